@@ -257,6 +257,7 @@ def _add_points(figure: go.Figure, points: pd.DataFrame | None, name: str, color
         mode="markers",
         name=name,
         marker=marker(symbol, 9, color, line={"width": 1.5}),
+        unselected={"marker": {"opacity": 1}},
         customdata=np.stack([*said, np.full(len(points), MEASURED_POINT)], axis=1),
         hovertemplate="<b>%{y:.2f}×</b> measured at batch %{customdata[0]}: %{customdata[3]}, K %{customdata[1]}, "
         "TP %{customdata[2]}<br>%{customdata[4]}<extra></extra>",

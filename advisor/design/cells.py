@@ -43,12 +43,14 @@ class Place:
 def parse_place(text: str, own: str = "") -> Place:
     """Read a place such as `h100-sxm`, or `2xh100-sxm` for two that share each matrix.
 
-    Raises AdvisorError for an unknown accelerator.
+    A short name with spaces and capitals, `H100 SXM`, is its id. Raises AdvisorError for an unknown accelerator.
 
     own : the scenario's, which may be the user's own.
     """
-    found = _PLACE.fullmatch(text.strip())
-    if found is None or found["id"] not in {*hardware_ids(), own}:
+    found, known = _PLACE.fullmatch(text.strip()), {*hardware_ids(), own}
+    if found is None or found["id"] not in known:  # a name as a page shows it: `H100 SXM`
+        found = _PLACE.fullmatch(text.strip().lower().replace(" ", "-"))
+    if found is None or found["id"] not in known:
         raise AdvisorError(
             f"accelerator {text[:80]!r} is unknown; give an id of `advisor hardware`, e.g. h100-sxm, or 2xh100-sxm for "
             "two that share each matrix"

@@ -127,7 +127,17 @@ def one_design_table(found: OneDesign) -> tuple[tuple[str, ...], list[tuple[str,
     """Heading and rows by target: the one design beside the target's own best and the baseline."""
     best = found.best
     header = (
-        *("target", "own best", "ms/token", "one design's", "K", "gives up", "80% band", "central", "tie with best"),
+        *(
+            "target",
+            "own best",
+            "ms/token",
+            "one design's",
+            "K",
+            "gives up",
+            "80% band",
+            "central",
+            f"chance within {TIE:.0%}",
+        ),
         *("over baseline", "tier"),
     )
     rows: list[tuple[str, ...]] = []

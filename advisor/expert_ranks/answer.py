@@ -126,8 +126,8 @@ def ranks_answer(setup: Setup, traffic: Traffic, placing: Placing | None = None)
 
 
 def _heated_plans(plans: Sequence[tuple[str, int, Planned]]) -> list[int]:
-    """The plans that are heated: the engines' own order, and that with most copies."""
-    return list(dict.fromkeys((0, len(plans) - 1)))
+    """The plans that are heated: the engines' own order, balanced with fewest copies, and with most."""
+    return list(dict.fromkeys((0, min(1, len(plans) - 1), len(plans) - 1)))
 
 
 def _plans(n_experts: int, ranks: int, placing: Placing, nodes: int) -> list[tuple[str, int, Planned]]:

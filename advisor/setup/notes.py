@@ -16,7 +16,10 @@ _NODE_GPUS = 8
 """GPUs that share the fast links of one node in the measured machines."""
 
 
-ASSUMED_IMBALANCE = "Expert-parallel imbalance follows an assumed formula; it has not been measured."
+ASSUMED_IMBALANCE = (
+    "Expert-parallel imbalance follows an assumed formula; it has not been measured. `advisor ranks`, or Your routing "
+    "trace on the page Data, counts it."
+)
 
 
 def warnings_of(setup: Setup) -> tuple[str, ...]:

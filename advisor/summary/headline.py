@@ -56,7 +56,7 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
     loads = ", ".join(f"{batch:,.0f}" for batch in batches)
     return (
         f"{what} + {drafter_name(setup.drafter)}" if drafts else what,
-        f"on {setup.placement.gpus} × {hardware_name(hardware)}, batch {loads}",
+        f"on {setup.placement.gpus} × {hardware_name(hardware)}, batch {loads}, context {scenario.context_tokens:,}",
     )
 
 

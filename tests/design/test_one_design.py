@@ -193,3 +193,10 @@ def test_rows_hold_every_choice_at_every_target_with_its_tier() -> None:
     rows = one_design_rows(found)
     assert len(rows) == 2 * len(found.choices) + 2
     assert all(row["tier"] == "fitted" for row in rows)
+
+
+def test_a_target_may_be_named_as_a_page_shows_it() -> None:
+    named = parse_targets(("H100 SXM:8", "2xB200 SXM:128"), "")
+    assert named == parse_targets(("h100-sxm:8", "2xb200-sxm:128"), "")
+    with pytest.raises(AdvisorError, match="'H9000 SXM' is unknown"):
+        parse_targets(("H9000 SXM:8",), "")

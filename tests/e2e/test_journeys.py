@@ -309,7 +309,7 @@ def test_click_a_point_of_the_curve_and_read_how_it_was_made(page: Any, app_url:
     dialog = page.get_by_role("dialog")
     dialog.wait_for()
     speedup = derive(load_setup(scenario), 48, k).step("speedup").result.value
-    dialog.get_by_text(f"Speedup {speedup:.2f}x").wait_for()
+    dialog.get_by_text(f"Predicted speedup {speedup:.2f}×").wait_for()
     dialog.get_by_text("Plain step", exact=True).first.click()
     dialog.get_by_text("Distinct experts touched").wait_for()
 

@@ -214,7 +214,7 @@ def test_sentences_and_tables_say_what_was_counted_and_what_is_assumed(found: Ra
     assert "8 expert-parallel ranks" in verdict(found)
     assert [row[0] for row in layout_table(found)[1]] == ["assumed", "in order", "balanced", "balanced, 8 copies"]
     assert len(rank_table(found)[1]) == 4
-    assert len(heat_table(found)[1]) == 4
+    assert len(heat_table(found)[1]) == 6
     assert len(exchange_table(found)[1]) == 6  # K = 0 and K = 3, recommended and longest, three ways
     assert len(split_table(splits(found)[0])[1]) == 4
     assert any(text.startswith("Loads of ranks: assumed") for text in notes(found))

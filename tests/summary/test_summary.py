@@ -91,7 +91,7 @@ def test_a_picked_k_is_held_against_the_recommended_one() -> None:
 
 
 def test_the_place_names_what_is_served_in_words() -> None:
-    assert place_text(ADVICE) == ("Qwen3-30B-A3B + EAGLE-3", "on 1 × H200 SXM, batch 16")
+    assert place_text(ADVICE) == ("Qwen3-30B-A3B + EAGLE-3", "on 1 × H200 SXM, batch 16, context 2,048")
 
 
 def test_flips_are_where_the_library_recommends_another_k() -> None:

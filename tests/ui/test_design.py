@@ -234,7 +234,7 @@ def test_controls_change_the_question() -> None:
     assert test.title[0].value.startswith(design_words(ANSWER.space, steepest))
     assert test.title[0].value != before
     test.text_input(key="design_batches").set_value("1-4").run()
-    assert "batch 1, 2, 4, at equal quality" in texts(test)
+    assert "batch 1, 2, 4, context 2,048, at equal quality" in texts(test)
 
 
 def test_a_limit_is_kept_by_every_candidate() -> None:

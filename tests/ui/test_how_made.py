@@ -66,7 +66,7 @@ def test_the_design_sentence_stands_under_the_verdict() -> None:
 def test_the_headline_s_figures_open_how_they_were_made() -> None:
     test = opened()
     answer = advise(SCENARIO).recommendation
-    assert f"Speedup {answer.speedup.value:.2f}x" in texts(test)
+    assert f"Predicted speedup {answer.speedup.value:.2f}×" in texts(test)
 
 
 def test_the_dialog_shows_the_formula_with_this_scenario_s_numbers() -> None:
@@ -103,7 +103,7 @@ def test_the_constants_have_value_tier_and_source() -> None:
 
 def test_another_batch_and_k_are_another_derivation() -> None:
     made = derive(advise(SCENARIO).setup, 64, 2)
-    assert f"Speedup {made.step('speedup').result.value:.2f}x" in texts(asked(how_made.AskedPoint(64, 2)))
+    assert f"Predicted speedup {made.step('speedup').result.value:.2f}×" in texts(asked(how_made.AskedPoint(64, 2)))
 
 
 @pytest.mark.parametrize(("tab", "key"), [("Why", "how_formula"), ("K while serving", "how_schedule")])
@@ -115,13 +115,14 @@ def test_a_click_on_a_chart_asks_for_that_point_and_an_empty_one_for_none() -> N
     st.session_state["points"] = {"selection": {"points": [{"customdata": ["48", "3"]}]}}
     how_made.asked_by_chart("points")
     assert how_made.pop_question() == how_made.AskedPoint(48.0, 3)
+    said = "Measured 1.14× at batch 1, K "
     measured = ["1", "3", "2", "eagle3", "a post", MEASURED_POINT]
-    st.session_state["points"] = {"selection": {"points": [{"customdata": measured}]}}
+    st.session_state["points"] = {"selection": {"points": [{"customdata": measured, "y": 1.136}]}}
     how_made.asked_by_chart("points", 2)
-    assert how_made.pop_question() == how_made.AskedPoint(1.0, 3, how_made.NEAR)
+    assert how_made.pop_question() == how_made.AskedPoint(1.0, 3, how_made.NEAR, f"{said}3: eagle3, a post.")
     measured[1] = "not stated"
     how_made.asked_by_chart("points", 2)
-    assert how_made.pop_question() == how_made.AskedPoint(1.0, 2, how_made.NEAR)
+    assert how_made.pop_question() == how_made.AskedPoint(1.0, 2, how_made.NEAR, f"{said}not stated: eagle3, a post.")
     st.session_state["points"] = {"selection": {"points": []}}
     how_made.asked_by_chart("points")
     assert how_made.pop_question() is None
@@ -174,4 +175,9 @@ def test_each_opening_shows_the_point_asked_for_and_not_the_last_one_looked_at()
     next(button for button in test.button if button.key == "how_figures").click()
     test.run()
     answer = advise(SCENARIO).recommendation
-    assert f"Speedup {answer.speedup.value:.2f}x" in texts(test)
+    assert f"Predicted speedup {answer.speedup.value:.2f}×" in texts(test)
+
+
+def test_a_measured_point_stands_above_the_prediction_that_it_is_held_against() -> None:
+    shown = texts(asked(how_made.AskedPoint(16, 3, how_made.NEAR, "Measured 1.14× at batch 16, K 3: eagle3, a post.")))
+    assert shown.index("Measured 1.14× at batch 16") < shown.index("Predicted speedup")

@@ -79,7 +79,7 @@ def draw(scenario: Scenario) -> DesignQuestion:
             placeholder=str(scenario.batch_size),
             width=190,
             help="`64`, a list `1,16,64`, a range `1-512`, or a histogram `1:0.2,64:0.8` with the share of tokens "
-            "generated at each batch. Empty: the batch in the bar.",
+            "generated at each batch. Empty: the batch in the bar. Several accelerators: tab Several targets below.",
         )
         with st.popover("Quality and limits", icon=":material/tune:"):
             eps = st.number_input(

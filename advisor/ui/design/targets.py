@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from advisor.catalog import hardware_called
 from advisor.charts import Chart, design_regions_chart
 from advisor.design import (
     Place,
@@ -96,8 +97,8 @@ def _one(scenario: Scenario, question: DesignQuestion) -> None:
     typed = st.text_input(
         "Targets",
         key="design_targets",
-        placeholder="h100-sxm:8, b200-sxm:128",
-        help="ACCELERATOR:BATCH, separated by commas; 2xh100-sxm:8 for two that share each matrix. Objective and "
+        placeholder="H100 SXM:8, B200 SXM:128",
+        help="ACCELERATOR:BATCH, separated by commas; 2xH100 SXM:8 for two that share each matrix. Objective and "
         "limits are those above.",
     )
     if not typed.strip():
@@ -109,7 +110,7 @@ def _one(scenario: Scenario, question: DesignQuestion) -> None:
         st.error(widgets.plain(str(error)))
         return
     answer, _, rest = found.texts[0].partition(". ")
-    st.markdown(f"**{widgets.plain(answer)}.** {widgets.plain(rest)}")
+    st.markdown(f"**{widgets.plain(answer.rstrip('.'))}.** {widgets.plain(rest)}")
     for text in found.texts[1:]:
         st.markdown(widgets.plain(text))
     _table(found.targets)
@@ -135,7 +136,14 @@ def _map(scenario: Scenario, question: DesignQuestion) -> None:
     st.subheader("The design by batch and accelerator", anchor=False)
     start = [place.hardware_id for place in default_places(scenario)]
     known = list(dict.fromkeys((*start, *hardware_ids())))
-    chosen = st.multiselect("Accelerators", known, default=start, max_selections=_MOST_PLACES, key="design_places")
+    chosen = st.multiselect(
+        "Accelerators",
+        known,
+        default=start,
+        max_selections=_MOST_PLACES,
+        key="design_places",
+        format_func=hardware_called,
+    )
     if not chosen:
         st.caption("Choose at least one accelerator.")
         return

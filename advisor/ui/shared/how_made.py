@@ -42,6 +42,8 @@ class AskedPoint:
     batch_size: float
     n_draft: int
     section: str = ANSWER
+    measured: str = ""
+    """The measured point that was clicked, in words."""
 
 
 _BATCH, _K, _SECTION = "how_batch_size", "how_k_draft", "how_section"
@@ -64,7 +66,11 @@ def asked_by_chart(key: str, n_draft: int = 0) -> None:
         data = point.get("customdata") or []
         if len(data) >= 2:
             k = int(data[1]) if str(data[1]).isdigit() else n_draft
-            ask(float(data[0]), k, NEAR if data[-1] == MEASURED_POINT else ANSWER)
+            if data[-1] == MEASURED_POINT:
+                said = f"Measured {float(point['y']):.2f}× at batch {data[0]}, K {data[1]}: {data[3]}, {data[4]}."
+                _ASKED.put(AskedPoint(float(data[0]), k, NEAR, said))
+            else:
+                ask(float(data[0]), k)
             return
 
 
@@ -120,16 +126,18 @@ def open_on(subject: Subject, question: AskedPoint) -> None:
     drafts = list(range(subject.setup.scenario.k_max + 1 if subject.setup.drafter.kind != "none" else 1))
     now = st.session_state
     now[_BATCH], now[_K], now[_SECTION] = int(question.batch_size), min(question.n_draft, drafts[-1]), question.section
-    _dialog(subject, sorted({*subject.batches, int(question.batch_size)}), drafts)
+    _dialog(subject, sorted({*subject.batches, int(question.batch_size)}), drafts, question.measured)
 
 
 @st.dialog(LABEL, width="large")
-def _dialog(subject: Subject, batches: Sequence[int], drafts: Sequence[int]) -> None:
+def _dialog(subject: Subject, batches: Sequence[int], drafts: Sequence[int], measured: str) -> None:
     setup = subject.setup
     left, right = st.columns(2)
     batch = left.selectbox("Batch", batches, key=_BATCH)
     k = right.selectbox("K", drafts, key=_K)
     made = derive(setup, float(batch), int(k))
+    if measured:
+        st.markdown(widgets.plain(measured))
     st.markdown(_headline(made))
     section = st.segmented_control("Show", SECTIONS, required=True, key=_SECTION)
     if section == BAND:
@@ -152,7 +160,7 @@ def _headline(made: Derivation) -> str:
     shown = ("speedup", "tpot", "tokens_per_s_per_gpu")
     speedup, tpot, rate = (made.step(name).result for name in shown)
     per_gpu = f"{value_text(rate).removesuffix('/s')} tokens/s per GPU"
-    return f"**Speedup {speedup.value:.2f}x**, {value_text(tpot)} per output token, {per_gpu}."
+    return f"**Predicted speedup {speedup.value:.2f}×**, {value_text(tpot)} per output token, {per_gpu}."
 
 
 def _steps(steps: Sequence[Step]) -> None:
@@ -194,7 +202,8 @@ def _near(subject: Subject, made: Derivation) -> None:
     if speedups is None or speedups.empty:
         st.info("None is known.")
     else:
-        st.dataframe(speedups.rename(columns=_SPEEDUP_TITLES), hide_index=True)
+        k = speedups["n_draft"].map(lambda drafts: "not stated" if pd.isna(drafts) else f"{drafts:.0f}")
+        st.dataframe(speedups.assign(n_draft=k).rename(columns=_SPEEDUP_TITLES), hide_index=True)
     st.markdown("Kernel measurements nearest in shape and load, against the model at that very shape:")
     if kernels.empty:
         st.info("No kernel of this scenario was measured here: its costs are a datasheet roofline.")
