@@ -40,6 +40,7 @@ from advisor.catalog.shown import (
     model_name,
     models_by_maker,
     own_drafter,
+    shape_label,
 )
 
 __all__ = [
@@ -79,6 +80,7 @@ __all__ = [
     "published_architecture",
     "read_own_hardware",
     "resolve_model_name",
+    "shape_label",
     "unknown_model",
     "with_quantisation_file",
 ]

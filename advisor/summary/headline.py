@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.advice import Advice, gain_text
-from advisor.catalog import drafter_name, hardware_name, model_name
+from advisor.catalog import drafter_name, hardware_name, model_name, shape_label
 from advisor.design import DesignSpace
 from advisor.runtime import KRange
 from advisor.summary.outcomes import Outcome
@@ -50,7 +50,8 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
     setup = answer.setup
     scenario, hardware = setup.scenario, setup.hardware
     own = scenario.model_config_json is not None
-    what = scenario.model_id if own else model_name(scenario.model_id)
+    # What was read of a user's own configuration is told, so that a misreading is seen.
+    what = f"{scenario.model_id} ({shape_label(setup.architecture)})" if own else model_name(scenario.model_id)
     drafts = setup.drafter.kind != "none"
     batches = answer.question.batches.tolist() if isinstance(answer, DesignSpace) else [scenario.batch_size]
     loads = ", ".join(f"{batch:,.0f}" for batch in batches)

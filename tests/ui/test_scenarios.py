@@ -95,9 +95,21 @@ def test_the_form_makes_an_accelerator_and_the_answer_a_roofline() -> None:
 def test_the_form_says_what_is_missing_and_the_answer_stays() -> None:
     test = app(acceptance="2.4@3")
     test.button(key="hw_use").click().run()
-    assert "Name, Memory, Memory bandwidth, Peak bf16" in test.error[0].value
+    assert test.error[0].value == "Still needed: Memory, Memory bandwidth, Peak bf16."
     assert shown(test) == Scenario(acceptance="2.4@3")
     assert answered(test)
+
+
+def test_an_accelerator_without_a_name_gets_one_and_several_need_a_link() -> None:
+    test = app(acceptance="2.4@3", n_gpus=2, tensor_parallel=2)
+    test.number_input(key="hw_memory").set_value(96.0)
+    test.number_input(key="hw_bandwidth").set_value(2.0)
+    test.number_input(key="hw_bf16").set_value(400.0)
+    test.button(key="hw_use").click().run()
+    assert test.error[0].value == "Still needed: Link (or one GPU in the bar)."
+    test.number_input(key="hw_link").set_value(300.0)
+    test.button(key="hw_use").click().run()
+    assert "on 2 × My accelerator" in headings(test)
 
 
 def test_filling_in_from_a_profile_and_using_it_changes_nothing_but_the_origin() -> None:

@@ -31,12 +31,12 @@ def draw(values: dict[str, Any], *, on_model: Callable[[], None], on_parallel: C
     """The button and the widgets under it, whose values are put into `values`."""
     with st.popover("More", icon=":material/tune:", width="content", key="more"):
         start_panel.draw()
-        for section in FieldSection:
-            _section(section, values, on_parallel)
         with st.expander(FIELDS["model_config_json"].label):
             own_config.draw(on_model)
         with st.expander(FIELDS["hardware_json"].label):
             own_hardware.draw()
+        for section in FieldSection:
+            _section(section, values, on_parallel)
 
 
 def say_what_lacks(values: Mapping[str, Any]) -> None:

@@ -19,10 +19,11 @@ _GIGA, _TERA = 1e9, 1e12
 _FIGURES = {
     "hw_memory": ("Memory (GB)", "memory_bytes", _GIGA, "Memory of one GPU, in decimal gigabytes."),
     "hw_bandwidth": ("Memory bandwidth (TB/s)", "bandwidth_bytes_per_s", _TERA, "Nominal, of one GPU."),
-    "hw_link": ("Link (GB/s)", "link_bytes_per_s", _GIGA, "One direction, all links of one GPU; for several GPUs."),
+    "hw_link": ("Link (GB/s)", "link_bytes_per_s", _GIGA, "All links of one GPU, one way; needed for several GPUs."),
 }
 _PEAKS = {"bf16": "bf16", "fp8": "fp8", "nvfp4": "nvfp4"}
 _VENDORS = ("NVIDIA", "AMD", "other")
+_UNNAMED = "My accelerator"
 
 
 def draw() -> None:
@@ -31,7 +32,7 @@ def draw() -> None:
     if here is not None:
         st.button(f"Fill in from {here.id}", key="hw_fill", type="tertiary", on_click=_fill, args=(here,))
     with st.form("own_hardware", border=False):
-        st.text_input("Name", key="hw_name", max_chars=60)
+        st.text_input("Name", key="hw_name", max_chars=60, placeholder=_UNNAMED)
         for key, (label, field, scale, text) in _FIGURES.items():
             _figure(label, key, field, scale, text)
         for dtype, label in _PEAKS.items():
@@ -114,7 +115,7 @@ def _fill(here: Hardware) -> None:
 
 def _take_form() -> None:
     now = st.session_state
-    document: dict[str, Any] = {"name": now.hw_name.strip()}
+    document: dict[str, Any] = {"name": now.hw_name.strip() or _UNNAMED}
     document |= {field: now[key] * scale for key, (_, field, scale, _) in _FIGURES.items() if now[key] is not None}
     document["peak_flops_per_s"] = {
         dtype: now[f"hw_{dtype}"] * _TERA for dtype in _PEAKS if now[f"hw_{dtype}"] is not None
@@ -132,10 +133,10 @@ def _take_form() -> None:
 
 def _needed(document: dict[str, Any]) -> dict[str, bool]:
     return {
-        "Name": not document["name"],
         "Memory": "memory_bytes" not in document,
         "Memory bandwidth": "bandwidth_bytes_per_s" not in document,
         "Peak bf16": "bf16" not in document["peak_flops_per_s"],
+        "Link (or one GPU in the bar)": "link_bytes_per_s" not in document and st.session_state["n_gpus"] > 1,
     }
 
 
