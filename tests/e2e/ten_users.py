@@ -15,6 +15,13 @@ USERS, ROUNDS = 10, 4
 LIMIT_BYTES = 1 << 30
 _HEADLINE = """batch => document.querySelector('.js-plotly-plot')?.layout?.annotations
   ?.some(note => note.text.startsWith('<b>batch ' + batch + ':'))"""
+_WATCH = """batch => {
+  const shown = HEADLINE, start = performance.now();
+  window.answered_ms = null;
+  const look = () => shown(batch) ? window.answered_ms = performance.now() - start : setTimeout(look, 50);
+  look();
+}""".replace("HEADLINE", _HEADLINE)
+"""Notes in the page itself when its user's answer stands, so that no user's time holds the wait for another's."""
 _FAULTS = "[data-testid=stException], [data-testid=stMain] [data-testid=stAlertContentError]"
 
 
@@ -25,6 +32,9 @@ class Load:
     faults: tuple[str, ...]
     peak_rss_bytes: int
     round_s: tuple[float, ...]
+    """From the first change to the last answer, the driver's typing for one user after another included. [s]"""
+    user_s: tuple[float, ...]
+    """From each user's change to that user's answer, over all rounds. [s]"""
     server_cpu_s: float
     """Processor time of the server for one change of one user. [s]"""
     browser_cpu_s: float
@@ -58,6 +68,7 @@ def ten_users() -> Load:
     """Ten sessions open the app, then change batch size, model and page at once, none waiting for another."""
     faults: list[str] = []
     times: list[float] = []
+    each: list[float] = []
     with started_app() as (url, pid), running_browser() as browser:
         contexts = [browser.new_context(viewport={"width": 1280, "height": 1000}) for _ in range(USERS)]
         pages = [context.new_page() for context in contexts]
@@ -70,11 +81,13 @@ def ten_users() -> Load:
         for number in range(ROUNDS):
             start = time.perf_counter()
             for user, page in enumerate(pages):
+                page.evaluate(_WATCH, _batch(user, number))
                 _enter_batch(page, _batch(user, number))
-            for user, page in enumerate(pages):
+            for page in pages:
                 # Looked at now and then: to look at every frame makes the page draw every frame.
-                page.wait_for_function(_HEADLINE, arg=_batch(user, number), timeout=120_000, polling=50)
+                page.wait_for_function("window.answered_ms !== null", timeout=120_000, polling=50)
             times.append(time.perf_counter() - start)
+            each += [float(page.evaluate("window.answered_ms")) / 1e3 for page in pages]
             for page in pages:
                 page.wait_for_selector(DONE, state="attached", timeout=120_000)
         cpu = (cpu_s(pid) - cpu) / (USERS * ROUNDS)
@@ -85,7 +98,7 @@ def ten_users() -> Load:
             page.wait_for_timeout(300)
             page.wait_for_selector(DONE, state="attached", timeout=120_000)
             faults += page.locator(_FAULTS).all_inner_texts()
-        return Load(tuple(faults), peak_rss_bytes(pid), tuple(times), cpu, browsers_cpu)
+        return Load(tuple(faults), peak_rss_bytes(pid), tuple(times), tuple(each), cpu, browsers_cpu)
 
 
 def _browsers_cpu_s(server: int) -> float:
