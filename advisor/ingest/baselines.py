@@ -52,7 +52,8 @@ class _Found:
 
     values: pd.DataFrame
     unstated: tuple[str, ...] = ()
-    n_unstated: int = 0
+    unstated_rows: tuple[int, ...] = ()
+    """Positions of the rows that took a baseline so."""
 
 
 def match_baselines(frame: pd.DataFrame, unstated_fits: bool = True) -> tuple[pd.DataFrame, str]:
@@ -73,7 +74,7 @@ def match_baselines(frame: pd.DataFrame, unstated_fits: bool = True) -> tuple[pd
     if (drafting & timed).any():
         found = _baselines(frame, np.flatnonzero(wanted), unstated_fits)
         out, ok = _with_speedups(frame, found.values)
-        said += _matched(int(ok.sum()), found)
+        said += _matched(ok, found)
         said += _unmatched(frame, np.flatnonzero(drafting & timed & ~ok))
     if untimed := int((drafting & ~timed).sum()):
         said.append(
@@ -109,7 +110,7 @@ def _baselines(frame: pd.DataFrame, rows: np.ndarray, unstated_fits: bool) -> _F
     taken = found["tpot_s"].notna().to_numpy() | found["output_tok_per_s"].notna().to_numpy()
     best.loc[left[taken], list(_COMPARED)] = found[taken].to_numpy()
     unstated = tuple(name for name, rows_open in open_columns.items() if (rows_open & taken).any())
-    return _Found(best, unstated, int(taken.sum()))
+    return _Found(best, unstated, tuple(left[taken].tolist()))
 
 
 def _plain(frame: pd.DataFrame) -> np.ndarray:
@@ -197,14 +198,16 @@ def _alike(first: pd.DataFrame, other: pd.DataFrame) -> np.ndarray:
     return same
 
 
-def _matched(matched: int, found: _Found) -> list[str]:
-    if not matched:
+def _matched(ok: np.ndarray, found: _Found) -> list[str]:
+    """What to say of rows that got a speedup, and of those of them whose baseline leaves something open."""
+    if not ok.any():
         return []
-    said = [f"speedup computed in {counted(matched, 'row')} from a baseline row with K = 0 and otherwise the same"]
-    if found.n_unstated:
+    matched = counted(int(ok.sum()), "row")
+    said = [f"speedup computed in {matched} from a baseline row with K = 0 and otherwise the same"]
+    if n_unstated := int(ok[list(found.unstated_rows)].sum()):
         names = ", ".join(_title(name) for name in found.unstated)
         said.append(
-            f"in {counted(found.n_unstated, 'row')} of these one of the two runs does not state all of it ({names}): "
+            f"in {counted(n_unstated, 'row')} of these one of the two runs does not state all of it ({names}): "
             "taken as the same"
         )
     return said
@@ -226,6 +229,11 @@ def _unmatched(frame: pd.DataFrame, rows: np.ndarray) -> list[str]:
     nearest = int(np.lexsort((apart, number))[0])
     line, other = frame.index[rows[0]], frame.iloc[plain[nearest]]
     names = [name for name, rows_differ in differs.items() if rows_differ[nearest]]
+    if not names and not _in_common(other, row):
+        return [
+            f"{text}line {other.name} is the run without drafts of line {line}, but both state no figure of one kind; "
+            "give a time per output token, or a rate, of both"
+        ]
     if not names:
         return [f"{text}several runs without drafts fit line {line}; state lengths and prompts of each run"]
     shown = ", ".join(f"{_title(name)} ({_cell(other[name])}, here {_cell(row[name])})" for name in names[:_NAMED])
@@ -234,6 +242,11 @@ def _unmatched(frame: pd.DataFrame, rows: np.ndarray) -> list[str]:
         f"{text}the nearest run without drafts (line {other.name}) differs from line {line} in {shown}{more}; fill in "
         f"what is not stated, or {add}"
     ]
+
+
+def _in_common(one: pd.Series, other: pd.Series) -> bool:
+    """Whether two runs state a figure of one kind, which a speedup is taken over."""
+    return any(pd.notna(one[name]) and pd.notna(other[name]) for name in _COMPARED)
 
 
 def _differs(theirs: pd.Series, ours: Any, name: str) -> np.ndarray:

@@ -169,6 +169,26 @@ def test_rows_without_a_baseline_say_in_what_the_nearest_run_without_drafts_diff
     ) in note
 
 
+def test_runs_that_state_no_figure_of_one_kind_are_told_so_and_not_asked_for_lengths():
+    frame = points(draft_tokens_k=[0, 3, 3], tpot_ms=[10, None, 4], output_tok_per_s=[None, 900, None])
+    out, note = match_baselines(frame)
+    assert out["speedup"].notna().tolist() == [False, False, True]
+    assert "line 2 is the run without drafts of line 3, but both state no figure of one kind" in note
+    assert "state lengths" not in note
+
+
+def test_rows_whose_baseline_leaves_something_open_are_counted_among_those_with_a_speedup_alone():
+    frame = points(
+        draft_tokens_k=[0, 3, 3],
+        tpot_ms=[10, None, 4],
+        output_tok_per_s=[None, 900, None],
+        input_tokens=[4096, None, None],
+    )
+    _, note = match_baselines(frame)
+    assert "speedup computed in 1 row from" in note
+    assert "in 1 row of these one of the two runs" in note
+
+
 def test_several_equal_baselines_count_with_their_median():
     assert speedups(points(draft_tokens_k=[0, 0, 0, 3], tpot_ms=[8, 10, 90, 5]))[3] == pytest.approx(2.0)
 

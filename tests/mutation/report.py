@@ -100,9 +100,9 @@ class Score:
     @property
     def variance(self) -> float:
         """Of the share, for a sample drawn without replacement; 0 where all were run. [1]"""
-        if self.n >= self.of or self.n < 2:
-            return 0.0
         kept = self.n - self.equivalent
+        if self.n >= self.of or kept < 2:
+            return 0.0
         share = (self.killed + 1) / (kept + 2)  # also where every one of the sample was killed
         return share * (1.0 - share) / kept * (self.of - self.n) / (self.of - 1)
 

@@ -59,13 +59,15 @@ def in_a_fork(work: Callable[[], Any], limit_s: float) -> Any:
     end, start = os.pipe()
     child = os.fork()
     if not child:
-        silent = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silent, 1)
-        os.dup2(silent, 2)
-        answer = json.dumps(work()).encode()
-        with os.fdopen(start, "wb") as out:
-            out.write(answer)
-        os._exit(0)
+        try:
+            silent = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(silent, 1)
+            os.dup2(silent, 2)
+            answer = json.dumps(work()).encode()
+            with os.fdopen(start, "wb") as out:
+                out.write(answer)
+        finally:  # whatever happens: the child must not go on as a second parent
+            os._exit(0)
     os.close(start)
     found, until = b"", time.monotonic() + limit_s
     while select.select([end], [], [], max(0.0, until - time.monotonic()))[0]:

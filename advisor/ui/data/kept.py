@@ -47,7 +47,7 @@ def save(name: str, given_by: str) -> None:
 
 
 def kept() -> pd.DataFrame | None:
-    """The kept data sets, or None with the reason on the next screen.
+    """Kept data sets, or None with the reason on this screen.
 
     None when their file cannot be opened now.
     """
@@ -75,22 +75,23 @@ def kept_rows(dataset_id: str) -> pd.DataFrame:
 
 
 def kept_data(dataset_id: str) -> bytes:
-    """A kept data set as CSV."""
-    from advisor.store import read_upload
+    """A kept data set as CSV.
 
-    return csv_of(read_upload(dataset_id))
+    Empty, with the reason on the next screen, when it cannot be read.
+    """
+    return csv_of(kept_rows(dataset_id))
 
 
 def use_kept(dataset_id: str) -> None:
     """Refit on a kept data set, with the models of this session."""
     from advisor.store import read_upload
 
-    uploads.drop()
     try:
         frame = kept_points(read_upload(dataset_id))
     except AdvisorError as error:
         uploads.complain("kept", error)
         return
+    uploads.drop()  # what was uploaded gives way only to what can be read
     uploads.refit(frame, "kept")
 
 
