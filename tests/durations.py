@@ -35,7 +35,7 @@ def by_folder(times: Mapping[tuple[str, str], float]) -> list[tuple[str, int, fl
 def lines_of(times: Mapping[tuple[str, str], float]) -> list[str]:
     """Two tables, Markdown: by folder, and the slowest tests."""
     total = sum(times.values())
-    lines = ["| folder | tests | processor seconds | share |", "|---|---|---|---|"]
+    lines = ["| folder | tests | seconds | share |", "|---|---|---|---|"]
     lines += [f"| {name} | {n} | {seconds:.0f} | {seconds / total:.0%} |" for name, n, seconds in by_folder(times)]
     lines += [f"| all | {len(times)} | {total:.0f} | |", "", "| slowest tests | seconds |", "|---|---|"]
     slowest = sorted(times.items(), key=lambda item: -item[1])[:SLOWEST]
