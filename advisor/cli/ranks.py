@@ -115,13 +115,13 @@ def _traffic(scenario: Scenario, traces: tuple[Path, ...], loads: Path | None) -
     if traces and loads is not None:
         raise AdvisorError("give --trace or --loads, not both")
     setup = load_setup(scenario)
+    moe = setup.architecture.moe
     if loads is not None:
-        return setup, traffic_of_loads(
-            read_loads(loads.name, read_file(loads, MAX_LOADS_BYTES, "a table of loads")), setup
-        )
+        n_experts = moe.n_experts if moe is not None else 0
+        data = read_file(loads, MAX_LOADS_BYTES, "a table of loads")
+        return setup, traffic_of_loads(read_loads(loads.name, data, n_experts), setup)
     if not traces:
         return setup, traffic_of_preset(setup, np.random.default_rng(0))
-    moe = setup.architecture.moe
     if moe is None:
         raise AdvisorError(f"{setup.architecture.name} is dense: it has no experts to place; choose an MoE model")
     read = read_traces([(file.name, read_bytes(file)) for file in traces], layer_counts(setup.architecture))

@@ -46,7 +46,7 @@ class RankArm:
     found: Counted | None
     """None: the slowest rank is assumed, not counted."""
     touched: Array
-    """Experts that the slowest rank reads in a layer, by K: the largest number in each layer. [-]"""
+    """Experts read in a layer by the rank that reads most, by K; it need not be the slowest. [-]"""
     pairs_ratio: Array
     """Expert choices of the fullest rank over the mean rank's, by K. [-]"""
     curve: Curve
@@ -98,8 +98,29 @@ class RanksAnswer:
 
     @property
     def best(self) -> RankArm:
-        """The counted arm of the least time per token, at each arm's recommended K."""
-        return min(self.arms[1:], key=lambda arm: float(arm.curve.tpot_s[0, arm.best]))
+        """The counted arm of the least time per token among those that fit in memory.
+
+        With each arm at its own recommended K; among those without copies where none fits.
+        """
+        counted_arms = self.arms[1:]
+        able = [arm for arm in counted_arms if self.fits(arm)] or [arm for arm in counted_arms if not arm.extra_bytes]
+        return min(able, key=_tpot)
+
+    @property
+    def quickest(self) -> RankArm:
+        """The counted arm of the least time per token, whether or not it fits in memory."""
+        return min(self.arms[1:], key=_tpot)
+
+    def fits(self, arm: RankArm) -> bool:
+        """Whether the scenario's batch and the copies of an arm fit in a GPU's memory."""
+        memory, setup = self.setup.memory, self.setup
+        used = memory.total_bytes(setup.scenario.batch_size, setup.placement.attention_groups)
+        return bool(used + arm.extra_bytes <= memory.usable_bytes)
+
+
+def _tpot(arm: RankArm) -> float:
+    """Time per token at the arm's recommended K. [s]"""
+    return float(arm.curve.tpot_s[0, arm.best])
 
 
 def ranks_answer(setup: Setup, traffic: Traffic, placing: Placing | None = None) -> RanksAnswer:
@@ -126,12 +147,15 @@ def ranks_answer(setup: Setup, traffic: Traffic, placing: Placing | None = None)
 
 
 def _heated_plans(plans: Sequence[tuple[str, int, Planned]]) -> list[int]:
-    """The plans that are heated: the engines' own order, balanced with fewest copies, and with most."""
+    """The plans that are heated: the engines' own order, balanced with fewest copies, and with most.
+
+    plans : as `_plans` gives them, by number of copies.
+    """
     return list(dict.fromkeys((0, min(1, len(plans) - 1), len(plans) - 1)))
 
 
 def _plans(n_experts: int, ranks: int, placing: Placing, nodes: int) -> list[tuple[str, int, Planned]]:
-    """Name, copies and layout of every arm that is counted."""
+    """Name, copies and layout of every arm that is counted: in order, then balanced from fewest copies to most."""
 
     def in_order(loads: Array) -> Layout:  # noqa: ARG001
         return contiguous(n_experts, ranks)
@@ -140,7 +164,7 @@ def _plans(n_experts: int, ranks: int, placing: Placing, nodes: int) -> list[tup
         return lambda loads: balanced(loads, ranks, copies, nodes, placing.groups)
 
     least = -n_experts % ranks
-    tried = placing.redundant or tuple(dict.fromkeys((least, least + ranks)))
+    tried = sorted(set(placing.redundant or (least, least + ranks)))
     found: list[tuple[str, int, Planned]] = [("in order", 0, in_order)]
     for copies in tried:
         name = "balanced" if copies == 0 else f"balanced, {copies} copies"

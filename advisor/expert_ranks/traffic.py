@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import tokenize
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -130,7 +131,11 @@ def traffic_of_loads(counts: Array, setup: Setup) -> Traffic:
     loads = fitted_loads(counts, moe.n_active)
     _, phi, rho = setup.routing_parameters()
     because = f"drawn from your loads of {len(loads)} layers, taken to stay as they are"
-    return Traffic("loads", loads, moe.n_active, because, correlation=(phi, rho))
+    idle = int((counts.sum(axis=0) == 0.0).sum())
+    told = (
+        (f"{idle} of {moe.n_experts} experts have no load in any layer; is the table of this model?",) if idle else ()
+    )
+    return Traffic("loads", loads, moe.n_active, because, correlation=(phi, rho), warnings=told)
 
 
 def traffic_of_preset(setup: Setup, rng: np.random.Generator) -> Traffic:
@@ -154,8 +159,10 @@ def _moe(setup: Setup) -> Moe:
     return setup.architecture.moe
 
 
-def read_loads(name: str, data: bytes) -> Array:
+def read_loads(name: str, data: bytes, n_experts: int = 0) -> Array:
     """Loads by layer and expert, [layers, N], of a .npy array or a CSV with columns layer, expert, tokens.
+
+    n_experts : the model's, to which a CSV is filled up; 0: up to the last expert that it names. [-]
 
     Layers come in the order of their numbers; an expert that a CSV leaves out has no load. Raises AdvisorError for
     anything else, with the line where there is one.
@@ -163,20 +170,33 @@ def read_loads(name: str, data: bytes) -> Array:
     if data[:6] == b"\x93NUMPY":
         try:
             found = np.load(io.BytesIO(data), allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
+        except (ValueError, OSError, EOFError, MemoryError, OverflowError, tokenize.TokenError) as error:
+            # A header can ask for more than memory or an integer holds, or end within itself.
             raise AdvisorError(f"{name}: not a readable .npy array; save it with numpy.save") from error
         if found.ndim != 2 or not np.issubdtype(found.dtype, np.number) or np.iscomplexobj(found):
             raise AdvisorError(f"{name} holds {found.dtype} {found.shape}; expected numbers [layers, experts]")
         return np.asarray(found, float)
-    return _csv_loads(name, data)
+    return _csv_loads(name, data, n_experts)
 
 
-def _csv_loads(name: str, data: bytes) -> Array:
+def _csv_loads(name: str, data: bytes, n_experts: int) -> Array:
     try:
-        rows = csv.DictReader(io.StringIO(data.decode("utf-8-sig")))
-        columns = tuple(rows.fieldnames or ())
+        cells = _csv_cells(name, data)
     except (UnicodeDecodeError, csv.Error) as error:
         raise AdvisorError(f"{name}: neither a .npy array nor a CSV in UTF-8") from error
+    if not cells:
+        raise AdvisorError(f"{name} has no rows; expected one for each layer and expert")
+    layers = sorted({layer for layer, _ in cells})
+    found = np.zeros((len(layers), max(n_experts, 1 + max(expert for _, expert in cells))))
+    for (layer, expert), load in cells.items():
+        found[layers.index(layer), expert] = load
+    return found
+
+
+def _csv_cells(name: str, data: bytes) -> dict[tuple[int, int], float]:
+    """Loads by layer and expert; what is no CSV raises as the reader of CSVs does, while its rows are read too."""
+    rows = csv.DictReader(io.StringIO(data.decode("utf-8-sig")))
+    columns = tuple(rows.fieldnames or ())
     if not set(_COLUMNS) <= set(columns):
         raise AdvisorError(f"{name} has columns {', '.join(columns[:8])}; expected {', '.join(_COLUMNS)}")
     cells: dict[tuple[int, int], float] = {}
@@ -192,10 +212,4 @@ def _csv_loads(name: str, data: bytes) -> Array:
         if (layer, expert) in cells:
             raise AdvisorError(f"{name}, line {line}: layer {layer}, expert {expert} comes twice; give each once")
         cells[layer, expert] = load
-    if not cells:
-        raise AdvisorError(f"{name} has no rows; expected one for each layer and expert")
-    layers = sorted({layer for layer, _ in cells})
-    found = np.zeros((len(layers), max(expert for _, expert in cells) + 1))
-    for (layer, expert), load in cells.items():
-        found[layers.index(layer), expert] = load
-    return found
+    return cells

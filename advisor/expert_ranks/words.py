@@ -18,7 +18,7 @@ _EVEN = 0.001
 
 
 def verdict(answer: RanksAnswer) -> str:
-    """Sentences on the slowest rank, its cost against the assumption, and the best layout.
+    """Sentences on the rank that reads most, a round's time against the assumed one, and the best layout.
 
     At the recommended K of experts in order; the best layout is chosen with each at its own.
     """
@@ -29,8 +29,8 @@ def verdict(answer: RanksAnswer) -> str:
     at = f"batch {setup.scenario.batch_size:,}, K = {arm.curve.drafts[k]}"
     held = arm.found.slots_of_fullest
     return (
-        f"{where}, {at}: with experts in order the slowest rank of a layer reads {arm.touched[k]:.1f} of its {held} "
-        f"experts, and the fullest serves {arm.pairs_ratio[k]:.2f} times the mean rank's rows. A round takes "
+        f"{where}, {at}: with experts in order the rank that reads most in a layer reads {arm.touched[k]:.1f} of its "
+        f"{held} experts, and the fullest serves {arm.pairs_ratio[k]:.2f} times the mean rank's rows. A round takes "
         f"{arm.curve.round_s[0, k] * 1e3:.2f} ms, {_change(arm, answer.assumed, k)} what is assumed without counts. "
         f"{_best(answer)}"
     )
@@ -46,7 +46,8 @@ def _change(arm: RankArm, base: RankArm, k: int) -> str:
 def _best(answer: RanksAnswer) -> str:
     best, first = answer.best, answer.in_order
     if best is first:
-        return "No balanced layout that was tried is quicker."
+        able = "" if answer.fits(answer.quickest) else " and fits in memory"
+        return f"No balanced layout that was tried{able} is quicker."
     gain = 1.0 - float(best.curve.tpot_s[0, best.best] / first.curve.tpot_s[0, first.best])
     if gain < _EVEN:
         return "Balancing changes nothing here."
@@ -91,9 +92,9 @@ def _layout_row(arm: RankArm) -> tuple[str, ...]:
 
 
 def rank_table(answer: RanksAnswer) -> Table:
-    """Experts in order by K: what the slowest rank does, counted and assumed, and the fullest rank's rows."""
+    """Experts in order by K: the rank that reads most, counted and assumed, and the fullest rank's rows."""
     arm, assumed = answer.in_order, answer.assumed
-    header = ("K", "experts touched", "slowest reads", "assumed", "error", "rows, fullest/mean", "assumed")
+    header = ("K", "experts touched", "rank that reads most", "assumed", "error", "rows, fullest/mean", "assumed")
     return header, [
         (
             str(k),
@@ -222,7 +223,7 @@ def notes(answer: RanksAnswer) -> tuple[str, ...]:
             f"{setup.placement.expert_parallel} ranks are {nodes} nodes of {placing.ranks_per_node}: the exchange is "
             "priced by kernels measured inside one node, so links between nodes are not in these times."
         )
-    crowded = [arm for arm in answer.arms if arm.extra_bytes and not _fits(answer, arm)]
+    crowded = [arm for arm in answer.arms if arm.extra_bytes and not answer.fits(arm)]
     told += [f"{arm.name}: the copies do not fit in memory at this batch." for arm in crowded]
     return tuple(told)
 
@@ -247,12 +248,6 @@ def trace_warnings(answer: RanksAnswer) -> tuple[str, ...]:
             "than those of as many users, so ranks look more uneven; give a trace of more requests"
         )
     return tuple(told)
-
-
-def _fits(answer: RanksAnswer, arm: RankArm) -> bool:
-    setup = answer.setup
-    used = setup.memory.total_bytes(setup.scenario.batch_size, setup.placement.attention_groups)
-    return used + arm.extra_bytes <= setup.memory.usable_bytes
 
 
 def document(answer: RanksAnswer, found: Sequence[Split]) -> dict[str, Any]:
@@ -317,5 +312,5 @@ def _arm_document(answer: RanksAnswer, arm: RankArm) -> dict[str, Any]:
         "tpot_s": curve.tpot_s[0],
         "n_draft": int(curve.drafts[k]),
         "extra_bytes_per_gpu": arm.extra_bytes,
-        "fits": _fits(answer, arm),
+        "fits": answer.fits(arm),
     }

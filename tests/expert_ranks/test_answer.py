@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -123,6 +125,24 @@ def test_copies_are_charged_for_the_weights_that_they_hold_and_read(found: Ranks
     assert (copies.touched >= found.arms[2].touched).all()
 
 
+def test_the_best_layout_is_one_that_fits_in_memory() -> None:
+    hot = hot_block(6.0)
+    assert hot.best is hot.arms[2]
+    memory = hot.setup.memory
+    too_much = dataclasses.replace(hot.arms[2], extra_bytes=float(memory.usable_bytes))
+    crowded = dataclasses.replace(hot, arms=(*hot.arms[:2], too_much))
+    assert crowded.quickest is too_much
+    assert crowded.best is crowded.in_order
+    assert "No balanced layout that was tried and fits in memory is quicker." in verdict(crowded)
+
+
+def test_fewest_and_most_copies_are_heated_in_whatever_order_they_are_given() -> None:
+    setup = setup_of(drafter_id="none")
+    placing = Placing(redundant=(8, 16, 0), heat=(0.1,))
+    answer = ranks_answer(setup, traffic_of_preset(setup, RNG(0)), placing)
+    assert [one.arm for one in answer.heated] == ["in order", "balanced", "balanced, 16 copies"]
+
+
 def test_hotter_experts_cost_more_the_hotter_they_are() -> None:
     setup = setup_of(batch_size=256)
     loads = np.ones((2, 128))
@@ -212,6 +232,8 @@ def test_the_same_question_has_the_same_answer() -> None:
 
 def test_sentences_and_tables_say_what_was_counted_and_what_is_assumed(found: RanksAnswer) -> None:
     assert "8 expert-parallel ranks" in verdict(found)
+    assert "the rank that reads most in a layer reads" in verdict(found)
+    assert "rank that reads most" in rank_table(found)[0]
     assert [row[0] for row in layout_table(found)[1]] == ["assumed", "in order", "balanced", "balanced, 8 copies"]
     assert len(rank_table(found)[1]) == 4
     assert len(heat_table(found)[1]) == 6

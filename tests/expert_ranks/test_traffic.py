@@ -104,6 +104,20 @@ def test_a_csv_and_an_array_give_the_same_loads() -> None:
     assert read_loads("a.npy", npy(loads)).tolist() == loads.tolist()
 
 
+def test_a_csv_without_the_last_experts_is_filled_up_to_the_model_s_and_says_so() -> None:
+    rows = "\n".join(f"0,{expert},2" for expert in range(126))
+    filled = read_loads("a.csv", f"layer,expert,tokens\n{rows}".encode(), 128)
+    assert filled.tolist() == [[2.0] * 126 + [0.0] * 2]
+    assert "2 of 128 experts have no load" in traffic_of_loads(filled, SETUP).warnings[0]
+    assert traffic_of_loads(np.ones((1, 128)), SETUP).warnings == ()
+
+
+def npy_header(shape: str) -> bytes:
+    """A .npy file of nothing but its header."""
+    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}".encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
 @pytest.mark.parametrize(
     ("data", "says"),
     [
@@ -116,6 +130,10 @@ def test_a_csv_and_an_array_give_the_same_loads() -> None:
         (npy(np.ones(3)), "expected numbers"),
         (npy(np.array([["a"]], dtype=object)), "not a readable"),
         (b"\x93NUMPY", "not a readable"),
+        (npy_header("(10000000, 100000000), }"), "not a readable"),
+        (npy_header(f"({10**25}, 2), }}"), "not a readable"),
+        (npy_header("("), "not a readable"),
+        (b"layer,expert,tokens\n0,1," + b"2" * 200_000, "neither"),
     ],
 )
 def test_a_file_that_holds_no_loads_is_refused_by_name_and_line(data: bytes, says: str) -> None:

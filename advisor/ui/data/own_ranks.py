@@ -7,11 +7,12 @@ import streamlit as st
 
 from advisor.expert_ranks import Placing, RanksAnswer, Traffic, ranks_answer, traffic_of_preset, traffic_of_trace
 from advisor.prediction import AdvisorError
+from advisor.routing import Choices, TraceFit
 from advisor.setup import Setup, load_setup
 from advisor.ui.data import own_traces
 from advisor.ui.shared.session import Slot, nothing
 
-_ANSWER: Slot[tuple[str, RanksAnswer] | None] = Slot("_rank_answer", nothing)
+_ANSWER: Slot[tuple[tuple[str, str, int], RanksAnswer] | None] = Slot("_rank_answer", nothing)
 _PROBLEM: Slot[str] = Slot("_rank_problem", str)
 
 
@@ -22,7 +23,7 @@ def count(setup: Setup) -> None:
     """
     _PROBLEM.drop()
     _ANSWER.drop()
-    copies = int(st.session_state.get(copies_key(setup.placement.expert_parallel), 0))
+    copies = _copies(setup)
     try:
         traffic = _traffic(setup)
         placing = Placing(redundant=tuple(dict.fromkeys((0, copies))))
@@ -38,13 +39,23 @@ def copies_key(ranks: int) -> str:
     return f"rank_copies_{ranks}"
 
 
-def _traffic(setup: Setup) -> Traffic:
+def _copies(setup: Setup) -> int:
+    return int(st.session_state.get(copies_key(setup.placement.expert_parallel), 0))
+
+
+def _trace_of(setup: Setup) -> tuple[TraceFit, tuple[Choices, ...]] | None:
+    """This session's trace where it is of as many experts as the scenario's model has, else None."""
     moe, kept = setup.architecture.moe, own_traces.kept()
-    if moe is None or kept is None or kept[0].n_experts != moe.n_experts:
+    return kept if moe is not None and kept is not None and kept[0].n_experts == moe.n_experts else None
+
+
+def _traffic(setup: Setup) -> Traffic:
+    found = _trace_of(setup)
+    if found is None:
         return traffic_of_preset(setup, np.random.default_rng(0))
-    fit, sequences = kept
+    fit, sequences = found
     longest = (setup.scenario.k_max if setup.drafter.kind != "none" else 0) + 1
-    return traffic_of_trace(sequences, moe.n_experts, longest, fit)
+    return traffic_of_trace(sequences, fit.n_experts, longest, fit)
 
 
 def _with_routing(setup: Setup, traffic: Traffic) -> Setup:
@@ -54,18 +65,20 @@ def _with_routing(setup: Setup, traffic: Traffic) -> Setup:
     return load_setup(setup.scenario.model_copy(update={"routing": traffic.routing}))
 
 
-def _question(setup: Setup) -> str:
-    """What an answer is to: the scenario, and whether a trace was there."""
-    return f"{setup.scenario.hash} {own_traces.kept() is not None}"
+def _question(setup: Setup) -> tuple[str, str, int]:
+    """What an answer is to: the scenario, the trace that is counted on (empty: none), and the copies chosen."""
+    return setup.scenario.hash, own_traces.digest() if _trace_of(setup) is not None else "", _copies(setup)
 
 
 def answer(setup: Setup) -> RanksAnswer | None:
-    """The answer that was counted for this scenario and trace.
+    """The answer that was counted for this scenario, trace and number of copies.
 
-    None where none was, or for another.
+    None where none was, or for another; one of another trace is dropped.
     """
-    found = _ANSWER.get()
-    return found[1] if found is not None and found[0] == _question(setup) else None
+    found, asked = _ANSWER.get(), _question(setup)
+    if found is not None and found[0][1] != asked[1]:
+        _ANSWER.drop()
+    return found[1] if found is not None and found[0] == asked else None
 
 
 def problem() -> str:
@@ -73,8 +86,15 @@ def problem() -> str:
     return _PROBLEM.get()
 
 
-def basis() -> str:
+def basis(setup: Setup) -> str:
     """Traffic that would be counted, in words."""
-    if own_traces.kept() is not None:
+    if _trace_of(setup) is not None:
         return "Counts on your trace: balanced layouts are planned on one half of it and judged on the other."
-    return "Without a trace, loads have the routing preset's spread and hot experts lie by chance; upload yours above."
+    preset = "loads have the routing preset's spread and hot experts lie by chance"
+    moe, kept = setup.architecture.moe, own_traces.kept()
+    if kept is not None and moe is not None:
+        return (
+            f"Your trace is not counted: it is of {kept[0].n_experts} experts and {setup.architecture.name} has "
+            f"{moe.n_experts}. Instead, {preset}; choose the model of the trace in the bar."
+        )
+    return f"Without a trace, {preset}; upload yours above."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +18,7 @@ from advisor.ui.shared.session import Slot, nothing
 _TRACE: Slot[tuple[TraceFit, str] | None] = Slot("_trace", nothing)
 _COUNTS: Slot[tuple[ActivationLog, CountFit] | None] = Slot("_activation_log", nothing)
 _SEQUENCES: Slot[tuple[Choices, ...]] = Slot("_trace_sequences", tuple)
+_DIGEST: Slot[str] = Slot("_trace_digest", str)
 _TRACE_PROBLEM: Slot[str] = Slot("_trace_problem", str)
 _RATES: Slot[AcceptanceRates | None] = Slot("_rates", nothing)
 _RATES_PROBLEM: Slot[str] = Slot("_rates_problem", str)
@@ -46,6 +48,7 @@ def take_trace(setup: Setup) -> None:
         read = ingest.read_traces(given, ingest.layer_counts(setup.architecture))
         _TRACE.put((fit_sequences(read.sequences, moe.n_experts), read.layout))
         _SEQUENCES.put(_first(read.sequences))
+        _DIGEST.put(_digest(read.sequences))
     except AdvisorError as error:
         _TRACE_PROBLEM.put(str(error))
 
@@ -55,6 +58,20 @@ def _first(sequences: Sequence[Choices]) -> tuple[Choices, ...]:
     small = [ids.astype(np.uint16) for ids in sequences]
     within = np.cumsum([ids.nbytes for ids in small]) <= KEPT_BYTES
     return tuple(ids for ids, kept in zip(small, within, strict=True) if kept)
+
+
+def _digest(sequences: Sequence[Choices]) -> str:
+    """Short text that is another for another trace: of all its sequences, since the fit is of all."""
+    found = hashlib.sha256()
+    for ids in sequences:
+        found.update(f"{ids.shape} {ids.dtype} ".encode())
+        found.update(np.ascontiguousarray(ids).tobytes())
+    return found.hexdigest()
+
+
+def digest() -> str:
+    """Digest of this session's routing trace, empty without one."""
+    return _DIGEST.get()
 
 
 def kept() -> tuple[TraceFit, tuple[Choices, ...]] | None:
@@ -83,7 +100,7 @@ def forget_trace() -> None:
 
     A scenario that uses it goes back to the model's own routing.
     """
-    for slot in (_TRACE, _SEQUENCES, _COUNTS, _TRACE_PROBLEM):
+    for slot in (_TRACE, _SEQUENCES, _DIGEST, _COUNTS, _TRACE_PROBLEM):
         slot.drop()
     if "," in str(st.session_state.get("routing", "")):
         st.session_state["routing"] = "auto"

@@ -48,7 +48,7 @@ def draw(advice: Advice) -> None:
         st.error(widgets.plain(own_ranks.problem()), icon=":material/error:")
     answer = own_ranks.answer(setup)
     if answer is None:
-        st.caption(own_ranks.basis())
+        st.caption(own_ranks.basis(setup))
         return
     _answer(answer, advice)
 
@@ -66,7 +66,10 @@ def _answer(answer: RanksAnswer, advice: Advice) -> None:
         if answer.moved:
             _table(exchange_table(answer))
         st.caption("The same ranks with attention in other groups, experts in order.")
-        _table(split_table(splits(answer)[0]))
+        found, refused = splits(answer)
+        _table(split_table(found))
+        for text in refused:
+            st.caption(widgets.plain(f"Not possible: {text}"))
     for text in notes(answer):
         st.caption(widgets.plain(text))
 
