@@ -145,6 +145,31 @@ def test_targets_that_no_design_serves_say_which_and_what_to_do() -> None:
     assert one_design_document(found)["best"] is None
 
 
+@pytest.mark.parametrize(
+    ("target", "limits", "why"),
+    [
+        ("h100-sxm:256", {}, "does not fit in memory"),
+        ("b200-sxm:8", {"max_tpot_ms": 0.1}, "over the limit on time per token"),
+    ],
+)
+def test_targets_of_which_no_design_serves_any_say_why(target: str, limits: dict[str, float], why: str) -> None:
+    found = one(target, **limits)
+    assert (found.best, found.own, found.choices) == (None, (None,), ())
+    assert found.cells.why_not(0) == why
+    assert why in one_design_verdict(found)
+    assert one_design_rows(found) == []
+    assert one_design_document(found)["own"][0]["why_not"] == why
+
+
+def test_the_command_answers_a_target_that_no_design_serves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["design", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "2.4@3"]
+    asked += ["--experts", "64,128", "--active", "4,8", "--shared", "0", "--target", "h100-sxm:256"]
+    status, out, _ = run(capsys, *asked, "--csv", tmp_path / "one.csv")
+    assert status == 0
+    assert out.startswith("No design serves batch 256 on NVIDIA H100")
+    assert "does not fit in memory" in out
+
+
 def test_more_gpus_at_one_target_serve_what_one_cannot() -> None:
     found = one("h100-sxm:8", "2xh100-sxm:256")
     assert found.best is not None

@@ -136,6 +136,21 @@ def test_gains_are_not_told_where_the_baseline_s_own_kernels_lie_far_from_the_fi
     assert any(space.setup.place in note and "not told there" in note for note in moved.notes)
 
 
+def test_a_map_without_a_served_cell_is_empty_and_says_so() -> None:
+    found = drawn_map(("b200-sxm",), max_tpot_ms=0.1)
+    assert found.regions == ()
+    assert found.holder.tolist() == [-1] * len(BATCHES)
+    assert region_verdict(found) == "No design keeps every limit in any cell of the map."
+    assert {row["why_not"] for row in region_rows(found)} == {"over the limit on time per token"}
+    assert region_document(found)["regions"] == []
+    empty = standings(found.cells, np.array([], np.intp))
+    draws = len(empty.baseline)
+    assert empty.common.shape == (draws, len(BATCHES), 0)
+    assert empty.errors.shape == (draws, 0)
+    shapes = [each.shape for each in (empty.loss, empty.chance, empty.expected, *empty.band)]
+    assert shapes == [(len(BATCHES), 0)] * 5
+
+
 def stub(chance: Any, expected: Any, low: Any, best: Any) -> Any:
     """What `cover` looks at, by hand: [cells, designs]."""
     chance, expected, low = (np.array(values, float) for values in (chance, expected, low))
@@ -279,6 +294,16 @@ def test_the_command_s_csv_reads_back_as_the_map(tmp_path: Path, capsys: pytest.
     _, out, _ = run(capsys, *asked, *grid, *where)
     assert document["verdict"] in out
     assert "note: A core cell" in out
+
+
+def test_the_command_answers_a_map_without_a_served_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("design", "--model", "qwen3-30b-a3b", "--accepted-length", "2.4@3", "--drafter", "eagle3")
+    grid = ("--experts", "64,128", "--active", "4,8", "--shared", "0", "--max-tpot-ms", "0.1")
+    file = tmp_path / "map.csv"
+    status, out, _ = run(capsys, *asked, *grid, "--map", "--batches", "8,256", "--csv", file)
+    assert status == 0
+    assert out.startswith("No design keeps every limit in any cell of the map.")
+    assert "over the limit on time per token" in file.read_text("utf-8")
 
 
 def test_rows_and_document_carry_bands_tiers_and_sources() -> None:
