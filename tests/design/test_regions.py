@@ -17,6 +17,7 @@ from advisor.design import DesignGrid, Place, RegionMap, design_space, parse_pla
 from advisor.design.cells import DesignCells, ask_cells, scenario_at
 from advisor.design.one_design_words import standing_values
 from advisor.design.region_words import (
+    REGION_NOTE,
     cell_words,
     held_where,
     map_cells_table,
@@ -270,6 +271,34 @@ def test_words_and_tables_say_who_holds_what_and_what_it_loses_elsewhere() -> No
     assert len(region_table(found)[1]) == len(found.regions)
     assert held_where(found, first).split(" ")[0] in PLACES
     assert [letter(number) for number in (0, 25, 26)] == ["A", "Z", "A2"]
+
+
+def test_the_verdict_counts_the_cells_that_no_design_serves_and_those_where_the_first_cannot_run() -> None:
+    found = drawn_map()
+    served = np.flatnonzero(found.cells.served)
+    assert len(served) == len(found.cells) - 1
+    first = found.regions[0]
+    lone = replace(found, regions=(replace(first, core=tuple(map(int, served)), edge=()),))
+    said = region_verdict(lone)
+    assert "One design serves every cell of the map that any design serves, within noise" in said
+    assert said.endswith(f"No design serves 1 cell of the map's {len(found.cells)}.")
+    gone = {int(cell) for cell in served if cell not in first.cells}
+    bound = replace(first, everywhere=tuple(None if x is None or x.cell in gone else x for x in first.everywhere))
+    several = region_verdict(replace(found, regions=(bound, *found.regions[1:])))
+    assert len(gone) > 1
+    assert f"In {len(gone)} cells more it cannot run within the limits." in several
+    assert "cannot run" not in said
+
+
+def test_a_map_that_is_served_everywhere_is_called_whole() -> None:
+    found = drawn_map(("b200-sxm", "h200-sxm"))
+    assert found.cells.served.all()
+    assert "the whole map within noise" in region_verdict(found)
+    assert "No design serves" not in region_verdict(found)
+
+
+def test_the_note_on_cores_gives_the_chance_that_makes_one() -> None:
+    assert f"A core cell ({CORE_CHANCE:.0%} and more)" in REGION_NOTE
 
 
 def test_the_command_s_csv_reads_back_as_the_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
