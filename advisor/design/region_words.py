@@ -19,7 +19,7 @@ REGION_NOTE = (
 
 
 def region_verdict(found: RegionMap) -> str:
-    """Sentences on how few designs serve the map, which serves most, its loss elsewhere, and where none serves."""
+    """Sentences on how few designs serve the map, what the first loses elsewhere, and where none serves."""
     served = int(found.cells.served.sum())
     if not served:
         return "No design keeps every limit in any cell of the map."
