@@ -104,7 +104,7 @@ def _clearly(found: OneDesign, best: TargetsChoice) -> str:
     if not worse and not unclear:
         return "It is clearly better at every target that can be compared."
     if len(unclear) == len(gains):
-        return "No design is clearly better than the baseline: every band includes 1."
+        return "It is not clearly better than the baseline anywhere: every band includes 1."
     told = [f"At {_listed(worse)} it is clearly worse: the baseline serves better there."] if worse else []
     told += [f"At {_listed(unclear)} it is not clearly better: the band includes 1."] if unclear else []
     return " ".join(told)

@@ -12,21 +12,22 @@ from advisor.design.standing import CORE_CHANCE, TIE
 from advisor.text import counted
 
 REGION_NOTE = (
-    f"A core cell (80% and more): the design is within {TIE:.0%} of the best in that share of the draws that all "
-    "designs share. An edge cell (marked ?): it is not, but its loss is within noise, or it is the cell's own best. "
-    "Regions are chosen one after the other, each the design with most cores left."
+    f"A core cell ({CORE_CHANCE:.0%} and more): the design is within {TIE:.0%} of the best in that share of the draws "
+    "that all designs share. An edge cell (marked ?): it is not, but its loss is within noise, or it is the cell's own "
+    "best. Regions are chosen one after the other, each the design with most cores left."
 )
 
 
 def region_verdict(found: RegionMap) -> str:
-    """Sentences on how few designs serve the map, which serves most, and its loss where it does not hold."""
+    """Sentences on how few designs serve the map, what the first loses elsewhere, and where none serves."""
     served = int(found.cells.served.sum())
     if not served:
         return "No design keeps every limit in any cell of the map."
     first = found.regions[0]
     held = f"{first.words} holds {len(first.cells)} of {counted(served, 'cell')}, {len(first.core)} as a core"
+    of_map = "every cell of the map that any design serves," if served < len(found.cells) else "the whole map"
     if len(found.regions) == 1:
-        return f"One design serves the whole map within noise: {held}."
+        return f"One design serves {of_map} within noise: {held}.{_not_served(found)}"
     worst = first.worst_outside
     beyond = ""
     if worst is not None:
@@ -34,7 +35,18 @@ def region_verdict(found: RegionMap) -> str:
         noise = ", within noise" if worst.within_noise else ""
         lost = f"up to {percent(worst.expected_loss)} ({band}{noise}), at {found.cells.name(worst.cell)}"
         beyond = f"; elsewhere it is expected to lose {lost}"
-    return f"{counted(len(found.regions), 'design')} serve the map within noise. {first.letter}: {held}{beyond}."
+    start = f"{counted(len(found.regions), 'design')} serve {of_map} within noise"
+    return f"{start}. {first.letter}: {held}{beyond}.{_not_served(found)}"
+
+
+def _not_served(found: RegionMap) -> str:
+    """Sentences on the cells that the first design cannot serve though others do, and on those that none serves."""
+    first, cells = found.regions[0], found.cells
+    cannot = sum(each is None and bool(served) for each, served in zip(first.everywhere, cells.served, strict=True))
+    none = len(cells) - int(cells.served.sum())
+    said = [f"In {counted(cannot, 'cell')} more it cannot run within the limits."] if cannot else []
+    said += [f"No design serves {counted(none, 'cell')} of the map's {len(cells):,}."] if none else []
+    return "".join(f" {sentence}" for sentence in said)
 
 
 def region_notes(found: RegionMap) -> tuple[str, ...]:

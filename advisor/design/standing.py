@@ -95,7 +95,7 @@ class Standings:
     @cached_property
     def chance(self) -> Array:
         """Chance of a tie with the best of the pool, [nC, nP], 0 where a design is not allowed. [-]"""
-        most = self.common.max(axis=2, keepdims=True)
+        most = self.common.max(axis=2, keepdims=True, initial=0.0)
         return np.where(self.allowed, (self.common >= (1.0 - TIE) * most).mean(axis=0), 0.0)
 
     @cached_property
@@ -118,7 +118,9 @@ class Standings:
         return np.minimum(low, self.loss), np.maximum(high, self.loss)
 
     def _own(self, merit: Array) -> Array:
-        """Of merits [draws, nC, nP] those of each cell's own best, [draws, nC, 1]."""
+        """Of merits [draws, nC, nP] those of each cell's own best, [draws, nC, 1]; 0 without any design."""
+        if not len(self.pool):
+            return np.zeros((*merit.shape[:2], 1))
         # A cell that no design serves has no best (-1): any column will do, since nothing is allowed there.
         columns = np.searchsorted(self.pool, np.maximum(self.cells.best, self.pool[0]))
         return np.asarray(np.take_along_axis(merit, columns[None, :, None], axis=2))
@@ -150,7 +152,10 @@ class Standings:
 def standings(
     cells: DesignCells, pool: NDArray[np.intp], on_progress: Callable[[float], None] = lambda _share: None
 ) -> Standings:
-    """Draw some designs, columns of `cells.merit`, and the best of each cell beside them."""
+    """Draw some designs, columns of `cells.merit`, and the best of each cell beside them.
+
+    Without any of either the standings are empty, nP = 0.
+    """
     pool = np.unique([*pool, *cells.best[cells.served]]).astype(np.intp)
     common, baseline, tiers = [], [], []
     for number, space in enumerate(cells.spaces):
@@ -162,20 +167,25 @@ def standings(
             drawn_at(setup_of(space, int(index)), question.batches, space.n_draft[:, index])
             for index in cells.found[pool]
         ]
-        merit = np.stack([merit_of(space, each.speedup, each.tpot_s) for each in drawn], axis=2)
-        common.append(np.where(cells.merit[at][:, pool] > 0.0, merit, 0.0))
         baseline.append(merit_of(space, base.speedup, base.tpot_s))
+        merit = _columns([merit_of(space, each.speedup, each.tpot_s) for each in drawn], baseline[-1].shape)
+        common.append(np.where(cells.merit[at][:, pool] > 0.0, merit, 0.0))
         tiers += [tuple(_tier(each, base, row) for each in drawn) for row in range(len(at))]
     errors = [shape_errors(cells.spaces[0], int(index), len(baseline[0])) for index in cells.found[pool]]
     return Standings(
         cells,
         pool,
         np.concatenate(common, axis=1),
-        np.stack(errors, axis=1),
+        _columns(errors, baseline[0].shape[:1]),
         np.concatenate(baseline, axis=1),
         np.concatenate([_baseline_merit(space) for space in cells.spaces]),
         tuple(tiers),
     )
+
+
+def _columns(parts: list[Array], shape: tuple[int, ...]) -> Array:
+    """Arrays of one shape side by side, [*shape, n]; n may be 0, where no design serves any cell."""
+    return np.stack(parts, axis=-1) if parts else np.zeros((*shape, 0))
 
 
 def _baseline_merit(space: DesignSpace) -> Array:

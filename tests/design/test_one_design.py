@@ -125,7 +125,9 @@ def test_a_gain_whose_band_includes_one_is_no_clear_gain() -> None:
     assert "clearly better at every target" in against_baseline(told(1.01, 1.01))
     assert not told(1.01, 0.99).is_clear
     assert "it is not clearly better: the band includes 1" in against_baseline(told(1.01, 0.99))
-    assert "No design is clearly better than the baseline" in against_baseline(told(0.9, 0.99))
+    assert "It is not clearly better than the baseline anywhere: every band includes 1." in against_baseline(
+        told(0.9, 0.99)
+    )
     slow = replace(found.best.at[1], gain=Band(0.88, 0.83, 0.95, 0.0))
     mixed = replace(found, choices=(replace(found.best, at=(first, slow)),))
     assert "At batch 128 on NVIDIA B200 SXM (HGX/DGX) it is clearly worse" in against_baseline(mixed)
@@ -143,6 +145,31 @@ def test_targets_that_no_design_serves_say_which_and_what_to_do() -> None:
     assert one_design_table(found)[1][1][1] == "does not fit in memory"
     assert choices_table(found)[1] == []
     assert one_design_document(found)["best"] is None
+
+
+@pytest.mark.parametrize(
+    ("target", "limits", "why"),
+    [
+        ("h100-sxm:256", {}, "does not fit in memory"),
+        ("b200-sxm:8", {"max_tpot_ms": 0.1}, "over the limit on time per token"),
+    ],
+)
+def test_targets_of_which_no_design_serves_any_say_why(target: str, limits: dict[str, float], why: str) -> None:
+    found = one(target, **limits)
+    assert (found.best, found.own, found.choices) == (None, (None,), ())
+    assert found.cells.why_not(0) == why
+    assert why in one_design_verdict(found)
+    assert one_design_rows(found) == []
+    assert one_design_document(found)["own"][0]["why_not"] == why
+
+
+def test_the_command_answers_a_target_that_no_design_serves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["design", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "2.4@3"]
+    asked += ["--experts", "64,128", "--active", "4,8", "--shared", "0", "--target", "h100-sxm:256"]
+    status, out, _ = run(capsys, *asked, "--csv", tmp_path / "one.csv")
+    assert status == 0
+    assert out.startswith("No design serves batch 256 on NVIDIA H100")
+    assert "does not fit in memory" in out
 
 
 def test_more_gpus_at_one_target_serve_what_one_cannot() -> None:

@@ -17,6 +17,7 @@ from advisor.design import DesignGrid, Place, RegionMap, design_space, parse_pla
 from advisor.design.cells import DesignCells, ask_cells, scenario_at
 from advisor.design.one_design_words import standing_values
 from advisor.design.region_words import (
+    REGION_NOTE,
     cell_words,
     held_where,
     map_cells_table,
@@ -134,6 +135,21 @@ def test_gains_are_not_told_where_the_baseline_s_own_kernels_lie_far_from_the_fi
     assert one.of(0, 0).gain is None
     assert one.of(0, int(moved.cells_of(1)[0])).gain is not None
     assert any(space.setup.place in note and "not told there" in note for note in moved.notes)
+
+
+def test_a_map_without_a_served_cell_is_empty_and_says_so() -> None:
+    found = drawn_map(("b200-sxm",), max_tpot_ms=0.1)
+    assert found.regions == ()
+    assert found.holder.tolist() == [-1] * len(BATCHES)
+    assert region_verdict(found) == "No design keeps every limit in any cell of the map."
+    assert {row["why_not"] for row in region_rows(found)} == {"over the limit on time per token"}
+    assert region_document(found)["regions"] == []
+    empty = standings(found.cells, np.array([], np.intp))
+    draws = len(empty.baseline)
+    assert empty.common.shape == (draws, len(BATCHES), 0)
+    assert empty.errors.shape == (draws, 0)
+    shapes = [each.shape for each in (empty.loss, empty.chance, empty.expected, *empty.band)]
+    assert shapes == [(len(BATCHES), 0)] * 5
 
 
 def stub(chance: Any, expected: Any, low: Any, best: Any) -> Any:
@@ -257,6 +273,34 @@ def test_words_and_tables_say_who_holds_what_and_what_it_loses_elsewhere() -> No
     assert [letter(number) for number in (0, 25, 26)] == ["A", "Z", "A2"]
 
 
+def test_the_verdict_counts_the_cells_that_no_design_serves_and_those_where_the_first_cannot_run() -> None:
+    found = drawn_map()
+    served = np.flatnonzero(found.cells.served)
+    assert len(served) == len(found.cells) - 1
+    first = found.regions[0]
+    lone = replace(found, regions=(replace(first, core=tuple(map(int, served)), edge=()),))
+    said = region_verdict(lone)
+    assert "One design serves every cell of the map that any design serves, within noise" in said
+    assert said.endswith(f"No design serves 1 cell of the map's {len(found.cells)}.")
+    gone = {int(cell) for cell in served if cell not in first.cells}
+    bound = replace(first, everywhere=tuple(None if x is None or x.cell in gone else x for x in first.everywhere))
+    several = region_verdict(replace(found, regions=(bound, *found.regions[1:])))
+    assert len(gone) > 1
+    assert f"In {len(gone)} cells more it cannot run within the limits." in several
+    assert "cannot run" not in said
+
+
+def test_a_map_that_is_served_everywhere_is_called_whole() -> None:
+    found = drawn_map(("b200-sxm", "h200-sxm"))
+    assert found.cells.served.all()
+    assert "the whole map within noise" in region_verdict(found)
+    assert "No design serves" not in region_verdict(found)
+
+
+def test_the_note_on_cores_gives_the_chance_that_makes_one() -> None:
+    assert f"A core cell ({CORE_CHANCE:.0%} and more)" in REGION_NOTE
+
+
 def test_the_command_s_csv_reads_back_as_the_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "map.csv"
     asked = ("design", "--model", "qwen3-30b-a3b", "--accepted-length", "2.4@3", "--drafter", "eagle3")
@@ -279,6 +323,16 @@ def test_the_command_s_csv_reads_back_as_the_map(tmp_path: Path, capsys: pytest.
     _, out, _ = run(capsys, *asked, *grid, *where)
     assert document["verdict"] in out
     assert "note: A core cell" in out
+
+
+def test_the_command_answers_a_map_without_a_served_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("design", "--model", "qwen3-30b-a3b", "--accepted-length", "2.4@3", "--drafter", "eagle3")
+    grid = ("--experts", "64,128", "--active", "4,8", "--shared", "0", "--max-tpot-ms", "0.1")
+    file = tmp_path / "map.csv"
+    status, out, _ = run(capsys, *asked, *grid, "--map", "--batches", "8,256", "--csv", file)
+    assert status == 0
+    assert out.startswith("No design keeps every limit in any cell of the map.")
+    assert "over the limit on time per token" in file.read_text("utf-8")
 
 
 def test_rows_and_document_carry_bands_tiers_and_sources() -> None:

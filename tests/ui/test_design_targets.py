@@ -45,6 +45,14 @@ def test_the_map_is_drawn_with_its_verdict_and_its_table() -> None:
     assert "Choose at least one accelerator" in shown(test)
 
 
+def test_a_limit_that_no_design_keeps_is_told_for_the_targets_and_the_map() -> None:
+    test = page(design_targets=BOTH, design_tpot="0.1")
+    assert not test.exception
+    assert "No design serves batch 8 on NVIDIA H100" in shown(test)
+    assert "No design keeps every limit in any cell of the map." in shown(test)
+    assert not any(item.key == "design_regions" for item in test.get("plotly_chart"))
+
+
 def test_a_wrong_target_is_one_message_and_the_map_stays() -> None:
     test = page(design_targets="h100:8")
     assert [item.value for item in test.error if "is unknown" in item.value]
