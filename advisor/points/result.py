@@ -209,7 +209,7 @@ def _sentence(result: RefitResult) -> str:
     else:
         text += ", none set aside"
     errors = result.own_errors
-    verdict = "better"
+    verdict = "better on average"
     if errors.far_off:
         what = f"with {errors.far_off} still more than {MAX_ERROR:.0%} off"
         verdict = f"{what}: keep the shipped constants and look for what else is wrong"
