@@ -91,7 +91,7 @@ def test_the_table_judges_every_k_and_a_picked_row_drives_the_page() -> None:
     outcomes = outcomes_of(advice)
     table = test.dataframe[0].value
     assert list(table["K"]) == [one.n_draft for one in outcomes]
-    assert list(table["Behind best"]) == pytest.approx([100 * one.regret for one in outcomes])
+    assert list(table["Behind"]) == pytest.approx([100 * one.regret for one in outcomes])
     other = next(one.n_draft for one in reversed(outcomes) if one.n_draft != advice.recommendation.n_draft)
     test.session_state[test.session_state["_k_table"].key] = {
         "selection": {"rows": [other], "columns": [], "cells": []}

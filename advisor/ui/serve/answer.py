@@ -37,8 +37,8 @@ _COLUMNS: dict[str, Any] = {
     "Chance best": st.column_config.ProgressColumn(
         format="%.0f%%", min_value=0, max_value=100, width=88, help="Share of outcomes in which this K is fastest."
     ),
-    "Behind best": _NUMBER(
-        format="%.1f%%", width=78, help="Speedup given up on average against each draw's fastest K: the least is taken."
+    "Behind": _NUMBER(
+        format="%.1f%%", width=56, help="Speedup given up on average against each draw's fastest K: the least is taken."
     ),
 }
 
@@ -162,7 +162,7 @@ def table(advice: Advice, outcomes: Sequence[Outcome]) -> None:
             "Speedup": [one.speedup for one in outcomes],
             "Likely": [f"{one.low:.1f}–{one.high:.1f}×" if one.n_draft else "" for one in outcomes],
             "Chance best": [100 * one.p_best for one in outcomes],
-            "Behind best": [100 * one.regret for one in outcomes],
+            "Behind": [100 * one.regret for one in outcomes],
             "ms/token": [one.tpot_s * 1e3 for one in outcomes],
             "Tokens/s/GPU": [round(one.tokens_per_s_per_gpu) for one in outcomes],
         }

@@ -60,11 +60,7 @@ class BoardAsked(Frozen):
 def ids_called(text: str) -> tuple[str, ...]:
     """Shipped models whose id or name holds one of the comma-separated pieces.
 
-    There are none for an empty text.
-
-    None for an empty text.
-
-    Raises AdvisorError where no model is called so.
+    Empty for an empty text. Raises AdvisorError where no model is called so.
     """
     pieces = [piece.strip().lower() for piece in text.split(",") if piece.strip()]
     if not pieces:
