@@ -60,13 +60,15 @@ def memory_fit(
 def weight_bytes_per_gpu(architecture: Architecture, placement: Placement) -> float:
     """Bytes of weights on one GPU, MTP modules apart. [B]
 
-    Own derivation: routed experts are split over all expert ranks, the other matrices over tensor-parallel ranks;
-    router and norms are replicated.
+    Own derivation: routed experts and their copies are split over all expert ranks, the other matrices over
+    tensor-parallel ranks; router and norms are replicated.
     """
     tp = placement.tensor_parallel
     split = dict.fromkeys(WeightDtypes.model_fields, tp)
     split["routed"] = placement.expert_parallel * placement.expert_tensor_parallel
     parts = weight_bytes_by_component(architecture)
+    if architecture.moe is not None:
+        parts["routed"] *= 1.0 + placement.redundant / architecture.moe.n_experts
     return sum(size / split.get(name, 1) for name, size in parts.items() if name != "mtp")
 
 

@@ -30,6 +30,8 @@ class Placement:
 
     tensor_parallel: int = 1
     expert_parallel: int = 1
+    redundant: int = 0
+    """Copies of routed experts beyond one of each, on all expert-parallel ranks together. [-]"""
     balance: RankBalance | None = None
     """How unevenly routing loads the expert-parallel ranks, where that was counted; None: `routing.local_experts`."""
 
@@ -301,16 +303,16 @@ def routed_time(
     tokens, touched, active = arrays(n_tokens, np.maximum(touched, 1e-9), shape.n_active)
     experts, count = arrays(shape.n_experts, layers)
     ranks = placement.expert_parallel
-    rows_each = laws.rows_per_expert(tokens, active, touched)
-    # All ranks wait for the slowest, so its share decides.
+    # All ranks wait for the slowest, so what it reads and serves decides.
     share: Floats = ranks
     if uneven is not None and ranks > 1:
-        # The slowest rank serves `pairs` times the mean rank's choices: as if so many fewer ranks shared them.
-        experts, share = np.asarray(uneven.slots), ranks / np.maximum(uneven.pairs, 1e-9)
-        here = np.maximum(np.minimum(uneven.touched * touched, experts) / ranks, 1e-9)
-        rows_each = laws.rows_per_expert(tokens, active / share, here)
+        experts, share = np.asarray(uneven.slots), 1.0
+        active = np.asarray(laws.rank_choices(active, uneven.pairs, ranks))
+        here = np.maximum(laws.counted_experts(uneven.touched, touched, ranks, experts), 1e-9)
+        rows_each = laws.rows_per_expert(tokens, active, here)
     else:
         here = local_experts(touched, experts, ranks) if ranks > 1 else touched
+        rows_each = laws.rows_per_expert(tokens, active, touched)
     step = {"tokens": tokens, "n_active": active, "rows_per_expert": rows_each, "touched": here, "ranks": share}
     work = expert_work(**step, bytes_per_weight=BYTES_PER_WEIGHT[dtype], **expert_sizes(shape, placement))
     # Rows of this very shape err by 1.2 to 1.4 %, the curve over all shapes by 1.7 to 4.6 % (left out, decision 0005).
@@ -343,12 +345,12 @@ def expert_work(
 
     Parameters
     ----------
-    tokens, n_active : M, tokens of the step on all ranks, and k of each. [-]
-    rows_per_expert : M k / U over all ranks, mean rows of a touched expert. [-]
+    tokens, n_active : M, tokens of the step on all ranks, and k of each, or the part of k that this rank serves. [-]
+    rows_per_expert : mean rows of an expert that is touched. [-]
     touched : distinct experts touched on this rank, U. [-]
     h, I, n_mat : as `expert_sizes`. [-]
     bytes_per_weight : storage of one weight. [B]
-    ranks : expert-parallel ranks. [-]
+    ranks : ranks that share the choices of `n_active` evenly. [-]
     """
     return {
         "U": touched,
@@ -411,7 +413,7 @@ def exchanges(
             raise AdvisorError("no all-to-all cost for this accelerator; choose expert_parallel <= tensor_parallel")
         count, active = arrays(shape.count, shape.n_active)
         if uneven is not None:
-            message = message * uneven.received
+            message = laws.fullest_message(message, uneven.received)
         factor = exchange.factor(laws.sent_bytes(message, active, tp))
         values = {"L": count, "X": message, "k": active, "tp": tp, "r": factor, **exchange.symbols}
         found.append(Exchange("expert exchange", exchange, laws.expert_exchange, values))

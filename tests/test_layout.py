@@ -25,7 +25,7 @@ FLOORS = [
     {"architecture", "kernel_costs", "profiles", "quality"},
     {"acceptance", "attention", "bands", "drafter", "hardware", "hf", "routing", "store"},
     {"catalog", "speedup", "step_cost", "task_transfer"},
-    {"calibration", "draft_cost", "memory", "scenario"},
+    {"calibration", "draft_cost", "expert_traffic", "memory", "scenario"},
     {"serving_formats"},
     {"ingest", "setup"},
     {"prefill", "ratios", "tiers"},

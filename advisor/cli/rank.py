@@ -32,10 +32,10 @@ from advisor.ranking import (
     verdict,
 )
 from advisor.runtime import BatchHistogram
-from advisor.scenario import FIELDS, Scenario
+from advisor.scenario import FIELDS, RANK_FIELDS, Scenario
 from advisor.text import csv_text
 
-_OF_ONE_MODEL = ("model_id", "batch_size", "routing")
+_OF_ONE_MODEL = ("model_id", "batch_size", "routing", *RANK_FIELDS)
 _FIELDS = tuple(name for name, row in FIELDS.items() if row.flags and name not in _OF_ONE_MODEL and row.unit != "ranks")
 _NO_MODEL = FIELDS["model_id"].default
 """Only checks the rest of the question: a leaderboard has models of its own."""

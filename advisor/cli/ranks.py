@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import numpy as np
 
 from advisor.cli.advise import whole_numbers
 from advisor.cli.measure import read_bytes
@@ -13,10 +12,8 @@ from advisor.cli.output import json_option, print_json, print_labelled, print_ta
 from advisor.cli.scenario_options import ScenarioCommand
 from advisor.expert_ranks import (
     HEAT,
-    MAX_LOADS_BYTES,
     Placing,
     RanksAnswer,
-    Traffic,
     document,
     exchange_table,
     exchange_text,
@@ -25,20 +22,16 @@ from advisor.expert_ranks import (
     notes,
     rank_table,
     ranks_answer,
-    read_loads,
     split_table,
     splits,
-    traffic_of_loads,
-    traffic_of_preset,
-    traffic_of_trace,
     verdict,
     warnings,
 )
+from advisor.expert_traffic import Traffic, traffic_of_trace
 from advisor.ingest import layer_counts, read_traces
 from advisor.prediction import AdvisorError
-from advisor.profiles import read_file
 from advisor.scenario import Scenario
-from advisor.setup import Setup, load_setup
+from advisor.setup import Setup, load_setup, traffic_of
 
 
 @click.command(cls=ScenarioCommand)
@@ -47,12 +40,8 @@ from advisor.setup import Setup, load_setup
     "traces",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Routing trace as `advisor trace` reads it, several times for several files [default: a preset's spread].",
-)
-@click.option(
-    "--loads",
-    type=click.Path(path_type=Path),
-    help="Instead: loads by layer, a CSV with columns layer, expert, tokens or a .npy array [layers, experts].",
+    help="Routing trace as `advisor trace` reads it, several times for several files [default: --expert-loads, or a "
+    "preset's spread].",
 )
 @click.option("--copies", help="Redundant copies of hot experts to try, e.g. 0,32 [default: none, and one a rank].")
 @click.option("--ranks-per-node", type=click.IntRange(1, 1024), default=8, show_default=True, help="GPUs of a machine.")
@@ -69,7 +58,6 @@ from advisor.setup import Setup, load_setup
 def ranks(
     scenario: Scenario,
     traces: tuple[Path, ...],
-    loads: Path | None,
     copies: str | None,
     ranks_per_node: int,
     expert_groups: int,
@@ -78,11 +66,11 @@ def ranks(
 ) -> None:
     """Place experts on the --ep ranks: slowest rank, copies of hot experts, exchange, attention groups.
 
-    Without --trace or --loads the routing preset's spread of loads is used, with hot experts placed by chance.
+    Without --trace or --expert-loads the routing preset's spread of loads is used, with hot experts placed by chance.
     """
     tried = tuple(whole_numbers("--copies", copies)) if copies is not None else ()
     placing = Placing(tried, ranks_per_node, expert_groups, _shares(hotter))
-    setup, traffic = _traffic(scenario, traces, loads)
+    setup, traffic = _traffic(scenario, traces)
     answer = ranks_answer(setup, traffic, placing)
     found, refused = splits(answer)
     if as_json:
@@ -110,24 +98,18 @@ def _print(answer: RanksAnswer) -> None:
         print_table(*exchange_table(answer))
 
 
-def _traffic(scenario: Scenario, traces: tuple[Path, ...], loads: Path | None) -> tuple[Setup, Traffic]:
+def _traffic(scenario: Scenario, traces: tuple[Path, ...]) -> tuple[Setup, Traffic]:
     """The scenario, with its routing from the trace where one is given, and the choices to place for."""
-    if traces and loads is not None:
-        raise AdvisorError("give --trace or --loads, not both")
-    setup = load_setup(scenario)
-    moe = setup.architecture.moe
-    if loads is not None:
-        n_experts = moe.n_experts if moe is not None else 0
-        data = read_file(loads, MAX_LOADS_BYTES, "a table of loads")
-        return setup, traffic_of_loads(read_loads(loads.name, data, n_experts), setup)
+    if traces and scenario.expert_loads is not None:
+        raise AdvisorError("give --trace or --expert-loads, not both")
+    plain = scenario.on_assumed_ranks()
+    setup = load_setup(plain)
     if not traces:
-        return setup, traffic_of_preset(setup, np.random.default_rng(0))
-    if moe is None:
-        raise AdvisorError(f"{setup.architecture.name} is dense: it has no experts to place; choose an MoE model")
+        return setup, traffic_of(setup, scenario.expert_loads)
+    moe = setup.router.moe
     read = read_traces([(file.name, read_bytes(file)) for file in traces], layer_counts(setup.architecture))
-    longest = (scenario.k_max if setup.drafter.kind != "none" else 0) + 1
-    traffic = traffic_of_trace(read.sequences, moe.n_experts, longest)
-    return load_setup(scenario.model_copy(update={"routing": traffic.routing})), traffic
+    traffic = traffic_of_trace(read.sequences, moe.n_experts, setup.longest_step)
+    return load_setup(plain.model_copy(update={"routing": traffic.routing})), traffic
 
 
 def _shares(text: str) -> tuple[float, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from advisor.catalog import (
     read_own_hardware,
     with_quantisation_file,
 )
+from advisor.expert_traffic import MAX_LOADS_BYTES, parse_loads, read_loads, write_loads
 from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, shown_path
@@ -23,6 +25,7 @@ from advisor.scenario import FIELDS, FieldRow, Flag, Scenario, build_scenario, l
 
 MAX_CONFIG_BYTES = 5_000_000
 MAX_REFIT_BYTES = 4096
+_PACKED_LOADS = r"\d+x\d+:"
 _ACCEPTANCE = ("accepted_length", "acceptance", "acceptance_preset")
 
 
@@ -126,6 +129,8 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scena
         changed |= _model(model)
     if (hardware := changed.pop("hardware_id", None)) is not None:
         changed |= _hardware(hardware)
+    if "expert_loads" in changed:
+        changed["expert_loads"] = _loads_text(changed["expert_loads"])
     if "refit" in changed:
         changed["refit"] = _refit_text(changed["refit"])
     whole = (base.model_dump() if base is not None else {}) | changed
@@ -190,6 +195,21 @@ def _refit_text(given: str) -> str:
         made = "make one of a benchmark result with `advisor fit RESULT --output FILE`"
         raise AdvisorError(f"{shown_path(Path(given))} is no refit; {made}")
     parse_adjustment(text)
+    return text.strip()
+
+
+def _loads_text(given: str) -> str:
+    """The packed loads of experts, given themselves or as a file.
+
+    Raises AdvisorError for what is neither, with the line of a CSV.
+    """
+    text = given
+    if re.match(_PACKED_LOADS, given) is None:
+        data = read_file(Path(given), MAX_LOADS_BYTES, "a table of loads", "give a CSV with layer, expert, tokens")
+        if re.match(_PACKED_LOADS.encode(), data) is None:
+            return write_loads(read_loads(Path(given).name, data))
+        text = data.decode("ascii", errors="replace")
+    parse_loads(text.strip())
     return text.strip()
 
 

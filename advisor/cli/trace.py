@@ -8,10 +8,11 @@ import click
 
 from advisor.catalog import load_model
 from advisor.cli.measure import read_bytes
-from advisor.cli.output import json_option, print_json, print_labelled, print_table
+from advisor.cli.output import json_option, print_json, print_labelled, print_table, write_file
+from advisor.expert_traffic import write_loads
 from advisor.ingest import ActivationLog, LayerCounts, layer_counts, open_activation_log, read_traces
 from advisor.prediction import AdvisorError
-from advisor.routing import RoutingPreset, load_routing_preset, preset_for, write_own_routing
+from advisor.routing import RoutingPreset, expert_loads, load_routing_preset, preset_for, write_own_routing
 from advisor.text import counted
 
 MAX_EXPERTS = 65_536
@@ -27,6 +28,9 @@ ANY_MOE = "class-fine-no-shared"
 @click.option("--experts", type=int, help="Routed experts per layer, where the model has no profile.")
 @click.option("--active", type=int, help="Experts per token, with --experts.")
 @click.option("--layers", type=int, help="Routed layers, with --experts: tells what the axes of an array are.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="Write the experts' loads by layer, for --expert-loads."
+)
 @json_option()
 def trace(
     files: tuple[Path, ...],
@@ -34,6 +38,7 @@ def trace(
     experts: int | None,
     active: int | None,
     layers: int | None,
+    output: Path | None,
     as_json: bool,
 ) -> None:
     """Fit load variation, affinity and stickiness to the routing trace in FILES.
@@ -45,12 +50,16 @@ def trace(
     given = [(file.name, read_bytes(file)) for file in files]
     log = open_activation_log(*given[0]) if len(given) == 1 else None
     if log is not None:
+        if output is not None:
+            raise AdvisorError(
+                "a log of activated experts does not say which ones; --output needs a trace of their ids"
+            )
         _counts(log, count, model.n_active, model_id, as_json)
         return
-    _ids(given, count, model, as_json)
+    _ids(given, count, model, output, as_json)
 
 
-def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, as_json: bool) -> None:
+def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, output: Path | None, as_json: bool) -> None:
     from advisor.routing import fit_sequences
 
     read = read_traces(files, model)
@@ -59,6 +68,9 @@ def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, as_json
         (found.fit.load_cv, found.fit.affinity, found.fit.stickiness),
         (found.fit.load_cv_interval, found.fit.affinity_interval, found.fit.stickiness_interval),
     )
+    if output is not None:
+        kept = tuple(ids[:, list(found.layers)] for ids in read.sequences)
+        write_file(output, write_loads(expert_loads(kept, count)) + "\n", "choose another --output")
     if as_json:
         print_json({"file": read.file_name, "layout": read.layout, "routing": own, **vars(found)})
         return
@@ -74,6 +86,8 @@ def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, as_json
     _union_table([(u.batch_size, u.tokens, u.counted, u.predicted, u.uniform) for u in found.unions])
     print_labelled("warning", found.warnings)
     click.echo(f"\nTo use it: --routing {own}")
+    if output is not None:
+        click.echo(f"With expert-parallel ranks also: --expert-loads {output}")
 
 
 def _counts(log: ActivationLog, n_experts: int, n_active: int | None, model_id: str | None, as_json: bool) -> None:

@@ -61,8 +61,10 @@ def parse_place(text: str, own: str = "") -> Place:
 def scenario_at(scenario: Scenario, place: Place) -> Scenario:
     """The scenario moved to another accelerator. Raises AdvisorError where it cannot be.
 
-    A refit and a data sheet of the user's own belong to the scenario's accelerator and stay with it.
+    A refit and a data sheet of the user's own belong to the scenario's accelerator and stay with it; loads of experts
+    belong to its own model and say nothing of other designs.
     """
+    scenario = scenario.on_assumed_ranks()
     moved: dict[str, Any] = {}
     if place.hardware_id != scenario.hardware_id:
         moved = {"hardware_id": place.hardware_id, "hardware_json": None, "refit": None}

@@ -34,6 +34,8 @@ class ServedModel:
     tensor_parallel: int = 1
     expert_parallel: int = 1
     data_parallel: int = 1
+    redundant_experts: int | None = None
+    """Copies of experts in a balanced layout; None: experts in order. [-]"""
     max_running_requests: int | None = None
     fp8_kv_cache: bool = False
 

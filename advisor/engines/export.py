@@ -72,6 +72,7 @@ def _served(setup: Setup, model: str, max_running_requests: int | None) -> Serve
         tensor_parallel=placement.tensor_parallel,
         expert_parallel=placement.expert_parallel,
         data_parallel=placement.attention_groups,
+        redundant_experts=None if setup.scenario.redundant_experts is None else placement.redundant or None,
         max_running_requests=max_running_requests,
         fp8_kv_cache=setup.cache.dtype == "fp8",
     )

@@ -53,6 +53,8 @@ def export(request: ExportRequest) -> EngineExport:
         words += ["--dp-size", str(served.data_parallel), "--enable-dp-attention"]
     if served.expert_parallel > 1:
         words += ["--ep-size", str(served.expert_parallel)]
+    if served.redundant_experts is not None:
+        words += ["--enable-eplb", "--ep-num-redundant-experts", str(served.redundant_experts)]
     drafts = any(k for _, _, k in rows)
     # The flag counts the requests of all attention groups; the schedule is one group's.
     admitted = served.max_running_requests or (rows[-1][1] * served.data_parallel if drafts else None)

@@ -74,6 +74,8 @@ def export(request: ExportRequest) -> EngineExport:
                 f"vLLM spreads experts over all tensor x data parallel ranks "
                 f"({served.tensor_parallel * served.data_parallel}), not over {served.expert_parallel}"
             )
+    if served.redundant_experts is not None:
+        words += ["--enable-eplb", "--eplb-config", f'{{"num_redundant_experts":{served.redundant_experts}}}']
     if served.max_running_requests is not None:
         words += ["--max-num-seqs", str(served.max_running_requests)]
     if served.fp8_kv_cache:

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.expert_ranks.answer import HEAT, Placing, RanksAnswer, ranks_answer
-from advisor.expert_ranks.traffic import (
-    MAX_LOADS_BYTES,
-    Traffic,
-    read_loads,
-    traffic_of_loads,
-    traffic_of_preset,
-    traffic_of_trace,
-)
+from advisor.expert_ranks.answer import HEAT, Placing, RankArm, RanksAnswer, ranks_answer
 from advisor.expert_ranks.wide import splits
 from advisor.expert_ranks.words import (
     document,
@@ -28,10 +20,9 @@ from advisor.expert_ranks.words import (
 
 __all__ = [
     "HEAT",
-    "MAX_LOADS_BYTES",
     "Placing",
+    "RankArm",
     "RanksAnswer",
-    "Traffic",
     "document",
     "exchange_table",
     "exchange_text",
@@ -40,13 +31,9 @@ __all__ = [
     "notes",
     "rank_table",
     "ranks_answer",
-    "read_loads",
     "split_table",
     "splits",
     "trace_warnings",
-    "traffic_of_loads",
-    "traffic_of_preset",
-    "traffic_of_trace",
     "verdict",
     "warnings",
 ]

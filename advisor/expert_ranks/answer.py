@@ -8,18 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor import laws
-from advisor.architecture import BYTES_PER_WEIGHT
 from advisor.arrays import Array
 from advisor.bands import BAND_SIGMAS
 from advisor.curve import Curve, curve_for, draft_odds, recommended
-from advisor.expert_ranks.counting import Counted, Planned, Variant, counted
 from advisor.expert_ranks.exchange import Moved, moved
-from advisor.expert_ranks.traffic import Traffic
+from advisor.expert_traffic import Counted, Planned, Steps, Traffic, Variant, counted, filling_copies, layout_plan
+from advisor.memory import weight_bytes_per_gpu
 from advisor.prediction import AdvisorError
-from advisor.routing import Layout, Sources, balanced, contiguous, local_experts
-from advisor.setup import Setup, touched_in_pass
-from advisor.step_cost import MoeShape, expert_sizes
+from advisor.routing import Sources, local_experts
+from advisor.setup import Setup, touched_in_pass, with_assumed_ranks
 
 HEAT = (0.02, 0.1, 0.5)
 """Shares by which the hottest experts are tried hotter. [-]"""
@@ -55,6 +52,8 @@ class RankArm:
     """Weights of the copies on one rank. [B]"""
     best: int
     """Column of the recommended K."""
+    is_balanced: bool = False
+    """Whether experts are placed by their load; else they lie in order."""
 
 
 @dataclass(frozen=True)
@@ -128,25 +127,25 @@ def ranks_answer(setup: Setup, traffic: Traffic, placing: Placing | None = None)
 
     Raises AdvisorError for a scenario without expert-parallel ranks, or copies that do not fill them evenly.
     """
-    placing = placing or Placing()
+    placing, setup = placing or Placing(), with_assumed_ranks(setup)
     ranks, n_experts = setup.placement.expert_parallel, traffic.loads.shape[1]
     if ranks < 2:
         raise AdvisorError("the scenario has one expert-parallel rank, which holds all experts; give --ep, e.g. --ep 8")
-    longest = (setup.scenario.k_max if setup.drafter.kind != "none" else 0) + 1
     nodes = -(-ranks // placing.ranks_per_node) if placing.groups > 1 else 1
     sources = Sources(setup.placement.attention_groups, placing.ranks_per_node)
     plans = _plans(n_experts, ranks, placing, nodes)
-    warm = [Variant(plans[place][2], more) for place in _heated_plans(plans) for more in placing.heat]
-    found = counted(setup, traffic, [*(Variant(planned) for _, _, planned in plans), *warm], sources, longest)
-    arms = [_assumed(setup)]
-    arms += [_arm(setup, name, copies, one) for (name, copies, _), one in zip(plans, found, strict=False)]
+    warm = [Variant(plans[place][1], more) for place in _heated_plans(plans) for more in placing.heat]
+    variants = [*(Variant(planned) for _, planned in plans), *warm]
+    steps = Steps(setup.scenario.batch_size, setup.longest_step)
+    found = counted(setup.routed_layer, traffic, variants, sources, steps)
+    arms = [_assumed(setup), *(_arm(setup, copies, one) for (copies, _), one in zip(plans, found, strict=False))]
     heated = _heated(setup, [arms[place + 1] for place in _heated_plans(plans)], found[len(plans) :], placing.heat)
     curve = arms[1].curve
     travels = moved(setup, found[0], curve.drafts, curve.accepted_length)
     return RanksAnswer(setup, traffic, placing, tuple(arms), travels, heated, found[0].touched_overall[curve.drafts])
 
 
-def _heated_plans(plans: Sequence[tuple[str, int, Planned]]) -> list[int]:
+def _heated_plans(plans: Sequence[_Plan]) -> list[int]:
     """The plans that are heated: the engines' own order, balanced with fewest copies, and with most.
 
     plans : as `_plans` gives them, by number of copies.
@@ -154,22 +153,22 @@ def _heated_plans(plans: Sequence[tuple[str, int, Planned]]) -> list[int]:
     return list(dict.fromkeys((0, min(1, len(plans) - 1), len(plans) - 1)))
 
 
-def _plans(n_experts: int, ranks: int, placing: Placing, nodes: int) -> list[tuple[str, int, Planned]]:
-    """Name, copies and layout of every arm that is counted: in order, then balanced from fewest copies to most."""
+_Plan = tuple[int | None, Planned]
+"""Copies of a balanced layout, None for experts in order; and how it is planned."""
 
-    def in_order(loads: Array) -> Layout:  # noqa: ARG001
-        return contiguous(n_experts, ranks)
 
-    def spread(copies: int) -> Planned:
-        return lambda loads: balanced(loads, ranks, copies, nodes, placing.groups)
-
-    least = -n_experts % ranks
+def _plans(n_experts: int, ranks: int, placing: Placing, nodes: int) -> list[_Plan]:
+    """Every arm that is counted: in order, then balanced from fewest copies to most."""
+    least = filling_copies(n_experts, ranks, 0)
     tried = sorted(set(placing.redundant or (least, least + ranks)))
-    found: list[tuple[str, int, Planned]] = [("in order", 0, in_order)]
-    for copies in tried:
-        name = "balanced" if copies == 0 else f"balanced, {copies} copies"
-        found.append((name, copies, spread(copies)))
-    return found
+    in_order = (None, layout_plan(n_experts, ranks, None))
+    return [in_order, *((copies, layout_plan(n_experts, ranks, copies, nodes, placing.groups)) for copies in tried)]
+
+
+def _layout_name(copies: int | None) -> str:
+    if copies is None:
+        return "in order"
+    return f"balanced, {copies} copies" if copies else "balanced"
 
 
 def recommended_curve(setup: Setup) -> tuple[Curve, int]:
@@ -189,12 +188,20 @@ def _assumed(setup: Setup) -> RankArm:
     return RankArm("assumed", 0, None, slowest, slowest / (touched_overall / ranks), curve, 0.0, best)
 
 
-def _arm(setup: Setup, name: str, redundant: int, found: Counted) -> RankArm:
+def _arm(setup: Setup, copies: int | None, found: Counted) -> RankArm:
     placed = placed_setup(setup, found)
     curve, best = recommended_curve(placed)
-    ratio = found.pairs / found.mean_pairs
+    ratio, redundant = found.pairs / found.mean_pairs, copies or 0
     return RankArm(
-        name, redundant, found, found.touched[curve.drafts], ratio[curve.drafts], curve, _extra(setup, redundant), best
+        _layout_name(copies),
+        redundant,
+        found,
+        found.touched[curve.drafts],
+        ratio[curve.drafts],
+        curve,
+        _extra(setup, redundant),
+        best,
+        is_balanced=copies is not None,
     )
 
 
@@ -206,13 +213,10 @@ def placed_setup(setup: Setup, found: Counted) -> Setup:
 
 def _extra(setup: Setup, redundant: int) -> float:
     """Weights of `redundant` copies on one rank, all routed layers. [B]"""
-    shape, moe = MoeShape.of(setup.architecture), setup.architecture.moe
-    assert shape is not None
-    assert moe is not None
-    each = redundant / setup.placement.expert_parallel
-    sizes = expert_sizes(shape, setup.placement)
-    bytes_each = BYTES_PER_WEIGHT[setup.architecture.dtypes.routed]
-    return float(moe.count * laws.expert_weight_bytes(b=bytes_each, U=each, **sizes))
+    with_copies = dataclasses.replace(setup.placement, redundant=redundant)
+    return weight_bytes_per_gpu(setup.architecture, with_copies) - weight_bytes_per_gpu(
+        setup.architecture, setup.placement
+    )
 
 
 def _heated(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from advisor import laws
 from advisor.arrays import Array
-from advisor.expert_ranks.counting import Counted
+from advisor.expert_traffic import Counted
 from advisor.setup import Setup
 
 Travels = Literal["to each expert", "to each rank", "to all ranks"]

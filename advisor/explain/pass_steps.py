@@ -22,7 +22,7 @@ from advisor.explain.constants import (
 from advisor.explain.step import Builder, Head, Quantity, Values
 from advisor.kernel_costs import KernelCosts
 from advisor.prediction import Tier
-from advisor.routing import local_experts, touched_experts
+from advisor.routing import Uneven, local_experts, touched_experts
 from advisor.setup import Setup
 from advisor.step_cost import (
     Exchange,
@@ -66,6 +66,12 @@ class Pass:
     def rows(self) -> float:
         """Rows of a matrix product on one rank. [-]"""
         return self.group_batch * self.q
+
+    @property
+    def uneven(self) -> Uneven | None:
+        """Load of the slowest rank where ranks were counted, else None."""
+        placement = self.setup.placement
+        return placement.uneven(self.batch, self.q) if placement.expert_parallel > 1 else None
 
     @property
     def shape(self) -> MoeShape | None:
@@ -117,27 +123,53 @@ def _routed(b: Builder, run: Pass, moe: Moe) -> Quantity:
     assert shape is not None
     active, experts, ep = effective_n_active(moe), float(moe.n_experts), float(placement.expert_parallel)
     tokens = b.add(Head("tokens", "Tokens in the step", "M"), laws.step_tokens, {"B": run.batch, "q": run.q})
-    touched = local = _touched(b, run, moe, active, tokens)
-    if ep > 1:
-        head = Head("local", "Distinct experts on the slowest rank", "U_rank")
-        local = b.add(head, local_experts, {"U": touched, "N": experts, "ep": ep})
+    here = _on_slowest(b, run, _touched(b, run, moe, active, tokens), Quantity(active), experts)
     head = Head("rows", "Rows of each touched expert", "m")
-    m = b.add(head, laws.rows_per_expert, {"M": tokens, "k": active, "U": touched})
+    m = b.add(head, laws.rows_per_expert, {"M": tokens, "k": here.active, "U": here.shared_by})
     dtype = run.architecture.dtypes.routed
     sizes = {name: float(size) for name, size in expert_sizes(shape, placement).items()}
     head = Head("weights", f"Expert weights read, {dtype}", "W", "B")
     each = Quantity(BYTES_PER_WEIGHT[dtype], "B")
-    weights = b.add(head, laws.expert_weight_bytes, {**sizes, "U": local, "b": each})
+    weights = b.add(head, laws.expert_weight_bytes, {**sizes, "U": here.touched, "b": each})
     head = Head("flops", "Operations, padded to tiles of 16 rows", "F", "FLOP")
-    flops = b.add(head, laws.expert_flops, {**sizes, "U": local, "m": m})
+    flops = b.add(head, laws.expert_flops, {**sizes, "U": here.touched, "m": m})
     head = Head("activations", "16-bit activations moved", "A", "B")
-    moved = b.add(head, laws.expert_activation_bytes, {**sizes, "M": tokens, "k": active, "ep": ep})
+    moved = b.add(head, laws.expert_activation_bytes, {**sizes, "M": tokens, "k": here.active, "ep": here.ranks})
     symbol, factor = _correction(b, run, shape, tokens, m)
-    work: Values = {"W": weights, "U": local, "F": flops, "A": moved}
-    values: Values = {"L": moe.count, "c": factor, "N": experts, "ep": ep, **work}
+    work: Values = {"W": weights, "U": here.touched, "F": flops, "A": moved}
+    values: Values = {"L": moe.count, "c": factor, "N": here.experts, "ep": ep, **work}
     head = Head("routed", f"Routed experts, {counted(moe.count, 'layer')}", "T_routed", "s")
     uses = moe_constants(run.setup, cost, run.drafting)
     return b.add(head, laws.routed_layers, values, uses, cost.because, names={"c": symbol})
+
+
+@dataclass(frozen=True)
+class _Slowest:
+    """Work of the rank that a routed layer waits for."""
+
+    touched: Quantity
+    """Experts that it reads."""
+    active: Quantity
+    """Choices of a token that `ranks` ranks share evenly."""
+    ranks: float
+    shared_by: Quantity
+    """Experts that those choices fall on."""
+    experts: float
+    """Copies of experts on all ranks."""
+
+
+def _on_slowest(b: Builder, run: Pass, touched: Quantity, active: Quantity, experts: float) -> _Slowest:
+    ep, uneven = float(run.setup.placement.expert_parallel), run.uneven
+    head = Head("local", "Distinct experts on the slowest rank", "U_rank")
+    if uneven is None:
+        local = b.add(head, local_experts, {"U": touched, "N": experts, "ep": ep}) if ep > 1 else touched
+        return _Slowest(local, active, ep, touched, experts)
+    note = "u and p: what the slowest rank reads and serves over the mean rank, counted step by step."
+    read: Values = {"u": float(uneven.touched), "U": touched, "ep": ep, "S": uneven.slots}
+    local = b.add(head, laws.counted_experts, read, note=note)
+    head = Head("choices", "Choices of a token that the slowest rank serves", "k_rank")
+    own = b.add(head, laws.rank_choices, {"k": active, "p": float(uneven.pairs), "ep": ep})
+    return _Slowest(local, own, 1.0, local, uneven.slots)
 
 
 def _touched(b: Builder, run: Pass, moe: Moe, active: float, tokens: Quantity) -> Quantity:
@@ -271,7 +303,7 @@ def _communication(b: Builder, run: Pass) -> Quantity:
     d = run.architecture.hidden_size
     head = Head("message", "Message of one exchange", "X", "B")
     message = b.add(head, laws.message_bytes, {"M": run.rows, "d": d})
-    found = exchanges(run.architecture, run.costs, run.setup.placement, run.rows, run.shape)
+    found = exchanges(run.architecture, run.costs, run.setup.placement, run.rows, run.shape, run.uneven)
     whole = Head("communication", "GPU to GPU", "T_links", "s")
     if not found:
         return b.given(whole, 0.0)
@@ -289,6 +321,9 @@ def _communication(b: Builder, run: Pass) -> Quantity:
 
 def _exchange(b: Builder, run: Pass, head: Head, item: Exchange, message: Quantity) -> Quantity:
     values = {**item.symbols, "X": message}
+    if item.kind == "expert exchange" and run.uneven is not None:
+        most: Values = {"X": message, "p": float(run.uneven.received)}
+        values["X"] = b.add(Head("fullest", "Message of the fullest rank", "X_max", "B"), laws.fullest_message, most)
     if item.kind == "all-reduce":
         note = "Measured over computed time of a message: passes through every measured size."
         factor = Head("link_factor", "Measured message sizes", "r")

@@ -66,6 +66,47 @@ def rows_per_expert(M: Floats, k: Floats, U: Floats) -> Floats:
     return M * k / U
 
 
+def counted_experts(u: Floats, U: Floats, ep: Floats, S: Floats) -> Floats:
+    """Copies of experts that the slowest rank reads, where ranks were counted.
+
+    U_rank = min(u × U, S) / ep
+
+    u: what it reads over the mean rank, counted on loads or a trace. [-]
+    U: distinct experts that the step touches on all ranks. [-]
+    ep, S: ranks, and copies of experts on all of them together. [-]
+    Limits: U / ep where ranks are alike; no more than the S / ep that it holds.
+    Source: definition of u (`routing.Uneven`).
+    """
+    return np.minimum(u * U, S) / ep
+
+
+def rank_choices(k: Floats, p: Floats, ep: Floats) -> Floats:
+    """Expert choices of a token that the slowest rank serves, where ranks were counted.
+
+    k_rank = k × p / ep
+
+    k: routed experts of a token. [-]
+    p: what it serves over the mean rank, counted on loads or a trace. [-]
+    ep: ranks. [-]
+    Limits: k / ep where ranks are alike.
+    Source: definition of p (`routing.Uneven`).
+    """
+    return k * p / ep
+
+
+def fullest_message(X: Floats, p: Floats) -> Floats:
+    """Message of an expert exchange as the rank that receives most gets it, where ranks were counted.
+
+    X_max = p × X
+
+    X: message where tokens are spread evenly. [B]
+    p: expert choices that it serves over the mean rank's, counted on loads or a trace. [-]
+    Limits: X where ranks are alike.
+    Source: own derivation: a rank's port carries what comes to it; not measured (docs/expert-parallel.md).
+    """
+    return p * X
+
+
 def expert_weight_bytes(n_mat: Floats, h: Floats, I: Floats, b: Floats, U: Floats) -> Floats:  # noqa: E741
     """Weights of the touched experts of one layer, on one rank.
 

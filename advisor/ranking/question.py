@@ -121,7 +121,9 @@ def question_of(scenario: Scenario, usd_per_hour: float | None = None) -> RankQu
     Users of all its copies, and its GPUs as the machine. A config of its own takes part.
     """
     config = scenario.model_config_json
-    shared = scenario.model_copy(update={"tensor_parallel": 1, "expert_parallel": 1, "routing": "auto"})
+    shared = scenario.on_assumed_ranks().model_copy(
+        update={"tensor_parallel": 1, "expert_parallel": 1, "routing": "auto"}
+    )
     return RankQuestion(
         shared,
         one_load(users_of(scenario)),

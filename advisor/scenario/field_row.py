@@ -86,6 +86,8 @@ class FieldRow:
     """Whether it may also be a text with commas that no list holds."""
     document_of: str = ""
     """The field whose name stands for the document of the user's own that this one holds."""
+    shown_until: str = ""
+    """Of a packed text, readers see what stands before this sign; empty: all of it."""
     is_private: bool = False
     """Whether it carries something of the user's own: no shared cache may keep that."""
     is_younger: bool = False
@@ -104,6 +106,8 @@ class FieldRow:
         """A value as readers see it."""
         if value is None:
             return self.unset
+        if self.shown_until:
+            return str(value).partition(self.shown_until)[0]
         return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
 
     def in_a_name(self, text: str) -> str:

@@ -25,6 +25,8 @@ MAX_DRAFT = 32
 DEFAULT_CONTEXT_TOKENS = 2048
 """Cached tokens of a sequence of a scenario or measured row that states neither them nor lengths (assumed). [-]"""
 _MAX_GPUS = 1024
+_MAX_LOADS_CHARACTERS = 1_000_000
+_MAX_COPIES = 65_536
 
 
 def mean_context(input_tokens: Any, output_tokens: Any) -> np.ndarray:
@@ -284,6 +286,49 @@ class ScenarioFields(Frozen):
     ] = "auto"
     """A routing preset's id, `uniform`, `auto` (the model's own measured preset, else its class default), or what a
     routing trace gave: load_cv/low/high,affinity/low/high,stickiness/low/high."""
+    expert_loads: Annotated[
+        str | None,
+        Field(max_length=_MAX_LOADS_CHARACTERS),
+        FieldRow(
+            "Loads of experts",
+            FieldSection.ADVANCED,
+            unset="not counted",
+            short="{} loads",
+            told=Told("Routing", "; loads of experts by layer, {}", ""),
+            flags=(
+                Flag(
+                    "--expert-loads",
+                    "Your experts' loads by layer, which set the slowest of the --ep ranks: a CSV with columns layer, "
+                    "expert, tokens, a .npy array [layers, experts], or a file that `trace --output` wrote.",
+                ),
+            ),
+            shown_until=":",
+            is_private=True,
+            is_younger=True,
+        ),
+    ] = None
+    """Loads of experts as `expert_traffic.write_loads` packs them; None: the slowest rank follows a formula."""
+    redundant_experts: Annotated[
+        int | None,
+        Field(ge=0, le=_MAX_COPIES),
+        FieldRow(
+            "Copies of experts",
+            FieldSection.ADVANCED,
+            unit="copies",
+            unset="experts in order",
+            short="{} copies",
+            told=Told("Placement", ", balanced with {} copies of experts", ""),
+            flags=(
+                Flag(
+                    "--redundant-experts",
+                    "Balance experts over the --ep ranks by their load, with so many copies of hot ones.",
+                    default="experts in order",
+                ),
+            ),
+            is_younger=True,
+        ),
+    ] = None
+    """Copies of a balanced layout, rounded up to fill the ranks evenly; None: experts in order, without balancing."""
     input_tokens: Annotated[
         int | None,
         Field(ge=1, le=MAX_CONTEXT),
@@ -351,3 +396,5 @@ SETTINGS = tuple(
     )
 )
 """The rows of all other fields by subject, as tables list them: what says most comes first."""
+RANK_FIELDS = ("expert_loads", "redundant_experts")
+"""What is said of one model's experts on its ranks; it says nothing of another model's."""

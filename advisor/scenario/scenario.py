@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 from pydantic import ValidationError, model_validator
 
 from advisor.prediction import AdvisorError, explain
-from advisor.scenario.fields import DOCUMENTS, FIELDS, ScenarioFields, mean_context
+from advisor.scenario.fields import DOCUMENTS, FIELDS, RANK_FIELDS, ScenarioFields, mean_context
 
 MAX_CONFIG_BYTES = 1_000_000
 """Largest config.json a link may carry. [B]"""
@@ -68,8 +68,12 @@ class Scenario(ScenarioFields):
 
     @property
     def is_private(self) -> bool:
-        """Whether it carries a model, an accelerator or a refit of the user's own. No shared cache may keep those."""
+        """Whether it carries something of the user's own, which no shared cache may keep."""
         return any(row.is_private and getattr(self, name) is not None for name, row in FIELDS.items())
+
+    def on_assumed_ranks(self) -> Scenario:
+        """The scenario without the loads and the layout of experts that it gives: those are of one model's experts."""
+        return self.model_copy(update=dict.fromkeys(RANK_FIELDS))
 
     def to_query(self) -> str:
         """URL query string with every field that differs from its default."""

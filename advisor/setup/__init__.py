@@ -6,5 +6,16 @@ from advisor.setup.costs import by_form, with_scales
 from advisor.setup.load import load_setup, with_placement
 from advisor.setup.loaded import Setup, touched_in_pass
 from advisor.setup.notes import ASSUMED_IMBALANCE
+from advisor.setup.ranks import traffic_of, with_assumed_ranks
 
-__all__ = ["ASSUMED_IMBALANCE", "Setup", "by_form", "load_setup", "touched_in_pass", "with_placement", "with_scales"]
+__all__ = [
+    "ASSUMED_IMBALANCE",
+    "Setup",
+    "by_form",
+    "load_setup",
+    "touched_in_pass",
+    "traffic_of",
+    "with_assumed_ranks",
+    "with_placement",
+    "with_scales",
+]

@@ -31,6 +31,7 @@ from advisor.serving_formats import served_cache, served_weights
 from advisor.setup.costs import both_costs
 from advisor.setup.loaded import Setup
 from advisor.setup.notes import sources_of, warnings_of
+from advisor.setup.ranks import with_counted_ranks, with_memory
 from advisor.setup.routing import routing_of
 from advisor.step_cost import Placement
 from advisor.task_transfer import carried, curve_on_task
@@ -97,7 +98,7 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         sources=(),
         adjustment=adjustment,
     )
-    return dataclasses.replace(setup, warnings=warnings_of(setup), sources=sources_of(setup))
+    return _told(with_counted_ranks(setup))
 
 
 def with_placement(setup: Setup, placement: Placement) -> Setup:
@@ -113,18 +114,13 @@ def with_placement(setup: Setup, placement: Placement) -> Setup:
     costs, draft_costs = both_costs(
         scenario, setup.hardware, setup.cache, (target, per_pass), placement, setup.adjustment
     )
-    memory = memory_fit(
-        target,
-        placement,
-        setup.hardware.memory_bytes.value,
-        scenario.context_tokens,
-        setup.cache.bytes_per_element,
-        per_pass,
-    )
-    placed = dataclasses.replace(
-        setup, scenario=scenario, placement=placement, costs=costs, draft_costs=draft_costs, memory=memory
-    )
-    return dataclasses.replace(placed, warnings=warnings_of(placed), sources=sources_of(placed))
+    placed = dataclasses.replace(setup, scenario=scenario, placement=placement, costs=costs, draft_costs=draft_costs)
+    return _told(with_counted_ranks(with_memory(placed)))
+
+
+def _told(setup: Setup) -> Setup:
+    """The setup with what a reader must know of it."""
+    return dataclasses.replace(setup, warnings=warnings_of(setup), sources=sources_of(setup))
 
 
 def _at_its_batch(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:

@@ -13,9 +13,11 @@ from advisor.architecture import Architecture
 from advisor.arrays import Array
 from advisor.calibration import Adjustment
 from advisor.drafter import Drafter
+from advisor.expert_traffic import RoutedLayer, Router
 from advisor.hardware import Hardware
 from advisor.kernel_costs import KernelCosts
 from advisor.memory import MemoryFit
+from advisor.prediction import AdvisorError
 from advisor.routing import RoutingPreset, touched_experts
 from advisor.scenario import Scenario
 from advisor.serving_formats import CacheFormat
@@ -57,6 +59,32 @@ class Setup:
         preset = self.routing
         cv, phi, rho = (float(getattr(item, field)) for item in (preset.load_cv, preset.affinity, preset.stickiness))
         return cv, min(max(phi, 0.0), 1.0), min(max(rho, 0.0), 1.0)
+
+    @property
+    def router(self) -> Router:
+        """How the model's tokens choose their experts. Raises AdvisorError for a dense model."""
+        moe = self.architecture.moe
+        if moe is None:
+            raise self._has_no_experts()
+        preset = self.routing.name if self.routing is not None else "uniform routing"
+        return Router(self.architecture.name, moe, self.routing_parameters(), preset)
+
+    @property
+    def routed_layer(self) -> RoutedLayer:
+        """One routed layer of the model on its ranks. Raises AdvisorError for a dense model."""
+        shape = MoeShape.of(self.architecture)
+        if shape is None:
+            raise self._has_no_experts()
+        return RoutedLayer(self.costs.routed, self.placement, shape, self.architecture.dtypes.routed)
+
+    def _has_no_experts(self) -> AdvisorError:
+        name = self.architecture.name
+        return AdvisorError(f"{name} is dense: it has no experts to place; choose an MoE model")
+
+    @property
+    def longest_step(self) -> int:
+        """Tokens of each sequence in the longest step: the longest draft and one more, or 1 without a drafter. [-]"""
+        return (self.scenario.k_max if self.drafter.kind != "none" else 0) + 1
 
     @property
     def place(self) -> str:

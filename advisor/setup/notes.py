@@ -17,8 +17,8 @@ _NODE_GPUS = 8
 
 
 ASSUMED_IMBALANCE = (
-    "Expert-parallel imbalance follows an assumed formula; it has not been measured. `advisor ranks`, or Your routing "
-    "trace on the page Data, counts it."
+    "Expert-parallel imbalance follows an assumed formula; it has not been measured. Loads of your experts "
+    "(--expert-loads, or Your routing trace on the page Data) replace it by counts."
 )
 
 
@@ -35,11 +35,31 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
     found += setup.acceptance.remarks
     if setup.acceptance.borrowed:
         found.append(f"The accepted length is borrowed: {setup.acceptance.source}. Give your own for a narrower band.")
-    if placement.expert_parallel > 1:
-        found.append(ASSUMED_IMBALANCE)
+    found += _imbalance_notes(setup)
     if architecture.moe and architecture.moe.n_active == 1 and scenario.routing == "auto":
         found.append("No top-1 router has been measured; its routing correlation is a class default.")
     return tuple(dict.fromkeys(found))
+
+
+def _imbalance_notes(setup: Setup) -> list[str]:
+    """Basis of the slowest expert-parallel rank: assumed, or counted, and then what that leaves open."""
+    scenario, placement = setup.scenario, setup.placement
+    given, copies = scenario.expert_loads is not None, scenario.redundant_experts
+    if placement.expert_parallel == 1:
+        idle = [name for name, is_there in (("loads", given), ("copies", copies is not None)) if is_there]
+        return [f"On one expert-parallel rank {' and '.join(idle)} of experts change nothing."] if idle else []
+    if placement.balance is None:
+        return [ASSUMED_IMBALANCE]
+    origin = "your loads of experts, taken to stay as they are"
+    if not given:
+        origin = "loads with the routing preset's spread, which experts are hot drawn by chance"
+    found = [f"The slowest expert-parallel rank is counted on {origin}; it has not been measured."]
+    if copies is not None:
+        rounded = f" ({placement.redundant} copies, to fill the ranks evenly)" if placement.redundant != copies else ""
+        found.append(
+            f"The balanced layout{rounded} is planned on the loads that it is judged with: real loads drift in between."
+        )
+    return found
 
 
 def sources_of(setup: Setup) -> tuple[str, ...]:
@@ -53,6 +73,8 @@ def sources_of(setup: Setup) -> tuple[str, ...]:
     ]
     if setup.routing is not None:
         found.append(f"{setup.routing.name}: {setup.routing.affinity.source}")
+    if setup.scenario.expert_loads is not None and setup.placement.balance is not None:
+        found.append("Loads of experts by layer: given with the scenario")
     found.append(f"{hardware.name}: {hardware.bandwidth_bytes_per_s.source}")
     if adjustment is not None:
         found.append(

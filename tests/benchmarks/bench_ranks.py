@@ -9,7 +9,8 @@ import time
 
 import numpy as np
 
-from advisor.expert_ranks import Placing, ranks_answer, traffic_of_preset
+from advisor.expert_ranks import Placing, ranks_answer
+from advisor.expert_traffic import traffic_of_preset
 from advisor.routing import balanced, skewed_loads
 from advisor.scenario import build_scenario
 from advisor.setup import load_setup
@@ -34,7 +35,7 @@ def main() -> None:
             )
         )
         cpu = time.process_time()
-        traffic = traffic_of_preset(setup, np.random.default_rng(0))
+        traffic = traffic_of_preset(setup.router, np.random.default_rng(0))
         found = ranks_answer(setup, traffic, Placing(heat=(0.02, 0.1))).in_order.found
         cpu = time.process_time() - cpu
         verdict = ("ok" if cpu <= GOAL_S else "MISSED") if (ranks, batch) == (8, 64) else ""

@@ -69,7 +69,7 @@ def test_loads_and_copies_are_taken_as_given(tmp_path: Path, capsys: pytest.Capt
     file = tmp_path / "loads.csv"
     rows = [f"{layer},{expert},{9 if expert < 16 else 1}" for layer in range(2) for expert in range(128)]
     file.write_text("\n".join(["layer,expert,tokens", *rows]))
-    status, out, _ = run(capsys, *RANKS, "--loads", file, "--copies", "0,16", "--json")
+    status, out, _ = run(capsys, *RANKS, "--expert-loads", file, "--copies", "0,16", "--json")
     assert status == 0
     told = json.loads(out)
     assert [one["redundant"] for one in told["layouts"]] == [0, 0, 0, 16]
@@ -86,7 +86,7 @@ def test_loads_and_copies_are_taken_as_given(tmp_path: Path, capsys: pytest.Capt
         (("--hotter", "a"), "expected percentages"),
         (("--hotter", "0"), "above 0"),
         (("--trace", "no.npy"), "no.npy"),
-        (("--loads", "no.csv"), "no.csv"),
+        (("--expert-loads", "no.csv"), "no.csv"),
         (("--model", "command-a", "--ep", "1"), "dense"),
     ],
 )
@@ -101,5 +101,31 @@ def test_what_cannot_be_asked_is_one_line(
 
 
 def test_a_trace_and_loads_together_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, _, error = run(capsys, *RANKS, "--trace", trace_file(tmp_path), "--loads", tmp_path / "x.csv")
+    loads = tmp_path / "x.csv"
+    loads.write_text("layer,expert,tokens\n" + "\n".join(f"0,{expert},1" for expert in range(128)))
+    status, _, error = run(capsys, *RANKS, "--trace", trace_file(tmp_path), "--expert-loads", loads)
     assert (status, "not both" in error) == (2, True)
+
+
+def test_a_trace_s_loads_are_written_and_taken_by_other_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "loads.txt"
+    status, told, _ = run(capsys, "trace", trace_file(tmp_path), "--experts", 128, "--output", out)
+    assert (status, f"--expert-loads {out}" in told) == (0, True)
+    assumed, counted = (
+        json.loads(run(capsys, "advise", *RANKS[1:-2], *more, "--json")[1])
+        for more in ((), ("--expert-loads", out, "--redundant-experts", "8"))
+    )
+    assert counted["scenario"]["redundant_experts"] == 8
+    assert any("assumed formula" in text for text in assumed["warnings"])
+    assert not any("assumed formula" in text for text in counted["warnings"])
+    assert any("counted on your loads" in text for text in counted["warnings"])
+
+
+def test_a_log_without_ids_has_no_loads_to_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log.json"
+    log.write_text(json.dumps([{"batch_size": 2, "forward_mode": "decode", "expert_activation": 9.0}] * 3))
+    status, _, error = run(capsys, "trace", log, "--experts", 128, "--active", 8, "--output", tmp_path / "x")
+    assert status == 2
+    assert error.count("\n") == 1

@@ -21,12 +21,10 @@ from advisor.expert_ranks import (
     ranks_answer,
     split_table,
     splits,
-    traffic_of_loads,
-    traffic_of_preset,
-    traffic_of_trace,
     verdict,
     warnings,
 )
+from advisor.expert_traffic import traffic_of_loads, traffic_of_preset, traffic_of_trace
 from advisor.prediction import AdvisorError
 from advisor.routing import drawn_choices, skewed_loads
 from advisor.scenario import build_scenario
@@ -53,7 +51,7 @@ def setup_of(**values: object) -> Setup:
 @pytest.fixture(scope="module")
 def found() -> RanksAnswer:
     setup = setup_of()
-    return ranks_answer(setup, traffic_of_preset(setup, RNG(0)), Placing(redundant=(0, 8), heat=(0.1, 0.5)))
+    return ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing(redundant=(0, 8), heat=(0.1, 0.5)))
 
 
 def block_loads(hot: float) -> np.ndarray:
@@ -63,7 +61,7 @@ def block_loads(hot: float) -> np.ndarray:
 
 def hot_block(hot: float, **values: object) -> RanksAnswer:
     setup = setup_of(**values)
-    return ranks_answer(setup, traffic_of_loads(block_loads(hot), setup), Placing(redundant=(0,), heat=(0.1,)))
+    return ranks_answer(setup, traffic_of_loads(block_loads(hot), setup.router), Placing(redundant=(0,), heat=(0.1,)))
 
 
 def test_without_counts_the_prediction_is_the_curve_s(found: RanksAnswer) -> None:
@@ -80,7 +78,7 @@ def test_counts_change_the_routed_experts_and_the_exchange_alone(found: RanksAns
 
 def test_equal_loads_without_correlation_leave_the_assumption_within_three_percent() -> None:
     setup = setup_of(routing="uniform")
-    answer = ranks_answer(setup, traffic_of_loads(np.ones((8, 128)), setup), Placing(heat=(0.1,)))
+    answer = ranks_answer(setup, traffic_of_loads(np.ones((8, 128)), setup.router), Placing(heat=(0.1,)))
     assert answer.in_order.touched == pytest.approx(answer.assumed.touched, rel=0.03)
     assert answer.in_order.curve.plain_step_s == pytest.approx(answer.assumed.curve.plain_step_s, rel=0.03)
 
@@ -139,7 +137,7 @@ def test_the_best_layout_is_one_that_fits_in_memory() -> None:
 def test_fewest_and_most_copies_are_heated_in_whatever_order_they_are_given() -> None:
     setup = setup_of(drafter_id="none")
     placing = Placing(redundant=(8, 16, 0), heat=(0.1,))
-    answer = ranks_answer(setup, traffic_of_preset(setup, RNG(0)), placing)
+    answer = ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), placing)
     assert [one.arm for one in answer.heated] == ["in order", "balanced", "balanced, 16 copies"]
 
 
@@ -147,7 +145,7 @@ def test_hotter_experts_cost_more_the_hotter_they_are() -> None:
     setup = setup_of(batch_size=256)
     loads = np.ones((2, 128))
     loads[:, 0] = 12.0  # alone the reason that its rank is the fullest
-    answer = ranks_answer(setup, traffic_of_loads(loads, setup), Placing(redundant=(8,), heat=(0.02, 0.1, 0.5)))
+    answer = ranks_answer(setup, traffic_of_loads(loads, setup.router), Placing(redundant=(8,), heat=(0.02, 0.1, 0.5)))
     in_order = [one for one in answer.heated if one.arm == "in order"]
     copies = [one for one in answer.heated if one.arm == "balanced, 8 copies"]
     assert [one.more for one in in_order] == [0.02, 0.1, 0.5]
@@ -181,7 +179,7 @@ def test_a_step_of_k_drafts_moves_k_plus_one_times_a_plain_one_s_bytes(found: Ra
 
 def test_nothing_is_exchanged_where_attention_shares_the_ranks() -> None:
     setup = setup_of(tensor_parallel=8)
-    answer = ranks_answer(setup, traffic_of_preset(setup, RNG(0)), Placing(heat=(0.1,)))
+    answer = ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing(heat=(0.1,)))
     assert answer.moved == ()
     assert "no tokens are exchanged" in exchange_text(answer)
 
@@ -196,7 +194,7 @@ def test_attention_groups_cover_the_ranks_and_the_scenario_s_own_are_its_predict
 
 def test_groups_that_sequences_do_not_fill_wait_for_the_fullest() -> None:
     setup = setup_of(batch_size=20)
-    answer = ranks_answer(setup, traffic_of_preset(setup, RNG(0)), Placing(heat=(0.1,)))
+    answer = ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing(heat=(0.1,)))
     eight = splits(answer)[0][0]
     assert eight.fullest == 3
     assert eight.curve.batches.tolist() == [24.0]
@@ -221,12 +219,14 @@ def test_a_layer_waits_for_one_rank_and_not_for_two_maxima(found: RanksAnswer) -
 def test_what_cannot_be_placed_is_refused(values: dict[str, object], copies: tuple[int, ...], says: str) -> None:
     setup = setup_of(**values)
     with pytest.raises(AdvisorError, match=says):
-        ranks_answer(setup, traffic_of_preset(setup, RNG(0)), Placing(redundant=copies))
+        ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing(redundant=copies))
 
 
 def test_the_same_question_has_the_same_answer() -> None:
     setup = setup_of(drafter_id="none")
-    first, second = (ranks_answer(setup, traffic_of_preset(setup, RNG(0)), Placing(heat=(0.1,))) for _ in range(2))
+    first, second = (
+        ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing(heat=(0.1,))) for _ in range(2)
+    )
     assert (first.in_order.touched == second.in_order.touched).all()
 
 

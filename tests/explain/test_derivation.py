@@ -10,6 +10,7 @@ import pytest
 
 from advisor.advice import advise
 from advisor.curve import curve_for
+from advisor.expert_traffic import write_loads
 from advisor.explain import band_parts, derive, step_latex, step_text, value_text
 from advisor.explain.constants import ConstantUse
 from advisor.explain.expression import formula_of, written
@@ -35,6 +36,15 @@ SCENARIOS = {
     ),
     "both parallel": Scenario(
         acceptance="2.4@3", model_id="deepseek-v3", n_gpus=8, tensor_parallel=2, expert_parallel=8, batch_size=64
+    ),
+    "counted ranks": Scenario(
+        acceptance="2.4@3",
+        n_gpus=8,
+        tensor_parallel=2,
+        expert_parallel=8,
+        batch_size=64,
+        expert_loads=write_loads(np.repeat(np.r_[np.full(16, 9.0), np.ones(112)][None], 4, axis=0)),
+        redundant_experts=8,
     ),
     "windows": Scenario(acceptance="2.4@3", model_id="gpt-oss-20b", context_tokens=9000),
     "sparse attention": Scenario(acceptance="2.4@3", model_id="deepseek-v4-pro", n_gpus=8, tensor_parallel=8),

@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from advisor.scenario.field_row import FieldRow, FieldSection, rows_of
-from advisor.scenario.fields import DOCUMENTS, FIELDS, SETTINGS
+from advisor.scenario.fields import DOCUMENTS, FIELDS, RANK_FIELDS, SETTINGS
 from advisor.scenario.scenario import Scenario
 from tests.golden import scenario_table
 from tests.source_scan import listed_words
@@ -170,7 +170,7 @@ def test_a_scenario_has_the_fields_of_the_table_and_no_other() -> None:
 
 def test_what_can_be_given_can_be_given_on_screen_and_as_an_option() -> None:
     assert [row.name for row in SETTINGS if not row.flags] == []
-    assert [row.name for row in SETTINGS if row.widget is None] == ["refit"]
+    assert [row.name for row in SETTINGS if row.widget is None] == [*RANK_FIELDS, "refit"]
     flags = [flag.name for row in SETTINGS for flag in row.flags]
     assert len(set(flags)) == len(flags)
 

@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
-import numpy as np
 import streamlit as st
 
-from advisor.expert_ranks import Placing, RanksAnswer, Traffic, ranks_answer, traffic_of_preset, traffic_of_trace
+from advisor.expert_ranks import Placing, RankArm, RanksAnswer, ranks_answer
+from advisor.expert_traffic import (
+    Traffic,
+    loads_shape,
+    read_loads,
+    traffic_of_trace,
+    write_loads,
+)
 from advisor.prediction import AdvisorError
 from advisor.routing import Choices, TraceFit
-from advisor.setup import Setup, load_setup
+from advisor.setup import Setup, load_setup, traffic_of
 from advisor.ui.data import own_traces
+from advisor.ui.shared import ranks_use
 from advisor.ui.shared.session import Slot, nothing
 
 _ANSWER: Slot[tuple[tuple[str, str, int], RanksAnswer] | None] = Slot("_rank_answer", nothing)
 _PROBLEM: Slot[str] = Slot("_rank_problem", str)
+_LOADS: Slot[str] = Slot("_own_loads", str)
+"""Loads by layer of a file of this session, packed; empty without one."""
+_LOADS_PROBLEM: Slot[str] = Slot("_own_loads_problem", str)
+
+
+def take_loads() -> None:
+    """Read the table of loads of the uploader `loads_file`. One that cannot be read leaves the one before."""
+    file = st.session_state.get("loads_file")
+    _LOADS_PROBLEM.drop()
+    if file is None:
+        _LOADS.drop()
+        return
+    try:
+        _LOADS.put(write_loads(read_loads(file.name, file.getvalue())))
+    except AdvisorError as error:
+        _LOADS_PROBLEM.put(str(error))
+
+
+def loads_problem() -> str:
+    """Reason that the last table of loads cannot be used, empty when it can."""
+    return _LOADS_PROBLEM.get()
+
+
+def use(arm: RankArm, found: RanksAnswer) -> None:
+    """Predict with one layout of an answer from the next run on, and with the loads that it was counted on."""
+    loads = None if found.traffic.kind == "preset" else write_loads(found.traffic.loads)
+    ranks_use.use(loads, arm.redundant if arm.is_balanced else None, found.traffic.routing)
 
 
 def count(setup: Setup) -> None:
@@ -49,25 +83,36 @@ def _trace_of(setup: Setup) -> tuple[TraceFit, tuple[Choices, ...]] | None:
     return kept if moe is not None and kept is not None and kept[0].n_experts == moe.n_experts else None
 
 
+def _own_loads(setup: Setup) -> str:
+    """This session's table of loads where it is of as many experts as the scenario's model has, else empty."""
+    moe, text = setup.architecture.moe, _LOADS.get()
+    return text if moe is not None and loads_shape(text)[1] == moe.n_experts else ""
+
+
 def _traffic(setup: Setup) -> Traffic:
-    found = _trace_of(setup)
-    if found is None:
-        return traffic_of_preset(setup, np.random.default_rng(0))
-    fit, sequences = found
-    longest = (setup.scenario.k_max if setup.drafter.kind != "none" else 0) + 1
-    return traffic_of_trace(sequences, fit.n_experts, longest, fit)
+    found, loads = _trace_of(setup), _own_loads(setup)
+    if found is not None:
+        fit, sequences = found
+        return traffic_of_trace(sequences, fit.n_experts, setup.longest_step, fit)
+    return traffic_of(setup, loads or setup.scenario.expert_loads)
 
 
 def _with_routing(setup: Setup, traffic: Traffic) -> Setup:
     """`setup` with the experts touched that a trace says, as far as it says so."""
     if traffic.routing is None:
         return setup
-    return load_setup(setup.scenario.model_copy(update={"routing": traffic.routing}))
+    return load_setup(setup.scenario.on_assumed_ranks().model_copy(update={"routing": traffic.routing}))
 
 
 def _question(setup: Setup) -> tuple[str, str, int]:
-    """What an answer is to: the scenario, the trace that is counted on (empty: none), and the copies chosen."""
-    return setup.scenario.hash, own_traces.digest() if _trace_of(setup) is not None else "", _copies(setup)
+    """What an answer is to: the scenario, the trace or loads that are counted on, and the copies chosen."""
+    counted_on = own_traces.digest() if _trace_of(setup) is not None else _own_loads(setup)
+    return _asked(setup), counted_on, _copies(setup)
+
+
+def _asked(setup: Setup) -> str:
+    """The scenario apart from what an answer may change in it: using a layout leaves the answer on screen."""
+    return setup.scenario.on_assumed_ranks().model_copy(update={"routing": "auto"}).hash
 
 
 def answer(setup: Setup) -> RanksAnswer | None:
@@ -90,6 +135,10 @@ def basis(setup: Setup) -> str:
     """Traffic that would be counted, in words."""
     if _trace_of(setup) is not None:
         return "Counts on your trace: balanced layouts are planned on one half of it and judged on the other."
+    if _own_loads(setup):
+        return "Counts on your table of loads, which is taken to stay as it is."
+    if setup.scenario.expert_loads is not None:
+        return "Counts on the loads that the scenario carries, which are taken to stay as they are."
     preset = "loads have the routing preset's spread and hot experts lie by chance"
     moe, kept = setup.architecture.moe, own_traces.kept()
     if kept is not None and moe is not None:
@@ -97,4 +146,7 @@ def basis(setup: Setup) -> str:
             f"Your trace is not counted: it is of {kept[0].n_experts} experts and {setup.architecture.name} has "
             f"{moe.n_experts}. Instead, {preset}; choose the model of the trace in the bar."
         )
-    return f"Without a trace, {preset}; upload yours above."
+    if _LOADS.get():
+        of = loads_shape(_LOADS.get())[1]
+        return f"Your table of loads is not counted: it is of {of} experts. Instead, {preset}."
+    return f"Without a trace or loads, {preset}; upload yours above."

@@ -19,6 +19,7 @@ from advisor.expert_ranks import (
     trace_warnings,
     verdict,
 )
+from advisor.expert_traffic import MAX_LOADS_BYTES
 from advisor.text import typeset
 from advisor.ui.data import own_ranks
 from advisor.ui.shared import widgets
@@ -31,6 +32,15 @@ def draw(advice: Advice) -> None:
     if ranks < 2:
         st.caption("With EP above 1 in the bar, the slowest rank can be counted here instead of assumed.")
         return
+    st.file_uploader(
+        "Or loads by layer, where you have no trace (CSV, .npy)",
+        key="loads_file",
+        on_change=own_ranks.take_loads,
+        max_upload_size=widgets.upload_limit(MAX_LOADS_BYTES),
+        help="CSV with columns layer, expert, tokens; or a .npy array [layers, experts]. It stays in this session.",
+    )
+    if own_ranks.loads_problem():
+        st.error(widgets.plain(own_ranks.loads_problem()), icon=":material/error:")
     copies, button = st.columns([1, 2], vertical_alignment="bottom")
     copies.number_input(
         "Copies of hot experts",
@@ -58,6 +68,7 @@ def _answer(answer: RanksAnswer, advice: Advice) -> None:
     for text in trace_warnings(answer):
         st.warning(widgets.plain(f"{text[0].upper()}{text[1:]}."))
     _table(layout_table(answer))
+    _use(answer)
     widgets.show_chart(rank_chart(answer), "ranks", advice.scenario)
     with st.expander("Hotter experts, exchange, attention groups"):
         st.caption("Each layer's hottest expert hotter than it was planned for, at the recommended K.")
@@ -72,6 +83,29 @@ def _answer(answer: RanksAnswer, advice: Advice) -> None:
             st.caption(widgets.plain(f"Not possible: {text}"))
     for text in notes(answer):
         st.caption(widgets.plain(text))
+
+
+def _use(answer: RanksAnswer) -> None:
+    """The choice of a layout to predict with, on all pages. Experts in order on a preset's loads are the assumption."""
+    arms = [
+        arm for arm in answer.arms if arm.found is not None and (arm.is_balanced or answer.traffic.kind != "preset")
+    ]
+    layout, button = st.columns([1, 2], vertical_alignment="bottom")
+    names = [arm.name for arm in arms]
+    chosen = layout.selectbox("Layout to predict with", names, index=_offered(answer, names), key="rank_layout")
+    arm = arms[names.index(chosen)]
+    button.button(
+        "Use it in every answer",
+        key="use_ranks",
+        icon=":material/check:",
+        on_click=own_ranks.use,
+        args=(arm, answer),
+        help="The slowest rank is then counted and no longer assumed: on Serve, in the report and in what is exported.",
+    )
+
+
+def _offered(answer: RanksAnswer, names: list[str]) -> int:
+    return names.index(answer.best.name) if answer.best.name in names else 0
 
 
 def _table(table: tuple[tuple[str, ...], list[tuple[str, ...]]]) -> None:

@@ -54,6 +54,7 @@ def write(values: Mapping[str, Any]) -> None:
     written: dict[str, str] = now[_WRITTEN]
     documents = {name: _packed(name, values[owner]) for name, owner in DOCUMENTS.items()}
     wanted = dict(values) | documents | settings.values()
+    wanted = {name: "" if len(str(value)) > MAX_LINK_CHARACTERS else value for name, value in wanted.items()}
     changed = {
         name: "" if value is None else str(value)
         for name, value in wanted.items()

@@ -100,7 +100,7 @@ def board_for(scenario: Scenario, wanted: BoardAsked) -> Leaderboard:
     own = {} if scenario.model_config_json is not None else {"model_id": FIELDS["model_id"].default}
     n_gpus = wanted.n_gpus or scenario.n_gpus
     of_all = {"n_gpus": n_gpus, "tensor_parallel": 1, "expert_parallel": 1, "batch_size": 1, "routing": "auto"}
-    shared = scenario.model_copy(update={**of_all, "drafter_id": "none", "acceptance": "0", **own})
+    shared = scenario.on_assumed_ranks().model_copy(update={**of_all, "drafter_id": "none", "acceptance": "0", **own})
     users = wanted.users or users_of(scenario)
     return _ranked(shared, wanted.model_copy(update={"users": users, "n_gpus": n_gpus}))
 

@@ -10,6 +10,7 @@ import streamlit as st
 from advisor.calibration import parse_adjustment
 from advisor.catalog import hardware_by_vendor, models_by_maker
 from advisor.drafter import drafter_ids
+from advisor.expert_traffic import parse_loads
 from advisor.routing import routing_preset_ids
 from advisor.scenario import DOCUMENTS, FIELDS, SETTINGS, Catalogue
 
@@ -28,6 +29,8 @@ _LISTED: dict[Catalogue, Callable[[], Sequence[str]]] = {
     "drafters": drafter_ids,
     "routing presets": lambda: ["auto", "uniform", *routing_preset_ids()],
 }
+_CHECKED: dict[str, Callable[[str], object]] = {"refit": parse_adjustment, "expert_loads": parse_loads}
+"""Texts that no reader types, with what reads them."""
 _OWN = {"model_config_json": "_own_models", "hardware_json": "_own_hardware"}
 
 
@@ -61,8 +64,8 @@ def read(field: str, text: str) -> Any:
         if not low <= value <= high:
             raise ValueError(f"{field} is outside {row.limits}")
         return value
-    if field == "refit":
-        parse_adjustment(text)
+    if field in _CHECKED:
+        _CHECKED[field](text)
         return text
     is_listed = row.catalogue is not None or row.choices
     if not is_listed or (row.free_text and "," in text):  # checked where it is used, with a message

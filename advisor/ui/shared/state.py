@@ -18,9 +18,9 @@ from advisor.catalog import hardware_slug, model_ids, read_own_hardware
 from advisor.hardware import hardware_ids
 from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
-from advisor.scenario import DOCUMENTS, FIELDS, Scenario, build_scenario
+from advisor.scenario import DOCUMENTS, FIELDS, RANK_FIELDS, Scenario, build_scenario
 from advisor.text import read_json, screen_style, typeset
-from advisor.ui.shared import fields, refit_use, settings
+from advisor.ui.shared import fields, ranks_use, refit_use, settings
 from advisor.ui.shared.session import Slot, nothing
 
 CONFIG, HARDWARE = "model_config_json", "hardware_json"
@@ -118,6 +118,8 @@ def take_settings(texts: Mapping[str, str]) -> list[str]:
 
 
 def _refused(origin: str, field: str, text: str, shown: Any) -> str:
+    if field == ranks_use.LOADS:
+        return f"The {origin} carries loads of experts that cannot be read; the slowest rank is assumed."
     if field == refit_use.FIELD:
         return f"The {origin} carries a refit that cannot be read; the shipped constants are used."
     return f"The {origin} asks for {field} = {_short(text)}, which is not possible; {shown} is shown."
@@ -148,6 +150,8 @@ def keep_scenario(values: Mapping[str, Any]) -> None:
     for document, owner in DOCUMENTS.items():
         if (text := fields.own(document).get(str(values[owner]))) is not None:
             chosen[document] = text
+    if not ranks_use.is_for(values):
+        chosen = {name: value for name, value in chosen.items() if name not in RANK_FIELDS}
     if not refit_use.is_for(values):
         chosen.pop(refit_use.FIELD, None)
     if not {"input_tokens", "output_tokens"} <= chosen.keys():  # one alone says nothing yet; the bar says so

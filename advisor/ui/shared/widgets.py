@@ -16,7 +16,7 @@ from advisor.ingest import MIB
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 from advisor.text import frame_csv
-from advisor.ui.shared import answers, refit_use, state
+from advisor.ui.shared import answers, ranks_use, refit_use, state
 from advisor.ui.shared.theme import themed
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def scenario_or_stop() -> Scenario:
     if scenario is None:
         stop_with(problem or "Choose a model, an accelerator and a drafter above.")
     refit_use.banner(scenario)
+    ranks_use.banner(scenario)
     return scenario
 
 

@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from advisor.expert_ranks import Traffic, read_loads, traffic_of_loads, traffic_of_preset, traffic_of_trace
+from advisor.expert_traffic import Traffic, read_loads, traffic_of_loads, traffic_of_preset, traffic_of_trace
 from advisor.prediction import AdvisorError
 from advisor.routing import drawn_choices, expert_loads, skewed_loads
 from advisor.scenario import build_scenario
@@ -69,7 +69,7 @@ def test_a_trace_too_short_for_a_step_is_refused() -> None:
 def test_loads_of_the_user_keep_their_proportions() -> None:
     counts = np.ones((2, 128))
     counts[0, 5] = 3.0
-    found = traffic_of_loads(counts, SETUP)
+    found = traffic_of_loads(counts, SETUP.router)
     assert found.loads.sum(axis=1) == pytest.approx([8.0, 8.0])
     assert found.loads[0, 5] == pytest.approx(3.0 * found.loads[0, 6])
     assert found.correlation == SETUP.routing_parameters()[1:]
@@ -86,11 +86,11 @@ def test_loads_of_the_user_keep_their_proportions() -> None:
 )
 def test_loads_that_cannot_be_are_refused(counts: np.ndarray, says: str) -> None:
     with pytest.raises(AdvisorError, match=says):
-        traffic_of_loads(counts, SETUP)
+        traffic_of_loads(counts, SETUP.router)
 
 
 def test_without_a_trace_the_spread_is_the_preset_s_and_called_assumed() -> None:
-    found = traffic_of_preset(SETUP, np.random.default_rng(0))
+    found = traffic_of_preset(SETUP.router, np.random.default_rng(0))
     assert SETUP.routing is not None
     assert found.loads.std() / found.loads.mean() == pytest.approx(SETUP.routing.load_cv.value, rel=1e-3)
     assert found.because.startswith("assumed")
@@ -104,12 +104,17 @@ def test_a_csv_and_an_array_give_the_same_loads() -> None:
     assert read_loads("a.npy", npy(loads)).tolist() == loads.tolist()
 
 
-def test_a_csv_without_the_last_experts_is_filled_up_to_the_model_s_and_says_so() -> None:
+def test_experts_that_a_csv_does_not_name_at_its_end_are_missed() -> None:
     rows = "\n".join(f"0,{expert},2" for expert in range(126))
-    filled = read_loads("a.csv", f"layer,expert,tokens\n{rows}".encode(), 128)
-    assert filled.tolist() == [[2.0] * 126 + [0.0] * 2]
-    assert "2 of 128 experts have no load" in traffic_of_loads(filled, SETUP).warnings[0]
-    assert traffic_of_loads(np.ones((1, 128)), SETUP).warnings == ()
+    with pytest.raises(AdvisorError, match=r"\(1, 126\).*128.*never chosen with 0"):
+        traffic_of_loads(read_loads("a.csv", f"layer,expert,tokens\n{rows}".encode()), SETUP.router)
+
+
+def test_experts_without_any_load_are_told() -> None:
+    loads = np.ones((2, 128))
+    loads[:, :2] = 0.0
+    assert "2 of 128 experts have no load" in traffic_of_loads(loads, SETUP.router).warnings[0]
+    assert traffic_of_loads(np.ones((1, 128)), SETUP.router).warnings == ()
 
 
 def npy_header(shape: str) -> bytes:

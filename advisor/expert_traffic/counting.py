@@ -1,4 +1,4 @@
-"""Steps of a scenario counted under a layout of experts: the slowest rank of each layer, and what travels."""
+"""Steps counted under a layout of experts: the slowest rank of each layer, and what travels."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from advisor.architecture import WeightDtype
 from advisor.arrays import Array
-from advisor.expert_ranks.traffic import Traffic
+from advisor.expert_traffic.traffic import Traffic
+from advisor.kernel_costs import MoeCost
 from advisor.routing import (
     Choices,
     Layout,
@@ -19,15 +22,14 @@ from advisor.routing import (
     heated,
     rank_counts,
 )
-from advisor.setup import Setup
-from advisor.step_cost import MoeShape, routed_time
+from advisor.step_cost import MoeShape, Placement, routed_time
 
 BUDGET = 1_500_000
 """Expert choices that are drawn for one answer: some seconds. [-]"""
-PER_STEP = 600_000
-"""Expert choices of one step; layers of a larger one are drawn too. [-]"""
+PER_STEP = 0.4
+"""Share of the budget that one step may take; layers of a larger one are drawn too. [-]"""
 MOST_DRAWS = 64
-LEAST_DRAWS, LEAST_LAYERS = 4, 4
+LEAST_LAYERS = 4
 Planned = Callable[[Array], Layout]
 """A layout from the loads [layers, N] that it is planned on."""
 
@@ -89,24 +91,58 @@ class Variant:
     hotter: float = 0.0
 
 
-def n_draws(traffic: Traffic, batch: int, tokens: int) -> tuple[int, int]:
-    """Steps to draw in each fold, and layers of each step, within the budget of expert choices. [-]"""
-    each = batch * tokens * traffic.n_active
-    layers = int(np.clip(PER_STEP // each, min(LEAST_LAYERS, len(traffic.loads)), len(traffic.loads)))
-    return int(np.clip(BUDGET // (each * layers) // len(traffic.folds()), LEAST_DRAWS, MOST_DRAWS)), layers
+@dataclass(frozen=True, eq=False)
+class RoutedLayer:
+    """One routed layer as its kernels run it under a placement."""
+
+    cost: MoeCost
+    placement: Placement
+    shape: MoeShape
+    dtype: WeightDtype
+
+    def rank_seconds(self, layout: Layout, counts: RankCounts, batch: int) -> Array:
+        """Time of each rank by what it reads and serves, [t, layers, R]. [s]
+
+        The largest over ranks is what a layer takes: neither the rank that reads most experts nor the one with most
+        rows need be the slowest, so the two are not maximised apart.
+        """
+        steps = np.arange(1, len(counts.pairs) + 1)[:, None, None]
+        touched_overall = counts.touched_overall[..., None]
+        pairs = counts.pairs / counts.pairs.mean(axis=2, keepdims=True)
+        touched = counts.touched / (touched_overall / layout.n_ranks)
+        uneven = Uneven(touched, pairs, pairs, float(layout.n_slots))
+        tokens = batch * steps
+        return routed_time(self.cost, self.placement, self.shape, tokens, touched_overall, self.dtype, uneven=uneven)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps to count: `batch` sequences of 1 to `tokens` tokens each, all lengths of one draw. [-]"""
+
+    batch: int
+    tokens: int
+    budget: int = BUDGET
+    """Expert choices that may be drawn. [-]"""
+    least_draws: int = 4
+
+    def n_draws(self, traffic: Traffic) -> tuple[int, int]:
+        """Steps to draw in each fold, and layers of each step, within the budget. [-]"""
+        each, present = self.batch * self.tokens * traffic.n_active, len(traffic.loads)
+        layers = int(np.clip(PER_STEP * self.budget // each, min(LEAST_LAYERS, present), present))
+        return int(
+            np.clip(self.budget // (each * layers) // len(traffic.folds()), self.least_draws, MOST_DRAWS)
+        ), layers
 
 
 def counted(
-    setup: Setup, traffic: Traffic, variants: Sequence[Variant], sources: Sources, tokens: int, seed: int = 0
+    layer: RoutedLayer, traffic: Traffic, variants: Sequence[Variant], sources: Sources, steps: Steps, seed: int = 0
 ) -> list[Counted]:
-    """Count steps of the scenario under each variant, planned on one half and judged on the other.
-
-    tokens : longest step, in tokens of each sequence; shorter ones are counted with it. [-]
+    """Count steps under each variant, planned on one half of the traffic and judged on the other.
 
     All variants see the same steps, so that differences between layouts and temperatures are not chance.
     """
-    batch, levels = setup.scenario.batch_size, sorted({one.hotter for one in variants})
-    draws, n_layers = n_draws(traffic, batch, tokens)
+    levels = sorted({one.hotter for one in variants})
+    draws, n_layers = steps.n_draws(traffic)
     rows: list[list[dict[str, Array]]] = [[] for _ in variants]
     shapes: list[Layout] = []
     for fold, (loads, judged) in enumerate(traffic.folds()):
@@ -114,14 +150,24 @@ def counted(
         shapes = shapes or layouts
         for draw in range(draws):
             rng = np.random.default_rng((seed, fold, draw))
-            some = np.sort(rng.permutation(len(loads))[:n_layers])
-            ids = traffic.choices(judged, batch, tokens, some, rng)
+            some = _some_layers(layouts[0].rank_loads(loads), n_layers, rng)
+            ids = traffic.choices(judged, steps.batch, steps.tokens, some, rng)
             warm = {level: _warmed(ids, loads[some], level, (seed, fold, draw, 1)) for level in levels}
             for row, layout, one in zip(rows, layouts, variants, strict=True):
                 copies = np.random.default_rng((seed, fold, draw, 2))
                 counts = rank_counts(warm[one.hotter], layout.of_layers(some), copies, sources)
-                row.append(_step(setup, layout, counts, batch))
+                row.append(_step(layer, layout, counts, steps.batch))
     return [_summed(row, layout) for row, layout in zip(rows, shapes, strict=True)]
+
+
+def _some_layers(rank_loads: Array, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """So many layers, by number, spread evenly over how uneven they are: rank_loads [layers, R]. [-]
+
+    A few layers drawn at random would be more or less uneven than the model's mean layer.
+    """
+    by_unevenness = np.argsort(rank_loads.max(axis=1), kind="stable")
+    places = (np.arange(count) + rng.random(count)) * len(by_unevenness) / count
+    return np.sort(by_unevenness[places.astype(np.int64)])
 
 
 def _warmed(ids: Choices, loads: Array, hotter: float, seed: tuple[int, ...]) -> Choices:
@@ -141,9 +187,9 @@ def _summed(rows: list[dict[str, Array]], layout: Layout) -> Counted:
     return Counted(layout=layout, slowest=slowest, n_draws=len(rows), **means)
 
 
-def _step(setup: Setup, layout: Layout, counts: RankCounts, batch: int) -> dict[str, Array]:
+def _step(layer: RoutedLayer, layout: Layout, counts: RankCounts, batch: int) -> dict[str, Array]:
     """One step's figures by number of tokens, each [t]."""
-    seconds = rank_seconds(setup, layout, counts, batch)
+    seconds = layer.rank_seconds(layout, counts, batch)
     slow = seconds.argmax(axis=2)[..., None]
 
     def of_slowest(values: Array) -> Array:
@@ -165,21 +211,3 @@ def _step(setup: Setup, layout: Layout, counts: RankCounts, batch: int) -> dict[
         "other_rank": counts.other_rank.mean(axis=1),
         "other_nodes": counts.other_nodes.mean(axis=1),
     }
-
-
-def rank_seconds(setup: Setup, layout: Layout, counts: RankCounts, batch: int) -> Array:
-    """Time of each rank's routed layer by what it reads and serves, [t, layers, R]. [s]
-
-    The largest over ranks is what a layer takes: neither the rank that reads most experts nor the one with most rows
-    need be the slowest, so the two are not maximised apart.
-    """
-    shape = MoeShape.of(setup.architecture)
-    assert shape is not None
-    ranks = layout.n_ranks
-    steps = np.arange(1, len(counts.pairs) + 1)[:, None, None]
-    touched_overall = counts.touched_overall[..., None]
-    pairs = counts.pairs / counts.pairs.mean(axis=2, keepdims=True)
-    touched = counts.touched / (touched_overall / ranks)
-    uneven = Uneven(touched, pairs, pairs, float(layout.n_slots))
-    dtype = setup.architecture.dtypes.routed
-    return routed_time(setup.costs.routed, setup.placement, shape, batch * steps, touched_overall, dtype, uneven=uneven)

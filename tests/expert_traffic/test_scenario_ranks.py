@@ -1,0 +1,72 @@
+"""The slowest rank over all batches of a scenario: against direct counts, and at its limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from advisor.expert_traffic import (
+    Steps,
+    Variant,
+    counted,
+    counted_balance,
+    filling_copies,
+    layout_plan,
+    traffic_of_loads,
+)
+from advisor.routing import Sources, skewed_loads
+from advisor.scenario import build_scenario
+from advisor.setup import load_setup
+
+SETUP = load_setup(
+    build_scenario(
+        hardware_id="h200-sxm",
+        model_id="qwen3-30b-a3b",
+        drafter_id="none",
+        acceptance="0",
+        expert_parallel=8,
+        n_gpus=8,
+    )
+)
+LOADS = skewed_loads(128, 8, 0.8, 48, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize(("wanted", "filled"), [(0, 0), (1, 8), (8, 8), (9, 16)])
+def test_copies_are_rounded_up_to_fill_the_ranks(wanted: int, filled: int) -> None:
+    assert filling_copies(128, 8, wanted) == filled
+
+
+def test_experts_that_ranks_do_not_share_evenly_get_copies() -> None:
+    assert filling_copies(126, 8, 0) == 2
+
+
+@pytest.mark.parametrize("copies", [None, 8])
+def test_it_is_what_long_counts_at_one_batch_say(copies: int | None) -> None:
+    traffic = traffic_of_loads(LOADS, SETUP.router)
+    found = counted_balance(SETUP.routed_layer, traffic, copies, 4)
+    variant = Variant(layout_plan(128, 8, copies))
+    for batch in (4, 32, 256):
+        once = counted(SETUP.routed_layer, traffic, [variant], Sources(8), Steps(batch, 4, 4_000_000))[0].slowest
+        here = found.at(batch, np.arange(1.0, 5.0))
+        assert here.pairs == pytest.approx(once.pairs, rel=0.06)
+        assert here.touched == pytest.approx(once.touched, rel=0.05)
+        assert here.slots == once.slots == 128 + (copies or 0)
+
+
+def test_many_tokens_load_the_fullest_rank_as_the_loads_say() -> None:
+    traffic = traffic_of_loads(LOADS, SETUP.router)
+    found = counted_balance(SETUP.routed_layer, traffic, None, 4).at(1024, 4)
+    by_rank = LOADS.reshape(48, 8, 16).sum(axis=2)
+    assert found.pairs == pytest.approx((by_rank.max(axis=1) / by_rank.mean(axis=1)).mean(), rel=0.04)
+
+
+def test_even_loads_leave_ranks_even_in_large_steps() -> None:
+    found = counted_balance(SETUP.routed_layer, traffic_of_loads(np.ones((4, 128)), SETUP.router), None, 4)
+    assert found.at(1024, 4).pairs == pytest.approx(1.0, abs=0.05)
+    assert found.at(1, 1).pairs > 2.0  # eight choices on eight ranks are never one each
+
+
+def test_longer_drafts_than_are_counted_hold_the_last() -> None:
+    found = counted_balance(SETUP.routed_layer, traffic_of_loads(LOADS, SETUP.router), None, 9)
+    assert found.pairs.shape == (6, 9)
+    assert (found.pairs[-1, 4:] == found.pairs[-1, 3]).all()

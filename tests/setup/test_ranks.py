@@ -1,0 +1,126 @@
+"""A scenario that carries loads of experts or asks for copies: counted ranks in every prediction."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from advisor.curve import curve_for
+from advisor.design import design_space
+from advisor.engines import export_scenario
+from advisor.expert_traffic import write_loads
+from advisor.memory import GIB
+from advisor.prediction import AdvisorError
+from advisor.runtime import static_ranges
+from advisor.scenario import Scenario, build_scenario
+from advisor.setup import Setup, load_setup, with_placement
+from advisor.step_cost import Placement
+
+
+def scenario(**values: object) -> Scenario:
+    given: dict[str, object] = {
+        "hardware_id": "h200-sxm",
+        "model_id": "qwen3-30b-a3b",
+        "drafter_id": "eagle3",
+        "acceptance": "2.4@3",
+        "k_max": 3,
+        "batch_size": 128,
+        "expert_parallel": 8,
+        "n_gpus": 8,
+    }
+    return build_scenario(**given | values)
+
+
+def setup_of(**values: object) -> Setup:
+    return load_setup(scenario(**values))
+
+
+def block(hot: float) -> str:
+    """Loads whose first 16 experts, one of eight ranks, are `hot` times as popular as the others."""
+    return write_loads(np.repeat(np.r_[np.full(16, hot), np.ones(112)][None], 4, axis=0))
+
+
+def test_a_hot_rank_makes_every_step_longer_and_even_loads_do_not() -> None:
+    assumed, even, hot = (
+        curve_for(setup_of(expert_loads=loads), [16, 128]) for loads in (None, block(1.0), block(9.0))
+    )
+    assert (hot.round_s > even.round_s).all()
+    assert hot.round_s[1, 3] > 1.2 * even.round_s[1, 3]  # 512 tokens: arithmetic of the hot rank
+    assert even.round_s == pytest.approx(assumed.round_s, rel=0.05)
+
+
+def test_a_balanced_layout_takes_the_heat_out() -> None:
+    in_order, balanced = (
+        curve_for(setup_of(expert_loads=block(9.0), redundant_experts=copies), [128]).round_s for copies in (None, 0)
+    )
+    assert (balanced < 0.97 * in_order).all()
+
+
+def test_copies_take_memory_and_are_rounded_up_to_fill_the_ranks() -> None:
+    plain, copied = setup_of(), setup_of(redundant_experts=3)
+    assert copied.placement.redundant == 8
+    moe = plain.architecture.moe
+    assert moe is not None
+    one_expert = 3 * 2048 * 768 * 2 * moe.count
+    # One copy for each rank in the model, and in its drafter none: the head has no experts.
+    assert copied.memory.weights_bytes - plain.memory.weights_bytes == pytest.approx(one_expert, abs=0.001 * GIB)
+    assert any("8 copies, to fill the ranks evenly" in text for text in copied.warnings)
+
+
+def test_what_is_counted_says_so_and_what_is_assumed_too() -> None:
+    assumed, loads, preset = setup_of(), setup_of(expert_loads=block(2.0)), setup_of(redundant_experts=0)
+    assert any("follows an assumed formula" in text for text in assumed.warnings)
+    assert any("counted on your loads" in text for text in loads.warnings)
+    assert any("preset's spread" in text for text in preset.warnings)
+    assert any(text.startswith("Loads of experts") for text in loads.sources)
+
+
+def test_on_one_rank_loads_change_nothing_and_it_is_said() -> None:
+    plain, given = (setup_of(expert_parallel=1, tensor_parallel=8, expert_loads=loads) for loads in (None, block(9.0)))
+    assert (curve_for(given, [64]).round_s == curve_for(plain, [64]).round_s).all()
+    assert "On one expert-parallel rank loads of experts change nothing." in given.warnings
+
+
+@pytest.mark.parametrize(
+    ("loads", "says"),
+    [("nonsense", "no text of loads"), (write_loads(np.ones((2, 64))), r"\(2, 64\); expected \[layers, 128\]")],
+)
+def test_loads_that_cannot_be_are_refused(loads: str, says: str) -> None:
+    with pytest.raises(AdvisorError, match=says):
+        setup_of(expert_loads=loads)
+
+
+def test_loads_are_private_and_no_cache_keeps_them() -> None:
+    assert scenario(expert_loads=block(2.0)).is_private
+    assert not scenario(redundant_experts=8).is_private
+
+
+def test_a_scenario_without_them_has_the_hash_it_always_had() -> None:
+    values = json.loads(scenario().model_dump_json())
+    assert scenario().hash == Scenario(**{k: v for k, v in values.items() if v is not None}).hash
+    assert len({scenario(redundant_experts=copies).hash for copies in (None, 0, 8)}) == 3
+
+
+def test_another_placement_is_counted_anew() -> None:
+    wide = with_placement(setup_of(expert_loads=block(9.0), redundant_experts=4), Placement(1, 4))
+    assert wide.placement.redundant == 4
+    assert wide.placement.balance is not None
+    assert wide.placement.balance.slots == 132
+
+
+def test_engines_are_told_the_copies() -> None:
+    copied = setup_of(redundant_experts=8)
+    ranges = static_ranges(curve_for(copied, [1, 128]), 3, 128)
+    vllm, sglang = (
+        export_scenario(copied, ranges, engine, draft_model="head").launch_line for engine in ("vllm", "sglang")
+    )
+    assert "--enable-eplb --eplb-config '{\"num_redundant_experts\":8}'" in vllm
+    assert "--enable-eplb --ep-num-redundant-experts 8" in sglang
+    assert "eplb" not in export_scenario(setup_of(), ranges, "vllm", draft_model="head").launch_line
+
+
+def test_other_designs_are_searched_without_this_model_s_loads() -> None:
+    plain, given = (design_space(scenario(expert_loads=loads)) for loads in (None, block(9.0)))
+    assert (plain.tpot_s == given.tpot_s).all()
