@@ -17,7 +17,7 @@ from advisor.prefill import prompt_cost
 from advisor.scenario import MAX_BATCH, Scenario
 from advisor.setup import Setup, load_setup, touched_in_pass
 from advisor.speedup import speedup, verification_ratio
-from advisor.step_cost import MoeShape, StepTime, routed_time, step_time
+from advisor.step_cost import MoeShape, StepTime, routed_time, slowest_rank, step_time
 from advisor.tiers import CALIBRATED_TOKENS, _by_tier, _tiers, beyond_log_sd
 
 DEFAULT_BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -315,8 +315,9 @@ def _pass(setup: Setup, batch: Array, tokens: Array, context: float, central_onl
 def _routed_only(setup: Setup, batch: Array, tokens: Array, touched: Array) -> Array:
     shape, dtype, placement = MoeShape.of(setup.architecture), setup.architecture.dtypes.routed, setup.placement
     assert shape is not None
-    uneven = placement.uneven(batch, tokens)
-    layer = routed_time(setup.costs.routed, placement, shape, batch * tokens, touched, dtype, uneven=uneven)
+    cost = setup.costs.routed
+    uneven = slowest_rank(cost, placement, shape, batch, tokens, touched, dtype)
+    layer = routed_time(cost, placement, shape, batch * tokens, touched, dtype, uneven=uneven)
     return np.asarray(shape.count, float) * layer
 
 

@@ -35,14 +35,6 @@ class Placement:
     balance: RankBalance | None = None
     """How unevenly routing loads the expert-parallel ranks, where that was counted; None: `routing.local_experts`."""
 
-    def uneven(self, batch: ArrayLike, tokens_per_sequence: ArrayLike) -> Uneven | None:
-        """Loads of the slowest rank over the mean rank's where ranks were counted, else None.
-
-        batch, tokens_per_sequence : sequences of the instance, and tokens of each in the step, broadcast. [-]
-        None: `routing.local_experts` assumes them.
-        """
-        return None if self.balance is None else self.balance.at(batch, tokens_per_sequence)
-
     @property
     def gpus(self) -> int:
         """GPUs of one instance. [-]"""
@@ -147,7 +139,8 @@ def step_time(
     rows = group_batch * q
     load = AttentionLoad(group_batch, q, context, kv_bytes_per_element, placement.tensor_parallel)
     attention = attention_layers(architecture, costs, load)
-    uneven = placement.uneven(batch, q)
+    dtype = architecture.dtypes.routed
+    uneven = None if shape is None else slowest_rank(costs.routed, placement, shape, batch, q, touched, dtype)
     weights = weights_time(architecture, costs, placement, rows, batch * q, touched, shape, uneven)
     attention_s = sum((item.time_s for item in attention), np.zeros(np.broadcast(batch, q, context).shape))
     parts: dict[str, Array] = {
@@ -321,6 +314,37 @@ def routed_time(
     else:
         factor = cost.correction(rows_each)
     return np.asarray(laws.routed_layers(L=count, c=factor, N=experts, ep=ranks, **work, **cost.symbols))
+
+
+def slowest_rank(
+    cost: MoeCost,
+    placement: Placement,
+    shape: MoeShape,
+    batch: Floats,
+    tokens_per_sequence: Floats,
+    touched: Floats,
+    dtype: WeightDtype,
+) -> Uneven | None:
+    """Load of the rank that a routed layer waits for. None where ranks were not counted.
+
+    batch, tokens_per_sequence, touched : B, q and U of the whole instance, broadcast. [-]
+
+    Of the ranks that were counted as slowest by different measures, the one that takes longest with these kernels.
+    """
+    if placement.balance is None or placement.expert_parallel == 1:
+        return None
+    found = placement.balance.at(batch, tokens_per_sequence)
+    if len(found) == 1:
+        return found[0]
+    step = (cost, placement, shape, batch * tokens_per_sequence, touched, dtype)
+    slow = np.stack([routed_time(*step, uneven=one) for one in found]).argmax(axis=0)
+    touched_by, served_by = (
+        np.take_along_axis(np.stack([np.broadcast_to(getattr(one, name), slow.shape) for one in found]), slow[None], 0)[
+            0
+        ]
+        for name in ("touched", "pairs")
+    )
+    return Uneven(touched_by, served_by, found[0].received, found[0].slots)
 
 
 def expert_sizes(shape: MoeShape, placement: Placement) -> dict[str, Array]:

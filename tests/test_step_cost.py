@@ -35,6 +35,7 @@ from advisor.step_cost import (
     matrix_products,
     norm_symbols,
     routed_time,
+    slowest_rank,
     step_time,
 )
 
@@ -356,14 +357,27 @@ def test_a_recurrent_layer_writes_a_state_for_each_verified_token_as_measured(
 def test_a_counted_slowest_rank_takes_the_place_of_the_assumed_one() -> None:
     shape = MoeShape(1, 64, 4, 512, 1024, 3, 0)
     one = np.array([[1.0]])
-    placement = Placement(1, 8, RankBalance(np.array([16.0]), 1.25 * one, 2.0 * one, 2.0 * one, 72.0))
-    uneven = placement.uneven(16, 1)
-    assert uneven is not None
+    balance = RankBalance(np.array([16.0]), 1.25 * one[None], 2.0 * one[None], 2.0 * one, 72.0)
+    placement = Placement(1, 8, balance=balance)
+    uneven = slowest_rank(MOE, placement, shape, np.asarray(16.0), np.asarray(1.0), np.asarray(32.0), "bf16")
     # 32 of 64 experts touched: 1.25 x 4 on the slowest of 8 ranks; 2 x 8 of the 64 choices: 3.2 rows an expert.
     weights, flops = 3 * 1024 * 512 * 2 * 5, 2 * 3 * 1024 * 512 * 5 * 16
     moved = 16 * (4 * 1024 + 2 * 3 * 512) + 4 * 16 * 1024
     expected = laws.routed_layers(W=weights, U=5, F=flops, A=moved, N=72, ep=8, **MOE.symbols)
     assert float(routed_time(MOE, placement, shape, 16, 32, "bf16", uneven=uneven)) == pytest.approx(expected)
+
+
+def test_of_the_ranks_that_may_be_slowest_a_layer_waits_for_the_one_that_takes_longest() -> None:
+    shape = MoeShape(1, 64, 4, 512, 1024, 3, 0)
+    reads, serves = (np.array(each)[:, None, None] for each in ([1.5, 1.0], [1.0, 3.0]))
+    balance = RankBalance(np.array([16.0]), reads, serves, np.array([[1.0]]), 64.0)
+    waits = {}
+    for tokens in (16.0, 4096.0):  # weights decide a small step, arithmetic a large one
+        step = (np.asarray(tokens), np.asarray(1.0), np.asarray(min(32.0, 64.0)), "bf16")
+        found = slowest_rank(MOE, Placement(1, 8, balance=balance), shape, *step)
+        assert found is not None
+        waits[tokens] = float(found.touched), float(found.pairs)
+    assert waits == {16.0: (1.5, 1.0), 4096.0: (1.0, 3.0)}
 
 
 def test_a_rank_reads_no_more_experts_than_it_holds() -> None:
@@ -378,7 +392,7 @@ def test_a_rank_reads_no_more_experts_than_it_holds() -> None:
                 512,
                 64,
                 "bf16",
-                uneven=RankBalance(np.array([1.0]), ratio * one, one, one, 64.0).at(1, 1),
+                uneven=RankBalance(np.array([1.0]), ratio * one[None], one[None], one, 64.0).at(1, 1)[0],
             )
         )
         for ratio in (1.0, 1.5)
@@ -389,7 +403,7 @@ def test_a_rank_reads_no_more_experts_than_it_holds() -> None:
 def test_an_expert_exchange_waits_for_the_rank_that_receives_most() -> None:
     shape = MoeShape.of(MODEL)
     one = np.array([[1.0]])
-    uneven = RankBalance(np.array([1.0]), one, one, 1.5 * one, 128.0).at(1, 1)
+    (uneven,) = RankBalance(np.array([1.0]), one[None], one[None], 1.5 * one, 128.0).at(1, 1)
     rows = np.asarray(64.0)
     plain, waits = (exchanges(MODEL, COSTS, Placement(1, 8), rows, shape, found)[0] for found in (None, uneven))
     assert shape is not None

@@ -137,7 +137,7 @@ def ranks_answer(setup: Setup, traffic: Traffic, placing: Placing | None = None)
     warm = [Variant(plans[place][1], more) for place in _heated_plans(plans) for more in placing.heat]
     variants = [*(Variant(planned) for _, planned in plans), *warm]
     steps = Steps(setup.scenario.batch_size, setup.longest_step)
-    found = counted(setup.routed_layer, traffic, variants, sources, steps)
+    found = counted(setup.routed_layer.rank_seconds, traffic, variants, sources, steps)
     arms = [_assumed(setup), *(_arm(setup, copies, one) for (copies, _), one in zip(plans, found, strict=False))]
     heated = _heated(setup, [arms[place + 1] for place in _heated_plans(plans)], found[len(plans) :], placing.heat)
     curve = arms[1].curve
@@ -231,7 +231,8 @@ def _change(setup: Setup, arm: RankArm, more: float, after: Counted) -> Heated:
     before, k, layers = arm.found, arm.best, _routed_share(arm)
     assert before is not None
     curve = curve_for(placed_setup(setup, after), [setup.scenario.batch_size], central_only=True)
-    apart = after.layer_s[:, k] / before.layer_s[:, k].mean() - before.layer_s[:, k] / before.layer_s[:, k].mean()
+    layer_s, usual = before.slowness[:, 0, k], before.slowness[:, 0, k].mean()
+    apart = after.slowness[:, 0, k] / usual - layer_s / usual
     noise = float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else 0.0
     return Heated(
         arm.name,

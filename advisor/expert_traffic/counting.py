@@ -30,8 +30,12 @@ PER_STEP = 0.4
 """Share of the budget that one step may take; layers of a larger one are drawn too. [-]"""
 MOST_DRAWS = 64
 LEAST_LAYERS = 4
+WEIGHTS = (0.02, 0.25, 0.5, 0.75, 0.98)
+"""Shares of serving in a rank's time that are tried; the ends are off 0 and 1, where whole numbers tie. [-]"""
 Planned = Callable[[Array], Layout]
 """A layout from the loads [layers, N] that it is planned on."""
+Slowness = Callable[[Layout, RankCounts, int], Array]
+"""Measures by which ranks may be slowest, [nW, t, layers, R], of a layout, counts and a batch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +56,9 @@ class Counted:
     touched_overall: Array
     """Distinct experts touched on all ranks. [-]"""
     slowest: Uneven
-    """The rank of the longest time in each layer, over the mean rank."""
-    layer_s: Array
-    """Time of the slowest rank of a layer, [draws, t]. [s]"""
+    """The rank of each layer that a measure calls slowest, over the mean rank, by measure [nW, t]."""
+    slowness: Array
+    """The measure of that rank, [draws, nW, t]; of `RoutedLayer.rank_seconds` a layer's time. [s]"""
     received_pairs: Array
     """Largest number of messages that a rank gets where each expert's copy of a token travels. [-]"""
     received_tokens: Array
@@ -80,7 +84,8 @@ class Counted:
         batch : sequences of the instance, as they were counted. [-]
         """
         one = self.slowest
-        return RankBalance(np.array([batch]), one.touched[None], one.pairs[None], one.received[None], one.slots)
+        reads, serves = one.touched[:, None], one.pairs[:, None]
+        return RankBalance(np.array([batch]), reads, serves, one.received[None], one.slots)
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ class RoutedLayer:
     dtype: WeightDtype
 
     def rank_seconds(self, layout: Layout, counts: RankCounts, batch: int) -> Array:
-        """Time of each rank by what it reads and serves, [t, layers, R]. [s]
+        """Time of each rank by what it reads and serves, [1, t, layers, R]. [s]
 
         The largest over ranks is what a layer takes: neither the rank that reads most experts nor the one with most
         rows need be the slowest, so the two are not maximised apart.
@@ -112,7 +117,20 @@ class RoutedLayer:
         touched = counts.touched / (touched_overall / layout.n_ranks)
         uneven = Uneven(touched, pairs, pairs, float(layout.n_slots))
         tokens = batch * steps
-        return routed_time(self.cost, self.placement, self.shape, tokens, touched_overall, self.dtype, uneven=uneven)
+        time = routed_time(self.cost, self.placement, self.shape, tokens, touched_overall, self.dtype, uneven=uneven)
+        return time[None]
+
+
+def by_weight(layout: Layout, counts: RankCounts, batch: int) -> Array:  # noqa: ARG001
+    """Slowness of each rank for several costs of reading against serving, [nW, t, layers, R]. [-]
+
+    A rank's time is nearly a weighted sum of both, so that whichever costs hold, one of WEIGHTS nearly finds its
+    slowest rank; counts that rest on them serve every machine.
+    """
+    reads = counts.touched / counts.touched.mean(axis=2, keepdims=True)
+    serves = counts.pairs / counts.pairs.mean(axis=2, keepdims=True)
+    weight = np.asarray(WEIGHTS)[:, None, None, None]
+    return (1.0 - weight) * reads + weight * serves
 
 
 @dataclass(frozen=True)
@@ -135,7 +153,7 @@ class Steps:
 
 
 def counted(
-    layer: RoutedLayer, traffic: Traffic, variants: Sequence[Variant], sources: Sources, steps: Steps, seed: int = 0
+    slowness: Slowness, traffic: Traffic, variants: Sequence[Variant], sources: Sources, steps: Steps, seed: int = 0
 ) -> list[Counted]:
     """Count steps under each variant, planned on one half of the traffic and judged on the other.
 
@@ -156,7 +174,7 @@ def counted(
             for row, layout, one in zip(rows, layouts, variants, strict=True):
                 copies = np.random.default_rng((seed, fold, draw, 2))
                 counts = rank_counts(warm[one.hotter], layout.of_layers(some), copies, sources)
-                row.append(_step(layer, layout, counts, steps.batch))
+                row.append(_step(slowness(layout, counts, steps.batch), counts))
     return [_summed(row, layout) for row, layout in zip(rows, shapes, strict=True)]
 
 
@@ -183,17 +201,17 @@ def _summed(rows: list[dict[str, Array]], layout: Layout) -> Counted:
         received=means["pairs"] / means["mean_pairs"],
         slots=slots,
     )
-    means["layer_s"] = np.array([row["layer_s"] for row in rows])
+    means["slowness"] = np.array([row["slowness"] for row in rows])
     return Counted(layout=layout, slowest=slowest, n_draws=len(rows), **means)
 
 
-def _step(layer: RoutedLayer, layout: Layout, counts: RankCounts, batch: int) -> dict[str, Array]:
-    """One step's figures by number of tokens, each [t]."""
-    seconds = layer.rank_seconds(layout, counts, batch)
-    slow = seconds.argmax(axis=2)[..., None]
+def _step(slowness: Array, counts: RankCounts) -> dict[str, Array]:
+    """One step's figures by number of tokens, each [t]; those of the slowest ranks [nW, t]."""
+    slow = slowness.argmax(axis=3)[..., None]
 
     def of_slowest(values: Array) -> Array:
-        return np.asarray(np.take_along_axis(values, slow, axis=2).mean(axis=(1, 2)))
+        whole = np.broadcast_to(values, slowness.shape)
+        return np.asarray(np.take_along_axis(whole, slow, axis=3).mean(axis=(2, 3)))
 
     return {
         "touched": counts.touched.max(axis=2).mean(axis=1),
@@ -202,7 +220,7 @@ def _step(layer: RoutedLayer, layout: Layout, counts: RankCounts, batch: int) ->
         "touched_overall": counts.touched_overall.mean(axis=1),
         "slow_touched": of_slowest(counts.touched),
         "slow_pairs": of_slowest(counts.pairs),
-        "layer_s": of_slowest(seconds),
+        "slowness": of_slowest(slowness),
         "received_pairs": counts.received_pairs.max(axis=2).mean(axis=1),
         "received_tokens": counts.received_tokens.max(axis=2).mean(axis=1),
         "mean_received_pairs": counts.received_pairs.mean(axis=(1, 2)),

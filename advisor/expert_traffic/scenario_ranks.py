@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.arrays import Array
-from advisor.expert_traffic.counting import Planned, RoutedLayer, Steps, Variant, counted
+from advisor.expert_traffic.counting import Planned, Steps, Variant, by_weight, counted
 from advisor.expert_traffic.traffic import Traffic
 from advisor.routing import Layout, RankBalance, Sources, Uneven, balanced, contiguous
 
@@ -37,23 +37,23 @@ def layout_plan(n_experts: int, ranks: int, redundant: int | None, nodes: int = 
     return in_order if redundant is None else spread
 
 
-def counted_balance(layer: RoutedLayer, traffic: Traffic, redundant: int | None, tokens: int) -> RankBalance:
-    """Loads of the slowest rank over BATCHES and 1 to `tokens` tokens of each sequence [-].
+def counted_balance(traffic: Traffic, ranks: int, redundant: int | None, tokens: int) -> RankBalance:
+    """Loads of the ranks that may be slowest, over BATCHES and 1 to `tokens` tokens of each sequence [-].
 
     redundant : copies of experts in a balanced layout; None: experts in order. [-]
     """
-    ranks, n_experts = layer.placement.expert_parallel, traffic.loads.shape[1]
-    variant = Variant(layout_plan(n_experts, ranks, redundant))
-    found = [_at(layer, traffic, variant, batch, min(tokens, max(2, MOST_TOKENS // batch))) for batch in BATCHES]
+    variant = Variant(layout_plan(traffic.loads.shape[1], ranks, redundant))
+    found = [_at(traffic, variant, batch, min(tokens, max(2, MOST_TOKENS // batch))) for batch in BATCHES]
 
     def joined(name: str) -> Array:
-        held = [getattr(one, name)[np.minimum(np.arange(tokens), len(one.pairs) - 1)] for one in found]
-        return np.asarray(held)
+        each = [getattr(one, name) for one in found]
+        held = [values[..., np.minimum(np.arange(tokens), values.shape[-1] - 1)] for values in each]
+        return np.stack(held, axis=-2)
 
     slots = found[0].slots
     return RankBalance(np.array(BATCHES, float), joined("touched"), joined("pairs"), joined("received"), slots)
 
 
-def _at(layer: RoutedLayer, traffic: Traffic, variant: Variant, batch: int, tokens: int) -> Uneven:
+def _at(traffic: Traffic, variant: Variant, batch: int, tokens: int) -> Uneven:
     steps = Steps(batch, tokens, BUDGET_EACH, least_draws=1)
-    return counted(layer, traffic, [variant], Sources(layer.placement.attention_groups), steps)[0].slowest
+    return counted(by_weight, traffic, [variant], Sources(), steps)[0].slowest

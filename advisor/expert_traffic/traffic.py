@@ -32,7 +32,7 @@ PRESET_LAYERS = 16
 
 @dataclass(frozen=True)
 class Router:
-    """How a model's tokens choose their experts, as far as a scenario knows without counting."""
+    """Choice of experts by a model's tokens, as far as a scenario knows it without counting."""
 
     model: str
     moe: Moe

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from advisor import laws
 from advisor.architecture import BYTES_PER_WEIGHT, Architecture, Moe, effective_n_active
 from advisor.attention import AttentionLoad, Core, MeasuredAttention, attention_layers
@@ -36,6 +38,7 @@ from advisor.step_cost import (
     matrix_products,
     n_layers,
     norm_symbols,
+    slowest_rank,
 )
 from advisor.text import counted
 
@@ -67,11 +70,14 @@ class Pass:
         """Rows of a matrix product on one rank. [-]"""
         return self.group_batch * self.q
 
-    @property
-    def uneven(self) -> Uneven | None:
-        """Load of the slowest rank where ranks were counted, else None."""
-        placement = self.setup.placement
-        return placement.uneven(self.batch, self.q) if placement.expert_parallel > 1 else None
+    def uneven(self, touched: float) -> Uneven | None:
+        """Load of the slowest rank where ranks were counted, else None.
+
+        touched : distinct experts of the pass. [-]
+        """
+        shape, dtype = self.shape, self.architecture.dtypes.routed
+        step = (np.asarray(self.batch), np.asarray(self.q), np.asarray(touched), dtype)
+        return None if shape is None else slowest_rank(self.costs.routed, self.setup.placement, shape, *step)
 
     @property
     def shape(self) -> MoeShape | None:
@@ -82,11 +88,15 @@ class Pass:
 def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quantity:
     """All components of a pass, then their sum. Host and launches are left out while drafting: charged per pass."""
     parts: dict[str, Quantity] = {}
-    moe = run.architecture.moe
+    moe, uneven = run.architecture.moe, None
     products = matrix_products(run.architecture, run.costs, run.setup.placement, run.shape)
     if moe is not None:
         layers = counted(moe.count, "layer")
-        parts["T_routed"] = _routed(b, run, moe)
+        active = effective_n_active(moe)
+        tokens = b.add(Head("tokens", "Tokens in the step", "M"), laws.step_tokens, {"B": run.batch, "q": run.q})
+        touched = _touched(b, run, moe, active, tokens)
+        uneven = run.uneven(touched.value)
+        parts["T_routed"] = _routed(b, run, moe, tokens, touched, uneven)
         parts["T_router"] = _gemm(b, run, Head("router", f"Router, {layers}", "T_router", "s"), products["router"][0])
         if moe.shared_width:
             head = Head("shared", f"Shared experts, {layers}", "T_shared", "s")
@@ -106,7 +116,7 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
         whole = Head("dense", "Dense FFN", "T_dense", "s")
         parts["T_dense"] = _gemms(b, run, whole, "T_block", titles, products["dense"])
     if run.setup.placement.gpus > 1:
-        parts["T_links"] = _communication(b, run)
+        parts["T_links"] = _communication(b, run, uneven)
     parts["T_head"] = _gemm(
         b, run, Head("lm_head", "LM head", "T_head", "s"), lm_head(run.architecture, run.costs, run.setup.placement)
     )
@@ -117,13 +127,12 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
     return b.add_sum(Head("total", total_title, total_symbol, "s"), parts)
 
 
-def _routed(b: Builder, run: Pass, moe: Moe) -> Quantity:
+def _routed(b: Builder, run: Pass, moe: Moe, tokens: Quantity, touched: Quantity, uneven: Uneven | None) -> Quantity:
     placement, cost = run.setup.placement, run.costs.routed
     shape = MoeShape.of(run.architecture)
     assert shape is not None
     active, experts, ep = effective_n_active(moe), float(moe.n_experts), float(placement.expert_parallel)
-    tokens = b.add(Head("tokens", "Tokens in the step", "M"), laws.step_tokens, {"B": run.batch, "q": run.q})
-    here = _on_slowest(b, run, _touched(b, run, moe, active, tokens), Quantity(active), experts)
+    here = _on_slowest(b, touched, Quantity(active), (experts, ep), uneven)
     head = Head("rows", "Rows of each touched expert", "m")
     m = b.add(head, laws.rows_per_expert, {"M": tokens, "k": here.active, "U": here.shared_by})
     dtype = run.architecture.dtypes.routed
@@ -158,8 +167,11 @@ class _Slowest:
     """Copies of experts on all ranks."""
 
 
-def _on_slowest(b: Builder, run: Pass, touched: Quantity, active: Quantity, experts: float) -> _Slowest:
-    ep, uneven = float(run.setup.placement.expert_parallel), run.uneven
+def _on_slowest(
+    b: Builder, touched: Quantity, active: Quantity, spread: tuple[float, float], uneven: Uneven | None
+) -> _Slowest:
+    """Work of the slowest rank; `spread` are the experts and the ranks that share them."""
+    experts, ep = spread
     head = Head("local", "Distinct experts on the slowest rank", "U_rank")
     if uneven is None:
         local = b.add(head, local_experts, {"U": touched, "N": experts, "ep": ep}) if ep > 1 else touched
@@ -299,11 +311,11 @@ def _attention_core(b: Builder, run: Pass, core: Core, suffix: str, symbol: str)
     return b.add(head, laws.attention_core, {**core.symbols, "R": read, "F": flops}, uses)
 
 
-def _communication(b: Builder, run: Pass) -> Quantity:
+def _communication(b: Builder, run: Pass, uneven: Uneven | None) -> Quantity:
     d = run.architecture.hidden_size
     head = Head("message", "Message of one exchange", "X", "B")
     message = b.add(head, laws.message_bytes, {"M": run.rows, "d": d})
-    found = exchanges(run.architecture, run.costs, run.setup.placement, run.rows, run.shape, run.uneven)
+    found = exchanges(run.architecture, run.costs, run.setup.placement, run.rows, run.shape, uneven)
     whole = Head("communication", "GPU to GPU", "T_links", "s")
     if not found:
         return b.given(whole, 0.0)
@@ -315,14 +327,14 @@ def _communication(b: Builder, run: Pass) -> Quantity:
             name, what, symbol, layers = "all_to_all", "Dispatch and combine", "T_exchange", int(item.symbols["L"])
         title = f"{what} in each of {counted(layers, 'layer')}"
         head = Head(name, title, symbol, "s") if len(found) > 1 else whole._replace(title=title)
-        parts[symbol] = _exchange(b, run, head, item, message)
+        parts[symbol] = _exchange(b, run, head, item, message, uneven)
     return b.add_sum(whole, parts) if len(parts) > 1 else next(iter(parts.values()))
 
 
-def _exchange(b: Builder, run: Pass, head: Head, item: Exchange, message: Quantity) -> Quantity:
+def _exchange(b: Builder, run: Pass, head: Head, item: Exchange, message: Quantity, uneven: Uneven | None) -> Quantity:
     values = {**item.symbols, "X": message}
-    if item.kind == "expert exchange" and run.uneven is not None:
-        most: Values = {"X": message, "p": float(run.uneven.received)}
+    if item.kind == "expert exchange" and uneven is not None:
+        most: Values = {"X": message, "p": float(uneven.received)}
         values["X"] = b.add(Head("fullest", "Message of the fullest rank", "X_max", "B"), laws.fullest_message, most)
     if item.kind == "all-reduce":
         note = "Measured over computed time of a message: passes through every measured size."

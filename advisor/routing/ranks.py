@@ -130,27 +130,29 @@ class Uneven:
 
 @dataclass(frozen=True, eq=False)
 class RankBalance:
-    """Counted loads of the slowest rank (`Uneven`) over batches and tokens per sequence.
+    """Counted loads (`Uneven`) of the ranks that may be slowest, over batches and tokens per sequence.
 
-    Means over layers and draws.
+    Means over layers and draws. Which of the ranks [nW] a layer waits for depends on what reading and arithmetic cost.
     """
 
     batches: Array
     """Batches that were counted, increasing, [nB]. [-]"""
     touched: Array
-    """Figures of `Uneven` for 1 to t tokens of each sequence, [nB, t], as the next two. [-]"""
+    """Figures of `Uneven` for 1 to t tokens of each sequence, [nW, nB, t]. [-]"""
     pairs: Array
+    """As `touched`. [-]"""
     received: Array
+    """The same whichever rank is slowest, [nB, t]. [-]"""
     slots: float
 
-    def at(self, batch: ArrayLike, tokens: ArrayLike) -> Uneven:
-        """Load of the slowest rank at given steps, interpolated in the logarithm of the batch.
+    def at(self, batch: ArrayLike, tokens: ArrayLike) -> tuple[Uneven, ...]:
+        """Ranks that may be slowest at given steps, interpolated in the logarithm of the batch.
 
         `batch` sequences of `tokens` tokens each [-]. The ends of the batches are held beyond them, and the largest
         number of tokens beyond t: nothing was counted there.
         """
         size, q = np.broadcast_arrays(np.asarray(batch, float), np.asarray(tokens, float))
-        column = np.clip(np.rint(q).astype(int) - 1, 0, self.touched.shape[1] - 1)
+        column = np.clip(np.rint(q).astype(int) - 1, 0, self.received.shape[1] - 1)
         # A ratio to the mean rank falls over powers of the batch, so steps of its logarithm are the even ones.
         at = np.interp(np.log(size), np.log(self.batches), np.arange(len(self.batches)))
         below = np.minimum(at.astype(int), max(len(self.batches) - 2, 0))
@@ -159,4 +161,5 @@ class RankBalance:
         def read(table: Array) -> Array:
             return np.asarray(table[below, column] * (1.0 - at + below) + table[above, column] * (at - below))
 
-        return Uneven(read(self.touched), read(self.pairs), read(self.received), self.slots)
+        received, pairs = read(self.received), zip(self.touched, self.pairs, strict=True)
+        return tuple(Uneven(read(reads), read(serves), received, self.slots) for reads, serves in pairs)

@@ -72,7 +72,7 @@ class Scenario(ScenarioFields):
         return any(row.is_private and getattr(self, name) is not None for name, row in FIELDS.items())
 
     def on_assumed_ranks(self) -> Scenario:
-        """The scenario without the loads and the layout of experts that it gives: those are of one model's experts."""
+        """The scenario without loads and layout of experts, which say nothing of another model's."""
         return self.model_copy(update=dict.fromkeys(RANK_FIELDS))
 
     def to_query(self) -> str:

@@ -62,7 +62,7 @@ class Setup:
 
     @property
     def router(self) -> Router:
-        """How the model's tokens choose their experts. Raises AdvisorError for a dense model."""
+        """Choice of experts by the model's tokens. Raises AdvisorError for a dense model."""
         moe = self.architecture.moe
         if moe is None:
             raise self._has_no_experts()

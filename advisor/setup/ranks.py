@@ -27,13 +27,13 @@ _KNOWN: OrderedDict[str, RankBalance] = OrderedDict()
 
 
 def asks_for_counts(scenario: Scenario) -> bool:
-    """Whether a scenario says more of its ranks than the formula assumes: loads of experts, or a balanced layout."""
+    """Whether a scenario gives loads of experts or a balanced layout for several ranks."""
     several = scenario.expert_parallel > 1
     return several and (scenario.expert_loads is not None or scenario.redundant_experts is not None)
 
 
 def with_counted_ranks(setup: Setup) -> Setup:
-    """Setup that predicts with the slowest rank counted, where its scenario asks for that; else as it is.
+    """Setup that predicts with the slowest rank counted, where its scenario asks for that.
 
     The copies of a balanced layout are rounded up to fill the ranks evenly, and take memory. Without loads they are
     placed on the routing preset's spread.
@@ -71,7 +71,9 @@ def with_memory(setup: Setup) -> Setup:
 
 
 def traffic_of(setup: Setup, expert_loads: str | None) -> Traffic:
-    """What tokens ask of experts: loads as a scenario packs them, else (None) the spread of the routing preset.
+    """Traffic of a scenario's own loads, or (None) of its routing preset's spread.
+
+    expert_loads : as a scenario packs them.
 
     Raises AdvisorError for a dense model, and for loads that cannot be read or are of another number of experts.
     """
@@ -81,14 +83,11 @@ def traffic_of(setup: Setup, expert_loads: str | None) -> Traffic:
 
 
 def _balance(setup: Setup, copies: int | None) -> RankBalance:
-    layer, scenario = setup.routed_layer, setup.scenario
-    asked = (scenario.expert_loads, copies, setup.longest_step, setup.router, layer.cost, layer.placement)
-    key = hashlib.sha256(repr((asked, layer.shape, layer.dtype)).encode()).hexdigest()
+    loads, ranks, longest = setup.scenario.expert_loads, setup.placement.expert_parallel, setup.longest_step
+    key = hashlib.sha256(repr((loads, setup.router, ranks, copies, longest)).encode()).hexdigest()
     found = _KNOWN.get(key)
     if found is None:
-        found = _KNOWN[key] = counted_balance(
-            layer, traffic_of(setup, scenario.expert_loads), copies, setup.longest_step
-        )
+        found = _KNOWN[key] = counted_balance(traffic_of(setup, loads), ranks, copies, longest)
         while len(_KNOWN) > _REMEMBERED:
             _KNOWN.popitem(last=False)
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -14,9 +16,10 @@ from advisor.expert_traffic import (
     layout_plan,
     traffic_of_loads,
 )
-from advisor.routing import Sources, skewed_loads
+from advisor.routing import RankBalance, Sources, skewed_loads
 from advisor.scenario import build_scenario
 from advisor.setup import load_setup
+from advisor.step_cost import routed_time, slowest_rank
 
 SETUP = load_setup(
     build_scenario(
@@ -41,32 +44,38 @@ def test_experts_that_ranks_do_not_share_evenly_get_copies() -> None:
 
 
 @pytest.mark.parametrize("copies", [None, 8])
-def test_it_is_what_long_counts_at_one_batch_say(copies: int | None) -> None:
-    traffic = traffic_of_loads(LOADS, SETUP.router)
-    found = counted_balance(SETUP.routed_layer, traffic, copies, 4)
+@pytest.mark.parametrize("hardware", ["h200-sxm", "rtx-pro-6000-blackwell"])
+def test_it_takes_as_long_as_long_counts_with_these_kernels_say(copies: int | None, hardware: str) -> None:
+    setup = load_setup(SETUP.scenario.model_copy(update={"hardware_id": hardware}))
+    layer, traffic = setup.routed_layer, traffic_of_loads(LOADS, setup.router)
+    placement = dataclasses.replace(layer.placement, balance=counted_balance(traffic, 8, copies, 4))
     variant = Variant(layout_plan(128, 8, copies))
     for batch in (4, 32, 256):
-        once = counted(SETUP.routed_layer, traffic, [variant], Sources(8), Steps(batch, 4, 4_000_000))[0].slowest
-        here = found.at(batch, np.arange(1.0, 5.0))
-        assert here.pairs == pytest.approx(once.pairs, rel=0.06)
-        assert here.touched == pytest.approx(once.touched, rel=0.05)
-        assert here.slots == once.slots == 128 + (copies or 0)
+        once = counted(layer.rank_seconds, traffic, [variant], Sources(8), Steps(batch, 4, 4_000_000))[0]
+        tokens, touched = np.arange(1.0, 5.0), once.touched_overall
+        kind = (layer.cost, placement, layer.shape)
+        uneven = slowest_rank(*kind, np.asarray(float(batch)), tokens, touched, layer.dtype)
+        here = routed_time(*kind, batch * tokens, touched, layer.dtype, uneven=uneven)
+        assert here == pytest.approx(once.slowness[:, 0].mean(axis=0), rel=0.04)
+
+
+def fullest(found: RankBalance, batch: float, tokens: float) -> float:
+    return max(float(one.pairs) for one in found.at(batch, tokens))
 
 
 def test_many_tokens_load_the_fullest_rank_as_the_loads_say() -> None:
-    traffic = traffic_of_loads(LOADS, SETUP.router)
-    found = counted_balance(SETUP.routed_layer, traffic, None, 4).at(1024, 4)
+    found = counted_balance(traffic_of_loads(LOADS, SETUP.router), 8, None, 4)
     by_rank = LOADS.reshape(48, 8, 16).sum(axis=2)
-    assert found.pairs == pytest.approx((by_rank.max(axis=1) / by_rank.mean(axis=1)).mean(), rel=0.04)
+    assert fullest(found, 1024, 4) == pytest.approx((by_rank.max(axis=1) / by_rank.mean(axis=1)).mean(), rel=0.04)
 
 
 def test_even_loads_leave_ranks_even_in_large_steps() -> None:
-    found = counted_balance(SETUP.routed_layer, traffic_of_loads(np.ones((4, 128)), SETUP.router), None, 4)
-    assert found.at(1024, 4).pairs == pytest.approx(1.0, abs=0.05)
-    assert found.at(1, 1).pairs > 2.0  # eight choices on eight ranks are never one each
+    found = counted_balance(traffic_of_loads(np.ones((4, 128)), SETUP.router), 8, None, 4)
+    assert fullest(found, 1024, 4) == pytest.approx(1.0, abs=0.05)
+    assert fullest(found, 1, 1) > 2.0  # eight choices on eight ranks are never one each
 
 
 def test_longer_drafts_than_are_counted_hold_the_last() -> None:
-    found = counted_balance(SETUP.routed_layer, traffic_of_loads(LOADS, SETUP.router), None, 9)
-    assert found.pairs.shape == (6, 9)
-    assert (found.pairs[-1, 4:] == found.pairs[-1, 3]).all()
+    found = counted_balance(traffic_of_loads(LOADS, SETUP.router), 8, None, 9)
+    assert found.pairs.shape == (5, 6, 9)
+    assert (found.pairs[:, -1, 4:] == found.pairs[:, -1, 3:4]).all()

@@ -170,12 +170,13 @@ def test_a_trace_shorter_than_a_step_is_refused() -> None:
 
 def test_a_balance_is_read_between_its_batches_in_the_logarithm() -> None:
     table = np.array([[1.0, 2.0], [3.0, 4.0]])
-    found = RankBalance(np.array([4.0, 16.0]), table, table, table, 8.0)
-    assert found.at(8, 1).touched == pytest.approx(2.0)
-    assert found.at([[1.0], [64.0]], [1, 2]).pairs.tolist() == [[1.0, 2.0], [3.0, 4.0]]
-    assert found.at(16, 9).received == pytest.approx(4.0)
+    found = RankBalance(np.array([4.0, 16.0]), table[None], table[None], table, 8.0)
+    assert found.at(8, 1)[0].touched == pytest.approx(2.0)
+    assert found.at([[1.0], [64.0]], [1, 2])[0].pairs.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert found.at(16, 9)[0].received == pytest.approx(4.0)
 
 
 def test_a_balance_of_one_batch_holds_everywhere() -> None:
     one = np.array([[1.5, 1.25]])
-    assert RankBalance(np.array([16.0]), one, one, one, 8.0).at([1.0, 512.0], 2).touched.tolist() == [1.25, 1.25]
+    balance = RankBalance(np.array([16.0]), one[None], one[None], one, 8.0)
+    assert balance.at([1.0, 512.0], 2)[0].touched.tolist() == [1.25, 1.25]

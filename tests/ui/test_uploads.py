@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.expert_ranks import splits
 from advisor.ingest import rows
 from advisor.ingest.rows import evaluate
 from advisor.store import list_uploads
-from advisor.ui.data import ranks_panel
 from tests.app_page import go_to, opened
 from tests.ingest.test_acceptance import scrape
 from tests.own_model import CONFIG_JSON
@@ -187,57 +185,6 @@ def test_a_routing_trace_is_fitted_shown_and_used_in_the_scenario() -> None:
     assert routing.startswith(f"{found.load_cv:.3g}/")
     test.button(key="forget_trace").click().run()
     assert test.session_state["_scenario"].routing == "auto"
-
-
-def test_ranks_are_counted_on_the_trace_when_the_scenario_has_some() -> None:
-    assert "With EP above 1" in texts(page(TRACE))
-    test = page(TRACE, expert_parallel=8, n_gpus=8)
-    assert "Without a trace" in texts(test)
-    test = upload(test, "trace.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")), key="trace_file")
-    test.number_input(key="rank_copies_8").set_value(3).run()
-    test.button(key="count_ranks").click().run()
-    assert "do not fill 8 ranks evenly" in test.error[0].value
-    test.number_input(key="rank_copies_8").set_value(8).run()
-    test.button(key="count_ranks").click().run()
-    assert not test.exception
-    assert not test.error
-    assert "on 8 expert-parallel ranks" in texts(test)
-    assert "counted on 12 sequences, 2 layers of your trace" in texts(test)
-    assert any("ranks serves" in alt for alt in alts(test))
-    test.button(key="forget_trace").click().run()
-    assert "Without a trace" in texts(test)
-
-
-def test_ranks_counted_on_one_trace_or_with_other_copies_are_not_shown_for_another() -> None:
-    test = page(TRACE, expert_parallel=8, n_gpus=8)
-    ids = synthetic(12, 32, 2, n=128, k=8).astype("uint8")
-    test = upload(test, "a.npy", npy(ids), key="trace_file")
-    test.button(key="count_ranks").click().run()
-    assert "on 8 expert-parallel ranks" in texts(test)
-    test.number_input(key="rank_copies_8").set_value(16).run()
-    assert "on 8 expert-parallel ranks" not in texts(test)
-    test.number_input(key="rank_copies_8").set_value(8).run()
-    assert "on 8 expert-parallel ranks" in texts(test)
-    test = upload(test, "b.npy", npy(ids[:, ::-1].copy()), key="trace_file")
-    assert "on 8 expert-parallel ranks" not in texts(test)
-    assert "Counts on your trace" in texts(test)
-
-
-def test_a_trace_of_another_number_of_experts_is_said_not_to_be_counted() -> None:
-    test = page(TRACE, expert_parallel=8, n_gpus=8)
-    test = upload(test, "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")), key="trace_file")
-    test.session_state["model_id"] = "gpt-oss-20b"
-    test.run()
-    assert test.session_state["_scenario"].model_id == "gpt-oss-20b"
-    assert "Your trace is not counted: it is of 128 experts and gpt-oss-20b has 32" in texts(test)
-    assert "Counts on your trace" not in texts(test)
-
-
-def test_attention_groups_that_are_not_possible_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    test = page(TRACE, expert_parallel=8, n_gpus=8)
-    monkeypatch.setattr(ranks_panel, "splits", lambda answer: (splits(answer)[0], ("TP 3 cannot be",)))
-    test.button(key="count_ranks").click().run()
-    assert "Not possible: TP 3 cannot be" in texts(test)
 
 
 def test_a_trace_of_another_kind_is_one_message() -> None:

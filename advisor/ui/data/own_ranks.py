@@ -106,13 +106,11 @@ def _with_routing(setup: Setup, traffic: Traffic) -> Setup:
 
 def _question(setup: Setup) -> tuple[str, str, int]:
     """What an answer is to: the scenario, the trace or loads that are counted on, and the copies chosen."""
-    counted_on = own_traces.digest() if _trace_of(setup) is not None else _own_loads(setup)
-    return _asked(setup), counted_on, _copies(setup)
-
-
-def _asked(setup: Setup) -> str:
-    """The scenario apart from what an answer may change in it: using a layout leaves the answer on screen."""
-    return setup.scenario.on_assumed_ranks().model_copy(update={"routing": "auto"}).hash
+    # What using an answer changes in the scenario is left out, so that the answer stays on screen.
+    asked = setup.scenario.on_assumed_ranks()
+    if _trace_of(setup) is None:
+        return asked.hash, _own_loads(setup), _copies(setup)
+    return asked.model_copy(update={"routing": "auto"}).hash, own_traces.digest(), _copies(setup)
 
 
 def answer(setup: Setup) -> RanksAnswer | None:
