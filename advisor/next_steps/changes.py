@@ -134,7 +134,8 @@ def _placements(advice: Advice) -> Iterator[Change]:
             continue
         n_gpus = whole if whole > advice.setup.placement.gpus and whole % gpus == 0 else gpus
         what = f"{_place(tp, ep)} -> {_place(tensor, expert)}"
-        notes = ("Expert-parallel imbalance follows an assumed formula.",) if expert > 1 else ()
+        is_assumed = expert > 1 and scenario == scenario.on_assumed_ranks()
+        notes = ("Expert-parallel imbalance follows an assumed formula.",) if is_assumed else ()
         values = {"n_gpus": n_gpus, "tensor_parallel": tensor, "expert_parallel": expert}
         yield from _made("placement", what, scenario, values, notes=notes)
 

@@ -42,7 +42,8 @@ LIMITS = (
     "data and their band is widened.",
     "The recommended K has the least expected loss over the draws, K = 0 included; within their noise the smaller K.",
     f"Memory counts weights, drafter and KV cache against {USABLE_SHARE:.0%} of each GPU.",
-    "Expert-parallel imbalance follows an assumed formula that has not been measured.",
+    "The slowest expert-parallel rank follows an assumed formula, or counts on loads of experts where the scenario has "
+    "them; neither has been measured.",
     "Draft trees, several nodes and a second model on the same GPU are outside the model.",
     "Tiers, best first: measured, interpolated, fitted, roofline. An answer has the lowest tier among the parts that "
     "take a tenth of the time or more.",
