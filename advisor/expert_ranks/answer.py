@@ -16,6 +16,7 @@ from advisor.curve import Curve, curve_for, draft_odds, recommended
 from advisor.expert_ranks.counting import Counted, Planned, Variant, counted
 from advisor.expert_ranks.exchange import Moved, moved
 from advisor.expert_ranks.traffic import Traffic
+from advisor.hardware import gpus_of_node
 from advisor.prediction import AdvisorError
 from advisor.routing import Layout, Sources, balanced, contiguous, local_experts
 from advisor.setup import Setup, touched_in_pass
@@ -23,7 +24,6 @@ from advisor.step_cost import MoeShape, expert_sizes
 
 HEAT = (0.02, 0.1, 0.5)
 """Shares by which the hottest experts are tried hotter. [-]"""
-DEFAULT_RANKS_PER_NODE = 8
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class Placing:
 
     redundant: tuple[int, ...] = ()
     """Copies to try; empty: none, and one for each rank. [-]"""
-    ranks_per_node: int = DEFAULT_RANKS_PER_NODE
+    ranks_per_node: int | None = None
+    """None: the GPUs of the accelerator's own node. [-]"""
     groups: int = 1
     heat: tuple[float, ...] = HEAT
 
@@ -129,12 +130,13 @@ def ranks_answer(setup: Setup, traffic: Traffic, placing: Placing | None = None)
     Raises AdvisorError for a scenario without expert-parallel ranks, or copies that do not fill them evenly.
     """
     placing = placing or Placing()
+    node = placing.ranks_per_node or gpus_of_node(setup.hardware)
     ranks, n_experts = setup.placement.expert_parallel, traffic.loads.shape[1]
     if ranks < 2:
         raise AdvisorError("the scenario has one expert-parallel rank, which holds all experts; give --ep, e.g. --ep 8")
     longest = (setup.scenario.k_max if setup.drafter.kind != "none" else 0) + 1
-    nodes = -(-ranks // placing.ranks_per_node) if placing.groups > 1 else 1
-    sources = Sources(setup.placement.attention_groups, placing.ranks_per_node)
+    nodes = -(-ranks // node) if placing.groups > 1 else 1
+    sources = Sources(setup.placement.attention_groups, node)
     plans = _plans(n_experts, ranks, placing, nodes)
     warm = [Variant(plans[place][2], more) for place in _heated_plans(plans) for more in placing.heat]
     found = counted(setup, traffic, [*(Variant(planned) for _, _, planned in plans), *warm], sources, longest)
