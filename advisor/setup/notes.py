@@ -151,10 +151,11 @@ def _node_warnings(setup: Setup) -> list[str]:
     if placement.attention_groups > 1 and placement.expert_parallel > node:
         network = setup.costs.network
         if network is not None:
+            rate = network.bandwidth_bytes_per_s / 1e9
             warnings.append(
-                f"{placement.expert_parallel} expert-parallel ranks lie on nodes of {node}: the exchange of tokens holds "
-                f"the network, {network.bandwidth_bytes_per_s / 1e9:.0f} GB/s a GPU from the data sheet of its card, "
-                "without latency and congestion; on AWS EFA exchanges took 1.4 to 2.9 times as long."
+                f"{placement.expert_parallel} expert-parallel ranks lie on nodes of {node}: the exchange of tokens "
+                f"holds the network, {rate:.0f} GB/s a GPU from a data sheet, without latency and congestion; on AWS "
+                "EFA exchanges took 1.3 to 2.7 times as long as charged (docs/expert-parallel.md)."
             )
         elif hardware.network_bytes_per_s is None:
             warnings.append(
@@ -163,6 +164,7 @@ def _node_warnings(setup: Setup) -> list[str]:
             )
     if placement.tensor_parallel > node:
         warnings.append(
-            f"Tensor parallelism beyond a node of {node}: links between nodes are not modelled, all-reduces are too low."
+            f"Tensor parallelism beyond a node of {node}: links between nodes are not modelled, all-reduces are too "
+            "low."
         )
     return warnings
