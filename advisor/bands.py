@@ -76,7 +76,10 @@ def _log_sd(costs: KernelCosts, component: Component) -> float:
     record = getattr(costs, component.priced_by[0])
     if isinstance(record, MoeCost):
         return record.band_log_sd
-    return max((cost.log_sd for cost in record.values()), default=0.0) if isinstance(record, Mapping) else record.log_sd
+    if component.bound == "links":
+        beyond = () if costs.network is None else (costs.network.log_sd,)
+        return max((*(cost.log_sd for cost in record.values()), *beyond), default=0.0)
+    return record.log_sd
 
 
 def draw_total(

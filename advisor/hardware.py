@@ -28,6 +28,8 @@ class KernelConstants(Frozen):
     gemm_flops_per_s: Constant | None = None
 
 
+USUAL_NODE = 8
+"""GPUs of a node where a profile does not say: those of an HGX or OAM board. [-]"""
 WORKSTATION_CHIPS = ("sm_86", "sm_89", "sm_120", "sm_121")
 """Generations whose parts are no data centre's."""
 
@@ -48,6 +50,10 @@ class Hardware(Frozen):
     link_bytes_per_s: Constant | None = None
     """Unidirectional, per accelerator, all links together."""
     link_type: str = ""
+    gpus_per_node: Constant | None = None
+    """GPUs that these links join: of a board or of a rack. [-]"""
+    network_bytes_per_s: Constant | None = None
+    """Unidirectional, the share of one accelerator in the network between nodes, nominal."""
     price_usd_per_hour: Constant | None = None
     board_power_w: Constant | None = None
     """Power that the board is built for (TDP), the accelerator's memory included."""
@@ -82,6 +88,11 @@ def of_data_centre(hardware: Hardware) -> bool:
     Its generation tells, since vendors name cards of one chip both ways.
     """
     return not set(hardware.generation.split()) & set(WORKSTATION_CHIPS)
+
+
+def gpus_of_node(hardware: Hardware) -> int:
+    """GPUs that fast links join: the profile's, else those of the usual board. [-]"""
+    return USUAL_NODE if hardware.gpus_per_node is None else int(hardware.gpus_per_node.value)
 
 
 def compute_dtype(hardware: Hardware, dtype: ComputeDtype) -> ComputeDtype:

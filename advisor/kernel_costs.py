@@ -271,6 +271,24 @@ class StreamCost:
 
 
 @dataclass(frozen=True)
+class Network:
+    """Constants of `laws.network_wait`: what joins the nodes of an instance whose ranks lie on several."""
+
+    ranks_per_node: int
+    bandwidth_bytes_per_s: float
+    """What exchanges reach of a GPU's share of the network."""
+    link_bytes_per_s: float
+    """Links of one GPU inside its node."""
+    tier: Tier
+    log_sd: float
+
+    @property
+    def symbols(self) -> dict[str, float]:
+        """The constants by the law's symbols. SI units."""
+        return {"BW_net": self.bandwidth_bytes_per_s, "BW_link": self.link_bytes_per_s}
+
+
+@dataclass(frozen=True)
 class KernelCosts:
     """All constants `step_cost` needs for one accelerator, engine and set of weight types. Built by `calibration`."""
 
@@ -283,6 +301,8 @@ class KernelCosts:
     all_reduce: Mapping[int, StreamCost] = field(default_factory=dict)
     """By number of ranks; missing sizes use the nearest larger one, else the largest."""
     all_to_all: Mapping[int, StreamCost] = field(default_factory=dict)
+    network: Network | None = None
+    """Where expert-parallel ranks lie on several nodes and what joins those is published; else None."""
     mla: AttentionCost | None = None
     """Attention over a latent cache; None: as `attention`."""
     state: AttentionCost | None = None

@@ -90,6 +90,9 @@ class StepTime:
 PROJECTION_GEMMS = {"full": 2, "sliding": 2, "sparse": 6, "mla": 5, "linear": 3, "none": 0}
 
 
+EIGHT_BIT_DISPATCH = ("fp8", "fp8_block", "int8", "nvfp4", "mxfp4")
+"""Formats of experts whose tokens travel to them in 8 bits, as DeepEP's dispatch sends them by default (assumed of all
+that quantise activations); others in 16, and all come back in 16."""
 MODULE_LAUNCHES = 0.5
 """Share of a layer's small launches that a measured attention leaves: those of its feed-forward half, which has a norm
 and glue of its own (assumed; 0 and 1 serve the plain-decode points as well, within 0.1 points). [-]"""
@@ -437,8 +440,14 @@ def exchanges(
             raise AdvisorError("no all-to-all cost for this accelerator; choose expert_parallel <= tensor_parallel")
         count, active = arrays(shape.count, shape.n_active)
         if uneven is not None:
-            message = laws.fullest_message(message, uneven.received)
+            rows = np.asarray(laws.fullest_rows(rows, uneven.received))
+            message = laws.message_bytes(rows, architecture.hidden_size)
         factor = exchange.factor(laws.sent_bytes(message, active, tp))
         values = {"L": count, "X": message, "k": active, "tp": tp, "r": factor, **exchange.symbols}
+        if (network := costs.network) is not None:
+            narrow = architecture.dtypes.routed in EIGHT_BIT_DISPATCH
+            out = laws.fp8_messages(rows, architecture.hidden_size) if narrow else message
+            share = laws.other_nodes(network.ranks_per_node, placement.expert_parallel)
+            values |= {"X_net": laws.wire_bytes(out, message, active, tp), "s": share, **network.symbols}
         found.append(Exchange("expert exchange", exchange, laws.expert_exchange, values))
     return tuple(found)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from advisor.arrays import Array
 from advisor.attention import core_cost
 from advisor.components import KERNELS, Component
-from advisor.kernel_costs import AttentionCost, AttentionModule, GemmCost, MoeCost, StreamCost, stream_cost
+from advisor.kernel_costs import AttentionCost, AttentionModule, GemmCost, MoeCost, Network, StreamCost, stream_cost
 from advisor.prediction import Tier
 from advisor.setup import Setup
 
@@ -21,7 +21,7 @@ _WIDENING_PER_DOUBLING = 0.1
 _MATTERS = 0.1
 """A component counts for the tier when it takes at least this share of a step. [-]"""
 
-KernelRecord = AttentionCost | AttentionModule | GemmCost | MoeCost | StreamCost
+KernelRecord = AttentionCost | AttentionModule | GemmCost | MoeCost | Network | StreamCost
 """What prices a component."""
 
 
@@ -58,6 +58,7 @@ def records_in_use(setup: Setup, component: Component) -> list[KernelRecord]:
         links = (
             stream_cost(costs.all_reduce, placement.tensor_parallel),
             stream_cost(costs.all_to_all, placement.expert_parallel) if placement.attention_groups > 1 else None,
+            costs.network,
         )
         return [cost for cost in links if cost is not None]
     if component.key == "attention":

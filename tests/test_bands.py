@@ -10,7 +10,7 @@ import pytest
 from advisor import bands
 from advisor.bands import Draws, make_draws
 from advisor.components import COMPONENTS, JOINT
-from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, StreamCost
+from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, Network, StreamCost
 from advisor.prediction import BAND_SIGMAS, Tier
 
 GEMM = GemmCost(4e-6, 4e12, 8e14, Tier.FITTED, log_sd=0.1)
@@ -76,6 +76,13 @@ def test_attention_may_scatter_by_more_than_its_kernel_and_no_link_by_nothing() 
     found = log_sd(replace(COSTS, attention_log_sd=0.6, all_reduce={}))
     assert found["attention"] == pytest.approx(0.6, rel=0.02)
     assert found["communication"] == 0.0
+
+
+def test_links_between_nodes_scatter_by_no_less_than_the_network() -> None:
+    wide = Network(8, 4.6e10, 4.5e11, Tier.ROOFLINE, 0.8)
+    assert log_sd(replace(COSTS, network=wide))["communication"] == pytest.approx(0.8, rel=0.02)
+    sure = replace(wide, log_sd=0.1)
+    assert log_sd(replace(COSTS, network=sure))["communication"] == pytest.approx(0.4, rel=0.02)
 
 
 def test_errors_of_different_components_have_nothing_in_common() -> None:

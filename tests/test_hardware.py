@@ -76,6 +76,12 @@ def test_peaks_memory_and_links_lie_in_physical_ranges_so_that_a_wrong_power_of_
         assert 60e12 < device.peak_flops_per_s["bf16"].value < 2.6e15
         if device.link_bytes_per_s is not None:
             assert 20e9 < device.link_bytes_per_s.value < 1e12
+        assert (device.gpus_per_node is None) == (device.network_bytes_per_s is None)
+        if device.gpus_per_node is not None and device.network_bytes_per_s is not None:
+            assert device.gpus_per_node.value in (8, 72)
+            assert device.network_bytes_per_s.value / 12.5e9 in (2, 4, 6, 8), "cards of 200, 400 and 800 Gb/s, ports"
+            assert device.link_bytes_per_s is not None
+            assert device.network_bytes_per_s.value < device.link_bytes_per_s.value / 3
         if device.last_level_cache_bytes is not None:
             assert 1e6 < device.last_level_cache_bytes.value < 300e6
         if device.price_usd_per_hour is not None:

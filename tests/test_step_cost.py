@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor import laws
-from advisor.architecture import Architecture, DenseFfn, Mixer, Moe, WeightDtypes
+from advisor.architecture import Architecture, DenseFfn, Mixer, Moe, WeightDtype, WeightDtypes
 from advisor.attention import AttentionLoad, attention_core
 from advisor.kernel_costs import (
     AttentionCost,
@@ -19,6 +19,7 @@ from advisor.kernel_costs import (
     KernelCosts,
     MeasuredLayer,
     MoeCost,
+    Network,
     StreamCost,
     stream_cost,
 )
@@ -409,6 +410,38 @@ def test_an_expert_exchange_waits_for_the_rank_that_receives_most() -> None:
     assert shape is not None
     start = 2 * shape.count * 20e-6
     assert float(waits.time_s - start) == pytest.approx(1.5 * float(plain.time_s - start))
+
+
+NETWORK = Network(ranks_per_node=8, bandwidth_bytes_per_s=4e10, link_bytes_per_s=4e11, tier=Tier.ROOFLINE, log_sd=0.3)
+
+
+@pytest.mark.parametrize(("dtype", "out"), [("bf16", 2 * 2048), ("fp8_block", 2048 + 2048 / 32 + 16)])
+def test_what_leaves_the_node_takes_the_network_in_place_of_the_links(dtype: WeightDtype, out: float) -> None:
+    """64 rows a rank to 8 experts each, three quarters of them on other nodes, and back in 16 bits."""
+    costs = dataclasses.replace(COSTS, network=NETWORK)
+    model = MODEL.model_copy(update={"dtypes": WeightDtypes(routed=dtype)})
+    shape, rows = MoeShape.of(model), np.asarray(64.0)
+    assert shape is not None
+    (inside,), (beyond,) = (exchanges(model, each, Placement(1, 32), rows, shape) for each in (COSTS, costs))
+    travels = 64 * 8 * (out + 2 * 2048) / 2
+    added = 2 * shape.count * 0.75 * (travels / 4e10 - travels / 4e11)
+    assert float(beyond.time_s - inside.time_s) == pytest.approx(added)
+
+
+def test_ranks_of_one_node_take_no_network() -> None:
+    costs = dataclasses.replace(COSTS, network=NETWORK)
+    rows, shape = np.asarray(64.0), MoeShape.of(MODEL)
+    alone, beside = (exchanges(MODEL, each, Placement(1, 8), rows, shape)[0] for each in (COSTS, costs))
+    assert float(beside.time_s) == float(alone.time_s)
+
+
+def test_the_rank_that_receives_most_waits_for_its_share_of_the_network() -> None:
+    costs = dataclasses.replace(COSTS, network=NETWORK)
+    one = np.array([[1.0]])
+    (uneven,) = RankBalance(np.array([1.0]), one[None], one[None], 1.5 * one, 128.0).at(1, 1)
+    rows, shape = np.asarray(64.0), MoeShape.of(MODEL)
+    plain, waits = (exchanges(MODEL, costs, Placement(1, 32), rows, shape, found)[0] for found in (None, uneven))
+    assert float(np.asarray(waits.symbols["X_net"])) == pytest.approx(1.5 * float(np.asarray(plain.symbols["X_net"])))
 
 
 def bend(weights: float, rows: float, launches: int) -> float:

@@ -20,7 +20,7 @@ from advisor.calibration.attention_fit import (
 )
 from advisor.calibration.attention_modules import CHECKPOINTS, SERVED_OPERATIONS, table_behind, with_attention_modules
 from advisor.calibration.choice import MIN_SHAPES, version_key
-from advisor.calibration.costs import kernel_costs
+from advisor.calibration.costs import NETWORK_FRACTION, kernel_costs, with_network
 from advisor.calibration.expert_choice import (
     SHARED_KERNELS,
     UNGATED_KERNELS,
@@ -95,6 +95,7 @@ __all__ = [
     "MODULES",
     "MODULE_KEYS",
     "MOE_KEYS",
+    "NETWORK_FRACTION",
     "OVERHEADS_FILE",
     "OVERHEAD_NAMES",
     "RECORDS",
@@ -160,6 +161,7 @@ __all__ = [
     "version_key",
     "with_attention_modules",
     "with_measured_shape",
+    "with_network",
     "write_adjustment",
     "write_measured",
     "write_modules",

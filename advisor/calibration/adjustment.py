@@ -18,7 +18,7 @@ import numpy as np
 
 from advisor.calibration.overhead_records import class_costs
 from advisor.components import DEVICE_RECORDS, FACTORS, JOINT, KERNELS, LINK_RECORDS, OVERHEADS
-from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, StreamCost
+from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, Network, StreamCost
 from advisor.prediction import AdvisorError
 
 GRAMMAR = (
@@ -146,6 +146,7 @@ def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustmen
         if not one.drafter:
             changes |= _scaled_records(base, one.priced_by, factors.get(one.factor, 1.0), log_sd.get(one.factor))
     changes |= _scaled_modules(base, factors.get("attention", 1.0), log_sd.get("attention"))
+    changes["network"] = _scaled(base.network, factors.get("communication", 1.0), log_sd.get("communication"))
     return replace(base, **changes), slower(draft_costs, factors.get("drafter", 1.0), log_sd.get("drafter"))
 
 
@@ -153,6 +154,7 @@ def slower(costs: KernelCosts, factor: float, log_sd: float | None = None) -> Ke
     """Costs with every kernel's time multiplied by `factor`. Overheads stay."""
     changes = _scaled_records(costs, (*DEVICE_RECORDS, *LINK_RECORDS), factor, log_sd)
     changes["query_key_norm_s"] = costs.query_key_norm_s * factor
+    changes["network"] = _scaled(costs.network, factor, log_sd)
     return replace(costs, **changes, **_scaled_modules(costs, factor, log_sd))
 
 
@@ -173,7 +175,7 @@ def _scaled(cost: Any, factor: float, log_sd: float | None) -> Any:
         return None
     if isinstance(cost, Mapping):
         return {ranks: _scaled(entry, factor, log_sd) for ranks, entry in cost.items()}
-    assert isinstance(cost, AttentionCost | GemmCost | MoeCost | StreamCost)
+    assert isinstance(cost, AttentionCost | GemmCost | MoeCost | Network | StreamCost)
     changes: dict[str, Any] = {} if log_sd is None else {"log_sd": log_sd}
     for item in dataclasses.fields(cost):
         value = getattr(cost, item.name)

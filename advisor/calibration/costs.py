@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,8 +17,16 @@ from advisor.calibration.overhead_records import OVERHEAD_NAMES, class_costs, lo
 from advisor.calibration.records import FitRecord, Operation, load_records
 from advisor.calibration.small_launches import small_launch
 from advisor.catalog import class_today
-from advisor.hardware import ComputeDtype, Hardware, effective_bandwidth, effective_flops, gemm_t0, load_hardware
-from advisor.kernel_costs import AttentionCost, ExpertShape, GemmCost, KernelCosts, MoeCost, StreamCost
+from advisor.hardware import (
+    ComputeDtype,
+    Hardware,
+    effective_bandwidth,
+    effective_flops,
+    gemm_t0,
+    gpus_of_node,
+    load_hardware,
+)
+from advisor.kernel_costs import AttentionCost, ExpertShape, GemmCost, KernelCosts, MoeCost, Network, StreamCost
 from advisor.prediction import Tier
 
 ROOFLINE_MOE_T0_S = 26e-6
@@ -46,6 +55,10 @@ ROOFLINE_ALL_REDUCE_LINK_FRACTION = 0.54
 ROOFLINE_ALL_TO_ALL_T0_S = 66e-6
 ROOFLINE_ALL_TO_ALL_LINK_FRACTION = 0.77
 """Medians over the fitted tables of ten accelerators; an unmeasured accelerator gets them with ROOFLINE_LOG_SD."""
+
+NETWORK_FRACTION = 0.92
+"""Share of a network card's nominal rate that GPUs reach: 46 of 50 GB/s in NCCL's all-to-all with NVLink off, on
+two DGX H100 (deepseek-ai/DeepEP issue 3); 47 of 50 in NVSHMEM's own test (issue 155). [-]"""
 
 
 def kernel_costs(
@@ -332,6 +345,26 @@ def _all_to_all(
         notes.roofline("expert exchange")
         found[8] = StreamCost(ROOFLINE_ALL_TO_ALL_T0_S, rate, Tier.ROOFLINE, ROOFLINE_LOG_SD)
     return found
+
+
+def with_network(costs: KernelCosts, hardware: Hardware, ranks: int) -> KernelCosts:
+    """Costs with the network between nodes, where ranks that exchange tokens lie on several.
+
+    Unchanged where it is not known, or as fast as the links inside a node.
+
+    ranks: expert-parallel ranks. [-]
+    """
+    node, network, link = gpus_of_node(hardware), hardware.network_bytes_per_s, hardware.link_bytes_per_s
+    if network is None or link is None or ranks <= node:
+        return costs
+    rate = NETWORK_FRACTION * network.value
+    # A network as fast as the links inside a node makes one node of all.
+    if rate >= link.value:
+        return costs
+    beyond = Network(node, rate, link.value, Tier.ROOFLINE, ROOFLINE_LOG_SD)
+    told = f"{hardware.name}, network between nodes: {network.source}"
+    part = "expert exchange"
+    return replace(costs, network=beyond, sources={**costs.sources, part: (*costs.sources.get(part, ()), told)})
 
 
 def _stream(choice: Choice, slower_by: float = 1.0) -> StreamCost:

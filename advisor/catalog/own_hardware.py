@@ -36,6 +36,10 @@ class OwnHardware(Frozen):
     peak_flops_per_s: dict[PeakDtype, Peak]
     link_bytes_per_s: float | None = Field(default=None, ge=1e7, le=1e14, allow_inf_nan=False)
     """Unidirectional, per accelerator, all links together."""
+    gpus_per_node: int | None = Field(default=None, ge=1, le=4096)
+    """GPUs that these links join."""
+    network_bytes_per_s: float | None = Field(default=None, ge=1e7, le=1e14, allow_inf_nan=False)
+    """Unidirectional, share of one accelerator in the network between nodes."""
     price_usd_per_hour: float | None = Field(default=None, ge=1e-2, le=1e4, allow_inf_nan=False)
     board_power_w: float | None = Field(default=None, ge=1.0, le=1e5, allow_inf_nan=False)
     """What one board is built for (TDP)."""
@@ -100,6 +104,7 @@ def hardware_from_own(text: str, hardware_id: str) -> Hardware:
     given = read_own_hardware(text)
     chip = load_hardware(given.same_chip_as) if given.same_chip_as is not None else None
     link, price, board = given.link_bytes_per_s, given.price_usd_per_hour, given.board_power_w
+    node, network = given.gpus_per_node, given.network_bytes_per_s
     return Hardware(
         id=hardware_id,
         name=given.name,
@@ -114,6 +119,8 @@ def hardware_from_own(text: str, hardware_id: str) -> Hardware:
             for dtype, peak in given.peak_flops_per_s.items()
         },
         link_bytes_per_s=None if link is None else _constant(given, link, "B/s"),
+        gpus_per_node=None if node is None else _constant(given, node, "1"),
+        network_bytes_per_s=None if network is None else _constant(given, network, "B/s"),
         price_usd_per_hour=None if price is None else _constant(given, price, "USD/h"),
         board_power_w=None if board is None else _constant(given, board, "W"),
         kernels={} if chip is None else chip.kernels,

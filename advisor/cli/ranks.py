@@ -44,7 +44,7 @@ from advisor.setup import Setup, load_setup, traffic_of
     "preset's spread].",
 )
 @click.option("--copies", help="Redundant copies of hot experts to try, e.g. 0,32 [default: none, and one a rank].")
-@click.option("--ranks-per-node", type=click.IntRange(1, 1024), default=8, show_default=True, help="GPUs of a machine.")
+@click.option("--ranks-per-node", type=click.IntRange(1, 1024), help="GPUs of a node [default: the accelerator's].")
 @click.option(
     "--expert-groups", type=click.IntRange(1, 65536), default=1, show_default=True, help="Groups kept on one node."
 )
@@ -59,7 +59,7 @@ def ranks(
     scenario: Scenario,
     traces: tuple[Path, ...],
     copies: str | None,
-    ranks_per_node: int,
+    ranks_per_node: int | None,
     expert_groups: int,
     hotter: str,
     as_json: bool,

@@ -13,6 +13,7 @@ from advisor.bands import BAND_SIGMAS
 from advisor.curve import Curve, curve_for, draft_odds, recommended
 from advisor.expert_ranks.exchange import Moved, moved
 from advisor.expert_traffic import Counted, Planned, Steps, Traffic, Variant, counted, filling_copies, layout_plan
+from advisor.hardware import gpus_of_node
 from advisor.memory import weight_bytes_per_gpu
 from advisor.prediction import AdvisorError
 from advisor.routing import Sources, local_experts
@@ -20,7 +21,6 @@ from advisor.setup import Setup, touched_in_pass, with_assumed_ranks
 
 HEAT = (0.02, 0.1, 0.5)
 """Shares by which the hottest experts are tried hotter. [-]"""
-DEFAULT_RANKS_PER_NODE = 8
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Placing:
 
     redundant: tuple[int, ...] = ()
     """Copies to try; empty: none, and one for each rank. [-]"""
-    ranks_per_node: int = DEFAULT_RANKS_PER_NODE
+    ranks_per_node: int | None = None
+    """None: the GPUs of the accelerator's own node. [-]"""
     groups: int = 1
     heat: tuple[float, ...] = HEAT
 
@@ -128,11 +129,12 @@ def ranks_answer(setup: Setup, traffic: Traffic, placing: Placing | None = None)
     Raises AdvisorError for a scenario without expert-parallel ranks, or copies that do not fill them evenly.
     """
     placing, setup = placing or Placing(), with_assumed_ranks(setup)
+    node = placing.ranks_per_node or gpus_of_node(setup.hardware)
     ranks, n_experts = setup.placement.expert_parallel, traffic.loads.shape[1]
     if ranks < 2:
         raise AdvisorError("the scenario has one expert-parallel rank, which holds all experts; give --ep, e.g. --ep 8")
-    nodes = -(-ranks // placing.ranks_per_node) if placing.groups > 1 else 1
-    sources = Sources(setup.placement.attention_groups, placing.ranks_per_node)
+    nodes = -(-ranks // node) if placing.groups > 1 else 1
+    sources = Sources(setup.placement.attention_groups, node)
     plans = _plans(n_experts, ranks, placing, nodes)
     warm = [Variant(plans[place][1], more) for place in _heated_plans(plans) for more in placing.heat]
     variants = [*(Variant(planned) for _, planned in plans), *warm]

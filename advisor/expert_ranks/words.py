@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from advisor import laws
 from advisor.expert_ranks.answer import RankArm, RanksAnswer
 from advisor.expert_ranks.exchange import charged_bytes
 from advisor.expert_ranks.wide import Split
-from advisor.setup import ASSUMED_IMBALANCE
+from advisor.hardware import gpus_of_node
+from advisor.setup import ASSUMED_IMBALANCE, Setup
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 _EVEN = 0.001
@@ -164,8 +166,19 @@ def exchange_text(answer: RanksAnswer) -> str:
         f"A token's experts lie on {found.reached[k]:.2f} ranks, {found.other_rank[k]:.0%} of its choices on other "
         f"ranks than its own{nodes}. Bytes grow with the K+1 tokens of a step, and per emitted token by (K+1) over the "
         f"accepted length. The time charged is that of {charged / 1e6:.2f} MB a direction and layer at K = {k}, "
-        "counted as the measured kernels' were (16 bits to each chosen expert), times the fullest rank's share."
+        "counted as the measured kernels' were (16 bits to each chosen expert), times the fullest rank's share"
+        f"{_beyond(setup)}."
     )
+
+
+def _beyond(setup: Setup) -> str:
+    """What leaves the node, where the exchange is charged for it."""
+    network = setup.costs.network
+    if network is None:
+        return ""
+    share = laws.other_nodes(network.ranks_per_node, setup.placement.expert_parallel)
+    rate = network.bandwidth_bytes_per_s / 1e9
+    return f", and of {share:.0%} of the bytes on the network between nodes at {rate:.0f} GB/s a GPU"
 
 
 def split_table(found: Sequence[Split]) -> Table:
@@ -217,11 +230,11 @@ def notes(answer: RanksAnswer) -> tuple[str, ...]:
         "Bands hold the doubt of kernels, routing and acceptance, not that of the layout. Choices of an expert with "
         "copies go to one of them by chance; tokens are spread evenly over ranks before the exchange."
     )
-    nodes = -(-setup.placement.expert_parallel // placing.ranks_per_node)
-    if answer.moved and nodes > 1:
+    given = placing.ranks_per_node
+    if given is not None and given != gpus_of_node(setup.hardware):
         told.append(
-            f"{setup.placement.expert_parallel} ranks are {nodes} nodes of {placing.ranks_per_node}: the exchange is "
-            "priced by kernels measured inside one node, so links between nodes are not in these times."
+            f"Nodes of {given} place the experts and count the nodes that serve a token; the times are those of nodes "
+            f"of {gpus_of_node(setup.hardware)}, the accelerator's own."
         )
     crowded = [arm for arm in answer.arms if arm.extra_bytes and not answer.fits(arm)]
     told += [f"{arm.name}: the copies do not fit in memory at this batch." for arm in crowded]

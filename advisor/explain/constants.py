@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from advisor.architecture import Mixer
 from advisor.calibration import (
     ANY_CLASS,
+    NETWORK_FRACTION,
     OVERHEAD_NAMES,
     Adjustment,
     FitRecord,
@@ -19,7 +20,7 @@ from advisor.calibration import (
 )
 from advisor.catalog import class_today
 from advisor.components import KERNELS, OVERHEADS
-from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, StreamCost
+from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, Network, StreamCost
 from advisor.setup import Setup
 from advisor.text import counted
 
@@ -110,6 +111,26 @@ def stream_constants(setup: Setup, part: Part, cost: StreamCost, drafting: bool 
         "BW": _Row(f"{part}: rate of bytes", "B/s", "s_per_byte", True),
     }
     return _uses(setup, part, cost, rows, drafting)
+
+
+def network_constants(setup: Setup, network: Network, drafting: bool = False) -> tuple[ConstantUse, ...]:
+    """Rates of the network between nodes, and of the links inside one: the profile's."""
+    hardware, tier = setup.hardware, str(network.tier)
+    nominal = [each.source for each in (hardware.network_bytes_per_s, hardware.link_bytes_per_s) if each is not None]
+    sources = (
+        f"{NETWORK_FRACTION:.2f} of the nominal rate, docs/decisions/0016-between-nodes.md: {nominal[0]}",
+        nominal[1],
+    )
+    rates = {"BW_net": "network of one GPU: rate that exchanges reach", "BW_link": "links of one GPU inside its node"}
+    stderr: float | None = None
+    found = []
+    for (symbol, name), source in zip(rates.items(), sources, strict=True):
+        value = network.symbols[symbol]
+        if setup.adjustment is not None:
+            source = f"{source}; {_refit_source(setup.adjustment)}"
+            stderr = _refit_stderr(setup.adjustment, _refit_name("expert exchange", drafting), value)
+        found.append(ConstantUse(symbol, name, value, "B/s", tier, source, stderr))
+    return tuple(found)
 
 
 def attention_constants(

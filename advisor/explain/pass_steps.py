@@ -17,16 +17,18 @@ from advisor.explain.constants import (
     core_part,
     gemm_constants,
     moe_constants,
+    network_constants,
     norm_constant,
     overhead_constant,
     stream_constants,
 )
 from advisor.explain.step import Builder, Head, Quantity, Values
-from advisor.kernel_costs import KernelCosts
+from advisor.kernel_costs import KernelCosts, Network
 from advisor.prediction import Tier
 from advisor.routing import Uneven, local_experts, touched_experts
 from advisor.setup import Setup
 from advisor.step_cost import (
+    EIGHT_BIT_DISPATCH,
     Exchange,
     MoeShape,
     Products,
@@ -332,15 +334,42 @@ def _communication(b: Builder, run: Pass, uneven: Uneven | None) -> Quantity:
 
 
 def _exchange(b: Builder, run: Pass, head: Head, item: Exchange, message: Quantity, uneven: Uneven | None) -> Quantity:
-    values = {**item.symbols, "X": message}
+    rows = Quantity(run.rows)
     if item.kind == "expert exchange" and uneven is not None:
-        most: Values = {"X": message, "p": float(uneven.received)}
-        values["X"] = b.add(Head("fullest", "Message of the fullest rank", "X_max", "B"), laws.fullest_message, most)
+        most: Values = {"M": rows, "p": float(uneven.received)}
+        rows = b.add(Head("fullest", "Rows of the rank that receives most", "M_max"), laws.fullest_rows, most)
+        sizes: Values = {"M": rows, "d": run.architecture.hidden_size}
+        message = b.add(Head("fullest_message", "Message of that rank", "X_max", "B"), laws.message_bytes, sizes)
+    values = {**item.symbols, "X": message}
     if item.kind == "all-reduce":
         note = "Measured over computed time of a message: passes through every measured size."
         factor = Head("link_factor", "Measured message sizes", "r")
         values["r"] = _between_knots(b, factor, "X", message, item.cost.curve, note)
-    return b.add(head, item.law, values, stream_constants(run.setup, item.kind, item.cost, run.drafting))
+    uses = stream_constants(run.setup, item.kind, item.cost, run.drafting)
+    if item.kind == "expert exchange" and run.costs.network is not None:
+        values |= _between_nodes(b, run, item, run.costs.network, (rows, message))
+        uses += network_constants(run.setup, run.costs.network, run.drafting)
+    return b.add(head, item.law, values, uses)
+
+
+def _between_nodes(
+    b: Builder, run: Pass, item: Exchange, network: Network, sent: tuple[Quantity, Quantity]
+) -> dict[str, Quantity]:
+    """Bytes of an expert exchange as they travel, and the share of them that leaves the node.
+
+    sent : rows and message of a rank.
+    """
+    rows, message = sent
+    head = Head("other_nodes", "Share of choices on other nodes", "s")
+    share = b.add(head, laws.other_nodes, {"n": network.ranks_per_node, "R": run.setup.placement.expert_parallel})
+    out, names = message, {"X_out": "X"}
+    if run.architecture.dtypes.routed in EIGHT_BIT_DISPATCH:
+        head, names = Head("dispatch", "Message to the experts, in 8 bits", "X_8", "B"), {"X_out": "X_8"}
+        out = b.add(head, laws.fp8_messages, {"M": rows, "d": run.architecture.hidden_size})
+    ranks = {name: float(item.symbols[name]) for name in ("k", "tp")}
+    head = Head("wire", "Bytes of one rank and direction as they travel", "X_net", "B")
+    travels = b.add(head, laws.wire_bytes, {"X_out": out, "X": message, **ranks}, names=names)
+    return {"s": share, "X_net": travels}
 
 
 def _launches(b: Builder, run: Pass) -> Quantity:

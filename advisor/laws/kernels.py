@@ -13,12 +13,6 @@ TILE_PADDING = 7.5
 """Mean rows added by padding a block to the next multiple of 16. [-]"""
 SMALL_KERNEL_BYTES = 24.0
 """Moved by the small kernels of a layer for one element of the hidden state of a prompt's token (assumed). [B]"""
-MESSAGE_BYTES = 2.0
-"""Activations travel between GPUs in 16 bits. [B]"""
-FP8_MESSAGE_BYTES = 1.0 + 4.0 / 128.0
-"""An element in 8 bits with a 32-bit scale for each 128, as DeepEP's dispatch sends it. [B]"""
-MESSAGE_HEADER_BYTES = 16.0
-"""What DeepEP's low-latency dispatch puts before each message. [B]"""
 
 ROUTED_COEFFICIENTS = ("t0", "BW", "tau", "F_peak", "BW_act", "tau_N")
 """What `routed_layers` is linear in, a rate by its inverse."""
@@ -92,19 +86,6 @@ def rank_choices(k: Floats, p: Floats, ep: Floats) -> Floats:
     Source: definition of p (`routing.Uneven`).
     """
     return k * p / ep
-
-
-def fullest_message(X: Floats, p: Floats) -> Floats:
-    """Message of an expert exchange as the rank that receives most gets it, where ranks were counted.
-
-    X_max = p × X
-
-    X: message where tokens are spread evenly. [B]
-    p: expert choices that it serves over the mean rank's, counted on loads or a trace. [-]
-    Limits: X where ranks are alike.
-    Source: own derivation: a rank's port carries what comes to it; not measured (docs/expert-parallel.md).
-    """
-    return p * X
 
 
 def expert_weight_bytes(n_mat: Floats, h: Floats, I: Floats, b: Floats, U: Floats) -> Floats:  # noqa: E741
@@ -242,102 +223,6 @@ def prompt_small(P: Floats, d: Floats, L: Floats, BW: Floats) -> Floats:
     Source: assumed, docs/decisions/0008-prefill-as-a-mixed-step.md.
     """
     return P * L * d * SMALL_KERNEL_BYTES / BW
-
-
-def message_bytes(M: Floats, d: Floats) -> Floats:
-    """Message of one exchange between GPUs, in 16 bits.
-
-    X = M × d × 2
-
-    M: rows of one attention group. [-]
-    d: hidden size. [-]
-    Limits: grows with the rows: B / groups in plain decode, q times as many in verification.
-    Source: own derivation: one row of the hidden state for each token.
-    """
-    return M * d * MESSAGE_BYTES
-
-
-def fp8_messages(M: Floats, d: Floats) -> Floats:
-    """Bytes of messages of an expert exchange whose activations travel in 8 bits.
-
-    X_8 = M × (d × 1.03125 + 16)
-
-    M: messages, one for each token and destination. [-]
-    d: hidden size; a scale of 32 bits goes with every 128 elements, a header of 16 B with every message. [-]
-    Limits: 0.52 of the bytes of 16 bits for a wide hidden state. The header is that of low-latency dispatch; the normal
-      mode sends origin, chosen experts and their weights in its place, and is taken to be as long.
-    Source: [DeepEP] https://github.com/deepseek-ai/DeepEP, csrc/kernels/legacy/internode_ll.cu at dd758ca,
-      num_bytes_per_msg.
-    """
-    return M * (d * FP8_MESSAGE_BYTES + MESSAGE_HEADER_BYTES)
-
-
-def gathered_bytes(X: Floats, R: Floats) -> Floats:
-    """Bytes that each rank receives of an all-gather, where every rank gets all tokens.
-
-    X_all = X × (R - 1)
-
-    X: message of the tokens of one rank, as long on each. [B]
-    R: ranks. [-]
-    Limits: 0 on one rank; a reduce-scatter, which brings the results back, receives as much.
-    Source: own derivation: the message of every other rank, once.
-    """
-    return X * (R - 1)
-
-
-def all_reduces(X: Floats, t0: Floats = 0.0, BW: Floats = np.inf, r: Floats = 1.0, L: Floats = 1.0) -> Floats:
-    """Time of the two all-reduces in each of L layers under tensor parallelism.
-
-    T_reduce = 2 × L × r × (t0 + X / BW)
-
-    L: layers. [-]
-    t0: fixed cost of a call. [s]
-    X, BW: message [B], and its rate. [B/s]
-    r: measured over computed time at this size. [-]
-    Limits: 2 L t0 for few rows, whatever they are; not charged on one rank.
-    Source: two a layer, Megatron-LM, arXiv:1909.08053; time by the form of docs/decisions/0002-moe-kernel-form.md.
-    """
-    # One after attention, one after the feed-forward block.
-    return 2 * L * stream(X, t0, BW, r)
-
-
-def sent_bytes(X: Floats, k: Floats, tp: Floats = 1.0) -> Floats:
-    """Bytes that one rank sends in one direction of an expert exchange.
-
-    X_k = X / tp × k
-
-    X: message of one attention group. [B]
-    k, tp: routed experts of a token, ranks of the group. [-]
-    Limits: an upper bound: experts on the same rank, or several on one other, need no message of their own.
-    Source: own derivation: one copy of a row for each of its k experts.
-    """
-    return X / tp * k
-
-
-def expert_exchange(
-    X: Floats,
-    k: Floats,
-    tp: Floats = 1.0,
-    t0: Floats = 0.0,
-    BW: Floats = np.inf,
-    r: Floats = 1.0,
-    L: Floats = 1.0,
-) -> Floats:
-    """Time of dispatch and combine in each of L layers under expert parallelism.
-
-    T_exchange = 2 × L × r × (t0 + X / tp × k / BW)
-
-    L: routed layers. [-]
-    t0: fixed cost of one direction. [s]
-    X, k, tp: message [B], routed experts of a token, ranks of an attention group. [-]
-    BW: rate of what one rank sends. [B/s]
-    r: measured over computed time at this size. [-]
-    Limits: 2 L t0 for few rows; not charged where every rank holds all of its tokens' experts (ep <= tp).
-    Source: own derivation: one message to the experts and one back; time by the form of
-      docs/decisions/0002-moe-kernel-form.md.
-    """
-    # Dispatch carries rows to their experts, combine carries the results back.
-    return 2 * L * stream(sent_bytes(X, k, tp), t0, BW, r)
 
 
 def launches(c_l: Floats, L: Floats) -> Floats:

@@ -73,8 +73,9 @@ def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
 def _kernel_log_sd(setup: Setup, factor: str) -> float:
     """Of the kernels that a multiplier scales, the widest. Of links, over every number of ranks. [-]"""
     if factor == "communication":
-        links = (cost for name in LINK_RECORDS for cost in getattr(setup.costs, name).values())
-        return max((cost.log_sd for cost in links), default=0.2)
+        links = [cost.log_sd for name in LINK_RECORDS for cost in getattr(setup.costs, name).values()]
+        network = setup.costs.network
+        return max((*links, *(() if network is None else (network.log_sd,))), default=0.2)
     records = [cost for one in KERNELS if one.factor == factor for cost in records_in_use(setup, one)]
     return max(cost.band_log_sd if isinstance(cost, MoeCost) else cost.log_sd for cost in records)
 

@@ -198,7 +198,7 @@ def _missed(entrant: Entrant, question: RankQuestion, largest: int, fastest: flo
 
 
 NODE_GPUS = 8
-"""GPUs of one instance at most: links between nodes are not modelled. [-]"""
+"""GPUs of one instance at most: all-reduces between nodes are not modelled. [-]"""
 
 
 def _placements(setup: Setup, question: RankQuestion) -> Iterator[Setup]:

@@ -218,6 +218,8 @@ def _constants(setup: Setup) -> dict[str, Constant]:
     }
     if setup.placement.gpus > 1:
         named["Link"] = hardware.link_bytes_per_s
+    if setup.costs.network is not None:
+        named["Network between nodes"] = hardware.network_bytes_per_s
     named |= {f"Peak, {dtype}": peak for dtype, peak in hardware.peak_flops_per_s.items() if dtype in {*used, "bf16"}}
     return {
         name: constant.model_copy(update={"source": printable(constant.source)})

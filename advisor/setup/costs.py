@@ -12,6 +12,7 @@ from advisor.calibration import (
     kernel_costs,
     with_attention_modules,
     with_measured_shape,
+    with_network,
 )
 from advisor.hardware import Hardware
 from advisor.kernel_costs import KernelCosts
@@ -92,6 +93,8 @@ def _costs(
     layer = expert_shape(shape, placement) if shape is not None else None
     scales = scales or _stated_scales(architecture)
     costs = kernel_costs(hardware, scenario.engine, architecture.dtypes, cache.dtype, gated, layer, scales)
+    if placement.attention_groups > 1:
+        costs = with_network(costs, hardware, placement.expert_parallel)
     if not by_shape:
         return costs
     measured = with_measured_shape(costs, hardware, architecture, placement)

@@ -6,15 +6,11 @@ from collections.abc import Mapping
 
 from advisor.architecture import MATRICES, Architecture, parameter_counts
 from advisor.catalog import OTHER_ENGINE, load_engine
-from advisor.hardware import compute_dtype
+from advisor.hardware import compute_dtype, gpus_of_node
 from advisor.memory import GIB, MemoryFit
 from advisor.scenario import Scenario
 from advisor.setup.loaded import Setup
 from advisor.step_cost import Placement
-
-_NODE_GPUS = 8
-"""GPUs that share the fast links of one node in the measured machines."""
-
 
 ASSUMED_IMBALANCE = (
     "Expert-parallel imbalance follows an assumed formula; it has not been measured. Loads of your experts "
@@ -28,7 +24,8 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
     found = [
         *_memory_warnings(scenario, setup.memory, placement),
         *architecture.warnings,
-        *_placement_warnings(scenario, architecture, placement),
+        *_placement_warnings(setup),
+        *_node_warnings(setup),
         *_format_warnings(setup),
         *_of(setup.costs.warnings, _parts(architecture, placement)),
     ]
@@ -153,18 +150,43 @@ def _format_warnings(setup: Setup) -> list[str]:
     return warnings
 
 
-def _placement_warnings(scenario: Scenario, architecture: Architecture, placement: Placement) -> list[str]:
+def _placement_warnings(setup: Setup) -> list[str]:
+    scenario, architecture, placement = setup.scenario, setup.architecture, setup.placement
     warnings = []
     copies = scenario.n_gpus // placement.gpus
     if copies > 1:
         warnings.append(
             f"{scenario.n_gpus} GPUs hold {copies} independent copies of the model; batch and speed are per copy."
         )
-    if placement.gpus > _NODE_GPUS:
-        warnings.append(f"More than {_NODE_GPUS} GPUs: links between nodes are not modelled, communication is too low.")
     limit = architecture.max_context_tokens
     if limit is not None and scenario.context_tokens > limit:
         warnings.append(
             f"A context of {scenario.context_tokens:,} tokens exceeds the model's own {limit:,}; shorten it."
+        )
+    return warnings
+
+
+def _node_warnings(setup: Setup) -> list[str]:
+    """What is charged for links between nodes, and what is not, where an instance has GPUs on several."""
+    hardware, placement, node = setup.hardware, setup.placement, gpus_of_node(setup.hardware)
+    warnings = []
+    if placement.attention_groups > 1 and placement.expert_parallel > node:
+        network = setup.costs.network
+        if network is not None:
+            rate = network.bandwidth_bytes_per_s / 1e9
+            warnings.append(
+                f"{placement.expert_parallel} expert-parallel ranks lie on nodes of {node}: the exchange of tokens "
+                f"holds the network, {rate:.0f} GB/s a GPU from a data sheet, without latency and congestion; on AWS "
+                "EFA exchanges took 1.3 to 2.7 times as long as charged (docs/expert-parallel.md)."
+            )
+        elif hardware.network_bytes_per_s is None:
+            warnings.append(
+                f"More than {node} GPUs: what joins nodes of {hardware.name} is not known, the exchange of tokens is "
+                "that of one node and too low."
+            )
+    if placement.tensor_parallel > node:
+        warnings.append(
+            f"Tensor parallelism beyond a node of {node}: links between nodes are not modelled, all-reduces are too "
+            "low."
         )
     return warnings

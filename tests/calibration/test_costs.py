@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.architecture import BYTES_PER_WEIGHT, WeightDtypes
-from advisor.calibration import kernel_costs, load_records, recorded_devices
+from advisor.calibration import NETWORK_FRACTION, kernel_costs, load_records, recorded_devices, with_network
 from advisor.calibration.choice import MIN_SHAPES, choose, version_key
 from advisor.calibration.costs import ROOFLINE_LOG_SD
 from advisor.calibration.records import FORM_VERSION, FitParameter, FitRecord, write_records
@@ -235,3 +235,26 @@ def test_an_all_reduce_passes_through_every_measured_size() -> None:
     assert cost.time_s(sizes[-1] * 2) == pytest.approx(
         (cost.t0_s + 2 * sizes[-1] / cost.bandwidth_bytes_per_s) * factors[-1]
     )
+
+
+def test_ranks_beyond_a_node_get_the_network_of_the_profile_and_those_within_keep_their_costs():
+    for name, node, nominal in (("h200-sxm", 8, 50e9), ("b300-sxm", 8, 100e9), ("gb200", 72, 50e9)):
+        hardware = load_hardware(name)
+        costs = kernel_costs(hardware, "sglang", uniform("fp8_block"))
+        assert with_network(costs, hardware, node) is costs
+        beyond = with_network(costs, hardware, node + 1)
+        assert beyond.network is not None
+        assert (beyond.network.ranks_per_node, beyond.network.tier) == (node, Tier.ROOFLINE)
+        assert beyond.network.bandwidth_bytes_per_s == pytest.approx(NETWORK_FRACTION * nominal)
+        assert beyond.network.link_bytes_per_s == hardware.link_bytes_per_s.value
+        assert any("network between nodes" in source for source in beyond.sources["expert exchange"])
+
+
+def test_a_network_that_is_not_published_or_as_fast_as_the_links_is_none():
+    unknown, h200 = load_hardware("l40s"), load_hardware("h200-sxm")
+    fast = h200.model_copy(
+        update={"network_bytes_per_s": h200.network_bytes_per_s.model_copy(update={"value": 1.1 * 450e9})}
+    )
+    for hardware in (unknown, fast):
+        costs = kernel_costs(hardware, "vllm", uniform("bf16"))
+        assert with_network(costs, hardware, 64) is costs

@@ -48,6 +48,19 @@ def test_every_constant_says_that_the_user_gave_it() -> None:
     assert (hardware.id, hardware.is_own, load_hardware("h200-sxm").is_own) == ("own-pod", True, False)
 
 
+def test_its_network_is_charged_beyond_its_own_node() -> None:
+    wide = {"model_id": "deepseek-v3", "n_gpus": 32, "expert_parallel": 32, "batch_size": 256}
+    nodes = {"gpus_per_node": 16, "network_bytes_per_s": 5.0e10}
+    alone, joined, rack = (load_setup(on(POD | more, **wide)) for more in ({}, nodes, nodes | {"gpus_per_node": 32}))
+    assert alone.costs.network is None
+    assert any("is not known" in warning for warning in alone.warnings)
+    assert joined.costs.network is not None
+    assert joined.costs.network.ranks_per_node == 16
+    assert not any("is not known" in warning for warning in joined.warnings)
+    assert rack.costs.network is None
+    assert not any("nodes" in warning for warning in rack.warnings)
+
+
 def test_an_answer_on_it_is_a_roofline_with_a_wider_band() -> None:
     ours, measured = advise(on(POD)).recommendation, advise(Scenario(acceptance="2.4@3")).recommendation
     assert (ours.speedup.tier, measured.speedup.tier) == (Tier.ROOFLINE, Tier.FITTED)
@@ -83,6 +96,8 @@ def test_the_same_chip_has_its_measured_kernels_and_the_user_s_memory_and_links(
         ({"peak_flops_per_s": {"bf16": 1e15, "fp3": 1e15}}, "fp3"),
         ({"peak_flops_per_s": {}}, "no bf16"),
         ({"link_bytes_per_s": 0}, "link_bytes_per_s"),
+        ({"network_bytes_per_s": 0}, "network_bytes_per_s"),
+        ({"gpus_per_node": 2.5}, "gpus_per_node"),
         ({"vendor": "ACME"}, "vendor"),
         ({"date": "yesterday"}, "date"),
         ({"source": "a\nb c"}, "one line"),

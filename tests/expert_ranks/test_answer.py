@@ -252,3 +252,24 @@ def test_a_trace_takes_the_warning_of_the_assumption_away() -> None:
     answer = ranks_answer(setup, traffic_of_trace(sequences, 128, 1), Placing(heat=(0.1,)))
     assert not any("assumed formula" in text for text in warnings(answer))
     assert any("judged on the other" in text for text in notes(answer))
+
+
+def test_beyond_one_node_it_is_said_what_the_exchange_holds_and_whose_nodes_were_counted() -> None:
+    def told(hardware_id: str, given: int | None) -> tuple[str, str, float]:
+        setup = setup_of(hardware_id=hardware_id, expert_parallel=16, n_gpus=16)
+        placing = Placing((0,), ranks_per_node=given, heat=(0.1,))
+        answer = ranks_answer(setup, traffic_of_loads(np.ones((2, 128)), setup.router), placing)
+        assert answer.in_order.found is not None
+        return exchange_text(answer), " ".join(notes(answer)), float(answer.in_order.found.other_nodes[0])
+
+    text, said, others = told("h200-sxm", None)
+    assert text.endswith("and of 50% of the bytes on the network between nodes at 46 GB/s a GPU.")
+    assert "Nodes of" not in said
+    assert others == pytest.approx(1.0, abs=0.02), "of 8 choices some lie on the one other node"
+    text, said, others = told("gb200", None)
+    assert "network" not in text
+    assert others == 0.0
+    text, said, others = told("gb200", 4)
+    assert "Nodes of 4 place the experts" in said
+    assert "nodes of 72, the accelerator's own" in said
+    assert others > 1.0

@@ -46,6 +46,15 @@ SCENARIOS = {
         expert_loads=write_loads(np.repeat(np.r_[np.full(16, 9.0), np.ones(112)][None], 4, axis=0)),
         redundant_experts=8,
     ),
+    "counted ranks on several nodes": Scenario(
+        acceptance="2.4@3", model_id="deepseek-v3", n_gpus=16, expert_parallel=16, batch_size=64, redundant_experts=0
+    ),
+    "several nodes, 8 bits out": Scenario(
+        acceptance="2.4@3", model_id="deepseek-v3", drafter_id="mtp", n_gpus=32, expert_parallel=32, batch_size=64
+    ),
+    "several nodes, 16 bits out": Scenario(
+        acceptance="2.4@3", n_gpus=16, tensor_parallel=2, expert_parallel=16, batch_size=64
+    ),
     "windows": Scenario(acceptance="2.4@3", model_id="gpt-oss-20b", context_tokens=9000),
     "sparse attention": Scenario(acceptance="2.4@3", model_id="deepseek-v4-pro", n_gpus=8, tensor_parallel=8),
     "linear attention": Scenario(acceptance="2.4@3", model_id="qwen3.5-397b-a17b", n_gpus=8, tensor_parallel=8),

@@ -190,6 +190,18 @@ def test_slower_kernels_take_exactly_that_much_longer():
         assert two[name] == pytest.approx(time * (1.0 if name in ("host", "launch") else 2.0), rel=1e-12)
 
 
+def test_a_refit_of_links_scales_the_network_between_nodes_too():
+    wide = {"model_id": "deepseek-v3", "n_gpus": 16, "expert_parallel": 16, "batch_size": 64}
+    setup = load_setup(Scenario(acceptance="2.4@3", **wide))
+    said = "on=h200-sxm/vllm/vllm;n=13;data=3219dd51bbca;communication=2/0.3;corr=0/0/0/0/0/0/0/0/0/0;scatter=0.05"
+    refitted_setup = load_setup(Scenario(acceptance="2.4@3", refit=said, **wide))
+    before, after = (curve_for(one, [64], [3]).plain_components["communication"] for one in (setup, refitted_setup))
+    assert setup.costs.network is not None
+    assert after == pytest.approx(2.0 * before, rel=1e-9)
+    slowed = replace(setup, costs=slower(setup.costs, 2.0))
+    assert curve_for(slowed, [64], [3]).plain_components["communication"] == pytest.approx(2.0 * before, rel=1e-9)
+
+
 def test_the_largest_accelerator_group_is_fitted_and_the_rest_says_so():
     frame = pd.concat([synthetic_points(BATCHES, (3,)), synthetic_points((1, 2), (3,), hardware_id="b200-sxm")])
     frame.index = pd.RangeIndex(2, len(frame) + 2, name="line")

@@ -20,6 +20,8 @@ _FIGURES = {
     "hw_memory": ("Memory (GB)", "memory_bytes", _GIGA, "Memory of one GPU, in decimal gigabytes."),
     "hw_bandwidth": ("Memory bandwidth (TB/s)", "bandwidth_bytes_per_s", _TERA, "Nominal, of one GPU."),
     "hw_link": ("Link (GB/s)", "link_bytes_per_s", _GIGA, "All links of one GPU, one way; needed for several GPUs."),
+    "hw_node": ("GPUs of a node", "gpus_per_node", 1.0, "GPUs that these links join; 8 where it is not set."),
+    "hw_network": ("Network (GB/s)", "network_bytes_per_s", _GIGA, "Between nodes, share of one GPU, one way."),
 }
 _PEAKS = {"bf16": "bf16", "fp8": "fp8", "nvfp4": "nvfp4"}
 _VENDORS = ("NVIDIA", "AMD", "other")
@@ -106,6 +108,9 @@ def _fill(here: Hardware) -> None:
     now.hw_memory = here.memory_bytes.value / _GIGA
     now.hw_bandwidth = here.bandwidth_bytes_per_s.value / _TERA
     now.hw_link = None if link is None else link.value / _GIGA
+    node, network = here.gpus_per_node, here.network_bytes_per_s
+    now.hw_node = None if node is None else node.value
+    now.hw_network = None if network is None else network.value / _GIGA
     for dtype in _PEAKS:
         peak = here.peak_flops_per_s.get(dtype)  # type: ignore[call-overload]
         now[f"hw_{dtype}"] = None if peak is None else peak.value / _TERA

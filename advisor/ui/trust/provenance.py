@@ -41,6 +41,8 @@ def hardware_table(hardware: Hardware) -> pd.DataFrame:
         "Memory": hardware.memory_bytes,
         "Memory bandwidth": hardware.bandwidth_bytes_per_s,
         "Link": hardware.link_bytes_per_s,
+        "GPUs of a node": hardware.gpus_per_node,
+        "Network between nodes": hardware.network_bytes_per_s,
         "Last-level cache": hardware.last_level_cache_bytes,
     }
     named |= {f"Peak, {dtype}": peak for dtype, peak in hardware.peak_flops_per_s.items()}
