@@ -11,7 +11,7 @@ from advisor.charts.figure import BLUE, NEUTRAL, ORANGE, SERIES, VERMILLION, Cha
 from advisor.charts.frontier import frontier_chart
 from advisor.charts.leaderboard import leaderboard_chart, quality_chart
 from advisor.charts.profile import ratio_chart
-from advisor.charts.ranks import rank_chart
+from advisor.charts.ranks import rank_chart, rank_lines
 from advisor.charts.refit import (
     acceptance_chart,
     before_after_chart,
@@ -73,6 +73,7 @@ __all__ = [
     "predicted_chart",
     "quality_chart",
     "rank_chart",
+    "rank_lines",
     "ratio_chart",
     "residual_chart",
     "roofline_chart",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -34,16 +36,37 @@ from advisor.scenario import Scenario
 from advisor.setup import Setup, load_setup, traffic_of
 
 
+def counting_options(needs: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options `traces` and `copies`, which say what ranks are counted on.
+
+    needs : sentence that ends their help, empty for none.
+    """
+    end = f" {needs}" if needs else ""
+    added = (
+        click.option(
+            "--trace",
+            "traces",
+            type=click.Path(path_type=Path),
+            multiple=True,
+            help="Routing trace as `advisor trace` reads it, several times for several files [default: "
+            f"--expert-loads, or a preset's spread].{end}",
+        ),
+        click.option(
+            "--copies",
+            help=f"Redundant copies of hot experts to try, e.g. 0,32 [default: none, and one a rank].{end}",
+        ),
+    )
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(added):
+            command = option(command)
+        return command
+
+    return add
+
+
 @click.command(cls=ScenarioCommand)
-@click.option(
-    "--trace",
-    "traces",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Routing trace as `advisor trace` reads it, several times for several files [default: --expert-loads, or a "
-    "preset's spread].",
-)
-@click.option("--copies", help="Redundant copies of hot experts to try, e.g. 0,32 [default: none, and one a rank].")
+@counting_options()
 @click.option("--ranks-per-node", type=click.IntRange(1, 1024), help="GPUs of a node [default: the accelerator's].")
 @click.option(
     "--expert-groups", type=click.IntRange(1, 65536), default=1, show_default=True, help="Groups kept on one node."
@@ -68,10 +91,8 @@ def ranks(
 
     Without --trace or --expert-loads the routing preset's spread of loads is used, with hot experts placed by chance.
     """
-    tried = tuple(whole_numbers("--copies", copies)) if copies is not None else ()
-    placing = Placing(tried, ranks_per_node, expert_groups, _shares(hotter))
-    setup, traffic = _traffic(scenario, traces)
-    answer = ranks_answer(setup, traffic, placing)
+    placing = Placing(copies_tried(copies), ranks_per_node, expert_groups, _shares(hotter))
+    answer = counted_ranks(scenario, traces, placing)
     found, refused = splits(answer)
     if as_json:
         print_json({"verdict": verdict(answer), "scenario": answer.setup.scenario, **document(answer, found)})
@@ -96,6 +117,20 @@ def _print(answer: RanksAnswer) -> None:
     click.echo(f"\n{exchange_text(answer)}")
     if answer.moved:
         print_table(*exchange_table(answer))
+
+
+def copies_tried(text: str | None) -> tuple[int, ...]:
+    """Numbers of copies that --copies names, empty without it. Raises AdvisorError for anything else."""
+    return tuple(whole_numbers("--copies", text)) if text is not None else ()
+
+
+def counted_ranks(scenario: Scenario, traces: tuple[Path, ...], placing: Placing) -> RanksAnswer:
+    """Experts on the scenario's ranks, counted on a trace, on its loads, or else on its preset's spread.
+
+    Raises AdvisorError for files that cannot be read, and as `ranks_answer` does.
+    """
+    setup, traffic = _traffic(scenario, traces)
+    return ranks_answer(setup, traffic, placing)
 
 
 def _traffic(scenario: Scenario, traces: tuple[Path, ...]) -> tuple[Setup, Traffic]:

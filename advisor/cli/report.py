@@ -14,10 +14,12 @@ from advisor.advice import Advice, advise
 from advisor.cli.advise import spend_of
 from advisor.cli.measure import read_bytes
 from advisor.cli.output import json_option, print_json, write_file
+from advisor.cli.ranks import copies_tried, counted_ranks, counting_options
 from advisor.cli.scenario_options import FILE_DATE, ScenarioCommand
 from advisor.context_map import context_map
 from advisor.design import region_map
 from advisor.diagnosis import DiagnosisView, Given, diagnose, view_of
+from advisor.expert_ranks import Placing, RanksAnswer
 from advisor.next_steps import next_steps
 from advisor.points import Errors
 from advisor.prediction import AdvisorError
@@ -42,6 +44,12 @@ from advisor.scenario import Scenario
 @click.option(
     "--regions", is_flag=True, help="Map the design to train over batch and accelerator too, two seconds more."
 )
+@click.option(
+    "--ranks",
+    is_flag=True,
+    help="Count experts on the --ep ranks too, as `ranks` does, some seconds more; needs --ep > 1.",
+)
+@counting_options("Needs --ranks.")
 @click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
 @click.option("--power-log", type=click.Path(path_type=Path), help="Power measured while it ran, as for `advise`.")
 @click.option("--power-k", type=int, help="K that ran while power was logged [default: the recommended one].")
@@ -65,6 +73,9 @@ def report(
     models: bool,
     min_total_params: float | None,
     regions: bool,
+    ranks: bool,
+    traces: tuple[Path, ...],
+    copies: str | None,
     usd_per_hour: float | None,
     power_log: Path | None,
     power_k: int | None,
@@ -75,6 +86,7 @@ def report(
     form = form or _format_of(output)
     if min_total_params is not None and not models:
         raise AdvisorError("--min-total-params is of the models that --models ranks; give --models too")
+    counted = _ranks(scenario, ranks, traces, copies)
     day = date.date() if date else click.get_current_context().meta.get(FILE_DATE) or dt.date.today()
     advice = advise(scenario)
     steps = None if brief else next_steps(advice)
@@ -92,6 +104,7 @@ def report(
         diagnosis=_diagnosis(measured, scenario) if measured else None,
         k_by_context=None if brief else _k_by_context(advice),
         regions=region_map(scenario) if regions else None,
+        ranks=counted,
     )
     content = render(document, form)
     write_file(output, content, "choose another --output")
@@ -115,6 +128,16 @@ def _board(scenario: Scenario, usd_per_hour: float | None, min_total_params: flo
     """All models of a least size at the scenario's load."""
     wanted = Wanted(min_total_params=min_total_params)
     return leaderboard(replace(question_of(scenario, usd_per_hour), wanted=wanted))
+
+
+def _ranks(scenario: Scenario, asked: bool, traces: tuple[Path, ...], copies: str | None) -> RanksAnswer | None:
+    """Experts on the scenario's ranks, None where nobody asked. Raises AdvisorError where there is one rank."""
+    if not asked:
+        for name, given in (("--trace", traces), ("--copies", copies)):
+            if given:
+                raise AdvisorError(f"{name} is of the ranks that --ranks counts; give --ranks too")
+        return None
+    return counted_ranks(scenario, traces, Placing(copies_tried(copies)))
 
 
 def _k_by_context(advice: Advice) -> KByContext:

@@ -192,8 +192,10 @@ def split_table(found: Sequence[Split]) -> Table:
         "round ms",
         "exchange ms",
         "speedup",
+        "band",
         "time per token ms",
         "tokens/s/GPU",
+        "tier",
     )
     rows: list[tuple[str, ...]] = []
     for one in found:
@@ -208,8 +210,10 @@ def split_table(found: Sequence[Split]) -> Table:
                 f"{curve.round_s[0, k] * 1e3:.2f}",
                 f"{one.exchange_s * 1e3:.2f}",
                 f"{curve.speedup[0, k]:.2f}",
+                f"{curve.low[0, k]:.2f}-{curve.high[0, k]:.2f}",
                 f"{curve.tpot_s[0, k] * 1e3:.2f}",
                 f"{curve.tokens_per_s_per_gpu[0, k]:,.0f}",
+                str(curve.tier[0, k]),
             )
         )
     return header, rows

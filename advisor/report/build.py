@@ -19,6 +19,7 @@ from advisor.curve import Curve, digits
 from advisor.design import RegionMap
 from advisor.diagnosis import DiagnosisView
 from advisor.engines import CheckCommand
+from advisor.expert_ranks import RanksAnswer
 from advisor.memory import USABLE_SHARE
 from advisor.next_steps import DesignStanding, NextSteps
 from advisor.points import Errors
@@ -92,6 +93,8 @@ class Report:
     """The recommended K over batch and context; None: not looked up."""
     regions: RegionMap | None = None
     """The design to train over batch and accelerator; None: not asked for."""
+    ranks: RanksAnswer | None = None
+    """Experts on the scenario's expert-parallel ranks; None: not asked for."""
 
     @property
     def scenario(self) -> Scenario:
@@ -139,6 +142,7 @@ def build_report(
     diagnosis: DiagnosisView | None = None,
     k_by_context: KByContext | None = None,
     regions: RegionMap | None = None,
+    ranks: RanksAnswer | None = None,
 ) -> Report:
     """The report on an advice.
 
@@ -151,6 +155,7 @@ def build_report(
     diagnosis : of a measured run, as `advisor.diagnosis.view_of` gives it. None: none was given.
     k_by_context : the recommended K over batch and context, of `runtime.k_by_context`. None: not looked up.
     regions : the design to train over batch and accelerator, of `design.region_map`. None: not asked for.
+    ranks : experts on the scenario's ranks, of `expert_ranks.ranks_answer`. None: not asked for.
     """
     setup = advice.setup
     return Report(
@@ -174,6 +179,7 @@ def build_report(
         diagnosis=diagnosis,
         k_by_context=k_by_context,
         regions=regions,
+        ranks=ranks,
     )
 
 

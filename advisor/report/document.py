@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 from advisor.catalog import ExportEngineId
 from advisor.prediction import Confidence, Frozen, OriginKind, Prediction, Tier
 from advisor.report.document_design import RegionsSection
+from advisor.report.document_ranks import RanksSection
 from advisor.scenario import SCHEMA_VERSION, Scenario
 
 
@@ -385,6 +386,8 @@ class ReportDocument(Frozen):
     diagnosis: DiagnosisSection | None = None
     """None: no measured run was given."""
     design_regions: RegionsSection | None = None
+    """None: not asked for."""
+    expert_ranks: RanksSection | None = None
     """None: not asked for."""
     derivation: tuple[DerivationStep, ...]
     cited: tuple[CitedWork, ...]

@@ -13,6 +13,7 @@ from advisor.report.build import LIMITS, Report
 from advisor.report.document import DesignChoice, ReportDocument, UsedConstant
 from advisor.report.further import best_designs, cited_works, shown_steps, tried, what_binds
 from advisor.report.load import load_values
+from advisor.report.ranks import ranks_values
 from advisor.report.regions import regions_values
 from advisor.runtime import context_values, range_values
 from advisor.scenario import Scenario
@@ -90,6 +91,7 @@ def document_of(report: Report) -> ReportDocument:
         "design": None if report.standing is None else _design(report.standing),
         "next_steps": _next_steps(report),
         **load_values(report),
+        **ranks_values(report.ranks),
         **regions_values(report.regions),
         "diagnosis": _diagnosis(report),
         "derivation": [

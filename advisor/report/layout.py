@@ -10,6 +10,7 @@ from advisor.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, 
 from advisor.report.build import LIMITS, Report
 from advisor.report.diagnosis import diagnosed
 from advisor.report.engines import check_blocks, engine_blocks
+from advisor.report.ranks import ranks_blocks
 from advisor.report.regions import regions_blocks
 from advisor.runtime import k_by_batch_table, plain_text, schedule_rule
 from advisor.text import MERITS, printable, tier_text, with_prefix
@@ -34,6 +35,7 @@ def sections(report: Report) -> tuple[Section, ...]:
         Section("Answer", _answer(report)),
         Section("Speedup by batch size", _curve(report)),
         Section("Where the time goes", _components(report)),
+        *([Section("Experts on ranks", ranks_blocks(report, report.ranks))] if report.ranks is not None else []),
         *(
             [Section("Over context", load.over_context(report, report.over_context))]
             if report.over_context is not None

@@ -10,14 +10,17 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from advisor.advice import component_times
-from advisor.charts import BLUE, ORANGE, REGION_TINTS, VERMILLION
+from advisor.charts import BLUE, ORANGE, REGION_TINTS, VERMILLION, rank_lines
 from advisor.design import RegionMap, cell_lines
+from advisor.expert_ranks import RanksAnswer
 from advisor.report.blocks import FigureKey
 from advisor.report.build import Report
 
 NEUTRAL = "#6B6B6B"
 """Reference lines; darker than on screen, since paper is white."""
 _WIDTH_INCHES = 6.9
+_DASHES = {"solid": "-", "dash": "--", "dot": ":"}
+"""matplotlib's styles of line by plotly's names."""
 _SMALL_SHARE = 0.005
 """Components below this share of both steps are left to the table. [-]"""
 
@@ -41,6 +44,9 @@ def _figure(report: Report, key: FigureKey) -> Figure:
     if key == "regions":
         assert report.regions is not None, "only a report with a map has this block"
         return _regions(report.regions)
+    if key == "ranks":
+        assert report.ranks is not None, "only a report with counted ranks has this block"
+        return _ranks(report.ranks)
     return _speedup(report) if key == "speedup" else _components(report)
 
 
@@ -141,6 +147,28 @@ def _regions(found: RegionMap) -> Figure:
     axes.set_yticks(range(rows), [f"{batch:,.0f}" for batch in found.batches])
     _finish(axes, "Accelerator", "Batch size (sequences)")
     axes.grid(visible=False)
+    return figure
+
+
+def _ranks(answer: RanksAnswer) -> Figure:
+    """Rows of the fullest rank over the mean rank's by K, a line for each layout."""
+    figure = _new(2.3)
+    axes = figure.add_subplot()
+    drafts = answer.in_order.curve.drafts.astype(int)
+    for line in rank_lines(answer):
+        axes.plot(
+            drafts,
+            line.ratio,
+            color=line.color,
+            linestyle=_DASHES[line.dash],
+            linewidth=1.6,
+            marker="o",
+            markersize=3,
+            label=line.name,
+        )
+    axes.set_xticks(drafts)
+    _finish(axes, "Draft tokens K", "Rows, fullest rank over mean")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False, fontsize=7.5)
     return figure
 
 

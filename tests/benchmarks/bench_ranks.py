@@ -1,25 +1,29 @@
-"""Time of placing experts on ranks: an answer of three layouts, two temperatures each, and the layouts alone.
+"""Time of placing experts on ranks: answers of three layouts, two temperatures each, the layouts, a report's section.
 
 Goal: an answer in 5 s at batch 64, K up to 3. `python -m tests.benchmarks ranks`.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 
 import numpy as np
 
+from advisor.advice import advise
 from advisor.expert_ranks import Placing, ranks_answer
 from advisor.expert_traffic import traffic_of_preset
+from advisor.report import Format, Report, build_report, render
 from advisor.routing import balanced, skewed_loads
 from advisor.scenario import build_scenario
 from advisor.setup import load_setup
 
 GOAL_S = 5.0
+FORMATS: tuple[Format, ...] = ("md", "html", "pdf", "json")
 
 
 def main() -> None:
-    """Print one row for each scenario, then the time to place the experts of a model of 58 layers."""
+    """Print one row for each scenario, the time to place the experts of 58 layers, and what a report's section adds."""
     print(f"{'scenario':36s} {'steps drawn':>11s} {'cpu s':>7s}")
     for ranks, batch, k_max in ((8, 16, 3), (8, 64, 3), (32, 1024, 8)):
         setup = load_setup(
@@ -45,6 +49,39 @@ def main() -> None:
     cpu = time.process_time()
     balanced(loads, 32, 32, nodes=4, groups=8)
     print(f"58 layers of 256 experts and 32 copies on 32 ranks: {(time.process_time() - cpu) * 1e3:.0f} ms")
+    report_section()
+
+
+def report_section() -> None:
+    """Print what `report --ranks` adds: counting from the preset, then writing each format with and without it."""
+    scenario = build_scenario(
+        hardware_id="h200-sxm",
+        model_id="deepseek-v3",
+        drafter_id="mtp",
+        acceptance="2.4@3",
+        k_max=3,
+        batch_size=64,
+        expert_parallel=8,
+        n_gpus=8,
+    )
+    advice, day = advise(scenario), dt.date(2026, 11, 22)
+    cpu = time.process_time()
+    answer = ranks_answer(advice.setup, traffic_of_preset(advice.setup, np.random.default_rng(0)))
+    print(f"section of a report, 8 ranks, batch 64, K to 3: counting {time.process_time() - cpu:.2f} s")
+    without, with_it = build_report(advice, day), build_report(advice, day, ranks=answer)
+    for form in FORMATS:
+        before, after = least_time(without, form), least_time(with_it, form)
+        print(f"  {form:5s} {before * 1e3:6.0f} ms without, {after * 1e3:6.0f} ms with it")
+
+
+def least_time(report: Report, form: Format, times: int = 3) -> float:
+    """CPU time to write a report in a format, the least of several after a first one. [s]"""
+    taken = []
+    for _ in range(times + 1):
+        cpu = time.process_time()
+        render(report, form)
+        taken.append(time.process_time() - cpu)
+    return min(taken[1:])
 
 
 if __name__ == "__main__":

@@ -6,19 +6,23 @@ import datetime as dt
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from advisor.expert_traffic import write_loads
 from advisor.prediction import AdvisorError, Tier
 from advisor.report import build
 from advisor.report.formats import FORMATS
 from tests.app_page import opened
+from tests.cli.test_ranks import trace_file
 from tests.command_line import QWEN as SCENARIO
 from tests.command_line import run as run_any
 
 ROOT = Path(__file__).resolve().parents[2]
 QWEN = [*SCENARIO, "--batch", "16"]
+WIDE = [*QWEN, "--ep", "8", "--k-max", "2"]
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +83,14 @@ def test_an_edited_scenario_is_used_and_said(capsys: pytest.CaptureFixture[str],
         ([*QWEN, "--format", "docx", "-o", "x"], "docx"),
         ([*QWEN, "--format", "md", "-o", "no/such/folder/x.md"], "no/such/folder"),
         ([*QWEN, "--format", "md", "-o", "x.md", "--date", "yesterday"], "yesterday"),
+        ([*QWEN, "--ranks", "-o", "x.md"], "give --ep, e.g. --ep 8"),
+        ([*WIDE, "--copies", "8", "-o", "x.md"], "give --ranks too"),
+        ([*WIDE, "--trace", "t.npy", "-o", "x.md"], "give --ranks too"),
+        (
+            [*WIDE, "--ranks", "--trace", "a.npy", "--expert-loads", write_loads(np.ones((2, 128))), "-o", "x.md"],
+            "not both",
+        ),
+        ([*WIDE, "--ranks", "--copies", "3", "-o", "x.md"], "choose 0, 8 or 16 copies"),
         (["--scenario", "missing.json", "--format", "md", "-o", "x.md"], "missing.json"),
         (["--scenario", "missing.json", "--example", "qwen", "--format", "md", "-o", "x.md"], "not both"),
     ],
@@ -102,6 +114,32 @@ def test_a_file_that_is_no_report_is_refused(
     code, _, err = run(capsys, "--scenario", str(file), "--format", "md", "-o", str(tmp_path / "r.md"))
     assert code == 2
     assert err.startswith("error: ")
+
+
+def test_ranks_are_counted_in_the_report_on_what_the_options_give(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    brief = [*WIDE, "--brief", "--no-checks", "--ranks", "--copies", "0,16", "-o", str(tmp_path / "r.json")]
+    options = {"trace": ("--trace", str(trace_file(tmp_path))), "preset": ()}
+    for origin, given in options.items():
+        code, _, err = run(capsys, *brief, *given)
+        assert (code, err) == (0, "")
+        told = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["expert_ranks"]
+        assert told["origin"] == origin
+        assert [one["redundant"] for one in told["layouts"]] == [0, 0, 0, 16]
+        assert (told["routing"] is None) == (origin == "preset")
+
+
+def test_the_section_says_what_the_command_ranks_says(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    assert run(capsys, *WIDE, "--brief", "--no-checks", "--ranks", "-o", str(file))[0] == 0
+    section = json.loads(file.read_text(encoding="utf-8"))["expert_ranks"]
+    code, out, _ = run_any(capsys, "ranks", *WIDE, "--json")
+    assert code == 0
+    said = json.loads(out)
+    assert section["verdict"] == said["verdict"]
+    rounds = zip(section["layouts"], said["layouts"], strict=True)
+    assert all(ours["round_s"] == pytest.approx(theirs["round_s"], rel=1e-5) for ours, theirs in rounds)
 
 
 def test_judged_rows_that_cannot_be_read_leave_a_report_without_known_errors(

@@ -124,6 +124,17 @@ def answer(setup: Setup) -> RanksAnswer | None:
     return found[1] if found is not None and found[0] == asked else None
 
 
+def last(setup: Setup) -> tuple[str, RanksAnswer] | None:
+    """The answer that was counted last for this scenario and trace, with whatever copies, and a name of it.
+
+    Another page does not know the copies that are chosen on Data. None where none was counted, or for another.
+    """
+    found = _ANSWER.get()
+    if found is None or found[0][:2] != _question(setup)[:2]:
+        return None
+    return "/".join(map(str, found[0])), found[1]
+
+
 def problem() -> str:
     """Reason that ranks could not be counted, empty when they could."""
     return _PROBLEM.get()

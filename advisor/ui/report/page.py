@@ -1,7 +1,5 @@
 """Report: the answer as a file to hand on, the engines' files, the link, and a preview of what it says."""
 
-import functools
-
 import streamlit as st
 
 from advisor.report import MEDIA_TYPES, Format, file_name
@@ -52,13 +50,13 @@ with st.container(key="report_numbers"), st.grid(4, min_column_width=150):
         delta_color="off",
         delta_arrow="off",
     )
-extras, problem = report_files.extras_for(scenario)
+chosen = report_files.chosen_for(scenario)
 with st.container(key="report_files", horizontal=True, vertical_alignment="bottom", gap="small"):
     date = st.date_input("Date on the report", value="today", key="report_date", format="YYYY-MM-DD", width=170)
     for form, label, help_text in BUTTONS:
         st.download_button(
             label,
-            functools.partial(report_files.report_file, scenario, date, form, extras),
+            report_files.download(scenario, date, form, chosen),
             file_name=file_name(scenario, form),
             mime=MEDIA_TYPES[form],
             key=f"report_{form}",
@@ -79,10 +77,20 @@ with st.container(key="report_extras", horizontal=True, gap="medium"):
         key="report_models",
         help="Ranked at this load, as asked on Serve under Which model. Takes two seconds.",
     )
-if problem:
+    if scenario.expert_parallel > 1:
+        st.toggle(
+            "Experts on ranks too",
+            key="report_ranks",
+            help="Slowest rank, copies of hot experts, exchange. Takes some seconds where nothing is counted yet.",
+        )
+if chosen.ranks_text:
+    st.caption(widgets.plain(chosen.ranks_text))
+for problem in chosen.problems:
     st.error(widgets.plain(problem), icon=":material/error:")
 with st.container(border=True, height=900, key="preview"):  # a pane of its own: wide tables scroll in it, not the page
-    for text, is_code in report_files.pieces(report_files.report_file(scenario, date, "md", extras).decode()):
+    for text, is_code in report_files.pieces(
+        report_files.report_file(scenario, date, "md", chosen.extras, chosen.ranks).decode()
+    ):
         if is_code:
             st.code(text, language=None, wrap_lines=True)
         else:

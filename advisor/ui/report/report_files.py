@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ctx
 
 from advisor.advice import Advice
+from advisor.expert_ranks import RanksAnswer, ranks_answer
 from advisor.points import Errors
 from advisor.prediction import AdvisorError, Frozen
 from advisor.report import Format, Report, applicable_errors, build_report, published_ids, render
 from advisor.scenario import Scenario
+from advisor.setup import traffic_of
 from advisor.spend import Spend, does_not_fit, price_of, spend_at
+from advisor.ui.data import own_ranks
 from advisor.ui.shared import answers, boards, settings
 from advisor.ui.shared.boards import BoardAsked
 from advisor.ui.shared.remembered import remembered
@@ -26,9 +34,29 @@ class Extras(Frozen):
     over_context: bool = False
     models: BoardAsked | None = None
     """What a leaderboard is asked; None: none."""
+    ranks: str | None = None
+    """Name of the session's answer on experts on ranks; empty: that of the routing preset; None: none."""
+
+    @property
+    def is_private(self) -> bool:
+        """Whether a section stands on what the user gave or counted in this session."""
+        return bool(self.ranks)
 
 
-def report_for(scenario: Scenario, date: dt.date, extras: Extras) -> Report:
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Sections chosen on the page, with what is shown beside them."""
+
+    extras: Extras
+    ranks: RanksAnswer | None
+    """The answer that `extras.ranks` names."""
+    ranks_text: str
+    """What the ranks are counted on, empty without them."""
+    problems: tuple[str, ...]
+    """Reasons that a section which was chosen cannot be."""
+
+
+def report_for(scenario: Scenario, date: dt.date, extras: Extras, ranks: RanksAnswer | None) -> Report:
     """The report on a scenario. Raises AdvisorError as `advise` does."""
     advice, models = answers.advice_for(scenario), extras.models
     return build_report(
@@ -39,6 +67,7 @@ def report_for(scenario: Scenario, date: dt.date, extras: Extras) -> Report:
         spend=_spend(advice, extras.usd_per_hour),
         over_context=answers.context_map_for(scenario) if extras.over_context else None,
         board=None if models is None else boards.board_for(scenario, models),
+        ranks=ranks,
     )
 
 
@@ -52,23 +81,74 @@ def _spend(advice: Advice, usd_per_hour: float | None) -> Spend | None:
 
 
 @remembered(st.cache_data, shared=24, own=5, keys=(Extras,))  # the HTML file has about 5 MB
-def report_file(scenario: Scenario, date: dt.date, form: Format, extras: Extras) -> bytes:
-    """The report in one format."""
-    return render(report_for(scenario, date, extras), form)
+def report_file(
+    scenario: Scenario, date: dt.date, form: Format, extras: Extras, _ranks: RanksAnswer | None = None
+) -> bytes:
+    """The report in one format. `extras.ranks` names the answer `_ranks` to the cache."""
+    return render(report_for(scenario, date, extras, _ranks), form)
 
 
-def extras_for(scenario: Scenario) -> tuple[Extras, str]:
-    """Extras of the report by the page's settings, and why there is no leaderboard, where none can be."""
+def download(scenario: Scenario, date: dt.date, form: Format, chosen: Chosen) -> Callable[[], bytes]:
+    """Function that a click on a download runs: a file made on a thread that belongs to this session.
+
+    Streamlit runs it on a thread of its own, where the answers on a user's own data, kept for one session, are refused.
+    """
+    make = functools.partial(report_file, scenario, date, form, chosen.extras, chosen.ranks)
+    begin = functools.partial(add_script_run_ctx, None, get_script_run_ctx(suppress_warning=True))
+
+    def run() -> bytes:
+        with ThreadPoolExecutor(1, initializer=begin) as pool:
+            return pool.submit(make).result()
+
+    return run
+
+
+def chosen_for(scenario: Scenario) -> Chosen:
+    """Sections of the report by the page's settings.
+
+    A leaderboard or ranks that cannot be are left out, with the reason.
+    """
     now = settings.values()
     extras = Extras(usd_per_hour=now["load_price"], over_context=now["report_context"])
-    if not now["report_models"]:
-        return extras, ""
-    models = boards.asked()
-    try:
-        boards.board_for(scenario, models)
-    except AdvisorError as error:
-        return extras, str(error)
-    return extras.model_copy(update={"models": models}), ""
+    ranks, ranks_text, problems = None, "", []
+    if now["report_models"]:
+        models = boards.asked()
+        try:
+            boards.board_for(scenario, models)
+            extras = extras.model_copy(update={"models": models})
+        except AdvisorError as error:
+            problems.append(str(error))
+    if now["report_ranks"] and scenario.expert_parallel > 1:
+        try:
+            name, ranks, ranks_text = _ranks(scenario)
+            extras = extras.model_copy(update={"ranks": name})
+        except AdvisorError as error:
+            problems.append(str(error))
+    return Chosen(extras, ranks, ranks_text, tuple(problems))
+
+
+def _ranks(scenario: Scenario) -> tuple[str, RanksAnswer, str]:
+    """Name of an answer on experts on ranks, the answer, and what it is counted on.
+
+    What was counted in this session for the scenario and its trace, else its own loads, or its routing preset.
+    """
+    found = own_ranks.last(answers.advice_for(scenario).setup)
+    if found is None and scenario.expert_loads is not None:
+        return "", _ranks_uncounted(scenario), "Experts on ranks are counted on the loads that the scenario carries."
+    if found is None:
+        text = "routing preset's spread; what you count on Data, Your routing trace, takes its place"
+        return "", _ranks_uncounted(scenario), f"Experts on ranks are drawn from the {text}."
+    name, counted = found
+    copies = " and ".join(f"{count:,}" for count in counted.placing.redundant)
+    text = f"as you counted them on Data: {counted.traffic.because}; {copies} copies"
+    return name, counted, f"Experts on ranks are {text}."
+
+
+@remembered(st.cache_resource, shared=16, own=4, spinner="Counting experts on ranks ...")
+def _ranks_uncounted(scenario: Scenario) -> RanksAnswer:
+    """Experts on the scenario's ranks by its own loads, or else the spread of its routing preset."""
+    setup = answers.advice_for(scenario).setup
+    return ranks_answer(setup, traffic_of(setup, scenario.expert_loads))
 
 
 def pieces(markdown: str) -> list[tuple[str, bool]]:

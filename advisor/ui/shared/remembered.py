@@ -36,7 +36,7 @@ def remembered(
     ----------
     cache : `st.cache_resource`, or `st.cache_data` where each caller needs a copy.
     shared : most entries that all sessions share; the oldest goes first.
-    own : most entries of one session, for scenarios that are private.
+    own : most entries of one session, for scenarios that are private, or a further argument that says so of itself.
     spinner : what the page says while the answer is computed.
     keys : types of further arguments beside texts and numbers.
     """
@@ -48,7 +48,8 @@ def remembered(
 
         @functools.wraps(function)
         def look_up(scenario: Scenario, /, *rest: P.args, **named: P.kwargs) -> T:
-            answer: T = (for_one if scenario.is_private else for_all)(scenario, *rest, **named)
+            is_private = any(getattr(one, "is_private", False) for one in (scenario, *rest, *named.values()))
+            answer: T = (for_one if is_private else for_all)(scenario, *rest, **named)
             return answer
 
         return look_up

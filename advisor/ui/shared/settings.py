@@ -123,6 +123,7 @@ SETTINGS: Mapping[str, PageSetting] = {
     "data_tab": PageSetting(DATA_TABS[0], _one_of(DATA_TABS)),
     "report_context": _off,
     "report_models": _off,
+    "report_ranks": _off,
     "trust_tab": PageSetting(TRUST_TABS[0], _one_of(TRUST_TABS)),
 }
 """By name."""
