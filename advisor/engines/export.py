@@ -72,10 +72,14 @@ def _served(setup: Setup, model: str, max_running_requests: int | None) -> Serve
         tensor_parallel=placement.tensor_parallel,
         expert_parallel=placement.expert_parallel,
         data_parallel=placement.attention_groups,
-        redundant_experts=None if setup.scenario.redundant_experts is None else placement.redundant or None,
+        redundant_experts=placement.redundant if _is_balanced(setup) else None,
         max_running_requests=max_running_requests,
         fp8_kv_cache=setup.cache.dtype == "fp8",
     )
+
+
+def _is_balanced(setup: Setup) -> bool:
+    return setup.scenario.redundant_experts is not None and setup.placement.expert_parallel > 1
 
 
 def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:

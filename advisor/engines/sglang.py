@@ -54,7 +54,9 @@ def export(request: ExportRequest) -> EngineExport:
     if served.expert_parallel > 1:
         words += ["--ep-size", str(served.expert_parallel)]
     if served.redundant_experts is not None:
-        words += ["--enable-eplb", "--ep-num-redundant-experts", str(served.redundant_experts)]
+        words.append("--enable-eplb")
+        if served.redundant_experts:
+            words += ["--ep-num-redundant-experts", str(served.redundant_experts)]
     drafts = any(k for _, _, k in rows)
     # The flag counts the requests of all attention groups; the schedule is one group's.
     admitted = served.max_running_requests or (rows[-1][1] * served.data_parallel if drafts else None)

@@ -75,7 +75,9 @@ def export(request: ExportRequest) -> EngineExport:
                 f"({served.tensor_parallel * served.data_parallel}), not over {served.expert_parallel}"
             )
     if served.redundant_experts is not None:
-        words += ["--enable-eplb", "--eplb-config", f'{{"num_redundant_experts":{served.redundant_experts}}}']
+        words.append("--enable-eplb")
+        if served.redundant_experts:
+            words += ["--eplb-config", f'{{"num_redundant_experts":{served.redundant_experts}}}']
     if served.max_running_requests is not None:
         words += ["--max-num-seqs", str(served.max_running_requests)]
     if served.fp8_kv_cache:

@@ -118,6 +118,9 @@ def test_engines_are_told_the_copies() -> None:
     )
     assert "--enable-eplb --eplb-config '{\"num_redundant_experts\":8}'" in vllm
     assert "--enable-eplb --ep-num-redundant-experts 8" in sglang
+    even = export_scenario(setup_of(redundant_experts=0), ranges, "vllm", draft_model="head").launch_line
+    assert "--enable-eplb --" in even
+    assert "num_redundant_experts" not in even
     assert "eplb" not in export_scenario(setup_of(), ranges, "vllm", draft_model="head").launch_line
 
 
