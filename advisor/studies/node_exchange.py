@@ -20,6 +20,7 @@ from advisor.profiles import MEASUREMENTS
 from advisor.scenario import Scenario
 from advisor.setup import load_setup
 from advisor.step_cost import MoeShape, Placement, exchanges
+from advisor.text import counted
 
 EXCHANGES = MEASUREMENTS / "expert_exchange" / "data.csv"
 UNSTATED = "h200-sxm"
@@ -38,7 +39,7 @@ FORMS = {
 
 @dataclass(frozen=True)
 class Published:
-    """One exchange as its source has it; times are means of dispatch and combine."""
+    """Exchange as its source has it, its time the mean of dispatch and combine."""
 
     library: str
     hardware_id: str
@@ -67,10 +68,10 @@ class Published:
             return "AWS EFA"
         if not self.each_expert:
             return "a token once to each node"
-        return f"{self.library}, {self.hardware_id}" if self.library != "pplx-garden" else "pplx-garden"
+        return f"{self.library}, {self.hardware_id}, {counted(self.tokens, 'token')}"
 
     def wait_s(self, share_of_card: float = NETWORK_FRACTION, moved: bool = True) -> float:
-        """What nodes add to the time inside one, by a form of the law. [s]"""
+        """Time that nodes add to that inside one, by a form of the law. [s]"""
         link = load_hardware(self.accelerator).link_bytes_per_s
         assert link is not None
         message = laws.message_bytes(self.tokens, self.hidden_size)
@@ -113,13 +114,17 @@ def inside(row: Published, rows: Sequence[Published]) -> float | None:
         one.time_s
         for one in rows
         if one.ranks <= one.ranks_per_node
-        and (one.library, one.hardware_id, one.network) == (row.library, row.hardware_id, row.network)
+        and (one.library, one.hardware_id, one.network, one.tokens)
+        == (row.library, row.hardware_id, row.network, row.tokens)
     ]
     return same[0] if same else None
 
 
 def priced(row: Published) -> tuple[float, float]:
-    """What the advisor charges a direction with and without the network: SGLang's records, same rows a rank. [s]"""
+    """Times that the advisor charges a direction, with and without the network. [s]
+
+    By SGLang's records, the same rows on each rank.
+    """
     fixed = {"engine": "sglang", "model_id": MODEL, "drafter_id": "mtp", "acceptance": "deepseek-r1-mtp-internal"}
     # Libraries tried rank counts that do not divide the model's experts: constants of many nodes, placed as published.
     placed = {"n_gpus": MANY_RANKS, "expert_parallel": MANY_RANKS, "batch_size": MANY_RANKS}
@@ -134,7 +139,7 @@ def priced(row: Published) -> tuple[float, float]:
 
 
 def rows_of(found: Sequence[Published]) -> Iterator[tuple[str, ...]]:
-    """Rows of the long table: published times beside the law on the library's own node, and beside the price."""
+    """Rows of the long table: published times, the law on the library's own node, and the price."""
     for row in found:
         if row.ranks <= row.ranks_per_node:
             continue
@@ -144,6 +149,7 @@ def rows_of(found: Sequence[Published]) -> Iterator[tuple[str, ...]]:
             row.library,
             row.hardware_id,
             row.network,
+            str(row.tokens),
             str(row.ranks),
             f"{row.time_s * 1e6:.0f}",
             "-" if own is None else _beside(own + row.wait_s(), row.time_s),
