@@ -34,6 +34,7 @@ from advisor.charts.runtime import (
     simulation_table,
 )
 from advisor.charts.speedup import MEASURED_POINT, speedup_chart
+from advisor.charts.sweep import sweep_chart
 from advisor.charts.trust import TIER_NAMES, coverage_chart, error_chart, predicted_chart
 from advisor.charts.why import components_chart, round_cost_chart, touched_experts_chart
 
@@ -83,6 +84,7 @@ __all__ = [
     "simulation_chart",
     "simulation_table",
     "speedup_chart",
+    "sweep_chart",
     "touched_experts_chart",
     "union_chart",
 ]

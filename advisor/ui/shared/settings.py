@@ -36,6 +36,7 @@ DATA_TABS = (
     "Diagnosis",
     "Your acceptance",
     "Your routing trace",
+    "Sweep",
     "Profile this machine",
     "What is shipped",
 )
@@ -123,6 +124,7 @@ SETTINGS: Mapping[str, PageSetting] = {
     "data_tab": PageSetting(DATA_TABS[0], _one_of(DATA_TABS)),
     "report_context": _off,
     "report_models": _off,
+    "report_sweep": _off,
     "trust_tab": PageSetting(TRUST_TABS[0], _one_of(TRUST_TABS)),
 }
 """By name."""
