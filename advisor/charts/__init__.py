@@ -7,7 +7,7 @@ from advisor.charts.context import context_chart
 from advisor.charts.design import Mark, granularity_chart, heat_map_chart, pareto_chart, shared_sweep_chart
 from advisor.charts.design_curves import design_curves_chart
 from advisor.charts.design_regions import REGION_TINTS, design_regions_chart
-from advisor.charts.figure import BLUE, NEUTRAL, ORANGE, SERIES, VERMILLION, Chart
+from advisor.charts.figure import BLUE, GAIN_SCALE, NEUTRAL, ORANGE, SERIES, VERMILLION, Chart
 from advisor.charts.frontier import frontier_chart
 from advisor.charts.leaderboard import leaderboard_chart, quality_chart
 from advisor.charts.profile import ratio_chart
@@ -40,6 +40,7 @@ from advisor.charts.why import components_chart, round_cost_chart, touched_exper
 
 __all__ = [
     "BLUE",
+    "GAIN_SCALE",
     "MEASURED_POINT",
     "NEUTRAL",
     "ORANGE",

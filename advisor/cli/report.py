@@ -25,6 +25,8 @@ from advisor.ranking import Leaderboard, Wanted, leaderboard, question_of
 from advisor.report import FORMATS, Format, applicable_errors, build_report, published_ids, render
 from advisor.runtime import KByContext, curves_at, k_by_context
 from advisor.scenario import Scenario
+from advisor.sweep import read_sweep_files
+from advisor.sweep import view_of as view_of_sweep
 
 
 @click.command(cls=ScenarioCommand)
@@ -41,6 +43,13 @@ from advisor.scenario import Scenario
 @click.option("--min-total-params", type=float, help="With --models: least total size of those, e.g. 1e11.")
 @click.option(
     "--regions", is_flag=True, help="Map the design to train over batch and accelerator too, two seconds more."
+)
+@click.option(
+    "--sweep",
+    "swept",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Put a finished sweep into the report: its folder, or Parquet files of it; repeat for several.",
 )
 @click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
 @click.option("--power-log", type=click.Path(path_type=Path), help="Power measured while it ran, as for `advise`.")
@@ -65,6 +74,7 @@ def report(
     models: bool,
     min_total_params: float | None,
     regions: bool,
+    swept: Sequence[Path],
     usd_per_hour: float | None,
     power_log: Path | None,
     power_k: int | None,
@@ -92,6 +102,7 @@ def report(
         diagnosis=_diagnosis(measured, scenario) if measured else None,
         k_by_context=None if brief else _k_by_context(advice),
         regions=region_map(scenario) if regions else None,
+        swept=view_of_sweep(read_sweep_files(swept), scenario.max_tpot_ms, scenario.model_dump()) if swept else None,
     )
     content = render(document, form)
     write_file(output, content, "choose another --output")

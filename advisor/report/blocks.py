@@ -7,7 +7,7 @@ from typing import Literal
 
 from advisor.text import typeset
 
-FigureKey = Literal["speedup", "components", "regions"]
+FigureKey = Literal["speedup", "components", "regions", "sweep"]
 
 
 @dataclass(frozen=True)

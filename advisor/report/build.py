@@ -30,6 +30,7 @@ from advisor.runtime import KByContext
 from advisor.scenario import Scenario
 from advisor.setup import Setup
 from advisor.spend import Spend, does_not_fit, price_of, spend_at
+from advisor.sweep import SweepView
 from advisor.text import printable
 from advisor.tiers import CALIBRATED_TOKENS
 from advisor.validation import judged_errors, read_judged
@@ -91,6 +92,8 @@ class Report:
     """The recommended K over batch and context; None: not looked up."""
     regions: RegionMap | None = None
     """The design to train over batch and accelerator; None: not asked for."""
+    swept: SweepView | None = None
+    """A grid of scenarios; None: none was given."""
 
     @property
     def scenario(self) -> Scenario:
@@ -138,6 +141,7 @@ def build_report(
     diagnosis: DiagnosisView | None = None,
     k_by_context: KByContext | None = None,
     regions: RegionMap | None = None,
+    swept: SweepView | None = None,
 ) -> Report:
     """The report on an advice.
 
@@ -150,6 +154,7 @@ def build_report(
     diagnosis : of a measured run, as `advisor.diagnosis.view_of` gives it. None: none was given.
     k_by_context : the recommended K over batch and context, of `runtime.k_by_context`. None: not looked up.
     regions : the design to train over batch and accelerator, of `design.region_map`. None: not asked for.
+    swept : a grid of scenarios and what of it is shown. None: none was given.
     """
     setup = advice.setup
     return Report(
@@ -173,6 +178,7 @@ def build_report(
         diagnosis=diagnosis,
         k_by_context=k_by_context,
         regions=regions,
+        swept=swept,
     )
 
 

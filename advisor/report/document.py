@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 from advisor.catalog import ExportEngineId
 from advisor.prediction import Confidence, Frozen, OriginKind, Prediction, Tier
 from advisor.report.document_design import RegionsSection
+from advisor.report.document_sweep import SweepSection
 from advisor.scenario import SCHEMA_VERSION, Scenario
 
 
@@ -386,6 +387,8 @@ class ReportDocument(Frozen):
     """None: no measured run was given."""
     design_regions: RegionsSection | None = None
     """None: not asked for."""
+    sweep: SweepSection | None = None
+    """None: none was given."""
     derivation: tuple[DerivationStep, ...]
     cited: tuple[CitedWork, ...]
     sources: tuple[str, ...]

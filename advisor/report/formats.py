@@ -14,6 +14,7 @@ from advisor.report.document import DesignChoice, ReportDocument, UsedConstant
 from advisor.report.further import best_designs, cited_works, shown_steps, tried, what_binds
 from advisor.report.load import load_values
 from advisor.report.regions import regions_values
+from advisor.report.sweep import sweep_values
 from advisor.runtime import context_values, range_values
 from advisor.scenario import Scenario
 from advisor.text import MERITS, csv_text, json_values, printable
@@ -91,6 +92,7 @@ def document_of(report: Report) -> ReportDocument:
         "next_steps": _next_steps(report),
         **load_values(report),
         **regions_values(report.regions),
+        **sweep_values(report.swept),
         "diagnosis": _diagnosis(report),
         "derivation": [
             {"group": step.group, "title": printable(step.title), "text": printable(step_text(step))}

@@ -5,7 +5,7 @@ And what is asked of a finished one.
 
 from __future__ import annotations
 
-from advisor.sweep.map import SweepMap, choices, default_axes, setting_text, sweep_map
+from advisor.sweep.map import SweepMap, SweepView, choices, default_axes, setting_text, sweep_map, view_of
 from advisor.sweep.plan import CURVES_PER_PART, SweepPlan, load_plan, made_by, read_plan
 from advisor.sweep.questions import SURE, axes, fastest_within, one_k_for_all, where_drafting_pays
 from advisor.sweep.read import Sweep, read_sweep, read_sweep_files, sweep_from
@@ -25,6 +25,7 @@ from advisor.sweep.words import (
     reasons_texts,
     settings_texts,
     swept_text,
+    values_by_setting,
 )
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Sweep",
     "SweepMap",
     "SweepPlan",
+    "SweepView",
     "axes",
     "best_rows",
     "choices",
@@ -63,5 +65,7 @@ __all__ = [
     "sweep_map",
     "sweep_rows",
     "swept_text",
+    "values_by_setting",
+    "view_of",
     "where_drafting_pays",
 ]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from advisor.scenario import FIELDS
 from advisor.sweep.questions import axes, predicted, values_of, where
+from advisor.sweep.read import Sweep
 
 MAX_SIDE = 24
 """Values of an axis that a map shows. [-]"""
@@ -95,6 +96,26 @@ def sweep_map(frame: pd.DataFrame, x: str, y: str, fixed: Mapping[str, object]) 
         if None not in at:
             row[tuple(at)] = index
     return SweepMap(x, y, tuple(sides[x]), tuple(sides[y]), settled, row, best, left_out)
+
+
+@dataclass(frozen=True)
+class SweepView:
+    """A sweep and what of it is shown."""
+
+    sweep: Sweep
+    max_tpot_ms: float | None
+    """Limit on the time per output token of one user; None: none. [ms]"""
+    map: SweepMap | None
+    """None where fewer than two settings vary."""
+
+
+def view_of(sweep: Sweep, max_tpot_ms: float | None, wishes: Mapping[str, object]) -> SweepView:
+    """A sweep with its first map.
+
+    wishes : values by setting for what the map fixes, where the sweep has them.
+    """
+    sides = default_axes(sweep.frame)
+    return SweepView(sweep, max_tpot_ms, None if sides is None else sweep_map(sweep.frame, *sides, wishes))
 
 
 def setting_text(name: str, value: object) -> str:

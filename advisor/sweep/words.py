@@ -53,6 +53,11 @@ def settings_texts(frame: pd.DataFrame) -> list[str]:
     return [*texts, *([f"The same everywhere: {'; '.join(common)}"] if common else [])]
 
 
+def values_by_setting(frame: pd.DataFrame) -> dict[str, list[str]]:
+    """What was varied, each with its values as texts."""
+    return {name: [setting_text(name, value) for value in values_of(predicted(frame), name)] for name in varied(frame)}
+
+
 def reasons_texts(frame: pd.DataFrame) -> list[str]:
     """Why combinations cannot be, each reason once with how often, the commonest first."""
     found = frame.loc[frame["n_draft"] < 0, "reason"].value_counts()
@@ -89,7 +94,7 @@ def fastest_text(fastest: pd.DataFrame, max_tpot_ms: float | None) -> str:
         return f"Nothing in this sweep fits in memory{' and stays' if within else ''}{within}."
     one = found.loc[found["tokens_per_s_per_gpu"].idxmax()]
     none = len(fastest) - len(found)
-    rest = f" {counted(none, 'model')} cannot{within}." if none else ""
+    rest = f" {counted(none, 'model')} {'cannot' if within else 'fit nowhere'}." if none else ""
     return (
         f"Most tokens/s per GPU{within}: {one['model_id']} on {one['hardware_id']} at batch {one['batch_size']:,} with "
         f"K = {one['n_draft']}, {one['tokens_per_s_per_gpu']:,.0f}.{rest}"

@@ -76,6 +76,7 @@ def draw(kept: KeptSweep, scenario: Scenario) -> None:
     limit = _fastest(kept, scenario)
     st.subheader("One K for everything", anchor=False)
     st.markdown(widgets.plain(one_k_text(frame)))
+    st.caption("Over all points that fit. Tier: the lowest among them.")
     _table(one_k_for_all(frame), kept, "one_k", can_open=False)
     _map(kept, limit, scenario)
     _about(frame)
@@ -230,6 +231,8 @@ def _for_screen(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
             continue
         head, look = _COLUMNS[name]
         found[head] = table[name] * 100 if name in _SHARES else table[name]
+        if name == "tokens_per_s_per_gpu":
+            found[head] = table[name].astype(float).round()
         looks[head] = look
         if name in _BANDS and _BANDS[name][0] in table:
             low, high, form = _BANDS[name]

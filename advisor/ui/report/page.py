@@ -79,6 +79,7 @@ with st.container(key="report_extras", horizontal=True, gap="medium"):
         key="report_models",
         help="Ranked at this load, as asked on Serve under Which model. Takes two seconds.",
     )
+    report_files.sweep_toggle()
 if problem:
     st.error(widgets.plain(problem), icon=":material/error:")
 with st.container(border=True, height=900, key="preview"):  # a pane of its own: wide tables scroll in it, not the page

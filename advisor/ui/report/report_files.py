@@ -13,9 +13,10 @@ from advisor.prediction import AdvisorError, Frozen
 from advisor.report import Format, Report, applicable_errors, build_report, published_ids, render
 from advisor.scenario import Scenario
 from advisor.spend import Spend, does_not_fit, price_of, spend_at
-from advisor.ui.shared import answers, boards, settings
+from advisor.sweep import SweepView
+from advisor.ui.shared import answers, boards, settings, sweeps, widgets
 from advisor.ui.shared.boards import BoardAsked
-from advisor.ui.shared.remembered import remembered
+from advisor.ui.shared.remembered import keys_of, remembered
 
 
 class Extras(Frozen):
@@ -26,6 +27,8 @@ class Extras(Frozen):
     over_context: bool = False
     models: BoardAsked | None = None
     """What a leaderboard is asked; None: none."""
+    swept: str = ""
+    """What of the session's sweep is shown, as `Shown.text` says; empty: no sweep."""
 
 
 def report_for(scenario: Scenario, date: dt.date, extras: Extras) -> Report:
@@ -39,6 +42,7 @@ def report_for(scenario: Scenario, date: dt.date, extras: Extras) -> Report:
         spend=_spend(advice, extras.usd_per_hour),
         over_context=answers.context_map_for(scenario) if extras.over_context else None,
         board=None if models is None else boards.board_for(scenario, models),
+        swept=_sweep() if extras.swept else None,
     )
 
 
@@ -51,16 +55,26 @@ def _spend(advice: Advice, usd_per_hour: float | None) -> Spend | None:
     return spend_at(advice.setup, advice.curve, advice.batch_index, column, price)
 
 
-@remembered(st.cache_data, shared=24, own=5, keys=(Extras,))  # the HTML file has about 5 MB
 def report_file(scenario: Scenario, date: dt.date, form: Format, extras: Extras) -> bytes:
-    """The report in one format."""
+    """The report in one format. One that holds a sweep stays in the session, as the sweep does."""
+    return (_own_file if extras.swept else _file)(scenario, date, form, extras)
+
+
+def _rendered(scenario: Scenario, date: dt.date, form: Format, extras: Extras) -> bytes:
     return render(report_for(scenario, date, extras), form)
+
+
+_file = remembered(st.cache_data, shared=24, own=5, keys=(Extras,))(_rendered)  # the HTML file has about 5 MB
+_own_file = st.cache_data(max_entries=5, scope="session", show_spinner=False, hash_funcs=keys_of(Scenario, Extras))(
+    _rendered
+)
 
 
 def extras_for(scenario: Scenario) -> tuple[Extras, str]:
     """Extras of the report by the page's settings, and why there is no leaderboard, where none can be."""
     now = settings.values()
-    extras = Extras(usd_per_hour=now["load_price"], over_context=now["report_context"])
+    swept = sweeps.shown(kept).text if now["report_sweep"] and (kept := sweeps.KEPT.get()) is not None else ""
+    extras = Extras(usd_per_hour=now["load_price"], over_context=now["report_context"], swept=swept)
     if not now["report_models"]:
         return extras, ""
     models = boards.asked()
@@ -69,6 +83,22 @@ def extras_for(scenario: Scenario) -> tuple[Extras, str]:
     except AdvisorError as error:
         return extras, str(error)
     return extras.model_copy(update={"models": models}), ""
+
+
+def sweep_toggle() -> None:
+    """The toggle that puts the session's sweep into the report, where there is one."""
+    if (kept := sweeps.KEPT.get()) is not None:
+        said = f"{kept.origin}: the three questions and the map as they stand on Data under Sweep."
+        st.toggle("Sweep too", key="report_sweep", help=widgets.plain(said))
+
+
+def _sweep() -> SweepView | None:
+    """The session's sweep as it is shown."""
+    kept = sweeps.KEPT.get()
+    if kept is None:
+        return None
+    now = sweeps.shown(kept)
+    return SweepView(kept.sweep, now.max_tpot_ms, sweeps.map_of(kept, now))
 
 
 def pieces(markdown: str) -> list[tuple[str, bool]]:
