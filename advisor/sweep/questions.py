@@ -60,7 +60,9 @@ def fastest_within(frame: pd.DataFrame, max_tpot_ms: float | None) -> pd.DataFra
     known = predicted(frame)
     fits = known[known["fits"]]
     quick = fits if max_tpot_ms is None else fits[fits["tpot_ms"] <= max_tpot_ms]
-    best = quick.sort_values("tokens_per_s_per_gpu", kind="stable").groupby("model_id", sort=True).tail(1)
+    # Of as many tokens per second, the one that waits least for each.
+    order = quick.sort_values(["tokens_per_s_per_gpu", "tpot_ms"], ascending=[True, False], kind="stable")
+    best = order.groupby("model_id", sort=True).tail(1)
     models = known[["model_id"]].drop_duplicates()
     least = fits.groupby("model_id")["tpot_ms"].min().rename("least_tpot_ms")
     found = models.merge(best.reset_index(names="row"), on="model_id", how="left").merge(

@@ -31,9 +31,10 @@ _MAX_NAME = 300
 _NO_NAME = re.compile(r"[^\w.,@/:+ -]")
 """What no id, accepted length or routing is made of."""
 _BANDS = ("speedup", "tpot_ms", "tokens_per_s_per_gpu")
+_WHOLE = {"Int64": pa.int64(), "int32": pa.int32(), "int16": pa.int16()}
 _YOUNGER = ("tpot_low_ms", "tpot_high_ms", "tokens_per_s_per_gpu_low", "tokens_per_s_per_gpu_high")
 """Columns that sweeps of before have not."""
-_HOW = "give files that `advisor sweep` or the page Sweep wrote"
+_HOW = "give files that the command sweep or the tab Sweep wrote"
 
 
 @dataclass(frozen=True)
@@ -120,12 +121,13 @@ def _shown(name: str) -> str:
 def _opened(name: str, content: bytes) -> pq.ParquetFile:
     """The file with its head read, and no row yet."""
     try:
-        text = [column for column, kind in COLUMNS.items() if kind == "string"]
         limits = {"thrift_string_size_limit": _MAX_HEAD_BYTES, "thrift_container_size_limit": _MAX_HEAD_BYTES}
+        there = set(pq.ParquetFile(io.BytesIO(content), **limits).schema_arrow.names)
+        text = [column for column, kind in COLUMNS.items() if kind == "string" and column in there]
         file = pq.ParquetFile(io.BytesIO(content), read_dictionary=text, page_checksum_verification=True, **limits)
         meta = file.metadata
         unpacked = sum(meta.row_group(index).total_byte_size for index in range(meta.num_row_groups))
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise AdvisorError(f"{name} is no readable Parquet file ({_first(error)}); {_HOW}") from error
     known = set(file.schema_arrow.names)
     needed = [column for column in COLUMNS if column not in _YOUNGER and not _may_be_missing(column)]
@@ -167,7 +169,7 @@ def _frame(name: str, file: pq.ParquetFile) -> pd.DataFrame:
     present = [column for column in COLUMNS if column in file.schema_arrow.names]
     try:
         table = file.read(columns=present)
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise AdvisorError(f"{name} is damaged: its rows cannot be read ({_first(error)}); write it anew") from error
     found = {column: _values(name, column, table.column(column)) for column in present}
     for column in COLUMNS.keys() - found.keys():
@@ -192,6 +194,8 @@ def _values(name: str, column: str, values: pa.ChunkedArray) -> pd.Series:
     if kind == "string":
         values = _texts(column, values)
     try:
+        if kind in _WHOLE:  # pandas would wrap what is too large, and cut fractions off
+            values = values.cast(_WHOLE[kind])
         return values.to_pandas().astype(kind)
     except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
         raise AdvisorError(f"{name}, column {column}: {_first(error)}; {_HOW}") from error

@@ -94,7 +94,11 @@ def fastest_text(fastest: pd.DataFrame, max_tpot_ms: float | None) -> str:
         return f"Nothing in this sweep fits in memory{' and stays' if within else ''}{within}."
     one = found.loc[found["tokens_per_s_per_gpu"].idxmax()]
     none = len(fastest) - len(found)
-    rest = f" {counted(none, 'model')} {'cannot' if within else 'fit nowhere'}." if none else ""
+    rest = (
+        f" {counted(none, 'model')} {'cannot' if within else 'fits nowhere' if none == 1 else 'fit nowhere'}."
+        if none
+        else ""
+    )
     return (
         f"Most tokens/s per GPU{within}: {one['model_id']} on {one['hardware_id']} at batch {one['batch_size']:,} with "
         f"K = {one['n_draft']}, {one['tokens_per_s_per_gpu']:,.0f}.{rest}"

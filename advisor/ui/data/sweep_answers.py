@@ -227,7 +227,11 @@ def _for_screen(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
             continue
         if name in FIELDS:
             number = FIELDS[name].range is not None
-            found[label(name)] = table[name] if number else [setting_text(name, one) for one in table[name]]
+            texts = [setting_text(name, one) for one in table[name]]
+            if "row" in table:  # a pair or model without a row of its own has no settings
+                empty = table["row"].isna() & table[name].isna()
+                texts = ["" if none else text for none, text in zip(empty, texts, strict=True)]
+            found[label(name)] = table[name] if number else texts
             continue
         head, look = _COLUMNS[name]
         found[head] = table[name] * 100 if name in _SHARES else table[name]

@@ -110,7 +110,7 @@ def _files() -> None:
     """Files of a sweep, and why the last ones could not be read."""
     with st.container(border=True):
         st.file_uploader(
-            "Parquet files that `advisor sweep` or this page wrote",
+            "Parquet files of the command sweep or of this page",
             type=["parquet"],
             accept_multiple_files=True,
             key=_FILES,

@@ -79,6 +79,7 @@ def draw(advice: Advice) -> None:
         with st.expander("What this rests on"):
             st.markdown("\n".join(f"- {widgets.plain(text)}" for text in notes(board)))
     _missed(board)
+    st.caption("Several accelerators, engines or contexts at once: the tab Sweep of Data.")
 
 
 def _asked(scenario: Scenario, board: Leaderboard) -> None:
