@@ -95,7 +95,7 @@ def fastest_text(fastest: pd.DataFrame, max_tpot_ms: float | None) -> str:
     one = found.loc[found["tokens_per_s_per_gpu"].idxmax()]
     none = len(fastest) - len(found)
     rest = (
-        f" {counted(none, 'model')} {'cannot' if within else 'fits nowhere' if none == 1 else 'fit nowhere'}."
+        f" {counted(none, 'model')} {'cannot keep that' if within else 'fits nowhere' if none == 1 else 'fit nowhere'}."
         if none
         else ""
     )
