@@ -7,7 +7,7 @@ from advisor.charts.context import context_chart
 from advisor.charts.design import Mark, granularity_chart, heat_map_chart, pareto_chart, shared_sweep_chart
 from advisor.charts.design_curves import design_curves_chart
 from advisor.charts.design_regions import REGION_TINTS, design_regions_chart
-from advisor.charts.figure import BLUE, NEUTRAL, ORANGE, SERIES, VERMILLION, Chart
+from advisor.charts.figure import BLUE, GAIN_SCALE, NEUTRAL, ORANGE, SERIES, VERMILLION, Chart
 from advisor.charts.frontier import frontier_chart
 from advisor.charts.leaderboard import leaderboard_chart, quality_chart
 from advisor.charts.profile import ratio_chart
@@ -34,11 +34,13 @@ from advisor.charts.runtime import (
     simulation_table,
 )
 from advisor.charts.speedup import MEASURED_POINT, speedup_chart
+from advisor.charts.sweep import sweep_chart
 from advisor.charts.trust import TIER_NAMES, coverage_chart, error_chart, predicted_chart
 from advisor.charts.why import components_chart, round_cost_chart, touched_experts_chart
 
 __all__ = [
     "BLUE",
+    "GAIN_SCALE",
     "MEASURED_POINT",
     "NEUTRAL",
     "ORANGE",
@@ -84,6 +86,7 @@ __all__ = [
     "simulation_chart",
     "simulation_table",
     "speedup_chart",
+    "sweep_chart",
     "touched_experts_chart",
     "union_chart",
 ]

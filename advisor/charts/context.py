@@ -6,12 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from advisor.charts.figure import VERMILLION, Chart, new_figure
+from advisor.charts.figure import CELL_TEXT, GAIN_SCALE, VERMILLION, Chart, new_figure
 from advisor.context_map import ContextMap, turn_texts
-
-_SCALE = ((0.0, "#F3D1B8"), (0.5, "#F7F7F7"), (1.0, "#A6CEE8"))
-"""Loss, even and gain; light, so that dark text is read on every cell."""
-_CELL_TEXT = "#1A1A1A"
 
 
 def context_chart(found: ContextMap, context_tokens: int, batch_size: int) -> Chart:
@@ -38,13 +34,13 @@ def context_chart(found: ContextMap, context_tokens: int, batch_size: int) -> Ch
         y=np.arange(rows),
         zmin=1.0 - far,
         zmax=1.0 + far,
-        colorscale=list(_SCALE),
+        colorscale=list(GAIN_SCALE),
         showscale=False,
         xgap=1,
         ygap=1,
         text=words,
         texttemplate="%{text}",
-        textfont={"size": 10, "color": _CELL_TEXT},
+        textfont={"size": 10, "color": CELL_TEXT},
         hoverinfo="skip",
     )
     figure.update_xaxes(tickvals=np.arange(columns), ticktext=[f"{b:,}" for b in found.batches], showgrid=False)

@@ -16,6 +16,9 @@ BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE = "#0072B2", "#D55E00", "#009E73", 
 SERIES = (BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE)
 NEUTRAL = "#7F7F7F"
 """Reference lines and marks, seen on a white and on a black page; too pale for text, which takes the page's ink."""
+GAIN_SCALE = ((0.0, "#F3D1B8"), (0.5, "#F7F7F7"), (1.0, "#A6CEE8"))
+"""Of maps: loss, even and gain; light, so that dark text is read on every cell."""
+CELL_TEXT = "#1A1A1A"
 _LEGEND_LETTER_PX = 5.5
 """Mean width of a letter at the legend's 11 px, rounded up."""
 DASHES = ("dash", "dot", "dashdot", "longdash", "longdashdot")

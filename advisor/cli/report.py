@@ -27,6 +27,8 @@ from advisor.ranking import Leaderboard, Wanted, leaderboard, question_of
 from advisor.report import FORMATS, Format, applicable_errors, build_report, published_ids, render
 from advisor.runtime import KByContext, curves_at, k_by_context
 from advisor.scenario import Scenario
+from advisor.sweep import read_sweep_files
+from advisor.sweep import view_of as view_of_sweep
 
 
 @click.command(cls=ScenarioCommand)
@@ -50,6 +52,13 @@ from advisor.scenario import Scenario
     help="Count experts on the --ep ranks too, as `ranks` does, some seconds more; needs --ep > 1.",
 )
 @counting_options("Needs --ranks.")
+@click.option(
+    "--sweep",
+    "swept",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Put a finished sweep into the report: its folder, or Parquet files of it; repeat for several.",
+)
 @click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
 @click.option("--power-log", type=click.Path(path_type=Path), help="Power measured while it ran, as for `advise`.")
 @click.option("--power-k", type=int, help="K that ran while power was logged [default: the recommended one].")
@@ -76,6 +85,7 @@ def report(
     ranks: bool,
     traces: tuple[Path, ...],
     copies: str | None,
+    swept: Sequence[Path],
     usd_per_hour: float | None,
     power_log: Path | None,
     power_k: int | None,
@@ -105,6 +115,7 @@ def report(
         k_by_context=None if brief else _k_by_context(advice),
         regions=region_map(scenario) if regions else None,
         ranks=counted,
+        swept=view_of_sweep(read_sweep_files(swept), scenario.max_tpot_ms, scenario.model_dump()) if swept else None,
     )
     content = render(document, form)
     write_file(output, content, "choose another --output")

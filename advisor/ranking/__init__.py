@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from advisor.ranking.board import Leaderboard, Standing, leaderboard
-from advisor.ranking.question import BY, By, RankQuestion, Wanted, default_by, one_load, question_of, users_of
+from advisor.ranking.question import (
+    BY,
+    By,
+    RankQuestion,
+    Wanted,
+    default_by,
+    load_as_text,
+    load_from_text,
+    one_load,
+    question_of,
+    users_of,
+)
 from advisor.ranking.scores import MAX_SCORES_BYTES, Scores, read_scores
 from advisor.ranking.tables import csv_rows, document, front_of, table
 from advisor.ranking.words import (
@@ -35,6 +46,8 @@ __all__ = [
     "document",
     "front_of",
     "leaderboard",
+    "load_as_text",
+    "load_from_text",
     "missed_texts",
     "notes",
     "one_load",

@@ -138,3 +138,26 @@ def one_load(users: int) -> BatchHistogram:
     if not 1 <= users <= MAX_BATCH:
         raise AdvisorError(f"{users} users cannot be served; give 1 to {MAX_BATCH:,}")
     return BatchHistogram((users,), (1.0,))
+
+
+def load_from_text(text: str) -> BatchHistogram:
+    """A load as a number of users, `64`, or as users with their share of the time, `1:10,64:90`.
+
+    Raises AdvisorError naming the piece that is neither.
+    """
+    try:
+        return BatchHistogram.from_text(text) if ":" in text else one_load(int(text))
+    except AdvisorError as error:
+        raise AdvisorError(f"{str(error).partition('; give e.g.')[0]}; {_LOADS}") from error
+    except ValueError as error:
+        raise AdvisorError(f"{text.strip()[:40]!r} is no number of users; {_LOADS}") from error
+
+
+_LOADS = "give e.g. 64, or users with their share of the time, 1:10,64:90"
+
+
+def load_as_text(users: BatchHistogram) -> str:
+    """A load as `load_from_text` reads it."""
+    if len(users.batches) == 1:
+        return str(users.batches[0])
+    return ",".join(f"{batch}:{weight:g}" for batch, weight in zip(users.batches, users.weights, strict=True))

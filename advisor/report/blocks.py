@@ -7,7 +7,7 @@ from typing import Literal
 
 from advisor.text import typeset
 
-FigureKey = Literal["speedup", "components", "regions", "ranks"]
+FigureKey = Literal["speedup", "components", "regions", "ranks", "sweep"]
 
 
 @dataclass(frozen=True)

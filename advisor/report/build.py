@@ -31,6 +31,7 @@ from advisor.runtime import KByContext
 from advisor.scenario import Scenario
 from advisor.setup import Setup
 from advisor.spend import Spend, does_not_fit, price_of, spend_at
+from advisor.sweep import SweepView
 from advisor.text import printable
 from advisor.tiers import CALIBRATED_TOKENS
 from advisor.validation import judged_errors, read_judged
@@ -95,6 +96,8 @@ class Report:
     """The design to train over batch and accelerator; None: not asked for."""
     ranks: RanksAnswer | None = None
     """Experts on the scenario's expert-parallel ranks; None: not asked for."""
+    swept: SweepView | None = None
+    """A grid of scenarios; None: none was given."""
 
     @property
     def scenario(self) -> Scenario:
@@ -143,6 +146,7 @@ def build_report(
     k_by_context: KByContext | None = None,
     regions: RegionMap | None = None,
     ranks: RanksAnswer | None = None,
+    swept: SweepView | None = None,
 ) -> Report:
     """The report on an advice.
 
@@ -156,6 +160,7 @@ def build_report(
     k_by_context : the recommended K over batch and context, of `runtime.k_by_context`. None: not looked up.
     regions : the design to train over batch and accelerator, of `design.region_map`. None: not asked for.
     ranks : experts on the scenario's ranks, of `expert_ranks.ranks_answer`. None: not asked for.
+    swept : a grid of scenarios and what of it is shown. None: none was given.
     """
     setup = advice.setup
     return Report(
@@ -180,6 +185,7 @@ def build_report(
         k_by_context=k_by_context,
         regions=regions,
         ranks=ranks,
+        swept=swept,
     )
 
 

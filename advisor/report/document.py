@@ -11,6 +11,7 @@ from advisor.catalog import ExportEngineId
 from advisor.prediction import Confidence, Frozen, OriginKind, Prediction, Tier
 from advisor.report.document_design import RegionsSection
 from advisor.report.document_ranks import RanksSection
+from advisor.report.document_sweep import SweepSection
 from advisor.scenario import SCHEMA_VERSION, Scenario
 
 
@@ -389,6 +390,8 @@ class ReportDocument(Frozen):
     """None: not asked for."""
     expert_ranks: RanksSection | None = None
     """None: not asked for."""
+    sweep: SweepSection | None = None
+    """None: none was given."""
     derivation: tuple[DerivationStep, ...]
     cited: tuple[CitedWork, ...]
     sources: tuple[str, ...]

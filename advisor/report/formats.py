@@ -15,6 +15,7 @@ from advisor.report.further import best_designs, cited_works, shown_steps, tried
 from advisor.report.load import load_values
 from advisor.report.ranks import ranks_values
 from advisor.report.regions import regions_values
+from advisor.report.sweep import sweep_values
 from advisor.runtime import context_values, range_values
 from advisor.scenario import Scenario
 from advisor.text import MERITS, csv_text, json_values, printable
@@ -93,6 +94,7 @@ def document_of(report: Report) -> ReportDocument:
         **load_values(report),
         **ranks_values(report.ranks),
         **regions_values(report.regions),
+        **sweep_values(report.swept),
         "diagnosis": _diagnosis(report),
         "derivation": [
             {"group": step.group, "title": printable(step.title), "text": printable(step_text(step))}

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from advisor.advice import component_times
-from advisor.charts import components_chart, design_regions_chart, rank_chart, speedup_chart
+from advisor.charts import components_chart, design_regions_chart, rank_chart, speedup_chart, sweep_chart
 from advisor.report.blocks import FigureBlock, FigureKey
 from advisor.report.build import Report
 from advisor.report.layout import key_figures, sections
@@ -60,6 +60,10 @@ def _figure(report: Report, key: FigureKey) -> go.Figure:
     if key == "ranks":
         assert report.ranks is not None, "only a report with counted ranks has this block"
         return rank_chart(report.ranks).figure
+    if key == "sweep":
+        assert report.swept is not None
+        assert report.swept.map is not None, "only a report with a map has this block"
+        return sweep_chart(report.swept.map).figure
     return _speedup(report) if key == "speedup" else _components(report)
 
 

@@ -12,6 +12,7 @@ from advisor.report.diagnosis import diagnosed
 from advisor.report.engines import check_blocks, engine_blocks
 from advisor.report.ranks import ranks_blocks
 from advisor.report.regions import regions_blocks
+from advisor.report.sweep import sweep_blocks
 from advisor.runtime import k_by_batch_table, plain_text, schedule_rule
 from advisor.text import MERITS, printable, tier_text, with_prefix
 
@@ -53,6 +54,7 @@ def sections(report: Report) -> tuple[Section, ...]:
             if report.regions is not None
             else []
         ),
+        *([Section("A sweep of scenarios", sweep_blocks(report.swept))] if report.swept is not None else []),
         Section("K by batch size", _schedule(report)),
         Section("Engine configuration", _engines(report)),
         Section("How far this has been checked", _validation(report)),

@@ -5,22 +5,26 @@ from __future__ import annotations
 import io
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from advisor.advice import component_times
-from advisor.charts import BLUE, ORANGE, REGION_TINTS, VERMILLION, rank_lines
+from advisor.charts import BLUE, GAIN_SCALE, ORANGE, REGION_TINTS, VERMILLION, rank_lines
 from advisor.design import RegionMap, cell_lines
 from advisor.expert_ranks import RanksAnswer
 from advisor.report.blocks import FigureKey
 from advisor.report.build import Report
+from advisor.sweep import SweepMap, label, setting_text
 
 NEUTRAL = "#6B6B6B"
 """Reference lines; darker than on screen, since paper is white."""
 _WIDTH_INCHES = 6.9
 _DASHES = {"solid": "-", "dash": "--", "dot": ":"}
 """matplotlib's styles of line by plotly's names."""
+_MANY_COLUMNS = 12
 _SMALL_SHARE = 0.005
 """Components below this share of both steps are left to the table. [-]"""
 
@@ -47,6 +51,10 @@ def _figure(report: Report, key: FigureKey) -> Figure:
     if key == "ranks":
         assert report.ranks is not None, "only a report with counted ranks has this block"
         return _ranks(report.ranks)
+    if key == "sweep":
+        assert report.swept is not None
+        assert report.swept.map is not None, "only a report with a map has this block"
+        return _sweep(report.swept.map)
     return _speedup(report) if key == "speedup" else _components(report)
 
 
@@ -169,6 +177,31 @@ def _ranks(answer: RanksAnswer) -> Figure:
     axes.set_xticks(drafts)
     _finish(axes, "Draft tokens K", "Rows, fullest rank over mean")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False, fontsize=7.5)
+    return figure
+
+
+def _sweep(found: SweepMap) -> Figure:
+    """The map of a sweep: speedup and K in each cell that fits."""
+    speedup = np.where(found.fits, found.values("speedup"), np.nan)
+    drafts = found.values("n_draft")
+    rows, columns = speedup.shape
+    far = max(float(np.nanmax(np.abs(speedup - 1.0), initial=0.0)), 0.1)
+    colors = LinearSegmentedColormap.from_list("gain", list(GAIN_SCALE))
+    figure = _new(0.7 + 0.32 * rows)
+    axes = figure.add_subplot()
+    for row, column in zip(*np.nonzero(np.isfinite(speedup)), strict=True):
+        tint = colors((speedup[row, column] - 1.0 + far) / (2.0 * far))
+        axes.add_patch(Rectangle((column - 0.48, row - 0.48), 0.96, 0.96, facecolor=tint))
+        words = f"{speedup[row, column]:.2f}\nK {drafts[row, column]:.0f}"
+        axes.text(column, row, words, ha="center", va="center", fontsize=5 if columns > _MANY_COLUMNS else 6)
+    axes.set_xlim(-0.5, columns - 0.5)
+    axes.set_ylim(rows - 0.5, -0.5)
+    axes.set_xticks(range(columns), [setting_text(found.x, value) for value in found.x_values])
+    if columns > _MANY_COLUMNS // 2 and found.x != "batch_size":  # names, which would run into each other
+        axes.tick_params(axis="x", labelrotation=30)
+    axes.set_yticks(range(rows), [setting_text(found.y, value) for value in found.y_values])
+    _finish(axes, label(found.x), label(found.y))
+    axes.grid(visible=False)
     return figure
 
 

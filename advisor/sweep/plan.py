@@ -19,6 +19,8 @@ from advisor.scenario import DOCUMENTS, FIELDS, MAX_BATCH
 
 MAX_SCENARIOS = 20_000_000
 """Batches times combinations that one sweep may ask for. [-]"""
+COMBINATION_S = 0.009
+"""Of one core for a combination with all its batches, five to ten of them (docs/sweeps.md, how long it takes). [s]"""
 CURVES_PER_PART = 64
 """Combinations, each with all its batches, in one part of the result: what is lost when a worker is. [-]"""
 MAX_BYTES = 1_000_000
@@ -49,6 +51,11 @@ class SweepPlan:
         return self.n_curves * len(self.batches)
 
     @property
+    def expected_s(self) -> float:
+        """Time that one core takes, by COMBINATION_S. [s]"""
+        return COMBINATION_S * self.n_curves
+
+    @property
     def n_parts(self) -> int:
         """Parts of the result. [-]"""
         return math.ceil(self.n_curves / CURVES_PER_PART)
@@ -76,6 +83,19 @@ class SweepPlan:
         asked = {"cases": self.cases, "axes": list(self.axes.items()), "batches": self.batches}
         by = [__version__, _constants_sha256(PROFILES)]
         return hashlib.sha256(json.dumps([asked, by], sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def text(self) -> str:
+        """The plan as YAML, which `read_plan` reads back."""
+        cases = [dict(case) for case in self.cases if case]
+        axes = {name: values[0] if len(values) == 1 else list(values) for name, values in self.axes.items()}
+        content = {**({_CASES: cases} if cases else {}), **axes, "batch_size": list(self.batches)}
+        return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+
+
+def made_by() -> dict[str, str]:
+    """Release and constants that the rows of a sweep are made by here; every part states them."""
+    return {"release": __version__, "constants": _constants_sha256(PROFILES)[:12]}
 
 
 def _constants_sha256(folder: Path) -> str:

@@ -8,16 +8,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor import bands, laws
+from advisor.arrays import Array
 from advisor.curve import Curve, curve_for, draft_odds
 from advisor.prediction import AdvisorError
 from advisor.runtime import recommended_draft
 from advisor.scenario import DOCUMENTS, FIELDS, build_scenario
 from advisor.setup import Setup, load_setup
+from advisor.spend import drawn_times
 from advisor.tiers import Tier
 
 SETTINGS = tuple(name for name, row in FIELDS.items() if name not in DOCUMENTS and not row.is_private)
 """Columns that name the scenario."""
 _KINDS: Mapping[type, str] = {int: "Int64", float: "Float64"}
+_SEED = 0
+"""Of the error that absolute times share: the same question has the same band. [-]"""
 _MAX_INT = 2**63 - 1
 """What a column of whole numbers holds at most. [-]"""
 COLUMNS = {
@@ -31,7 +36,11 @@ COLUMNS = {
     "expected_loss": "float32",
     "recommended": "bool",
     "tpot_ms": "float32",
+    "tpot_low_ms": "float32",
+    "tpot_high_ms": "float32",
     "tokens_per_s_per_gpu": "float32",
+    "tokens_per_s_per_gpu_low": "float32",
+    "tokens_per_s_per_gpu_high": "float32",
     "accepted_length": "float32",
     "plain_step_ms": "float32",
     "round_ms": "float32",
@@ -115,8 +124,7 @@ def _predicted(setup: Setup, curve: Curve) -> dict[str, Any]:
         "p_gain": odds.p_gain,
         "expected_loss": odds.loss,
         "recommended": np.arange(shape[1]) == np.array(chosen)[:, None],
-        "tpot_ms": curve.tpot_s * 1e3,
-        "tokens_per_s_per_gpu": curve.tokens_per_s_per_gpu,
+        **_absolute(setup, curve),
         "accepted_length": curve.accepted_length,
         "plain_step_ms": curve.plain_step_s[:, None] * 1e3,
         "round_ms": curve.round_s * 1e3,
@@ -124,3 +132,27 @@ def _predicted(setup: Setup, curve: Curve) -> dict[str, Any]:
         "fits": (curve.batches <= setup.memory.largest_batch)[:, None],
         "reason": "",
     }
+
+
+def _absolute(setup: Setup, curve: Curve) -> dict[str, Array]:
+    """Time per token and throughput with their bands, [nB, nK]: what absolute times err by is in them."""
+    own_z = np.random.default_rng(_SEED).standard_normal(len(curve.draws))
+    each = [
+        drawn_times(setup, curve, np.full(curve.batches.size, column), own_z) for column in range(len(curve.drafts))
+    ]
+    tpot_s = np.stack([one.tpot_s for one in each], axis=-1)
+    token_s = np.stack([one.token_s for one in each], axis=-1)
+    rate = laws.tokens_per_s_per_gpu(curve.batches[:, None], token_s, setup.placement.gpus)
+    found: dict[str, Array] = {}
+    for name, central, drawn in (
+        ("tpot{}_ms", curve.tpot_s * 1e3, tpot_s * 1e3),
+        ("tokens_per_s_per_gpu{}", curve.tokens_per_s_per_gpu, np.asarray(rate)),
+    ):
+        low, high = bands.band(drawn)
+        # The centre is no quantile of the draws, as in the curve's own band.
+        found |= {
+            name.format(""): central,
+            name.format("_low"): np.minimum(low, central),
+            name.format("_high"): np.maximum(high, central),
+        }
+    return found

@@ -21,7 +21,7 @@ import pandas as pd
 
 from advisor.prediction import AdvisorError
 from advisor.profiles import PACKAGE, PROFILES, read_file, shown_path
-from advisor.sweep.plan import SweepPlan
+from advisor.sweep.plan import SweepPlan, made_by
 from advisor.sweep.rows import sweep_rows
 
 _PLAN = "plan.json"
@@ -128,9 +128,15 @@ def _computed(
 
 def part_bytes(combinations: Sequence[Mapping[str, Any]], batches: Sequence[int]) -> bytes:
     """One part as a Parquet file."""
+    return parquet_bytes(sweep_rows(combinations, batches), made_by())
+
+
+def parquet_bytes(frame: pd.DataFrame, maker: Mapping[str, str]) -> bytes:
+    """Rows as a Parquet file that says who made them, as `made_by` does."""
     content = io.BytesIO()
-    frame: pd.DataFrame = sweep_rows(combinations, batches)
-    frame.to_parquet(content, index=False, compression="zstd")
+    frame = frame.copy(deep=False)
+    frame.attrs = dict(maker)
+    frame.to_parquet(content, index=False, compression="zstd", write_page_checksum=True)
     return content.getvalue()
 
 

@@ -22,6 +22,8 @@ from advisor.ranking import (
     by_size,
     document,
     leaderboard,
+    load_as_text,
+    load_from_text,
     notes,
     one_load,
     own_place,
@@ -402,3 +404,14 @@ def test_the_settings_are_what_all_models_share(board: Leaderboard) -> None:
 def test_where_scores_leave_all_models_out_nothing_is_said_of_sizes() -> None:
     with pytest.raises(AdvisorError, match=r"left out by the table of scores \(\d+ models\)$"):
         leaderboard(question(4, wanted=Wanted(listed=frozenset())))
+
+
+@pytest.mark.parametrize("text", ["64", "1:10,64:90", "1:0.5,8:2.25,64:90"])
+def test_a_load_is_written_as_it_is_read(text: str) -> None:
+    assert load_as_text(load_from_text(text)) == text
+
+
+def test_a_load_that_is_none_is_told_with_both_ways_to_give_one() -> None:
+    for text in ("", "x", "1:", "1:2,,", "70000", "1e3"):
+        with pytest.raises(AdvisorError, match=r"give e\.g\. 64, or users with their share of the time, 1:10,64:90"):
+            load_from_text(text)

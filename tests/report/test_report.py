@@ -23,7 +23,7 @@ import pytest
 from advisor.advice import advise
 from advisor.next_steps import best_effects, next_steps
 from advisor.prediction import AdvisorError
-from advisor.report import document, document_design, document_ranks
+from advisor.report import document, document_design, document_ranks, document_sweep
 from advisor.report.blocks import Code, FigureBlock, Table
 from advisor.report.build import LIMITS, Report, build_report
 from advisor.report.document import ReportDocument
@@ -260,6 +260,13 @@ def test_the_published_schema_is_that_of_the_code() -> None:
         "HotterExperts",
         "RankExchange",
         "AttentionSplit",
+        "SweepSection",
+        "SweptSetting",
+        "SweepPays",
+        "SweepFastest",
+        "SweepOneK",
+        "SweepCells",
+        "SweepCell",
     ],
 )
 def test_every_field_is_documented(name: str) -> None:
@@ -267,7 +274,7 @@ def test_every_field_is_documented(name: str) -> None:
     part = text.split(f"### {name}\n")[1].split("\n### ")[0]
     listed = {field for row in re.findall(r"^\| ([^|]+) \|", part, flags=re.M) for field in re.findall(r"`(\w+)`", row)}
     wanted = "ReportDocument" if name == "Report" else name
-    module = next(one for one in (document, document_design, document_ranks) if hasattr(one, wanted))
+    module = next(one for one in (document, document_design, document_ranks, document_sweep) if hasattr(one, wanted))
     assert listed == set(getattr(module, wanted).model_fields)
 
 

@@ -24,7 +24,17 @@ from advisor.profiles import PROFILES
 from advisor.profiling import fleet
 from advisor.profiling.errors import ProfilingError
 from advisor.scenario import Scenario, build_scenario
-from advisor.sweep import CURVES_PER_PART, read_plan, run_sweep, sweep_rows
+from advisor.spend.speed import PLAIN_LOG_SD
+from advisor.sweep import (
+    CURVES_PER_PART,
+    fastest_within,
+    one_k_for_all,
+    read_plan,
+    read_sweep_files,
+    run_sweep,
+    sweep_rows,
+    where_drafting_pays,
+)
 from advisor.sweep.run import _connect
 
 PLAN = """
@@ -67,6 +77,13 @@ def test_the_parts_of_a_plan_are_all_of_it_in_order() -> None:
     assert [(one["context_tokens"], one["engine"]) for one in whole] == [
         (context, engine) for context in contexts for engine in ("vllm", "sglang")
     ]
+
+
+@pytest.mark.parametrize("text", [PLAN, "batch_size: [1, 8]\nacceptance: '0.7,0.5'\nmax_tpot_ms: [null, 20.5]"])
+def test_a_plan_is_written_as_it_is_read(text: str) -> None:
+    plan = read_plan(text)
+    assert read_plan(plan.text) == plan
+    assert read_plan(plan.text).digest == plan.digest
 
 
 @pytest.mark.parametrize(
@@ -127,6 +144,25 @@ def test_rows_are_the_advisors_answers() -> None:
         assert found == pytest.approx(said, rel=1e-5)
         assert bool(row["recommended"]) == item.recommended
     assert (rows.groupby(["model_id", "hardware_id", "batch_size"])["recommended"].sum() == 1).all()
+
+
+def test_absolute_figures_have_bands_as_wide_as_their_errors_and_throughput_is_the_inverse_of_time() -> None:
+    rows = sweep_rows(read_plan(PLAN).part(0), (1, 64))
+    for value, low, high in (
+        ("tpot_ms", "tpot_low_ms", "tpot_high_ms"),
+        ("tokens_per_s_per_gpu", "tokens_per_s_per_gpu_low", "tokens_per_s_per_gpu_high"),
+    ):
+        assert (rows[low] <= rows[value]).all()
+        assert (rows[value] <= rows[high]).all()
+    plain = rows[rows["n_draft"] == 0]
+    # 80 % of a normal error of PLAIN_LOG_SD lie within 1.2816 of its standard deviations; draws of parts add to it.
+    wide = np.log(plain["tpot_high_ms"] / plain["tpot_low_ms"])
+    assert (wide > 0.9 * 2 * 1.2816 * PLAIN_LOG_SD).all()
+    assert (wide < 2.5 * 2 * 1.2816 * PLAIN_LOG_SD).all()
+    gpus, batch = rows["n_gpus"].astype(float), rows["batch_size"].astype(float)
+    edge = rows["tokens_per_s_per_gpu_low"] < rows["tokens_per_s_per_gpu"]
+    inverse = 1e3 * batch / (gpus * rows["tpot_high_ms"])
+    assert rows["tokens_per_s_per_gpu_low"][edge].to_numpy() == pytest.approx(inverse[edge].to_numpy(), rel=0.02)
 
 
 def test_what_cannot_be_is_a_row_with_its_reason_and_no_number() -> None:
@@ -271,29 +307,27 @@ def queries() -> list[str]:
     return [one for one in " ".join(lines).split(";") if one.strip()]
 
 
-def test_the_questions_of_the_page_are_answered_by_duckdb(tmp_path: Path) -> None:
+def test_duckdb_answers_the_questions_of_the_page_as_the_advisor_does(tmp_path: Path) -> None:
     text = PLAN.replace("k_max: 4", "k_max: 4\nengine: [vllm, sglang]").replace("[1, 64]", "[1, 64, 512]")
     run_sweep(read_plan(text), tmp_path / "out")
-    rows = frame_of(tmp_path / "out")
+    rows = read_sweep_files([tmp_path / "out"]).frame
     pays, fastest, one_k = (duckdb.sql(one.replace("FOLDER", str(tmp_path / "out"))).df() for one in queries())
 
-    sure = rows[rows["recommended"] & (rows["n_draft"] > 0) & (rows["p_gain"] >= 0.8) & rows["fits"]]
-    expected = sure.groupby(["model_id", "hardware_id"])["batch_size"].max()
+    expected = where_drafting_pays(rows).dropna(subset=["pays_up_to"]).set_index(["model_id", "hardware_id"])
     assert len(expected) > 1
     found = pays.set_index(["model_id", "hardware_id"])["pays_up_to"]
-    assert found.to_dict() == expected.to_dict()
+    assert found.to_dict() == expected["pays_up_to"].to_dict()
 
-    quick = rows[rows["fits"] & (rows["tpot_ms"] <= 20)]
-    most = quick.loc[quick.groupby("model_id")["tokens_per_s_per_gpu"].idxmax()].set_index("model_id")
-    assert set(fastest["model_id"]) == set(most.index)
+    quick = fastest_within(rows, 20.0).set_index("model_id")
+    assert set(fastest["model_id"]) == set(quick.index)
     for model, best, rate in fastest.itertuples(index=False):
-        row = most.loc[model]
+        row = quick.loc[model]
         assert best == {"hw": row["hardware_id"], "k": row["n_draft"], "batch": row["batch_size"]}
         assert rate == row["tokens_per_s_per_gpu"]
 
-    losses = rows[rows["fits"]].groupby("n_draft")["expected_loss"].mean().sort_values()
-    assert list(one_k["n_draft"]) == list(losses.index[:3])
-    assert one_k["loss"].to_numpy() == pytest.approx(losses.to_numpy()[:3], rel=1e-5)
+    losses = one_k_for_all(rows).head(3)
+    assert list(one_k["n_draft"]) == list(losses["n_draft"])
+    assert one_k["loss"].to_numpy() == pytest.approx(losses["loss"].to_numpy(), rel=1e-5)
 
 
 @pytest.fixture

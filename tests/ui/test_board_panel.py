@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.advice import advise
-from advisor.ranking import Leaderboard, Standing
+from advisor.ranking import Leaderboard, Standing, Wanted, leaderboard, question_of
+from advisor.runtime import BatchHistogram
 from advisor.scenario import Scenario
+from advisor.ui.serve.runtime_answers import users_text
 from advisor.ui.shared import boards
 from advisor.ui.shared.boards import BoardAsked, board_for, ids_called
 from tests.app_page import opened
@@ -233,6 +237,69 @@ def test_a_board_that_cannot_be_is_left_out_of_the_report_with_the_reason() -> N
     assert "No shipped model has" in test.error[0].value
     assert "Other models at this load" not in said(test)
     assert "## Answer" in said(test)
+
+
+OVER_TIME = "1:10,64:90"
+
+
+def test_users_over_time_are_ranked_as_the_command_ranks_them() -> None:
+    test = panel(rank_users=OVER_TIME)
+    assert "For 1 to 64 users at once (1 in 10%, 64 in 90% of the time) on 8 x" in said(test)
+    asked = replace(
+        question_of(test.session_state["_scenario"]),
+        users=BatchHistogram.from_text(OVER_TIME),
+        wanted=Wanted(ids_called(FEW["rank_names"])),
+    )
+    own = leaderboard(asked)
+    assert list(table(test)["ms/token"]) == [one.tpot_s.value * 1e3 for one in own.standings]
+    assert list(table(test)["ms/token"]) != list(table(panel())["ms/token"]), "another load"
+    assert any("/" in cell for cell in table(test)["K"]), "a K for each number of users"
+
+
+def test_users_are_typed_and_stand_in_the_link_and_the_report() -> None:
+    test = panel()
+    test.text_input(key="rank_users").set_value("1:10, 64:90").run()
+    assert "1 to 64 users at once" in said(test)
+    assert test.query_params["rank_users"] in ("1:10, 64:90", ["1:10, 64:90"])
+    test.button(key="rank_follow").click().run()
+    assert "For 64 users at once on" in said(test)
+    report = said(opened("report", **LOAD, **FEW, rank_users=OVER_TIME, report_models="True"))
+    assert "at 1 to 64 users" in report.split("## Other models at this load")[1].split("\n## ")[0]
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("many", "'many' is no number of users; give e.g. 64"),
+        ("0", "0 users cannot be served; give 1 to 65,536"),
+        ("1:10,x", "'x' is not batch:weight"),
+        ("1:-3", "the weight -3.0 of batch 1 must be 0 or more"),
+        ("1:0", "at least one weight must be above 0"),
+    ],
+)
+def test_users_that_are_none_are_one_message_and_a_link_with_them_is_noted(typed: str, words: str) -> None:
+    test = panel()
+    test.text_input(key="rank_users").set_value(typed).run()
+    assert not test.exception
+    assert words in test.error[0].value.replace("\\", "")
+    assert "1:10,64:90" in test.error[0].value.replace("\\", ""), "what to give instead"
+    link = panel(rank_users=typed)
+    assert any("rank_users" in item.value for item in link.warning)
+    assert "For 64 users at once" in said(link)
+
+
+def test_batch_sizes_of_k_while_serving_are_offered_and_taken() -> None:
+    test = panel()
+    assert not [item for item in test.button if item.key == "rank_offered"]
+    test.session_state["_board_offered"] = OVER_TIME
+    test.run().button(key="rank_offered").click().run()
+    assert "1 to 64 users at once" in said(test)
+    assert not [item for item in test.button if item.key == "rank_offered"]
+
+
+def test_batches_of_one_copy_are_users_of_all_copies() -> None:
+    advice = advise(Scenario(hardware_id="h200-sxm", n_gpus=8, tensor_parallel=2, acceptance="2.4@3"))
+    assert users_text(BatchHistogram((1, 16), (10.0, 2.5)), advice) == "4:10,64:2.5"
 
 
 def test_pieces_of_names_find_ids_and_names() -> None:

@@ -83,6 +83,7 @@ with st.container(key="report_extras", horizontal=True, gap="medium"):
             key="report_ranks",
             help="Slowest rank, copies of hot experts, exchange. Takes some seconds where nothing is counted yet.",
         )
+    report_files.sweep_toggle()
 if chosen.ranks_text:
     st.caption(widgets.plain(chosen.ranks_text))
 for problem in chosen.problems:

@@ -20,8 +20,9 @@ from advisor.report import Format, Report, applicable_errors, build_report, publ
 from advisor.scenario import Scenario
 from advisor.setup import traffic_of
 from advisor.spend import Spend, does_not_fit, price_of, spend_at
+from advisor.sweep import SweepView
 from advisor.ui.data import own_ranks
-from advisor.ui.shared import answers, boards, settings
+from advisor.ui.shared import answers, boards, settings, sweeps, widgets
 from advisor.ui.shared.boards import BoardAsked
 from advisor.ui.shared.remembered import remembered
 
@@ -36,11 +37,13 @@ class Extras(Frozen):
     """What a leaderboard is asked; None: none."""
     ranks: str | None = None
     """Name of the session's answer on experts on ranks; empty: that of the routing preset; None: none."""
+    swept: str = ""
+    """What of the session's sweep is shown, as `Shown.text` says; empty: no sweep."""
 
     @property
     def is_private(self) -> bool:
         """Whether a section stands on what the user gave or counted in this session."""
-        return bool(self.ranks)
+        return bool(self.ranks or self.swept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +71,7 @@ def report_for(scenario: Scenario, date: dt.date, extras: Extras, ranks: RanksAn
         over_context=answers.context_map_for(scenario) if extras.over_context else None,
         board=None if models is None else boards.board_for(scenario, models),
         ranks=ranks,
+        swept=_sweep() if extras.swept else None,
     )
 
 
@@ -109,7 +113,8 @@ def chosen_for(scenario: Scenario) -> Chosen:
     A leaderboard or ranks that cannot be are left out, with the reason.
     """
     now = settings.values()
-    extras = Extras(usd_per_hour=now["load_price"], over_context=now["report_context"])
+    swept = sweeps.shown(kept).text if now["report_sweep"] and (kept := sweeps.KEPT.get()) is not None else ""
+    extras = Extras(usd_per_hour=now["load_price"], over_context=now["report_context"], swept=swept)
     ranks, ranks_text, problems = None, "", []
     if now["report_models"]:
         models = boards.asked()
@@ -149,6 +154,22 @@ def _ranks_uncounted(scenario: Scenario) -> RanksAnswer:
     """Experts on the scenario's ranks by its own loads, or else the spread of its routing preset."""
     setup = answers.advice_for(scenario).setup
     return ranks_answer(setup, traffic_of(setup, scenario.expert_loads))
+
+
+def sweep_toggle() -> None:
+    """The toggle that puts the session's sweep into the report, where there is one."""
+    if (kept := sweeps.KEPT.get()) is not None:
+        said = f"{kept.origin}: the three questions and the map as they stand on Data under Sweep."
+        st.toggle("Sweep too", key="report_sweep", help=widgets.plain(said))
+
+
+def _sweep() -> SweepView | None:
+    """The session's sweep as it is shown."""
+    kept = sweeps.KEPT.get()
+    if kept is None:
+        return None
+    now = sweeps.shown(kept)
+    return SweepView(kept.sweep, now.max_tpot_ms, sweeps.map_of(kept, now))
 
 
 def pieces(markdown: str) -> list[tuple[str, bool]]:

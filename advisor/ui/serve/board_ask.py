@@ -11,7 +11,7 @@ import streamlit as st
 from advisor.catalog import model_ids
 from advisor.prediction import AdvisorError
 from advisor.ranking import BY, MAX_SCORES_BYTES, By, Scores, read_scores, users_of
-from advisor.scenario import MAX_BATCH, Scenario
+from advisor.scenario import Scenario
 from advisor.text import printable
 from advisor.ui.shared import boards, widgets
 from advisor.ui.shared.boards import BoardAsked
@@ -106,16 +106,21 @@ def price() -> float | None:
 
 def _load(scenario: Scenario) -> None:
     """Users and GPUs where they are other than the bar's, and what is searched."""
-    st.number_input(
+    st.text_input(
         "Users at once",
-        min_value=1,
-        max_value=MAX_BATCH,
-        value=None,
         key="rank_users",
-        step=1,
         placeholder=f"the bar's, {users_of(scenario):,}",
-        help="Sequences that decode together on the whole machine.",
+        help="Sequences that decode together on the whole machine: 64, or over time 1:10,64:90, each number of users "
+        "with its share of the time.",
     )
+    if (offered := boards.OFFERED.get()) and offered != st.session_state["rank_users"]:
+        st.button(
+            f"Take those of K while serving: {widgets.plain(printable(offered, 40))}",
+            key="rank_offered",
+            on_click=_take_offered,
+            type="tertiary",
+            icon=":material/input:",
+        )
     st.number_input(
         "GPUs",
         min_value=1,
@@ -133,6 +138,10 @@ def _load(scenario: Scenario) -> None:
         key="rank_ep",
         help="Its effect was predicted in the right direction in few measured pairs (Trust).",
     )
+
+
+def _take_offered() -> None:
+    st.session_state["rank_users"] = boards.OFFERED.get()
 
 
 def _scores(own_id: str) -> tuple[Quality | None, tuple[str, ...] | None]:

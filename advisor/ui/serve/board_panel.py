@@ -19,6 +19,8 @@ from advisor.ranking import (
     best_of_sizes,
     csv_rows,
     front_of,
+    load_as_text,
+    load_from_text,
     missed_texts,
     notes,
     own_place,
@@ -55,6 +57,8 @@ _COLUMNS: dict[str, Any] = {
     "Speedup": _NUMBER(format="%.2f×", help="Over plain decoding on the same placement."),
 }
 _ROW_PX, _HIGHEST_PX = 35, 470
+_FEW_LOADS = 6
+"""Numbers of users whose shares of the time are told. [-]"""
 
 
 def draw(advice: Advice) -> None:
@@ -75,17 +79,19 @@ def draw(advice: Advice) -> None:
         with st.expander("What this rests on"):
             st.markdown("\n".join(f"- {widgets.plain(text)}" for text in notes(board)))
     _missed(board)
+    st.caption("Several accelerators, engines or contexts at once: the tab Sweep of Data.")
 
 
 def _asked(scenario: Scenario, board: Leaderboard) -> None:
     """The load that is answered for, and the way back to the bar's where it is another."""
     asked = board.question.scenario
     limit = "" if asked.max_tpot_ms is None else f", each token within {asked.max_tpot_ms:g} ms"
-    load = f"{board.question.load_text} at once on {board.place}, {asked.context_tokens:,} tokens of context{limit}"
+    users = f"{board.question.load_text} at once{_over_time(board)}"
+    load = f"{users} on {board.place}, {asked.context_tokens:,} tokens of context{limit}"
     st.caption(
         widgets.plain(f"For {load}. Each model stands at its best placement (TP n: spread over n GPUs), drafter and K.")
     )
-    if _load_of(board) != (users_of(scenario), scenario.n_gpus):
+    if _load_of(board) != (str(users_of(scenario)), scenario.n_gpus):
         st.button(
             f"Answer for the bar's load: {users_of(scenario):,} on {counted(scenario.n_gpus, 'GPU')}",
             key="rank_follow",
@@ -95,13 +101,23 @@ def _asked(scenario: Scenario, board: Leaderboard) -> None:
         )
 
 
-def _load_of(board: Leaderboard) -> tuple[int, int]:
-    """Users and GPUs of a board."""
-    return max(board.question.users.batches), board.question.scenario.n_gpus
+def _over_time(board: Leaderboard) -> str:
+    """Share of the time at each number of users, where there are a few."""
+    users = board.question.users
+    if not 1 < len(users.batches) <= _FEW_LOADS:
+        return ""
+    whole = sum(users.weights)
+    each = (f"{batch:,} in {weight / whole:.0%}" for batch, weight in zip(users.batches, users.weights, strict=True))
+    return f" ({', '.join(each)} of the time)"
+
+
+def _load_of(board: Leaderboard) -> tuple[str, int]:
+    """Users, as they are typed, and GPUs of a board."""
+    return load_as_text(board.question.users), board.question.scenario.n_gpus
 
 
 def _follow_the_bar() -> None:
-    st.session_state["rank_users"] = st.session_state["rank_gpus"] = None
+    st.session_state["rank_users"], st.session_state["rank_gpus"] = "", None
 
 
 def _verdict(advice: Advice, board: Leaderboard, quality: Quality | None) -> None:
@@ -156,8 +172,8 @@ def _table(scenario: Scenario, board: Leaderboard, quality: Quality | None) -> N
             icon=":material/input:",
             on_click=_open,
             args=(one, *_load_of(board)),
-            help="The bar takes the model, its placement, the users of one copy, drafter and accepted length; the "
-            "page then answers for it. Pick another row to open another. A borrowed length is taken as yours there.",
+            help="The bar takes the model, its placement, the (most) users of one copy, drafter and accepted length; "
+            "the page then answers for it. Pick another row to open another. A borrowed length is taken as yours.",
         )
         axis = None if quality is None else (quality.name, quality.scores)
         st.download_button(
@@ -213,7 +229,7 @@ def _ends(value: Prediction) -> tuple[float, float]:
     return value.low, value.high
 
 
-def _open(one: Standing, users: int, n_gpus: int) -> None:
+def _open(one: Standing, users: str, n_gpus: int) -> None:
     """Callback: the bar asks for this model as it was ranked; the board goes on answering for its own load."""
     now = st.session_state
     now.update(
@@ -222,7 +238,7 @@ def _open(one: Standing, users: int, n_gpus: int) -> None:
             "n_gpus": one.gpus,
             "tensor_parallel": one.tensor_parallel,
             "expert_parallel": one.expert_parallel,
-            "batch_size": math.ceil(users / one.copies),
+            "batch_size": math.ceil(max(load_from_text(users).batches) / one.copies),
             "drafter_id": one.drafter,
             "routing": "auto",
         }

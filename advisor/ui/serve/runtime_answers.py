@@ -90,6 +90,14 @@ def histogram_from(frame: pd.DataFrame, advice: Advice) -> BatchHistogram:
     return histogram
 
 
+def users_text(histogram: BatchHistogram, advice: Advice) -> str:
+    """Users of all copies of the model, with their share of the time, as the leaderboard takes them."""
+    scenario = advice.scenario
+    copies = scenario.n_gpus // advice.setup.placement.gpus
+    rows = zip(histogram.batches, histogram.weights, strict=True)
+    return ",".join(f"{copies * batch}:{weight:g}" for batch, weight in rows)
+
+
 def export_choices(advice: Advice) -> list[str]:
     """Choices of an export: the recommended K, K by batch, or one K throughout."""
     return [RECOMMENDED, SCHEDULE, *(f"K = {k} throughout" for k in advice.curve.drafts)]

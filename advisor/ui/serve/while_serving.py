@@ -13,7 +13,7 @@ from advisor.charts import break_even_chart, gain_chart, paying_batches, schedul
 from advisor.engines import one_option_a_line
 from advisor.runtime import gain_of, k_at, k_by_batch_table, last_batch, schedule_rule
 from advisor.ui.serve import runtime_answers as runtime
-from advisor.ui.shared import how_made, widgets
+from advisor.ui.shared import boards, how_made, widgets
 
 
 def draw(advice: Advice) -> None:
@@ -91,6 +91,8 @@ def gains(advice: Advice) -> None:
     with bars:
         histogram = runtime.attempt(runtime.histogram_from, edited, advice)
         if histogram is not None:
+            if not edited.equals(runtime.example_histogram(advice)):
+                boards.OFFERED.put(runtime.users_text(histogram, advice))
             gain = gain_of(advice.curve, advice.k_by_batch, histogram)
             widgets.show_chart(gain_chart(gain), "schedule_gain", scenario)
 

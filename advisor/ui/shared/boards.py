@@ -8,13 +8,16 @@ import streamlit as st
 
 from advisor.catalog import model_ids, model_name
 from advisor.prediction import AdvisorError, Frozen
-from advisor.ranking import By, Leaderboard, RankQuestion, Wanted, leaderboard, one_load, question_of, users_of
+from advisor.ranking import By, Leaderboard, RankQuestion, Wanted, leaderboard, load_from_text, question_of, users_of
 from advisor.scenario import FIELDS, Scenario
 from advisor.ui.shared import answers, settings
 from advisor.ui.shared.remembered import remembered
+from advisor.ui.shared.session import Slot
 
 _BILLION = 1e9
 _KEPT, _OWN = 32, 8
+OFFERED: Slot[str] = Slot("_board_offered", str)
+"""Users over time that were typed elsewhere on the page, as `BoardAsked.users` has them."""
 
 
 class BoardAsked(Frozen):
@@ -25,7 +28,8 @@ class BoardAsked(Frozen):
 
     by: By = "cost"
     usd_per_hour: float | None = None
-    users: int | None = None
+    users: str = ""
+    """`64`, or users with their share of the time, `1:10,64:90`."""
     n_gpus: int | None = None
     whole_machine: bool = False
     expert_parallel: bool = False
@@ -41,14 +45,14 @@ class BoardAsked(Frozen):
     def question(self, scenario: Scenario) -> RankQuestion:
         """The question in the words of the core.
 
-        Raises AdvisorError where no model is called so, and for an empty range.
+        Raises AdvisorError where no model is called so, for an empty range, and for users that are none.
         """
         asked = question_of(scenario, self.usd_per_hour)
         sizes = {name: getattr(self, name) for name in type(self).model_fields if name.endswith("_params")}
         listed = None if self.listed is None else frozenset(self.listed)
         return dataclasses.replace(
             asked,
-            users=asked.users if self.users is None else one_load(self.users),
+            users=load_from_text(self.users) if self.users else asked.users,
             # Where no price is known, the order by cost is that by throughput: money is in inverse proportion to it.
             by=asked.by if self.by == "cost" else self.by,
             whole_machine=self.whole_machine,
@@ -82,7 +86,7 @@ def asked() -> BoardAsked:
     return BoardAsked(
         by=now["rank_by"],
         usd_per_hour=now["load_price"],
-        users=now["rank_users"],
+        users=now["rank_users"].replace(" ", ""),
         n_gpus=now["rank_gpus"],
         whole_machine=now["rank_whole"],
         expert_parallel=now["rank_ep"],
@@ -101,7 +105,7 @@ def board_for(scenario: Scenario, wanted: BoardAsked) -> Leaderboard:
     n_gpus = wanted.n_gpus or scenario.n_gpus
     of_all = {"n_gpus": n_gpus, "tensor_parallel": 1, "expert_parallel": 1, "batch_size": 1, "routing": "auto"}
     shared = scenario.on_assumed_ranks().model_copy(update={**of_all, "drafter_id": "none", "acceptance": "0", **own})
-    users = wanted.users or users_of(scenario)
+    users = wanted.users or str(users_of(scenario))
     return _ranked(shared, wanted.model_copy(update={"users": users, "n_gpus": n_gpus}))
 
 

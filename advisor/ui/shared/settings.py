@@ -14,9 +14,10 @@ import streamlit as st
 
 from advisor.design import OBJECTIVES
 from advisor.next_steps import GOALS
+from advisor.prediction import AdvisorError
 from advisor.quality import DEFAULT_EPS
-from advisor.ranking import BY
-from advisor.scenario import FIELDS, MAX_BATCH
+from advisor.ranking import BY, load_from_text
+from advisor.scenario import FIELDS
 from advisor.text import MERITS
 
 SERVE_TABS = (
@@ -36,6 +37,7 @@ DATA_TABS = (
     "Diagnosis",
     "Your acceptance",
     "Your routing trace",
+    "Sweep",
     "Profile this machine",
     "What is shipped",
 )
@@ -90,6 +92,16 @@ def _flag(text: str) -> bool:
     return text == "True"
 
 
+def _load(text: str) -> str:
+    """A number of users, or users with their share of the time; empty: as the bar says."""
+    if text:
+        try:
+            load_from_text(text)
+        except AdvisorError as error:
+            raise ValueError(str(error)) from error
+    return text
+
+
 _off = PageSetting(False, _flag)
 _limit = PageSetting(None, _number(SMALLEST_LIMIT, LARGEST_LIMIT))
 _objective_names = {(MERITS[name].long or MERITS[name].name): name for name in OBJECTIVES}
@@ -99,7 +111,7 @@ SETTINGS: Mapping[str, PageSetting] = {
     "next_goal": PageSetting(GOALS[0], _one_of(GOALS)),
     "load_price": _limit,
     "rank_by": PageSetting(BY[0], _one_of(BY)),
-    "rank_users": PageSetting(None, _whole(1, MAX_BATCH)),
+    "rank_users": PageSetting("", _load),
     "rank_gpus": PageSetting(None, _whole(1, MAX_GPUS)),
     "rank_whole": _off,
     "rank_ep": _off,
@@ -124,6 +136,7 @@ SETTINGS: Mapping[str, PageSetting] = {
     "report_context": _off,
     "report_models": _off,
     "report_ranks": _off,
+    "report_sweep": _off,
     "trust_tab": PageSetting(TRUST_TABS[0], _one_of(TRUST_TABS)),
 }
 """By name."""

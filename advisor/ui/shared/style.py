@@ -24,7 +24,7 @@ _BAR = """
   #root .stButtonGroup > div { flex-wrap: wrap; }
 }
 """
-# Primary buttons keep the light theme's blue in both: white on the dark theme's own is too faint to read.
+# Primary buttons and chosen values keep the light theme's blue: white on the dark theme's own is too faint to read.
 _PAGE = """
 #root [data-testid=stMainBlockContainer] { max-width: none; }
 @media (min-width: 900px) {
@@ -34,6 +34,7 @@ _PAGE = """
 #root .st-key-preview h1 { font-size: 1.35rem; }
 #root .st-key-numbers [data-testid=stMetricValue] { line-height: 1.2; }
 #root [data-testid=stBaseButton-primary] { background-color: #0B5CAD; border-color: #0B5CAD; color: #FFFFFF; }
+#root [data-testid=stMultiSelect] [data-baseweb=tag] { background-color: #0B5CAD; color: #FFFFFF; }
 @media (min-width: 1200px) { #root .st-key-numbers { flex-wrap: nowrap; } }
 """
 # Streamlit fades each element that waits for its run over a second, sixty times a second: with ten users who wait, that

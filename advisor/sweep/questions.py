@@ -1,0 +1,143 @@
+"""Questions to a sweep: where drafting pays, what is fastest within a limit, what one K for all loses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from advisor.prediction import Tier
+from advisor.sweep.rows import COLUMNS, SETTINGS
+
+SURE = 0.8
+"""Share of the draws in which drafting has to gain, so that it counts as paying (own choice). [-]"""
+_PAIR = ["model_id", "hardware_id"]
+_SAID = ("n_draft", "speedup", "speedup_low", "speedup_high", "p_gain", "tier")
+_ABSOLUTE = tuple(name for name in COLUMNS if name.startswith(("tpot", "tokens_per_s")))
+
+
+def predicted(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows that hold a prediction."""
+    return frame[frame["reason"].fillna("") == ""]
+
+
+def varied(frame: pd.DataFrame) -> tuple[str, ...]:
+    """Settings that take more than one value in what was predicted, the batch among them."""
+    known = predicted(frame)
+    return tuple(name for name in SETTINGS if known[name].nunique(dropna=False) > 1)
+
+
+def where_drafting_pays(frame: pd.DataFrame, sure: float = SURE) -> pd.DataFrame:
+    """The largest batch of each model and accelerator at which drafting pays, at the best other settings.
+
+    frame : rows of a sweep, `COLUMNS`.
+    sure : least share of the draws in which the recommended K gains. [-]
+
+    A row for each pair that was predicted: `pays_up_to` (empty where it never does), the K, speedup and odds there, the
+    settings with which it does, and whether any of its batches `fits`. Of several with the same batch the one of the
+    largest speedup.
+    """
+    known = predicted(frame)
+    pays = known[known["recommended"] & (known["n_draft"] > 0) & (known["p_gain"] >= sure) & known["fits"]]
+    best = pays.sort_values(["batch_size", "speedup"], kind="stable").groupby(_PAIR, sort=True).tail(1)
+    pairs = known.groupby(_PAIR, sort=True)["fits"].any().reset_index()
+    found = pairs.merge(best.drop(columns="fits").reset_index(names="row"), on=_PAIR, how="left")
+    found = found.rename(columns={"batch_size": "pays_up_to"})
+    columns = [*_PAIR, "pays_up_to", *_SAID, *_others(frame, *_PAIR), "fits", "row"]
+    return found[columns].astype({"pays_up_to": "Int64", "n_draft": "Int64", "row": "Int64"})
+
+
+def fastest_within(frame: pd.DataFrame, max_tpot_ms: float | None) -> pd.DataFrame:
+    """The row of most tokens per second and GPU of each model among those that fit and keep a limit.
+
+    frame : rows of a sweep, `COLUMNS`.
+    max_tpot_ms : limit on the time per output token of one user; None: none. [ms]
+
+    A row for each model that was predicted, without figures where no row keeps the limit; `least_tpot_ms` is then the
+    best there is, empty where nothing fits.
+    """
+    known = predicted(frame)
+    fits = known[known["fits"]]
+    quick = fits if max_tpot_ms is None else fits[fits["tpot_ms"] <= max_tpot_ms]
+    # Of as many tokens per second, the one that waits least for each.
+    order = quick.sort_values(["tokens_per_s_per_gpu", "tpot_ms"], ascending=[True, False], kind="stable")
+    best = order.groupby("model_id", sort=True).tail(1)
+    models = known[["model_id"]].drop_duplicates()
+    least = fits.groupby("model_id")["tpot_ms"].min().rename("least_tpot_ms")
+    found = models.merge(best.reset_index(names="row"), on="model_id", how="left").merge(
+        least, on="model_id", how="left"
+    )
+    columns = [
+        "model_id",
+        "hardware_id",
+        "batch_size",
+        *_SAID,
+        *_ABSOLUTE,
+        *_others(frame, *_PAIR),
+        "least_tpot_ms",
+        "row",
+    ]
+    kinds = {"batch_size": "Int64", "n_draft": "Int64", "row": "Int64"}
+    return found.sort_values("model_id", kind="stable")[columns].astype(kinds).reset_index(drop=True)
+
+
+def one_k_for_all(frame: pd.DataFrame) -> pd.DataFrame:
+    """Loss of each K used at every point that fits, against the fastest of each draw, least first.
+
+    frame : rows of a sweep, `COLUMNS`.
+
+    `loss` is the mean over the points and the draws, `worst` the largest of a point, `points` how many have this K,
+    `tier` the lowest among them. [loss and worst as shares]
+    """
+    fits = predicted(frame)
+    return _losses(fits[fits["fits"]], "n_draft").sort_values("loss", kind="stable").reset_index(drop=True)
+
+
+def loss_of_recommended(frame: pd.DataFrame) -> float | None:
+    """Mean loss where each point has its own recommended K, over those that fit; None where none does. [-]"""
+    known = predicted(frame)
+    loss = known.loc[known["fits"] & known["recommended"], "expected_loss"]
+    return float(loss.mean()) if len(loss) else None
+
+
+def _losses(fits: pd.DataFrame, by: str) -> pd.DataFrame:
+    ranks = {tier.value: tier.rank for tier in Tier}
+    groups = fits.assign(rank=fits["tier"].map(ranks), loss=fits["expected_loss"].astype(float)).groupby(by, sort=True)
+    found = groups.agg(loss=("loss", "mean"), worst=("loss", "max"), points=("loss", "size"), tier=("rank", "max"))
+    found["tier"] = [list(Tier)[int(rank)].value for rank in found["tier"]]
+    return found.reset_index()
+
+
+def _others(frame: pd.DataFrame, *named: str) -> list[str]:
+    """Varied settings that no column names yet, those that follow from another left out."""
+    return [name for name in axes(frame) if name not in (*named, "batch_size")]
+
+
+def axes(frame: pd.DataFrame) -> tuple[str, ...]:
+    """Settings that vary and do not follow from one that was listed before: model and accelerator first, batch last.
+
+    A placement that goes with its model (`cases` of a plan) is no axis of its own.
+    """
+    kept: list[str] = []
+    some = predicted(frame)[list(varied(frame))].drop_duplicates()
+    for name in sorted(some, key=lambda one: (one not in _PAIR, one == "batch_size")):
+        if not any((some.groupby(known, dropna=False)[name].nunique(dropna=False) == 1).all() for known in kept):
+            kept.append(name)
+    return tuple(kept)
+
+
+def values_of(frame: pd.DataFrame, name: str) -> list[object]:
+    """Values of a setting in their order: numbers by size, texts as the rows come, None for not set."""
+    values = [None if pd.isna(one) else one for one in frame[name].drop_duplicates()]
+    numbers = [one for one in values if isinstance(one, (int, float, np.number))]
+    ordered = sorted(numbers) if len(numbers) == len([one for one in values if one is not None]) else values
+    return [*([None] if None in values and ordered is not values else []), *ordered]
+
+
+def where(frame: pd.DataFrame, fixed: Mapping[str, object]) -> pd.DataFrame:
+    """The rows that have these settings; None for not set."""
+    keep = np.ones(len(frame), bool)
+    for name, value in fixed.items():
+        keep &= (frame[name].isna() if value is None else frame[name] == value).fillna(value=False).to_numpy(bool)
+    return frame[keep]

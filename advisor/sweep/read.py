@@ -1,0 +1,262 @@
+"""Finished sweeps: their Parquet files read back, checked by what they say of themselves."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from advisor.prediction import AdvisorError, Tier
+from advisor.profiles import read_file, shown_path
+from advisor.scenario import FIELDS, MAX_BATCH, MAX_DRAFT
+from advisor.sweep.rows import COLUMNS, SETTINGS
+from advisor.text import counted, printable
+
+MAX_ROWS = 2_000_000
+"""Rows that are read at most: 270 bytes each in memory. [-]"""
+MAX_PART_BYTES = 64 * 2**20
+_MAX_TEXT = 1000
+_BYTES_PER_ROW = 2000
+"""A row's share of a file, unpacked, is a tenth of this; a file beyond holds something else. [bytes]"""
+_MAX_HEAD_BYTES = 4 * 2**20
+_MAX_NAME = 300
+_NO_NAME = re.compile(r"[^\w.,@/:+ -]")
+"""What no id, accepted length or routing is made of."""
+_BANDS = ("speedup", "tpot_ms", "tokens_per_s_per_gpu")
+_WHOLE = {"Int64": pa.int64(), "int32": pa.int32(), "int16": pa.int16()}
+_YOUNGER = ("tpot_low_ms", "tpot_high_ms", "tokens_per_s_per_gpu_low", "tokens_per_s_per_gpu_high")
+"""Columns that sweeps of before have not."""
+_HOW = "give files that the command sweep or the tab Sweep wrote"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The rows of a sweep, and what was noted while they were read."""
+
+    frame: pd.DataFrame
+    """`COLUMNS`; bands of times are empty in files of before."""
+    maker: Mapping[str, str]
+    """Release and constants, as `made_by` gives them; empty where the files do not say."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def made_by(self) -> str:
+        """Release and constants in words."""
+        return _by_words(self.maker)
+
+
+def read_sweep_files(paths: Sequence[Path], max_rows: int = MAX_ROWS) -> Sweep:
+    """Read a sweep from its folder, or from some of its files, as `read_sweep`."""
+    files: list[Path] = []
+    for path in paths:
+        parts = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        if not parts:
+            raise AdvisorError(
+                f"{shown_path(path)} holds no *.parquet file; give the folder that `sweep --output` names"
+            )
+        files += parts
+    return read_sweep([(path.name, read_file(path, MAX_PART_BYTES, "a part of a sweep")) for path in files], max_rows)
+
+
+def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> Sweep:
+    """Read the Parquet files of one sweep, (name, content) each.
+
+    Settings younger than a file stand at their defaults. A row that stands in several files counts once.
+
+    Raises AdvisorError naming file, column and row for what is no sweep, holds values that none can have, or was made
+    by other constants than the files before it.
+    """
+    if not files:
+        raise AdvisorError(f"no file was given; {_HOW}")
+    tables, rows = [], 0
+    for name, content in files:
+        file = _opened(_shown(name), content)
+        rows += file.metadata.num_rows
+        if rows > max_rows:
+            raise AdvisorError(
+                f"{_shown(name)}: with it there are {rows:,} rows; at most {max_rows:,} are read here: ask larger "
+                "sweeps with DuckDB (docs/sweeps.md), or give some of the parts"
+            )
+        tables.append((_shown(name), file))
+    makers = {name: _made_by(file) for name, file in tables}
+    first = next(iter(makers))
+    for name, maker in makers.items():
+        if maker != makers[first]:
+            raise AdvisorError(
+                f"{name} was made by {_by_words(maker)}, {first} by {_by_words(makers[first])}: numbers of the two "
+                "do not compare; give the files of one sweep"
+            )
+    frame = pd.concat([_frame(name, file) for name, file in tables], ignore_index=True)
+    return sweep_from(frame, makers[first])
+
+
+def sweep_from(frame: pd.DataFrame, maker: Mapping[str, str]) -> Sweep:
+    """Rows as `sweep_rows` gives them as a finished sweep.
+
+    Raises AdvisorError where there is none.
+    """
+    notes = []
+    again = frame.duplicated([*SETTINGS, "n_draft"])
+    if again.any():
+        notes.append(f"{counted(int(again.sum()), 'row')} stood there twice and counted once.")
+    if not len(frame):
+        raise AdvisorError(f"the files hold no row; {_HOW}")
+    if frame[list(_YOUNGER)].isna().all(axis=None) and (frame["reason"] == "").any():
+        notes.append("Of an older release: times have no band.")
+    return Sweep(frame[~again].reset_index(drop=True), maker, tuple(notes))
+
+
+def _shown(name: str) -> str:
+    return printable(name, 80)
+
+
+def _opened(name: str, content: bytes) -> pq.ParquetFile:
+    """The file with its head read, and no row yet."""
+    try:
+        limits = {"thrift_string_size_limit": _MAX_HEAD_BYTES, "thrift_container_size_limit": _MAX_HEAD_BYTES}
+        there = set(pq.ParquetFile(io.BytesIO(content), **limits).schema_arrow.names)
+        text = [column for column, kind in COLUMNS.items() if kind == "string" and column in there]
+        file = pq.ParquetFile(io.BytesIO(content), read_dictionary=text, page_checksum_verification=True, **limits)
+        meta = file.metadata
+        unpacked = sum(meta.row_group(index).total_byte_size for index in range(meta.num_row_groups))
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        raise AdvisorError(f"{name} is no readable Parquet file ({_first(error)}); {_HOW}") from error
+    known = set(file.schema_arrow.names)
+    needed = [column for column in COLUMNS if column not in _YOUNGER and not _may_be_missing(column)]
+    if missing := [column for column in needed if column not in known]:
+        more = " and others" if len(missing) > 6 else ""
+        raise AdvisorError(
+            f"{name} is no sweep of this advisor: of {counted(len(needed), 'column')} it lacks "
+            f"{', '.join(missing[:6])}{more}; {_HOW}"
+        )
+    if len(known) < len(file.schema_arrow.names):
+        raise AdvisorError(f"{name}: a column stands there twice; {_HOW}")
+    if unpacked > _BYTES_PER_ROW * max(meta.num_rows, 1000):
+        raise AdvisorError(f"{name}: {meta.num_rows:,} rows unpack to {unpacked:,} bytes, more than a sweep's; {_HOW}")
+    return file
+
+
+def _may_be_missing(column: str) -> bool:
+    """Whether files of before a setting existed are read at its default."""
+    row = FIELDS.get(column)
+    return row is not None and not row.needed and not row.is_required and column != "batch_size"
+
+
+def _made_by(file: pq.ParquetFile) -> dict[str, str]:
+    """Release and constants by the file's own head, empty where it does not say."""
+    said = (file.schema_arrow.metadata or {}).get(b"PANDAS_ATTRS", b"{}")
+    try:
+        found = json.loads(said)
+        return {name: printable(str(found[name]), 20) for name in ("release", "constants")}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return {}
+
+
+def _by_words(maker: Mapping[str, str]) -> str:
+    return f"release {maker['release']}, constants {maker['constants']}" if maker else "a release that is not named"
+
+
+def _frame(name: str, file: pq.ParquetFile) -> pd.DataFrame:
+    """The rows of one file as `COLUMNS`. Raises AdvisorError where a value is none of its column's."""
+    present = [column for column in COLUMNS if column in file.schema_arrow.names]
+    try:
+        table = file.read(columns=present)
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        raise AdvisorError(f"{name} is damaged: its rows cannot be read ({_first(error)}); write it anew") from error
+    found = {column: _values(name, column, table.column(column)) for column in present}
+    for column in COLUMNS.keys() - found.keys():
+        default = FIELDS[column].default if column in FIELDS else None
+        found[column] = pd.Series([default] * table.num_rows, dtype=COLUMNS[column])
+    frame = pd.DataFrame(found, columns=list(COLUMNS))
+    _check(name, frame)
+    return frame
+
+
+def _values(name: str, column: str, values: pa.ChunkedArray) -> pd.Series:
+    """One column in its own kind."""
+    kind, given = COLUMNS[column], values.type
+    if pa.types.is_dictionary(given):
+        given = given.value_type
+    is_text = pa.types.is_string(given) or pa.types.is_large_string(given)
+    is_number = pa.types.is_integer(given) or pa.types.is_floating(given)
+    fits = {"string": is_text, "bool": pa.types.is_boolean(given)}.get(kind, is_number) or pa.types.is_null(given)
+    if not fits or (kind in ("bool", "int32", "int16") and values.null_count):
+        expected = {"string": "text", "bool": "true or false"}.get(kind, "numbers")
+        raise AdvisorError(f"{name}, column {column}: expected {expected}, got {str(given)[:40]}; {_HOW}")
+    if kind == "string":
+        values = _texts(column, values)
+    try:
+        if kind in _WHOLE:  # pandas would wrap what is too large, and cut fractions off
+            values = values.cast(_WHOLE[kind])
+        return values.to_pandas().astype(kind)
+    except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
+        raise AdvisorError(f"{name}, column {column}: {_first(error)}; {_HOW}") from error
+
+
+def _texts(column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts cut and cleaned, each distinct one once: a long one could stand in every row, and pictures read markup."""
+    chunks = []
+    for chunk in values.chunks:
+        # A file without a dictionary of its own gives the texts themselves.
+        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        chunks.append(
+            pa.array([_clean(column, one) for one in coded.dictionary.to_pylist()], "string").take(coded.indices)
+        )
+    return pa.chunked_array(chunks, "string")
+
+
+def _clean(column: str, text: str | None) -> str | None:
+    if text is None:
+        return None
+    return printable(text, _MAX_TEXT) if column == "reason" else _NO_NAME.sub("?", text[:_MAX_NAME])
+
+
+def _check(name: str, frame: pd.DataFrame) -> None:
+    """Values as a sweep has them, or AdvisorError naming the first row that has not."""
+    done = (frame["reason"].fillna("") == "").to_numpy()
+    tiers = [tier.value for tier in Tier]
+    within = {
+        f"batch_size: expected 1 to {MAX_BATCH:,}": frame["batch_size"].between(1, MAX_BATCH),
+        f"n_draft: expected 0 to {MAX_DRAFT}, -1 beside a reason": frame["n_draft"].between(
+            np.where(done, 0, -1), np.where(done, MAX_DRAFT, -1)
+        ),
+        "p_gain: expected a share, 0 to 1": frame["p_gain"].between(0, 1) | ~done,
+        "expected_loss: expected a share, 0 to 1": frame["expected_loss"].between(0, 1) | ~done,
+        "tier: expected one of " + ", ".join(tiers): frame["tier"].isin(tiers) | ~done,
+        "recommended: no row without a prediction is": done | ~frame["recommended"],
+    }
+    for column in (*_BANDS, "accepted_length", "plain_step_ms", "round_ms"):
+        values = frame[column].to_numpy()
+        within[f"{column}: expected a number above 0"] = (np.isfinite(values) & (values > 0)) | ~done
+    for column in _BANDS:
+        low, high = (frame[_band_column(column, end)].to_numpy() for end in ("low", "high"))
+        value, none = frame[column].to_numpy(), np.isnan(low) & np.isnan(high) & (column != "speedup")
+        within[f"{column}: expected a band around the value"] = ((low <= value) & (value <= high)) | none | ~done
+    for what, good in within.items():
+        wrong = ~np.asarray(good.fillna(value=False) if isinstance(good, pd.Series) else good, bool)
+        if wrong.any():
+            column = what.partition(":")[0]
+            row = int(np.flatnonzero(wrong)[0])
+            raise AdvisorError(
+                f"{name}, row {row + 1}, {what}, got {printable(str(frame[column].iloc[row]), 40)}; {_HOW}"
+            )
+    if bool((done & frame[["model_id", "hardware_id"]].isna().any(axis=1)).any()):
+        raise AdvisorError(f"{name}: a prediction names no model or no accelerator; {_HOW}")
+
+
+def _band_column(column: str, end: str) -> str:
+    """Name of the column with one end (low, high) of a band."""
+    return f"tpot_{end}_ms" if column == "tpot_ms" else f"{column}_{end}"
+
+
+def _first(error: Exception) -> str:
+    """The first line of an error, without its full stop."""
+    return printable((str(error).splitlines() or [type(error).__name__])[0], 120).rstrip(".")
