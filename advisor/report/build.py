@@ -40,7 +40,8 @@ LIMITS = (
     "A round drafts, verifies K + 1 tokens per sequence, then accepts or rejects; the three do not overlap.",
     f"Kernels are calibrated on steps of up to {CALIBRATED_TOKENS:,} tokens; beyond, results are marked as outside the "
     "data and their band is widened.",
-    "The recommended K has the least expected loss over the draws, K = 0 included; within their noise the smaller K.",
+    "The recommended K has the least expected loss against the best K in each simulated case, K = 0 included; within "
+    "the noise the smaller K.",
     f"Memory counts weights, drafter and KV cache against {USABLE_SHARE:.0%} of each GPU.",
     "Expert-parallel imbalance follows an assumed formula that has not been measured.",
     "Draft trees, several nodes and a second model on the same GPU are outside the model.",

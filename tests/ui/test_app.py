@@ -164,6 +164,24 @@ def test_a_link_restores_the_user_s_own_model() -> None:
     assert test.session_state["_scenario"] == scenario
 
 
+def test_the_launch_line_of_an_own_model_says_that_its_path_or_repository_goes_there() -> None:
+    scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON, batch_size=4)
+    test = app(**link(scenario))
+    assert any("vllm serve YOUR-MODEL" in item.value for item in test.code)
+    assert "Put the path or Hugging Face repository of your model for YOUR-MODEL." in texts(test)
+    assert "for YOUR-MODEL" not in texts(app())
+
+
+def test_a_curve_that_the_bar_shows_at_another_k_than_the_answer_is_said_to_be_one() -> None:
+    test = app()
+    test.number_input(key="accepted_k").set_value(5).run()
+    assert test.number_input(key="accepted").value != 2.7
+    shown = test.number_input(key="accepted").value
+    assert f"The bar shows the same curve at K = 5: {shown:.2f}." in texts(test)
+    assert "The bar shows" not in texts(app()), "the same K in the bar and in the answer"
+    assert "The bar shows" not in texts(app(acceptance="2.4@5")), "typed, and carried from there"
+
+
 def test_an_own_model_link_without_a_name_gets_one() -> None:
     test = app(**link(Scenario(acceptance="2.4@3", model_config_json=CONFIG_JSON)))
     restored = test.session_state["_scenario"]

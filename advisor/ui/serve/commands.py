@@ -23,7 +23,7 @@ def draw(advice: Advice, n_draft: int, *, fits: bool) -> None:
     engines = export_engines()
     recommended = n_draft == advice.recommendation.n_draft
     choice = runtime.RECOMMENDED if recommended else f"K = {n_draft} throughout"
-    served = runtime.served_model(advice) or "YOUR-MODEL"
+    served = runtime.served_model(advice) or runtime.OWN_MODEL
     for tab, engine in zip(st.tabs([engine.name for engine in engines]), engines, strict=True):
         with tab:
             made = runtime.export_for(advice, engine.id, choice, served, runtime.PLACEHOLDER)
@@ -33,6 +33,8 @@ def draw(advice: Advice, n_draft: int, *, fits: bool) -> None:
             _paste(made)
             own = runtime.on_engine(advice, engine.id)
             said = [runtime.pasted_text(own, own.recommendation.n_draft if recommended else n_draft, made)]
+            if own_model := runtime.own_model_text(served):
+                said.append(own_model)
             if runtime.PLACEHOLDER in made.launch_line:
                 said.append(f"Put your {drafter_name(advice.setup.drafter)} checkpoint for {runtime.PLACEHOLDER}.")
             st.caption(" ".join(said))
