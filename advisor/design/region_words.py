@@ -13,8 +13,8 @@ from advisor.text import counted
 
 REGION_NOTE = (
     f"A core cell ({CORE_CHANCE:.0%} and more): the design is within {TIE:.0%} of the best in that share of the "
-    "simulated cases, which all designs share. An edge cell (marked ?): it is not, but its loss is within noise, or it is "
-    "the cell's own best. Regions are chosen one after the other, each the design with most cores left."
+    "simulated cases, which all designs share. An edge cell (marked ?): it is not, but its loss is within noise, or it "
+    "is the cell's own best. Regions are chosen one after the other, each the design with most cores left."
 )
 
 
