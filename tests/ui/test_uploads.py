@@ -496,6 +496,27 @@ def test_own_points_are_on_the_chart_of_serve(points: bytes) -> None:
     assert "14 of yours" in texts(test) or "13 of yours" in texts(test)
 
 
+def test_own_points_below_the_curve_are_explained_and_one_click_tries_it() -> None:
+    head = (
+        "hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,drafter,gpu_count,context_tokens,speedup"
+    )
+    rows = [f"h200-sxm,qwen3-30b-a3b,vllm,{b},3,2.1,eagle3,1,512,{s}" for b, s in ((1, 1.2), (8, 1.2), (32, 1.2))]
+    query = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "context_tokens": "2048"}
+    test = upload(page(**query), "mine.csv", "\n".join([head, *rows]).encode())
+    go_to(test, "serve").run()
+    said = texts(test)
+    assert re.search(r"Your 3 points at K = 3 lie \d+ to \d+% below the curve", said)
+    assert "your file states 2.10 at K = 3" in said
+    assert "They were measured at context 512; this is for 2,048." in said
+    test.button(key="use_gap_length").click().run()
+    assert test.session_state["_scenario"].acceptance == "2.10@3"
+    assert test.number_input(key="accepted").value == 2.1
+    test.button(key="use_gap_context").click().run()
+    assert not test.exception
+    assert test.session_state["_scenario"].context_tokens == 512
+    assert "measured at context" not in texts(test)
+
+
 def test_forgetting_an_upload_clears_the_uploader(points: bytes) -> None:
     test = upload(page(), "mine.csv", points)
     before = next(item for item in test.file_uploader if "Benchmark" in item.label).key
