@@ -252,6 +252,7 @@ def test_the_published_schema_is_that_of_the_code() -> None:
         "ContextCell",
         "ModelsSection",
         "RankedModel",
+        "MissedModel",
         "RegionsSection",
         "DesignRegion",
         "RegionCell",
