@@ -104,7 +104,7 @@ def own_gap_text(gap: OwnGap) -> str:
     side = "below" if gap.middle < 1.0 else "above"
     ends = [f"{abs(end - 1.0):.0%}" for end in (gap.nearest, gap.farthest)]
     size = ends[0] if ends[0] == ends[1] else f"{ends[0].removesuffix('%')} to {ends[1]}"
-    said = [f"Your {counted(gap.n_points, 'point')} at K = {gap.n_draft} lie {size} {side} the curve"]
+    said = [f"Your {counted(gap.n_points, 'point')} lie {size} {side} the curve of K = {gap.n_draft}"]
     k, length = gap.n_draft, gap.accepted_length
     explain = f"An accepted length {gap.middle:.2f} times as long would explain it"
     if gap.stated_length is not None:

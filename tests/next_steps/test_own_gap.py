@@ -29,7 +29,7 @@ def test_points_below_the_curve_name_the_accepted_length_that_would_explain_it_a
     assert (gap.nearest, gap.middle, gap.farthest) == pytest.approx((0.97, 0.95, 0.90))
     assert gap.length_to_try == pytest.approx(2.4 * 0.95)
     assert own_gap_text(gap) == (
-        "Your 3 points at K = 3 lie 3 to 10% below the curve. An accepted length 0.95 times as long would explain it: "
+        "Your 3 points lie 3 to 10% below the curve of K = 3. An accepted length 0.95 times as long would explain it: "
         "2.28 instead of 2.40 at K = 3, inferred from your points, not counted."
     )
 
@@ -58,7 +58,7 @@ def test_a_stated_length_that_is_the_scenarios_own_is_not_blamed() -> None:
     assert gap is not None
     assert (gap.length_to_try, gap.own_context) == (None, None)
     assert own_gap_text(gap) == (
-        "Your 3 points at K = 3 lie 8% above the curve. The accepted length does not explain it: your file states the "
+        "Your 3 points lie 8% above the curve of K = 3. The accepted length does not explain it: your file states the "
         "2.40 used here."
     )
 

@@ -126,6 +126,29 @@ def test_what_does_not_fit_names_the_bytes_and_gpus_on_which_it_does() -> None:
     assert load_setup(smaller).memory.largest_batch < 16
 
 
+@pytest.mark.parametrize(
+    ("change", "because", "helps", "does_not"),
+    [
+        (
+            {"model_id": "deepseek-v3", "drafter_id": "mtp"},
+            "The weights alone are too large.",
+            "weight format",
+            "batch",
+        ),
+        ({"batch_size": 4096}, "is the largest that fits.", "a smaller batch, a shorter context", "weight format"),
+        ({"context_tokens": 5_000_000}, "One sequence at context 5,000,000 is too", "a shorter context", "batch"),
+    ],
+)
+def test_what_makes_it_fit_goes_by_what_does_not(
+    change: dict[str, object], because: str, helps: str, does_not: str
+) -> None:
+    fit = fit_of(advise(SCENARIO.model_copy(update=change)))
+    assert fit is not None
+    assert because in fit.because
+    assert helps in fit.remedy
+    assert does_not not in fit.remedy
+
+
 def test_errors_of_few_rows_are_told_and_give_way_to_those_of_all() -> None:
     few = Errors(3, median_ape=0.01, coverage=1.0, n_sources=1)
     many = Errors(65, median_ape=0.075, coverage=0.83, n_sources=14)

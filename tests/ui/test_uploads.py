@@ -505,7 +505,7 @@ def test_own_points_below_the_curve_are_explained_and_one_click_tries_it() -> No
     test = upload(page(**query), "mine.csv", "\n".join([head, *rows]).encode())
     go_to(test, "serve").run()
     said = texts(test)
-    assert re.search(r"Your 3 points at K = 3 lie \d+ to \d+% below the curve", said)
+    assert re.search(r"Your 3 points lie \d+ to \d+% below the curve of K = 3", said)
     assert "your file states 2.10 at K = 3" in said
     assert "They were measured at context 512; this is for 2,048." in said
     test.button(key="use_gap_length").click().run()

@@ -7,18 +7,18 @@ import streamlit as st
 from advisor.advice import Advice
 from advisor.catalog import drafter_name, export_engines
 from advisor.engines import EngineExport, one_option_a_line, one_slot_a_line
-from advisor.summary import flip_texts, one_k_text
+from advisor.summary import Fit, flip_texts, one_k_text
 from advisor.ui.serve import runtime_answers as runtime
 from advisor.ui.shared import answers, state, widgets
 
 
-def draw(advice: Advice, n_draft: int, *, fits: bool) -> None:
+def draw(advice: Advice, n_draft: int, fit: Fit | None) -> None:
     """Launch line of each engine, with a button that copies it, where the scenario fits.
 
     The recommended K is pasted as report and export have it (`Advice.to_serve`); another K runs throughout.
     """
-    if not fits:
-        st.info("No command: it would not start. Choose more GPUs, a smaller format, a shorter context or batch.")
+    if fit is not None:
+        st.info(f"No command: it would not start. {fit.remedy}")
         return
     engines = export_engines()
     recommended = n_draft == advice.recommendation.n_draft
