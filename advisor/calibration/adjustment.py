@@ -69,7 +69,7 @@ def carried(factor: float) -> float:
 
 
 def change_text(factor: float) -> str:
-    """What a factor does to a constant: `+17%`, never `-0%`."""
+    """Change of a constant by a factor, as `+17%` and never `-0%`."""
     return f"{round(factor - 1.0, 2) + 0.0:+.0%}"  # adding 0.0 makes a negative zero positive
 
 

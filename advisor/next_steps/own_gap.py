@@ -54,7 +54,9 @@ class OwnGap:
 
 
 def own_gap(advice: Advice, points: pd.DataFrame) -> OwnGap | None:
-    """The gap between points and the answer's curve of their K; None where they lie on both sides of it, or on it.
+    """The gap between points and the answer's curve of their K.
+
+    None where they lie on both sides of the curve, or on it.
 
     points : GAP_COLUMNS of this accelerator and model. Of several K, the one with most points; of other drafters, none.
     """
@@ -100,7 +102,10 @@ def _median(values: pd.Series) -> float | None:
 
 
 def own_gap_text(gap: OwnGap) -> str:
-    """What the points do and what would explain it, short; that it is inferred, where the file does not say it."""
+    """Sentences on where the points lie and what would explain it.
+
+    An accepted length that their file does not state is said to be inferred.
+    """
     side = "below" if gap.middle < 1.0 else "above"
     ends = [f"{abs(end - 1.0):.0%}" for end in (gap.nearest, gap.farthest)]
     size = ends[0] if ends[0] == ends[1] else f"{ends[0].removesuffix('%')} to {ends[1]}"

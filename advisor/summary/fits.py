@@ -49,7 +49,7 @@ class Fit:
 
     @property
     def remedy(self) -> str:
-        """What makes it fit, by what does not."""
+        """Sentence on what makes it fit, by what does not."""
         if self.weights_fill:
             return "Choose more GPUs or a smaller weight format."
         shorter = "a smaller batch, a shorter context" if self.largest_batch else "a shorter context"

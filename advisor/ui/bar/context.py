@@ -32,7 +32,10 @@ def draw(label: str, width: int) -> int:
 
 
 def remark() -> str:
-    """Why the context last typed was not taken; empty once another is set."""
+    """Reason that the context last typed was not taken.
+
+    Empty once another is set.
+    """
     stayed, said = _REFUSED.get()
     return f"Context: {said}; {stayed:,} stays." if said and stayed == st.session_state[FIELD] else ""
 

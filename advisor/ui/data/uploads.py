@@ -280,7 +280,9 @@ def lacks(read: IngestResult) -> dict[tuple[str, ...], int]:
 
 
 def unit_problem(acceptance: str) -> str:
-    """Column whose values no engine explains in its unit, and what to do; empty where none is, or none can be judged.
+    """Sentence on a column whose values no engine explains in its unit.
+
+    Empty where there is none, or where none can be judged.
 
     acceptance : as in a scenario; for rows without an accepted length. The upload counts with the form's entries.
     """

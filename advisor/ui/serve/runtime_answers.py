@@ -152,7 +152,10 @@ def served_model(advice: Advice) -> str:
 
 
 def own_model_text(served: str) -> str:
-    """What goes into a launch line for the user's own model; empty where it names a shipped one."""
+    """Sentence on what goes into a launch line for the user's own model.
+
+    Empty where the line names a shipped one.
+    """
     return f"Put the path or Hugging Face repository of your model for {OWN_MODEL}." if served == OWN_MODEL else ""
 
 
