@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from advisor import laws
-from advisor.bands import BAND_LEVEL
+from advisor.bands import BAND_LEVEL, SIMULATED
 from advisor.components import BY_KEY, component_name
 from advisor.curve import DEFAULT_BATCHES, Curve, curve_for, digits
 from advisor.prediction import AdvisorError, Prediction, Tier
@@ -269,8 +269,8 @@ def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction
         return f"do not speculate (K = 0): it does not help. {alternative}, a slowdown."
     equal = "; the noise does not separate them, so the smaller K is taken" if tried.as_good else ""
     return (
-        f"do not speculate (K = 0): {alternative}, a gain in {tried.p_gain:.0%} of the draws, and is expected to lose "
-        f"{tried.expected_loss:.1%} against {own.expected_loss:.1%} without{equal}."
+        f"do not speculate (K = 0): {alternative}, a gain in {tried.p_gain:.0%} of {SIMULATED}, and is expected to "
+        f"lose {tried.expected_loss:.1%} against {own.expected_loss:.1%} without{equal}."
     )
 
 

@@ -16,6 +16,10 @@ from advisor.prediction import BAND_SIGMAS
 BAND_LEVEL = 0.8
 """Share of outcomes a band is meant to hold. [-]"""
 N_DRAWS = 256
+SIMULATED = f"{N_DRAWS} simulated cases"
+"""The draws as a reader is told of them."""
+BEST_K_OF_EACH = f"the best K in each of {SIMULATED}"
+"""What an expected loss is held against, in words."""
 PER_K_LOG_SD = 0.02
 """Scatter of a speedup from one K to the next: measured acceptance curves depart 1.4 % from their neighbours'
 interpolation, kernel times as much between neighbouring token counts. [-]"""

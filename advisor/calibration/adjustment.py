@@ -63,6 +63,16 @@ class Adjustment:
         return f"refitted on {self.n_points} uploaded points"
 
 
+def carried(factor: float) -> float:
+    """A factor as a scenario carries it: four significant digits, so that every page says the same of it. [-]"""
+    return float(f"{factor:.4g}")
+
+
+def change_text(factor: float) -> str:
+    """Change of a constant by a factor, as `+17%` and never `-0%`."""
+    return f"{round(factor - 1.0, 2) + 0.0:+.0%}"  # adding 0.0 makes a negative zero positive
+
+
 def write_adjustment(adjustment: Adjustment) -> str:
     """One line that `parse_adjustment` reads: four significant digits, correlations three decimals."""
     parts = [

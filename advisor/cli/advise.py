@@ -60,8 +60,8 @@ def advise(
 ) -> None:
     """Recommend a draft length K for one scenario, with its band and the reason, and what to try next.
 
-    Expected loss: how much of the speedup a K gives away on average over the band's draws, against each draw's own
-    fastest K (`regret` in JSON). The K that loses least is recommended; within the noise of the draws the smaller.
+    Expected loss: how much of the speedup a K gives away on average against the best K in each of 256 simulated
+    cases (`regret` in JSON). The K that loses least is recommended; within the noise the smaller.
     """
     advice = advise_scenario(scenario)
     spend = spend_of(advice, usd_per_hour, power_log, power_k)

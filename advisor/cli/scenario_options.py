@@ -22,6 +22,7 @@ from advisor.hf import architecture_from_config
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, shown_path
 from advisor.scenario import FIELDS, FieldRow, Flag, Scenario, build_scenario, load_example, load_scenario_file
+from advisor.text import token_count
 
 MAX_CONFIG_BYTES = 5_000_000
 MAX_REFIT_BYTES = 4096
@@ -29,10 +30,27 @@ _PACKED_LOADS = r"\d+x\d+:"
 _ACCEPTANCE = ("accepted_length", "acceptance", "acceptance_preset")
 
 
+class TokenCount(click.ParamType):
+    """A whole number of tokens, typed as 131072, 128k, 128K or 1M."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number that is meant. Raises click.BadParameter with the forms it may have."""
+        if isinstance(value, int):
+            return value
+        try:
+            return token_count(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 def field_options(row: FieldRow) -> list[click.Option]:
     """The options that give one field: typed, with its choices and its default, by the table of fields."""
     default = None if row.needed or any(flag.default for flag in row.flags) else row.default
     kind: Any = click.Choice(row.choices) if row.choices and not row.is_optional else row.kind
+    if row.kind is int and row.unit == "tokens":
+        kind = TokenCount()
     return [
         click.Option(
             [flag.name, row.name] if len(row.flags) == 1 else [flag.name],

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.bands import SIMULATED
 from advisor.catalog import drafter_name
 from advisor.context_map.grid import ContextMap
 from advisor.task_transfer import context_factors
@@ -56,7 +57,7 @@ def verdict(found: ContextMap, context: int, batch: int) -> str:
     if found.n_draft[row, column] == 0:
         return (
             f"{head}, {drafter} does not pay: its best, K = {k}, gives {speedup:.2f}x, a gain in "
-            f"{found.p_gain[row, column]:.0%} of the draws.{_against(found, row, column)}"
+            f"{found.p_gain[row, column]:.0%} of {SIMULATED}.{_against(found, row, column)}"
         )
     band = f"{found.low[row, column]:.2f}-{found.high[row, column]:.2f}"
     return (

@@ -179,8 +179,9 @@ def _remedy(space: DesignSpace, nearest: int, too_large: int) -> str:
         return f"Use more GPUs, a smaller weight format, a shorter context or {least}."
     if "tpot" in breaks:
         return "Raise the limit on time per output token, lower the batch, or add tensor-parallel GPUs."
-    if "total_params" in breaks:
-        return "Raise the limit on total parameters."
+    for name in ("total_params", "training_cost"):
+        if name in breaks:
+            return f"Raise {CONSTRAINT_TEXT[name]}."
     if "quality" in breaks and too_large > len(space) / 2:
         return "Designs that fit in memory are too weak: use more GPUs or a smaller weight format."
     if "quality" in breaks:

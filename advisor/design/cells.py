@@ -25,6 +25,12 @@ from advisor.setup import Setup, load_setup
 
 MAX_PLACES = 16
 """Accelerators of one question: each costs as much as a whole search. [-]"""
+IN_MEMORY, ON_TIME, ON_LIMITS = (
+    "does not fit in memory",
+    "over the limit on time per token",
+    "no design keeps every limit",
+)
+"""Why no design serves a cell."""
 _PLACE = re.compile(r"((?P<gpus>[1-9]\d{0,2})x)?(?P<id>[A-Za-z0-9][\w.-]{0,99})")
 
 
@@ -159,8 +165,8 @@ class DesignCells:
         batch = space.question.batches[row]
         if space.keeps_apart_from_load().any():
             fits = space.keeps_apart_from_load() & (space.largest_batch >= batch)
-            return "over the limit on time per token" if fits.any() else "does not fit in memory"
-        return "no design keeps every limit"
+            return ON_TIME if fits.any() else IN_MEMORY
+        return ON_LIMITS
 
 
 def ask_cells(

@@ -5,16 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from advisor.design.candidates import candidates
+from advisor.design.cells import IN_MEMORY, ON_LIMITS, ON_TIME
 from advisor.design.one_design import OneDesign, TargetsChoice
 from advisor.design.standing import CORE_CHANCE, TIE, CellStanding
 from advisor.design.title import price_words
 from advisor.text import MERITS, tier_text
 
 REGRET_NOTE = (
-    "Losses are expected ones, the mean over the draws that all designs share, against the best design of each target "
-    "alone by the central values, at equal quality; below none counts as none. Their 80% bands hold the errors of both "
-    f"expert shapes. Under {TIE:.0%} is a tie: as much as the fit misses of one expert shape's kernels."
+    "Losses are expected ones, the mean over simulated cases that all designs share, against the best design of each "
+    "target alone by the central values, at equal quality; below none counts as none. Their 80% bands hold the errors "
+    f"of both expert shapes. Under {TIE:.0%} is a tie: as much as the fit misses of one expert shape's kernels."
 )
+
+
+_REMEDIES = {
+    IN_MEMORY: "What does not fit needs more GPUs (2xACCELERATOR:BATCH), a smaller batch or a smaller format.",
+    ON_TIME: "What is too slow needs a longer limit on time, a smaller batch or more GPUs (2xACCELERATOR:BATCH).",
+    ON_LIMITS: "Where no design keeps every limit, loosen those on quality, size, price or memory, or widen the grid.",
+}
+"""What to do, by why no design serves a target."""
 
 
 def percent(share: float) -> str:
@@ -246,10 +255,11 @@ def one_design_document(found: OneDesign) -> dict[str, Any]:
 
 
 def _why_none(found: OneDesign) -> str:
-    """Which target no design serves and why; else that none serves all."""
-    blocked = [f"{found.cells.name(cell)}: {why}" for cell in found.cell_of if (why := found.cells.why_not(cell))]
+    """Which target no design serves, why, and what changes that; else that none serves all."""
+    blocked = {cell: why for cell in found.cell_of if (why := found.cells.why_not(cell))}
     if blocked:
-        return f"{'; '.join(blocked)}. Give it more GPUs (2xACCELERATOR:BATCH), a smaller batch or a smaller format."
+        named = "; ".join(f"{found.cells.name(cell)}: {why}" for cell, why in blocked.items())
+        return f"{named}. {' '.join(_REMEDIES[why] for why in dict.fromkeys(blocked.values()))}"
     return "Each is served by designs of its own, but no design serves all."
 
 

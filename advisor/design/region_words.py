@@ -12,9 +12,9 @@ from advisor.design.standing import CORE_CHANCE, TIE
 from advisor.text import counted
 
 REGION_NOTE = (
-    f"A core cell ({CORE_CHANCE:.0%} and more): the design is within {TIE:.0%} of the best in that share of the draws "
-    "that all designs share. An edge cell (marked ?): it is not, but its loss is within noise, or it is the cell's own "
-    "best. Regions are chosen one after the other, each the design with most cores left."
+    f"A core cell ({CORE_CHANCE:.0%} and more): the design is within {TIE:.0%} of the best in that share of the "
+    "simulated cases, which all designs share. An edge cell (marked ?): it is not, but its loss is within noise, or it "
+    "is the cell's own best. Regions are chosen one after the other, each the design with most cores left."
 )
 
 

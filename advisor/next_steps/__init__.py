@@ -5,6 +5,7 @@ from __future__ import annotations
 from advisor.next_steps.changes import Change, changes
 from advisor.next_steps.designs import DesignStanding, design_is_searched, design_standing
 from advisor.next_steps.effects import GOALS, Effect, Goal, NextSteps, Speed, best_effects, evaluate, next_steps
+from advisor.next_steps.own_gap import GAP_COLUMNS, OwnGap, own_gap, own_gap_text
 from advisor.next_steps.own_runs import (
     OWN_ROWS,
     OwnRuns,
@@ -16,6 +17,7 @@ from advisor.next_steps.own_runs import (
 from advisor.next_steps.words import change_text, gain_text, none_text, outcome_text, steps_document, unoffered_texts
 
 __all__ = [
+    "GAP_COLUMNS",
     "GOALS",
     "OWN_ROWS",
     "Change",
@@ -23,6 +25,7 @@ __all__ = [
     "Effect",
     "Goal",
     "NextSteps",
+    "OwnGap",
     "OwnRuns",
     "Speed",
     "best_effects",
@@ -36,6 +39,8 @@ __all__ = [
     "next_steps",
     "none_text",
     "outcome_text",
+    "own_gap",
+    "own_gap_text",
     "own_runs_text",
     "read_own_runs",
     "steps_document",

@@ -35,7 +35,7 @@ from advisor.points.question import WHOLE_BATCH_KINDS, RowQuestion, question_of
 from advisor.points.refit import MIN_POINTS, adjustment_of, lacking, refit_chosen, select_points
 from advisor.points.result import LEAST_MOVE, PARAMETER_COLUMNS, RefitResult, notes, parameter_rows
 from advisor.points.solve import Prior, solve
-from advisor.points.units import HeaderOf
+from advisor.points.units import HeaderOf, check_units
 
 __all__ = [
     "ANY_CLASS",
@@ -62,6 +62,7 @@ __all__ = [
     "before_after",
     "best_k_regret",
     "by_laboratory",
+    "check_units",
     "curve_groups",
     "curve_name",
     "errors_of",

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.arrays import Array
-from advisor.calibration import JOINT_PAIRS, Adjustment, adjusted, check_adjustment
+from advisor.calibration import JOINT_PAIRS, Adjustment, adjusted, carried, check_adjustment
 from advisor.components import FACTORS, JOINT, OVERHEADS
 from advisor.points.errors import errors_of, relative_error
 from advisor.points.multipliers import BOUND_SIGMAS, MultiplierPrior, Posterior, fit_multipliers, multiplier_prior
@@ -255,11 +255,16 @@ def _rows(
             "quantity": observed.quantity.tolist(),
             "measured": observed.measured,
             "before": np.exp(log_predicted(observed, np.zeros(len(NAMES)))),
-            "after": np.exp(log_predicted(observed, posterior.theta)),
+            "after": np.exp(log_predicted(observed, _as_carried(posterior.theta))),
             "left_out": np.exp(left_out),
             "used": used,
         }
     )
+
+
+def _as_carried(theta: Array) -> Array:
+    """Log multipliers [names] with the digits that a scenario carries, so that its predictions are the rows' own."""
+    return np.log([carried(float(factor)) for factor in np.exp(theta)])
 
 
 def _parameters(
@@ -274,7 +279,7 @@ def _parameters(
         if not present[i] and not overheads.get(name):
             continue
         before, prior = overheads.get(name, 1.0), float(known.log_sd[i])
-        factor = float(np.exp(posterior.theta[i]))
+        factor = carried(float(np.exp(posterior.theta[i])))
         at_bound = bool(abs(posterior.theta[i]) > BOUND_SIGMAS * prior * 0.999)
         out.append(
             RefitParameter(

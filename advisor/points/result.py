@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from advisor.calibration import change_text
 from advisor.points.errors import Errors
 from advisor.points.points import Refused
 from advisor.text import counted
@@ -29,7 +30,7 @@ class RefitParameter:
     before: float
     after: float
     factor: float
-    """after / before. [-]"""
+    """after / before, as a scenario carries it. [-]"""
     log_stderr: float
     """Posterior standard deviation of log(factor). [-]"""
     prior_log_sd: float
@@ -199,7 +200,7 @@ class RefitResult:
 def _sentence(result: RefitResult) -> str:
     learnt = [item for item in result.parameters if item.identified and abs(item.factor - 1.0) >= LEAST_MOVE]
     learnt.sort(key=lambda item: -abs(np.log(item.factor)))
-    moved = " and ".join(f"{item.meaning} by {item.factor - 1.0:+.0%}" for item in learnt[:3])
+    moved = " and ".join(f"{item.meaning} by {change_text(item.factor)}" for item in learnt[:3])
     text = f"Your data moved {moved}" if moved else "Your data moved no constant beyond what was known"
     text += f": {result.n_points} points of {result.hardware_id} with {result.engine_class}"
     if result.outliers:
@@ -249,7 +250,7 @@ def parameter_rows(result: RefitResult) -> list[tuple[str, ...]]:
             item.meaning.capitalize(),
             _amount(item, item.before),
             _amount(item, item.after),
-            f"{round(item.factor - 1.0, 2) + 0.0:+.0%}",  # adding 0.0 makes a negative zero positive
+            change_text(item.factor),
             f"±{item.prior_log_sd:.0%}",
             f"±{item.log_stderr:.0%}",
             "at its bound" if item.at_bound else "yes" if item.identified else "no",

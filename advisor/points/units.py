@@ -108,8 +108,13 @@ def check_units(points: Sequence[Point], header_of: HeaderOf | None = None) -> t
 
 def _said(column: _Column, off: Array) -> str:
     factor = float(np.exp(np.median(off)))
-    size = f"{factor:,.3g} times" if factor >= 1.0 else f"1/{1.0 / factor:,.3g} of"
+    size = f"{_figure(factor)} times" if factor >= 1.0 else f"1/{_figure(1.0 / factor)} of"
     return f"{column.name} is {size} what is predicted in the median of {counted(len(off), 'row')}"
+
+
+def _figure(factor: float) -> str:
+    """A factor in three digits, never as a power of ten."""
+    return f"{float(f'{factor:.3g}'):,.0f}" if factor >= 100.0 else f"{factor:.3g}"
 
 
 def _refuse_wrong(

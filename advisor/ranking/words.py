@@ -223,8 +223,8 @@ def notes(board: Leaderboard) -> tuple[str, ...]:
             "measured pairs (docs/validation.md) and its imbalance follows an assumed formula."
         )
     found.append(
-        "Ranks in brackets hold 80% of the draws: errors of the machine are shared by all models, those of a model's "
-        "experts, acceptance and absolute time are its own. Formats are those of the releases."
+        "Ranks in brackets hold 80% of the simulated cases: errors of the machine are shared by all models, those "
+        "of a model's experts, acceptance and absolute time are its own. Formats are those of the releases."
     )
     found.append("Quality is not judged: scores, where there are any, are yours.")
     return tuple(found)

@@ -42,7 +42,8 @@ LIMITS = (
     "A round drafts, verifies K + 1 tokens per sequence, then accepts or rejects; the three do not overlap.",
     f"Kernels are calibrated on steps of up to {CALIBRATED_TOKENS:,} tokens; beyond, results are marked as outside the "
     "data and their band is widened.",
-    "The recommended K has the least expected loss over the draws, K = 0 included; within their noise the smaller K.",
+    "The recommended K has the least expected loss against the best K in each simulated case, K = 0 included; within "
+    "the noise the smaller K.",
     f"Memory counts weights, drafter and KV cache against {USABLE_SHARE:.0%} of each GPU.",
     "The slowest expert-parallel rank follows an assumed formula, or counts on loads of experts where the scenario has "
     "them; neither has been measured.",

@@ -333,12 +333,24 @@ class RankedModel(Frozen):
     tier: Tier
 
 
+class MissedModel(Frozen):
+    """A model that is not ranked, and why."""
+
+    model: str
+    reason: str
+    """In general words: does not fit in memory, misses the limit on time."""
+    detail: str
+    """With its figures, where there are any."""
+
+
 class ModelsSection(Frozen):
     """Other models at this load on this machine, best first."""
 
     verdict: str
     notes: tuple[str, ...]
     models: tuple[RankedModel, ...]
+    missed: tuple[MissedModel, ...] = ()
+    """Models that are not ranked."""
 
 
 class ReportDocument(Frozen):

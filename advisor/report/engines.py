@@ -98,6 +98,8 @@ def _setup(
     warnings = list(export.warnings)
     if DRAFT_MODEL_PLACEHOLDER in export.launch_line:
         warnings.insert(0, f"write the name or path of your draft checkpoint for {DRAFT_MODEL_PLACEHOLDER}")
+    if not _known_model(advice) and served_model == printable(advice.scenario.model_id):
+        warnings.insert(0, f"write the path or Hugging Face repository of your model for {served_model}")
     return EngineSetup(
         engine=engine,
         launch_line=export.launch_line,
@@ -107,11 +109,16 @@ def _setup(
     )
 
 
-def _served_model(advice: Advice) -> str:
+def _known_model(advice: Advice) -> str:
+    """The model's Hugging Face repository; empty for the user's own, whose path nobody else knows."""
     try:
         return default_served_model(advice.setup)
-    except AdvisorError:  # the user's own configuration: nobody but the user knows its repository
-        return advice.scenario.model_id
+    except AdvisorError:
+        return ""
+
+
+def _served_model(advice: Advice) -> str:
+    return _known_model(advice) or advice.scenario.model_id
 
 
 def _draft_model(advice: Advice, engine: str, given: str | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from advisor.advice import component_times
+from advisor.bands import SIMULATED
 from advisor.curve import curve_rows
 from advisor.points import Errors
 from advisor.report import further, load
@@ -119,9 +120,9 @@ def _answer(report: Report) -> tuple[Block, ...]:
     tier = f"The speedup is {answer.speedup.tier}: {printable(answer.speedup.because)}."
     gain = f" and faster than plain decoding in {answer.p_gain:.0%}" if answer.n_draft else ""
     loss = (
-        f"Over the draws of the uncertain constants, K = {answer.n_draft} is the fastest in {answer.p_best:.0%}{gain}; "
-        f"on average it is {answer.regret:.1%} behind each draw's fastest K, the least within the noise. "
-        f"{answer.equals}"
+        f"Of {SIMULATED}, which differ in the uncertain constants, K = {answer.n_draft} is the fastest in "
+        f"{answer.p_best:.0%}{gain}; on average it is {answer.regret:.1%} behind the best K in each, the least within "
+        f"the noise. {answer.equals}"
     ).rstrip()
     fits = f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."
     blocks: list[Block] = [Paragraph(f"{why} {tier}"), Paragraph(f"{loss} {fits}"), _drafts(report)]
@@ -147,7 +148,7 @@ def _drafts(report: Report) -> Table:
         for item in report.advice.drafts
     )
     columns = ("K", "Speedup", _band_name(report), "ms per token", "Best in", "Gains in", "Expected loss")
-    caption = f"Each K at batch {report.scenario.batch_size:,}. Best in, gains in: shares of the draws."
+    caption = f"Each K at batch {report.scenario.batch_size:,}. Best in, gains in: of {SIMULATED}."
     return Table(columns, rows, "lrrrrrr", caption)
 
 

@@ -90,5 +90,6 @@ def load_values(report: Report) -> dict[str, Any]:
     if board is not None:
         ranked = document(board)
         rows = [{name: row[name] for name in RankedModel.model_fields} for row in ranked["models"]]
-        other = {"verdict": ranked["verdict"], "notes": ranked["notes"], "models": rows}
+        missed = [{"model": each.name, "reason": each.reason, "detail": each.detail} for each in board.missed]
+        other = {"verdict": ranked["verdict"], "notes": ranked["notes"], "models": rows, "missed": missed}
     return {"spend": spend, "over_context": over, "other_models": other}

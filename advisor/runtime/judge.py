@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.bands import BEST_K_OF_EACH
 from advisor.curve import Curve, draft_odds, excess_loss, recommended
 from advisor.setup import Setup
 
@@ -88,7 +89,7 @@ def others_text(rows: Sequence[DraftRow]) -> str:
     said = [f"K = {_listed(equal)} {'does' if len(equal) == 1 else 'do'} as well"] if equal else []
     if faster:
         said[0] += f"{_shorter_text(own, faster)}"
-    behind = f"on average K = {own.n_draft} is {own.expected_loss:.1%} behind each draw's fastest"
+    behind = f"on average K = {own.n_draft} is {own.expected_loss:.1%} behind {BEST_K_OF_EACH}"
     said += [f"{behind}, K = {item.n_draft} {item.expected_loss:.1%}" for item in worse]
     text = "; ".join(said)
     return f"{text[0].upper()}{text[1:]}."

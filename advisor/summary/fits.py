@@ -20,7 +20,10 @@ class Fit:
     needed_bytes: float
     usable_bytes: float
     largest_batch: int
-    """The largest batch that fits as it is; 0 when the weights alone do not. [-]"""
+    """The largest batch that fits as it is; 0 when not even one sequence does. [-]"""
+    weights_bytes: float
+    """Of the model and its drafter."""
+    context_tokens: int
     scenario: Scenario | None
     """The same on as many GPUs as it takes; None where 64 do not hold it."""
 
@@ -36,7 +39,21 @@ class Fit:
             return (
                 f"Batch {self.largest_batch:,} is the largest that fits. The numbers are what it would do if it fitted."
             )
-        return "The weights alone are too large. The numbers are what it would do if it fitted."
+        what = "The weights alone are" if self.weights_fill else f"One sequence at context {self.context_tokens:,} is"
+        return f"{what} too large. The numbers are what it would do if it fitted."
+
+    @property
+    def weights_fill(self) -> bool:
+        """Whether the weights alone are too large, so that no batch and no context helps."""
+        return self.weights_bytes > self.usable_bytes
+
+    @property
+    def remedy(self) -> str:
+        """Sentence on what makes it fit, by what does not."""
+        if self.weights_fill:
+            return "Choose more GPUs or a smaller weight format."
+        shorter = "a smaller batch, a shorter context" if self.largest_batch else "a shorter context"
+        return f"Choose {shorter}, more GPUs or a smaller format."
 
 
 def fit_of(advice: Advice) -> Fit | None:
@@ -45,7 +62,14 @@ def fit_of(advice: Advice) -> Fit | None:
     if memory.largest_batch >= scenario.batch_size:
         return None
     needed = memory.total_bytes(scenario.batch_size, advice.setup.placement.attention_groups)
-    return Fit(needed, memory.usable_bytes, memory.largest_batch, _on_more_gpus(scenario))
+    return Fit(
+        needed_bytes=needed,
+        usable_bytes=memory.usable_bytes,
+        largest_batch=memory.largest_batch,
+        weights_bytes=memory.weights_bytes + memory.drafter_bytes,
+        context_tokens=scenario.context_tokens,
+        scenario=_on_more_gpus(scenario),
+    )
 
 
 def _on_more_gpus(scenario: Scenario) -> Scenario | None:

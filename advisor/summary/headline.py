@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.advice import Advice, gain_text
+from advisor.bands import BEST_K_OF_EACH, SIMULATED
 from advisor.catalog import drafter_name, hardware_name, model_name, shape_label
 from advisor.design import DesignSpace
 from advisor.runtime import KRange
@@ -29,7 +30,7 @@ def headline(advice: Advice, n_draft: int, outcomes: Sequence[Outcome]) -> str:
             return f"Don’t speculate: {best.speedup:.2f}× at best"
         if not best.meets_limit:
             return f"Don’t speculate: {best.speedup:.2f}× misses the limit"
-        chance = f"a gain in {advice.recommendation.p_gain:.0%} of the draws"
+        chance = f"a gain in {advice.recommendation.p_gain:.0%} of {SIMULATED}"
         return f"Don’t speculate: {best.speedup:.2f}× at best, {chance}" if best.low < 1.0 else "No drafting: 1×"
     shown = outcomes[n_draft]
     borrowed = f", acceptance borrowed from {whose}" if (whose := borrowed_from(advice)) else ""
@@ -74,7 +75,7 @@ def likely_text(advice: Advice, n_draft: int, outcomes: Sequence[Outcome]) -> st
     )
     if shown.n_draft != recommended.n_draft:
         return (
-            f"{likely} You picked K = {n_draft}; on average it is {shown.regret:.1%} behind each draw's fastest, "
+            f"{likely} You picked K = {n_draft}; on average it is {shown.regret:.1%} behind {BEST_K_OF_EACH}, "
             f"K = {recommended.n_draft} {recommended.regret:.1%}."
         ).strip()
     others = [one for one in outcomes if one.n_draft not in (n_draft, 0)]

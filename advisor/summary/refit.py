@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log
 
 from advisor.advice import Advice
-from advisor.calibration import Adjustment
+from advisor.calibration import Adjustment, change_text
 from advisor.components import FACTORS
 from advisor.explain import BandPart, band_parts
 from advisor.points import LEAST_MOVE
@@ -26,7 +26,7 @@ def refitted_times_text(adjustment: Adjustment) -> str:
         return rests_on
     learnt = {name: adjustment.factors[name] for name in adjustment.learnt}
     moves = sorted(learnt.items(), key=lambda item: -abs(log(item[1])))
-    named = [f"{FACTORS[name]} {factor - 1.0:+.0%}" for name, factor in moves if abs(factor - 1.0) >= LEAST_MOVE]
+    named = [f"{FACTORS[name]} {change_text(factor)}" for name, factor in moves if abs(factor - 1.0) >= LEAST_MOVE]
     moved = ", ".join(named[:_NAMED]) or "no constant that they determine moved by 1% or more"
     return f"{rests_on} ({moved})"
 

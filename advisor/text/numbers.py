@@ -28,6 +28,25 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+TOKENS_FORMS = "4096, 128k (128,000), 128K (131,072) or 1M (1,048,576)"
+"""How a number of tokens may be typed."""
+_TOKENS = re.compile(r"(\d+(?:\.\d+)?|\d{1,3}(?:,\d{3})+)\s*([kKmM]?)")
+_SUFFIXES = {"": 1, "k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20}
+"""As vLLM reads `--max-model-len`: small letters are powers of ten, capitals of two."""
+
+
+def token_count(text: str) -> int:
+    """Number of tokens that a text means: `131072`, `131,072`, `128k`, `32K`, `1M`.
+
+    Raises ValueError, with the forms it may have, for anything else and for what is no whole number.
+    """
+    found = _TOKENS.fullmatch(text.strip())
+    count = float(found[1].replace(",", "")) * _SUFFIXES[found[2]] if found else 0.5
+    if count != int(count):
+        raise ValueError(f"{text.strip()[:20]!r} is no number of tokens; type it as {TOKENS_FORMS}")
+    return int(count)
+
+
 _FACTOR = re.compile(r"(?<![\w.,-])(\d[\d,]*(?:\.\d+)?)x\b")
 _RANGE = re.compile(r"(?<![\w.])(\d+\.\d+)-(\d+\.\d+)(?![\w.])")
 

@@ -112,6 +112,18 @@ def test_a_folder_s_quantisation_file_gives_its_config_the_formats(
         assert json.loads(scenario["model_config_json"])["quantization_config"] == {"quant_method": "modelopt", **block}
 
 
+def test_a_context_is_taken_as_people_say_it_and_refused_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["advise", "--model", "gpt-oss-20b", "--hardware", "b200-sxm", "--drafter", "eagle3", "--json"]
+    asked += ["--accepted-length", "2.4@3"]
+    status, out, _ = run(capsys, *asked, "--context", "32K", "--input-tokens", "16k", "--output-tokens", "1,000")
+    assert status == 0
+    scenario = json.loads(out)["scenario"]
+    assert [scenario[f"{name}_tokens"] for name in ("context", "input", "output")] == [32_768, 16_000, 1_000]
+    status, _, err = run(capsys, *asked, "--context", "long")
+    assert status == 2
+    assert "'long' is no number of tokens; type it as 4096, 128k (128,000), 128K (131,072)" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "fragment"),
     [

@@ -283,6 +283,22 @@ def test_when_nothing_fits_the_binding_constraint_and_the_nearest_design_are_nam
     assert answer.ruled_out["memory"] == len(found)
 
 
+@pytest.mark.parametrize(
+    ("limits", "broken", "advised"),
+    [
+        ({"max_tpot_ms": 0.05}, "tpot", "Raise the limit on time per output token, lower the batch"),
+        ({"max_total_params": 1e8}, "total_params", "Raise the limit on total parameters."),
+        ({"max_training_cost": 0.1}, "training_cost", "Raise the limit on training compute."),
+    ],
+)
+def test_the_remedy_goes_by_the_limit_that_is_broken(limits: dict[str, float], broken: str, advised: str) -> None:
+    answer = infeasible(design_space(scenario(), grid=SMALL, **limits))
+    assert broken in answer.breaks
+    assert "memory" not in answer.breaks
+    assert advised in answer.message
+    assert "smaller weight format" not in answer.message
+
+
 def test_designs_that_fit_but_are_too_weak_ask_for_more_memory() -> None:
     found = design_space(scenario("deepseek-v3", n_gpus=1, tensor_parallel=1), grid=SMALL)
     answer = infeasible(found)

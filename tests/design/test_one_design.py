@@ -148,17 +148,23 @@ def test_targets_that_no_design_serves_say_which_and_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "limits", "why"),
+    ("target", "limits", "why", "advised", "not_advised"),
     [
-        ("h100-sxm:256", {}, "does not fit in memory"),
-        ("b200-sxm:8", {"max_tpot_ms": 0.1}, "over the limit on time per token"),
+        ("h100-sxm:256", {}, "does not fit in memory", "a smaller format", "limit on time"),
+        ("b200-sxm:8", {"max_tpot_ms": 0.1}, "over the limit on time per token", "a longer limit", "a smaller format"),
+        ("b200-sxm:8", {"max_total_params": 1e8}, "no design keeps every limit", "loosen those on", "more GPUs"),
     ],
 )
-def test_targets_of_which_no_design_serves_any_say_why(target: str, limits: dict[str, float], why: str) -> None:
+def test_targets_of_which_no_design_serves_any_say_why_and_advise_by_it(
+    target: str, limits: dict[str, float], why: str, advised: str, not_advised: str
+) -> None:
     found = one(target, **limits)
     assert (found.best, found.own, found.choices) == (None, (None,), ())
     assert found.cells.why_not(0) == why
-    assert why in one_design_verdict(found)
+    said = one_design_verdict(found)
+    assert why in said
+    assert advised in said
+    assert not_advised not in said
     assert one_design_rows(found) == []
     assert one_design_document(found)["own"][0]["why_not"] == why
 

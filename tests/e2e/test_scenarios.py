@@ -53,6 +53,17 @@ def test_back_undoes_a_change_and_forward_does_it_again(page: Any, app_url: str)
     assert history_length(page) == before + 2
 
 
+def test_a_narrow_field_of_the_bar_says_that_enter_applies_what_is_typed(page: Any, app_url: str) -> None:
+    open_app(page, app_url)
+    for label in ("Batch", "Context", "Limit, ms"):
+        page.get_by_label(label, exact=True).fill("64")
+        said = "e => getComputedStyle(e.closest('.stNumberInput, .stTextInput'), '::after').content"
+        assert page.get_by_label(label, exact=True).evaluate(said) == '"Press Enter to apply"'
+        assert not page.locator(".st-key-bar_fields [data-testid=InputInstructions]").count(), "not said twice"
+    page.get_by_label("Batch", exact=True).press("Escape")
+    assert page.get_by_label("GPUs", exact=True).evaluate(said) == "none", "where nobody types"
+
+
 def test_a_change_that_sets_several_fields_is_one_step_back(page: Any, app_url: str) -> None:
     open_app(page, app_url)
     before = history_length(page)

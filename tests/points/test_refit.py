@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 from advisor.advice import advise
-from advisor.calibration.adjustment import parse_adjustment, slower, write_adjustment
+from advisor.calibration.adjustment import carried, change_text, parse_adjustment, slower, write_adjustment
 from advisor.calibration.overhead_records import class_costs
+from advisor.components import FACTORS
 from advisor.curve import curve_for
 from advisor.ingest import COLUMNS
 from advisor.points.before_after import before_after, curve_groups, curve_name
@@ -266,6 +267,14 @@ def test_a_scenario_carries_the_refit_into_every_prediction_its_hash_and_its_lin
     assert f"refitted on {result.n_points} uploaded points" in answer.recommendation.verdict
     assert answer.recommendation.speedup.because.endswith(f"refitted on {result.n_points} uploaded points")
     assert any(f"data {result.data}" in source for source in answer.setup.sources)
+
+
+def test_every_page_reads_the_same_factor_from_a_refit_and_from_the_scenario_that_carries_it():
+    result = refit(synthetic_points(BATCHES, noise=0.02, truth={"round_host": 4.0, "routed": 1.2}))
+    on_scenario = parse_adjustment(write_adjustment(adjustment_of(result))).factors
+    assert on_scenario == {item.name: item.factor for item in result.parameters if item.name in FACTORS}
+    assert change_text(carried(1.17496)) == change_text(carried(1.175)) == "+18%"
+    assert change_text(0.996) == "+0%"
 
 
 def test_a_scenario_refuses_a_refit_of_another_accelerator_and_text_that_is_none():

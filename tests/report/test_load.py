@@ -54,6 +54,17 @@ def test_context_and_other_models_stand_in_every_format_when_they_were_looked_up
     assert (bare.over_context, bare.other_models) == (None, None)
 
 
+def test_the_json_names_every_model_that_is_not_ranked_and_why_as_the_page_does() -> None:
+    wanted = Wanted(("qwen3-30b-a3b", "deepseek-v3"))
+    board = leaderboard(RankQuestion(QWEN, one_load(16), "cost", wanted=wanted))
+    report = build_report(advise(QWEN), DATE, board=board)
+    found = json.loads(render(report, "json"))["other_models"]
+    assert [one["model"] for one in found["models"]] == ["qwen3-30b-a3b"]
+    assert [one["model"] for one in found["missed"]] == ["deepseek-v3"]
+    why = found["missed"][0]
+    assert f"{why['reason']}: DeepSeek-V3 ({why['detail']})" in render(report, "md").decode()
+
+
 def test_the_command_ranks_models_of_a_least_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "r.json"
     asked = ("report", *OPTIONS, "--output", file, "--brief", "--no-checks", "--min-total-params", "2e11")

@@ -252,6 +252,7 @@ def test_the_published_schema_is_that_of_the_code() -> None:
         "ContextCell",
         "ModelsSection",
         "RankedModel",
+        "MissedModel",
         "RegionsSection",
         "DesignRegion",
         "RegionCell",
@@ -369,6 +370,14 @@ def test_an_engine_that_cannot_run_the_drafter_says_why(drafter: str) -> None:
     expected = {"dspark": {"vllm", "sglang"}, "p-eagle": {"sglang"}, "suffix": {"sglang"}}
     expected["none"] = {"vllm", "sglang"}
     assert problems == expected.get(drafter, set())
+
+
+def test_a_launch_line_of_a_model_of_the_users_own_says_what_goes_in_for_its_name() -> None:
+    own = build_report(advise(own_model("mine")), DATE)
+    assert all("your model for mine" in " ".join(e.warnings) for e in own.engines if e.launch_line)
+    assert not any("your model for" in " ".join(e.warnings) for e in report_on().engines)
+    named = build_report(advise(own_model("mine")), DATE, served_model="/models/mine-v2")
+    assert not any("your model for" in " ".join(e.warnings) for e in named.engines)
 
 
 def test_a_placeholder_on_a_launch_line_is_named_and_a_given_name_replaces_it() -> None:

@@ -85,7 +85,7 @@ def test_a_limit_that_nothing_keeps_stands_in_the_headline() -> None:
 def test_a_picked_k_is_held_against_the_recommended_one() -> None:
     recommended = ADVICE.recommendation.n_draft
     other = 8 if recommended != 8 else 7
-    behind = f"it is {OUTCOMES[other].regret:.1%} behind each draw's fastest"
+    behind = f"it is {OUTCOMES[other].regret:.1%} behind the best K in each of 256 simulated cases"
     against = f"K = {recommended} {OUTCOMES[recommended].regret:.1%}."
     assert f"You picked K = {other}; on average {behind}, {against}" in likely_text(ADVICE, other, OUTCOMES)
 
@@ -124,6 +124,29 @@ def test_what_does_not_fit_names_the_bytes_and_gpus_on_which_it_does() -> None:
         update={"n_gpus": fit.scenario.n_gpus // 2, "tensor_parallel": fit.scenario.n_gpus // 2}
     )
     assert load_setup(smaller).memory.largest_batch < 16
+
+
+@pytest.mark.parametrize(
+    ("change", "because", "helps", "does_not"),
+    [
+        (
+            {"model_id": "deepseek-v3", "drafter_id": "mtp"},
+            "The weights alone are too large.",
+            "weight format",
+            "batch",
+        ),
+        ({"batch_size": 4096}, "is the largest that fits.", "a smaller batch, a shorter context", "weight format"),
+        ({"context_tokens": 5_000_000}, "One sequence at context 5,000,000 is too", "a shorter context", "batch"),
+    ],
+)
+def test_what_makes_it_fit_goes_by_what_does_not(
+    change: dict[str, object], because: str, helps: str, does_not: str
+) -> None:
+    fit = fit_of(advise(SCENARIO.model_copy(update=change)))
+    assert fit is not None
+    assert because in fit.because
+    assert helps in fit.remedy
+    assert does_not not in fit.remedy
 
 
 def test_errors_of_few_rows_are_told_and_give_way_to_those_of_all() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.text.numbers import counted, with_prefix
+from advisor.text.numbers import counted, token_count, with_prefix
 
 
 def test_one_is_singular_and_thousands_are_parted() -> None:
@@ -25,3 +25,26 @@ def test_one_is_singular_and_thousands_are_parted() -> None:
 )
 def test_bytes_and_operations_never_go_below_one_with_a_prefix(value: float, unit: str, shown: str) -> None:
     assert with_prefix(value, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("131072", 131_072),
+        (" 131,072 ", 131_072),
+        ("128k", 128_000),
+        ("128 K", 131_072),
+        ("25.6k", 25_600),
+        ("1M", 2**20),
+        ("1m", 10**6),
+        ("0.5M", 2**19),
+    ],
+)
+def test_tokens_are_read_as_people_and_vllm_write_them(text: str, count: int) -> None:
+    assert token_count(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "k", "1.5", "1.0001k", "-3", "1e5", "13,10", "2G", "nan"])
+def test_what_is_no_number_of_tokens_is_refused_with_the_forms_it_may_have(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no number of tokens; type it as 4096, 128k \(128,000\)"):
+        token_count(text)

@@ -20,7 +20,7 @@ from advisor.summary import accepted_text, headline, outcomes_of
 from advisor.text.numbers import with_prefix
 from advisor.ui import OLD_PATHS
 from advisor.ui import PAGES as PAGE_FILES
-from advisor.ui.bar import accepted
+from advisor.ui.bar import accepted, context
 from advisor.ui.serve.formula import speedup_formula
 from advisor.ui.shared import address, answers, fields, state, widgets
 from tests.app_page import go_to
@@ -129,7 +129,34 @@ def test_the_bar_starts_at_a_model_with_published_points() -> None:
 def test_every_scenario_field_has_a_widget() -> None:
     test = app()
     shown = {item.key for kind in (test.selectbox, test.number_input) for item in kind}
-    assert shown >= set(fields.NAMES) - fields.WITHOUT_WIDGET
+    typed = {context.FIELD for item in test.text_input if item.key == context.TYPED}
+    assert shown | typed >= set(fields.NAMES) - fields.WITHOUT_WIDGET
+
+
+@pytest.mark.parametrize(("typed", "tokens"), [("128k", 128_000), ("32K", 32_768), ("1M", 1_048_576), ("4096", 4096)])
+def test_a_context_is_typed_as_people_say_it_and_the_link_carries_the_number(typed: str, tokens: int) -> None:
+    test = app()
+    test.text_input(key=context.TYPED).set_value(typed).run()
+    assert test.session_state["_scenario"].context_tokens == tokens
+    assert test.text_input(key=context.TYPED).value == str(tokens)
+    assert str(tokens) in test.query_params["context_tokens"]
+    assert "stays" not in context_remarks(test)
+
+
+@pytest.mark.parametrize("typed", ["long", "", "-5", "0", "1e3", "99M", "1.5"])
+def test_a_context_that_is_no_number_of_tokens_is_refused_in_words_and_the_last_one_stays(typed: str) -> None:
+    test = app(context_tokens="4096")
+    test.text_input(key=context.TYPED).set_value(typed).run()
+    assert not test.exception
+    assert test.session_state["_scenario"].context_tokens == 4096
+    assert test.text_input(key=context.TYPED).value == "4096"
+    assert "4,096 stays" in context_remarks(test)
+    test.text_input(key=context.TYPED).set_value("8k").run()
+    assert not context_remarks(test)
+
+
+def context_remarks(test: AppTest) -> str:
+    return "".join(item.value for item in test.markdown if "Context:" in item.value.replace("\\", ""))
 
 
 def test_a_link_restores_every_field() -> None:
@@ -162,6 +189,24 @@ def test_a_link_restores_the_user_s_own_model() -> None:
     scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON, batch_size=4)
     test = app(**link(scenario))
     assert test.session_state["_scenario"] == scenario
+
+
+def test_the_launch_line_of_an_own_model_says_that_its_path_or_repository_goes_there() -> None:
+    scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON, batch_size=4)
+    test = app(**link(scenario))
+    assert any("vllm serve YOUR-MODEL" in item.value for item in test.code)
+    assert "Put the path or Hugging Face repository of your model for YOUR-MODEL." in texts(test)
+    assert "for YOUR-MODEL" not in texts(app())
+
+
+def test_a_curve_that_the_bar_shows_at_another_k_than_the_answer_is_said_to_be_one() -> None:
+    test = app()
+    test.number_input(key="accepted_k").set_value(5).run()
+    assert test.number_input(key="accepted").value != 2.7
+    shown = test.number_input(key="accepted").value
+    assert f"The bar shows the same curve at K = 5: {shown:.2f}." in texts(test)
+    assert "The bar shows" not in texts(app()), "the same K in the bar and in the answer"
+    assert "The bar shows" not in texts(app(acceptance="2.4@5")), "typed, and carried from there"
 
 
 def test_an_own_model_link_without_a_name_gets_one() -> None:

@@ -443,6 +443,27 @@ def test_own_points_are_on_the_chart_of_serve(points: bytes) -> None:
     assert "14 of yours" in texts(test) or "13 of yours" in texts(test)
 
 
+def test_own_points_below_the_curve_are_explained_and_one_click_tries_it() -> None:
+    head = (
+        "hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,drafter,gpu_count,context_tokens,speedup"
+    )
+    rows = [f"h200-sxm,qwen3-30b-a3b,vllm,{b},3,2.1,eagle3,1,512,{s}" for b, s in ((1, 1.2), (8, 1.2), (32, 1.2))]
+    query = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "context_tokens": "2048"}
+    test = upload(page(**query), "mine.csv", "\n".join([head, *rows]).encode())
+    go_to(test, "serve").run()
+    said = texts(test)
+    assert re.search(r"Your 3 points lie \d+ to \d+% below the curve of K = 3", said)
+    assert "your file states 2.10 at K = 3" in said
+    assert "They were measured at context 512; this is for 2,048." in said
+    test.button(key="use_gap_length").click().run()
+    assert test.session_state["_scenario"].acceptance == "2.10@3"
+    assert test.number_input(key="accepted").value == 2.1
+    test.button(key="use_gap_context").click().run()
+    assert not test.exception
+    assert test.session_state["_scenario"].context_tokens == 512
+    assert "measured at context" not in texts(test)
+
+
 def test_forgetting_an_upload_clears_the_uploader(points: bytes) -> None:
     test = upload(page(), "mine.csv", points)
     before = next(item for item in test.file_uploader if "Benchmark" in item.label).key
@@ -528,6 +549,59 @@ def test_a_wrong_value_in_the_form_is_said_once_and_nothing_is_lost() -> None:
     assert test.text_input(key="missing_gpu_count").value == "two"
 
 
+def test_what_the_file_does_not_say_is_no_longer_asked_for_once_all_that_is_needed_is_filled_in() -> None:
+    test = upload(page(**BAR), "runs.csv", RUNS)
+    assert "What the file does not say" in texts(test)
+    by_label(test, "Fill in").click().run()
+    assert not test.error
+    assert "What the file does not say" not in texts(test)
+    assert any(re.fullmatch(r"All that is needed is there; \d fields may stay empty", e.label) for e in test.expander)
+    assert not [item for item in test.text_input if "needed)" in item.label]
+    test.selectbox(key="missing_accepted_length_same_run").set_value(1).run()
+    test.button(key="refit_upload").click().run()
+    assert set(test.session_state["_upload"].frame["accepted_length_same_run"].dropna()) == {1}
+
+
+CUT = BENCH[:200]
+"""A result file whose copying broke off."""
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["beside the good file", "in its place"])
+def test_a_file_that_is_cut_leaves_what_was_read_filled_in_and_refitted_before(beside: bool) -> None:
+    test = upload(page(**BAR), "runs.csv", RUNS)
+    by_label(test, "Fill in").click().run()
+    test.button(key="refit_upload").click().run()
+    good = [("runs.csv", RUNS, "")] if beside else []
+    test.file_uploader(key="bench_file").set_value([*good, ("cut.json", CUT, "")]).run()
+    assert not test.exception
+    assert len(test.error) == 1
+    said = test.error[0].value.replace("\\", "")
+    assert "cut.json" in said
+    assert said.endswith("What was read before stays: runs.csv.")
+    frame = test.session_state["_upload"].frame
+    assert (len(frame), set(frame["gpu_count"])) == (5, {2})
+    assert "What your data changed" in texts(test)
+    test.file_uploader(key="bench_file").set_value([("runs.csv", RUNS, "")]).run()
+    assert not test.error, "the cut file is taken out again"
+    assert "What your data changed" in texts(test)
+
+
+def test_text_that_cannot_be_read_leaves_what_was_read_before(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    test.text_area(key="bench_text").set_value("{").run()
+    test.button(key="read_bench_text").click().run()
+    assert "What was read before stays: mine.csv." in test.error[0].value
+    assert len(test.session_state["_upload"].frame) == 14
+
+
+def test_a_kernel_table_beside_served_runs_leaves_the_runs(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    table = b"num_tokens,hidden_size,inter_size,topk,num_experts,latency\n" + b"16,2048,768,8,128,0.1\n" * 3
+    test.file_uploader(key="bench_file").set_value([("mine.csv", points, ""), ("moe.csv", table, "")]).run()
+    assert "cannot be read as one" in test.error[0].value
+    assert len(test.session_state["_upload"].frame) == 14
+
+
 def test_correcting_a_column_keeps_what_was_filled_in() -> None:
     test = upload(page(**BAR), "runs.csv", RUNS)
     by_label(test, "Fill in").click().run()
@@ -587,12 +661,17 @@ def test_a_run_without_drafts_from_a_vllm_file_is_the_baseline_of_a_row_that_sta
     assert "what batch_size counts, prompt length, generated length" in texts(test)
 
 
-def test_seconds_under_a_header_in_milliseconds_are_refused_at_the_button_in_the_users_own_words() -> None:
+def test_seconds_under_a_header_in_milliseconds_are_said_on_reading_and_refused_at_the_button_in_the_users_words() -> (
+    None
+):
     lines = ["batch size,K,TPOT (ms),accepted length"]
     lines += [f"{b},{k},{ms / 1e3},{2.4 if k else ''}" for b, k, ms in ((1, 0, 4.9), (1, 3, 3.4), (8, 0, 8.6))]
     test = upload(page(**BAR), "runs_sec.csv", "\n".join(lines).encode())
-    test.button(key="refit_upload").click().run()
     said = test.error[0].value.replace("\\", "")
+    assert "the header says ms" in said, "on reading, before a refit is asked for"
+    assert len(test.session_state["_upload"].frame) == 3, "the file stays"
+    test.button(key="refit_upload").click().run()
+    assert [item.value.replace("\\", "") for item in test.error] == [said], "once"
     assert re.search(r"TPOT \(ms\) is 1/\S+ of what is predicted .* \(line \d: 0\.00\d+ ms where \d\.\d+ ms is", said)
     assert "the numbers look like s, the header says ms" in said
     assert "tpot_s" not in said

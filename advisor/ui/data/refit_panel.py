@@ -26,11 +26,11 @@ from advisor.ui.data import uploads
 from advisor.ui.shared import answers, refit_use, widgets
 
 
-def ask(read: IngestResult, scenario: Scenario) -> None:
-    """The button that refits, and the accepted length that rows without one borrow."""
+def ask(read: IngestResult, scenario: Scenario) -> str:
+    """The button that refits, and the accepted length that rows without one borrow, which is returned."""
     if read.kind != "points":
         st.info("Kernel times are kept and shown; a refit needs served runs with speedup, step or token times.")
-        return
+        return scenario.acceptance
     lacking = int((read.frame["accepted_length"].isna() & (read.frame["draft_tokens_k"] != 0)).sum())
     acceptance = None
     if lacking:
@@ -54,8 +54,11 @@ def ask(read: IngestResult, scenario: Scenario) -> None:
         st.caption(f"A refit needs {MIN_POINTS} rows that say all of it. Still missing above: {fields}.")
     elif read.rows_kept < MIN_POINTS:
         st.caption(f"A refit needs {MIN_POINTS} rows and more; give the files of several runs together.")
-    if said := uploads.problem("refit"):
+    borrowed = acceptance or scenario.acceptance
+    said = uploads.problem("refit")
+    if said and said != uploads.unit_problem(borrowed):
         st.error(widgets.plain(said), icon=":material/error:")
+    return borrowed
 
 
 def _needed(names: tuple[str, ...], rows: int) -> str:

@@ -44,13 +44,17 @@ def draw(scenario: Scenario) -> None:
     """
     _given(scenario)
     read, found = uploads.result(), uploads.refitted()
+    units = st.container()
     if read is not None:
-        _what_was_read(read)
+        with units:
+            _what_was_read(read)
     mapping_panel.draw()
     if read is not None:
         _missing_form(read, scenario)
         _stated_names(read)
-        refit_panel.ask(read, scenario)
+        acceptance = refit_panel.ask(read, scenario)
+        if said := uploads.unit_problem(acceptance):
+            units.error(widgets.plain(said), icon=":material/straighten:")
     if found is not None:
         refit_panel.draw(found[0], found[1], scenario)
     if read is not None:
@@ -154,6 +158,13 @@ def _missing_form(read: IngestResult, scenario: Scenario) -> None:
     if not read.missing and not unknown:
         return
     other = _other_model(read, scenario)
+    guesses = {item.name: _guess(item, other, scenario) for item in read.missing}
+    if not unknown and not any(item.needed or guesses[item.name] is not None for item in read.missing):
+        with st.expander(f"All that is needed is there; {counted(len(read.missing), 'field')} may stay empty"):
+            for item in read.missing:
+                _missing_field(item, None, read)
+            _fill_in(read)
+        return
     with st.container(border=True, key="missing_fields"):
         st.markdown("**What the file does not say**")
         if other and (left := [item for item in read.missing if item.name in _OF_THE_MODEL]):
@@ -162,7 +173,6 @@ def _missing_form(read: IngestResult, scenario: Scenario) -> None:
             st.caption(widgets.plain(said))
         for name, names in unknown.items():
             _field(f"{_title(name)}: {', '.join(names[:3])} is not known; read it as", name, None, f"known_{name}")
-        guesses = {item.name: _guess(item, other, scenario) for item in read.missing}
         first = [item for item in read.missing if _asked_first(item, guesses[item.name])]
         rest = [item for item in read.missing if item not in first]
         with st.grid(3, min_column_width=250):
@@ -172,10 +182,15 @@ def _missing_form(read: IngestResult, scenario: Scenario) -> None:
             with st.expander(f"{counted(len(rest), 'field')} that may stay empty"):
                 for item in rest:
                     _missing_field(item, None, read)
-        st.button("Fill in", key="fill_in", on_click=uploads.fill_in_form)
-        _problem("fields")
-        if read.kind == "points":
-            st.caption("A refit uses what stands here. Fill it in to see first which speedups follow.")
+        _fill_in(read)
+
+
+def _fill_in(read: IngestResult) -> None:
+    """The button that takes what stands in the fields, and why it could not."""
+    st.button("Fill in", key="fill_in", on_click=uploads.fill_in_form)
+    _problem("fields")
+    if read.kind == "points":
+        st.caption("A refit uses what stands here. Fill it in to see first which speedups follow.")
 
 
 def _guess(item: MissingField, other: str, scenario: Scenario) -> Any:

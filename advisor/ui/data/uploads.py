@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -13,7 +14,16 @@ from advisor import ingest
 from advisor.catalog import model_ids
 from advisor.hardware import hardware_ids
 from advisor.ingest import COLUMNS, IngestResult, Rows
-from advisor.points import HeaderOf, Point, RefitResult, Refused, lacking, refit_chosen, select_points
+from advisor.points import (
+    HeaderOf,
+    Point,
+    RefitResult,
+    Refused,
+    check_units,
+    lacking,
+    refit_chosen,
+    select_points,
+)
 from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario, build_scenario
 from advisor.summary import sample_csv
@@ -30,6 +40,10 @@ _PROBLEM: Slot[tuple[str, str]] = Slot("_upload_problem", lambda: ("", ""))
 """Where the button stands that was pressed last in vain (`file`, `columns 0`, `fields`, `names`, `refit`, `keep`,
 `kept`), and why it was."""
 _REFIT: Slot[tuple[list[Point], RefitResult] | None] = Slot("_upload_refit", nothing)
+_UNITS: Slot[tuple[IngestResult, tuple[Any, ...], str] | None] = Slot("_upload_units", nothing)
+"""What the units of an upload were judged with, and what is wrong with them."""
+_JUDGED_ROWS = 100
+"""Rows of an upload that units are judged on when it is read, spread over it: a wrong unit moves all of them. [-]"""
 _MADE: Slot[tuple[str, ...]] = Slot("_upload_refits", tuple)
 """Every refit of this upload, as a scenario carries it."""
 _NOTES: Slot[list[str]] = Slot("_upload_notes", list)
@@ -109,6 +123,7 @@ def take_files() -> None:
         else:
             by_hash[digest] = (item.name, data)
     if set(by_hash) == {file.digest for file in files()}:
+        _PROBLEM.drop()
         _NOTES.put(said or ["This is already read in this session; nothing changed"])
         return
     _take_bytes(by_hash)
@@ -120,27 +135,58 @@ def _digest(data: bytes) -> str:
 
 
 def _take_bytes(given: Mapping[str, tuple[str, bytes]]) -> None:
-    """Read files {hash: (name, content)} as one in place of what was read before; what cannot be read is said."""
-    drop()
+    """Read files {hash: (name, content)} as one in place of what was read before; what cannot be read is said.
+
+    Where they bring nothing that can be read, what was read before stays, with what was filled in and its refit.
+    """
     found = [read_file(name, data, digest) for digest, (name, data) in given.items()]
-    _FILES.put(tuple(found))
-    said = _evaluate()
     found = [with_headers(file, len(found) == 1) for file in found]
+    said = [file.problem for file in found if file.problem]
+    rows, apart = None, False
+    try:
+        rows = _combined(found)
+    except AdvisorError as error:
+        said.append(str(error))
+        apart = True
+    new = {file.digest for file in found if file.rows is not None or file.headers}
+    if said and result() is not None and (apart or new <= {file.digest for file in files()}):
+        names = ", ".join(file.name for file in files())
+        complain("file", f"{_sentences(said)} What was read before stays: {names}.")
+        return
+    drop()
     _FILES.put(tuple(found))
-    said = [*(file.problem for file in found if file.problem), *said]
+    if rows is not None:
+        _RESULT.put(rows.result)
+        _ROWS.put(rows)
     if said:
         complain("file", ". ".join(said))
 
 
+def _sentences(said: Sequence[str]) -> str:
+    return " ".join(f"{text.rstrip('.')}." for text in said)
+
+
+def _combined(found: Sequence[UploadFile]) -> Rows | None:
+    """The rows of all files that could be read, computed and checked; None without any.
+
+    Raises AdvisorError where they do not go together.
+    """
+    tables = [file.rows for file in found if file.rows is not None]
+    if not tables:
+        return None
+    rows = ingest.combine(tables)
+    _ = rows.result  # computed once, kept with the rows
+    return rows
+
+
 def _evaluate() -> list[str]:
     """Make the result of the files' rows and of what was filled in; why that cannot be."""
-    tables = [file.rows for file in files() if file.rows is not None]
     _RESULT.drop()
     _ROWS.drop()
-    if not tables:
-        return []
     try:
-        rows = ingest.combine(tables)
+        rows = _combined(files())
+        if rows is None:
+            return []
         for values, override in _GIVEN.get():
             rows = _with(rows, values, override)
         _RESULT.put(rows.result)
@@ -175,8 +221,6 @@ def fill_in(values: Mapping[str, Any], override: Mapping[str, Any], place: str) 
     """Complete the upload's missing context, replace names, and drop the refit.
 
     Returns whether it worked; where it did not, `problem` says why.
-
-    Whether it worked, and if not `problem` says why.
     """
     rows = _ROWS.get()
     if rows is None:
@@ -226,8 +270,6 @@ def lacks(read: IngestResult) -> dict[tuple[str, ...], int]:
     """Columns that keep the upload from being refitted once the form's entries are filled in.
 
     Each with the number of rows that lack it, as `points.lacking` counts them.
-
-    With how many rows lack each, as `points.lacking` counts them.
     """
     values, override = shown()
     frame = read.frame.copy(deep=False)
@@ -235,6 +277,41 @@ def lacks(read: IngestResult) -> dict[tuple[str, ...], int]:
         if name not in override:
             frame[name] = frame[name].mask(frame[name].isin(names))
     return lacking(frame, values)
+
+
+def unit_problem(acceptance: str) -> str:
+    """Sentence on a column whose values no engine explains in its unit.
+
+    Empty where there is none, or where none can be judged.
+
+    acceptance : as in a scenario; for rows without an accepted length. The upload counts with the form's entries.
+    """
+    read, rows = result(), _ROWS.get()
+    if read is None or rows is None or read.kind != "points" or lacks(read):
+        return ""
+    values, override = shown()
+    judged_with = (values, override, acceptance)
+    judged = _UNITS.get()
+    if judged is None or judged[0] is not read or judged[1] != judged_with:
+        step = -(-len(read.frame) // _JUDGED_ROWS)
+        judged = (read, judged_with, _unit_problem(replace(rows, frame=read.frame.iloc[::step]), read, *judged_with))
+        _UNITS.put(judged)
+    return judged[2]
+
+
+def _unit_problem(
+    rows: Rows, read: IngestResult, values: Mapping[str, Any], override: Mapping[str, Any], acceptance: str
+) -> str:
+    try:
+        frame = _with(rows, values, override).frame
+        points, _ = select_points(frame, acceptance=acceptance, configs=state.own_models())
+    except AdvisorError:
+        return ""  # said at the button that asks for it
+    try:
+        check_units(points, read.header_of)
+    except AdvisorError as error:
+        return str(error)
+    return ""
 
 
 def acceptances(read: IngestResult) -> dict[str, str]:
@@ -307,7 +384,7 @@ def drop() -> None:
     Predictions that use the refit go on until that is undone.
     """
     forget_refit()
-    for slot in (_RESULT, _ROWS, _FILES, _GIVEN, _MADE, _NOTES):
+    for slot in (_RESULT, _ROWS, _FILES, _GIVEN, _MADE, _NOTES, _UNITS):
         slot.drop()
     for key in [str(key) for key in st.session_state if str(key).startswith(FIELD_KEYS)]:
         del st.session_state[key]

@@ -16,7 +16,7 @@ def draw(advice: Advice) -> None:
     """
     if advice.setup.drafter.kind == "none":
         return
-    served = runtime.served_model(advice) or "YOUR-MODEL"
+    served = runtime.served_model(advice) or runtime.OWN_MODEL
     draft = str(st.session_state.get("draft_model") or runtime.PLACEHOLDER)
     for engine in export_engines():
         made = runtime.export_for(advice, engine.id, runtime.RECOMMENDED, served, draft)
@@ -31,5 +31,5 @@ def draw(advice: Advice) -> None:
             key=f"engine_{engine.id}",
             icon=":material/terminal:",
             on_click="ignore",
-            help="Launch line, and the file it loads, if any.",
+            help=f"Launch line, and the file it loads, if any. {runtime.own_model_text(served)}".rstrip(),
         )

@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
+from advisor.bands import BEST_K_OF_EACH, SIMULATED
 from advisor.catalog import hardware_name
 from advisor.hardware import Hardware
 from advisor.next_steps import own_runs_text
@@ -25,6 +26,7 @@ from advisor.summary import (
     refitted_times_text,
     tier_words,
 )
+from advisor.ui.bar import accepted as bar_accepted
 from advisor.ui.shared import answers, how_made, refit_use, state, widgets
 from advisor.ui.shared.session import Slot
 
@@ -32,13 +34,13 @@ _NUMBER = st.column_config.NumberColumn
 _COLUMNS: dict[str, Any] = {
     "K": _NUMBER(width=34, help="Tokens drafted a step; 0 is plain decoding."),
     "Speedup": _NUMBER(format="%.2f×", width=68),
-    "Likely": st.column_config.TextColumn(width=78, help="Eight outcomes of ten lie in here."),
+    "Likely": st.column_config.TextColumn(width=78, help=f"Eight in ten of {SIMULATED} lie in here."),
     "Tokens/s/GPU": _NUMBER(format="localized", width=90),
     "Chance best": st.column_config.ProgressColumn(
-        format="%.0f%%", min_value=0, max_value=100, width=88, help="Share of outcomes in which this K is fastest."
+        format="%.0f%%", min_value=0, max_value=100, width=88, help=f"Share of {SIMULATED} in which this K is fastest."
     ),
     "Behind": _NUMBER(
-        format="%.1f%%", width=56, help="Speedup given up on average against each draw's fastest K: the least is taken."
+        format="%.1f%%", width=56, help=f"Speedup given up on average against {BEST_K_OF_EACH}: the least is taken."
     ),
 }
 
@@ -105,7 +107,8 @@ def _how_sure(advice: Advice) -> tuple[str, ...]:
 
     An accepted length that is borrowed, the weakest of them, comes first.
     """
-    rests_on, accepted = tier_words(advice.setup, advice.recommendation.speedup.tier), accepted_text(advice)
+    rests_on = tier_words(advice.setup, advice.recommendation.speedup.tier)
+    accepted = f"{accepted_text(advice)} {_as_in_the_bar(advice)}".rstrip()
     if advice.setup.adjustment is None:
         said = [f"Times are {rests_on}.", errors_text(answers.errors_for(advice.scenario))]
         own_runs = [own_runs_text(advice)]
@@ -113,6 +116,14 @@ def _how_sure(advice: Advice) -> tuple[str, ...]:
         refitted = f"Times are {rests_on}, {refitted_times_text(advice.setup.adjustment)}."
         said, own_runs = [refitted, refit_use.left_out_text()], []
     return (accepted, *said, *own_runs) if borrowed_from(advice) else (*said, accepted, *own_runs)
+
+
+def _as_in_the_bar(advice: Advice) -> str:
+    """That the bar shows the same curve at another K, where it does; empty for a length typed at one K."""
+    at, curve = st.session_state.get(bar_accepted.AT), advice.curve
+    if "@" in advice.scenario.acceptance or at in (None, advice.curve_k) or at not in curve.drafts:
+        return ""
+    return f"The bar shows the same curve at K = {at}: {float(curve.accepted_length[curve.column(int(at))]):.2f}."
 
 
 def _does_not_fit(fit: Fit, hardware: Hardware) -> None:

@@ -11,6 +11,7 @@ from advisor.advice import Advice
 from advisor.catalog import drafter_name
 from advisor.charts import speedup_chart
 from advisor.drafter import drafter_ids
+from advisor.next_steps import OwnGap, own_gap, own_gap_text
 from advisor.summary import ENOUGH_ROWS
 from advisor.text import counted
 from advisor.ui.shared import answers, how_made, widgets
@@ -24,6 +25,8 @@ def draw(advice: Advice, n_draft: int) -> None:
     own_rows = own_points(scenario)
     if changed := answers.refit_text_for(scenario):
         st.markdown(f":material/tune: {widgets.plain(changed)}")
+    if own_rows is not None and (gap := own_gap(advice, own_rows)) is not None:
+        _explain(gap)
     note = st.empty()
     place = st.container()
     others = [int(k) for k in advice.curve.drafts if k not in (0, shown)]
@@ -43,6 +46,37 @@ def draw(advice: Advice, n_draft: int) -> None:
     asked = functools.partial(how_made.asked_by_chart, n_draft=shown)
     with place:
         widgets.show_chart(chart, "speedup", scenario, select_key="speedup_points", on_select=asked)
+
+
+def _explain(gap: OwnGap) -> None:
+    """What would explain that all own points lie on one side of the curve, with buttons that try it."""
+    st.markdown(f":material/rule: {widgets.plain(own_gap_text(gap))}")
+    length, k = gap.length_to_try, gap.n_draft
+    with st.container(horizontal=True, gap="small"):
+        if length is not None:
+            whose = "your file's" if gap.stated_length is not None else "the inferred"
+            st.button(
+                f"Use {whose} {length:.2f} at K = {k}",
+                key="use_gap_length",
+                icon=":material/input:",
+                on_click=_put,
+                args=("acceptance", f"{length:.2f}@{k}"),
+                help="Puts it at Accepted in the bar; Back undoes it.",
+            )
+        if gap.own_context is not None:
+            st.button(
+                f"Use their context {gap.own_context:,}",
+                key="use_gap_context",
+                icon=":material/input:",
+                on_click=_put,
+                args=("context_tokens", gap.own_context),
+                help="Puts it at Context in the bar; Back undoes it.",
+            )
+
+
+def _put(field: str, value: object) -> None:
+    """Callback: one field of the bar set, which the address then says."""
+    st.session_state[field] = value
 
 
 def _legend(published: pd.DataFrame | None, advice: Advice, own_rows: pd.DataFrame | None) -> str:

@@ -35,7 +35,7 @@ with in_turn():
     with chart:
         curve_panel.draw(advice, k)
     with actions:
-        commands.draw(advice, k, fits=fit is None)
+        commands.draw(advice, k, fit)
         commands.flips(advice)
 DRAWN = (
     remarks.draw,

@@ -49,6 +49,8 @@ _GLANCE_S = 0.5
 LIST, SWITCHING, TRACE = "Independent rounds", "Good and bad passages", "Your own trace"
 RECOMMENDED, SCHEDULE = "As recommended", "K by batch"
 PLACEHOLDER = "YOUR-DRAFT-MODEL"
+OWN_MODEL = "YOUR-MODEL"
+"""Stands in a launch line for a model of the user's own, whose path nobody else knows."""
 
 
 def attempt(call: Callable[..., T], *arguments: Any, **named: Any) -> T | None:
@@ -155,6 +157,14 @@ def served_model(advice: Advice) -> str:
         return default_served_model(advice.setup)
     except AdvisorError:
         return ""
+
+
+def own_model_text(served: str) -> str:
+    """Sentence on what goes into a launch line for the user's own model.
+
+    Empty where the line names a shipped one.
+    """
+    return f"Put the path or Hugging Face repository of your model for {OWN_MODEL}." if served == OWN_MODEL else ""
 
 
 def needs_draft_name(advice: Advice) -> bool:

@@ -92,8 +92,8 @@ def _all(steps: NextSteps, goal: Goal) -> None:
     for what, why in steps.refused:
         st.caption(widgets.plain(f"{what}: {why.rstrip('.')}."))
     st.caption(
-        "Both sides run at their own best K and share the draws, but for kernels measured separately. Of each kind of "
-        "change only the best is listed above, and only beyond noise."
+        "Both sides run at their own best K and share the simulated cases, but for kernels measured separately. Of "
+        "each kind of change only the best is listed above, and only beyond noise."
     )
 
 

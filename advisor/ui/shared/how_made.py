@@ -13,7 +13,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.advice import Advice
-from advisor.bands import BAND_LEVEL
+from advisor.bands import BAND_LEVEL, SIMULATED
 from advisor.charts import MEASURED_POINT
 from advisor.explain import Derivation, Quantity, Step, band_parts, derive, step_latex, value_text
 from advisor.report import scenario_settings
@@ -190,7 +190,7 @@ def _band(setup: Setup, made: Derivation) -> None:
             "Share of the variance": number(format="%.0f%%"),
         },
     )
-    st.caption("256 draws, the same with and without drafts: what both share cancels in the ratio.")
+    st.caption(f"{SIMULATED}, the same with and without drafts: what both share cancels in the ratio.")
 
 
 def _near(subject: Subject, made: Derivation) -> None:

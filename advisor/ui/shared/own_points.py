@@ -5,12 +5,13 @@ from __future__ import annotations
 import pandas as pd
 
 from advisor.ingest import IngestResult
+from advisor.next_steps import GAP_COLUMNS
 from advisor.scenario import Scenario
 from advisor.ui.shared.session import Slot, nothing
 
 UPLOAD: Slot[IngestResult | None] = Slot("_upload", nothing)
 """The upload of this session as read."""
-_COLUMNS = ("batch_size", "n_draft", "speedup", "drafter", "tensor_parallel", "source")
+_COLUMNS = (*GAP_COLUMNS, "tensor_parallel", "source")
 
 
 def own_points(scenario: Scenario) -> pd.DataFrame | None:

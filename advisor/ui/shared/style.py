@@ -37,6 +37,15 @@ _PAGE = """
 #root [data-testid=stMultiSelect] [data-baseweb=tag] { background-color: #0B5CAD; color: #FFFFFF; }
 @media (min-width: 1200px) { #root .st-key-numbers { flex-wrap: nowrap; } }
 """
+# Streamlit says "Press Enter to apply" in fields of 180 pixels and more alone, so narrower ones say it below the box.
+_NARROW = "#root :is(.stNumberInput, .stTextInput):not(:has([data-testid=InputInstructions])):not(.stForm *)"
+_TO_APPLY = f"""
+{_NARROW} {{ position: relative; }}
+{_NARROW}:focus-within::after {{
+  content: "Press Enter to apply"; position: absolute; top: 100%; left: 0; z-index: 5; white-space: nowrap;
+  padding: 0 0.25rem; font-size: 0.75rem; line-height: 1.3; border-radius: 4px; background: Canvas; color: CanvasText;
+}}
+"""
 # Streamlit fades each element that waits for its run over a second, sixty times a second: with ten users who wait, that
 # takes their browsers longer than the change itself. Here it turns pale in one step, in the middle of that second.
 _STALE = """
@@ -74,7 +83,7 @@ def element() -> str:
 
     The theme's grey for charts is 3.7:1 on white. A colour given to a chart would not follow a change of theme.
     """
-    return f"<style>{_INK}{_BAR}{_PAGE}{_STALE}{_HEIGHTS}</style>"
+    return f"<style>{_INK}{_BAR}{_PAGE}{_TO_APPLY}{_STALE}{_HEIGHTS}</style>"
 
 
 def use() -> None:
