@@ -231,7 +231,11 @@ def left_out_rows(rows: Sequence[Published]) -> Iterator[tuple[str, ...]]:
         without = fitted([row for row in rows if row.ranks != ranks])
         errors = (np.array([charged_s(row, fit) / row.time_s - 1.0 for row in own]) for fit in (whole, without))
         cells = (f"{one.mean():+.1%} ({np.abs(one).mean():.1%}, at most {np.abs(one).max():.1%})" for one in errors)
-        yield (str(ranks), str(len(own)), *cells, f"{without.t0_s * 1e6:.1f}", f"{without.share_of_card:.3f}")
+        yield (str(ranks), str(len(own)), *cells, _us(without.t0_s), f"{without.share_of_card:.3f}")
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:.1f} us"
 
 
 def main() -> None:
@@ -239,10 +243,8 @@ def main() -> None:
     found = published()
     table = [row for row in found if row.fitted_on]
     fit, out = fitted(table), sys.stdout
-    out.write(
-        f"t_net {fit.t0_s * 1e6:.1f} us, {fit.share_of_card:.3f} of the card; inside {fit.node.t0_s * 1e6:.1f} us\n\n"
-    )
-    heads = ("ranks", "rows", "error, fitted with them", "fitted without", "then t_net us", "of the card")
+    out.write(f"t_net {_us(fit.t0_s)}, {fit.share_of_card:.3f} of the card; t0 inside a node {_us(fit.node.t0_s)}\n\n")
+    heads = ("ranks", "rows", "error, fitted with them", "fitted without", "then t_net", "of the card")
     _print(heads, left_out_rows(table))
     names = ("library", "accelerator", "network", "tokens", "ranks", "published us", "before", "charged now")
     _print(names, judged_rows(found))
