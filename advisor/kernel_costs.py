@@ -275,17 +275,16 @@ class Network:
     """Constants of `laws.network_wait`: what joins the nodes of an instance whose ranks lie on several."""
 
     ranks_per_node: int
+    t0_s: float
     bandwidth_bytes_per_s: float
     """What exchanges reach of a GPU's share of the network."""
-    link_bytes_per_s: float
-    """Links of one GPU inside its node."""
     tier: Tier
     log_sd: float
 
     @property
     def symbols(self) -> dict[str, float]:
         """The constants by the law's symbols. SI units."""
-        return {"BW_net": self.bandwidth_bytes_per_s, "BW_link": self.link_bytes_per_s}
+        return {"t_net": self.t0_s, "BW_net": self.bandwidth_bytes_per_s}
 
 
 @dataclass(frozen=True)

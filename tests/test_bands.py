@@ -79,7 +79,7 @@ def test_attention_may_scatter_by_more_than_its_kernel_and_no_link_by_nothing() 
 
 
 def test_links_between_nodes_scatter_by_no_less_than_the_network() -> None:
-    wide = Network(8, 4.6e10, 4.5e11, Tier.ROOFLINE, 0.8)
+    wide = Network(8, 1.7e-5, 4.7e10, Tier.ROOFLINE, 0.8)
     assert log_sd(replace(COSTS, network=wide))["communication"] == pytest.approx(0.8, rel=0.02)
     sure = replace(wide, log_sd=0.1)
     assert log_sd(replace(COSTS, network=sure))["communication"] == pytest.approx(0.4, rel=0.02)

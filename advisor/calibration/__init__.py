@@ -22,7 +22,7 @@ from advisor.calibration.attention_fit import (
 )
 from advisor.calibration.attention_modules import CHECKPOINTS, SERVED_OPERATIONS, table_behind, with_attention_modules
 from advisor.calibration.choice import MIN_SHAPES, version_key
-from advisor.calibration.costs import NETWORK_FRACTION, kernel_costs, with_network
+from advisor.calibration.costs import NETWORK_FRACTION, NETWORK_T0_S, kernel_costs, with_network
 from advisor.calibration.expert_choice import (
     SHARED_KERNELS,
     UNGATED_KERNELS,
@@ -98,6 +98,7 @@ __all__ = [
     "MODULE_KEYS",
     "MOE_KEYS",
     "NETWORK_FRACTION",
+    "NETWORK_T0_S",
     "OVERHEADS_FILE",
     "OVERHEAD_NAMES",
     "RECORDS",

@@ -56,9 +56,11 @@ ROOFLINE_ALL_TO_ALL_T0_S = 66e-6
 ROOFLINE_ALL_TO_ALL_LINK_FRACTION = 0.77
 """Medians over the fitted tables of ten accelerators; an unmeasured accelerator gets them with ROOFLINE_LOG_SD."""
 
-NETWORK_FRACTION = 0.92
-"""Share of a network card's nominal rate that GPUs reach: 46 of 50 GB/s in NCCL's all-to-all with NVLink off, on
-two DGX H100 (deepseek-ai/DeepEP issue 3); 47 of 50 in NVSHMEM's own test (issue 155). [-]"""
+NETWORK_FRACTION = 0.94
+"""Share of a network card's nominal rate that an expert exchange reaches. [-]"""
+NETWORK_T0_S = 17e-6
+"""Latency of its messages to other nodes. Both fitted on DeepEP's times on 2, 4 and 8 nodes of H200, judged on those of
+other publishers: docs/decisions/0016-between-nodes.md."""
 
 
 def kernel_costs(
@@ -355,13 +357,12 @@ def with_network(costs: KernelCosts, hardware: Hardware, ranks: int) -> KernelCo
     ranks: expert-parallel ranks. [-]
     """
     node, network, link = gpus_of_node(hardware), hardware.network_bytes_per_s, hardware.link_bytes_per_s
-    if network is None or link is None or ranks <= node:
+    if network is None or ranks <= node:
         return costs
-    rate = NETWORK_FRACTION * network.value
     # A network as fast as the links inside a node makes one node of all.
-    if rate >= link.value:
+    if link is not None and network.value >= link.value:
         return costs
-    beyond = Network(node, rate, link.value, Tier.ROOFLINE, ROOFLINE_LOG_SD)
+    beyond = Network(node, NETWORK_T0_S, NETWORK_FRACTION * network.value, Tier.ROOFLINE, ROOFLINE_LOG_SD)
     told = f"{hardware.name}, network between nodes: {network.source}"
     part = "expert exchange"
     return replace(costs, network=beyond, sources={**costs.sources, part: (*costs.sources.get(part, ()), told)})

@@ -114,22 +114,24 @@ def stream_constants(setup: Setup, part: Part, cost: StreamCost, drafting: bool 
 
 
 def network_constants(setup: Setup, network: Network, drafting: bool = False) -> tuple[ConstantUse, ...]:
-    """Rates of the network between nodes, and of the links inside one: the profile's."""
-    hardware, tier = setup.hardware, str(network.tier)
-    nominal = [each.source for each in (hardware.network_bytes_per_s, hardware.link_bytes_per_s) if each is not None]
-    sources = (
-        f"{NETWORK_FRACTION:.2f} of the nominal rate, docs/decisions/0016-between-nodes.md: {nominal[0]}",
-        nominal[1],
-    )
-    rates = {"BW_net": "network of one GPU: rate that exchanges reach", "BW_link": "links of one GPU inside its node"}
+    """Latency of the network between nodes, and the rate that exchanges reach of the profile's nominal one."""
+    nominal, told = setup.hardware.network_bytes_per_s, "docs/decisions/0016-between-nodes.md"
+    rows = {
+        "t_net": ("network between nodes: latency", "s", told),
+        "BW_net": (
+            "network of one GPU: rate that exchanges reach",
+            "B/s",
+            f"{NETWORK_FRACTION:.2f} of the nominal rate, {told}: {'' if nominal is None else nominal.source}",
+        ),
+    }
     stderr: float | None = None
     found = []
-    for (symbol, name), source in zip(rates.items(), sources, strict=True):
+    for symbol, (name, unit, source) in rows.items():
         value = network.symbols[symbol]
         if setup.adjustment is not None:
             source = f"{source}; {_refit_source(setup.adjustment)}"
             stderr = _refit_stderr(setup.adjustment, _refit_name("expert exchange", drafting), value)
-        found.append(ConstantUse(symbol, name, value, "B/s", tier, source, stderr))
+        found.append(ConstantUse(symbol, name, value, unit, str(network.tier), source, stderr))
     return tuple(found)
 
 

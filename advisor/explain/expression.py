@@ -176,7 +176,8 @@ class _Shorter(ast.NodeTransformer):
                 return first
             if _is(first, math.inf) or _is(second, 0):
                 return second
-        if name == "max" and all(_is(each, 0) for each in arguments):
+        # A second side whose terms are all absent goes; a zero that is written there bounds the first.
+        if name == "max" and _is(arguments[1], 0) and (_is(arguments[0], 0) or not _is(node.args[1], 0)):
             return arguments[0]
         if name == "p_norm" and (_is(arguments[0], 0) or _is(arguments[1], 0)):
             return arguments[1] if _is(arguments[0], 0) else arguments[0]

@@ -111,21 +111,18 @@ def wire_bytes(X_out: Floats, X: Floats, k: Floats, tp: Floats = 1.0) -> Floats:
     return (X_out + X) / 2 / tp * k
 
 
-def network_wait(X_net: Floats, s: Floats, BW_net: Floats = np.inf, BW_link: Floats = np.inf) -> Floats:
-    """Time that messages to other nodes add to one direction of an expert exchange inside a node.
+def network_wait(X_net: Floats, s: Floats, t_net: Floats = 0.0, BW_net: Floats = np.inf) -> Floats:
+    """Time of the messages to other nodes in one direction of an expert exchange.
 
-    T_net = s × (X_net / BW_net - X_net / BW_link)
+    T_net = s × (t_net + X_net / BW_net)
 
     X_net: bytes of one rank as they travel. [B]
     s: share of them that leaves the node. [-]
-    BW_net, BW_link: rates of a GPU's share of the network, and of its links inside the node, which those bytes do not
-      load. [B/s]
-    Limits: 0 inside one node; the whole message over the network's rate for many nodes. Latency of the network and
-      congestion are not in it.
+    t_net, BW_net: latency [s] and rate of a GPU's share of the network. [B/s]
+    Limits: 0 inside one node; t_net + X_net / BW_net for many nodes. Congestion is not in it.
     Source: docs/decisions/0016-between-nodes.md.
     """
-    # The price inside a node holds the wire of every byte: what leaves the node takes the slower wire instead of it.
-    return s * (X_net / BW_net - X_net / BW_link)
+    return s * (t_net + X_net / BW_net)
 
 
 def fullest_rows(M: Floats, p: Floats) -> Floats:
@@ -151,12 +148,12 @@ def expert_exchange(
     L: Floats = 1.0,
     X_net: Floats = 0.0,
     s: Floats = 0.0,
+    t_net: Floats = 0.0,
     BW_net: Floats = np.inf,
-    BW_link: Floats = np.inf,
 ) -> Floats:
     """Time of dispatch and combine in each of L layers under expert parallelism.
 
-    T_exchange = 2 × L × (r × (t0 + X / tp × k / BW) + s × (X_net / BW_net - X_net / BW_link))
+    T_exchange = 2 × L × r × (t0 + max((1 - s) × X / tp × k / BW, s × (t_net + X_net / BW_net)))
 
     L: routed layers. [-]
     t0: fixed cost of one direction. [s]
@@ -164,11 +161,11 @@ def expert_exchange(
     BW: rate of what one rank sends inside a node. [B/s]
     r: measured over computed time at this size. [-]
     X_net, s: bytes of one rank as they travel [B], and the share of them that leaves the node. [-]
-    BW_net, BW_link: rates of the network and of the links inside the node, per GPU. [B/s]
-    Limits: 2 L t0 for few rows; not charged where every rank holds all of its tokens' experts (ep <= tp); inside one
-      node s = 0.
+    t_net, BW_net: latency [s] and rate of the network, per GPU. [B/s]
+    Limits: 2 L t0 for few rows inside a node, where s = 0; not charged where every rank holds all of its tokens'
+      experts (ep <= tp).
     Source: own derivation: one message to the experts and one back; time inside a node by the form of
       docs/decisions/0002-moe-kernel-form.md, beyond it docs/decisions/0016-between-nodes.md.
     """
-    # Dispatch carries rows to their experts, combine carries the results back.
-    return 2 * L * (stream(sent_bytes(X, k, tp), t0, BW, r) + network_wait(X_net, s, BW_net, BW_link))
+    # Dispatch carries rows to their experts, combine carries the results back; links and network work side by side.
+    return 2 * L * (r * (t0 + np.maximum((1 - s) * sent_bytes(X, k, tp) / BW, network_wait(X_net, s, t_net, BW_net))))

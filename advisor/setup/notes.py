@@ -176,8 +176,8 @@ def _node_warnings(setup: Setup) -> list[str]:
             rate = network.bandwidth_bytes_per_s / 1e9
             warnings.append(
                 f"{placement.expert_parallel} expert-parallel ranks lie on nodes of {node}: the exchange of tokens "
-                f"holds the network, {rate:.0f} GB/s a GPU from a data sheet, without latency and congestion; on AWS "
-                "EFA exchanges took 1.3 to 2.7 times as long as charged (docs/expert-parallel.md)."
+                f"holds the network, {rate:.0f} GB/s a GPU from a data sheet, without congestion; on AWS "
+                "EFA exchanges took 1.4 to 2.9 times as long as charged (docs/expert-parallel.md)."
             )
         elif hardware.network_bytes_per_s is None:
             warnings.append(

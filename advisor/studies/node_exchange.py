@@ -1,26 +1,27 @@
 """How far the price of an expert exchange between nodes is from published ones: prints the tables of the decision.
 
-`python -m advisor.studies.node_exchange`, over measurements/expert_exchange. Two questions: the law alone, put on each
-library's own time inside one node; and what the advisor charges, whose price inside a node is another kernel's.
+`python -m advisor.studies.node_exchange`, over measurements/expert_exchange. The two constants of the network are
+fitted on the rows of one table of measured kernels, and what the advisor then charges is held against all others.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
 
 from advisor import laws
-from advisor.calibration import NETWORK_FRACTION
+from advisor.arrays import Array
 from advisor.hardware import load_hardware
+from advisor.kernel_costs import KernelCosts, Network, StreamCost
 from advisor.profiles import MEASUREMENTS
 from advisor.scenario import Scenario
-from advisor.setup import load_setup
+from advisor.setup import Setup, load_setup
 from advisor.step_cost import MoeShape, Placement, exchanges
-from advisor.text import counted
 
 EXCHANGES = MEASUREMENTS / "expert_exchange" / "data.csv"
 UNSTATED = "h200-sxm"
@@ -28,13 +29,6 @@ UNSTATED = "h200-sxm"
 MODEL = "deepseek-v3"
 """Whose hidden state and experts every row has."""
 MANY_RANKS = 256
-FORMS = {
-    "moved, 0.92 of the card": (NETWORK_FRACTION, True),
-    "moved, all of the card": (1.0, True),
-    "added, 0.92 of the card": (NETWORK_FRACTION, False),
-    "added, all of the card": (1.0, False),
-}
-"""Share of the card's rate, and whether what leaves the node is taken off the links inside. The first is the law."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +42,11 @@ class Published:
     ranks: int
     ranks_per_node: int
     tokens: int
-    hidden_size: int
-    n_active: int
     eight_bits: bool
     time_s: float
     each_expert: bool
-    before: bool
-    """Whether it was seen before the form was settled."""
+    fitted_on: bool
+    """Whether constants of the law were fitted on it."""
 
     @property
     def accelerator(self) -> str:
@@ -68,17 +60,9 @@ class Published:
             return "AWS EFA"
         if not self.each_expert:
             return "a token once to each node"
-        return f"{self.library}, {self.hardware_id}, {counted(self.tokens, 'token')}"
-
-    def wait_s(self, share_of_card: float = NETWORK_FRACTION, moved: bool = True) -> float:
-        """Time that nodes add to that inside one, by a form of the law. [s]"""
-        link = load_hardware(self.accelerator).link_bytes_per_s
-        assert link is not None
-        message = laws.message_bytes(self.tokens, self.hidden_size)
-        out = laws.fp8_messages(self.tokens, self.hidden_size) if self.eight_bits else message
-        share = laws.other_nodes(self.ranks_per_node, self.ranks)
-        rates = {"BW_net": share_of_card * self.network_bytes_per_s, "BW_link": link.value if moved else np.inf}
-        return float(laws.network_wait(laws.wire_bytes(out, message, self.n_active), share, **rates))
+        if self.library == "pplx-kernels":
+            return "pplx-kernels, superseded"
+        return "fitted on" if self.fitted_on else "today's kernels, a message for each expert"
 
 
 def published() -> tuple[Published, ...]:
@@ -86,116 +70,192 @@ def published() -> tuple[Published, ...]:
     return tuple(_read(row) for row in pd.read_csv(EXCHANGES).to_dict("records"))
 
 
-def _read(row: dict[str, object]) -> Published:
+def _read(row: dict[object, object]) -> Published:
     number = {name: float(str(row[name])) for name in ("network_gbit_per_s", "dispatch_us", "combine_us")}
-    whole = {
-        "ranks": "ranks",
-        "ranks_per_node": "ranks_per_node",
-        "tokens": "tokens_per_rank",
-        "hidden_size": "hidden_size",
-        "n_active": "n_active",
-    }
     return Published(
         library=str(row["library"]),
         hardware_id=str(row["hardware_id"]),
         network=str(row["network"]),
         network_bytes_per_s=number["network_gbit_per_s"] * 1e9 / 8.0,
-        **{name: int(str(row[column])) for name, column in whole.items()},
+        ranks=int(str(row["ranks"])),
+        ranks_per_node=int(str(row["ranks_per_node"])),
+        tokens=int(str(row["tokens_per_rank"])),
         eight_bits=row["dispatch_bits"] == 8,
         time_s=(number["dispatch_us"] + number["combine_us"]) / 2.0 * 1e-6,
         each_expert=row["travels"] == "each expert",
-        before=row["seen"] == "before",
+        fitted_on=row["role"] == "fit",
     )
 
 
-def inside(row: Published, rows: Sequence[Published]) -> float | None:
-    """Time of the same library on one node of the same machines. None where none is published. [s]"""
-    same = [
-        one.time_s
-        for one in rows
-        if one.ranks <= one.ranks_per_node
-        and (one.library, one.hardware_id, one.network, one.tokens)
-        == (row.library, row.hardware_id, row.network, row.tokens)
-    ]
-    return same[0] if same else None
+def beyond(rows: Sequence[Published]) -> tuple[Published, ...]:
+    """Rows whose ranks lie on several nodes."""
+    return tuple(row for row in rows if row.ranks > row.ranks_per_node)
 
 
-def priced(row: Published) -> tuple[float, float]:
-    """Times that the advisor charges a direction, with and without the network. [s]
+@dataclass(frozen=True)
+class NetworkFit:
+    """Constants of `laws.network_wait` and of the line inside a node that they were fitted beside."""
 
-    By SGLang's records, the same rows on each rank.
+    node: StreamCost
+    t0_s: float
+    share_of_card: float
+    """Of the card's nominal rate. [-]"""
+
+
+def fitted(rows: Sequence[Published]) -> NetworkFit:
+    """Constants of least relative squares.
+
+    rows : of one library and accelerator, on one and on several nodes.
     """
+    setup = _setup(rows[0].accelerator, rows[0].eight_bits)
+    outside = beyond(rows)
+    inside = [row for row in rows if row not in outside]
+    sent = [laws.sent_bytes(laws.message_bytes(row.tokens, _HIDDEN), _ACTIVE) for row in inside]
+    t0_s, slope = _line(np.ones(len(inside)), np.array(sent, float), np.array([row.time_s for row in inside]), 0.0)
+    share = np.array([_symbol(row, setup, "s") for row in outside])
+    travels = np.array([_symbol(row, setup, "X_net") for row in outside])
+    latency, wait = _line(share, share * travels, np.array([row.time_s for row in outside]), t0_s)
+    node = replace(setup.costs.all_to_all[8], t0_s=t0_s, bandwidth_bytes_per_s=1.0 / slope)
+    return NetworkFit(node, latency, 1.0 / wait / rows[0].network_bytes_per_s)
+
+
+def _line(one: Array, many: Array, measured: Array, offset: float) -> tuple[float, float]:
+    """Factors of two columns whose sum and `offset` come closest to `measured`, in relative terms."""
+    columns = np.stack([one, many * 1e-6], axis=1) / measured[:, None]
+    first, second = np.linalg.lstsq(columns, (measured - offset) / measured, rcond=None)[0]
+    return float(first), float(second) * 1e-6
+
+
+_HIDDEN, _ACTIVE = 7168.0, 8.0
+
+
+@cache
+def _setup(hardware_id: str, eight_bits: bool) -> Setup:
+    """DeepSeek-V3 on many nodes by SGLang's records, whatever ranks a row has."""
     fixed = {"engine": "sglang", "model_id": MODEL, "drafter_id": "mtp", "acceptance": "deepseek-r1-mtp-internal"}
-    # Libraries tried rank counts that do not divide the model's experts: constants of many nodes, placed as published.
     placed = {"n_gpus": MANY_RANKS, "expert_parallel": MANY_RANKS, "batch_size": MANY_RANKS}
-    weights = {} if row.eight_bits else {"weight_dtype": "bf16"}
-    setup = load_setup(Scenario.model_validate({"hardware_id": row.accelerator, **fixed, **placed, **weights}))
-    shape = MoeShape.of(setup.architecture)
-    place = Placement(expert_parallel=row.ranks)
-    (found,) = exchanges(setup.architecture, setup.costs, place, np.asarray(float(row.tokens)), shape)
-    directions = 2.0 * float(np.asarray(found.symbols["L"]))
-    alone = float(found.law(**{**found.symbols, "s": 0.0}))
-    return float(found.time_s) / directions, alone / directions
+    weights = {} if eight_bits else {"weight_dtype": "bf16"}
+    return load_setup(Scenario.model_validate({"hardware_id": hardware_id, **fixed, **placed, **weights}))
 
 
-def rows_of(found: Sequence[Published]) -> Iterator[tuple[str, ...]]:
-    """Rows of the long table: published times, the law on the library's own node, and the price."""
-    for row in found:
-        if row.ranks <= row.ranks_per_node:
-            continue
-        own = inside(row, found)
-        now, without = priced(row)
-        yield (
-            row.library,
-            row.hardware_id,
-            row.network,
-            str(row.tokens),
-            str(row.ranks),
-            f"{row.time_s * 1e6:.0f}",
-            "-" if own is None else _beside(own + row.wait_s(), row.time_s),
-            _beside(without, row.time_s),
-            _beside(now, row.time_s),
+def _exchange(row: Published, setup: Setup, costs: KernelCosts) -> dict[str, float]:
+    """The arguments of `laws.expert_exchange` for a row, by symbol."""
+    shape, place = MoeShape.of(setup.architecture), Placement(expert_parallel=row.ranks)
+    (found,) = exchanges(setup.architecture, costs, place, np.asarray(float(row.tokens)), shape)
+    return {name: float(np.asarray(value)) for name, value in found.symbols.items()}
+
+
+def _symbol(row: Published, setup: Setup, name: str) -> float:
+    return _exchange(row, setup, setup.costs)[name]
+
+
+def charged_s(row: Published, fit: NetworkFit | None = None, network: bool = True) -> float:
+    """Time that the advisor charges a direction, by SGLang's records and with as many rows on each rank. [s]
+
+    fit : replaces the shipped constants, inside the node and between nodes. `network` False: as if there were no nodes.
+    """
+    setup = _setup(row.accelerator, row.eight_bits)
+    costs = setup.costs
+    if fit is not None:
+        known = costs.network
+        assert isinstance(known, Network)
+        rate = fit.share_of_card * row.network_bytes_per_s
+        costs = replace(
+            costs,
+            all_to_all={8: fit.node},
+            network=replace(known, t0_s=fit.t0_s, bandwidth_bytes_per_s=rate),
         )
+    values = _exchange(row, setup, costs if network else replace(costs, network=None))
+    return float(laws.expert_exchange(**values)) / (2.0 * values["L"])
+
+
+FORMS = {
+    "side by side": "the law",
+    "side by side, no latency": "t_net = 0",
+    "one wire for the other": "t_node + s (X_net / BW_net - X_net / BW_link)",
+    "added": "t_node + s X_net / 50 GB/s, the hypothesis",
+}
+"""Forms that were tried, each on the advisor's own price inside a node."""
+
+
+def forms_s(row: Published) -> dict[str, float]:
+    """Time of a direction by each of FORMS. [s]"""
+    setup = _setup(row.accelerator, row.eight_bits)
+    values, alone = _exchange(row, setup, setup.costs), charged_s(row, network=False)
+    link = load_hardware(row.accelerator).link_bytes_per_s
+    assert link is not None
+    share, travels, rate = values["s"], values["X_net"], values["BW_net"]
+    times = (
+        charged_s(row),
+        float(laws.expert_exchange(**{**values, "t_net": 0.0})) / (2.0 * values["L"]),
+        alone + share * travels * (1.0 / rate - 1.0 / link.value),
+        alone + share * travels / row.network_bytes_per_s,
+    )
+    return dict(zip(FORMS, times, strict=True))
+
+
+def judged_rows(rows: Sequence[Published]) -> Iterator[tuple[str, ...]]:
+    """Rows of the long table: published times that took no part in the fit, and the prices."""
+    for row in beyond(rows):
+        if not row.fitted_on:
+            yield (
+                row.library,
+                row.hardware_id,
+                row.network,
+                str(row.tokens),
+                str(row.ranks),
+                f"{row.time_s * 1e6:.0f}",
+                _beside(charged_s(row, network=False), row.time_s),
+                _beside(charged_s(row), row.time_s),
+            )
 
 
 def _beside(predicted_s: float, measured_s: float) -> str:
     return f"{predicted_s * 1e6:.0f} ({predicted_s / measured_s - 1.0:+.0%})"
 
 
-def form_rows(found: Sequence[Published]) -> Iterator[tuple[str, ...]]:
-    """Rows of the table of forms: mean error and mean absolute error of each on the libraries' own nodes."""
-    groups = dict.fromkeys(row.group for row in found)
-    for group in groups:
-        rows = [row for row in found if row.group == group and row.ranks > row.ranks_per_node]
-        based = [(row, own) for row in rows if (own := inside(row, found)) is not None]
-        if based:
-            errors = {
-                name: np.array([(own + row.wait_s(*form)) / row.time_s - 1.0 for row, own in based])
-                for name, form in FORMS.items()
-            }
-            when = "before" if based[0][0].before else "after"
-            cells = (f"{one.mean():+.1%} ({np.abs(one).mean():.1%})" for one in errors.values())
-            yield (group, str(len(based)), when, *cells)
+def form_rows(rows: Sequence[Published]) -> Iterator[tuple[str, ...]]:
+    """Rows of the table of forms: mean error, and mean absolute error, of each by group."""
+    for group in dict.fromkeys(row.group for row in rows):
+        found = [row for row in beyond(rows) if row.group == group]
+        errors = {name: np.array([forms_s(row)[name] / row.time_s - 1.0 for row in found]) for name in FORMS}
+        cells = (f"{one.mean():+.1%} ({np.abs(one).mean():.1%})" for one in errors.values())
+        yield (group, str(len(found)), *cells)
+
+
+def left_out_rows(rows: Sequence[Published]) -> Iterator[tuple[str, ...]]:
+    """Rows of the table of the fit: errors on each number of ranks, fitted with it and without."""
+    whole = fitted(rows)
+    for ranks in dict.fromkeys(row.ranks for row in beyond(rows)):
+        own = [row for row in rows if row.ranks == ranks]
+        without = fitted([row for row in rows if row.ranks != ranks])
+        errors = (np.array([charged_s(row, fit) / row.time_s - 1.0 for row in own]) for fit in (whole, without))
+        cells = (f"{one.mean():+.1%} ({np.abs(one).mean():.1%}, at most {np.abs(one).max():.1%})" for one in errors)
+        yield (str(ranks), str(len(own)), *cells, _us(without.t0_s), f"{without.share_of_card:.3f}")
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:.1f} us"
 
 
 def main() -> None:
-    """Print both tables in Markdown."""
-    found, out = published(), sys.stdout
-    names = (
-        "library",
-        "accelerator",
-        "network",
-        "ranks",
-        "published us",
-        "law on its own node",
-        "before",
-        "charged now",
-    )
-    out.write(f"| {' | '.join(names)} |\n{'|---' * len(names)}|\n")
-    out.writelines(f"| {' | '.join(row)} |\n" for row in rows_of(found))
-    heads = ("rows", "n", "seen", *FORMS)
-    out.write(f"\n| {' | '.join(heads)} |\n{'|---' * len(heads)}|\n")
-    out.writelines(f"| {' | '.join(row)} |\n" for row in form_rows(found))
+    """Print the tables in Markdown."""
+    found = published()
+    table = [row for row in found if row.fitted_on]
+    fit, out = fitted(table), sys.stdout
+    out.write(f"t_net {_us(fit.t0_s)}, {fit.share_of_card:.3f} of the card; t0 inside a node {_us(fit.node.t0_s)}\n\n")
+    heads = ("ranks", "rows", "error, fitted with them", "fitted without", "then t_net", "of the card")
+    _print(heads, left_out_rows(table))
+    names = ("library", "accelerator", "network", "tokens", "ranks", "published us", "before", "charged now")
+    _print(names, judged_rows(found))
+    _print(("rows", "n", *FORMS), form_rows(found))
+
+
+def _print(heads: Sequence[str], rows: Iterator[tuple[str, ...]]) -> None:
+    out = sys.stdout
+    out.write(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|\n")
+    out.writelines(f"| {' | '.join(row)} |\n" for row in rows)
+    out.write("\n")
 
 
 if __name__ == "__main__":

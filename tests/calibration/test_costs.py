@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from advisor.architecture import BYTES_PER_WEIGHT, WeightDtypes
-from advisor.calibration import NETWORK_FRACTION, kernel_costs, load_records, recorded_devices, with_network
+from advisor.calibration import (
+    NETWORK_FRACTION,
+    NETWORK_T0_S,
+    kernel_costs,
+    load_records,
+    recorded_devices,
+    with_network,
+)
 from advisor.calibration.choice import MIN_SHAPES, choose, version_key
 from advisor.calibration.costs import ROOFLINE_LOG_SD
 from advisor.calibration.records import FORM_VERSION, FitParameter, FitRecord, write_records
@@ -246,7 +253,7 @@ def test_ranks_beyond_a_node_get_the_network_of_the_profile_and_those_within_kee
         assert beyond.network is not None
         assert (beyond.network.ranks_per_node, beyond.network.tier) == (node, Tier.ROOFLINE)
         assert beyond.network.bandwidth_bytes_per_s == pytest.approx(NETWORK_FRACTION * nominal)
-        assert beyond.network.link_bytes_per_s == hardware.link_bytes_per_s.value
+        assert beyond.network.t0_s == NETWORK_T0_S
         assert any("network between nodes" in source for source in beyond.sources["expert exchange"])
 
 

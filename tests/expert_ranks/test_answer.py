@@ -263,7 +263,7 @@ def test_beyond_one_node_it_is_said_what_the_exchange_holds_and_whose_nodes_were
         return exchange_text(answer), " ".join(notes(answer)), float(answer.in_order.found.other_nodes[0])
 
     text, said, others = told("h200-sxm", None)
-    assert text.endswith("and of 50% of the bytes on the network between nodes at 46 GB/s a GPU.")
+    assert text.endswith("and of 50% of the bytes on the network between nodes at 47 GB/s a GPU.")
     assert "Nodes of" not in said
     assert others == pytest.approx(1.0, abs=0.02), "of 8 choices some lie on the one other node"
     text, said, others = told("gb200", None)

@@ -22,12 +22,12 @@ def told(hardware_id: str, tensor: int, expert: int) -> list[str]:
         (
             "h200-sxm",
             32,
-            "32 expert-parallel ranks lie on nodes of 8: the exchange of tokens holds the network, 46 GB/s",
+            "32 expert-parallel ranks lie on nodes of 8: the exchange of tokens holds the network, 47 GB/s",
         ),
         (
             "b300-sxm",
             16,
-            "16 expert-parallel ranks lie on nodes of 8: the exchange of tokens holds the network, 92 GB/s",
+            "16 expert-parallel ranks lie on nodes of 8: the exchange of tokens holds the network, 94 GB/s",
         ),
         ("gb200", 128, "128 expert-parallel ranks lie on nodes of 72"),
         ("h20", 16, "More than 8 GPUs: what joins nodes of NVIDIA H20 96GB is not known"),
