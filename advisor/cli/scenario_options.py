@@ -49,15 +49,16 @@ def field_options(row: FieldRow) -> list[click.Option]:
     """The options that give one field: typed, with its choices and its default, by the table of fields."""
     default = None if row.needed or any(flag.default for flag in row.flags) else row.default
     kind: Any = click.Choice(row.choices) if row.choices and not row.is_optional else row.kind
-    if row.kind is int and row.unit == "tokens":
-        kind = TokenCount()
+    also = ""
+    if row.name.endswith("_tokens"):
+        kind, also = TokenCount(), " Also as 128k (128,000) or 128K (131,072)."
     return [
         click.Option(
             [flag.name, row.name] if len(row.flags) == 1 else [flag.name],
             type=kind,
             default=default,
             show_default=default is not None,
-            help=_help(flag),
+            help=f"{_help(flag)}{also}",
         )
         for flag in row.flags
     ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from advisor.advice import Advice
 from advisor.text import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 GAP_COLUMNS = ("batch_size", "n_draft", "speedup", "drafter", "accepted_length", "context_tokens")
 """What is asked of the points: canonical columns, K as `n_draft`; empty cells where a file does not say it."""

@@ -287,7 +287,7 @@ def unit_problem(acceptance: str) -> str:
     acceptance : as in a scenario; for rows without an accepted length. The upload counts with the form's entries.
     """
     read, rows = result(), _ROWS.get()
-    if read is None or rows is None or read.kind != "points" or lacks(read):
+    if read is None or rows is None or read.kind != "points" or not read.rows_kept or lacks(read):
         return ""
     values, override = shown()
     judged_with = (values, override, acceptance)
