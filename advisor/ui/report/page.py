@@ -1,7 +1,5 @@
 """Report: the answer as a file to hand on, the engines' files, the link, and a preview of what it says."""
 
-import functools
-
 import streamlit as st
 
 from advisor.report import MEDIA_TYPES, Format, file_name
@@ -58,7 +56,7 @@ with st.container(key="report_files", horizontal=True, vertical_alignment="botto
     for form, label, help_text in BUTTONS:
         st.download_button(
             label,
-            functools.partial(report_files.report_file, scenario, date, form, extras),
+            report_files.download(scenario, date, form, extras),
             file_name=file_name(scenario, form),
             mime=MEDIA_TYPES[form],
             key=f"report_{form}",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import re
+from collections.abc import Callable
 
 import streamlit as st
 
@@ -16,7 +18,7 @@ from advisor.spend import Spend, does_not_fit, price_of, spend_at
 from advisor.sweep import SweepView
 from advisor.ui.shared import answers, boards, settings, sweeps, widgets
 from advisor.ui.shared.boards import BoardAsked
-from advisor.ui.shared.remembered import keys_of, remembered
+from advisor.ui.shared.remembered import keys_of
 
 
 class Extras(Frozen):
@@ -56,18 +58,36 @@ def _spend(advice: Advice, usd_per_hour: float | None) -> Spend | None:
 
 
 def report_file(scenario: Scenario, date: dt.date, form: Format, extras: Extras) -> bytes:
-    """The report in one format. One that holds a sweep stays in the session, as the sweep does."""
-    return (_own_file if extras.swept else _file)(scenario, date, form, extras)
+    """The report in one format, while the page is drawn."""
+    if _is_own(scenario, extras):
+        return render(_own_report(scenario, date, extras), form)
+    return _file(scenario, date, form, extras)
 
 
-def _rendered(scenario: Scenario, date: dt.date, form: Format, extras: Extras) -> bytes:
+def download(scenario: Scenario, date: dt.date, form: Format, extras: Extras) -> Callable[[], bytes]:
+    """A function that makes the report in one format when its button is pressed.
+
+    Streamlit calls it in a thread of its own, where nothing of the session can be read: a report on what is the user's
+    own is put together now, and only written out then.
+    """
+    if _is_own(scenario, extras):
+        return functools.partial(render, _own_report(scenario, date, extras), form)
+    return functools.partial(_file, scenario, date, form, extras)
+
+
+def _is_own(scenario: Scenario, extras: Extras) -> bool:
+    """Whether a report holds something of the user's own, and so stays in the session."""
+    return scenario.is_private or bool(extras.swept)
+
+
+@st.cache_data(show_spinner=False, max_entries=24, hash_funcs=keys_of(Scenario, Extras))  # HTML has about 5 MB
+def _file(scenario: Scenario, date: dt.date, form: Format, extras: Extras) -> bytes:
     return render(report_for(scenario, date, extras), form)
 
 
-_file = remembered(st.cache_data, shared=24, own=5, keys=(Extras,))(_rendered)  # the HTML file has about 5 MB
-_own_file = st.cache_data(max_entries=5, scope="session", show_spinner=False, hash_funcs=keys_of(Scenario, Extras))(
-    _rendered
-)
+@st.cache_resource(scope="session", show_spinner=False, max_entries=4, hash_funcs=keys_of(Scenario, Extras))
+def _own_report(scenario: Scenario, date: dt.date, extras: Extras) -> Report:
+    return report_for(scenario, date, extras)
 
 
 def extras_for(scenario: Scenario) -> tuple[Extras, str]:
