@@ -13,7 +13,7 @@ class SweptSetting(Frozen):
 
 
 class SweepPays(Frozen):
-    """Where drafting pays for one model and accelerator.
+    """Largest batch at which drafting pays for one model and accelerator.
 
     Null from pays_up_to on where it does nowhere.
     """
@@ -56,7 +56,10 @@ class SweepFastest(Frozen):
 
 
 class SweepOneK(Frozen):
-    """One K used at every point that fits and has it: its loss against each draw's fastest K, and the lowest tier."""
+    """Loss of one K at every point that fits and has it, against each draw's fastest K.
+
+    The tier is the lowest among the points.
+    """
 
     n_draft: int
     loss: float

@@ -40,7 +40,7 @@ _NUMBERS = ("Pays up to batch", "Batch", "K", "K for all", "Speedup", "Gains in"
 
 
 def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
-    """What was swept, then each question with its table, then the map as a figure and as a table."""
+    """Blocks of the section: what was swept, each question with its table, the map as figure and table."""
     frame = view.sweep.frame
     pays, fastest = where_drafting_pays(frame), fastest_within(frame, view.max_tpot_ms)
     return (

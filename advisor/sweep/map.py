@@ -51,12 +51,15 @@ class SweepMap:
         return np.asarray(self.values("fits", 0.0) > 0)
 
     def tier(self, row: int, column: int) -> str:
-        """What the kernels of a cell rest on."""
+        """Tier of a cell."""
         return str(self.cells["tier"].loc[self.row[row, column]])
 
 
 def default_axes(frame: pd.DataFrame) -> tuple[str, str] | None:
-    """Two settings to look at first: the batch across, and the one of most values; None where fewer vary."""
+    """Two settings to look at first, the batch across and the one of most values down.
+
+    None where fewer than two vary.
+    """
     free = axes(frame)
     if len(free) < 2:
         return None
@@ -66,7 +69,7 @@ def default_axes(frame: pd.DataFrame) -> tuple[str, str] | None:
 
 
 def choices(frame: pd.DataFrame, x: str, y: str, fixed: Mapping[str, object]) -> dict[str, tuple[list[object], object]]:
-    """Of each further axis the values that the grid has beside those chosen before it, and the chosen one.
+    """Values of each further axis that the grid has beside those chosen before it, and the chosen one.
 
     fixed : wishes by name; the first value stands where a wish is not in the grid.
     """

@@ -94,7 +94,10 @@ class SweepPlan:
 
 
 def made_by() -> dict[str, str]:
-    """Release and constants that the rows of a sweep are made by here; every part states them."""
+    """Release and constants by which rows are computed here.
+
+    Every part of a sweep states them.
+    """
     return {"release": __version__, "constants": _constants_sha256(PROFILES)[:12]}
 
 

@@ -22,6 +22,11 @@ def predicted(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["reason"].fillna("") == ""]
 
 
+def _columns(frame: pd.DataFrame, *names: str) -> pd.DataFrame:
+    """Some columns of the rows that hold a prediction: forty would have to be copied with each choice of rows."""
+    return predicted(frame[[*names, "reason"]])
+
+
 def varied(frame: pd.DataFrame) -> tuple[str, ...]:
     """Settings that take more than one value in what was predicted, the batch among them."""
     known = predicted(frame)
@@ -38,9 +43,9 @@ def where_drafting_pays(frame: pd.DataFrame, sure: float = SURE) -> pd.DataFrame
     settings with which it does, and whether any of its batches `fits`. Of several with the same batch the one of the
     largest speedup.
     """
-    known = predicted(frame)
+    known = _columns(frame, *_PAIR, "batch_size", "speedup", "recommended", "n_draft", "p_gain", "fits")
     pays = known[known["recommended"] & (known["n_draft"] > 0) & (known["p_gain"] >= sure) & known["fits"]]
-    best = pays.sort_values(["batch_size", "speedup"], kind="stable").groupby(_PAIR, sort=True).tail(1)
+    best = frame.loc[pays.sort_values(["batch_size", "speedup"], kind="stable").groupby(_PAIR).tail(1).index]
     pairs = known.groupby(_PAIR, sort=True)["fits"].any().reset_index()
     found = pairs.merge(best.drop(columns="fits").reset_index(names="row"), on=_PAIR, how="left")
     found = found.rename(columns={"batch_size": "pays_up_to"})
@@ -57,12 +62,12 @@ def fastest_within(frame: pd.DataFrame, max_tpot_ms: float | None) -> pd.DataFra
     A row for each model that was predicted, without figures where no row keeps the limit; `least_tpot_ms` is then the
     best there is, empty where nothing fits.
     """
-    known = predicted(frame)
+    known = _columns(frame, "model_id", "tpot_ms", "tokens_per_s_per_gpu", "fits")
     fits = known[known["fits"]]
     quick = fits if max_tpot_ms is None else fits[fits["tpot_ms"] <= max_tpot_ms]
     # Of as many tokens per second, the one that waits least for each.
     order = quick.sort_values(["tokens_per_s_per_gpu", "tpot_ms"], ascending=[True, False], kind="stable")
-    best = order.groupby("model_id", sort=True).tail(1)
+    best = frame.loc[order.groupby("model_id").tail(1).index]
     models = known[["model_id"]].drop_duplicates()
     least = fits.groupby("model_id")["tpot_ms"].min().rename("least_tpot_ms")
     found = models.merge(best.reset_index(names="row"), on="model_id", how="left").merge(
@@ -90,13 +95,16 @@ def one_k_for_all(frame: pd.DataFrame) -> pd.DataFrame:
     `loss` is the mean over the points and the draws, `worst` the largest of a point, `points` how many have this K,
     `tier` the lowest among them. [loss and worst as shares]
     """
-    fits = predicted(frame)
+    fits = _columns(frame, "n_draft", "expected_loss", "tier", "fits")
     return _losses(fits[fits["fits"]], "n_draft").sort_values("loss", kind="stable").reset_index(drop=True)
 
 
 def loss_of_recommended(frame: pd.DataFrame) -> float | None:
-    """Mean loss where each point has its own recommended K, over those that fit; None where none does. [-]"""
-    known = predicted(frame)
+    """Mean loss of each point's own recommended K, over the points that fit. [-]
+
+    None where none does.
+    """
+    known = _columns(frame, "fits", "recommended", "expected_loss")
     loss = known.loc[known["fits"] & known["recommended"], "expected_loss"]
     return float(loss.mean()) if len(loss) else None
 
@@ -115,7 +123,7 @@ def _others(frame: pd.DataFrame, *named: str) -> list[str]:
 
 
 def axes(frame: pd.DataFrame) -> tuple[str, ...]:
-    """Settings that vary and do not follow from one that was listed before: model and accelerator first, batch last.
+    """Settings that vary and do not follow from one another, model and accelerator first, batch last.
 
     A placement that goes with its model (`cases` of a plan) is no axis of its own.
     """
@@ -136,7 +144,10 @@ def values_of(frame: pd.DataFrame, name: str) -> list[object]:
 
 
 def where(frame: pd.DataFrame, fixed: Mapping[str, object]) -> pd.DataFrame:
-    """The rows that have these settings; None for not set."""
+    """Rows with these settings.
+
+    A setting that is not set is None.
+    """
     keep = np.ones(len(frame), bool)
     for name, value in fixed.items():
         keep &= (frame[name].isna() if value is None else frame[name] == value).fillna(value=False).to_numpy(bool)

@@ -54,7 +54,10 @@ class Sweep:
 
 
 def read_sweep_files(paths: Sequence[Path], max_rows: int = MAX_ROWS) -> Sweep:
-    """Read a sweep from its folder, or from some of its files, as `read_sweep`."""
+    """Read a sweep from its folder, or from some of its files, as `read_sweep`.
+
+    Raises AdvisorError as that does, and for a folder without files.
+    """
     files: list[Path] = []
     for path in paths:
         parts = sorted(path.glob("*.parquet")) if path.is_dir() else [path]

@@ -26,7 +26,7 @@ def label(name: str) -> str:
 
 
 def swept_text(sweep: Sweep) -> str:
-    """How much was swept, what of it cannot be or does not fit, and by whom it was made."""
+    """Size of a sweep, what of it cannot be or does not fit, and what it was computed by, in a sentence."""
     frame = sweep.frame
     points = frame[["n_draft", "fits", "recommended", "reason"]]
     known = predicted(points)
@@ -40,7 +40,7 @@ def swept_text(sweep: Sweep) -> str:
 
 
 def settings_texts(frame: pd.DataFrame) -> list[str]:
-    """What was varied, with its values, and what all rows have in common and is no default."""
+    """Settings that were varied, with their values, and what all rows have in common and is no default."""
     changing = varied(frame)
     texts = [f"{label(name)}: {_listed(frame, name)}" for name in changing]
     known = predicted(frame)
@@ -54,12 +54,12 @@ def settings_texts(frame: pd.DataFrame) -> list[str]:
 
 
 def values_by_setting(frame: pd.DataFrame) -> dict[str, list[str]]:
-    """What was varied, each with its values as texts."""
+    """Settings that were varied, each with its values as texts."""
     return {name: [setting_text(name, value) for value in values_of(predicted(frame), name)] for name in varied(frame)}
 
 
 def reasons_texts(frame: pd.DataFrame) -> list[str]:
-    """Why combinations cannot be, each reason once with how often, the commonest first."""
+    """Reasons of combinations that cannot be, each with how often, the commonest first."""
     found = frame.loc[frame["n_draft"] < 0, "reason"].value_counts()
     more = [f"and {counted(len(found) - _NAMED, 'more reason')}"] if len(found) > _NAMED else []
     return [*(f"{number:,}: {reason}" for reason, number in found.head(_NAMED).items()), *more]
@@ -135,7 +135,7 @@ def _figure(one: Mapping[Any, Any], name: str) -> str:
 
 
 def pays_table(pays: pd.DataFrame) -> TextTable:
-    """`where_drafting_pays` as text."""
+    """Table of `where_drafting_pays` as text."""
     others = _other_columns(pays)
     rows = [
         (
@@ -165,7 +165,7 @@ def pays_table(pays: pd.DataFrame) -> TextTable:
 
 
 def fastest_table(fastest: pd.DataFrame) -> TextTable:
-    """`fastest_within` as text."""
+    """Table of `fastest_within` as text."""
     others = _other_columns(fastest)
     rows = [
         (one["model_id"], _why_none(one), "", "", "", "", "", "", *("" for _ in others))
@@ -193,7 +193,7 @@ def _why_none(one: Mapping[Any, Any]) -> str:
 
 
 def one_k_table(frame: pd.DataFrame) -> TextTable:
-    """`one_k_for_all` as text."""
+    """Table of `one_k_for_all` as text."""
     rows: list[tuple[str, ...]] = [
         (f"{one['n_draft']}", f"{one['loss']:.1%}", f"{one['worst']:.0%}", f"{one['points']:,}", str(one["tier"]))
         for one in one_k_for_all(frame).to_dict("records")
@@ -202,7 +202,7 @@ def one_k_table(frame: pd.DataFrame) -> TextTable:
 
 
 def map_text(found: SweepMap) -> str:
-    """What a map shows, and what is fixed in it."""
+    """Sentence on what a map shows, and what is fixed in it."""
     fixed = ", ".join(f"{label(name)} {setting_text(name, value)}" for name, value in found.fixed.items())
     return f"Speedup at the recommended K by {label(found.x)} and {label(found.y)}{fixed and f', at {fixed}'}."
 

@@ -1,14 +1,31 @@
 """Time of a sweep of 102,400 scenarios (921,600 rows) by one and two processes: goal, two are 1.6 times as fast.
 
+And of the largest grid that the page computes, its answers, and its reading back: goal, what the page said beforehand.
+
 python -m tests.benchmarks.bench_sweep
 """
 
 from __future__ import annotations
 
 import tempfile
+import time
 from pathlib import Path
 
-from advisor.sweep import read_plan, run_sweep
+from advisor.sweep import (
+    fastest_within,
+    made_by,
+    one_k_for_all,
+    parquet_bytes,
+    read_plan,
+    read_sweep,
+    run_sweep,
+    sweep_from,
+    sweep_rows,
+    view_of,
+    where_drafting_pays,
+)
+from advisor.sweep.plan import COMBINATION_S
+from advisor.ui.data.sweep_panel import MAX_COMBINATIONS
 
 PLAN = """
 cases:
@@ -39,6 +56,28 @@ def main() -> None:
         print(
             f"{plan.n_scenarios:,} scenarios, {workers} processes: {done.elapsed_s:6.1f} s  {size / 1e6:.0f} MB{faster}"
         )
+    page_grid()
+
+
+def page_grid() -> None:
+    """Print one row for the largest grid of the tab Sweep, in one process as the page computes it."""
+    plan = read_plan(PLAN)
+    step = -(-plan.n_curves // MAX_COMBINATIONS)
+    every = [one for index in range(plan.n_parts) for one in plan.part(index)][::step]
+    started_s = time.perf_counter()
+    found = sweep_from(sweep_rows(every, plan.batches), made_by())
+    computed_s = time.perf_counter() - started_s
+    content = parquet_bytes(found.frame, found.maker)
+    started_s = time.perf_counter()
+    rows = read_sweep([("grid.parquet", content)]).frame
+    read_s = time.perf_counter() - started_s
+    started_s = time.perf_counter()
+    where_drafting_pays(rows), fastest_within(rows, 20.0), one_k_for_all(rows), view_of(found, None, {})
+    asked_s = time.perf_counter() - started_s
+    print(
+        f"page, {len(every)} combinations at {len(plan.batches)} batches ({len(rows):,} rows): {computed_s:.1f} s, "
+        f"{COMBINATION_S * len(every):.1f} s said beforehand; {1e3 * read_s:.0f} ms read, {1e3 * asked_s:.0f} ms asked"
+    )
 
 
 if __name__ == "__main__":

@@ -94,6 +94,18 @@ def refused(page: Any, url: str) -> None:
     page.get_by_role("alert").first.wait_for()
 
 
+def swept(page: Any, url: str) -> None:
+    """The tab Sweep with a grid computed."""
+    open_page(page, url, "data", f"{SCENARIO}&data_tab=Sweep")
+    box = page.get_by_label("Context", exact=True).last
+    box.fill("1024, 8192")
+    box.press("Enter")
+    page.get_by_text("2 combinations at 5 batches").wait_for()
+    page.get_by_role("button", name="Compute", exact=True).click()
+    page.get_by_text("One K for everything").wait_for()
+    wait_until_drawn(page, CHART)
+
+
 def how_made(page: Any, url: str) -> None:
     """The dialog that says how the headline's speedup was made."""
     open_page(page, url, "serve")
@@ -134,6 +146,7 @@ def bar_open(page: Any, url: str) -> None:
 STATES: Mapping[str, Callable[[Any, str], None]] = {
     "data-refit": refitted,
     "data-refused": refused,
+    "data-sweep": swept,
     "serve-how-made": how_made,
     "serve-compared": compared,
     "serve-does-not-fit": not_fitting,

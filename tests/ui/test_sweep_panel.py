@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pandas as pd
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from advisor.sweep import fastest_within, parquet_bytes, read_plan, read_sweep, where_drafting_pays
@@ -234,6 +237,31 @@ def test_downloads_hold_all_rows_and_are_read_again() -> None:
     again = read_sweep([("x", parquet_bytes(kept.sweep.frame, kept.sweep.maker))])
     pd.testing.assert_frame_equal(again.frame, kept.sweep.frame)
     assert len(pd.read_csv(io.StringIO(frame_csv(kept.sweep.frame)))) == len(kept.sweep.frame)
+
+
+@pytest.mark.parametrize("own", ["sweep", "model"])
+def test_reports_on_what_is_one_s_own_are_written_in_a_thread_without_the_session(
+    monkeypatch: pytest.MonkeyPatch, own: str
+) -> None:
+    """Streamlit makes a file in a thread of its own when its button is pressed."""
+    test = with_files(panel(), ("a.parquet", parquet(grid(), MAKER)))
+    if own == "model":
+        test.file_uploader(key="config_file").upload("tiny.json", CONFIG_JSON.encode(), "application/json").run()
+    given: dict[str, Callable[[], bytes]] = {}
+    original = st.download_button
+
+    def record(label: str, data: Any, *rest: Any, **asked: Any) -> Any:
+        given[asked["key"]] = data
+        return original(label, data, *rest, **asked)
+
+    monkeypatch.setattr(st, "download_button", record)
+    test.session_state["report_sweep"] = own == "sweep"
+    go_to(test, "report").run()
+    assert not test.exception
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(given["report_md"]).result().decode()
+    assert ("## A sweep of scenarios" in found) == (own == "sweep")
+    assert ("own-tiny" in found) == (own == "model")
 
 
 def test_the_report_holds_the_sweep_as_it_is_shown_when_asked() -> None:

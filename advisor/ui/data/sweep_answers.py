@@ -82,6 +82,18 @@ def draw(kept: KeptSweep, scenario: Scenario) -> None:
     _about(frame)
 
 
+@st.cache_resource(max_entries=2, scope="session", show_spinner=False)
+def _pays_in(digest: str, _frame: pd.DataFrame) -> pd.DataFrame:  # noqa: ARG001 - the cache's key
+    """The first question, asked once of each sweep: half a second where it is large."""
+    return where_drafting_pays(_frame)
+
+
+@st.cache_resource(max_entries=8, scope="session", show_spinner=False)
+def _fastest_in(digest: str, limit: float | None, _frame: pd.DataFrame) -> pd.DataFrame:  # noqa: ARG001 - the key
+    """The second question, asked once with each limit."""
+    return fastest_within(_frame, limit)
+
+
 def _files(kept: KeptSweep) -> None:
     frame, name = kept.sweep.frame, f"sweep-{kept.digest}"
     with st.container(horizontal=True, gap="small"):
@@ -109,7 +121,7 @@ def _files(kept: KeptSweep) -> None:
 
 def _pays(kept: KeptSweep) -> None:
     st.subheader("Where drafting pays", anchor=False)
-    pays = where_drafting_pays(kept.sweep.frame)
+    pays = _pays_in(kept.digest, kept.sweep.frame)
     st.markdown(f"{widgets.plain(pays_text(pays))}")
     st.caption(f"The largest batch at which the recommended K gains in {SURE:.0%} of the draws or more, and fits.")
     _table(pays, kept, "pays")
@@ -128,7 +140,7 @@ def _fastest(kept: KeptSweep, scenario: Scenario) -> float | None:
         width=240,
         persist_state="session",
     )
-    fastest = fastest_within(kept.sweep.frame, limit)
+    fastest = _fastest_in(kept.digest, limit, kept.sweep.frame)
     st.markdown(widgets.plain(fastest_text(fastest, limit)))
     _table(fastest, kept, "fastest")
     return None if limit is None else float(limit)

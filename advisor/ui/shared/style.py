@@ -34,7 +34,7 @@ _PAGE = """
 #root .st-key-preview h1 { font-size: 1.35rem; }
 #root .st-key-numbers [data-testid=stMetricValue] { line-height: 1.2; }
 #root [data-testid=stBaseButton-primary] { background-color: #0B5CAD; border-color: #0B5CAD; color: #FFFFFF; }
-#root [data-testid=stMultiSelect] [data-baseweb=tag] { background-color: #0B5CAD; color: #FFFFFF; }
+#root [data-testid=stMultiSelectTagsContainer] [data-tag] { background-color: #0B5CAD; color: #FFFFFF; }
 @media (min-width: 1200px) { #root .st-key-numbers { flex-wrap: nowrap; } }
 """
 # Streamlit says "Press Enter to apply" in fields of 180 pixels and more alone, so narrower ones say it below the box.

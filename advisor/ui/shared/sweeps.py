@@ -27,7 +27,7 @@ class KeptSweep:
 
 @dataclass(frozen=True)
 class Shown:
-    """What of a sweep is on screen: the limit on time per token, and the map."""
+    """Part of a sweep that is on screen: the limit on time per token, and the map."""
 
     digest: str = ""
     max_tpot_ms: float | None = None
@@ -45,7 +45,10 @@ _SHOWN: Slot[Shown] = Slot("_sweep_shown", Shown)
 
 
 def keep(sweep: Sweep, content: bytes, origin: str) -> None:
-    """Make a sweep the session's; `content` is what it was made from."""
+    """Make a sweep the session's.
+
+    content : what it was made from.
+    """
     KEPT.put(KeptSweep(sweep, hashlib.sha256(content).hexdigest()[:12], origin))
 
 
@@ -55,7 +58,7 @@ def show(shown: Shown) -> None:
 
 
 def shown(kept: KeptSweep) -> Shown:
-    """What of this sweep is on screen, or what would be at first."""
+    """Part of this sweep that is on screen, or that would be at first."""
     now = _SHOWN.get()
     return now if now.digest == kept.digest else Shown(kept.digest, None, default_axes(kept.sweep.frame))
 
