@@ -45,9 +45,8 @@ LIMITS = (
     "The recommended K has the least expected loss against the best K in each simulated case, K = 0 included; within "
     "the noise the smaller K.",
     f"Memory counts weights, drafter and KV cache against {USABLE_SHARE:.0%} of each GPU.",
-    "The slowest expert-parallel rank follows an assumed formula, or counts on loads of experts where the scenario has "
-    "them; neither has been measured.",
-    "Draft trees, several nodes and a second model on the same GPU are outside the model.",
+    "The slowest expert-parallel rank follows an assumed formula, or counts on given loads; neither is measured.",
+    "Draft trees and a second model on the same GPU are outside the model.",
     "Tiers, best first: measured, interpolated, fitted, roofline. An answer has the lowest tier among the parts that "
     "take a tenth of the time or more.",
 )
