@@ -18,7 +18,7 @@ from advisor.spend import Spend, does_not_fit, price_of, spend_at
 from advisor.sweep import SweepView
 from advisor.ui.shared import answers, boards, settings, sweeps, widgets
 from advisor.ui.shared.boards import BoardAsked
-from advisor.ui.shared.remembered import keys_of
+from advisor.ui.shared.remembered import keys_of, remembered
 
 
 class Extras(Frozen):
@@ -80,7 +80,7 @@ def _is_own(scenario: Scenario, extras: Extras) -> bool:
     return scenario.is_private or bool(extras.swept)
 
 
-@st.cache_data(show_spinner=False, max_entries=24, hash_funcs=keys_of(Scenario, Extras))  # HTML has about 5 MB
+@remembered(st.cache_data, shared=24, own=5, keys=(Extras,))  # the HTML file has about 5 MB
 def _file(scenario: Scenario, date: dt.date, form: Format, extras: Extras) -> bytes:
     return render(report_for(scenario, date, extras), form)
 
