@@ -17,7 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
+from advisor.sweep.rows import COLUMNS as SWEPT
 from tests.hostile.wrong_units import right
 
 SEED = 1717
@@ -110,7 +112,7 @@ def corpus() -> dict[str, bytes]:
     """All files by name; the same on every call."""
     rng = np.random.default_rng(SEED)
     made = {}
-    for source in (_tables(), _json(rng), _archives(), _bytes(rng), _arrays(), _documents(), _tools(rng)):
+    for source in (_tables(), _json(rng), _archives(), _bytes(rng), _arrays(), _documents(), _tools(rng), _parquets()):
         for name, data in source:
             assert name not in made, name
             made[name] = data
@@ -193,6 +195,29 @@ def _zip(*members: tuple[str, bytes]) -> bytes:
         for name, data in members:
             archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)  # without the time of day
     return out.getvalue()
+
+
+def _parquets() -> Iterator[tuple[str, bytes]]:
+    """Tables of other kinds and bent sweeps, as Parquet."""
+
+    def parquet(frame: pd.DataFrame) -> bytes:
+        out = io.BytesIO()
+        frame.to_parquet(out, index=False)
+        return out.getvalue()
+
+    row = {name: ["x" if kind == "string" else 1] for name, kind in SWEPT.items()}
+    whole = parquet(pd.DataFrame(row))
+    yield "foreign.parquet", parquet(pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}))
+    yield "empty.parquet", parquet(pd.DataFrame({name: [] for name in SWEPT}))
+    yield "all-text.parquet", parquet(pd.DataFrame({name: ["x"] for name in SWEPT}))
+    yield "nested.parquet", parquet(pd.DataFrame({name: [[[1, 2]]] for name in SWEPT}))
+    yield "nothing-set.parquet", parquet(pd.DataFrame({name: [None] for name in SWEPT}))
+    yield "impossible.parquet", whole
+    yield "long-text.parquet", parquet(pd.DataFrame(row | {"model_id": ["x" * 3_000_000]}))
+    yield "infinite.parquet", parquet(pd.DataFrame(row | {"speedup": [float("inf")], "reason": [""]}))
+    yield "cut.parquet", whole[: len(whole) // 2]
+    yield "two-heads.parquet", whole + whole
+    yield "only-a-mark.parquet", b"PAR1" * 3
 
 
 def _archives() -> Iterator[tuple[str, bytes]]:

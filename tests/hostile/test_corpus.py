@@ -18,7 +18,7 @@ from advisor.prediction import AdvisorError
 from advisor.scenario import Scenario
 from advisor.setup import load_setup
 from advisor.ui.bar import own_config, own_hardware, share_panel
-from advisor.ui.data import own_traces, uploads
+from advisor.ui.data import own_traces, sweep_panel, uploads
 from advisor.ui.serve import board_ask
 from tests.command_line import QWEN
 from tests.hostile.corpus import corpus
@@ -175,6 +175,11 @@ def _scores(given: Given) -> None:
             board_ask._judged(table, name, 0.0, "", table.unknown)
 
 
+def _sweep(given: Given) -> None:
+    st.session_state["sweep_files"] = [given]
+    sweep_panel._take()
+
+
 UPLOADERS: dict[str, Callable[[Given], None]] = {
     "benchmark": _benchmark,
     "acceptance": _acceptance,
@@ -183,6 +188,7 @@ UPLOADERS: dict[str, Callable[[Given], None]] = {
     "accelerator": _accelerator,
     "scenario": _scenario,
     "scores": _scores,
+    "sweep": _sweep,
 }
 
 
