@@ -108,7 +108,9 @@ def test_records_are_those_that_price_a_component_of_this_model_and_placement() 
     nodes = load_setup(QWEN.model_copy(update={"n_gpus": 16, "expert_parallel": 16, "batch_size": 64}))
     assert nodes.costs.network is not None
     assert records_in_use(nodes, BY_KEY["communication"]) == [nodes.costs.all_to_all[8], nodes.costs.network]
-    assert component_tier_ranks(nodes, 64.0)["communication"] == Tier.ROOFLINE.rank
+    assert component_tier_ranks(nodes, 64.0)["communication"] == Tier.FITTED.rank
+    sheet = load_setup(nodes.scenario.model_copy(update={"hardware_id": "b200-sxm"}))
+    assert component_tier_ranks(sheet, 64.0)["communication"] == Tier.ROOFLINE.rank
     inside = load_setup(QWEN.model_copy(update=placed | {"n_gpus": 4, "expert_parallel": 4}))
     assert records_in_use(inside, BY_KEY["communication"]) == [inside.costs.all_reduce[4]]
 

@@ -61,6 +61,8 @@ NETWORK_FRACTION = 0.94
 NETWORK_T0_S = 17e-6
 """Latency of its messages to other nodes. Both fitted on DeepEP's times on 2, 4 and 8 nodes of H200, judged on those of
 other publishers: docs/decisions/0016-between-nodes.md."""
+NETWORK_FITTED_ON = "h200-sxm"
+"""Its exchange between nodes is as fitted as its exchange inside one; elsewhere the rate is a data sheet's."""
 
 
 def kernel_costs(
@@ -362,7 +364,8 @@ def with_network(costs: KernelCosts, hardware: Hardware, ranks: int) -> KernelCo
     # A network as fast as the links inside a node makes one node of all.
     if link is not None and network.value >= link.value:
         return costs
-    beyond = Network(node, NETWORK_T0_S, NETWORK_FRACTION * network.value, Tier.ROOFLINE, ROOFLINE_LOG_SD)
+    tier = Tier.FITTED if hardware.id == NETWORK_FITTED_ON else Tier.ROOFLINE
+    beyond = Network(node, NETWORK_T0_S, NETWORK_FRACTION * network.value, tier, ROOFLINE_LOG_SD)
     told = f"{hardware.name}, network between nodes: {network.source}"
     part = "expert exchange"
     return replace(costs, network=beyond, sources={**costs.sources, part: (*costs.sources.get(part, ()), told)})

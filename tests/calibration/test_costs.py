@@ -251,7 +251,8 @@ def test_ranks_beyond_a_node_get_the_network_of_the_profile_and_those_within_kee
         assert with_network(costs, hardware, node) is costs
         beyond = with_network(costs, hardware, node + 1)
         assert beyond.network is not None
-        assert (beyond.network.ranks_per_node, beyond.network.tier) == (node, Tier.ROOFLINE)
+        tier = Tier.FITTED if name == "h200-sxm" else Tier.ROOFLINE
+        assert (beyond.network.ranks_per_node, beyond.network.tier) == (node, tier)
         assert beyond.network.bandwidth_bytes_per_s == pytest.approx(NETWORK_FRACTION * nominal)
         assert beyond.network.t0_s == NETWORK_T0_S
         assert any("network between nodes" in source for source in beyond.sources["expert exchange"])
