@@ -29,7 +29,6 @@ BUDGET = 1_500_000
 PER_STEP = 0.4
 """Share of the budget that one step may take; layers of a larger one are drawn too. [-]"""
 MOST_DRAWS = 64
-LEAST_LAYERS = 4
 WEIGHTS = (0.02, 0.25, 0.5, 0.75, 0.98)
 """Shares of serving in a rank's time that are tried; the ends are off 0 and 1, where whole numbers tie. [-]"""
 Planned = Callable[[Array], Layout]
@@ -142,11 +141,12 @@ class Steps:
     budget: int = BUDGET
     """Expert choices that may be drawn. [-]"""
     least_draws: int = 4
+    least_layers: int = 4
 
     def n_draws(self, traffic: Traffic) -> tuple[int, int]:
         """Steps to draw in each fold, and layers of each step, within the budget. [-]"""
         each, present = self.batch * self.tokens * traffic.n_active, len(traffic.loads)
-        layers = int(np.clip(PER_STEP * self.budget // each, min(LEAST_LAYERS, present), present))
+        layers = int(np.clip(PER_STEP * self.budget // each, min(self.least_layers, present), present))
         return int(
             np.clip(self.budget // (each * layers) // len(traffic.folds()), self.least_draws, MOST_DRAWS)
         ), layers
@@ -168,7 +168,7 @@ def counted(
         shapes = shapes or layouts
         for draw in range(draws):
             rng = np.random.default_rng((seed, fold, draw))
-            some = _some_layers(layouts[0].rank_loads(loads), n_layers, rng)
+            some = _some_layers(layouts[0].rank_loads(loads), n_layers, (draw + 0.5) / draws)
             ids = traffic.choices(judged, steps.batch, steps.tokens, some, rng)
             warm = {level: _warmed(ids, loads[some], level, (seed, fold, draw, 1)) for level in levels}
             for row, layout, one in zip(rows, layouts, variants, strict=True):
@@ -178,13 +178,14 @@ def counted(
     return [_summed(row, layout) for row, layout in zip(rows, shapes, strict=True)]
 
 
-def _some_layers(rank_loads: Array, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _some_layers(rank_loads: Array, count: int, offset: float) -> NDArray[np.int64]:
     """So many layers, by number, spread evenly over how uneven they are: rank_loads [layers, R]. [-]
 
-    A few layers drawn at random would be more or less uneven than the model's mean layer.
+    `offset` from 0 to 1 takes others in another draw [-]. A few layers drawn at random would be more or less uneven
+    than the model's mean layer.
     """
     by_unevenness = np.argsort(rank_loads.max(axis=1), kind="stable")
-    places = (np.arange(count) + rng.random(count)) * len(by_unevenness) / count
+    places = (np.arange(count) + offset) * len(by_unevenness) / count
     return np.sort(by_unevenness[places.astype(np.int64)])
 
 

@@ -13,6 +13,7 @@ BATCHES = (1, 4, 16, 64, 256, 1024)
 """Batches that are counted; between them the ratios to the mean rank are interpolated. [-]"""
 BUDGET_EACH = 120_000
 """Expert choices that are drawn for each batch. [-]"""
+LEAST_LAYERS = 8
 MOST_TOKENS = 4096
 """Tokens of a step beyond which no more of each sequence are counted: ratios have settled, and are held. [-]"""
 
@@ -55,5 +56,5 @@ def counted_balance(traffic: Traffic, ranks: int, redundant: int | None, tokens:
 
 
 def _at(traffic: Traffic, variant: Variant, batch: int, tokens: int) -> Uneven:
-    steps = Steps(batch, tokens, BUDGET_EACH, least_draws=1)
+    steps = Steps(batch, tokens, BUDGET_EACH, least_draws=1, least_layers=LEAST_LAYERS)
     return counted(by_weight, traffic, [variant], Sources(), steps)[0].slowest
