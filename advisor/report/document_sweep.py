@@ -56,7 +56,7 @@ class SweepFastest(Frozen):
 
 
 class SweepOneK(Frozen):
-    """Loss of one K at every point that fits and has it, against each draw's fastest K.
+    """Loss of one K at every point that fits and has it, against the best K of each simulated case.
 
     The tier is the lowest among the points.
     """

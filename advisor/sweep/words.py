@@ -74,7 +74,7 @@ def _listed(frame: pd.DataFrame, name: str) -> str:
 def pays_text(pays: pd.DataFrame, sure: float = SURE) -> str:
     """Sentence on where drafting pays, of `where_drafting_pays`."""
     found = pays["pays_up_to"].dropna()
-    start = f"Drafting gains in at least {sure:.0%} of the draws"
+    start = f"Drafting gains in at least {sure:.0%} of the simulated cases"
     if not len(found):
         return f"{start} nowhere in this sweep."
     ends = (
@@ -112,7 +112,7 @@ def one_k_text(frame: pd.DataFrame) -> str:
         return "Nothing in this sweep fits in memory."
     best = losses.iloc[0]
     text = (
-        f"K = {best['n_draft']} for all loses {best['loss']:.1%} on average against each draw's fastest K, "
+        f"K = {best['n_draft']} for all loses {best['loss']:.1%} on average against the best K of each simulated case, "
         f"{best['worst']:.0%} at worst; each point's own K loses {own:.1%}."
     )
     few = losses[losses["points"] < losses["points"].max()]["n_draft"]

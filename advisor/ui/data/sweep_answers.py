@@ -41,16 +41,22 @@ _COLUMNS: Mapping[str, tuple[str, Any]] = {
     "pays_up_to": ("Pays up to batch", _NUMBER(format="localized", help="Empty: at no batch of the sweep.")),
     "n_draft": ("K", _NUMBER(width=40, help="Tokens drafted a step; 0 is plain decoding.")),
     "speedup": ("Speedup", _NUMBER(format="%.2f×", help="Over plain decoding on the same placement.")),
-    "p_gain": ("Gains in", _NUMBER(format="%.0f%%", help="Share of the draws that are faster than plain decoding.")),
+    "p_gain": (
+        "Gains in",
+        _NUMBER(format="%.0f%%", help="Share of the simulated cases that are faster than plain decoding."),
+    ),
     "expected_loss": (
         "Expected loss",
-        _NUMBER(format="%.1f%%", help="Against the fastest K of each draw, on average."),
+        _NUMBER(format="%.1f%%", help="Against the best K of each simulated case, on average."),
     ),
     "tpot_ms": ("ms/token", _NUMBER(format="%.2f", help="Time per output token of one user.")),
     "tokens_per_s_per_gpu": ("Tokens/s/GPU", _NUMBER(format="localized", help="Of all users together.")),
     "tier": ("Tier", _TEXT(help="What the kernels rest on, best first: measured, interpolated, fitted, roofline.")),
     "fits": ("Fits", st.column_config.CheckboxColumn(help="Whether the batch fits in memory.")),
-    "loss": ("Mean loss", _NUMBER(format="%.1f%%", help="Over the points that fit, against each draw's fastest K.")),
+    "loss": (
+        "Mean loss",
+        _NUMBER(format="%.1f%%", help="Over the points that fit, against the best K of each simulated case."),
+    ),
     "worst": ("Worst loss", _NUMBER(format="%.1f%%", help="At the point where it loses most.")),
     "points": ("Points", _NUMBER(format="localized", help="Scenarios that fit and have this K.")),
     "least_tpot_ms": ("Best ms/token", _NUMBER(format="%.2f", help="The least of the model in this sweep.")),
@@ -123,7 +129,9 @@ def _pays(kept: KeptSweep) -> None:
     st.subheader("Where drafting pays", anchor=False)
     pays = _pays_in(kept.digest, kept.sweep.frame)
     st.markdown(f"{widgets.plain(pays_text(pays))}")
-    st.caption(f"The largest batch at which the recommended K gains in {SURE:.0%} of the draws or more, and fits.")
+    st.caption(
+        f"The largest batch at which the recommended K gains in {SURE:.0%} of the simulated cases or more, and fits."
+    )
     _table(pays, kept, "pays")
 
 
