@@ -167,7 +167,7 @@ def test_a_finished_sweep_is_opened_from_several_files_and_asked() -> None:
         panel(), ("a.parquet", parquet(grid().head(12), MAKER)), ("b.parquet", parquet(grid().tail(12), MAKER))
     )
     assert "From 2 files: 8 scenarios, 2 of them do not fit in memory; computed by release 1.2.3" in said(test)
-    assert "Drafting gains in at least 80% of the draws for 3 of 4 pairs" in said(test)
+    assert "Drafting gains in at least 80% of the simulated cases for 3 of 4 pairs" in said(test)
 
 
 @pytest.mark.parametrize(

@@ -45,12 +45,12 @@ _FIGURES = (
 )
 """Column, field of a standing, factor to its unit, format, help."""
 _COLUMNS: dict[str, Any] = {
-    "Rank": _TEXT(width=76, help="In brackets the likely ranks: eight outcomes of ten lie in there."),
+    "Rank": _TEXT(width=76, help="In brackets the likely ranks: eight in ten simulated cases lie in there."),
     "Model": _TEXT(width=156),
     "Placement": _TEXT(help="GPUs of one copy: TP n spreads each layer over n GPUs; copies share the users."),
     "K": _TEXT(width=36, help="Tokens drafted a step; 0 is plain decoding."),
     "Memory": _NUMBER(format="%.0f%%", help="Of what an engine may use of the fullest GPU."),
-    "Keeps limit": _NUMBER(format="%.0f%%", help="Share of outcomes within the limit on time per token."),
+    "Keeps limit": _NUMBER(format="%.0f%%", help="Share of simulated cases within the limit on time per token."),
     "Total B": _NUMBER(format="%.1f", help="Billions of parameters."),
     "Active B": _NUMBER(format="%.1f", help="Billions of parameters that a token uses."),
     "Accepted": _TEXT(help="Where the accepted length is from; the notes below say more."),
