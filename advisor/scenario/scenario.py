@@ -73,7 +73,8 @@ class Scenario(ScenarioFields):
 
     def on_assumed_ranks(self) -> Scenario:
         """The scenario without loads and layout of experts, which say nothing of another model's."""
-        return self.model_copy(update=dict.fromkeys(RANK_FIELDS))
+        said = any(getattr(self, name) is not None for name in RANK_FIELDS)
+        return self.model_copy(update=dict.fromkeys(RANK_FIELDS)) if said else self
 
     def to_query(self) -> str:
         """URL query string with every field that differs from its default."""
