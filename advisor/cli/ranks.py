@@ -137,14 +137,13 @@ def _traffic(scenario: Scenario, traces: tuple[Path, ...]) -> tuple[Setup, Traff
     """The scenario, with its routing from the trace where one is given, and the choices to place for."""
     if traces and scenario.expert_loads is not None:
         raise AdvisorError("give --trace or --expert-loads, not both")
-    plain = scenario.on_assumed_ranks()
-    setup = load_setup(plain)
+    setup = load_setup(scenario.model_copy(update={"redundant_experts": None}))
     if not traces:
         return setup, traffic_of(setup, scenario.expert_loads)
     moe = setup.router.moe
     read = read_traces([(file.name, read_bytes(file)) for file in traces], layer_counts(setup.architecture))
     traffic = traffic_of_trace(read.sequences, moe.n_experts, setup.longest_step)
-    return load_setup(plain.model_copy(update={"routing": traffic.routing})), traffic
+    return load_setup(setup.scenario.model_copy(update={"routing": traffic.routing})), traffic
 
 
 def _shares(text: str) -> tuple[float, ...]:

@@ -14,6 +14,7 @@ from advisor.catalog import (
     MAX_HARDWARE_BYTES,
     checkpoint_name,
     hardware_slug,
+    load_model,
     read_own_hardware,
     with_quantisation_file,
 )
@@ -148,11 +149,11 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scena
         changed |= _model(model)
     if (hardware := changed.pop("hardware_id", None)) is not None:
         changed |= _hardware(hardware)
-    if "expert_loads" in changed:
-        changed["expert_loads"] = _loads_text(changed["expert_loads"])
     if "refit" in changed:
         changed["refit"] = _refit_text(changed["refit"])
     whole = (base.model_dump() if base is not None else {}) | changed
+    if "expert_loads" in changed:
+        whole["expert_loads"] = _loads_text(changed["expert_loads"], _n_experts(whole))
     if "context_tokens" not in changed and changed.keys() & {"input_tokens", "output_tokens"}:
         whole.pop("context_tokens", None)  # other lengths, another context
     if "n_gpus" not in changed and (base is None or changed.keys() & {"tensor_parallel", "expert_parallel"}):
@@ -217,8 +218,20 @@ def _refit_text(given: str) -> str:
     return text.strip()
 
 
-def _loads_text(given: str) -> str:
+def _n_experts(values: dict[str, Any]) -> int:
+    """Routed experts of the model that a scenario's values name; 0 for a dense or an unknown one. [-]"""
+    try:
+        config = values.get("model_config_json")
+        found = load_model(values["model_id"]) if config is None else architecture_from_config(config)
+    except (AdvisorError, KeyError):
+        return 0  # the scenario's own check says what is wrong with it
+    return found.moe.n_experts if found.moe is not None else 0
+
+
+def _loads_text(given: str, n_experts: int) -> str:
     """The packed loads of experts, given themselves or as a file.
+
+    n_experts : the model's, to which a CSV is filled up. [-]
 
     Raises AdvisorError for what is neither, with the line of a CSV.
     """
@@ -226,7 +239,7 @@ def _loads_text(given: str) -> str:
     if re.match(_PACKED_LOADS, given) is None:
         data = read_file(Path(given), MAX_LOADS_BYTES, "a table of loads", "give a CSV with layer, expert, tokens")
         if re.match(_PACKED_LOADS.encode(), data) is None:
-            return write_loads(read_loads(Path(given).name, data))
+            return write_loads(read_loads(Path(given).name, data, n_experts))
         text = data.decode("ascii", errors="replace")
     parse_loads(text.strip())
     return text.strip()

@@ -29,7 +29,7 @@ from advisor.design.space import Baseline, DesignSpace
 from advisor.prediction import AdvisorError
 from advisor.quality import DEFAULT_EPS, GuardRails, Shape, activation_ratio, granularity
 from advisor.scenario import Scenario
-from advisor.setup import Setup, by_form, load_setup, with_assumed_ranks
+from advisor.setup import Setup, by_form, load_setup, without_own_loads
 
 _MAX_CELLS = 400_000_000
 """Designs times batches times draft lengths of one search: 20 s on one Xeon core in November 2026 (40 to 50 ns each,
@@ -70,7 +70,7 @@ def design_space(
     given = scenario if isinstance(scenario, Setup) else load_setup(scenario)
     # All designs are costed by the fit alone: measured rows, which few shapes have, would not compare with it. Nor do
     # loads of the baseline's experts say anything of another number of experts.
-    setup = by_form(with_assumed_ranks(given))
+    setup = by_form(without_own_loads(given))
     moe = setup.architecture.moe
     if moe is None:
         raise AdvisorError(f"{setup.architecture.name} is dense; give a mixture-of-experts model as the baseline")

@@ -15,19 +15,24 @@ from advisor.arrays import Array
 from advisor.prediction import AdvisorError
 
 MAX_LOADS_BYTES = 50_000_000
+MOST_MISSING = 0.125
+"""Share of a model's experts, its last ones, that may have no row; a table that lacks more is of another model. [-]"""
 _COLUMNS = ("layer", "expert", "tokens")
-_STEPS = 100.0
-"""Steps to a layer's mean load in the text: 1 % of it is finer than any trace counts. [-]"""
+_STEPS, _COARSE_STEPS = 100.0, 25.0
+"""Steps to a layer's mean load in a text, and in one of more than _MANY_CELLS, which a link would not hold else. [-]"""
+_MANY_CELLS = 16_384
 _TOP = 65_535
-MAX_CELLS = 2_000 * 65_536
-"""Layers times experts of a text. [-]"""
+MAX_CELLS = 2**20
+"""Layers times experts, several times those of any model that is known: a short text could unpack to all memory. [-]"""
 
 
-def read_loads(name: str, data: bytes) -> Array:
+def read_loads(name: str, data: bytes, n_experts: int = 0) -> Array:
     """Loads by layer and expert, [layers, N], of a .npy array or a CSV with columns layer, expert, tokens.
 
-    Layers come in the order of their numbers; an expert that a CSV leaves out has no load, and its last one is the
-    highest that it names. Raises AdvisorError for anything else, with the line where there is one.
+    n_experts : the model's, to which a CSV is filled up that lacks MOST_MISSING of them or less at its end; 0: none. [-]
+
+    Layers come in the order of their numbers; an expert that a CSV leaves out has no load. Raises AdvisorError for
+    anything else, with the line where there is one.
     """
     if data[:6] == b"\x93NUMPY":
         try:
@@ -38,10 +43,10 @@ def read_loads(name: str, data: bytes) -> Array:
         if found.ndim != 2 or not np.issubdtype(found.dtype, np.number) or np.iscomplexobj(found):
             raise AdvisorError(f"{name} holds {found.dtype} {found.shape}; expected numbers [layers, experts]")
         return np.asarray(found, float)
-    return _csv_loads(name, data)
+    return _csv_loads(name, data, n_experts)
 
 
-def _csv_loads(name: str, data: bytes) -> Array:
+def _csv_loads(name: str, data: bytes, n_experts: int) -> Array:
     try:
         cells = _csv_cells(name, data)
     except (UnicodeDecodeError, csv.Error) as error:
@@ -49,7 +54,14 @@ def _csv_loads(name: str, data: bytes) -> Array:
     if not cells:
         raise AdvisorError(f"{name} has no rows; expected one for each layer and expert")
     layers = sorted({layer for layer, _ in cells})
-    found = np.zeros((len(layers), 1 + max(expert for _, expert in cells)))
+    experts = 1 + max(expert for _, expert in cells)
+    if n_experts * (1.0 - MOST_MISSING) <= experts:
+        experts = max(experts, n_experts)
+    if len(layers) * experts > MAX_CELLS:
+        raise AdvisorError(
+            f"{name} names {len(layers)} layers and experts up to {experts - 1}, more than any model has"
+        )
+    found = np.zeros((len(layers), experts))
     for (layer, expert), load in cells.items():
         found[layers.index(layer), expert] = load
     return found
@@ -78,13 +90,14 @@ def _csv_cells(name: str, data: bytes) -> dict[tuple[int, int], float]:
 
 
 def write_loads(loads: Array) -> str:
-    """Loads [layers, N] in any unit as one line of text, in hundredths of each layer's mean load.
+    """Loads [layers, N] in any unit as one line of text, in steps of 1 or 4 % of each layer's mean load.
 
     Raises AdvisorError for loads that are no finite numbers >= 0, or a layer without any.
     """
     found = np.asarray(loads, float)
     _check(found, "the loads")
-    steps = np.rint(_STEPS * found / found.mean(axis=1, keepdims=True))
+    found = found / found.max(axis=1, keepdims=True)  # whatever their unit, sums stay finite
+    steps = np.rint(_steps(found.size) * found / found.mean(axis=1, keepdims=True))
     small = np.minimum(steps, _TOP).astype("<u2")
     # The two bytes of each number apart: the upper ones are nearly all zero, and compress to nothing.
     planes = small.reshape(-1, 1).view(np.uint8).T.tobytes()
@@ -118,13 +131,19 @@ def parse_loads(text: str) -> Array:
     if len(planes) != 2 * cells:
         raise refused
     whole = np.frombuffer(planes, np.uint8).reshape(2, cells).T.copy().view("<u2")
-    found = np.asarray(whole.reshape(layers, experts), float) / _STEPS
+    found = np.asarray(whole.reshape(layers, experts), float) / _steps(cells)
     _check(found, "expert_loads")
     return found
+
+
+def _steps(cells: int) -> float:
+    return _STEPS if cells <= _MANY_CELLS else _COARSE_STEPS
 
 
 def _check(loads: Array, what: str) -> None:
     if loads.ndim != 2 or not loads.size or not np.all(np.isfinite(loads)) or loads.min() < 0.0:
         raise AdvisorError(f"{what}: expected numbers >= 0 by layer and expert")
-    if not np.all(loads.sum(axis=1) > 0.0):
+    if loads.size > MAX_CELLS:
+        raise AdvisorError(f"{what}: {loads.shape[0]} layers of {loads.shape[1]} experts are more than any model has")
+    if not np.all(loads.max(axis=1) > 0.0):
         raise AdvisorError(f"{what}: a layer has no load at all; leave it out")

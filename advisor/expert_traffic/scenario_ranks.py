@@ -7,6 +7,7 @@ import numpy as np
 from advisor.arrays import Array
 from advisor.expert_traffic.counting import Planned, Steps, Variant, by_weight, counted
 from advisor.expert_traffic.traffic import Traffic
+from advisor.prediction import AdvisorError
 from advisor.routing import Layout, RankBalance, Sources, Uneven, balanced, contiguous
 
 BATCHES = (1, 4, 16, 64, 256, 1024)
@@ -19,7 +20,14 @@ MOST_TOKENS = 4096
 
 
 def filling_copies(n_experts: int, ranks: int, wanted: int) -> int:
-    """Copies of experts, `wanted` or the next number above it that fills all ranks evenly, as engines ask. [-]"""
+    """Copies of experts, `wanted` or the next number above it that fills all ranks evenly, as engines ask. [-]
+
+    Raises AdvisorError for more copies than experts, or than ranks where those are more.
+    """
+    if wanted > max(n_experts, ranks):
+        raise AdvisorError(
+            f"{wanted:,} copies of {n_experts} experts cannot be placed; give at most {max(n_experts, ranks)}"
+        )
     return wanted + (-(n_experts + wanted) % ranks)
 
 

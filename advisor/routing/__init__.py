@@ -15,6 +15,8 @@ from advisor.routing.counts import CountCell, CountFit, fit_counts
 from advisor.routing.law import expected_experts, local_experts, touched_experts
 from advisor.routing.layout import Layout, balanced, contiguous
 from advisor.routing.presets import (
+    NOT_LEARNT,
+    PARAMETERS,
     RoutingPreset,
     load_routing_preset,
     not_learnt,
@@ -27,6 +29,8 @@ from advisor.routing.ranks import RankBalance, RankCounts, Sources, Uneven, rank
 from advisor.routing.trace import TraceFit, UnionRow, fit_sequences, fit_trace, implied_overlaps
 
 __all__ = [
+    "NOT_LEARNT",
+    "PARAMETERS",
     "Choices",
     "CountCell",
     "CountFit",

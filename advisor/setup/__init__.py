@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from advisor.setup.costs import by_form, with_scales
-from advisor.setup.load import load_setup, with_placement
+from advisor.setup.load import load_setup, with_assumed_ranks, with_placement, without_own_loads
 from advisor.setup.loaded import Setup, touched_in_pass
 from advisor.setup.notes import ASSUMED_IMBALANCE
-from advisor.setup.ranks import traffic_of, with_assumed_ranks
+from advisor.setup.ranks import traffic_of
 
 __all__ = [
     "ASSUMED_IMBALANCE",
@@ -18,4 +18,5 @@ __all__ = [
     "with_assumed_ranks",
     "with_placement",
     "with_scales",
+    "without_own_loads",
 ]

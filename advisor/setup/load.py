@@ -118,6 +118,23 @@ def with_placement(setup: Setup, placement: Placement) -> Setup:
     return _told(with_counted_ranks(with_memory(placed)))
 
 
+def with_assumed_ranks(setup: Setup) -> Setup:
+    """Setup with experts in order and the slowest rank assumed, routed as before."""
+    if setup.placement.balance is None:
+        return setup
+    placement = dataclasses.replace(setup.placement, redundant=0, balance=None)
+    return _told(with_memory(dataclasses.replace(setup, placement=placement)))
+
+
+def without_own_loads(setup: Setup) -> Setup:
+    """Setup as if its scenario said nothing of its experts' loads and their layout."""
+    plain = setup.scenario.on_assumed_ranks()
+    if plain == setup.scenario:
+        return setup
+    routing, because = routing_of(plain, setup.architecture)
+    return with_assumed_ranks(dataclasses.replace(setup, scenario=plain, routing=routing, routing_because=because))
+
+
 def _told(setup: Setup) -> Setup:
     """The setup with what a reader must know of it."""
     return dataclasses.replace(setup, warnings=warnings_of(setup), sources=sources_of(setup))

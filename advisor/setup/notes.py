@@ -10,6 +10,7 @@ from advisor.hardware import compute_dtype, gpus_of_node
 from advisor.memory import GIB, MemoryFit
 from advisor.scenario import Scenario
 from advisor.setup.loaded import Setup
+from advisor.setup.routing import own_loads
 from advisor.step_cost import Placement
 
 ASSUMED_IMBALANCE = (
@@ -32,10 +33,27 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
     found += setup.acceptance.remarks
     if setup.acceptance.borrowed:
         found.append(f"The accepted length is borrowed: {setup.acceptance.source}. Give your own for a narrower band.")
+    found += _loads_notes(setup)
     found += _imbalance_notes(setup)
     if architecture.moe and architecture.moe.n_active == 1 and scenario.routing == "auto":
         found.append("No top-1 router has been measured; its routing correlation is a class default.")
     return tuple(dict.fromkeys(found))
+
+
+def _loads_notes(setup: Setup) -> list[str]:
+    """Doubts about the loads of experts that the scenario carries."""
+    scenario, moe = setup.scenario, setup.architecture.moe
+    loads = None if moe is None else own_loads(scenario, setup.architecture.name, moe)
+    if loads is None or moe is None:
+        return []
+    found, idle = [], int((loads.sum(axis=0) == 0.0).sum())
+    if len(loads) < moe.count:
+        found.append(
+            f"Your loads are of {len(loads)} of {moe.count:g} routed layers; the others are taken to be like them."
+        )
+    if idle:
+        found.append(f"{idle} of {moe.n_experts} experts have no load in any layer; are the loads of this model?")
+    return found
 
 
 def _imbalance_notes(setup: Setup) -> list[str]:
@@ -43,8 +61,7 @@ def _imbalance_notes(setup: Setup) -> list[str]:
     scenario, placement = setup.scenario, setup.placement
     given, copies = scenario.expert_loads is not None, scenario.redundant_experts
     if placement.expert_parallel == 1:
-        idle = [name for name, is_there in (("loads", given), ("copies", copies is not None)) if is_there]
-        return [f"On one expert-parallel rank {' and '.join(idle)} of experts change nothing."] if idle else []
+        return [] if copies is None else ["On one expert-parallel rank copies of experts change nothing."]
     if placement.balance is None:
         return [ASSUMED_IMBALANCE]
     origin = "your loads of experts, taken to stay as they are"
@@ -70,7 +87,7 @@ def sources_of(setup: Setup) -> tuple[str, ...]:
     ]
     if setup.routing is not None:
         found.append(f"{setup.routing.name}: {setup.routing.affinity.source}")
-    if setup.scenario.expert_loads is not None and setup.placement.balance is not None:
+    if setup.scenario.expert_loads is not None and setup.architecture.moe is not None:
         found.append("Loads of experts by layer: given with the scenario")
     found.append(f"{hardware.name}: {hardware.bandwidth_bytes_per_s.source}")
     if adjustment is not None:

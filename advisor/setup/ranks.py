@@ -48,15 +48,6 @@ def with_counted_ranks(setup: Setup) -> Setup:
     return with_memory(dataclasses.replace(setup, placement=placement))
 
 
-def with_assumed_ranks(setup: Setup) -> Setup:
-    """Setup with experts in order and the slowest rank assumed, whatever its scenario says of them."""
-    if setup.placement.balance is None:
-        return setup
-    placement = dataclasses.replace(setup.placement, redundant=0, balance=None)
-    scenario = setup.scenario.on_assumed_ranks()
-    return with_memory(dataclasses.replace(setup, scenario=scenario, placement=placement))
-
-
 def with_memory(setup: Setup) -> Setup:
     """Setup with the memory that its placement takes."""
     memory = memory_fit(

@@ -25,9 +25,19 @@ def test_a_text_of_a_text_is_the_same_text() -> None:
     assert write_loads(parse_loads(text)) == text
 
 
-def test_the_loads_of_a_large_model_fit_a_link() -> None:
-    text = write_loads(skewed_loads(256, 8, 0.9, 58, np.random.default_rng(0)))
+@pytest.mark.parametrize(("layers", "experts"), [(58, 256), (60, 384), (48, 512)])
+@pytest.mark.parametrize("cv", [0.9, 2.0])
+def test_the_loads_of_a_large_model_fit_a_link(layers: int, experts: int, cv: float) -> None:
+    loads = skewed_loads(experts, 8, cv, layers, np.random.default_rng(0))
+    text = write_loads(loads)
     assert len(text) < LINK_CHARACTERS
+    off = np.abs(parse_loads(text) - loads / loads.mean(axis=1, keepdims=True)).max()
+    assert off <= (0.005 if layers * experts <= 16_384 else 0.02)
+
+
+def test_loads_in_any_unit_are_the_same_text() -> None:
+    loads = skewed_loads(64, 4, 0.9, 3, np.random.default_rng(0))
+    assert write_loads(loads * 1e307) == write_loads(loads) == write_loads(loads * 1e-300)
 
 
 @pytest.mark.parametrize("loads", [np.ones(3), np.array([[1.0, -1.0]]), np.array([[np.nan, 1.0]]), np.zeros((0, 4))])

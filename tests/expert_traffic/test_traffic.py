@@ -104,10 +104,18 @@ def test_a_csv_and_an_array_give_the_same_loads() -> None:
     assert read_loads("a.npy", npy(loads)).tolist() == loads.tolist()
 
 
-def test_experts_that_a_csv_does_not_name_at_its_end_are_missed() -> None:
+def test_a_csv_without_the_last_experts_is_filled_up_to_the_model_s() -> None:
     rows = "\n".join(f"0,{expert},2" for expert in range(126))
+    data = f"layer,expert,tokens\n{rows}".encode()
+    assert read_loads("a.csv", data, 128).tolist() == [[2.0] * 126 + [0.0] * 2]
     with pytest.raises(AdvisorError, match=r"\(1, 126\).*128.*never chosen with 0"):
-        traffic_of_loads(read_loads("a.csv", f"layer,expert,tokens\n{rows}".encode()), SETUP.router)
+        traffic_of_loads(read_loads("a.csv", data), SETUP.router)
+
+
+def test_a_short_csv_cannot_ask_for_all_memory() -> None:
+    rows = "\n".join(f"{layer},65535,1" for layer in range(100))
+    with pytest.raises(AdvisorError, match="more than any model has"):
+        read_loads("a.csv", f"layer,expert,tokens\n{rows}".encode())
 
 
 def test_experts_without_any_load_are_told() -> None:

@@ -13,9 +13,10 @@ from advisor.engines import export_scenario
 from advisor.expert_traffic import write_loads
 from advisor.memory import GIB
 from advisor.prediction import AdvisorError
+from advisor.routing import drawn_choices, skewed_loads
 from advisor.runtime import static_ranges
 from advisor.scenario import Scenario, build_scenario
-from advisor.setup import Setup, load_setup, with_placement
+from advisor.setup import Setup, load, load_setup, ranks, touched_in_pass, traffic_of, with_placement
 from advisor.step_cost import Placement
 
 
@@ -77,15 +78,61 @@ def test_what_is_counted_says_so_and_what_is_assumed_too() -> None:
     assert any(text.startswith("Loads of experts") for text in loads.sources)
 
 
-def test_on_one_rank_loads_change_nothing_and_it_is_said() -> None:
-    plain, given = (setup_of(expert_parallel=1, tensor_parallel=8, expert_loads=loads) for loads in (None, block(9.0)))
+def spread(cv: float) -> str:
+    """Loads of 48 layers of a lognormal spread."""
+    return write_loads(skewed_loads(128, 8, cv, 48, np.random.default_rng(2)))
+
+
+def test_more_skewed_loads_touch_fewer_experts_on_one_rank_and_on_several() -> None:
+    for placed in ({"expert_parallel": 1, "tensor_parallel": 8}, {"redundant_experts": 0}):
+        even, skewed = (curve_for(setup_of(expert_loads=spread(cv), **placed), [16]) for cv in (0.3, 1.7))
+        assert skewed.plain_step_s[0] < even.plain_step_s[0]
+
+
+@pytest.mark.parametrize("cv", [0.3, 0.9, 1.7])
+def test_as_many_experts_are_touched_as_are_counted(cv: float) -> None:
+    """Without correlation, which loads say nothing of: drawn from the loads against the law at their spread."""
+    setup = setup_of(expert_loads=spread(cv), routing="uniform")
+    traffic = traffic_of(setup, setup.scenario.expert_loads)
+    drawn = drawn_choices(traffic.loads, 8, 16, 2, np.random.default_rng(0))
+    counted = np.mean([len(np.unique(drawn[:, :, layer])) for layer in range(48)])
+    assert float(touched_in_pass(setup, 16.0, 2.0)) == pytest.approx(counted, rel=0.03)
+
+
+def test_a_trace_s_own_spread_stands_beside_its_loads() -> None:
+    routing = "0.5/0.4/0.6,0.2/0.1/0.3,0.1/0/0.2"
+    given = setup_of(expert_loads=spread(1.7), routing=routing)
+    assert given.routing_parameters() == (0.5, 0.2, 0.1)
+    assert setup_of(expert_loads=spread(1.7)).routing_parameters()[0] == pytest.approx(1.7, rel=0.02)
+
+
+def test_on_one_rank_copies_change_nothing_and_it_is_said() -> None:
+    plain, given = (setup_of(expert_parallel=1, tensor_parallel=8, redundant_experts=copies) for copies in (None, 8))
     assert (curve_for(given, [64]).round_s == curve_for(plain, [64]).round_s).all()
-    assert "On one expert-parallel rank loads of experts change nothing." in given.warnings
+    assert "On one expert-parallel rank copies of experts change nothing." in given.warnings
+
+
+def test_loads_of_fewer_layers_and_idle_experts_are_told() -> None:
+    assert any("of 4 of 48 routed layers" in text for text in setup_of(expert_loads=block(2.0)).warnings)
+    idle = np.ones((48, 128))
+    idle[:, 7] = 0.0
+    warned = setup_of(expert_loads=write_loads(idle)).warnings
+    assert any("1 of 128 experts have no load" in text for text in warned)
+    assert not any("routed layers" in text for text in warned)
+
+
+def test_more_copies_than_experts_are_refused() -> None:
+    with pytest.raises(AdvisorError, match="65,536 copies of 128 experts cannot be placed; give at most 128"):
+        setup_of(redundant_experts=65_536)
 
 
 @pytest.mark.parametrize(
     ("loads", "says"),
-    [("nonsense", "no text of loads"), (write_loads(np.ones((2, 64))), r"\(2, 64\); expected \[layers, 128\]")],
+    [
+        ("nonsense", "no text of loads"),
+        (write_loads(np.ones((2, 64))), "2 layers and 64 experts; expected up to 48 layers and 128 experts"),
+        (write_loads(np.ones((49, 128))), "49 layers and 128 experts; expected up to 48 layers"),
+    ],
 )
 def test_loads_that_cannot_be_are_refused(loads: str, says: str) -> None:
     with pytest.raises(AdvisorError, match=says):
@@ -93,7 +140,14 @@ def test_loads_that_cannot_be_are_refused(loads: str, says: str) -> None:
 
 
 def test_loads_are_private_and_no_cache_keeps_them() -> None:
-    assert scenario(expert_loads=block(2.0)).is_private
+    loads = spread(1.23)
+    given = scenario(expert_loads=loads, redundant_experts=8)
+    assert given.is_private
+    before = load._remembered.cache_info().currsize
+    load_setup(given)
+    assert load._remembered.cache_info().currsize == before
+    assert ranks._KNOWN
+    assert loads not in repr(list(ranks._KNOWN.items()))
     assert not scenario(redundant_experts=8).is_private
 
 

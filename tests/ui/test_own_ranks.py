@@ -126,6 +126,27 @@ def test_a_used_trace_brings_its_routing_too() -> None:
     assert "on 8 expert-parallel ranks" in texts(test)
 
 
+def test_undoing_a_used_trace_brings_the_routing_back() -> None:
+    test = upload(
+        on_ranks(routing="uniform"), "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")), "trace_file"
+    )
+    test.button(key="count_ranks").click().run()
+    test.button(key="use_ranks").click().run()
+    assert "," in test.session_state["_scenario"].routing
+    test.button(key="undo_ranks_in_use").click().run()
+    assert test.session_state["_scenario"].routing == "uniform"
+
+
+def test_ranks_counted_without_the_scenario_s_loads_are_not_shown_for_them() -> None:
+    test = on_ranks()
+    test.button(key="count_ranks").click().run()
+    assert "on 8 expert-parallel ranks" in texts(test)
+    test.session_state["expert_loads"] = write_loads(np.ones((2, 128)))
+    test.run()
+    assert "Counts on the loads that the scenario carries" in texts(test)
+    assert "on 8 expert-parallel ranks" not in texts(test)
+
+
 def test_a_link_carries_loads_and_another_model_leaves_them_aside() -> None:
     loads = write_loads(np.ones((2, 128)))
     test = opened("serve", acceptance="2.4@3", expert_parallel="8", n_gpus="8", expert_loads=loads)
@@ -133,7 +154,7 @@ def test_a_link_carries_loads_and_another_model_leaves_them_aside() -> None:
     test.session_state["model_id"] = "gpt-oss-20b"
     test.run()
     assert test.session_state["_scenario"].expert_loads is None
-    assert "here they are assumed" in texts(test)
+    assert "this model is another" in texts(test)
 
 
 def test_a_link_with_damaged_loads_says_so() -> None:

@@ -26,15 +26,16 @@ _LOADS: Slot[str] = Slot("_own_loads", str)
 _LOADS_PROBLEM: Slot[str] = Slot("_own_loads_problem", str)
 
 
-def take_loads() -> None:
+def take_loads(setup: Setup) -> None:
     """Read the table of loads of the uploader `loads_file`. One that cannot be read leaves the one before."""
-    file = st.session_state.get("loads_file")
+    file, moe = st.session_state.get("loads_file"), setup.architecture.moe
     _LOADS_PROBLEM.drop()
     if file is None:
         _LOADS.drop()
         return
     try:
-        _LOADS.put(write_loads(read_loads(file.name, file.getvalue())))
+        n_experts = moe.n_experts if moe is not None else 0
+        _LOADS.put(write_loads(read_loads(file.name, file.getvalue(), n_experts)))
     except AdvisorError as error:
         _LOADS_PROBLEM.put(str(error))
 
@@ -89,19 +90,23 @@ def _own_loads(setup: Setup) -> str:
     return text if moe is not None and loads_shape(text)[1] == moe.n_experts else ""
 
 
+def _loads(setup: Setup) -> str | None:
+    """Loads to count on where there is no trace: this session's table, else those that the scenario carries."""
+    return _own_loads(setup) or setup.scenario.expert_loads
+
+
 def _traffic(setup: Setup) -> Traffic:
-    found, loads = _trace_of(setup), _own_loads(setup)
+    found = _trace_of(setup)
     if found is not None:
         fit, sequences = found
         return traffic_of_trace(sequences, fit.n_experts, setup.longest_step, fit)
-    return traffic_of(setup, loads or setup.scenario.expert_loads)
+    return traffic_of(setup, _loads(setup))
 
 
 def _with_routing(setup: Setup, traffic: Traffic) -> Setup:
-    """`setup` with the experts touched that a trace says, as far as it says so."""
-    if traffic.routing is None:
-        return setup
-    return load_setup(setup.scenario.on_assumed_ranks().model_copy(update={"routing": traffic.routing}))
+    """`setup` with the experts touched that the trace or the loads say."""
+    update = {"expert_loads": _loads(setup)} if traffic.routing is None else {"routing": traffic.routing}
+    return load_setup(setup.scenario.on_assumed_ranks().model_copy(update=update))
 
 
 def _question(setup: Setup) -> tuple[str, str, int]:
@@ -109,7 +114,7 @@ def _question(setup: Setup) -> tuple[str, str, int]:
     # What using an answer changes in the scenario is left out, so that the answer stays on screen.
     asked = setup.scenario.on_assumed_ranks()
     if _trace_of(setup) is None:
-        return asked.hash, _own_loads(setup), _copies(setup)
+        return asked.hash, _loads(setup) or "", _copies(setup)
     return asked.model_copy(update={"routing": "auto"}).hash, own_traces.digest(), _copies(setup)
 
 

@@ -36,6 +36,7 @@ def draw(advice: Advice) -> None:
         "Or loads by layer, where you have no trace (CSV, .npy)",
         key="loads_file",
         on_change=own_ranks.take_loads,
+        args=(setup,),
         max_upload_size=widgets.upload_limit(MAX_LOADS_BYTES),
         help="CSV with columns layer, expert, tokens; or a .npy array [layers, experts]. It stays in this session.",
     )

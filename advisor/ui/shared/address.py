@@ -14,7 +14,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from advisor.prediction import AdvisorError
-from advisor.scenario import DOCUMENTS, FIELDS, MAX_CONFIG_BYTES, Scenario, pack, unpack
+from advisor.scenario import DOCUMENTS, FIELDS, MAX_CONFIG_BYTES, RANK_FIELDS, Scenario, pack, unpack
 from advisor.ui.shared import fields, settings, state
 from advisor.ui.shared.fields import START
 from advisor.ui.shared.settings import SETTINGS
@@ -54,7 +54,8 @@ def write(values: Mapping[str, Any]) -> None:
     written: dict[str, str] = now[_WRITTEN]
     documents = {name: _packed(name, values[owner]) for name, owner in DOCUMENTS.items()}
     wanted = dict(values) | documents | settings.values()
-    wanted = {name: "" if len(str(value)) > MAX_LINK_CHARACTERS else value for name, value in wanted.items()}
+    if any(len(str(wanted[name] or "")) > MAX_LINK_CHARACTERS for name in RANK_FIELDS):
+        wanted |= dict.fromkeys(RANK_FIELDS)  # copies without their loads would be another question
     changed = {
         name: "" if value is None else str(value)
         for name, value in wanted.items()
