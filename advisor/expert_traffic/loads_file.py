@@ -29,7 +29,7 @@ MAX_CELLS = 2**20
 def read_loads(name: str, data: bytes, n_experts: int = 0) -> Array:
     """Loads by layer and expert, [layers, N], of a .npy array or a CSV with columns layer, expert, tokens.
 
-    n_experts : the model's, to which a CSV is filled up that lacks MOST_MISSING of them or less at its end; 0: none. [-]
+    n_experts : the model's, to which a CSV is filled up that lacks at most MOST_MISSING of them; 0: none. [-]
 
     Layers come in the order of their numbers; an expert that a CSV leaves out has no load. Raises AdvisorError for
     anything else, with the line where there is one.

@@ -36,7 +36,11 @@ def routing_of(scenario: Scenario, architecture: Architecture) -> tuple[RoutingP
     uniform = "0/0/0"
     rest = f"{NOT_LEARNT},{NOT_LEARNT}" if found is not None else f"{uniform},{uniform}"
     own = own_routing(f"{spread}/{spread}/{spread},{rest}", found or preset_for(architecture)[0])
-    return own, f"Loads spread as yours do (CV {spread}); the rest: {because}"
+    given = own.load_cv.model_copy(update={"source": "the loads of experts given with the scenario"})
+    name = "your loads of experts" if found is None else f"your loads of experts, else {found.name}"
+    return own.model_copy(
+        update={"name": name, "load_cv": given}
+    ), f"Loads spread as yours do (CV {spread}); the rest: {because}"
 
 
 def own_loads(scenario: Scenario, model: str, moe: Moe) -> Array | None:
