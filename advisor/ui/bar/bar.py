@@ -5,13 +5,16 @@ On a telephone the bar is folded to two lines; the browser unfolds it without a 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import streamlit as st
 
-from advisor.catalog import drafter_name, hardware_called, model_name, own_drafter
+from advisor.catalog import drafter_name, hardware_called, hardware_from_own, model_name, own_drafter
 from advisor.curve import DEFAULT_BATCHES
+from advisor.hardware import USUAL_NODE, gpus_of_node, load_hardware
+from advisor.prediction import AdvisorError
 from advisor.scenario import FIELDS, SETTINGS
 from advisor.ui.bar import accepted, context, more, share_panel
 from advisor.ui.shared import address, fields, state
@@ -117,11 +120,23 @@ def _follow_drafter() -> None:
 
 
 def _follow_gpus() -> None:
-    """More or fewer GPUs than before: tensor parallelism over all of them, as most deployments do."""
-    now = st.session_state
-    now.tensor_parallel = now.n_gpus
-    if now.n_gpus % now.expert_parallel:
-        now.expert_parallel = 1
+    """More or fewer GPUs than before: tensor parallelism over all of them, as most deployments do, but within a node.
+
+    Experts stay on as many ranks as the GPUs allow.
+    """
+    gpus, node = int(st.session_state.n_gpus), _node()
+    st.session_state.expert_parallel = math.gcd(gpus, int(st.session_state.expert_parallel))
+    st.session_state.tensor_parallel = gpus if gpus <= node else math.gcd(gpus, node)
+
+
+def _node() -> int:
+    """GPUs that share fast links on the bar's accelerator. [-]"""
+    name = str(st.session_state.hardware_id)
+    own = fields.own("hardware_json").get(name)
+    try:
+        return gpus_of_node(load_hardware(name) if own is None else hardware_from_own(own, name))
+    except AdvisorError:  # the answer says what is wrong with it
+        return USUAL_NODE
 
 
 def _follow_parallel() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import Any
@@ -13,10 +14,15 @@ from advisor.catalog import drafter_name, hardware_label, model_label
 from advisor.scenario import FIELDS, SETTINGS, FieldRow, FieldSection
 from advisor.ui.bar import accepted, own_config, own_hardware, start_panel
 from advisor.ui.shared import fields, state
+from advisor.ui.shared.session import Slot
 
 IN_THE_BAR = frozenset(
     ("model_id", "hardware_id", "n_gpus", "batch_size", "context_tokens", "drafter_id", "max_tpot_ms")
 )
+_SET_ELSEWHERE_TOO = frozenset({"tensor_parallel", "expert_parallel", "acceptance", "routing"})
+"""Fields that follow others, or that pages set."""
+_TYPED: Slot[dict[str, tuple[int, Any]]] = Slot("_more_typed", dict)
+"""Of these: how many widgets the field has had, and what was typed into the present one; None: nothing."""
 _LONGEST = 20
 """Characters of a name that the bar shows; a longer one of the user's own is told by its help."""
 _SHOWN: Mapping[str, Callable[[str], str]] = {
@@ -37,6 +43,35 @@ def draw(values: dict[str, Any], *, on_model: Callable[[], None], on_parallel: C
             own_hardware.draw()
         for section in FieldSection:
             _section(section, values, on_parallel)
+
+
+def _key(name: str) -> str:
+    """Key of a field's widget: the field's name, but another once its value was set elsewhere after it was typed.
+
+    A browser that has the widget folded away is not told, and would go on sending what was typed: under a new key the
+    widget starts from the value that holds.
+    """
+    now, typed = st.session_state, _TYPED.get()
+    number, value = typed.get(name, (0, None))
+    if value is not None and now[name] != value:
+        number += 1
+        _TYPED.put(typed | {name: (number, None)})
+    if not number:
+        return name
+    key = f"{name}_{number}"
+    now[name] = now[name]  # no widget of its own keeps it any more
+    if now.get(key) != now[name]:
+        now[key] = now[name]
+    return key
+
+
+def _typed(name: str, key: str, follow: Callable[[], None] | None) -> None:
+    """Callback of a field's widget: what was typed is the field's value, and what follows from it."""
+    now, typed = st.session_state, _TYPED.get()
+    now[name] = now[key]
+    if follow is not None:
+        follow()
+    _TYPED.put(typed | {name: (typed.get(name, (0, None))[0], now[name])})
 
 
 def say_what_lacks(values: Mapping[str, Any]) -> None:
@@ -60,7 +95,13 @@ def _section(section: FieldSection, values: dict[str, Any], on_parallel: Callabl
         for row, place in zip(beside, st.columns(len(beside)), strict=True):
             with place:
                 follow = on_parallel if row.name.endswith("_parallel") else None
-                values[row.name] = widget(row, on_change=follow)
+                follow = _understand if row.name == "acceptance" else follow
+                if row.name in _SET_ELSEWHERE_TOO:
+                    key = _key(row.name)
+                    follow = functools.partial(_typed, row.name, key, follow)
+                    values[row.name] = widget(row, on_change=follow, key=key)
+                else:
+                    values[row.name] = widget(row)
     if section == FieldSection.DRAFTER:
         st.button(
             "I don't know: take the nearest measured curve",
@@ -75,9 +116,11 @@ def _line(row: FieldRow) -> int:
     return 0 if row.widget is None else row.widget.line
 
 
-def widget(row: FieldRow, on_change: Any = None, label: str = "", width: int | str = "stretch") -> Any:
-    """Draw the widget that a field's type asks for, and return what is set in it."""
-    asked: dict[str, Any] = {"key": row.name, "on_change": on_change, "width": width, "persist_state": "session"}
+def widget(
+    row: FieldRow, on_change: Any = None, label: str = "", width: int | str = "stretch", key: str | None = None
+) -> Any:
+    """Draw the widget that a field's type asks for, and return what is set in it; its key is the field's name."""
+    asked: dict[str, Any] = {"key": key or row.name, "on_change": on_change, "width": width, "persist_state": "session"}
     help_text = row.widget.help if row.widget is not None else ""
     label = label or row.screen_label
     if row.range is not None:
@@ -109,7 +152,6 @@ def _acceptance(**asked: Any) -> Any:
     curves = [curve.id for curve in acceptance_curves()]
     given = st.session_state["acceptance"]
     own = [given] if given and given not in curves else []
-    asked["on_change"] = _understand
     return st.selectbox(
         "Accepted: a measured curve, or type chances 0.7,0.5,0.4",
         [*own, *curves],
