@@ -308,7 +308,7 @@ def queries() -> list[str]:
 
 
 def test_duckdb_answers_the_questions_of_the_page_as_the_advisor_does(tmp_path: Path) -> None:
-    text = PLAN.replace("k_max: 4", "k_max: 4\nengine: [vllm, sglang]").replace("[1, 64]", "[1, 64, 512]")
+    text = PLAN.replace("k_max: 4", "k_max: [2, 4]\nengine: [vllm, sglang]").replace("[1, 64]", "[1, 64, 512]")
     run_sweep(read_plan(text), tmp_path / "out")
     rows = read_sweep_files([tmp_path / "out"]).frame
     pays, fastest, one_k = (duckdb.sql(one.replace("FOLDER", str(tmp_path / "out"))).df() for one in queries())
@@ -326,8 +326,10 @@ def test_duckdb_answers_the_questions_of_the_page_as_the_advisor_does(tmp_path: 
         assert rate == row["tokens_per_s_per_gpu"]
 
     losses = one_k_for_all(rows).head(3)
+    assert sorted(losses["n_draft"]) == [0, 1, 2], "those that every point has"
     assert list(one_k["n_draft"]) == list(losses["n_draft"])
-    assert one_k["loss"].to_numpy() == pytest.approx(losses["loss"].to_numpy(), rel=1e-5)
+    for name in ("points", "loss", "worst"):
+        assert one_k[name].to_numpy() == pytest.approx(losses[name].to_numpy(), rel=1e-5)
 
 
 @pytest.fixture
