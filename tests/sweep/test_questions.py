@@ -24,7 +24,8 @@ def test_drafting_pays_up_to_the_largest_batch_that_fits_and_is_sure() -> None:
     assert not found["fits"]["big", "h100-sxm"]
     assert frame.loc[found["row"]["small", "b200-sxm"], "batch_size"] == 1
     assert pays_text(found) == (
-        "Drafting gains in at least 80% of the simulated cases for 3 of 4 pairs of model and accelerator, up to batch 1 to 8."
+        "Drafting gains in at least 80% of the simulated cases for 3 of 4 pairs of model and accelerator, up to batch "
+        "1 to 8."
     )
     assert "nowhere in this sweep" in pays_text(where_drafting_pays(frame, sure=0.95))
 
@@ -81,8 +82,8 @@ def test_a_k_that_one_point_of_five_has_is_not_named_for_all_and_the_worst_is_no
     long = [row("m", "h", 16, k, expected_loss=0.016 - 0.002 * k) for k in range(5)]
     frame = frame_of(*short, *long)
     assert one_k_text(frame) == (
-        "K = 0 for all loses 1.4% on average against the best K of each simulated case, 1.6% at worst; each point's own "
-        "K loses 1.5%. Not every point has K = 2, 3, 4."
+        "K = 0 for all loses 1.4% on average against the best K of each simulated case, 1.6% at worst; each point's "
+        "own K loses 1.5%. Not every point has K = 2, 3, 4."
     )
     assert list(one_k_for_all(frame)["points"]) == [5, 5, 1, 1, 1]
     alike = frame_of(*(row("m", "h", batch, 0, expected_loss=0.012, recommended=True) for batch in (1, 2)))

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario
+from advisor.scenario import FIELDS, RANK_FIELDS, Scenario
 from advisor.sweep import SweepPlan, made_by, read_sweep, sweep_from, sweep_rows
 from advisor.text import counted
 from advisor.ui.data import sweep_answers, sweep_ask
@@ -49,8 +49,8 @@ def _grid(scenario: Scenario) -> None:
         except AdvisorError as error:
             st.error(widgets.plain(f"{error}."), icon=":material/error:")
             return
-        if scenario.refit is not None:
-            st.caption("Your refit takes no part: a sweep is computed with the shipped constants.")
+        for note in _left_out(scenario, plan):
+            st.caption(note)
         if len(plan.axes.get("model_id", ())) > 1:
             st.caption("Every model has the same drafter and accepted length unless those take several values, too.")
         n_rows = plan.n_scenarios * (1 + max(plan.axes.get("k_max", (scenario.k_max,))))
@@ -71,6 +71,21 @@ def _grid(scenario: Scenario) -> None:
             _compute(plan)
         with st.expander("The same from the command line"):
             _command(plan)
+
+
+def _left_out(scenario: Scenario, plan: SweepPlan) -> list[str]:
+    """A sentence on each thing of the bar that takes no part in the plan, and on what copies are counted on."""
+    said = []
+    if scenario.refit is not None:
+        said.append("Your refit takes no part: a sweep is computed with the shipped constants.")
+    given = [FIELDS[name].label.lower() for name in RANK_FIELDS if getattr(scenario, name) is not None]
+    if any(one is not None for one in plan.axes.get(sweep_ask.COPIES, ())):
+        mine = "" if scenario.expert_loads is None else " Your loads of experts take no part."
+        said.append(f"Copies of experts are placed and counted on the routing preset's spread of loads.{mine}")
+    elif given:
+        what = " and ".join(given)
+        said.append(f"Your {what} take no part: experts stand in order, and the slowest rank is assumed.")
+    return said
 
 
 def _time(plan: SweepPlan) -> str:
