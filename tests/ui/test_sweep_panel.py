@@ -200,6 +200,19 @@ def test_beyond_the_limit_it_shows_the_plan_and_the_command_and_computes_nothing
     assert commands == ["python -m advisor sweep sweep.yaml --output sweep --workers 2"]
 
 
+def test_copies_of_experts_take_their_time_and_are_left_to_the_command_where_they_take_too_long() -> None:
+    test = panel(expert_parallel="8", n_gpus="8")
+    test.multiselect(key="sweep_vary").set_value(["hardware_id", "batch_size", "redundant_experts"]).run()
+    test.text_input(key="sweep_of_redundant_experts").set_value("0, 8, 16").run()
+    assert "3 combinations at 5 batches**, about 3 s" in said(test)
+    copies = range(0, 8 * (int(sweep_panel.MAX_EXPECTED_S) + 1), 8)
+    test.text_input(key="sweep_of_redundant_experts").set_value(", ".join(map(str, copies))).run()
+    assert f"{len(copies)} combinations at 5 batches: this page computes up to 400 combinations" in said(test)
+    assert "for up to 60 s." in said(test)
+    assert "(about 62 s on one core)" in said(test)
+    assert not [item for item in test.button if item.key == "sweep_compute"]
+
+
 def test_a_finished_sweep_is_opened_from_several_files_and_asked() -> None:
     test = with_files(
         panel(), ("a.parquet", parquet(grid().head(12), MAKER)), ("b.parquet", parquet(grid().tail(12), MAKER))

@@ -18,8 +18,10 @@ from advisor.ui.shared.sweeps import KEPT
 
 MAX_COMBINATIONS = 400
 """What this page computes at most, with all batches of each: some seconds. [-]"""
+MAX_EXPECTED_S = 60.0
+"""Longest that a page computes at a stretch (own choice). [s]"""
 _AT_ONCE = 8
-"""Combinations between two steps of the progress bar. [-]"""
+"""Combinations between two steps of the progress bar; one where each may have to be counted. [-]"""
 _PROBLEM: Slot[str] = Slot("_sweep_problem", str)
 _NEW, _OPEN = "Compute a grid", "Open a finished sweep"
 _FILES = "sweep_files"
@@ -55,10 +57,11 @@ def _grid(scenario: Scenario) -> None:
             st.caption("Every model has the same drafter and accepted length unless those take several values, too.")
         n_rows = plan.n_scenarios * (1 + max(plan.axes.get("k_max", (scenario.k_max,))))
         at = f"{counted(plan.n_curves, 'combination')} at {counted(len(plan.batches), 'batch', 'batches')}"
-        if plan.n_curves > MAX_COMBINATIONS or n_rows > sweeps.MAX_ROWS:
+        too_long = plan.expected_s > MAX_EXPECTED_S
+        if plan.n_curves > MAX_COMBINATIONS or n_rows > sweeps.MAX_ROWS or too_long:
             st.warning(
-                f"{at}: this page computes up to {MAX_COMBINATIONS:,} combinations and {sweeps.MAX_ROWS:,} rows. Take "
-                "away some values, or let the command line do it (about "
+                f"{at}: this page computes up to {MAX_COMBINATIONS:,} combinations and {sweeps.MAX_ROWS:,} rows, for "
+                f"up to {MAX_EXPECTED_S:.0f} s. Take away some values, or let the command line do it (about "
                 f"{_time(plan)} on one core) and open the result here.",
                 icon=":material/terminal:",
             )
@@ -110,11 +113,11 @@ def _command(plan: SweepPlan) -> None:
 
 def _compute(plan: SweepPlan) -> None:
     """The grid, some combinations at a time. What the session holds stays as it is until all is done."""
-    bar, found = st.progress(0.0, "Computing"), []
+    bar, found, at_once = st.progress(0.0, "Computing"), [], 1 if plan.n_counts else _AT_ONCE
     every = [one for index in range(plan.n_parts) for one in plan.part(index)]
-    for first in range(0, len(every), _AT_ONCE):
-        found.append(sweep_rows(every[first : first + _AT_ONCE], plan.batches))
-        done = min(first + _AT_ONCE, len(every))
+    for first in range(0, len(every), at_once):
+        found.append(sweep_rows(every[first : first + at_once], plan.batches))
+        done = min(first + at_once, len(every))
         bar.progress(done / len(every), f"{done:,} of {counted(len(every), 'combination')}")
     bar.empty()
     sweep = sweep_from(pd.concat(found, ignore_index=True), made_by())
