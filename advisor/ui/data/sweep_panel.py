@@ -83,8 +83,8 @@ def _left_out(scenario: Scenario, plan: SweepPlan) -> list[str]:
         said.append("Your refit takes no part: a sweep is computed with the shipped constants.")
     given = [FIELDS[name].label.lower() for name in RANK_FIELDS if getattr(scenario, name) is not None]
     if any(one is not None for one in plan.axes.get(sweep_ask.COPIES, ())):
-        mine = "" if scenario.expert_loads is None else " Your loads of experts take no part."
-        said.append(f"Copies of experts are placed and counted on the routing preset's spread of loads.{mine}")
+        own = "" if scenario.expert_loads is None else " Your loads of experts take no part."
+        said.append(f"Copies of experts are placed and counted on the routing preset's spread of loads.{own}")
     elif given:
         what = " and ".join(given)
         said.append(f"Your {what} take no part: experts stand in order, and the slowest rank is assumed.")
