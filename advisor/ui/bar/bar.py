@@ -13,7 +13,7 @@ import streamlit as st
 from advisor.catalog import drafter_name, hardware_called, model_name, own_drafter
 from advisor.curve import DEFAULT_BATCHES
 from advisor.scenario import FIELDS, SETTINGS
-from advisor.ui.bar import accepted, context, more, share_panel
+from advisor.ui.bar import accepted, more, share_panel, token_fields
 from advisor.ui.shared import address, fields, state
 
 FOLD, OPEN, FIELDS_KEY = "bar_fold", "bar_open", "bar_fields"
@@ -43,7 +43,7 @@ def draw(page_title: str) -> None:
             _field("hardware_id", values)
             _field("n_gpus", values, on_change=_follow_gpus)
             _batch(values)
-            values["context_tokens"] = context.draw(_LABELS["context_tokens"], _WIDTHS["context_tokens"])
+            _field("context_tokens", values)
             _field("drafter_id", values, on_change=_follow_drafter)
             accepted.draw(str(values["model_id"]), str(values["drafter_id"]))
             _field("max_tpot_ms", values)
@@ -55,7 +55,7 @@ def draw(page_title: str) -> None:
         with share:
             share_panel.draw()
         _fold(values, page_title)
-    if said := context.remark():
+    if said := token_fields.remark():
         st.markdown(f":red[:material/error: {state.escaped(said)}]")
     if said := accepted.remark(str(values["model_id"]), str(values["drafter_id"])):
         st.caption(said)

@@ -11,7 +11,7 @@ import streamlit as st
 from advisor.acceptance import acceptance_curves
 from advisor.catalog import drafter_name, hardware_label, model_label
 from advisor.scenario import FIELDS, SETTINGS, FieldRow, FieldSection
-from advisor.ui.bar import accepted, own_config, own_hardware, start_panel
+from advisor.ui.bar import accepted, own_config, own_hardware, start_panel, token_fields
 from advisor.ui.shared import fields, state
 
 IN_THE_BAR = frozenset(
@@ -80,6 +80,8 @@ def widget(row: FieldRow, on_change: Any = None, label: str = "", width: int | s
     asked: dict[str, Any] = {"key": row.name, "on_change": on_change, "width": width, "persist_state": "session"}
     help_text = row.widget.help if row.widget is not None else ""
     label = label or row.screen_label
+    if row.name in token_fields.TYPED:
+        return token_fields.draw(row, label, width)
     if row.range is not None:
         low, high = map(row.kind, row.range)
         # Outside its range the browser turns a field red and says no more.
