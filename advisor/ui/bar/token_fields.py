@@ -18,7 +18,10 @@ _REFUSED: Slot[tuple[str, Any, str]] = Slot("_tokens_refused", lambda: ("", None
 
 
 def draw(row: FieldRow, label: str, width: int | str) -> int | None:
-    """The field, which shows its number in tokens, and the number; None where none is set."""
+    """Draw the field with its number and return that number. [tokens]
+
+    None where none is set.
+    """
     now, field = st.session_state, row.name
     now[TYPED[field]] = "" if now[field] is None else str(now[field])
     asked: dict[str, Any] = {"width": width} | ({"placeholder": row.unset} if row.is_optional else {})
