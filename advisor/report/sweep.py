@@ -51,7 +51,9 @@ def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
         _paragraph(fastest_text(fastest, view.max_tpot_ms)),
         *_table(fastest_table(fastest), "The most tokens/s per GPU of each model, with 80% bands."),
         _paragraph(one_k_text(frame)),
-        *_table(one_k_table(frame), "One K at every point that fits, against the best K of each simulated case."),
+        *_table(
+            one_k_table(frame), "One K at every point that fits and has it, against the best K of each simulated case."
+        ),
         *_map(view.map),
     )
 

@@ -88,15 +88,19 @@ def fastest_within(frame: pd.DataFrame, max_tpot_ms: float | None) -> pd.DataFra
 
 
 def one_k_for_all(frame: pd.DataFrame) -> pd.DataFrame:
-    """Loss of each K used at every point that fits, against the fastest of each draw, least first.
+    """Loss of each K used at every point that fits, against the fastest of each draw.
 
     frame : rows of a sweep, `COLUMNS`.
 
     `loss` is the mean over the points and the draws, `worst` the largest of a point, `points` how many have this K,
     `tier` the lowest among them. [loss and worst as shares]
+
+    A K that every point has stands before one that fewer have, whose mean is over other points; among those of as many
+    points the least loss is first.
     """
     fits = _columns(frame, "n_draft", "expected_loss", "tier", "fits")
-    return _losses(fits[fits["fits"]], "n_draft").sort_values("loss", kind="stable").reset_index(drop=True)
+    losses = _losses(fits[fits["fits"]], "n_draft")
+    return losses.sort_values(["points", "loss"], ascending=[False, True], kind="stable").reset_index(drop=True)
 
 
 def loss_of_recommended(frame: pd.DataFrame) -> float | None:

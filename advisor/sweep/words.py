@@ -106,14 +106,14 @@ def fastest_text(fastest: pd.DataFrame, max_tpot_ms: float | None) -> str:
 
 
 def one_k_text(frame: pd.DataFrame) -> str:
-    """Sentence on what the best K for all points loses, and each point's own."""
+    """Sentence on what the best K that all points have loses, and each point's own."""
     losses, own = one_k_for_all(frame), loss_of_recommended(frame)
     if own is None:
         return "Nothing in this sweep fits in memory."
     best = losses.iloc[0]
     text = (
         f"K = {best['n_draft']} for all loses {best['loss']:.1%} on average against the best K of each simulated case, "
-        f"{best['worst']:.0%} at worst; each point's own K loses {own:.1%}."
+        f"{best['worst']:.1%} at worst; each point's own K loses {own:.1%}."
     )
     few = losses[losses["points"] < losses["points"].max()]["n_draft"]
     return text if few.empty else f"{text} Not every point has K = {', '.join(map(str, sorted(few)))}."
@@ -195,7 +195,7 @@ def _why_none(one: Mapping[Any, Any]) -> str:
 def one_k_table(frame: pd.DataFrame) -> TextTable:
     """Table of `one_k_for_all` as text."""
     rows: list[tuple[str, ...]] = [
-        (f"{one['n_draft']}", f"{one['loss']:.1%}", f"{one['worst']:.0%}", f"{one['points']:,}", str(one["tier"]))
+        (f"{one['n_draft']}", f"{one['loss']:.1%}", f"{one['worst']:.1%}", f"{one['points']:,}", str(one["tier"]))
         for one in one_k_for_all(frame).to_dict("records")
     ]
     return ("K for all", "Mean loss", "Worst loss", "Points", "Lowest tier"), rows

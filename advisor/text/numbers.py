@@ -33,17 +33,25 @@ TOKENS_FORMS = "4096, 128k (128,000), 128K (131,072) or 1M (1,048,576)"
 _TOKENS = re.compile(r"(\d+(?:\.\d+)?|\d{1,3}(?:,\d{3})+)\s*([kKmM]?)")
 _SUFFIXES = {"": 1, "k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20}
 """As vLLM reads `--max-model-len`: small letters are powers of ten, capitals of two."""
+_SHOWN = 20
+"""Characters of what was typed that a message repeats. [-]"""
+_TOO_MANY = 1e15
+"""Tokens that are more than any context has; whole numbers below it are exact as floats (own choice). [-]"""
 
 
 def token_count(text: str) -> int:
     """Number of tokens that a text means: `131072`, `131,072`, `128k`, `32K`, `1M`.
 
-    Raises ValueError, with the forms it may have, for anything else and for what is no whole number.
+    Raises ValueError, with the forms it may have, for anything else, what is no whole number, and _TOO_MANY or more.
     """
-    found = _TOKENS.fullmatch(text.strip())
+    typed = text.strip()
+    found = _TOKENS.fullmatch(typed)
     count = float(found[1].replace(",", "")) * _SUFFIXES[found[2]] if found else 0.5
+    if count >= _TOO_MANY:
+        shown = typed if len(typed) <= _SHOWN else f"{typed[:_SHOWN]}..."
+        raise ValueError(f"'{shown}' is more tokens than any context has; type it as {TOKENS_FORMS}")
     if count != int(count):
-        raise ValueError(f"{text.strip()[:20]!r} is no number of tokens; type it as {TOKENS_FORMS}")
+        raise ValueError(f"{typed[:_SHOWN]!r} is no number of tokens; type it as {TOKENS_FORMS}")
     return int(count)
 
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import types
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,11 +20,13 @@ import pandas as pd
 import pytest
 
 from advisor.advice import advise
+from advisor.expert_traffic import counted_balance
 from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES
 from advisor.profiling import fleet
 from advisor.profiling.errors import ProfilingError
 from advisor.scenario import Scenario, build_scenario
+from advisor.setup import ranks
 from advisor.spend.speed import PLAIN_LOG_SD
 from advisor.sweep import (
     CURVES_PER_PART,
@@ -35,6 +38,7 @@ from advisor.sweep import (
     sweep_rows,
     where_drafting_pays,
 )
+from advisor.sweep.plan import COMBINATION_S, COUNT_S, REMEMBERED_COUNTS
 from advisor.sweep.run import _connect
 
 PLAN = """
@@ -77,6 +81,48 @@ def test_the_parts_of_a_plan_are_all_of_it_in_order() -> None:
     assert [(one["context_tokens"], one["engine"]) for one in whole] == [
         (context, engine) for context in contexts for engine in ("vllm", "sglang")
     ]
+
+
+COPIES = """
+cases:
+  - {model_id: mixtral-8x7b, engine: vllm}
+  - {model_id: mixtral-8x7b, engine: sglang}
+hardware_id: [h100-sxm, h200-sxm]
+acceptance: 2.4@3
+expert_parallel: [1, 4]
+redundant_experts: [null, 8]
+k_max: [1, 2]
+batch_size: [1, 64]
+"""
+
+
+def test_a_plan_knows_how_many_layouts_are_counted_and_reckons_with_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def spied(*given: Any) -> Any:
+        asked.append(given)
+        return counted_balance(*given)
+
+    monkeypatch.setattr(ranks, "counted_balance", spied)
+    monkeypatch.setattr(ranks, "_KNOWN", OrderedDict())
+    plan = read_plan(COPIES)
+    rows = sweep_rows(plan.part(0), plan.batches)
+    assert (rows["reason"] == "").all()
+    assert len(asked) == plan.n_counts == 2
+    assert plan.expected_s == pytest.approx(2 * COUNT_S + 32 * COMBINATION_S)
+    for without in (PLAN, COPIES.replace("[null, 8]", "null"), COPIES.replace("[1, 4]", "1")):
+        assert read_plan(without).n_counts == 0
+    for name in ("expert_parallel", "redundant_experts"):
+        line = next(line for line in COPIES.splitlines() if line.startswith(name))
+        assert read_plan(COPIES.replace(line, "")).n_counts == 0
+
+
+def test_more_counts_than_are_remembered_may_each_be_made_anew() -> None:
+    assert ranks._REMEMBERED == REMEMBERED_COUNTS
+    text = COPIES.replace("[null, 8]", f"{list(range(REMEMBERED_COUNTS // 2))}")
+    assert read_plan(text).n_counts == REMEMBERED_COUNTS
+    text = COPIES.replace("[null, 8]", f"{list(range(REMEMBERED_COUNTS // 2 + 1))}")
+    assert read_plan(text).n_counts == 2 * 2 * (REMEMBERED_COUNTS + 2), "by engine and accelerator, too"
 
 
 @pytest.mark.parametrize("text", [PLAN, "batch_size: [1, 8]\nacceptance: '0.7,0.5'\nmax_tpot_ms: [null, 20.5]"])
@@ -308,7 +354,7 @@ def queries() -> list[str]:
 
 
 def test_duckdb_answers_the_questions_of_the_page_as_the_advisor_does(tmp_path: Path) -> None:
-    text = PLAN.replace("k_max: 4", "k_max: 4\nengine: [vllm, sglang]").replace("[1, 64]", "[1, 64, 512]")
+    text = PLAN.replace("k_max: 4", "k_max: [2, 4]\nengine: [vllm, sglang]").replace("[1, 64]", "[1, 64, 512]")
     run_sweep(read_plan(text), tmp_path / "out")
     rows = read_sweep_files([tmp_path / "out"]).frame
     pays, fastest, one_k = (duckdb.sql(one.replace("FOLDER", str(tmp_path / "out"))).df() for one in queries())
@@ -326,8 +372,10 @@ def test_duckdb_answers_the_questions_of_the_page_as_the_advisor_does(tmp_path: 
         assert rate == row["tokens_per_s_per_gpu"]
 
     losses = one_k_for_all(rows).head(3)
+    assert sorted(losses["n_draft"]) == [0, 1, 2], "those that every point has"
     assert list(one_k["n_draft"]) == list(losses["n_draft"])
-    assert one_k["loss"].to_numpy() == pytest.approx(losses["loss"].to_numpy(), rel=1e-5)
+    for name in ("points", "loss", "worst"):
+        assert one_k[name].to_numpy() == pytest.approx(losses[name].to_numpy(), rel=1e-5)
 
 
 @pytest.fixture

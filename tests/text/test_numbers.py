@@ -48,3 +48,15 @@ def test_tokens_are_read_as_people_and_vllm_write_them(text: str, count: int) ->
 def test_what_is_no_number_of_tokens_is_refused_with_the_forms_it_may_have(text: str) -> None:
     with pytest.raises(ValueError, match=r"is no number of tokens; type it as 4096, 128k \(128,000\)"):
         token_count(text)
+
+
+@pytest.mark.parametrize("text", ["9" * 400, "9" * 400 + "K", "1" + "0" * 15, "1000000000000k", "9" * 310 + ".5"])
+def test_more_tokens_than_any_context_has_are_refused_in_words(text: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"^'[0-9k]{1,20}(\.\.\.)?' is more tokens than any context has; type it as 4096"
+    ):
+        token_count(text)
+
+
+def test_the_most_tokens_that_are_read_are_read_to_the_last_one() -> None:
+    assert token_count("999,999,999,999,999") == 10**15 - 1

@@ -20,7 +20,7 @@ from advisor.summary import accepted_text, headline, outcomes_of
 from advisor.text.numbers import with_prefix
 from advisor.ui import OLD_PATHS
 from advisor.ui import PAGES as PAGE_FILES
-from advisor.ui.bar import accepted, context
+from advisor.ui.bar import accepted, token_fields
 from advisor.ui.serve.formula import speedup_formula
 from advisor.ui.shared import address, answers, fields, state, widgets
 from tests.app_page import go_to
@@ -129,30 +129,51 @@ def test_the_bar_starts_at_a_model_with_published_points() -> None:
 def test_every_scenario_field_has_a_widget() -> None:
     test = app()
     shown = {item.key for kind in (test.selectbox, test.number_input) for item in kind}
-    typed = {context.FIELD for item in test.text_input if item.key == context.TYPED}
+    typed = {name for name, key in token_fields.TYPED.items() if key in {item.key for item in test.text_input}}
     assert shown | typed >= set(fields.NAMES) - fields.WITHOUT_WIDGET
 
 
 @pytest.mark.parametrize(("typed", "tokens"), [("128k", 128_000), ("32K", 32_768), ("1M", 1_048_576), ("4096", 4096)])
 def test_a_context_is_typed_as_people_say_it_and_the_link_carries_the_number(typed: str, tokens: int) -> None:
     test = app()
-    test.text_input(key=context.TYPED).set_value(typed).run()
+    test.text_input(key=token_fields.TYPED["context_tokens"]).set_value(typed).run()
     assert test.session_state["_scenario"].context_tokens == tokens
-    assert test.text_input(key=context.TYPED).value == str(tokens)
+    assert test.text_input(key=token_fields.TYPED["context_tokens"]).value == str(tokens)
     assert str(tokens) in test.query_params["context_tokens"]
     assert "stays" not in context_remarks(test)
 
 
-@pytest.mark.parametrize("typed", ["long", "", "-5", "0", "1e3", "99M", "1.5"])
+@pytest.mark.parametrize("typed", ["long", "", "-5", "0", "1e3", "99M", "1.5", "9" * 400])
 def test_a_context_that_is_no_number_of_tokens_is_refused_in_words_and_the_last_one_stays(typed: str) -> None:
     test = app(context_tokens="4096")
-    test.text_input(key=context.TYPED).set_value(typed).run()
+    test.text_input(key=token_fields.TYPED["context_tokens"]).set_value(typed).run()
     assert not test.exception
     assert test.session_state["_scenario"].context_tokens == 4096
-    assert test.text_input(key=context.TYPED).value == "4096"
+    assert test.text_input(key=token_fields.TYPED["context_tokens"]).value == "4096"
     assert "4,096 stays" in context_remarks(test)
-    test.text_input(key=context.TYPED).set_value("8k").run()
+    test.text_input(key=token_fields.TYPED["context_tokens"]).set_value("8k").run()
     assert not context_remarks(test)
+
+
+def test_lengths_of_a_request_are_typed_as_the_context_is_and_can_be_taken_away() -> None:
+    test = app(acceptance="2.4@3", input_tokens="1000", output_tokens="500", context_tokens="200000")
+    typed = {name: test.text_input(key=key) for name, key in token_fields.TYPED.items()}
+    assert (typed["input_tokens"].value, typed["output_tokens"].value) == ("1000", "500")
+    typed["input_tokens"].set_value("128k").run()
+    assert test.session_state["_scenario"].input_tokens == 128_000
+    assert "128000" in test.query_params["input_tokens"]
+    test.text_input(key=token_fields.TYPED["output_tokens"]).set_value("9" * 400).run()
+    assert not test.exception
+    assert test.session_state["_scenario"].output_tokens == 500
+    remarks = [item.value.replace("\\", "") for item in test.markdown if "Output tokens:" in item.value]
+    assert len(remarks) == 1
+    assert "is more tokens than any context has" in remarks[0]
+    assert "500 stays" in remarks[0]
+    for name in ("input_tokens", "output_tokens"):
+        test.text_input(key=token_fields.TYPED[name]).set_value("").run()
+    assert test.session_state["_scenario"].input_tokens is None
+    test.text_input(key=token_fields.TYPED["input_tokens"]).set_value("lots").run()
+    assert any("; none stays." in item.value for item in test.markdown)
 
 
 def context_remarks(test: AppTest) -> str:
@@ -565,11 +586,11 @@ def test_every_number_field_says_its_range() -> None:
 def test_one_length_of_a_request_keeps_the_page_and_says_which_is_lacking() -> None:
     test = app(acceptance="2.4@3")
     before = test.session_state["_scenario"]
-    test.number_input(key="input_tokens").set_value(1000).run()
+    test.text_input(key=token_fields.TYPED["input_tokens"]).set_value("1k").run()
     assert test.session_state["_scenario"] == before
     assert answered(test)
     assert any("Output tokens is not set" in item.value for item in test.caption)
-    test.number_input(key="output_tokens").set_value(500).run()
+    test.text_input(key=token_fields.TYPED["output_tokens"]).set_value("500").run()
     assert test.session_state["_scenario"].input_tokens == 1000
     assert not any("is not set" in item.value for item in test.caption)
 

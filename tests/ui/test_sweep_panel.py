@@ -7,11 +7,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from advisor.expert_traffic import write_loads
 from advisor.sweep import fastest_within, parquet_bytes, read_plan, read_sweep, where_drafting_pays
 from advisor.text import frame_csv
 from advisor.ui.data import sweep_panel
@@ -118,11 +120,47 @@ def test_any_sweepable_setting_can_take_several_values() -> None:
     assert set(frame["weight_dtype"].dropna()) == {"fp8"}
 
 
+def test_loads_and_copies_of_the_bar_are_left_out_together_and_it_says_so() -> None:
+    loads = write_loads(np.random.default_rng(0).integers(1, 50, (2, 128)).astype(float))
+    ranks = {"expert_parallel": "8", "n_gpus": "8", "expert_loads": loads, "redundant_experts": "8"}
+    test = panel(**ranks)
+    scenario = test.session_state["_scenario"]
+    assert (scenario.expert_loads, scenario.redundant_experts) == (loads, 8)
+    assert "redundant_experts" not in read_plan(plan_on_screen(test)).axes
+    assert (
+        "Your loads of experts and copies of experts take no part: experts stand in order, and the slowest rank is "
+        "assumed."
+    ) in said(test)
+    test.multiselect(key="sweep_vary").set_value(["hardware_id", "batch_size", "redundant_experts"]).run()
+    test.text_input(key="sweep_of_redundant_experts").set_value("none, 16").run()
+    assert not test.exception
+    assert read_plan(plan_on_screen(test)).axes["redundant_experts"] == (None, 16)
+    assert (
+        "Copies of experts are placed and counted on the routing preset's spread of loads. Your loads of experts take "
+        "no part."
+    ) in said(test)
+    assert "take no part" not in said(panel())
+
+
+def test_tokens_are_typed_as_in_the_bar_and_controls_stand_as_they_were_chosen() -> None:
+    test = panel()
+    assert [item.label for item in test.main.multiselect if item.key.startswith("sweep_of")] == ["Model", "Accelerator"]
+    test.multiselect(key="sweep_vary").set_value(["batch_size", "hardware_id", "input_tokens", "output_tokens"]).run()
+    test.text_input(key="sweep_of_input_tokens").set_value("none, 8k, 128K").run()
+    test.text_input(key="sweep_of_output_tokens").set_value("none, 1k").run()
+    axes = read_plan(plan_on_screen(test)).axes
+    assert (axes["input_tokens"], axes["output_tokens"]) == ((None, 8000, 131072), (None, 1000))
+    test.multiselect(key="sweep_vary").set_value(["batch_size", "context_tokens"]).run()
+    test.text_input(key="sweep_of_context_tokens").set_value("4096, 128k, 128K, 1M").run()
+    assert read_plan(plan_on_screen(test)).axes["context_tokens"] == (4096, 128_000, 131_072, 2**20)
+
+
 @pytest.mark.parametrize(
     ("key", "typed", "words"),
     [
         ("sweep_of_context_tokens", "2048, lots", "Context: 'lots' is no whole number from 1 to 10,000,000"),
         ("sweep_of_context_tokens", "2048.5", "Context: '2048.5' is no whole number"),
+        ("sweep_of_context_tokens", "9" * 400, "10,000,000; give e.g. 4096, 32k, 128K (without separators"),
         ("sweep_of_batch_size", "", "Batch: '' is no whole number from 1 to 65,536; give e.g. 1, 16, 64"),
         ("sweep_of_batch_size", "0", "Batch: '0' is no whole number"),
         ("sweep_of_batch_size", ",".join(map(str, range(1, 80))), "79 values; at most 64"),
@@ -160,6 +198,19 @@ def test_beyond_the_limit_it_shows_the_plan_and_the_command_and_computes_nothing
     assert read_plan(plan_on_screen(test)).n_curves == 420
     commands = [item.value for item in test.code if item.language == "bash"]
     assert commands == ["python -m advisor sweep sweep.yaml --output sweep --workers 2"]
+
+
+def test_copies_of_experts_take_their_time_and_are_left_to_the_command_where_they_take_too_long() -> None:
+    test = panel(expert_parallel="8", n_gpus="8")
+    test.multiselect(key="sweep_vary").set_value(["hardware_id", "batch_size", "redundant_experts"]).run()
+    test.text_input(key="sweep_of_redundant_experts").set_value("0, 8, 16").run()
+    assert "3 combinations at 5 batches**, about 3 s" in said(test)
+    copies = range(0, 8 * (int(sweep_panel.MAX_EXPECTED_S) + 1), 8)
+    test.text_input(key="sweep_of_redundant_experts").set_value(", ".join(map(str, copies))).run()
+    assert f"{len(copies)} combinations at 5 batches: this page computes up to 400 combinations" in said(test)
+    assert "for up to 60 s." in said(test)
+    assert "(about 62 s on one core)" in said(test)
+    assert not [item for item in test.button if item.key == "sweep_compute"]
 
 
 def test_a_finished_sweep_is_opened_from_several_files_and_asked() -> None:

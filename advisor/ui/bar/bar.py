@@ -16,7 +16,7 @@ from advisor.curve import DEFAULT_BATCHES
 from advisor.hardware import USUAL_NODE, gpus_of_node, load_hardware
 from advisor.prediction import AdvisorError
 from advisor.scenario import FIELDS, SETTINGS
-from advisor.ui.bar import accepted, context, more, share_panel
+from advisor.ui.bar import accepted, more, share_panel, token_fields
 from advisor.ui.shared import address, fields, state
 
 FOLD, OPEN, FIELDS_KEY = "bar_fold", "bar_open", "bar_fields"
@@ -46,7 +46,7 @@ def draw(page_title: str) -> None:
             _field("hardware_id", values)
             _field("n_gpus", values, on_change=_follow_gpus)
             _batch(values)
-            values["context_tokens"] = context.draw(_LABELS["context_tokens"], _WIDTHS["context_tokens"])
+            _field("context_tokens", values)
             _field("drafter_id", values, on_change=_follow_drafter)
             accepted.draw(str(values["model_id"]), str(values["drafter_id"]))
             _field("max_tpot_ms", values)
@@ -58,7 +58,7 @@ def draw(page_title: str) -> None:
         with share:
             share_panel.draw()
         _fold(values, page_title)
-    if said := context.remark():
+    if said := token_fields.remark():
         st.markdown(f":red[:material/error: {state.escaped(said)}]")
     if said := accepted.remark(str(values["model_id"]), str(values["drafter_id"])):
         st.caption(said)

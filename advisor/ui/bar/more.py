@@ -12,7 +12,7 @@ import streamlit as st
 from advisor.acceptance import acceptance_curves
 from advisor.catalog import drafter_name, hardware_label, model_label
 from advisor.scenario import FIELDS, SETTINGS, FieldRow, FieldSection
-from advisor.ui.bar import accepted, own_config, own_hardware, start_panel
+from advisor.ui.bar import accepted, own_config, own_hardware, start_panel, token_fields
 from advisor.ui.shared import fields, state
 from advisor.ui.shared.session import Slot
 
@@ -123,6 +123,8 @@ def widget(
     asked: dict[str, Any] = {"key": key or row.name, "on_change": on_change, "width": width, "persist_state": "session"}
     help_text = row.widget.help if row.widget is not None else ""
     label = label or row.screen_label
+    if row.name in token_fields.TYPED:
+        return token_fields.draw(row, label, width)
     if row.range is not None:
         low, high = map(row.kind, row.range)
         # Outside its range the browser turns a field red and says no more.

@@ -9,13 +9,16 @@ import streamlit as st
 
 from advisor.acceptance import acceptance_curves
 from advisor.prediction import AdvisorError
-from advisor.scenario import DOCUMENTS, FIELDS, FieldRow, Scenario
+from advisor.scenario import DOCUMENTS, FIELDS, RANK_FIELDS, FieldRow, Scenario
 from advisor.sweep import SETTINGS, SweepPlan, label, read_plan
+from advisor.text import TOKENS_FORMS, token_count
 from advisor.ui.shared import fields
 from advisor.ui.shared.session import Slot
 
 FIRST = ("model_id", "hardware_id", "batch_size", "context_tokens")
 """Settings whose values are asked for at once; the others are chosen."""
+COPIES = RANK_FIELDS[1]
+"""A setting that the bar has no widget for, and a sweep may vary all the same."""
 _BATCHES = (1, 4, 16, 64, 256)
 _MAX_VALUES = 64
 _NONE = "none"
@@ -25,7 +28,7 @@ _SEEDS: Slot[dict[str, Any]] = Slot("_sweep_seeds", dict)
 
 def draw(scenario: Scenario) -> SweepPlan:
     """The controls. Raises AdvisorError where what they say is no plan."""
-    rows = {name: FIELDS[name] for name in SETTINGS if name == "batch_size" or FIELDS[name].widget is not None}
+    rows = {name: FIELDS[name] for name in SETTINGS if name == COPIES or FIELDS[name].widget is not None}
     vary = st.multiselect(
         "Settings with several values",
         list(rows),
@@ -37,7 +40,7 @@ def draw(scenario: Scenario) -> SweepPlan:
     )
     axes: dict[str, tuple[Any, ...]] = {}
     with st.grid(2, min_column_width=300):
-        for name in [one for one in rows if one in vary]:
+        for name in vary:
             axes[name] = _values(rows[name], scenario)
     batches = axes.pop("batch_size", (scenario.batch_size,))
     return read_plan(SweepPlan(({},), _common(scenario, axes) | axes, batches).text)
@@ -45,12 +48,13 @@ def draw(scenario: Scenario) -> SweepPlan:
 
 def _common(scenario: Scenario, axes: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
     """Settings of the bar that the plan states. Raises AdvisorError for one of the user's own, which no plan can."""
-    # A placement and a length that are varied settle what follows from them.
+    # A placement and a length that are varied settle what follows from them. Copies of experts were chosen for loads
+    # that no plan carries: without them they would be laid out for others.
     follows = {"n_gpus": ("tensor_parallel", "expert_parallel"), "context_tokens": ("input_tokens", "output_tokens")}
     found = {}
     for name in SETTINGS:
         row, value = FIELDS[name], getattr(scenario, name)
-        if name in axes or name == "batch_size" or any(one in axes for one in follows.get(name, ())):
+        if name in axes or name in ("batch_size", *RANK_FIELDS) or any(one in axes for one in follows.get(name, ())):
             continue
         if any(owner == name and getattr(scenario, document) for document, owner in DOCUMENTS.items()):
             raise AdvisorError(
@@ -86,7 +90,8 @@ def _values(row: FieldRow, scenario: Scenario) -> tuple[Any, ...]:
         key=key,
         persist_state="session",
         help=f"Numbers with commas between them, each from {row.limits}"
-        f"{f', or {_NONE} for {row.unset}' if row.is_optional else ''}.",
+        f"{f', or {_NONE} for {row.unset}' if row.is_optional else ''}."
+        f"{f' Type them as {TOKENS_FORMS}.' if _is_tokens(row) else ''}",
     )
     return _numbers(row, str(typed))
 
@@ -113,15 +118,28 @@ def _numbers(row: FieldRow, typed: str) -> tuple[Any, ...]:
     found = []
     for piece in (one.strip() for one in typed.split(",")):
         try:
-            found.append(None if row.is_optional and piece == _NONE else fields.read(row.name, piece) if piece else "")
+            found.append(_number(row, piece))
         except (ValueError, OverflowError):
             found.append("")
         if found[-1] == "":
             kind = "whole number" if row.kind is int else "number"
+            example = "4096, 32k, 128K" if _is_tokens(row) else "1, 16, 64"
             raise AdvisorError(
-                f"{label(row.name)}: '{piece[:20]}' is no {kind} from {row.limits}; give e.g. 1, 16, 64 (without "
+                f"{label(row.name)}: '{piece[:20]}' is no {kind} from {row.limits}; give e.g. {example} (without "
                 "separators within a number)"
             )
     if len(found) > _MAX_VALUES:
         raise AdvisorError(f"{label(row.name)}: {len(found):,} values; at most {_MAX_VALUES} are taken here")
     return tuple(dict.fromkeys(found))
+
+
+def _number(row: FieldRow, piece: str) -> Any:
+    """The number that a piece of text stands for, "" for an empty piece. Raises ValueError or OverflowError."""
+    if not piece or (row.is_optional and piece == _NONE):
+        return None if piece else ""
+    return fields.read(row.name, str(token_count(piece)) if _is_tokens(row) else piece)
+
+
+def _is_tokens(row: FieldRow) -> bool:
+    """Whether a setting's numbers may be typed as 128k, as everywhere else."""
+    return row.name.endswith("_tokens")

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario
+from advisor.scenario import FIELDS, RANK_FIELDS, Scenario
 from advisor.sweep import SweepPlan, made_by, read_sweep, sweep_from, sweep_rows
 from advisor.text import counted
 from advisor.ui.data import sweep_answers, sweep_ask
@@ -18,8 +18,10 @@ from advisor.ui.shared.sweeps import KEPT
 
 MAX_COMBINATIONS = 400
 """What this page computes at most, with all batches of each: some seconds. [-]"""
+MAX_EXPECTED_S = 60.0
+"""Longest that a page computes at a stretch (own choice). [s]"""
 _AT_ONCE = 8
-"""Combinations between two steps of the progress bar. [-]"""
+"""Combinations between two steps of the progress bar; one where each may have to be counted. [-]"""
 _PROBLEM: Slot[str] = Slot("_sweep_problem", str)
 _NEW, _OPEN = "Compute a grid", "Open a finished sweep"
 _FILES = "sweep_files"
@@ -49,16 +51,17 @@ def _grid(scenario: Scenario) -> None:
         except AdvisorError as error:
             st.error(widgets.plain(f"{error}."), icon=":material/error:")
             return
-        if scenario.refit is not None:
-            st.caption("Your refit takes no part: a sweep is computed with the shipped constants.")
+        for note in _left_out(scenario, plan):
+            st.caption(note)
         if len(plan.axes.get("model_id", ())) > 1:
             st.caption("Every model has the same drafter and accepted length unless those take several values, too.")
         n_rows = plan.n_scenarios * (1 + max(plan.axes.get("k_max", (scenario.k_max,))))
         at = f"{counted(plan.n_curves, 'combination')} at {counted(len(plan.batches), 'batch', 'batches')}"
-        if plan.n_curves > MAX_COMBINATIONS or n_rows > sweeps.MAX_ROWS:
+        too_long = plan.expected_s > MAX_EXPECTED_S
+        if plan.n_curves > MAX_COMBINATIONS or n_rows > sweeps.MAX_ROWS or too_long:
             st.warning(
-                f"{at}: this page computes up to {MAX_COMBINATIONS:,} combinations and {sweeps.MAX_ROWS:,} rows. Take "
-                "away some values, or let the command line do it (about "
+                f"{at}: this page computes up to {MAX_COMBINATIONS:,} combinations and {sweeps.MAX_ROWS:,} rows, for "
+                f"up to {MAX_EXPECTED_S:.0f} s. Take away some values, or let the command line do it (about "
                 f"{_time(plan)} on one core) and open the result here.",
                 icon=":material/terminal:",
             )
@@ -71,6 +74,21 @@ def _grid(scenario: Scenario) -> None:
             _compute(plan)
         with st.expander("The same from the command line"):
             _command(plan)
+
+
+def _left_out(scenario: Scenario, plan: SweepPlan) -> list[str]:
+    """A sentence on each thing of the bar that takes no part in the plan, and on what copies are counted on."""
+    said = []
+    if scenario.refit is not None:
+        said.append("Your refit takes no part: a sweep is computed with the shipped constants.")
+    given = [FIELDS[name].label.lower() for name in RANK_FIELDS if getattr(scenario, name) is not None]
+    if any(one is not None for one in plan.axes.get(sweep_ask.COPIES, ())):
+        own = "" if scenario.expert_loads is None else " Your loads of experts take no part."
+        said.append(f"Copies of experts are placed and counted on the routing preset's spread of loads.{own}")
+    elif given:
+        what = " and ".join(given)
+        said.append(f"Your {what} take no part: experts stand in order, and the slowest rank is assumed.")
+    return said
 
 
 def _time(plan: SweepPlan) -> str:
@@ -95,11 +113,11 @@ def _command(plan: SweepPlan) -> None:
 
 def _compute(plan: SweepPlan) -> None:
     """The grid, some combinations at a time. What the session holds stays as it is until all is done."""
-    bar, found = st.progress(0.0, "Computing"), []
+    bar, found, at_once = st.progress(0.0, "Computing"), [], 1 if plan.n_counts else _AT_ONCE
     every = [one for index in range(plan.n_parts) for one in plan.part(index)]
-    for first in range(0, len(every), _AT_ONCE):
-        found.append(sweep_rows(every[first : first + _AT_ONCE], plan.batches))
-        done = min(first + _AT_ONCE, len(every))
+    for first in range(0, len(every), at_once):
+        found.append(sweep_rows(every[first : first + at_once], plan.batches))
+        done = min(first + at_once, len(every))
         bar.progress(done / len(every), f"{done:,} of {counted(len(every), 'combination')}")
     bar.empty()
     sweep = sweep_from(pd.concat(found, ignore_index=True), made_by())

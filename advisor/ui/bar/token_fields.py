@@ -1,0 +1,67 @@
+"""The bar's numbers of tokens, typed as people say them: 128k or 1M, of which a number field would make 128 and 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from advisor.scenario import FIELDS, FieldRow
+from advisor.text import TOKENS_FORMS, token_count
+from advisor.ui.shared.session import Slot
+
+TYPED: Mapping[str, str] = {name: f"{name}_typed" for name in ("context_tokens", "input_tokens", "output_tokens")}
+"""The key of each field's text; the number itself lies in the session under the field's name."""
+_REFUSED: Slot[tuple[str, Any, str]] = Slot("_tokens_refused", lambda: ("", None, ""))
+"""What was typed in vain: the field, its number that stayed, and why."""
+
+
+def draw(row: FieldRow, label: str, width: int | str) -> int | None:
+    """Draw the field with its number and return that number. [tokens]
+
+    None where none is set.
+    """
+    now, field = st.session_state, row.name
+    now[TYPED[field]] = "" if now[field] is None else str(now[field])
+    asked: dict[str, Any] = {"width": width} | ({"placeholder": row.unset} if row.is_optional else {})
+    st.text_input(
+        label,
+        key=TYPED[field],
+        on_change=_take,
+        args=(field,),
+        persist_state="session",
+        help=f"{row.widget.help if row.widget else ''} Type {TOKENS_FORMS}. From {row.limits}.".strip(),
+        **asked,
+    )
+    return None if now[field] is None else int(now[field])
+
+
+def remark() -> str:
+    """Reason that the number last typed was not taken.
+
+    Empty once another is set.
+    """
+    field, stayed, said = _REFUSED.get()
+    if not said or stayed != st.session_state[field]:
+        return ""
+    return f"{FIELDS[field].screen_label}: {said}; {'none' if stayed is None else f'{stayed:,}'} stays."
+
+
+def _take(field: str) -> None:
+    """Callback: the number that was typed, or the reason why there is none."""
+    now, row = st.session_state, FIELDS[field]
+    _REFUSED.drop()
+    typed = str(now[TYPED[field]] or "").strip()
+    if row.is_optional and not typed:
+        now[field] = None
+        return
+    try:
+        count = token_count(typed)
+        low, high = row.range or (1, count)
+        if not low <= count <= high:
+            raise ValueError(f"{count:,} tokens lie outside {row.limits}")
+    except ValueError as error:
+        _REFUSED.put((field, now[field], str(error)))
+        return
+    now[field] = count
