@@ -8,6 +8,7 @@ from advisor.expert_traffic.scenario_ranks import counted_balance, filling_copie
 from advisor.expert_traffic.traffic import (
     Router,
     Traffic,
+    loads_warnings,
     traffic_of_loads,
     traffic_of_preset,
     traffic_of_trace,
@@ -27,6 +28,7 @@ __all__ = [
     "filling_copies",
     "layout_plan",
     "loads_shape",
+    "loads_warnings",
     "parse_loads",
     "read_loads",
     "traffic_of_loads",

@@ -54,6 +54,12 @@ def _csv_loads(name: str, data: bytes, n_experts: int) -> Array:
     if not cells:
         raise AdvisorError(f"{name} has no rows; expected one for each layer and expert")
     layers = sorted({layer for layer, _ in cells})
+    named = {layer: sum(1 for one, _ in cells if one == layer) for layer in layers[-1:] + layers[:1]}
+    if named[layers[-1]] < (1.0 - MOST_MISSING) * named[layers[0]]:
+        raise AdvisorError(
+            f"{name} names {named[layers[-1]]} experts in its last layer, {layers[-1]}, and {named[layers[0]]} in its "
+            "first: it seems cut off; give experts that are never chosen with 0"
+        )
     experts = 1 + max(expert for _, expert in cells)
     if n_experts * (1.0 - MOST_MISSING) <= experts:
         experts = max(experts, n_experts)
@@ -71,6 +77,8 @@ def _csv_cells(name: str, data: bytes) -> dict[tuple[int, int], float]:
     """Loads by layer and expert; what is no CSV raises as the reader of CSVs does, while its rows are read too."""
     rows = csv.DictReader(io.StringIO(data.decode("utf-8-sig")))
     columns = tuple(rows.fieldnames or ())
+    if not columns:
+        raise AdvisorError(f"{name} is empty; expected columns {', '.join(_COLUMNS)}")
     if not set(_COLUMNS) <= set(columns):
         raise AdvisorError(f"{name} has columns {', '.join(columns[:8])}; expected {', '.join(_COLUMNS)}")
     cells: dict[tuple[int, int], float] = {}

@@ -140,11 +140,20 @@ def traffic_of_loads(counts: Array, router: Router) -> Traffic:
     loads = fitted_loads(counts, moe.n_active)
     _, phi, rho = router.spread
     because = f"drawn from your loads of {len(loads)} layers, taken to stay as they are"
-    idle = int((counts.sum(axis=0) == 0.0).sum())
-    told = (
-        (f"{idle} of {moe.n_experts} experts have no load in any layer; is the table of this model?",) if idle else ()
-    )
+    told = loads_warnings(counts, moe)
     return Traffic("loads", loads, moe.n_active, because, correlation=(phi, rho), warnings=told)
+
+
+def loads_warnings(loads: Array, moe: Moe) -> tuple[str, ...]:
+    """Doubts about loads of experts, [layers, N], of a model."""
+    found, idle = [], int((loads.sum(axis=0) == 0.0).sum())
+    if len(loads) < moe.count:
+        found.append(
+            f"the loads are of {len(loads)} of {moe.count:g} routed layers; the others are taken to be like them"
+        )
+    if idle:
+        found.append(f"{idle} of {moe.n_experts} experts have no load in any layer; are the loads of this model?")
+    return tuple(found)
 
 
 def traffic_of_preset(router: Router, rng: np.random.Generator) -> Traffic:

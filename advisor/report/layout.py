@@ -296,7 +296,11 @@ def _identity(report: Report) -> tuple[Block, ...]:
     if report.share_query:
         blocks.append(Code(f"?{report.share_query}", "Append to the app's address to open this scenario"))
     else:
-        blocks.append(Paragraph("The model's configuration is too large for a link; the JSON report restores it."))
+        blocks.append(
+            Paragraph(
+                "The link is too long to print, for what it carries of your own; the JSON report restores the scenario."
+            )
+        )
     return tuple(blocks)
 
 

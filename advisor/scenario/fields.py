@@ -294,7 +294,7 @@ class ScenarioFields(Frozen):
             FieldSection.ADVANCED,
             unset="not counted",
             short="{} loads",
-            told=Told("Routing", "; loads of experts by layer, {}", ""),
+            told=Told("Loads of experts", "given, {} (layers x experts)", ""),
             flags=(
                 Flag(
                     "--expert-loads",

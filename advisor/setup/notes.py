@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from advisor.architecture import MATRICES, Architecture, parameter_counts
 from advisor.catalog import OTHER_ENGINE, load_engine
+from advisor.expert_traffic import loads_warnings
 from advisor.hardware import compute_dtype, gpus_of_node
 from advisor.memory import GIB, MemoryFit
 from advisor.scenario import Scenario
@@ -46,14 +47,7 @@ def _loads_notes(setup: Setup) -> list[str]:
     loads = None if moe is None else own_loads(scenario, setup.architecture.name, moe)
     if loads is None or moe is None:
         return []
-    found, idle = [], int((loads.sum(axis=0) == 0.0).sum())
-    if len(loads) < moe.count:
-        found.append(
-            f"Your loads are of {len(loads)} of {moe.count:g} routed layers; the others are taken to be like them."
-        )
-    if idle:
-        found.append(f"{idle} of {moe.n_experts} experts have no load in any layer; are the loads of this model?")
-    return found
+    return [f"{text[0].upper()}{text[1:]}." for text in loads_warnings(loads, moe)]
 
 
 def _imbalance_notes(setup: Setup) -> list[str]:

@@ -121,8 +121,16 @@ def test_a_short_csv_cannot_ask_for_all_memory() -> None:
 def test_experts_without_any_load_are_told() -> None:
     loads = np.ones((2, 128))
     loads[:, :2] = 0.0
-    assert "2 of 128 experts have no load" in traffic_of_loads(loads, SETUP.router).warnings[0]
-    assert traffic_of_loads(np.ones((1, 128)), SETUP.router).warnings == ()
+    warned = traffic_of_loads(loads, SETUP.router).warnings
+    assert "of 2 of 48 routed layers" in warned[0]
+    assert "2 of 128 experts have no load" in warned[1]
+    assert traffic_of_loads(np.ones((48, 128)), SETUP.router).warnings == ()
+
+
+def test_a_csv_that_was_cut_off_is_refused() -> None:
+    rows = [f"{layer},{expert},7" for layer in range(3) for expert in range(64)]
+    with pytest.raises(AdvisorError, match="names 24 experts in its last layer, 2, and 64 in its first: it seems cut"):
+        read_loads("a.csv", "\n".join(["layer,expert,tokens", *rows[:-40]]).encode())
 
 
 def npy_header(shape: str) -> bytes:

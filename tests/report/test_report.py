@@ -423,7 +423,7 @@ def test_a_link_too_large_to_share_is_left_out_and_said() -> None:
     padded = json.dumps(json.loads(scenario.model_config_json or "") | {"note": secrets.token_hex(20_000)})
     report = report_on(scenario.model_copy(update={"model_config_json": padded}))
     assert report.share_query == ""
-    assert "too large for a link" in render(report, "md").decode()
+    assert "too long to print" in render(report, "md").decode()
     assert read_scenario(render(report, "json")).scenario == report.scenario
 
 

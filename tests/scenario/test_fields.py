@@ -209,6 +209,7 @@ DELIBERATE = {
     "studies/diagnosis.py": MEASURED,
     "cli/diagnose.py": MEASURED,
     "ui/shared/boards.py": "what a board over all models is asked, whatever the bar's own model",
+    "sweep/plan.py": "what a count of experts on ranks follows from",
     "ui/data/sweep_ask.py": "what a grid asks for first, and which settings follow from which",
     "studies/node_exchange.py": "the scenario that stands for a published table",
     "ui/serve/board_panel.py": "opening a model of the board sets just what the ranking chose for it",

@@ -13,6 +13,8 @@ from advisor.ui.shared.session import Slot
 _PROBLEM: Slot[str] = Slot("_scenario_file_problem", str)
 _OPENED: Slot[int] = Slot("_scenario_files_opened", int)
 _OPEN = "share_open"
+_WRAPPED = 2000
+"""Characters beyond which a link stays on one line: it would push all else out of sight."""
 
 
 def draw() -> None:
@@ -23,9 +25,9 @@ def draw() -> None:
         if scenario is not None:
             link = address.link_to(scenario, st.context.url)
             if link is None:
-                st.warning("Too large for a link: your config.json makes it so. Send the file instead.")
+                st.warning("Too large for a link: your own files make it so. Send the scenario file instead.")
             else:
-                st.code(link, language=None, wrap_lines=True)
+                st.code(link, language=None, wrap_lines=len(link) <= _WRAPPED)
             st.download_button(
                 "Scenario file",
                 scenario_json(scenario),

@@ -149,8 +149,9 @@ def basis(setup: Setup) -> str:
     """Traffic that would be counted, in words."""
     if _trace_of(setup) is not None:
         return "Counts on your trace: balanced layouts are planned on one half of it and judged on the other."
-    if _own_loads(setup):
-        return "Counts on your table of loads, which is taken to stay as it is."
+    if own := _own_loads(setup):
+        layers, experts = loads_shape(own)
+        return f"Counts on your table of loads, {layers} layers of {experts} experts, which is taken to stay as it is."
     if setup.scenario.expert_loads is not None:
         return "Counts on the loads that the scenario carries, which are taken to stay as they are."
     preset = "loads have the routing preset's spread and hot experts lie by chance"

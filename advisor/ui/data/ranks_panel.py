@@ -38,7 +38,8 @@ def draw(advice: Advice) -> None:
         on_change=own_ranks.take_loads,
         args=(setup,),
         max_upload_size=widgets.upload_limit(MAX_LOADS_BYTES),
-        help="CSV with columns layer, expert, tokens; or a .npy array [layers, experts]. It stays in this session.",
+        help="CSV with columns layer, expert, tokens; or a .npy array [layers, experts]. It stays in this "
+        "session until it is used; then links carry it.",
     )
     if own_ranks.loads_problem():
         st.error(widgets.plain(own_ranks.loads_problem()), icon=":material/error:")
@@ -65,6 +66,8 @@ def draw(advice: Advice) -> None:
 
 
 def _answer(answer: RanksAnswer, advice: Advice) -> None:
+    if answer.traffic.kind == "preset":
+        st.info("Not counted on a file of yours: loads have the routing preset's spread.", icon=":material/info:")
     st.markdown(widgets.plain(typeset(verdict(answer))))
     for text in trace_warnings(answer):
         st.warning(widgets.plain(f"{text[0].upper()}{text[1:]}."))

@@ -78,6 +78,9 @@ def draw(kept: KeptSweep, scenario: Scenario) -> None:
     frame = kept.sweep.frame
     st.caption(widgets.plain(f"{kept.origin}: {swept_text(kept.sweep)} {' '.join(kept.sweep.notes)}"))
     _files(kept)
+    if (frame["n_draft"] < 0).all():
+        st.warning(widgets.plain(f"Nothing in this sweep can be predicted. {' '.join(reasons_texts(frame))}"))
+        return
     _pays(kept)
     limit = _fastest(kept, scenario)
     st.subheader("One K for everything", anchor=False)
