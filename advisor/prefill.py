@@ -18,7 +18,7 @@ from advisor.catalog import decodes_during_prefill
 from advisor.hardware import effective_bandwidth, peak_flops
 from advisor.prediction import Constant
 from advisor.setup import Setup, touched_in_pass
-from advisor.step_cost import MoeShape, lm_head, n_layers, step_time, weights_time
+from advisor.step_cost import MoeShape, lm_head, n_layers, slowest_rank, step_time, weights_time
 
 CHUNK_TOKENS = 8192
 """Tokens of a chunk: the default budget of a step on data-centre accelerators (vLLM max_num_batched_tokens of its
@@ -174,13 +174,26 @@ def prefill_shares_s(setup: Setup, batch: Array) -> tuple[Array, Array]:
 
 
 def _layers_s(setup: Setup, rows: Array) -> Array:
-    """Time of all layers but attention over `rows` tokens of each attention group. Nothing for no rows. [s]"""
+    """Time of all layers but attention over `rows` tokens of each attention group. Nothing for no rows. [s]
+
+    Between nodes tokens are exchanged as in a step with a chunk, without one too: what a chunk adds is its own tokens,
+    not another way of sending the others.
+
+    Where ranks were counted, layers wait for the slowest one of as many sequences of one token each: a chunk's tokens
+    choose experts by the same loads, and counts have settled long before a chunk's size.
+    """
     tokens = np.maximum(rows * setup.placement.attention_groups, 1.0)
     touched = touched_in_pass(setup, tokens, 1.0)
     shape = MoeShape.of(setup.architecture)
     # Layers measured as a whole were measured while decoding: a chunk's products are those of the form.
     costs = dataclasses.replace(setup.costs, modules={})
-    parts = weights_time(setup.architecture, costs, setup.placement, rows, tokens, touched, shape)
+    uneven = None
+    if shape is not None:
+        dtype = setup.architecture.dtypes.routed
+        uneven = slowest_rank(costs.routed, setup.placement, shape, tokens, np.asarray(1.0), touched, dtype)
+    parts = weights_time(
+        setup.architecture, costs, setup.placement, rows, tokens, touched, shape, uneven, for_prompt=True
+    )
     return np.where(rows > 0, np.asarray(sum(parts.values())), 0.0)
 
 

@@ -170,6 +170,7 @@ def weights_time(
     touched: Floats,
     shape: MoeShape | None,
     uneven: Uneven | None = None,
+    for_prompt: bool = False,
 ) -> dict[str, Array]:
     """Time of everything in the layers but the attention core, by component. [s]
 
@@ -177,11 +178,12 @@ def weights_time(
     n_tokens, touched : tokens of the whole instance, and the experts that they touch together. [-]
     shape : dimensions of the routed layers; None for a dense model.
     uneven : the slowest rank, counted; None: assumed. [-]
+    for_prompt : whether a chunk of a prompt is among the tokens, as `exchanges` has it.
 
     The part of a step that grows with tokens and not with context: `laws.gemm`, `laws.routed_layers`,
     `laws.all_reduces`.
     """
-    messages = exchanges(architecture, costs, placement, rows, shape, uneven)
+    messages = exchanges(architecture, costs, placement, rows, shape, uneven, for_prompt)
     parts = {
         name: sum((item.time_s(rows) for item in items), np.zeros_like(rows))
         for name, items in matrix_products(architecture, costs, placement, shape).items()
@@ -419,10 +421,14 @@ def exchanges(
     rows: Floats,
     shape: MoeShape | None,
     uneven: Uneven | None = None,
+    for_prompt: bool = False,
 ) -> tuple[Exchange, ...]:
     """Exchanges of one pass between GPUs, over `rows` rows [-] in each attention group.
 
-    Where it was counted how `uneven` ranks are loaded, an expert exchange waits for the rank that receives most.
+    Between nodes a step that decodes sends a token to each of its experts, one with a chunk of a prompt (`for_prompt`)
+    once to each node: engines take the kernels that suit. Where it was counted how `uneven` ranks are loaded, an expert
+    exchange waits for the rank that receives most.
+
     Raises AdvisorError where the accelerator has no cost for them.
     """
     found = []
@@ -444,10 +450,15 @@ def exchanges(
             message = laws.message_bytes(rows, architecture.hidden_size)
         factor = exchange.factor(laws.sent_bytes(message, active, tp))
         values = {"L": count, "X": message, "k": active, "tp": tp, "r": factor, **exchange.symbols}
+        law: Callable[..., Floats] = laws.expert_exchange
         if (network := costs.network) is not None:
             narrow = architecture.dtypes.routed in EIGHT_BIT_DISPATCH
             out = laws.fp8_messages(rows, architecture.hidden_size) if narrow else message
             share = laws.other_nodes(network.ranks_per_node, placement.expert_parallel)
-            values |= {"X_net": laws.wire_bytes(out, message, active, tp), "s": share, **network.symbols}
-        found.append(Exchange("expert exchange", exchange, laws.expert_exchange, values))
+            copies: Floats = active
+            if for_prompt:
+                copies = laws.nodes_reached(network.ranks_per_node, placement.expert_parallel, active)
+                law = laws.prompt_exchange
+            values |= {"X_net": laws.wire_bytes(out, message, copies, tp), "s": share, **network.symbols}
+        found.append(Exchange("expert exchange", exchange, law, values))
     return tuple(found)

@@ -7,9 +7,11 @@ import pytest
 
 from advisor.catalog import load_model
 from advisor.curve import curve_for
+from advisor.expert_traffic import write_loads
 from advisor.prefill import CHUNK_TOKENS, Prompt, prompt_cost
 from advisor.scenario import Scenario
 from advisor.setup import load_setup
+from advisor.step_cost import MoeShape, exchanges
 
 DENSE = Scenario(
     hardware_id="h100-sxm",
@@ -97,3 +99,71 @@ def test_data_parallel_groups_wait_for_the_prompts_of_their_own_sequences() -> N
     changes = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "n_gpus": 4, "expert_parallel": 4}
     found = prompt(**changes)
     assert found.sequences == pytest.approx(BATCH / 4)
+
+
+WIDE = {"hardware_id": "h200-sxm", "model_id": "deepseek-v3", "drafter_id": "none", "batch_size": 256}
+BESIDE = np.array([256.0])
+
+
+def wide(ranks: int, **changes: object) -> Prompt:
+    """A prompt of 4,000 tokens of DeepSeek-V3 beside 256 sequences, attention on each rank of its own."""
+    given = {**WIDE, "n_gpus": ranks, "expert_parallel": ranks, "input_tokens": 4000, **changes}
+    found = prompt_cost(load_setup(DENSE.model_copy(update=given)), BESIDE)
+    assert found is not None
+    return found
+
+
+def block_loads(hot: float) -> str:
+    """Loads whose first 32 experts, one of eight ranks, are `hot` times as popular as the others."""
+    return write_loads(np.repeat(np.r_[np.full(32, hot), np.ones(224)][None], 4, axis=0))
+
+
+def test_a_prompt_waits_for_the_rank_that_loads_of_experts_fill() -> None:
+    assumed, even, hot = (wide(8, expert_loads=loads) for loads in (None, block_loads(1.0), block_loads(9.0)))
+    assert np.all(hot.first_token_s > 1.3 * even.first_token_s)
+    assert even.first_token_s == pytest.approx(assumed.first_token_s, rel=0.05)
+
+
+def test_without_a_chunk_loads_add_to_layers_what_they_add_to_a_plain_step() -> None:
+    """Both are the same 256 tokens on the same ranks."""
+    setups = [
+        load_setup(DENSE.model_copy(update={**WIDE, "n_gpus": 8, "expert_parallel": 8, "expert_loads": loads}))
+        for loads in (None, block_loads(9.0))
+    ]
+    assumed, hot = (curve_for(setup, BESIDE, [0]).plain_step_s for setup in setups)
+    layers = [wide(8, expert_loads=setup.scenario.expert_loads).without_s for setup in setups]
+    assert hot > 1.1 * assumed
+    assert layers[1] - layers[0] == pytest.approx(hot - assumed, rel=1e-9)
+
+
+@pytest.mark.parametrize(("hardware", "ranks"), [("h200-sxm", 8), ("mi300x", 8), ("gb200", 32)])
+def test_on_one_node_a_prompt_is_exchanged_as_decode_is_to_the_bit(hardware: str, ranks: int) -> None:
+    setup = load_setup(
+        DENSE.model_copy(update={**WIDE, "hardware_id": hardware, "n_gpus": ranks, "expert_parallel": ranks})
+    )
+    rows, shape = np.array([1.0, 64.0, 1024.0]), MoeShape.of(setup.architecture)
+    step = (setup.architecture, setup.costs, setup.placement, rows)
+    decode, chunk = (exchanges(*step, shape, for_prompt=each) for each in (False, True))
+    assert (decode[0].time_s == chunk[0].time_s).all()
+
+
+def test_between_nodes_a_prompt_s_token_travels_once_to_each_node() -> None:
+    """Four nodes, 8 choices: 2.7 other nodes of 3 by hand, where a message for each choice makes 6."""
+    setup = load_setup(DENSE.model_copy(update={**WIDE, "n_gpus": 32, "expert_parallel": 32}))
+    network, rows, shape = setup.costs.network, np.array([4096.0]), MoeShape.of(setup.architecture)
+    assert network is not None
+    step = (setup.architecture, setup.costs, setup.placement, rows)
+    decode, chunk = (exchanges(*step, shape, for_prompt=each)[0] for each in (False, True))
+    each_message = (7168 * 1.03125 + 16 + 7168 * 2) / 2
+    assert chunk.symbols["X_net"] == pytest.approx(4096 * 3 * (1 - 0.75**8) * each_message)
+    waits = 0.75 * network.t0_s + chunk.symbols["X_net"] / network.bandwidth_bytes_per_s
+    assert chunk.time_s == pytest.approx(2 * 58 * (chunk.symbols["t0"] + waits) * chunk.symbols["r"])
+    assert decode.time_s > 2 * chunk.time_s
+
+
+def test_a_longer_prompt_is_never_quicker_between_nodes_however_short() -> None:
+    """A chunk of few tokens beside many sequences costs its own tokens, not another way of sending theirs."""
+    lengths = (1, 16, 256, 4096)
+    times = [float(wide(32, input_tokens=length).time_s[0]) for length in lengths]
+    assert times[0] > 0.0
+    assert times == sorted(times)

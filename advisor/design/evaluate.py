@@ -170,7 +170,7 @@ def _prefill_s(body: Body, shape: MoeShape, touched: Touched, batches: Array) ->
 
     def layers_s(rows: Array, touched: Array) -> Array:
         tokens = rows * placement.attention_groups
-        parts = weights_time(body.architecture, setup.costs, placement, rows, tokens, touched, shape)
+        parts = weights_time(body.architecture, setup.costs, placement, rows, tokens, touched, shape, for_prompt=True)
         return np.asarray(sum(parts.values()))
 
     with_chunk, without = step_rows(setup, column)

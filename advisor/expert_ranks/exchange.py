@@ -12,6 +12,7 @@ from advisor import laws
 from advisor.arrays import Array
 from advisor.expert_traffic import Counted
 from advisor.setup import Setup
+from advisor.step_cost import MoeShape, exchanges
 
 Travels = Literal["to each expert", "to each rank", "to all ranks"]
 
@@ -101,14 +102,26 @@ def moved(setup: Setup, found: Counted, drafts: NDArray[np.int64], accepted: Arr
     return tuple(out)
 
 
-def charged_bytes(setup: Setup, drafts: NDArray[np.int64]) -> Array:
-    """Bytes of one direction and rank that the exchange is priced by, [nK]. [B]
+@dataclass(frozen=True)
+class Charged:
+    """Bytes of one direction and rank that the exchange is priced by, [nK], before the fullest rank's share. [B]"""
 
-    k times the rank's tokens, in 16 bits (`laws.sent_bytes`). The rate was fitted on measured kernels with bytes
-    counted the same way, tokens spread evenly: what is saved by 8 bits, or by sending a token once, is in the rate.
+    inside: Array
+    """Over the links inside a node: k times the rank's tokens that stay there, in 16 bits (`laws.sent_bytes`).
+
+    The rate was fitted on measured kernels with bytes counted the same way, tokens spread evenly: what is saved by 8
+    bits, or by sending a token once, is in the rate.
     """
-    moe, placement = setup.architecture.moe, setup.placement
-    assert moe is not None
+    outside: Array
+    """Over the network, as they travel; the longer of both times counts (`laws.expert_exchange`)."""
+
+
+def charged(setup: Setup, drafts: NDArray[np.int64]) -> Charged:
+    """What a step of K drafts is charged for, by K [nK]. The scenario has several attention groups."""
+    placement = setup.placement
     rows = np.asarray(setup.scenario.batch_size / placement.attention_groups * (drafts + 1.0), float)
-    message = laws.message_bytes(rows, float(setup.architecture.hidden_size))
-    return np.asarray(laws.sent_bytes(message, float(moe.n_active), placement.tensor_parallel))
+    found = exchanges(setup.architecture, setup.costs, placement, rows, MoeShape.of(setup.architecture))
+    (values,) = (one.symbols for one in found if one.kind == "expert exchange")
+    share = values.get("s", 0.0)
+    sent = laws.sent_bytes(values["X"], values["k"], values["tp"])
+    return Charged(np.asarray((1.0 - share) * sent), np.asarray(share * values.get("X_net", 0.0) + 0.0 * rows))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from advisor.curve import Curve
 from advisor.expert_ranks.answer import RanksAnswer, recommended_curve
+from advisor.hardware import gpus_of_node
 from advisor.prediction import AdvisorError
 from advisor.routing import RankBalance
 from advisor.setup import Setup, with_placement
@@ -48,13 +49,20 @@ def splits(answer: RanksAnswer) -> tuple[tuple[Split, ...], tuple[str, ...]]:
     """Every grouping of the ranks for attention that is possible, and why the others are not.
 
     Experts lie in order on all ranks. Attention costs what each group's own batch costs, the experts what all batches
-    together cost, with the slowest rank that was counted at the scenario's batch.
+    together cost, with the slowest rank that was counted at the scenario's batch. Groups of more ranks than a node has
+    are refused: their all-reduces would cross the network for nothing, which the exchange of all others is charged for.
     """
     setup, found = answer.setup, answer.in_order.found
     assert found is not None
-    ranks = setup.placement.expert_parallel
+    ranks, node = setup.placement.expert_parallel, gpus_of_node(setup.hardware)
     out, refused = [], []
     for tensor in (size for size in range(1, ranks + 1) if ranks % size == 0):
+        if tensor > node:
+            refused.append(
+                f"{ranks // tensor} x TP {tensor}: a group of {tensor} ranks is wider than a node of {node}, and what "
+                "its all-reduces take between nodes is not priced; compare groups within a node"
+            )
+            continue
         try:
             placed = with_placement(setup, Placement(tensor, ranks))
         except AdvisorError as error:

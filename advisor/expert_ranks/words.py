@@ -9,7 +9,7 @@ import numpy as np
 
 from advisor import laws
 from advisor.expert_ranks.answer import RankArm, RanksAnswer
-from advisor.expert_ranks.exchange import charged_bytes
+from advisor.expert_ranks.exchange import charged
 from advisor.expert_ranks.wide import Split
 from advisor.hardware import gpus_of_node
 from advisor.setup import ASSUMED_IMBALANCE, Setup
@@ -160,25 +160,32 @@ def exchange_text(answer: RanksAnswer) -> str:
     found, setup = answer.in_order.found, answer.setup
     assert found is not None
     k = int(answer.in_order.curve.drafts[answer.in_order.best])
-    charged = float(charged_bytes(setup, np.array([k]))[0])
     nodes = f"; {found.other_nodes[k]:.2f} other nodes serve it" if found.other_nodes[k] > 0 else ""
     return (
         f"A token's experts lie on {found.reached[k]:.2f} ranks, {found.other_rank[k]:.0%} of its choices on other "
         f"ranks than its own{nodes}. Bytes grow with the K+1 tokens of a step, and per emitted token by (K+1) over the "
-        f"accepted length. The time charged is that of {charged / 1e6:.2f} MB a direction and layer at K = {k}, "
-        "counted as the measured kernels' were (16 bits to each chosen expert), times the fullest rank's share"
-        f"{_beyond(setup)}."
+        f"accepted length. {_charged_text(setup, k)}"
     )
 
 
-def _beyond(setup: Setup) -> str:
-    """What leaves the node, where the exchange is charged for it."""
-    network = setup.costs.network
+def _charged_text(setup: Setup, k: int) -> str:
+    """What the time of one direction is that of; beyond a node, of which two it is the longer."""
+    moved, network = charged(setup, np.array([k])), setup.costs.network
+    inside = f"{moved.inside[0] / 1e6:.2f} MB"
+    counted = "counted as the measured kernels' were (16 bits to each chosen expert)"
     if network is None:
-        return ""
+        return (
+            f"The time charged is that of {inside} a direction and layer at K = {k}, {counted}, times the fullest "
+            "rank's share."
+        )
     share = laws.other_nodes(network.ranks_per_node, setup.placement.expert_parallel)
-    rate = network.bandwidth_bytes_per_s / 1e9
-    return f", and of {share:.0%} of the bytes on the network between nodes at {rate:.0f} GB/s a GPU"
+    latency_s = laws.network_wait(X_net=0.0, s=share, t_net=network.t0_s)
+    return (
+        f"The time charged for a direction and layer at K = {k} is the longer of that of {inside} over the links inside "
+        f"a node, {counted}, and that of {moved.outside[0] / 1e6:.2f} MB over the network between nodes, {share:.0%} of "
+        f"the messages as they travel, at {network.bandwidth_bytes_per_s / 1e9:.0f} GB/s a GPU after "
+        f"{latency_s * 1e6:.0f} us; bytes times the fullest rank's share."
+    )
 
 
 def split_table(found: Sequence[Split]) -> Table:

@@ -97,15 +97,29 @@ def other_nodes(n: Floats, R: Floats) -> Floats:
     return np.maximum(0.0, 1 - n / R)
 
 
+def nodes_reached(n: Floats, R: Floats, k: Floats) -> Floats:
+    """Other nodes that serve a token, in the mean.
+
+    h = max(0, R / n - 1) × (1 - max(0, 1 - n / R)^k)
+
+    n, R: ranks of one node, and expert-parallel ranks. [-]
+    k: routed experts of a token. [-]
+    Limits: 0 up to one node; k × (1 - n / R) for many nodes, where no two choices share one, and never more. Routing
+      that keeps a token on a few nodes, as DeepSeek-V3's does beyond four, reaches fewer.
+    Source: own derivation: each of R/n nodes is missed by all k choices with probability (1 - n/R)^k.
+    """
+    return np.maximum(0.0, R / n - 1) * (1 - other_nodes(n, R) ** k)
+
+
 def wire_bytes(X_out: Floats, X: Floats, k: Floats, tp: Floats = 1.0) -> Floats:
     """Bytes of one rank in an expert exchange as they travel, mean of dispatch and combine.
 
     X_net = (X_out + X) / 2 / tp × k
 
     X_out, X: message of one attention group to the experts, in 8 or 16 bits, and of the same rows back. [B]
-    k, tp: routed experts of a token, ranks of the group. [-]
-    Limits: one message for each chosen expert, as low-latency kernels send; those that send a token once to each node
-      and pass it on inside move fewer.
+    k, tp: messages of a token, and ranks of the group. [-]
+    Limits: decode has one message for each chosen expert, as low-latency kernels send; prompts have one for each other
+      node (`nodes_reached`), which passes it on inside.
     Source: own derivation: half of dispatch and combine.
     """
     return (X_out + X) / 2 / tp * k
@@ -169,3 +183,38 @@ def expert_exchange(
     """
     # Dispatch carries rows to their experts, combine carries the results back; links and network work side by side.
     return 2 * L * (r * (t0 + np.maximum((1 - s) * sent_bytes(X, k, tp) / BW, network_wait(X_net, s, t_net, BW_net))))
+
+
+def prompt_exchange(
+    X: Floats,
+    k: Floats,
+    tp: Floats = 1.0,
+    t0: Floats = 0.0,
+    BW: Floats = np.inf,
+    r: Floats = 1.0,
+    L: Floats = 1.0,
+    X_net: Floats = 0.0,
+    s: Floats = 0.0,
+    t_net: Floats = 0.0,
+    BW_net: Floats = np.inf,
+) -> Floats:
+    """Time of dispatch and combine in each of L layers where a token goes once to each node, as with a prompt.
+
+    T_exchange = 2 × L × r × (t0 + max(X / tp × k / BW, s × t_net + X_net / BW_net))
+
+    L: routed layers. [-]
+    t0: fixed cost of one direction. [s]
+    X, k, tp: message [B], routed experts of a token, ranks of an attention group. [-]
+    BW: rate of what one rank sends inside a node. [B/s]
+    r: measured over computed time at this size. [-]
+    X_net: bytes of one rank that leave its node, as they travel: a message for each other node that a token reaches.
+      [B]
+    s: share of expert choices that lie on other nodes. [-]
+    t_net, BW_net: latency [s] and rate of the network, per GPU. [B/s]
+    Limits: that of `expert_exchange` inside one node, where s = 0 and X_net = 0; X_net / BW_net for long prompts on
+      many nodes.
+    Source: own derivation: what another node receives once it passes on to each expert's rank, so that links carry
+      every message, beside the network; docs/decisions/0016-between-nodes.md.
+    """
+    # Tokens cross the network to one rank of a node and its links to the others: the two work side by side.
+    return 2 * L * (r * (t0 + np.maximum(sent_bytes(X, k, tp) / BW, s * t_net + X_net / BW_net)))

@@ -11,7 +11,7 @@ from advisor.advice import Advice
 from advisor.architecture import BYTES_PER_WEIGHT
 from advisor.catalog import engine_ids
 from advisor.drafter import load_drafter
-from advisor.hardware import ComputeDtype, compute_dtype, hardware_ids, load_hardware
+from advisor.hardware import ComputeDtype, compute_dtype, gpus_of_node, hardware_ids, load_hardware
 from advisor.prediction import AdvisorError
 from advisor.scenario import MAX_BATCH, MAX_DRAFT, Scenario, build_scenario
 
@@ -120,14 +120,15 @@ def _cache(advice: Advice) -> Iterator[Change]:
 def _placements(advice: Advice) -> Iterator[Change]:
     """Half and double the tensor parallelism, and experts split over the same ranks. Within a node.
 
-    Where today's placement does not fit, every wider one within the node.
+    Where today's placement does not fit, every wider one within the node. All-reduces between nodes are not priced, so
+    tensor parallelism stays within the accelerator's own.
     """
-    scenario = advice.scenario
+    scenario, node = advice.scenario, gpus_of_node(advice.setup.hardware)
     tp, ep, whole = scenario.tensor_parallel, scenario.expert_parallel, scenario.n_gpus
     ranks = [tp, tp // 2, tp * 2]
     if advice.setup.memory.largest_batch < scenario.batch_size:
         ranks = [tp * 2**power for power in range(1, 4)]
-    pairs = [(tensor, expert) for tensor in ranks for expert in sorted({1, ep, tensor}) if tensor >= 1]
+    pairs = [(tensor, expert) for tensor in ranks for expert in sorted({1, ep, tensor}) if 1 <= tensor <= node]
     for tensor, expert in pairs:
         gpus = max(tensor, expert)
         if gpus > max(_NODE_GPUS, whole) or (tensor, expert) == (tp, ep):
@@ -145,10 +146,13 @@ def _place(tensor: int, expert: int) -> str:
 
 
 def _accelerators(advice: Advice) -> Iterator[Change]:
-    """Accelerators with kernel measurements: a ranking on data sheets alone would say little."""
+    """Accelerators with kernel measurements: a ranking on data sheets alone would say little.
+
+    All-reduces between nodes are not priced, so none on whose node today's tensor parallelism has no room.
+    """
     for hardware_id in hardware_ids():
         hardware = load_hardware(hardware_id)
-        if hardware.kernel_table_device is None:
+        if hardware.kernel_table_device is None or advice.scenario.tensor_parallel > gpus_of_node(hardware):
             continue
         what = f"{advice.setup.hardware.name} -> {hardware.name}"
         yield from _made(

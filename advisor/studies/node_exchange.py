@@ -1,7 +1,8 @@
 """How far the price of an expert exchange between nodes is from published ones: prints the tables of the decision.
 
 `python -m advisor.studies.node_exchange`, over measurements/expert_exchange. The two constants of the network are
-fitted on the rows of one table of measured kernels, and what the advisor then charges is held against all others.
+fitted on the rows of one table of measured kernels, and what the advisor then charges is held against all others. The
+law of prompts, with the same constants, is held against kernels that send a token once to each node.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ class Published:
     each_expert: bool
     fitted_on: bool
     """Whether constants of the law were fitted on it."""
+    is_normal: bool
+    """Whether it is DeepEP's normal mode, which prompts take: `prompt_form_rows`, no other table."""
+    notify_s: float
+    """Mean time of the kernels before it in which ranks tell each other how much will come; 0 where not apart."""
 
     @property
     def accelerator(self) -> str:
@@ -56,6 +61,8 @@ class Published:
     @property
     def group(self) -> str:
         """Rows that are judged together."""
+        if self.is_normal:
+            return "prompts"
         if "EFA" in self.network:
             return "AWS EFA"
         if not self.each_expert:
@@ -71,20 +78,25 @@ def published() -> tuple[Published, ...]:
 
 
 def _read(row: dict[object, object]) -> Published:
-    number = {name: float(str(row[name])) for name in ("network_gbit_per_s", "dispatch_us", "combine_us")}
     return Published(
         library=str(row["library"]),
         hardware_id=str(row["hardware_id"]),
         network=str(row["network"]),
-        network_bytes_per_s=number["network_gbit_per_s"] * 1e9 / 8.0,
+        network_bytes_per_s=_number(row, "network_gbit_per_s") * 1e9 / 8.0,
         ranks=int(str(row["ranks"])),
         ranks_per_node=int(str(row["ranks_per_node"])),
         tokens=int(str(row["tokens_per_rank"])),
         eight_bits=row["dispatch_bits"] == 8,
-        time_s=(number["dispatch_us"] + number["combine_us"]) / 2.0 * 1e-6,
+        time_s=(_number(row, "dispatch_us") + _number(row, "combine_us")) / 2.0 * 1e-6,
         each_expert=row["travels"] == "each expert",
         fitted_on=row["role"] == "fit",
+        is_normal=row["kernel"] == "normal",
+        notify_s=float(np.nan_to_num((_number(row, "dispatch_notify_us") + _number(row, "combine_notify_us")) / 2e6)),
     )
+
+
+def _number(row: dict[object, object], name: str) -> float:
+    return float(str(row[name]))
 
 
 def beyond(rows: Sequence[Published]) -> tuple[Published, ...]:
@@ -138,10 +150,10 @@ def _setup(hardware_id: str, eight_bits: bool) -> Setup:
     return load_setup(Scenario.model_validate({"hardware_id": hardware_id, **fixed, **placed, **weights}))
 
 
-def _exchange(row: Published, setup: Setup, costs: KernelCosts) -> dict[str, float]:
-    """The arguments of `laws.expert_exchange` for a row, by symbol."""
+def _exchange(row: Published, setup: Setup, costs: KernelCosts, for_prompt: bool = False) -> dict[str, float]:
+    """The arguments of `laws.expert_exchange`, or of `laws.prompt_exchange`, for a row, by symbol."""
     shape, place = MoeShape.of(setup.architecture), Placement(expert_parallel=row.ranks)
-    (found,) = exchanges(setup.architecture, costs, place, np.asarray(float(row.tokens)), shape)
+    (found,) = exchanges(setup.architecture, costs, place, np.asarray(float(row.tokens)), shape, for_prompt=for_prompt)
     return {name: float(np.asarray(value)) for name, value in found.symbols.items()}
 
 
@@ -197,7 +209,7 @@ def forms_s(row: Published) -> dict[str, float]:
 def judged_rows(rows: Sequence[Published]) -> Iterator[tuple[str, ...]]:
     """Rows of the long table: published times that took no part in the fit, and the prices."""
     for row in beyond(rows):
-        if not row.fitted_on:
+        if not (row.fitted_on or row.is_normal):
             yield (
                 row.library,
                 row.hardware_id,
@@ -216,11 +228,57 @@ def _beside(predicted_s: float, measured_s: float) -> str:
 
 def form_rows(rows: Sequence[Published]) -> Iterator[tuple[str, ...]]:
     """Rows of the table of forms: mean error, and mean absolute error, of each by group."""
-    for group in dict.fromkeys(row.group for row in rows):
+    for group in dict.fromkeys(row.group for row in rows if not row.is_normal):
         found = [row for row in beyond(rows) if row.group == group]
         errors = {name: np.array([forms_s(row)[name] / row.time_s - 1.0 for row in found]) for name in FORMS}
         cells = (f"{one.mean():+.1%} ({np.abs(one).mean():.1%})" for one in errors.values())
         yield (group, str(len(found)), *cells)
+
+
+PROMPT_FORMS = {
+    "a message for each expert": "the law of decode, which prompts had",
+    "none between nodes": "as if there were no nodes",
+    "links carry what stays": "t0 + max((1 - s) X_k / BW, s t_net + h X / BW_net)",
+    "once to each node": "the law: links carry what other nodes sent too",
+}
+"""Forms for kernels that send a token once to each node, with the constants of decode."""
+
+
+def prompt_forms_s(row: Published) -> dict[str, float]:
+    """Time of a direction by each of PROMPT_FORMS. [s]"""
+    setup = _setup(row.accelerator, row.eight_bits)
+    values = _exchange(row, setup, setup.costs, for_prompt=True)
+    stays = {**values, "k": values["k"] * (1.0 - values["s"])}
+    others = (float(laws.prompt_exchange(**each)) / (2.0 * values["L"]) for each in (stays, values))
+    return dict(zip(PROMPT_FORMS, (charged_s(row), charged_s(row, network=False), *others), strict=True))
+
+
+_SIZES = ((128, "128"), (512, "256-512"), (8192, "1,024-8,192"), (131072, "16,384-131,072"))
+"""Most tokens of a rank in a line of the table of prompts, and how the line says it. A chunk has 8,192 at most."""
+
+
+def _size(row: Published) -> str:
+    return next(name for most, name in _SIZES if row.tokens <= most)
+
+
+def prompt_form_rows(rows: Sequence[Published]) -> Iterator[tuple[str, ...]]:
+    """Rows of the table of prompts: mean error, and mean absolute error, of each form by library, ranks and tokens.
+
+    The last cell is the law's error where the kernels before it in which ranks tell each other what will come count.
+    """
+    once = [row for row in rows if not row.each_expert]
+    for key in dict.fromkeys((row.library, row.accelerator, row.ranks, _size(row)) for row in once):
+        found = [row for row in once if (row.library, row.accelerator, row.ranks, _size(row)) == key]
+        times = [prompt_forms_s(row) for row in found]
+        errors = [
+            np.array([each[name] / row.time_s - 1.0 for each, row in zip(times, found, strict=True)])
+            for name in PROMPT_FORMS
+        ]
+        law = [each["once to each node"] for each in times]
+        noted = np.array([law_s / (row.time_s + row.notify_s) - 1.0 for law_s, row in zip(law, found, strict=True)])
+        cells = (f"{one.mean():+.0%} ({np.abs(one).mean():.0%})" for one in (*errors, noted))
+        library, accelerator, ranks, tokens = key
+        yield (library, accelerator, str(ranks), tokens, str(len(found)), *cells)
 
 
 def left_out_rows(rows: Sequence[Published]) -> Iterator[tuple[str, ...]]:
@@ -249,6 +307,7 @@ def main() -> None:
     names = ("library", "accelerator", "network", "tokens", "ranks", "published us", "before", "charged now")
     _print(names, judged_rows(found))
     _print(("rows", "n", *FORMS), form_rows(found))
+    _print(("library", "accelerator", "ranks", "tokens", "n", *PROMPT_FORMS, "with notices"), prompt_form_rows(found))
 
 
 def _print(heads: Sequence[str], rows: Iterator[tuple[str, ...]]) -> None:

@@ -192,6 +192,17 @@ def test_attention_groups_cover_the_ranks_and_the_scenario_s_own_are_its_predict
     assert refused == ()
 
 
+@pytest.mark.parametrize(("hardware_id", "widest"), [("h200-sxm", 8), ("gb200", 16)])
+def test_attention_groups_wider_than_a_node_are_refused_with_the_reason(hardware_id: str, widest: int) -> None:
+    """Their all-reduces would cross the network for nothing, beside groups whose exchange pays for it."""
+    setup = setup_of(hardware_id=hardware_id, expert_parallel=16, n_gpus=16)
+    answer = ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing((0,), heat=(0.1,)))
+    each, refused = splits(answer)
+    assert max(one.tensor_parallel for one in each) == widest
+    wide = [text for text in refused if "wider than a node of 8" in text]
+    assert [text.split(":")[0] for text in wide] == (["1 x TP 16"] if widest == 8 else [])
+
+
 def test_groups_that_sequences_do_not_fill_wait_for_the_fullest() -> None:
     setup = setup_of(batch_size=20)
     answer = ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing(heat=(0.1,)))
@@ -263,7 +274,10 @@ def test_beyond_one_node_it_is_said_what_the_exchange_holds_and_whose_nodes_were
         return exchange_text(answer), " ".join(notes(answer)), float(answer.in_order.found.other_nodes[0])
 
     text, said, others = told("h200-sxm", None)
-    assert text.endswith("and of 50% of the bytes on the network between nodes at 47 GB/s a GPU.")
+    # 2 sequences of 4 tokens on each rank at K = 3, 8 choices of 2,048 numbers in 16 bits, half of them to either side.
+    assert "is the longer of that of 0.13 MB over the links inside a node" in text
+    assert "and that of 0.13 MB over the network between nodes, 50% of the messages" in text
+    assert text.endswith("at 47 GB/s a GPU after 8 us; bytes times the fullest rank's share.")
     assert "Nodes of" not in said
     assert others == pytest.approx(1.0, abs=0.02), "of 8 choices some lie on the one other node"
     text, said, others = told("gb200", None)

@@ -60,6 +60,26 @@ def test_each_change_moves_the_scenario_in_its_own_fields_only(advice: Advice) -
         assert moved <= fields[change.kind], change.what
 
 
+def test_no_change_takes_tensor_parallelism_beyond_a_node() -> None:
+    """Its all-reduces would cross the network for nothing, where the exchange of experts pays for it."""
+    placed = {"model_id": "deepseek-v3", "n_gpus": 16, "tensor_parallel": 8, "expert_parallel": 16, "batch_size": 64}
+
+    def offered(hardware_id: str) -> list[Scenario]:
+        scenario = Scenario(hardware_id=hardware_id, acceptance="2.4@3", **placed)  # type: ignore[arg-type]
+        return [change.scenario for change in changes(advise(scenario))]
+
+    assert {one.tensor_parallel for one in offered("h200-sxm")} == {4, 8}
+    assert {one.tensor_parallel for one in offered("gb200")} == {4, 8, 16}, "72 GPUs in a node"
+
+
+def test_an_accelerator_whose_node_is_too_small_for_the_tensor_parallelism_is_not_offered() -> None:
+    scenario = Scenario(
+        hardware_id="gb200", acceptance="2.4@3", model_id="deepseek-v3", n_gpus=16, tensor_parallel=16, batch_size=64
+    )
+    found = {change.scenario.hardware_id for change in changes(advise(scenario)) if change.kind == "accelerator"}
+    assert found == {"gb300"}
+
+
 def test_an_effect_is_what_advise_says_of_the_changed_scenario(advice: Advice, steps: NextSteps) -> None:
     for effect in steps.effects:
         if effect.change.kind == "design":

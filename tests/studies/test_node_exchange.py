@@ -18,6 +18,8 @@ from advisor.studies.node_exchange import (
     forms_s,
     judged_rows,
     left_out_rows,
+    prompt_form_rows,
+    prompt_forms_s,
     published,
 )
 
@@ -39,6 +41,7 @@ def test_the_pages_have_the_study_s_rows() -> None:
         (page, judged_rows(FOUND)),
         (decision, form_rows(FOUND)),
         (decision, left_out_rows(TABLE)),
+        (decision, prompt_form_rows(FOUND)),
     ):
         lines = [f"| {' | '.join(row)} |" for row in rows]
         assert len(lines) >= 3
@@ -85,3 +88,24 @@ def test_the_first_form_is_the_law_and_inside_one_node_none_adds_anything() -> N
     inside = [each for each in FOUND if each.ranks == each.ranks_per_node]
     assert len(inside) > 10
     assert all(charged_s(each) == charged_s(each, network=False) for each in inside)
+
+
+CHUNKS = [
+    row for row in beyond(FOUND) if row.is_normal and row.accelerator == "h200-sxm" and 1024 <= row.tokens <= 8192
+]
+
+
+@pytest.mark.parametrize(("ranks", "once", "each"), [(16, -0.10, 1.50), (32, -0.05, 1.09), (64, -0.14, 0.30)])
+def test_chunks_of_prompts_on_h200_are_met_as_the_pages_say(ranks: int, once: float, each: float) -> None:
+    found = [(prompt_forms_s(row), row.time_s) for row in CHUNKS if row.ranks == ranks]
+    assert len(found) == 4
+    for form, error_of_all in (("once to each node", once), ("a message for each expert", each)):
+        assert np.mean([times[form] / time_s - 1.0 for times, time_s in found]) == pytest.approx(
+            error_of_all, abs=0.005
+        )
+
+
+def test_a_prompt_on_one_node_is_priced_alike_by_every_form() -> None:
+    inside = [row for row in FOUND if row.is_normal and row.ranks == row.ranks_per_node]
+    assert len(inside) == 11
+    assert all(len(set(prompt_forms_s(row).values())) == 1 for row in inside)
