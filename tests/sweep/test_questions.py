@@ -24,8 +24,8 @@ def test_drafting_pays_up_to_the_largest_batch_that_fits_and_is_sure() -> None:
     assert not found["fits"]["big", "h100-sxm"]
     assert frame.loc[found["row"]["small", "b200-sxm"], "batch_size"] == 1
     assert pays_text(found) == (
-        "Drafting gains in at least 80% of the simulated cases for 3 of 4 pairs of model and accelerator, "
-        "up to batch 1 to 8."
+        "Drafting gains in at least 80% of the simulated cases for 3 of 4 pairs of model and accelerator, up to batch "
+        "1 to 8."
     )
     assert "nowhere in this sweep" in pays_text(where_drafting_pays(frame, sure=0.95))
 
@@ -66,14 +66,29 @@ def test_one_k_for_all_is_judged_where_it_fits_and_counts_who_has_it() -> None:
         row("m", "h", 64, 1, expected_loss=0.9, fits=False),
     )
     found = one_k_for_all(frame)
-    assert list(found["n_draft"]) == [2, 1, 0]
-    assert list(found["loss"]) == pytest.approx([0.01, 0.05, 0.1])
-    assert list(found["worst"]) == pytest.approx([0.01, 0.1, 0.2])
-    assert list(found["points"]) == [1, 2, 2]
-    assert list(found["tier"]) == ["fitted", "fitted", "roofline"]
+    assert list(found["n_draft"]) == [1, 0, 2]
+    assert list(found["loss"]) == pytest.approx([0.05, 0.1, 0.01])
+    assert list(found["worst"]) == pytest.approx([0.1, 0.2, 0.01])
+    assert list(found["points"]) == [2, 2, 1]
+    assert list(found["tier"]) == ["fitted", "roofline", "fitted"]
     assert loss_of_recommended(frame) == 0.0
     assert one_k_text(frame).endswith("Not every point has K = 2.")
+    assert one_k_text(frame).startswith("K = 1 for all loses 5.0% on average")
     assert one_k_text(frame[~frame["fits"]]) == "Nothing in this sweep fits in memory."
+
+
+def test_a_k_that_one_point_of_five_has_is_not_named_for_all_and_the_worst_is_not_below_the_mean() -> None:
+    short = [row("m", "h", batch, k, expected_loss=0.014 + 0.001 * k) for batch in (1, 2, 4, 8) for k in (0, 1)]
+    long = [row("m", "h", 16, k, expected_loss=0.016 - 0.002 * k) for k in range(5)]
+    frame = frame_of(*short, *long)
+    assert one_k_text(frame) == (
+        "K = 0 for all loses 1.4% on average against the best K of each simulated case, 1.6% at worst; each point's "
+        "own K loses 1.5%. Not every point has K = 2, 3, 4."
+    )
+    assert list(one_k_for_all(frame)["points"]) == [5, 5, 1, 1, 1]
+    alike = frame_of(*(row("m", "h", batch, 0, expected_loss=0.012, recommended=True) for batch in (1, 2)))
+    assert "loses 1.2% on average against the best K of each simulated case, 1.2% at worst" in one_k_text(alike)
+    assert one_k_table(alike)[1][0][1:3] == ("1.2%", "1.2%")
 
 
 def test_axes_leave_out_what_follows_from_another() -> None:
@@ -119,4 +134,4 @@ def test_tables_give_each_figure_its_band_and_tier() -> None:
     columns, rows = fastest_table(fastest_within(frame, None))
     assert dict(zip(columns, rows[0], strict=True))["ms per token"] == "1.7 (1.3-2.0)"
     assert {one[columns.index("Tier")] for one in rows} == {"fitted"}
-    assert one_k_table(frame)[1][0] == ("1", "2.0%", "2%", "6", "fitted")
+    assert one_k_table(frame)[1][0] == ("1", "2.0%", "2.0%", "6", "fitted")
