@@ -82,6 +82,25 @@ def test_a_change_that_sets_several_fields_is_one_step_back(page: Any, app_url: 
     wait_for_answer(page, START)
 
 
+def test_what_was_typed_under_more_gives_way_to_what_the_bar_sets(page: Any, app_url: str) -> None:
+    """A browser goes on sending what was typed into a widget that is folded away, whatever the app set since."""
+    open_app(page, app_url)
+    enter(page, "GPUs", 4)
+    page.wait_for_url("**tensor_parallel=4**")
+    open_more(page)
+    enter(page, "TP", 2)
+    page.wait_for_url("**tensor_parallel=2**")
+    page.keyboard.press("Escape")
+    enter(page, "GPUs", 8)
+    page.wait_for_url("**tensor_parallel=8**")
+    page.get_by_role("tab", name="Why").click()
+    wait_until_drawn(page)
+    enter(page, "Batch", 32)
+    wait_for_answer(page, START.model_copy(update={"n_gpus": 8, "tensor_parallel": 8, "batch_size": 32}))
+    open_more(page)
+    assert page.get_by_label("TP", exact=True).input_value() == "8"
+
+
 def test_back_crosses_pages_in_the_order_they_were_seen(page: Any, app_url: str) -> None:
     scenario = Scenario(acceptance="2.4@3", batch_size=32)
     open_app(page, f"{app_url}/?{scenario.to_query()}")

@@ -321,6 +321,22 @@ def test_the_user_s_own_acceptance_survives_another_model() -> None:
     assert test.session_state["_scenario"].acceptance == "2.4@3"
 
 
+def test_beyond_a_node_gpus_widen_no_matrix_and_experts_stay_on_as_many_ranks_as_divide_them() -> None:
+    test = app(hardware_id="h200-sxm", acceptance="2.4@3", expert_parallel="32", n_gpus="32", tensor_parallel="1")
+    test.number_input(key="n_gpus").set_value(16).run()
+    now = test.session_state["_scenario"]
+    assert (now.n_gpus, now.tensor_parallel, now.expert_parallel) == (16, 8, 16)
+    test.number_input(key="n_gpus").set_value(4).run()
+    now = test.session_state["_scenario"]
+    assert (now.n_gpus, now.tensor_parallel, now.expert_parallel) == (4, 4, 4)
+
+
+def test_an_nvl72_rack_is_one_node() -> None:
+    test = app(hardware_id="gb200", acceptance="2.4@3")
+    test.number_input(key="n_gpus").set_value(16).run()
+    assert test.session_state["_scenario"].tensor_parallel == 16
+
+
 def test_more_gpus_widen_the_tensor_parallelism_and_a_placement_buys_its_gpus() -> None:
     test = app()
     test.number_input(key="n_gpus").set_value(8).run()

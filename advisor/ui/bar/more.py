@@ -119,7 +119,10 @@ def _line(row: FieldRow) -> int:
 def widget(
     row: FieldRow, on_change: Any = None, label: str = "", width: int | str = "stretch", key: str | None = None
 ) -> Any:
-    """Draw the widget that a field's type asks for, and return what is set in it; its key is the field's name."""
+    """Draw the widget that a field's type asks for, and return what is set in it.
+
+    Its key is the field's name where none is given.
+    """
     asked: dict[str, Any] = {"key": key or row.name, "on_change": on_change, "width": width, "persist_state": "session"}
     help_text = row.widget.help if row.widget is not None else ""
     label = label or row.screen_label
