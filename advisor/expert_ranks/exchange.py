@@ -104,7 +104,10 @@ def moved(setup: Setup, found: Counted, drafts: NDArray[np.int64], accepted: Arr
 
 @dataclass(frozen=True)
 class Charged:
-    """Bytes of one direction and rank that the exchange is priced by, [nK], before the fullest rank's share. [B]"""
+    """Bytes of one direction and rank that an exchange is priced by, [nK]. [B]
+
+    Before the fullest rank's share.
+    """
 
     inside: Array
     """Over the links inside a node: k times the rank's tokens that stay there, in 16 bits (`laws.sent_bytes`).
@@ -117,7 +120,7 @@ class Charged:
 
 
 def charged(setup: Setup, drafts: NDArray[np.int64]) -> Charged:
-    """What a step of K drafts is charged for, by K [nK]. The scenario has several attention groups."""
+    """Bytes that a step of K drafts is charged for, by K [nK]. The scenario has several attention groups."""
     placement = setup.placement
     rows = np.asarray(setup.scenario.batch_size / placement.attention_groups * (drafts + 1.0), float)
     found = exchanges(setup.architecture, setup.costs, placement, rows, MoeShape.of(setup.architecture))

@@ -198,7 +198,7 @@ def prompt_exchange(
     t_net: Floats = 0.0,
     BW_net: Floats = np.inf,
 ) -> Floats:
-    """Time of dispatch and combine in each of L layers where a token goes once to each node, as with a prompt.
+    """Time of dispatch and combine in each of L layers where a token goes once to each node: prompts.
 
     T_exchange = 2 × L × r × (t0 + max(X / tp × k / BW, s × t_net + X_net / BW_net))
 

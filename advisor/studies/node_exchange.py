@@ -262,7 +262,9 @@ def _size(row: Published) -> str:
 
 
 def prompt_form_rows(rows: Sequence[Published]) -> Iterator[tuple[str, ...]]:
-    """Rows of the table of prompts: mean error, and mean absolute error, of each form by library, ranks and tokens.
+    """Rows of the table of prompts: mean error, and mean absolute error, of each form.
+
+    By library, accelerator, ranks and tokens.
 
     The last cell is the law's error where the kernels before it in which ranks tell each other what will come count.
     """
