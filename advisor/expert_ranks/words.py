@@ -181,9 +181,9 @@ def _charged_text(setup: Setup, k: int) -> str:
     share = laws.other_nodes(network.ranks_per_node, setup.placement.expert_parallel)
     latency_s = laws.network_wait(X_net=0.0, s=share, t_net=network.t0_s)
     return (
-        f"The time charged for a direction and layer at K = {k} is the longer of that of {inside} over the links inside "
-        f"a node, {counted}, and that of {moved.outside[0] / 1e6:.2f} MB over the network between nodes, {share:.0%} of "
-        f"the messages as they travel, at {network.bandwidth_bytes_per_s / 1e9:.0f} GB/s a GPU after "
+        f"The time charged for a direction and layer at K = {k} is the longer of that of {inside} over the links "
+        f"inside a node, {counted}, and that of {moved.outside[0] / 1e6:.2f} MB over the network between nodes, "
+        f"{share:.0%} of the messages as they travel, at {network.bandwidth_bytes_per_s / 1e9:.0f} GB/s a GPU after "
         f"{latency_s * 1e6:.0f} us; bytes times the fullest rank's share."
     )
 
