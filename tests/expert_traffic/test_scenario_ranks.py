@@ -43,15 +43,14 @@ def test_experts_that_ranks_do_not_share_evenly_get_copies() -> None:
     assert filling_copies(126, 8, 0) == 2
 
 
-@pytest.mark.parametrize("copies", [None, 8])
-@pytest.mark.parametrize("hardware", ["h200-sxm", "rtx-pro-6000-blackwell"])
-def test_it_takes_as_long_as_long_counts_with_these_kernels_say(copies: int | None, hardware: str) -> None:
+@pytest.mark.parametrize(("hardware", "copies"), [("h200-sxm", None), ("rtx-pro-6000-blackwell", 8)])
+def test_it_takes_as_long_as_long_counts_with_these_kernels_say(hardware: str, copies: int | None) -> None:
     setup = load_setup(SETUP.scenario.model_copy(update={"hardware_id": hardware}))
     layer, traffic = setup.routed_layer, traffic_of_loads(LOADS, setup.router)
     placement = dataclasses.replace(layer.placement, balance=counted_balance(traffic, 8, copies, 4))
     variant = Variant(layout_plan(128, 8, copies))
     for batch in (4, 32, 256):
-        once = counted(layer.rank_seconds, traffic, [variant], Sources(8), Steps(batch, 4, 4_000_000))[0]
+        once = counted(layer.rank_seconds, traffic, [variant], Sources(8), Steps(batch, 4, 1_500_000))[0]
         tokens, touched = np.arange(1.0, 5.0), once.touched_overall
         kind = (layer.cost, placement, layer.shape)
         uneven = slowest_rank(*kind, np.asarray(float(batch)), tokens, touched, layer.dtype)
