@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from advisor.charts.figure import CELL_TEXT, GAIN_SCALE, VERMILLION, Chart, new_figure
+from advisor.charts.figure import VERMILLION, Chart, add_gain_map, new_figure
 from advisor.context_map import ContextMap, turn_texts
 
 
@@ -27,25 +27,9 @@ def context_chart(found: ContextMap, context_tokens: int, batch_size: int) -> Ch
         [f"{found.speedup[r, c]:.2f}x<br>K {found.n_draft[r, c]}" if found.fits[r, c] else "" for c in range(columns)]
         for r in range(rows)
     ]
-    far = max(float(np.nanmax(np.abs(values - 1.0), initial=0.0)), 0.1)
-    figure.add_heatmap(
-        z=values,
-        x=np.arange(columns),
-        y=np.arange(rows),
-        zmin=1.0 - far,
-        zmax=1.0 + far,
-        colorscale=list(GAIN_SCALE),
-        showscale=False,
-        xgap=1,
-        ygap=1,
-        text=words,
-        texttemplate="%{text}",
-        textfont={"size": 10, "color": CELL_TEXT},
-        hoverinfo="skip",
-    )
+    add_gain_map(figure, values, words, hoverinfo="skip")
     figure.update_xaxes(tickvals=np.arange(columns), ticktext=[f"{b:,}" for b in found.batches], showgrid=False)
     figure.update_yaxes(tickvals=np.arange(rows), ticktext=[f"{c:,}" for c in found.contexts], showgrid=False)
-    figure.update_layout(hovermode="closest")
     row, column = found.at(context_tokens, batch_size)
     figure.add_shape(
         type="rect",

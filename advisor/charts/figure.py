@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 # Okabe and Ito's colour-blind safe series, in the order used here; each has a contrast of 3 or more on light and dark
 # except where a chart adds a second cue (dash, marker, label).
@@ -75,6 +75,31 @@ def fit_legend(figure: go.Figure) -> None:
     """Give every legend entry the width of the longest name. Plotly draws longer ones over their neighbours."""
     longest = max(len(trace.name or "") for trace in figure.data)
     figure.update_layout(legend={"entrywidth": _LEGEND_LETTER_PX * longest})
+
+
+def add_gain_map(figure: go.Figure, speedup: NDArray[np.float64], words: Any, **pointer: Any) -> None:
+    """Map of cells coloured by speedup, blue a gain and orange a loss; NaN stays empty.
+
+    words : text in each cell. pointer : what plotly takes for the text under the pointer.
+    """
+    far = max(float(np.nanmax(np.abs(speedup - 1.0), initial=0.0)), 0.1)
+    rows, columns = speedup.shape
+    figure.add_heatmap(
+        z=speedup,
+        x=np.arange(columns),
+        y=np.arange(rows),
+        zmin=1.0 - far,
+        zmax=1.0 + far,
+        colorscale=list(GAIN_SCALE),
+        showscale=False,
+        xgap=1,
+        ygap=1,
+        text=words,
+        texttemplate="%{text}",
+        textfont={"size": 10, "color": CELL_TEXT},
+        **pointer,
+    )
+    figure.update_layout(hovermode="closest")
 
 
 def log_axis(figure: go.Figure, values: ArrayLike) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from advisor.charts.figure import CELL_TEXT, GAIN_SCALE, Chart, new_figure
+from advisor.charts.figure import Chart, add_gain_map, new_figure
 from advisor.sweep import SweepMap, label, map_text, setting_text
 
 _WORDY = 10
@@ -26,20 +26,10 @@ def sweep_chart(found: SweepMap) -> Chart:
         label(found.y),
         _HEAD_PX + _ROW_PX * rows,
     )
-    far = max(float(np.nanmax(np.abs(speedup - 1.0), initial=0.0)), 0.1)
-    figure.add_heatmap(
-        z=speedup,
-        x=np.arange(columns),
-        y=np.arange(rows),
-        zmin=1.0 - far,
-        zmax=1.0 + far,
-        colorscale=list(GAIN_SCALE),
-        showscale=False,
-        xgap=1,
-        ygap=1,
-        text=[[_words(found, row, column) for column in range(columns)] for row in range(rows)],
-        texttemplate="%{text}",
-        textfont={"size": 10, "color": CELL_TEXT},
+    add_gain_map(
+        figure,
+        speedup,
+        [[_words(found, row, column) for column in range(columns)] for row in range(rows)],
         customdata=[[_hover(found, row, column) for column in range(columns)] for row in range(rows)],
         hovertemplate="%{customdata}<extra></extra>",
         hoverongaps=False,
@@ -48,7 +38,6 @@ def sweep_chart(found: SweepMap) -> Chart:
     down = [setting_text(found.y, value) for value in found.y_values]
     figure.update_xaxes(tickvals=np.arange(columns), ticktext=across, showgrid=False, zeroline=False, tickangle=0)
     figure.update_yaxes(tickvals=np.arange(rows), ticktext=down, showgrid=False, autorange="reversed")
-    figure.update_layout(hovermode="closest")
     left_out = _left_out(found)
     return Chart(figure, f"{map_text(found)} {_finding(found, speedup)} {left_out}".rstrip(), _table(found), left_out)
 

@@ -1,7 +1,7 @@
 """Loads of experts and the layout that this session predicts with: chosen on the page Data or carried by a link.
 
 They lie in the session under their fields' names, as a refit does, and go into the scenario of every run whose model
-has as many experts and whose placement has expert-parallel ranks.
+has as many experts and no fewer layers.
 """
 
 from __future__ import annotations
