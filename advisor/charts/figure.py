@@ -78,7 +78,7 @@ def fit_legend(figure: go.Figure) -> None:
 
 
 def add_gain_map(figure: go.Figure, speedup: NDArray[np.float64], words: Any, **pointer: Any) -> None:
-    """Map of cells coloured by speedup, blue a gain and orange a loss; NaN stays empty.
+    """Map of cells coloured by speedup, where NaN stays empty.
 
     words : text in each cell. pointer : what plotly takes for the text under the pointer.
     """
