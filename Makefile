@@ -27,21 +27,21 @@ test-browser: $(VENV)/.dev-ready
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m thorough
 
 test-engines: $(VENV)/.dev-ready
-	$(BIN)/python -m tests.engine_code
+	$(BIN)/python -m tools.engine_code
 
 bench: $(VENV)/.dev-ready
-	$(BIN)/python -m tests.benchmarks
+	$(BIN)/python -m tools.benchmarks
 
 bench-peer: $(VENV)/.dev-ready
 	test -x .peer-venv/bin/python || $(PYTHON) -m venv .peer-venv
 	.peer-venv/bin/python -m pip install --quiet --disable-pip-version-check aiconfigurator==0.12.0
 	$(BIN)/python -m advisor store build --if-stale
-	$(BIN)/python -m tests.benchmarks.peer
+	$(BIN)/python -m tools.benchmarks.peer
 
 # Breaks each line of the physics in small ways and looks whether a test notices; half an hour of one core.
 mutants: $(VENV)/.dev-ready .mutmut/.ready
-	PYTHONPATH=.mutmut nice -n 15 $(BIN)/python -m tests.mutation
-	PYTHONPATH=.mutmut $(BIN)/python -m tests.mutation --report
+	PYTHONPATH=.mutmut nice -n 15 $(BIN)/python -m tools.mutation
+	PYTHONPATH=.mutmut $(BIN)/python -m tools.mutation --report
 
 .mutmut/.ready: requirements-mutation.txt | $(VENV)/.dev-ready
 	rm -rf .mutmut

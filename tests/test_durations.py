@@ -6,7 +6,7 @@ import datetime as dt
 from pathlib import Path
 
 from tests.durations import DOCUMENT, END, START, by_folder, lines_of, times_of, written
-from tests.mutation.plan import ALSO, TARGETS
+from tools.mutation.plan import ALSO, TARGETS
 
 ROOT = Path(__file__).resolve().parent.parent
 XML = """<testsuites><testsuite><testcase classname="tests.routing.test_law" name="a" time="1.5"/>

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine_code import __main__ as driver
+from tools.engine_code import __main__ as driver
 
 
 def test_a_wheel_that_cannot_be_had_is_a_reason_and_no_failure(

@@ -14,7 +14,7 @@ import pytest
 from advisor.ui.serve import answer, remarks
 from advisor.ui.shared import many_users
 from tests.app_page import opened
-from tests.benchmarks.wire_users import wire_users
+from tools.benchmarks.wire_users import wire_users
 from tests.e2e.ten_users import LIMIT_BYTES
 from tests.e2e.views import SCENARIO
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import yaml
 
-from tests.mutation.generate import Mutant
+from tools.mutation.generate import Mutant
 
 EQUIVALENT = Path(__file__).with_name("equivalent.yaml")
-START, END = "<!-- mutation scores: python -m tests.mutation --report -->", "<!-- end of mutation scores -->"
+START, END = "<!-- mutation scores: python -m tools.mutation --report -->", "<!-- end of mutation scores -->"
 
 
 @dataclass(frozen=True)

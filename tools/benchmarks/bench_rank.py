@@ -1,6 +1,6 @@
 """Time of a leaderboard: every shipped model, its drafters, placements, copies and K, ranked under draws.
 
-python -m tests.benchmarks rank. Goal: 60 models in 2 s of one core.
+python -m tools.benchmarks rank. Goal: 60 models in 2 s of one core.
 """
 
 from __future__ import annotations

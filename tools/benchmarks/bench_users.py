@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 
-from tests.benchmarks.wire_users import wire_users
+from tools.benchmarks.wire_users import wire_users
 from tests.e2e.app_server import chromium_path
 from tests.e2e.ten_users import LIMIT_BYTES, USERS, ten_users
 from tests.e2e.views import SCENARIO

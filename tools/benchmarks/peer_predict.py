@@ -1,7 +1,7 @@
 """AIConfigurator's time per output token for the points of a CSV.
 
 Runs in an environment of its own and knows nothing of `advisor`:
-`python tests/benchmarks/peer_predict.py POINTS.csv PREDICTIONS.csv`, as `make bench-peer` calls it.
+`python tools/benchmarks/peer_predict.py POINTS.csv PREDICTIONS.csv`, as `make bench-peer` calls it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Time of the serving-loop simulator: 10,000 requests x 1,000 iterations, one core. Goal: at most 10 s per policy.
 
-python tests/benchmarks/bench_simulator.py
+python tools/benchmarks/bench_simulator.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Time of a map over batch and context, and of money and energy at one point. Goal: the default map in 0.5 s.
 
 
-python -m tests.benchmarks context
+python -m tools.benchmarks context
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m tests.mutation`: mutates the modules of `plan.TARGETS`, runs their tests, prints and keeps the score."""
+"""`python -m tools.mutation`: mutates the modules of `plan.TARGETS`, runs their tests, prints and keeps the score."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
-from tests.mutation.generate import Mutant, mutants
-from tests.mutation.plan import ALSO, NOT_OF_THE_BEHAVIOUR, TARGETS, Target
-from tests.mutation.report import Outcome, is_equivalent, score_lines, write_scores
-from tests.mutation.runner import LEAST_LIMIT_S, UNIMPORTABLE, Baseline, Failures, baseline, failing
+from tools.mutation.generate import Mutant, mutants
+from tools.mutation.plan import ALSO, NOT_OF_THE_BEHAVIOUR, TARGETS, Target
+from tools.mutation.report import Outcome, is_equivalent, score_lines, write_scores
+from tools.mutation.runner import LEAST_LIMIT_S, UNIMPORTABLE, Baseline, Failures, baseline, failing
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOUND = ROOT / "test-artifacts" / "mutation"
@@ -142,7 +142,7 @@ def kept() -> dict[str, list[Outcome]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.mutation", description=__doc__)
     parser.add_argument("only", nargs="*", help="parts of module names; default: all of plan.py")
     parser.add_argument("--values", type=int, default=400, help="most mutants of values in a module")
     parser.add_argument(

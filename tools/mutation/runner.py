@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from tests.mutation.generate import Mutant
+from tools.mutation.generate import Mutant
 
 LEAST_LIMIT_S = 5.0
 """Time that a mutant has at least, beside ten times what its tests take unchanged; then it counts as noticed. [s]"""

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tests.engine_code import stubs
+from tools.engine_code import stubs
 
 OWN = ("sglang.srt.utils.hf_transformers_patches",)
 """Modules of SGLang itself that are stubbed: they patch transformers."""

@@ -1,6 +1,6 @@
 """Live run of the profiler on this machine's CPU, fitted and judged on held-out k, printed as a table.
 
-`python -m tests.benchmarks.bench_profiling [SWEEP]` uses a shipped or earlier sweep; without an argument, and in
+`python -m tools.benchmarks.bench_profiling [SWEEP]` uses a shipped or earlier sweep; without an argument, and in
 `make bench`, it measures the bandwidth and MoE blocks of the quick preset first (about 50 s; a busy machine spoils it).
 """
 

@@ -10,7 +10,7 @@ import traceback
 from types import SimpleNamespace
 from typing import Any
 
-from tests.engine_code import stubs
+from tools.engine_code import stubs
 
 OWN = ("vllm.ir",)
 """Modules of vLLM itself that are stubbed: they register GPU operators."""

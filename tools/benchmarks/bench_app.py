@@ -1,6 +1,6 @@
 """The app in a real Chromium: process start to first chart; a widget change to headline and to the settled page.
 
-`python -m tests.benchmarks.bench_app` prints a table with its goals, on two idle cores, and the layout shifts.
+`python -m tools.benchmarks.bench_app` prints a table with its goals, on two idle cores, and the layout shifts.
 """
 
 from __future__ import annotations

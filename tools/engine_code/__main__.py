@@ -194,7 +194,7 @@ def run_side(engine: str, wheel: Path, exports: list[dict[str, Any]]) -> dict[st
         return absent[0]
     path = os.pathsep.join(map(str, [wheel, *helpers, ROOT]))
     environment = {**os.environ, "PYTHONPATH": path, "VLLM_LOGGING_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, "-m", f"tests.engine_code.{engine}_side"]
+    command = [sys.executable, "-m", f"tools.engine_code.{engine}_side"]
     done = subprocess.run(
         command, input=json.dumps(exports), capture_output=True, text=True, env=environment, check=False
     )

@@ -1,7 +1,7 @@
 """Time and memory of a million-design search: at least 1e6 designs x 8 K. Goal: 3 s and 2 GiB on two cores. Then the
 map of regions, 6 accelerators x 9 batches; goal: 3 s of one core.
 
-python -m tests.benchmarks design
+python -m tools.benchmarks design
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Time of placing experts on ranks: answers of three layouts, two temperatures each, the layouts, a report's section.
 
-Goal: an answer in 5 s at batch 64, K up to 3. `python -m tests.benchmarks ranks`.
+Goal: an answer in 5 s at batch 64, K up to 3. `python -m tools.benchmarks ranks`.
 """
 
 from __future__ import annotations

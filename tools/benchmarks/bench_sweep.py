@@ -2,7 +2,7 @@
 
 And of the largest grid that the page computes, its answers, and its reading back: goal, what the page said beforehand.
 
-python -m tests.benchmarks.bench_sweep
+python -m tools.benchmarks.bench_sweep
 """
 
 from __future__ import annotations
