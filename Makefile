@@ -62,8 +62,8 @@ store: $(VENV)/.app-ready
 	$(BIN)/python -m advisor store build
 
 calibrate: $(VENV)/.app-ready
-	$(BIN)/python -m advisor.studies.calibration
-	$(BIN)/python -m advisor.studies.overheads
+	$(BIN)/python -m studies.calibration
+	$(BIN)/python -m studies.overheads
 
 clean:
 	rm -rf $(VENV) .mutmut .data
@@ -80,9 +80,9 @@ $(VENV)/.dev-ready: $(VENV)/.app-ready requirements-dev.txt
 
 validation: $(VENV)/.app-ready
 	$(BIN)/python -m advisor store build --if-stale
-	$(BIN)/python -m advisor.studies.validation.report
-	$(BIN)/python -m advisor.studies.runtime.report
-	$(BIN)/python -m advisor.studies.diagnosis
+	$(BIN)/python -m studies.validation.report
+	$(BIN)/python -m studies.runtime_report
+	$(BIN)/python -m studies.diagnosis
 
 documents: $(VENV)/.dev-ready
 	$(BIN)/python -m advisor store build --if-stale

@@ -3,12 +3,12 @@
 import streamlit as st
 
 from advisor.ui import HERE, OLD_PATHS, PAGES
-from advisor.ui.bar import bar
-from advisor.ui.shared import address, style
-from advisor.ui.shared.many_users import in_turn, settle
+from advisor.ui.bar.bar import draw_bar
+from advisor.ui.server import in_turn, settle, use
+from advisor.ui.state import follow
 
 st.set_page_config(page_title="MoE speculation advisor", page_icon="⚡", layout="wide")
-st.logo(str(HERE / "shared" / "logo.svg"), size="small")
+st.logo(str(HERE / "logo.svg"), size="small")
 
 # No icons: the browser fetches a page's Material icon from a font server, for the tab; emoji need a font.
 # The default page lies at the root; the path it reserves besides is never served, and /serve is to lead to it.
@@ -20,15 +20,15 @@ old = {
     path: st.Page(PAGES[name], title=path, url_path=path, visibility="hidden") for path, (name, _) in OLD_PATHS.items()
 }
 
-address.follow()  # before the browser notes the page's address
+follow()  # before the browser notes the page's address
 page = st.navigation([*pages.values(), *old.values()], position="top")
 if page.url_path in OLD_PATHS:
     name, settings = OLD_PATHS[page.url_path]
     st.session_state.update(settings)
     st.switch_page(pages[name])
 with in_turn():
-    style.use()
-    bar.draw(page.title)
+    use()
+    draw_bar(page.title)
     if page == pages["serve"]:  # gives the turn back after its first screen
         page.run()
 if page != pages["serve"]:

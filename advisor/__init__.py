@@ -9,19 +9,17 @@ import importlib
 from typing import Any
 
 __version__ = "0.1.0"
-
 _PUBLIC = {
     "AdvisorError": "prediction",
-    "Scenario": "scenario.scenario",
-    "advise": "advice",
-    "design_answer": "design",
-    "design_space": "design",
-    "load_hardware": "hardware",
+    "Scenario": "predict.scenario",
+    "advise": "answers.advice",
+    "design_answer": "answers.design.answer",
+    "design_space": "answers.design.search",
+    "load_hardware": "physics.hardware",
     "load_model": "catalog.models",
-    "load_setup": "setup",
-    "speedup_curve": "curve",
+    "load_setup": "predict.load",
+    "speedup_curve": "predict.curve",
 }
-
 __all__ = ["__version__", *_PUBLIC]
 
 

@@ -1,4 +1,7 @@
-"""What a number is worth: its tier, its band, and where a constant came from."""
+"""The one alias for arrays of numbers, and how arguments become such arrays.
+
+What a number is worth: its tier, its band, and where a constant came from.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,19 @@ import datetime as dt
 import enum
 from typing import Literal
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+Array = NDArray[np.float64]
+Floats = float | Array
+"""A number, or an array of numbers that broadcasts with its neighbours."""
+
+
+def arrays(*values: ArrayLike) -> tuple[Array, ...]:
+    """Each of `values` as an array of floats, shapes as they are."""
+    return tuple(np.asarray(value, float) for value in values)
+
 
 BAND_SIGMAS = 1.2815515655446004
 """Half-width of an 80 % band (`bands.BAND_LEVEL`) in standard deviations: the standard normal quantile of 0.9. [-]"""

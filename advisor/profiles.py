@@ -69,9 +69,7 @@ def shown_path(path: Path, longest: int = 200) -> str:
 
 PROFILES = data_root() / "profiles"
 MEASUREMENTS = data_root() / "measurements"
-
 Profile = TypeVar("Profile", bound=Frozen)
-
 _ALIKE = 0.5
 """Least likeness of an id that is offered in place of an unknown one (`difflib`). [-]"""
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

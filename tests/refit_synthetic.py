@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from advisor.ingest import COLUMNS
-from advisor.points.observation import NAMES, joined, log_predicted
-from advisor.points.points import refit_points
-from advisor.points.refit import refit_chosen, select_points
-from advisor.points.result import RefitResult
+from advisor.measured.ingest.columns import COLUMNS
+from advisor.measured.observations import NAMES, joined, log_predicted
+from advisor.measured.points import refit_points
+from advisor.measured.refit import refit_chosen, select_points
+from advisor.measured.refit_result import RefitResult
 
 ROW = {
     "hardware_id": "h200-sxm",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import functools
 
-from advisor.advice import advise
-from advisor.next_steps import next_steps
-from advisor.points.errors import Errors
-from advisor.report.build import Report, build_report
-from advisor.scenario.scenario import Scenario
+from advisor.answers.advice import advise
+from advisor.answers.explore.changes import next_steps
+from advisor.measured.refit_result import Errors
+from advisor.predict.scenario import Scenario
+from advisor.show.report.build import Report, build_report
 from tests.own_model import CONFIG_JSON
 
 DATE = dt.date(2026, 11, 21)

@@ -8,8 +8,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from advisor.store import Store, coverage
-from advisor.store.kernel_tables import KernelPackage
+from advisor.measured.store import Store, coverage
+from advisor.measured.store_tables import KernelPackage
 
 
 def measured_moe(store: Store) -> pd.DataFrame:

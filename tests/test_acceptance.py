@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.acceptance import (
+from advisor.catalog.engines import load_engine
+from advisor.physics.acceptance import (
     AcceptanceCurve,
     ExtrapolationSpread,
     acceptance_curves,
@@ -15,8 +16,7 @@ from advisor.acceptance import (
     parse_acceptance,
     solve_alpha,
 )
-from advisor.catalog import load_engine
-from advisor.drafter import drafter_ids, load_drafter
+from advisor.physics.draft import drafter_ids, load_drafter
 from advisor.prediction import AdvisorError
 
 MTP = "deepseek-v4-pro-mtp-coding"  # saturates at 2.58
@@ -181,7 +181,7 @@ def test_between_measured_k_the_length_rises_without_being_called_extrapolated()
 
 
 def test_interpolating_every_second_point_of_the_measured_curves_stays_within_their_sampling_spread():
-    from advisor import acceptance as module
+    from advisor.physics import acceptance as module
 
     misses = []
     for curve in acceptance_curves():
@@ -220,7 +220,7 @@ SAMPLING = 1.2815515655446004 * 0.04
 
 @pytest.fixture
 def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.acceptance.extrapolation_spread", lambda: SPREAD)
+    monkeypatch.setattr("advisor.physics.acceptance.extrapolation_spread", lambda: SPREAD)
 
 
 @pytest.mark.usefixtures("by_hand")
@@ -253,7 +253,7 @@ def test_a_borrowed_length_scatters_by_13_percent_instead_of_4():
 def test_more_drafts_emit_no_less_than_fewer_do_within_their_own_spread(monkeypatch: pytest.MonkeyPatch):
     """Where curves scatter far below one alpha, the lower end is that of the K it comes from."""
     wide = ExtrapolationSpread(above=(-2.0, -0.1, 0.05), below=(-0.06, 0.08, 0.2), n_pairs=2, n_curves=1)
-    monkeypatch.setattr("advisor.acceptance.extrapolation_spread", lambda: wide)
+    monkeypatch.setattr("advisor.physics.acceptance.extrapolation_spread", lambda: wide)
     found = parse_acceptance("1.5@1", 63)
     assert found.low[1:] == pytest.approx(np.full(63, 1.5 * np.exp(-SAMPLING)))
     assert (np.diff(found.accepted_length) >= 0).all()
@@ -273,7 +273,7 @@ def test_a_held_length_may_have_grown_as_one_alpha_says(monkeypatch: pytest.Monk
     """Measured to K = 3 at half accepted: 1.875 is held at K = 7, where one alpha gives 255/128."""
     fields = {"model_id": "m", "drafter_id": "mtp", "dataset": "d", "confidence": "low", "source": "paper"}
     curve = AcceptanceCurve(id="x", n_draft=(1, 3), accepted_length=(1.5, 1.875), **fields)
-    monkeypatch.setattr("advisor.acceptance._curves", lambda: {"x": curve})
+    monkeypatch.setattr("advisor.physics.acceptance._curves", lambda: {"x": curve})
     found = parse_acceptance("x", 7)
     assert found.accepted_length[[1, 2, 3, 7]] == pytest.approx([1.5, 1.75, 1.875, 1.875])
     assert found.extrapolated.tolist() == [False] * 4 + [True] * 4
@@ -290,7 +290,7 @@ def test_between_two_measured_lengths_none_is_longer_or_shorter_than_both(monkey
     curve = AcceptanceCurve(id="x", n_draft=(1, 4, 8), accepted_length=(1.9, 2.0, 2.01), **fields)
     own = {"checkpoint": "C", "reasoning": "off"}
     falls = AcceptanceCurve(id="y", n_draft=(3, 7), accepted_length=(2.0, 1.9), **fields, **own)
-    monkeypatch.setattr("advisor.acceptance._curves", lambda: {"x": curve, "y": falls})
+    monkeypatch.setattr("advisor.physics.acceptance._curves", lambda: {"x": curve, "y": falls})
     found = parse_acceptance("x", 8)
     assert found.accepted_length[1:5].tolist() == [1.9, 2.0, 2.0, 2.0]
     assert found.accepted_length[5:9] == pytest.approx([2.01] * 4)
@@ -304,7 +304,7 @@ def test_between_two_measured_lengths_none_is_longer_or_shorter_than_both(monkey
 
 def test_the_band_never_falls_with_more_drafts_also_where_the_length_no_longer_grows(monkeypatch: pytest.MonkeyPatch):
     wide = ExtrapolationSpread(above=(-0.5, -0.3, -0.2), below=(-0.06, 0.08, 2.0), n_pairs=2, n_curves=1)
-    monkeypatch.setattr("advisor.acceptance.extrapolation_spread", lambda: wide)
+    monkeypatch.setattr("advisor.physics.acceptance.extrapolation_spread", lambda: wide)
     found = parse_acceptance("1.9@3", 40)
     assert found.accepted_length[40] == found.accepted_length[30]
     assert (np.diff(found.low) >= 0).all()
@@ -314,7 +314,7 @@ def test_the_band_never_falls_with_more_drafts_also_where_the_length_no_longer_g
 
 def test_a_round_never_emits_less_than_one_token_however_far_it_is_carried(monkeypatch: pytest.MonkeyPatch):
     bent = ExtrapolationSpread(above=(-0.5, -0.3, -0.2), below=(-1.0, -0.9, -0.8), n_pairs=2, n_curves=1)
-    monkeypatch.setattr("advisor.acceptance.extrapolation_spread", lambda: bent)
+    monkeypatch.setattr("advisor.physics.acceptance.extrapolation_spread", lambda: bent)
     assert parse_acceptance("1.1@7", 7).accepted_length[:3].tolist() == [1.0, 1.0, 1.0]
 
 
@@ -356,7 +356,7 @@ def test_the_spread_of_curves_around_one_alpha_by_hand(monkeypatch: pytest.Monke
         AcceptanceCurve(id="x", n_draft=(1, 3), accepted_length=(1.5, 1.6875), **fields),
         AcceptanceCurve(id="y", n_draft=(2,), accepted_length=(1.5,), **fields),
     ]
-    monkeypatch.setattr("advisor.acceptance.acceptance_curves", lambda: curves)
+    monkeypatch.setattr("advisor.physics.acceptance.acceptance_curves", lambda: curves)
     found = extrapolation_spread.__wrapped__()
     upward = np.log(0.9) / np.log(2)
     back = np.log(1.5 / (1 + float(solve_alpha(1.6875, 3)))) / np.log(2)
@@ -373,7 +373,7 @@ def test_the_ends_of_the_spread_leave_a_tenth_of_the_curves_on_each_side(monkeyp
         AcceptanceCurve(id=str(share), n_draft=(1, 3), accepted_length=(1.5, 1.875 * share), **fields)
         for share in shares
     ]
-    monkeypatch.setattr("advisor.acceptance.acceptance_curves", lambda: curves)
+    monkeypatch.setattr("advisor.physics.acceptance.acceptance_curves", lambda: curves)
     found = extrapolation_spread.__wrapped__()
     assert found.above == pytest.approx(np.log([shares[1], shares[5], shares[9]]) / np.log(2))
 
@@ -388,7 +388,7 @@ def test_the_shipped_curves_say_that_one_alpha_promises_too_much_above_and_too_l
 
 
 def test_bands_from_one_point_hold_the_other_points_of_curves_left_out(monkeypatch: pytest.MonkeyPatch):
-    from advisor import acceptance as module
+    from advisor.physics import acceptance as module
 
     everything = {curve.id: curve for curve in acceptance_curves()}
     inside = []

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor import advice as module
-from advisor.advice import (
+from advisor.answers import advice as module
+from advisor.answers.advice import (
     Advice,
     advice_on,
     advise,
@@ -21,12 +21,14 @@ from advisor.advice import (
     component_times,
     gain_text,
 )
-from advisor.curve import curve_for, digits
-from advisor.hardware import load_hardware
+from advisor.answers.best_k import DraftRow
+from advisor.answers.round_costs import k_at
+from advisor.physics.hardware import load_hardware
+from advisor.predict.curve import curve_for, digits
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Prediction, Tier
-from advisor.runtime import DraftRow, k_at
-from advisor.scenario.scenario import Scenario
-from advisor.setup import Setup, load_setup
 
 QWEN = Scenario(
     hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16

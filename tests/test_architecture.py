@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.architecture import (
+from advisor.catalog.models import load_model, model_ids
+from advisor.physics.architecture import (
     BYTES_PER_WEIGHT,
     Architecture,
     Mixer,
@@ -22,7 +23,6 @@ from advisor.architecture import (
     weight_bytes_by_component,
     with_dtype,
 )
-from advisor.catalog import load_model, model_ids
 from advisor.prediction import AdvisorError
 
 BF16 = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.test_layout import FLOORS
+from tests.test_layout import FLOOR
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
@@ -16,11 +16,12 @@ def rows_under(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines()[2:]]
 
 
-def test_the_floors_are_those_that_imports_are_held_to() -> None:
-    listed = [set(re.findall(r"`(\w+)`", rooms)) for _, rooms in rows_under("floor")]
-    upper, lower = {"cli", "ui", "studies", "__main__"}, FLOORS[:-2]
-    assert listed[0] == upper == FLOORS[-1] | FLOORS[-2]
-    assert listed[:0:-1] == lower
+def test_the_rooms_are_those_that_imports_are_held_to_in_their_order() -> None:
+    listed = [room for rooms, _ in rows_under("room") for room in re.findall(r"`(\w+)`", rooms)]
+    assert set(listed) == set(FLOOR) - {"__main__"}
+    row = [room for room in listed if room not in ("prediction", "profiles", "text", "profiling", "studies")]
+    assert [FLOOR[room] for room in row] == sorted(FLOOR[room] for room in row)
+    assert re.search(r"^    (.*)$", PAGE, flags=re.M)[1] == " < ".join(row).replace("cli < ui", "cli, ui")
 
 
 def test_every_file_that_a_change_is_sent_to_exists() -> None:

@@ -10,13 +10,13 @@ from tests.test_layout import SOURCES
 
 MOST = 9
 STILL_TO_MEND = {
-    "charts.speedup.speedup_chart",
-    "charts.why.touched_experts_chart",
-    "draft_cost.draft_time",
-    "report.build.build_report",
+    "show.charts.speedup.speedup_chart",
+    "show.charts.why.touched_experts_chart",
+    "physics.draft.draft_time",
+    "show.report.build.build_report",
 }
 """Functions with ten arguments and more that want a value object yet."""
-BY_NATURE = ("laws.", "profiling.kernels_triton.")
+BY_NATURE = ("physics.laws.", "profiling.kernels_triton.")
 """A law takes its symbols, a kernel its pointers and strides; a command of click its options (`is_command`)."""
 
 
@@ -47,4 +47,4 @@ def test_a_planted_signature_is_seen_and_a_command_is_none() -> None:
     assert too_many({"points.x": f"def f({names}): ..."}) == {"points.x.f": 10}
     assert too_many({"points.x": f"class C:\n    def f(self, {names[:-3]}): ..."}) == {}
     assert too_many({"cli.x": f"@click.command()\ndef f({names}): ..."}) == {}
-    assert too_many({"laws.x": f"def f({names}): ..."}) == {}
+    assert too_many({"physics.laws.x": f"def f({names}): ..."}) == {}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.attention import AttentionLoad, Core, attention_core, core_cost
-from advisor.components import BY_KEY
-from advisor.scenario import Scenario
-from advisor.setup import Setup, load_setup
-from advisor.tiers import records_in_use
+from advisor.physics.attention import AttentionLoad, Core, attention_core, core_cost
+from advisor.physics.components import BY_KEY
+from advisor.predict.curve import records_in_use
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from advisor.predict.setup import Setup
 
 
 def hybrid(kv_dtype: str, engine: str = "vllm") -> Setup:

@@ -7,10 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from advisor import bands
-from advisor.bands import Draws, make_draws
-from advisor.components import COMPONENTS, JOINT
-from advisor.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, Network, StreamCost
+from advisor.physics.bands import (
+    _ONE_THREAD,
+    MAX_DRAFT,
+    N_DRAWS,
+    Draws,
+    _weighted_sums,
+    band,
+    draw_acceptance,
+    draw_total,
+    drift,
+    make_draws,
+    wobble,
+)
+from advisor.physics.components import COMPONENTS, JOINT
+from advisor.physics.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, Network, StreamCost
 from advisor.prediction import BAND_SIGMAS, Tier
 
 GEMM = GemmCost(4e-6, 4e12, 8e14, Tier.FITTED, log_sd=0.1)
@@ -51,7 +62,7 @@ def draws(n: int = 1, **given: object) -> Draws:
         "routing_z": zero,
         "acceptance_z": zero,
         "residual_z": zero,
-        "per_k_z": np.zeros((n, bands.MAX_DRAFT + 1)),
+        "per_k_z": np.zeros((n, MAX_DRAFT + 1)),
     }
     return Draws(**(none | given))  # type: ignore[arg-type]
 
@@ -108,7 +119,7 @@ def test_a_covariance_without_any_error_can_still_be_drawn_from() -> None:
 
 def test_equal_costs_have_equal_draws_and_kernels_measured_apart_have_their_own() -> None:
     first, again, apart = make_draws(COSTS), make_draws(COSTS), make_draws(COSTS, kernel_seed=5)
-    assert len(first.residual_z) == bands.N_DRAWS == 256
+    assert len(first.residual_z) == N_DRAWS == 256
     assert first.per_k_z.shape == (256, 65), "K from 0 to 64"
     for name, values in first.factor.items():
         assert np.array_equal(values, again.factor[name])
@@ -135,8 +146,8 @@ def test_a_total_under_a_draw_is_the_sum_of_the_components_times_their_factors()
     given = draws(2, factor={"routed": np.array([1.0, 2.0]), "host": np.array([1.0, 0.5])})
     parts = {"routed": np.array([[3.0, 4.0], [5.0, 6.0]]), "host": np.array(10.0)}
     expected = np.array([[[13.0, 14.0], [15.0, 16.0]], [[11.0, 13.0], [15.0, 17.0]]])
-    assert bands.draw_total(parts, given, None, None) == pytest.approx(expected)
-    half_known = bands.draw_total(parts, replace(given, routing_z=np.ones(2)), parts["routed"] / 2, None)
+    assert draw_total(parts, given, None, None) == pytest.approx(expected)
+    half_known = draw_total(parts, replace(given, routing_z=np.ones(2)), parts["routed"] / 2, None)
     assert half_known == pytest.approx(expected), "a range with one end moves nothing"
 
 
@@ -144,7 +155,7 @@ def test_an_80_percent_step_of_the_routing_takes_the_experts_to_the_ends_of_thei
     """Routed 4 in 2..7, beside 10 of others; the factor of the experts multiplies their range too."""
     z = np.array([0.0, 1.0, -1.0, 0.5]) * BAND_SIGMAS
     factor = {"routed": np.array([1.0, 1.0, 1.0, 2.0]), "host": np.ones(4)}
-    found = bands.draw_total(
+    found = draw_total(
         {"routed": np.array([4.0]), "host": np.array([10.0])},
         draws(4, factor=factor, routing_z=z),
         np.array([2.0]),
@@ -155,7 +166,7 @@ def test_an_80_percent_step_of_the_routing_takes_the_experts_to_the_ends_of_thei
 
 def test_fewer_experts_never_save_more_than_nine_tenths_of_their_time() -> None:
     given = draws(1, routing_z=np.array([-10.0]))
-    found = bands.draw_total({"routed": np.array([4.0])}, given, np.array([1.0]), np.array([7.0]))
+    found = draw_total({"routed": np.array([4.0])}, given, np.array([1.0]), np.array([7.0]))
     assert found[0, 0] == pytest.approx(0.4)
 
 
@@ -163,13 +174,13 @@ def test_a_large_total_is_made_a_few_draws_at_a_time_and_is_the_same() -> None:
     rng = np.random.default_rng(1)
     for points in (2, 30_000, 100_000):
         factors, times = rng.random((9, 2)), rng.random((2, points))
-        np.testing.assert_allclose(bands._weighted_sums(factors, times), factors @ times, rtol=1e-12)
-        rows = max(1, bands._ONE_THREAD // times.size)
+        np.testing.assert_allclose(_weighted_sums(factors, times), factors @ times, rtol=1e-12)
+        rows = max(1, _ONE_THREAD // times.size)
         assert rows == 1 or rows * times.size < 2**18, "below the size at which OpenBLAS takes more threads"
 
 
 def test_drift_grows_with_each_doubling_of_the_batch_from_four_sequences_on() -> None:
-    assert bands.drift(0.05, np.array([1.0, 2.0, 4.0, 8.0, 32.0])) == pytest.approx([0, 0, 0, 0.05, 0.15])
+    assert drift(0.05, np.array([1.0, 2.0, 4.0, 8.0, 32.0])) == pytest.approx([0, 0, 0, 0.05, 0.15])
 
 
 def test_what_is_unexplained_is_common_to_all_k_but_for_a_fiftieth_of_each_own() -> None:
@@ -177,28 +188,26 @@ def test_what_is_unexplained_is_common_to_all_k_but_for_a_fiftieth_of_each_own()
     unexplained, beyond = np.array([[0.29, 0.02]]), np.array([[0.0, 0.21]])
     common = np.sqrt([0.29**2 - 0.02**2, 0.21**2])
     k = np.array([1, 5])
-    found = bands.wobble(draws(1, residual_z=np.array([2.0])), unexplained, beyond, k)
+    found = wobble(draws(1, residual_z=np.array([2.0])), unexplained, beyond, k)
     assert np.log(found[0, 0]) == pytest.approx(2.0 * common)
-    per_k = np.zeros((1, bands.MAX_DRAFT + 1))
+    per_k = np.zeros((1, MAX_DRAFT + 1))
     per_k[0, 5] = -3.0
-    assert np.log(bands.wobble(draws(1, per_k_z=per_k), unexplained, beyond, k)[0, 0]) == pytest.approx([0.0, -0.06])
-    small = bands.wobble(draws(1, residual_z=np.array([2.0])), np.array([[0.01]]), np.array([[0.0]]), k[:1])
+    assert np.log(wobble(draws(1, per_k_z=per_k), unexplained, beyond, k)[0, 0]) == pytest.approx([0.0, -0.06])
+    small = wobble(draws(1, residual_z=np.array([2.0])), np.array([[0.01]]), np.array([[0.0]]), k[:1])
     assert small[0, 0, 0] == 1.0, "less than what each K has of its own leaves nothing common"
-    both = bands.wobble(draws(1, residual_z=np.array([1.0])), np.array([[0.29]]), np.array([[0.21]]), k[:1])
+    both = wobble(draws(1, residual_z=np.array([1.0])), np.array([[0.29]]), np.array([[0.21]]), k[:1])
     assert float(np.log(both)[0, 0, 0]) == pytest.approx(np.sqrt(0.29**2 - 0.02**2 + 0.21**2))
 
 
 def test_accepted_lengths_are_drawn_through_the_ends_of_their_band_and_never_below_one() -> None:
     z = np.array([0.0, 1.0, -1.0, 2.0, -9.0, 0.5]) * BAND_SIGMAS
-    found = bands.draw_acceptance(
-        np.array([1.0, 2.0]), np.array([1.0, 2.5]), np.array([1.0, 2.75]), draws(6, acceptance_z=z)
-    )
+    found = draw_acceptance(np.array([1.0, 2.0]), np.array([1.0, 2.5]), np.array([1.0, 2.75]), draws(6, acceptance_z=z))
     assert found[:, 0] == pytest.approx(np.ones(6))
     assert found[:, 1] == pytest.approx([2.5, 2.75, 2.0, 2.75**2 / 2.5, 1.0, np.sqrt(2.5 * 2.75)])
 
 
 def test_a_band_leaves_a_tenth_of_the_outcomes_on_each_side() -> None:
     values = np.stack([np.arange(101.0), np.arange(101.0)[::-1] * 2.0], axis=1)
-    low, high = bands.band(values)
+    low, high = band(values)
     assert low == pytest.approx([10.0, 20.0])
     assert high == pytest.approx([90.0, 180.0])

@@ -1,6 +1,6 @@
 """The physics says why: comments are at least 3 % of its lines of code.
 
-`python -m tests.test_comments` prints the share of each room.
+`python -m tests.test_comments` prints the share of each file.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pytest
 from tests.test_docstrings import PACKAGE, PHYSICS
 
 LEAST = 0.03
-"""Comments over lines of code in the rooms of the physics together."""
-LEAST_OF_A_ROOM = 0.025
-"""The same of a single room: none goes without."""
+"""Comments over lines of code in the files of the physics together."""
+LEAST_OF_A_FILE = 0.025
+"""The same of a single file or folder: none goes without."""
 FOR_TOOLS = re.compile(r"#\s*(noqa|type:|fmt:|pragma)")
 
 
@@ -39,14 +39,14 @@ def comment_lines(source: str) -> int:
     return sum(token.type == tokenize.COMMENT and not FOR_TOOLS.match(token.string) for token in tokens)
 
 
-def files_of(room: str) -> list[Path]:
-    single = PACKAGE / f"{room}.py"
-    return [single] if single.exists() else sorted((PACKAGE / room).rglob("*.py"))
+def files_of(place: str) -> list[Path]:
+    path = PACKAGE / place.replace(".", "/")
+    return sorted(path.rglob("*.py")) or [path.with_suffix(".py")]
 
 
-def share(rooms: Iterable[str]) -> float:
-    """Comments over lines of code of some rooms."""
-    sources = [path.read_text(encoding="utf-8") for room in rooms for path in files_of(room)]
+def share(places: Iterable[str]) -> float:
+    """Comments over lines of code of some files."""
+    sources = [path.read_text(encoding="utf-8") for place in places for path in files_of(place)]
     return sum(map(comment_lines, sources)) / sum(map(lines_of_code, sources))
 
 
@@ -54,8 +54,8 @@ def test_the_physics_says_why() -> None:
     assert share(PHYSICS) >= LEAST
 
 
-def test_no_room_of_the_physics_goes_without() -> None:
-    assert not {room for room in PHYSICS if share([room]) < LEAST_OF_A_ROOM}
+def test_no_file_of_the_physics_goes_without() -> None:
+    assert not {place for place in PHYSICS if share([place]) < LEAST_OF_A_FILE}
 
 
 def test_comments_for_tools_and_docstrings_are_not_counted() -> None:
@@ -89,5 +89,5 @@ def test_a_planted_skip_is_seen_and_one_in_a_text_is_none(comment: str) -> None:
 
 if __name__ == "__main__":
     for name in sorted(PHYSICS):
-        print(f"{name:12} {share([name]):6.1%}")
-    print(f"{'together':12} {share(PHYSICS):6.1%}")
+        print(f"{name:24} {share([name]):6.1%}")
+    print(f"{'together':24} {share(PHYSICS):6.1%}")

@@ -6,13 +6,14 @@ import json
 
 import pytest
 
-from advisor.advice import advise
-from advisor.charts.compare import compared_chart
-from advisor.comparison import comparison_rows, differing, finding, setting_lines, short_names
+from advisor.answers.advice import advise
+from advisor.answers.explore.compare import comparison_rows, differing, finding, setting_lines, short_names
+from advisor.predict import ratios
+from advisor.predict.load import load_setup
+from advisor.predict.ratios import RatioRecord
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.ratios import RatioRecord, records
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
+from advisor.show.charts.speedup import compared_chart
 from tests.catalog.test_own_hardware import POD
 
 BASE = Scenario(acceptance="2.4@3")
@@ -91,7 +92,7 @@ def test_the_finding_says_which_order_measured_pairs_do_not_bear_out(monkeypatch
 
     def said(right: float, far: float) -> str:
         known = (RatioRecord("engine", "sglang", "", 99, 5, 90, right, 1 / far, far),)
-        monkeypatch.setattr(records, "read_ratios", lambda: known)
+        monkeypatch.setattr(ratios, "read_ratios", lambda: known)
         return finding([first, second], names)
 
     assert f"Whether {names[0]} is faster than {names[1]} is open" in said(0.5, 1.5)

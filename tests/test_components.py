@@ -8,22 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor import bands
-from advisor.calibration import kernel_costs
-from advisor.calibration.overhead_records import OVERHEAD_NAMES
-from advisor.catalog import load_model
-from advisor.components import BY_KEY, COMPONENTS, FACTORS, JOINT, KERNELS, OVERHEADS
-from advisor.curve import curve_for
-from advisor.hardware import load_hardware
-from advisor.kernel_costs import KernelCosts
-from advisor.scenario import Scenario
-from advisor.setup import load_setup
-from advisor.step_cost import Placement, step_time
-from advisor.tiers import component_tier_ranks
+from advisor.catalog.fit_records import OVERHEAD_NAMES
+from advisor.catalog.kernel_costs import kernel_costs
+from advisor.catalog.models import load_model
+from advisor.physics.bands import make_draws
+from advisor.physics.components import BY_KEY, COMPONENTS, FACTORS, JOINT, KERNELS, OVERHEADS
+from advisor.physics.hardware import load_hardware
+from advisor.physics.kernel_costs import KernelCosts
+from advisor.physics.step import Placement, step_time
+from advisor.predict.curve import component_tier_ranks, curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
 from tests.source_scan import listed_words
 
 PACKAGE = Path(__file__).resolve().parent.parent / "advisor"
-CREATED_IN = {"components.py", "step_cost.py", "draft_cost.py"}
+CREATED_IN = {"physics/components.py", "physics/step.py", "physics/draft.py"}
 """The table itself, and the modules whose formulas make the times."""
 BARE = "profiling/"
 """Imports nothing of the advisor, and names operations of its own."""
@@ -64,7 +63,7 @@ def test_the_components_stand_in_one_list() -> None:
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         found += repeated_lists(path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8"))
-    assert not found, "read advisor/components.py instead"
+    assert not found, "read advisor/physics/components.py instead"
 
 
 @pytest.mark.parametrize(
@@ -78,8 +77,8 @@ def test_the_components_stand_in_one_list() -> None:
     ],
 )
 def test_a_planted_list_is_seen(planted: str) -> None:
-    assert repeated_lists("charts/why.py", planted)
-    assert not repeated_lists("charts/why.py", 'host = parts["host"] + parts["launch"] + parts["draft_host"]')
+    assert repeated_lists("show/charts/why.py", planted)
+    assert not repeated_lists("show/charts/why.py", 'host = parts["host"] + parts["launch"] + parts["draft_host"]')
 
 
 def test_rows_name_what_there_is() -> None:
@@ -102,7 +101,7 @@ def test_parts_are_those_that_kernel_costs_report_on() -> None:
 
 def test_every_component_has_a_draw_and_every_kernel_a_tier(a_round: set[str]) -> None:
     setup = load_setup(Scenario(acceptance="2.4@3"))
-    assert set(bands.make_draws(setup.costs, n_draws=4).factor) == a_round
+    assert set(make_draws(setup.costs, n_draws=4).factor) == a_round
     assert set(component_tier_ranks(setup, np.array([16.0]))) == a_round - {one.key for one in OVERHEADS}
 
 
@@ -117,7 +116,7 @@ def test_the_overheads_that_are_drawn_together_are_those_of_the_covariance() -> 
 
 def test_kernels_measured_apart_share_no_error_and_the_host_keeps_its_own() -> None:
     costs = kernel_costs(load_hardware("h200-sxm"), "vllm", load_model("mixtral-8x7b").dtypes)
-    together, apart = bands.make_draws(costs, n_draws=8), bands.make_draws(costs, n_draws=8, kernel_seed=1)
+    together, apart = make_draws(costs, n_draws=8), make_draws(costs, n_draws=8, kernel_seed=1)
     moved = {name for name in together.factor if not np.array_equal(together.factor[name], apart.factor[name])}
     free = {one.key for one in KERNELS if not np.allclose(together.factor[one.key], 1.0)}
     assert moved == free

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-import advisor.curve
-import advisor.runtime.schedule
-import advisor.setup
-from advisor.advice import advise
+import advisor.answers.schedule
+import advisor.predict.curve
+import advisor.predict.load
+from advisor.answers.advice import advise
+from advisor.answers.explore.changes import next_steps
 from advisor.cli import advise as _cli_advise  # noqa: F401  (loaded, so that its names are counted too)
 from advisor.cli import report as _cli_report  # noqa: F401
 from advisor.cli import runtime as _cli_runtime  # noqa: F401
-from advisor.next_steps import next_steps
-from advisor.report import build_report, render
-from advisor.scenario.scenario import Scenario
+from advisor.predict.scenario import Scenario
+from advisor.show.report.build import build_report
+from advisor.show.report.formats import render
 from tests import command_line
 
 QWEN = Scenario(
@@ -27,7 +28,11 @@ QWEN = Scenario(
 OTHER_CONTEXTS = 3
 """512, 8,192 and 32,768 tokens: the others are the scenario's own, and beyond the model."""
 OPTIONS = (*command_line.QWEN, "--batch", "16")
-COUNTED = ((advisor.curve, "curve_for"), (advisor.runtime.schedule, "k_by_batch"), (advisor.setup, "load_setup"))
+COUNTED = (
+    (advisor.predict.curve, "curve_for"),
+    (advisor.answers.schedule, "k_by_batch"),
+    (advisor.predict.load, "load_setup"),
+)
 
 
 @pytest.fixture

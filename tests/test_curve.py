@@ -7,12 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from advisor import bands, laws
-from advisor.bands import Draws
-from advisor.components import COMPONENTS
-from advisor.curve import (
+from advisor.physics import laws
+from advisor.physics.bands import MAX_DRAFT, PER_K_LOG_SD, Draws, make_draws
+from advisor.physics.components import COMPONENTS
+from advisor.physics.draft import draft_time
+from advisor.physics.step import MoeShape, StepTime, routed_time, step_time
+from advisor.physics.touched_experts import expected_experts
+from advisor.predict.curve import (
     DEFAULT_BATCHES,
     batches_with,
+    beyond_log_sd,
     curve_columns,
     curve_for,
     curve_rows,
@@ -20,14 +24,11 @@ from advisor.curve import (
     speedup_curve,
     verified_time,
 )
-from advisor.draft_cost import draft_time
+from advisor.predict.load import load_setup
+from advisor.predict.prefill import prefill_per_token_s, prompt_cost
+from advisor.predict.scenario import Scenario
+from advisor.predict.setup import touched_in_pass
 from advisor.prediction import BAND_SIGMAS, AdvisorError, Tier
-from advisor.prefill import prefill_per_token_s, prompt_cost
-from advisor.routing.law import expected_experts
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup, touched_in_pass
-from advisor.step_cost import MoeShape, StepTime, routed_time, step_time
-from advisor.tiers import beyond_log_sd
 
 QWEN = Scenario(
     hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
@@ -177,7 +178,7 @@ def draws(**given: object) -> Draws:
         "routing_z": zero,
         "acceptance_z": zero,
         "residual_z": zero,
-        "per_k_z": np.zeros((1, bands.MAX_DRAFT + 1)),
+        "per_k_z": np.zeros((1, MAX_DRAFT + 1)),
     }
     return Draws(**(none | given))  # type: ignore[arg-type]
 
@@ -197,7 +198,7 @@ def test_what_nothing_explains_moves_all_k_but_plain_decoding_and_grows_with_bat
     tier = setup.costs.residual_log_sd_by_tier["fitted"]
     beyond = np.array([0.0, 2 * setup.costs.drift_log_sd, np.hypot(0.5, 12 * setup.costs.drift_log_sd)])
     assert set(curve.tier[:, 1].astype(str)) == {"fitted"}
-    expected = np.sqrt(tier**2 - bands.PER_K_LOG_SD**2 + beyond**2)
+    expected = np.sqrt(tier**2 - PER_K_LOG_SD**2 + beyond**2)
     assert np.log(curve.draws[0, :, 1] / curve.speedup[:, 1]) == pytest.approx(expected)
     assert float(beyond_log_sd(65536)) == pytest.approx(0.5)
 
@@ -385,7 +386,7 @@ def test_a_step_of_2048_tokens_is_the_longest_inside_the_data() -> None:
 
 
 def test_the_tier_is_that_of_the_tokens_that_a_round_verifies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.curve._tiers", lambda *given: given[-1].astype(object))
+    monkeypatch.setattr("advisor.predict.curve._tiers", lambda *given: given[-1].astype(object))
     setup = load_setup(QWEN)
     assert curve_for(setup, [4, 16], [0, 3], central_only=True).tier.tolist() == [[4.0, 16.0], [16.0, 64.0]]
     tree = curve_for(setup, [4], [0, 3], verify_tokens=16, central_only=True)
@@ -414,7 +415,7 @@ def test_the_ends_of_the_axes_are_inside() -> None:
 
 def test_usual_draws_are_those_of_the_costs() -> None:
     setup = load_setup(QWEN)
-    usual, given = curve_for(setup, [16]), curve_for(setup, [16], draws=bands.make_draws(setup.costs))
+    usual, given = curve_for(setup, [16]), curve_for(setup, [16], draws=make_draws(setup.costs))
     assert np.array_equal(usual.draws, given.draws)
     assert usual.low[0, 1:] == pytest.approx(np.quantile(usual.draws[:, 0, 1:], 0.1, axis=0))
     assert usual.high[0, 1:] == pytest.approx(np.quantile(usual.draws[:, 0, 1:], 0.9, axis=0))

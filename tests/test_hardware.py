@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor import hardware as module
-from advisor.hardware import (
+from advisor.physics import hardware
+from advisor.physics.hardware import (
     ComputeDtype,
     Hardware,
     compute_dtype,
@@ -162,7 +162,7 @@ def test_an_id_is_never_used_as_a_path(name: str):
 
 def test_a_profile_is_read_once(monkeypatch: pytest.MonkeyPatch):
     first = load_hardware("l4")
-    monkeypatch.setattr(module, "load_profile", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(hardware, "load_profile", lambda *_: pytest.fail("read again"))
     assert load_hardware("l4") is first
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor import laws
-from advisor.explain.expression import formula_of, used_names, written
-from advisor.kernel_costs import factor_at
-from advisor.laws import Law
+from advisor.physics import laws
+from advisor.physics.kernel_costs import factor_at
+from advisor.physics.laws.kernels import Law
+from advisor.show.explain.formulas import formula_of, used_names, written
 from tests.golden.model_page import FILE, listed_laws, with_laws
 
 PACKAGE = Path(laws.__file__).resolve().parent.parent
@@ -517,7 +517,7 @@ def test_no_law_s_arithmetic_stands_outside_the_laws() -> None:
             found += [f"{place}: {what}" for what in seen if what.partition(":")[0] not in allowed]
             if place.parts[0] == "explain":
                 found += [f"{place}: {what}" for what in formulas_in_text(path.read_text(encoding="utf-8"))]
-    assert not found, "call the law of advisor.laws instead"
+    assert not found, "call the law of advisor.physics.laws instead"
 
 
 @pytest.mark.parametrize(

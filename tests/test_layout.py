@@ -1,8 +1,8 @@
 """Who may import whom (docs/architecture.md), read from the source with ast.
 
-The house has rooms: every module in the root of advisor/ is one, every folder is one. Three rules, by room: imports go
-to a lower floor, so that there is no circle; what a folder offers stands in its `__init__`, its face, and nobody
-reaches past it; inside a room no modules import each other in a circle.
+The house has rooms: every module in the root of advisor/ is one, every folder is one; studies/ stands beside it. Rules:
+imports between rooms go to a lower floor; no two files import each other in a circle, anywhere; what begins with an
+underscore stays in its room; a room's `__init__` is one line, and its files are its face.
 """
 
 from __future__ import annotations
@@ -17,49 +17,45 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "advisor"
+PACKAGE, STUDIES = ROOT / "advisor", ROOT / "studies"
 
 FLOORS = [
-    {"arrays", "components", "prediction", "text", "profiling"},
-    {"laws"},
-    {"architecture", "kernel_costs", "profiles", "quality"},
-    {"acceptance", "attention", "bands", "drafter", "hardware", "hf", "routing", "store"},
-    {"catalog", "speedup", "step_cost", "task_transfer"},
-    {"calibration", "draft_cost", "expert_traffic", "memory", "scenario"},
-    {"serving_formats"},
-    {"ingest", "setup"},
-    {"prefill", "ratios", "tiers"},
-    {"curve"},
-    {"design", "points", "runtime", "spend"},
-    {"advice", "context_map", "diagnosis", "engines", "expert_ranks", "explain", "ranking", "sweep", "validation"},
-    {"charts", "comparison", "next_steps", "summary"},
-    {"report"},
-    {"cli", "ui", "studies"},
-    {"__main__"},
+    {"prediction", "profiling"},
+    {"profiles", "text"},
+    {"physics"},
+    {"catalog"},
+    {"predict"},
+    {"measured"},
+    {"answers"},
+    {"show"},
+    {"cli", "ui"},
+    {"studies", "__main__"},
 ]
 """Rooms from the ground up; a room imports from the floors below its own."""
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+MOST_ARROWS = 70
+"""Pairs of rooms of which one imports from the other."""
 
-FORMULAS = {
-    *("laws", "routing", "kernel_costs", "attention", "step_cost", "draft_cost", "speedup", "acceptance", "tiers"),
-    *("bands", "quality", "curve", "memory"),
-}
-"""Rooms that do no input or output of their own; presets and curves of acceptance are read by `advisor.profiles`."""
+FACES = {"physics.laws", "cli", "ui", "measured.readers", "profiling"}
+"""Folders whose `__init__` holds more than a line: a noun of many files, or what starts there."""
+
+IN_OUT = {"os", "io", "pathlib", "logging", "time", "random", "datetime", "yaml", "json", "duckdb", "requests"}
+"""What a formula does not import."""
 
 ONLY_IN = {
     "streamlit": {"ui"},
-    "plotly": {"charts", "ui", "report"},
-    "matplotlib": {"report"},
-    "typst": {"report"},
+    "plotly": {"show", "ui"},
+    "matplotlib": {"show"},
+    "typst": {"show"},
     "torch": {"profiling"},
-    "duckdb": {"store"},
+    "duckdb": {"measured"},
 }
 NEVER_AT_IMPORT = ("torch", "scipy")
 
 
 @dataclass(frozen=True)
 class Import:
-    """`name` of advisor's module `module`, taken by the module `by`; dotted names without the leading `advisor.`."""
+    """`name` of the module `module`, taken by the module `by`; dotted names without the leading `advisor.`."""
 
     by: str
     module: str
@@ -70,37 +66,41 @@ class Import:
         return self.by.split(".")[0], self.module.split(".")[0]
 
     def __str__(self) -> str:
-        return f"advisor.{self.by} takes {self.name} from advisor.{self.module}"
+        return f"{self.by} takes {self.name} from {self.module}"
 
 
 def sources() -> dict[str, str]:
-    """Source of each module by its dotted name; a folder's face has the folder's name."""
+    """Source of each module by its dotted name, advisor's without `advisor.`; a folder's `__init__` has its name."""
     found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text(encoding="utf-8")
+    for folder, above in ((PACKAGE, PACKAGE), (STUDIES, ROOT)):
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(above).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text(encoding="utf-8")
     return found
 
 
 SOURCES = sources()
-FOLDERS = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+ADVISOR = {name: source for name, source in SOURCES.items() if name.split(".")[0] != "studies"}
+
+
+def _local(module: str | None) -> str | None:
+    """The dotted name of one of our modules, None where it is somebody else's."""
+    if module is None or module.split(".")[0] not in ("advisor", "studies"):
+        return None
+    return module.removeprefix("advisor").removeprefix(".")
 
 
 def imports_of(by: str, source: str, known: Mapping[str, str]) -> Iterator[Import]:
-    """The imports of advisor's modules in `source`; a module taken as a name counts as an import of that module.
-
-    Where a face offers a function named like one of its modules, the name is the function's.
-    """
+    """The imports of our modules in `source`; a module taken as a name counts as an import of that module."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name.startswith("advisor."):
-                    yield Import(by, alias.name.removeprefix("advisor."), "*")
-        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "advisor":
-            module = node.module.removeprefix("advisor").removeprefix(".")
+                if (module := _local(alias.name)) not in (None, ""):
+                    yield Import(by, str(module), "*")
+        elif isinstance(node, ast.ImportFrom) and (module := _local(node.module)) is not None:
             for alias in node.names:
                 inner = f"{module}.{alias.name}".removeprefix(".")
-                if inner in known and alias.name not in offered(known.get(module, "")):
+                if inner in known:
                     yield Import(by, inner, "*")
                 elif module:
                     yield Import(by, module, alias.name)
@@ -116,40 +116,22 @@ def upward(imports: Iterable[Import]) -> list[str]:
     return [str(one) for one in imports if one.rooms[0] != one.rooms[1] and FLOOR[one.rooms[1]] >= FLOOR[one.rooms[0]]]
 
 
-def past_a_face(imports: Iterable[Import], faces: Mapping[str, set[str]]) -> list[str]:
-    """Imports into a folder that name one of its modules, or something its face does not offer."""
-    return [
-        str(one)
-        for one in imports
-        if one.rooms[0] != one.rooms[1]
-        and one.rooms[1] in faces
-        and ("." in one.module or (one.name != "*" and one.name not in faces[one.module]))
-    ]
+def private_of_another_room(imports: Iterable[Import]) -> list[str]:
+    """Imports between rooms of what begins with an underscore."""
+    return [str(one) for one in imports if one.rooms[0] != one.rooms[1] and one.name.startswith("_")]
 
 
-def circle_inside(imports: Iterable[Import]) -> list[str] | None:
-    """Modules of one room that import each other in a circle. A face that gathers its modules is not part of one."""
+def circle(imports: Iterable[Import]) -> list[str] | None:
+    """Files that import each other in a circle. A face imports its files and is not part of one."""
     graph: dict[str, set[str]] = {}
     for one in imports:
-        if one.rooms[0] == one.rooms[1] and one.by not in FOLDERS and one.module not in FOLDERS:
+        if one.by not in FACES:
             graph.setdefault(one.by, set()).add(one.module)
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         return list(error.args[1])
     return None
-
-
-@cache
-def offered(source: str) -> set[str]:
-    """The names in `__all__` of a module's source."""
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
-            return {item.value for item in ast.walk(node.value) if isinstance(item, ast.Constant)}
-    return set()
-
-
-FACES = {folder: offered(SOURCES[folder]) for folder in FOLDERS}
 
 
 @cache
@@ -167,70 +149,75 @@ def third_party(source: str, *, top_level_only: bool = False) -> set[str]:
 
 def test_every_room_has_its_floor() -> None:
     rooms = {name.split(".")[0] for name in SOURCES if name}
-    assert rooms == set(FLOOR), "FLOORS lists the modules in the root of advisor/ and its folders, each once"
+    assert rooms == set(FLOOR), "FLOORS lists the modules in the root of advisor/, its folders and studies, each once"
     assert sum(map(len, FLOORS)) == len(FLOOR), "a room stands on one floor"
 
 
-def test_the_root_holds_physics_and_no_more_than_26_modules() -> None:
-    assert len(list(PACKAGE.glob("*.py"))) <= 26
+def test_the_root_is_read_at_a_glance() -> None:
+    shown = [path for path in PACKAGE.iterdir() if path.name != "__pycache__"]
+    assert len(shown) <= 15, sorted(path.name for path in shown)
 
 
 def test_imports_go_down() -> None:
     assert not upward(all_imports())
 
 
-def test_nobody_reaches_past_a_face() -> None:
-    assert not past_a_face(all_imports(), FACES)
+def test_there_are_few_arrows_between_rooms() -> None:
+    arrows = {one.rooms for one in all_imports() if one.rooms[0] != one.rooms[1]}
+    assert len(arrows) <= MOST_ARROWS, sorted(arrows)
 
 
-def test_no_circle_inside_a_room() -> None:
-    assert circle_inside(all_imports()) is None
+def test_nobody_takes_a_private_name_of_another_room() -> None:
+    assert not private_of_another_room(all_imports())
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert circle(all_imports()) is None
 
 
 @pytest.mark.parametrize(
     ("module", "line", "rule"),
     [
-        ("routing.law", "from advisor.curve import Curve", upward),
-        ("charts.why", "from advisor.report import build_report", upward),
-        ("curve", "from advisor import advice", upward),
-        ("curve", "import advisor.advice", upward),
-        ("advice", "from advisor.runtime.schedule import k_at", past_a_face),
-        ("advice", "from advisor.runtime import schedule", past_a_face),
-        ("advice", "from advisor.runtime import _hidden", past_a_face),
+        ("physics.touched_experts", "from advisor.predict.curve import Curve", upward),
+        ("show.charts.why", "from advisor.ui.widgets import show_chart", upward),
+        ("predict.curve", "from advisor.answers import advice", upward),
+        ("predict.curve", "import advisor.answers.advice", upward),
+        ("predict.curve", "from studies.blind import frozen", upward),
+        ("answers.advice", "from advisor.predict.curve import _samples", private_of_another_room),
+        ("studies.blind", "from advisor.predict.curve import _samples", private_of_another_room),
     ],
 )
 def test_a_planted_breach_is_seen(module: str, line: str, rule: object) -> None:
     planted = [*imports_of(module, line, SOURCES)]
-    assert (upward(planted) if rule is upward else past_a_face(planted, FACES)) != []
+    assert (upward(planted) if rule is upward else private_of_another_room(planted)) != []
 
 
-def test_a_planted_circle_is_seen() -> None:
-    lines = {"store.load": "from advisor.store.state import status", "store.state": "from advisor.store.load import x"}
+@pytest.mark.parametrize(
+    "lines",
+    [
+        {
+            "measured.store": "from advisor.measured.store_build import status",
+            "measured.store_build": "from advisor.measured.store import x",
+        },
+        {
+            "answers.advice": "from advisor.answers.explore import cells",
+            "answers.explore.cells": "from advisor.answers.advice import advise",
+        },
+    ],
+    ids=["in one folder", "across folders"],
+)
+def test_a_planted_circle_is_seen(lines: dict[str, str]) -> None:
     planted = [one for module, line in lines.items() for one in imports_of(module, line, SOURCES)]
-    assert circle_inside(planted) is not None
+    assert circle(planted) is not None
 
 
-def test_a_face_offers_what_it_has() -> None:
-    for folder, names in FACES.items():
-        defined = set()
-        for node in ast.walk(ast.parse(SOURCES[folder])):
-            if isinstance(node, ast.ImportFrom):
-                defined |= {alias.asname or alias.name for alias in node.names}
-            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-                defined.add(node.name)
-            elif isinstance(node, ast.Assign):
-                defined |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-        assert names <= defined, f"advisor/{folder}/__init__.py offers {sorted(names - defined)} and has no such name"
-
-
-def test_a_face_offers_only_what_somebody_takes() -> None:
-    """The rest stays inside its folder; tests and the public names of `advisor` count as takers."""
-    outside = [*PACKAGE.glob("*.py"), ROOT / "app.py", *(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").glob("*.md")]
-    elsewhere = "\n".join(path.read_text(encoding="utf-8") for path in outside)
-    for folder, names in FACES.items():
-        inside = {one.name for one in all_imports() if one.rooms[1] == folder and one.rooms[0] != folder}
-        unused = {name for name in names - inside if name not in elsewhere}
-        assert not unused, f"advisor/{folder} offers {sorted(unused)}, which nobody takes"
+def test_an_init_is_one_line_but_for_the_faces() -> None:
+    folders = {
+        str(path.parent.relative_to(PACKAGE)).replace("/", "."): path.read_text(encoding="utf-8").splitlines()
+        for path in PACKAGE.glob("*/**/__init__.py")
+    }
+    long = {name for name, lines in folders.items() if len(lines) > 1 and name not in FACES}
+    assert not long, f"{long}: an import names the file, so an __init__ gathers nothing"
 
 
 def test_profiling_imports_nothing_else_of_the_advisor() -> None:
@@ -238,13 +225,9 @@ def test_profiling_imports_nothing_else_of_the_advisor() -> None:
     assert {one.rooms[1] for one in all_imports() if one.rooms[0] == "profiling"} == {"profiling"}
 
 
-def test_nobody_imports_the_studies() -> None:
-    assert not [str(one) for one in all_imports() if one.rooms[1] == "studies" and one.rooms[0] != "studies"]
-
-
 @pytest.mark.parametrize("package", sorted(ONLY_IN))
 def test_a_heavy_package_is_imported_in_one_place_only(package: str) -> None:
-    users = {name.split(".")[0] for name, source in SOURCES.items() if package in third_party(source)}
+    users = {name.split(".")[0] for name, source in ADVISOR.items() if package in third_party(source)}
     assert users <= ONLY_IN[package], f"{package} is imported by {sorted(users - ONLY_IN[package])}"
 
 
@@ -252,18 +235,16 @@ def test_a_heavy_package_is_imported_in_one_place_only(package: str) -> None:
 def test_slow_packages_are_imported_where_they_are_used(package: str) -> None:
     eager = [
         name
-        for name, source in SOURCES.items()
+        for name, source in ADVISOR.items()
         if not name.startswith("profiling") and package in third_party(source, top_level_only=True)
     ]
     assert not eager, f"{package} is imported at module level by {eager}"
 
 
 def test_formulas_do_no_input_or_output() -> None:
-    forbidden = {"os", "io", "pathlib", "logging", "time", "random", "datetime", "yaml", "json", "duckdb", "requests"}
-    for name, source in SOURCES.items():
-        if name.split(".")[0] in FORMULAS:
-            used = third_party(source) - ({"datetime"} if name == "routing.presets" else set())  # the type of its dates
-            assert not used & forbidden, f"{name} imports {sorted(used & forbidden)}"
+    used = {name: third_party(source) & IN_OUT for name, source in ADVISOR.items() if name.startswith("physics")}
+    used["physics.hardware"].discard("datetime")  # the type of its dates
+    assert not {name: found for name, found in used.items() if found}
 
 
 def test_the_package_imports_without_its_heavy_dependencies_loaded() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.catalog import load_model, model_ids
-from advisor.curve import curve_for
+from advisor.catalog.models import load_model, model_ids
+from advisor.predict.curve import curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import build_scenario
 from advisor.prediction import AdvisorError
-from advisor.scenario import build_scenario
-from advisor.setup import load_setup
 
 BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 80, 96, 128, 160, 192, 256)
 MODELS = [one for one in model_ids() if load_model(one).moe is not None][:30]

@@ -15,14 +15,14 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs/nomenclature.md").read_text(encoding="utf-8")
 MODEL_MODULES = [
-    "routing.law",
-    "kernel_costs",
-    "step_cost",
-    "draft_cost",
-    "speedup",
-    "bands",
-    "quality",
-    "curve",
+    "physics.touched_experts",
+    "physics.kernel_costs",
+    "physics.step",
+    "physics.draft",
+    "physics.acceptance",
+    "physics.bands",
+    "physics.quality",
+    "predict.curve",
 ]
 
 

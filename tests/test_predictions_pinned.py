@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from advisor.catalog import load_model, model_ids
-from advisor.curve import speedup_curve
-from advisor.hardware import hardware_ids
-from advisor.scenario.scenario import Scenario
+from advisor.catalog.models import load_model, model_ids
+from advisor.physics.hardware import hardware_ids
+from advisor.predict.curve import speedup_curve
+from advisor.predict.scenario import Scenario
 from tests.golden.predict_grid import FILE, predictions, scenarios
 
 BASE = Scenario(acceptance="2.4@3", k_max=4)

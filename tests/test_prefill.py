@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.catalog import load_model
-from advisor.curve import curve_for
-from advisor.expert_traffic import write_loads
-from advisor.prefill import CHUNK_TOKENS, Prompt, prompt_cost
-from advisor.scenario import Scenario
-from advisor.setup import load_setup
-from advisor.step_cost import MoeShape, exchanges
+from advisor.catalog.models import load_model
+from advisor.physics.step import MoeShape, exchanges
+from advisor.predict.curve import curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.prefill import CHUNK_TOKENS, Prompt, prompt_cost
+from advisor.predict.scenario import Scenario, write_loads
 
 DENSE = Scenario(
     hardware_id="h100-sxm",

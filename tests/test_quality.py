@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.architecture import attention_share_of_active, parameter_counts
 from advisor.catalog.models import load_model
-from advisor.prediction import AdvisorError
-from advisor.quality import (
+from advisor.physics.architecture import attention_share_of_active, parameter_counts
+from advisor.physics.quality import (
     GuardRails,
     Shape,
     activation_ratio,
@@ -24,6 +23,7 @@ from advisor.quality import (
     loss_as_active_params,
     training_flops,
 )
+from advisor.prediction import AdvisorError
 
 # Qwen3-30B-A3B's body: 48 layers, hidden 2048, attention and norms 0.906 B parameters
 _FIXED = 906_067_968 + 100_352

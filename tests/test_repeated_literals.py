@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from advisor import laws
+from advisor.physics import laws
 from tests.test_layout import SOURCES
 
 LEAST = 4

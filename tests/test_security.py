@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.catalog import model_profile
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
-from advisor.setup.load import _remembered
-from advisor.ui.serve.runtime_answers import TRACE
+from advisor.catalog.models import model_profile
+from advisor.predict.load import _remembered, load_setup
+from advisor.predict.scenario import Scenario
+from advisor.ui.serve.while_serving import TRACE
 from tests.app_page import go_to
 from tests.catalog.test_own_hardware import POD
 
@@ -25,7 +24,7 @@ def test_no_page_renders_html_from_text() -> None:
     for path in [ROOT / "app.py", ROOT / "serve.py", *(ROOT / "advisor" / "ui").rglob("*.py")]:
         text = path.read_text(encoding="utf-8")
         assert "unsafe_allow_html" not in text, path.name
-        assert "st.html(" not in text or path.name == "style.py", path.name  # a constant of the app's own
+        assert "st.html(" not in text or path.name == "server.py", path.name  # a constant of the app's own
 
 
 REFIT = "on=h200-sxm/vllm/vllm;n=5;data=0123456789ab;routed=1.1/0.05;corr=0/0/0/0/0/0/0/0/0/0"

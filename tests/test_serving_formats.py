@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from advisor.catalog import load_model, model_ids, model_profile, published_architecture
-from advisor.scenario import Scenario
-from advisor.serving_formats import served_weights
-from advisor.setup import Setup, load_setup
+from advisor.catalog.models import load_model, model_ids, model_profile, published_architecture
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from advisor.predict.serving_formats import served_weights
+from advisor.predict.setup import Setup
 
 
 def setup(model_id: str, **changes: object) -> Setup:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.speedup import (
+from advisor.physics.acceptance import (
     accepted_length,
     amdahl_ratio,
     hidden_share,

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor import laws
-from advisor.architecture import Architecture, DenseFfn, Mixer, Moe, WeightDtype, WeightDtypes
-from advisor.attention import AttentionLoad, attention_core
-from advisor.kernel_costs import (
+from advisor.physics import laws
+from advisor.physics.architecture import Architecture, DenseFfn, Mixer, Moe, WeightDtype, WeightDtypes
+from advisor.physics.attention import AttentionLoad, attention_core
+from advisor.physics.expert_ranks import RankBalance
+from advisor.physics.kernel_costs import (
     AttentionCost,
     AttentionModule,
     GemmCost,
@@ -23,9 +24,7 @@ from advisor.kernel_costs import (
     StreamCost,
     stream_cost,
 )
-from advisor.prediction import AdvisorError, Tier
-from advisor.routing import RankBalance, local_experts
-from advisor.step_cost import (
+from advisor.physics.step import (
     MoeShape,
     Placement,
     exchanges,
@@ -39,6 +38,8 @@ from advisor.step_cost import (
     slowest_rank,
     step_time,
 )
+from advisor.physics.touched_experts import local_experts
+from advisor.prediction import AdvisorError, Tier
 
 GEMM = GemmCost(t0_s=4e-6, bandwidth_bytes_per_s=4e12, flops_per_s=8e14, tier=Tier.FITTED)
 MOE = MoeCost(

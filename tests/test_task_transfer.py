@@ -7,14 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from advisor.acceptance import AcceptanceCurve, acceptance_curves, accepted_length, parse_acceptance
-from advisor.advice import advise
-from advisor.drafter import load_drafter
-from advisor.points import COLLECTIONS, published_rows
-from advisor.prediction import BAND_SIGMAS, AdvisorError
-from advisor.scenario import Scenario
-from advisor.summary.sure import accepted_text
-from advisor.task_transfer import (
+from advisor.answers.advice import advise
+from advisor.answers.summary import accepted_text
+from advisor.catalog.task_transfer import (
     ANY_KIND,
     LEAST_LABORATORIES,
     TASKS,
@@ -26,6 +21,11 @@ from advisor.task_transfer import (
     task_of,
     task_transfer,
 )
+from advisor.measured.points import COLLECTIONS, published_rows
+from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves, accepted_length, parse_acceptance
+from advisor.physics.draft import load_drafter
+from advisor.predict.scenario import Scenario
+from advisor.prediction import BAND_SIGMAS, AdvisorError
 
 
 def test_the_tasks_of_the_published_rows_are_those_of_their_prompt_sets() -> None:

@@ -7,13 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from advisor.components import BY_KEY
-from advisor.kernel_costs import AttentionCost, AttentionModule
+from advisor.physics.components import BY_KEY
+from advisor.physics.kernel_costs import AttentionCost, AttentionModule
+from advisor.physics.step import Placement
+from advisor.predict.curve import (
+    CALIBRATED_TOKENS,
+    _by_tier,
+    _tiers,
+    beyond_log_sd,
+    component_tier_ranks,
+    records_in_use,
+)
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
 from advisor.prediction import Tier
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
-from advisor.step_cost import Placement
-from advisor.tiers import CALIBRATED_TOKENS, _by_tier, _tiers, beyond_log_sd, component_tier_ranks, records_in_use
 
 QWEN = Scenario(
     hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
@@ -38,7 +45,7 @@ def test_tiers_above_fitted_share_its_residual_and_a_tier_without_one_takes_the_
 def tiers_of(ranks: dict[str, int], plain: dict[str, float], whole: dict[str, float], monkeypatch) -> str:
     """The tier of one point whose components have these ranks and take this long; others have the best rank."""
     monkeypatch.setattr(
-        "advisor.tiers.component_tier_ranks",
+        "advisor.predict.curve.component_tier_ranks",
         lambda setup, tokens: {name: np.full(tokens.shape, rank) for name, rank in ranks.items() if setup == "own"},
     )
     arrays = (
@@ -65,14 +72,14 @@ def test_a_step_put_together_from_measured_parts_is_at_best_interpolated(monkeyp
 
 def test_a_component_is_as_good_as_the_worst_of_its_records(monkeypatch) -> None:
     cores = [AttentionCost(1e-5, 3e12, 5e14, tier) for tier in (Tier.FITTED, Tier.ROOFLINE, Tier.FITTED)]
-    monkeypatch.setattr("advisor.tiers.records_in_use", lambda *_: cores)
+    monkeypatch.setattr("advisor.predict.curve.records_in_use", lambda *_: cores)
     assert component_tier_ranks(load_setup(QWEN), [16, 64])["attention"].tolist() == [ROOFLINE, ROOFLINE]
 
 
 def test_layers_measured_whole_are_judged_by_the_rows_of_one_group_and_by_the_context(monkeypatch) -> None:
     """Measured to 64 rows: 256 tokens on 8 groups are 32 rows each; beyond the longest context nothing was measured."""
     module = AttentionModule((1.0, 64.0), (1.0, 4096.0), ((1e-5, 2e-5), (3e-5, 9e-5)), (64.0, 64.0), False, 0.1, "")
-    monkeypatch.setattr("advisor.tiers.records_in_use", lambda *_: [module])
+    monkeypatch.setattr("advisor.predict.curve.records_in_use", lambda *_: [module])
 
     def rank(groups: int, context: int) -> int:
         scenario = QWEN.model_copy(update={"context_tokens": context})
@@ -85,7 +92,7 @@ def test_layers_measured_whole_are_judged_by_the_rows_of_one_group_and_by_the_co
 def test_each_batch_and_k_has_the_tier_of_its_own_step(monkeypatch) -> None:
     """The kernel is fitted up to 64 tokens, roofline beyond: the plain step of batch 128 decides for its whole row."""
     monkeypatch.setattr(
-        "advisor.tiers.component_tier_ranks",
+        "advisor.predict.curve.component_tier_ranks",
         lambda _, tokens: {"routed": np.where(tokens > 64, ROOFLINE, FITTED)},
     )
     batch = np.array([16.0, 128.0])

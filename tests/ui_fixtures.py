@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from advisor.curve import Curve
+from advisor.predict.curve import Curve
 from advisor.prediction import Tier
 
 PLAIN_S = {"routed": 3e-3, "attention": 1e-3, "dense": 0.5e-3, "launch": 0.4e-3, "host": 0.3e-3, "router": 1e-6}

@@ -93,7 +93,7 @@ class ExportRule(Frozen):
     """Rules by which a schedule becomes the engine's configuration."""
 
     writer: str = Field(pattern=r"[a-z_]+")
-    """Module of advisor.engines whose `export` writes it."""
+    """Module of advisor.answers.engines whose `export` writes it."""
     file_name: str | None = None
     """The file that the launch line points to; None where the configuration stands on the line itself."""
 

@@ -11,38 +11,35 @@ from advisor import __version__
 from advisor.prediction import AdvisorError
 
 __all__ = ["main", "root"]
-
 _COMMANDS = {
     "advise": ("advise", "Recommend a draft length for one scenario."),
     "curve": ("advise", "Speedup over batch and K as CSV."),
-    "compare": ("compare", "Two to four scenarios side by side."),
-    "examples": ("compare", "List the named examples to start from."),
-    "explain": ("explain", "How one prediction was made, formula by formula."),
+    "compare": ("advise", "Two to four scenarios side by side."),
+    "examples": ("advise", "List the named examples to start from."),
+    "explain": ("advise", "How one prediction was made, formula by formula."),
     "design": ("design", "Which MoE to train instead, at equal quality."),
-    "rank": ("rank", "Rank all models at your load, with cost and energy."),
-    "context": ("context", "Speedup over batch and context, and where it turns."),
+    "rank": ("explore", "Rank all models at your load, with cost and energy."),
+    "context": ("advise", "Speedup over batch and context, and where it turns."),
     "schedule": ("runtime", "K by batch size and context, and what it gains."),
     "export": ("runtime", "Write the schedule as an engine's configuration."),
-    "sweep": ("sweep", "A grid of scenarios as Parquet, by processes or Ray."),
+    "sweep": ("explore", "A grid of scenarios as Parquet, by processes or Ray."),
     "simulate": ("runtime", "Compare ways to choose K while serving."),
     "report": ("report", "Write a report: PDF, HTML, Markdown, JSON or CSV."),
-    "predict": ("validate", "Add predicted speedups to a CSV of measured points."),
-    "validate": ("validate", "Hold predictions against measured points."),
+    "predict": ("measure", "Add predicted speedups to a CSV of measured points."),
+    "validate": ("measure", "Hold predictions against measured points."),
     "ingest": ("measure", "Read a benchmark result and say what can be used."),
-    "diagnose": ("diagnose", "Say why a run with speculation is slow."),
+    "diagnose": ("data", "Say why a run with speculation is slow."),
     "fit": ("measure", "Refit overheads and efficiencies on your own points."),
-    "trace": ("trace", "Fit routing skew and correlation to a routing trace."),
-    "ranks": ("ranks", "Experts on ranks: imbalance, copies of hot experts, exchange."),
-    "acceptance": ("acceptance", "Accepted length by K from vLLM's metrics, or from a list."),
-    "profile": ("profile", "Measure this machine's device (needs torch)."),
-    "app": ("app", "Start the app on this machine, its store up to date."),
+    "trace": ("data", "Fit routing skew and correlation to a routing trace."),
+    "ranks": ("explore", "Experts on ranks: imbalance, copies of hot experts, exchange."),
+    "acceptance": ("measure", "Accepted length by K from vLLM's metrics, or from a list."),
+    "profile": ("report", "Measure this machine's device (needs torch)."),
+    "app": ("report", "Start the app on this machine, its store up to date."),
     "store": ("data", "Build or inspect the store of measured tables."),
     "models": ("data", "List the known models."),
     "hardware": ("data", "List the known accelerators."),
     "presets": ("data", "List drafters, acceptance curves and routing presets."),
 }
-
-
 _LONGEST = 1200
 """Characters of an error that are printed; what a file holds may stand in it. [-]"""
 

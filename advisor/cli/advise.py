@@ -1,4 +1,11 @@
-"""`advise` and `curve`: one scenario's answer, and the grid behind it."""
+"""`advise` and `curve`: one scenario's answer, and the grid behind it.
+
+`examples` and `compare`: scenarios to start from, and several answers side by side.
+
+`context`: speedup and K over batch and context, and where speculation turns.
+
+`explain`: how the prediction of one batch and K was made, formula by formula.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +17,46 @@ from typing import Any
 
 import click
 
-from advisor.advice import Advice, answer_values
-from advisor.advice import advise as advise_scenario
-from advisor.catalog import export_engines, load_engine
-from advisor.cli.output import json_option, k_by_batch_on_terminal, print_json, print_labelled, print_table
-from advisor.cli.scenario_options import TYPED, ScenarioCommand
-from advisor.curve import DEFAULT_BATCHES, curve_for, curve_rows
-from advisor.engines import export_scenario, needs_draft_model
-from advisor.next_steps import (
-    GOALS,
-    Goal,
-    NextSteps,
-    best_effects,
-    change_text,
-    gain_text,
-    next_steps,
-    none_text,
-    own_runs_text,
-    steps_document,
-    unoffered_texts,
+from advisor.answers.advice import Advice, answer_values
+from advisor.answers.advice import advise as advise_scenario
+from advisor.answers.engines.export import export_scenario, needs_draft_model
+from advisor.answers.explore.changes import GOALS, Goal, NextSteps, best_effects, next_steps
+from advisor.answers.explore.compare import MAX_COMPARED, comparison_rows, finding, short_names
+from advisor.answers.explore.context import DEFAULT_CONTEXTS, DEFAULT_MAP_BATCHES, context_map
+from advisor.answers.explore.own_runs import own_runs_text
+from advisor.answers.round_costs import range_values
+from advisor.answers.schedule import accepted_length_text, carried_text, plain_text, schedule_rule
+from advisor.catalog.engines import export_engines, load_engine
+from advisor.cli.output import (
+    TYPED,
+    ScenarioCommand,
+    json_option,
+    k_by_batch_on_terminal,
+    print_json,
+    print_labelled,
+    print_table,
 )
+from advisor.predict.curve import DEFAULT_BATCHES, band_parts, curve_for, curve_rows
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario, example_ids, load_example, load_scenario_file
+from advisor.predict.setup import Setup
+from advisor.predict.spend import MeasuredPower, Spend, price_of, spend_at
 from advisor.prediction import AdvisorError
-from advisor.runtime import accepted_length_text, carried_text, plain_text, range_values, schedule_rule
-from advisor.scenario import Scenario
-from advisor.setup import Setup, load_setup
-from advisor.spend import MeasuredPower, Spend, does_not_fit, price_of, spend_at, spend_document, spend_text
+from advisor.profiles import is_there
+from advisor.show.explain.round import Derivation, derive
+from advisor.show.explain.steps import GROUPS, Quantity, step_text, value_text
+from advisor.show.words.load import (
+    acceptance_texts,
+    does_not_fit,
+    map_document,
+    map_table,
+    share_table,
+    spend_document,
+    spend_text,
+    turn_texts,
+    verdict,
+)
+from advisor.show.words.next_steps import change_text, gain_text, none_text, steps_document, unoffered_texts
 from advisor.text import MERITS, csv_text
 
 
@@ -126,7 +148,7 @@ def export_pointer(advice: Advice, typed: Sequence[str]) -> str:
 def _power(file: Path, n_draft: int, gpus: int) -> MeasuredPower:
     """The power log of a run at one K. Raises AdvisorError for another file, and for GPUs that no instance has."""
     from advisor.cli.measure import read_bytes  # readers of files need pandas, an answer does not
-    from advisor.ingest import read_power_log
+    from advisor.measured.ingest.logs import read_power_log
 
     log = read_power_log(file.name, read_bytes(file))
     log.check(gpus)
@@ -275,3 +297,184 @@ def _print_notes(advice: Advice) -> None:
     click.echo(f"\n{accepted_length_text(setup)}")
     click.echo(f"Routing: {setup.routing_because.rstrip('.')}.")
     print_labelled("warning", advice.warnings)
+
+
+@click.command()
+@json_option()
+def examples(as_json: bool) -> None:
+    """List the named examples that --example takes."""
+    found = [load_example(name) for name in example_ids()]
+    if as_json:
+        print_json(found)
+        return
+    for item in found:
+        click.echo(f"{item.id}\n  {item.description}")
+        click.echo(f"  Accepted length: {item.acceptance_origin}; {item.acceptance_note}.")
+        click.echo(f"  Source: {'; '.join(item.sources)}.")
+
+
+@click.command()
+@click.argument("scenarios", nargs=-1, required=True)
+@json_option()
+def compare(scenarios: tuple[str, ...], as_json: bool) -> None:
+    """Answer two to four SCENARIOS side by side.
+
+    Each is a scenario file, a JSON report, an output of `advise --json`, or the id of an example.
+    """
+    if not 2 <= len(scenarios) <= MAX_COMPARED:
+        raise AdvisorError(f"{len(scenarios)} scenarios given; compare takes two to {MAX_COMPARED}")
+    read = [_scenario(text) for text in scenarios]  # all, before any is answered: the last may not be readable
+    advices = [advise_scenario(scenario) for scenario in read]
+    names = short_names([advice.scenario for advice in advices])
+    rows = comparison_rows(advices)
+    if as_json:
+        answers = [{"name": name} | advice_document(one) for name, one in zip(names, advices, strict=True)]
+        print_json({"finding": finding(advices, names), "scenarios": answers})
+        return
+    print_table(("", *names), [(row.label, *row.values) for row in rows])
+    click.echo(f"\n{finding(advices, names)}")
+    for warning in dict.fromkeys(text for advice in advices for text in advice.warnings):
+        of = [name for name, advice in zip(names, advices, strict=True) if warning in advice.warnings]
+        click.echo(f"warning: {'' if len(of) == len(names) else '; '.join(of) + ': '}{warning}")
+
+
+def _scenario(text: str) -> Scenario:
+    """An example's id, else a file. What looks like no file must be an example, so its near matches are named."""
+    path = Path(text)
+    is_file = path.suffix or is_there(path) or len(path.parts) > 1
+    return load_scenario_file(path).scenario if is_file and text not in example_ids() else load_example(text).scenario
+
+
+@click.command(cls=ScenarioCommand)
+@click.option(
+    "--contexts",
+    default=",".join(map(str, DEFAULT_CONTEXTS)),
+    show_default=True,
+    help="Context lengths, comma-separated; --context is added.",
+)
+@click.option(
+    "--batches",
+    default=",".join(map(str, DEFAULT_MAP_BATCHES)),
+    show_default=True,
+    help="Batch sizes, comma-separated; --batch is added.",
+)
+@json_option()
+def context(scenario: Scenario, contexts: str, batches: str, as_json: bool) -> None:
+    """Speedup and recommended K over batch and context.
+
+    Does it pay at --context, where does it turn, and why.
+
+    Decoding alone: prefill is not charged. A dash stands where a batch does not fit in memory.
+    """
+    found = context_map(scenario, whole_numbers("--contexts", contexts), whole_numbers("--batches", batches))
+    said = verdict(found, scenario.context_tokens, scenario.batch_size)
+    if as_json:
+        print_json({"verdict": said, "scenario": scenario, "says": turn_texts(found), **map_document(found)})
+        return
+    click.echo(said)
+    for text in turn_texts(found):
+        click.echo(text)
+    click.echo("\nSpeedup and recommended K:")
+    print_table(*map_table(found))
+    click.echo("\nAttention's share of a plain step:")
+    print_table(*share_table(found))
+    click.echo()
+    print_labelled("note", acceptance_texts(found))
+    row, _ = found.at(scenario.context_tokens, scenario.batch_size)
+    print_labelled("warning", found.setups[row].warnings)
+
+
+@click.command(cls=ScenarioCommand)
+@click.option("--k", "n_draft", type=int, help="Draft length [default: the recommended one, else the best above 0].")
+@click.option(
+    "--nearby/--no-nearby",
+    default=True,
+    show_default=True,
+    help="Show measured points near the scenario, read from the store.",
+)
+@json_option("Machine-readable output, SI units.")
+def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool) -> None:
+    """Show how the speedup at --batch and --k was made.
+
+    It prints formulas, numbers, sources, and measured points near it.
+    """
+    advice = advise_scenario(scenario)
+    k = advice.curve_k if n_draft is None else n_draft
+    made = derive(advice.setup, scenario.batch_size, k)
+    kernels, speedups = _nearby(advice.setup, made) if nearby else ([], [])
+    if as_json:
+        found = {"kernels_nearby": kernels, "speedups_nearby": speedups, "warnings": advice.warnings}
+        print_json(_document(advice.setup, made) | found)
+        return
+    for group in GROUPS:
+        steps = made.of(group)
+        if steps:
+            click.echo(f"{group}, batch {scenario.batch_size:,}, K = {k}")
+        for step in steps:
+            note = step.note.rstrip(".")
+            click.echo(f"  {step.title}{f' ({note})' if note else ''}\n    {step_text(step)}")
+        click.echo("")
+    click.echo("Where the 80% band comes from, each kind of uncertainty alone")
+    rows = [
+        (p.what, f"{p.low:.2f}-{p.high:.2f}", f"{p.share:.0%}") for p in band_parts(advice.setup, made.batch_size, k)
+    ]
+    print_table(("uncertain", "band", "share of variance"), rows)
+    click.echo("\nConstants")
+    constants = [
+        (use.name, value_text(Quantity(use.value, use.unit)), use.tier, use.source)
+        for use in dict.fromkeys(made.constants)
+    ]
+    print_table(("constant", "value", "tier", "source"), constants)
+    _print_nearby(kernels, speedups)
+    print_labelled("warning", advice.warnings)
+
+
+def _print_nearby(kernels: list[dict[str, Any]], speedups: list[dict[str, Any]]) -> None:
+    if kernels:
+        click.echo("\nKernel measurements near it")
+        rows = [
+            (
+                item["part"],
+                item["step"],
+                item["measured_at"],
+                value_text(Quantity(item["measured_s"], "s")),
+                value_text(Quantity(item["model_s"], "s")),
+                f"{item['ratio']:.2f}",
+            )
+            for item in kernels
+        ]
+        print_table(("part", "step", "measured at", "measured", "model", "model/measured"), rows)
+    if speedups:
+        click.echo("\nPublished speedups near it")
+        print_table(tuple(speedups[0]), [tuple(map(str, item.values())) for item in speedups])
+
+
+def _document(setup: Setup, made: Derivation) -> dict[str, Any]:
+    return {
+        "scenario_hash": setup.scenario.hash,
+        "batch_size": made.batch_size,
+        "n_draft": made.n_draft,
+        "steps": [{**vars(step), "text": step_text(step)} for step in made.steps],
+        "band_parts": band_parts(setup, made.batch_size, made.n_draft),
+        "constants": made.constants,
+    }
+
+
+def _nearby(setup: Setup, made: Derivation) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Measured points as records. Without a usable store a note, and none."""
+    from advisor.measured.store import open_store
+    from advisor.show.explain.nearby import near_kernels, nearest_speedups, published_speedups
+
+    scenario = setup.scenario
+    try:
+        with open_store() as store:
+            kernels = near_kernels(store, setup, made.batch_size, made.n_draft)
+            if scenario.model_config_json:
+                return kernels.to_dict("records"), []
+            points = published_speedups(store, scenario.hardware_id, scenario.model_id, setup.placement.gpus)
+            return kernels.to_dict("records"), nearest_speedups(points, made.batch_size, made.n_draft).to_dict(
+                "records"
+            )
+    except AdvisorError as error:
+        click.echo(f"note: no measured points: {error}", err=True)
+        return [], []

@@ -1,20 +1,41 @@
-"""`store`, `models`, `hardware`, `presets`: what the advisor knows."""
+"""`store`, `models`, `hardware`, `presets`: what the advisor knows.
+
+`diagnose`: why a run with speculation is slow.
+
+`trace`: routing parameters from a user's own expert ids or counts of activated experts.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from advisor import store as measured
-from advisor.acceptance import acceptance_curves
-from advisor.architecture import attention_share_of_active, parameter_counts, weight_bytes
-from advisor.catalog import load_model, model_ids
-from advisor.cli.output import json_option, print_json, print_table
-from advisor.drafter import drafter_ids, load_drafter
-from advisor.hardware import hardware_ids, load_hardware
-from advisor.routing import load_routing_preset, routing_preset_ids
+from advisor.answers.diagnosis.diagnose import diagnose as diagnosed
+from advisor.answers.diagnosis.runs import Given
+from advisor.catalog.models import load_model, model_ids
+from advisor.catalog.routing_presets import load_routing_preset, preset_for, routing_preset_ids
+from advisor.cli.measure import pair, read_bytes
+from advisor.cli.output import json_option, print_json, print_labelled, print_table, read_config, write_file
+from advisor.measured.ingest.logs import ActivationLog, open_activation_log
+from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_traces
+from advisor.measured.store_build import StoreStatus
+from advisor.measured.store_build import build as build_store
+from advisor.measured.store_build import status as store_status
+from advisor.physics.acceptance import acceptance_curves
+from advisor.physics.architecture import attention_share_of_active, parameter_counts, weight_bytes
+from advisor.physics.draft import drafter_ids, load_drafter
+from advisor.physics.expert_ranks import expert_loads
+from advisor.physics.hardware import hardware_ids, load_hardware
+from advisor.physics.touched_experts import RoutingPreset, write_own_routing
+from advisor.predict.scenario import write_loads
+from advisor.prediction import AdvisorError
+from advisor.profiles import is_there
+from advisor.show.words.diagnosis import COMPARED_COLUMNS, DiagnosisView, FindingView, diagnosis_document, view_of
+from advisor.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,12 +52,12 @@ def store() -> None:
 def build(if_stale: bool, as_json: bool) -> None:
     """Build the store from the installed kernel tables and measurements/. The old one stays until all is done."""
     if if_stale:
-        now = measured.status()
+        now = store_status()
         if now.exists and not now.problem and not now.stale:
             if as_json:
                 print_json({"built": False, "path": str(now.path)})
             return
-    summary = measured.build(progress=_show_progress)
+    summary = build_store(progress=_show_progress)
     if as_json:
         print_json({"built": True, **vars(summary), "path": str(summary.path)})
         return
@@ -61,7 +82,7 @@ def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
     """Show what the store holds, and whether it is up to date."""
     if hardware_id is not None:
         load_hardware(hardware_id)  # raises for an unknown one, with those that are known
-    now = measured.status()
+    now = store_status()
     coverage = now.coverage
     if coverage is not None and hardware_id is not None:
         coverage = coverage[coverage["hardware_id"] == hardware_id]
@@ -87,7 +108,7 @@ def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
         _print_frame(now.sweeps, ("name", "device", "status", "preset", "measured_rows", "started_at"))
 
 
-def _status_document(now: measured.StoreStatus, coverage: pd.DataFrame | None) -> dict[str, Any]:
+def _status_document(now: StoreStatus, coverage: pd.DataFrame | None) -> dict[str, Any]:
     return {
         "path": str(now.path),
         **{name: getattr(now, name) for name in ("exists", "problem", "stale_because")},
@@ -215,3 +236,250 @@ def presets(as_json: bool) -> None:
             for p in routing
         ],
     )
+
+
+_OF_A_RUN = {
+    "hardware_id": ("--hardware", "Accelerator that served the runs."),
+    "model_id": ("--model", "Target model: an id, or a path to its config.json."),
+    "engine": ("--engine", "Engine that served the runs."),
+    "engine_version": ("--engine-version", "Its release."),
+    "drafter": ("--drafter", "Drafter of the speculative runs."),
+    "gpu_count": ("--gpus", "Accelerators that served the runs."),
+    "tensor_parallel": ("--tp", "Tensor-parallel size."),
+    "expert_parallel": ("--ep", "Expert-parallel size."),
+    "weight_dtype": ("--weight-dtype", "Stored type of the routed experts' weights."),
+    "batch_size": ("--batch", "Sequences that decode together."),
+}
+"""Columns that options of their own fill; --set fills any other."""
+_SHOWN_RUNS = 3
+_SHOWN_WANTS = 6
+
+
+@click.command()
+@click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--set",
+    "values",
+    multiple=True,
+    metavar="COLUMN=VALUE",
+    help="Fill a column that the files lack, e.g. --set draft_tokens_k=3; repeat for several.",
+)
+@click.option(
+    "--map",
+    "columns",
+    multiple=True,
+    metavar="THEIRS=OURS",
+    help="Read a CSV column or a JSON field under another name, e.g. --map 'users=batch_size'; repeat.",
+)
+@click.option("--all", "show_all", is_flag=True, help="List every rule that was judged or lacks data, one a line.")
+@json_option()
+def diagnose(
+    paths: Sequence[Path],
+    values: Sequence[str],
+    columns: Sequence[str],
+    show_all: bool,
+    as_json: bool,
+    **options: str | None,
+) -> None:
+    """Say why speculation is slow: mismeasured, misconfigured, or physics.
+
+    FILE: benchmark results of any known tool, the server's launch line, its printed arguments and its log, in any
+    mixture; a plain run (K = 0) beside the speculative one tells most. `-` reads standard input. A rule that lacks data
+    says what to collect.
+    """
+    form = "column=value, e.g. --set draft_tokens_k=3"
+    given = {name: str(value) for name, value in options.items() if value is not None}
+    configs = _own_model(given)
+    given |= dict(pair(text, "--set", form) for text in values)
+    mapped = dict(pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
+    found = diagnosed([Given(path.name, read_bytes(path)) for path in paths], given, mapped, configs)
+    if as_json:
+        print_json(diagnosis_document(found))
+        return
+    _print(view_of(found), show_all)
+
+
+for _column, (_option, _help) in reversed(_OF_A_RUN.items()):
+    diagnose = click.option(_option, _column, help=_help)(diagnose)
+
+
+def _own_model(given: dict[str, str]) -> dict[str, str]:
+    """config.json of a model given by its path, by the name that stands for it. `given` then has the name."""
+    path = Path(given.get("model_id", ""))
+    if not given.get("model_id") or not (path.suffix == ".json" or is_there(path)):
+        return {}
+    name = path.parent.name if path.name == "config.json" else path.stem
+    if not name:
+        raise AdvisorError(f"{path} names no model; give a path such as my-model/config.json")
+    given["model_id"] = name
+    return {name: read_config(path)}
+
+
+def _print(found: DiagnosisView, show_all: bool) -> None:
+    click.echo(found.sentence)
+    for one in found.findings:
+        _print_finding(one)
+    for compared in found.comparisons[:_SHOWN_RUNS]:
+        click.echo(f"\n{compared.title}, measured beside predicted")
+        print_table(tuple(name.lower() for name in COMPARED_COLUMNS), compared.rows)
+        click.echo(compared.parts)
+    for text in found.gaps[:_SHOWN_RUNS]:
+        click.echo(text)
+    if found.comparisons[_SHOWN_RUNS:]:
+        click.echo(f"... {counted(len(found.comparisons) - _SHOWN_RUNS, 'more run')}; --json has all")
+    click.echo(f"\nChecked and clean: {counted(len(found.clean), 'rule')}")
+    print_labelled("  clean", found.clean if show_all else ())
+    click.echo(f"Not judged: {counted(len(found.not_judged), 'rule')}, for want of")
+    _print_wanted(found, show_all)
+    for text in found.notes:
+        click.echo(text)
+
+
+def _print_finding(one: FindingView) -> None:
+    click.echo(f"\n[{one.kind}] {one.title}")
+    print_labelled("  in", [one.where])
+    print_labelled("  evidence", one.evidence)
+    print_labelled("  differs", one.differs)
+    for label, text in (("why", one.because), ("do", one.fix), ("source", one.source)):
+        print_labelled(f"  {label}", [text])
+
+
+def _print_wanted(found: DiagnosisView, show_all: bool) -> None:
+    if show_all:
+        for title, needs in found.not_judged:
+            click.echo(f"  {title}: needs {needs}")
+        return
+    for text, count in found.wanted[:_SHOWN_WANTS]:
+        click.echo(f"  {text}: {count}")
+    if found.wanted[_SHOWN_WANTS:]:
+        click.echo(f"  ... {len(found.wanted) - _SHOWN_WANTS} more; --all lists every rule")
+
+
+MAX_EXPERTS = 65_536
+"""Ids of experts come as 16-bit numbers. [-]"""
+MAX_LAYERS = 2_000
+ANY_MOE = "class-fine-no-shared"
+"""Preset behind a log whose model is not named."""
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--model", "model_id", help="Model id, for its number of experts.")
+@click.option("--experts", type=int, help="Routed experts per layer, where the model has no profile.")
+@click.option("--active", type=int, help="Experts per token, with --experts.")
+@click.option("--layers", type=int, help="Routed layers, with --experts: tells what the axes of an array are.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="Write the experts' loads by layer, for --expert-loads."
+)
+@json_option()
+def trace(
+    files: tuple[Path, ...],
+    model_id: str | None,
+    experts: int | None,
+    active: int | None,
+    layers: int | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Fit load variation, affinity and stickiness to the routing trace in FILES.
+
+    FILES hold the ids of the experts that each token chose, one request or several in each, or one log of how many
+    experts each pass activated (MoE-CAP).
+    """
+    count, model = _experts(model_id, experts, LayerCounts(layers, layers, active))
+    given = [(file.name, read_bytes(file)) for file in files]
+    log = open_activation_log(*given[0]) if len(given) == 1 else None
+    if log is not None:
+        if output is not None:
+            raise AdvisorError(
+                "a log of activated experts does not say which ones; --output needs a trace of their ids"
+            )
+        _counts(log, count, model.n_active, model_id, as_json)
+        return
+    _ids(given, count, model, output, as_json)
+
+
+def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, output: Path | None, as_json: bool) -> None:
+    from advisor.physics.routing_trace import fit_sequences
+
+    read = read_traces(files, model)
+    found = fit_sequences(read.sequences, count)
+    own = write_own_routing(
+        (found.fit.load_cv, found.fit.affinity, found.fit.stickiness),
+        (found.fit.load_cv_interval, found.fit.affinity_interval, found.fit.stickiness_interval),
+    )
+    if output is not None:
+        kept = tuple(ids[:, list(found.layers)] for ids in read.sequences)
+        write_file(output, write_loads(expert_loads(kept, count)) + "\n", "choose another --output")
+    if as_json:
+        print_json({"file": read.file_name, "layout": read.layout, "routing": own, **vars(found)})
+        return
+    click.echo(
+        f"{counted(found.n_sequences, 'sequence')}, {found.n_tokens:,} tokens, {counted(len(found.layers), 'layer')}, "
+        f"{found.n_active} of {found.n_experts} experts ({read.layout})"
+    )
+    for what in ("load_cv", "affinity", "stickiness"):
+        low, high = getattr(found.fit, f"{what}_interval")
+        click.echo(f"{what:11s} {getattr(found.fit, what):.3f}  (80%: {low:.3f} to {high:.3f})")
+    click.echo("overlap at lag 1 to 7: " + " ".join(f"{share:.3f}" for share in found.fit.overlap_by_lag))
+    click.echo(f"overlap of unrelated tokens: {found.fit.unrelated_overlap:.3f}\n")
+    _union_table([(u.batch_size, u.tokens, u.counted, u.predicted, u.uniform) for u in found.unions])
+    print_labelled("warning", found.warnings)
+    click.echo(f"\nTo use it: --routing {own}")
+    if output is not None:
+        click.echo(f"With expert-parallel ranks also: --expert-loads {output}")
+
+
+def _counts(log: ActivationLog, n_experts: int, n_active: int | None, model_id: str | None, as_json: bool) -> None:
+    from advisor.physics.routing_trace import fit_counts
+
+    if n_active is None:
+        raise AdvisorError("a log of activated experts needs the experts per token too; give --model ID or --active K")
+    preset = _preset(model_id)
+    found = fit_counts(log.sequences, log.tokens_per_sequence, log.experts, n_experts, n_active, preset)
+    if as_json:
+        told = {**vars(found), "routing": found.routing, "left_out": dict(log.left_out)}
+        print_json({"file": log.file_name, "layout": "log of activated experts", **told})
+        return
+    click.echo(f"{found.n_passes:,} passes, {n_active} of {n_experts} experts (log of activated experts)")
+    for item in found.parameters:
+        origin = "" if item.identified else f"  not told by the log: {preset.name}"
+        click.echo(f"{item.name:11s} {item.value:.3f}  (80%: {item.low:.3f} to {item.high:.3f}){origin}")
+    click.echo("")
+    _union_table([(c.batch_size, c.tokens, c.counted, c.predicted, c.uniform) for c in found.cells])
+    for reason, count in log.left_out:
+        click.echo(f"not used, {count:,} passes: {reason}")
+    print_labelled("warning", found.warnings)
+    click.echo(f"\nTo use it: --routing {found.routing}")
+
+
+def _union_table(rows: list[tuple[int, int, float, float, float]]) -> None:
+    header = ("sequences", "tokens each", "experts counted", "predicted", "error", "uniform")
+    print_table(
+        header,
+        [(b, t, f"{c:.1f}", f"{p:.1f}", f"{p / c - 1:+.1%}", f"{u:.1f}") for b, t, c, p, u in rows],
+    )
+
+
+def _preset(model_id: str | None) -> RoutingPreset:
+    return preset_for(load_model(model_id))[0] if model_id is not None else load_routing_preset(ANY_MOE)
+
+
+def _experts(model_id: str | None, experts: int | None, given: LayerCounts) -> tuple[int, LayerCounts]:
+    """N, and the layers and k: those of a model's profile, or those given."""
+    if (model_id is None) == (experts is None):
+        raise AdvisorError("give --model ID or --experts N, so that experts that were never chosen are counted")
+    if experts is not None:
+        if not 2 <= experts <= MAX_EXPERTS:
+            raise AdvisorError(f"--experts {experts}: a routed layer has 2 to {MAX_EXPERTS:,} experts")
+        for name, value, most in (("--active", given.n_active, experts), ("--layers", given.routed, MAX_LAYERS)):
+            if value is not None and not 1 <= value <= most:
+                raise AdvisorError(f"{name} {value} is out of range; expected 1 to {most:,}")
+        return experts, given
+    if given.routed is not None or given.n_active is not None:
+        raise AdvisorError("--layers and --active go with --experts; the model's profile knows its own")
+    architecture = load_model(str(model_id))
+    moe = architecture.moe
+    if moe is None:
+        raise AdvisorError(f"{model_id} is dense: it has no experts to trace")
+    return moe.n_experts, layer_counts(architecture)

@@ -11,30 +11,48 @@ import click
 import numpy as np
 from pydantic import ValidationError
 
-from advisor.cli.output import json_option, print_json, print_labelled, print_table, progress, write_file
-from advisor.cli.scenario_options import ScenarioCommand
-from advisor.design import (
-    LAW_NAMES,
+from advisor.answers.design.answer import DesignAnswer, design_answer, sensitivity_text
+from advisor.answers.design.candidates import LAW_NAMES
+from advisor.answers.design.cells import parse_place
+from advisor.answers.design.grid import OBJECTIVES, DesignGrid
+from advisor.answers.design.regions import (
     MAP_ACCELERATORS,
-    OBJECTIVES,
-    SHAPE_EXAMPLE,
-    DesignAnswer,
-    DesignGrid,
-    DesignSpace,
     OneDesign,
     RegionMap,
+    one_design,
+    parse_target,
+    parse_targets,
+    region_map,
+)
+from advisor.answers.design.search import design_space
+from advisor.answers.design.space import DesignSpace
+from advisor.answers.design.start import (
+    SHAPE_EXAMPLE,
     Start,
     added_keys,
+    design_config,
+    start_from_shape,
+    start_from_size,
+)
+from advisor.cli.output import (
+    ScenarioCommand,
+    json_option,
+    print_json,
+    print_labelled,
+    print_table,
+    progress,
+    write_file,
+)
+from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import FIELDS
+from advisor.prediction import AdvisorError, explain
+from advisor.show.words.design import (
     against_baseline,
     answer_document,
     candidate_rows,
     choices_table,
-    design_answer,
-    design_config,
-    design_space,
     held_where,
     map_cells_table,
-    one_design,
     one_design_document,
     one_design_notes,
     one_design_price,
@@ -42,21 +60,12 @@ from advisor.design import (
     one_design_table,
     one_design_verdict,
     parse_batches,
-    parse_place,
-    parse_target,
-    parse_targets,
     region_document,
-    region_map,
     region_notes,
     region_rows,
     region_table,
     region_verdict,
-    sensitivity_text,
-    start_from_shape,
-    start_from_size,
 )
-from advisor.prediction import AdvisorError
-from advisor.scenario import FIELDS, Scenario, explain
 from advisor.text import csv_text
 
 _FROM_NOTHING = "advisor.design.from_nothing"

@@ -1,25 +1,38 @@
-"""`ingest`, `fit`: a user's own benchmark results."""
+"""`ingest`, `fit`: a user's own benchmark results.
+
+`predict` and `validate`: the model held against rows that somebody measured.
+
+`acceptance`: accepted length by K from metrics, an acceptance histogram or a list of rates.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+import pandas as pd
 
-from advisor import ingest as reading
-from advisor import store
-from advisor.catalog import model_ids
-from advisor.cli.output import json_option, print_json, print_labelled, print_table, write_file
-from advisor.cli.scenario_options import given_acceptance
-from advisor.hardware import hardware_ids
-from advisor.ingest import MAX_BYTES, NAME_COLUMNS, IngestResult, Rows, kept_table
-from advisor.points import Refused
+from advisor.catalog.models import model_ids
+from advisor.cli.output import given_acceptance, json_option, print_json, print_labelled, print_table, write_file
+from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
+from advisor.measured.ingest.read import GivenRows, read_given, read_upload
+from advisor.measured.ingest.result import IngestResult, csv_of, kept_table
+from advisor.measured.ingest.rows import NAME_COLUMNS, Rows, combine, resolve_names, with_given
+from advisor.measured.ingest.upload import MAX_BYTES
+from advisor.measured.kept_uploads import kept_as, save_upload
+from advisor.measured.points import Refused, judged_rows
+from advisor.measured.refit_result import Errors
+from advisor.measured.validation import PREDICTED_COLUMNS, predict_rows
+from advisor.measured.validation import validate as validate_points
+from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file
-from advisor.text import counted
+from advisor.text import counted, frame_csv, json_text
 
 MAX_FILES = 1000
 _SET = click.option(
@@ -64,7 +77,7 @@ def ingest(
     results = [rows.result for rows in read]
     if rejects is not None:
         _write_rejects(rejects, results)
-    together = [reading.combine(alike).result for alike in _by_kind(read)]
+    together = [combine(alike).result for alike in _by_kind(read)]
     saved = [_save(one, name if len(together) == 1 else f"{name}: {one.kind}", given_by) for one in together if name]
     if as_json:
         more = [_summary(one) for one in together] if len(results) > len(together) else []
@@ -90,7 +103,7 @@ def _refit_use(result: IngestResult) -> tuple[int, Sequence[Refused]] | None:
 
     None for kernel times.
     """
-    from advisor.points import refit_points
+    from advisor.measured.points import refit_points
 
     if result.kind != "points" or not result.rows_kept:
         return None
@@ -166,20 +179,14 @@ def fit(
 
     `advise`, `curve`, `design` and the other commands that take a scenario predict with it by --refit.
     """
-    from advisor.calibration import write_adjustment
-    from advisor.points import (
-        PARAMETER_COLUMNS,
-        adjustment_of,
-        moesd_of,
-        notes,
-        parameter_rows,
-        refit_chosen,
-        select_points,
-    )
+    from advisor.catalog.adjustment import write_adjustment
+    from advisor.measured.moesd import moesd_of
+    from advisor.measured.refit import adjustment_of, refit_chosen, select_points
+    from advisor.measured.refit_result import PARAMETER_COLUMNS, notes, parameter_rows
 
     given = given_acceptance(accepted_length, acceptance, acceptance_preset)
     read, failed = _read_all(_files(paths), values, columns)
-    rows = reading.combine(read)
+    rows = combine(read)
     if rows.kind != "points":
         raise AdvisorError(
             f"{rows.file_name} holds kernel times; a refit needs served runs (speedup, step or token times)"
@@ -240,9 +247,9 @@ def read_bytes(file: Path) -> bytes:
 def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = ()) -> Rows:
     """A benchmark result with headers and names resolved and missing context filled in. Raises AdvisorError."""
     mapping = dict(pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
-    rows = reading.read_upload(file.name, read_bytes(file), columns=mapping)
+    rows = read_upload(file.name, read_bytes(file), columns=mapping)
     given = dict(pair(text) for text in values)
-    return reading.resolve_names(reading.with_given(rows, given), hardware_ids(), model_ids())
+    return resolve_names(with_given(rows, given), hardware_ids(), model_ids())
 
 
 def pair(
@@ -270,11 +277,11 @@ def _files(paths: Sequence[Path]) -> list[Path]:
 
 
 def _save(result: IngestResult, name: str, given_by: str) -> str:
-    return store.save_upload(kept_table(result), name=name, sha256=result.sha256, given_by=given_by)
+    return save_upload(kept_table(result), name=name, sha256=result.sha256, given_by=given_by)
 
 
 def _write_rejects(path: Path, results: Sequence[IngestResult]) -> None:
-    parts = [reading.csv_of(result.rejects).split(b"\n", 1) for result in results]
+    parts = [csv_of(result.rejects).split(b"\n", 1) for result in results]
     write_file(path, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
 
 
@@ -302,7 +309,7 @@ def _print_result(result: IngestResult) -> None:
         click.echo(f"  {text}")
     for line, rates in _acceptances(result):
         click.echo(f"  to use the acceptance measured in line {line}: --acceptance {rates}")
-    known = store.kept_as(result.sha256)
+    known = kept_as(result.sha256)
     if known:
         click.echo(f"  kept already as {known[1]} ({known[0]})")
     for text in result.warnings:
@@ -339,7 +346,7 @@ def _acceptances(result: IngestResult) -> list[tuple[int, str]]:
     out = []
     for line, text in result.frame["acceptance_by_position"].dropna().drop_duplicates().head(3).items():
         try:
-            out.append((int(line), reading.rates_from_list(text).text))
+            out.append((int(line), rates_from_list(text).text))
         except AdvisorError as error:
             out.append((int(line), f"not possible: {error}"))
     return out
@@ -353,3 +360,182 @@ def _print_reasons(refused: Sequence[Refused]) -> None:
     for reason, alike in sorted(reasons.items(), key=lambda pair: -counts[pair[0]]):
         shown = ", ".join(str(item.line) for item in alike[:5]) + (", ..." if counts[reason] > 5 else "")
         click.echo(f"not used, {counted(counts[reason], 'row')} (line {shown}): {reason}")
+
+
+_ASSUME = click.option(
+    "--assume", default="", help="column=value,...: fills cells that are empty or say not-stated, nothing else."
+)
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@_ASSUME
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
+@json_option("Rows as JSON instead of CSV.")
+def predict(file: Path, assume: str, output: Path | None, as_json: bool) -> None:
+    """Add predicted speedup, band, tier and reason to the rows of FILE.
+
+    The columns are those of measurements/published_speedups.
+
+    An accepted_length counts as borrowed, with a wider band, unless accepted_length_same_run is 1.
+    """
+    found = read_points(file)
+    answers = predict_rows(found.asked, _assumptions(assume), refused=found.refused)[list(PREDICTED_COLUMNS)]
+    given = found.given.drop(columns=list(PREDICTED_COLUMNS), errors="ignore")  # of an earlier prediction
+    rows = pd.concat([given.reset_index(drop=True), answers], axis=1)
+    text = json_text(_records(rows)) + "\n" if as_json else frame_csv(rows, float_format="%.6g")
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_file(output, text)
+    refused = int(rows["predicted_speedup"].isna().sum())
+    click.echo(f"{len(rows) - refused} rows predicted, {refused} refused (see predicted_reason).", err=True)
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@_ASSUME
+@json_option("Machine-readable output: overall, by_laboratory, rows.")
+def validate(file: Path | None, assume: str, as_json: bool) -> None:
+    """Errors of the predictions on FILE, or on the shipped published measurements."""
+    if file is None:
+        result = validate_points(judged_rows(), _assumptions(assume))
+    else:
+        found = read_points(file)
+        marked = found.given.get("defect", "")
+        result = validate_points(found.asked.assign(defect=marked), _assumptions(assume), found.refused)
+    if as_json:
+        print_json(
+            {
+                "overall": result.overall,
+                "by_laboratory": result.by_laboratory,
+                "by_tier": result.by_tier,
+                "by_acceptance": result.by_acceptance,
+                "best_k_regret": result.best_k_regret,
+                "n_best_k": result.n_best_k,
+                "n_refused": result.n_refused,
+                "rows": _records(result.rows),
+            }
+        )
+        return
+    groups = [("all rows", result.overall), *result.by_acceptance.items(), *result.by_tier.items()]
+    header = ("rows", "n", "median error", "mean error", "p90", "sign right", "in 80% band", "band width")
+    print_table(header, [_line(name, errors) for name, errors in groups])
+    click.echo("\nBy laboratory; in all other lines every laboratory counts alike")
+    print_table(("laboratory", *header[1:]), [_line(name, errors) for name, errors in result.by_laboratory.items()])
+    if result.best_k_regret is not None:
+        click.echo(f"\nBest-K regret {result.best_k_regret:.1%} over {result.n_best_k} points with several K.")
+    reasons = result.rows.loc[result.rows["predicted_speedup"].isna(), "predicted_reason"]
+    click.echo(f"\n{result.n_refused} rows not predicted")
+    for reason, count in alike(str(each).removeprefix("not predicted: ") for each in reasons):
+        click.echo(f"{count:5d}  {reason}")
+
+
+_PARTICULAR = re.compile(r"(?<!\w)\d[\d.,]*(?!\w)|'[^']*'|\"[^\"]*\"|(?<=for )\S+ with \S+")
+"""Numbers and names: what reasons that say the same differ in."""
+
+
+def alike(reasons: Iterable[str]) -> list[tuple[str, int]]:
+    """Reasons with how many rows have them, most first. Those that differ in numbers or names alone are one.
+
+    A group is told by its first reason, with how many others there are.
+    """
+    groups: dict[str, Counter[str]] = {}
+    for reason in reasons:
+        groups.setdefault(_PARTICULAR.sub("#", reason), Counter())[reason] += 1
+    told = []
+    for group in groups.values():
+        first, others = next(iter(group)), len(group) - 1
+        more = f" (and {others:,} more that differ in numbers or names)" if others else ""
+        told.append((first + more, group.total()))
+    return sorted(told, key=lambda each: -each[1])
+
+
+def read_points(path: Path) -> GivenRows:
+    """A CSV of measured points, what is odd about it on standard error. Raises AdvisorError for anything else."""
+    found = read_given(path.name, read_bytes(path))
+    for text in found.warnings:
+        click.echo(f"warning: {text}", err=True)
+    return found
+
+
+def _assumptions(text: str) -> dict[str, str]:
+    pairs = [piece.split("=", 1) for piece in text.split(",") if piece.strip()]
+    if any(len(pair) != 2 or not pair[0].strip() or not pair[1].strip() for pair in pairs):
+        raise AdvisorError(f"--assume {text!r} is not column=value,...; e.g. --assume hardware_id=h200-sxm")
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def _line(name: str, errors: Errors) -> tuple[Any, ...]:
+    shares = (errors.median_ape, errors.mape, errors.p90_ape, errors.sign_accuracy, errors.coverage)
+    return (name, errors.n, *(_percent(share) for share in (*shares, errors.mean_band_width)))
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [
+        {name: None if value != value else value for name, value in row.items()} for row in frame.to_dict("records")
+    ]
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[BEFORE] [FILE]")
+@click.option("--rates", help="Rates by draft position instead of a file, e.g. 0.72,0.51,0.35.")
+@click.option(
+    "--conditional",
+    is_flag=True,
+    help="The list gives each rate given that all tokens before were accepted [default: share of all rounds].",
+)
+@click.option("--k-max", type=click.IntRange(1, 64), default=16, show_default=True, help="Longest draft to show.")
+@json_option()
+def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_max: int, as_json: bool) -> None:
+    """Accepted length by K from FILE. With BEFORE, an earlier scrape, only what was counted in between.
+
+    FILE: the text of vLLM's or SGLang's /metrics, JSON with an acceptance histogram (AIPerf, vLLM's replies), or a
+    golden curve of InferenceX.
+    """
+    found = _read(files, rates, conditional)
+    lengths = found.accepted_lengths(k_max)
+    if as_json:
+        print_json(
+            {
+                "acceptance": found.text,
+                "conditional": found.conditional,
+                "n_drafts": found.n_drafts,
+                "relative_error": found.relative_error,
+                "source": found.source,
+                "warnings": found.warnings,
+                "accepted_lengths": lengths.to_dict("records"),
+            }
+        )
+        return
+    click.echo(f"{found.source}\n")
+    print_table(
+        ("K", "accepted length", "low (80%)", "high (80%)", ""),
+        [
+            (
+                row.n_draft,
+                f"{row.accepted_length:.3f}",
+                f"{row.low:.3f}",
+                f"{row.high:.3f}",
+                "measured" if row.measured else "last probability held",
+            )
+            for row in lengths.itertuples()
+        ],
+    )
+    print_labelled("warning", found.warnings)
+    option = "--acceptance" if found.length is None else "--accepted-length"
+    click.echo(f"\nTo use it: {option} {found.text}")
+
+
+def _read(files: tuple[Path, ...], rates: str | None, conditional: bool) -> AcceptanceRates:
+    if (rates is None) == (not files) or len(files) > 2:
+        raise AdvisorError("give one or two files of vLLM's /metrics (the earlier one first), or --rates, not both")
+    if rates is not None:
+        return rates_from_list(rates, conditional)
+    *before, last = files
+    earlier = (before[0].name, read_bytes(before[0])) if before else None
+    return read_acceptance_file(last.name, read_bytes(last), earlier, conditional)

@@ -1,4 +1,7 @@
-"""Tables and JSON on a terminal."""
+"""Tables and JSON on a terminal.
+
+The scenario's arguments, the same for every command that takes one.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,26 @@ from typing import Any, TypeVar
 
 import click
 
+from advisor.answers.round_costs import KRange, k_by_batch_table
+from advisor.catalog.adjustment import parse_adjustment
+from advisor.catalog.hardware import MAX_HARDWARE_BYTES, hardware_slug, read_own_hardware
+from advisor.catalog.hf.config import architecture_from_config
+from advisor.catalog.models import checkpoint_name, load_model, with_quantisation_file
+from advisor.physics.acceptance import load_acceptance_curve
+from advisor.predict.scenario import (
+    MAX_LOADS_BYTES,
+    Scenario,
+    build_scenario,
+    load_example,
+    load_scenario_file,
+    parse_loads,
+    read_loads,
+    write_loads,
+)
+from advisor.predict.scenario_fields import FIELDS, FieldRow, Flag
 from advisor.prediction import AdvisorError
-from advisor.runtime import KRange, k_by_batch_table
-from advisor.text import json_text
+from advisor.profiles import is_there, read_file, shown_path
+from advisor.text import json_text, token_count
 
 _GLANCE_S = 0.5
 """How long something may take before its progress is shown. [s]"""
@@ -98,3 +118,240 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
             for text, width, right in zip(line, widths, numeric, strict=True)
         ]
         click.echo("  ".join(padded).rstrip())
+
+
+MAX_CONFIG_BYTES = 5_000_000
+MAX_REFIT_BYTES = 4096
+_PACKED_LOADS = r"\d+x\d+:"
+_ACCEPTANCE = ("accepted_length", "acceptance", "acceptance_preset")
+
+
+class TokenCount(click.ParamType):
+    """A whole number of tokens, typed as 131072, 128k, 128K or 1M."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number that is meant. Raises click.BadParameter with the forms it may have."""
+        if isinstance(value, int):
+            return value
+        try:
+            return token_count(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def field_options(row: FieldRow) -> list[click.Option]:
+    """The options that give one field: typed, with its choices and its default, by the table of fields."""
+    default = None if row.needed or any(flag.default for flag in row.flags) else row.default
+    kind: Any = click.Choice(row.choices) if row.choices and not row.is_optional else row.kind
+    also = ""
+    if row.name.endswith("_tokens"):
+        kind, also = TokenCount(), " Also as 128k (128,000) or 128K (131,072)."
+    return [
+        click.Option(
+            [flag.name, row.name] if len(row.flags) == 1 else [flag.name],
+            type=kind,
+            default=default,
+            show_default=default is not None,
+            help=f"{_help(flag)}{also}",
+        )
+        for flag in row.flags
+    ]
+
+
+def _help(flag: Flag) -> str:
+    return f"{flag.help.removesuffix('.')} [default: {flag.default}]." if flag.default else flag.help
+
+
+SCENARIO_OPTIONS = [
+    click.Option(
+        ["--scenario", "scenario_file"],
+        type=click.Path(path_type=Path),
+        help="Scenario file, JSON report or output of `advise --json` to start from; the options below change it.",
+    ),
+    click.Option(["--example"], help="Id of a named example to start from; see `advisor examples`."),
+    *(option for row in FIELDS.values() for option in field_options(row)),
+]
+FILE_DATE = "advisor.scenario_options.date"
+"""Where a command finds the date of the report that gave the scenario, in the context's meta."""
+TYPED = "advisor.scenario_options.typed"
+"""Where a command finds the scenario's options as they were typed, in the context's meta: words of a shell line."""
+
+
+class ScenarioCommand(click.Command):
+    """A command that takes the scenario's options and hands its function one `scenario` instead of them."""
+
+    def __init__(self, *args: Any, params: list[click.Parameter] | None = None, **kwargs: Any) -> None:
+        kwargs["params"] = [*SCENARIO_OPTIONS, *(params or [])]
+        super().__init__(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Build the scenario, then run.
+
+        Raises AdvisorError for a scenario that cannot be, click.MissingParameter for a missing option.
+        """
+        ctx.meta[TYPED] = _typed(ctx)
+        values = {option.name: ctx.params.pop(option.name) for option in SCENARIO_OPTIONS if option.name}
+        file, example = values.pop("scenario_file"), values.pop("example")
+        if file is not None and example is not None:
+            raise AdvisorError("give --scenario or --example, not both")
+        if file is None and example is None:
+            for option in SCENARIO_OPTIONS:
+                if option.name in FIELDS and FIELDS[option.name].needed and values[option.name] is None:
+                    raise click.MissingParameter("Or give --example or --scenario.", ctx=ctx, param=option)
+            ctx.params["scenario"] = scenario_from(values)
+            return super().invoke(ctx)
+        typed = click.core.ParameterSource.COMMANDLINE
+        values = {name: value for name, value in values.items() if ctx.get_parameter_source(name) == typed}
+        base = load_example(example).scenario if example is not None else _from_file(ctx, file)
+        ctx.params["scenario"] = scenario_from(values, base)
+        return super().invoke(ctx)
+
+
+def _typed(ctx: click.Context) -> list[str]:
+    """The scenario's options that stand on the command line, each with its value."""
+    typed = click.core.ParameterSource.COMMANDLINE
+    given = [option for option in SCENARIO_OPTIONS if ctx.get_parameter_source(option.name or "") == typed]
+    return [word for option in given for word in (option.opts[0], str(ctx.params[option.name or ""]))]
+
+
+def _from_file(ctx: click.Context, path: Path) -> Scenario:
+    found = load_scenario_file(path)
+    if found.note:
+        click.echo(f"note: {path}: {found.note}", err=True)
+    ctx.meta[FILE_DATE] = found.date
+    return found.scenario
+
+
+def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scenario:
+    """Scenario from option values, or `base` changed by them.
+
+    Raises AdvisorError with what to give when something is missing or wrong.
+    """
+    given = given_acceptance(*(values.pop(name, None) for name in _ACCEPTANCE))
+    if given is None and base is None and values.get("drafter_id") != "none":
+        raise AdvisorError(
+            "how much is accepted is missing; give --accepted-length X@K (e.g. 2.73@3), --acceptance a1,a2,... or "
+            "--acceptance-preset ID"
+        )
+    changed = {name: value for name, value in values.items() if value is not None}
+    if given is not None or base is None:
+        changed["acceptance"] = given or "0"
+    if (model := changed.pop("model_id", None)) is not None:
+        changed |= _model(model)
+    if (hardware := changed.pop("hardware_id", None)) is not None:
+        changed |= _hardware(hardware)
+    if "refit" in changed:
+        changed["refit"] = _refit_text(changed["refit"])
+    whole = (base.model_dump() if base is not None else {}) | changed
+    if "expert_loads" in changed:
+        whole["expert_loads"] = _loads_text(changed["expert_loads"], _n_experts(whole))
+    if "context_tokens" not in changed and changed.keys() & {"input_tokens", "output_tokens"}:
+        whole.pop("context_tokens", None)  # other lengths, another context
+    if "n_gpus" not in changed and (base is None or changed.keys() & {"tensor_parallel", "expert_parallel"}):
+        whole["n_gpus"] = max(whole.get("tensor_parallel", 1), whole.get("expert_parallel", 1))
+    return build_scenario(**whole)
+
+
+def _model(text: str) -> dict[str, Any]:
+    """The fields that a model's id, or a path to its config.json, sets. The file is checked while its name is known."""
+    path = Path(text)
+    if not (text.endswith(".json") or is_there(path)):
+        return {"model_id": text, "model_config_json": None}
+    name, config = (
+        checkpoint_name(path / "config.json" if is_there(path) and path.is_dir() else path),
+        read_config(path),
+    )
+    architecture_from_config(config, name, path.name if path.suffix == ".json" else "config.json")
+    return {"model_id": name, "model_config_json": config}
+
+
+def _hardware(text: str) -> dict[str, Any]:
+    """The fields that an accelerator's id, or a path to the user's own, sets."""
+    path = Path(text)
+    if not (text.endswith(".json") or is_there(path)):
+        return {"hardware_id": text, "hardware_json": None}
+    document = _read_text(path, MAX_HARDWARE_BYTES, "an accelerator's file", "an accelerator's id or JSON file")
+    return {"hardware_id": hardware_slug(read_own_hardware(document).name), "hardware_json": document}
+
+
+def given_acceptance(accepted_length: str | None, acceptance: str | None, preset: str | None) -> str | None:
+    """Acceptance that one of its three options states.
+
+    None when none is given. Raises AdvisorError for several, or one that is not of its form. The options are
+    --accepted-length, --acceptance and --acceptance-preset.
+
+    Each takes its own form, so that a slip of one is not silently read as another.
+    """
+    stated = [text for text in (accepted_length, acceptance, preset) if text is not None]
+    if len(stated) > 1:
+        raise AdvisorError("give one of --accepted-length, --acceptance, --acceptance-preset, not several")
+    if accepted_length is not None and "@" not in accepted_length:
+        raise AdvisorError(
+            f"--accepted-length {accepted_length!r} is not X@K, e.g. 2.73@3: 2.73 tokens per round at K = 3"
+        )
+    if acceptance is not None and ("@" in acceptance or not any(letter.isdigit() for letter in acceptance)):
+        raise AdvisorError(f"--acceptance {acceptance!r} is not a list of probabilities, e.g. 0.7,0.5,0.4")
+    if preset is not None:
+        load_acceptance_curve(preset)
+    return stated[0] if stated else None
+
+
+def _refit_text(given: str) -> str:
+    """The text of a refit, given itself or as a file. Raises AdvisorError when it is neither."""
+    text = given
+    if not given.startswith("on="):
+        remedy = "write a refit with `advisor fit RESULT --output FILE`"
+        text = read_file(Path(given), MAX_REFIT_BYTES, "a refit", remedy).decode("utf-8", errors="replace")
+    if not text.startswith("on="):
+        made = "make one of a benchmark result with `advisor fit RESULT --output FILE`"
+        raise AdvisorError(f"{shown_path(Path(given))} is no refit; {made}")
+    parse_adjustment(text)
+    return text.strip()
+
+
+def _n_experts(values: dict[str, Any]) -> int:
+    """Routed experts of the model that a scenario's values name; 0 for a dense or an unknown one. [-]"""
+    try:
+        config = values.get("model_config_json")
+        found = load_model(values["model_id"]) if config is None else architecture_from_config(config)
+    except (AdvisorError, KeyError):
+        return 0  # the scenario's own check says what is wrong with it
+    return found.moe.n_experts if found.moe is not None else 0
+
+
+def _loads_text(given: str, n_experts: int) -> str:
+    """The packed loads of experts, given themselves or as a file.
+
+    n_experts : the model's, to which a CSV is filled up. [-]
+
+    Raises AdvisorError for what is neither, with the line of a CSV.
+    """
+    text = given
+    if re.match(_PACKED_LOADS, given) is None:
+        data = read_file(Path(given), MAX_LOADS_BYTES, "a table of loads", "give a CSV with layer, expert, tokens")
+        if re.match(_PACKED_LOADS.encode(), data) is None:
+            return write_loads(read_loads(Path(given).name, data, n_experts))
+        text = data.decode("ascii", errors="replace")
+    parse_loads(text.strip())
+    return text.strip()
+
+
+def read_config(path: Path) -> str:
+    """Text of a config.json, or of the one in a folder, with the formats of the file beside it.
+
+    The latter is hf_quant_config.json.
+
+    Raises AdvisorError when it is absent, huge or not text.
+    """
+    path = path / "config.json" if is_there(path) and path.is_dir() else path
+    text = _read_text(path, MAX_CONFIG_BYTES, "a config.json", "a model id or a path to a config.json")
+    return str(with_quantisation_file(path, text))
+
+
+def _read_text(path: Path, limit: int, what: str, instead: str) -> str:
+    try:
+        return read_file(path, limit, what, f"give {instead}").decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise AdvisorError(f"{shown_path(path)} is not a text file; give {instead}") from error

@@ -1,34 +1,48 @@
-"""`report`: one scenario's answer as a file to hand on."""
+"""`report`: one scenario's answer as a file to hand on.
+
+`app`: the store brought up to date, then the app, served to this machine alone.
+
+`profile`: the profiler of `advisor.profiling`, from the advisor's own command line.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import runpy
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
-from advisor.advice import Advice, advise
+from advisor.answers.advice import Advice, advise
+from advisor.answers.by_batch import KByContext, curves_at, k_by_context
+from advisor.answers.design.regions import region_map
+from advisor.answers.diagnosis.diagnose import diagnose
+from advisor.answers.diagnosis.runs import Given
+from advisor.answers.expert_ranks import Placing, RanksAnswer
+from advisor.answers.explore.changes import next_steps
+from advisor.answers.explore.context import context_map
+from advisor.answers.explore.files import read_sweep_files
+from advisor.answers.explore.files import view_of as sweep_view
+from advisor.answers.explore.leaderboard import Wanted, question_of
+from advisor.answers.explore.standing import Leaderboard, leaderboard
 from advisor.cli.advise import spend_of
+from advisor.cli.data import build
+from advisor.cli.explore import copies_tried, counted_ranks, counting_options
 from advisor.cli.measure import read_bytes
-from advisor.cli.output import json_option, print_json, write_file
-from advisor.cli.ranks import copies_tried, counted_ranks, counting_options
-from advisor.cli.scenario_options import FILE_DATE, ScenarioCommand
-from advisor.context_map import context_map
-from advisor.design import region_map
-from advisor.diagnosis import DiagnosisView, Given, diagnose, view_of
-from advisor.expert_ranks import Placing, RanksAnswer
-from advisor.next_steps import next_steps
-from advisor.points import Errors
+from advisor.cli.output import FILE_DATE, ScenarioCommand, json_option, print_json, write_file
+from advisor.measured.refit_result import Errors
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.ranking import Leaderboard, Wanted, leaderboard, question_of
-from advisor.report import FORMATS, Format, applicable_errors, build_report, published_ids, render
-from advisor.runtime import KByContext, curves_at, k_by_context
-from advisor.scenario import Scenario
-from advisor.sweep import read_sweep_files
-from advisor.sweep import view_of as view_of_sweep
+from advisor.profiles import data_root
+from advisor.profiling import main as profiler
+from advisor.show.report.build import applicable_errors, build_report, published_ids
+from advisor.show.report.formats import FORMATS, Format, render
+from advisor.show.words.diagnosis import DiagnosisView, view_of
 
 
 @click.command(cls=ScenarioCommand)
@@ -115,7 +129,7 @@ def report(
         k_by_context=None if brief else _k_by_context(advice),
         regions=region_map(scenario) if regions else None,
         ranks=counted,
-        swept=view_of_sweep(read_sweep_files(swept), scenario.max_tpot_ms, scenario.model_dump()) if swept else None,
+        swept=sweep_view(read_sweep_files(swept), scenario.max_tpot_ms, scenario.model_dump()) if swept else None,
     )
     content = render(document, form)
     write_file(output, content, "choose another --output")
@@ -190,3 +204,39 @@ def _known_errors(advice: Advice) -> Mapping[str, Errors] | None:
     except AdvisorError as error:
         click.echo(f"note: no published measurements in this report: {error}", err=True)
         return None
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True, help="Port on 127.0.0.1.")
+@click.pass_context
+def app(context: click.Context, port: int) -> None:
+    """Start the app on http://127.0.0.1:PORT.
+
+    Builds the store of measured tables first where it is out of date.
+
+    Runs until it is interrupted. Settings: docs/settings.md.
+    """
+    context.invoke(build, if_stale=True, as_json=False)
+    script = str(data_root() / "serve.py")
+    sys.argv = ["streamlit", "run", script, "--server.address", "127.0.0.1", "--server.port", str(port)]
+    runpy.run_module("streamlit", run_name="__main__")
+
+
+TORCH_MISSING = "profiling needs torch, which is not installed here; install torch 2.10 to 2.13 for your device"
+_WITHOUT_TORCH = {"-h", "--help", "--ray"}
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    add_help_option=False,
+)
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+def profile(options: tuple[str, ...]) -> None:
+    """Measure this machine's device. The options are those of `python -m advisor.profiling`.
+
+    Exits 0 when the sweep is complete, 2 on bad input, 3 when it is not complete. Needs torch.
+    """
+    asked = {option.split("=")[0] for option in options}
+    if not asked & _WITHOUT_TORCH and find_spec("torch") is None:
+        raise AdvisorError(TORCH_MISSING)
+    sys.exit(profiler(list(options)))

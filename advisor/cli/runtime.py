@@ -7,39 +7,45 @@ from typing import Any
 
 import click
 
-from advisor.cli.output import json_option, k_by_batch_on_terminal, print_json, print_labelled, print_table, progress
-from advisor.cli.scenario_options import ScenarioCommand
-from advisor.engines import export_scenario, write_export
-from advisor.prediction import AdvisorError
-from advisor.profiles import read_file, shown_path
-from advisor.runtime import (
-    DEFAULT_PASSAGE_TOKENS,
-    DEFAULT_SPREAD,
-    MAX_TRACE_BYTES,
-    AcceptanceProcess,
+from advisor.answers.by_batch import (
     BatchHistogram,
-    CascadeSettings,
-    ContextSchedule,
-    RecordedSteps,
     RuntimeSchedule,
-    SimulationPlan,
-    SimulationReport,
-    accepted_length_text,
-    bucket_values,
     context_values,
     contexts_from_text,
-    costs_of,
-    per_position,
-    plain_text,
-    range_values,
-    recorded,
     schedule_for,
-    schedule_rule,
-    simulate_policies,
     static_ranges,
+)
+from advisor.answers.engines.export import export_scenario, write_export
+from advisor.answers.round_costs import ContextSchedule, bucket_values, costs_of, range_values
+from advisor.answers.schedule import accepted_length_text, plain_text, schedule_rule
+from advisor.answers.simulation.compare import (
+    MAX_TRACE_BYTES,
+    SimulationPlan,
+    SimulationReport,
+    recorded,
+    simulate_policies,
+)
+from advisor.answers.simulation.policies import CascadeSettings
+from advisor.answers.simulation.simulator import (
+    DEFAULT_PASSAGE_TOKENS,
+    DEFAULT_SPREAD,
+    AcceptanceProcess,
+    RecordedSteps,
+    per_position,
     switching_around,
 )
-from advisor.scenario import Scenario
+from advisor.cli.output import (
+    ScenarioCommand,
+    json_option,
+    k_by_batch_on_terminal,
+    print_json,
+    print_labelled,
+    print_table,
+    progress,
+)
+from advisor.predict.scenario import Scenario
+from advisor.prediction import AdvisorError
+from advisor.profiles import read_file, shown_path
 
 
 @click.command(cls=ScenarioCommand)

@@ -9,14 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from advisor.profiling.results import COLUMNS
-
-if TYPE_CHECKING:
-    from advisor.profiling.device import Device
-    from advisor.profiling.plan import Plan
-    from advisor.profiling.runner import Outcome, Progress
+from advisor.profiling.device import Device
+from advisor.profiling.plan import Plan
+from advisor.profiling.runner import Outcome, Progress
 
 __all__ = ["COLUMNS", "detect_devices", "main", "make_plan", "run"]
 
@@ -33,7 +29,7 @@ def make_plan(preset: str, device: Device, *, only: Sequence[str] = (), seed: in
 
     Raises ProfilingError for an unknown preset or block.
     """
-    from advisor.profiling.presets import make_plan as make
+    from advisor.profiling.plan import make_plan as make
 
     return make(preset, device, only=only, seed=seed)
 

@@ -1,4 +1,16 @@
-"""What device is here: facts for the result's meta.yaml, found without failing where a tool is missing."""
+"""Errors of the profiler; this package imports nothing else of `advisor`, so it has its own.
+
+What device is here: facts for the result's meta.yaml, found without failing where a tool is missing.
+
+Times one call on one device: the host's clock on a CPU, events around a second, fully queued call on an accelerator.
+
+On an accelerator a sample is queued as: spin, call, control kernel, call. The first call pays what only a first one
+pays (uploading a graph, waking the clocks), the control kernel tells how fast the device is right now and pushes the
+first call's data out of the cache, and the second call is the one that is timed. The sample counts as clean when the
+host had queued all of it before the device came to the timed call: then no launch can lie in the time.
+
+The memory that captured graphs of a block share.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +19,22 @@ import platform
 import re
 import shutil
 import subprocess
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from advisor.profiling.errors import ProfilingError
+import torch
+
+
+class ProfilingError(ValueError):
+    """Bad input or a device that cannot be measured. The message is fit to be shown as it is."""
+
+
+class DeviceLostError(RuntimeError):
+    """The accelerator stopped answering inside this process. A new process can resume."""
+
 
 ASSUMED_CACHE_BYTES = 64 * 2**20
 """Last-level cache taken where the system does not tell it: larger than most, so that buffers exceed the real one."""
@@ -230,3 +253,148 @@ def pick_device(wanted: str) -> Device:
         if wanted in (device.label, device.torch_device) or (wanted == device.backend and device.index == 0):
             return device
     raise ProfilingError(f"no device {wanted!r} here; choose one of {', '.join(d.label for d in devices)}")
+
+
+SPIN_S = 1.5e-3
+"""Time the device is kept busy while the host queues a sample: at least 1 ms, more than a graph of a few hundred nodes
+takes to launch. [s]"""
+LONGEST_SPIN_S = 0.05
+"""Spin beyond which a call is timed as it is, launches included, with a note: it waits for the device by itself. [s]"""
+FIRST_CYCLES_PER_S = 2e9
+"""Clock taken for the first spin; every spin is timed, so the next one knows better. [1/s]"""
+ATTEMPTS = 4
+"""Samples taken, each behind a longer spin, before a call counts as one that cannot be queued ahead. [-]"""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One timed call. control_s: the control kernel just before it. queued_ahead: no launch lies in the time.
+
+    spin_s: the spin it took to queue all of it ahead, a good start for the next sample of the same call. [s]
+    """
+
+    seconds: float
+    control_s: float | None
+    queued_ahead: bool = True
+    spin_s: float = SPIN_S
+
+
+class Clock:
+    """Times calls on one device. The spin's length adapts to the device's clock and to the host's pace."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.accelerator = device.backend != "cpu"
+        self._spin = getattr(torch.cuda, "_sleep", None) if self.accelerator else None
+        self._cycles_per_s = FIRST_CYCLES_PER_S
+
+    def synchronize(self) -> None:
+        """Wait for the device. Raises DeviceLostError when it no longer answers."""
+        if not self.accelerator:
+            return
+        try:
+            torch.cuda.synchronize(self.device.index)
+        except RuntimeError as error:
+            raise DeviceLostError(str(error).splitlines()[0]) from error
+
+    def sample(
+        self,
+        call: Callable[[], Any],
+        control: Callable[[], Any] | None = None,
+        *,
+        host_clock: bool = False,
+        spin_s: float = SPIN_S,
+        attempts: int = ATTEMPTS,
+    ) -> Sample:
+        """One sample of `call`, with the control kernel beside it where one is given. [s]
+
+        host_clock: the time includes the host's own work up to a synchronise. spin_s: spin of the first attempt.
+        attempts: see ATTEMPTS.
+        """
+        if not self.accelerator:
+            return Sample(self._host_seconds(call), self._host_seconds(control) if control else None)
+        if host_clock:
+            beside = self._queued(call, control, spin_s, call_again=False)
+            return Sample(self._host_seconds(call), beside.control_s)
+        for _ in range(attempts):
+            found = self._queued(call, control, spin_s)
+            if found.queued_ahead or spin_s >= LONGEST_SPIN_S:
+                break
+            spin_s = min(4 * spin_s, LONGEST_SPIN_S)
+        return found
+
+    def _host_seconds(self, call: Callable[[], Any]) -> float:
+        self.synchronize()
+        start = time.perf_counter()
+        call()
+        self.synchronize()
+        return time.perf_counter() - start
+
+    def _queued(
+        self, call: Callable[[], Any], control: Callable[[], Any] | None, spin_s: float, *, call_again: bool = True
+    ) -> Sample:
+        """Spin, call, control kernel, call, with events between. See the module's text."""
+        spin, spun, warm, timed, last = (torch.cuda.Event(enable_timing=True) for _ in range(5))
+        self.synchronize()
+        start = time.perf_counter()
+        spin.record()
+        cycles = self._spin_for(spin_s)
+        spun.record()
+        call()
+        warm.record()
+        if control:
+            control()
+        timed.record()
+        if call_again:
+            call()
+        last.record()
+        host_s = time.perf_counter() - start
+        self.synchronize()
+        spun_s = spin.elapsed_time(spun) * 1e-3
+        if cycles and spun_s > 0:  # the unit of a cycle differs between devices
+            self._cycles_per_s = cycles / spun_s
+        ahead_s = spin.elapsed_time(timed) * 1e-3
+        control_s = warm.elapsed_time(timed) * 1e-3 if control else None
+        return Sample(timed.elapsed_time(last) * 1e-3, control_s, host_s <= ahead_s, spin_s)
+
+    def _spin_for(self, seconds: float) -> int:
+        """Keep the device busy. Returns the cycles asked for, 0 where this torch cannot spin."""
+        if self._spin is None:
+            return 0
+        cycles = int(min(max(seconds * self._cycles_per_s, 1e3), 1e9))
+        try:
+            self._spin(cycles)
+        except (RuntimeError, TypeError):
+            self._spin = None
+            return 0
+        return cycles
+
+
+class GraphPool:
+    """The pool that the graphs of one block share, and what they took from the device.
+
+    Graphs of a block are replayed one after another and leave nothing behind that a later one needs (what must last
+    lies in buffers made before the capture), so their intermediate tensors may use the same memory. Without a shared
+    pool every captured configuration would keep its own for as long as its block lasts.
+    """
+
+    def __init__(self) -> None:
+        self.handle: Any = None
+        self.held_bytes = 0.0
+        self.n_graphs = 0
+
+    def open(self) -> Any:
+        """The pool's handle, made when first asked for. None where this torch has none."""
+        if self.handle is None:
+            make = getattr(torch.cuda, "graph_pool_handle", None)
+            self.handle = make() if make else None
+        return self.handle
+
+    def took(self, free_before: float, free_after: float) -> None:
+        """Count a captured graph and the memory gone since before its capture. [bytes]"""
+        self.n_graphs += 1
+        self.held_bytes += max(free_before - free_after, 0.0)
+
+    def drop(self) -> None:
+        """Give up the pool: after a failed capture it is in no known state, after a block its graphs are gone."""
+        self.handle = None

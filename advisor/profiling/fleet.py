@@ -21,13 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from advisor.profiling.device import Device
-from advisor.profiling.errors import DeviceLostError, ProfilingError
-from advisor.profiling.plan import Block, Plan
-from advisor.profiling.presets import make_plan
-from advisor.profiling.results import ResultFolder
+from advisor.profiling.device import Device, DeviceLostError, ProfilingError
+from advisor.profiling.plan import Block, Plan, make_plan
+from advisor.profiling.results import ResultFolder, State, build_meta, status_of
 from advisor.profiling.runner import Outcome, make_context, run_block
-from advisor.profiling.summary import State, build_meta, status_of
 
 TRIES = 3
 """Times a block is handed out before it is given up. [-]"""

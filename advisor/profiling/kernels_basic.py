@@ -1,4 +1,7 @@
-"""Bandwidth, launch overhead, matrix products and the LM head."""
+"""Bandwidth, launch overhead, matrix products and the LM head.
+
+Decode attention with 1..K+1 queries over one KV cache: grouped heads (GQA) and a latent cache (MLA-like).
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
-from advisor.profiling.graphs import capture
 from advisor.profiling.kernels_moe import TOLERANCE, checked_error, random_tensor, relative_error
 from advisor.profiling.plan import Block
-from advisor.profiling.timing import Case, Context, measure, row_of, tried
+from advisor.profiling.timing import Case, Context, brief_seconds, capture, failed_row, measure, row_of, tried
 
 FP8_TOLERANCE = 2e-2
 """An fp8 product is checked against float64 of the same rounded operands, so only its bf16 output rounds. [-]"""
@@ -190,3 +193,221 @@ def measure_lm_head(block: Block, context: Context) -> list[dict[str, Any]]:
         cases.append(Case(columns, call, divisor=count, account=account, notes=[why]))
     measure(cases, context)
     return [row_of(case, context) for case in cases]
+
+
+Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+"""(q [B, q, Hq, D], k [B, Hkv, C, D], v [B, Hkv, C, Dv]) -> [B, q, Hq, Dv]; query i sees C - q + i + 1 keys."""
+
+
+def causal_tail(n_queries: int, n_keys: int, device: str | torch.device) -> torch.Tensor:
+    """Boolean mask [q, C]: query i sees the first C - q + i + 1 keys."""
+    keys = torch.arange(n_keys, device=device)
+    return keys[None, :] <= (n_keys - n_queries + torch.arange(n_queries, device=device))[:, None]
+
+
+def sdpa_grouped(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Attention by torch's scaled_dot_product_attention with enable_gqa."""
+    mask = None if q.shape[1] == 1 else causal_tail(q.shape[1], k.shape[2], q.device)
+    grouped = q.shape[2] != k.shape[1]
+    return F.scaled_dot_product_attention(q.transpose(1, 2), k, v, attn_mask=mask, enable_gqa=grouped).transpose(1, 2)
+
+
+def _fold(q: torch.Tensor, n_kv: int) -> torch.Tensor:
+    """[B, q, Hq, D] -> [B, Hkv, q * group, D], so that one product serves all heads that share a key."""
+    batch, n_queries, n_heads, dim = q.shape
+    return q.view(batch, n_queries, n_kv, n_heads // n_kv, dim).transpose(1, 2).reshape(batch, n_kv, -1, dim)
+
+
+def _unfold(out: torch.Tensor, n_queries: int) -> torch.Tensor:
+    batch, n_kv, rows, dim = out.shape
+    return out.view(batch, n_kv, n_queries, rows // n_queries, dim).transpose(1, 2).reshape(batch, n_queries, -1, dim)
+
+
+def _fold_mask(n_queries: int, group: int, n_keys: int, device: torch.device) -> torch.Tensor:
+    return causal_tail(n_queries, n_keys, device).repeat_interleave(group, dim=0)
+
+
+def sdpa_folded(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """scaled_dot_product_attention over rows = queries x heads of a group: the cache is read once."""
+    n_queries, group = q.shape[1], q.shape[2] // k.shape[1]
+    mask = None if n_queries == 1 else _fold_mask(n_queries, group, k.shape[2], q.device)
+    return _unfold(F.scaled_dot_product_attention(_fold(q, k.shape[1]), k, v, attn_mask=mask), n_queries)
+
+
+def two_products(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Scores, softmax in float32, values: two batched products over folded rows."""
+    n_queries, group = q.shape[1], q.shape[2] // k.shape[1]
+    score = torch.matmul(_fold(q, k.shape[1]), k.transpose(-2, -1)) * q.shape[-1] ** -0.5
+    if n_queries > 1:
+        score = score.masked_fill(~_fold_mask(n_queries, group, k.shape[2], q.device), float("-inf"))
+    chance = torch.softmax(score, dim=-1, dtype=torch.float32).to(v.dtype)
+    return _unfold(torch.matmul(chance, v), n_queries)
+
+
+def attention_kernels(context: Context, *, power_of_two: bool, latent: bool = False) -> dict[str, Attention | str]:
+    """Kernels by name, or why one is not to be had.
+
+    power_of_two: whether the head size suits the Triton kernel. latent: one key head serves all query heads.
+    """
+    found: dict[str, Attention | str] = {"sdpa_folded": sdpa_folded, "two_products": two_products}
+    if not latent:  # with one key head it copies the cache once per query head
+        found["sdpa_grouped"] = sdpa_grouped
+    if not context.accelerator or not power_of_two:
+        found["triton_split_kv"] = "needs an accelerator and a head size that is a power of two"
+    else:
+        try:
+            from advisor.profiling.kernels_triton import split_kv_attention
+
+            processors = context.device.n_multiprocessors or 108
+            found["triton_split_kv"] = lambda q, k, v: split_kv_attention(q, k, v, processors)
+        except Exception as error:
+            found["triton_split_kv"] = f"{type(error).__name__}: {error}"
+    return {name: context.avoid.get(name, kernel) for name, kernel in found.items()}
+
+
+def attention_reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """The last sequence in float64, head by head: [1, q, Hq, Dv]."""
+    n_queries, n_heads = q.shape[1], q.shape[2]
+    group = n_heads // k.shape[1]
+    out = torch.zeros(1, n_queries, n_heads, v.shape[-1], dtype=torch.float64, device=q.device)
+    for head in range(n_heads):
+        keys, values = k[-1, head // group].double(), v[-1, head // group].double()
+        for index in range(n_queries):
+            seen = k.shape[2] - n_queries + index + 1
+            score = (keys[:seen] @ q[-1, index, head].double()) * q.shape[-1] ** -0.5
+            out[0, index, head] = torch.softmax(score, dim=0) @ values[:seen]
+    return out
+
+
+class AttentionSweep:
+    """One block: builds the case of a point (B, q, context) for a kernel. Latent caches have one key head."""
+
+    def __init__(self, block: Block, context: Context) -> None:
+        self.block, self.context, params = block, context, block.params
+        self.latent = block.op == "mla_decode"
+        self.dtype = getattr(torch, params["dtype"])
+        self.n_heads = params["n_heads"]
+        self.n_kv = 1 if self.latent else params["n_kv_heads"]
+        self.dim = params["latent_width"] + params["rope_width"] if self.latent else params["head_dim"]
+        self.value_dim = params["latent_width"] if self.latent else params["head_dim"]
+        self._caches: dict[tuple[int, int], list[tuple[torch.Tensor, torch.Tensor]]] = {}
+
+    def columns(self, point: list[int], kernel: str) -> dict[str, Any]:
+        """Identity of a result row."""
+        batch, n_queries, n_context = point
+        return {
+            "block": self.block.name,
+            "op": self.block.op,
+            "dtype": self.block.params["dtype"],
+            "kernel": kernel,
+            "batch_size": batch,
+            "tokens_per_sequence": n_queries,
+            "n_tokens": batch * n_queries,
+            "context_tokens": n_context,
+            "n_heads": self.n_heads,
+            "n_kv_heads": self.n_kv,
+            "head_dim": self.dim,
+            "value_dim": self.value_dim,
+        }
+
+    def kv_bytes(self, batch: int, n_keys: int) -> float:
+        """Bytes of one cache: keys and values, which are one and the same in a latent cache."""
+        width = self.dim if self.latent else self.dim + self.value_dim
+        return float(batch * self.n_kv * n_keys * width * self.dtype.itemsize)
+
+    def caches(self, batch: int, n_keys: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Rotating caches that exceed the last-level cache threefold, shared by all kernels and q of a point."""
+        key = (batch, n_keys)
+        if key not in self._caches:
+            self._caches.clear()
+            one = self.kv_bytes(batch, n_keys)
+            count = int(min(max(2, -(-3 * self.context.device.cache_bytes // one)), 128))
+            self.context.require_bytes(1.2 * count * one, self.block.name)
+            shape = (batch, self.n_kv, n_keys, self.dim)
+            made = []
+            for _ in range(count):
+                k = random_tensor(shape, 1.0, self.dtype, self.context.torch_device)
+                v = k[..., : self.value_dim] if self.latent else torch.empty_like(k).normal_()
+                made.append((k, v))
+            self._caches[key] = made
+        return self._caches[key]
+
+    def case(self, point: list[int], name: str, kernel: Attention) -> Case:
+        """The checked, warmed-up, where possible captured case. Raises ValueError when the output is wrong."""
+        batch, n_queries, n_keys = point
+        context = self.context
+        caches = self.caches(batch, n_keys)
+        q = random_tensor((batch, n_queries, self.n_heads, self.dim), 1.0, self.dtype, context.torch_device)
+        k, v = caches[-1]
+        wanted = attention_reference(q, k, v)
+        error = checked_error(kernel(q, k, v)[-1:], wanted, TOLERANCE[self.block.params["dtype"]])
+        turn = [0]
+
+        def every() -> None:
+            for k, v in caches:
+                kernel(q, k, v)
+
+        def one() -> None:
+            turn[0] = (turn[0] + 1) % len(caches)
+            kernel(q, *caches[turn[0]])
+
+        def prepare(rng: np.random.Generator) -> None:  # fresh queries, so that nothing but shapes repeats
+            if not context.accelerator:
+                q.normal_(generator=torch.Generator().manual_seed(int(rng.integers(2**31))))
+
+        call, mode, why = capture(every if context.accelerator else one, context)
+        columns = self.columns(point, name) | {"checked_error": error, "mode": mode}
+        size = self.dtype.itemsize
+        volume = self.kv_bytes(batch, n_keys) + size * batch * n_queries * self.n_heads * (self.dim + self.value_dim)
+        work = 2.0 * batch * n_queries * self.n_heads * n_keys * (self.dim + self.value_dim)
+        divisor = len(caches) if context.accelerator else 1
+        return Case(columns, call, prepare, divisor, account=lambda _: (volume, work), notes=[why])
+
+
+def measure_attention(block: Block, context: Context) -> list[dict[str, Any]]:
+    """Rows of an attention block, each point with the kernel fastest there. The others' ratio stands in the notes."""
+    sweep = AttentionSweep(block, context)
+    kernels = attention_kernels(
+        context, power_of_two=not sweep.latent and sweep.dim & (sweep.dim - 1) == 0, latent=sweep.latent
+    )
+    rows: list[dict[str, Any]] = []
+    common = {"block": block.name, "op": block.op, "dtype": block.params["dtype"]}
+    rows += [failed_row(common | {"kernel": n}, "unavailable", k) for n, k in kernels.items() if isinstance(k, str)]
+    working = {name: kernel for name, kernel in kernels.items() if not isinstance(kernel, str)}
+    groups: dict[tuple[int, int], list[list[int]]] = {}
+    for point in block.params["points"]:
+        groups.setdefault((point[0], point[2]), []).append(point)
+    for points in groups.values():  # one batch and context at a time: its caches fit, then go
+        fastest = [_fastest(sweep, point, working, rows) for point in points]
+        cases = [case for case in fastest if case is not None]
+        if cases:
+            measure(cases, context)
+            rows += [row_of(case, context) for case in cases]
+    return rows
+
+
+def _timed_case(sweep: AttentionSweep, point: list[int], name: str, kernel: Attention) -> tuple[float, str, Case]:
+    case = sweep.case(point, name, kernel)
+    return brief_seconds(case, sweep.context, 3), name, case
+
+
+def _fastest(
+    sweep: AttentionSweep, point: list[int], kernels: dict[str, Attention], rows: list[dict[str, Any]]
+) -> Case | None:
+    """The case of the fastest right kernel at a point. A kernel that fails becomes a row and is dropped."""
+    context = sweep.context
+    timed: list[tuple[float, str, Case]] = []
+    for name, kernel in list(kernels.items()):
+        context.on_kernel(name)
+        columns = sweep.columns(point, name)
+        found = tried(partial(_timed_case, sweep, point, name, kernel), columns, rows, context, wrong="wrong")
+        if found is None:
+            del kernels[name]
+        else:
+            timed.append(found)
+    context.on_kernel("")
+    if not timed:
+        return None
+    (best_s, _, best), *others = sorted(timed, key=lambda item: item[0])
+    best.notes += [f"{name} took {seconds / best_s:.2f} times as long" for seconds, name, _ in others]
+    return best

@@ -1,4 +1,14 @@
-"""The MoE layer: its kernels, the alignment that comes before their products, and their float64 check."""
+"""The MoE layer: its kernels, the alignment that comes before their products, and their float64 check.
+
+fp8 (e4m3) numbers with one float32 scale per row: rounding to them and back.
+
+fp8 products of the experts, with the two operations torch ships: weights and tokens in e4m3, a scale for each row.
+
+Tokens and the experts' inner values are rounded on the fly, as an engine with dynamic scales does; that is part of the
+time. Raises NotImplementedError where this torch or this device has no such product; a row then says so.
+
+Which kernels of the MoE layer are to be had here, and the part of each that aligns tokens with experts.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +19,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from advisor.profiling.kernels_fp8 import dequantised, fp8_rows, quantise_experts
+from advisor.profiling.timing import Context
 
 TOLERANCE = {"float32": 1e-4, "float16": 5e-3, "bfloat16": 2e-2, "float8_e4m3fn": 4e-2}
 """Largest accepted |out - reference| / |reference| in the 2-norm, reference in float64 from the same inputs. [-]
@@ -184,3 +194,168 @@ def run_layer(kernel: Kernel, x: torch.Tensor, layer: MoeLayer, choice: Choice) 
     if layer.shared13 is not None and layer.shared2 is not None:
         out = out + swiglu(x, layer.shared13, layer.shared2)
     return out
+
+
+E4M3_MAX = 448.0
+"""Largest e4m3 number (OCP 8-bit floating point, 2023). [-]"""
+
+
+def fp8_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Numbers in e4m3 of x's shape, with the float32 scale of each row.
+
+    The row's largest value becomes the largest number.
+    """
+    scale = x.abs().amax(dim=-1).float().clamp_min(1e-12) / E4M3_MAX
+    return (x.float() / scale[..., None]).to(torch.float8_e4m3fn), scale
+
+
+def dequantised(x: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
+    """Product of x and the scale of its rows, in float64. `x` itself where there is no scale."""
+    wide = x.float().double() if x.dtype == torch.float8_e4m3fn else x.double()
+    return wide if scale is None else wide * scale.double()[..., None]
+
+
+def quantise_experts(shape: tuple[int, int, int], spread: float, device: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random weights [N, out, in] in e4m3 with their scales [N, out]. Made expert by expert to need little memory."""
+    weights = torch.empty(shape, dtype=torch.float8_e4m3fn, device=device)
+    scales = torch.empty(shape[:2], dtype=torch.float32, device=device)
+    for weight, scale in zip(weights, scales, strict=True):
+        numbers, of_rows = fp8_rows(torch.empty(shape[1:], dtype=torch.bfloat16, device=device).normal_(0.0, spread))
+        weight.copy_(numbers)
+        scale.copy_(of_rows)
+    return weights, scales
+
+
+ROWS = 16
+"""Rows of a product on an accelerator come in multiples of this (torch._scaled_mm on CUDA). [-]"""
+NOT_BUILT = ("Could not run", "only supported", "not supported", "not compiled", "compute capability")
+"""Words with which torch refuses a product that it does not have for a device."""
+
+
+def scaled_grouped_mm(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
+    """Sort pairs by expert, two grouped fp8 products, put back in order, sum over k. Capturable in a graph."""
+    n_tokens, n_active = choice.ids.shape
+    order, ends = sorted_pairs(layer, choice)
+    numbers, scale = fp8_rows(x)
+    token = order // n_active
+    rows = numbers.view(torch.uint8)[token].view(numbers.dtype)  # float8 cannot be gathered everywhere
+    gate, up = _grouped_fp8(rows, layer.w13, scale[token], layer.scale13, ends).chunk(2, dim=-1)
+    value, scale = fp8_rows(F.silu(gate) * up)
+    out = _grouped_fp8(value, layer.w2, scale, layer.scale2, ends) * choice.gates.flatten()[order].unsqueeze(1)
+    out = torch.empty_like(out).index_copy_(0, order, out)
+    return out.view(n_tokens, n_active, -1).sum(1)
+
+
+def _grouped_fp8(
+    x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, weight_scale: torch.Tensor | None, ends: torch.Tensor
+) -> torch.Tensor:
+    """x [P, H] sorted by expert times weight [N, O, H] transposed, bf16 out. A scale for each row of both."""
+    call = getattr(torch, "_scaled_grouped_mm", None)
+    if call is None:
+        raise NotImplementedError("this torch has no _scaled_grouped_mm")
+    columns = weight.transpose(-2, -1)
+    try:
+        out: torch.Tensor = call(x, columns, scale, weight_scale, offs=ends, out_dtype=torch.bfloat16)
+    except (NotImplementedError, RuntimeError) as error:
+        if any(word in str(error) for word in NOT_BUILT):
+            first = str(error).splitlines()[0].split(". ")[0]
+            raise NotImplementedError(f"torch has no grouped fp8 product for this device: {first}") from error
+        raise
+    return out
+
+
+def scaled_mm_loop(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
+    """Each touched expert once, in fp8. Needs the ids on the host: cannot be captured."""
+    flat = choice.ids.flatten()
+    order = torch.argsort(flat, stable=True)
+    experts, counts = torch.unique_consecutive(flat[order], return_counts=True)
+    tokens, gates = order // choice.ids.shape[1], choice.gates.flatten()[order].unsqueeze(1)
+    out = torch.zeros_like(x)
+    start = 0
+    for expert, count in zip(experts.tolist(), counts.tolist(), strict=True):
+        rows = tokens[start : start + count]
+        gate, up = _product(x[rows], layer.w13[expert], layer.scale13, expert).chunk(2, dim=-1)
+        value = _product(F.silu(gate) * up, layer.w2[expert], layer.scale2, expert)
+        out.index_add_(0, rows, value * gates[start : start + count])
+        start += count
+    return out
+
+
+def _product(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor | None, expert: int) -> torch.Tensor:
+    """x [M, H] rounded to fp8 times weight [O, H] transposed: [M, O] in bf16."""
+    if scales is None or not hasattr(torch, "_scaled_mm"):
+        raise NotImplementedError("this torch has no _scaled_mm, or the layer has no scales")
+    count = len(x)
+    if x.device.type != "cpu" and count % ROWS:
+        x = F.pad(x, (0, 0, 0, ROWS - count % ROWS))
+    numbers, scale = fp8_rows(x)
+    columns = scales[expert][None, :]
+    out = torch._scaled_mm(numbers, weight.t(), scale_a=scale[:, None], scale_b=columns, out_dtype=torch.bfloat16)
+    return (out[0] if isinstance(out, tuple) else out)[:count]
+
+
+FP8_KERNELS: dict[str, Kernel] = {"scaled_grouped_mm": scaled_grouped_mm, "scaled_mm_loop": scaled_mm_loop}
+"""Kernels of an fp8 layer by name."""
+
+
+def _triton(tile_index: int) -> Kernel:
+    from advisor.profiling.kernels_triton import TILES, fused_moe
+
+    tile = TILES[tile_index]
+
+    def call(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
+        return fused_moe(x, layer.w13, layer.w2, choice.ids32, choice.gates, tile)
+
+    return call
+
+
+def _vllm() -> Kernel:
+    from vllm.model_executor.layers.fused_moe import fused_experts
+
+    def call(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
+        weights = choice.gates.float()
+        return fused_experts(x, layer.w13, layer.w2, weights, choice.ids32)
+
+    return call
+
+
+def available_kernels(context: Context, dtype: str = "bfloat16") -> dict[str, Kernel | str]:
+    """Kernels by name, or the reason why one is not to be had. Triton tiles count as kernels of their own."""
+    if dtype == "float8_e4m3fn":
+        fp8: dict[str, Kernel | str] = dict(FP8_KERNELS)
+        return {name: context.avoid.get(name, kernel) for name, kernel in fp8.items()}
+    found: dict[str, Kernel | str] = {"grouped_mm": grouped_mm, "expert_loop": expert_loop}
+    if context.accelerator:
+        found |= _accelerator_kernels()
+    else:
+        found |= {"triton_fused": "needs an accelerator", "vllm_fused": "needs an accelerator"}
+    return {name: context.avoid.get(name, kernel) for name, kernel in found.items()}
+
+
+Alignment = Callable[[MoeLayer, Choice], tuple[torch.Tensor, torch.Tensor]]
+"""What a kernel does before its products: (pairs by expert [T k], end of each expert's part [N])."""
+
+
+def alignment_of(kernel: str) -> Alignment | None:
+    """The alignment of a kernel, None where it has none of its own that could be run apart."""
+    if kernel.startswith("triton_fused"):
+        from advisor.profiling.kernels_triton import align
+
+        return lambda layer, choice: align(choice.ids32, layer.w2.shape[0])[:2]
+    return sorted_pairs if kernel in ("grouped_mm", "scaled_grouped_mm") else None
+
+
+def _accelerator_kernels() -> dict[str, Kernel | str]:
+    found: dict[str, Kernel | str] = {}
+    try:
+        from advisor.profiling.kernels_triton import TILES
+
+        for index, tile in enumerate(TILES):
+            found[f"triton_fused_n{tile[0]}_k{tile[1]}"] = _triton(index)
+    except Exception as error:
+        found["triton_fused"] = f"{type(error).__name__}: {error}"
+    try:
+        found["vllm_fused"] = _vllm()
+    except Exception as error:
+        found["vllm_fused"] = f"{type(error).__name__}: {error}"
+    return found

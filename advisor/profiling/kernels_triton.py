@@ -6,7 +6,6 @@ The MoE layer is four launches: `_align` groups (token, expert) pairs by expert 
 
 # Kernel parameters carry Triton's meaning of annotations, not Python's.
 # mypy: disable-error-code="no-untyped-def"
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,7 @@
-"""Results on disk: data.csv (gzip above 8 MiB) and meta.yaml, written with the standard library alone."""
+"""Results on disk: data.csv (gzip above 8 MiB) and meta.yaml, written with the standard library alone.
+
+meta.yaml's content: status and findings computed from the rows, facts about device and software.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,17 @@ import io
 import json
 import math
 import os
+import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from advisor.profiling.errors import ProfilingError
+from advisor.profiling.device import Device, GraphPool, ProfilingError, clocks, driver_facts
+from advisor.profiling.plan import Block, Plan
 
 GZIP_ABOVE_BYTES = 8 * 2**20
 """A larger data.csv is shipped as data.csv.gz. [bytes]"""
-
 COLUMNS = (
     *("block", "op", "status", "dtype", "kernel", "mode", "like", "part", "engine", "engine_version"),
     *("batch_size", "tokens_per_sequence", "n_tokens", "context_tokens"),
@@ -172,3 +177,211 @@ def _scalar(value: Any) -> str:
         mantissa = mantissa if "." in mantissa else mantissa + ".0"
         return mantissa + (f"e{exponent}" if exponent else "")
     return json.dumps(value if value is None or isinstance(value, int) else str(value))
+
+
+DRIFT_LIMIT = 0.10
+"""A control kernel this much slower or faster than at the start of the sweep is reported. [-]"""
+BANDWIDTH_GOAL = 0.70
+"""Share of the measured copy bandwidth that a bandwidth-bound MoE layer should reach on a data-centre GPU. [-]"""
+
+
+@dataclass
+class State:
+    """State that progress.json holds between processes. Blocks done, crashes seen, facts that later blocks need."""
+
+    plan_hash: str
+    blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    crashes: dict[str, int] = field(default_factory=dict)
+    avoid: dict[str, str] = field(default_factory=dict)
+    running: dict[str, str] = field(default_factory=dict)
+    elapsed_s: float = 0.0
+    setup_s: float = 0.0
+    control_reference_s: float | None = None
+    copy_bytes_per_s: float | None = None
+    started_at: str = ""
+    clocks_at_start: dict[str, Any] = field(default_factory=dict)
+
+    def record(
+        self, block: Block, status: str, n_rows: int, message: str, seconds: float, graphs: GraphPool | None = None
+    ) -> None:
+        """Note how a block ended, and what its captured graphs took where it had any."""
+        self.blocks[block.name] = {
+            "status": status,
+            "rows": n_rows,
+            "seconds": round(seconds, 3),
+            "estimate_s": block.estimate_s,
+            "message": message,
+        }
+        if graphs is not None and graphs.n_graphs:
+            self.blocks[block.name] |= {"graphs": graphs.n_graphs, "graph_bytes": graphs.held_bytes}
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all blocks. [-]"""
+        return sum(entry["rows"] for entry in self.blocks.values())
+
+    @property
+    def finished(self) -> list[str]:
+        """Names of blocks that need no other try."""
+        return [name for name, entry in self.blocks.items() if entry["status"] not in ("skipped", "interrupted")]
+
+
+def _numbers(rows: list[dict[str, str]], column: str) -> list[float]:
+    return [float(row[column]) for row in rows if row.get(column)]
+
+
+def status_of(plan: Plan, blocks: dict[str, dict[str, Any]], folder: ResultFolder) -> tuple[str, list[str]]:
+    """(complete | partial | failed, reasons). Complete: every block ran, and measured what is to be had here."""
+    rows = read_rows(folder.path)
+    measured = {row["block"] for row in rows if row["status"] == "ok"}
+    absent = _not_to_be_had(rows)
+    reasons = []
+    for block in plan.blocks:
+        entry = blocks.get(block.name)
+        if entry is None:
+            reasons.append(f"{block.name}: not reached")
+        elif entry["status"] != "ok":
+            reasons.append(f"{block.name}: {entry['status']}, {entry['message']}")
+        elif block.name not in measured and block.name not in absent:
+            reasons.append(f"{block.name}: no row measured")
+    status = "complete" if not reasons else ("partial" if measured else "failed")
+    return status, reasons
+
+
+def _not_to_be_had(rows: list[dict[str, str]]) -> dict[str, str]:
+    """Reason by block of which every row says that what it measures is not installed or not built in here."""
+    by_block: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        by_block.setdefault(row["block"], []).append(row)
+    return {
+        block: here[-1]["notes"]
+        for block, here in by_block.items()
+        if all(row["status"] == "unavailable" for row in here)
+    }
+
+
+def findings_of(rows: list[dict[str, str]], backend: str) -> list[str]:
+    """Remarks that a reader should know before using the rows, each computed from them."""
+    found = []
+    good = [row for row in rows if row["status"] == "ok"]
+    bad = [row for row in rows if row["status"] in ("error", "wrong", "out_of_memory")]
+    if bad:
+        found.append(f"{len(bad)} configurations failed, see the rows whose status is not ok")
+    drifts = [abs(value - 1) for value in _numbers(good, "control_ratio")]
+    if drifts and max(drifts) > DRIFT_LIMIT:
+        found.append(f"the control kernel drifted by up to {100 * max(drifts):.0f}%: the device was not steady")
+    found += [f"{block}: not measured, {why}" for block, why in _not_to_be_had(rows).items()]
+    found += _bandwidth_findings(good, backend) + _host_findings(good)
+    eager = {row["op"] for row in good if row["mode"] == "eager" and row["op"] not in ("launch",)}
+    eager -= {"copy_bandwidth", "read_bandwidth"}
+    if backend != "cpu" and eager:
+        found.append("timed without a graph: " + ", ".join(sorted(eager)))
+    return found
+
+
+def _bandwidth_findings(rows: list[dict[str, str]], backend: str) -> list[str]:
+    """Best share of the copy bandwidth a MoE block reaches: its few-token rows are limited by reading weights."""
+    found = []
+    for block in sorted({row["block"] for row in rows if row["op"] == "moe_layer"}):
+        here = [r for r in rows if r["block"] == block and r["op"] == "moe_layer" and r["bandwidth_fraction"]]
+        here = [row for row in here if float(row["n_tokens"]) * float(row["n_active"]) <= 4 * float(row["n_experts"])]
+        if not here:
+            continue
+        top = max(here, key=lambda row: float(row["bandwidth_fraction"]))
+        share = float(top["bandwidth_fraction"])
+        text = f"{block}: MoE layer reaches {100 * share:.0f}% of the copy bandwidth with {top['kernel']}"
+        text += f" at {top['n_tokens']} tokens, {float(top['touched_experts']):.1f} touched experts"
+        if backend != "cpu":
+            text += f" (goal {100 * BANDWIDTH_GOAL:.0f}%: {'reached' if share >= BANDWIDTH_GOAL else 'NOT reached'})"
+        found.append(text)
+    return found
+
+
+def _host_findings(rows: list[dict[str, str]]) -> list[str]:
+    """Host time a step of each scheduler at the most sequences, without drafts and with the most."""
+    found = []
+    steps = [row for row in rows if row["op"] == "engine_host" and row["part"] == "sum"]
+    for kernel in sorted({row["kernel"] for row in steps}):
+        here = [row for row in steps if row["kernel"] == kernel]
+        most = max(int(row["batch_size"]) for row in here)
+        here = [row for row in here if int(row["batch_size"]) == most]
+        for row in (min(here, key=_drafts), max(here, key=_drafts)):
+            found.append(
+                f"{row['kernel']} {row['engine_version']}: {1e3 * float(row['time_s']):.2f} ms of host time a step at "
+                f"{most} sequences, K = {row['n_draft']}, {float(row['accepted_length']):.0f} tokens emitted by each"
+            )
+    return found
+
+
+def _drafts(row: dict[str, str]) -> tuple[int, float]:
+    return int(row["n_draft"]), float(row["accepted_length"])
+
+
+def build_meta(
+    plan: Plan,
+    state: State,
+    folder: ResultFolder,
+    status: str,
+    reasons: list[str],
+    data_name: str,
+    software: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The whole of meta.yaml as plain data. Units stand in the keys. `software` defaults to this machine's."""
+    device = plan.device
+    rows = read_rows(folder.path)
+    return {
+        "dataset": folder.path.resolve().name,
+        "kind": "measured",
+        "source": f"advisor.profiling, code {plan.code_version}",
+        "status": status,
+        "reasons": reasons,
+        "findings": findings_of(rows, device.backend),
+        "data": data_name,
+        "rows": len(rows),
+        "measured_rows": sum(row["status"] == "ok" for row in rows),
+        "started_at": state.started_at,
+        "written_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "elapsed_s": state.elapsed_s,
+        "setup_s": state.setup_s,
+        "plan": {
+            "hash": plan.hash,
+            "preset": plan.preset,
+            "only": list(plan.only),
+            "seed": plan.seed,
+            "rounds": plan.rounds,
+            "estimate_s": plan.estimate_s,
+            "code_version": plan.code_version,
+        },
+        "device": _device_facts(device, state),
+        "software": driver_facts(device) if software is None else software,
+        "blocks": [{"name": b.name, "op": b.op} | state.blocks.get(b.name, {"status": "open"}) for b in plan.blocks],
+        "avoided_kernels": dict(state.avoid),
+        "method": METHOD_CPU if device.backend == "cpu" else METHOD_ACCELERATOR,
+    }
+
+
+def _device_facts(device: Device, state: State) -> dict[str, Any]:
+    return {
+        "backend": device.backend,
+        "name": device.name,
+        "memory_bytes": device.memory_bytes,
+        "last_level_cache_bytes": device.cache_bytes,
+        "last_level_cache_known": device.cache_known,
+        "compute_capability": device.compute_capability or None,
+        "n_multiprocessors": device.n_multiprocessors or None,
+        "clocks_at_start": state.clocks_at_start,
+        "clocks_at_end": clocks(device),
+    }
+
+
+METHOD_CPU = (
+    "one thread; routing redrawn before every call; configurations in random order in each round, the control kernel "
+    "beside each; weights and caches rotate through more than the last-level cache; time_s is the median over rounds; "
+    "outputs checked against float64"
+)
+METHOD_ACCELERATOR = (
+    "device events around the second of two graph replays where mode is graph, both queued behind a spin, with the "
+    "control kernel between them; routing redrawn before every sample; configurations in random order in each round; "
+    "weights and caches rotate through more than the last-level cache; time_s is the median over rounds; outputs "
+    "checked against float64"
+)

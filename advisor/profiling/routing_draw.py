@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.profiling.errors import ProfilingError
+from advisor.profiling.device import ProfilingError
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from advisor.profiling.errors import DeviceLostError, ProfilingError
-from advisor.profiling.pace import PRIOR_SHARE, Pace
+from advisor.profiling.device import DeviceLostError, ProfilingError
 from advisor.profiling.plan import Block, Plan
-from advisor.profiling.results import ResultFolder
-from advisor.profiling.summary import State, build_meta, status_of
+from advisor.profiling.results import ResultFolder, State, build_meta, status_of
+from advisor.profiling.timing import PRIOR_SHARE, Pace
 
 CRASHES_ALLOWED = 2
 """Times a block may take the process down before it is given up. [-]"""
@@ -50,7 +49,7 @@ class Outcome:
 
 def measure_block(block: Block, context: Any) -> list[dict[str, Any]]:
     """Rows of one block on the context's device. torch is imported here, not before."""
-    from advisor.profiling import engine_host, kernels_attention, kernels_basic, moe_sweep, rounds, verify_parts
+    from advisor.profiling import kernels_basic, moe_sweep, rounds, vllm_host
 
     measures: dict[str, Callable[[Block, Any], list[dict[str, Any]]]] = {
         "bandwidth": kernels_basic.measure_bandwidth,
@@ -58,12 +57,12 @@ def measure_block(block: Block, context: Any) -> list[dict[str, Any]]:
         "gemm": kernels_basic.measure_gemm,
         "lm_head": kernels_basic.measure_lm_head,
         "moe_layer": moe_sweep.measure_moe,
-        "attention_decode": kernels_attention.measure_attention,
-        "mla_decode": kernels_attention.measure_attention,
+        "attention_decode": kernels_basic.measure_attention,
+        "mla_decode": kernels_basic.measure_attention,
         "decode_step": rounds.measure_steps,
         "sd_speedup": rounds.measure_rounds,
-        "verify_parts": verify_parts.measure_verify_parts,
-        "engine_host": engine_host.measure_engine_host,
+        "verify_parts": moe_sweep.measure_verify_parts,
+        "engine_host": vllm_host.measure_engine_host,
     }
     return measures[block.op](block, context)
 
@@ -72,7 +71,7 @@ def run_block(block: Block, context: Any) -> tuple[str, list[dict[str, Any]], st
     """(status, rows, message) of one block. Its failure is its own. Raises StoppedError and DeviceLostError only."""
     import torch
 
-    from advisor.profiling.graph_pool import GraphPool
+    from advisor.profiling.device import GraphPool
     from advisor.profiling.timing import StoppedError, failed_row
 
     context.graphs = GraphPool()
@@ -110,7 +109,7 @@ def make_context(plan: Plan, should_stop: Callable[[], bool], deadline_s: float)
     """A measuring context on the plan's device. One thread on a CPU, full float32 on an accelerator."""
     import torch
 
-    from advisor.profiling.clock import Clock
+    from advisor.profiling.device import Clock
     from advisor.profiling.timing import Context
 
     if plan.device.backend == "cpu":

@@ -1,4 +1,14 @@
-"""Measuring cases: random order over rounds, the control kernel beside each sample, median and 20 / 80 % quantiles."""
+"""Measuring cases: random order over rounds, the control kernel beside each sample, median and 20 / 80 % quantiles.
+
+Samplers of an engine, with static shapes and no host synchronise: one token a row, or the verification of drafts.
+
+What they cost is measured (verify_parts.py); they are right too, since a wrong one could be fast: `tests/profiling`
+holds the tokens' frequencies against the model's probabilities.
+
+Captures a call as a graph in the pool of its block, and counts the memory that it took.
+
+How fast a sweep goes against its plan, and which blocks that leaves time for.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from advisor.profiling.clock import ATTEMPTS, SPIN_S, Clock, Sample
-from advisor.profiling.device import Device, free_bytes
-from advisor.profiling.errors import DeviceLostError
-from advisor.profiling.graph_pool import GraphPool
+from advisor.profiling.device import ATTEMPTS, SPIN_S, Clock, Device, DeviceLostError, GraphPool, Sample, free_bytes
 
 MINIMUM_ROUNDS = 20
 """Rounds below which a block that runs out of time is thrown away rather than reported. [-]"""
@@ -253,3 +260,139 @@ def failed_row(columns: dict[str, Any], status: str, why: object) -> dict[str, A
     """A row that says what could not be measured and why. It has no times."""
     text = str(why).splitlines()[0] if str(why) else type(why).__name__
     return dict(columns) | {"status": status, "notes": text[:300]}
+
+
+TEMPERATURE = 0.8
+"""Temperature of the random samplers. Their cost does not depend on it. [-]"""
+TOP_P = 0.95
+"""Mass of the nucleus that `top_p` keeps. Its cost, a sort of the vocabulary, does not depend on it. [-]"""
+Chances = Callable[[torch.Tensor], torch.Tensor]
+"""logits [T, V] -> probabilities [T, V], float32."""
+
+
+def random_chances(logits: torch.Tensor) -> torch.Tensor:
+    """Probabilities at TEMPERATURE, float32."""
+    return torch.softmax(logits.float() / TEMPERATURE, dim=-1)
+
+
+def top_p_chances(logits: torch.Tensor) -> torch.Tensor:
+    """Chances of the likeliest tokens that together reach TOP_P, after `random_chances`.
+
+    The others have 0. Not renormalised.
+    """
+    ranked, order = random_chances(logits).sort(dim=-1, descending=True)
+    outside = ranked.cumsum(dim=-1) - ranked >= TOP_P
+    return torch.zeros_like(ranked).scatter_(-1, order, ranked.masked_fill(outside, 0.0))
+
+
+CHANCES: dict[str, Chances] = {"random": random_chances, "top_p": top_p_chances}
+"""Samplers that draw, by name; `greedy` takes the largest logit."""
+
+
+def race(chances: torch.Tensor) -> torch.Tensor:
+    """Token of each row with chance proportional to `chances` [T, V]. The first of exponential arrival times, [T]."""
+    arrivals = torch.empty_like(chances).exponential_()
+    return (chances / arrivals).argmax(dim=-1)
+
+
+def sample(logits: torch.Tensor, sampler: str) -> torch.Tensor:
+    """One token of each row of logits [T, V]: [T]. sampler: greedy | random | top_p."""
+    return logits.argmax(dim=-1) if sampler == "greedy" else race(CHANCES[sampler](logits))
+
+
+def verify(logits: torch.Tensor, drafted: torch.Tensor, sampler: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rejection sampling of drafts that were chosen, not drawn.
+
+    Gives tokens emitted of each sequence [B], and tokens [B, K+1].
+
+    logits [B * (K+1), V], drafted [B, K]. Draft i is accepted with the target's probability of it; the token after the
+    accepted ones is drawn from the target without the refused draft, after all K from the target itself. So every
+    emitted token has the target's distribution (arXiv:2211.17192, with all of the draft's mass on one token). Places of
+    `tokens` after the emitted ones are -1.
+    """
+    batch, n_draft = drafted.shape
+    if sampler == "greedy":
+        own = logits.argmax(dim=-1).view(batch, n_draft + 1)
+        accepted = own[:, :-1] == drafted
+    else:
+        chances = CHANCES[sampler](logits).view(batch, n_draft + 1, -1)
+        total = chances.sum(dim=-1)
+        of_draft = chances[:, :-1].gather(2, drafted[..., None])[..., 0]
+        accepted = torch.rand_like(of_draft) * total[:, :-1] < of_draft
+        chances[:, :-1].scatter_(2, drafted[..., None], 0.0)
+        own = race(chances.flatten(0, 1)).view(batch, n_draft + 1)
+    count = accepted.to(torch.int64).cumprod(dim=1).sum(dim=1)
+    place = torch.arange(n_draft + 1, device=logits.device)
+    padded = torch.cat([drafted, drafted[:, :1]], dim=1)
+    tokens = torch.where(place < count[:, None], padded, own).masked_fill(place > count[:, None], -1)
+    return count + 1, tokens
+
+
+def capture(call: Callable[[], Any], context: Context, *, wanted: bool = True) -> tuple[Callable[[], Any], str, str]:
+    """(callable, mode, reason): a graph replay on an accelerator, else the call itself, warmed up.
+
+    mode is `graph` or `eager`; reason says why a wanted graph was not to be had, else "".
+    """
+    if not context.accelerator or not wanted:
+        call()
+        call()
+        return call, "eager", ""
+    try:
+        _warm_on_side_stream(call, context)
+        before = free_bytes(context.device)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=context.graphs.open()):
+            call()
+        graph.replay()
+        context.clock.synchronize()
+        context.graphs.took(before, free_bytes(context.device))
+    except (RuntimeError, NotImplementedError) as error:
+        if isinstance(error, DeviceLostError):
+            raise
+        context.clock.synchronize()
+        context.graphs.drop()
+        call()
+        return call, "eager", f"no graph: {type(error).__name__}: {str(error).splitlines()[0][:120]}"
+    return graph.replay, "graph", ""
+
+
+def _warm_on_side_stream(call: Callable[[], Any], context: Context) -> None:
+    """Run the call three times on a stream of its own, as torch asks before a capture."""
+    index = context.device.index
+    stream = torch.cuda.Stream(index)
+    stream.wait_stream(torch.cuda.current_stream(index))
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream(index).wait_stream(stream)
+    context.clock.synchronize()
+
+
+PRIOR_SHARE = 0.15
+"""Part of the plan's price that counts as measured at the planned pace before anything is. One small block that carries
+the set-up of a device then moves the pace little, a block of the plan's size moves it fully. [-]"""
+MARGIN = 1.15
+"""A block may be this much dearer than the time left and is still begun: it can end early with fewer rounds. [-]"""
+
+
+@dataclass
+class Pace:
+    """Measured over estimated time of the blocks done. priced_s and spent_s are sums over those blocks. [s]"""
+
+    prior_s: float
+    priced_s: float = 0.0
+    spent_s: float = 0.0
+
+    def add(self, estimate_s: float, seconds: float) -> None:
+        """Count a block that was measured."""
+        self.priced_s += estimate_s
+        self.spent_s += seconds
+
+    @property
+    def ratio(self) -> float:
+        """Expected time of a block over its estimate. [-]"""
+        return (self.prior_s + self.spent_s) / (self.prior_s + self.priced_s) if self.prior_s > 0 else 1.0
+
+    def fits(self, estimate_s: float, left_s: float) -> bool:
+        """Whether a block of this estimate is worth beginning with `left_s` to go. [s]"""
+        return estimate_s * self.ratio <= MARGIN * left_s

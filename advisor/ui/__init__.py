@@ -1,5 +1,7 @@
 """The app in a browser: a folder for each page, the scenario's bar, and what pages share."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent

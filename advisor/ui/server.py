@@ -1,15 +1,35 @@
-"""The guard before the app: hosts, the headers of every answer, and the style in the page itself."""
+"""The guard before the app: hosts, the headers of every answer, and the style in the page itself.
+
+Many users of one process: whose turn it is to be drawn, and what the garbage collector need not look at.
+
+All users' runs share one interpreter, which works on one of them at a time.
+
+The style that Streamlit's themes do not offer: the bar that folds, and charts' texts in the page's own ink.
+
+Charts in the colours of the page's theme, light or dark; after a change of theme, from the next run on.
+
+The browser replaces these placeholder colours by the theme's own wherever they stand in a figure drawn with
+`theme="streamlit"` (its config's `chartCategoricalColors`, its greys). Streamlit 1.67 does not document them; a test
+holds them.
+"""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import gc
+import json
+import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import plotly.graph_objects as go
 import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from advisor.ui.shared import style
+from advisor.show.charts.figure import NEUTRAL, SERIES
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -87,7 +107,7 @@ def _styled(held: list[Message]) -> list[Message]:
     start, body = held[0], b"".join(message.get("body", b"") for message in held[1:])
     if _HEAD_ENDS not in body:
         return held
-    body = body.replace(_HEAD_ENDS, style.element().encode() + _HEAD_ENDS, 1)
+    body = body.replace(_HEAD_ENDS, element().encode() + _HEAD_ENDS, 1)
     headers = MutableHeaders(scope=start)
     headers["content-length"] = str(len(body))
     for of_the_file in ("etag", "last-modified", "accept-ranges"):
@@ -111,3 +131,160 @@ def guards() -> list[Middleware]:
     """Middleware before the app, outermost first, for HTTP and WebSocket alike."""
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=allowed_hosts(), www_redirect=False)
     return [Middleware(AnswerHeaders), hosts, Middleware(EarlyStyle)]
+
+
+LONGEST_WAIT_S = 2.0
+"""Choice of this project: a user waits for the turn no longer than this, then runs beside whoever has it. [s]"""
+_turn = threading.Semaphore(1)
+_mine = threading.local()
+_settled: set[str] = set()
+
+
+@contextlib.contextmanager
+def in_turn() -> Iterator[None]:
+    """Draw a part of a page that takes a moment while nobody else draws one.
+
+    Runs that take turns within such a part all end when the last of them would; one after the other, half of them end
+    in half that time, and none pays for the changes between them. For parts of a few hundredths of a second: whoever
+    searches or simulates has given the turn back.
+
+    A part within a part goes on with the turn that is held, and gives it back at its own end, not at the outer one's:
+    so bar and first screen leave in one piece, which the browser draws once, and what follows in the page holds up
+    nobody.
+
+    A run that its user has superseded still waits for its turn: Streamlit ends a run at its next call of Streamlit, and
+    waiting is none. So a user who changes a setting while others draw stands in the line twice, each time for no
+    longer than LONGEST_WAIT_S.
+    """
+    if not _holds():
+        _mine.turn = _turn.acquire(timeout=LONGEST_WAIT_S)
+    try:
+        yield
+    finally:
+        if _holds():
+            _mine.turn = False
+            _turn.release()
+
+
+def _holds() -> bool:
+    """Whether this thread has the turn."""
+    return bool(getattr(_mine, "turn", False))
+
+
+def settle(page: str) -> None:
+    """Take all that is loaded by now out of the garbage collector's sight, once for each page.
+
+    Streamlit collects after every run of the script, and holds up all users while it does: 0.11 s over the modules and
+    tables that a process keeps to its end, 1 ms over what the runs since have made. A page that is opened for the first
+    time loads more of them.
+
+    What other users' runs hold at that moment is taken along. It is still freed when its last reference goes; what
+    refers to itself in a circle is not, until the process ends. That leak is bounded: each page is settled once, so it
+    is at most what all runs held at as many moments as there are pages.
+    """
+    if page not in _settled:
+        _settled.add(page)
+        gc.collect()
+        gc.freeze()
+        atexit.register(gc.unfreeze)  # else libraries complain at the end of what is still there
+
+
+_AXES = ".xtick text, .ytick text, .xtitle, .ytitle"
+_NOTES = "rect.bg[style*='fill-opacity: 0'] + .annotation-text"  # notes without a background of their own
+_VALUES = ".bartext-outside, .textpoint text"
+_INK = f".js-plotly-plot :is({_AXES}, {_NOTES}, {_VALUES}) {{ fill: currentColor !important; }}"
+# Under #root, which outweighs Streamlit's own classes wherever they stand: those come after this style.
+_BAR = """
+#root .st-key-bar { padding: 0.45rem 0.8rem 0.6rem; }
+#root .st-key-bar_fold { order: -1; }
+#root .st-key-bar [data-testid=stSliderThumbValue], #root .st-key-bar [data-testid=stSliderTickBar] { display: none; }
+#root .st-key-bar .stSlider { padding-bottom: 0.3rem; }
+@media (min-width: 641px) { #root .st-key-bar_fold { display: none; } }
+@media (max-width: 640px) {
+  #root .st-key-bar:not(:has(.st-key-bar_open input:checked)) .st-key-bar_fields { display: none; }
+  #root .st-key-place { display: none; }
+  #root [data-testid=stExpandSidebarButton] button::after, #root button[data-testid=stExpandSidebarButton]::after {
+    content: "Pages"; padding-left: 0.4rem;
+  }
+  #root .stButtonGroup > div { flex-wrap: wrap; }
+}
+"""
+# Primary buttons and chosen values keep the light theme's blue: white on the dark theme's own is too faint to read.
+_PAGE = """
+#root [data-testid=stMainBlockContainer] { max-width: none; }
+@media (min-width: 900px) {
+  #root [data-testid=stMainBlockContainer] { padding-left: 3rem; padding-right: 3rem; }
+}
+#root [data-testid=stMainBlockContainer] h1 { padding: 0.1rem 0 0.1rem; line-height: 1.15; }
+#root .st-key-preview h1 { font-size: 1.35rem; }
+#root .st-key-numbers [data-testid=stMetricValue] { line-height: 1.2; }
+#root [data-testid=stBaseButton-primary] { background-color: #0B5CAD; border-color: #0B5CAD; color: #FFFFFF; }
+#root [data-testid=stMultiSelectTagsContainer] [data-tag] { background-color: #0B5CAD; color: #FFFFFF; }
+@media (min-width: 1200px) { #root .st-key-numbers { flex-wrap: nowrap; } }
+"""
+# Streamlit says "Press Enter to apply" in fields of 180 pixels and more alone, so narrower ones say it below the box.
+_NARROW = "#root :is(.stNumberInput, .stTextInput):not(:has([data-testid=InputInstructions])):not(.stForm *)"
+_TO_APPLY = f"""
+{_NARROW} {{ position: relative; }}
+{_NARROW}:focus-within::after {{
+  content: "Press Enter to apply"; position: absolute; top: 100%; left: 0; z-index: 5; white-space: nowrap;
+  padding: 0 0.25rem; font-size: 0.75rem; line-height: 1.3; border-radius: 4px; background: Canvas; color: CanvasText;
+}}
+"""
+# Streamlit fades each element that waits for its run over a second, sixty times a second: with ten users who wait, that
+# takes their browsers longer than the change itself. Here it turns pale in one step, in the middle of that second.
+_STALE = """
+#root [data-stale=true] { transition: opacity 0s 1s !important; }
+"""
+_HEIGHTS = """
+#root .st-key-bar_fields > [data-testid=stElementContainer] {
+  min-height: 64px; display: flex; flex-direction: column; justify-content: flex-end;
+}
+#root .st-key-design_ask > * { min-height: 64px; display: flex; flex-direction: column; justify-content: flex-end; }
+#root :is(.st-key-numbers, .st-key-numbers_off) { min-height: 81px; }
+#root .st-key-report_numbers { min-height: 85px; }
+#root .st-key-report_files { min-height: 64px; }
+#root .st-key-report_extras { min-height: 38px; }
+#root .st-key-design_head { min-height: 186px; }
+#root [class*=st-key-bench_file] { min-height: 102px; }
+@media (max-width: 1199px) {
+  #root :is(.st-key-numbers, .st-key-numbers_off) { min-height: 148px; }
+  #root :is(.st-key-report_files, .st-key-design_ask) { min-height: 142px; }
+  #root .st-key-design_head { min-height: 272px; }
+}
+@media (max-width: 640px) {
+  #root .st-key-report_numbers { min-height: 185px; }
+  #root .st-key-report_files { min-height: 169px; }
+  #root .st-key-design_head { min-height: 430px; }
+  #root .st-key-design_ask { min-height: 222px; }
+  #root [class*=st-key-bench_file] { min-height: 140px; }
+}
+"""
+"""What elements take once their code has come: until then each is a grey bar, and what follows would jump."""
+
+
+def element() -> str:
+    """The style as HTML. `server.EarlyStyle` puts it into the page, so that nothing jumps when the app draws it again.
+
+    The theme's grey for charts is 3.7:1 on white. A colour given to a chart would not follow a change of theme.
+    """
+    return f"<style>{_INK}{_BAR}{_PAGE}{_TO_APPLY}{_STALE}{_HEIGHTS}</style>"
+
+
+def use() -> None:
+    """Draw the style, for an app that runs without its server's guards (`streamlit run app.py`)."""
+    st.html(element())
+
+
+_CATEGORICAL = {color: f"#{number:06d}" for number, color in enumerate(SERIES, start=1)}
+_GREY = "#000036"
+PLACEHOLDERS = {**_CATEGORICAL, NEUTRAL: _GREY}
+"""Colour of a chart: what stands for it on a page."""
+
+
+def themed(figure: go.Figure) -> go.Figure:
+    """A figure whose colours follow the theme."""
+    text = figure.to_json()
+    for color, placeholder in PLACEHOLDERS.items():
+        text = text.replace(color, placeholder)
+    return go.Figure(json.loads(text), _validate=False)

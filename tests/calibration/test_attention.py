@@ -6,27 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.architecture import WeightDtypes
-from advisor.attention import AttentionLoad, attention_core, attention_layers
-from advisor.calibration import (
-    ATTENTION_KEYS,
-    KV_BYTES,
-    attention_record,
-    kernel_costs,
-    limits,
-    load_records,
-    mla_record,
-)
-from advisor.calibration.attention_costs import attention_cost
-from advisor.calibration.attention_fit import ASSUMED_RATE, ASSUMED_RATE_LOG_SD
-from advisor.calibration.records import FitParameter, FitRecord
-from advisor.catalog import load_model
-from advisor.curve import curve_for
-from advisor.hardware import hardware_ids, load_hardware, peak_flops
-from advisor.kernel_costs import AttentionCost
+from advisor.catalog.fit_records import FitParameter, FitRecord, load_records
+from advisor.catalog.kernel_costs import ASSUMED_RATE, KV_BYTES, attention_cost, kernel_costs
+from advisor.catalog.models import load_model
+from advisor.measured.fits.attention import ASSUMED_RATE_LOG_SD, ATTENTION_KEYS, attention_record, limits, mla_record
+from advisor.physics.architecture import WeightDtypes
+from advisor.physics.attention import AttentionLoad, attention_core, attention_layers
+from advisor.physics.hardware import hardware_ids, load_hardware, peak_flops
+from advisor.physics.kernel_costs import AttentionCost
+from advisor.predict.curve import curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import build_scenario
 from advisor.prediction import Tier
-from advisor.scenario import build_scenario
-from advisor.setup import load_setup
 
 IDENTITY = {"hardware_id": "h200-sxm", "engine": "vllm", "version": "1.0", "dtype": "bf16", "kernel_source": "test"}
 H200 = load_hardware("h200-sxm")

@@ -5,21 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.architecture import BYTES_PER_WEIGHT, WeightDtypes
-from advisor.calibration import (
-    NETWORK_FRACTION,
-    NETWORK_T0_S,
-    kernel_costs,
+from advisor.catalog.fit_records import (
+    FORM_VERSION,
+    FitParameter,
+    FitRecord,
     load_records,
     recorded_devices,
-    with_network,
+    write_records,
 )
-from advisor.calibration.choice import MIN_SHAPES, choose, version_key
-from advisor.calibration.costs import ROOFLINE_LOG_SD
-from advisor.calibration.records import FORM_VERSION, FitParameter, FitRecord, write_records
-from advisor.hardware import hardware_ids, load_hardware
+from advisor.catalog.kernel_choice import MIN_SHAPES, choose, version_key
+from advisor.catalog.kernel_costs import NETWORK_FRACTION, NETWORK_T0_S, ROOFLINE_LOG_SD, kernel_costs, with_network
+from advisor.physics.architecture import BYTES_PER_WEIGHT, WeightDtypes
+from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.prediction import AdvisorError, Tier
-from advisor.studies.calibration.gates import GATES, gate_results, gated_tables
+from studies.calibration import GATES, gate_results, gated_tables
 
 ALL = [record for device in recorded_devices() for record in load_records(device)]
 

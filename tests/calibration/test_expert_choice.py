@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.calibration import choose_experts, load_measured, load_records, version_key
-from advisor.calibration.expert_choice import (
+from advisor.catalog.fit_records import (
+    MAX_FACTOR,
+    FitParameter,
+    FitRecord,
+    MeasuredTable,
+    ShapeRows,
+    load_measured,
+    load_records,
+)
+from advisor.catalog.kernel_choice import (
     CLEARLY_QUICKER,
     COMPARED_TOKENS,
     SUBSTITUTED_KERNELS,
+    choose_experts,
     layer_seconds,
     measured_rows,
+    version_key,
 )
-from advisor.calibration.measured_records import MAX_FACTOR, MeasuredTable, ShapeRows
-from advisor.calibration.records import FitParameter, FitRecord
-from advisor.hardware import load_hardware
-from advisor.scenario import build_scenario
-from advisor.setup import Setup, by_form, load_setup
+from advisor.physics.hardware import load_hardware
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import build_scenario
+from advisor.predict.setup import Setup, by_form
 
 HARDWARE = load_hardware("h200-sxm")
 SHAPE = (2048.0, 768.0, 8.0, 128.0, 3.0, 1.0)

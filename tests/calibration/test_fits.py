@@ -6,12 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor import laws
-from advisor.calibration import moe_fit
-from advisor.calibration.gemm_fit import MAX_KERNEL_T0_S, gemm_record
-from advisor.calibration.moe_fit import MOE_KEYS, add_touched, frame_columns, moe_record
-from advisor.calibration.nnls import fit_relative, leave_one_group_out
-from advisor.calibration.stream_fit import all_reduce_record, all_to_all_record
+from advisor.measured.fits.dense import MAX_KERNEL_T0_S, all_reduce_record, all_to_all_record, gemm_record
+from advisor.measured.fits.experts import MOE_KEYS, add_touched, frame_columns, leave_one_shape_out, moe_record
+from advisor.measured.fits.solver import fit_relative, leave_one_group_out
+from advisor.physics import laws
 from advisor.prediction import AdvisorError
 
 IDENTITY = {"hardware_id": "h200-sxm", "engine": "vllm", "version": "1.0", "dtype": "bf16", "kernel_source": "test"}
@@ -69,7 +67,7 @@ def test_left_out_shape_is_predicted_by_a_fit_that_never_saw_it():
     full = add_touched(table)
     columns = frame_columns(full, "bf16", False)
     rows = (full["routed_rows"] / full["touched"]).to_numpy()
-    held = moe_fit.leave_one_shape_out(columns, table["latency_s"].to_numpy(), rows, table["hidden_size"].to_numpy())
+    held = leave_one_shape_out(columns, table["latency_s"].to_numpy(), rows, table["hidden_size"].to_numpy())
     error = np.abs(held / table["latency_s"].to_numpy() - 1)
     assert np.median(error[odd]) == pytest.approx(0.5, abs=0.1)
     assert np.median(error[~odd]) < 0.1

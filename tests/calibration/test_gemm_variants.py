@@ -8,19 +8,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.architecture import WeightDtypes
-from advisor.calibration import kernel_costs, load_records
-from advisor.calibration.choice import choose
-from advisor.calibration.gemm_fit import gemm_record, launch_bounds
-from advisor.calibration.gemm_variants import (
+from advisor.catalog.fit_records import load_records
+from advisor.catalog.kernel_choice import (
     ENDINGS,
     LEAST_SHARE_LEFT,
+    choose,
     gemm_variants,
     scale_seconds,
     without_excess,
     without_scale_launch,
 )
-from advisor.hardware import load_hardware
+from advisor.catalog.kernel_costs import kernel_costs
+from advisor.measured.fits.dense import gemm_record, launch_bounds
+from advisor.physics.architecture import WeightDtypes
+from advisor.physics.hardware import load_hardware
 from advisor.prediction import AdvisorError
 
 IDENTITY = {"hardware_id": "h200-sxm", "engine": "trtllm", "version": "1.0", "dtype": "fp8", "kernel_source": "test"}

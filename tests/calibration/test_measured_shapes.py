@@ -7,18 +7,25 @@ import dataclasses
 import numpy as np
 import pytest
 
-from advisor.calibration import load_records, recorded_devices
-from advisor.calibration.choice import BORROWED_LOG_SD
-from advisor.calibration.measured_records import MeasuredTable, ShapeRows, load_measured, write_measured
-from advisor.curve import curve_for
-from advisor.hardware import load_hardware
-from advisor.kernel_costs import MeasuredLayer
+from advisor.catalog.fit_records import (
+    MeasuredTable,
+    ShapeRows,
+    load_measured,
+    load_records,
+    recorded_devices,
+    write_measured,
+)
+from advisor.catalog.kernel_choice import BORROWED_LOG_SD
+from advisor.measured.store import default_store_path, open_store
+from advisor.physics.hardware import load_hardware
+from advisor.physics.kernel_costs import MeasuredLayer
+from advisor.physics.step import MoeShape, Placement, expert_shape, routed_time
+from advisor.predict.curve import curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from advisor.predict.setup import Setup, by_form, touched_in_pass
 from advisor.prediction import AdvisorError, Tier
-from advisor.scenario.scenario import Scenario
-from advisor.setup import Setup, by_form, load_setup, touched_in_pass
-from advisor.step_cost import MoeShape, Placement, expert_shape, routed_time
-from advisor.store import default_store_path, open_store
-from advisor.studies.calibration.build import measured_shapes, tables_of
+from studies.calibration import measured_shapes, tables_of
 
 LAYER = MeasuredLayer((2048.0, 768.0, 8.0, 128.0, 3.0, 1.0), ((1.0, 1.2), (4.0, 0.9), (16.0, 1.1)), 0.02)
 
@@ -83,14 +90,14 @@ def test_an_unmeasured_shape_keeps_the_form():
 
 
 def test_designs_are_compared_by_the_form_alone():
-    from advisor.design.search import design_space
+    from advisor.answers.design.search import design_space
 
     space = design_space(Scenario(model_id="qwen3-30b-a3b", acceptance="2.4@3"))
     assert all(body.setup.costs.routed.measured is None for body in space.bodies)
 
 
 def test_step_tier_counts_the_measured_layer_component_by_component():
-    from advisor.tiers import component_tier_ranks
+    from advisor.predict.curve import component_tier_ranks
 
     setup = setup_of("qwen3-30b-a3b")
     ranks = component_tier_ranks(setup, np.array([16.0, 20.0, 1e6]))

@@ -6,18 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.attention import AttentionLoad, attention_core, measured_attention
-from advisor.calibration import MODULES, load_modules
-from advisor.calibration.adjustment import slower
-from advisor.calibration.attention_modules import CHECKPOINTS, MAX_GAP, serving_module
-from advisor.calibration.module_fit import filled, module_table, rising, served, without_spikes
-from advisor.calibration.module_records import ModuleTable, write_modules
-from advisor.catalog import load_model
-from advisor.curve import curve_for
+from advisor.catalog.adjustment import slower
+from advisor.catalog.fit_records import MODULES, ModuleTable, load_modules, write_modules
+from advisor.catalog.measured_shapes import CHECKPOINTS, MAX_GAP, served, serving_module
+from advisor.catalog.models import load_model
+from advisor.measured.fits.attention import filled, module_table, rising, without_spikes
+from advisor.physics.attention import AttentionLoad, attention_core, measured_attention
+from advisor.predict.curve import component_tier_ranks, curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import build_scenario
+from advisor.predict.setup import by_form
 from advisor.prediction import Tier
-from advisor.scenario import build_scenario
-from advisor.setup import by_form, load_setup
-from advisor.tiers import component_tier_ranks
 
 NAN = float("nan")
 IDENTITY = {

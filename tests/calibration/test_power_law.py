@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.calibration.power_law import balanced_counts, sample_counts, touched_under_power_law
+from advisor.measured.fits.solver import balanced_counts, sample_counts, touched_under_power_law
 from advisor.prediction import AdvisorError
 
 SHAPES = st.sampled_from([(128, 8), (256, 8), (8, 2), (512, 10), (512, 22), (60, 4), (16, 1)])

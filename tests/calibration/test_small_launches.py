@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.calibration.small_launches import SmallLaunch, is_before, load_small_launches, small_launch
-from advisor.catalog import load_engine
+from advisor.catalog.engines import load_engine
+from advisor.catalog.kernel_choice import SmallLaunch, is_before, load_small_launches, small_launch
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from advisor.calibration.moe_fit import clean_table, moe_record
-from advisor.calibration.table_hygiene import NOISY_SHARE, monotone, without_spikes
+from advisor.measured.fits.experts import clean_table, moe_record
+from advisor.measured.fits.solver import NOISY_SHARE, monotone, without_spikes
 from tests.calibration.test_fits import IDENTITY, moe_table
 
 

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-import advisor.engines
+import advisor.answers.engines
 from advisor import profiles
-from advisor.advice import advise
-from advisor.calibration.overhead_records import ANY_CLASS, load_overheads
-from advisor.catalog import (
+from advisor.answers.advice import advise
+from advisor.answers.engines.export import export_scenario, write_export
+from advisor.answers.round_costs import KRange
+from advisor.catalog.engines import (
     OTHER_ENGINE,
+    Engine,
     engine_called,
     engine_choices,
     engine_ids,
@@ -23,17 +25,15 @@ from advisor.catalog import (
     export_engines,
     load_engine,
 )
-from advisor.catalog.engines import Engine
-from advisor.drafter import drafter_ids, load_drafter
-from advisor.engines import export_scenario, write_export
-from advisor.ingest.names import engine_name
-from advisor.ingest.readers.sglang import _engine
-from advisor.points.question import engine_class
+from advisor.catalog.fit_records import ANY_CLASS, load_overheads
+from advisor.measured.ingest.columns import engine_name
+from advisor.measured.readers.sglang import _engine
+from advisor.measured.row_questions import engine_class
+from advisor.physics.draft import drafter_ids, load_drafter
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
-from advisor.report.engines import engine_blocks, engine_setups
-from advisor.runtime import KRange
-from advisor.scenario import Scenario, build_scenario
-from advisor.setup import load_setup
+from advisor.show.report.build import engine_blocks, engine_setups
 from tests.source_scan import listed_words
 
 PACKAGE = Path(__file__).resolve().parents[2] / "advisor"
@@ -59,8 +59,8 @@ from __future__ import annotations
 
 import json
 
-from advisor.catalog import load_engine
-from advisor.engines.config import EngineExport, ExportRequest, merged_rows
+from advisor.catalog.engines import load_engine
+from advisor.answers.engines.config import EngineExport, ExportRequest, merged_rows
 
 
 def export(request: ExportRequest) -> EngineExport:
@@ -97,7 +97,7 @@ def test_every_engine_loads_and_says_where_its_facts_come_from(engine: Engine) -
     assert all(one.source in engine.sources for one in engine.classes)
     assert set(engine.methods) <= {load_drafter(name).method for name in drafter_ids()}, "methods some drafter has"
     if engine.export is not None:
-        assert callable(importlib.import_module(f"advisor.engines.{engine.export.writer}").export)
+        assert callable(importlib.import_module(f"advisor.answers.engines.{engine.export.writer}").export)
 
 
 def test_engines_are_listed_in_their_order_and_every_other_one_last() -> None:
@@ -192,7 +192,7 @@ def test_a_new_export_engine_takes_its_profile_and_its_writer(
     writers.mkdir()
     (own_profiles / "engines" / "made-up.yaml").write_text(MADE_UP)
     (writers / "made_up.py").write_text(WRITER)
-    monkeypatch.setattr(advisor.engines, "__path__", [*advisor.engines.__path__, str(writers)])
+    monkeypatch.setattr(advisor.answers.engines, "__path__", [*advisor.answers.engines.__path__, str(writers)])
 
     advice = advise(build_scenario(acceptance="2.4@3", engine="made-up", k_max=3))
     made = export_scenario(advice.setup, RANGES, "made-up", draft_model="a/b", folder=tmp_path / "out")

@@ -10,10 +10,18 @@ from typing import Any
 
 import pytest
 
-from advisor.architecture import parameter_counts
-from advisor.catalog import load_model, model_ids, model_profile, models, published_architecture, with_quantisation_file
-from advisor.catalog.shipped import PROFILE_FOLDER, ModelProfile
-from advisor.hf import formats_from_config
+from advisor.catalog import models
+from advisor.catalog.hf.config import formats_from_config
+from advisor.catalog.models import (
+    PROFILE_FOLDER,
+    ModelProfile,
+    load_model,
+    model_ids,
+    model_profile,
+    published_architecture,
+    with_quantisation_file,
+)
+from advisor.physics.architecture import parameter_counts
 from advisor.prediction import AdvisorError
 
 PACKAGE = importlib.util.find_spec("aiconfigurator_core")

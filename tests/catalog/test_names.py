@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.catalog import model_ids, model_profile, resolve_model_name
-from advisor.catalog.names import short_name
+from advisor.catalog.models import model_ids, model_profile, resolve_model_name, short_name
 
 CACHE = "/root/.cache/huggingface/hub"
 # name, profile, weight format, whether something is said to be concluded

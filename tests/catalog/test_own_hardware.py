@@ -8,15 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from advisor.advice import advise
-from advisor.calibration.costs import _kernel_costs
-from advisor.catalog import own_hardware as hardware_given
-from advisor.catalog.own_hardware import OwnHardware, figure_range, hardware_from_own, hardware_slug, read_own_hardware
-from advisor.hardware import load_hardware
+from advisor.answers.advice import advise
+from advisor.catalog.hardware import (
+    SAME_CHIP_TOLERANCE,
+    OwnHardware,
+    figure_range,
+    hardware_from_own,
+    hardware_slug,
+    read_own_hardware,
+)
+from advisor.catalog.kernel_costs import _kernel_costs
+from advisor.physics.hardware import load_hardware
+from advisor.predict.load import _remembered, load_setup
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError, Tier
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
-from advisor.setup.load import _remembered
 
 ROOT = Path(__file__).resolve().parents[2]
 POD = {
@@ -178,4 +183,4 @@ def test_the_documented_example_is_valid_and_every_field_is_listed_with_its_rang
     for field in figures:
         low, high = (float(end) for end in listed[field].split(" to "))
         assert (low, high) == figure_range(field)
-    assert f"{hardware_given.SAME_CHIP_TOLERANCE:.0%}".replace("%", " %") in text
+    assert f"{SAME_CHIP_TOLERANCE:.0%}".replace("%", " %") in text

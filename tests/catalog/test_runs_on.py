@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.catalog import engines, load_engine
-from advisor.hardware import hardware_ids, load_hardware
+from advisor.catalog.engines import engines, load_engine
+from advisor.physics.hardware import hardware_ids, load_hardware
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario
-from advisor.setup import load_setup
 
 
 def warnings(**choices: object) -> list[str]:

@@ -8,23 +8,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.charts import figure, trust
-from advisor.charts import speedup as charts
-from advisor.charts import why as charts_why
-from advisor.charts.frontier import frontier_chart
-from advisor.charts.speedup import MEASURED_POINT
-from advisor.explain.nearby import SPEEDUP_COLUMNS
-from advisor.runtime import break_even_batch
-from advisor.validation import read_judged
+from advisor.answers.best_k import break_even_batch
+from advisor.measured.validation import read_judged
+from advisor.show.charts import speedup as charts
+from advisor.show.charts.figure import NEUTRAL, SERIES, Chart
+from advisor.show.charts.measured import coverage_chart, error_chart, predicted_chart
+from advisor.show.charts.speedup import MEASURED_POINT, frontier_chart
+from advisor.show.charts.why import components_chart, round_cost_chart, touched_experts_chart
+from advisor.show.explain.nearby import SPEEDUP_COLUMNS
 from tests.ui_fixtures import PLAIN_S, ROUND_S, hand_curve
 
 
-def speedup(**overrides: object) -> figure.Chart:
+def speedup(**overrides: object) -> Chart:
     settings = {"band_level": 0.8, "sweet_spot_batch": 16.0} | overrides
     return charts.speedup_chart(hand_curve(), 2, 64, **settings)
 
 
-def trace(chart: figure.Chart, name: str) -> object:
+def trace(chart: Chart, name: str) -> object:
     found = [item for item in chart.figure.data if item.name == name]
     assert len(found) == 1, f"{name!r} is not among {[item.name for item in chart.figure.data]}"
     return found[0]
@@ -44,7 +44,7 @@ def test_the_band_runs_along_its_upper_edge_and_back_along_the_lower() -> None:
     np.testing.assert_array_equal(band.y, np.concatenate([curve.high[:, 2], curve.low[::-1, 2]]))
 
 
-def note(chart: figure.Chart, words: str) -> object:
+def note(chart: Chart, words: str) -> object:
     found = [item for item in chart.figure.layout.annotations if words in item.text]
     assert len(found) == 1, f"{words!r} is not among {[item.text for item in chart.figure.layout.annotations]}"
     return found[0]
@@ -176,10 +176,10 @@ def test_the_data_behind_the_speedup_chart_has_its_numbers() -> None:
     np.testing.assert_allclose(data["tpot_ms"], curve.tpot_s[:, 2] * 1e3)
 
 
-def distinct() -> figure.Chart:
+def distinct() -> Chart:
     tokens = np.array([3.0, 12.0, 48.0, 192.0])
     routed = np.array([18.0, 50.0, 90.0, 118.0])
-    return charts_why.touched_experts_chart(
+    return touched_experts_chart(
         tokens,
         routed,
         routed * 0.9,
@@ -202,7 +202,7 @@ def test_distinct_experts_mark_the_target_batch_in_tokens_and_the_number_of_expe
 
 
 def test_components_are_shown_in_milliseconds_and_keep_the_whole_time() -> None:
-    chart = charts_why.components_chart(PLAIN_S, ROUND_S, n_draft=3, batch_size=16)
+    chart = components_chart(PLAIN_S, ROUND_S, n_draft=3, batch_size=16)
     assert chart.data["plain_step_ms"].sum() == pytest.approx(sum(PLAIN_S.values()) * 1e3)
     assert chart.data["round_ms"].sum() == pytest.approx(sum(ROUND_S.values()) * 1e3)
     assert chart.data["component"].iloc[0] == "Routed experts"
@@ -210,13 +210,13 @@ def test_components_are_shown_in_milliseconds_and_keep_the_whole_time() -> None:
 
 
 def test_components_too_small_to_see_are_summed() -> None:
-    chart = charts_why.components_chart(PLAIN_S, ROUND_S, n_draft=3, batch_size=16)
+    chart = components_chart(PLAIN_S, ROUND_S, n_draft=3, batch_size=16)
     assert "Router" not in set(chart.data["component"])
     assert chart.data.set_index("component").loc["Rest", "plain_step_ms"] == pytest.approx(PLAIN_S["router"] * 1e3)
 
 
 def test_the_cost_of_a_round_starts_at_one_plain_step_and_adds_up() -> None:
-    chart = charts_why.round_cost_chart(PLAIN_S, ROUND_S, accepted_length=2.5, n_draft=3, batch_size=16)
+    chart = round_cost_chart(PLAIN_S, ROUND_S, accepted_length=2.5, n_draft=3, batch_size=16)
     steps = chart.data["plain_steps"].to_numpy()
     assert steps[0] == 1.0
     assert steps[:-1].sum() == pytest.approx(steps[-1])
@@ -224,12 +224,12 @@ def test_the_cost_of_a_round_starts_at_one_plain_step_and_adds_up() -> None:
     assert "emits 2.50 tokens" in chart.alt
 
 
-def everyone() -> dict[str, figure.Chart]:
+def everyone() -> dict[str, Chart]:
     return {
         "speedup": speedup(compare=(1, 4)),
         "distinct": distinct(),
-        "components": charts_why.components_chart(PLAIN_S, ROUND_S, n_draft=3, batch_size=16),
-        "round cost": charts_why.round_cost_chart(PLAIN_S, ROUND_S, accepted_length=2.5, n_draft=3, batch_size=16),
+        "components": components_chart(PLAIN_S, ROUND_S, n_draft=3, batch_size=16),
+        "round cost": round_cost_chart(PLAIN_S, ROUND_S, accepted_length=2.5, n_draft=3, batch_size=16),
     }
 
 
@@ -244,7 +244,7 @@ def test_each_chart_has_units_in_its_title_a_finding_with_numbers_and_data(name:
 
 @pytest.mark.parametrize("name", list(everyone()))
 def test_series_use_only_the_colour_blind_safe_palette(name: str) -> None:
-    allowed = {color.lower() for color in (*figure.SERIES, figure.NEUTRAL)} | {"white"}
+    allowed = {color.lower() for color in (*SERIES, NEUTRAL)} | {"white"}
     allowed |= {"rgba(0,0,0,0)"}
     text = str(everyone()[name].figure.to_dict()["data"])
     used = set(re.findall(r"#[0-9a-f]{6}|rgba\([^)]*\)", text.lower()))
@@ -302,7 +302,7 @@ def test_throughput_against_speed_has_both_arms_and_shades_what_is_too_slow() ->
 
 def test_validation_charts_say_how_many_rows_they_judge() -> None:
     _, judged = read_judged()
-    chart = trust.predicted_chart(judged)
+    chart = predicted_chart(judged)
     assert sum(len(item.x) for item in chart.figure.data if item.mode == "markers") == len(judged)
     groups = pd.DataFrame(
         {
@@ -314,10 +314,10 @@ def test_validation_charts_say_how_many_rows_they_judge() -> None:
             "width": [0.5, 0.7],
         }
     )
-    by_engine = trust.predicted_chart(judged, "engine")
+    by_engine = predicted_chart(judged, "engine")
     assert len({item.name for item in by_engine.figure.data if item.showlegend is not False}) > 2
-    drawn = trust.coverage_chart(groups).figure.data[0]
+    drawn = coverage_chart(groups).figure.data[0]
     assert list(drawn.text) == ["80% in ±25%", "40% in ±35%"]
     assert "20 rows, 3 labs" in drawn.y[0]
-    assert "20" in trust.coverage_chart(groups).alt
-    assert "30%" in trust.error_chart(groups).alt
+    assert "20" in coverage_chart(groups).alt
+    assert "30%" in error_chart(groups).alt

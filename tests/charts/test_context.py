@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.charts import context_chart
-from advisor.context_map import context_map
-from advisor.scenario import build_scenario
+from advisor.answers.explore.context import context_map
+from advisor.predict.scenario import build_scenario
+from advisor.show.charts.maps import context_chart
 
 
 def test_every_cell_that_fits_shows_its_speedup_and_k() -> None:

@@ -8,14 +8,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.charts import design as charts_design
-from advisor.charts import design_curves_chart, figure
-from advisor.charts.design import Mark
-from advisor.charts.design_curves import Quantity
-from advisor.design import DesignCurve, Line
-from advisor.design.grid import Mixes
-from advisor.design.sweeps import DesignLine, HeatMap
-from advisor.ui.design import tables as design_tables
+from advisor.answers.design.candidates import DesignCurve, Line
+from advisor.answers.design.grid import Mixes
+from advisor.answers.design.search import DesignLine, HeatMap
+from advisor.show.charts.design import (
+    _AROUND_ONE,
+    _CELL_TEXT,
+    _SCALE,
+    Mark,
+    Quantity,
+    design_curves_chart,
+    granularity_chart,
+    heat_map_chart,
+    pareto_chart,
+    shared_sweep_chart,
+)
+from advisor.show.charts.figure import NEUTRAL, SERIES, Chart
+from advisor.ui.design import tables
 
 BATCHES = np.array([1.0, 16.0, 256.0])
 BASELINE_TPOT_S = np.array([2e-3, 4e-3, 16e-3])
@@ -36,7 +45,7 @@ def sweep() -> DesignLine:
     )
 
 
-def heat(**overrides: object) -> figure.Chart:
+def heat(**overrides: object) -> Chart:
     found = HeatMap(
         ratio=np.array([0.0625, 0.125]),
         batches=BATCHES,
@@ -45,7 +54,7 @@ def heat(**overrides: object) -> figure.Chart:
         design=np.array([[10, 11, 12], [20, 21, -1]]),
     )
     settings = {"baseline_ratio": 0.13, "recommended_ratio": 0.06, "batches": (16.0,), "describe": "design {}".format}
-    return charts_design.heat_map_chart(found, **(settings | overrides))
+    return heat_map_chart(found, **(settings | overrides))
 
 
 def front() -> pd.DataFrame:
@@ -66,21 +75,21 @@ MARKS = [
 ]
 
 
-def pareto(marks: list[Mark] = MARKS) -> figure.Chart:
-    return charts_design.pareto_chart(front(), marks, objective="Speedup", objective_unit="x", quality_eps=0.02)
+def pareto(marks: list[Mark] = MARKS) -> Chart:
+    return pareto_chart(front(), marks, objective="Speedup", objective_unit="x", quality_eps=0.02)
 
 
-def shared(**overrides: object) -> figure.Chart:
+def shared(**overrides: object) -> Chart:
     settings = {"batches": BATCHES.tolist(), "baseline_shared": 1.0} | overrides
-    return charts_design.shared_sweep_chart(sweep(), **settings)
+    return shared_sweep_chart(sweep(), **settings)
 
 
-def granularity(**overrides: object) -> figure.Chart:
+def granularity(**overrides: object) -> Chart:
     settings = {"batches": [1.0, 16.0], "baseline_experts": 7.0} | overrides
-    return charts_design.granularity_chart(sweep(), **settings)
+    return granularity_chart(sweep(), **settings)
 
 
-def everyone() -> dict[str, figure.Chart]:
+def everyone() -> dict[str, Chart]:
     times = {"baseline_tpot_s": BASELINE_TPOT_S}
     return {
         "heat": heat(),
@@ -135,7 +144,7 @@ def test_a_batch_at_which_nothing_fits_is_said_in_words() -> None:
         np.array([[1e-3, 2e-3, np.nan]]),
         np.array([[1, 2, -1]]),
     )
-    chart = charts_design.heat_map_chart(empty, baseline_ratio=0.1)
+    chart = heat_map_chart(empty, baseline_ratio=0.1)
     assert list(chart.figure.layout.xaxis.ticktext) == ["1", "16"]
     assert chart.left_out == "Left out: batch 256, where nothing fits in memory."
     assert chart.alt.endswith(chart.left_out)
@@ -144,7 +153,7 @@ def test_a_batch_at_which_nothing_fits_is_said_in_words() -> None:
 
 def test_a_map_in_which_nothing_fits_keeps_its_axis() -> None:
     nothing = HeatMap(np.array([0.1]), BATCHES, np.full((1, 3), np.nan), np.full((1, 3), np.nan), np.full((1, 3), -1))
-    chart = charts_design.heat_map_chart(nothing, baseline_ratio=0.1)
+    chart = heat_map_chart(nothing, baseline_ratio=0.1)
     assert len(chart.figure.layout.xaxis.ticktext) == 3
     assert "at batch 1 nothing fits" in chart.alt
 
@@ -155,13 +164,13 @@ def test_cell_text_has_contrast_on_all_of_the_scale() -> None:
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
         return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
 
-    ink = luminance(charts_design._CELL_TEXT)
-    levels = [luminance(color) for color in charts_design._SCALE]
-    around = [luminance(color) for color in charts_design._AROUND_ONE]
+    ink = luminance(_CELL_TEXT)
+    levels = [luminance(color) for color in _SCALE]
+    around = [luminance(color) for color in _AROUND_ONE]
     assert all((level + 0.05) / (ink + 0.05) >= 4.5 for level in (*levels, *around))
     assert levels == sorted(levels, reverse=True)
     assert max(around) == around[1], "white is the baseline"
-    assert not {*charts_design._SCALE, *charts_design._AROUND_ONE} & {*figure.SERIES}, "these follow the theme"
+    assert not {*_SCALE, *_AROUND_ONE} & {*SERIES}, "these follow the theme"
 
 
 def test_the_shared_sweep_draws_each_batch_and_leaves_out_what_does_not_fit() -> None:
@@ -182,7 +191,7 @@ def test_the_shared_sweep_says_which_direction_helps_at_low_and_at_high_batch() 
 def test_a_batch_that_no_design_of_a_sweep_fits_is_said_not_drawn() -> None:
     found = sweep()
     full = DesignLine(**{**vars(found), "largest_batch": np.full(4, 20.0)})
-    chart = charts_design.shared_sweep_chart(full, BATCHES.tolist(), baseline_shared=0.0)
+    chart = shared_sweep_chart(full, BATCHES.tolist(), baseline_shared=0.0)
     assert [line.name for line in chart.figure.data] == ["batch 1", "batch 16"]
     assert "batch 256 does not fit in memory" in chart.alt
 
@@ -201,7 +210,7 @@ def test_the_baseline_keeps_its_place_and_its_line_where_it_has_no_point() -> No
     assert chart.figure.layout.shapes[0].x0 == 3
     first_missing = sweep()
     moved = DesignLine(**{**vars(first_missing), "largest_batch": np.array([100.0, 999.0, 999.0, 999.0])})
-    chart = charts_design.shared_sweep_chart(moved, [256.0], baseline_shared=1.0)
+    chart = shared_sweep_chart(moved, [256.0], baseline_shared=1.0)
     assert list(chart.figure.layout.xaxis.ticktext) == ["1", "2", "3"]
     assert chart.figure.layout.shapes[0].x0 == 0
 
@@ -254,13 +263,13 @@ def test_symbols_do_not_depend_on_which_marks_are_there() -> None:
 
 @pytest.mark.parametrize("name", [name for name in everyone() if not name.startswith("heat")])
 def test_series_use_only_the_colour_blind_safe_palette(name: str) -> None:
-    allowed = {color.lower() for color in (*figure.SERIES, figure.NEUTRAL)}
+    allowed = {color.lower() for color in (*SERIES, NEUTRAL)}
     used = set(re.findall(r"#[0-9a-f]{6}", str(everyone()[name].figure.to_dict()["data"]).lower()))
     assert used <= allowed
 
 
 def test_the_tables_do_not_import_streamlit() -> None:
-    tree = ast.parse(Path(design_tables.__file__).read_text(encoding="utf-8"))
+    tree = ast.parse(Path(tables.__file__).read_text(encoding="utf-8"))
     found = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     found |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     assert not any(str(module).startswith("streamlit") for module in found)

@@ -9,10 +9,10 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from advisor.charts import REGION_TINTS, design_regions_chart
-from advisor.charts.design_regions import _CELL_TEXT
-from advisor.charts.figure import Chart
-from advisor.design import RegionMap, cell_lines, region_rows, region_verdict
+from advisor.answers.design.regions import RegionMap
+from advisor.show.charts.figure import Chart
+from advisor.show.charts.maps import _CELL_TEXT, REGION_TINTS, design_regions_chart
+from advisor.show.words.design import cell_lines, region_rows, region_verdict
 from tests.design.test_regions import BATCHES, PLACES, drawn_map
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.catalog import model_name
-from advisor.charts import leaderboard_chart, quality_chart
-from advisor.ranking import Leaderboard, RankQuestion, Wanted, front_of, leaderboard, one_load, rank_text
-from advisor.scenario import build_scenario
+from advisor.answers.explore.leaderboard import RankQuestion, Wanted, one_load
+from advisor.answers.explore.standing import Leaderboard, leaderboard
+from advisor.catalog.hardware import model_name
+from advisor.predict.scenario import build_scenario
+from advisor.show.charts.leaderboard import leaderboard_chart, quality_chart
+from advisor.show.words.leaderboard import front_of, rank_text
 
 NAMES = ("qwen2-0.5b", "gpt-oss-20b", "gpt-oss-120b", "qwen3.5-35b-a3b")
 SCORES = {"qwen2-0.5b": 900.0, "gpt-oss-20b": 1290.0, "gpt-oss-120b": 1280.0}

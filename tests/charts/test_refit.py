@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.charts import refit as charts_refit
-from advisor.points.before_after import before_after, curve_groups
-from advisor.points.refit import refit_chosen, select_points
-from advisor.routing.trace import fit_sequences, implied_overlaps
+from advisor.measured.refit import before_after, curve_groups, refit_chosen, select_points
+from advisor.physics.routing_trace import fit_sequences, implied_overlaps
+from advisor.show.charts.measured import before_after_chart, layer_chart, overlap_chart, residual_chart, union_chart
 from tests.refit_synthetic import synthetic_points
 from tests.routing.test_trace import N, synthetic
 
@@ -37,7 +36,7 @@ def test_the_after_curve_passes_nearer_to_the_points_and_the_outlier_is_drawn_ap
         for y in (curves.before, curves.after)
     ]
     assert off[1] < off[0]
-    chart = charts_refit.before_after_chart(curves)
+    chart = before_after_chart(curves)
     assert {"before", "after", "your points", "set aside"} <= {line.name for line in chart.figure.data}
     assert "changes the curve by -" in chart.alt
     assert list(chart.data.columns) == ["batch_size", "before", "after", "after_low", "after_high"]
@@ -48,7 +47,7 @@ def test_a_curve_of_step_times_is_in_milliseconds():
     points, refused = select_points(frame)
     result = refit_chosen(points, refused)
     curves = before_after(points, result, curve_groups(result)[0])
-    chart = charts_refit.before_after_chart(curves)
+    chart = before_after_chart(curves)
     drawn = next(line for line in chart.figure.data if line.name == "before")
     assert np.asarray(drawn.y) == pytest.approx(curves.before * 1e3)
     assert "(ms)" in chart.figure.layout.yaxis.title.text
@@ -56,21 +55,21 @@ def test_a_curve_of_step_times_is_in_milliseconds():
 
 def test_residuals_show_both_arms_and_leave_out_what_was_set_aside(fitted):
     _, result = fitted
-    chart = charts_refit.residual_chart(result)
+    chart = residual_chart(result)
     assert [len(line.x) for line in chart.figure.data] == [11, 11]
     assert f"own {result.own_errors.before.n} points" in chart.alt
 
 
 def test_overlaps_are_drawn_beside_presets(trace):
     others = {"a preset": implied_overlaps(0.5, 0.2, 0.3, N, 4)}
-    chart = charts_refit.overlap_chart(trace, others)
+    chart = overlap_chart(trace, others)
     assert {"your trace", "a preset", "unrelated tokens"} <= {line.name for line in chart.figure.data}
     assert f"{trace.fit.overlap_by_lag[0]:.1%}" in chart.alt
 
 
 def test_a_preset_with_a_long_name_is_short_in_the_legend_and_whole_everywhere_else(trace):
     name = "Cohere production MoE, 128 routed experts top-8 (shared experts present, count not published)"
-    chart = charts_refit.overlap_chart(trace, {name: implied_overlaps(0.5, 0.2, 0.3, N, 4)})
+    chart = overlap_chart(trace, {name: implied_overlaps(0.5, 0.2, 0.3, N, 4)})
     line = next(line for line in chart.figure.data if line.name == "Cohere production MoE")
     assert f"<extra>{name}</extra>" in line.hovertemplate
     assert name in chart.alt
@@ -80,8 +79,8 @@ def test_a_preset_with_a_long_name_is_short_in_the_legend_and_whole_everywhere_e
 
 
 def test_axes_of_shares_and_counts_name_no_unit(trace):
-    assert charts_refit.overlap_chart(trace, {}).figure.layout.yaxis.title.text == "Share"
-    assert charts_refit.union_chart(trace.unions).figure.layout.yaxis.title.text == "Experts"
+    assert overlap_chart(trace, {}).figure.layout.yaxis.title.text == "Share"
+    assert union_chart(trace.unions).figure.layout.yaxis.title.text == "Experts"
 
 
 def test_implied_overlaps_invert_the_fit(trace):
@@ -92,5 +91,5 @@ def test_implied_overlaps_invert_the_fit(trace):
 
 
 def test_touched_experts_and_layers_have_their_finding(trace):
-    assert f"{trace.largest_error:.1%}" in charts_refit.union_chart(trace.unions).alt
-    assert f"over {len(trace.layers)} layers" in charts_refit.layer_chart(trace).alt
+    assert f"{trace.largest_error:.1%}" in union_chart(trace.unions).alt
+    assert f"over {len(trace.layers)} layers" in layer_chart(trace).alt

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.charts import sweep_chart
-from advisor.charts.figure import CELL_TEXT, GAIN_SCALE
-from advisor.sweep import sweep_map
+from advisor.answers.explore.files import sweep_map
+from advisor.show.charts.figure import CELL_TEXT, GAIN_SCALE
+from advisor.show.charts.maps import sweep_chart
 from tests.sweep.made_up import frame_of, grid, row
 
 

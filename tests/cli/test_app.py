@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor import store
-from advisor.store import StoreStatus
-from advisor.store.builder import BuildSummary
+from advisor.cli import data
+from advisor.measured.store_build import BuildSummary, StoreStatus
 from tests.command_line import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,9 +27,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def test_an_old_store_is_rebuilt_before_the_app_starts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, started: list[list[str]], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(store, "status", lambda: StoreStatus(tmp_path, exists=True, stale_because=("it is old",)))
+    monkeypatch.setattr(data, "store_status", lambda: StoreStatus(tmp_path, exists=True, stale_because=("it is old",)))
     summary = BuildSummary(tmp_path / "new.duckdb", rows_by_table={"moe": 1})
-    monkeypatch.setattr(store, "build", lambda **_: summary)
+    monkeypatch.setattr(data, "build_store", lambda **_: summary)
     code, out, _ = run(capsys, "app")
     assert code == 0
     assert "new.duckdb: 1 rows" in out
@@ -40,7 +39,7 @@ def test_an_old_store_is_rebuilt_before_the_app_starts(
 def test_the_app_is_served_to_this_machine_alone_from_any_folder(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, started: list[list[str]], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(store, "status", lambda: StoreStatus(tmp_path, exists=True))
+    monkeypatch.setattr(data, "store_status", lambda: StoreStatus(tmp_path, exists=True))
     monkeypatch.chdir(tmp_path)
     run(capsys, "app", "--port", 8611)
     options = ["--server.address", "127.0.0.1", "--server.port", "8611"]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from advisor.advice import advise
+from advisor.answers.advice import advise
+from advisor.answers.explore.changes import best_effects, next_steps
 from advisor.cli.output import print_table
-from advisor.next_steps import best_effects, next_steps
-from advisor.scenario.scenario import Scenario
+from advisor.predict.scenario import Scenario
 from tests.command_line import QWEN as SCENARIO
 from tests.command_line import run
 
@@ -238,7 +238,7 @@ def test_the_store_is_built_without_the_kernel_package_and_says_so(tmp_path: Pat
 @pytest.fixture
 def kernel_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A store with a few made-up kernel tables."""
-    from advisor.store import build
+    from advisor.measured.store_build import build
     from tests.store_package import add_table, fake_package, moe_rows
 
     path, package = tmp_path / "store.duckdb", fake_package(tmp_path)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.curve import speedup_curve
-from advisor.scenario.scenario import Scenario
+from advisor.predict.curve import speedup_curve
+from advisor.predict.scenario import Scenario
 from tests.command_line import QWEN, run
 
 WORDS = ["explain", *QWEN]

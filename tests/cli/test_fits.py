@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.scenario import Scenario
-from advisor.setup import load_setup
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
 from tests.command_line import QWEN, run
 
 DEEPSEEK = ("--hardware", "h200-sxm", "--model", "deepseek-v3", "--drafter", "mtp", "--accepted-length", "2.4@3")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.store import list_uploads, read_upload
+from advisor.measured.kept_uploads import list_uploads, read_upload
 from tests.command_line import run
 from tests.refit_synthetic import synthetic_points
 from tests.routing.test_trace import npy, synthetic

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog import model_profile
+from advisor.catalog.models import model_profile
 from tests.command_line import QWEN, run
 
 RANK = ("rank", "--hardware", "h200-sxm", "--gpus", "8", "--users", "64", "--max-tpot-ms", "20")

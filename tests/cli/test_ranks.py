@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.routing import drawn_choices, skewed_loads
+from advisor.physics.expert_ranks import drawn_choices, skewed_loads
 from tests.command_line import run
 
 RANKS = (

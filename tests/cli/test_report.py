@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.expert_traffic import write_loads
+from advisor.predict.scenario import write_loads
 from advisor.prediction import AdvisorError, Tier
-from advisor.report import build
-from advisor.report.formats import FORMATS
+from advisor.show.report import build
+from advisor.show.report.formats import FORMATS
 from tests.app_page import opened
 from tests.cli.test_ranks import trace_file
 from tests.command_line import QWEN as SCENARIO

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from advisor.engines.sglang import check_sglang_adaptive_config
-from advisor.engines.vllm import check_vllm_speculative_config
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
+from advisor.answers.engines.sglang import check_sglang_adaptive_config
+from advisor.answers.engines.vllm import check_vllm_speculative_config
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
 from tests.command_line import run
 
 NGRAM = [

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.advice import advise
-from advisor.comparison import finding
-from advisor.scenario.examples import example_ids, load_example
-from advisor.scenario.file import scenario_json
-from advisor.scenario.scenario import Scenario
+from advisor.answers.advice import advise
+from advisor.answers.explore.compare import finding
+from advisor.predict.scenario import Scenario, example_ids, load_example, scenario_json
 from tests.catalog.test_own_hardware import POD
 from tests.command_line import QWEN, run
 

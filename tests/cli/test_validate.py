@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.cli.validate import alike
+from advisor.cli.measure import alike
 from tests.command_line import run
 
 

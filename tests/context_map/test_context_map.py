@@ -7,22 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from advisor.advice import advise
-from advisor.context_map import (
-    ContextMap,
-    acceptance_texts,
-    context_map,
-    map_document,
-    map_table,
-    share_table,
-    turn_texts,
-    turns,
-    verdict,
-)
-from advisor.curve import curve_for
+from advisor.answers.advice import advise
+from advisor.answers.explore.context import ContextMap, context_map
+from advisor.predict.curve import curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario, build_scenario
-from advisor.setup import load_setup
+from advisor.show.words.load import acceptance_texts, map_document, map_table, share_table, turn_texts, turns, verdict
 
 
 def scenario(**values: object) -> Scenario:

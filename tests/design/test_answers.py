@@ -12,15 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.architecture import parameter_counts
-from advisor.catalog import model_profile
-from advisor.cli import main
-from advisor.design import DesignAnswer, DesignGrid, DesignSpace, candidates, design_answer, design_config, design_space
-from advisor.design.answer import loss_text, sensitivity_text
-from advisor.design.document import parse_batches
-from advisor.design.handoff import added_keys
-from advisor.design.sensitivity import Sensitivity
-from advisor.design.sweeps import (
+from advisor.answers.design.answer import DesignAnswer, Sensitivity, design_answer, loss_text, sensitivity_text
+from advisor.answers.design.candidates import candidates
+from advisor.answers.design.grid import DesignGrid
+from advisor.answers.design.search import (
+    design_space,
     distinct_candidates,
     granularity_sweep,
     heat_map,
@@ -29,9 +25,15 @@ from advisor.design.sweeps import (
     shared_sweep,
     try_next,
 )
-from advisor.hf.config import architecture_from_config
+from advisor.answers.design.space import DesignSpace
+from advisor.answers.design.start import added_keys, design_config
+from advisor.catalog.hf.config import architecture_from_config
+from advisor.catalog.models import model_profile
+from advisor.cli import main
+from advisor.physics.architecture import parameter_counts
+from advisor.predict.scenario import build_scenario
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import build_scenario
+from advisor.show.words.design import parse_batches
 
 GRID = DesignGrid(
     n_experts=(16, 32, 64, 96, 128, 192, 256, 384),
@@ -87,8 +89,8 @@ def test_shared_draws_make_a_gain_narrower_than_the_speeds_it_compares() -> None
     found = space(objective="tpot")
     best = candidates(found, [int(found.best or 0)])[0]
     spread = np.log(best.tpot_gain.high / best.tpot_gain.low)
-    from advisor.curve import curve_for
-    from advisor.design import setup_of
+    from advisor.answers.design.candidates import setup_of
+    from advisor.predict.curve import curve_for
 
     curve = curve_for(setup_of(found, best.index), [16])
     alone = np.log(curve.high[0, 3] / curve.low[0, 3])

@@ -9,22 +9,32 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.architecture import parameter_counts
+from advisor.answers.design.answer import binding_constraints, cautious_best, infeasible, with_bandwidth
+from advisor.answers.design.candidates import setup_of
+from advisor.answers.design.grid import (
+    CONSTRAINTS,
+    DesignGrid,
+    Mixes,
+    bodies,
+    class_routing,
+    design_architecture,
+    moe_shape,
+    shifted_preset,
+    shifted_routing,
+    weights,
+)
+from advisor.answers.design.search import design_space
+from advisor.answers.design.space import DesignSpace, arms, make_body, over_widths, served, sizes, touched_by
 from advisor.catalog.models import load_model
-from advisor.curve import curve_for
-from advisor.design import DesignGrid, DesignSpace, design_space, setup_of
-from advisor.design.answer import binding_constraints, infeasible
-from advisor.design.evaluate import arms, make_body, over_widths, served, sizes, touched_by
-from advisor.design.grid import Mixes, bodies, design_architecture, moe_shape, weights
-from advisor.design.question import CONSTRAINTS
-from advisor.design.routing_shift import class_routing, shifted_preset, shifted_routing
-from advisor.design.sensitivity import cautious_best, with_bandwidth
-from advisor.memory import memory_fit
+from advisor.catalog.routing_presets import load_routing_preset
+from advisor.physics.architecture import parameter_counts
+from advisor.physics.memory import memory_fit
+from advisor.physics.quality import activation_ratio, dense_equivalent, granularity, training_flops
+from advisor.predict.curve import curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.setup import Setup, by_form
 from advisor.prediction import AdvisorError
-from advisor.quality import activation_ratio, dense_equivalent, granularity, training_flops
-from advisor.routing.presets import load_routing_preset
-from advisor.scenario.scenario import Scenario, build_scenario
-from advisor.setup import Setup, by_form, load_setup
 
 SMALL = DesignGrid(n_experts=(32, 64, 128, 256), n_active=(1, 2, 4, 8, 16), n_shared=(0, 1, 2), width_step=64)
 PLACES: dict[str, dict[str, Any]] = {

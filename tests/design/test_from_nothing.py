@@ -6,15 +6,15 @@ import re
 
 import pytest
 
-from advisor.architecture import Architecture, parameter_counts
-from advisor.catalog import load_model
+from advisor.answers.design.search import design_space
+from advisor.answers.design.start import SHAPE_EXAMPLE, parse_shape, shape_config, start_from_shape, start_from_size
+from advisor.catalog.hf.config import architecture_from_config
+from advisor.catalog.models import load_model
 from advisor.cli import main
-from advisor.design import design_space, parse_shape, start_from_shape, start_from_size
-from advisor.design.from_nothing import SHAPE_EXAMPLE, shape_config
-from advisor.hf import architecture_from_config
+from advisor.physics.architecture import Architecture, parameter_counts
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario
-from advisor.setup import load_setup
 
 PLAIN = Scenario(hardware_id="h200-sxm", acceptance="2.4@3", batch_size=32)
 

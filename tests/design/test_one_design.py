@@ -12,23 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.design import (
-    Band,
-    OneDesign,
-    Place,
+from advisor.answers.design.candidates import Band
+from advisor.answers.design.cells import Place, scenario_at
+from advisor.answers.design.regions import OneDesign, one_design, parse_targets
+from advisor.answers.design.search import design_space
+from advisor.prediction import AdvisorError
+from advisor.show.words.design import (
     against_baseline,
     choices_table,
-    design_space,
-    one_design,
+    loss_words,
     one_design_document,
     one_design_rows,
     one_design_table,
     one_design_verdict,
-    parse_targets,
+    percent,
 )
-from advisor.design.cells import scenario_at
-from advisor.design.one_design_words import loss_words, percent
-from advisor.prediction import AdvisorError
 from tests.command_line import run
 from tests.design.test_regions import GRID, scenario
 

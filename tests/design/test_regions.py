@@ -13,10 +13,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.design import DesignGrid, Place, RegionMap, design_space, parse_place, region_map
-from advisor.design.cells import DesignCells, ask_cells, scenario_at
-from advisor.design.one_design_words import standing_values
-from advisor.design.region_words import (
+from advisor.answers.design.cells import (
+    CORE_CHANCE,
+    TIE,
+    DesignCells,
+    Place,
+    Standings,
+    ask_cells,
+    parse_place,
+    scenario_at,
+    standings,
+)
+from advisor.answers.design.grid import DesignGrid
+from advisor.answers.design.regions import MAP_ACCELERATORS, RegionMap, cover, default_places, letter, region_map
+from advisor.answers.design.search import design_space
+from advisor.answers.design.space import MAX_MEASURED_GAP
+from advisor.predict.scenario import Scenario, build_scenario
+from advisor.prediction import AdvisorError
+from advisor.show.words.design import (
     REGION_NOTE,
     cell_words,
     held_where,
@@ -25,12 +39,8 @@ from advisor.design.region_words import (
     region_rows,
     region_table,
     region_verdict,
+    standing_values,
 )
-from advisor.design.regions import MAP_ACCELERATORS, cover, default_places, letter
-from advisor.design.space import MAX_MEASURED_GAP
-from advisor.design.standing import CORE_CHANCE, TIE, Standings, standings
-from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import Scenario, build_scenario
 from tests.command_line import run
 
 GRID = DesignGrid(

@@ -9,18 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.design import (
-    Band,
-    DesignAnswer,
-    DesignGrid,
-    candidates,
-    design_answer,
-    design_curves,
-    design_space,
-)
-from advisor.design.title import is_clear, title
-from advisor.quality import law_range
-from advisor.scenario.scenario import build_scenario
+from advisor.answers.design.answer import DesignAnswer, design_answer
+from advisor.answers.design.candidates import Band, candidates, design_curves, is_clear, title
+from advisor.answers.design.grid import DesignGrid
+from advisor.answers.design.search import design_space
+from advisor.physics.quality import law_range
+from advisor.predict.scenario import build_scenario
 
 GRID = DesignGrid(n_experts=(32, 64, 128, 256), n_active=(2, 4, 8, 12, 16), n_shared=(0, 1, 2))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from advisor.diagnosis import Diagnosis, Given, diagnose
+from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose
+from advisor.answers.diagnosis.runs import Given
 
 PLACE = {"hardware_id": "h200-sxm"}
 DRAFTED, PLAIN = "drafted.txt", "plain.txt"

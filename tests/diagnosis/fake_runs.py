@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from advisor.diagnosis import Given
-from advisor.diagnosis.physics import compare
+from advisor.answers.diagnosis.physics import compare
+from advisor.answers.diagnosis.runs import Given
 
 BATCH, PROMPT, OUTPUT, K, LENGTH = 16, 1024, 512, 3, 2.4
 SHARES = [0.7, 0.45, 0.25]

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from advisor.diagnosis import Diagnosis, Given, diagnose, diagnosis_document, view_of
-from advisor.diagnosis.facts import Run
-from advisor.diagnosis.quantities import quantity
-from advisor.diagnosis.verdict import verdict_text
+from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose, verdict_text
+from advisor.answers.diagnosis.facts import Run
+from advisor.answers.diagnosis.quantities import quantity
+from advisor.answers.diagnosis.runs import Given
 from advisor.prediction import AdvisorError
+from advisor.show.words.diagnosis import diagnosis_document, view_of
 from advisor.text import json_text
 from tests.diagnosis.fake_runs import SGLANG, SGLANG_SPECULATIVE, Pair, predicted
 from tests.own_model import CONFIG_JSON

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.diagnosis import Diagnosis, Given, diagnose, diagnosis_document
+from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose
+from advisor.answers.diagnosis.runs import Given
+from advisor.show.words.diagnosis import diagnosis_document
 from tests.diagnosis.console_runs import DRAFTED, PLAIN, block, launch, of_files
 
 RULE = "k_loses_as_predicted"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.diagnosis import diagnose, rule_sets
+from advisor.answers.diagnosis.diagnose import diagnose
+from advisor.answers.diagnosis.rules import rule_sets
 from tests.diagnosis.fake_runs import BATCH, LENGTH, OUTPUT, SGLANG, SGLANG_SPECULATIVE, SPECULATIVE, VLLM, Pair
 from tests.diagnosis.fake_runs import predicted as at
 

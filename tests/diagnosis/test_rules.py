@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.diagnosis import Run, judged, rule_sets, with_prediction
-from advisor.diagnosis.facts import known_names
-from advisor.diagnosis.judge import try_rule
-from advisor.diagnosis.quantities import QUANTITIES, quantity
-from advisor.diagnosis.rules import Kind, Limit, Rule, all_rules
+from advisor.answers.diagnosis.diagnose import judged, try_rule
+from advisor.answers.diagnosis.facts import Run, known_names
+from advisor.answers.diagnosis.quantities import QUANTITIES, quantity
+from advisor.answers.diagnosis.rules import Kind, Limit, Rule, all_rules, rule_sets
+from advisor.answers.diagnosis.runs import with_prediction
 from tests.golden.diagnose_page import FILE, with_rules
 
 RULES = {rule.id: (kind, rule) for kind, rule in all_rules()}

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from advisor.diagnosis import Given, diagnose
+from advisor.answers.diagnosis.diagnose import diagnose
+from advisor.answers.diagnosis.runs import Given
 from tests.diagnosis.console_runs import DRAFTED, PLACE, PLAIN, block, drafts_by_place, found_in, launch, of_files
 
 Files = Sequence[tuple[str, str]]

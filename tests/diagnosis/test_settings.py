@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from advisor.diagnosis.client import client_facts
-from advisor.diagnosis.settings import read_servers, read_settings, settings_of
+from advisor.answers.diagnosis.facts import client_facts, read_servers, read_settings, settings_of
 
 
 def test_a_vllm_launch_line_over_several_lines_is_read() -> None:

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import pytest
 
-from advisor.diagnosis.rules import time_spread
-from advisor.studies.diagnosis import FILE, Tried, alarm_rate, clean, page, tried, width_of
+from advisor.answers.diagnosis.rules import time_spread
+from studies.diagnosis import FILE, Tried, alarm_rate, clean, page, tried, width_of
 
 SAMPLE = 6
 MOST = 0.05

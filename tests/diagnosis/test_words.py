@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.diagnosis import Diagnosis, Given, diagnose
+from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose
+from advisor.answers.diagnosis.runs import Given
 from tests.diagnosis.console_runs import PLACE, block, launch
 
 BAR = {

@@ -77,7 +77,7 @@ def test_users_who_change_the_batch_at_once_each_see_their_own_answer(browser: A
 
 
 def test_a_chart_s_lines_take_the_colour_of_the_theme(page: Any, app_url: str) -> None:
-    """Held here since Streamlit does not document the placeholder colours (advisor/ui/shared/theme.py)."""
+    """Held here since Streamlit does not document the placeholder colours (advisor/ui/server.py)."""
     drawn = """blue => Array.from(document.querySelectorAll('.js-plotly-plot .js-line'))
         .some(line => getComputedStyle(line).stroke === blue)"""
     for scheme, blue in (("light", "rgb(0, 114, 178)"), ("dark", "rgb(86, 180, 233)")):

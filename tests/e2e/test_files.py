@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 from pypdf import PdfReader
 
-from advisor.advice import advise
-from advisor.engines.config import one_option_a_line
-from advisor.engines.export import export_scenario
-from advisor.runtime.by_batch import static_ranges
-from advisor.scenario.file import read_scenario
-from advisor.scenario.scenario import Scenario
+from advisor.answers.advice import advise
+from advisor.answers.by_batch import static_ranges
+from advisor.answers.engines.config import one_option_a_line
+from advisor.answers.engines.export import export_scenario
+from advisor.predict.scenario import Scenario, read_scenario
 from tests.e2e.app_server import wait_until_drawn
 from tests.e2e.test_journeys import choose, in_address, wait_for_answer
 from tests.e2e.views import CHART, SCENARIO, benchmark_csv, open_more, open_page, refitted, upload

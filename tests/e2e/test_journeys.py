@@ -10,27 +10,30 @@ from urllib.parse import parse_qsl, urlencode
 
 import pytest
 
-from advisor.advice import advise
-from advisor.design import design_answer, design_space, design_words
-from advisor.engines.config import one_option_a_line
-from advisor.explain import derive
-from advisor.next_steps import GOALS, best_effects, next_steps
-from advisor.ranking import Wanted, leaderboard, question_of
-from advisor.ranking import verdict as board_verdict
-from advisor.report.engines import engine_setups
-from advisor.scenario.fields import FIELDS
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
-from advisor.summary import fit_of, headline, outcomes_of, place_text
+from advisor.answers.advice import advise
+from advisor.answers.design.answer import design_answer
+from advisor.answers.design.candidates import design_words
+from advisor.answers.design.search import design_space
+from advisor.answers.engines.config import one_option_a_line
+from advisor.answers.explore.changes import GOALS, best_effects, next_steps
+from advisor.answers.explore.leaderboard import Wanted, question_of
+from advisor.answers.explore.standing import leaderboard
+from advisor.answers.summary import fit_of, headline, outcomes_of, place_text
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import FIELDS
+from advisor.show.explain.round import derive
+from advisor.show.report.build import engine_setups
+from advisor.show.words.leaderboard import verdict
 from advisor.ui.design.question import CANDIDATES
 from advisor.ui.design.tables import headline as design_headline
-from advisor.ui.shared import fields
+from advisor.ui.own_data import START as fields_START
 from tests.e2e.app_server import ROOT, wait_until_drawn
 from tests.e2e.views import CHART, go_to, open_more, upload
 from tests.own_model import CONFIG_JSON
 
 pytestmark = pytest.mark.browser
-START = Scenario(**fields.START)
+START = Scenario(**fields_START)
 
 
 def open_app(page: Any, url: str) -> None:
@@ -333,7 +336,7 @@ def test_find_the_cheapest_model_at_a_load_open_it_and_go_back(page: Any, app_ur
     board = leaderboard(
         replace(question_of(scenario), wanted=Wanted(("gpt-oss-20b", "qwen3.5-35b-a3b"))),
     )
-    page.get_by_text(board_verdict(board).split(",")[0]).first.wait_for()
+    page.get_by_text(verdict(board).split(",")[0]).first.wait_for()
     wait_until_drawn(page)
     first = board.standings[0]
     page.get_by_role("button", name=re.compile("^Open .* in the bar$")).click()

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from advisor.scenario.examples import load_example
-from advisor.scenario.file import read_scenario
-from advisor.scenario.scenario import Scenario
+from advisor.predict.scenario import Scenario, load_example, read_scenario
 from tests.catalog.test_own_hardware import POD
 from tests.e2e.app_server import wait_until_drawn
 from tests.e2e.test_journeys import START, choose, enter, in_address, open_app, wait_for_answer

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from advisor.engines.config import EngineExport, ExportRequest, ServedModel, merged_rows, widest_k
-from advisor.engines.export import export_engine_config
-from advisor.engines.sglang import check_sglang_adaptive_config, sglang_adaptive_config
-from advisor.engines.vllm import check_vllm_speculative_config, vllm_speculative_config
+from advisor.answers.engines.config import EngineExport, ExportRequest, ServedModel, merged_rows, widest_k
+from advisor.answers.engines.export import export_engine_config
+from advisor.answers.engines.sglang import check_sglang_adaptive_config, sglang_adaptive_config
+from advisor.answers.engines.vllm import check_vllm_speculative_config, vllm_speculative_config
+from advisor.answers.round_costs import KRange
 from advisor.prediction import AdvisorError
-from advisor.runtime import KRange
 
 RANGES = (KRange(1, 16, 3, 1.8), KRange(17, 64, 5, 2.0), KRange(65, 256, 0, 1.0))
 MODEL = ServedModel("Qwen/Qwen3-30B-A3B", tensor_parallel=2)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from advisor.catalog import export_engines
-from advisor.catalog.engines import GuardTag
+from advisor.catalog.engines import GuardTag, export_engines
 from tests.golden.engines_page import FILE, WHEN, with_tables
 
 

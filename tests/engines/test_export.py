@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from advisor.engines.check_commands import check_commands
-from advisor.engines.export import export_scenario, needs_draft_model, per_rank, write_export
-from advisor.engines.sglang import check_sglang_adaptive_config
-from advisor.engines.vllm import check_vllm_speculative_config
+from advisor.answers.engines.export import check_commands, export_scenario, needs_draft_model, per_rank, write_export
+from advisor.answers.engines.sglang import check_sglang_adaptive_config
+from advisor.answers.engines.vllm import check_vllm_speculative_config
+from advisor.answers.round_costs import KRange, k_at
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.runtime import KRange, k_at
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
 
 RANGES = (KRange(1, 16, 3, 1.8), KRange(17, 64, 5, 2.0), KRange(65, 256, 0, 1.0))
 EAGLE = Scenario(acceptance="2.4@3")

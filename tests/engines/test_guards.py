@@ -7,15 +7,15 @@ import shlex
 
 import pytest
 
-from advisor.catalog import engines, export_engines, load_engine, load_model, model_ids, model_profile
-from advisor.catalog.engines import Guard
-from advisor.engines import check_commands, export_scenario, write_export
-from advisor.engines.config import EFFECTS, ExportRequest, ServedModel, export_tags
-from advisor.engines.export import export_engine_config
+from advisor.answers.by_batch import schedule_for
+from advisor.answers.engines.config import EFFECTS, ExportRequest, ServedModel, export_tags
+from advisor.answers.engines.export import check_commands, export_engine_config, export_scenario, write_export
+from advisor.answers.round_costs import KRange
+from advisor.catalog.engines import Guard, engines, export_engines, load_engine
+from advisor.catalog.models import load_model, model_ids, model_profile
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.runtime import KRange, schedule_for
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
 
 RANGES = (KRange(1, 16, 3, 1.8), KRange(17, 64, 5, 2.0), KRange(65, 256, 0, 1.0))
 ONE_K = (KRange(1, 256, 3, 1.8),)

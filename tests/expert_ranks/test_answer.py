@@ -7,10 +7,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from advisor.curve import curve_for
-from advisor.expert_ranks import (
-    Placing,
-    RanksAnswer,
+from advisor.answers.expert_ranks import Placing, RanksAnswer, ranks_answer, splits
+from advisor.physics.expert_loads import traffic_of_loads, traffic_of_preset, traffic_of_trace
+from advisor.physics.expert_ranks import drawn_choices, skewed_loads
+from advisor.predict.curve import curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import build_scenario
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError
+from advisor.show.words.expert_ranks import (
     document,
     exchange_table,
     exchange_text,
@@ -18,17 +23,10 @@ from advisor.expert_ranks import (
     layout_table,
     notes,
     rank_table,
-    ranks_answer,
     split_table,
-    splits,
     verdict,
     warnings,
 )
-from advisor.expert_traffic import traffic_of_loads, traffic_of_preset, traffic_of_trace
-from advisor.prediction import AdvisorError
-from advisor.routing import drawn_choices, skewed_loads
-from advisor.scenario import build_scenario
-from advisor.setup import Setup, load_setup
 from advisor.text import json_text
 
 RNG = np.random.default_rng

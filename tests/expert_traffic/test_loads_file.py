@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.expert_traffic import loads_shape, parse_loads, write_loads
+from advisor.physics.expert_ranks import skewed_loads
+from advisor.predict.scenario import loads_shape, parse_loads, write_loads
 from advisor.prediction import AdvisorError
-from advisor.routing import skewed_loads
 
 LINK_CHARACTERS = 30_000
-"""What a link may have (advisor/ui/shared/address.py)."""
+"""What a link may have (advisor/ui/state.py)."""
 
 
 def test_a_text_gives_back_the_loads_of_each_layer_to_half_a_hundredth_of_its_mean() -> None:

@@ -7,19 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from advisor.expert_traffic import (
-    Steps,
-    Variant,
-    counted,
-    counted_balance,
-    filling_copies,
-    layout_plan,
-    traffic_of_loads,
-)
-from advisor.routing import RankBalance, Sources, skewed_loads
-from advisor.scenario import build_scenario
-from advisor.setup import load_setup
-from advisor.step_cost import routed_time, slowest_rank
+from advisor.physics.expert_loads import Steps, Variant, counted, traffic_of_loads
+from advisor.physics.expert_ranks import RankBalance, Sources, skewed_loads
+from advisor.physics.step import routed_time, slowest_rank
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import build_scenario
+from advisor.predict.setup import counted_balance, filling_copies, layout_plan
 
 SETUP = load_setup(
     build_scenario(

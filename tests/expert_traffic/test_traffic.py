@@ -7,11 +7,11 @@ import io
 import numpy as np
 import pytest
 
-from advisor.expert_traffic import Traffic, read_loads, traffic_of_loads, traffic_of_preset, traffic_of_trace
+from advisor.physics.expert_loads import Traffic, traffic_of_loads, traffic_of_preset, traffic_of_trace
+from advisor.physics.expert_ranks import drawn_choices, expert_loads, skewed_loads
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import build_scenario, read_loads
 from advisor.prediction import AdvisorError
-from advisor.routing import drawn_choices, expert_loads, skewed_loads
-from advisor.scenario import build_scenario
-from advisor.setup import load_setup
 
 SETUP = load_setup(
     build_scenario(

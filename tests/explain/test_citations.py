@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.explain.citations import FORMULAS, citations, cited
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from advisor.show.explain.round import FORMULAS, citations, cited
 
 ROOT = Path(__file__).resolve().parents[2]
 

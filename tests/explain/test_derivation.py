@@ -8,17 +8,16 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from advisor.advice import advise
-from advisor.curve import curve_for
-from advisor.expert_traffic import write_loads
-from advisor.explain import band_parts, derive, step_latex, step_text, value_text
-from advisor.explain.constants import ConstantUse
-from advisor.explain.expression import formula_of, written
-from advisor.explain.step import Quantity
+from advisor.answers.advice import advise
+from advisor.physics.touched_experts import local_experts, touched_experts
+from advisor.predict.curve import band_parts, curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario, write_loads
+from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
-from advisor.routing import local_experts, touched_experts
-from advisor.scenario.scenario import Scenario
-from advisor.setup import Setup, load_setup
+from advisor.show.explain.formulas import ConstantUse, formula_of, written
+from advisor.show.explain.round import derive
+from advisor.show.explain.steps import Quantity, step_latex, step_text, value_text
 
 REFIT = (
     "on=h200-sxm/vllm/vllm;n=13;data=3219dd51bbca;launch=1.1/0.3;host=0.9/0.3;draft_host=1.2/0.3;round_host=0.8/0.3;"

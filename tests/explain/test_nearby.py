@@ -8,14 +8,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.calibration import table_behind
-from advisor.calibration.power_law import touched_under_power_law
-from advisor.explain.nearby import NEAR_COLUMNS, SPEEDUP_COLUMNS, near_kernels, nearest_speedups, published_speedups
-from advisor.points import COLLECTIONS, published_rows
-from advisor.scenario.scenario import Scenario
-from advisor.setup import Setup, load_setup
-from advisor.step_cost import MoeShape, Placement, routed_time
-from advisor.store import Store, build, open_store
+from advisor.catalog.measured_shapes import table_behind
+from advisor.measured.fits.solver import touched_under_power_law
+from advisor.measured.points import COLLECTIONS, published_rows
+from advisor.measured.store import Store, open_store
+from advisor.measured.store_build import build
+from advisor.physics.step import MoeShape, Placement, routed_time
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from advisor.predict.setup import Setup
+from advisor.show.explain.nearby import (
+    NEAR_COLUMNS,
+    SPEEDUP_COLUMNS,
+    near_kernels,
+    nearest_speedups,
+    published_speedups,
+)
 from tests.store_package import add_table, fake_package, moe_rows
 
 EXPERTS = "vllm_unquantizedfusedmoe_triton_tritonexperts"

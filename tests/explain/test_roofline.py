@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.advice import Advice, advise
-from advisor.charts.roofline import roofline_chart
-from advisor.components import BY_KEY
-from advisor.explain.roofline import pass_work, positions, roof_of
-from advisor.scenario.scenario import Scenario
-from advisor.setup import touched_in_pass
+from advisor.answers.advice import Advice, advise
+from advisor.physics.components import BY_KEY
+from advisor.predict.scenario import Scenario
+from advisor.predict.setup import touched_in_pass
+from advisor.show.charts.why import roofline_chart
+from advisor.show.explain.nearby import pass_work, positions, roof_of
 
 MODELS = {
     "moe": Scenario(acceptance="2.4@3"),

@@ -13,14 +13,14 @@ from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
-from advisor.catalog import model_ids
-from advisor.drafter import drafter_ids
-from advisor.hardware import hardware_ids
-from advisor.ingest.readers import FORMATS as BENCHMARK_FORMATS
-from advisor.report import FORMATS as REPORT_FORMATS
-from advisor.routing.presets import load_routing_preset, routing_preset_ids
-from advisor.store import StoreStatus, status
-from advisor.store.measurements import dataset_folders
+from advisor.catalog.models import model_ids
+from advisor.catalog.routing_presets import load_routing_preset, routing_preset_ids
+from advisor.measured.measurements import dataset_folders
+from advisor.measured.readers import FORMATS
+from advisor.measured.store_build import StoreStatus, status
+from advisor.physics.draft import drafter_ids
+from advisor.physics.hardware import hardware_ids
+from advisor.show.report.formats import FORMATS as REPORT_FORMATS
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -108,7 +108,7 @@ _TABLES = {
 """The cell before the number, by table of the store."""
 
 COUNTS = (
-    Count("README.md", "**A benchmark**: {} formats", lambda: str(len(BENCHMARK_FORMATS))),
+    Count("README.md", "**A benchmark**: {} formats", lambda: str(len(FORMATS))),
     Count("README.md", "| profiles/ | {} accelerators,", lambda: str(len(hardware_ids()))),
     Count("README.md", "accelerators, {} models,", lambda: str(len(model_ids()))),
     Count("README.md", "models, {} drafters,", lambda: str(len(drafter_ids()))),

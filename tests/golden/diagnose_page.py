@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from advisor.diagnosis import rule_sets
-from advisor.diagnosis.quantities import quantity
-from advisor.diagnosis.rules import IN_WORDS, Condition, Rule
+from advisor.answers.diagnosis.quantities import quantity
+from advisor.answers.diagnosis.rules import IN_WORDS, Condition, Rule, rule_sets
 
 FILE = Path(__file__).parents[2] / "docs" / "diagnose.md"
 _BLOCK = re.compile(r"(<!-- rules -->\n).*?(?=<!-- end -->)", re.DOTALL)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from advisor.catalog import engines, export_engines
-from advisor.catalog.engines import Engine, Guard
-from advisor.engines.config import EFFECTS
-from advisor.hardware import ComputeDtype, compute_dtype, hardware_ids, load_hardware
+from advisor.answers.engines.config import EFFECTS
+from advisor.catalog.engines import Engine, Guard, engines, export_engines
+from advisor.physics.hardware import ComputeDtype, compute_dtype, hardware_ids, load_hardware
 
 FILE = Path(__file__).parents[2] / "docs" / "engines.md"
 _BLOCK = re.compile(r"(<!-- (guards|mtp|platforms|formats) -->\n).*?(?=<!-- end -->)", re.DOTALL)

@@ -9,7 +9,7 @@ import inspect
 import re
 from pathlib import Path
 
-from advisor import laws
+from advisor.physics import laws
 
 FILE = Path(__file__).resolve().parents[2] / "docs/model.md"
 _BLOCK = re.compile(r"(<!-- laws: ([\w, ]+) -->\n).*?(<!-- end -->)", flags=re.S)

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Collection
 from pathlib import Path
 
-from advisor.catalog import load_model, model_ids
-from advisor.curve import speedup_curve
-from advisor.hardware import hardware_ids, load_hardware
-from advisor.scenario.scenario import Scenario
+from advisor.catalog.models import load_model, model_ids
+from advisor.physics.hardware import hardware_ids, load_hardware
+from advisor.predict.curve import speedup_curve
+from advisor.predict.scenario import Scenario
 
 FILE = Path(__file__).with_name("predictions.json")
 BATCHES = (1, 16, 128)

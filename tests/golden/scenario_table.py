@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from advisor.scenario import FIELDS, FieldRow
+from advisor.predict.scenario_fields import FIELDS, FieldRow
 
 FILE = Path(__file__).resolve().parents[2] / "docs/scenarios.md"
 _BEFORE, _AFTER = "(`python -m tests.golden.scenario_table`).\n\n", "\n## Examples\n"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from advisor.architecture import weight_bytes, weight_bytes_by_component
-from advisor.catalog import load_model, model_ids, model_profile
-from advisor.hf import architecture_from_config
+from advisor.catalog.hf.config import architecture_from_config
+from advisor.catalog.models import load_model, model_ids, model_profile
+from advisor.physics.architecture import weight_bytes, weight_bytes_by_component
 
 
 def config(model_id: str, **changes: Any) -> dict[str, Any]:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from advisor.architecture import Architecture, parameter_counts
-from advisor.catalog import load_model, model_ids, model_profile
-from advisor.hf.config import architecture_from_config
-from advisor.hf.dialects import DIALECTS, REFUSED
+from advisor.catalog.hf.config import architecture_from_config
+from advisor.catalog.hf.dialects import DIALECTS, REFUSED
+from advisor.catalog.models import load_model, model_ids, model_profile
+from advisor.physics.architecture import Architecture, parameter_counts
 from advisor.prediction import AdvisorError
 
 HOSTILE = Path(__file__).parents[1] / "fixtures" / "configs" / "hostile"

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from advisor.sweep.rows import COLUMNS as SWEPT
+from advisor.answers.explore.cells import COLUMNS as SWEPT
 from tests.hostile.wrong_units import right
 
 SEED = 1717

@@ -14,12 +14,14 @@ import pytest
 import streamlit as st
 
 from advisor.cli import main
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario
-from advisor.setup import load_setup
-from advisor.ui.bar import own_config, own_hardware, share_panel
-from advisor.ui.data import own_traces, sweep_panel, uploads
-from advisor.ui.serve import board_ask
+from advisor.ui.bar.more import _open, _share_key, _take_file, _take_hardware_file
+from advisor.ui.data.own_traces import take_acceptance, take_trace
+from advisor.ui.data.sweep import _take as sweep_panel_take
+from advisor.ui.data.uploads import take_files
+from advisor.ui.serve.board import _SCORES, _judged, _take
 from tests.command_line import QWEN
 from tests.hostile.corpus import corpus
 
@@ -138,46 +140,46 @@ class Given(io.BytesIO):
 
 def _benchmark(given: Given) -> None:
     st.session_state["bench_file"] = [given]
-    uploads.take_files()
+    take_files()
 
 
 def _acceptance(given: Given) -> None:
     st.session_state["metrics_file"] = given
-    own_traces.take_acceptance()
+    take_acceptance()
 
 
 def _trace(given: Given) -> None:
     st.session_state["trace_file"] = [given]
-    own_traces.take_trace(load_setup(Scenario(acceptance="2.4@3")))
+    take_trace(load_setup(Scenario(acceptance="2.4@3")))
 
 
 def _model(given: Given) -> None:
     st.session_state["config_file"], st.session_state["model_id"] = given, "qwen3-30b-a3b"
-    own_config._take_file(lambda: None)
+    _take_file(lambda: None)
 
 
 def _accelerator(given: Given) -> None:
     st.session_state["hw_file"], st.session_state["hardware_id"] = given, "h200-sxm"
-    own_hardware._take_file()
+    _take_hardware_file()
 
 
 def _scenario(given: Given) -> None:
-    st.session_state[share_panel._key()] = given
-    share_panel._open()
+    st.session_state[_share_key()] = given
+    _open()
 
 
 def _scores(given: Given) -> None:
     st.session_state["board_scores_file"] = given
-    board_ask._take()
-    table = board_ask._SCORES.get()
+    _take()
+    table = _SCORES.get()
     for name in table.columns[:5] if table is not None else ():
         with contextlib.suppress(AdvisorError):  # told beside the column's name
-            board_ask._judged(table, name, 0.0, "", table.unknown)
+            _judged(table, name, 0.0, "", table.unknown)
 
 
 def _sweep(given: Given) -> None:
     st.session_state["sweep_files"] = [given]
-    sweep_panel._take()
+    sweep_panel_take()
 
 
 UPLOADERS: dict[str, Callable[[Given], None]] = {

@@ -15,19 +15,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from advisor.measured import kept_uploads
+from advisor.measured.kept_uploads import forget_upload, kept_as, list_uploads, read_upload, save_upload
+from advisor.measured.store import SCHEMA_VERSION, open_store
+from advisor.measured.store_build import build, status
 from advisor.prediction import AdvisorError
-from advisor.store import (
-    build,
-    forget_upload,
-    kept_as,
-    list_uploads,
-    open_store,
-    read_upload,
-    save_upload,
-    status,
-    uploads,
-)
-from advisor.store.schema import SCHEMA_VERSION
 from tests.cli.test_cli import BLOCKER
 from tests.command_line import QWEN, run
 
@@ -155,7 +147,7 @@ def test_a_full_disk_keeps_what_was_there_and_says_to_free_space(
     before = list_uploads(kept)
     real = duckdb.connect
     with monkeypatch.context() as full:
-        full.setattr(uploads.duckdb, "connect", lambda *given, **options: _FullDisk(real(*given, **options), at))
+        full.setattr(kept_uploads.duckdb, "connect", lambda *given, **options: _FullDisk(real(*given, **options), at))
         with pytest.raises(AdvisorError, match="free some space"):
             save_upload(table(5), name="new", sha256=SHA, path=kept)
     pd.testing.assert_frame_equal(list_uploads(kept), before)
@@ -166,7 +158,7 @@ def test_a_file_size_limit_of_the_system_stops_a_save_without_loss(kept: Path) -
     """The real thing where no small file system can be mounted: the system refuses to let the file grow."""
     script = (
         "import resource, signal, sys, pandas as pd\n"
-        "from advisor.store import save_upload\n"
+        "from advisor.measured.kept_uploads import save_upload\n"
         "from advisor.prediction import AdvisorError\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         f"size = {kept.stat().st_size}\n"
@@ -200,7 +192,7 @@ def test_what_can_be_read_is_read_where_nothing_can_be_written(kept: Path, monke
 
     with monkeypatch.context() as refused:
         refused.setattr(FileLock, "acquire", refuse_lock)
-        refused.setattr(uploads.duckdb, "connect", refuse_writing)
+        refused.setattr(kept_uploads.duckdb, "connect", refuse_writing)
         listed = list_uploads(kept)
         assert len(listed) == 3
         assert len(read_upload(str(listed["dataset_id"][0]), kept)) == 300

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from advisor.store import list_uploads, read_upload, save_upload
+from advisor.measured.kept_uploads import list_uploads, read_upload, save_upload
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE_BYTES = 4 * 2**20
@@ -27,7 +27,7 @@ SAVE = """
 import sys
 import pandas as pd
 from advisor.prediction import AdvisorError
-from advisor.store import list_uploads, read_upload, save_upload
+from advisor.measured.kept_uploads import list_uploads, read_upload, save_upload
 
 path = sys.argv[1]
 big = pd.DataFrame({"notes": [f"{i} " * 40 for i in range(60_000)]})

@@ -11,7 +11,7 @@ import zipfile
 
 import pytest
 
-from advisor.ingest import given, upload
+from advisor.measured.ingest import read, upload
 from tests.command_line import run
 
 HEAD = (
@@ -91,7 +91,7 @@ def test_a_bomb_stops_at_the_limit_of_bytes(call, monkeypatch):
 
 
 def test_more_rows_than_can_be_predicted_are_refused(call, monkeypatch):
-    monkeypatch.setattr(given, "MAX_GIVEN_ROWS", 2)
+    monkeypatch.setattr(read, "MAX_GIVEN_ROWS", 2)
     code, _, err = call(table(*[GOOD] * 3))
     assert code == 2
     assert "at most 2 are predicted" in err

@@ -11,13 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from advisor.calibration import parse_adjustment
-from advisor.catalog import read_own_hardware
-from advisor.hf import architecture_from_config
-from advisor.ingest import open_activation_log, read_acceptance, read_given, read_trace, read_upload
+from advisor.answers.simulation.compare import recorded
+from advisor.catalog.adjustment import parse_adjustment
+from advisor.catalog.hardware import read_own_hardware
+from advisor.catalog.hf.config import architecture_from_config
+from advisor.measured.ingest.acceptance import read_acceptance_file
+from advisor.measured.ingest.logs import open_activation_log
+from advisor.measured.ingest.read import read_given, read_upload
+from advisor.measured.ingest.traces import read_trace
+from advisor.predict.scenario import read_scenario
 from advisor.prediction import AdvisorError
-from advisor.runtime import recorded
-from advisor.scenario import read_scenario
 from advisor.text import read_json
 from tests.hostile.corpus import CONFIG, HARDWARE, METRICS, SCENARIO, npy
 from tests.hostile.test_given_tables import GOOD, table
@@ -38,7 +41,7 @@ READERS: dict[str, tuple[Read, bytes]] = {
         lambda data: open_activation_log("file", data),
         b'{"batch_size": 4, "forward_mode": "decode", "expert_activation": 12.5}',
     ),
-    "metrics": (lambda data: read_acceptance("file", data), METRICS.encode()),
+    "metrics": (lambda data: read_acceptance_file("file", data), METRICS.encode()),
     "config.json": (architecture_from_config, json.dumps(CONFIG).encode()),
     "scenario": (read_scenario, json.dumps(SCENARIO).encode()),
     "accelerator": (as_text(read_own_hardware), json.dumps(HARDWARE).encode()),

@@ -8,9 +8,9 @@ import time
 import numpy as np
 import pytest
 
-from advisor.ingest import LayerCounts, read_trace, read_traces
+from advisor.measured.ingest.traces import LayerCounts, read_trace, read_traces
+from advisor.physics.routing_trace import fit_sequences
 from advisor.prediction import AdvisorError
-from advisor.routing import fit_sequences
 from tests.command_line import run
 from tests.routing.test_trace import npy, synthetic
 
@@ -70,6 +70,6 @@ def test_absurd_numbers_of_experts_are_refused_at_once(capsys, tmp_path, experts
 
 
 def test_more_than_can_be_counted_is_refused(monkeypatch):
-    monkeypatch.setattr("advisor.routing.trace.MAX_USES", 100)
+    monkeypatch.setattr("advisor.physics.routing_trace.MAX_USES", 100)
     with pytest.raises(AdvisorError, match="send fewer sequences"):
         fit_sequences(list(IDS), 16)

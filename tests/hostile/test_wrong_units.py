@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.ingest import combine, read_upload
-from advisor.points import RefitResult, refit_chosen, select_points
-from advisor.points.result import MAX_ERROR
-from advisor.points.units import check_units
+from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.rows import combine
+from advisor.measured.point_checks import check_units
+from advisor.measured.refit import refit_chosen, select_points
+from advisor.measured.refit_result import MAX_ERROR, RefitResult
 from advisor.prediction import AdvisorError
 from tests.command_line import run
 from tests.hostile.wrong_units import GPUS, cases, right, table, times
@@ -130,7 +131,7 @@ def test_equal_rows_count_once_and_the_same_rows_of_another_file_too():
 
 
 def test_a_long_file_becomes_few_questions_and_says_how_many_rows_it_left_out(monkeypatch):
-    from advisor.points import points as module
+    from advisor.measured import points as module
 
     frame = synthetic_points(range(1, 61), (1, 3, 5))
     frame.loc[frame.index[:30], "batch_size"] = np.nan

@@ -11,12 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.acceptance import parse_acceptance
 from advisor.cli import main
-from advisor.ingest import rates_from_list, read_acceptance
-from advisor.ingest.acceptance import MAX_METRICS_BYTES, conditional_rates
+from advisor.measured.ingest.acceptance import (
+    MAX_METRICS_BYTES,
+    conditional_rates,
+    rates_from_list,
+    read_acceptance_file,
+)
+from advisor.physics.acceptance import parse_acceptance
+from advisor.predict.scenario import build_scenario
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import build_scenario
 
 
 def scrape(
@@ -45,7 +49,7 @@ def scrape(
 
 
 def test_shares_of_rounds_become_conditional_probabilities() -> None:
-    found = read_acceptance("metrics.txt", scrape(10_000, [8_000, 6_000, 3_000]).encode())
+    found = read_acceptance_file("metrics.txt", scrape(10_000, [8_000, 6_000, 3_000]).encode())
     assert found.conditional == pytest.approx((0.8, 0.75, 0.5))
     assert found.text == "0.8,0.75,0.5"
     assert found.n_drafts == 10_000
@@ -61,21 +65,21 @@ def test_shares_of_rounds_become_conditional_probabilities() -> None:
 @given(st.lists(st.integers(0, 10**6), min_size=2, max_size=20))
 def test_the_scenario_text_gives_back_the_engine_s_accepted_length(counts: list[int]) -> None:
     drafts, *accepted = sorted([n + 1 for n in counts], reverse=True)
-    found = read_acceptance("m", scrape(drafts, accepted).encode())
+    found = read_acceptance_file("m", scrape(drafts, accepted).encode())
     length = parse_acceptance(found.text, len(accepted)).accepted_length
     assert length[-1] == pytest.approx(1 + sum(accepted) / drafts, rel=2e-3)  # four digits a probability
 
 
 def test_engines_are_summed() -> None:
     text = scrape(1_000, [900, 500]) + scrape(3_000, [1_500, 700], engine=1)
-    found = read_acceptance("m", text.encode())
+    found = read_acceptance_file("m", text.encode())
     assert found.conditional == pytest.approx((0.6, 0.5))
     assert "2 engines are summed" in found.warnings
 
 
 def test_two_scrapes_give_what_was_counted_between_them() -> None:
     before, after = scrape(5_000, [100, 50]), scrape(15_000, [8_100, 4_050]) + scrape(10_000, [8_000, 4_000], engine=1)
-    found = read_acceptance("after", after.encode(), ("before", before.encode()))
+    found = read_acceptance_file("after", after.encode(), ("before", before.encode()))
     assert found.conditional == pytest.approx((0.8, 0.5))
     assert found.n_drafts == 20_000
     assert "after since before" in found.source
@@ -84,30 +88,30 @@ def test_two_scrapes_give_what_was_counted_between_them() -> None:
 def test_a_restarted_server_and_swapped_scrapes_are_told() -> None:
     low, high = scrape(5_000, [100, 50]).encode(), scrape(15_000, [8_100, 4_050]).encode()
     with pytest.raises(AdvisorError, match=r"fell from 15000 in b to 5000 in a; .* restarted"):
-        read_acceptance("a", low, ("b", high))
+        read_acceptance_file("a", low, ("b", high))
     with pytest.raises(AdvisorError, match="no round"):
-        read_acceptance("a", low, ("b", low))
+        read_acceptance_file("a", low, ("b", low))
     with pytest.raises(AdvisorError, match="scrapes of one server"):
-        read_acceptance("a", high, ("b", low + scrape(1, [1, 1], engine=7).encode()))
+        read_acceptance_file("a", high, ("b", low + scrape(1, [1, 1], engine=7).encode()))
 
 
 def test_the_sampling_error_is_that_of_independent_rounds() -> None:
     share = np.array([0.8, 0.6, 0.3])
-    found = read_acceptance("m", scrape(400, (share * 400).tolist()).encode())
+    found = read_acceptance_file("m", scrape(400, (share * 400).tolist()).encode())
     rounds = np.repeat([0, 1, 2, 3], [80, 80, 120, 120]) + 1.0  # tokens emitted by each of the 400 rounds
     assert found.relative_error == pytest.approx(rounds.std() / rounds.mean() / 20)
-    few = read_acceptance("m", scrape(40, (share * 40).tolist()).encode())
+    few = read_acceptance_file("m", scrape(40, (share * 40).tolist()).encode())
     assert any("only 40 rounds" in text for text in few.warnings)
     assert found.warnings == ()
 
 
 def test_rounds_that_drafted_fewer_tokens_are_told() -> None:
-    found = read_acceptance("m", scrape(10_000, [6_000, 2_000], proposed=15_000).encode())
+    found = read_acceptance_file("m", scrape(10_000, [6_000, 2_000], proposed=15_000).encode())
     assert any("drafted 1.50 tokens on average, not 2" in text for text in found.warnings)
 
 
 def test_positions_that_were_never_reached_are_zero_and_measured() -> None:
-    found = read_acceptance("m", scrape(10_000, [5_000, 0, 0]).encode())
+    found = read_acceptance_file("m", scrape(10_000, [5_000, 0, 0]).encode())
     assert found.conditional == (0.5, 0, 0)
     lengths = found.accepted_lengths(4)
     assert lengths["accepted_length"].tolist() == [1, 1.5, 1.5, 1.5, 1.5]
@@ -117,20 +121,20 @@ def test_positions_that_were_never_reached_are_zero_and_measured() -> None:
 def test_a_list_is_read_as_shares_of_rounds_or_as_conditional() -> None:
     assert rates_from_list("0.8, 0.6, 0.3").conditional == pytest.approx((0.8, 0.75, 0.5))
     assert rates_from_list("[0.8;0.75 0.5]", conditional=True).conditional == pytest.approx((0.8, 0.75, 0.5))
-    assert read_acceptance("rates.json", b"[0.8, 0.6, 0.3]\n").conditional == pytest.approx((0.8, 0.75, 0.5))
-    assert read_acceptance("rates.txt", b"0.8 0.9", conditional=True).text == "0.8,0.9"
+    assert read_acceptance_file("rates.json", b"[0.8, 0.6, 0.3]\n").conditional == pytest.approx((0.8, 0.75, 0.5))
+    assert read_acceptance_file("rates.txt", b"0.8 0.9", conditional=True).text == "0.8,0.9"
     with pytest.raises(AdvisorError, match=r"position 2 is accepted in 0.9 .* conditional"):
         rates_from_list("0.8, 0.9")
 
 
 def test_compressed_text_and_windows_line_ends_are_read() -> None:
     text = scrape(10_000, [8_000, 6_000]).replace("\n", "\r\n").encode()
-    assert read_acceptance("m.gz", gzip.compress(text)).text == "0.8,0.75"
+    assert read_acceptance_file("m.gz", gzip.compress(text)).text == "0.8,0.75"
 
 
 def test_label_values_may_hold_commas_braces_and_escaped_quotes() -> None:
     text = scrape(10_000, [8_000], model='a\\"b,c}{d')
-    assert read_acceptance("m", text.encode()).text == "0.8"
+    assert read_acceptance_file("m", text.encode()).text == "0.8"
 
 
 BAD = {
@@ -170,7 +174,7 @@ BAD = {
 def test_what_is_no_acceptance_is_refused_in_one_sentence(name: str) -> None:
     data, message = BAD[name]
     with pytest.raises(AdvisorError, match=message) as caught:
-        read_acceptance("m", data)
+        read_acceptance_file("m", data)
     assert len(str(caught.value)) < 400
 
 
@@ -184,7 +188,7 @@ def test_a_list_of_no_rates_is_refused(text: str) -> None:
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     for prefix in (b"", b"vllm:spec_decode_num_drafts_total", scrape(100, [50]).encode()):
         try:
-            read_acceptance("m", prefix + data)
+            read_acceptance_file("m", prefix + data)
         except AdvisorError:
             continue
 

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from advisor.acceptance import parse_acceptance
 from advisor.cli import main
-from advisor.ingest import read_acceptance, read_upload
-from advisor.ingest.acceptance_file import falling, rates_from_histogram
+from advisor.measured.ingest.acceptance import falling, rates_from_histogram, read_acceptance_file
+from advisor.measured.ingest.read import read_upload
+from advisor.physics.acceptance import parse_acceptance
 from advisor.prediction import AdvisorError
 
 GOLDEN = """# Acceptance Length (AL) reference values measured with SPEED-Bench.
@@ -47,17 +47,17 @@ def test_a_histogram_of_rounds_gives_conditional_probabilities() -> None:
 
 def test_aiperf_s_pooled_histogram_and_vllm_s_replies_are_read() -> None:
     pooled = {"pooled_spec_decode_acceptance_histogram": {"0": 20, "1": 30, "2": 50}, "request_count": {"avg": 4}}
-    assert read_acceptance("export.json", json.dumps(pooled).encode()).conditional == pytest.approx((0.8, 0.625))
+    assert read_acceptance_file("export.json", json.dumps(pooled).encode()).conditional == pytest.approx((0.8, 0.625))
     replies = [
         {"choices": [{"index": 0}], "metrics": {"speculative_decoding": {"acceptance_histogram": counts}}}
         for counts in ([10, 20, 20], [10, 10, 30])
     ]
     text = "\n".join(map(json.dumps, replies)).encode()
-    assert read_acceptance("replies.jsonl", text).conditional == pytest.approx((0.8, 0.625))
+    assert read_acceptance_file("replies.jsonl", text).conditional == pytest.approx((0.8, 0.625))
     with pytest.raises(AdvisorError, match="without an acceptance histogram"):
-        read_acceptance("x.json", b'{"a": 1}')
+        read_acceptance_file("x.json", b'{"a": 1}')
     with pytest.raises(AdvisorError, match="counts no round"):
-        read_acceptance("x.json", b'{"acceptance_histogram": [0, 0]}')
+        read_acceptance_file("x.json", b'{"acceptance_histogram": [0, 0]}')
 
 
 def test_an_uploaded_aiperf_run_takes_acceptance_from_its_histogram() -> None:
@@ -72,13 +72,13 @@ def test_an_uploaded_aiperf_run_takes_acceptance_from_its_histogram() -> None:
 
 
 def test_sglang_s_counters_give_one_accepted_length_at_its_k() -> None:
-    found = read_acceptance("metrics", sglang(25_000, 10_000))
+    found = read_acceptance_file("metrics", sglang(25_000, 10_000))
     assert found.text == "2.5@3"
     assert parse_acceptance(found.text, 3).accepted_length[3] == pytest.approx(2.5)
     assert sum(found.conditional[0] ** i for i in range(4)) == pytest.approx(2.5)
-    between = read_acceptance("after", sglang(25_000, 10_000), ("before", sglang(5_000, 5_000)))
+    between = read_acceptance_file("after", sglang(25_000, 10_000), ("before", sglang(5_000, 5_000)))
     assert between.text == "4@3"
-    assert read_acceptance("gauge", sglang(0, 0, length=2.2)).text == "2.2@3"
+    assert read_acceptance_file("gauge", sglang(0, 0, length=2.2)).text == "2.2@3"
 
 
 @pytest.mark.parametrize(
@@ -91,18 +91,18 @@ def test_sglang_s_counters_give_one_accepted_length_at_its_k() -> None:
 )
 def test_sglang_metrics_without_rounds_or_with_a_varied_k_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(AdvisorError, match=message):
-        read_acceptance("metrics", data)
+        read_acceptance_file("metrics", data)
 
 
 def test_a_golden_curve_keeps_its_longest_accepted_length() -> None:
-    found = read_acceptance("golden.yaml", GOLDEN.encode())
+    found = read_acceptance_file("golden.yaml", GOLDEN.encode())
     length = found.accepted_lengths(4)["accepted_length"]
     assert length.iloc[1] == pytest.approx(1.8, rel=1e-3)
     assert length.iloc[4] == pytest.approx(3.25, rel=1e-3)
     assert length.iloc[3] == pytest.approx(2.825, rel=1e-3)  # the shares 0.4 and 0.45 became 0.425 each
     two = GOLDEN + "  thinking_off:\n    1: 1.7\n"
     with pytest.raises(AdvisorError, match="holds 2 curves"):
-        read_acceptance("golden.yaml", two.encode())
+        read_acceptance_file("golden.yaml", two.encode())
 
 
 def test_shares_that_rise_are_averaged_and_keep_their_sum() -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from advisor.cli import main
-from advisor.ingest import combine, complete, kept_table, read_upload
+from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.result import kept_table
+from advisor.measured.ingest.rows import combine, complete
+from advisor.measured.kept_uploads import kept_as, list_uploads, save_upload
 from advisor.prediction import AdvisorError
-from advisor.store import kept_as, list_uploads, save_upload
 
 HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,tensor_parallel,drafter,accepted_length\n"
 PLAIN = f"{HEAD}h200-sxm,qwen3-30b-a3b,vllm,4,0,10,1,,\nh200-sxm,m,vllm,-4,0,10,1,,\n"

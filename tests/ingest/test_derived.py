@@ -10,42 +10,52 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.ingest import COLUMNS, derived, read_upload
-from advisor.ingest.baselines import match_baselines
+from advisor.measured.ingest.columns import COLUMNS
+from advisor.measured.ingest.derived import (
+    acceptance_by_position_text,
+    accepted_length_from_counts,
+    accepted_length_from_latencies,
+    lower_is_better,
+    match_baselines,
+    output_rate_from_latency,
+    output_rate_from_total,
+    speedup_from_values,
+    step_time_from_latencies,
+)
+from advisor.measured.ingest.read import read_upload
+from advisor.predict.scenario_fields import mean_context
 
 TIMES = st.floats(1e-6, 100)
 
 
 def test_accepted_length_from_counts_is_one_plus_accepted_over_drafts():
-    assert derived.accepted_length_from_counts([9520, 0, 5], [6800, 10, 0]).tolist()[:2] == [2.4, 1.0]
-    assert np.isnan(derived.accepted_length_from_counts(5, 0))
+    assert accepted_length_from_counts([9520, 0, 5], [6800, 10, 0]).tolist()[:2] == [2.4, 1.0]
+    assert np.isnan(accepted_length_from_counts(5, 0))
 
 
 @given(TIMES, st.floats(1, 20))
 def test_accepted_length_from_latencies_recovers_tokens_per_chunk(token, length):
-    assert (
-        derived.accepted_length_from_latencies(token * length, token) == pytest.approx(length, rel=1e-9) or length == 1
-    )
+    assert accepted_length_from_latencies(token * length, token) == pytest.approx(length, rel=1e-9) or length == 1
 
 
 def test_a_chunk_shorter_than_a_token_gives_no_accepted_length():
-    assert np.isnan(derived.accepted_length_from_latencies(0.009, 0.010))
-    assert np.isnan(derived.accepted_length_from_latencies(0.009, np.nan))
+    assert np.isnan(accepted_length_from_latencies(0.009, 0.010))
+    assert np.isnan(accepted_length_from_latencies(0.009, np.nan))
 
 
 def test_step_time_is_chunk_latency_unless_chunks_are_not_steps():
-    assert derived.step_time_from_latencies(0.0096, 0.004, 2.4) == pytest.approx(0.0096)
-    assert derived.step_time_from_latencies(0.005, 0.004, 2.4) == pytest.approx(0.0096)
-    assert derived.step_time_from_latencies(0.005, np.nan, 2.4) == pytest.approx(0.005)
-    assert derived.step_time_from_latencies(np.nan, 0.004, 2.4) == pytest.approx(0.0096)
-    assert np.isnan(derived.step_time_from_latencies(np.nan, 0.004, np.nan))
+    assert step_time_from_latencies(0.0096, 0.004, 2.4) == pytest.approx(0.0096)
+    assert step_time_from_latencies(0.005, 0.004, 2.4) == pytest.approx(0.0096)
+    assert step_time_from_latencies(0.005, np.nan, 2.4) == pytest.approx(0.005)
+    assert step_time_from_latencies(np.nan, 0.004, 2.4) == pytest.approx(0.0096)
+    assert np.isnan(step_time_from_latencies(np.nan, 0.004, np.nan))
 
 
 def test_output_rates_and_context_are_plain_arithmetic():
-    assert derived.output_rate_from_latency(8, 100, 2.5) == pytest.approx(320)
-    assert derived.output_rate_from_total(12000, 1000, 200) == pytest.approx(2000)
-    assert derived.mean_context(1000, 200) == 1100
-    assert derived.speedup_from_values([100, 30], [150, 20], [False, True]) == pytest.approx([1.5, 1.5])
+    assert output_rate_from_latency(8, 100, 2.5) == pytest.approx(320)
+    assert output_rate_from_total(12000, 1000, 200) == pytest.approx(2000)
+    assert mean_context(1000, 200) == 1100
+    assert speedup_from_values([100, 30], [150, 20], [False, True]) == pytest.approx([1.5, 1.5])
 
 
 @pytest.mark.parametrize(
@@ -60,7 +70,7 @@ def test_output_rates_and_context_are_plain_arithmetic():
     ],
 )
 def test_the_name_of_a_metric_tells_which_way_is_faster(metric, lower):
-    assert bool(derived.lower_is_better(pd.Series([metric]))[0]) is lower
+    assert bool(lower_is_better(pd.Series([metric]))[0]) is lower
 
 
 def points(**columns: list) -> pd.DataFrame:
@@ -214,9 +224,9 @@ def test_speedup_times_round_time_is_accepted_length_in_baseline_steps():
 
 
 def test_only_shares_between_0_and_1_are_acceptance_by_position():
-    assert derived.acceptance_by_position_text([0.7, 0.5]) == "0.7;0.5"
+    assert acceptance_by_position_text([0.7, 0.5]) == "0.7;0.5"
     for wrong in ([], [1.2], ["a"], None, 3, [True], [float("nan")]):
-        assert derived.acceptance_by_position_text(wrong) is None
+        assert acceptance_by_position_text(wrong) is None
 
 
 def test_rows_without_any_computed_value_stay_in_place_beside_rows_with_one():

@@ -7,9 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from advisor.ingest import COLUMNS, baselines, derived, upload
-from advisor.ingest.canonical import MEASURED_COLUMNS, REQUIRED_CONTEXT, USEFUL_CONTEXT, column_table, match_header
-from advisor.ingest.readers import FORMATS
+from advisor.measured.ingest import derived
+from advisor.measured.ingest import derived as baselines
+from advisor.measured.ingest.columns import (
+    COLUMNS,
+    MEASURED_COLUMNS,
+    REQUIRED_CONTEXT,
+    USEFUL_CONTEXT,
+    column_table,
+    match_header,
+)
+from advisor.measured.ingest.upload import (
+    MAX_BYTES,
+    MAX_COLUMNS,
+    MAX_JSON_BYTES,
+    MAX_JSON_RECORDS,
+    MAX_LINE_BYTES,
+    MAX_REJECTS,
+    MAX_ROWS,
+    MAX_TEXT_LOG_BYTES,
+    MIB,
+)
+from advisor.measured.readers import FORMATS
 
 DOCS = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
 
@@ -25,9 +44,9 @@ def test_every_format_is_documented_and_no_other():
 
 
 def test_documented_limits_are_the_code_s():
-    for value in (upload.MAX_BYTES, upload.MAX_JSON_BYTES, upload.MAX_TEXT_LOG_BYTES, upload.MAX_LINE_BYTES):
-        assert f"| {value // upload.MIB} MiB |" in DOCS
-    for value in (upload.MAX_ROWS, upload.MAX_COLUMNS, upload.MAX_JSON_RECORDS, upload.MAX_REJECTS):
+    for value in (MAX_BYTES, MAX_JSON_BYTES, MAX_TEXT_LOG_BYTES, MAX_LINE_BYTES):
+        assert f"| {value // MIB} MiB |" in DOCS
+    for value in (MAX_ROWS, MAX_COLUMNS, MAX_JSON_RECORDS, MAX_REJECTS):
         assert f"| {value:,} |" in DOCS
 
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog import model_ids
+from advisor.catalog.models import model_ids
 from advisor.cli import main
-from advisor.hardware import hardware_ids
-from advisor.ingest import Rows, combine, complete, read_upload, resolve_names, rows
+from advisor.measured.ingest import rows
+from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.rows import Rows, combine, complete, resolve_names
+from advisor.physics.hardware import hardware_ids
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "ingest"
 OWN = b"users;drafted;gain;gap (ms);gpu\n1;3;1.9;5;NVIDIA H200\n8;3;1.7;9;h999\n8;3;1.7;-9;h999\n"

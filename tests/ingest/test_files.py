@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from advisor.ingest import read_upload, upload
-from advisor.ingest.read import read_unguarded
-from advisor.ingest.rows import evaluate
+from advisor.measured.ingest import upload
+from advisor.measured.ingest.read import read_unguarded, read_upload
+from advisor.measured.ingest.rows import evaluate
 from advisor.prediction import AdvisorError
 
 CSV = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,4,0,10\n"
@@ -119,11 +119,11 @@ def test_a_gzip_bomb_stops_at_the_byte_limit(monkeypatch):
 
 
 def test_byte_row_and_column_limits_are_named_in_the_refusal(monkeypatch):
-    from advisor.ingest import table
+    from advisor.measured.ingest import cells
 
-    monkeypatch.setattr(table, "MAX_ROWS", 3)
+    monkeypatch.setattr(cells, "MAX_ROWS", 3)
     assert "more than the 3 allowed" in refusal(CSV + "h200-sxm,m,vllm,4,0,10\n" * 5)
-    monkeypatch.setattr(table, "MAX_COLUMNS", 5)
+    monkeypatch.setattr(cells, "MAX_COLUMNS", 5)
     assert "6 columns" in refusal(CSV)
     monkeypatch.setattr(upload, "MAX_BYTES", 100)
     assert "allowed for a file" in refusal("x" * 5000)
@@ -206,7 +206,7 @@ def test_a_unicode_line_separator_does_not_end_a_header():
 
 
 def test_a_reader_s_own_fault_reaches_the_user_as_one_sentence_with_its_cause(monkeypatch):
-    from advisor.ingest import read as module
+    from advisor.measured.ingest import read as module
 
     def broken(*_):
         raise KeyError("inner")
@@ -218,7 +218,7 @@ def test_a_reader_s_own_fault_reaches_the_user_as_one_sentence_with_its_cause(mo
 
 
 def test_a_fault_in_what_is_computed_reaches_the_user_as_one_sentence_with_its_cause(monkeypatch):
-    from advisor.ingest import rows as module
+    from advisor.measured.ingest import rows as module
 
     def broken(_):
         raise KeyError("inner")

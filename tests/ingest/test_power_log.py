@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.ingest import read_power_log
+from advisor.measured.ingest.logs import read_power_log
 from advisor.prediction import AdvisorError
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/power"

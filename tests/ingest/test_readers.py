@@ -10,11 +10,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from advisor.catalog import model_ids
-from advisor.hardware import hardware_ids
-from advisor.ingest import combine, complete, read_upload, resolve_names
-from advisor.ingest.names import match_hardware, match_model
-from advisor.ingest.readers import FORMATS
+from advisor.catalog.models import model_ids
+from advisor.measured.ingest.columns import match_hardware, match_model
+from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.rows import combine, complete, resolve_names
+from advisor.measured.readers import FORMATS
+from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "ingest"

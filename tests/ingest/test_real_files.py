@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog import model_ids
+from advisor.catalog.models import model_ids
 from advisor.cli import main
-from advisor.hardware import hardware_ids
-from advisor.ingest import read_upload, resolve_names, with_given
-from advisor.ingest.names import drafter_name, weight_dtype
-from advisor.ingest.readers import FORMATS
-from advisor.ingest.readers.serve_fields import version_of_image
-from advisor.ingest.readers.sglang import speculation_of
+from advisor.measured.ingest.columns import drafter_name, weight_dtype
+from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.rows import resolve_names, with_given
+from advisor.measured.readers import FORMATS
+from advisor.measured.readers.base import version_of_image
+from advisor.measured.readers.sglang import speculation_of
+from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "ingest"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from advisor.cli import main
-from advisor.ingest import IGNORE, own_headers, read_upload, targets
+from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.remap import IGNORE, own_headers, targets
 from advisor.prediction import AdvisorError
 
 OWN = b"# from our tool\nusers;drafted;gain;gap, mean\n1;3;1,9;5\n8;3;1,7;9\n"

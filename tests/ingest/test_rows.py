@@ -9,9 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.catalog import model_ids
-from advisor.hardware import hardware_ids
-from advisor.ingest import COLUMNS, complete, csv_of, read_upload, resolve_names, template_csv
+from advisor.catalog.models import model_ids
+from advisor.measured.ingest.columns import COLUMNS, template_csv
+from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.result import csv_of
+from advisor.measured.ingest.rows import complete, resolve_names
+from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
 
 HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,tpot_ms"

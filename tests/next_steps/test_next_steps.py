@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from advisor.advice import Advice, advise
-from advisor.design import Band
-from advisor.next_steps import (
+from advisor.answers.advice import Advice, advise
+from advisor.answers.design.candidates import Band
+from advisor.answers.explore.changes import (
     GOALS,
     Change,
     Effect,
@@ -16,18 +16,17 @@ from advisor.next_steps import (
     Speed,
     best_effects,
     changes,
+    design_changes,
     design_standing,
     evaluate,
     next_steps,
-    outcome_text,
-    steps_document,
-    unoffered_texts,
 )
-from advisor.next_steps.designs import design_changes
+from advisor.predict import ratios
+from advisor.predict.load import load_setup
+from advisor.predict.ratios import RatioRecord
+from advisor.predict.scenario import Scenario
 from advisor.prediction import Tier
-from advisor.ratios import RatioRecord, records
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
+from advisor.show.words.next_steps import outcome_text, steps_document, unoffered_texts
 
 
 @pytest.fixture(scope="module")
@@ -251,7 +250,7 @@ def test_a_change_whose_direction_measured_pairs_do_not_bear_out_is_refused_with
     advice: Advice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = (record("engine", 0.5), record("weights", 0.9))
-    monkeypatch.setattr(records, "read_ratios", lambda: known)
+    monkeypatch.setattr(ratios, "read_ratios", lambda: known)
     found = next_steps(advice)
     why = {what: why for what, why in found.refused if what.startswith("engine")}
     assert why
@@ -266,7 +265,7 @@ def test_a_change_whose_direction_measured_pairs_do_not_bear_out_is_refused_with
 
 
 def test_an_engine_that_has_passed_is_offered(advice: Advice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "read_ratios", lambda: (record("engine", 0.9),))
+    monkeypatch.setattr(ratios, "read_ratios", lambda: (record("engine", 0.9),))
     assert [effect for effect in next_steps(advice).effects if effect.change.kind == "engine"]
 
 
@@ -274,9 +273,9 @@ def test_a_band_is_no_narrower_than_measured_ratios_of_its_kind_were_off(
     advice: Advice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change = next(change for change in changes(advice) if change.kind == "batch")
-    monkeypatch.setattr(records, "read_ratios", lambda: (record("batch", 0.9, low=0.5, high=1.25),))
+    monkeypatch.setattr(ratios, "read_ratios", lambda: (record("batch", 0.9, low=0.5, high=1.25),))
     wide = evaluate(advice, change)
-    monkeypatch.setattr(records, "read_ratios", lambda: ())
+    monkeypatch.setattr(ratios, "read_ratios", lambda: ())
     drawn = evaluate(advice, change)
     assert isinstance(wide, Effect)
     assert isinstance(drawn, Effect)

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.advice import advise
-from advisor.next_steps.own_gap import GAP_COLUMNS, own_gap, own_gap_text
-from advisor.scenario.scenario import Scenario
+from advisor.answers.advice import advise
+from advisor.answers.explore.own_runs import GAP_COLUMNS, own_gap, own_gap_text
+from advisor.predict.scenario import Scenario
 
 ADVICE = advise(Scenario(acceptance="2.4@3", context_tokens=2048))
 BATCHES = [1, 8, 32]

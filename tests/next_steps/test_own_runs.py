@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from advisor.advice import advise
-from advisor.next_steps.own_runs import OwnRuns, half_width_after, own_runs_text, read_own_runs
-from advisor.scenario.scenario import Scenario
+from advisor.answers.advice import advise
+from advisor.answers.explore.own_runs import OwnRuns, half_width_after, own_runs_text, read_own_runs
+from advisor.predict.scenario import Scenario
 
 SCENARIO = Scenario(acceptance="2.4@3")
 ADVICE = advise(SCENARIO)

@@ -6,10 +6,10 @@ import hashlib
 
 import pytest
 
-from advisor.points.laboratories import _File, laboratory_of, set_apart
+from advisor.measured.measurements import dataset_folders, read_dataset
+from advisor.measured.observations import _File, laboratory_of, set_apart
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
-from advisor.store.measurements import dataset_folders, read_dataset
 
 TITLES = sorted(
     {

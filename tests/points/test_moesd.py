@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from advisor.points.moesd import MIN_POINTS, NAMES, Floors, Runs, fit_moesd, growth, moesd_speedup
+from advisor.measured.moesd import MIN_POINTS, NAMES, Floors, Runs, fit_moesd, growth, moesd_speedup
 from advisor.prediction import AdvisorError
 
 FLOORS = Floors(target_s=4e-3, expert_s=0.15e-3, draft_s=0.4e-3, reject_max_s=0.5e-3, ridge_tokens=150.0)

@@ -8,15 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from advisor import bands
-from advisor.calibration import kernel_costs
-from advisor.calibration.overhead_records import OVERHEAD_NAMES, class_costs, load_held_out, load_overheads
-from advisor.calibration.small_launches import small_launch
+from advisor.catalog.fit_records import ANY_CLASS, OVERHEAD_NAMES, class_costs, load_held_out, load_overheads
+from advisor.catalog.kernel_choice import small_launch
+from advisor.catalog.kernel_costs import kernel_costs
 from advisor.catalog.models import load_model
-from advisor.hardware import load_hardware
-from advisor.points.observation import NAMES, Observations
-from advisor.points.overheads import (
-    ANY_CLASS,
+from advisor.measured.observations import NAMES, Observations
+from advisor.measured.overheads import (
     COMMON,
     PRIOR,
     PRIOR_LOG_SD,
@@ -25,11 +22,12 @@ from advisor.points.overheads import (
     prior_overheads,
     whitening,
 )
-from advisor.points.points import Point, points_of
-from advisor.points.published import fitted_rows
-from advisor.points.question import engine_class
-from advisor.studies.overheads import classes_today, rows_hash
-from advisor.validation.held_out import HeldOutDraw, held_out_draws, held_out_fits, held_out_predictions, residuals_of
+from advisor.measured.points import Point, fitted_rows, points_of
+from advisor.measured.row_questions import engine_class
+from advisor.measured.validation import HeldOutDraw, held_out_draws, held_out_fits, held_out_predictions, residuals_of
+from advisor.physics.bands import make_draws
+from advisor.physics.hardware import load_hardware
+from studies.overheads import classes_today, rows_hash
 
 SOURCE = 0.15
 
@@ -219,7 +217,7 @@ def test_draws_of_the_overheads_follow_their_covariance() -> None:
     covariance = np.diag([0.04, 0.25, 0.25, 0.01, 0.09])
     covariance[1, 2] = covariance[2, 1] = -0.2
     changed = dataclasses.replace(costs, overhead_log_covariance=tuple(map(tuple, covariance)))
-    draws = bands.make_draws(changed, n_draws=20000)
+    draws = make_draws(changed, n_draws=20000)
     logs = np.log([draws.factor[name] for name in ("launch", "draft_host", "round_host", "reread", "verified")])
     assert np.cov(logs) == pytest.approx(covariance, abs=0.01)
 

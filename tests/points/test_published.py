@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.points.faults import faster_than_reading, least_pass_s
-from advisor.points.points import point_of, points_of
-from advisor.points.published import COLLECTIONS, FIRST_COLLECTION, measured_times, published_rows
-from advisor.studies.validation.checks import external_points
+from advisor.measured.point_checks import faster_than_reading, least_pass_s
+from advisor.measured.points import COLLECTIONS, FIRST_COLLECTION, measured_times, point_of, points_of, published_rows
+from studies.validation.outside import external_points
 
 ROW = {
     "hardware_id": "h200-sxm",

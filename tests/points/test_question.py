@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.points.question import question_of
+from advisor.measured.row_questions import question_of
 from advisor.prediction import AdvisorError
 from tests.points.test_published import ROW
 

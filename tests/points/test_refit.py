@@ -8,23 +8,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.advice import advise
-from advisor.calibration.adjustment import carried, change_text, parse_adjustment, slower, write_adjustment
-from advisor.calibration.overhead_records import class_costs
-from advisor.components import FACTORS
-from advisor.curve import curve_for
-from advisor.ingest import COLUMNS
-from advisor.points.before_after import before_after, curve_groups, curve_name
-from advisor.points.multipliers import fit_multipliers, multiplier_prior
-from advisor.points.observation import NAMES, joined, log_predicted
-from advisor.points.points import refit_points
-from advisor.points.refit import MIN_POINTS, adjustment_of, refitted
-from advisor.points.result import PARAMETER_COLUMNS, notes, parameter_rows
+from advisor.answers.advice import advise
+from advisor.catalog.adjustment import carried, change_text, parse_adjustment, slower, write_adjustment
+from advisor.catalog.fit_records import class_costs
+from advisor.measured.ingest.columns import COLUMNS
+from advisor.measured.observations import NAMES, joined, log_predicted
+from advisor.measured.overheads import fit_multipliers, multiplier_prior
+from advisor.measured.points import refit_points
+from advisor.measured.refit import MIN_POINTS, adjustment_of, before_after, curve_groups, curve_name, refitted
+from advisor.measured.refit_result import PARAMETER_COLUMNS, notes, parameter_rows
+from advisor.physics.acceptance import speedup
+from advisor.physics.components import FACTORS
+from advisor.predict.curve import curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.prefill import prefill_per_token_s
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.prefill import prefill_per_token_s
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
-from advisor.speedup import speedup
 from tests.refit_synthetic import ROW, refit, synthetic_points
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)

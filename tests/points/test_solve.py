@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.ingest import COLUMNS
-from advisor.points.observation import NAMES, joined, log_predicted, log_slopes
-from advisor.points.points import point_of, refit_points
-from advisor.points.solve import Prior, solve
+from advisor.measured.ingest.columns import COLUMNS
+from advisor.measured.observations import NAMES, joined, log_predicted, log_slopes
+from advisor.measured.overheads import Prior, solve
+from advisor.measured.points import point_of, refit_points
 from tests.refit_synthetic import ROW, synthetic_points
 
 X = np.linspace(0.0, 1.0, 11)

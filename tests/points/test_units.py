@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.points.points import refit_points
-from advisor.points.units import check_units
+from advisor.measured.point_checks import check_units
+from advisor.measured.points import refit_points
 from advisor.prediction import AdvisorError
 from tests.refit_synthetic import synthetic_points
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from advisor import store
-from advisor.calibration.sweep_fit import fit_sweep
-from advisor.ingest import read_upload
-from advisor.profiling import COLUMNS
-from advisor.store import read_sweep
+from advisor.measured.fits.sweep import fit_sweep
+from advisor.measured.ingest.read import read_upload
+from advisor.measured.measurements import read_sweep, stored_sweep
+from advisor.measured.store import open_store
+from advisor.measured.store_build import build
+from advisor.profiling.results import COLUMNS
 from tests.sweep_fixture import layer_row, sweep_rows, write_sweep
 
 NEW = ("part", "engine", "engine_version")
@@ -36,9 +37,9 @@ def test_the_store_keeps_every_row_with_its_new_columns(tmp_path: Path) -> None:
     assert read.rows["part"].dropna().tolist() == ["layers+head+top_p", "sum"]
     assert set(read.rows["engine_version"].dropna()) == {"0.33.0"}
     path = tmp_path / "advisor.duckdb"
-    store.build(path, kernels=None, measurements=root)
-    with store.open_store(path) as opened:
-        pd.testing.assert_frame_equal(store.stored_sweep(opened, "made-up").rows, read.rows)
+    build(path, kernels=None, measurements=root)
+    with open_store(path) as opened:
+        pd.testing.assert_frame_equal(stored_sweep(opened, "made-up").rows, read.rows)
 
 
 def test_a_sweep_from_before_the_new_columns_is_still_read(tmp_path: Path) -> None:

@@ -13,9 +13,8 @@ pytest.importorskip("torch", reason="profiling is tested only where torch is ins
 
 import torch
 
-from advisor.profiling import clock as clock_module
-from advisor.profiling.clock import LONGEST_SPIN_S, SPIN_S, Clock
-from advisor.profiling.device import Device
+from advisor.profiling import device as clock_module
+from advisor.profiling.device import LONGEST_SPIN_S, SPIN_S, Clock, Device
 from advisor.profiling.timing import Case, Context, measure, row_of
 
 CLOCK_RATE = 1.3e9

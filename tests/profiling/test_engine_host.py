@@ -13,11 +13,11 @@ import pytest
 pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
 
 from advisor.profiling import detect_devices, make_plan, run
-from advisor.profiling.clock import Clock
-from advisor.profiling.engine_host import measure_engine_host
+from advisor.profiling.device import Clock
 from advisor.profiling.plan import Block
 from advisor.profiling.results import read_rows
 from advisor.profiling.timing import Context, StoppedError
+from advisor.profiling.vllm_host import measure_engine_host
 from tests.profiling import stub_vllm
 
 POINTS = [[2, 0, 1], [4, 0, 1], [4, 3, 2]]

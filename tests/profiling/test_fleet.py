@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
 
 from advisor.profiling import detect_devices, main, make_plan
-from advisor.profiling.fleet import slots
+from advisor.profiling.fleet import Fleet, Member, slots
 
 
 def test_each_accelerator_and_each_cpu_only_node_is_one_worker() -> None:
@@ -71,18 +71,17 @@ def test_two_workers_share_a_plan_and_write_one_dataset(cluster: Any, tmp_path: 
 def test_a_lost_worker_is_replaced_and_its_block_measured_again(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from advisor.profiling import fleet
 
     killed: list[str] = []
-    hand_out = fleet.Fleet.start
+    hand_out = Fleet.start
 
-    def start_and_kill(self: fleet.Fleet, member: fleet.Member, index: int, block: Any) -> Any:
+    def start_and_kill(self: Fleet, member: Member, index: int, block: Any) -> Any:
         if block.name == "launch" and not killed:
             killed.append(block.name)
             os.kill(self.ray.get(member.actor.process.remote()), signal.SIGKILL)
         return hand_out(self, member, index, block)
 
-    monkeypatch.setattr(fleet.Fleet, "start", start_and_kill)
+    monkeypatch.setattr(Fleet, "start", start_and_kill)
     out = tmp_path / "out"
     command = ["--ray", cluster.address, "--preset", "smoke", "--device", "cpu", "--output", str(out)]
     assert main([*command, "--only", "launch", "--only", "gemm"]) == 0

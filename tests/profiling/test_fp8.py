@@ -11,25 +11,35 @@ pytest.importorskip("torch", reason="profiling is tested only where torch is ins
 
 import torch
 
-from advisor.profiling import kernels_moe as moe
-from advisor.profiling import moe_fp8
-from advisor.profiling.kernel_choice import alignment_of
-from advisor.profiling.kernels_fp8 import dequantised, fp8_rows
+from advisor.profiling import kernels_moe
+from advisor.profiling.kernels_moe import TOLERANCE as moe_TOLERANCE
+from advisor.profiling.kernels_moe import (
+    Choice,
+    MoeLayer,
+    alignment_of,
+    dequantised,
+    fp8_rows,
+    make_choice,
+    make_layer,
+    reference,
+    relative_error,
+    sorted_pairs,
+)
 from advisor.profiling.moe_sweep import check_alignment
 from advisor.profiling.routing_draw import draw_routing
 
 N, WIDTH, HIDDEN, K = 8, 32, 64, 3
-TOLERANCE = moe.TOLERANCE["float8_e4m3fn"]
+TOLERANCE = moe_TOLERANCE["float8_e4m3fn"]
 
 
-def filled(n_tokens: int, seed: int = 0) -> moe.Choice:
-    choice = moe.make_choice(n_tokens, K, torch.bfloat16, "cpu")
+def filled(n_tokens: int, seed: int = 0) -> Choice:
+    choice = make_choice(n_tokens, K, torch.bfloat16, "cpu")
     choice.fill(draw_routing(np.random.default_rng(seed), n_tokens, 1, N, K)[:, 0])
     return choice
 
 
-def fp8_layer() -> moe.MoeLayer:
-    return moe.make_layer(N, WIDTH, HIDDEN, 0, torch.float8_e4m3fn, "cpu")
+def fp8_layer() -> MoeLayer:
+    return make_layer(N, WIDTH, HIDDEN, 0, torch.float8_e4m3fn, "cpu")
 
 
 def grouped_by_hand(
@@ -61,12 +71,12 @@ def test_rounding_to_fp8_uses_the_whole_range_of_each_row() -> None:
 def test_fp8_kernels_agree_with_float64(tokens: int, monkeypatch: pytest.MonkeyPatch) -> None:
     layer, choice = fp8_layer(), filled(tokens)
     x = torch.randn(tokens, HIDDEN).to(torch.bfloat16)
-    wanted = moe.reference(x, layer, choice, list(range(tokens)))
-    assert moe.relative_error(moe_fp8.scaled_mm_loop(x, layer, choice), wanted) < TOLERANCE
+    wanted = reference(x, layer, choice, list(range(tokens)))
+    assert relative_error(kernels_moe.scaled_mm_loop(x, layer, choice), wanted) < TOLERANCE
     monkeypatch.setattr(
-        moe_fp8, "_grouped", lambda *a: grouped_by_hand(a[0], a[1].transpose(-2, -1), *a[2:4], **how(a[4]))
+        kernels_moe, "_grouped_fp8", lambda *a: grouped_by_hand(a[0], a[1].transpose(-2, -1), *a[2:4], **how(a[4]))
     )
-    assert moe.relative_error(moe_fp8.scaled_grouped_mm(x, layer, choice), wanted) < TOLERANCE
+    assert relative_error(kernels_moe.scaled_grouped_mm(x, layer, choice), wanted) < TOLERANCE
 
 
 def how(ends: torch.Tensor) -> dict[str, Any]:
@@ -76,9 +86,9 @@ def how(ends: torch.Tensor) -> dict[str, Any]:
 def test_the_fp8_reference_is_close_to_the_layer_without_rounding() -> None:
     layer, choice = fp8_layer(), filled(20)
     x = torch.randn(20, HIDDEN).to(torch.bfloat16)
-    wide = moe.MoeLayer(dequantised(layer.w13, layer.scale13), dequantised(layer.w2, layer.scale2))
+    wide = MoeLayer(dequantised(layer.w13, layer.scale13), dequantised(layer.w2, layer.scale2))
     rows = list(range(20))
-    error = moe.relative_error(moe.reference(x, layer, choice, rows), moe.reference(x, wide, choice, rows))
+    error = relative_error(reference(x, layer, choice, rows), reference(x, wide, choice, rows))
     assert 1e-3 < error < 0.08, "rounding of tokens and inner values costs a few per cent, no more"
 
 
@@ -86,14 +96,14 @@ def test_a_wrong_scale_is_caught() -> None:
     layer, choice = fp8_layer(), filled(9)
     x = torch.randn(9, HIDDEN).to(torch.bfloat16)
     assert layer.scale2 is not None
-    wrong = moe.MoeLayer(layer.w13, layer.w2, scale13=layer.scale13, scale2=1.1 * layer.scale2)
-    wanted = moe.reference(x, layer, choice, list(range(9)))
-    assert moe.relative_error(moe_fp8.scaled_mm_loop(x, wrong, choice), wanted) > 2 * TOLERANCE
+    wrong = MoeLayer(layer.w13, layer.w2, scale13=layer.scale13, scale2=1.1 * layer.scale2)
+    wanted = reference(x, layer, choice, list(range(9)))
+    assert relative_error(kernels_moe.scaled_mm_loop(x, wrong, choice), wanted) > 2 * TOLERANCE
 
 
 def test_torch_takes_the_arguments_of_the_grouped_fp8_product() -> None:
     layer, choice = fp8_layer(), filled(12)
-    order, ends = moe.sorted_pairs(layer, choice)
+    order, ends = sorted_pairs(layer, choice)
     numbers, scale = fp8_rows(torch.randn(12, HIDDEN).to(torch.bfloat16)[order // K])
     assert layer.scale13 is not None
     out = grouped_by_hand(numbers, layer.w13.transpose(-2, -1), scale, layer.scale13, **how(ends))
@@ -121,17 +131,17 @@ def test_a_device_without_the_grouped_product_is_told_as_such(monkeypatch: pytes
     layer, choice = fp8_layer(), filled(4)
     x = torch.randn(4, HIDDEN).to(torch.bfloat16)
     with pytest.raises(NotImplementedError, match="no grouped fp8 product for this device: Could not run"):
-        moe_fp8.scaled_grouped_mm(x, layer, choice)
+        kernels_moe.scaled_grouped_mm(x, layer, choice)
 
     def refusing(*_: Any, **__: Any) -> torch.Tensor:
         raise RuntimeError("torch._scaled_grouped_mm is only supported on CUDA devices with compute capability = 9.0")
 
     monkeypatch.setattr(torch, "_scaled_grouped_mm", refusing)
     with pytest.raises(NotImplementedError, match="compute capability"):
-        moe_fp8.scaled_grouped_mm(x, layer, choice)
+        kernels_moe.scaled_grouped_mm(x, layer, choice)
     monkeypatch.delattr(torch, "_scaled_grouped_mm")
     with pytest.raises(NotImplementedError, match="this torch has no _scaled_grouped_mm"):
-        moe_fp8.scaled_grouped_mm(x, layer, choice)
+        kernels_moe.scaled_grouped_mm(x, layer, choice)
 
 
 def test_an_illegal_access_is_no_missing_product(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,4 +150,4 @@ def test_an_illegal_access_is_no_missing_product(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(torch, "_scaled_grouped_mm", crashing)
     with pytest.raises(RuntimeError, match="illegal memory access"):
-        moe_fp8.scaled_grouped_mm(torch.randn(4, HIDDEN).to(torch.bfloat16), fp8_layer(), filled(4))
+        kernels_moe.scaled_grouped_mm(torch.randn(4, HIDDEN).to(torch.bfloat16), fp8_layer(), filled(4))

@@ -11,11 +11,23 @@ pytest.importorskip("torch", reason="profiling is tested only where torch is ins
 
 import torch
 
-from advisor.profiling import kernels_attention as attention
-from advisor.profiling import kernels_moe as moe
-from advisor.profiling.errors import ProfilingError
+from advisor.profiling.device import ProfilingError
+from advisor.profiling.kernels_basic import Attention, attention_reference, sdpa_folded, sdpa_grouped, two_products
+from advisor.profiling.kernels_moe import (
+    TOLERANCE,
+    Choice,
+    Kernel,
+    MoeLayer,
+    expert_loop,
+    grouped_mm,
+    make_choice,
+    make_layer,
+    reference,
+    relative_error,
+    run_layer,
+)
+from advisor.profiling.rounds import Dimensions, Drafter, SyntheticModel, accept, redraw, reference_hidden
 from advisor.profiling.routing_draw import Routing, draw_routing, draw_typical, load_vector, mean_touched, touched
-from advisor.profiling.synthetic import Dimensions, Drafter, SyntheticModel, accept, redraw, reference_hidden
 
 
 @pytest.fixture(autouse=True)
@@ -30,13 +42,13 @@ def _one_thread() -> Iterator[None]:
 DTYPES = ["float32", "bfloat16"]
 
 
-def filled(n_tokens: int, n_active: int, n_experts: int, dtype: torch.dtype) -> moe.Choice:
-    choice = moe.make_choice(n_tokens, n_active, dtype, "cpu")
+def filled(n_tokens: int, n_active: int, n_experts: int, dtype: torch.dtype) -> Choice:
+    choice = make_choice(n_tokens, n_active, dtype, "cpu")
     choice.fill(draw_routing(np.random.default_rng(), n_tokens, 1, n_experts, n_active)[:, 0])
     return choice
 
 
-def dense_reference(x: torch.Tensor, layer: moe.MoeLayer, choice: moe.Choice) -> torch.Tensor:
+def dense_reference(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
     """All experts for all tokens in float64, weighted by a dense gate matrix: independent of moe.reference."""
     x, w13, w2 = x.double(), layer.w13.double(), layer.w2.double()
     gate, up = torch.einsum("th,noh->tno", x, w13).chunk(2, dim=-1)
@@ -47,18 +59,18 @@ def dense_reference(x: torch.Tensor, layer: moe.MoeLayer, choice: moe.Choice) ->
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("tokens", "k"), [(1, 1), (1, 4), (7, 2), (33, 8)])
-@pytest.mark.parametrize("kernel", [moe.expert_loop, moe.grouped_mm], ids=["expert_loop", "grouped_mm"])
-def test_moe_kernels_agree_with_float64(kernel: moe.Kernel, tokens: int, k: int, dtype: str) -> None:
+@pytest.mark.parametrize("kernel", [expert_loop, grouped_mm], ids=["expert_loop", "grouped_mm"])
+def test_moe_kernels_agree_with_float64(kernel: Kernel, tokens: int, k: int, dtype: str) -> None:
     kind = getattr(torch, dtype)
-    layer = moe.make_layer(8, 24, 48, 0, kind, "cpu")
+    layer = make_layer(8, 24, 48, 0, kind, "cpu")
     choice = filled(tokens, k, 8, kind)
     x = torch.randn(tokens, 48).to(kind)
-    error = moe.relative_error(kernel(x, layer, choice), dense_reference(x, layer, choice))
-    assert error < moe.TOLERANCE[dtype]
+    error = relative_error(kernel(x, layer, choice), dense_reference(x, layer, choice))
+    assert error < TOLERANCE[dtype]
 
 
 def test_the_reference_agrees_with_a_dense_formula_and_adds_shared_experts() -> None:
-    layer = moe.make_layer(6, 16, 32, 40, torch.float32, "cpu")
+    layer = make_layer(6, 16, 32, 40, torch.float32, "cpu")
     choice = filled(9, 3, 6, torch.float32)
     x = torch.randn(9, 32)
     assert layer.shared13 is not None
@@ -66,39 +78,39 @@ def test_the_reference_agrees_with_a_dense_formula_and_adds_shared_experts() -> 
     gate, up = (x.double() @ layer.shared13.double().T).chunk(2, dim=-1)
     shared = (torch.nn.functional.silu(gate) * up) @ layer.shared2.double().T
     wanted = dense_reference(x, layer, choice) + shared
-    assert moe.relative_error(moe.reference(x, layer, choice, list(range(9))), wanted) < 1e-12
-    assert moe.relative_error(moe.run_layer(moe.expert_loop, x, layer, choice), wanted) < 1e-5
+    assert relative_error(reference(x, layer, choice, list(range(9))), wanted) < 1e-12
+    assert relative_error(run_layer(expert_loop, x, layer, choice), wanted) < 1e-5
 
 
 def test_a_wrong_kernel_is_caught() -> None:
-    layer = moe.make_layer(8, 24, 48, 0, torch.bfloat16, "cpu")
+    layer = make_layer(8, 24, 48, 0, torch.bfloat16, "cpu")
     choice = filled(5, 2, 8, torch.bfloat16)
     x = torch.randn(5, 48).to(torch.bfloat16)
-    swapped = moe.MoeLayer(torch.cat(layer.w13.chunk(2, dim=1)[::-1], dim=1), layer.w2)
-    error = moe.relative_error(moe.expert_loop(x, swapped, choice), moe.reference(x, layer, choice, list(range(5))))
-    assert error > 10 * moe.TOLERANCE["bfloat16"]
-    assert not moe.relative_error(torch.full((2, 2), float("nan")), torch.ones(2, 2)) < 1
+    swapped = MoeLayer(torch.cat(layer.w13.chunk(2, dim=1)[::-1], dim=1), layer.w2)
+    error = relative_error(expert_loop(x, swapped, choice), reference(x, layer, choice, list(range(5))))
+    assert error > 10 * TOLERANCE["bfloat16"]
+    assert not relative_error(torch.full((2, 2), float("nan")), torch.ones(2, 2)) < 1
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("queries", [1, 2, 5])
-@pytest.mark.parametrize("kernel", [attention.sdpa_grouped, attention.sdpa_folded, attention.two_products])
-def test_attention_kernels_agree_with_float64(kernel: attention.Attention, queries: int, dtype: str) -> None:
+@pytest.mark.parametrize("kernel", [sdpa_grouped, sdpa_folded, two_products])
+def test_attention_kernels_agree_with_float64(kernel: Attention, queries: int, dtype: str) -> None:
     kind = getattr(torch, dtype)
     q, k, v = (torch.randn(shape).to(kind) for shape in ((3, queries, 8, 16), (3, 2, 37, 16), (3, 2, 37, 16)))
     repeated = [t.double().repeat_interleave(4, dim=1) for t in (k, v)]
     score = torch.einsum("bqhd,bhcd->bhqc", q.double(), repeated[0]) / 4.0
     score = score.masked_fill(torch.ones(queries, 37).triu(37 - queries + 1).bool(), float("-inf"))
     wanted = torch.einsum("bhqc,bhcd->bqhd", score.softmax(-1), repeated[1])
-    assert moe.relative_error(kernel(q, k, v), wanted) < moe.TOLERANCE[dtype]
-    assert moe.relative_error(attention.attention_reference(q, k, v), wanted[-1:]) < 1e-12
+    assert relative_error(kernel(q, k, v), wanted) < TOLERANCE[dtype]
+    assert relative_error(attention_reference(q, k, v), wanted[-1:]) < 1e-12
 
 
-@pytest.mark.parametrize("kernel", [attention.sdpa_folded, attention.two_products])
-def test_latent_attention_reads_values_from_the_keys(kernel: attention.Attention) -> None:
+@pytest.mark.parametrize("kernel", [sdpa_folded, two_products])
+def test_latent_attention_reads_values_from_the_keys(kernel: Attention) -> None:
     q, k = torch.randn(2, 3, 4, 24), torch.randn(2, 1, 50, 24)
     v = k[..., :16]
-    assert moe.relative_error(kernel(q, k, v)[-1:], attention.attention_reference(q, k, v)) < 1e-5
+    assert relative_error(kernel(q, k, v)[-1:], attention_reference(q, k, v)) < 1e-5
 
 
 PARAMS = {
@@ -122,8 +134,8 @@ def test_a_whole_pass_agrees_with_float64(dtype: str, tolerance: float) -> None:
     model = SyntheticModel(Dimensions(PARAMS | {"dtype": dtype}), 3, "cpu")
     session = model.session(4, 3, 20, 3)
     counted = redraw(model.dims, session, np.random.default_rng())
-    hidden = model.hidden(session, moe.expert_loop, attention.two_products)
-    assert moe.relative_error(hidden[-3:], reference_hidden(model, session)) < tolerance
+    hidden = model.hidden(session, expert_loop, two_products)
+    assert relative_error(hidden[-3:], reference_hidden(model, session)) < tolerance
     assert counted == np.mean([len(choice.ids.unique()) for choice in session.choices])
 
 
@@ -134,7 +146,7 @@ def test_drafters_draft_k_tokens_of_the_target_vocabulary(kind: str) -> None:
     session = drafter.session(5, 16, 4)
     if session.choices:
         redraw(model.dims, session, np.random.default_rng())
-    drafted = drafter.draft(session, torch.randn(5, 48), 4, moe.expert_loop, attention.two_products)
+    drafted = drafter.draft(session, torch.randn(5, 48), 4, expert_loop, two_products)
     assert drafted.shape == (5, 4)
     assert 0 <= int(drafted.min()) <= int(drafted.max()) < 96
 

@@ -11,10 +11,8 @@ import pytest
 pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
 
 from advisor.profiling import make_plan, run
-from advisor.profiling.device import Device
-from advisor.profiling.graph_pool import GraphPool
-from advisor.profiling.plan import Block, Plan
-from advisor.profiling.pricing import GRAPH_NODE_BYTES, memory
+from advisor.profiling.device import Device, GraphPool
+from advisor.profiling.plan import GRAPH_NODE_BYTES, Block, Plan, memory
 from advisor.profiling.results import read_rows
 from tests.profiling.test_accelerator import fake_cuda, plan  # noqa: F401
 

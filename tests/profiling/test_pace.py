@@ -12,10 +12,9 @@ import pytest
 pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
 
 from advisor.profiling import detect_devices, runner
-from advisor.profiling.pace import Pace
 from advisor.profiling.plan import Block, Plan
-from advisor.profiling.results import ResultFolder
-from advisor.profiling.summary import State
+from advisor.profiling.results import ResultFolder, State
+from advisor.profiling.timing import Pace
 
 PRICES = {"bandwidth": 1.0, "launch": 1.0, "moe": 60.0, "rounds": 40.0, "gemm": 10.0}
 
@@ -87,7 +86,7 @@ def test_the_pace_of_a_small_block_counts_little_and_of_a_large_one_fully() -> N
 def test_preparing_a_block_ends_at_the_limit_too() -> None:
     import numpy as np
 
-    from advisor.profiling.clock import Clock
+    from advisor.profiling.device import Clock
     from advisor.profiling.timing import Context, StoppedError, tried
 
     device = next(device for device in detect_devices() if device.backend == "cpu")

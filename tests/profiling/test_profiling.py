@@ -17,7 +17,7 @@ pytest.importorskip("torch", reason="profiling is tested only where torch is ins
 import torch
 
 from advisor.profiling import detect_devices, main, make_plan, run
-from advisor.profiling.errors import ProfilingError
+from advisor.profiling.device import ProfilingError
 from advisor.profiling.plan import Plan
 from advisor.profiling.results import COLUMNS, ResultFolder, rows_text, to_yaml
 from advisor.profiling.runner import Progress

@@ -8,7 +8,7 @@ pytest.importorskip("torch", reason="profiling is tested only where torch is ins
 
 import torch
 
-from advisor.profiling.sampling import TOP_P, random_chances, sample, top_p_chances, verify
+from advisor.profiling.timing import TOP_P, random_chances, sample, top_p_chances, verify
 
 N_DRAWS = 40_000
 

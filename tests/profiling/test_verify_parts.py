@@ -11,14 +11,11 @@ pytest.importorskip("torch", reason="profiling is tested only where torch is ins
 
 import torch
 
-from advisor.profiling import detect_devices, make_plan, verify_parts
-from advisor.profiling.clock import Clock
-from advisor.profiling.device import Device
-from advisor.profiling.plan import Block
-from advisor.profiling.presets import SMOKE_MODEL
-from advisor.profiling.pricing import verify_shapes
+from advisor.profiling import detect_devices, make_plan, moe_sweep
+from advisor.profiling.device import Clock, Device
+from advisor.profiling.moe_sweep import measure_verify_parts
+from advisor.profiling.plan import SMOKE_MODEL, Block, verify_shapes
 from advisor.profiling.timing import Context
-from advisor.profiling.verify_parts import measure_verify_parts
 
 PARTS = ("layers", "layers+head", "layers+head+greedy", "layers+head+random", "layers+head+top_p")
 PARAMS: dict[str, Any] = SMOKE_MODEL | {
@@ -56,20 +53,20 @@ def test_the_same_tokens_are_passed_plainly_and_as_verification(context: Context
 def test_each_part_does_its_work(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """The LM head's product and the samplers are counted while each part runs."""
     done: list[str] = []
-    linear, sample, verify = verify_parts.F.linear, verify_parts.sample, verify_parts.verify
+    linear, sample, verify = moe_sweep.F.linear, moe_sweep.sample, moe_sweep.verify
 
     def counted(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         done.extend(["head"] * (len(weight) == PARAMS["vocab_size"]))
         return linear(x, weight)
 
-    monkeypatch.setattr(verify_parts.F, "linear", counted)
-    monkeypatch.setattr(verify_parts, "sample", lambda *a: (done.append(f"sample {a[1]}"), sample(*a))[1])
-    monkeypatch.setattr(verify_parts, "verify", lambda *a: (done.append(f"verify {a[2]}"), verify(*a))[1])
+    monkeypatch.setattr(moe_sweep.F, "linear", counted)
+    monkeypatch.setattr(moe_sweep, "sample", lambda *a: (done.append(f"sample {a[1]}"), sample(*a))[1])
+    monkeypatch.setattr(moe_sweep, "verify", lambda *a: (done.append(f"verify {a[2]}"), verify(*a))[1])
     with torch.no_grad():
         block = Block("parts", "verify_parts", PARAMS, 1.0)
-        stage = verify_parts.Stage(block, context, 1, (2, 4))
+        stage = moe_sweep.Stage(block, context, 1, (2, 4))
         for batch, queries, kind in ((8, 1, "sample"), (2, 4, "verify")):
-            parts = verify_parts._parts(stage, stage.model.session(batch, queries, 32, 1))
+            parts = moe_sweep._parts(stage, stage.model.session(batch, queries, 32, 1))
             for part, call in parts.items():
                 done.clear()
                 call()
@@ -80,12 +77,12 @@ def test_each_part_does_its_work(context: Context, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_wrong_lm_head_gives_no_time(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    linear = verify_parts.F.linear
+    linear = moe_sweep.F.linear
 
     def wrong(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return linear(x, weight) * (1.05 if len(weight) == PARAMS["vocab_size"] else 1.0)
 
-    monkeypatch.setattr(verify_parts.F, "linear", wrong)
+    monkeypatch.setattr(moe_sweep.F, "linear", wrong)
     rows = measured(context)
     assert rows
     assert all("time_s" not in row and "wrong LM head" in row["notes"] for row in rows)

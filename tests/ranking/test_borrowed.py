@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.acceptance import load_acceptance_curve, parse_acceptance
-from advisor.ranking import leaderboard, notes, question_of
-from advisor.ranking.borrowed import borrowed_heads
-from advisor.ranking.entrants import Entrant, entrants_of
-from advisor.scenario import build_scenario
-from advisor.task_transfer import carried
+from advisor.answers.explore.leaderboard import Entrant, borrowed_heads, entrants_of, question_of
+from advisor.answers.explore.standing import leaderboard
+from advisor.catalog.task_transfer import carried
+from advisor.physics.acceptance import load_acceptance_curve, parse_acceptance
+from advisor.predict.scenario import build_scenario
+from advisor.show.words.leaderboard import notes
 from tests.ranking.test_ranking import by_name, named, question
 
 

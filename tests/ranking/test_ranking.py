@@ -9,40 +9,41 @@ import math
 import numpy as np
 import pytest
 
-from advisor.acceptance import load_acceptance_curve, parse_acceptance
-from advisor.advice import advise
-from advisor.bands import make_draws
-from advisor.catalog import model_name, model_profile
-from advisor.curve import curve_for
-from advisor.prediction import AdvisorError
-from advisor.ranking import (
-    Leaderboard,
+from advisor.answers.advice import advise
+from advisor.answers.best_k import recommended_draft
+from advisor.answers.by_batch import BatchHistogram
+from advisor.answers.explore.leaderboard import (
+    Missed,
     RankQuestion,
     Wanted,
-    by_size,
-    document,
-    leaderboard,
+    best_placement,
+    borrowed_heads,
+    entrants_of,
     load_as_text,
     load_from_text,
-    notes,
     one_load,
-    own_place,
-    quality_text,
     question_of,
-    rank_text,
-    table,
     users_of,
-    verdict,
 )
-from advisor.ranking.board import Standing
-from advisor.ranking.borrowed import borrowed_heads
-from advisor.ranking.entrants import entrants_of
-from advisor.ranking.search import Missed, best_placement
-from advisor.ranking.standing import board_draws, rank_range, ranks, times_under_draws
-from advisor.runtime import BatchHistogram, recommended_draft
-from advisor.scenario import build_scenario
-from advisor.setup import load_setup, with_placement
-from advisor.step_cost import Placement
+from advisor.answers.explore.standing import (
+    Leaderboard,
+    Standing,
+    board_draws,
+    leaderboard,
+    rank_range,
+    ranks,
+    times_under_draws,
+)
+from advisor.catalog.hardware import model_name
+from advisor.catalog.models import model_profile
+from advisor.physics.acceptance import load_acceptance_curve, parse_acceptance
+from advisor.physics.bands import make_draws
+from advisor.physics.step import Placement
+from advisor.predict.curve import curve_for
+from advisor.predict.load import load_setup, with_placement
+from advisor.predict.scenario import build_scenario
+from advisor.prediction import AdvisorError
+from advisor.show.words.leaderboard import by_size, document, notes, own_place, quality_text, rank_text, table, verdict
 from advisor.text import json_text
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.answers.explore.standing import leaderboard, on_front, read_scores
 from advisor.prediction import AdvisorError
-from advisor.ranking import csv_rows, leaderboard, read_scores, table
-from advisor.ranking.scores import on_front
+from advisor.show.words.leaderboard import csv_rows, table
 from tests.ranking.test_ranking import named, question
 
 TABLE = b"model,arena,licence\nqwen3-4b,1100,apache-2.0\nmeta-llama/Llama-3.1-8B,1176,llama\nmine,1300,mit\n"

@@ -7,12 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from advisor.predict import ratios
+from advisor.predict.load import load_setup
+from advisor.predict.ratios import (
+    MIN_PAIRS,
+    RatioRecord,
+    measured_range,
+    ratio_record,
+    read_ratios,
+    records_between,
+    unproven,
+    write_ratios,
+)
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.ratios import records
-from advisor.ratios.choices import measured_range, records_between, unproven
-from advisor.ratios.records import MIN_PAIRS, RatioRecord, ratio_record, read_ratios, write_ratios
-from advisor.scenario import Scenario
-from advisor.setup import load_setup
 
 TRT_VLLM = RatioRecord("engine", "trtllm", "vllm", 300, 9, 270, 0.9, 0.8, 1.1)
 ENGINES = RatioRecord("engine", "", "", 400, 12, 370, 0.75, 0.7, 1.2)
@@ -23,7 +31,7 @@ TENSOR = RatioRecord("tensor parallel", "", "", 1000, 30, 900, 0.96, 0.95, 1.25)
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records by hand in place of the shipped ones."""
-    monkeypatch.setattr(records, "read_ratios", lambda: (TRT_VLLM, ENGINES, WITH_SGLANG, TENSOR))
+    monkeypatch.setattr(ratios, "read_ratios", lambda: (TRT_VLLM, ENGINES, WITH_SGLANG, TENSOR))
 
 
 @pytest.mark.usefixtures("known")
@@ -57,7 +65,7 @@ X4 = dataclasses.replace(X2, high=1.2, right=0.97, doublings=2.0)
 
 def test_the_range_of_a_number_follows_how_often_it_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
     few = dataclasses.replace(X2, high=9.0, n=MIN_PAIRS - 1, doublings=3.0)
-    monkeypatch.setattr(records, "read_ratios", lambda: (X4, X2, few))
+    monkeypatch.setattr(ratios, "read_ratios", lambda: (X4, X2, few))
 
     def high(before: str, after: str) -> float:
         found = ratio_record("batch", before, after)
@@ -88,7 +96,7 @@ def test_errors_of_two_doublings_are_more_than_independent_and_less_than_twice_o
 @pytest.mark.usefixtures("known")
 def test_a_pool_lends_no_direction_to_a_value_that_none_of_its_pairs_has(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = dataclasses.replace(ENGINES, right=0.95, among=("trtllm", "vllm"))
-    monkeypatch.setattr(records, "read_ratios", lambda: (pool,))
+    monkeypatch.setattr(ratios, "read_ratios", lambda: (pool,))
     found = ratio_record("engine", "vllm", "other")
     assert found is not None
     assert (found.right, found.n, found.n_apart, found.is_right) == (None, 0, 0, False)

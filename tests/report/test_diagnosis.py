@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from advisor.advice import advise
-from advisor.diagnosis import Given, diagnose, view_of
-from advisor.report import build_report, render
-from advisor.report.formats import document_of
+from advisor.answers.advice import advise
+from advisor.answers.diagnosis.diagnose import diagnose
+from advisor.answers.diagnosis.runs import Given
+from advisor.show.report.build import build_report
+from advisor.show.report.formats import document_of, render
+from advisor.show.words.diagnosis import view_of
 from tests.command_line import QWEN as QWEN_OPTIONS
 from tests.command_line import run
 from tests.report_fixtures import DATE, QWEN, report_on

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from advisor.advice import advise
-from advisor.context_map import context_map
-from advisor.ranking import RankQuestion, Wanted, leaderboard, one_load
-from advisor.report import build_report, render
-from advisor.report.formats import document_of
+from advisor.answers.advice import advise
+from advisor.answers.explore.context import context_map
+from advisor.answers.explore.leaderboard import RankQuestion, Wanted, one_load
+from advisor.answers.explore.standing import leaderboard
+from advisor.show.report.build import build_report
+from advisor.show.report.formats import document_of, render
 from tests.command_line import QWEN as OPTIONS
 from tests.command_line import run
 from tests.report_fixtures import DATE, QWEN, report_on

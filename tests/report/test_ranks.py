@@ -11,27 +11,18 @@ import jsonschema
 import numpy as np
 import pytest
 
-from advisor.advice import Advice, advise
-from advisor.charts import rank_chart, rank_lines
-from advisor.expert_ranks import (
-    Placing,
-    RanksAnswer,
-    document,
-    layout_table,
-    ranks_answer,
-    split_table,
-    splits,
-    verdict,
-    warnings,
-)
-from advisor.expert_traffic import traffic_of_loads, traffic_of_preset, traffic_of_trace
-from advisor.report import Report, build_report, render
-from advisor.report.blocks import FigureBlock, Table
-from advisor.report.formats import document_of
-from advisor.report.layout import sections
-from advisor.report.ranks import ranks_blocks
-from advisor.routing import drawn_choices, skewed_loads
-from advisor.setup import load_setup
+from advisor.answers.advice import Advice, advise
+from advisor.answers.expert_ranks import Placing, RanksAnswer, ranks_answer, splits
+from advisor.physics.expert_loads import traffic_of_loads, traffic_of_preset, traffic_of_trace
+from advisor.physics.expert_ranks import drawn_choices, skewed_loads
+from advisor.predict.load import load_setup
+from advisor.show.charts.measured import rank_chart, rank_lines
+from advisor.show.report.blocks import FigureBlock, Table
+from advisor.show.report.build import Report, build_report
+from advisor.show.report.formats import document_of, render
+from advisor.show.report.layout import sections
+from advisor.show.report.sections import ranks_blocks
+from advisor.show.words.expert_ranks import document, layout_table, split_table, verdict, warnings
 from advisor.text import json_values, printable
 from tests.report_fixtures import DATE, QWEN, report_on
 

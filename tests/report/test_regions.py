@@ -9,10 +9,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from advisor.advice import advise
-from advisor.design import RegionMap, held_where, map_cells_table, parse_place, region_map, region_verdict
-from advisor.report import Report, build_report, render
-from advisor.report.formats import document_of
+from advisor.answers.advice import advise
+from advisor.answers.design.cells import parse_place
+from advisor.answers.design.regions import RegionMap, region_map
+from advisor.show.report.build import Report, build_report
+from advisor.show.report.formats import document_of, render
+from advisor.show.words.design import held_where, map_cells_table, region_verdict
 from tests.command_line import QWEN as OPTIONS
 from tests.command_line import run
 from tests.design.test_regions import GRID

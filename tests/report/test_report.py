@@ -20,19 +20,21 @@ import numpy as np
 import pypdf
 import pytest
 
-from advisor.advice import advise
-from advisor.next_steps import best_effects, next_steps
+from advisor.answers.advice import advise
+from advisor.answers.explore.changes import best_effects, next_steps
+from advisor.predict.scenario import Scenario, ScenarioFile, read_scenario
 from advisor.prediction import AdvisorError
-from advisor.report import document, document_design, document_ranks, document_sweep
-from advisor.report.blocks import Code, FigureBlock, Table
-from advisor.report.build import LIMITS, Report, build_report
-from advisor.report.document import ReportDocument
-from advisor.report.formats import FORMATS, document_of, file_name, render
-from advisor.report.layout import sections
-from advisor.report.print_figures import report_svg
-from advisor.scenario.file import ScenarioFile, read_scenario
-from advisor.scenario.scenario import Scenario
-from advisor.text.numbers import unbroken_ranges
+from advisor.show.report import document
+from advisor.show.report import document as document_design
+from advisor.show.report import document as document_ranks
+from advisor.show.report import document as document_sweep
+from advisor.show.report.blocks import Code, FigureBlock, Table
+from advisor.show.report.build import LIMITS, Report, build_report
+from advisor.show.report.document import ReportDocument
+from advisor.show.report.formats import FORMATS, document_of, file_name, render
+from advisor.show.report.layout import sections
+from advisor.show.report.paper import report_svg
+from advisor.text import unbroken_ranges
 from tests.report_fixtures import DATE, QWEN, own_model, report_on
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -178,7 +180,7 @@ def test_drawings_for_paper_are_the_same_each_time(key: str) -> None:
 def test_another_process_gives_the_same_bytes(form: str) -> None:
     script = (
         "import hashlib; from tests.report_fixtures import MIXED, QWEN, report_on;"
-        "from advisor.report.formats import render;"
+        "from advisor.show.report.formats import render;"
         f"print([hashlib.sha256(render(report_on(scenario), {form!r})).hexdigest() for scenario in (QWEN, MIXED)])"
     )
     runs = {

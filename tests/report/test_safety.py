@@ -12,14 +12,12 @@ from html.parser import HTMLParser
 import pypdf
 import pytest
 
-from advisor.advice import advise
-from advisor.report.blocks import Code
-from advisor.report.build import Report, build_report
-from advisor.report.formats import FORMATS, render
-from advisor.report.html import script_json
-from advisor.report.markdown import escape, markdown_code
-from advisor.report.pdf import showable
-from advisor.text.labels import MAX_NAME, printable
+from advisor.answers.advice import advise
+from advisor.show.report.blocks import Code
+from advisor.show.report.build import Report, build_report
+from advisor.show.report.formats import FORMATS, escape, markdown_code, render, script_json
+from advisor.show.report.paper import showable
+from advisor.text import MAX_NAME, printable
 from tests.report_fixtures import DATE, PAYLOADS, QWEN, own_model, report_on
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from advisor.advice import advise
-from advisor.report import Report, build_report, render
-from advisor.report.formats import document_of
-from advisor.sweep import fastest_within, view_of, where_drafting_pays
+from advisor.answers.advice import advise
+from advisor.answers.explore.files import fastest_within, view_of, where_drafting_pays
+from advisor.show.report.build import Report, build_report
+from advisor.show.report.formats import document_of, render
 from tests.command_line import QWEN as OPTIONS
 from tests.command_line import run
 from tests.report_fixtures import DATE, QWEN, report_on

@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.advice import advise
+from advisor.answers.advice import advise
+from advisor.catalog.routing_presets import load_routing_preset, preset_for
 from advisor.cli import main
-from advisor.ingest import open_activation_log, read_upload
-from advisor.ingest.activation_log import read_passes
+from advisor.measured.ingest.logs import open_activation_log, read_passes
+from advisor.measured.ingest.read import read_upload
+from advisor.physics import routing_trace
+from advisor.physics.routing_trace import CountCell, CountFit, CountParameter, fit_counts
+from advisor.physics.touched_experts import touched_experts
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.profiling.routing_draw import Routing, draw_routing
-from advisor.routing import counts as module
-from advisor.routing.counts import CountCell, CountFit, CountParameter, fit_counts
-from advisor.routing.law import touched_experts
-from advisor.routing.presets import load_routing_preset, preset_for
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
 
 N, K, LAYERS, SEQUENCES, TOKENS = 128, 8, 6, 64, 256
 PRESET = load_routing_preset("class-fine-no-shared")
@@ -205,14 +205,14 @@ LEARNT = np.array([True, True, True])
 @pytest.mark.parametrize(("single", "factor"), [(8.0, 1.0), (7.95, 1.0), (8.07, 1.0), (7.5, 1 / 0.9375), (4.0, 2.0)])
 def test_counts_are_divided_by_what_one_token_touches_of_its_experts(single: float, factor: float):
     """Within 1 % of k nothing is taken to be missing."""
-    counted, warnings = module._scaled(np.array([1.0, 1.0, 4.0]), np.array([single, single, 20.0]), 128, 8)
+    counted, warnings = routing_trace._scaled(np.array([1.0, 1.0, 4.0]), np.array([single, single, 20.0]), 128, 8)
     assert counted == pytest.approx(np.array([single, single, 20.0]) * factor)
     assert bool(warnings) == (factor != 1.0)
     assert all(f"touch {single:.3g} experts instead of 8" in text for text in warnings)
 
 
 def test_counts_without_passes_of_one_token_stay_as_they_are_up_to_all_experts():
-    counted, warnings = module._scaled(np.array([2.0, 4.0]), np.array([7.93, 129.0]), 128, 8)
+    counted, warnings = routing_trace._scaled(np.array([2.0, 4.0]), np.array([7.93, 129.0]), 128, 8)
     assert counted.tolist() == [7.93, 128.0]
     assert warnings == []
 
@@ -220,11 +220,13 @@ def test_counts_without_passes_of_one_token_stay_as_they_are_up_to_all_experts()
 @pytest.mark.parametrize(("tokens", "counted"), [(1.0, 3.9), (1.0, 8.1), (2.0, 129.5), (2.0, 7.9)])
 def test_counts_that_k_of_n_experts_cannot_give_are_refused(tokens: float, counted: float):
     with pytest.raises(AdvisorError, match="choose the"):
-        module._scaled(np.array([tokens]), np.array([counted]), 128, 8)
+        routing_trace._scaled(np.array([tokens]), np.array([counted]), 128, 8)
 
 
 def test_passes_of_a_stretch_are_added_up_for_each_size():
-    sums, passes = module._by_block(np.array([0, 1, 0, 0]), np.array([0, 0, 0, 7]), np.array([1.0, 2.0, 4.0, 8.0]), 2)
+    sums, passes = routing_trace._by_block(
+        np.array([0, 1, 0, 0]), np.array([0, 0, 0, 7]), np.array([1.0, 2.0, 4.0, 8.0]), 2
+    )
     assert sums.shape == passes.shape == (20, 2)
     assert (sums[0].tolist(), sums[7].tolist()) == ([5.0, 2.0], [8.0, 0.0])
     assert (passes[0].tolist(), passes[7].tolist(), passes.sum()) == ([2.0, 1.0], [1.0, 0.0], 4.0)
@@ -237,12 +239,12 @@ def test_the_error_of_a_mean_is_the_scatter_of_its_stretches_and_one_per_cent_of
     sums[:18, 0], passes[:18, 0] = np.tile([22.0, 18.0], 9), 2.0
     sums[:2, 1], passes[:2, 1] = [10.0, 10.0], 1.0
     sums[0, 2], passes[0, 2] = 7.0, 1.0
-    found = module._relative_error(sums, passes, np.array([10.0, 10.0, 7.0]))
+    found = routing_trace._relative_error(sums, passes, np.array([10.0, 10.0, 7.0]))
     many = 18 * 0.01 / 17
     pooled = many / 2
     expected = [many / 18 + 1e-4, pooled / 2 + 1e-4, pooled + 1e-4]
     assert found == pytest.approx(np.sqrt(expected))
-    alone = module._relative_error(sums[:, 2:], passes[:, 2:], np.array([7.0]))
+    alone = routing_trace._relative_error(sums[:, 2:], passes[:, 2:], np.array([7.0]))
     assert alone == pytest.approx(np.sqrt([0.05**2 + 1e-4])), "5 % where no size has a second stretch"
 
 
@@ -250,29 +252,29 @@ def test_two_stretches_scatter_by_what_they_differ():
     """10 % above and below: a variance of 2 times 0.01 over one degree of freedom, half of that of their mean."""
     sums, passes = np.zeros((20, 1)), np.zeros((20, 1))
     sums[:2, 0], passes[:2, 0] = [1.1, 0.9], 1.0
-    assert module._relative_error(sums, passes, np.ones(1)) == pytest.approx(np.sqrt([0.02 / 2 + 1e-4]))
+    assert routing_trace._relative_error(sums, passes, np.ones(1)) == pytest.approx(np.sqrt([0.02 / 2 + 1e-4]))
 
 
 def test_eight_stretches_are_enough_for_a_scatter_of_their_own():
     sums, passes = np.ones((20, 2)), np.ones((20, 2))
     sums[:, 0] = np.tile([1.1, 0.9], 10)
     sums[8:, 1] = passes[8:, 1] = 0.0
-    found = module._relative_error(sums, passes, np.ones(2))
+    found = routing_trace._relative_error(sums, passes, np.ones(2))
     assert found[1] == pytest.approx(0.01)
     sums[7, 1] = passes[7, 1] = 0.0
-    assert module._relative_error(sums, passes, np.ones(2))[1] > 0.02
+    assert routing_trace._relative_error(sums, passes, np.ones(2))[1] > 0.02
 
 
 def test_the_prior_is_the_presets_value_and_band_within_what_the_experts_allow():
-    centre, spread = module._prior(PRESET, N, K)
+    centre, spread = routing_trace._prior(PRESET, N, K)
     assert centre.tolist() == [0.5, 0.16, 0.25]
     assert spread == pytest.approx([0.5, 0.1, 0.1]), "at least"
     wide = PRESET.model_copy(update={"load_cv": PRESET.load_cv.model_copy(update={"low": 0.0, "high": 2.0})})
-    assert module._prior(wide, N, K)[1][0] == pytest.approx(2.0 / (2 * 1.2815515655446004))
-    assert module._prior(PRESET, 10, 8)[0].tolist() == [0.5, 0.16, 0.25]
-    assert module._prior(PRESET, 9, 8)[0][0] == pytest.approx(np.sqrt(1 / 8))
-    assert module._limits(32, 8) == pytest.approx([np.sqrt(3.0), 1.0, 1.0])
-    assert module._limits(8, 8).tolist() == [0.0, 1.0, 1.0]
+    assert routing_trace._prior(wide, N, K)[1][0] == pytest.approx(2.0 / (2 * 1.2815515655446004))
+    assert routing_trace._prior(PRESET, 10, 8)[0].tolist() == [0.5, 0.16, 0.25]
+    assert routing_trace._prior(PRESET, 9, 8)[0][0] == pytest.approx(np.sqrt(1 / 8))
+    assert routing_trace._limits(32, 8) == pytest.approx([np.sqrt(3.0), 1.0, 1.0])
+    assert routing_trace._limits(8, 8).tolist() == [0.0, 1.0, 1.0]
 
 
 def draws_of(slopes: np.ndarray, sums: np.ndarray, error: float = 0.01) -> np.ndarray:
@@ -281,7 +283,7 @@ def draws_of(slopes: np.ndarray, sums: np.ndarray, error: float = 0.01) -> np.nd
     n = np.ones_like(sums)
     theta, spread = np.array([0.5, 0.2, 0.1]), np.full(3, 0.1)
     rng = np.random.default_rng(1)
-    return module._draws(sums, n, mean, np.full(len(mean), error), slopes, theta, spread, rng)
+    return routing_trace._draws(sums, n, mean, np.full(len(mean), error), slopes, theta, spread, rng)
 
 
 def test_a_log_that_tells_nothing_leaves_the_prior():
@@ -327,11 +329,11 @@ def test_counts_above_the_mean_move_a_parameter_by_their_slope_and_the_prior_hol
     sums[0] = 12.0
     slopes, error, theta = np.array([[2.0, 0.0, 0.0]]), np.array([0.02]), np.array([0.5, 0.2, 0.1])
     spread, mean = np.full(3, 0.1), np.array([10.0])
-    found = module._draws(sums, n, mean, error, slopes, theta, spread, Drawn([0] * 20))  # type: ignore[arg-type]
+    found = routing_trace._draws(sums, n, mean, error, slopes, theta, spread, Drawn([0] * 20))  # type: ignore[arg-type]
     moved = 2 / 0.02**2 * np.log(1.2) / (4 / 0.02**2 + 100)
     assert found[0] == pytest.approx([0.5 + moved, 0.2, 0.1])
     sums[1:], n[1:] = 0.0, 0.0
-    once = module._draws(sums, n, mean, error, slopes, theta, spread, Drawn([0] + [3] * 19))  # type: ignore[arg-type]
+    once = routing_trace._draws(sums, n, mean, error, slopes, theta, spread, Drawn([0] + [3] * 19))  # type: ignore[arg-type]
     assert once[0] == pytest.approx(found[0]), "a size that one drawn stretch has once counts as well"
 
 
@@ -345,12 +347,12 @@ def test_the_slopes_are_those_of_the_logarithm_of_the_touched_experts():
     """At the fitted parameters, by differences of a tenth of a per cent of a unit on both sides."""
     shapes = np.array([[2.0, 1.0], [8.0, 1.0], [2.0, 4.0], [4.0, 8.0]])
     truth = np.array([0.6, 0.15, 0.2])
-    mean = module._experts(shapes, truth, N, K)
-    prior, spread = module._prior(PRESET, N, K)
-    theta, slopes, covariance = module._solve(shapes, mean, np.full(4, 0.01), prior, spread, N, K)
+    mean = routing_trace._experts(shapes, truth, N, K)
+    prior, spread = routing_trace._prior(PRESET, N, K)
+    theta, slopes, covariance = routing_trace._solve(shapes, mean, np.full(4, 0.01), prior, spread, N, K)
     for column in range(3):
         step = 1e-3 * np.eye(3)[column]
-        up, down = (np.log(module._experts(shapes, theta + sign * step, N, K)) for sign in (1, -1))
+        up, down = (np.log(routing_trace._experts(shapes, theta + sign * step, N, K)) for sign in (1, -1))
         assert slopes[:, column] == pytest.approx((up - down) / 2e-3, rel=0.02, abs=1e-4)
     precision = slopes.T @ slopes / 0.01**2 + np.diag(spread**-2.0)
     assert np.linalg.inv(covariance) == pytest.approx(precision, rel=1e-3, abs=1e-6 * precision.max())
@@ -360,7 +362,7 @@ def test_a_size_that_no_drawn_stretch_has_moves_nothing():
     sums, n = np.zeros((20, 1)), np.zeros((20, 1))
     sums[0], n[0] = 10.0, 1.0
     slopes, spread = np.array([[1.0, 0.0, 0.0]]), np.full(3, 0.1)
-    found = module._draws(
+    found = routing_trace._draws(
         sums, n, np.array([10.0]), np.array([0.01]), slopes, np.zeros(3), spread, np.random.default_rng(1)
     )
     assert np.abs(found[:, 0]).max() < 0.06
@@ -370,7 +372,7 @@ def words_of(lengths: list[float], learnt: list[bool], spread: list[float], n_pa
     """What is said of a log of these lengths, whose posterior has these shares of the prior's spread."""
     shapes = np.array([[4.0, length] for length in lengths])
     prior = np.array([0.5, 0.1, 0.2])
-    return module._words(shapes, np.array(learnt), np.diag((np.array(spread) * prior) ** 2), prior, n_passes)
+    return routing_trace._words(shapes, np.array(learnt), np.diag((np.array(spread) * prior) ** 2), prior, n_passes)
 
 
 def test_what_counts_leave_open_is_said_once_and_nothing_else():
@@ -398,7 +400,7 @@ def test_what_counts_leave_open_is_said_once_and_nothing_else():
 def test_a_parameter_is_learnt_within_its_limits_or_the_presets_own():
     theta, interval = np.array([0.9, 0.3, 0.4]), (np.array([-0.1, 0.31, 0.2]), np.array([3.0, 0.29, 0.6]))
     limit, prior = np.array([2.0, 1.0, 1.0]), np.array([0.45, 0.16, 0.25])
-    found = module._parameters(theta, interval, np.array([True, True, False]), PRESET, prior, limit)
+    found = routing_trace._count_parameters(theta, interval, np.array([True, True, False]), PRESET, prior, limit)
     assert found == (
         CountParameter("load_cv", 0.9, 0.0, 2.0, True),
         CountParameter("affinity", 0.3, 0.3, 0.3, True),
@@ -429,7 +431,7 @@ def test_each_size_has_its_passes_its_mean_and_what_uniform_routing_would_touch(
 def test_an_interval_leaves_a_tenth_of_the_draws_on_each_side(monkeypatch: pytest.MonkeyPatch):
     """Draws from 0.1 below to 0.1 above 0.5, evenly: 0.42 to 0.58. What was not learnt keeps the preset's band."""
     even = np.linspace(0.4, 0.6, 101)[:, None] * np.ones(3)
-    monkeypatch.setattr(module, "_draws", lambda *_: even)
+    monkeypatch.setattr(routing_trace, "_draws", lambda *_: even)
     batch = np.repeat([2, 4, 8, 16], 40)
     counted = touched_experts(batch, 1, N, K, 0.5)
     cv, phi, _ = fit_counts(batch, np.ones(160), counted, N, K, PRESET).parameters

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.physics.expert_ranks import Layout, balanced, contiguous, skewed_loads
 from advisor.prediction import AdvisorError
-from advisor.routing import Layout, balanced, contiguous, skewed_loads
 
 LOADS = st.lists(st.floats(0.0, 1.0), min_size=16, max_size=16).filter(lambda row: sum(row) > 0.0)
 

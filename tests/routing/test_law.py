@@ -8,8 +8,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from advisor.physics.touched_experts import _load_nodes, _nodes, local_experts, touched_experts
 from advisor.prediction import AdvisorError
-from advisor.routing.law import _load_nodes, _nodes, local_experts, touched_experts
 
 
 def mean_maximum(count: int) -> float:

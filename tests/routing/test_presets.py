@@ -4,9 +4,10 @@ import math
 
 import pytest
 
-from advisor.architecture import Architecture, Mixer, Moe
+from advisor.catalog.routing_presets import load_routing_preset, preset_for, routing_preset_ids
+from advisor.physics.architecture import Architecture, Mixer, Moe
+from advisor.physics.touched_experts import shared_share
 from advisor.prediction import AdvisorError
-from advisor.routing.presets import load_routing_preset, preset_for, routing_preset_ids, shared_share
 
 
 def architecture(
@@ -142,7 +143,8 @@ def test_an_unknown_preset_names_a_close_one():
 
 
 def test_own_routing_round_trips_through_its_text():
-    from advisor.routing.presets import own_routing, write_own_routing
+    from advisor.catalog.routing_presets import own_routing
+    from advisor.physics.touched_experts import write_own_routing
 
     text = write_own_routing((0.5123, 0.2, 0.15), ((0.45, 0.6), (0.17, 0.22), (0.12, 0.18)))
     preset = own_routing(text, load_routing_preset("class-coarse-top2"))
@@ -165,7 +167,7 @@ def test_own_routing_round_trips_through_its_text():
     ],
 )
 def test_other_text_with_commas_is_refused_with_the_grammar(text):
-    from advisor.routing.presets import own_routing
+    from advisor.catalog.routing_presets import own_routing
 
     with pytest.raises(AdvisorError, match="load_cv/low/high"):
         own_routing(text, load_routing_preset("class-coarse-top2"))

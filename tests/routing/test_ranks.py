@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.prediction import AdvisorError
-from advisor.routing import (
+from advisor.physics.expert_ranks import (
     RankBalance,
     Sources,
     balanced,
@@ -15,12 +14,12 @@ from advisor.routing import (
     expert_loads,
     fitted_loads,
     heated,
-    local_experts,
     rank_counts,
     skewed_loads,
-    touched_experts,
     windows,
 )
+from advisor.physics.touched_experts import local_experts, touched_experts
+from advisor.prediction import AdvisorError
 
 RNG = np.random.default_rng
 

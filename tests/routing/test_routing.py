@@ -9,14 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.physics.routing_trace import RoutingFit, fit_overlaps, fit_sequences
+from advisor.physics.touched_experts import expected_experts, local_experts, touched_experts, unrelated_overlap
 from advisor.prediction import AdvisorError
-from advisor.routing.law import (
-    expected_experts,
-    local_experts,
-    touched_experts,
-    unrelated_overlap,
-)
-from advisor.routing.trace import RoutingFit, fit_overlaps, fit_sequences
 
 # Overlaps of consecutive tokens by lag and of unrelated tokens, 128 experts top-8 (Cohere blog, 2026-04-21).
 COHERE_LAGS, COHERE_UNRELATED = (0.381, 0.329, 0.301, 0.299), 0.118

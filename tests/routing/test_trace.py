@@ -10,10 +10,10 @@ import zipfile
 import numpy as np
 import pytest
 
-from advisor.ingest import LayerCounts, read_trace, read_traces
+from advisor.measured.ingest.traces import LayerCounts, read_trace, read_traces
+from advisor.physics.routing_trace import fit_sequences, fit_trace
 from advisor.prediction import AdvisorError
 from advisor.profiling.routing_draw import Routing, draw_routing
-from advisor.routing.trace import fit_sequences, fit_trace
 
 N, K = 64, 4
 

@@ -7,18 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.prediction import AdvisorError
-from advisor.runtime import StaticK, closed_loop, round_costs, simulate
-from advisor.runtime.acceptance_process import (
+from advisor.answers.round_costs import round_costs
+from advisor.answers.simulation.policies import StaticK
+from advisor.answers.simulation.simulator import (
     Mixture,
     PerPosition,
     RecordedSteps,
     Switching,
+    closed_loop,
     concave,
     draw_trace,
     per_position,
+    simulate,
     switching_around,
 )
+from advisor.prediction import AdvisorError
 
 
 def rng(seed: int = 5) -> np.random.Generator:

@@ -5,24 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.curve import speedup_curve
+from advisor.answers.round_costs import KRange, RoundCosts, costs_of, round_costs
+from advisor.answers.simulation.compare import SimulationPlan, simulate_policies
+from advisor.answers.simulation.policies import BatchSchedule, SplitCosts, StaticK, StopsAtRejection
+from advisor.answers.simulation.simulator import closed_loop, per_position, simulate
+from advisor.predict.curve import speedup_curve
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.runtime import (
-    BatchSchedule,
-    KRange,
-    RoundCosts,
-    SimulationPlan,
-    StaticK,
-    StopsAtRejection,
-    closed_loop,
-    costs_of,
-    per_position,
-    round_costs,
-    simulate,
-    simulate_policies,
-)
-from advisor.runtime.bounds import SplitCosts
-from advisor.scenario.scenario import Scenario
 
 EAGLE = Scenario(acceptance="2.4@3", drafter_id="eagle3", k_max=4)
 

@@ -5,14 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.runtime.break_even import (
-    break_even_accepted_length,
-    break_even_batch,
-    can_pay,
-    paying_intervals,
-    sweet_spot,
-)
-from advisor.runtime.costs import round_costs
+from advisor.answers.best_k import break_even_accepted_length, break_even_batch, can_pay, paying_intervals, sweet_spot
+from advisor.answers.round_costs import round_costs
 
 
 def test_break_even_is_the_cost_of_a_round_in_plain_steps() -> None:

@@ -8,33 +8,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from advisor.advice import advise
-from advisor.curve import curve_for, draft_odds, speedup_curve
-from advisor.prediction import AdvisorError
-from advisor.runtime import (
-    BatchSchedule,
-    KRange,
-    StaticK,
-    closed_loop,
-    costs_of,
-    gain_of,
-    idle_speedup,
-    k_at,
-    last_batch,
-    recommended_draft,
-    schedule_texts,
-    simulate,
-)
-from advisor.runtime.by_batch import (
+from advisor.answers.advice import advise
+from advisor.answers.best_k import last_batch, recommended_draft
+from advisor.answers.by_batch import (
     BatchHistogram,
     contexts_from_text,
+    gain_of,
     ranges_of,
     ranges_to_serve,
     schedule_for,
     static_ranges,
 )
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
+from advisor.answers.round_costs import KRange, costs_of, idle_speedup, k_at
+from advisor.answers.schedule import schedule_texts
+from advisor.answers.simulation.policies import BatchSchedule, StaticK
+from advisor.answers.simulation.simulator import closed_loop, simulate
+from advisor.predict.curve import curve_for, draft_odds, speedup_curve
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from advisor.prediction import AdvisorError
 
 EAGLE = Scenario(acceptance="2.4@3")
 NGRAM = Scenario(acceptance="1.4@3", drafter_id="ngram")

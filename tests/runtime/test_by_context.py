@@ -5,20 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.curve import batches_with
-from advisor.runtime import (
-    SWITCH_COST,
-    KByContext,
-    context_values,
-    curves_at,
-    k_at,
-    k_by_context,
-    recommended_draft,
-    schedule_for,
-)
-from advisor.runtime.by_context import CONTEXTS
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
+from advisor.answers.best_k import recommended_draft
+from advisor.answers.by_batch import CONTEXTS, KByContext, context_values, curves_at, k_by_context, schedule_for
+from advisor.answers.round_costs import k_at
+from advisor.answers.schedule import SWITCH_COST
+from advisor.predict.curve import batches_with
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
 
 LLAMA = Scenario(n_gpus=4, tensor_parallel=4, model_id="llama-3.1-8b", drafter_id="eagle3", acceptance="2.4@3")
 GPT_OSS = Scenario(hardware_id="b200-sxm", model_id="gpt-oss-20b", drafter_id="eagle3", acceptance="2.4@3")

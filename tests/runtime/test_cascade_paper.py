@@ -12,18 +12,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.runtime import (
-    Cascade,
-    CascadeSettings,
-    RoundCosts,
-    StaticK,
-    closed_loop,
-    draw_trace,
-    round_costs,
-    simulate,
-)
-from advisor.studies.runtime.cascade_study import cascade_study
-from advisor.studies.runtime.workloads import ngram_task, ngram_workloads
+from advisor.answers.round_costs import RoundCosts, round_costs
+from advisor.answers.simulation.policies import Cascade, CascadeSettings, StaticK
+from advisor.answers.simulation.simulator import closed_loop, draw_trace, simulate
+from studies.runtime import cascade_study, ngram_task, ngram_workloads
 
 EXPERTS = 32 * 2 * 3 * 4096 * 14336
 OTHER = 32 * 4096 * (2 * 4096 + 2 * 1024) + 4096 * 32000

@@ -6,11 +6,11 @@ import dataclasses
 
 import numpy as np
 
-from advisor.advice import advise
-from advisor.curve import Curve, speedup_curve
+from advisor.answers.advice import advise
+from advisor.answers.best_k import kernel_cliffs
+from advisor.predict.curve import Curve, speedup_curve
+from advisor.predict.scenario import Scenario
 from advisor.prediction import Tier
-from advisor.runtime.cliffs import kernel_cliffs
-from advisor.scenario.scenario import Scenario
 
 MAVERICK = Scenario(
     hardware_id="h200-sxm",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.curve import speedup_curve
+from advisor.answers.round_costs import costs_of, round_costs
+from advisor.predict.curve import speedup_curve
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.runtime.costs import costs_of, round_costs
-from advisor.scenario.scenario import Scenario
 
 EAGLE = Scenario(acceptance="2.4@3")
 NGRAM = Scenario(acceptance="1.4@3", drafter_id="ngram")

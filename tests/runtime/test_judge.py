@@ -7,21 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from advisor import bands
-from advisor.curve import batches_with, curve_for, draft_odds, excess_loss, recommended
-from advisor.runtime import (
-    DraftRow,
-    draft_rows,
-    k_at,
-    last_batch,
-    meets_limit,
-    others_text,
-    ranges_of,
-    recommended_draft,
-)
-from advisor.scenario import example_ids, load_example
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
+from advisor.answers.best_k import DraftRow, draft_rows, last_batch, meets_limit, others_text, recommended_draft
+from advisor.answers.by_batch import ranges_of
+from advisor.answers.round_costs import k_at
+from advisor.physics.bands import N_DRAWS, make_draws
+from advisor.predict.curve import batches_with, curve_for, draft_odds, excess_loss, recommended
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario, example_ids, load_example
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
@@ -74,7 +66,7 @@ def test_no_other_k_beats_the_recommended_one_in_the_apps_own_table(example: str
     """At every batch: neither on the draws it was chosen by, nor on four times as many that it has not seen."""
     setup = load_setup(load_example(example).scenario)
     curve = curve_for(setup, BATCHES)
-    fresh = curve_for(setup, BATCHES, draws=bands.make_draws(setup.costs, 4 * bands.N_DRAWS, seed=7))
+    fresh = curve_for(setup, BATCHES, draws=make_draws(setup.costs, 4 * N_DRAWS, seed=7))
     for row in range(len(BATCHES)):
         rows = draft_rows(setup, curve, row)
         own = next(item for item in rows if item.recommended)

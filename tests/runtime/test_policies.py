@@ -5,23 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from advisor.answers.round_costs import KRange, RoundCosts, round_costs
+from advisor.answers.simulation.policies import BatchSchedule, Cascade, CascadeSettings, EmaAdaptive, Oracle, StaticK
+from advisor.answers.simulation.simulator import PerPosition, Switching, closed_loop, draw_trace, simulate
 from advisor.prediction import AdvisorError
-from advisor.runtime import (
-    BatchSchedule,
-    Cascade,
-    CascadeSettings,
-    EmaAdaptive,
-    KRange,
-    Oracle,
-    PerPosition,
-    RoundCosts,
-    StaticK,
-    Switching,
-    closed_loop,
-    draw_trace,
-    round_costs,
-    simulate,
-)
 
 PLAIN_S = 0.015
 

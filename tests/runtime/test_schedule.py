@@ -9,30 +9,39 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.cli.output import k_by_batch_on_terminal
-from advisor.curve import curve_for, recommended
-from advisor.prediction import AdvisorError
-from advisor.runtime import (
-    SWITCH_COST,
+from advisor.answers.round_costs import (
     KRange,
-    KValues,
     buckets_by_context,
-    gain_over_doublings,
+    idle_speedup,
+    interpolate_losses,
     k_at,
-    k_by_batch,
     k_by_batch_table,
     k_running_at,
+    round_costs,
+)
+from advisor.answers.schedule import (
+    SWITCH_COST,
+    TIE,
+    KValues,
+    _blocks,
+    _one_server,
+    _Whole,
+    _whole,
+    _with_target,
+    doublings,
+    gain_over_doublings,
+    k_by_batch,
     k_values,
     one_k_text,
-    round_costs,
     schedule_gain,
     schedule_rule,
     values_of,
 )
-from advisor.runtime.costs import idle_speedup, interpolate_losses
-from advisor.runtime.schedule import TIE, _blocks, _one_server, _Whole, _whole, _with_target, doublings
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
+from advisor.cli.output import k_by_batch_on_terminal
+from advisor.predict.curve import curve_for, recommended
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from advisor.prediction import AdvisorError
 
 BATCHES = [1, 2, 4, 8, 16, 32, 64, 128]
 # Low-high-low, the shape of an MoE: K = 1, then 3 in the middle, then none.

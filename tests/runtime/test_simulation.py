@@ -7,15 +7,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from advisor.curve import speedup_curve
+from advisor.answers.by_batch import ranges_of
+from advisor.answers.round_costs import RoundCosts, costs_of, round_costs
+from advisor.answers.simulation.compare import SimulationPlan, SimulationReport, policies_for, simulate_policies
+from advisor.answers.simulation.policies import CascadeSettings
+from advisor.answers.simulation.simulator import PerPosition, per_position, switching_around
+from advisor.predict.curve import speedup_curve
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.runtime import CascadeSettings, PerPosition, RoundCosts, round_costs
-from advisor.runtime.acceptance_process import per_position, switching_around
-from advisor.runtime.by_batch import ranges_of
-from advisor.runtime.costs import costs_of
-from advisor.runtime.simulation import SimulationPlan, SimulationReport, policies_for, simulate_policies
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
 
 SCENARIO = Scenario(acceptance="2.4@3", k_max=5)
 CURVE = speedup_curve(SCENARIO)

@@ -5,20 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.prediction import AdvisorError
-from advisor.runtime import (
-    BatchSchedule,
-    Cascade,
-    KRange,
+from advisor.answers.round_costs import KRange, round_costs
+from advisor.answers.simulation.policies import BatchSchedule, Cascade, StaticK
+from advisor.answers.simulation.simulator import (
     PerPosition,
-    StaticK,
     closed_loop,
     compare,
     draw_trace,
     poisson_arrivals,
-    round_costs,
     simulate,
 )
+from advisor.prediction import AdvisorError
 
 BATCHES = [1, 2, 4, 8]
 # Time grows with batch and with K.

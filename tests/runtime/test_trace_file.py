@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from advisor.answers.simulation.compare import MAX_TRACE_BYTES, recorded
 from advisor.prediction import AdvisorError
-from advisor.runtime import MAX_TRACE_BYTES, recorded
 
 
 @pytest.mark.parametrize(

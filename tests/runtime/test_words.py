@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.runtime import accepted_length_text, carried_text
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
+from advisor.answers.schedule import accepted_length_text, carried_text
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
 
 
 @pytest.mark.parametrize(

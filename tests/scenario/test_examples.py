@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.acceptance import acceptance_curves
-from advisor.advice import advise
-from advisor.catalog import model_ids
-from advisor.curve import DEFAULT_BATCHES, speedup_curve
+from advisor.answers.advice import advise
+from advisor.catalog.models import model_ids
+from advisor.physics.acceptance import acceptance_curves
+from advisor.predict.curve import DEFAULT_BATCHES, speedup_curve
+from advisor.predict.scenario import example_ids, load_example
 from advisor.prediction import AdvisorError, Tier
-from advisor.scenario.examples import example_ids, load_example
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -14,9 +14,8 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from advisor.scenario.field_row import FieldRow, FieldSection, rows_of
-from advisor.scenario.fields import DOCUMENTS, FIELDS, RANK_FIELDS, SETTINGS
-from advisor.scenario.scenario import Scenario
+from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, SETTINGS, FieldRow, FieldSection, rows_of
 from tests.golden import scenario_table
 from tests.source_scan import listed_words
 
@@ -54,10 +53,10 @@ import json, sys
 from click.testing import CliRunner
 from streamlit.testing.v1 import AppTest
 from advisor.cli import root
-from advisor.advice import advise
-from advisor.comparison import comparison_rows, short_names
-from advisor.report import scenario_settings
-from advisor.scenario import Scenario, read_scenario, scenario_json
+from advisor.answers.advice import advise
+from advisor.answers.explore.compare import comparison_rows, short_names
+from advisor.show.report.build import scenario_settings
+from advisor.predict.scenario import Scenario, read_scenario, scenario_json
 from tests.golden.cli_reference import reference
 from tests.golden.scenario_table import table
 
@@ -103,7 +102,7 @@ def dry_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, home / name)
     for name in ("profiles", "measurements", "tests", "docs"):
         (home / name).symlink_to(ROOT / name)
-    table = home / "advisor/scenario/fields.py"
+    table = home / "advisor/predict/scenario_fields.py"
     before, after = table.read_text(encoding="utf-8").split("\n\n\nFIELDS = ")
     table.write_text(f"{before}{MADE_UP}\n\nFIELDS = {after}", encoding="utf-8")
     environment = os.environ | {"MOE_ADVISOR_STORE": str(home / "none.duckdb"), "PYTHONPATH": str(home)}
@@ -197,22 +196,20 @@ REPEATED = 4
 """From so many field names on, a literal is a list of the fields that somebody must remember to extend."""
 MEASURED = "columns of measured rows, a vocabulary of its own (docs/formats.md) that shares names with the settings"
 DELIBERATE = {
-    "ingest": MEASURED,
-    "validation": MEASURED,
-    "studies/validation": MEASURED,
+    "measured/ingest": MEASURED,
+    "measured/readers": MEASURED,
+    "measured/validation.py": MEASURED,
     "profiling/results.py": "columns of a sweep; profiling imports nothing of the advisor",
     "ui/data/upload_panel.py": f"{MEASURED}: which of them the scenario on screen can fill in",
-    "ui/data/diagnosis_panel.py": f"{MEASURED}: which of them the scenario on screen can fill in",
-    "summary/sample.py": MEASURED,
+    "ui/data/diagnosis.py": f"{MEASURED}: which of them the scenario on screen can fill in",
+    "answers/summary.py": MEASURED,
     "ui/bar": "what the bar shows itself, with widths, and More does not show again",
-    "diagnosis": MEASURED,
-    "studies/diagnosis.py": MEASURED,
-    "cli/diagnose.py": MEASURED,
-    "ui/shared/boards.py": "what a board over all models is asked, whatever the bar's own model",
-    "sweep/plan.py": "what a count of experts on ranks follows from",
-    "ui/data/sweep_ask.py": "what a grid asks for first, and which settings follow from which",
-    "studies/node_exchange.py": "the scenario that stands for a published table",
-    "ui/serve/board_panel.py": "opening a model of the board sets just what the ranking chose for it",
+    "answers/diagnosis": MEASURED,
+    "cli/data.py": MEASURED,
+    "ui/answers.py": "what a board over all models is asked, whatever the bar's own model",
+    "answers/explore/cells.py": "what a count of experts on ranks follows from",
+    "ui/data/sweep.py": "what a grid asks for first, and which settings follow from which",
+    "ui/serve/board.py": "opening a model of the board sets just what the ranking chose for it",
 }
 """Folders and files whose literals may name four fields and more, with the reason."""
 
@@ -232,7 +229,7 @@ def test_no_other_file_lists_the_fields_again() -> None:
     sources = {path.relative_to(ROOT / "advisor").as_posix(): path for path in (ROOT / "advisor").rglob("*.py")}
     found = {path: list(repeats(file.read_text(encoding="utf-8"))) for path, file in sources.items()}
     again = {path: names for path, names in found.items() if names and not is_deliberate(path)}
-    assert not again, "read the names from advisor.scenario.FIELDS instead"
+    assert not again, "read the names from advisor.predict.scenario_fields.FIELDS instead"
     idle = [
         place for place in DELIBERATE if not any(found[p] for p in found if p == place or p.startswith(f"{place}/"))
     ]

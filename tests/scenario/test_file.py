@@ -11,10 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.predict.scenario import (
+    MAX_SCENARIO_BYTES,
+    Scenario,
+    example_ids,
+    load_example,
+    load_scenario_file,
+    read_scenario,
+    scenario_json,
+)
 from advisor.prediction import AdvisorError
-from advisor.scenario.examples import example_ids, load_example
-from advisor.scenario.file import MAX_SCENARIO_BYTES, load_scenario_file, read_scenario, scenario_json
-from advisor.scenario.scenario import Scenario
 from tests.catalog.test_own_hardware import POD
 
 WHOLE = Scenario(

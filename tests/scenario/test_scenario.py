@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.scenario_fields import DEFAULT_CONTEXT_TOKENS, mean_context
 from advisor.prediction import AdvisorError
-from advisor.scenario import DEFAULT_CONTEXT_TOKENS, build_scenario, mean_context
-from advisor.scenario.scenario import Scenario
 
 CONFIG = json.dumps({"model_type": "mixtral", "hidden_size": 64, "name": "käse & co"})
 

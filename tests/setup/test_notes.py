@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.scenario import Scenario
-from advisor.setup import load_setup
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
 
 WIDE = Scenario(acceptance="2.4@3", model_id="deepseek-v3", batch_size=256)
 

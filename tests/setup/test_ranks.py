@@ -7,17 +7,17 @@ import json
 import numpy as np
 import pytest
 
-from advisor.curve import curve_for
-from advisor.design import design_space
-from advisor.engines import export_scenario
-from advisor.expert_traffic import write_loads
-from advisor.memory import GIB
+from advisor.answers.by_batch import static_ranges
+from advisor.answers.design.search import design_space
+from advisor.answers.engines.export import export_scenario
+from advisor.physics.expert_ranks import drawn_choices, skewed_loads
+from advisor.physics.memory import GIB
+from advisor.physics.step import Placement
+from advisor.predict.curve import curve_for
+from advisor.predict.load import _remembered, load_setup, with_placement
+from advisor.predict.scenario import Scenario, build_scenario, write_loads
+from advisor.predict.setup import _KNOWN, Setup, touched_in_pass, traffic_of
 from advisor.prediction import AdvisorError
-from advisor.routing import drawn_choices, skewed_loads
-from advisor.runtime import static_ranges
-from advisor.scenario import Scenario, build_scenario
-from advisor.setup import Setup, load, load_setup, ranks, touched_in_pass, traffic_of, with_placement
-from advisor.step_cost import Placement
 
 
 def scenario(**values: object) -> Scenario:
@@ -143,11 +143,11 @@ def test_loads_are_private_and_no_cache_keeps_them() -> None:
     loads = spread(1.23)
     given = scenario(expert_loads=loads, redundant_experts=8)
     assert given.is_private
-    before = load._remembered.cache_info().currsize
+    before = _remembered.cache_info().currsize
     load_setup(given)
-    assert load._remembered.cache_info().currsize == before
-    assert ranks._KNOWN
-    assert loads not in repr(list(ranks._KNOWN.items()))
+    assert _remembered.cache_info().currsize == before
+    assert _KNOWN
+    assert loads not in repr(list(_KNOWN.items()))
     assert not scenario(redundant_experts=8).is_private
 
 

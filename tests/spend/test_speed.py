@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.curve import curve_for
-from advisor.scenario import build_scenario
-from advisor.setup import load_setup
-from advisor.spend import drawn_times, token_time_s
-from advisor.spend.speed import PLAIN_LOG_SD, own_log_sd
+from advisor.predict.curve import curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import build_scenario
+from advisor.predict.spend import PLAIN_LOG_SD, drawn_times, own_log_sd, token_time_s
 
 VALIDATION = Path(__file__).resolve().parents[2] / "docs/validation.md"
 

@@ -7,24 +7,25 @@ import json
 import numpy as np
 import pytest
 
-from advisor import bands
-from advisor.advice import Advice, advise
-from advisor.hardware import load_hardware
-from advisor.prediction import AdvisorError, Tier
-from advisor.scenario import build_scenario
-from advisor.setup import load_setup
-from advisor.spend import (
+from advisor.answers.advice import Advice, advise
+from advisor.physics.bands import band
+from advisor.physics.hardware import load_hardware
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import build_scenario
+from advisor.predict.spend import (
+    ARITHMETIC,
+    READING,
+    WAITING,
     MeasuredPower,
+    Regimes,
     Spend,
-    does_not_fit,
-    figure,
-    power_text,
+    drawn_power_w,
+    power_w,
     price_of,
     spend_at,
-    spend_document,
-    spend_text,
 )
-from advisor.spend.power import ARITHMETIC, READING, WAITING, Regimes, drawn_power_w, power_w
+from advisor.prediction import AdvisorError, Tier
+from advisor.show.words.load import does_not_fit, figure, power_text, spend_document, spend_text
 
 
 def answer(batch: int = 16, hardware: str = "h200-sxm", model: str = "qwen3-30b-a3b", **values: object) -> Advice:
@@ -111,7 +112,7 @@ def test_power_lies_between_waiting_and_the_whole_board() -> None:
 
 def test_the_band_of_power_is_the_scatter_of_nodes_that_serve_as_an_80_percent_range() -> None:
     """0.4 to 0.9 are P5 and P95: 3.29 standard deviations of the logarithm, of which 80 % take 2.56."""
-    low, high = bands.band(drawn_power_w(700.0, Regimes(0.0, 1.0, 1.0), 4096))
+    low, high = band(drawn_power_w(700.0, Regimes(0.0, 1.0, 1.0), 4096))
     assert np.log(high / low) == pytest.approx(np.log(0.9 / 0.4) * 2.563 / 3.290, rel=0.05)
 
 

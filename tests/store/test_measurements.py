@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from advisor.measured.measurements import dataset_folders, read_dataset
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
-from advisor.store.measurements import dataset_folders, read_dataset
 
 FOLDERS = dataset_folders()
 ROWS = {

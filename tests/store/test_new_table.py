@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.store import build, coverage, kernel_table, open_store
-from advisor.store.table_specs import KERNEL_TABLES, SPEC_BY_TABLE, KernelTable, TableSpec
+from advisor.measured.store import coverage, kernel_table, open_store
+from advisor.measured.store_build import build
+from advisor.measured.store_tables import KERNEL_TABLES, SPEC_BY_TABLE, KernelTable, TableSpec
 from tests.store_package import add_table, fake_package
 
 NORM = KernelTable(

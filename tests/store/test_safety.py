@@ -12,9 +12,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from advisor.measured.store import dataset, only_writer, open_store
+from advisor.measured.store_build import build
 from advisor.prediction import AdvisorError
-from advisor.store import build, dataset, open_store
-from advisor.store.connection import only_writer
 from tests.store_package import add_table, fake_package, measured_moe, moe_rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,8 +62,8 @@ def _child(code: str, *arguments: str) -> subprocess.Popen[str]:
 BUILD_AND_HANG = """
     import sys, time
     from pathlib import Path
-    from advisor.store import build
-    from advisor.store.kernel_tables import KernelPackage
+    from advisor.measured.store_build import build
+    from advisor.measured.store_tables import KernelPackage
 
     def hang(step, fraction):
         if fraction > 0.3:

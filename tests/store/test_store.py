@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.prediction import AdvisorError
-from advisor.store import (
-    build,
+from advisor.measured.store import (
+    MIGRATIONS,
+    apply,
     coverage,
     dataset,
     dropped_rows,
@@ -20,10 +20,17 @@ from advisor.store import (
     open_store,
     plain_decode_points,
     reuse_declarations,
-    status,
 )
-from advisor.store.kernel_tables import HARDWARE_BY_DEVICE, KernelPackage, installed_package, kernel_files
-from advisor.store.table_specs import KERNEL_TABLES, SPEC_BY_TABLE
+from advisor.measured.store_build import build, status
+from advisor.measured.store_tables import (
+    HARDWARE_BY_DEVICE,
+    KERNEL_TABLES,
+    SPEC_BY_TABLE,
+    KernelPackage,
+    installed_package,
+    kernel_files,
+)
+from advisor.prediction import AdvisorError
 from tests.store_package import add_table, fake_package, measured_moe, moe_rows
 
 
@@ -172,10 +179,8 @@ def test_a_row_without_its_shape_is_dropped(store_path: Path, package: KernelPac
 def test_the_database_itself_refuses_infinity_and_nan(tmp_path: Path):
     import duckdb
 
-    from advisor.store import schema
-
     with duckdb.connect(str(tmp_path / "x.duckdb")) as connection:
-        schema.apply(connection, schema.MIGRATIONS)
+        apply(connection, MIGRATIONS)
         for value in ("'nan'", "'inf'", "0"):
             with pytest.raises(duckdb.ConstraintException):
                 connection.execute(f"INSERT INTO gemm VALUES (1, 'x', 'bf16', 1, 1, 1, {value}::DOUBLE, 1, 1)")
@@ -258,7 +263,7 @@ def test_threads_with_their_own_cursors_get_their_own_rows(store_path: Path, pac
 
 
 def test_status_names_each_reason_to_rebuild(store_path: Path, package: KernelPackage, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("advisor.store.state.installed_package", lambda: package)
+    monkeypatch.setattr("advisor.measured.store_build.installed_package", lambda: package)
     missing = status(store_path)
     assert not missing.exists
     assert "python -m advisor store build" in missing.problem
@@ -269,9 +274,9 @@ def test_status_names_each_reason_to_rebuild(store_path: Path, package: KernelPa
     assert not fresh.stale
     assert fresh.rows_by_table is not None
     assert fresh.rows_by_table["moe"] == 6
-    monkeypatch.setattr("advisor.store.state.measurement_hashes", lambda _root: {"moesd_cells": "0" * 64})
+    monkeypatch.setattr("advisor.measured.store_build.measurement_hashes", lambda _root: {"moesd_cells": "0" * 64})
     assert "dataset moesd_cells has changed" in status(store_path).stale_because
-    monkeypatch.setattr("advisor.store.state.builder_sha256", lambda: "0" * 64)
+    monkeypatch.setattr("advisor.measured.store_build.builder_sha256", lambda: "0" * 64)
     assert "the code that builds it has changed" in status(store_path).stale_because
 
 
@@ -298,7 +303,7 @@ def test_the_installed_package_builds_into_a_store_with_its_known_tables(tmp_pat
 
 
 def test_the_documentation_names_every_table_and_column():
-    from advisor.store.table_specs import SPECS
+    from advisor.measured.store_tables import SPECS
 
     text = (Path(__file__).parents[2] / "docs" / "measured-tables.md").read_text(encoding="utf-8")
     missing = {f"`{spec.table}`" for spec in SPECS if f"`{spec.table}`" not in text}

@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from advisor import store
-from advisor.calibration.sweep_fit import fit_sweep
+from advisor.measured.fits.sweep import fit_sweep
+from advisor.measured.measurements import ProfilerSweep, read_sweep, stored_sweep, sweep_folders
+from advisor.measured.store import open_store
+from advisor.measured.store_build import build, status
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
-from advisor.store import ProfilerSweep, read_sweep
-from advisor.store.measurements import sweep_folders
 from tests.sweep_fixture import (
     ACTIVATION_BANDWIDTH,
     BANDWIDTH,
@@ -46,10 +46,10 @@ def fitted(tmp_path: Path, rows: list[dict[str, Any]]) -> Any:
 
 def test_the_store_holds_a_sweep_beside_the_datasets_as_what_it_is(measurements: Path, tmp_path: Path) -> None:
     path = tmp_path / "advisor.duckdb"
-    summary = store.build(path, kernels=None, measurements=measurements)
+    summary = build(path, kernels=None, measurements=measurements)
     assert summary.rows_by_table["sweep_rows"] == len(sweep_rows())
     assert summary.rows_by_table["dataset_published_speedups"] == 755
-    now = store.status(path, measurements=measurements)
+    now = status(path, measurements=measurements)
     assert now.sweeps is not None
     assert now.sweeps.loc[0, ["name", "device", "status", "preset"]].tolist() == [
         "cpu-made-up-quick",
@@ -63,11 +63,11 @@ def test_the_store_holds_a_sweep_beside_the_datasets_as_what_it_is(measurements:
 
 def test_a_sweep_comes_out_of_the_store_as_it_went_in(measurements: Path, tmp_path: Path) -> None:
     path = tmp_path / "advisor.duckdb"
-    store.build(path, kernels=None, measurements=measurements)
-    with store.open_store(path) as opened:
-        kept = store.stored_sweep(opened, "cpu-made-up-quick")
+    build(path, kernels=None, measurements=measurements)
+    with open_store(path) as opened:
+        kept = stored_sweep(opened, "cpu-made-up-quick")
         with pytest.raises(AdvisorError, match="no sweep 'other'; it has cpu-made-up-quick"):
-            store.stored_sweep(opened, "other")
+            stored_sweep(opened, "other")
     read = read_sweep(measurements / "cpu-made-up-quick")
     pd.testing.assert_frame_equal(kept.rows, read.rows)
     assert (kept.meta, kept.sha256) == (read.meta, read.sha256)
@@ -75,16 +75,16 @@ def test_a_sweep_comes_out_of_the_store_as_it_went_in(measurements: Path, tmp_pa
 
 def test_a_changed_sweep_makes_the_store_out_of_date(measurements: Path, tmp_path: Path) -> None:
     path = tmp_path / "advisor.duckdb"
-    store.build(path, kernels=None, measurements=measurements)
+    build(path, kernels=None, measurements=measurements)
     write_sweep(measurements / "cpu-made-up-quick", sweep_rows(noise=0.1))
-    assert "dataset cpu-made-up-quick has changed" in store.status(path, measurements=measurements).stale_because
+    assert "dataset cpu-made-up-quick has changed" in status(path, measurements=measurements).stale_because
 
 
 def test_a_sweep_that_still_runs_is_left_out_and_named(measurements: Path, tmp_path: Path) -> None:
     folder = write_sweep(measurements / "cpu-running")
     (folder / "meta.yaml").unlink()
     (folder / "progress.json").write_text("{}")
-    summary = store.build(tmp_path / "advisor.duckdb", kernels=None, measurements=measurements)
+    summary = build(tmp_path / "advisor.duckdb", kernels=None, measurements=measurements)
     assert "left out: cpu-running is an unfinished sweep" in summary.notes
     assert summary.rows_by_table["sweep_rows"] == len(sweep_rows())
 

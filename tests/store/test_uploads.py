@@ -15,8 +15,11 @@ import duckdb
 import pandas as pd
 import pytest
 
+from advisor.measured import kept_uploads
+from advisor.measured.kept_uploads import forget_upload, list_uploads, read_upload, save_upload
+from advisor.measured.store import apply
+from advisor.measured.store_build import build
 from advisor.prediction import AdvisorError
-from advisor.store import build, forget_upload, list_uploads, read_upload, save_upload, schema, uploads
 
 SHA = "ab" * 32
 
@@ -84,13 +87,13 @@ def test_a_bad_cell_keeps_nothing_and_says_where(path: Path):
 
 def test_a_save_that_breaks_halfway_leaves_no_trace(path: Path, monkeypatch: pytest.MonkeyPatch):
     kept = save_upload(sweep(), name="kept", sha256="cd" * 32, path=path)
-    real = uploads.pd.DataFrame
+    real = kept_uploads.pd.DataFrame
 
     def without_records(data: dict[str, object]) -> pd.DataFrame:
         return real({key: value for key, value in data.items() if key != "record"})
 
     with monkeypatch.context() as broken:
-        broken.setattr(uploads.pd, "DataFrame", without_records)
+        broken.setattr(kept_uploads.pd, "DataFrame", without_records)
         with pytest.raises(Exception, match="record"):
             save_upload(sweep(), name="broken", sha256=SHA, path=path)
     assert list_uploads(path)["dataset_id"].tolist() == [kept]
@@ -141,7 +144,7 @@ def test_the_list_says_who_gave_it_and_how_it_was_read(path: Path):
 
 def test_a_file_of_the_first_schema_is_brought_to_the_newest_with_its_data(path: Path):
     with duckdb.connect(str(path)) as connection:
-        schema.apply(connection, uploads.MIGRATIONS[:1])
+        apply(connection, kept_uploads.MIGRATIONS[:1])
         connection.execute("INSERT INTO schema_steps VALUES (0)")
         record = json.dumps({"speedup": 1.5, "file_name": "old.csv", "reader": "canonical_csv", "rows_refused": 2})
         connection.execute(
@@ -159,7 +162,8 @@ def test_a_file_of_the_first_schema_is_brought_to_the_newest_with_its_data(path:
 CHILD = """
 import sys, time
 import pandas as pd
-from advisor.store import save_upload, uploads
+from advisor.measured import kept_uploads
+from advisor.measured.kept_uploads import save_upload
 
 path, stop_at = sys.argv[1:]
 
@@ -181,9 +185,9 @@ class Stopping:
             time.sleep(60)
         return getattr(self.connection, name)
 
-real = uploads.duckdb.connect
+real = kept_uploads.duckdb.connect
 if stop_at:
-    uploads.duckdb.connect = lambda *given, **options: Stopping(real(*given, **options))
+    kept_uploads.duckdb.connect = lambda *given, **options: Stopping(real(*given, **options))
 for i in range(1000):
     save_upload(pd.DataFrame({"speedup": [1.5] * 2000}), name=f"n{i}", sha256=f"{i:064x}"[::-1], path=path)
     print("saved", flush=True)

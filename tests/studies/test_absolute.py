@@ -7,9 +7,9 @@ import math
 import pandas as pd
 import pytest
 
-from advisor.points import laboratory_of, measured_times, set_apart
-from advisor.points.points import point_of
-from advisor.studies.absolute import predicted_times, ratios, table
+from advisor.measured.observations import laboratory_of, set_apart
+from advisor.measured.points import measured_times, point_of
+from studies.blind import predicted_times, ratios, table
 from tests.points.test_published import ROW
 
 SOURCED = ROW | {"source_title": "SpecForge issue 339"}

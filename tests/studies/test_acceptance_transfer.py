@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.calibration import rounded
-from advisor.points import laboratory_of, published_rows, set_apart
-from advisor.studies.acceptance_transfer import (
+from advisor.catalog.fit_records import rounded
+from advisor.catalog.task_transfer import TRANSFERS
+from advisor.measured.observations import laboratory_of, set_apart
+from advisor.measured.points import published_rows
+from studies.acceptance_transfer import (
     COLUMNS,
     contexts,
     differences,
@@ -22,7 +24,6 @@ from advisor.studies.acceptance_transfer import (
     table,
     transfers,
 )
-from advisor.task_transfer import TRANSFERS
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def lengths() -> pd.DataFrame:
 def test_the_shipped_file_is_what_the_shipped_lengths_give(lengths: pd.DataFrame) -> None:
     content = {"transfers": [one.model_dump(mode="json") for one in transfers(lengths)], "contexts": contexts()}
     shipped = json.loads(TRANSFERS.read_text(encoding="utf-8"))
-    assert shipped == rounded(content), "run `python -m advisor.studies.acceptance_transfer --write`"
+    assert shipped == rounded(content), "run `python -m studies.acceptance_transfer --write`"
 
 
 def test_no_speedup_laboratory_set_apart_takes_part(lengths: pd.DataFrame) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from advisor.points import COLLECTIONS, published_rows
-from advisor.studies.answered import answered, apart_section, by_laboratory, summary
+from advisor.measured.points import COLLECTIONS, published_rows
+from studies.diagnosis import answered, apart_section, by_laboratory, summary
 
 
 def test_most_rows_of_the_second_collection_that_state_enough_are_predicted() -> None:

@@ -6,13 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.points.errors import best_k_regret, k_grids, k_regret
-from advisor.points.published import published_rows
-from advisor.studies.validation.best_k import OURS, beaten_by, best_k_gates, best_k_section
-from advisor.studies.validation.checks import external_points, external_round_costs, impossible_models
-from advisor.studies.validation.outside import bundle_errors
-from advisor.studies.validation.simpler import simpler_wins
-from advisor.studies.validation.tables import speedup_gates
+from advisor.measured.points import published_rows
+from advisor.measured.refit_result import best_k_regret, k_grids, k_regret
+from studies.validation.outside import bundle_errors, external_points, external_round_costs, impossible_models
+from studies.validation.own_runs import OURS, beaten_by, best_k_gates, best_k_section
+from studies.validation.tables import speedup_gates
+from studies.validation.unseen import simpler_wins
 
 
 def grid(**changes: object) -> pd.DataFrame:

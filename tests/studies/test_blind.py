@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from advisor.prediction import AdvisorError
-from advisor.studies import blind
-from advisor.studies.blind import BATCHES, BLIND, COLUMNS, DRAFTS, KEYS, NAMED, freeze, frozen, predicted, sha256_of
+from studies import blind
+from studies.blind import BATCHES, BLIND, COLUMNS, DRAFTS, KEYS, NAMED, freeze, frozen, predicted, sha256_of
 
 FOLDERS = sorted(path.parent for path in BLIND.glob("*/grid.csv"))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from advisor import __version__
-from advisor.calibration import load_records, write_records
-from advisor.hardware import load_hardware
-from advisor.studies.calibration.build import calibrate, device_records
+from advisor.catalog.fit_records import load_records, write_records
+from advisor.physics.hardware import load_hardware
+from studies.calibration import calibrate, device_records
 from tests.calibration.test_fits import moe_table
 
 

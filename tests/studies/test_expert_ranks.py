@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.routing import load_routing_preset, touched_experts
-from advisor.studies.expert_ranks import layer_spreads, measured_presets, preset_rows
-from advisor.studies.unions import Unions
+from advisor.catalog.routing_presets import load_routing_preset
+from advisor.physics.touched_experts import touched_experts
+from studies.expert_ranks import Unions, layer_spreads, measured_presets, preset_rows
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/expert-parallel.md"
 
@@ -19,7 +19,7 @@ def test_the_page_has_the_study_s_rows(preset: str) -> None:
     page = PAGE.read_text(encoding="utf-8")
     rows = [f"| {' | '.join(row)} |" for row in preset_rows([load_routing_preset(preset)])]
     assert rows
-    assert all(row in page for row in rows), "run: python -m advisor.studies.expert_ranks"
+    assert all(row in page for row in rows), "run: python -m studies.expert_ranks"
 
 
 def test_the_page_has_every_measured_preset_that_eight_ranks_can_share() -> None:

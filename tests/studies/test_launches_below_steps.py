@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from advisor import store
-from advisor.kernel_costs import stream_cost
+from advisor.measured.store import default_store_path, open_store, plain_decode_points
+from advisor.physics.kernel_costs import stream_cost
+from advisor.physics.step import MoeShape, launched_layers, matrix_products
+from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
-from advisor.setup import Setup
-from advisor.step_cost import MoeShape, launched_layers, matrix_products
-from advisor.studies.validation.plain import plain_setup
-from advisor.studies.validation.quarantine import read_quarantine
-from advisor.studies.validation.silicon import PLACEMENT, SCENARIO_FORMATS, expressible
+from studies.validation.plain import plain_setup
+from studies.validation.silicon import PLACEMENT, SCENARIO_FORMATS, expressible, read_quarantine
 
 OVER = {("sglang", "b200-sxm", "qwen3.5-397b-a17b"), ("sglang", "b300-sxm", "qwen3.5-397b-a17b")}
 """Where it does not hold, at batch 4 in fp8 (6.8 and 6.4 ms of launches, 5.1 and 5.3 ms measured): SGLang can run
@@ -38,8 +37,8 @@ def fixed_s(setup: Setup) -> float:
 
 def test_the_launches_of_a_step_stay_below_every_measured_step() -> None:
     try:
-        with store.open_store(store.default_store_path()) as opened:
-            points = expressible(store.plain_decode_points(opened))
+        with open_store(default_store_path()) as opened:
+            points = expressible(plain_decode_points(opened))
     except AdvisorError:
         pytest.skip("no store here; run `make store`")
     points = points[~points["point_id"].isin(read_quarantine()["point_id"])]

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.calibration import NETWORK_FRACTION, NETWORK_T0_S
-from advisor.studies.node_exchange import (
+from advisor.catalog.kernel_costs import NETWORK_FRACTION, NETWORK_T0_S
+from studies.node_exchange import (
     Published,
     beyond,
     charged_s,
@@ -45,7 +45,7 @@ def test_the_pages_have_the_study_s_rows() -> None:
     ):
         lines = [f"| {' | '.join(row)} |" for row in rows]
         assert len(lines) >= 3
-        assert [line for line in lines if line not in text] == [], "run: python -m advisor.studies.node_exchange"
+        assert [line for line in lines if line not in text] == [], "run: python -m studies.node_exchange"
 
 
 def test_the_shipped_constants_are_the_fit_s() -> None:

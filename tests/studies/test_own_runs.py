@@ -8,11 +8,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from advisor.next_steps.own_runs import OWN_ROWS, OWN_RUNS, OwnRuns, read_own_runs, write_own_runs
-from advisor.points.points import Point
+from advisor.answers.explore.own_runs import OWN_ROWS, OWN_RUNS, OwnRuns, read_own_runs, write_own_runs
+from advisor.measured.points import Point
 from advisor.prediction import AdvisorError
-from advisor.studies.validation.own_runs import mature_points, own_run_rows, own_runs, own_runs_section
-from advisor.studies.validation.report import judged_points
+from studies.validation.own_runs import mature_points, own_run_rows, own_runs, own_runs_section
+from studies.validation.report import judged_points
 
 
 @pytest.fixture(scope="module")

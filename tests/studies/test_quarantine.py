@@ -8,11 +8,14 @@ import inspect
 import pandas as pd
 import pytest
 
-from advisor.store import default_store_path, open_store, plain_decode_points
-from advisor.studies.validation import quarantine, silicon
-from advisor.studies.validation.quarantine import (
+from advisor.measured.store import default_store_path, open_store, plain_decode_points
+from studies.validation import silicon
+from studies.validation import silicon as quarantine
+from studies.validation.silicon import (
+    POINTS,
     QUARANTINE,
     below_floor,
+    expressible,
     falls,
     flat,
     not_repeated,
@@ -22,7 +25,6 @@ from advisor.studies.validation.quarantine import (
     version_pair,
     with_physics,
 )
-from advisor.studies.validation.silicon import POINTS, expressible
 
 LLAMA = {
     "version": "1",
@@ -77,7 +79,7 @@ def test_no_rule_sees_a_prediction() -> None:
         }
         rooms = {name.split(".")[1] for name, _ in taken if name.startswith("advisor.")}
         assert not rooms & {"curve", "setup", "calibration", "kernel_costs", "draft_cost", "speedup", "laws", "tiers"}
-        assert {name for module, name in taken if module == "advisor.step_cost"} <= {"Placement"}
+        assert {name for module, name in taken if module == "advisor.physics.step"} <= {"Placement"}
     assert not {name for name in points({}).columns if "predict" in name or name == "step_s"}
 
 

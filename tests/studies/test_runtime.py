@@ -12,18 +12,19 @@ import re
 import numpy as np
 import pytest
 
-from advisor.studies.runtime.adaptive import adaptive_rows
-from advisor.studies.runtime.cascade_study import StudySummary, summarise_study
-from advisor.studies.runtime.report import DOCUMENT, adaptive_table
-from advisor.studies.runtime.study import (
+from studies.runtime import (
     PaperStudy,
+    StudySummary,
+    adaptive_rows,
     cohere_k,
     conditional_acceptance,
     implied_lengths,
     paper_study,
     published_figures,
     rows_of,
+    summarise_study,
 )
+from studies.runtime_report import DOCUMENT, adaptive_table
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.studies.small_launches import LAUNCH, NORM, fitted
+from studies.overheads import LAUNCH, NORM, fitted
 
 LAYERS = 10
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.routing import load_routing_preset
-from advisor.studies.unions import (
+from advisor.catalog.routing_presets import load_routing_preset
+from studies.expert_ranks import (
     MIXED,
     SHORT,
     Unions,

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.scenario import Scenario
-from advisor.setup import load_setup
-from advisor.studies.validation.bars import (
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from studies.validation.plain import PeerRun, groups_closer, peer_section, read_peer, side_by_side, write_peer
+from studies.validation.step_times import (
     CAUSES,
     Bar,
     _after_before,
@@ -20,14 +21,6 @@ from advisor.studies.validation.bars import (
     largest_fall,
     latent_attention_bar,
     quarantine_bars,
-)
-from advisor.studies.validation.peer import (
-    PeerRun,
-    groups_closer,
-    peer_section,
-    read_peer,
-    side_by_side,
-    write_peer,
 )
 
 POINT = {

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.studies.validation.plain import expressible, plain_decode
+from studies.validation.plain import plain_decode
+from studies.validation.silicon import expressible
 
 MINIMAX = {
     "point_id": "one",

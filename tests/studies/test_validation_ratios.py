@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.studies.validation.ratios import judged, pairs, ratio_records
+from studies.validation.ratios import judged, pairs, ratio_records
 
 POINT = {
     "version": "1",

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.points.laboratories import laboratory_of
-from advisor.points.observation import NAMES
-from advisor.points.points import Point
-from advisor.points.published import judged_rows, published_rows
-from advisor.studies.validation.checks import external_points, moesd_cells
-from advisor.studies.validation.report import MOESD, REPORT, data_hash, judged_points
-from advisor.studies.validation.rivals import (
+from advisor.measured.observations import NAMES, laboratory_of
+from advisor.measured.points import Point, judged_rows, published_rows
+from advisor.measured.validation import held_out, judge, read_judged
+from studies.validation.outside import external_points, moesd_cells
+from studies.validation.report import MOESD, REPORT, data_hash, judged_points
+from studies.validation.tables import GateLine, shape_error, speedup_gates, summary
+from studies.validation.unseen import (
     RIVALS,
     fit_linear,
     rival_predictions,
@@ -22,9 +22,6 @@ from advisor.studies.validation.rivals import (
     with_batch_times_tokens,
     with_uniform_experts,
 )
-from advisor.studies.validation.tables import GateLine, shape_error, speedup_gates, summary
-from advisor.validation.held_out import held_out
-from advisor.validation.judged import judge, read_judged
 
 
 @pytest.fixture(scope="module")

@@ -6,18 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.studies.validation.decode_no_sd import (
-    COOKBOOK,
-    RATES,
-    decode_rates,
-    decode_rates_section,
-    not_steady,
-)
-from advisor.studies.validation.step_times import step_time_sections
-from advisor.studies.validation.verify_cost import (
+from studies.validation.plain import COOKBOOK, RATES, decode_rates, decode_rates_section, not_steady
+from studies.validation.step_times import (
     CURVES,
     QUERIES,
     ratio_error,
+    step_time_sections,
     verify_cost_section,
     verify_costs,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from advisor.studies.calibration.widths import judged_widths
+from studies.calibration import judged_widths
 from tests.calibration.test_fits import SHAPES, moe_table
 
 KERNELS = {"vllm": "flashinfer_trtllm", "sglang": "trtllm_moe", "trtllm": "cutlass"}

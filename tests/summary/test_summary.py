@@ -7,14 +7,9 @@ import math
 
 import pytest
 
-from advisor.advice import advise
-from advisor.calibration import write_adjustment
-from advisor.components import FACTORS
-from advisor.points import Errors, adjustment_of
-from advisor.runtime import KRange
-from advisor.scenario.scenario import Scenario
-from advisor.setup import load_setup
-from advisor.summary import (
+from advisor.answers.advice import advise
+from advisor.answers.round_costs import KRange
+from advisor.answers.summary import (
     accepted_length_flips,
     accepted_text,
     borrowed_from,
@@ -29,6 +24,12 @@ from advisor.summary import (
     refit_text,
     refitted_times_text,
 )
+from advisor.catalog.adjustment import write_adjustment
+from advisor.measured.refit import adjustment_of
+from advisor.measured.refit_result import Errors
+from advisor.physics.components import FACTORS
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
 from tests.refit_synthetic import refit, synthetic_points
 
 SCENARIO = Scenario(acceptance="2.4@3")

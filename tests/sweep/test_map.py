@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from advisor.sweep import choices, default_axes, map_table, map_text, sweep_map, view_of
-from advisor.sweep.map import MAX_SIDE
+from advisor.answers.explore.files import MAX_SIDE, choices, default_axes, sweep_map, view_of
+from advisor.show.words.sweep import map_table, map_text
 from tests.sweep.made_up import frame_of, grid, impossible, row, sweep
 
 

@@ -5,9 +5,26 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from advisor.sweep import axes, fastest_text, fastest_within, one_k_for_all, one_k_text, pays_text, where_drafting_pays
-from advisor.sweep.questions import loss_of_recommended, values_of, varied, where
-from advisor.sweep.words import fastest_table, one_k_table, pays_table, settings_texts, swept_text
+from advisor.answers.explore.files import (
+    axes,
+    fastest_within,
+    loss_of_recommended,
+    one_k_for_all,
+    values_of,
+    varied,
+    where,
+    where_drafting_pays,
+)
+from advisor.show.words.sweep import (
+    fastest_table,
+    fastest_text,
+    one_k_table,
+    one_k_text,
+    pays_table,
+    pays_text,
+    settings_texts,
+    swept_text,
+)
 from tests.sweep.made_up import frame_of, grid, impossible, row, sweep
 
 

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from advisor.answers.explore.cells import made_by, parquet_bytes, read_plan, run_sweep
+from advisor.answers.explore.files import read_sweep, read_sweep_files
 from advisor.prediction import AdvisorError
-from advisor.sweep import made_by, parquet_bytes, read_plan, read_sweep, read_sweep_files, run_sweep
 from tests.sweep.made_up import MAKER, frame_of, grid, impossible, parquet, row
 
 PLAN = "batch_size: [1, 8]\nacceptance: 2.4@3\nk_max: 2\nhardware_id: [h100-sxm, h200-sxm]\ntensor_parallel: [1, 7]"

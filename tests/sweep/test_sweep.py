@@ -19,27 +19,26 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.advice import advise
-from advisor.expert_traffic import counted_balance
-from advisor.prediction import AdvisorError
-from advisor.profiles import PROFILES
-from advisor.profiling import fleet
-from advisor.profiling.errors import ProfilingError
-from advisor.scenario import Scenario, build_scenario
-from advisor.setup import ranks
-from advisor.spend.speed import PLAIN_LOG_SD
-from advisor.sweep import (
+from advisor.answers.advice import advise
+from advisor.answers.explore.cells import (
+    COMBINATION_S,
+    COUNT_S,
     CURVES_PER_PART,
-    fastest_within,
-    one_k_for_all,
+    REMEMBERED_COUNTS,
+    _connect,
     read_plan,
-    read_sweep_files,
     run_sweep,
     sweep_rows,
-    where_drafting_pays,
 )
-from advisor.sweep.plan import COMBINATION_S, COUNT_S, REMEMBERED_COUNTS
-from advisor.sweep.run import _connect
+from advisor.answers.explore.files import fastest_within, one_k_for_all, read_sweep_files, where_drafting_pays
+from advisor.predict import setup
+from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.setup import counted_balance
+from advisor.predict.spend import PLAIN_LOG_SD
+from advisor.prediction import AdvisorError
+from advisor.profiles import PROFILES
+from advisor.profiling.device import ProfilingError
+from advisor.profiling.fleet import _connect as fleet_connect
 
 PLAN = """
 cases:
@@ -59,7 +58,7 @@ def frame_of(folder: Path) -> pd.DataFrame:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.sweep.plan.CURVES_PER_PART", 1)
+    monkeypatch.setattr("advisor.answers.explore.cells.CURVES_PER_PART", 1)
 
 
 def test_a_plan_is_every_combination_with_what_belongs_together_kept_together() -> None:
@@ -103,8 +102,8 @@ def test_a_plan_knows_how_many_layouts_are_counted_and_reckons_with_their_time(m
         asked.append(given)
         return counted_balance(*given)
 
-    monkeypatch.setattr(ranks, "counted_balance", spied)
-    monkeypatch.setattr(ranks, "_KNOWN", OrderedDict())
+    monkeypatch.setattr(setup, "counted_balance", spied)
+    monkeypatch.setattr(setup, "_KNOWN", OrderedDict())
     plan = read_plan(COPIES)
     rows = sweep_rows(plan.part(0), plan.batches)
     assert (rows["reason"] == "").all()
@@ -118,7 +117,7 @@ def test_a_plan_knows_how_many_layouts_are_counted_and_reckons_with_their_time(m
 
 
 def test_more_counts_than_are_remembered_may_each_be_made_anew() -> None:
-    assert ranks._REMEMBERED == REMEMBERED_COUNTS
+    assert setup._REMEMBERED == REMEMBERED_COUNTS
     text = COPIES.replace("[null, 8]", f"{list(range(REMEMBERED_COUNTS // 2))}")
     assert read_plan(text).n_counts == REMEMBERED_COUNTS
     text = COPIES.replace("[null, 8]", f"{list(range(REMEMBERED_COUNTS // 2 + 1))}")
@@ -245,7 +244,7 @@ def test_a_fault_of_ours_is_no_reason_in_a_row(monkeypatch: pytest.MonkeyPatch) 
     def fails(*_: object) -> None:
         raise ValueError("ours")
 
-    monkeypatch.setattr("advisor.sweep.rows.curve_for", fails)
+    monkeypatch.setattr("advisor.answers.explore.cells.curve_for", fails)
     with pytest.raises(ValueError, match="ours"):
         sweep_rows([{"acceptance": "2.4@3"}], (1,))
 
@@ -262,7 +261,7 @@ def test_a_lost_worker_is_one_sentence_and_the_same_command_goes_on(
 ) -> None:
     plan = read_plan(PLAN)
     with monkeypatch.context() as patched:
-        patched.setattr("advisor.sweep.run.part_bytes", killed)
+        patched.setattr("advisor.answers.explore.cells.part_bytes", killed)
         with pytest.raises(AdvisorError, match="the parts written are kept: give the same command again"):
             run_sweep(plan, tmp_path / "out", workers=2)
     assert run_sweep(plan, tmp_path / "out").n_parts == 4
@@ -279,7 +278,7 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(monkeypatch: pytest.Monk
     with pytest.raises(AdvisorError, match=f"^no Ray cluster at nowhere.invalid:1: {said}$"):
         _connect("nowhere.invalid:1")
     with pytest.raises(ProfilingError, match=f"^no Ray cluster at nowhere.invalid:1: {said}$"):
-        fleet._connect("nowhere.invalid:1")
+        fleet_connect("nowhere.invalid:1")
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -323,7 +322,7 @@ def test_a_sweep_by_other_profiles_is_another_one(tmp_path: Path, monkeypatch: p
     shipped = plan.digest
     copy = tmp_path / "profiles"
     shutil.copytree(PROFILES, copy)
-    monkeypatch.setattr("advisor.sweep.plan.PROFILES", copy)
+    monkeypatch.setattr("advisor.answers.explore.cells.PROFILES", copy)
     assert plan.digest == shipped
     accelerator = copy / "hardware" / "h200-sxm.yaml"
     accelerator.write_text(accelerator.read_text().replace("value: 151397597184", "value: 251397597184"))

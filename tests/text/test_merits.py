@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.design.question import OBJECTIVES
-from advisor.next_steps.effects import GOALS
-from advisor.text.merits import MERITS, tier_text
+from advisor.answers.design.grid import OBJECTIVES
+from advisor.answers.explore.changes import GOALS
+from advisor.text import MERITS, tier_text
 
 
 @pytest.mark.parametrize(

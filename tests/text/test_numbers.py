@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.text.numbers import counted, token_count, with_prefix
+from advisor.text import counted, token_count, with_prefix
 
 
 def test_one_is_singular_and_thousands_are_parted() -> None:

@@ -5,11 +5,12 @@ import io
 import pypdf
 import pytest
 
-from advisor.next_steps import best_effects, change_text
-from advisor.report.blocks import Table
-from advisor.report.formats import render
-from advisor.report.layout import sections
-from advisor.text.numbers import screen_style, typeset, unbroken_ranges
+from advisor.answers.explore.changes import best_effects
+from advisor.show.report.blocks import Table
+from advisor.show.report.formats import render
+from advisor.show.report.layout import sections
+from advisor.show.words.next_steps import change_text
+from advisor.text import screen_style, typeset, unbroken_ranges
 from tests.report_fixtures import report_on
 
 

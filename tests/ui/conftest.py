@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.ui.shared import answers
+from advisor.ui import answers
 
 
 @pytest.fixture(autouse=True)

@@ -8,13 +8,14 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.advice import advise
-from advisor.ranking import Leaderboard, Standing, Wanted, leaderboard, question_of
-from advisor.runtime import BatchHistogram
-from advisor.scenario import Scenario
-from advisor.ui.serve.runtime_answers import users_text
-from advisor.ui.shared import boards
-from advisor.ui.shared.boards import BoardAsked, board_for, ids_called
+from advisor.answers.advice import advise
+from advisor.answers.by_batch import BatchHistogram
+from advisor.answers.explore.leaderboard import Wanted, question_of
+from advisor.answers.explore.standing import Leaderboard, Standing, leaderboard
+from advisor.predict.scenario import Scenario
+from advisor.ui import answers
+from advisor.ui.answers import BoardAsked, board_for, ids_called
+from advisor.ui.serve.while_serving import users_text
 from tests.app_page import opened
 from tests.own_model import CONFIG_JSON
 
@@ -75,7 +76,7 @@ def test_nothing_is_ranked_before_the_tab_is_opened(monkeypatch: pytest.MonkeyPa
     def refused(*_: object) -> None:
         raise AssertionError("the first screen ranked models")
 
-    monkeypatch.setattr(boards, "leaderboard", refused)
+    monkeypatch.setattr(answers, "leaderboard", refused)
     assert "Draft" in opened("serve", **LOAD, rank_names="never asked before").title[0].value
 
 
@@ -206,7 +207,7 @@ def test_a_config_of_one_s_own_in_the_bar_takes_part_and_is_opened() -> None:
 
 def test_opening_a_model_asks_the_board_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
     test = panel(rank_names="gpt-oss-20b")
-    monkeypatch.setattr(boards, "leaderboard", lambda *_: pytest.fail("ranked again"))
+    monkeypatch.setattr(answers, "leaderboard", lambda *_: pytest.fail("ranked again"))
     test.button(key="rank_open").click().run()
     assert not test.exception
 

@@ -10,16 +10,18 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.advice import advise
-from advisor.design import candidates, design_answer, design_space, design_words
-from advisor.design.handoff import MAX_NAME, design_name
-from advisor.hf.config import architecture_from_config
+from advisor.answers.advice import advise
+from advisor.answers.design.answer import design_answer
+from advisor.answers.design.candidates import candidates, design_words
+from advisor.answers.design.search import design_space
+from advisor.answers.design.start import MAX_NAME, design_name
+from advisor.catalog.hf.config import architecture_from_config
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.scenario.scenario import Scenario
-from advisor.ui.design import pick as design_pick
-from advisor.ui.design import tables as design_tables
+from advisor.ui.design import pick
 from advisor.ui.design.question import OBJECTIVE_NAMES, DesignQuestion, answer_for
-from advisor.ui.shared.widgets import plain
+from advisor.ui.design.tables import at_batch, below_headline, headline, pareto
+from advisor.ui.widgets import plain
 from tests.app_page import go_to, opened
 from tests.ui.test_app import charts, link, texts
 
@@ -47,13 +49,13 @@ def ranked(test: AppTest) -> Any:
 
 
 def pick_row(test: AppTest, row: int) -> AppTest:
-    key, _, _ = design_pick.selection_keys(QUESTION.tag(SCENARIO))
+    key, _, _ = pick.selection_keys(QUESTION.tag(SCENARIO))
     test.session_state[key] = {"selection": {"rows": [row], "columns": [], "cells": []}}
     return test.run()
 
 
 def click_point(test: AppTest, index: int) -> AppTest:
-    _, key, _ = design_pick.selection_keys(QUESTION.tag(SCENARIO))
+    _, key, _ = pick.selection_keys(QUESTION.tag(SCENARIO))
     point = {"customdata": [str(index), "a design"], "x": 100.0, "y": 2.0}
     test.session_state[key] = {"selection": {"points": [point], "point_indices": [0], "box": [], "lasso": []}}
     return test.run()
@@ -63,7 +65,7 @@ def test_a_click_on_a_cell_of_the_map_picks_its_design_and_explains_it() -> None
     test = page()
     found = ANSWER.heat_map.design
     index = int(next(i for i in found.reshape(-1) if i >= 0 and i != ANSWER.space.best))
-    _, _, key = design_pick.selection_keys(QUESTION.tag(SCENARIO))
+    _, _, key = pick.selection_keys(QUESTION.tag(SCENARIO))
     point = {"customdata": [str(index), "a design", "1.5"], "x": 1, "y": 1}
     test.session_state[key] = {"selection": {"points": [point], "point_indices": [0], "box": [], "lasso": []}}
     test.run()
@@ -79,10 +81,10 @@ def test_a_cell_of_the_map_is_told_at_its_own_batch() -> None:
     row, column = (int(index) for index in np.argwhere(found.design >= 0)[-1])
     (item,) = candidates(ANSWER.space, [int(found.design[row, column])])
     batch = float(found.batches[column])
-    said = design_tables.at_batch(ANSWER, item, batch)
+    said = at_batch(ANSWER, item, batch)
     assert said.startswith(f"At batch {batch:g}, the cell's: {found.tpot_s[row, column] * 1e3:.2f} ms per token")
     assert f"drafting gains {found.speedup[row, column]:.2f}×" in said
-    assert design_tables.at_batch(ANSWER, item, 3.0) == "", "no column of the map"
+    assert at_batch(ANSWER, item, 3.0) == "", "no column of the map"
 
 
 def test_the_verdict_comes_first_with_its_band_and_both_kinds_of_speed() -> None:
@@ -98,7 +100,7 @@ def test_the_verdict_comes_first_with_its_band_and_both_kinds_of_speed() -> None
     recommended = table[table.iloc[:, 0].str.startswith("Recommended")].iloc[0]
     assert recommended["Speedup"] == pytest.approx(best.speedup[0])
     assert recommended["ms per token"] == pytest.approx(best.tpot_s[0] * 1e3)
-    below = design_tables.below_headline(ANSWER)
+    below = below_headline(ANSWER)
     assert f"{best.tpot_s[0] * 1e3:.2f} ms per output token" in below
     assert design_words(ANSWER.space, best) not in below, "the headline says it already"
     assert [item.value for item in test.markdown].count(plain(below)) == 1
@@ -165,16 +167,16 @@ def test_a_headline_without_a_clear_design_names_the_best_guess_and_its_gain_sta
     unclear, best = replace(ANSWER, verdict=verdict, clear=False), ANSWER.recommended
     words, gain = design_words(ANSWER.space, best), best.objective_gain
     said = f"No design is clearly better; the best guess is {words[0].lower()}{words[1:]}"
-    assert design_tables.headline(unclear) == said
-    below = design_tables.below_headline(unclear)
+    assert headline(unclear) == said
+    below = below_headline(unclear)
     assert below.startswith(f"{gain.value:.2f}× ")
     assert f"({gain.low:.2f}–{gain.high:.2f})" in below
-    assert below.endswith(design_tables.below_headline(ANSWER)), "what a clear one gives and costs, all the same"
+    assert below.endswith(below_headline(ANSWER)), "what a clear one gives and costs, all the same"
 
 
 def test_where_no_measured_baseline_can_be_held_against_designs_the_whole_verdict_stands_below() -> None:
     verdict = "No design is held against top-8 of 128: a plain step by its own measured kernels differs by +40%."
-    assert design_tables.below_headline(replace(ANSWER, verdict=verdict, clear=False)) == verdict
+    assert below_headline(replace(ANSWER, verdict=verdict, clear=False)) == verdict
 
 
 def test_a_long_name_of_an_own_model_is_told_whole_and_a_borrowed_acceptance_is_marked() -> None:
@@ -266,7 +268,7 @@ def test_a_link_restores_the_question_and_the_scenario() -> None:
         ),
     )
     assert test.session_state["_scenario"].hardware_id == "b200-sxm"
-    assert test.title[0].value == design_tables.headline(expected)
+    assert test.title[0].value == headline(expected)
     assert not [item.value for item in test.warning if "link" in item.value]
 
 
@@ -325,12 +327,12 @@ def test_an_own_model_is_searched() -> None:
     test = page(**link(own))
     assert test.session_state["_scenario"] == own
     answer = design_answer(design_space(own, objective="tpot"), 12)
-    assert test.title[0].value == design_tables.headline(answer)
+    assert test.title[0].value == headline(answer)
     assert answer.recommended is not None
 
 
 def test_every_objective_has_a_name_a_unit_and_a_phrase() -> None:
-    from advisor.design import OBJECTIVES
+    from advisor.answers.design.grid import OBJECTIVES
     from advisor.text import MERITS
 
     assert set(OBJECTIVE_NAMES.values()) == set(OBJECTIVES)
@@ -341,18 +343,18 @@ def test_a_config_that_cannot_be_written_is_a_sentence(monkeypatch: pytest.Monke
     def refuse(*_: object) -> None:
         raise AdvisorError("this model's config.json cannot express the design")
 
-    monkeypatch.setattr(design_pick, "design_config", refuse)
-    assert design_pick.config_of(ANSWER, ANSWER.recommended.index) == (
+    monkeypatch.setattr(pick, "design_config", refuse)
+    assert pick.config_of(ANSWER, ANSWER.recommended.index) == (
         None,
         "this model's config.json cannot express the design",
     )
 
 
 def test_the_better_of_two_speeds_is_named_in_the_table_of_trade_offs() -> None:
-    front = design_tables.pareto(ANSWER, "tpot")
+    front = pareto(ANSWER, "tpot")
     assert (front["objective"].diff().dropna() < 0).all()
     assert (front["quality_ratio"].diff().dropna() < 0).all()
-    front = design_tables.pareto(ANSWER, "sd_speedup")
+    front = pareto(ANSWER, "sd_speedup")
     assert (front["objective"].diff().dropna() > 0).all()
 
 

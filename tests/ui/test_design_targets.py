@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.design import one_design, one_design_verdict, parse_targets, region_map, region_verdict
-from advisor.ui.design import tables, targets
+from advisor.answers.design.regions import one_design, parse_targets, region_map
+from advisor.show.words.design import one_design_verdict, region_verdict
+from advisor.ui.design import pick
+from advisor.ui.design.tables import baseline_footing
 from tests.app_page import opened
 from tests.ui.test_app import link, texts
 from tests.ui.test_design import ANSWER, SCENARIO
@@ -63,15 +65,15 @@ def test_the_first_screen_computes_no_map(monkeypatch: pytest.MonkeyPatch) -> No
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("drawn before it is asked for")
 
-    monkeypatch.setattr(targets, "region_map", refuse)
-    monkeypatch.setattr(targets, "one_design", refuse)
+    monkeypatch.setattr(pick, "region_map", refuse)
+    monkeypatch.setattr(pick, "one_design", refuse)
     assert not page("").exception
 
 
 def test_the_baseline_s_figure_says_that_it_is_by_the_fit_where_serve_has_measured_kernels() -> None:
     space = ANSWER.space
     assert space.measured_tpot_s is not None
-    said = tables.baseline_footing(ANSWER)
+    said = baseline_footing(ANSWER)
     assert f"{space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0]) * 1e3:.2f} ms is by the fitted" in said
     assert f"as on Serve, it is {space.measured_tpot_s * 1e3:.2f} ms" in said
     assert said in shown(page(""))

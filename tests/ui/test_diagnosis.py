@@ -6,7 +6,7 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
-from advisor.diagnosis import COMPARED_COLUMNS
+from advisor.show.words.diagnosis import COMPARED_COLUMNS
 from tests.app_page import opened
 from tests.diagnosis.console_runs import block, launch
 

@@ -8,12 +8,26 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from advisor.advice import advise
-from advisor.charts import MEASURED_POINT
-from advisor.explain import derive, value_text
-from advisor.next_steps import best_effects, next_steps
-from advisor.scenario.scenario import Scenario
-from advisor.ui.shared import fields, how_made
+from advisor.answers.advice import advise
+from advisor.answers.explore.changes import best_effects, next_steps
+from advisor.predict.scenario import Scenario
+from advisor.show.charts.speedup import MEASURED_POINT
+from advisor.show.explain.round import derive
+from advisor.show.explain.steps import value_text
+from advisor.ui.own_data import START_ACCEPTANCE
+from advisor.ui.widgets import (
+    ANSWER,
+    BAND,
+    CONSTANTS,
+    DRAFT,
+    INPUTS,
+    NEAR,
+    PLAIN,
+    VERIFY,
+    AskedPoint,
+    asked_by_chart,
+    pop_question,
+)
 from tests.ui.test_app import app, texts
 
 SCENARIO = Scenario(acceptance="2.4@3")
@@ -27,7 +41,7 @@ def opened(tab: str = "Remarks", key: str = "how_figures") -> AppTest:
     return test
 
 
-def asked(question: how_made.AskedPoint) -> AppTest:
+def asked(question: AskedPoint) -> AppTest:
     """The first page with the dialog open on a question: AppTest cannot rerun a dialog alone, as its widgets do."""
     test = app(acceptance="2.4@3")
     test.session_state["_how_made"] = question
@@ -79,23 +93,23 @@ def test_the_dialog_shows_the_formula_with_this_scenario_s_numbers() -> None:
 
 
 SHOWN = {
-    how_made.ANSWER: "Time per output token",
-    how_made.PLAIN: "Distinct experts touched",
-    how_made.VERIFY: "Verification of 4 tokens per sequence",
-    how_made.DRAFT: "Kernels of one drafting pass",
-    how_made.BAND: "each kind of uncertainty would give alone",
-    how_made.NEAR: "No measured tables here",
-    how_made.INPUTS: "Accepted length: 2.4 at K=3",
+    ANSWER: "Time per output token",
+    PLAIN: "Distinct experts touched",
+    VERIFY: "Verification of 4 tokens per sequence",
+    DRAFT: "Kernels of one drafting pass",
+    BAND: "each kind of uncertainty would give alone",
+    NEAR: "No measured tables here",
+    INPUTS: "Accepted length: 2.4 at K=3",
 }
 
 
 @pytest.mark.parametrize("section", SHOWN)
 def test_a_section_of_the_dialog_says_what_its_name_promises(section: str) -> None:
-    assert SHOWN[section] in texts(asked(how_made.AskedPoint(16, 3, section)))
+    assert SHOWN[section] in texts(asked(AskedPoint(16, 3, section)))
 
 
 def test_the_constants_have_value_tier_and_source() -> None:
-    test = asked(how_made.AskedPoint(16, 3, how_made.CONSTANTS))
+    test = asked(AskedPoint(16, 3, CONSTANTS))
     table = next(table.value for table in test.dataframe if "Standard error" in table.value)
     assert (table["Source"] != "").all()
     assert set(table["Tier"]) >= {"fitted", "assumed"}
@@ -103,7 +117,7 @@ def test_the_constants_have_value_tier_and_source() -> None:
 
 def test_another_batch_and_k_are_another_derivation() -> None:
     made = derive(advise(SCENARIO).setup, 64, 2)
-    assert f"Predicted speedup {made.step('speedup').result.value:.2f}×" in texts(asked(how_made.AskedPoint(64, 2)))
+    assert f"Predicted speedup {made.step('speedup').result.value:.2f}×" in texts(asked(AskedPoint(64, 2)))
 
 
 @pytest.mark.parametrize(("tab", "key"), [("Why", "how_formula"), ("K while serving", "how_schedule")])
@@ -113,19 +127,19 @@ def test_other_tabs_open_it_too(tab: str, key: str) -> None:
 
 def test_a_click_on_a_chart_asks_for_that_point_and_an_empty_one_for_none() -> None:
     st.session_state["points"] = {"selection": {"points": [{"customdata": ["48", "3"]}]}}
-    how_made.asked_by_chart("points")
-    assert how_made.pop_question() == how_made.AskedPoint(48.0, 3)
+    asked_by_chart("points")
+    assert pop_question() == AskedPoint(48.0, 3)
     said = "Measured 1.14× at batch 1, K "
     measured = ["1", "3", "2", "eagle3", "a post", MEASURED_POINT]
     st.session_state["points"] = {"selection": {"points": [{"customdata": measured, "y": 1.136}]}}
-    how_made.asked_by_chart("points", 2)
-    assert how_made.pop_question() == how_made.AskedPoint(1.0, 3, how_made.NEAR, f"{said}3: eagle3, a post.")
+    asked_by_chart("points", 2)
+    assert pop_question() == AskedPoint(1.0, 3, NEAR, f"{said}3: eagle3, a post.")
     measured[1] = "not stated"
-    how_made.asked_by_chart("points", 2)
-    assert how_made.pop_question() == how_made.AskedPoint(1.0, 2, how_made.NEAR, f"{said}not stated: eagle3, a post.")
+    asked_by_chart("points", 2)
+    assert pop_question() == AskedPoint(1.0, 2, NEAR, f"{said}not stated: eagle3, a post.")
     st.session_state["points"] = {"selection": {"points": []}}
-    how_made.asked_by_chart("points")
-    assert how_made.pop_question() is None
+    asked_by_chart("points")
+    assert pop_question() is None
 
 
 def test_making_a_change_the_scenario_gives_the_speeds_it_promised() -> None:
@@ -166,7 +180,7 @@ def test_the_starting_scenario_compares_nothing_across_sources_without_saying_so
     test = app("serve", "What if", model_id="gpt-oss-20b", acceptance="gpt-oss-20b-eagle3-mt-bench")
     rank_by(test, "speedup")
     assert "another source than today's" in texts(test)
-    assert fields.START_ACCEPTANCE == "gpt-oss-20b-eagle3-mt-bench"
+    assert START_ACCEPTANCE == "gpt-oss-20b-eagle3-mt-bench"
 
 
 def test_each_opening_shows_the_point_asked_for_and_not_the_last_one_looked_at() -> None:
@@ -179,5 +193,5 @@ def test_each_opening_shows_the_point_asked_for_and_not_the_last_one_looked_at()
 
 
 def test_a_measured_point_stands_above_the_prediction_that_it_is_held_against() -> None:
-    shown = texts(asked(how_made.AskedPoint(16, 3, how_made.NEAR, "Measured 1.14× at batch 16, K 3: eagle3, a post.")))
+    shown = texts(asked(AskedPoint(16, 3, NEAR, "Measured 1.14× at batch 16, K 3: eagle3, a post.")))
     assert shown.index("Measured 1.14× at batch 16") < shown.index("Predicted speedup")

@@ -7,11 +7,11 @@ from streamlit.testing.v1 import AppTest
 
 
 def panel() -> None:
-    from advisor.advice import advise
-    from advisor.scenario import build_scenario
-    from advisor.ui.serve import load_panel
+    from advisor.answers.advice import advise
+    from advisor.predict.scenario import build_scenario
+    from advisor.ui.serve.why import draw_load_panel
 
-    load_panel.draw(
+    draw_load_panel(
         advise(build_scenario(hardware_id="h200-sxm", model_id="qwen3-30b-a3b", acceptance="2.4@3", max_tpot_ms=20.0))
     )
 

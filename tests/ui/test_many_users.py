@@ -11,27 +11,28 @@ from typing import Any
 
 import pytest
 
-from advisor.ui.serve import answer, remarks
-from advisor.ui.shared import many_users
+from advisor.ui import server
+from advisor.ui.serve import answer
+from advisor.ui.serve import answer as remarks
 from tests.app_page import opened
-from tools.benchmarks.wire_users import wire_users
 from tests.e2e.ten_users import LIMIT_BYTES
 from tests.e2e.views import SCENARIO
+from tools.benchmarks.wire_users import wire_users
 
 
 def test_what_a_page_has_loaded_is_collected_over_once_and_not_after_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Streamlit collects after each run; the time of that is the number of objects it looks at."""
-    monkeypatch.setattr(many_users, "_settled", set())
+    monkeypatch.setattr(server, "_settled", set())
     gc.unfreeze()
     loaded = len(gc.get_objects())
     try:
-        many_users.settle("serve")
+        server.settle("serve")
         assert len(gc.get_objects()) < loaded / 20
         frozen = gc.get_freeze_count()
         later = [[] for _ in range(100)]
-        many_users.settle("serve")
+        server.settle("serve")
         assert gc.get_freeze_count() <= frozen, "a page is settled once: what users make stays collectable"
-        many_users.settle("design")
+        server.settle("design")
         assert gc.get_freeze_count() > frozen + len(later) / 2
     finally:
         gc.unfreeze()
@@ -41,7 +42,7 @@ def test_users_draw_one_after_the_other() -> None:
     inside, most = [], []
 
     def draw() -> None:
-        with many_users.in_turn():
+        with server.in_turn():
             inside.append(1)
             most.append(len(inside))
             time.sleep(0.005)
@@ -56,44 +57,44 @@ def test_users_draw_one_after_the_other() -> None:
 
 
 def test_a_page_that_ends_early_gives_its_turn_back() -> None:
-    with pytest.raises(RuntimeError), many_users.in_turn():
+    with pytest.raises(RuntimeError), server.in_turn():
         raise RuntimeError("st.stop and st.rerun leave by an exception too")
-    assert many_users._turn.acquire(blocking=False)
-    many_users._turn.release()
+    assert server._turn.acquire(blocking=False)
+    server._turn.release()
 
 
 def test_a_part_within_a_part_goes_on_with_the_turn_and_gives_it_back_at_its_own_end() -> None:
-    with many_users.in_turn():
+    with server.in_turn():
         start = time.perf_counter()
-        with many_users.in_turn():
-            assert time.perf_counter() - start < many_users.LONGEST_WAIT_S / 2
-            assert not many_users._turn.acquire(blocking=False)
-        assert many_users._turn.acquire(blocking=False), "what follows in the page holds up nobody"
-        many_users._turn.release()
-    assert many_users._turn.acquire(blocking=False)
-    assert not many_users._turn.acquire(blocking=False), "it is given back once"
-    many_users._turn.release()
+        with server.in_turn():
+            assert time.perf_counter() - start < server.LONGEST_WAIT_S / 2
+            assert not server._turn.acquire(blocking=False)
+        assert server._turn.acquire(blocking=False), "what follows in the page holds up nobody"
+        server._turn.release()
+    assert server._turn.acquire(blocking=False)
+    assert not server._turn.acquire(blocking=False), "it is given back once"
+    server._turn.release()
 
 
 def test_nobody_waits_long_for_a_run_that_keeps_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever went ahead without the turn gives none back, so that two never hold it later."""
-    monkeypatch.setattr(many_users, "LONGEST_WAIT_S", 0.05)
+    monkeypatch.setattr(server, "LONGEST_WAIT_S", 0.05)
     waited = []
 
     def other_user() -> None:
         start = time.perf_counter()
-        with many_users.in_turn():
+        with server.in_turn():
             waited.append(time.perf_counter() - start)
 
-    with many_users.in_turn():
+    with server.in_turn():
         other = threading.Thread(target=other_user)
         other.start()
         other.join()
         assert 0.04 < waited[0] < 1.0
-        assert not many_users._turn.acquire(blocking=False)
-    assert many_users._turn.acquire(blocking=False)
-    assert not many_users._turn.acquire(blocking=False)
-    many_users._turn.release()
+        assert not server._turn.acquire(blocking=False)
+    assert server._turn.acquire(blocking=False)
+    assert not server._turn.acquire(blocking=False)
+    server._turn.release()
 
 
 def test_the_first_screen_is_drawn_in_turn_and_what_may_take_long_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,14 +102,14 @@ def test_the_first_screen_is_drawn_in_turn_and_what_may_take_long_is_not(monkeyp
 
     def looks(name: str) -> Callable[..., None]:
         def draw(*_: Any) -> None:
-            free[name] = many_users._turn.acquire(blocking=False)
+            free[name] = server._turn.acquire(blocking=False)
             if free[name]:
-                many_users._turn.release()
+                server._turn.release()
 
         return draw
 
     monkeypatch.setattr(answer, "table", looks("first screen"))
-    monkeypatch.setattr(remarks, "draw", looks("tab"))
+    monkeypatch.setattr(remarks, "draw_remarks", looks("tab"))
     opened()
     assert free == {"first screen": False, "tab": True}
 
@@ -123,7 +124,7 @@ def test_a_page_is_drawn_in_one_turn(page: str, monkeypatch: pytest.MonkeyPatch)
             taken.append(time.perf_counter())
             return super().acquire(blocking, timeout)
 
-    monkeypatch.setattr(many_users, "_turn", Counted(1))
+    monkeypatch.setattr(server, "_turn", Counted(1))
     opened(page)
     assert len(taken) == 1
 

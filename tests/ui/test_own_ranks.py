@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.expert_ranks import splits
-from advisor.expert_traffic import loads_shape, write_loads
-from advisor.scenario import Scenario
-from advisor.ui.data import ranks_panel
+from advisor.answers.expert_ranks import splits
+from advisor.predict.scenario import Scenario, loads_shape, write_loads
+from advisor.ui.data import trace_panel
 from tests.app_page import go_to, opened
 from tests.routing.test_trace import npy, synthetic
 from tests.ui.test_uploads import TRACE, alts, page, texts, upload
@@ -61,7 +60,7 @@ def test_a_trace_of_another_number_of_experts_is_said_not_to_be_counted() -> Non
 
 def test_attention_groups_that_are_not_possible_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     test = page(TRACE, expert_parallel=8, n_gpus=8)
-    monkeypatch.setattr(ranks_panel, "splits", lambda answer: (splits(answer)[0], ("TP 3 cannot be",)))
+    monkeypatch.setattr(trace_panel, "splits", lambda answer: (splits(answer)[0], ("TP 3 cannot be",)))
     test.button(key="count_ranks").click().run()
     assert "Not possible: TP 3 cannot be" in texts(test)
 

@@ -20,11 +20,12 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from advisor.calibration.sweep_fit import fit_sweep
-from advisor.charts import profile as charts_profile
+from advisor.measured.fits.sweep import fit_sweep
+from advisor.measured.kept_uploads import list_uploads, read_upload
+from advisor.measured.measurements import read_sweep
 from advisor.prediction import AdvisorError
-from advisor.store import list_uploads, read_sweep, read_upload
-from advisor.ui.data import profile_run
+from advisor.show.charts.measured import ratio_chart
+from advisor.ui.data import profile
 from tests.app_page import opened
 from tests.sweep_fixture import sweep_rows, write_sweep
 
@@ -54,24 +55,24 @@ time.sleep(60)
 @pytest.fixture(autouse=True)
 def own_runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing remembered, no leave to measure, and whatever still runs at a test's end is ended."""
-    monkeypatch.delenv(profile_run.ALLOW_VARIABLE, raising=False)
+    monkeypatch.delenv(profile.ALLOW_VARIABLE, raising=False)
     st.cache_data.clear()
     st.cache_resource.clear()
     yield
-    for child in profile_run._CHILDREN.values():
+    for child in profile._CHILDREN.values():
         child.kill()
         child.wait(timeout=WAIT_S)
-    profile_run._CHILDREN.clear()
+    profile._CHILDREN.clear()
 
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with torch whose profiler is STAND_IN."""
     st.cache_data.clear()
-    monkeypatch.setattr(profile_run, "find_spec", lambda _: object())
-    monkeypatch.setattr(profile_run, "devices", lambda: DEVICES)
-    monkeypatch.setattr(profile_run, "plan", lambda _preset, _device: PLAN)
-    monkeypatch.setattr(profile_run, "_command", lambda options: [sys.executable, "-c", STAND_IN, *options])
+    monkeypatch.setattr(profile, "find_spec", lambda _: object())
+    monkeypatch.setattr(profile, "devices", lambda: DEVICES)
+    monkeypatch.setattr(profile, "plan", lambda _preset, _device: PLAN)
+    monkeypatch.setattr(profile, "_command", lambda options: [sys.executable, "-c", STAND_IN, *options])
 
 
 def page() -> AppTest:
@@ -94,38 +95,38 @@ def until(done: Any) -> None:
         time.sleep(0.05)
 
 
-def started() -> profile_run.ProfilerRun:
-    run = profile_run.start("quick", "cpu")
-    until(lambda: profile_run.progress(run) is not None)
+def started() -> profile.ProfilerRun:
+    run = profile.start("quick", "cpu")
+    until(lambda: profile.progress(run) is not None)
     return run
 
 
-def finished(name: str = "cpu-made-up-quick", code: int | None = 0, **meta: Any) -> profile_run.ProfilerRun:
+def finished(name: str = "cpu-made-up-quick", code: int | None = 0, **meta: Any) -> profile.ProfilerRun:
     """A made-up run that is over, on disk as a real one would be."""
-    write_sweep(profile_run.runs_folder() / name, sweep_rows(noise=0.03), **meta)
-    profile_run._note(name, {"preset": "quick", "device": "cpu", "pid": 1, "started": 0.0, "exit_code": code})
-    run = profile_run.latest()
+    write_sweep(profile.runs_folder() / name, sweep_rows(noise=0.03), **meta)
+    profile._note(name, {"preset": "quick", "device": "cpu", "pid": 1, "started": 0.0, "exit_code": code})
+    run = profile.latest()
     assert run is not None
     return run
 
 
 def test_without_torch_the_page_says_so_in_one_sentence_and_offers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_run, "find_spec", lambda _: None)
+    monkeypatch.setattr(profile, "find_spec", lambda _: None)
     test = page()
-    assert test.info[0].value == profile_run.TORCH_MISSING
+    assert test.info[0].value == profile.TORCH_MISSING
     assert "profile_start" not in {button.key for button in test.button}
     assert not test.error
 
 
 def test_beyond_this_machine_measuring_is_off_unless_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_run, "find_spec", lambda _: object())
+    monkeypatch.setattr(profile, "find_spec", lambda _: object())
     here, proxied = "http://127.0.0.1:8501/profile", "https://advisor.example.org/profile"
-    assert profile_run.refusal("127.0.0.1", here) == ""
-    assert profile_run.refusal("localhost", None) == ""
+    assert profile.refusal("127.0.0.1", here) == ""
+    assert profile.refusal("localhost", None) == ""
     for address, url in (("0.0.0.0", here), (None, here), ("127.0.0.1", proxied)):
-        assert "served beyond its own machine" in profile_run.refusal(address, url)
-    monkeypatch.setenv(profile_run.ALLOW_VARIABLE, "1")
-    assert profile_run.refusal("0.0.0.0", proxied) == ""
+        assert "served beyond its own machine" in profile.refusal(address, url)
+    monkeypatch.setenv(profile.ALLOW_VARIABLE, "1")
+    assert profile.refusal("0.0.0.0", proxied) == ""
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -134,7 +135,7 @@ def test_the_page_shows_device_and_price_before_anything_runs() -> None:
     assert test.selectbox(key="profile_device").options == ["cpu: stand-in CPU"]
     assert "About **99 s** for 1 blocks; it stops by itself at 120 s" in texts(test)
     assert button(test, "profile_start").label == "Measure"
-    assert profile_run.latest() is None
+    assert profile.latest() is None
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -144,26 +145,26 @@ def test_a_device_that_cannot_be_asked_is_reported_not_raised(monkeypatch: pytes
     def broken() -> list[dict[str, Any]]:
         raise AdvisorError("the driver does not answer")
 
-    monkeypatch.setattr(profile_run, "devices", broken)
+    monkeypatch.setattr(profile, "devices", broken)
     assert page().error[0].value == "the driver does not answer"
 
 
 @pytest.mark.usefixtures("stand_in")
 def test_measure_starts_a_run_that_a_reloaded_page_finds_and_can_cancel() -> None:
     button(page(), "profile_start").click().run()
-    run = profile_run.latest()
+    run = profile.latest()
     assert run is not None
-    until(lambda: profile_run.progress(run) is not None)
+    until(lambda: profile.progress(run) is not None)
     again = page()  # a new session: nothing of the old one is left
     assert "Measuring cpu, preset quick" in texts(again)
     assert any("10 s, about 30 s left; block 3 of 5: moe" in str(item.proto) for item in again.get("progress"))
     button(again, "profile_cancel").click().run()
-    until(lambda: not profile_run.latest().alive)  # type: ignore[union-attr]
+    until(lambda: not profile.latest().alive)  # type: ignore[union-attr]
     after = page()
     assert "Cancelled: what was measured until then is below. Go on measures what is left." in texts(after)
     button(after, "profile_resume").click().run()
-    until(lambda: not profile_run.latest().alive)  # type: ignore[union-attr]
-    done = profile_run.latest()
+    until(lambda: not profile.latest().alive)  # type: ignore[union-attr]
+    done = profile.latest()
     assert done is not None
     assert (done.name, done.exit_code) == (run.name, 0)
 
@@ -172,48 +173,48 @@ def test_measure_starts_a_run_that_a_reloaded_page_finds_and_can_cancel() -> Non
 def test_a_second_sweep_at_the_same_time_is_refused() -> None:
     run = started()
     with pytest.raises(AdvisorError, match="a sweep is running on this machine already"):
-        profile_run.start("quick", "cpu")
-    assert profile_run.share_done(profile_run.progress(run) or {}) == pytest.approx(0.25)
-    assert "[  10.0 s] moe: m 3/24" in profile_run.log_text(run)
+        profile.start("quick", "cpu")
+    assert profile.share_done(profile.progress(run) or {}) == pytest.approx(0.25)
+    assert "[  10.0 s] moe: m 3/24" in profile.log_text(run)
 
 
 def test_sessions_that_look_at_the_same_time_never_take_each_other_for_a_sweep() -> None:
-    profile_run.runs_folder().mkdir(parents=True)
-    (profile_run.runs_folder() / "running.lock").touch()
+    profile.runs_folder().mkdir(parents=True)
+    (profile.runs_folder() / "running.lock").touch()
     with ThreadPoolExecutor(8) as sessions:
-        assert not any(sessions.map(lambda _: profile_run._is_running(), range(400)))
+        assert not any(sessions.map(lambda _: profile._is_running(), range(400)))
 
 
 @pytest.mark.usefixtures("stand_in")
 def test_a_killed_run_is_explained() -> None:
     run = started()
     os.kill(run.pid, signal.SIGKILL)
-    until(lambda: not profile_run.latest().alive)  # type: ignore[union-attr]
-    over = profile_run.latest()
+    until(lambda: not profile.latest().alive)  # type: ignore[union-attr]
+    over = profile.latest()
     assert over is not None
     assert over.exit_code == -signal.SIGKILL
-    assert "ended by SIGKILL; the system does that when memory runs out. Go on" in profile_run.ending(over)
+    assert "ended by SIGKILL; the system does that when memory runs out. Go on" in profile.ending(over)
 
 
 @pytest.mark.usefixtures("stand_in")
 def test_an_app_started_again_finds_the_run_alive_and_sees_it_end() -> None:
     run = started()
-    child = profile_run._CHILDREN.pop(run.name)  # the new app is not its parent
-    found = profile_run.latest()
+    child = profile._CHILDREN.pop(run.name)  # the new app is not its parent
+    found = profile.latest()
     assert found is not None
     assert found.alive
     child.kill()
     child.wait(timeout=WAIT_S)
-    over = profile_run.latest()
+    over = profile.latest()
     assert over is not None
     assert not over.alive
-    assert "ended before it had results" in profile_run.ending(over)
+    assert "ended before it had results" in profile.ending(over)
 
 
 def test_a_refusal_of_the_profiler_is_shown_in_its_own_words() -> None:
     run = finished(code=2)
     run.log.write_text("error: no device 'cuda:3' here; choose one of cpu\n")
-    assert profile_run.ending(run) == "The profiler refused: no device 'cuda:3' here; choose one of cpu."
+    assert profile.ending(run) == "The profiler refused: no device 'cuda:3' here; choose one of cpu."
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -253,7 +254,7 @@ def test_the_layers_are_kept_among_the_user_s_measurements_once() -> None:
 
 def test_the_download_is_a_folder_to_unpack_under_measurements(tmp_path: Path) -> None:
     run = finished()
-    with zipfile.ZipFile(io.BytesIO(profile_run.archive(run))) as packed:
+    with zipfile.ZipFile(io.BytesIO(profile.archive(run))) as packed:
         assert sorted(packed.namelist()) == [f"{run.name}/data.csv", f"{run.name}/meta.yaml"]
         packed.extractall(tmp_path / "measurements")
     assert read_sweep(tmp_path / "measurements" / run.name).sha256 == read_sweep(run.folder).sha256
@@ -261,7 +262,7 @@ def test_the_download_is_a_folder_to_unpack_under_measurements(tmp_path: Path) -
 
 def test_the_ratio_chart_holds_every_held_out_pair_and_says_its_error(tmp_path: Path) -> None:
     fit = fit_sweep(read_sweep(write_sweep(tmp_path / "made-up", sweep_rows(noise=0.05))))[0]
-    chart = charts_profile.ratio_chart(fit)
+    chart = ratio_chart(fit)
     points = [trace for trace in chart.figure.data if trace.mode == "markers"]
     assert [trace.name for trace in points] == ["k = 1", "k = 2", "k = 4", "k = 8"]
     assert sum(len(trace.x) for trace in points) == len(chart.data) == len(fit.ratios)
@@ -270,14 +271,14 @@ def test_the_ratio_chart_holds_every_held_out_pair_and_says_its_error(tmp_path: 
 
 def test_a_smoke_sweep_runs_in_its_own_process_from_plan_to_result() -> None:
     pytest.importorskip("torch", reason="the profiler itself needs torch (requirements.txt has it)")
-    assert "cpu" in [profile_run.label(item) for item in profile_run.devices()]
-    assert profile_run.plan("smoke", "cpu")["estimate_s"] > 0
-    run = profile_run.start("smoke", "cpu", extra=("--only", "moe-smoke", "--only", "bandwidth"))
-    until(lambda: not profile_run.latest().alive)  # type: ignore[union-attr]
-    over = profile_run.latest()
+    assert "cpu" in [profile.label(item) for item in profile.devices()]
+    assert profile.plan("smoke", "cpu")["estimate_s"] > 0
+    run = profile.start("smoke", "cpu", extra=("--only", "moe-smoke", "--only", "bandwidth"))
+    until(lambda: not profile.latest().alive)  # type: ignore[union-attr]
+    over = profile.latest()
     assert over is not None
-    assert (over.exit_code, profile_run.ending(over)) == (0, "")
+    assert (over.exit_code, profile.ending(over)) == (0, "")
     sweep = read_sweep(run.folder)
     assert sweep.meta.status == "complete"
-    assert (profile_run.copy_bandwidth(sweep) or 0) > 0
-    assert (profile_run.progress(over) or {})["done_blocks"] == 2
+    assert (profile.copy_bandwidth(sweep) or 0) > 0
+    assert (profile.progress(over) or {})["done_blocks"] == 2

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from advisor.catalog import model_profile
-from advisor.scenario.scenario import Scenario
+from advisor.catalog.models import model_profile
+from advisor.predict.scenario import Scenario
+from advisor.ui.answers import keys_of, remembered
 from advisor.ui.design.question import DesignQuestion
-from advisor.ui.shared.remembered import keys_of, remembered
 from tests.catalog.test_own_hardware import POD
 from tests.own_model import CONFIG_JSON
 

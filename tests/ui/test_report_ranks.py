@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.ui.report import report_files
-from advisor.ui.shared.remembered import remembered
+from advisor.ui.answers import remembered
+from advisor.ui.report import files as report_files
 from tests.app_page import go_to, opened
 from tests.routing.test_trace import npy, synthetic
 from tests.ui.test_remembered import SHIPPED, FakeCache
@@ -95,7 +95,7 @@ def a_download_on_a_thread_of_its_own() -> None:
 
     import streamlit as st
 
-    from advisor.ui.report import report_files
+    from advisor.ui.report import files as report_files
     from tests.report_fixtures import own_model
 
     chosen = report_files.Chosen(report_files.Extras(), None, "", ())

@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner
 from streamlit.testing.v1 import AppTest
 
-from advisor.advice import advise
+from advisor.answers.advice import advise
+from advisor.answers.engines.config import one_option_a_line
+from advisor.answers.engines.vllm import check_vllm_speculative_config
 from advisor.cli import root
-from advisor.engines.config import one_option_a_line
-from advisor.engines.vllm import check_vllm_speculative_config
-from advisor.report.engines import engine_setups
-from advisor.scenario import Scenario, scenario_json
-from advisor.ui.serve import runtime_answers
+from advisor.predict.scenario import Scenario, scenario_json
+from advisor.show.report.build import engine_setups
+from advisor.ui.serve.while_serving import PLACEHOLDER, export_for
 from tests.app_page import opened
 
 
@@ -117,7 +117,7 @@ def test_serve_report_and_export_paste_the_same(drafter_id: str, tmp_path: Path)
     assert {one_option_a_line(line) for line in reported} <= pasted, "what SGLang loads besides is pasted too"
     file = tmp_path / "scenario.json"
     file.write_text(scenario_json(answer.scenario), encoding="utf-8")
-    draft = ["--draft-model", runtime_answers.PLACEHOLDER] if drafter_id == "eagle3" else []
+    draft = ["--draft-model", PLACEHOLDER] if drafter_id == "eagle3" else []
     made = CliRunner().invoke(root, ["export", "--scenario", str(file), "--output", str(tmp_path), "--json", *draft])
     assert made.exit_code == 0, made.output
     assert json.loads(made.stdout)["launch_line"] == reported[0]
@@ -128,9 +128,9 @@ def test_the_line_to_paste_names_no_draft_checkpoint_for_a_models_own_module() -
     own = {"model_id": "deepseek-v3", "drafter_id": "mtp", "n_gpus": 8, "tensor_parallel": 8, "batch_size": 64}
     answer = advise(Scenario(acceptance="2.4@3", **own))
     for engine in ("vllm", "sglang"):
-        made = runtime_answers.export_for(answer, engine, "K = 2 throughout", "m", runtime_answers.PLACEHOLDER)
+        made = export_for(answer, engine, "K = 2 throughout", "m", PLACEHOLDER)
         assert not isinstance(made, str)
-        assert runtime_answers.PLACEHOLDER not in made.launch_line
+        assert PLACEHOLDER not in made.launch_line
 
 
 def test_cost_energy_and_context_lie_behind_a_tab_of_serve() -> None:

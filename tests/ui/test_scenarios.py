@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.advice import advise
-from advisor.comparison import finding, short_names
-from advisor.hardware import load_hardware
-from advisor.scenario.examples import example_ids, load_example
-from advisor.scenario.file import scenario_json
-from advisor.scenario.scenario import Scenario
-from advisor.text.numbers import screen_style
-from advisor.ui.shared import address
+from advisor.answers.advice import advise
+from advisor.answers.explore.compare import finding, short_names
+from advisor.physics.hardware import load_hardware
+from advisor.predict.scenario import Scenario, example_ids, load_example, scenario_json
+from advisor.text import screen_style
+from advisor.ui.state import MAX_LINK_CHARACTERS
 from tests.catalog.test_own_hardware import POD
 from tests.own_model import CONFIG, CONFIG_JSON
 from tests.ui.test_app import START, answered, app, chart, headings, link, texts
@@ -160,8 +158,8 @@ def test_a_scenario_file_opens_with_everything_in_it(scenario: Scenario) -> None
 def test_a_json_report_opens_too_and_an_edited_one_is_said() -> None:
     import datetime as dt
 
-    from advisor.report.build import build_report
-    from advisor.report.formats import render
+    from advisor.show.report.build import build_report
+    from advisor.show.report.formats import render
 
     content = render(build_report(advise(OWN), dt.date(2026, 1, 2)), "json")
     test = open_file(app(), content)
@@ -220,7 +218,7 @@ def test_at_most_three_are_pinned() -> None:
 def test_a_document_too_large_for_an_address_stays_out_of_it() -> None:
     import secrets
 
-    padded = json.dumps(CONFIG | {"note": secrets.token_hex(address.MAX_LINK_CHARACTERS)})
+    padded = json.dumps(CONFIG | {"note": secrets.token_hex(MAX_LINK_CHARACTERS)})
     test = app(acceptance="2.4@3")
     test.file_uploader(key="config_file").upload("big.json", padded.encode(), "application/json").run()
     assert shown(test).model_config_json == padded

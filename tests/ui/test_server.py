@@ -18,7 +18,7 @@ import pytest
 import streamlit as st
 
 from advisor.ui import server
-from advisor.ui.shared import style
+from advisor.ui.server import element
 from tests.e2e.app_server import free_port, wait_until_up
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,8 +71,8 @@ def test_the_page_comes_with_the_app_s_style_and_is_whole(port: int, path: str) 
     wanted = {"Host": f"127.0.0.1:{port}", "Accept": "text/html", "Accept-Encoding": "gzip"}
     with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=wanted)) as answer:
         body, headers = answer.read(), answer.headers
-    assert body.count(style.element().encode()) == 1
-    assert body.index(style.element().encode()) < body.index(b"</head>")
+    assert body.count(element().encode()) == 1
+    assert body.index(element().encode()) < body.index(b"</head>")
     assert body.rstrip().endswith(b"</html>")
     assert int(headers["Content-Length"]) == len(body)
     assert "ETag" not in headers, "that of the file without the style would keep an old page in a browser"
@@ -138,5 +138,5 @@ def test_headers_of_an_answer_are_replaced_not_doubled() -> None:
 def test_elements_that_wait_for_their_run_are_not_faded_frame_by_frame() -> None:
     """Streamlit marks them so; once it does otherwise, the rule is dead and ten waiting browsers draw all the time."""
     scripts = (Path(st.__file__).parent / "static" / "static" / "js").glob("index.*.js")
-    assert "#root [data-stale=true] { transition: opacity 0s 1s !important; }" in style.element()
+    assert "#root [data-stale=true] { transition: opacity 0s 1s !important; }" in element()
     assert any('"data-stale":' in script.read_text(encoding="utf-8") for script in scripts)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import streamlit as st
 
-from advisor.ui.shared.session import Slot, nothing
+from advisor.ui.session import Slot, nothing
 
 UI = Path(__file__).resolve().parents[2] / "advisor" / "ui"
 

@@ -13,11 +13,12 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from advisor.expert_traffic import write_loads
-from advisor.sweep import fastest_within, parquet_bytes, read_plan, read_sweep, where_drafting_pays
+from advisor.answers.explore.cells import parquet_bytes, read_plan
+from advisor.answers.explore.files import fastest_within, read_sweep, where_drafting_pays
+from advisor.predict.scenario import write_loads
 from advisor.text import frame_csv
-from advisor.ui.data import sweep_panel
-from advisor.ui.shared import sweeps
+from advisor.ui.data import sweep as sweep_page
+from advisor.ui.data.sweep import MAX_COMBINATIONS, MAX_EXPECTED_S
 from tests.app_page import go_to, opened
 from tests.own_model import CONFIG_JSON
 from tests.sweep.made_up import MAKER, grid, parquet
@@ -193,7 +194,7 @@ def test_beyond_the_limit_it_shows_the_plan_and_the_command_and_computes_nothing
     test.multiselect(key="sweep_of_hardware_id").set_value(
         ["h100-sxm", "h200-sxm", "b200-sxm", "b300-sxm", "a100-80gb-sxm", "mi300x", "l40s"]
     ).run()
-    assert f"420 combinations at 5 batches: this page computes up to {sweep_panel.MAX_COMBINATIONS}" in said(test)
+    assert f"420 combinations at 5 batches: this page computes up to {MAX_COMBINATIONS}" in said(test)
     assert not [item for item in test.button if item.key == "sweep_compute"]
     assert read_plan(plan_on_screen(test)).n_curves == 420
     commands = [item.value for item in test.code if item.language == "bash"]
@@ -205,7 +206,7 @@ def test_copies_of_experts_take_their_time_and_are_left_to_the_command_where_the
     test.multiselect(key="sweep_vary").set_value(["hardware_id", "batch_size", "redundant_experts"]).run()
     test.text_input(key="sweep_of_redundant_experts").set_value("0, 8, 16").run()
     assert "3 combinations at 5 batches**, about 3 s" in said(test)
-    copies = range(0, 8 * (int(sweep_panel.MAX_EXPECTED_S) + 1), 8)
+    copies = range(0, 8 * (int(MAX_EXPECTED_S) + 1), 8)
     test.text_input(key="sweep_of_redundant_experts").set_value(", ".join(map(str, copies))).run()
     assert f"{len(copies)} combinations at 5 batches: this page computes up to 400 combinations" in said(test)
     assert "for up to 60 s." in said(test)
@@ -239,7 +240,7 @@ def test_a_file_that_is_no_sweep_is_refused_in_words_and_nothing_is_lost(data: b
 
 
 def test_a_sweep_too_large_for_the_page_is_sent_to_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeps, "MAX_ROWS", 20)
+    monkeypatch.setattr(sweep_page, "MAX_ROWS", 20)
     test = with_files(panel(), ("large.parquet", parquet(grid(), MAKER)))
     assert "there are 24 rows; at most 20 are read here: ask larger sweeps with DuckDB" in said(test)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.ingest import rows
-from advisor.ingest.rows import evaluate
-from advisor.store import list_uploads
+from advisor.measured.ingest import rows
+from advisor.measured.ingest.rows import evaluate
+from advisor.measured.kept_uploads import list_uploads
 from tests.app_page import go_to, opened
 from tests.ingest.test_acceptance import scrape
 from tests.own_model import CONFIG_JSON

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.points.errors import best_k_regret, errors_of
-from advisor.points.question import question_of
+from advisor.measured.refit_result import best_k_regret, errors_of
+from advisor.measured.row_questions import question_of
+from advisor.measured.validation import predict_rows, validate
 from advisor.prediction import AdvisorError
-from advisor.validation.predict import predict_rows, validate
 
 SHIPPED = Path(__file__).resolve().parents[2] / "measurements/published_speedups/data.csv"
 ROW = {

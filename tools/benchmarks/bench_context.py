@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 
-from advisor.advice import advise
-from advisor.context_map import DEFAULT_CONTEXTS, DEFAULT_MAP_BATCHES, context_map
-from advisor.scenario import build_scenario
-from advisor.spend import price_of, spend_at
+from advisor.answers.advice import advise
+from advisor.answers.explore.context import DEFAULT_CONTEXTS, DEFAULT_MAP_BATCHES, context_map
+from advisor.predict.scenario import build_scenario
+from advisor.predict.spend import price_of, spend_at
 
 GOAL_S = 0.5
 REPEATS = 20

@@ -9,8 +9,11 @@ from __future__ import annotations
 import resource
 import time
 
-from advisor.design import DesignGrid, design_answer, design_space, one_design, parse_targets, region_map
-from advisor.scenario.scenario import Scenario
+from advisor.answers.design.answer import design_answer
+from advisor.answers.design.grid import DesignGrid
+from advisor.answers.design.regions import one_design, parse_targets, region_map
+from advisor.answers.design.search import design_space
+from advisor.predict.scenario import Scenario
 
 GOAL_S, GOAL_BYTES = 3.0, 2 * 1024**3
 GOAL_MAP_CPU_S = 3.0

@@ -101,7 +101,7 @@ def _csv(frame: pd.DataFrame) -> bytes:
 
 
 def _measure(data_path: str) -> tuple[float, float, float, int, int]:
-    from advisor.ingest import read_upload
+    from advisor.measured.ingest.read import read_upload
 
     data = Path(data_path).read_bytes()
     start, start_cpu = time.perf_counter(), time.process_time()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from advisor.measured.kept_uploads import list_uploads, read_upload, save_upload
 from advisor.prediction import AdvisorError
-from advisor.store import list_uploads, read_upload, save_upload
 from tests.store.test_uploads import SHA, kill_while_saving, sweep
 
 KILLS = 160

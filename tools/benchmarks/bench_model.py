@@ -8,13 +8,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from advisor.curve import curve_for
-from advisor.draft_cost import draft_time
-from advisor.routing.law import touched_experts
-from advisor.scenario.scenario import Scenario
-from advisor.setup import Setup, load_setup
-from advisor.speedup import speedup
-from advisor.step_cost import MoeShape, step_time
+from advisor.physics.acceptance import speedup
+from advisor.physics.draft import draft_time
+from advisor.physics.step import MoeShape, step_time
+from advisor.physics.touched_experts import touched_experts
+from advisor.predict.curve import curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from advisor.predict.setup import Setup
 
 SCENARIO = Scenario(hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3")
 

@@ -11,9 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from advisor.calibration.sweep_fit import SweepFit, fit_sweep
+from advisor.measured.fits.sweep import SweepFit, fit_sweep
+from advisor.measured.measurements import read_sweep
 from advisor.prediction import AdvisorError
-from advisor.store import read_sweep
 
 GOAL = 0.08
 """Mean error of the held-out verification ratio in bf16. [1]"""

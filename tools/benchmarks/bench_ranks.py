@@ -10,13 +10,14 @@ import time
 
 import numpy as np
 
-from advisor.advice import advise
-from advisor.expert_ranks import Placing, ranks_answer
-from advisor.expert_traffic import traffic_of_preset
-from advisor.report import Format, Report, build_report, render
-from advisor.routing import balanced, skewed_loads
-from advisor.scenario import build_scenario
-from advisor.setup import load_setup
+from advisor.answers.advice import advise
+from advisor.answers.expert_ranks import Placing, ranks_answer
+from advisor.physics.expert_loads import traffic_of_preset
+from advisor.physics.expert_ranks import balanced, skewed_loads
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import build_scenario
+from advisor.show.report.build import Report, build_report
+from advisor.show.report.formats import Format, render
 
 GOAL_S = 5.0
 FORMATS: tuple[Format, ...] = ("md", "html", "pdf", "json")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from advisor.points.moesd import fit_moesd, moesd_speedup
+from advisor.measured.moesd import fit_moesd, moesd_speedup
 from tests.points.test_moesd import FLOORS, grid, pick, truth
 from tests.refit_synthetic import refit, synthetic_points
 

@@ -9,19 +9,9 @@ import time
 
 import numpy as np
 
-from advisor.runtime import (
-    BatchSchedule,
-    Cascade,
-    EmaAdaptive,
-    KRange,
-    Oracle,
-    StaticK,
-    Switching,
-    closed_loop,
-    draw_trace,
-    round_costs,
-    simulate,
-)
+from advisor.answers.round_costs import KRange, round_costs
+from advisor.answers.simulation.policies import BatchSchedule, Cascade, EmaAdaptive, Oracle, StaticK
+from advisor.answers.simulation.simulator import Switching, closed_loop, draw_trace, simulate
 
 REQUESTS, ITERATIONS, K_MAX, GOAL_S = 10_000, 1_000, 7, 10.0
 

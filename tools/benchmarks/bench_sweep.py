@@ -11,21 +11,16 @@ import tempfile
 import time
 from pathlib import Path
 
-from advisor.sweep import (
+from advisor.answers.explore.cells import COMBINATION_S, made_by, parquet_bytes, read_plan, run_sweep, sweep_rows
+from advisor.answers.explore.files import (
     fastest_within,
-    made_by,
     one_k_for_all,
-    parquet_bytes,
-    read_plan,
     read_sweep,
-    run_sweep,
     sweep_from,
-    sweep_rows,
     view_of,
     where_drafting_pays,
 )
-from advisor.sweep.plan import COMBINATION_S
-from advisor.ui.data.sweep_panel import MAX_COMBINATIONS
+from advisor.ui.data.sweep import MAX_COMBINATIONS
 
 PLAN = """
 cases:

@@ -6,8 +6,8 @@ import time
 
 import numpy as np
 
+from advisor.physics.routing_trace import fit_sequences
 from advisor.profiling.routing_draw import Routing, draw_routing
-from advisor.routing.trace import fit_sequences
 
 
 def main() -> None:

@@ -54,10 +54,11 @@ def sweep_csv(n_rows: int) -> bytes:
 
 def _measure(data_path: str, busy: bool) -> dict[str, float]:
     from advisor import Scenario, advise
-    from advisor.catalog import model_ids
-    from advisor.hardware import hardware_ids
-    from advisor.ingest import read_upload, resolve_names
-    from advisor.points import refit_chosen, select_points
+    from advisor.catalog.models import model_ids
+    from advisor.measured.ingest.read import read_upload
+    from advisor.measured.ingest.rows import resolve_names
+    from advisor.measured.refit import refit_chosen, select_points
+    from advisor.physics.hardware import hardware_ids
 
     waits: list[float] = []
     over = threading.Event()

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import statistics
 
-from tools.benchmarks.wire_users import wire_users
 from tests.e2e.app_server import chromium_path
 from tests.e2e.ten_users import LIMIT_BYTES, USERS, ten_users
 from tests.e2e.views import SCENARIO
+from tools.benchmarks.wire_users import wire_users
 
 LOADS = ((1, 10), (10, 4), (30, 2))
 """Users without a browser, and rounds."""

@@ -15,12 +15,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from advisor import store
-from advisor.hardware import load_hardware
+from advisor.measured.store import default_store_path, open_store, plain_decode_points
+from advisor.physics.hardware import load_hardware
 from advisor.profiles import data_root
-from advisor.studies.validation.peer import PEER, PeerRun, peer_section, write_peer
-from advisor.studies.validation.plain import plain_decode
-from advisor.studies.validation.plain_tables import believed
+from studies.validation.plain import PEER, PeerRun, believed, peer_section, plain_decode, write_peer
 
 INTERPRETER = data_root() / ".peer-venv" / "bin" / "python"
 PREDICT = Path(__file__).parent / "peer_predict.py"
@@ -33,8 +31,8 @@ HOW = (
 
 def main() -> None:
     """Ask the tool, keep its answers, print both tools' errors."""
-    with store.open_store(store.default_store_path()) as opened:
-        frame = store.plain_decode_points(opened)
+    with open_store(default_store_path()) as opened:
+        frame = plain_decode_points(opened)
     started = time.perf_counter()
     rows = plain_decode(frame)
     own_s = (time.perf_counter() - started) / len(rows)

@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog import load_engine, model_profile
-from advisor.engines import export_scenario, needs_draft_model
-from advisor.engines.config import EngineExport
-from advisor.engines.export import per_rank
+from advisor.answers.by_batch import schedule_for
+from advisor.answers.engines.config import EngineExport
+from advisor.answers.engines.export import export_scenario, needs_draft_model, per_rank
+from advisor.answers.round_costs import KRange, k_running_at
+from advisor.catalog.engines import load_engine
+from advisor.catalog.models import model_profile
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.runtime import KRange, k_running_at, schedule_for
-from advisor.scenario.scenario import Scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".data" / "engine_wheels"

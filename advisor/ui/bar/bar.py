@@ -11,13 +11,17 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from advisor.catalog import drafter_name, hardware_called, hardware_from_own, model_name, own_drafter
-from advisor.curve import DEFAULT_BATCHES
-from advisor.hardware import USUAL_NODE, gpus_of_node, load_hardware
+from advisor.catalog.hardware import drafter_name, hardware_called, hardware_from_own, model_name, own_drafter
+from advisor.physics.hardware import USUAL_NODE, gpus_of_node, load_hardware
+from advisor.predict.curve import DEFAULT_BATCHES
+from advisor.predict.scenario_fields import FIELDS, SETTINGS
 from advisor.prediction import AdvisorError
-from advisor.scenario import FIELDS, SETTINGS
-from advisor.ui.bar import accepted, more, share_panel, token_fields
-from advisor.ui.shared import address, fields, state
+from advisor.ui.bar.fields import draw_accepted, token_remark
+from advisor.ui.bar.fields import remark as accepted_remark
+from advisor.ui.bar.more import draw_more, draw_share_panel, say_what_lacks, widget
+from advisor.ui.own_data import NAMES, own
+from advisor.ui.own_data import own as own_documents
+from advisor.ui.state import best_acceptance, escaped, keep_scenario, own_models, write
 
 FOLD, OPEN, FIELDS_KEY = "bar_fold", "bar_open", "bar_fields"
 _WIDTHS = {
@@ -34,7 +38,7 @@ _SLIDER = "batch_slider"
 _STOPS = tuple(DEFAULT_BATCHES)
 
 
-def draw(page_title: str) -> None:
+def draw_bar(page_title: str) -> None:
     """Draw all widgets and keep the scenario they describe, for `state.scenario_or_problem`.
 
     page_title : name of the page below, which a narrow screen shows nowhere else.
@@ -48,38 +52,38 @@ def draw(page_title: str) -> None:
             _batch(values)
             _field("context_tokens", values)
             _field("drafter_id", values, on_change=_follow_drafter)
-            accepted.draw(str(values["model_id"]), str(values["drafter_id"]))
+            draw_accepted(str(values["model_id"]), str(values["drafter_id"]))
             _field("max_tpot_ms", values)
-            more.draw(values, on_model=_follow_model, on_parallel=_follow_parallel)
+            draw_more(values, on_model=_follow_model, on_parallel=_follow_parallel)
             share = st.container(width="content")
-        values |= {name: st.session_state.get(name) for name in fields.NAMES if name not in values}
-        state.keep_scenario(values)
-        address.write(values)
+        values |= {name: st.session_state.get(name) for name in NAMES if name not in values}
+        keep_scenario(values)
+        write(values)
         with share:
-            share_panel.draw()
+            draw_share_panel()
         _fold(values, page_title)
-    if said := token_fields.remark():
-        st.markdown(f":red[:material/error: {state.escaped(said)}]")
-    if said := accepted.remark(str(values["model_id"]), str(values["drafter_id"])):
+    if said := token_remark():
+        st.markdown(f":red[:material/error: {escaped(said)}]")
+    if said := accepted_remark(str(values["model_id"]), str(values["drafter_id"])):
         st.caption(said)
-    more.say_what_lacks(values)
+    say_what_lacks(values)
 
 
 def _fold(values: dict[str, Any], page_title: str) -> None:
     """What a narrow screen shows instead of the fields, with the switch that unfolds them."""
     with st.container(key=FOLD, horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        document = fields.own("hardware_json").get(str(values["hardware_id"]))
+        document = own("hardware_json").get(str(values["hardware_id"]))
         gpus = f"{values['n_gpus']} × {hardware_called(str(values['hardware_id']), document)}"
-        what = f"{state.escaped(model_name(str(values['model_id'])))} + {drafter_name(str(values['drafter_id']))}"
+        what = f"{escaped(model_name(str(values['model_id'])))} + {drafter_name(str(values['drafter_id']))}"
         st.markdown(
-            f"{page_title} · **{what}**  \n{state.escaped(gpus)}, batch {values['batch_size']:,}",
+            f"{page_title} · **{what}**  \n{escaped(gpus)}, batch {values['batch_size']:,}",
             width="stretch",
         )
         st.toggle("Change", key=OPEN, on_change="ignore", persist_state="session")
 
 
 def _field(name: str, values: dict[str, Any], on_change: Any = None) -> None:
-    values[name] = more.widget(FIELDS[name], on_change=on_change, label=_LABELS.get(name, ""), width=_WIDTHS[name])
+    values[name] = widget(FIELDS[name], on_change=on_change, label=_LABELS.get(name, ""), width=_WIDTHS[name])
 
 
 def _batch(values: dict[str, Any]) -> None:
@@ -108,7 +112,7 @@ def _follow_model() -> None:
     module = own_drafter(now.model_id)
     if module is not None:
         now.drafter_id = module
-    elif now.drafter_id == "mtp" and now.model_id not in state.own_models():
+    elif now.drafter_id == "mtp" and now.model_id not in own_models():
         now.drafter_id = str(FIELDS["drafter_id"].default)
     _follow_drafter()
 
@@ -116,7 +120,7 @@ def _follow_model() -> None:
 def _follow_drafter() -> None:
     """Another model or drafter: take its own measured acceptance, unless the user's numbers are in use."""
     now = st.session_state
-    now.acceptance = state.best_acceptance(now.model_id, now.drafter_id, now.acceptance)
+    now.acceptance = best_acceptance(now.model_id, now.drafter_id, now.acceptance)
 
 
 def _follow_gpus() -> None:
@@ -132,7 +136,7 @@ def _follow_gpus() -> None:
 def _node() -> int:
     """GPUs that share fast links on the bar's accelerator. [-]"""
     name = str(st.session_state.hardware_id)
-    own = fields.own("hardware_json").get(name)
+    own = own_documents("hardware_json").get(name)
     try:
         return gpus_of_node(load_hardware(name) if own is None else hardware_from_own(own, name))
     except AdvisorError:  # the answer says what is wrong with it

@@ -1,20 +1,70 @@
-"""What the bar keeps under More: examples, acceptance, placement, engine, formats, and the user's own files."""
+"""What the bar keeps under More: examples, acceptance, placement, engine, formats, and the user's own files.
+
+The user's own config.json under More: given as a file or as text, what is wrong with it, and taking it back.
+
+The answer on screen always fits what this panel says: a configuration that cannot be used, and an emptied box, put the
+last shipped model back in place of the one they replace.
+
+The user's own accelerator in the bar: a few figures of its data sheet, or a file of them.
+
+Handing the scenario on: its link, its file, and opening a file that someone else sent.
+
+The named examples, at the top of More.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
+import json
 from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import Any
 
 import streamlit as st
 
-from advisor.acceptance import acceptance_curves
-from advisor.catalog import drafter_name, hardware_label, model_label
-from advisor.scenario import FIELDS, SETTINGS, FieldRow, FieldSection
-from advisor.ui.bar import accepted, own_config, own_hardware, start_panel, token_fields
-from advisor.ui.shared import fields, state
-from advisor.ui.shared.session import Slot
+from advisor.catalog.hardware import (
+    MAX_HARDWARE_BYTES,
+    drafter_name,
+    figure_range,
+    hardware_from_own,
+    hardware_label,
+    measured_chips,
+    model_label,
+    model_name,
+)
+from advisor.catalog.hf.fields import MAX_FILE_BYTES
+from advisor.catalog.models import model_ids
+from advisor.physics.acceptance import acceptance_curves
+from advisor.physics.hardware import Hardware, load_hardware
+from advisor.predict.scenario import (
+    MAX_SCENARIO_BYTES,
+    Example,
+    Scenario,
+    example_ids,
+    load_example,
+    read_scenario,
+    scenario_json,
+)
+from advisor.predict.scenario_fields import FIELDS, SETTINGS, FieldRow, FieldSection
+from advisor.prediction import AdvisorError
+from advisor.ui.bar.fields import TYPED, draw_button, draw_token_fields, understood
+from advisor.ui.own_data import START_ACCEPTANCE, choices, default
+from advisor.ui.session import Slot
+from advisor.ui.state import (
+    CONFIG_PROBLEM,
+    add_note,
+    add_own_hardware,
+    add_own_model,
+    best_acceptance,
+    config_problem,
+    escaped,
+    link_to,
+    own_hardware,
+    scenario_or_problem,
+    show,
+)
+from advisor.ui.widgets import plain
 
 IN_THE_BAR = frozenset(
     ("model_id", "hardware_id", "n_gpus", "batch_size", "context_tokens", "drafter_id", "max_tpot_ms")
@@ -33,14 +83,14 @@ _SHOWN: Mapping[str, Callable[[str], str]] = {
 }
 
 
-def draw(values: dict[str, Any], *, on_model: Callable[[], None], on_parallel: Callable[[], None]) -> None:
+def draw_more(values: dict[str, Any], *, on_model: Callable[[], None], on_parallel: Callable[[], None]) -> None:
     """The button and the widgets under it, whose values are put into `values`."""
     with st.popover("More", icon=":material/tune:", width="content", key="more"):
-        start_panel.draw()
+        draw_start_panel()
         with st.expander(FIELDS["model_config_json"].label):
-            own_config.draw(on_model)
+            draw_own_config(on_model)
         with st.expander(FIELDS["hardware_json"].label):
-            own_hardware.draw()
+            draw_own_hardware()
         for section in FieldSection:
             _section(section, values, on_parallel)
 
@@ -126,8 +176,8 @@ def widget(
     asked: dict[str, Any] = {"key": key or row.name, "on_change": on_change, "width": width, "persist_state": "session"}
     help_text = row.widget.help if row.widget is not None else ""
     label = label or row.screen_label
-    if row.name in token_fields.TYPED:
-        return token_fields.draw(row, label, width)
+    if row.name in TYPED:
+        return draw_token_fields(row, label, width)
     if row.range is not None:
         low, high = map(row.kind, row.range)
         # Outside its range the browser turns a field red and says no more.
@@ -139,11 +189,11 @@ def widget(
             asked["step"] = 1
         return st.number_input(label, **asked)
     if row.name in _SHOWN and len(name := str(st.session_state[row.name])) > _LONGEST and name.startswith("own-"):
-        help_text = f"{help_text} {state.escaped(name)}".strip()
+        help_text = f"{help_text} {escaped(name)}".strip()
     asked["help"] = help_text or None
     if row.name == "acceptance":
         return _acceptance(**asked)
-    options, chosen = fields.choices(row.name), st.session_state[row.name]
+    options, chosen = choices(row.name), st.session_state[row.name]
     if not options:
         return st.text_input(label, **asked) or None
     if row.name in _SHOWN:
@@ -175,10 +225,340 @@ def _curve_label(curve_id: str) -> str:
 
 
 def _understand() -> None:
-    st.session_state["acceptance"] = accepted.understood(str(st.session_state["acceptance"] or ""))
+    st.session_state["acceptance"] = understood(str(st.session_state["acceptance"] or ""))
 
 
 def _nearest() -> None:
     """Callback: the measured curve nearest to model and drafter, which counts as borrowed where it is another's."""
     now = st.session_state
-    now["acceptance"] = state.best_acceptance(now.model_id, now.drafter_id, fields.START_ACCEPTANCE)
+    now["acceptance"] = best_acceptance(now.model_id, now.drafter_id, START_ACCEPTANCE)
+
+
+_PROBLEM = CONFIG_PROBLEM
+_FROM: Slot[str] = Slot("_config_from", str)
+"""file or text: where the configuration in use comes from; empty where none is."""
+_SHIPPED: Slot[str] = Slot("_shipped_model", lambda: str(default("model_id")))
+
+
+def note_shipped(model_id: str) -> None:
+    """Remember the shipped model in use: the one to go back to."""
+    if model_id in model_ids():
+        _SHIPPED.put(model_id)
+
+
+def draw_own_config(on_model: Callable[[], None]) -> None:
+    """The uploader, the text box and what is wrong with what they hold. `on_model` runs when the model has changed."""
+    chosen = str(st.session_state["model_id"])
+    note_shipped(chosen)
+    # No `type` here: the browser would refuse other files by a red icon, without a word.
+    st.file_uploader(
+        "Hugging Face config.json",
+        key="config_file",
+        on_change=_take_file,
+        args=(on_model,),
+        max_upload_size=MAX_FILE_BYTES // 1_000_000,
+    )
+    st.text_area("or paste it", key="config_text", on_change=_take_text, args=(on_model,), height=100)
+    if problem := config_problem():
+        st.error(escaped(problem))
+        st.caption(f"The answer is for {escaped(model_name(chosen))}.")
+    st.caption(f"Text of at most {MAX_FILE_BYTES / 1e6:.0f} MB. It stays in this session and in links you copy.")
+
+
+def _take_file(on_model: Callable[[], None]) -> None:
+    given = st.session_state.config_file
+    if given is None:
+        _take_back("file", on_model)
+    elif given.size > MAX_FILE_BYTES:
+        size = f"The file has {given.size:,} bytes; a config.json has at most {MAX_FILE_BYTES:,}."
+        _refuse("file", size, on_model)
+    else:
+        try:
+            text = given.getvalue().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            _refuse("file", "The file is not text; give the model's config.json.", on_model)
+        else:
+            _use("file", text, given.name, on_model)
+
+
+def _take_text(on_model: Callable[[], None]) -> None:
+    text = st.session_state.config_text
+    if text.strip():
+        _use("text", text, "", on_model)
+    else:
+        _take_back("text", on_model)
+
+
+def _use(origin: str, text: str, file_name: str, on_model: Callable[[], None]) -> None:
+    try:
+        name = add_own_model(text, file_name)
+    except AdvisorError as error:
+        _refuse(origin, str(error), on_model)
+        return
+    _PROBLEM.drop()
+    _FROM.put(origin)
+    st.session_state.model_id = name
+    on_model()
+
+
+def _refuse(origin: str, reason: str, on_model: Callable[[], None]) -> None:
+    _PROBLEM.put(reason)
+    _FROM.put(origin)
+    _back_to_shipped(on_model)
+
+
+def _take_back(origin: str, on_model: Callable[[], None]) -> None:
+    """Nothing is given there any more; what came from elsewhere stays."""
+    if _FROM.get() == origin:
+        _PROBLEM.drop()
+        _FROM.drop()
+        _back_to_shipped(on_model)
+
+
+def _back_to_shipped(on_model: Callable[[], None]) -> None:
+    if st.session_state.model_id not in model_ids():
+        st.session_state.model_id = _SHIPPED.get()
+        on_model()
+
+
+_HARDWARE_PROBLEM: Slot[str] = Slot("_hardware_problem", str)
+_GIGA, _TERA = 1e9, 1e12
+_FIGURES = {
+    "hw_memory": ("Memory (GB)", "memory_bytes", _GIGA, "Memory of one GPU, in decimal gigabytes."),
+    "hw_bandwidth": ("Memory bandwidth (TB/s)", "bandwidth_bytes_per_s", _TERA, "Nominal, of one GPU."),
+    "hw_link": ("Link (GB/s)", "link_bytes_per_s", _GIGA, "All links of one GPU, one way; needed for several GPUs."),
+    "hw_node": ("GPUs of a node", "gpus_per_node", 1.0, "GPUs that these links join; 8 where it is not set."),
+    "hw_network": ("Network (GB/s)", "network_bytes_per_s", _GIGA, "Between nodes, share of one GPU, one way."),
+}
+_PEAKS = {"bf16": "bf16", "fp8": "fp8", "nvfp4": "nvfp4"}
+_VENDORS = ("NVIDIA", "AMD", "other")
+_UNNAMED = "My accelerator"
+
+
+def draw_own_hardware() -> None:
+    """The form, the uploader, and what is wrong with what they hold."""
+    here = _hardware()
+    if here is not None:
+        st.button(f"Fill in from {here.id}", key="hw_fill", type="tertiary", on_click=_fill, args=(here,))
+    with st.form("own_hardware", border=False):
+        st.text_input("Name", key="hw_name", max_chars=60, placeholder=_UNNAMED)
+        for key, (label, field, scale, text) in _FIGURES.items():
+            _figure(label, key, field, scale, text)
+        for dtype, label in _PEAKS.items():
+            text = "Dense, without structured sparsity."
+            _figure(f"Peak {label} (TFLOP/s)", f"hw_{dtype}", "peak_flops_per_s", _TERA, text)
+        st.selectbox(
+            "Vendor",
+            _VENDORS,
+            index=None,
+            key="hw_vendor",
+            placeholder="not set",
+            help="Vendor whose measured accelerators show which share of the peak kernels reach.",
+        )
+        st.selectbox(
+            "Same chip as",
+            measured_chips(),
+            index=None,
+            key="hw_chip",
+            placeholder="none: roofline",
+            help="Its measured kernels then apply. Bandwidth and peaks must agree; memory and link may differ.",
+        )
+        st.text_input("Source of the figures", key="hw_source", max_chars=200, placeholder="given by the user")
+        st.form_submit_button("Use this accelerator", key="hw_use", on_click=_take_form, width="stretch")
+    # No `type` here: the browser would refuse other files by a red icon, without a word.
+    st.file_uploader("or its JSON file", key="hw_file", on_change=_take_hardware_file, max_upload_size=1)
+    if problem := _HARDWARE_PROBLEM.get():
+        st.error(plain(problem))
+    name = str(st.session_state["hardware_id"])
+    if (document := own_hardware().get(name)) is not None:
+        st.download_button(
+            "This accelerator as JSON",
+            document,
+            f"{name}.json",
+            "application/json",
+            key="hw_download",
+            type="tertiary",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+    st.caption("It stays in this session and in links and files you share.")
+
+
+def _figure(label: str, key: str, field: str, scale: float, text: str) -> None:
+    low, high = (end / scale for end in figure_range(field))
+    st.number_input(
+        label,
+        low,
+        high,
+        value=None,
+        step=1.0,
+        format="%g",
+        key=key,
+        placeholder="not set",
+        help=f"{text} From {low:g} to {high:,.0f}.",
+    )
+
+
+def _hardware() -> Hardware | None:
+    """The accelerator chosen above; None for one given by a link that cannot be."""
+    name = str(st.session_state["hardware_id"])
+    try:
+        text = own_hardware().get(name)
+        return load_hardware(name) if text is None else hardware_from_own(text, name)
+    except AdvisorError:
+        return None
+
+
+def _fill(here: Hardware) -> None:
+    now, link = st.session_state, here.link_bytes_per_s
+    now.hw_name = here.name[:60]
+    now.hw_memory = here.memory_bytes.value / _GIGA
+    now.hw_bandwidth = here.bandwidth_bytes_per_s.value / _TERA
+    now.hw_link = None if link is None else link.value / _GIGA
+    node, network = here.gpus_per_node, here.network_bytes_per_s
+    now.hw_node = None if node is None else node.value
+    now.hw_network = None if network is None else network.value / _GIGA
+    for dtype in _PEAKS:
+        peak = here.peak_flops_per_s.get(dtype)  # type: ignore[call-overload]
+        now[f"hw_{dtype}"] = None if peak is None else peak.value / _TERA
+    now.hw_vendor = here.vendor if here.vendor in _VENDORS else "other"
+    now.hw_chip = here.id if here.kernel_table_device is not None and not here.is_own else None
+
+
+def _take_form() -> None:
+    now = st.session_state
+    document: dict[str, Any] = {"name": now.hw_name.strip() or _UNNAMED}
+    document |= {field: now[key] * scale for key, (_, field, scale, _) in _FIGURES.items() if now[key] is not None}
+    document["peak_flops_per_s"] = {
+        dtype: now[f"hw_{dtype}"] * _TERA for dtype in _PEAKS if now[f"hw_{dtype}"] is not None
+    }
+    document |= {"vendor": now.hw_vendor} if now.hw_vendor else {}
+    document |= {"same_chip_as": now.hw_chip} if now.hw_chip else {}
+    document |= {"source": now.hw_source.strip()} if now.hw_source.strip() else {}
+    document["date"] = dt.date.today().isoformat()
+    lacking = [label for label, absent in _needed(document).items() if absent]
+    if lacking:
+        _HARDWARE_PROBLEM.put(f"Still needed: {', '.join(lacking)}.")
+    else:
+        _use_hardware(json.dumps(document, indent=2))
+
+
+def _needed(document: dict[str, Any]) -> dict[str, bool]:
+    return {
+        "Memory": "memory_bytes" not in document,
+        "Memory bandwidth": "bandwidth_bytes_per_s" not in document,
+        "Peak bf16": "bf16" not in document["peak_flops_per_s"],
+        "Link (or one GPU in the bar)": "link_bytes_per_s" not in document and st.session_state["n_gpus"] > 1,
+    }
+
+
+def _take_hardware_file() -> None:
+    given = st.session_state.hw_file
+    if given is None:
+        _HARDWARE_PROBLEM.drop()
+    elif given.size > MAX_HARDWARE_BYTES:
+        _HARDWARE_PROBLEM.put(f"The file has {given.size:,} bytes; it may have {MAX_HARDWARE_BYTES:,}.")
+    else:
+        try:
+            text = given.getvalue().decode("utf-8-sig")
+        except UnicodeDecodeError:
+            _HARDWARE_PROBLEM.put("The file is not text; give the accelerator's JSON.")
+        else:
+            _use_hardware(text)
+
+
+def _use_hardware(text: str) -> None:
+    try:
+        st.session_state["hardware_id"] = add_own_hardware(text)
+    except AdvisorError as error:
+        _HARDWARE_PROBLEM.put(str(error))
+    else:
+        _HARDWARE_PROBLEM.drop()
+
+
+_SHARE_PROBLEM: Slot[str] = Slot("_scenario_file_problem", str)
+_OPENED: Slot[int] = Slot("_scenario_files_opened", int)
+_OPEN = "share_open"
+_WRAPPED = 2000
+"""Characters beyond which a link stays on one line: it would push all else out of sight."""
+
+
+def draw_share_panel() -> None:
+    """The link and the file of the scenario on screen, and the uploader that opens one."""
+    scenario, _ = scenario_or_problem()
+    with st.popover("Share", icon=":material/link:", width="content", key=_OPEN, on_change="rerun"):
+        draw_button()
+        if scenario is not None:
+            link = link_to(scenario, st.context.url)
+            if link is None:
+                st.warning("Too large for a link: your own files make it so. Send the scenario file instead.")
+            else:
+                st.code(link, language=None, wrap_lines=len(link) <= _WRAPPED)
+            st.download_button(
+                "Scenario file",
+                scenario_json(scenario),
+                f"scenario-{scenario.hash}.json",
+                "application/json",
+                key="scenario_download",
+                icon=":material/download:",
+                on_click="ignore",
+                width="stretch",
+            )
+            st.caption(f"Scenario {scenario.hash}. The browser's Back undoes a change.")
+        # A new key after each file, so that no file stands there whose scenario is no longer on screen.
+        st.file_uploader(
+            "Open a scenario file or JSON report",
+            key=_share_key(),
+            on_change=_open,
+            max_upload_size=MAX_SCENARIO_BYTES // 1_000_000,
+        )
+        if problem := _SHARE_PROBLEM.get():
+            st.error(plain(problem))
+
+
+def _share_key() -> str:
+    return f"scenario_file_{_OPENED.get()}"
+
+
+def _open() -> None:
+    given = st.session_state[_share_key()]
+    if given is None:
+        _SHARE_PROBLEM.drop()
+        return
+    try:
+        found = read_scenario(given.getvalue())
+    except AdvisorError as error:
+        _SHARE_PROBLEM.put(str(error))
+        return
+    _SHARE_PROBLEM.drop()
+    _OPENED.put(_OPENED.get() + 1)
+    st.session_state[_OPEN] = False
+    show(found.scenario, "file")
+    if found.note:
+        add_note(f"{found.note[:1].upper()}{found.note[1:]}.")
+
+
+def draw_start_panel() -> None:
+    """The list of examples, each made the scenario by one click."""
+    with st.expander("Start from an example", icon=":material/lightbulb:"):
+        for name in example_ids():
+            example = load_example(name)
+            st.button(example.title, key=f"example_{name}", on_click=_start, args=(example.scenario,), width="stretch")
+            st.caption(plain(example.description))
+
+
+def said_of(scenario: Scenario) -> str:
+    """The example that a scenario is, and the source of its accepted length.
+
+    Empty once anything is changed.
+    """
+    example = next((found for found in map(load_example, example_ids()) if found.scenario == scenario), None)
+    return "" if example is None else f"{example.description} Accepted length: {_origin(example)}."
+
+
+def _origin(example: Example) -> str:
+    return f"{example.acceptance_origin}, {example.acceptance_note}"
+
+
+def _start(scenario: Scenario) -> None:
+    show(scenario, "example")

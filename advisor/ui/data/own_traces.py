@@ -1,4 +1,7 @@
-"""The user's own routing trace and acceptance in the session. Nothing here is shared or cached."""
+"""The user's own routing trace and acceptance in the session. Nothing here is shared or cached.
+
+Experts on ranks in the session: counted from the user's own trace where there is one, else from the preset.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,21 @@ from collections.abc import Sequence
 import numpy as np
 import streamlit as st
 
-from advisor import ingest
-from advisor.ingest import AcceptanceRates, ActivationLog
+from advisor.answers.expert_ranks import Placing, RankArm, RanksAnswer, ranks_answer
+from advisor.catalog.routing_presets import preset_for
+from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
+from advisor.measured.ingest.logs import ActivationLog, open_activation_log
+from advisor.measured.ingest.traces import layer_counts, read_traces
+from advisor.physics.expert_loads import Traffic, traffic_of_trace
+from advisor.physics.expert_ranks import Choices
+from advisor.physics.routing_trace import CountFit, TraceFit, fit_counts, fit_sequences
+from advisor.physics.touched_experts import write_own_routing
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import loads_shape, read_loads, write_loads
+from advisor.predict.setup import Setup, traffic_of
 from advisor.prediction import AdvisorError
-from advisor.routing import Choices, CountFit, TraceFit, fit_counts, fit_sequences, preset_for, write_own_routing
-from advisor.setup import Setup
-from advisor.ui.shared.session import Slot, nothing
+from advisor.ui.own_data import use_ranks
+from advisor.ui.session import Slot, nothing
 
 _TRACE: Slot[tuple[TraceFit, str] | None] = Slot("_trace", nothing)
 _COUNTS: Slot[tuple[ActivationLog, CountFit] | None] = Slot("_activation_log", nothing)
@@ -37,7 +49,7 @@ def take_trace(setup: Setup) -> None:
     forget_trace()
     try:
         given = [(file.name, file.getvalue()) for file in files]
-        log = ingest.open_activation_log(*given[0]) if len(given) == 1 else None
+        log = open_activation_log(*given[0]) if len(given) == 1 else None
         if log is not None:
             shape = (moe.n_experts, moe.n_active)
             found = fit_counts(
@@ -45,7 +57,7 @@ def take_trace(setup: Setup) -> None:
             )
             _COUNTS.put((log, found))
             return
-        read = ingest.read_traces(given, ingest.layer_counts(setup.architecture))
+        read = read_traces(given, layer_counts(setup.architecture))
         _TRACE.put((fit_sequences(read.sequences, moe.n_experts), read.layout))
         _SEQUENCES.put(_first(read.sequences))
         _DIGEST.put(_digest(read.sequences))
@@ -129,11 +141,11 @@ def take_acceptance() -> None:
     try:
         if later is not None:
             before = (earlier.name, earlier.getvalue()) if earlier is not None else None
-            _RATES.put(ingest.read_acceptance(later.name, later.getvalue(), before, conditional))
+            _RATES.put(read_acceptance_file(later.name, later.getvalue(), before, conditional))
         elif earlier is not None:
             _RATES_PROBLEM.put("The earlier scrape alone is not used; give the later one too.")
         elif str(now.get("rates_text") or "").strip():
-            _RATES.put(ingest.rates_from_list(str(now.rates_text), conditional))
+            _RATES.put(rates_from_list(str(now.rates_text), conditional))
     except AdvisorError as error:
         _RATES_PROBLEM.put(str(error))
 
@@ -162,6 +174,154 @@ def use_rates(by_position: str) -> None:
     """
     _RATES_PROBLEM.drop()
     try:
-        st.session_state["acceptance"] = ingest.rates_from_list(by_position).text
+        st.session_state["acceptance"] = rates_from_list(by_position).text
     except AdvisorError as error:
         _RATES_PROBLEM.put(str(error))
+
+
+_ANSWER: Slot[tuple[tuple[str, str, int], RanksAnswer] | None] = Slot("_rank_answer", nothing)
+_PROBLEM: Slot[str] = Slot("_rank_problem", str)
+_LOADS: Slot[str] = Slot("_own_loads", str)
+"""Loads by layer of a file of this session, packed; empty without one."""
+_LOADS_PROBLEM: Slot[str] = Slot("_own_loads_problem", str)
+
+
+def take_loads(setup: Setup) -> None:
+    """Read the table of loads of the uploader `loads_file`. One that cannot be read leaves the one before."""
+    file, moe = st.session_state.get("loads_file"), setup.architecture.moe
+    _LOADS_PROBLEM.drop()
+    if file is None:
+        _LOADS.drop()
+        return
+    try:
+        n_experts = moe.n_experts if moe is not None else 0
+        _LOADS.put(write_loads(read_loads(file.name, file.getvalue(), n_experts)))
+    except AdvisorError as error:
+        _LOADS_PROBLEM.put(str(error))
+
+
+def loads_problem() -> str:
+    """Reason that the last table of loads cannot be used, empty when it can."""
+    return _LOADS_PROBLEM.get()
+
+
+def use(arm: RankArm, found: RanksAnswer) -> None:
+    """Predict with one layout of an answer from the next run on, and with the loads that it was counted on."""
+    loads = None if found.traffic.kind == "preset" else write_loads(found.traffic.loads)
+    use_ranks(loads, arm.redundant if arm.is_balanced else None, found.traffic.routing)
+
+
+def count(setup: Setup) -> None:
+    """Place the experts of a setup with the copies that were chosen.
+
+    Keeps the answer, or why there is none.
+    """
+    _PROBLEM.drop()
+    _ANSWER.drop()
+    copies = _copies(setup)
+    try:
+        traffic = _traffic(setup)
+        placing = Placing(redundant=tuple(dict.fromkeys((0, copies))))
+        answer = ranks_answer(_with_routing(setup, traffic), traffic, placing)
+    except AdvisorError as error:
+        _PROBLEM.put(str(error))
+        return
+    _ANSWER.put((_question(setup), answer))
+
+
+def copies_key(ranks: int) -> str:
+    """Key of the number of copies: what fills one number of ranks evenly may not fill another."""
+    return f"rank_copies_{ranks}"
+
+
+def _copies(setup: Setup) -> int:
+    return int(st.session_state.get(copies_key(setup.placement.expert_parallel), 0))
+
+
+def _trace_of(setup: Setup) -> tuple[TraceFit, tuple[Choices, ...]] | None:
+    """This session's trace where it is of as many experts as the scenario's model has, else None."""
+    moe, held = setup.architecture.moe, kept()
+    return held if moe is not None and held is not None and held[0].n_experts == moe.n_experts else None
+
+
+def _own_loads(setup: Setup) -> str:
+    """This session's table of loads where it is of as many experts as the scenario's model has, else empty."""
+    moe, text = setup.architecture.moe, _LOADS.get()
+    return text if moe is not None and loads_shape(text)[1] == moe.n_experts else ""
+
+
+def _loads(setup: Setup) -> str | None:
+    """Loads to count on where there is no trace: this session's table, else those that the scenario carries."""
+    return _own_loads(setup) or setup.scenario.expert_loads
+
+
+def _traffic(setup: Setup) -> Traffic:
+    found = _trace_of(setup)
+    if found is not None:
+        fit, sequences = found
+        return traffic_of_trace(sequences, fit.n_experts, setup.longest_step, fit)
+    return traffic_of(setup, _loads(setup))
+
+
+def _with_routing(setup: Setup, traffic: Traffic) -> Setup:
+    """`setup` with the experts touched that the trace or the loads say."""
+    update = {"expert_loads": _loads(setup)} if traffic.routing is None else {"routing": traffic.routing}
+    return load_setup(setup.scenario.on_assumed_ranks().model_copy(update=update))
+
+
+def _question(setup: Setup) -> tuple[str, str, int]:
+    """What an answer is to: the scenario, the trace or loads that are counted on, and the copies chosen."""
+    # What using an answer changes in the scenario is left out, so that the answer stays on screen.
+    asked = setup.scenario.on_assumed_ranks()
+    if _trace_of(setup) is None:
+        return asked.hash, _loads(setup) or "", _copies(setup)
+    return asked.model_copy(update={"routing": "auto"}).hash, digest(), _copies(setup)
+
+
+def answer(setup: Setup) -> RanksAnswer | None:
+    """The answer that was counted for this scenario, trace and number of copies.
+
+    None where none was, or for another; one of another trace is dropped.
+    """
+    found, asked = _ANSWER.get(), _question(setup)
+    if found is not None and found[0][1] != asked[1]:
+        _ANSWER.drop()
+    return found[1] if found is not None and found[0] == asked else None
+
+
+def last(setup: Setup) -> tuple[str, RanksAnswer] | None:
+    """The answer that was counted last for this scenario and trace, with whatever copies, and a name of it.
+
+    Another page does not know the copies that are chosen on Data. None where none was counted, or for another.
+    """
+    found = _ANSWER.get()
+    if found is None or found[0][:2] != _question(setup)[:2]:
+        return None
+    return "/".join(map(str, found[0])), found[1]
+
+
+def problem() -> str:
+    """Reason that ranks could not be counted, empty when they could."""
+    return _PROBLEM.get()
+
+
+def basis(setup: Setup) -> str:
+    """Traffic that would be counted, in words."""
+    if _trace_of(setup) is not None:
+        return "Counts on your trace: balanced layouts are planned on one half of it and judged on the other."
+    if own := _own_loads(setup):
+        layers, experts = loads_shape(own)
+        return f"Counts on your table of loads, {layers} layers of {experts} experts, which is taken to stay as it is."
+    if setup.scenario.expert_loads is not None:
+        return "Counts on the loads that the scenario carries, which are taken to stay as they are."
+    preset = "loads have the routing preset's spread and hot experts lie by chance"
+    moe, held = setup.architecture.moe, kept()
+    if held is not None and moe is not None:
+        return (
+            f"Your trace is not counted: it is of {held[0].n_experts} experts and {setup.architecture.name} has "
+            f"{moe.n_experts}. Instead, {preset}; choose the model of the trace in the bar."
+        )
+    if _LOADS.get():
+        of = loads_shape(_LOADS.get())[1]
+        return f"Your table of loads is not counted: it is of {of} experts. Instead, {preset}."
+    return f"Without a trace or loads, {preset}; upload yours above."

@@ -1,20 +1,71 @@
-"""The user's own benchmark: upload, what was read, which column is which, what is missing, refused rows."""
+"""The user's own benchmark: upload, what was read, which column is which, what is missing, refused rows.
+
+Which column of a user's CSV is which of ours: a form for each file, for headers unknown or seemingly swapped.
+
+Keep or forget an upload; the data sets that somebody chose to keep, which all who use this advisor see.
+
+What the user's points change: refit, before and after, residuals, what was learnt; use it everywhere, undo.
+"""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
-from advisor import ingest
-from advisor.catalog import model_ids
-from advisor.drafter import drafter_ids
-from advisor.hardware import hardware_ids
-from advisor.ingest import MAX_BYTES, IngestResult, MissingField
-from advisor.scenario import Scenario
+from advisor.catalog.models import model_ids
+from advisor.measured.ingest.columns import COLUMNS, template_csv
+from advisor.measured.ingest.remap import target_label, targets
+from advisor.measured.ingest.result import IngestResult, MissingField, csv_of
+from advisor.measured.ingest.upload import MAX_BYTES
+from advisor.measured.moesd import moesd_of
+from advisor.measured.points import Point
+from advisor.measured.refit import MIN_POINTS, before_after, curve_groups, curve_name
+from advisor.measured.refit_result import PARAMETER_COLUMNS, RefitResult, parameter_rows
+from advisor.measured.refit_result import notes as refit_notes
+from advisor.physics.draft import drafter_ids
+from advisor.physics.hardware import hardware_ids
+from advisor.predict.scenario import Scenario
+from advisor.prediction import AdvisorError
+from advisor.show.charts.measured import before_after_chart, residual_chart
 from advisor.text import counted
-from advisor.ui.data import kept_panel, mapping_panel, own_traces, refit_panel, uploads
-from advisor.ui.shared import state, widgets
+from advisor.ui.answers import refit_text_for
+from advisor.ui.data.own_traces import acceptance_problem, use_rates
+from advisor.ui.data.uploads import (
+    UploadFile,
+    acceptances,
+    fill_in,
+    fill_in_form,
+    forget_kept,
+    kept,
+    kept_data,
+    kept_name,
+    kept_rows,
+    notes,
+    problem,
+    read_with,
+    refit_upload,
+    refitted,
+    refused_rows,
+    result,
+    take_files,
+    take_sample,
+    take_text,
+    undo_refit,
+    unit_problem,
+    unknown_names,
+    uploader_key,
+    use_kept,
+)
+from advisor.ui.data.uploads import files as uploaded_files
+from advisor.ui.data.uploads import forget as forget_upload
+from advisor.ui.data.uploads import lacks as upload_lacks
+from advisor.ui.data.uploads import save as save_upload
+from advisor.ui.own_data import is_used, text_of, use_refit
+from advisor.ui.state import own_models
+from advisor.ui.widgets import plain, show_chart, upload_limit
 
 _FROM_SCENARIO = {
     "hardware_id": "hardware_id",
@@ -37,32 +88,32 @@ _STATED_NAMES = ("hardware_id", "model_id", "weight_dtype", "drafter")
 """Names that a file states and a user may know better, as they are offered."""
 
 
-def draw(scenario: Scenario) -> None:
+def draw_upload_panel(scenario: Scenario) -> None:
     """The whole panel in the order of its steps.
 
     What was given, what was read and what it lacks, what it changed, and what else it has.
     """
     _given(scenario)
-    read, found = uploads.result(), uploads.refitted()
+    read, found = result(), refitted()
     units = st.container()
     if read is not None:
         with units:
             _what_was_read(read)
-    mapping_panel.draw()
+    draw_mapping_panel()
     if read is not None:
         _missing_form(read, scenario)
         _stated_names(read)
-        acceptance = refit_panel.ask(read, scenario)
-        if said := uploads.unit_problem(acceptance):
-            units.error(widgets.plain(said), icon=":material/straighten:")
+        acceptance = ask(read, scenario)
+        if said := unit_problem(acceptance):
+            units.error(plain(said), icon=":material/straighten:")
     if found is not None:
-        refit_panel.draw(found[0], found[1], scenario)
+        draw_refit_panel(found[0], found[1], scenario)
     if read is not None:
         _acceptance(read)
         _notes(read)
         _refused(read)
-        kept_panel.keep(read)
-    kept_panel.draw()
+        keep(read)
+    draw_kept_panel()
 
 
 def _given(scenario: Scenario) -> None:
@@ -71,21 +122,21 @@ def _given(scenario: Scenario) -> None:
     with left:
         st.file_uploader(
             "Benchmark results (vLLM, SGLang, guidellm, AIPerf, InferenceX, or the template)",
-            key=uploads.uploader_key(),
-            on_change=uploads.take_files,
+            key=uploader_key(),
+            on_change=take_files,
             accept_multiple_files=True,
-            max_upload_size=widgets.upload_limit(MAX_BYTES),
+            max_upload_size=upload_limit(MAX_BYTES),
         )
         _problem("file")
-        for note in uploads.notes():
-            st.info(widgets.plain(note), icon=":material/content_copy:")
+        for note in notes():
+            st.info(plain(note), icon=":material/content_copy:")
         with st.expander("Or paste the block that the benchmark printed"):
             hint = (
                 "============ Serving Benchmark Result ============\nSuccessful requests:                     64\n..."
             )
             asked = "Console output, JSON or CSV"
             st.text_area(asked, key="bench_text", height=200, max_chars=MAX_PASTED, placeholder=hint)
-            st.button("Read the text", key="read_bench_text", on_click=uploads.take_text)
+            st.button("Read the text", key="read_bench_text", on_click=take_text)
     with right:
         st.markdown(
             "1. **Give** the files of one sweep together, plain runs among them.  \n"
@@ -98,13 +149,13 @@ def _given(scenario: Scenario) -> None:
                 "Try a made-up sample",
                 key="bench_sample",
                 icon=":material/science:",
-                on_click=uploads.take_sample,
+                on_click=take_sample,
                 args=(scenario,),
                 help="Rows that this advisor computed for your scenario, with a slower host.",
             )
             st.download_button(
                 "Template (CSV)",
-                ingest.template_csv(),
+                template_csv(),
                 file_name="measurements-template.csv",
                 mime="text/csv",
                 type="tertiary",
@@ -116,7 +167,7 @@ def _given(scenario: Scenario) -> None:
 
 def _what_was_read(read: IngestResult) -> None:
     st.subheader("What was read", anchor=False)
-    st.markdown(f"Format: **{widgets.plain(read.format_name)}**")
+    st.markdown(f"Format: **{plain(read.format_name)}**")
     with st.grid(2, min_column_width=150):
         st.metric("Rows usable", f"{read.rows_kept:,}")
         st.metric("Rows refused", f"{read.rows_refused:,}")
@@ -126,7 +177,7 @@ def _notes(read: IngestResult) -> None:
     """What was derived and what is remarkable; after the result."""
     notes = [*read.derived, *read.warnings]
     if notes:
-        st.markdown("\n".join(f"- {widgets.plain(note)}" for note in notes))
+        st.markdown("\n".join(f"- {plain(note)}" for note in notes))
     shown = read.frame.dropna(axis="columns", how="all").head(_SHOWN_ROWS)
     with st.expander(f"Columns as understood ({len(shown.columns)})"):
         st.dataframe(shown)
@@ -139,7 +190,7 @@ def _refused(read: IngestResult) -> None:
         st.dataframe(read.rejects.head(_SHOWN_ROWS), hide_index=True)
         st.download_button(
             "Refused rows (CSV)",
-            lambda: ingest.csv_of(read.rejects),
+            lambda: csv_of(read.rejects),
             file_name="refused-rows.csv",
             mime="text/csv",
             key="rejects_csv",
@@ -154,7 +205,7 @@ def _missing_form(read: IngestResult, scenario: Scenario) -> None:
 
     No `st.form`: what stands in the fields is what a refit uses, whether or not it was filled in before.
     """
-    unknown = uploads.unknown_names(read)
+    unknown = unknown_names(read)
     if not read.missing and not unknown:
         return
     other = _other_model(read, scenario)
@@ -170,7 +221,7 @@ def _missing_form(read: IngestResult, scenario: Scenario) -> None:
         if other and (left := [item for item in read.missing if item.name in _OF_THE_MODEL]):
             bar = ", ".join(f"{_title(item.name)} {_of_scenario(item.name, scenario)}" for item in left)
             said = f"The file is of {other}. Not taken from the bar, which is for {scenario.model_id}: {bar}."
-            st.caption(widgets.plain(said))
+            st.caption(plain(said))
         for name, names in unknown.items():
             _field(f"{_title(name)}: {', '.join(names[:3])} is not known; read it as", name, None, f"known_{name}")
         first = [item for item in read.missing if _asked_first(item, guesses[item.name])]
@@ -187,7 +238,7 @@ def _missing_form(read: IngestResult, scenario: Scenario) -> None:
 
 def _fill_in(read: IngestResult) -> None:
     """The button that takes what stands in the fields, and why it could not."""
-    st.button("Fill in", key="fill_in", on_click=uploads.fill_in_form)
+    st.button("Fill in", key="fill_in", on_click=fill_in_form)
     _problem("fields")
     if read.kind == "points":
         st.caption("A refit uses what stands here. Fill it in to see first which speedups follow.")
@@ -210,7 +261,7 @@ def _missing_field(item: MissingField, guess: Any, read: IngestResult) -> None:
     either = {"gpu_count": "tensor_parallel", "tensor_parallel": "gpu_count"}.get(item.name)
     need = "needed" if item.needed else "may stay empty"
     if item.needed and either is not None:
-        need = f"this or the {ingest.COLUMNS['points'][either].in_text} is needed"
+        need = f"this or the {COLUMNS['points'][either].in_text} is needed"
     empty = read.frame.index[read.frame[item.name].isna()]
     lines = f" (line {', '.join(map(str, empty))})" if item.rows == len(empty) <= _FEW < len(read.frame) else ""
     label = f"{_title(item.name)} ({need}); missing in {counted(item.rows, 'row')}{lines}"
@@ -218,14 +269,14 @@ def _missing_field(item: MissingField, guess: Any, read: IngestResult) -> None:
 
 
 def _title(name: str) -> str:
-    column = ingest.COLUMNS["points"].get(name) or ingest.COLUMNS["kernels"][name]
+    column = COLUMNS["points"].get(name) or COLUMNS["kernels"][name]
     return column.title
 
 
 def _problem(place: str) -> None:
     """What went wrong with the button that stands here."""
-    if said := uploads.problem(place):
-        st.error(widgets.plain(said), icon=":material/error:")
+    if said := problem(place):
+        st.error(plain(said), icon=":material/error:")
 
 
 def _other_model(read: IngestResult, scenario: Scenario) -> str:
@@ -247,7 +298,7 @@ def _stated_names(read: IngestResult) -> None:
             for name, names in stated.items()
         }
         if st.form_submit_button("Read with these names"):
-            uploads.fill_in({}, chosen, "names")
+            fill_in({}, chosen, "names")
             st.rerun()
         _problem("names")
 
@@ -259,17 +310,17 @@ def _of_scenario(name: str, scenario: Scenario) -> Any:
 def _field(label: str, name: str, guess: Any, key: str, meaning: str = "") -> Any:
     choices: dict[str, list[Any]] = {
         "hardware_id": list(hardware_ids()),
-        "model_id": [*state.own_models(), *model_ids()],
+        "model_id": [*own_models(), *model_ids()],
         "drafter": list(drafter_ids()),
         "accepted_length_same_run": list(_YES_NO),
     }
     options = choices.get(name)
-    help_text = widgets.plain(meaning) or None
+    help_text = plain(meaning) or None
     if options is None:
-        return st.text_input(widgets.plain(label), "" if guess is None else str(guess), key=key, help=help_text)
+        return st.text_input(plain(label), "" if guess is None else str(guess), key=key, help=help_text)
     index = options.index(guess) if guess in options else None
     return st.selectbox(
-        widgets.plain(label),
+        plain(label),
         options,
         index=index,
         key=key,
@@ -281,15 +332,237 @@ def _field(label: str, name: str, guess: Any, key: str, meaning: str = "") -> An
 
 def _acceptance(read: IngestResult) -> None:
     """Acceptance by position that the runs themselves measured, for the scenario."""
-    found = uploads.acceptances(read)
+    found = acceptances(read)
     if not found:
         return
-    if own_traces.acceptance_problem():
-        st.error(widgets.plain(own_traces.acceptance_problem()), icon=":material/error:")
+    if acceptance_problem():
+        st.error(plain(acceptance_problem()), icon=":material/error:")
     label = st.selectbox("Acceptance by draft position, as measured in these runs", list(found), key="own_acceptance")
     st.button(
         "Use this acceptance in the scenario",
         key="use_own_acceptance",
-        on_click=own_traces.use_rates,
+        on_click=use_rates,
         args=(found[label],),
     )
+
+
+MAX_FIELDS = 40
+"""Columns asked for; wider files are mapped on the command line (`ingest --map`)."""
+
+
+def draw_mapping_panel() -> None:
+    """A form for each file that can be mapped, open where it could not be read or columns look swapped."""
+    files = uploaded_files()
+    read = result()
+    swapped = read is not None and bool(read.swapped)
+    for number, file in enumerate(files):
+        if file.headers:
+            _form(number, file, len(files) > 1, swapped and not file.chosen)
+
+
+def _form(number: int, file: UploadFile, several: bool, swapped: bool) -> None:
+    """The form of one file; `several`: its name is said."""
+    said = f" ({counted(file.unused, 'column')} {'not understood' if file.rows is None else 'not used'})"
+    label = f"Which column is which{f' in {plain(file.name)}' if several else ''}{said if file.unused else ''}"
+    of = f"{number}_" if several else ""
+    with (
+        st.expander(label, expanded=file.rows is None or swapped),
+        st.form(f"column_mapping_{number}", border=False),
+    ):
+        st.caption(
+            "Columns are matched where the name allows it. Nothing is renamed until you confirm. Times need a unit."
+        )
+        options, chosen = targets(file.kind), {}
+        shown = sorted(file.headers, key=lambda item: item.native == item.ours)[:MAX_FIELDS]
+        with st.grid(3, min_column_width=200):
+            for item in shown:
+                chosen[item.theirs] = st.selectbox(
+                    plain(item.theirs),
+                    options,
+                    index=options.index(item.ours),
+                    key=f"map_{of}{item.theirs}",
+                    format_func=functools.partial(target_label, kind=file.kind),
+                    help=f"First cells: {plain(', '.join(item.cells))}" if item.cells else None,
+                )
+        if st.form_submit_button("Read with these columns", key=f"read_columns_{number}"):
+            read_with(number, {item.theirs: item.ours for item in file.headers} | chosen)
+            st.rerun()
+        if said := problem(f"columns {number}"):
+            st.error(plain(said), icon=":material/error:")
+        if len(file.headers) > MAX_FIELDS:
+            st.caption(
+                f"{len(file.headers) - MAX_FIELDS} more columns can be mapped with `python -m advisor ingest --map`."
+            )
+
+
+_SHOWN_KEPT = 200
+_FORGET = "Drops the rows, your points on the chart of Serve, and a refit on them from every page that uses it."
+
+
+def keep(read: IngestResult) -> None:
+    """Save the upload under a name, unless its very bytes are kept already, download it, or forget it."""
+    st.subheader("Keep or forget", anchor=False)
+    known = kept_name()
+    if known:
+        st.info(f"This file is kept already as {plain(known)}.", icon=":material/inventory_2:")
+    else:
+        called, person = st.columns(2)
+        name = called.text_input("Name on this server", read.file_name, key="keep_name")
+        given_by = person.text_input("Given by (optional, shown to all)", key="keep_given_by")
+    save, csv, forget = st.columns(3)
+    if not known:
+        save.button("Save on this server", key="keep", on_click=save_upload, args=(name, given_by))
+    csv.download_button(
+        "Download as CSV",
+        lambda: csv_of(read.frame.reset_index()),
+        "measurements.csv",
+        "text/csv",
+        key="upload_csv",
+        on_click="ignore",
+    )
+    forget.button("Forget this upload", key="forget", on_click=forget_upload, help=_FORGET)
+    if said := problem("keep"):
+        st.error(plain(said), icon=":material/error:")
+
+
+def draw_kept_panel() -> None:
+    """List, inspect, refit on, export and delete."""
+    sets = kept()
+    if sets is None or not len(sets):
+        return
+    if said := problem("kept"):
+        st.error(plain(said), icon=":material/error:")
+    with st.expander(f"Kept on this server ({len(sets)})"):
+        st.dataframe(sets, hide_index=True)
+        names = dict(zip(sets["dataset_id"], sets["name"], strict=True))
+        chosen = st.selectbox(
+            "Data set", list(names), key="kept_dataset", format_func=lambda item: f"{names[item]} ({item})"
+        )
+        use, csv, drop = st.columns(3)
+        use.button("Refit on it", key="use_kept", on_click=use_kept, args=(chosen,))
+        csv.download_button(
+            "Download it as CSV",
+            lambda: kept_data(chosen),
+            f"{chosen}.csv",
+            "text/csv",
+            key="kept_csv",
+            on_click="ignore",
+        )
+        drop.button("Delete it", key="forget_kept", on_click=forget_kept, args=(chosen,))
+        if st.toggle("Show its rows", key="inspect_kept"):
+            rows = kept_rows(chosen).dropna(axis="columns", how="all")
+            st.dataframe(rows.head(_SHOWN_KEPT), hide_index=True)
+            if len(rows) > _SHOWN_KEPT:
+                st.caption(f"The first {_SHOWN_KEPT} of {len(rows):,} rows.")
+
+
+def ask(read: IngestResult, scenario: Scenario) -> str:
+    """The button that refits, and the accepted length that rows without one borrow, which is returned."""
+    if read.kind != "points":
+        st.info("Kernel times are kept and shown; a refit needs served runs with speedup, step or token times.")
+        return scenario.acceptance
+    lacking = int((read.frame["accepted_length"].isna() & (read.frame["draft_tokens_k"] != 0)).sum())
+    acceptance = None
+    if lacking:
+        acceptance = st.text_input(
+            f"Accepted length for {counted(lacking, 'row')} without one",
+            scenario.acceptance,
+            key="refit_acceptance",
+            help="2.4@3, or 0.7,0.5,0.4, or the id of a measured curve; it counts as one of another run.",
+        )
+    lacks = upload_lacks(read)
+    st.button(
+        "Refit on these points",
+        key="refit_upload",
+        icon=":material/tune:",
+        on_click=refit_upload,
+        args=(acceptance,),
+        disabled=bool(lacks) or read.rows_kept < MIN_POINTS,
+    )
+    if lacks:
+        fields = "; ".join(_needed(names, rows) for names, rows in lacks.items())
+        st.caption(f"A refit needs {MIN_POINTS} rows that say all of it. Still missing above: {fields}.")
+    elif read.rows_kept < MIN_POINTS:
+        st.caption(f"A refit needs {MIN_POINTS} rows and more; give the files of several runs together.")
+    borrowed = acceptance or scenario.acceptance
+    said = problem("refit")
+    if said and said != unit_problem(borrowed):
+        st.error(plain(said), icon=":material/error:")
+    return borrowed
+
+
+def _needed(names: tuple[str, ...], rows: int) -> str:
+    """A field that is needed, or several of which one is, in words."""
+    columns = COLUMNS["points"]
+    titles = [columns[names[0]].title, *(columns[name].in_text for name in names[1:])]
+    return f"{' or '.join(titles)} ({counted(rows, 'row')})"
+
+
+def draw_refit_panel(points: list[Point], result: RefitResult, scenario: Scenario) -> None:
+    """The refit of this session."""
+    st.subheader("What your data changed", anchor=False)
+    st.markdown(plain(result.sentence))
+    if changed := _changed(result, scenario):
+        st.markdown(f":material/tune: {plain(changed)}")
+    _use(result, scenario)
+    groups = curve_groups(result)
+    if groups:
+        chosen = st.selectbox(
+            "Curve",
+            range(len(groups)),
+            key="refit_curve",
+            format_func=lambda i: curve_name(*groups[i]),
+        )
+        chart = before_after_chart(before_after(points, result, groups[chosen]))
+        show_chart(chart, "before_after", scenario)
+    show_chart(residual_chart(result), "residuals", scenario)
+    st.dataframe(pd.DataFrame(parameter_rows(result), columns=PARAMETER_COLUMNS), hide_index=True)
+    for note in refit_notes(result):
+        st.caption(note)
+    small = moesd_of(points)
+    if small is not None:
+        st.caption(
+            f"Cross-check: MoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of "
+            f"{small.rms:.2f}."
+        )
+    if result.outliers or result.refused:
+        unused = (*result.outliers, *result.refused)
+        with st.expander(f"Rows not used ({sum(one.rows for one in unused):,})"):
+            st.dataframe(refused_rows(unused), hide_index=True)
+
+
+def _changed(result: RefitResult, scenario: Scenario) -> str:
+    """What the refit does to the scenario's speedup and band, and why; empty where it is for another accelerator or
+    engine, or where the scenario has no answer."""
+    if (result.hardware_id, result.engine) != (scenario.hardware_id, scenario.engine):
+        return ""
+    try:
+        return refit_text_for(scenario.model_copy(update={"refit": text_of(result)}))
+    except AdvisorError:
+        return ""
+
+
+def _use(result: RefitResult, scenario: Scenario) -> None:
+    """Take it into every prediction of this session, or drop it."""
+    used = is_used(result)
+    for reason in result.reasons_against:
+        st.warning(plain(reason), icon=":material/help:")
+    use, drop = st.columns(2)
+    offer = "Use it all the same, on every page" if result.reasons_against else "Use this refit on every page"
+    use.button(
+        "In use on every page" if used else offer,
+        key="use_refit",
+        disabled=used,
+        icon=":material/public:",
+        on_click=use_refit,
+        args=(result,),
+        help="In this session only; the link and the report of a scenario then carry it.",
+    )
+    drop.button("Undo the refit", key="undo_refit", on_click=undo_refit, icon=":material/undo:")
+    if (result.hardware_id, result.engine) != (scenario.hardware_id, scenario.engine):
+        st.caption(
+            plain(
+                f"It holds for {result.hardware_id} with {result.engine_class}; the scenario in the bar is on "
+                f"{scenario.hardware_id} with {scenario.engine}."
+            )
+        )

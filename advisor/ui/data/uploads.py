@@ -1,37 +1,128 @@
-"""The user's benchmark results in the session: read, mapped, completed, refitted. Nothing here is shared."""
+"""One file of the upload: what was read of it, and which of our columns its own headers stand for.
+
+The user's benchmark results in the session: read, mapped, completed, refitted. Nothing here is shared.
+
+Data sets that somebody chose to keep in this advisor's store, for all who use it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from advisor import ingest
-from advisor.catalog import model_ids
-from advisor.hardware import hardware_ids
-from advisor.ingest import COLUMNS, IngestResult, Rows
-from advisor.points import (
-    HeaderOf,
-    Point,
-    RefitResult,
-    Refused,
-    check_units,
-    lacking,
-    refit_chosen,
-    select_points,
-)
+from advisor.answers.summary import sample_csv
+from advisor.catalog.models import model_ids
+from advisor.measured.ingest.columns import COLUMNS, TableKind
+from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.remap import IGNORE, Header, own_headers
+from advisor.measured.ingest.result import IngestResult, csv_of, kept_points, kept_table
+from advisor.measured.ingest.rows import Rows, combine, complete, resolve_names, with_given
+from advisor.measured.point_checks import HeaderOf, check_units
+from advisor.measured.points import Point, Refused
+from advisor.measured.refit import lacking, refit_chosen, select_points
+from advisor.measured.refit_result import RefitResult
+from advisor.physics.hardware import hardware_ids
+from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
-from advisor.scenario import Scenario, build_scenario
-from advisor.summary import sample_csv
-from advisor.ui.data.upload_files import UploadFile, read_as, read_file, with_headers
-from advisor.ui.shared import answers, fields, own_points, refit_use, state
-from advisor.ui.shared.session import Slot, nothing
+from advisor.ui.answers import advice_for
+from advisor.ui.own_data import START, UPLOAD, in_use, stop_refit, text_of
+from advisor.ui.session import Slot, nothing
+from advisor.ui.state import own_models
 
-_RESULT = own_points.UPLOAD
+MAPPED_FORMATS = ("canonical_csv", "canonical_json", "kernel_table")
+"""Formats whose headers a user may give in words of their own."""
+
+
+@dataclass(frozen=True)
+class UploadFile:
+    """A file as read under the columns that were chosen for it.
+
+    Where it cannot be read, the reason and no rows.
+    """
+
+    name: str
+    digest: str
+    rows: Rows | None
+    problem: str = ""
+    data: bytes = b""
+    """Its content, kept where its headers may be mapped."""
+    kind: TableKind = "points"
+    headers: tuple[Header, ...] = ()
+    """Its own headers, each with what it is read as or may be; empty where they cannot be mapped."""
+    chosen: bool = False
+    """Whether a user said which column is which."""
+
+    @property
+    def unused(self) -> int:
+        """Number of its headers that nothing is read from."""
+        by_choice = self.chosen and self.rows is not None
+        return sum(item.ours == IGNORE if by_choice else item.native is None for item in self.headers)
+
+
+def read_file(name: str, data: bytes, digest: str) -> UploadFile:
+    """Read a file by what its readers know."""
+    try:
+        rows = _read(name, data)
+    except AdvisorError as error:
+        return UploadFile(name, digest, None, str(error), data)
+    return UploadFile(name, digest, rows, data=data, kind=rows.kind)
+
+
+def with_headers(file: UploadFile, alone: bool) -> UploadFile:
+    """The file with guesses at what its own headers mean, where they may be mapped.
+
+    Otherwise the file without its content.
+
+    `alone`: no other file is read with it, so that columns which its rows contradict are its own.
+    """
+    headers: tuple[Header, ...] = ()
+    if file.rows is None or file.rows.sources[0].format_id in MAPPED_FORMATS:
+        headers = own_headers(file.name, file.data, file.kind, _swapped(file.rows, alone))
+    problem = file.problem
+    if headers and "is not recognised" in problem:
+        problem = f"{file.name} is not recognised by its headers; say below which column is which"
+    return replace(file, headers=headers, data=file.data if headers else b"", problem=problem)
+
+
+def read_as(file: UploadFile, chosen: Mapping[str, str]) -> UploadFile:
+    """The file read anew with its headers as chosen {theirs: ours}."""
+    changed = {item.theirs: chosen[item.theirs] for item in file.headers if _differs(item, chosen[item.theirs])}
+    headers = tuple(replace(item, ours=chosen[item.theirs]) for item in file.headers)
+    problem, rows = "", None
+    try:
+        rows = _read(file.name, file.data, changed or None)
+    except AdvisorError as error:
+        problem = str(error)
+    return replace(file, rows=rows, problem=problem, headers=headers, chosen=True)
+
+
+def _differs(item: Header, ours: str) -> bool:
+    """Whether a choice asks for anything else than what the readers do by themselves."""
+    return ours != (item.native or IGNORE)
+
+
+def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
+    return resolve_names(read_upload(name, data, columns=columns), hardware_ids(), model_ids())
+
+
+def _swapped(rows: Rows | None, alone: bool) -> tuple[tuple[str, str], ...]:
+    """Pairs of columns that look exchanged, by their cells and, of a lone file, by what its rows contradict."""
+    if rows is None:
+        return ()
+    if not alone:
+        return tuple(swap.columns for source in rows.sources for swap in source.swaps)
+    try:
+        return rows.result.swapped
+    except AdvisorError:
+        return ()
+
+
+_RESULT = UPLOAD
 _ROWS: Slot[Rows | None] = Slot("_upload_rows", nothing)
 _FILES: Slot[tuple[UploadFile, ...]] = Slot("_upload_files", tuple)
 _GIVEN: Slot[tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]] = Slot("_upload_given", tuple)
@@ -91,8 +182,8 @@ def uploader_key() -> str:
 
 def take_sample(scenario: Scenario) -> None:
     """Read rows that the advisor itself computed for a scenario, with a slower host: something to try."""
-    asked = build_scenario(**fields.START) if scenario.is_private or scenario.drafter_id == "none" else scenario
-    data = sample_csv(answers.advice_for(asked)).encode()
+    asked = build_scenario(**START) if scenario.is_private or scenario.drafter_id == "none" else scenario
+    data = sample_csv(advice_for(asked)).encode()
     _take_bytes({_digest(data): ("made-up-sample.csv", data)})
     _NOTES.put(["A made-up sample: computed for your scenario with a slower host, not measured"])
 
@@ -174,7 +265,7 @@ def _combined(found: Sequence[UploadFile]) -> Rows | None:
     tables = [file.rows for file in found if file.rows is not None]
     if not tables:
         return None
-    rows = ingest.combine(tables)
+    rows = combine(tables)
     _ = rows.result  # computed once, kept with the rows
     return rows
 
@@ -199,8 +290,8 @@ def _evaluate() -> list[str]:
 def _with(rows: Rows, values: Mapping[str, Any], override: Mapping[str, Any]) -> Rows:
     """Rows with what a user says of them, as far as they have such columns."""
     known = COLUMNS[rows.kind]
-    filled = ingest.complete(rows, {name: value for name, value in values.items() if name in known})
-    return ingest.with_given(filled, {name: value for name, value in override.items() if value and name in known})
+    filled = complete(rows, {name: value for name, value in values.items() if name in known})
+    return with_given(filled, {name: value for name, value in override.items() if value and name in known})
 
 
 def read_with(number: int, chosen: Mapping[str, str]) -> None:
@@ -261,7 +352,7 @@ def unknown_names(read: IngestResult) -> dict[str, list[str]]:
     """Hardware and model names in the upload that are no known id, by column."""
     if read.kind != "points":
         return {}
-    known = {"hardware_id": set(hardware_ids()), "model_id": set(model_ids()) | set(state.own_models())}
+    known = {"hardware_id": set(hardware_ids()), "model_id": set(model_ids()) | set(own_models())}
     found = {name: sorted(set(read.frame[name].dropna()) - ids) for name, ids in known.items()}
     return {name: names for name, names in found.items() if names}
 
@@ -304,7 +395,7 @@ def _unit_problem(
 ) -> str:
     try:
         frame = _with(rows, values, override).frame
-        points, _ = select_points(frame, acceptance=acceptance, configs=state.own_models())
+        points, _ = select_points(frame, acceptance=acceptance, configs=own_models())
     except AdvisorError:
         return ""  # said at the button that asks for it
     try:
@@ -337,13 +428,13 @@ def refit(frame: pd.DataFrame, place: str, acceptance: str | None = None, header
     """Refit on points and keep the result in the session."""
     forget_refit()
     try:
-        points, refused = select_points(frame, acceptance=acceptance, configs=state.own_models())
+        points, refused = select_points(frame, acceptance=acceptance, configs=own_models())
         found = refit_chosen(points, refused, header_of)
     except AdvisorError as error:
         complain(place, error)
         return
     _REFIT.put((points, found))
-    _MADE.put((*_MADE.get(), refit_use.text_of(found)))
+    _MADE.put((*_MADE.get(), text_of(found)))
 
 
 def refitted() -> tuple[list[Point], RefitResult] | None:
@@ -363,17 +454,17 @@ def forget_refit() -> None:
 def undo_refit() -> None:
     """Back to the shipped constants, here and in every prediction."""
     forget_refit()
-    refit_use.undo()
+    stop_refit()
 
 
 def forget() -> None:
     """Drop the upload, its refit and every prediction with it from the session, and say so."""
-    used = refit_use.in_use() in _MADE.get()
+    used = in_use() in _MADE.get()
     drop()
     _CLEARED.put(_CLEARED.get() + 1)
     said = "The upload is forgotten"
     if used:
-        refit_use.undo()
+        stop_refit()
         said += ", and with it the refit that was in use: every page predicts with the shipped constants again"
     _NOTES.put([said])
 
@@ -400,3 +491,99 @@ def refused_rows(rows: Sequence[Refused]) -> dict[str, list[Any]]:
         "Rows": [sum(one.rows for one in alike) for alike in reasons.values()],
         "First line": [min(one.line for one in alike) for alike in reasons.values()],
     }
+
+
+_KEPT_AS: Slot[tuple[str, str]] = Slot("_upload_kept_as", lambda: ("", ""))
+"""Hash of the upload that was looked up last, and under which name it is kept; empty when it is not."""
+
+
+def kept_name() -> str:
+    """Name under which the upload's very bytes are kept in the store already, empty when they are not."""
+    from advisor.measured.kept_uploads import kept_as
+
+    read = result()
+    if read is None:
+        return ""
+    digest, name = _KEPT_AS.get()
+    if digest != read.sha256:
+        try:
+            found = kept_as(read.sha256)
+        except AdvisorError:
+            return ""  # the list of kept data sets says why they cannot be looked at
+        name = f"{found[1]} ({found[0]})" if found else ""
+        _KEPT_AS.put((read.sha256, name))
+    return name
+
+
+def save(name: str, given_by: str) -> None:
+    """Keep the upload in the store."""
+    from advisor.measured.kept_uploads import save_upload
+
+    read = result()
+    if read is None:
+        return
+    _KEPT_AS.drop()
+    try:
+        save_upload(kept_table(read), name=name.strip() or read.file_name, sha256=read.sha256, given_by=given_by)
+    except AdvisorError as error:
+        complain("keep", error)
+
+
+def kept() -> pd.DataFrame | None:
+    """Kept data sets, or None with the reason on this screen.
+
+    None when their file cannot be opened now.
+    """
+    from advisor.measured.kept_uploads import list_uploads
+
+    try:
+        return list_uploads()
+    except AdvisorError as error:
+        st.text(f"Kept data sets cannot be listed: {error}")
+        return None
+
+
+def kept_rows(dataset_id: str) -> pd.DataFrame:
+    """The rows of a kept data set.
+
+    Empty, with the reason on the next screen, when it cannot be read.
+    """
+    from advisor.measured.kept_uploads import read_upload
+
+    try:
+        return read_upload(dataset_id)
+    except AdvisorError as error:
+        complain("kept", error)
+        return pd.DataFrame()
+
+
+def kept_data(dataset_id: str) -> bytes:
+    """A kept data set as CSV.
+
+    Empty, with the reason on the next screen, when it cannot be read.
+    """
+    return csv_of(kept_rows(dataset_id))
+
+
+def use_kept(dataset_id: str) -> None:
+    """Refit on a kept data set, with the models of this session."""
+    from advisor.measured.kept_uploads import read_upload
+
+    try:
+        frame = kept_points(read_upload(dataset_id))
+    except AdvisorError as error:
+        complain("kept", error)
+        return
+    drop()  # what was uploaded gives way only to what can be read
+    refit(frame, "kept")
+
+
+def forget_kept(dataset_id: str) -> None:
+    """Delete a kept data set from the store."""
+    from advisor.measured.kept_uploads import forget_upload
+
+    _KEPT_AS.drop()
+    try:
+        forget_upload(dataset_id)
+    except AdvisorError as error:
+        complain("kept", error)

@@ -1,4 +1,7 @@
-"""Picking a design on the Design space page, from the table or the chart, and making it the scenario."""
+"""Picking a design on the Design space page, from the table or the chart, and making it the scenario.
+
+One design for several: for the targets that are typed, and the map of regions over batch and accelerator.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +11,44 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
-from advisor.design import (
-    Candidate,
-    DesignAnswer,
-    added_keys,
+from advisor.answers.design.answer import DesignAnswer
+from advisor.answers.design.candidates import Candidate, candidates, setup_of
+from advisor.answers.design.cells import Place
+from advisor.answers.design.regions import default_places, one_design, parse_targets, region_map
+from advisor.answers.design.start import added_keys, design_config, design_name
+from advisor.answers.summary import tier_words
+from advisor.catalog.hardware import hardware_called
+from advisor.physics.hardware import hardware_ids
+from advisor.predict.scenario import Scenario
+from advisor.prediction import AdvisorError
+from advisor.show.charts.figure import Chart
+from advisor.show.charts.maps import design_regions_chart
+from advisor.show.words.design import (
+    against_baseline,
     answer_document,
     candidate_rows,
-    candidates,
-    design_config,
-    design_name,
-    setup_of,
+    choices_table,
+    held_where,
+    one_design_notes,
+    one_design_price,
+    one_design_rows,
+    one_design_table,
+    one_design_verdict,
+    region_notes,
+    region_table,
+    region_verdict,
 )
-from advisor.prediction import AdvisorError
-from advisor.summary import tier_words
-from advisor.text import json_values
+from advisor.text import csv_text, json_values
 from advisor.ui import PAGES
-from advisor.ui.design import tables
-from advisor.ui.shared import answers, how_made, state, widgets
-from advisor.ui.shared.session import Slot
+from advisor.ui.answers import nearby_design, remembered
+from advisor.ui.design.question import DesignQuestion
+from advisor.ui.design.tables import at_batch
+from advisor.ui.session import Slot
+from advisor.ui.state import add_own_model
+from advisor.ui.widgets import ANSWER, Subject, button, csv_bytes, open_on, plain, pop_question, show_chart
 
 
 @dataclass(frozen=True)
@@ -110,12 +131,12 @@ def panel(answer: DesignAnswer, item: Candidate) -> None:
         f"Times are {tier_words(space.setup, item.tier)}."
     )
     if (cell := picked_batch()) is not None and cell not in asked:
-        st.markdown(widgets.plain(tables.at_batch(answer, item, cell)))
+        st.markdown(plain(at_batch(answer, item, cell)))
     batch = int(space.question.batches[-1])
-    how_made.button(batch, item.n_draft[-1], how_made.ANSWER, "design")
+    button(batch, item.n_draft[-1], ANSWER, "design")
     config, problem = config_of(answer, item.index)
     if config is None:
-        st.info(widgets.plain(problem))
+        st.info(plain(problem))
         return
     text = json.dumps(config, indent=2) + "\n"
     name = design_name(space, item)
@@ -137,12 +158,12 @@ def panel(answer: DesignAnswer, item: Candidate) -> None:
         on_click="ignore",
     )
     if new := added_keys(space, config):
-        st.caption(f"{widgets.plain(', '.join(new))} is new to this model type; the engine must support it.")
+        st.caption(f"{plain(', '.join(new))} is new to this model type; the engine must support it.")
 
 
 def explain_if_asked(answer: DesignAnswer, item: Candidate | None) -> None:
     """Dialog on how the picked design's numbers were made, if that was asked, at the end of the page."""
-    question = how_made.pop_question()
+    question = pop_question()
     if question is None or item is None:
         return
     setup = setup_of(answer.space, item.index)
@@ -153,8 +174,8 @@ def explain_if_asked(answer: DesignAnswer, item: Candidate | None) -> None:
         ("Batches", ", ".join(f"{batch:g}" for batch in answer.space.question.batches)),
     )
     batches = tuple(int(batch) for batch in answer.heat_map.batches)
-    look = functools.partial(answers.nearby_design, setup)
-    how_made.open_on(how_made.Subject(setup, batches, rows, look), question)
+    look = functools.partial(nearby_design, setup)
+    open_on(Subject(setup, batches, rows, look), question)
 
 
 def config_of(answer: DesignAnswer, index: int) -> tuple[dict[str, Any] | None, str]:
@@ -168,7 +189,7 @@ def config_of(answer: DesignAnswer, index: int) -> tuple[dict[str, Any] | None, 
 def show_adopted() -> None:
     """Says once that a design has become the scenario, with the way on."""
     if note := _NOTE.take():
-        st.success(widgets.plain(note), icon=":material/check:")
+        st.success(plain(note), icon=":material/check:")
         st.page_link(str(PAGES["serve"]), label="Open in Serve", icon=":material/speed:")
 
 
@@ -181,7 +202,7 @@ def downloads(answer: DesignAnswer) -> None:
         if answer.top:
             st.download_button(
                 "Candidates as CSV",
-                widgets.csv_bytes(pd.DataFrame(candidate_rows(answer)), digest),
+                csv_bytes(pd.DataFrame(candidate_rows(answer)), digest),
                 f"designs-{digest}.csv",
                 "text/csv",
                 key="design_csv",
@@ -201,8 +222,139 @@ def downloads(answer: DesignAnswer) -> None:
 
 def _adopt(text: str, name: str, words: str, before: str) -> None:
     """Callback: the design becomes the user's own model, as an uploaded one would; acceptance stays."""
-    st.session_state["model_id"] = state.add_own_model(text, f"{name}.json")
+    st.session_state["model_id"] = add_own_model(text, f"{name}.json")
     _NOTE.put(
         f"{words} is now the model, under the name {st.session_state['model_id']}. The search below starts from it; "
         f"choose {before} in the bar to return."
     )
+
+
+_KEPT, _OWN = 12, 4
+_MOST_PLACES = 8
+"""Columns of the map that a telephone still shows in figures. [-]"""
+_Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+@dataclass(frozen=True)
+class _One:
+    """What the page says of one design for several targets, without the searches behind it."""
+
+    texts: tuple[str, ...]
+    targets: _Table
+    choices: _Table
+    notes: tuple[str, ...]
+    csv: str
+
+
+@dataclass(frozen=True)
+class _Map:
+    """What the page says of a map of regions, without the searches behind it."""
+
+    verdict: str
+    chart: Chart | None
+    """None where no cell is served."""
+    regions: _Table
+    notes: tuple[str, ...]
+
+
+@remembered(st.cache_resource, shared=_KEPT, own=_OWN, spinner="Costing each target ...", keys=(DesignQuestion,))
+def _one_of(scenario: Scenario, question: DesignQuestion, targets: tuple[str, ...]) -> _One:
+    found = one_design(scenario, parse_targets(targets, scenario.hardware_id), **question.limits())
+    rows = one_design_rows(found)
+    return _One(
+        tuple(text for text in (one_design_verdict(found), against_baseline(found), one_design_price(found)) if text),
+        one_design_table(found),
+        choices_table(found),
+        one_design_notes(found),
+        csv_text(list(rows[0]), rows) if rows else "",
+    )
+
+
+@remembered(st.cache_resource, shared=_KEPT, own=_OWN, spinner="Costing each accelerator ...", keys=(DesignQuestion,))
+def _map_of(scenario: Scenario, question: DesignQuestion, accelerators: tuple[str, ...]) -> _Map:
+    found = region_map(scenario, tuple(map(Place, accelerators)), **question.limits())
+    chart = design_regions_chart(found) if found.regions else None
+    columns, rows = region_table(found)
+    held = [(*row, held_where(found, region)) for row, region in zip(rows, found.regions, strict=True)]
+    return _Map(region_verdict(found), chart, ((*columns, "holds"), held), region_notes(found))
+
+
+def draw_targets(scenario: Scenario, question: DesignQuestion) -> None:
+    """The whole tab."""
+    _one(scenario, question)
+    _map(scenario, question)
+
+
+def _one(scenario: Scenario, question: DesignQuestion) -> None:
+    """One design for the targets that are typed."""
+    st.subheader("One design for these targets", anchor=False)
+    typed = st.text_input(
+        "Targets",
+        key="design_targets",
+        placeholder="H100 SXM:8, B200 SXM:128",
+        help="ACCELERATOR:BATCH, separated by commas; 2xH100 SXM:8 for two that share each matrix. Objective and "
+        "limits are those above.",
+    )
+    if not typed.strip():
+        st.caption("The design that is expected to lose least against what each target alone would want.")
+        return
+    try:
+        found = _one_of(scenario, question, tuple(text.strip() for text in typed.split(",") if text.strip()))
+    except AdvisorError as error:
+        st.error(plain(str(error)))
+        return
+    answer, _, rest = found.texts[0].partition(". ")
+    st.markdown(f"**{plain(answer.rstrip('.'))}.** {plain(rest)}")
+    for text in found.texts[1:]:
+        st.markdown(plain(text))
+    _table(found.targets)
+    if found.choices[1]:
+        st.caption("Expected loss of the best designs, over the targets and at each.")
+        _table(found.choices)
+    st.caption(plain(" ".join(found.notes)))
+    if found.csv:
+        st.download_button(
+            "All figures as CSV",
+            found.csv,
+            f"one-design-{scenario.hash}.csv",
+            "text/csv",
+            key="design_one_csv",
+            type="tertiary",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+
+
+def _map(scenario: Scenario, question: DesignQuestion) -> None:
+    """The map of regions."""
+    st.subheader("The design by batch and accelerator", anchor=False)
+    start = [place.hardware_id for place in default_places(scenario)]
+    known = list(dict.fromkeys((*start, *hardware_ids())))
+    chosen = st.multiselect(
+        "Accelerators",
+        known,
+        default=start,
+        max_selections=_MOST_PLACES,
+        key="design_places",
+        format_func=hardware_called,
+    )
+    if not chosen:
+        st.caption("Choose at least one accelerator.")
+        return
+    try:
+        found = _map_of(scenario, question, tuple(chosen))
+    except AdvisorError as error:
+        st.error(plain(str(error)))
+        return
+    st.markdown(plain(found.verdict))
+    if found.chart is None:
+        return
+    show_chart(found.chart, "design_regions", scenario)
+    _table(found.regions)
+    st.caption(plain(" ".join((*found.notes, "The command report puts the map into a report with --regions."))))
+
+
+def _table(table: _Table) -> None:
+    columns, rows = table
+    names = [name if ":" in name or "/" in name else name[:1].upper() + name[1:] for name in columns]
+    st.dataframe(pd.DataFrame(rows, columns=names), hide_index=True)

@@ -1,26 +1,27 @@
-"""Words and tables of the Design space page: an answer in, frames and sentences out. No Streamlit."""
+"""Words and tables of the Design space page: an answer in, frames and sentences out. No Streamlit.
+
+Pieces of the Design space page: the columns of its tables, the laws with their limits, what was ruled out.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import streamlit as st
 from numpy.typing import NDArray
 
-from advisor.charts import Mark
-from advisor.design import (
-    CONSTRAINT_TEXT,
-    Candidate,
-    DesignAnswer,
-    DesignSpace,
-    Objective,
-    design_words,
-    loss_text,
-    pareto_front,
-    ruled_out,
-)
+from advisor.answers.design.answer import DesignAnswer, loss_text, ruled_out, sensitivity_text
+from advisor.answers.design.candidates import Candidate, design_words
+from advisor.answers.design.grid import CONSTRAINT_TEXT, Objective
+from advisor.answers.design.search import pareto_front
+from advisor.answers.design.space import DesignSpace
+from advisor.show.charts.design import Mark, pareto_chart
 from advisor.text import MERITS, typeset
+from advisor.ui.design.question import OBJECTIVE_NAMES
+from advisor.ui.widgets import accepted_from, plain, show_chart
 
 
 def headline(answer: DesignAnswer) -> str:
@@ -323,3 +324,109 @@ def baseline_tpot_s(answer: DesignAnswer) -> NDArray[np.float64]:
     found = answer.shared_sweep
     own = int(np.argmin(np.abs(found.mix.n_shared - answer.space.baseline.n_shared)))
     return np.asarray(found.tpot_s[:, own], float)
+
+
+_number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
+COLUMNS: dict[str, Any] = {
+    "Gain": _number(format="%.2fx", help="Objective divided by the baseline's. Above 1 is better."),
+    "Band": _text(help="80% band of the gain."),
+    "Speedup": _number(format="%.2fx", help="Over the design's own plain decoding."),
+    "ms per token": _number(format="%.2f"),
+    "Tokens/s per GPU": _number(format="%.0f"),
+    "K": _text(help="Best draft length."),
+    "Total B": _number(format="%.1f", help="Billions of parameters."),
+    "Active B": _number(format="%.2f", help="Billions of parameters, without embeddings."),
+    "Quality": _number(
+        format="%.1f%%", help="Size of an equally good dense model, relative to the baseline's, by the default law."
+    ),
+    "By both laws": _number(format="%.1f%%", help="The lower of the default law and the cautious one."),
+    "Largest batch": _number(format="%.0f", help="That fits in memory."),
+}
+
+
+def below_the_title(answer: DesignAnswer) -> None:
+    """Gain and price of the recommended design against the baseline, and the cautious law's view."""
+    if answer.recommended is None:
+        return
+    st.markdown(plain(below_headline(answer)))
+    if footing := baseline_footing(answer):
+        st.caption(plain(footing))
+    if cautious := cautious_sentence(answer):
+        st.caption(plain(cautious))
+
+
+def remarks(answer: DesignAnswer) -> None:
+    """Remarks on the answer: its accepted length, and its warnings."""
+    said = [accepted_from(answer.space), *answer.warnings]
+    with st.expander(f"{len(said)} remarks on this answer"):
+        st.markdown("\n".join(f"- {plain(one)}" for one in said))
+
+
+def infeasible_section(answer: DesignAnswer) -> None:
+    """Reason that nothing is left, with the nearest design."""
+    if answer.infeasible is not None:
+        st.error(plain(answer.infeasible.message), icon=":material/block:")
+
+
+def trade_offs(answer: DesignAnswer, item: Candidate | None, key: str) -> None:
+    """Quality against the objective or another speed, where a click on a point picks its design."""
+    names = {value: name for name, value in OBJECTIVE_NAMES.items()}
+    options = [names[objective] for objective in chart_objectives(answer)]
+    name = st.segmented_control("Quality against", options, default=options[0], required=True)
+    objective = OBJECTIVE_NAMES[str(name)]
+    front = pareto(answer, objective)
+    if front.empty:
+        return
+    chart = pareto_chart(
+        front,
+        marks(answer, objective, item),
+        objective=str(name),
+        objective_unit=MERITS[objective].unit,
+        quality_eps=answer.space.question.quality_eps,
+    )
+    show_chart(chart, "design_trade_offs", answer.space.setup.scenario, select_key=key)
+    if objective == "sd_speedup":
+        st.caption("Wider experts than equal quality needs can raise the ratio, since they slow plain decoding most.")
+
+
+def next_steps(answer: DesignAnswer) -> None:
+    """Single changes ranked by what they bring."""
+    st.subheader("Try next: single changes that help", anchor=False)
+    if answer.try_next:
+        effects = dict.fromkeys(("Objective", "Speedup", "Speed per token"), _number(format="%+.1f%%"))
+        st.dataframe(try_next(answer), hide_index=True, column_config=effects)
+        st.caption("The expert width is solved again so that the quality stays.")
+    else:
+        st.info("No single change of experts, active experts or shared experts helps at equal quality.")
+
+
+def what_would_change(answer: DesignAnswer) -> None:
+    """The assumptions that would change the answer, those that do first."""
+    if answer.recommended is None:
+        return
+    st.subheader("What would change the answer", anchor=False)
+    st.markdown(plain(sensitivity_text(answer.sensitivity)))
+    cost = _number(format="%.1f%%", help="Objective lost by keeping the design; empty: it is then not allowed.")
+    st.dataframe(
+        sensitivity(answer),
+        hide_index=True,
+        height=250,
+        column_config={"Cost of keeping the recommended design": cost},
+    )
+
+
+def limits(answer: DesignAnswer, item: Candidate | None) -> None:
+    """Quality of the picked design by each law, and the number of designs that each limit rules out."""
+    st.subheader("Quality laws and their limits", anchor=False)
+    if item is not None:
+        st.caption(plain(f"For {answer.space.describe(item.index)}"))
+        st.table(laws(answer, item).set_index("Law"))
+    st.markdown("\n".join(f"- {plain(limit)}" for limit in answer.limits))
+    st.subheader("Ruled out", anchor=False)
+    total, left = len(answer.space), len(answer.space.candidates)
+    st.markdown(f"{total:,} designs were costed; {left:,} keep the quality and meet every limit.")
+    st.dataframe(
+        infeasible(answer),
+        hide_index=True,
+        column_config={"Designs ruled out": _number(format="localized"), "Share": _number(format="%.0f%%")},
+    )

@@ -1,11 +1,14 @@
 """Report: the answer as a file to hand on, the engines' files, the link, and a preview of what it says."""
 
+from __future__ import annotations
+
 import streamlit as st
 
-from advisor.report import MEDIA_TYPES, Format, file_name
-from advisor.summary import headline, outcomes_of, place_text
-from advisor.ui.report import engine_files, report_files
-from advisor.ui.shared import address, state, widgets
+from advisor.answers.summary import headline, outcomes_of, place_text
+from advisor.show.report.formats import MEDIA_TYPES, Format, file_name
+from advisor.ui.report.files import chosen_for, download, draw_engine_files, pieces, report_file, sweep_toggle
+from advisor.ui.state import escaped, link_to
+from advisor.ui.widgets import advice_or_stop, place, plain, scenario_or_stop
 
 BUTTONS: tuple[tuple[Format, str, str], ...] = (
     ("pdf", "PDF", "A tagged PDF of four to six pages, for print and for screen readers."),
@@ -14,12 +17,11 @@ BUTTONS: tuple[tuple[Format, str, str], ...] = (
     ("json", "JSON", "All numbers and the whole scenario; `report --scenario` makes the report again from it."),
     ("csv", "CSV", "The curve: one row for each batch and K."),
 )
-
-scenario = widgets.scenario_or_stop()
-advice = widgets.advice_or_stop(scenario)
+scenario = scenario_or_stop()
+advice = advice_or_stop(scenario)
 answer, outcomes = advice.recommendation, outcomes_of(advice)
 what, where = place_text(advice)
-widgets.place(f"Report on **{state.escaped(what)}** {state.escaped(where)}")
+place(f"Report on **{escaped(what)}** {escaped(where)}")
 st.title(headline(advice, answer.n_draft, outcomes), anchor=False)
 with st.container(key="report_numbers"), st.grid(4, min_column_width=150):
     st.metric(
@@ -50,13 +52,13 @@ with st.container(key="report_numbers"), st.grid(4, min_column_width=150):
         delta_color="off",
         delta_arrow="off",
     )
-chosen = report_files.chosen_for(scenario)
+chosen = chosen_for(scenario)
 with st.container(key="report_files", horizontal=True, vertical_alignment="bottom", gap="small"):
     date = st.date_input("Date on the report", value="today", key="report_date", format="YYYY-MM-DD", width=170)
     for form, label, help_text in BUTTONS:
         st.download_button(
             label,
-            report_files.download(scenario, date, form, chosen),
+            download(scenario, date, form, chosen),
             file_name=file_name(scenario, form),
             mime=MEDIA_TYPES[form],
             key=f"report_{form}",
@@ -64,8 +66,8 @@ with st.container(key="report_files", horizontal=True, vertical_alignment="botto
             icon=":material/download:",
             on_click="ignore",
         )
-    engine_files.draw(advice)
-link = address.link_to(scenario, st.context.url)
+    draw_engine_files(advice)
+link = link_to(scenario, st.context.url)
 if link is not None:
     with st.expander("Link to this scenario"):
         st.code(link, language=None, wrap_lines=True)
@@ -83,15 +85,13 @@ with st.container(key="report_extras", horizontal=True, gap="medium"):
             key="report_ranks",
             help="Slowest rank, copies of hot experts, exchange. Takes some seconds where nothing is counted yet.",
         )
-    report_files.sweep_toggle()
+    sweep_toggle()
 if chosen.ranks_text:
-    st.caption(widgets.plain(chosen.ranks_text))
+    st.caption(plain(chosen.ranks_text))
 for problem in chosen.problems:
-    st.error(widgets.plain(problem), icon=":material/error:")
+    st.error(plain(problem), icon=":material/error:")
 with st.container(border=True, height=900, key="preview"):  # a pane of its own: wide tables scroll in it, not the page
-    for text, is_code in report_files.pieces(
-        report_files.report_file(scenario, date, "md", chosen.extras, chosen.ranks).decode()
-    ):
+    for text, is_code in pieces(report_file(scenario, date, "md", chosen.extras, chosen.ranks).decode()):
         if is_code:
             st.code(text, language=None, wrap_lines=True)
         else:

@@ -1,55 +1,57 @@
 """Serve: which K, how much faster, how sure, what to paste; the reasons and what else to try behind tabs."""
 
+from __future__ import annotations
+
 import streamlit as st
 
-from advisor.summary import fit_of, outcomes_of
-from advisor.ui.serve import (
-    answer,
-    board_panel,
-    check_it,
-    commands,
-    curve_panel,
-    load_panel,
-    remarks,
-    simulation,
-    throughput,
-    what_if,
-    while_serving,
-    why,
+from advisor.answers.summary import fit_of, outcomes_of
+from advisor.ui.serve.answer import (
+    draw_check_it,
+    draw_commands,
+    draw_curve_panel,
+    draw_remarks,
+    flips,
+    picked_k,
+    say,
+    table,
 )
-from advisor.ui.shared import how_made, widgets
-from advisor.ui.shared.many_users import in_turn
-from advisor.ui.shared.settings import SERVE_TABS
+from advisor.ui.serve.board import draw_board_panel
+from advisor.ui.serve.what_if import draw_what_if
+from advisor.ui.serve.while_serving import draw_simulation, draw_while_serving
+from advisor.ui.serve.why import draw_load_panel, draw_throughput, draw_why
+from advisor.ui.server import in_turn
+from advisor.ui.session import SERVE_TABS
+from advisor.ui.widgets import advice_or_stop, open_if_asked, scenario_or_stop
 
 with in_turn():
-    scenario = widgets.scenario_or_stop()
-    advice = widgets.advice_or_stop(scenario)
+    scenario = scenario_or_stop()
+    advice = advice_or_stop(scenario)
     outcomes, fit = outcomes_of(advice), fit_of(advice)
-    k = answer.picked_k(advice)
+    k = picked_k(advice)
     left, right = st.columns([6, 7], gap="medium")
     with left:
-        answer.say(advice, outcomes, k, fit)
+        say(advice, outcomes, k, fit)
     with right:
-        answer.table(advice, outcomes)
+        table(advice, outcomes)
     chart, actions = st.columns([17, 11], gap="medium")
     with chart:
-        curve_panel.draw(advice, k)
+        draw_curve_panel(advice, k)
     with actions:
-        commands.draw(advice, k, fit)
-        commands.flips(advice)
+        draw_commands(advice, k, fit)
+        flips(advice)
 DRAWN = (
-    remarks.draw,
-    why.draw,
-    throughput.draw,
-    while_serving.draw,
-    what_if.draw,
-    board_panel.draw,
-    load_panel.draw,
-    simulation.draw,
-    check_it.draw,
+    draw_remarks,
+    draw_why,
+    draw_throughput,
+    draw_while_serving,
+    draw_what_if,
+    draw_board_panel,
+    draw_load_panel,
+    draw_simulation,
+    draw_check_it,
 )
 for tab, draw in zip(st.tabs(SERVE_TABS, key="serve_tab", on_change="rerun"), DRAWN, strict=True):
     if tab.open:
         with tab:
             draw(advice)
-how_made.open_if_asked(advice)
+open_if_asked(advice)

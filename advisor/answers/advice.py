@@ -1,0 +1,355 @@
+"""advise(): a scenario in, an answer out. The one place that strings the steps together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from advisor.answers.best_k import (
+    DraftRow,
+    break_even_batch,
+    draft_rows,
+    kernel_cliffs,
+    last_batch,
+    others_text,
+    sweet_spot,
+)
+from advisor.answers.by_batch import ranges_of, ranges_to_serve
+from advisor.answers.round_costs import KRange
+from advisor.answers.schedule import schedule_texts
+from advisor.physics import laws
+from advisor.physics.bands import BAND_LEVEL, SIMULATED
+from advisor.physics.components import BY_KEY, component_name
+from advisor.predict.curve import DEFAULT_BATCHES, Curve, curve_for, digits
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError, Prediction, Tier
+from advisor.text import MERITS
+
+_HARDLY = 1.1
+"""Choice of this project: a gain below this that may be a loss is called hardly worth it. [-]"""
+_NEAR_CERTAIN = 0.995
+"""From this chance on, which would round to 100 %, it is said to be over 99 %: one of the 256 draws is 0.4 %. [-]"""
+_LEAST_LOSS = 0.001
+"""Choice of this project: an expected loss below this is said to be under it. [-]"""
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The answer at the target batch."""
+
+    n_draft: int
+    speedup: Prediction
+    bound: str
+    """bandwidth, compute, launch or communication: what most of a plain step waits for."""
+    bound_because: str
+    tpot_s: float
+    ttft_s: float | None
+    """Time to first token of a prompt that does not queue, beside plain decode; None without prompt length."""
+    tokens_per_s_per_gpu: float
+    p_best: float
+    p_gain: float
+    """Chance that it is faster than plain decoding; of the best K > 0 where K = 0 is recommended. [-]"""
+    regret: float
+    """Expected loss against each draw's fastest K, the least of all K within the noise. [-]"""
+    equal_drafts: tuple[int, ...]
+    """K > 0 as good within the noise, the recommended one included; empty where K = 0 is recommended."""
+    equals: str
+    """Which K do as well and what the next costs, in one sentence; empty where nothing is drafted."""
+    meets_limit: bool
+    """False when no K keeps the scenario's limit on time per output token."""
+    verdict: str
+
+    @property
+    def per_user(self) -> str:
+        """Figure that stands beside the time per output token."""
+        wait = "" if self.ttft_s is None else f", the first after {MERITS['ttft'].text(self.ttft_s)} without queueing"
+        return f"per user{wait}"
+
+    @property
+    def odds(self) -> str:
+        """Chance of being best, chance of a gain and expected loss of the recommended K, in words."""
+        gain = f", chance of a gain {chance_text(self.p_gain)}" if self.n_draft else ""
+        lost = f"{self.regret:.1%}" if self.regret >= _LEAST_LOSS else f"under {_LEAST_LOSS:.1%}"
+        return f"chance that K = {self.n_draft} is best {chance_text(self.p_best)}{gain}, expected loss {lost}"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Everything the app, the CLI and a report show about one scenario."""
+
+    scenario: Scenario
+    setup: Setup
+    recommendation: Recommendation
+    drafts: tuple[DraftRow, ...]
+    """Every K at the target batch: speedup, band, time per token, odds. One is recommended."""
+    k_by_batch: tuple[KRange, ...]
+    """The schedule, which runs the recommended K at the target batch."""
+    to_serve: tuple[KRange, ...]
+    """What an engine is given: the recommended K throughout where one K is enough, else the schedule."""
+    schedule_texts: tuple[str, ...]
+    """What the schedule gains over one K, in sentences."""
+    curve: Curve
+    """Over DEFAULT_BATCHES and the target batch, K = 0 to k_max."""
+    batch_index: int
+    """Where the target batch stands in the curve."""
+    sweet_spot_batch: float
+    """Batch at which the recommended K (or the best K > 0, if that is 0) gains most."""
+    break_even_batch: float | None
+    """Batch above the sweet spot where that K stops paying; None if it pays up to the largest batch that fits."""
+    curve_k: int
+    """The K those two belong to."""
+    warnings: tuple[str, ...]
+
+    @property
+    def band_level(self) -> float:
+        """Share of outcomes the bands are meant to hold. [-]"""
+        return BAND_LEVEL
+
+    @property
+    def curve_column(self) -> int:
+        """Place of `curve_k` along the curve's draft lengths."""
+        return self.curve.column(self.curve_k)
+
+
+@dataclass(frozen=True)
+class StepShare:
+    """Time of one component at the target batch, in a plain step and in a round at the curve's K.
+
+    Milliseconds, six digits.
+    """
+
+    name: str
+    label: str
+    plain_ms: float
+    round_ms: float
+
+
+def component_times(advice: Advice) -> tuple[StepShare, ...]:
+    """Components that take time, those that take most of a round first. Tables, charts and JSON show these."""
+    plain, whole = advice.curve.components_at(advice.batch_index, advice.curve_column)
+    return tuple(
+        StepShare(name, component_name(name), digits(plain.get(name, 0.0) * 1e3), digits(whole[name] * 1e3))
+        for name in sorted(whole, key=lambda name: -whole[name])
+        if whole[name] or plain.get(name)
+    )
+
+
+def answer_values(advice: Advice) -> dict[str, Any]:
+    """The recommendation as JSON and reports carry it: plain values, their units in the names."""
+    answer = advice.recommendation
+    return {
+        "n_draft": answer.n_draft,
+        "speedup": answer.speedup.value,
+        "speedup_low": answer.speedup.low,
+        "speedup_high": answer.speedup.high,
+        "tier": answer.speedup.tier,
+        "because": answer.speedup.because,
+        "extrapolated": answer.speedup.extrapolated,
+        "bound": answer.bound,
+        "bound_because": answer.bound_because,
+        "tpot_ms": answer.tpot_s * 1e3,
+        "ttft_ms": None if answer.ttft_s is None else answer.ttft_s * 1e3,
+        "tokens_per_s_per_gpu": answer.tokens_per_s_per_gpu,
+        "p_best": answer.p_best,
+        "p_gain": answer.p_gain,
+        "regret": answer.regret,
+        "equal_drafts": answer.equal_drafts,
+        "meets_limit": answer.meets_limit,
+    }
+
+
+def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Advice:
+    """Answer a scenario. Raises AdvisorError when it names something unknown or impossible."""
+    setup = load_setup(scenario)
+    grid = np.unique([*batches, scenario.batch_size]).astype(float)
+    curve = curve_for(setup, grid)
+    row = int(np.searchsorted(grid, scenario.batch_size))
+    ranges, rows = ranges_of(setup, curve), draft_rows(setup, curve, row)
+    chosen = next(index for index, item in enumerate(rows) if item.recommended)
+    shown = chosen or _best_drafting(rows)
+    end = break_even_batch(curve.batches, curve.speedup[:, shown])
+    return Advice(
+        scenario=scenario,
+        setup=setup,
+        recommendation=_recommendation(setup, curve, row, rows),
+        drafts=rows,
+        k_by_batch=ranges,
+        to_serve=ranges_to_serve(ranges, curve, scenario.batch_size),
+        schedule_texts=schedule_texts(ranges, curve, scenario.batch_size),
+        curve=curve,
+        batch_index=row,
+        sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, shown]),
+        break_even_batch=end if end is not None and end <= last_batch(setup, curve) else None,
+        curve_k=int(curve.drafts[shown]),
+        warnings=_warnings(setup, curve, row, rows),
+    )
+
+
+def _best_drafting(rows: tuple[DraftRow, ...]) -> int:
+    """Index of the K > 0 with the least expected loss. 0 where nothing is drafted."""
+    return min(range(1, len(rows)), key=lambda index: rows[index].expected_loss, default=0)
+
+
+def advice_on(advice: Advice, engine: str) -> Advice:
+    """Answer to the question with the kernels of another engine, for what that engine is to load.
+
+    `advice` itself where the scenario cannot be asked of it: an accelerator that it does not run on, or a refit that
+    belongs to its own engine.
+    """
+    if engine == advice.scenario.engine:
+        return advice
+    try:
+        return advise(advice.scenario.model_copy(update={"engine": engine}))
+    except AdvisorError:
+        return advice
+
+
+def _recommendation(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) -> Recommendation:
+    best = next(index for index, item in enumerate(rows) if item.recommended)
+    own = rows[best]
+    tier: Tier = curve.tier[row, best]
+    prediction = Prediction(
+        value=own.speedup,
+        low=own.speedup_low,
+        high=own.speedup_high,
+        tier=tier,
+        because=_tier_because(setup, tier),
+        extrapolated=bool(curve.extrapolated[row, best]),
+    )
+    bound, because = bound_of(setup, curve, row)
+    equal = tuple(item.n_draft for item in rows if item.n_draft and (item.as_good or item.recommended))
+    return Recommendation(
+        n_draft=own.n_draft,
+        speedup=prediction,
+        bound=bound,
+        bound_because=because,
+        tpot_s=own.tpot_s,
+        ttft_s=None if curve.ttft_s is None else float(curve.ttft_s[row]),
+        tokens_per_s_per_gpu=own.tokens_per_s_per_gpu,
+        p_best=own.p_best,
+        p_gain=rows[best or _best_drafting(rows)].p_gain,
+        regret=own.expected_loss,
+        equal_drafts=equal if best else (),
+        equals=others_text(rows),
+        meets_limit=own.meets_limit,
+        verdict=_verdict(setup, rows, prediction),
+    )
+
+
+def _verdict(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction) -> str:
+    scenario = setup.scenario
+    place = f"At batch {scenario.batch_size} on {setup.place}"
+    largest = setup.memory.largest_batch
+    if largest < scenario.batch_size:
+        limit = f"batch {largest} is the largest that does" if largest else "not even batch 1 does"
+        place = f"It does not fit in memory ({limit}). If it did: a{place[1:]}"
+    return f"{place}, {_draft_text(setup, rows, prediction)}{_limit_text(setup, rows)}"
+
+
+def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction) -> str:
+    """What to draft, what it gives, and where it may lose, how likely a gain is."""
+    own = next(item for item in rows if item.recommended)
+    if own.n_draft > 0:
+        found = f"draft K = {own.n_draft}: {_ratio(own)}, {prediction.tier}{_refit_note(setup)}."
+        if prediction.low >= 1.0:
+            return found
+        hardly = "Hardly worth it: " if own.speedup < _HARDLY else ""
+        said = gain_text(own.speedup_low, own.p_gain)
+        return f"{found} {hardly}{said[0].lower() if hardly else said[0]}{said[1:]}"
+    if len(rows) == 1:
+        return f"plain decoding: {own.tpot_s * 1e3:.2f} ms per output token."
+    tried = rows[_best_drafting(rows)]
+    alternative = f"K = {tried.n_draft}, the best draft length, gives {_ratio(tried)}"
+    if tried.speedup_high < 1.0:
+        return f"do not speculate (K = 0): it does not help. {alternative}, a slowdown."
+    equal = "; the noise does not separate them, so the smaller K is taken" if tried.as_good else ""
+    return (
+        f"do not speculate (K = 0): {alternative}, a gain in {tried.p_gain:.0%} of {SIMULATED}, and is expected to "
+        f"lose {tried.expected_loss:.1%} against {own.expected_loss:.1%} without{equal}."
+    )
+
+
+def chance_text(share: float) -> str:
+    """A share of the draws as a percentage. Never 100 %, which so few draws cannot tell from a little less."""
+    return f"{share:.0%}" if share < _NEAR_CERTAIN else "over 99%"
+
+
+def gain_text(low: float, p_gain: float) -> str:
+    """Chance of a gain in one sentence, with the risk of a loss where the band reaches below 1.
+
+    `low` is the band's lower end.
+    """
+    chance = f"the chance of a gain is {chance_text(p_gain)}."
+    return f"It may lose; {chance}" if low < 1.0 else f"T{chance[1:]}"
+
+
+def _ratio(item: DraftRow) -> str:
+    return f"{item.speedup:.2f}x ({item.speedup_low:.2f}-{item.speedup_high:.2f})"
+
+
+def _limit_text(setup: Setup, rows: tuple[DraftRow, ...]) -> str:
+    """That the limit on time per output token is missed, and by how much. Empty where it is kept or there is none."""
+    own, limit_ms = next(item for item in rows if item.recommended), setup.scenario.max_tpot_ms
+    if limit_ms is None or own.meets_limit:
+        return ""
+    return f" It misses the limit of {limit_ms:g} ms per output token: {own.tpot_s * 1e3:.2f} ms, and no K keeps it."
+
+
+def _tier_because(setup: Setup, tier: Tier) -> str:
+    if tier is Tier.ROOFLINE:
+        assumed = "datasheet peaks and assumed fractions for a component that takes a tenth of the time or more"
+        return f"{assumed}{_refit_note(setup)}"
+    experts = f"; experts: {setup.costs.routed.because}" if setup.architecture.moe is not None else ""
+    how = "fitted on" if tier is Tier.FITTED else "read off"
+    other = setup.costs.kernels_of
+    whose = f"{other}, the same chip" if other else "this accelerator"
+    return f"kernel times {how} measurements of {whose}{experts}{_refit_note(setup)}"
+
+
+def _refit_note(setup: Setup) -> str:
+    return f", {setup.adjustment.label}" if setup.adjustment is not None else ""
+
+
+def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
+    """(bandwidth | compute | launch | communication, one sentence) for a plain decode step at one batch."""
+    parts, _ = curve.components_at(row, 0)
+    total = sum(parts.values())
+    largest = max(parts, key=lambda name: parts[name])
+    overhead = parts["host"] + parts["launch"]
+    share = parts[largest] / total
+    what = BY_KEY[largest].loads
+    if overhead >= 0.5 * total:
+        return "launch", f"Host and kernel launches take {overhead / total:.0%} of a plain step."
+    if largest == "communication":
+        return "communication", f"Communication between GPUs takes {share:.0%} of a plain step."
+    tokens_per_weight = curve.batches[row]
+    moe = setup.architecture.moe
+    if largest == "routed" and moe is not None:
+        tokens_per_weight = curve.batches[row] * moe.n_active / max(float(curve.touched_plain[row]), 1.0)
+    ridge = laws.ridge(setup.costs.dense.flops_per_s, setup.costs.dense.bandwidth_bytes_per_s)
+    if tokens_per_weight > ridge and largest != "attention":
+        return "compute", f"Arithmetic on {what} takes {share:.0%} of a plain step."
+    return "bandwidth", f"Loading {what} takes {share:.0%} of a plain step."
+
+
+def _warnings(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) -> tuple[str, ...]:
+    warnings = list(setup.warnings)
+    chosen = next(index for index, item in enumerate(rows) if item.recommended)
+    if not rows[chosen].meets_limit:
+        fastest = min(item.tpot_s for item in rows) * 1e3
+        warnings.append(
+            f"No K keeps {setup.scenario.max_tpot_ms:g} ms per output token; the fastest takes {fastest:.2f} ms. "
+            "Lower the batch or add GPUs."
+        )
+    if curve.extrapolated[row, chosen]:
+        warnings.append("Outside the data: kernels are calibrated to 2048 tokens a step; the band is widened.")
+    if chosen and curve.drafts[chosen] == setup.scenario.k_max:
+        warnings.append(f"The best K is the longest considered ({setup.scenario.k_max}); raise it to look further.")
+    if setup.acceptance.extrapolated[curve.drafts[chosen]]:
+        warnings.append("The accepted length at this K is extrapolated from the K you gave.")
+    warnings += [cliff.text for cliff in kernel_cliffs(curve, chosen or _best_drafting(rows))]
+    return tuple(dict.fromkeys(warnings))

@@ -1,0 +1,274 @@
+"""The recommended K at one batch: the least expected loss, how sure that is, and what the other K lose.
+
+Batches to avoid: where a kernel switches, verification jumps, and the speedup falls and rises again.
+
+When speculation pays: the least accepted length, the sweet spot, and the batches where it stops paying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from advisor.physics.bands import BEST_K_OF_EACH, PER_K_LOG_SD
+from advisor.predict.curve import Curve, draft_odds, excess_loss, recommended
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError, Array, Tier
+
+
+@dataclass(frozen=True)
+class DraftRow:
+    """One draft length at the target batch: what it gives, and its odds. The evidence of a recommendation."""
+
+    n_draft: int
+    speedup: float
+    speedup_low: float
+    speedup_high: float
+    tpot_s: float
+    tokens_per_s_per_gpu: float
+    p_best: float
+    """Share of draws in which it is the fastest. [-]"""
+    p_gain: float
+    """Share of draws in which it is faster than plain decoding; 0 for plain decoding itself. [-]"""
+    expected_loss: float
+    """Share of the speedup it gives up against each draw's fastest K, mean over the draws. [-]"""
+    as_good: bool
+    """Whether the noise of the draws does not tell its loss from the least one."""
+    meets_limit: bool
+    """Whether it keeps the limit on time per output token, where there is one."""
+    recommended: bool
+
+
+def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
+    """Every K at the curve's batch `row`, exactly one of them recommended.
+
+    That is the smallest K that the noise does not tell from the least expected loss, among those that keep the
+    scenario's limit on time per output token; among all where none does.
+    """
+    within = within_limit(setup, curve)[row]
+    odds = draft_odds(curve.draws[:, row], within)
+    equal = excess_loss(odds.loss, odds.noise, within) == 0.0
+    chosen = int(recommended(odds.loss, odds.noise, within))
+    return tuple(
+        DraftRow(
+            n_draft=int(k),
+            speedup=float(curve.speedup[row, i]),
+            speedup_low=float(curve.low[row, i]),
+            speedup_high=float(curve.high[row, i]),
+            tpot_s=float(curve.tpot_s[row, i]),
+            tokens_per_s_per_gpu=float(curve.tokens_per_s_per_gpu[row, i]),
+            p_best=float(odds.p_best[i]),
+            p_gain=float(odds.p_gain[i]),
+            expected_loss=float(odds.loss[i]),
+            as_good=bool(equal[i]),
+            meets_limit=bool(within[i]),
+            recommended=i == chosen,
+        )
+        for i, k in enumerate(curve.drafts)
+    )
+
+
+def recommended_draft(setup: Setup, curve: Curve, row: int) -> int:
+    """Index, along the curve's drafts, of the K recommended at its batch `row`. The rule of `draft_rows`."""
+    within = within_limit(setup, curve)[row]
+    odds = draft_odds(curve.draws[:, row], within)
+    return int(recommended(odds.loss, odds.noise, within))
+
+
+def meets_limit(setup: Setup, curve: Curve, row: int) -> bool:
+    """Whether some K keeps the scenario's limit on time per output token at the curve's batch `row`."""
+    return bool(within_limit(setup, curve)[row].any())
+
+
+def others_text(rows: Sequence[DraftRow]) -> str:
+    """Sentence on other K that do as well as the recommended one, and the nearest's cost. Empty for one K."""
+    own = next(item for item in rows if item.recommended)
+    rest = [item for item in rows if item is not own and item.n_draft > 0]
+    if own.n_draft == 0 or not rest:
+        return ""
+    equal = [item.n_draft for item in rest if item.as_good]
+    faster = [item for item in rest if item.as_good and item.speedup > own.speedup]
+    worse = sorted((item for item in rest if not item.as_good), key=lambda item: item.expected_loss)[:1]
+    said = [f"K = {_listed(equal)} {'does' if len(equal) == 1 else 'do'} as well"] if equal else []
+    if faster:
+        said[0] += f"{_shorter_text(own, faster)}"
+    behind = f"on average K = {own.n_draft} is {own.expected_loss:.1%} behind {BEST_K_OF_EACH}"
+    said += [f"{behind}, K = {item.n_draft} {item.expected_loss:.1%}" for item in worse]
+    text = "; ".join(said)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _shorter_text(own: DraftRow, faster: Sequence[DraftRow]) -> str:
+    """Why the recommended K is not the one with the highest speedup, where others that do as well show a higher one."""
+    best = max(item.speedup for item in faster)
+    lead = best / own.speedup - 1.0
+    shown = f"{lead:.1%}" if lead >= 0.0005 else "under 0.1%"
+    return f" (the lead of {shown} is within the noise, so the shortest is taken)"
+
+
+def within_limit(setup: Setup, curve: Curve) -> NDArray[np.bool_]:
+    """Mask of K that keep the scenario's limit on time per output token, [nB, nK]. All where there is none."""
+    limit_ms = setup.scenario.max_tpot_ms
+    if limit_ms is None:
+        return np.ones(curve.tpot_s.shape, bool)
+    return np.asarray(curve.tpot_s * 1e3 <= limit_ms)
+
+
+def last_batch(setup: Setup, curve: Curve) -> int:
+    """Largest batch of the curve that fits in memory. The curve's last where nothing fits. [-]"""
+    end = int(curve.batches[-1])
+    return min(setup.memory.largest_batch, end) or end
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """`3`, `3 to 6` for neighbours, else `2, 4 and 5`."""
+    if len(numbers) == 1:
+        return str(numbers[0])
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]} to {numbers[-1]}"
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+LEAST_DEPTH = 3.0 * PER_K_LOG_SD
+"""How deep a dip is at least on both sides, in log speedup: three times what neighbouring token counts scatter. [-]"""
+
+
+@dataclass(frozen=True)
+class Cliff:
+    """Range of batches in which speculation gains less than on both sides. First to last of the curve's grid."""
+
+    n_draft: int
+    first: int
+    last: int
+    before_s: float
+    """Verify step at the batch before it. [s]"""
+    after_s: float
+    """Verify step at the first batch of the grid inside. [s]"""
+    before: float
+    """Speedup at the batch before it. [-]"""
+    least: float
+    """Least speedup inside. [-]"""
+    later: float
+    """Highest speedup beyond. [-]"""
+
+    @property
+    def text(self) -> str:
+        """The range and why, in one sentence."""
+        return (
+            f"Avoid {self.first}-{self.last} sequences at K = {self.n_draft}: a kernel switches above {self.first - 1} "
+            f"(measured), verification jumps from {self.before_s * 1e3:.1f} to {self.after_s * 1e3:.1f} ms, and the "
+            f"speedup falls from {self.before:.2f}x to {self.least:.2f}x before it rises again to {self.later:.2f}x."
+        )
+
+
+def kernel_cliffs(curve: Curve, column: int) -> tuple[Cliff, ...]:
+    """Ranges of batches that the K in `column` does better to avoid, in order of batch.
+
+    A verify step that grows by more than its batch is a kernel switch: the same tokens in two smaller steps would be
+    faster, so no growth of work explains it. Where the speedup falls there, and later rises again by LEAST_DEPTH, the
+    range reaches to the last batch of the grid that is nearer to the bottom than to the lower edge. Steps from data
+    sheets have no kernels to switch.
+    """
+    batches, gain = np.log(curve.batches), np.log(curve.speedup[:, column])
+    grows = np.diff(np.log(curve.verify_step_s[:, column])) / np.diff(batches)
+    found: list[Cliff] = []
+    for i in np.flatnonzero(grows > 1.0):
+        if (found and curve.batches[i] < found[-1].last) or curve.tier[i + 1, column] == Tier.ROOFLINE:
+            continue
+        rise = np.array([gain[j:].max() for j in range(i + 1, len(gain))]) - gain[i + 1 :]
+        bottom = i + 1 + int(np.argmax(np.minimum(gain[i] - gain[i + 1 :], rise)))
+        edge = min(float(gain[i]), float(gain[bottom:].max()))
+        if edge - gain[bottom] < LEAST_DEPTH or gain[i] <= gain[i + 1]:
+            continue
+        peak = bottom + int(gain[bottom:].argmax())
+        low = np.flatnonzero(gain[i + 1 : peak] < (edge + gain[bottom]) / 2.0) + i + 1
+        verify_s, speedup = curve.verify_step_s[:, column], curve.speedup[:, column]
+        found.append(
+            Cliff(
+                n_draft=int(curve.drafts[column]),
+                first=int(curve.batches[i]) + 1,
+                last=int(curve.batches[low[-1]]),
+                before_s=float(verify_s[i]),
+                after_s=float(verify_s[i + 1]),
+                before=float(speedup[i]),
+                least=float(speedup[bottom]),
+                later=float(speedup[peak]),
+            )
+        )
+    return tuple(found)
+
+
+def break_even_accepted_length(round_time_s: ArrayLike) -> Array:
+    """Least accepted length at which a round pays for itself.
+
+    Raises AdvisorError for anything but a table of positive times.
+
+    Parameters
+    ----------
+    round_time_s : [nB, nK], whole round; column 0 is the plain decode step. [s]
+
+    Returns
+    -------
+    [nB, nK] tokens per round, bonus token included. Above K + 1 no acceptance, however good, makes it pay. [-]
+
+    Notes
+    -----
+    speedup = AL T(B, 0) / T(B, K) = 1, so AL = T(B, K) / T(B, 0): the cost term of the utility in arXiv:2506.20675.
+    """
+    time = np.asarray(round_time_s, dtype=float)
+    if time.ndim != 2 or np.any(time <= 0):
+        raise AdvisorError("round_time_s must be a table [batch, K] of positive times")
+    return time / time[:, :1]
+
+
+def can_pay(round_time_s: ArrayLike) -> np.ndarray:
+    """True [nB, nK] where an accepted length of at most K + 1 reaches break-even. Column 0 is True."""
+    least = break_even_accepted_length(round_time_s)
+    return least <= np.arange(least.shape[1]) + 1
+
+
+def paying_intervals(batches: ArrayLike, speedup: ArrayLike) -> tuple[tuple[float, float], ...]:
+    """Batch intervals in which one K pays (speedup >= 1): batches [nB], speedup [nB]. Ends interpolated in log batch.
+
+    An MoE may stop paying at middle batches and pay again: all intervals are returned, the last open end as inf.
+    """
+    grid = np.log(np.asarray(batches, dtype=float))
+    gain = np.log(np.asarray(speedup, dtype=float))
+    pays = gain >= 0
+    found: list[tuple[float, float]] = []
+    start = float(np.exp(grid[0])) if pays[0] else None
+    for i in range(1, grid.size):
+        if pays[i] == pays[i - 1]:
+            continue
+        share = gain[i - 1] / (gain[i - 1] - gain[i])
+        crossing = float(np.exp(grid[i - 1] + share * (grid[i] - grid[i - 1])))
+        if pays[i]:
+            start = crossing
+        elif start is not None:
+            found.append((start, crossing))
+            start = None
+    if start is not None:
+        found.append((start, float("inf")))
+    return tuple(found)
+
+
+def sweet_spot(batches: Array, speedup: Array) -> float:
+    """Batch size with the highest speedup. [-]"""
+    return float(batches[int(np.argmax(speedup))])
+
+
+def break_even_batch(batches: Array, speedup: Array) -> float | None:
+    """Smallest batch above the sweet spot at which the speedup falls to 1, interpolated on log batch. None if never."""
+    peak = int(np.argmax(speedup))
+    if speedup[peak] <= 1.0:
+        return None
+    below = np.flatnonzero(speedup[peak:] < 1.0)
+    if below.size == 0:
+        return None
+    after = peak + int(below[0])
+    x = np.log(batches[after - 1 : after + 1])
+    y = speedup[after - 1 : after + 1]
+    return float(np.exp(x[0] + (1.0 - y[0]) * (x[1] - x[0]) / (y[1] - y[0])))

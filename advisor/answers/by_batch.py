@@ -1,0 +1,395 @@
+"""K by batch of one scenario: the schedule behind the verdict, the table, the report and the engine configuration.
+
+The schedule of a curve, by context where asked; what it gains on the user's batch histogram; one K throughout.
+
+The recommended K over batch and context, and whether context changes the answer that a schedule by batch gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.answers.best_k import last_batch, recommended_draft, within_limit
+from advisor.answers.round_costs import ContextSchedule, IntArray, KRange, buckets_by_context, k_at, k_running_at
+from advisor.answers.schedule import (
+    SWITCH_COST,
+    ScheduleGain,
+    gain_over_doublings,
+    k_by_batch,
+    one_k_is_enough,
+    schedule_gain,
+    schedule_texts,
+    values_of,
+)
+from advisor.predict.curve import Curve, batches_with, curve_for, draft_odds, excess_loss, recommended
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import MAX_BATCH, MAX_CONTEXT
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError, Array
+
+MAX_HISTOGRAM_ROWS = 10_000
+MAX_CONTEXT_BUCKETS = 16
+MAX_WEIGHT = 1e15
+"""Nanoseconds of eleven days; sums of larger weights lose the small ones. [-]"""
+
+
+@dataclass(frozen=True)
+class BatchHistogram:
+    """Share of plain decoding time that the server ran at each batch size, on any positive scale."""
+
+    batches: tuple[int, ...]
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.batches) != len(self.weights) or not self.batches:
+            raise AdvisorError("the batch histogram needs as many weights as batch sizes, and at least one")
+        if len(self.batches) > MAX_HISTOGRAM_ROWS:
+            raise AdvisorError(f"the batch histogram has {len(self.batches):,} rows; at most {MAX_HISTOGRAM_ROWS:,}")
+        for batch, weight in zip(self.batches, self.weights, strict=True):
+            if not 1 <= batch <= MAX_BATCH:
+                raise AdvisorError(f"batch histogram: batch {batch} must lie in 1..{MAX_BATCH}")
+            if not 0 <= weight <= MAX_WEIGHT:
+                raise AdvisorError(
+                    f"batch histogram: the weight {weight} of batch {batch} must be 0 or more, up to {MAX_WEIGHT:g}"
+                )
+        if sum(self.weights) <= 0:
+            raise AdvisorError("batch histogram: at least one weight must be above 0")
+
+    @classmethod
+    def from_text(cls, text: str) -> BatchHistogram:
+        """Histogram from `batch:weight,...`, e.g. `1:10,16:60,64:30`.
+
+        Raises AdvisorError naming the piece that is wrong.
+        """
+        pairs = []
+        for piece in text.split(","):
+            batch, _, weight = piece.partition(":")
+            try:
+                pairs.append((int(batch), float(weight)))
+            except ValueError as error:
+                raise AdvisorError(
+                    f"batch histogram: {piece.strip()!r} is not batch:weight; give e.g. 1:10,16:60,64:30"
+                ) from error
+        return cls(tuple(batch for batch, _ in pairs), tuple(weight for _, weight in pairs))
+
+
+@dataclass(frozen=True)
+class RuntimeSchedule:
+    """K by batch for one scenario, by context where asked, and what it gains on a batch histogram."""
+
+    setup: Setup
+    curve: Curve
+    """At the scenario's own context."""
+    ranges: tuple[KRange, ...]
+    """At the scenario's own context."""
+    by_context: tuple[ContextSchedule, ...]
+    """Empty when no contexts were asked for."""
+    gain: ScheduleGain | None
+    """At the scenario's own context; None without a histogram."""
+    others: Mapping[int, tuple[Setup, Curve]] | None = None
+    """At the contexts that were asked for; None where none were."""
+
+    @cached_property
+    def at_contexts(self) -> KByContext:
+        """Whether and where another context has another K: those asked for, else `by_context.CONTEXTS`."""
+        at = self.others or curves_at(self.setup, self.curve)
+        return k_by_context(self.setup.scenario.context_tokens, self.ranges, at)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Sentences on the gain of the schedule over one K, at the scenario's own context."""
+        return schedule_texts(self.ranges, self.curve, self.setup.scenario.batch_size)
+
+    @property
+    def to_serve(self) -> tuple[KRange, ...]:
+        """Ranges that an engine is given, `ranges_to_serve` at the scenario's own batch."""
+        return ranges_to_serve(self.ranges, self.curve, self.setup.scenario.batch_size)
+
+
+def ranges_of(setup: Setup, curve: Curve) -> tuple[KRange, ...]:
+    """Ranges of K by batch of a curve, for the batches that fit in memory.
+
+    Under the scenario's limit on time per output token.
+
+    At the scenario's own batch, where the curve has it, and at its neighbours that share it, the recommended K;
+    elsewhere independent of that batch. The whole curve where nothing fits: a schedule of what does not run is of use
+    to nobody who could run something.
+    """
+    limit_ms, batch = setup.scenario.max_tpot_ms, setup.scenario.batch_size
+    rows = np.flatnonzero(curve.batches == batch)
+    target = None
+    if rows.size:
+        target = (batch, int(curve.drafts[recommended_draft(setup, curve, int(rows[0]))]))
+    limit_s = None if limit_ms is None else limit_ms / 1e3
+    return k_by_batch(values_of(curve, without=batch), limit_s, last_batch(setup, curve), target)
+
+
+def schedule_for(
+    scenario: Scenario,
+    contexts: Sequence[int] = (),
+    histogram: BatchHistogram | None = None,
+) -> RuntimeSchedule:
+    """The schedule of a scenario. Raises AdvisorError when it names something unknown or impossible.
+
+    Parameters
+    ----------
+    contexts : context lengths to make buckets around, increasing; () for the scenario's own only. [tokens]
+    histogram : batch sizes the server runs at; the grid is extended to reach them.
+    """
+    extra = [max(histogram.batches)] if histogram is not None else []
+    grid = batches_with(scenario.batch_size, *extra)
+    setup = load_setup(scenario)
+    if histogram is not None:
+        check_fits(histogram, setup)
+    curve = curve_for(setup, grid)
+    ranges = ranges_of(setup, curve)
+    others = curves_at(setup, curve, contexts) if contexts else None
+    by_context = schedules_by_context(scenario, contexts, ranges, grid, others)
+    gain = gain_of(curve, ranges, histogram) if histogram is not None else None
+    return RuntimeSchedule(setup, curve, ranges, by_context, gain, others)
+
+
+def schedules_by_context(
+    scenario: Scenario,
+    contexts: Sequence[int],
+    own: tuple[KRange, ...],
+    batches: np.ndarray,
+    known: Mapping[int, tuple[Setup, Curve]] | None = None,
+) -> tuple[ContextSchedule, ...]:
+    """Schedules for buckets around context lengths. () for none.
+
+    Parameters
+    ----------
+    contexts : increasing. [tokens]
+    own : the schedule at the scenario's own context, taken over where that is one of `contexts`.
+    batches : grid the speedups are computed on, [nB]. [-]
+    known : what is loaded and computed already, by context.
+    """
+    found = []
+    for context in contexts:
+        if context == scenario.context_tokens:
+            found.append(own)
+            continue
+        setup, curve = (known or {}).get(context) or at_context(scenario, context, batches)
+        found.append(ranges_of(setup, curve))
+    return buckets_by_context(contexts, found)
+
+
+def check_fits(histogram: BatchHistogram, setup: Setup) -> None:
+    """Check that memory can hold a histogram's batches.
+
+    Raises AdvisorError when it cannot hold one, though it could hold another.
+    """
+    largest, asked = setup.memory.largest_batch, max(histogram.batches)
+    if 0 < largest < asked:
+        raise AdvisorError(
+            f"Batch {asked:,} does not fit in memory; the largest that does is {largest:,}. Leave it out of the "
+            "histogram, or make it fit: shorter context, more GPUs, smaller formats."
+        )
+
+
+def gain_of(curve: Curve, ranges: Sequence[KRange], histogram: BatchHistogram) -> ScheduleGain:
+    """Gain of a schedule over the best static K on a histogram whose batches the curve reaches."""
+    return schedule_gain(ranges, values_of(curve), histogram.batches, histogram.weights)
+
+
+def static_ranges(curve: Curve, n_draft: int, last: int) -> tuple[KRange, ...]:
+    """One range with the same K from batch 1 to `last`, for a static export.
+
+    last : the batch at which the schedule ends, so that an engine admits as many requests either way. [-]
+
+    Raises AdvisorError for a K not in the curve.
+    """
+    if n_draft not in curve.drafts:
+        raise AdvisorError(f"static K={n_draft} must lie in 0..{int(curve.drafts[-1])}; raise k_max for longer drafts")
+    column, within = curve.column(n_draft), curve.batches <= last
+    regret = float(draft_odds(curve.draws).loss[within, column].max())
+    return (KRange(1, last, n_draft, float(curve.speedup[within, column].mean()), regret),)
+
+
+def ranges_to_serve(ranges: tuple[KRange, ...], curve: Curve, batch_size: int) -> tuple[KRange, ...]:
+    """Ranges that an engine is given, by app, report and export alike.
+
+    One K where one is enough, else the schedule.
+
+    The one K is that of the target batch, so whatever is pasted runs the recommended K there. Where that is none, the
+    engine is started without a drafter: one that waits for other batches would slow it down.
+
+    ranges : the schedule. batch_size : the target batch. [-]
+    """
+    n_draft = int(k_at(ranges, batch_size))
+    gain = gain_over_doublings(ranges, values_of(curve, without=batch_size))  # as the sentence has it
+    runs_it = int(k_running_at(ranges, batch_size)) == n_draft
+    if n_draft and runs_it and not one_k_is_enough(ranges, gain, n_draft):
+        return ranges
+    return static_ranges(curve, n_draft, ranges[-1].batch_end)
+
+
+def contexts_from_text(text: str) -> tuple[int, ...]:
+    """Context lengths from `1024,8192,32768`, sorted. Raises AdvisorError for anything but whole positive numbers."""
+    try:
+        contexts = sorted({int(piece) for piece in text.split(",")})
+    except ValueError as error:
+        raise AdvisorError(f"contexts {text!r} are not whole numbers; give e.g. 1024,8192,32768") from error
+    if contexts[0] < 1 or contexts[-1] > MAX_CONTEXT:
+        raise AdvisorError(f"contexts must lie in 1..{MAX_CONTEXT} tokens; got {contexts[0]} to {contexts[-1]}")
+    if len(contexts) > MAX_CONTEXT_BUCKETS:
+        raise AdvisorError(f"{len(contexts)} contexts are too many; give at most {MAX_CONTEXT_BUCKETS}")
+    return tuple(contexts)
+
+
+CONTEXTS = (512, 2048, 8192, 32768, 131072)
+"""Choice of this project: contexts that are looked at, a factor of four apart. [tokens]"""
+SHOWN_BATCHES = (1, 4, 16, 64, 256, 1024)
+"""Choice of this project: batches that a table of K by batch and context shows, a factor of four apart. [-]"""
+
+
+@dataclass(frozen=True)
+class KByContext:
+    """The recommended K of each context and batch, beside the schedule at the scenario's own context."""
+
+    own_context: int
+    contexts: tuple[int, ...]
+    """Increasing, the scenario's own among them. [tokens]"""
+    batches: IntArray
+    """[nB], increasing from 1."""
+    k: IntArray
+    """Recommended K, [nC, nB]; -1 where the batch does not fit in memory at that context."""
+    own_k: IntArray
+    """K of the schedule at the scenario's own context, [nB]."""
+    loss: Array
+    """What that schedule loses against the recommended K at each context, beyond the noise and beyond what it loses at
+    its own, [nC, nB]; 0 where the batch fits at one of the two only. [-]"""
+    misses: NDArray[np.bool_]
+    """Where that schedule misses a limit on time per output token that another K keeps, and keeps it at its own
+    context, [nC, nB]."""
+
+    @property
+    def matters(self) -> bool:
+        """Whether the schedule loses more at some context than a switch of K has to save, or misses the limit."""
+        return bool((self._cost > SWITCH_COST).any())
+
+    @property
+    def _cost(self) -> Array:
+        """`loss`, infinite where the limit is missed."""
+        return np.where(self.misses, np.inf, self.loss)
+
+    @property
+    def text(self) -> str:
+        """Sentence on where context changes the answer, or that it does not."""
+        others = [context for context in self.contexts if context != self.own_context]
+        if not others:
+            return ""
+        if not self.matters:
+            return (
+                f"Context hardly changes the answer: from {self.contexts[0]:,} to {self.contexts[-1]:,} tokens this "
+                f"schedule costs at most {self.loss.max():.1%} more than at its own, at any batch that fits."
+            )
+        said = "; ".join(self._said(row, column) for row, column in self._worst)
+        return f"Context changes the answer: {said}."
+
+    @property
+    def _worst(self) -> list[tuple[int, int]]:
+        """(context, batch) where the schedule loses most, of the two contexts at which it loses too much and most."""
+        worst = self._cost.max(axis=1)
+        rows = sorted(np.flatnonzero(worst > SWITCH_COST).tolist(), key=lambda row: -worst[row])[:2]
+        return [(row, int(self._cost[row].argmax())) for row in sorted(rows)]
+
+    def _said(self, row: int, column: int) -> str:
+        cost = f"cost {self.loss[row, column]:.1%}"
+        return (
+            f"with {self.contexts[row]:,} tokens at batch {self.batches[column]:,} K = {self.k[row, column]}, where "
+            f"this schedule's {self.own_k[column]} would {'miss the limit' if self.misses[row, column] else cost}"
+        )
+
+    def table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """Heading and rows of the recommended K as text, for SHOWN_BATCHES and those that `text` names. A dash where it
+        does not fit."""
+        heading = ("Batch", *(f"{context:,}" for context in self.contexts))
+        named = [self.batches[column] for _, column in self._worst]
+        columns = np.flatnonzero(np.isin(self.batches, [*SHOWN_BATCHES, *named]))
+        return heading, tuple(
+            (f"{self.batches[at]:,}", *("-" if k < 0 else str(k) for k in self.k[:, at])) for at in columns
+        )
+
+
+def context_values(found: KByContext) -> dict[str, object]:
+    """Recommended K by context as JSON and reports carry it.
+
+    A list of K along the batches for each context; None where a batch does not fit.
+    """
+    return {
+        "says": found.text,
+        "matters": found.matters,
+        "batches": found.batches.tolist(),
+        "contexts": [
+            {
+                "context_tokens": context,
+                "n_draft": [None if k < 0 else int(k) for k in found.k[row]],
+                "schedule_loss": found.loss[row].tolist(),
+            }
+            for row, context in enumerate(found.contexts)
+        ],
+    }
+
+
+def curves_at(setup: Setup, curve: Curve, contexts: Sequence[int] | None = None) -> Mapping[int, tuple[Setup, Curve]]:
+    """A scenario and its curve at each context, its own as given. Over the same batches.
+
+    contexts : default CONTEXTS as far as the model goes, at least the scenario's prompt; its own joins them. [tokens]
+
+    One curve for each context, over all batches, K and draws at once: as the scenario at that context has it.
+    """
+    own = setup.scenario.context_tokens
+    wanted = sorted({*(_reached(setup) if contexts is None else contexts), own})
+    return {one: (setup, curve) if one == own else at_context(setup.scenario, one, curve.batches) for one in wanted}
+
+
+def at_context(scenario: Scenario, context: int, batches: Array) -> tuple[Setup, Curve]:
+    """A scenario at another context, and its curve over `batches` [nB]."""
+    setup = load_setup(scenario.model_copy(update={"context_tokens": context}))
+    return setup, curve_for(setup, batches)
+
+
+def k_by_context(own_context: int, ranges: Sequence[KRange], at: Mapping[int, tuple[Setup, Curve]]) -> KByContext:
+    """The recommended K over batches and contexts.
+
+    own_context, ranges : the scenario's, and its schedule there. at : what `curves_at` gives.
+    """
+    batches = at[own_context][1].batches
+    own_k = np.asarray(k_at(ranges, batches))
+    found = [_judged(setup, curve, own_k) for setup, curve in at.values()]
+    ks, losses, missed = (np.array(values) for values in zip(*found, strict=True))
+    own = list(at).index(own_context)
+    both_fit = (ks >= 0) & (ks[own] >= 0)
+    beyond = np.where(both_fit, np.maximum(losses - losses[own], 0.0), 0.0)
+    misses = both_fit & missed & ~missed[own]
+    return KByContext(own_context, tuple(at), batches.astype(np.int64), ks, own_k, beyond, misses)
+
+
+def _reached(setup: Setup) -> tuple[int, ...]:
+    """CONTEXTS that the model reaches and the scenario's prompt leaves."""
+    most, least = setup.architecture.max_context_tokens, setup.scenario.input_tokens
+    return tuple(one for one in CONTEXTS if (most is None or one <= most) and (least is None or one >= least))
+
+
+def _judged(setup: Setup, curve: Curve, own_k: IntArray) -> tuple[IntArray, Array, NDArray[np.bool_]]:
+    """(recommended K, -1 where a batch does not fit; loss of `own_k` beyond the noise; where it misses a limit that
+    another K keeps), each [nB]."""
+    within = within_limit(setup, curve)
+    odds = draft_odds(curve.draws, within)
+    best = recommended(odds.loss, odds.noise, within)
+    rows, column = np.arange(curve.batches.size), np.searchsorted(curve.drafts, own_k)
+    missed = within.any(axis=1) & ~within[rows, column]
+    if missed.any():  # there the loss is against all K, and its noise too: against those within it would be infinite
+        within |= missed[:, None]
+        odds = draft_odds(curve.draws, within)
+    loss = excess_loss(odds.loss, odds.noise, within)[rows, column]
+    fits = curve.batches <= last_batch(setup, curve)
+    return np.where(fits, curve.drafts[best], -1), loss, missed

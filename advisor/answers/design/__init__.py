@@ -1,0 +1,1 @@
+"""Which MoE instead: the search over designs, regions, several targets."""

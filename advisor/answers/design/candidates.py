@@ -1,0 +1,548 @@
+"""Single designs out of a space: what one gains over the baseline, with a band, and how safe its quality is.
+
+What a design costs to train and to trust: training compute, quality by each law, corners of the space it lies in.
+
+What the best design is called: whether it deserves the title, what it gives and costs, how safe its quality is.
+
+Designs against batch: speedup, time per output token and gain over the baseline, with bands from shared draws.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.answers.design.grid import Mixes, shifted_preset
+from advisor.answers.design.search import SWEEP_BATCHES, serve
+from advisor.answers.design.space import MAX_MEASURED_GAP, DesignSpace
+from advisor.physics import laws
+from advisor.physics.bands import band
+from advisor.physics.memory import memory_fit
+from advisor.physics.quality import (
+    SPARSITY_EXPONENT_RANGE,
+    activation_ratio,
+    anchored_ratio,
+    granularity,
+    law_range,
+    loss_as_active_params,
+    training_flops,
+)
+from advisor.predict.curve import curve_for
+from advisor.predict.prefill import prefill_per_token_s
+from advisor.predict.setup import Setup
+from advisor.prediction import Array, Tier, lowest
+from advisor.text import MERITS
+
+SHAPE_LOG_SD = 0.05
+"""Error of one expert shape's kernels that the baseline's does not share (assumed; fitted kernels miss a shape left out
+of the fit by 1.4-6 % in the median). All other errors are drawn once for both designs."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """A ratio to the baseline with its 80 % band and the chance that it exceeds 1."""
+
+    value: float
+    low: float
+    high: float
+    chance: float
+
+    @classmethod
+    def of(cls, value: float, draws: Array) -> Band:
+        """The band of `draws` around a central value, which it always holds."""
+        low, high = (float(edge) for edge in band(draws))
+        return cls(float(value), min(low, float(value)), max(high, float(value)), float(np.mean(draws > 1.0)))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One design in full. Tuples run over the question's batches; times in seconds, sizes in parameters."""
+
+    index: int
+    body: int
+    n_experts: int
+    n_active: int
+    n_shared: float
+    expert_width: int
+    layers: int
+    total_params: float
+    active_params: float
+    activation: float
+    granularity: float
+    shared_share: float
+    quality_ratio: float
+    """Dense-equivalent size over the baseline's, by the default law."""
+    quality_ratio_pessimistic: float
+    """The lower of that and the ratio if quality goes as N_act A^-0.30: what the design keeps by either law."""
+    loss_difference: float
+    """Second law, nats per token against the baseline: a risk note for k and the shared share, not a constraint."""
+    loss_as_active_params: float
+    """The difference of loss as a share of active parameters needed to make up for it."""
+    quality: tuple[LawQuality, ...]
+    """Size by each law, the deciding one first."""
+    training_cost: float
+    """Training compute at equal tokens over the baseline's: active parameters over its. [-]"""
+    training_flop: float | None
+    """6 N_act D; None where the training tokens are not given. [FLOP]"""
+    corners: tuple[str, ...]
+    """Ends of the space or of a law's data that it lies at, in words."""
+    tokens_per_parameter: float | None
+    speedup: tuple[float, ...]
+    tpot_s: tuple[float, ...]
+    tokens_per_s_per_gpu: tuple[float, ...]
+    n_draft: tuple[int, ...]
+    largest_batch: int
+    objective: float
+    """Objective in its own unit: x, s, tokens/s per GPU, or USD per million tokens."""
+    objective_gain: Band
+    """Objective over the baseline's; above 1 is better, also for times and costs."""
+    speedup_gain: Band
+    tpot_gain: Band
+    """Baseline's mean time per token over the design's: above 1 is faster."""
+    tier: Tier
+    extrapolated: bool
+
+
+def setup_of(space: DesignSpace, index: int) -> Setup:
+    """A design as a Setup: what `curve_for` and every other part of the advisor take."""
+    body = space.bodies[space.body[index]]
+    architecture, setup = space.architecture(index), body.setup
+    n, k, s, _ = _counts(space, index)
+    per_pass = setup.draft_architecture
+    if setup.drafter.kind == "mtp" and per_pass is not None and per_pass.moe is not None:
+        assert architecture.moe is not None
+        layer = architecture.moe.model_copy(update={"count": per_pass.moe.count})
+        per_pass = per_pass.model_copy(update={"moe": layer})
+    scenario = setup.scenario
+    return dataclasses.replace(
+        setup,
+        architecture=architecture,
+        draft_architecture=per_pass,
+        routing=shifted_preset(setup.routing, space.baseline.counts, int(n), int(k), s),
+        routing_because="moved with the design from the baseline's preset",
+        memory=memory_fit(
+            architecture,
+            setup.placement,
+            setup.hardware.memory_bytes.value,
+            scenario.context_tokens,
+            setup.kv_bytes_per_element,
+            per_pass,
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class DrawnDesigns:
+    """A design's speedup and time per output token under each draw, [draws, nB]."""
+
+    speedup: Array
+    tpot_s: Array
+    tiers: tuple[Tier, ...]
+    """Tier at each batch."""
+    beyond: NDArray[np.bool_]
+    """Whether its steps are longer than the measured ones, [nB]."""
+
+    @property
+    def tier(self) -> Tier:
+        """The lowest over the batches."""
+        return lowest(list(self.tiers))
+
+    @property
+    def extrapolated(self) -> bool:
+        """Whether it lies outside the data at any batch."""
+        return bool(self.beyond.any())
+
+
+def drawn_at(setup: Setup, batches: Array, n_draft: NDArray[np.int16]) -> DrawnDesigns:
+    """A design at batches [nB] and one K each, under the same draws for every design.
+
+    Seed and constants are shared, so what two designs have in common cancels in a comparison.
+    """
+    columns = np.unique([0, *n_draft])
+    curve = curve_for(setup, batches, columns)
+    at = np.searchsorted(columns, n_draft)
+    rows = np.arange(len(batches))
+    gain = curve.draws[:, rows, at]
+    return DrawnDesigns(
+        gain,
+        (curve.plain_draws_s + prefill_per_token_s(setup, batches)) / gain,
+        tuple(Tier(curve.tier[row, column]) for row, column in zip(rows, at, strict=True)),
+        curve.extrapolated[rows, at],
+    )
+
+
+def candidates(space: DesignSpace, indices: list[int]) -> list[Candidate]:
+    """Full descriptions of a few designs, in the order given. Bands share their draws with the baseline's."""
+    base_setup = space.bodies[0].setup
+    base = drawn_at(base_setup, space.question.batches, space.baseline.served.n_draft[:, 0])
+    return [_candidate(space, index, base) for index in indices]
+
+
+def _candidate(space: DesignSpace, index: int, base: DrawnDesigns) -> Candidate:
+    own, question = space.baseline, space.question
+    n, k, s, width = _counts(space, index)
+    total, active = float(space.total_params[index]), float(space.active_params[index])
+    body = space.bodies[space.body[index]].architecture
+    activation = float(activation_ratio(n, k, s))
+    ratio = float(space.dense_equivalent[index] / own.dense_equivalent)
+    loss = float(space.loss_difference(int(space.body[index]), total, active, k, s))
+    tokens = question.training_tokens
+    drawn = drawn_at(setup_of(space, index), space.question.batches, space.n_draft[:, index])
+    objective_gain, speedup_gain, tpot_gain = _gains(space, index, drawn, base)
+    speedup, tpot = (np.asarray(x[:, index], float) for x in (space.speedup, space.tpot_s))
+    return Candidate(
+        index=index,
+        body=int(space.body[index]),
+        n_experts=int(n),
+        n_active=int(k),
+        n_shared=s,
+        expert_width=width,
+        layers=sum(mixer.count for mixer in body.mixers),
+        total_params=total,
+        active_params=active,
+        activation=activation,
+        granularity=float(granularity(body.hidden_size, width)),
+        shared_share=s / (k + s),
+        quality_ratio=ratio,
+        quality_ratio_pessimistic=min(
+            ratio, float(anchored_ratio(active, activation, own.active_params, own.activation))
+        ),
+        loss_difference=loss,
+        loss_as_active_params=float(loss_as_active_params(loss, own.total_params, own.active_params)),
+        quality=qualities(space, index),
+        training_cost=active / own.active_params,
+        training_flop=None if tokens is None else float(training_flops(active, tokens)),
+        corners=corners(space, index),
+        tokens_per_parameter=None if tokens is None else tokens / total,
+        speedup=tuple(speedup.tolist()),
+        tpot_s=tuple(tpot.tolist()),
+        tokens_per_s_per_gpu=tuple(
+            np.asarray(laws.tokens_per_s_per_gpu(question.batches, tpot, space.setup.placement.gpus)).tolist()
+        ),
+        n_draft=tuple(int(x) for x in space.n_draft[:, index]),
+        largest_batch=int(space.largest_batch[index]),
+        objective=question.value(float(space.score[index])),
+        objective_gain=objective_gain,
+        speedup_gain=speedup_gain,
+        tpot_gain=tpot_gain,
+        tier=lowest([drawn.tier, base.tier]),
+        extrapolated=drawn.extrapolated,
+    )
+
+
+def _counts(space: DesignSpace, index: int) -> tuple[float, float, float, int]:
+    """(N, k, s, expert width) of a design."""
+    mix = space.mix([index])
+    n, k, s = (float(axis[0]) for axis in (mix.n_experts, mix.n_active, mix.n_shared))
+    return n, k, s, int(space.expert_width[index])
+
+
+def shape_errors(space: DesignSpace, index: int, n_draws: int) -> Array:
+    """Factor on a design's gain for the kernels of its own expert shape, [draws]. [-]
+
+    It is 1 where the shape is the baseline's own.
+    """
+    n, k, s, width = _counts(space, index)
+    body = int(space.body[index])
+    same = (n, k, s, width, body) == (*space.baseline.counts, space.baseline.expert_width, 0)
+    # Seeded by the design, so that its error is the same in every comparison; s by its sixteenths, a whole number.
+    noise = np.random.default_rng([int(n), int(k), int(16 * s), width, body])
+    return np.asarray(np.exp((0.0 if same else SHAPE_LOG_SD) * noise.standard_normal(n_draws)))
+
+
+def _gains(space: DesignSpace, index: int, drawn: DrawnDesigns, base: DrawnDesigns) -> tuple[Band, Band, Band]:
+    """Objective, speedup and time per output token over the baseline's, with bands from shared draws."""
+    own, question = space.baseline, space.question
+    wobble = shape_errors(space, index, len(base.speedup))
+    weight = question.batch_weights
+
+    def times(found: DrawnDesigns) -> tuple[Array, Array]:
+        return (found.tpot_s * weight).sum(1), (found.tpot_s * found.speedup * weight).sum(1)
+
+    (spec, plain), (base_spec, base_plain) = times(drawn), times(base)
+    gpus = space.setup.placement.gpus
+    score, base_score = (question.score(gpus, x.speedup.T, x.tpot_s.T) for x in (drawn, base))
+    speedup, tpot = (np.asarray(x[:, index], float) for x in (space.speedup, space.tpot_s))
+    base_tpot = question.mean_tpot_s(own.served.tpot_s[:, 0])
+    base_speedup = question.mean_speedup(own.served.speedup[:, 0], own.served.tpot_s[:, 0])
+    return (
+        Band.of(float(space.score[index]) / own.score, score / base_score * wobble),
+        Band.of(question.mean_speedup(speedup, tpot) / base_speedup, plain / spec / (base_plain / base_spec) * wobble),
+        Band.of(base_tpot / question.mean_tpot_s(tpot), base_spec / spec * wobble),
+    )
+
+
+_EDGE = 0.02
+"""A value within this share of a bound lies at it. [-]"""
+_MOST_TOLD = 2.0
+"""Ratios above this are not printed: the laws are then far outside the designs they were fitted on. [-]"""
+LAW_NAMES = {
+    "leverage": "efficiency leverage (arXiv:2507.17702)",
+    "anchor": "N_act ~ A^0.30 (arXiv:2507.20534)",
+    "loss": "expert-mix loss (arXiv:2509.23678)",
+}
+"""The laws for equal quality; the first decides what is at equal quality."""
+DECIDING_LAW = next(iter(LAW_NAMES.values())).split(" (")[0]
+"""Name of the deciding law without its source."""
+
+
+@dataclass(frozen=True)
+class LawQuality:
+    """Size of a design by one law: dense-equivalent, over the baseline's, with its known range. [-]"""
+
+    law: str
+    """A key of LAW_NAMES."""
+    ratio: float
+    low: float | None
+    """None where the law was published without an uncertainty."""
+    high: float | None
+
+    @property
+    def short(self) -> str:
+        """The ratio as `96%`, or `>200%` beyond what a law can be trusted to tell."""
+        return f">{_MOST_TOLD:.0%}" if self.ratio > _MOST_TOLD else f"{self.ratio:.0%}"
+
+    @property
+    def text(self) -> str:
+        """The ratio, range and law, as in `96% (84-110%) by efficiency leverage (arXiv:2507.17702)`."""
+        band = "no band published" if self.low is None or self.high is None else f"{self.low:.0%}-{self.high:.0%}"
+        return f"{self.short} ({band}) by {LAW_NAMES[self.law]}"
+
+
+def qualities(space: DesignSpace, index: int) -> tuple[LawQuality, ...]:
+    """Quality of one design by each law, in the order of LAW_NAMES.
+
+    leverage: known to what laws differ by per octave of activation ratio. anchor: between the exponents of its three
+    points. loss: the loss difference as active parameters, those needed for the design's loss over those it lacks.
+    """
+    own = space.baseline
+    mix = space.mix([index])
+    activation = float(activation_ratio(mix.n_experts[0], mix.n_active[0], mix.n_shared[0]))
+    total, active = float(space.total_params[index]), float(space.active_params[index])
+    ratio = float(space.dense_equivalent[index] / own.dense_equivalent)
+    low, high = (float(end) for end in law_range(ratio, activation, own.activation))
+    anchored = [
+        float(anchored_ratio(active, activation, own.active_params, own.activation, p)) for p in SPARSITY_EXPONENT_RANGE
+    ]
+    middle = float(anchored_ratio(active, activation, own.active_params, own.activation))
+    loss = space.loss_difference(int(space.body[index]), total, active, mix.n_active[0], mix.n_shared[0])
+    lacking = float(loss_as_active_params(float(loss), own.total_params, own.active_params))
+    return (
+        LawQuality("leverage", ratio, low, high),
+        LawQuality("anchor", middle, min(anchored), max(anchored)),
+        LawQuality("loss", 1.0 / (1.0 + lacking), None, None),
+    )
+
+
+def corners(space: DesignSpace, index: int) -> tuple[str, ...]:
+    """Ends of the grid or of a law's data that a design lies at, in words.
+
+    A better design may lie beyond.
+
+    An end that the baseline itself has is no corner.
+    """
+    own, mix = space.baseline, space.mix([index])
+    n, k, s = (float(axis[0]) for axis in (mix.n_experts, mix.n_active, mix.n_shared))
+    found = []
+    for name, value, own_value, tried in (
+        ("experts", n, own.n_experts, space.n_experts),
+        ("active experts", k, own.n_active, space.n_active),
+        ("shared experts", s, own.n_shared, space.n_shared),
+    ):
+        least, most = float(tried.min()), float(tried.max())
+        if value == np.float32(own_value) or least == most or (value == 0.0 and name == "shared experts"):
+            continue
+        if value in (least, most):
+            found.append(f"{value:g} {name}, the {'most' if value == most else 'fewest'} tried")
+    rails = space.rails
+    if k == rails.min_active and k != own.n_active and not any("active" in text for text in found):
+        found.append(f"{k:g} active experts, the fewest that the laws know")
+    activation = float(activation_ratio(n, k, s))
+    if activation <= rails.min_activation * (1.0 + _EDGE) and activation < own.activation:
+        found.append(f"activation ratio {activation:.1%}, the least behind the law")
+    share = s / (k + s)
+    if share >= rails.max_shared_share * (1.0 - _EDGE) and s != own.n_shared:
+        found.append(f"shared share {share:.0%}, the most allowed")
+    body = space.bodies[space.body[index]].architecture
+    grain = 2.0 * body.hidden_size / float(space.expert_width[index])
+    for bound, words in zip(rails.granularity, ("coarsest", "finest"), strict=True):
+        if abs(grain / bound - 1.0) <= _EDGE and int(space.expert_width[index]) != own.expert_width:
+            found.append(f"width {int(space.expert_width[index])}, the {words} experts that the law knows")
+    return tuple(found)
+
+
+def is_clear(space: DesignSpace, item: Candidate) -> bool:
+    """Whether a design may have the title.
+
+    Its gain is above 1 throughout the band, and it is no slower per token.
+
+    None has where the baseline's own measured rows lie further from the fit than MAX_MEASURED_GAP.
+    """
+    if abs(space.measured_gap) > MAX_MEASURED_GAP:
+        return False
+    return item.objective_gain.low > 1.0 and item.tpot_gain.value >= 1.0
+
+
+def _is_baseline(space: DesignSpace, item: Candidate) -> bool:
+    own = space.baseline
+    counts = (float(item.n_experts), float(item.n_active), float(item.n_shared))
+    return bool(np.allclose(counts, own.counts)) and (item.expert_width, item.body) == (own.expert_width, 0)
+
+
+def design_words(space: DesignSpace, item: Candidate) -> str:
+    """A design in the words of an answer: `Top-8 of 120, no shared expert, width 896, K = 4`."""
+    shared = f"{item.n_shared:.3g} shared" if item.n_shared else "no shared expert"
+    k = "/".join(map(str, dict.fromkeys(item.n_draft)))
+    drafts = "" if space.setup.drafter.kind == "none" else f", K = {k}"
+    body = f", {space.bodies[item.body].architecture.name}" if item.body else ""
+    return f"Top-{item.n_active} of {item.n_experts}, {shared}, width {item.expert_width}{body}{drafts}"
+
+
+def title(space: DesignSpace, chosen: Candidate) -> str:
+    """Sentences with the design and what it gives, what it costs to train, and its quality by each law."""
+    question, own = space.question, space.baseline
+    words = design_words(space, chosen)
+    batches = ", ".join(f"{batch:g}" for batch in question.batches)
+    place = f"at batch {batches} on {space.setup.place}"
+    if space.baseline_problem:
+        start = (
+            f"{space.baseline_problem} Of the designs that do serve, the best is {words[0].lower()}{words[1:]} {place}"
+        )
+    elif abs(space.measured_gap) > MAX_MEASURED_GAP:
+        start = (
+            f"No design is held against top-{own.n_active} of {own.n_experts}: a plain step by its own measured "
+            f"kernels differs by {space.measured_gap:+.0%} from the fit that costs all designs. By the fit the best "
+            f"{place} is {words[0].lower()}{words[1:]}"
+        )
+    elif is_clear(space, chosen):
+        start = f"{words} instead of top-{own.n_active} of {own.n_experts} {place}"
+    elif _is_baseline(space, chosen):
+        return f"No design is better {place} than the baseline itself, {words[0].lower()}{words[1:]}."
+    else:
+        start = (
+            f"No design is clearly better than top-{own.n_active} of {own.n_experts} {place}; the best guess is "
+            f"{words[0].lower()}{words[1:]}"
+        )
+    return f"{start}: {_merits(space, chosen)}. {price_words(space, chosen)}"
+
+
+def _merits(space: DesignSpace, chosen: Candidate) -> str:
+    """The objective against the baseline's with its band; of a speedup, the speed per token in the same line."""
+    question, own, gain = space.question, space.baseline, chosen.objective_gain
+    merit = MERITS[question.objective]
+    told = (
+        f"{merit.text(chosen.objective)} {merit.words if question.objective != 'tpot' else 'per output token'} against "
+        f"{merit.text(question.value(own.score))}, {gain.value:.2f} times {merit.gain_of} "
+        f"({gain.low:.2f}-{gain.high:.2f})"
+    )
+    if question.objective != "sd_speedup":
+        return told
+    time = chosen.tpot_gain
+    caveat = "faster" if time.value >= 1.0 else "slower"
+    factor = time.value if time.value >= 1.0 else 1.0 / time.value
+    return (
+        f"{told}; a ratio to its own plain decoding, not a speed: per token it is {factor:.2f} times {caveat} than the "
+        "baseline"
+    )
+
+
+def price_words(space: DesignSpace, chosen: Candidate) -> str:
+    """Sizes, training cost at equal tokens, and quality by each law."""
+    own = space.baseline
+    flop = "" if chosen.training_flop is None else f" ({chosen.training_flop:.2g} FLOP)"
+    laws = ", ".join(item.text for item in chosen.quality)
+    return (
+        f"{chosen.total_params / 1e9:.1f} B weights ({chosen.total_params / own.total_params:.2f} times the "
+        f"baseline's), {chosen.active_params / 1e9:.2f} B active without embeddings; training takes "
+        f"{chosen.training_cost:.2f} times the compute at equal tokens{flop}. Quality as dense-equivalent size: {laws}."
+    )
+
+
+BASELINE = "baseline"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One quantity over batches [nB], with its 80 % band."""
+
+    value: Array
+    low: Array
+    high: Array
+
+    @classmethod
+    def of(cls, value: Array, draws: Array) -> Line:
+        """The band of `draws` [draws, nB] around central values, which it always holds."""
+        low, high = band(draws)
+        return cls(value, np.minimum(low, value), np.maximum(high, value))
+
+
+@dataclass(frozen=True)
+class DesignCurve:
+    """One design over batches, at the K of highest central speedup at each, as the search runs it."""
+
+    name: str
+    """Title of the design: `baseline`, `recommended`, or the words it was asked for by."""
+    index: int
+    """Into the space; -1 for the baseline."""
+    words: str
+    batches: Array
+    n_draft: NDArray[np.int16]
+    speedup: Line
+    """Over its own plain decoding. [-]"""
+    tpot_s: Line
+    """Time per output token. [s]"""
+    gain: Line
+    """The baseline's time per output token over its own: above 1 it is faster. [-]"""
+    largest_batch: int
+    """The largest batch that fits in memory. [-]"""
+
+
+def design_curves(
+    space: DesignSpace, designs: Mapping[str, int], batches: tuple[int, ...] = SWEEP_BATCHES
+) -> tuple[DesignCurve, ...]:
+    """The baseline, then the designs asked for: {name: index into the space}. The question's batches are added."""
+    at = np.unique([*map(float, batches), *space.question.batches])
+    own = space.baseline
+    body = space.bodies[0]
+    mix = Mixes(*(np.array([count]) for count in own.counts))
+    found = serve(space, body, mix, np.array([float(own.expert_width)]), at)
+    speedup, tpot, k = found.speedup[:, 0], found.tpot_s[:, 0], found.n_draft[:, 0]
+    base = drawn_at(body.setup, at, k)
+    ones = np.ones_like(at)
+    first = DesignCurve(
+        name=BASELINE,
+        index=-1,
+        words=own.words,
+        batches=at,
+        n_draft=k,
+        speedup=Line.of(speedup, base.speedup),
+        tpot_s=Line.of(tpot, base.tpot_s),
+        gain=Line(ones, ones, ones),
+        largest_batch=space.setup.memory.largest_batch,
+    )
+    return (first, *(_curve(space, name, index, at, first, base) for name, index in designs.items()))
+
+
+def _curve(
+    space: DesignSpace, name: str, index: int, batches: Array, baseline: DesignCurve, base: DrawnDesigns
+) -> DesignCurve:
+    body = space.bodies[space.body[index]]
+    found = serve(space, body, space.mix([index]), space.expert_width[[index]].astype(float), batches)
+    speedup, tpot, k = found.speedup[:, 0], found.tpot_s[:, 0], found.n_draft[:, 0]
+    drawn = drawn_at(setup_of(space, index), batches, k)
+    errors = shape_errors(space, index, len(drawn.speedup))[:, None]
+    return DesignCurve(
+        name=name,
+        index=index,
+        words=space.describe(index),
+        batches=batches,
+        n_draft=k,
+        speedup=Line.of(speedup, drawn.speedup),
+        tpot_s=Line.of(tpot, drawn.tpot_s / errors),
+        gain=Line.of(baseline.tpot_s.value / tpot, base.tpot_s / drawn.tpot_s * errors),
+        largest_batch=int(space.largest_batch[index]),
+    )

@@ -1,0 +1,585 @@
+"""What is asked of a design space: the objective, the batches, the limits.
+
+How routing statistics move with a design: skew, affinity and stickiness as functions of N, k and s.
+
+Measured: 18 models (arXiv:2505.16056, profiles/routing), from which the class presets were drawn. Interpolated: every
+value between the classes, along the shared share S = s/(k+s) and, for few experts, along log N. No model has ever been
+retrained with one of these numbers changed alone, so the shift is an association between models, not an effect.
+k on its own moves nothing here: regressed on log N, log k and S over the 18 models, both phi and rho fall with S and
+rise with N, while the coefficient of k stays within two standard errors of zero. Its effect on overlap,
+J = k/N (1 + CV^2), is in the expert count itself.
+
+The designs to search: which numbers of experts, widths, depths and heads, and what each one weighs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import Field
+
+from advisor.catalog.routing_presets import load_routing_preset
+from advisor.physics import laws
+from advisor.physics.architecture import (
+    BYTES_PER_WEIGHT,
+    Architecture,
+    Mixer,
+    Moe,
+    effective_n_active,
+    parameter_counts,
+)
+from advisor.physics.memory import weight_bytes_per_gpu
+from advisor.physics.quality import GRANULARITY_RANGE
+from advisor.physics.step import MoeShape, Placement
+from advisor.physics.touched_experts import RoutingPreset
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError, Array, Frozen
+
+MAX_BATCHES = 32
+"""Batches of one question: each costs as much time and memory as the whole search at one."""
+Objective = Literal["tpot", "tokens_per_s_per_gpu", "cost_per_million_tokens", "sd_speedup"]
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
+"""The first is the default."""
+CONSTRAINTS = (
+    "quality",
+    "activation",
+    "granularity",
+    "attention_share",
+    "shared_share",
+    "n_active",
+    "total_params",
+    "memory",
+    "tpot",
+    "training_cost",
+    "total_target",
+    "active_target",
+)
+"""Bit i of `DesignSpace.failed` is constraint i."""
+CONSTRAINT_TEXT = {
+    "quality": "equal quality",
+    "activation": "the smallest activation ratio of the law",
+    "granularity": "the granularity range of the law",
+    "attention_share": "the attention share of active parameters (20-50%)",
+    "shared_share": "the largest shared share (1/3)",
+    "n_active": "at least two experts per token",
+    "total_params": "the limit on total parameters",
+    "memory": "memory per GPU at the target batch and context",
+    "tpot": "the limit on time per output token",
+    "training_cost": "the limit on training compute",
+    "total_target": "the target total size",
+    "active_target": "the target active size",
+}
+TARGET_SHARE = 0.05
+"""Choice of this project: how far a design's size may lie from a target size. [-]"""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds that designs must keep besides the quality, each None for no limit.
+
+    Sizes are in parameters.
+    """
+
+    max_total_params: float | None = None
+    max_tpot_ms: float | None = None
+    """Time per output token that no batch may exceed; default the scenario's. [ms]"""
+    max_memory_bytes: float | None = None
+    """Memory an engine may use per GPU. [B]"""
+    max_training_cost: float | None = None
+    """Training compute at equal tokens over the baseline's. [-]"""
+    target_total_params: float | None = None
+    """Total size to be kept within TARGET_SHARE."""
+    target_active_params: float | None = None
+    """Active size, without embeddings, to be kept within TARGET_SHARE."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question to the design space, checked and with defaults filled in."""
+
+    objective: Objective
+    batches: Array
+    batch_weights: Array
+    """Share of the tokens generated at each batch; they add up to 1."""
+    quality_eps: float
+    training_tokens: float | None
+    max_total_params: float | None
+    max_tpot_s: float | None
+    memory_limit_bytes: float | None
+    price_usd_per_hour: float | None
+    max_training_cost: float | None = None
+    """Training compute at equal tokens over the baseline's. [-]"""
+    target_total_params: float | None = None
+    target_active_params: float | None = None
+
+    def score(self, gpus: int, speedup: Array, tpot_s: Array) -> Array:
+        """The objective over the batches (first axis), higher is better. [...designs]
+
+        Times are averaged over tokens.
+
+        sd_speedup: mean plain time per token over the mean speculative one. tpot: 1 / mean time per token.
+        tokens_per_s_per_gpu: 1 / mean GPU-seconds per token. cost: 1 / (USD per million tokens).
+        """
+        weight = self.batch_weights.reshape(-1, *(1,) * (tpot_s.ndim - 1))
+        if self.objective == "sd_speedup":
+            return np.asarray((weight * speedup * tpot_s).sum(0) / (weight * tpot_s).sum(0))
+        if self.objective == "tpot":
+            return np.asarray(1.0 / (weight * tpot_s).sum(0))
+        batches = self.batches.reshape(weight.shape)
+        gpu_seconds = (weight * tpot_s * gpus / batches).sum(0)
+        if self.objective == "tokens_per_s_per_gpu":
+            return np.asarray(1.0 / gpu_seconds)
+        assert self.price_usd_per_hour is not None
+        return np.asarray(1.0 / laws.usd_per_million_tokens(self.price_usd_per_hour, 1.0 / gpu_seconds))
+
+    def mean_speedup(self, speedup: ArrayLike, tpot_s: ArrayLike) -> float:
+        """Speedup of one design over the batches: mean plain time per token over mean speculative time. [-]"""
+        times = self.batch_weights * np.asarray(tpot_s, float)
+        return float((times * np.asarray(speedup, float)).sum() / times.sum())
+
+    def mean_tpot_s(self, tpot_s: ArrayLike) -> float:
+        """Time per output token of one design over the batches. [s]"""
+        return float((self.batch_weights * np.asarray(tpot_s, float)).sum())
+
+    def value(self, score: float) -> float:
+        """The objective in its own unit: as `score`, or its inverse for tpot [s] and cost [USD]."""
+        return 1.0 / score if self.objective in ("tpot", "cost_per_million_tokens") else score
+
+
+def make_question(
+    setup: Setup,
+    objective: Objective,
+    quality_eps: float,
+    training_tokens: float | None,
+    batches: Sequence[int] | Mapping[int, float] | None,
+    limits: Limits,
+    price: float | None,
+) -> Question:
+    """A checked question. Raises AdvisorError for a wrong limit, batch or objective, or a cost without a price."""
+    if objective not in OBJECTIVES:
+        raise AdvisorError(f"objective={objective!r} is unknown; choose one of {', '.join(OBJECTIVES)}")
+    if objective == "sd_speedup" and setup.drafter.kind == "none":
+        raise AdvisorError("without a drafter every design's speedup is 1; give a drafter, or the objective tpot")
+    if not 0.0 <= quality_eps < 1.0:
+        raise AdvisorError(f"quality_eps={quality_eps} must lie in [0, 1), e.g. 0.02 for 2%")
+    given = {"training_tokens": training_tokens, "price_usd_per_hour": price, **vars(limits)}
+    for name, limit in given.items():
+        if limit is not None and not (limit > 0 and np.isfinite(limit)):
+            raise AdvisorError(f"{name}={limit} must be a positive number")
+    if objective == "cost_per_million_tokens" and price is None:
+        known = setup.hardware.price_usd_per_hour
+        if known is None:
+            raise AdvisorError(
+                f"no price is known for {setup.hardware.name}; give price_usd_per_hour, or the objective "
+                "tokens_per_s_per_gpu, which ranks designs alike"
+            )
+        price = known.value
+    weights = batches if isinstance(batches, Mapping) else dict.fromkeys(batches or [setup.scenario.batch_size], 1.0)
+    size, share = np.array(list(weights), float), np.array(list(weights.values()), float)
+    if not len(size) or np.any(size < 1) or np.any(size != np.floor(size)):
+        raise AdvisorError("batches must be whole numbers >= 1, e.g. 1,16,64")
+    if not np.all(np.isfinite(share)) or np.any(share < 0) or share.sum() <= 0:
+        raise AdvisorError("batch weights must be >= 0 with a positive sum, e.g. {1: 0.2, 64: 0.8}")
+    groups = setup.placement.attention_groups
+    if np.any(size < groups):
+        raise AdvisorError(f"batch {size.min():g} is below the {groups} attention groups of this placement; raise it")
+    limit_ms = limits.max_tpot_ms if limits.max_tpot_ms is not None else setup.scenario.max_tpot_ms
+    order = np.argsort(size)
+    return Question(
+        objective=objective,
+        batches=size[order],
+        batch_weights=(share / share.sum())[order],
+        quality_eps=quality_eps,
+        training_tokens=training_tokens,
+        max_total_params=limits.max_total_params,
+        max_tpot_s=None if limit_ms is None else limit_ms / 1e3,
+        memory_limit_bytes=limits.max_memory_bytes,
+        price_usd_per_hour=price,
+        max_training_cost=limits.max_training_cost,
+        target_total_params=limits.target_total_params,
+        target_active_params=limits.target_active_params,
+    )
+
+
+_BY_SHARED_SHARE = ("class-fine-no-shared", "class-quarter-shared", "class-half-shared")
+# Not the class with one shared of nine: its one router was measured on other traffic than the 18 models, and the step
+# between the two measurements would be read as what one shared expert does.
+_COARSE = "class-coarse-top2"
+_COARSE_UP_TO, _FINE_FROM = 16.0, 64.0  # experts; between them lie only three unlike measured models
+_SCATTER = {"load_cv": math.log(1.6), "affinity": math.log(1.4), "stickiness": math.log(1.4)}
+"""Log half-width of a class at 80 %: how far its measured members lie from its preset (profiles/routing)."""
+_OCTAVES_OF_FULL_SCATTER = 2.0
+_SHARE_OF_FULL_SCATTER = 0.25
+"""A design this far from the baseline, in octaves of N or k or in S, carries the whole class scatter (assumed)."""
+NOTE = (
+    "Routing moves with the design: skew, affinity and stickiness follow the measured class presets along the shared "
+    "share and the number of experts (interpolated between classes that were measured alike), scaled to "
+    "the baseline's own preset. The further a design is from the baseline, the wider its band."
+)
+
+
+@dataclass(frozen=True)
+class RoutingShift:
+    """Routing parameters of designs, each [n]: centre, and the ends that touch fewer and more experts."""
+
+    load_cv: Array
+    affinity: Array
+    stickiness: Array
+
+
+def class_routing(n_experts: ArrayLike, n_active: ArrayLike, n_shared: ArrayLike) -> tuple[Array, Array, Array]:
+    """(load_cv, affinity, stickiness) of a design's class, interpolated between the class presets. [-]
+
+    Linear in S between the presets at 0, 1/4 and 1/2; below 64 experts geometrically in log N towards the
+    coarse preset, reached at 16.
+    """
+    n, k, s = (np.asarray(x, float) for x in (n_experts, n_active, n_shared))
+    share = s / (k + s)
+    fine_presets = [load_routing_preset(name) for name in _BY_SHARED_SHARE]
+    knots = [float(preset.shared_share or 0.0) for preset in fine_presets]
+    coarse = load_routing_preset(_COARSE)
+    fineness = np.clip(np.log(n / _COARSE_UP_TO) / np.log(_FINE_FROM / _COARSE_UP_TO), 0.0, 1.0)
+    found = []
+    for name in _SCATTER:
+        values = [getattr(preset, name).value for preset in fine_presets]
+        ratio = getattr(coarse, name).value / values[0]
+        found.append(np.asarray(np.interp(share, knots, values) * ratio ** (1.0 - fineness)))
+    return found[0], found[1], found[2]
+
+
+def shifted_routing(
+    preset: RoutingPreset | None,
+    baseline: tuple[float, float, float],
+    n_experts: ArrayLike,
+    n_active: ArrayLike,
+    n_shared: ArrayLike,
+    end: str = "value",
+) -> RoutingShift:
+    """Routing parameters of designs, from a baseline's preset.
+
+    Parameters
+    ----------
+    preset : the baseline's; None: independent uniform routing, which stays uniform.
+    baseline : its N, k and s. [-]
+    n_experts, n_active, n_shared : of the designs, broadcast. [-]
+    end : "value"; "low" and "high" touch fewer and more experts (correlation and skew both lower the count).
+
+    Returns
+    -------
+    RoutingShift. At the baseline's own N, k and s it is the preset itself, band included.
+    """
+    n, k, s = np.broadcast_arrays(*(np.asarray(x, float) for x in (n_experts, n_active, n_shared)))
+    if preset is None:
+        zero = np.zeros(n.shape)
+        return RoutingShift(zero, zero, zero)
+    moved, origin = class_routing(n, k, s), class_routing(*baseline)
+    extra = np.minimum(_distance(n, k, s, baseline), 1.0)
+    values = []
+    for (name, scatter), new, old in zip(_SCATTER.items(), moved, origin, strict=True):
+        own = getattr(preset, name)
+        value = own.value * new / old
+        if end != "value" and own.value > 0:
+            # the end that touches fewer experts is the one with more correlation and skew
+            edge = own.high if end == "low" else own.low
+            stated = abs(math.log(max(edge, 1e-3 * own.value) / own.value))
+            value = value * np.exp((1.0 if end == "low" else -1.0) * np.hypot(stated, extra * scatter))
+        elif end == "high" or end == "low":
+            value = value + (own.high if end == "low" else own.low)
+        values.append(np.asarray(value, float))
+    cap = np.sqrt(np.maximum(n / k - 1.0, 0.0))
+    return RoutingShift(np.minimum(values[0], cap), np.clip(values[1], 0.0, 1.0), np.clip(values[2], 0.0, 1.0))
+
+
+def shifted_preset(
+    preset: RoutingPreset | None, baseline: tuple[float, float, float], n_experts: int, n_active: int, n_shared: float
+) -> RoutingPreset | None:
+    """The preset of one design, as `Setup.routing` takes it.
+
+    It is `preset` itself at the baseline's own counts.
+    """
+    if preset is None or (float(n_experts), float(n_active), float(n_shared)) == tuple(map(float, baseline)):
+        return preset
+    ends = {
+        end: shifted_routing(preset, baseline, n_experts, n_active, n_shared, end) for end in ("value", "low", "high")
+    }
+    update: dict[str, object] = {}
+    for name in _SCATTER:
+        low, middle, high = (float(getattr(ends[end], name)) for end in ("high", "value", "low"))
+        banded = getattr(preset, name)
+        update[name] = banded.model_copy(
+            update={
+                "value": middle,
+                "low": min(low, middle),
+                "high": max(high, middle),
+                "kind": "assumed",
+                "confidence": "low",
+                "note": f"moved from {preset.name} along the class presets",
+            }
+        )
+    return preset.model_copy(
+        update={
+            **update,
+            "id": f"{preset.id}-moved",
+            "name": f"{preset.name}, moved to {n_experts} experts top-{n_active}, {n_shared:g} shared",
+            "kind": "class_default",
+            "model_id": None,
+            "n_experts": n_experts,
+            "n_active": n_active,
+            "shared_share": n_shared / (n_active + n_shared),
+        }
+    )
+
+
+def _distance(n: Array, k: Array, s: Array, baseline: tuple[float, float, float]) -> Array:
+    n0, k0, s0 = baseline
+    octaves = np.hypot(np.log2(n / n0), np.log2(k / k0)) / _OCTAVES_OF_FULL_SCATTER
+    share = np.abs(s / (k + s) - s0 / (k0 + s0)) / _SHARE_OF_FULL_SCATTER
+    return np.asarray(np.hypot(octaves, share))
+
+
+MAX_DESIGNS = 4_000_000
+"""Designs of one search, about a gigabyte of memory; a search of more is refused. [-]"""
+RANK_WIDTH_MULTIPLE = 16
+"""An expert's width on one rank is a multiple of this, the row tile of tensor cores. [-]"""
+
+
+class DesignGrid(Frozen):
+    """Values to combine. The baseline's own values are always added; impossible combinations are left out."""
+
+    n_experts: tuple[int, ...] = (8, 16, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512)
+    n_active: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32)
+    n_shared: tuple[int, ...] = (0, 1, 2, 3, 4)
+    expert_width: tuple[int, ...] | None = None
+    """None: multiples of width_step over the granularities the law knows, widened to the baseline's."""
+    width_step: int = Field(default=32, ge=1)
+    depth_factors: tuple[float, ...] = (1.0,)
+    """Multiples of the baseline's number of layers."""
+    head_factors: tuple[float, ...] = (1.0,)
+    """Multiples of the baseline's attention heads, query and KV alike."""
+
+
+@dataclass(frozen=True)
+class Mixes:
+    """Numbers of experts of many designs: N, k and s (in units of one routed expert), each [n]."""
+
+    n_experts: Array
+    n_active: Array
+    n_shared: Array
+
+    def __len__(self) -> int:
+        return len(self.n_experts)
+
+    def take(self, index: ArrayLike) -> Mixes:
+        """The designs at `index`."""
+        at = np.asarray(index)
+        return Mixes(self.n_experts[at], self.n_active[at], self.n_shared[at])
+
+    @property
+    def shared_share(self) -> Array:
+        """S = s / (k + s). [n]"""
+        return np.asarray(self.n_shared / (self.n_active + self.n_shared))
+
+
+def shared_experts(moe: Moe) -> float:
+    """Shared width in units of one routed expert, s. [-]"""
+    return moe.shared_width / moe.expert_width
+
+
+def mixes(grid: DesignGrid, baseline: Moe, placement: Placement) -> Mixes:
+    """All (N, k, s) of the grid with k <= N and N divisible by the expert-parallel ranks."""
+    experts = _values("n_experts", grid.n_experts, baseline.n_experts, 1)
+    active = _values("n_active", grid.n_active, baseline.n_active, 1)
+    shared = _values("n_shared", grid.n_shared, shared_experts(baseline), 0)
+    n, k, s = (axis.ravel() for axis in np.meshgrid(experts, active, shared, indexing="ij"))
+    keep = (k <= n) & (n % placement.expert_parallel == 0)
+    return Mixes(n[keep], k[keep], s[keep])
+
+
+def widths(grid: DesignGrid, body: Architecture, placement: Placement) -> Array:
+    """Expert widths to try for one body, rising. [n] elements
+
+    Multiples of `width_step` between the largest and smallest granularity of the law, the latter widened to the
+    baseline's; each rank's share is a multiple of 16. The baseline's own width is always among them.
+    Raises AdvisorError where none of the given widths can be split over the ranks.
+    """
+    moe = body.moe
+    assert moe is not None
+    if grid.expert_width is not None:
+        found = _values("expert_width", grid.expert_width, moe.expert_width, 1)
+    else:
+        twice = 2.0 * body.hidden_size
+        low = min(twice / GRANULARITY_RANGE[1], moe.expert_width)
+        high = max(twice / GRANULARITY_RANGE[0], moe.expert_width)
+        steps = np.arange(max(np.ceil(low / grid.width_step), 1), np.floor(high / grid.width_step) + 1)
+        found = np.unique([*(steps * grid.width_step), float(moe.expert_width)])
+    multiple = RANK_WIDTH_MULTIPLE * placement.expert_tensor_parallel
+    # The baseline is served at its width as it is, so it competes at it whatever divides it.
+    fits = (found % multiple == 0) | (found == moe.expert_width)
+    if not fits.any():
+        raise AdvisorError(
+            f"no expert width of the grid is a multiple of {multiple}; give widths that tp and ep divide"
+        )
+    return found[fits]
+
+
+def bodies(grid: DesignGrid, baseline: Architecture) -> list[Architecture]:
+    """The baseline itself, then the baseline at each other depth and number of heads."""
+    pairs = [(depth, heads) for depth in grid.depth_factors for heads in grid.head_factors]
+    ordered = dict.fromkeys([(1.0, 1.0), *((float(d), float(h)) for d, h in pairs)])
+    return [_body(baseline, depth, heads) for depth, heads in ordered]
+
+
+def design_architecture(body: Architecture, n_experts: int, n_active: int, n_shared: float, width: int) -> Architecture:
+    """One design as an architecture: the body with its routed layers replaced."""
+    moe = body.moe
+    assert moe is not None
+    zero = round(moe.zero_experts * n_experts / moe.n_experts)
+    shape = moe.model_copy(
+        update={
+            "n_experts": n_experts,
+            "n_active": n_active,
+            "expert_width": width,
+            "n_shared": int(np.ceil(n_shared)),
+            "shared_width": round(n_shared * width),
+            "zero_experts": zero,
+            "expert_bias_params": _bias_params(body, width),
+        }
+    )
+    label = f"{n_experts} experts top-{n_active}, {n_shared:g} shared, width {width}"
+    return body.model_copy(update={"moe": shape, "id": f"{body.id}-design", "name": f"{body.name} with {label}"})
+
+
+def computing_share(architecture: Architecture) -> float:
+    """Share of the chosen experts that compute: below 1 with zero experts, whose proportion designs keep. [-]"""
+    moe = architecture.moe
+    assert moe is not None
+    return effective_n_active(moe) / moe.n_active
+
+
+def moe_shape(body: Architecture, mix: Mixes, width: ArrayLike, count: int | None = None) -> MoeShape:
+    """Routed layers of many designs at once, for the step-cost model."""
+    moe = body.moe
+    assert moe is not None
+    return MoeShape(
+        count=moe.count if count is None else count,
+        n_experts=mix.n_experts,
+        n_active=mix.n_active * computing_share(body),
+        expert_width=width,
+        expert_input_width=moe.expert_input_width,
+        matrices=moe.matrices,
+        shared_width=mix.n_shared * np.asarray(width, float),
+    )
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Parameters of many designs, each broadcast over (mix, width)."""
+
+    total: Array
+    active: Array
+    """Active without embeddings, N_act."""
+    attention: float
+
+
+def weights(body: Architecture, shape: MoeShape) -> Weights:
+    """Parameters as `architecture.parameter_counts` counts them, for arrays of routed layers. [parameters]"""
+    routed, active, shared, router = _moe_params(body, shape)
+    fixed = parameter_counts(body.model_copy(update={"moe": None}))
+    always = fixed.active_nonembedding + shared + router
+    return Weights(
+        total=np.asarray(always + routed + fixed.embedding),
+        active=np.asarray(always + active),
+        attention=float(fixed.attention),
+    )
+
+
+def weight_bytes_each_gpu(body: Architecture, shape: MoeShape, placement: Placement) -> Array:
+    """Bytes on one GPU as `memory.weight_bytes_per_gpu` counts them, for arrays of routed layers. [B]"""
+    routed, _, shared, router = _moe_params(body, shape)
+    formats = body.dtypes
+    ranks = placement.expert_parallel * placement.expert_tensor_parallel
+    return np.asarray(
+        weight_bytes_per_gpu(body.model_copy(update={"moe": None}), placement)
+        + routed * BYTES_PER_WEIGHT[formats.routed] / ranks
+        + shared * BYTES_PER_WEIGHT[formats.shared] / placement.tensor_parallel
+        + router * BYTES_PER_WEIGHT["bf16"]
+    )
+
+
+def _moe_params(body: Architecture, shape: MoeShape) -> tuple[Array, Array, Array, Array]:
+    """(routed, routed active, shared, router) parameters of the whole model."""
+    moe = body.moe
+    assert moe is not None
+    count, n, k, width, h, mats, shared = (
+        np.asarray(x, float)
+        for x in (
+            shape.count,
+            shape.n_experts,
+            shape.n_active,
+            shape.expert_width,
+            shape.expert_input_width,
+            shape.matrices,
+            shape.shared_width,
+        )
+    )
+    expert = mats * h * width + (2.0 * width + body.hidden_size if moe.expert_bias_params else 0.0)
+    # A router scores the zero experts too.
+    candidates = n * (1.0 + moe.zero_experts / moe.n_experts)
+    return (
+        count * n * expert,
+        count * k * expert,
+        count * mats * body.hidden_size * shared,
+        count * body.hidden_size * candidates,
+    )
+
+
+def _bias_params(body: Architecture, width: int) -> int:
+    return 2 * width + body.hidden_size if body.moe and body.moe.expert_bias_params else 0
+
+
+def _values(name: str, given: tuple[int, ...], own: float, minimum: int) -> Array:
+    values = np.unique([*map(float, given), float(own)])
+    if not np.all(np.isfinite(values)) or values[0] < minimum:
+        raise AdvisorError(f"{name} of the grid must be whole numbers >= {minimum}; got {values[0]:g}")
+    return values
+
+
+def _body(baseline: Architecture, depth: float, heads: float) -> Architecture:
+    if (depth, heads) == (1.0, 1.0):
+        return baseline
+    assert baseline.moe is not None
+    mixers = tuple(_resized(mixer, depth, heads) for mixer in baseline.mixers)
+    moe = baseline.moe.model_copy(update={"count": _layers(baseline.moe.count, depth)})
+    dense = tuple(block.model_copy(update={"count": _layers(block.count, depth)}) for block in baseline.dense)
+    label = f"{baseline.name} at {depth:g}x depth, {heads:g}x heads"
+    extra = round(baseline.extra_params * depth)
+    return baseline.model_copy(
+        update={"mixers": mixers, "moe": moe, "dense": dense, "extra_params": extra, "name": label}
+    )
+
+
+def _layers(count: int, factor: float) -> int:
+    if not factor > 0:
+        raise AdvisorError(f"depth_factors must be positive; got {factor}")
+    return max(1, round(count * factor))
+
+
+def _resized(mixer: Mixer, depth: float, heads: float) -> Mixer:
+    update = {"count": _layers(mixer.count, depth)}
+    if heads != 1.0:
+        shards = mixer.kv_shards * heads
+        if mixer.kind not in ("full", "sliding"):
+            raise AdvisorError(f"head_factors apply to plain attention; this model's is {mixer.kind}: use (1.0,)")
+        if shards < 1 or shards != int(shards):
+            raise AdvisorError(
+                f"head_factors={heads:g} leaves {shards:g} of {mixer.kv_shards} KV heads; choose another"
+            )
+        for name in ("projection_params", "replicated_params", "kv_elements_per_token", "query_heads"):
+            update[name] = round(getattr(mixer, name) * heads)
+        update["kv_shards"] = int(shards)
+    return mixer.model_copy(update=update)

@@ -1,0 +1,525 @@
+"""design_space(): every design of a grid, costed, held to the baseline's quality, and ranked by one objective.
+
+Cuts through a design space: k/N over batch, shared over routed, granularity, single changes, quality and speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.answers.design.grid import (
+    CONSTRAINTS,
+    MAX_DESIGNS,
+    TARGET_SHARE,
+    DesignGrid,
+    Limits,
+    Mixes,
+    Objective,
+    Question,
+    bodies,
+    make_question,
+    mixes,
+    shared_experts,
+    shifted_routing,
+    widths,
+)
+from advisor.answers.design.space import (
+    Baseline,
+    Body,
+    DesignSpace,
+    Served,
+    Sizes,
+    Touched,
+    arms,
+    make_body,
+    measured_gap,
+    over_widths,
+    quality_of,
+    served,
+    sizes,
+    touched_by,
+)
+from advisor.physics.architecture import parameter_counts
+from advisor.physics.quality import DEFAULT_EPS, GuardRails, Shape, activation_ratio, granularity
+from advisor.predict.load import load_setup, without_own_loads
+from advisor.predict.scenario import Scenario
+from advisor.predict.setup import Setup, by_form
+from advisor.prediction import AdvisorError, Array
+
+_MAX_CELLS = 400_000_000
+"""Designs times batches times draft lengths of one search: 20 s on one Xeon core in November 2026 (40 to 50 ns each,
+1.7 to 3.1 million designs and batches at eight lengths), so that it ends within a minute beside another. [-]"""
+
+
+def design_space(
+    scenario: Scenario | Setup,
+    *,
+    objective: Objective = "tpot",
+    quality_eps: float = DEFAULT_EPS,
+    training_tokens: float | None = None,
+    batches: Sequence[int] | Mapping[int, float] | None = None,
+    grid: DesignGrid | None = None,
+    price_usd_per_hour: float | None = None,
+    on_progress: Callable[[float], None] = lambda _share: None,
+    **limits: float | None,
+) -> DesignSpace:
+    """Cost every design of a grid around the scenario's model and rank those that keep its quality.
+
+    Parameters
+    ----------
+    scenario : baseline model, accelerator, placement, drafter, acceptance; or a Setup.
+    objective : what to rank by. The speculative speedup favours slow designs, whose plain step leaves the most to gain.
+    quality_eps : share of dense-equivalent size a candidate may lose. [-]
+    training_tokens : D, equal for all designs; None: the law at the upper end of its compute range. [tokens]
+    batches : one or several batch sizes, equally weighted, or {batch: share of the tokens generated at it}.
+        Default: the scenario's batch.
+    grid : numbers of experts, widths, depths to combine.
+    price_usd_per_hour : of one GPU; default the accelerator profile's, for the cost objective. [USD/h]
+    limits : the fields of `Limits`: sizes, memory, time per token, training cost, target sizes.
+    on_progress : gets the share of bodies (depths and heads) done, before each; it may raise to end the search. [-]
+
+    Raises
+    ------
+    AdvisorError for a dense baseline, a search too large, a limit that is not positive, or a cost without a price.
+    """
+    given = scenario if isinstance(scenario, Setup) else load_setup(scenario)
+    # All designs are costed by the fit alone: measured rows, which few shapes have, would not compare with it. Nor do
+    # loads of the baseline's experts say anything of another number of experts.
+    setup = by_form(without_own_loads(given))
+    moe = setup.architecture.moe
+    if moe is None:
+        raise AdvisorError(f"{setup.architecture.name} is dense; give a mixture-of-experts model as the baseline")
+    question = make_question(
+        setup, objective, quality_eps, training_tokens, batches, Limits(**limits), price_usd_per_hour
+    )
+    grid = grid or DesignGrid()
+    stacks = tuple(make_body(setup, body) for body in bodies(grid, setup.architecture))
+    drafts = np.arange(1, (setup.scenario.k_max if setup.drafter.kind != "none" else 0) + 1)
+    baseline = _baseline(stacks[0], question, drafts)
+    rails, notes = GuardRails().relaxed_to(baseline.shape)
+    mix = mixes(grid, moe, setup.placement)
+    steps = [widths(grid, stack.architecture, setup.placement) for stack in stacks]
+    _check_size(len(mix) * sum(map(len, steps)), len(question.batches), len(drafts))
+    routing = shifted_routing(setup.routing, baseline.counts, mix.n_experts, mix.n_active, mix.n_shared)
+    touched = touched_by(setup, mix, routing, question.batches, drafts)
+    parts = []
+    for index, (stack, width) in enumerate(zip(stacks, steps, strict=True)):
+        on_progress(index / len(stacks))
+        parts.append(_evaluate(index, stack, mix, width, touched, question, baseline, rails, drafts))
+    joined = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
+    if training_tokens is None:
+        notes = (*notes, "Training tokens not given: the quality law is evaluated at its largest compute, 1e22 FLOP.")
+    gap, measured_tpot_s, note = measured_gap(given, setup, question, baseline.served)
+    return DesignSpace(
+        setup,
+        question,
+        grid,
+        stacks,
+        baseline,
+        rails,
+        (*notes, note) if note else notes,
+        drafts,
+        **joined,
+        measured_gap=gap,
+        measured_tpot_s=measured_tpot_s,
+        measured_note=note,
+    )
+
+
+def _check_size(n_designs: int, n_batches: int, n_drafts: int) -> None:
+    """Raises AdvisorError for a search that would take too long."""
+    if n_designs > MAX_DESIGNS or n_designs * n_batches * n_drafts > _MAX_CELLS:
+        raise AdvisorError(
+            f"{n_designs:,} designs at {n_batches} batches and {n_drafts} draft lengths are too many "
+            f"for one search (at most {MAX_DESIGNS:,} designs, {_MAX_CELLS:,} combinations); thin grid or batches"
+        )
+
+
+def _evaluate(
+    index: int,
+    body: Body,
+    mix: Mixes,
+    width: Array,
+    touched: Touched,
+    question: Question,
+    baseline: Baseline,
+    rails: GuardRails,
+    drafts: NDArray[np.int64],
+) -> dict[str, NDArray]:
+    """All designs of one body: [n mixes x n widths], flattened."""
+    column = Mixes(mix.n_experts[:, None], mix.n_active[:, None], mix.n_shared[:, None])
+    size = sizes(body, column, width, question.memory_limit_bytes)
+    active, total = size.weights.active, size.weights.total
+    quality = quality_of(body, column, width, active, question)
+    broken, violation = _broken(body, column, width, size, quality, question, baseline, rails)
+    # Single precision halves the memory of millions of designs, and is finer than any error of the model.
+    n_batches, gpus = len(question.batches), body.setup.placement.gpus
+    speedup, tpot = (np.empty((n_batches, *active.shape), np.float32) for _ in range(2))
+    n_draft, score = np.empty((n_batches, *active.shape), np.int16), np.empty(active.shape)
+    for block, found in over_widths(body, mix, width, touched, question.batches, drafts):
+        speedup[:, block], tpot[:, block], n_draft[:, block] = found.speedup, found.tpot_s, found.n_draft
+        score[block] = question.score(gpus, found.speedup, found.tpot_s)
+    if question.max_tpot_s is not None:
+        over = tpot.max(axis=0) / question.max_tpot_s
+        broken |= (over > 1.0).astype(np.uint16) << CONSTRAINTS.index("tpot")
+        violation += np.log(np.maximum(over, 1.0))
+    shape = active.shape
+    spread = {
+        "body": np.full(shape, index, np.int8),
+        "n_experts": np.broadcast_to(column.n_experts.astype(np.int32), shape),
+        "n_active": np.broadcast_to(column.n_active.astype(np.int32), shape),
+        "n_shared": np.broadcast_to(column.n_shared.astype(np.float32), shape),
+        "expert_width": np.broadcast_to(width.astype(np.int32), shape),
+        "total_params": total,
+        "active_params": active,
+        "dense_equivalent": quality,
+        "largest_batch": np.broadcast_to(size.largest_batch.astype(np.float32), shape),
+        "failed": broken,
+        "violation": violation,
+        "score": score,
+    }
+    flat = {name: np.ascontiguousarray(values).reshape(-1) for name, values in spread.items()}
+    by_batch = {"speedup": speedup, "tpot_s": tpot, "n_draft": n_draft}
+    return flat | {name: values.reshape(n_batches, -1) for name, values in by_batch.items()}
+
+
+def _broken(
+    body: Body,
+    mix: Mixes,
+    width: Array,
+    size: Sizes,
+    quality: Array,
+    question: Question,
+    baseline: Baseline,
+    rails: GuardRails,
+) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
+    """Bits of the constraints each design breaks, and the sum of how far. [n, nW] each."""
+    shape = Shape(
+        activation_ratio(mix.n_experts, mix.n_active, mix.n_shared),
+        granularity(body.architecture.hidden_size, width),
+        size.weights.attention / size.weights.active,
+        mix.shared_share,
+        mix.n_active,
+    )
+    # Logarithms of ratios, so that constraints in different units can be added up.
+    beyond = rails.violations(shape)
+    floor = (1.0 - question.quality_eps) * baseline.dense_equivalent
+    beyond["quality"] = np.log(np.maximum(floor / quality, 1.0))
+    if question.max_total_params is not None:
+        beyond["total_params"] = np.log(np.maximum(size.weights.total / question.max_total_params, 1.0))
+    if question.max_training_cost is not None:
+        cost = size.weights.active / baseline.active_params
+        beyond["training_cost"] = np.log(np.maximum(cost / question.max_training_cost, 1.0))
+    for name, value, target in (
+        ("total_target", size.weights.total, question.target_total_params),
+        ("active_target", size.weights.active, question.target_active_params),
+    ):
+        if target is not None:
+            off = np.abs(np.log(value / target)) - np.log1p(TARGET_SHARE)
+            beyond[name] = np.maximum(off, 0.0)
+    groups = body.setup.placement.attention_groups
+    need = size.bytes_each_gpu + body.cache_bytes_per_sequence * question.batches.max() / groups
+    beyond["memory"] = np.log(np.maximum(need / size.usable_bytes, 1.0))
+    bits = np.zeros(quality.shape, np.uint16)
+    total = np.zeros(quality.shape, np.float32)
+    for name, excess in beyond.items():
+        bits |= (excess > 0).astype(np.uint16) << CONSTRAINTS.index(name)
+        total += excess.astype(np.float32)
+    return bits, total
+
+
+def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Baseline:
+    setup, moe = body.setup, body.architecture.moe
+    assert moe is not None
+    shared = shared_experts(moe)
+    mix = Mixes(*(np.array([float(x)]) for x in (moe.n_experts, moe.n_active, shared)))
+    width = np.array([float(moe.expert_width)])
+    counts = parameter_counts(body.architecture)
+    active = np.array([counts.active_nonembedding])
+    routing = shifted_routing(
+        setup.routing, (moe.n_experts, moe.n_active, shared), mix.n_experts, mix.n_active, mix.n_shared
+    )
+    touched = touched_by(setup, mix, routing, question.batches, drafts)
+    found = served(setup, arms(body, mix, width, touched, question.batches, drafts), drafts)
+    activation = activation_ratio(mix.n_experts, mix.n_active, mix.n_shared)
+    shape = Shape(
+        activation,
+        granularity(body.architecture.hidden_size, width),
+        np.array([counts.attention / counts.active_nonembedding]),
+        mix.shared_share,
+        mix.n_active,
+    )
+    return Baseline(
+        n_experts=moe.n_experts,
+        n_active=moe.n_active,
+        n_shared=shared,
+        expert_width=moe.expert_width,
+        total_params=float(counts.total),
+        active_params=float(counts.active_nonembedding),
+        activation=float(activation[0]),
+        dense_equivalent=float(quality_of(body, mix, width, active, question)[0]),
+        shape=Shape(*(np.asarray(x).reshape(()) for x in vars(shape).values())),
+        served=found,
+        score=float(question.score(setup.placement.gpus, found.speedup, found.tpot_s)[0]),
+    )
+
+
+SWEEP_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+_BINS_PER_OCTAVE = 2
+_DISTINCT = 0.5
+"""Designs closer than this, in octaves of N and k and quarters of S together, count as one answer. [-]"""
+_FINENESS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
+
+
+@dataclass(frozen=True)
+class DesignLine:
+    """Designs along one line [n] over batches [nB], at the best K of each point. Times in seconds."""
+
+    mix: Mixes
+    expert_width: Array
+    batches: Array
+    speedup: Array
+    """Speedup of each design at each batch, [nB, n]."""
+    tpot_s: Array
+    n_draft: NDArray[np.int16]
+    quality_ratio: Array
+    """Dense-equivalent size over the baseline's, [n]."""
+    loss_difference: Array
+    """Second law, nats per token against the baseline, [n]: contested, shown beside the rest."""
+    largest_batch: Array
+
+
+def serve(
+    space: DesignSpace,
+    body: Body,
+    mix: Mixes,
+    width: Array,
+    batches: Array,
+    *,
+    skew: str = "value",
+    correlation: str = "value",
+) -> Served:
+    """Designs [n] at any batches, outside the grid too.
+
+    skew, correlation : ends of the routing band that expert load, and affinity and stickiness, are taken from.
+    """
+    per_end = {
+        end: shifted_routing(space.setup.routing, space.baseline.counts, mix.n_experts, mix.n_active, mix.n_shared, end)
+        for end in {skew, correlation}
+    }
+    routing = replace(per_end[correlation], load_cv=per_end[skew].load_cv)
+    touched = touched_by(body.setup, mix, routing, batches, space.drafts)
+    return served(body.setup, arms(body, mix, width, touched, batches, space.drafts), space.drafts)
+
+
+def sweep(space: DesignSpace, mix: Mixes, width: Array, batches: Array) -> DesignLine:
+    """Designs of the baseline's own depth and attention."""
+    body = space.bodies[0]
+    found = serve(space, body, mix, width, batches)
+    size = sizes(body, mix, width, space.question.memory_limit_bytes)
+    total, active = size.weights.total, size.weights.active
+    return DesignLine(
+        mix=mix,
+        expert_width=width,
+        batches=batches,
+        speedup=found.speedup,
+        tpot_s=found.tpot_s,
+        n_draft=found.n_draft,
+        quality_ratio=quality_of(body, mix, width, active, space.question) / space.baseline.dense_equivalent,
+        loss_difference=space.loss_difference(0, total, active, mix.n_active, mix.n_shared),
+        largest_batch=size.largest_batch,
+    )
+
+
+def shared_sweep(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -> DesignLine:
+    """Experts turned from routed into shared, one after the other, with active and total parameters held.
+
+    k + s and N + s stay the baseline's, so the default law sees no difference; the second law's is given. With expert
+    parallelism N stays instead, because it must divide over the ranks.
+    """
+    n, k, s = space.baseline.counts
+    shared = np.arange(s % 1.0, k + s - 1.0 + 1e-9)
+    experts = n + s - shared if space.setup.placement.expert_parallel == 1 else np.full_like(shared, n)
+    mix = Mixes(experts, k + s - shared, shared)
+    width = np.full(len(mix), float(space.baseline.expert_width))
+    return sweep(space, mix, width, np.array(batches, float))
+
+
+def granularity_sweep(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -> DesignLine:
+    """Experts cut finer or joined, N and k together, the width solved to equal quality.
+
+    Those without a solution are left out.
+    """
+    n, k, s = space.baseline.counts
+    factor = np.array(_FINENESS)
+    whole = (k * factor == np.floor(k * factor)) & (n * factor == np.floor(n * factor)) & (k * factor >= 1)
+    whole &= (n * factor) % space.setup.placement.expert_parallel == 0
+    factor = factor[whole]
+    mix = Mixes(n * factor, k * factor, s * factor)
+    width, solved = equal_quality_width(space, mix)
+    return sweep(space, mix.take(solved), width[solved], np.array(batches, float))
+
+
+def equal_quality_width(space: DesignSpace, mix: Mixes) -> tuple[Array, NDArray[np.intp]]:
+    """Narrowest width of the grid that keeps the baseline's quality, and the designs that have one. [n], [<= n]"""
+    body = space.bodies[0]
+    steps = widths(space.grid, body.architecture, space.setup.placement)
+    column = Mixes(mix.n_experts[:, None], mix.n_active[:, None], mix.n_shared[:, None])
+    floor = (1.0 - space.question.quality_eps) * space.baseline.dense_equivalent
+    keeps = quality_of(body, column, steps, sizes(body, column, steps).weights.active, space.question) >= floor
+    return steps[keeps.argmax(axis=1)], np.flatnonzero(keeps.any(axis=1))
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Best feasible design for each k/N (half-octave bins) at each batch, [n ratios, nB].
+
+    NaN where none fits.
+    """
+
+    ratio: Array
+    """Middle of the bin. [-]"""
+    batches: Array
+    speedup: Array
+    tpot_s: Array
+    design: NDArray[np.int64]
+    """Index into the space; -1: none."""
+
+
+def heat_map(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -> HeatMap:
+    """k/N over batch: each cell is its own search, by the question's objective at that batch alone."""
+    found = space.contenders
+    size = np.array(batches, float)
+    mix = space.mix(found)
+    level = np.round(np.log2(mix.n_active / mix.n_experts) * _BINS_PER_OCTAVE).astype(int)
+    bins = np.unique(level)
+    gain, tpot = serve_many(space, found, size)
+    fits = space.largest_batch[found][None, :] >= size[:, None]
+    merit = np.where(fits, gain if space.question.objective == "sd_speedup" else 1.0 / tpot, -np.inf)
+    shape = (len(bins), len(size))
+    speedup, times, design = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, -1, np.int64)
+    for row, bin_level in enumerate(bins):
+        members = np.flatnonzero(level == bin_level)
+        top = members[merit[:, members].argmax(axis=1)]
+        column = np.flatnonzero(np.isfinite(merit[np.arange(len(size)), top]))
+        top = top[column]
+        speedup[row, column], times[row, column] = gain[column, top], tpot[column, top]
+        design[row, column] = found[top]
+    return HeatMap(2.0 ** (bins / _BINS_PER_OCTAVE), size, speedup, times, design)
+
+
+def serve_many(space: DesignSpace, indices: NDArray[np.intp], batches: Array) -> tuple[Array, Array]:
+    """(speedup, time per token [s]) of designs of the space at any batches, [nB, n]."""
+    gain, tpot = (np.empty((len(batches), len(indices))) for _ in range(2))
+    for body in np.unique(space.body[indices]):
+        at = np.flatnonzero(space.body[indices] == body)
+        chosen = indices[at]
+        width = space.expert_width[chosen].astype(float)
+        found = serve(space, space.bodies[body], space.mix(chosen), width, batches)
+        gain[:, at], tpot[:, at] = found.speedup, found.tpot_s
+    return gain, tpot
+
+
+@dataclass(frozen=True)
+class DesignChange:
+    """One change to the baseline with the width solved to equal quality, and what it does."""
+
+    what: str
+    index: int
+    objective_gain: float
+    speedup_gain: float
+    tpot_gain: float
+
+
+def try_next(space: DesignSpace, count: int = 6) -> list[DesignChange]:
+    """Single changes of a design that help the objective most, ranked.
+
+    Of N, k, s, depth or heads, one of each kind and value.
+
+    Each has its best width.
+    """
+    own, found = space.baseline, best_of_each_mix(space)
+    n, k, s = own.counts
+    same_n, same_k = space.n_experts[found] == n, space.n_active[found] == k
+    same_s, same_body = space.n_shared[found] == np.float32(s), space.body[found] == 0
+    alike = same_n.astype(int) + same_k + same_s + same_body
+    moved = found[alike == 3]
+    weight = space.question.batch_weights[:, None]
+    own_speed = own.served.speedup[:, 0], own.served.tpot_s[:, 0]
+    times = (weight * space.tpot_s[:, moved]).sum(0)
+    plain = (weight * space.tpot_s[:, moved] * space.speedup[:, moved]).sum(0)
+    base_speedup, base_time = space.question.mean_speedup(*own_speed), space.question.mean_tpot_s(own_speed[1])
+    changes = [
+        DesignChange(
+            what=_what_changed(space, int(index)),
+            index=int(index),
+            objective_gain=float(space.score[index]) / own.score,
+            speedup_gain=float(plain[i] / times[i]) / base_speedup,
+            tpot_gain=base_time / float(times[i]),
+        )
+        for i, index in enumerate(moved)
+        if space.score[index] > own.score
+    ]
+    return sorted(changes, key=lambda change: -change.objective_gain)[:count]
+
+
+def best_of_each_mix(space: DesignSpace) -> NDArray[np.intp]:
+    """The candidate of the best width of each (body, N, k, s), best first."""
+    rising = np.flatnonzero(space.failed == 0)
+    mixes = space.mixes_of(rising)
+    group = np.zeros(len(rising), np.int64)
+    group[1:] = np.cumsum(np.any(mixes[:, 1:] != mixes[:, :-1], axis=0))
+    order = np.argsort(-space.score[rising], kind="stable")
+    _, first = np.unique(group[order], return_index=True)
+    return np.asarray(rising[order[np.sort(first)]])
+
+
+def _what_changed(space: DesignSpace, index: int) -> str:
+    own, width = space.baseline, space.expert_width[index]
+    pairs = (
+        ("experts", own.n_experts, space.n_experts[index]),
+        ("active experts", own.n_active, space.n_active[index]),
+        ("shared experts", own.n_shared, float(space.n_shared[index])),
+    )
+    for name, old, new in pairs:
+        if new != np.float32(old):
+            return f"{name} {old:g} -> {new:g}, width {own.expert_width} -> {width}"
+    return f"{space.bodies[space.body[index]].architecture.name}, width {own.expert_width} -> {width}"
+
+
+def pareto_front(space: DesignSpace, count: int = 200) -> NDArray[np.intp]:
+    """Designs that no other beats in both dense-equivalent size and the objective.
+
+    From best quality to best objective.
+
+    All widths within every constraint but equal quality compete; at most `count`, evenly thinned.
+    """
+    others = ~np.uint16(1)
+    index = np.flatnonzero((space.failed & others) == 0)
+    order = index[np.lexsort((-space.score[index], -space.dense_equivalent[index]))]
+    best = np.maximum.accumulate(space.score[order])
+    front = order[np.concatenate([[True], space.score[order][1:] > best[:-1]])] if len(order) else order
+    if len(front) > count:
+        front = front[np.unique(np.linspace(0, len(front) - 1, count).round().astype(int))]
+    return front
+
+
+def distinct_candidates(space: DesignSpace, count: int) -> list[int]:
+    """The best feasible designs that differ from each other in kind, best first."""
+    chosen: list[int] = []
+    marks = np.empty((0, 4))
+    for index in best_of_each_mix(space):
+        mix = space.mix([int(index)])
+        mark = np.array(
+            [np.log2(mix.n_experts[0]), np.log2(mix.n_active[0]), 4.0 * mix.shared_share[0], 10.0 * space.body[index]]
+        )
+        if not len(chosen) or np.linalg.norm(marks - mark, axis=1).min() >= _DISTINCT:
+            chosen.append(int(index))
+            marks = np.vstack([marks, mark])
+        if len(chosen) == count:
+            break
+    return chosen

@@ -1,0 +1,533 @@
+"""Times of many designs at once, through the same step-cost, routing and speedup functions as a single scenario.
+
+What a search found: every design of a grid with its costs, the baseline beside it, and how to look designs up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from advisor.answers.design.grid import (
+    CONSTRAINTS,
+    DesignGrid,
+    Mixes,
+    Question,
+    RoutingShift,
+    Weights,
+    computing_share,
+    design_architecture,
+    moe_shape,
+    weight_bytes_each_gpu,
+    weights,
+)
+from advisor.physics.acceptance import speedup
+from advisor.physics.architecture import Architecture
+from advisor.physics.draft import draft_architecture, draft_time
+from advisor.physics.memory import USABLE_SHARE, cache_bytes_per_gpu, weight_bytes_per_gpu
+from advisor.physics.quality import (
+    GuardRails,
+    Shape,
+    activation_ratio,
+    dense_equivalent,
+    expert_mix_loss,
+    granularity,
+    training_flops,
+)
+from advisor.physics.step import MoeShape, StepTime, step_time, weights_time
+from advisor.physics.touched_experts import touched_experts
+from advisor.predict.curve import curve_for, verified_time
+from advisor.predict.prefill import has_lengths, prompt_cost, step_rows
+from advisor.predict.setup import Setup
+from advisor.prediction import Array
+
+_CHUNK_CELLS = 50_000
+"""Designs x batches evaluated together: arrays of this size stay in a core's cache."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """One attention stack and depth: a setup whose architecture gives everything but the routed layers."""
+
+    setup: Setup
+    drafter_bytes: float
+    """Drafter weights that do not depend on the design, per GPU. [B]"""
+    cache_bytes_per_sequence: float
+    """Cache of one sequence on its fullest GPU, drafter included. [B]"""
+
+    @property
+    def architecture(self) -> Architecture:
+        """The body's architecture, with the baseline's routed layers."""
+        return self.setup.architecture
+
+
+def make_body(setup: Setup, architecture: Architecture) -> Body:
+    """A design of given depth and heads in a setup, with the drafter's pass that belongs to it."""
+    drafter = setup.drafter
+    # A draft model is a model of its own; a head or an MTP pass is cut after the model it drafts for.
+    per_pass = (
+        setup.draft_architecture
+        if drafter.kind == "draft_model" or architecture is setup.architecture
+        else draft_architecture(drafter, architecture)
+    )
+    moved = dataclasses.replace(setup, architecture=architecture, draft_architecture=per_pass)
+    context, kv = setup.scenario.context_tokens, setup.kv_bytes_per_element
+    tp = setup.placement.tensor_parallel
+    cache = cache_bytes_per_gpu(architecture, tp, context, kv)
+    head = 0.0
+    if per_pass is not None:
+        cache += cache_bytes_per_gpu(per_pass, tp, context, kv)
+        if not _drafts_with_experts(moved):
+            head = weight_bytes_per_gpu(per_pass, setup.placement)
+    return Body(moved, head, cache)
+
+
+def _drafts_with_experts(setup: Setup) -> bool:
+    """MTP passes run one of the design's own routed layers."""
+    per_pass = setup.draft_architecture
+    return setup.drafter.kind == "mtp" and per_pass is not None and per_pass.moe is not None
+
+
+@dataclass(frozen=True)
+class Touched:
+    """Distinct experts U that designs touch in a layer."""
+
+    steps: Array
+    """Experts touched by one token per sequence, then by K + 1 at each K: [1 + nK, nB, n]."""
+    chunk: Array | None
+    """Experts touched by a step with a chunk of a prompt, [nB, n]; None where no lengths are given."""
+
+
+def touched_by(setup: Setup, mix: Mixes, routing: RoutingShift, batches: Array, drafts: NDArray[np.int64]) -> Touched:
+    """Experts that designs touch at each batch [nB] and K [nK]."""
+    active = np.maximum(mix.n_active * computing_share(setup.architecture), 1.0)
+
+    def experts(sequences: Array, tokens: Array) -> Array:
+        experts, moved = mix.n_experts, (routing.load_cv, routing.affinity, routing.stickiness)
+        return touched_experts(sequences, tokens, experts, active, *moved)
+
+    tokens = np.array([1.0, *(drafts + 1.0)])
+    unique, where = np.unique(tokens, return_inverse=True)
+    steps = experts(batches[None, :, None], unique[:, None, None])[where]
+    if not has_lengths(setup):
+        return Touched(steps, None)
+    # The tokens of a chunk are counted as unrelated, one of as many sequences.
+    rows = step_rows(setup, batches)[0][:, None] * setup.placement.attention_groups
+    return Touched(steps, experts(rows, np.asarray(1.0)))
+
+
+@dataclass(frozen=True)
+class Arms:
+    """Both arms of a comparison: plain decode step [nB, n] and speculative round [nK, nB, n]. [s]
+
+    With them the prefill that each output token pays, [nB, n] [s].
+    """
+
+    plain_s: Array
+    round_s: Array
+    prefill_s: Array
+
+
+def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array, drafts: NDArray[np.int64]) -> Arms:
+    """Times of designs (mix, width), both [n], by the formulas of `curve`."""
+    setup = body.setup
+    shape = moe_shape(body.architecture, mix, width)
+    context = float(setup.scenario.context_tokens)
+    column, k = batches[:, None], drafts[:, None, None].astype(float)
+    kv = setup.kv_bytes_per_element
+
+    def one_pass(tokens: Array, touched: Array) -> StepTime:
+        return step_time(
+            body.architecture,
+            setup.costs,
+            setup.placement,
+            batch_size=column,
+            tokens_per_sequence=tokens,
+            context_tokens=context,
+            touched=touched,
+            kv_bytes_per_element=kv,
+            moe=shape,
+        )
+
+    own_experts = _drafts_with_experts(setup)
+    draft = draft_time(
+        setup.drafter,
+        setup.draft_architecture,
+        setup.draft_costs,
+        setup.placement,
+        batch_size=column,
+        n_draft=k,
+        context_tokens=context,
+        touched_one=touched.steps[0] if own_experts else 0.0,
+        kv_bytes_per_element=kv,
+        moe=moe_shape(body.architecture, mix, width, count=1) if own_experts else None,
+    )
+    costs = setup.costs
+    host = draft.host_s(costs.host_per_draft_pass_s) + costs.host_per_round_s * (k > 0)
+    plain = one_pass(np.asarray(1.0), touched.steps[0])
+    verify = one_pass(k + 1.0, touched.steps[1:])
+    beyond = verified_time(setup, (plain, verify), column, k + 1.0) * (k > 0)
+    rounds = verify.total + beyond + draft.time_s(costs.launch_per_layer_s) + host
+    size = (len(batches), len(mix))
+    prefill = _prefill_s(body, shape, touched, batches)
+    return Arms(
+        *(
+            np.broadcast_to(time, full)
+            for time, full in ((plain.total, size), (rounds, (len(drafts), *size)), (prefill, size))
+        )
+    )
+
+
+def _prefill_s(body: Body, shape: MoeShape, touched: Touched, batches: Array) -> Array:
+    """Prefill charged to each output token, [nB, n]; 0 without lengths. [s]"""
+    if touched.chunk is None:
+        return np.zeros((len(batches), 1))
+    setup, column = body.setup, batches[:, None]
+    placement = setup.placement
+
+    def layers_s(rows: Array, touched: Array) -> Array:
+        tokens = rows * placement.attention_groups
+        parts = weights_time(body.architecture, setup.costs, placement, rows, tokens, touched, shape, for_prompt=True)
+        return np.asarray(sum(parts.values()))
+
+    with_chunk, without = step_rows(setup, column)
+    decoding_s = layers_s(without, touched.steps[0]) if without.any() else np.zeros_like(column)
+    prompt = prompt_cost(setup, column, (layers_s(with_chunk, touched.chunk), decoding_s))
+    assert prompt is not None
+    return prompt.per_token_s()
+
+
+@dataclass(frozen=True)
+class Served:
+    """Best draft length of each design at each batch, and what it gives. All [nB, ...designs]."""
+
+    speedup: Array
+    tpot_s: Array
+    """Time per output token of the batch: with lengths, every prompt's prefill is charged, a user's own too."""
+    n_draft: NDArray[np.int16]
+
+
+def served(setup: Setup, both: Arms, drafts: NDArray[np.int64]) -> Served:
+    """Speculation at the K with the highest speedup, or plain decode (K = 0) where none exceeds 1."""
+    prefill, lengths = both.prefill_s, setup.acceptance.accepted_length
+    best, chosen = np.ones_like(both.plain_s), np.zeros(both.plain_s.shape, np.int16)
+    for index, k in enumerate(drafts):
+        gain = speedup(lengths[k], both.plain_s, both.round_s[index], prefill)
+        better = gain > best
+        np.copyto(best, gain, where=better)
+        np.copyto(chosen, np.int16(k), where=better)
+    return Served(best, (both.plain_s + prefill) / best, chosen)
+
+
+def over_widths(
+    body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array, drafts: NDArray[np.int64]
+) -> Iterator[tuple[slice, Served]]:
+    """Serve every mix at every width, in blocks of mixes.
+
+    Yields (block, `served` of it [nB, block, nW]).
+
+    A step's time is affine in the expert width: routed weights, operations and activations are proportional to it,
+    and so are both sides of a shared expert's roofline. Two calls of the step-cost model therefore give all widths
+    exactly.
+    """
+    # A lone width still needs a second point for its line.
+    ends = np.array([width.min(), max(width.max(), width.min() + 1.0)])
+    low, high = (
+        arms(body, mix, np.full(len(mix), end), touched, batches, drafts) for end in (float(ends[0]), float(ends[1]))
+    )
+    share = (width - ends[0]) / (ends[1] - ends[0])
+    times = tuple((getattr(low, name), getattr(high, name)) for name in ("plain_s", "round_s", "prefill_s"))
+    size = max(1, _CHUNK_CELLS // (len(width) * len(batches)))
+    for start in range(0, len(mix), size):
+        block = slice(start, min(start + size, len(mix)))
+        between = (at_low[..., block, None] + (at_high - at_low)[..., block, None] * share for at_low, at_high in times)
+        yield block, served(body.setup, Arms(*between), drafts)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Parameters and memory of designs, broadcast over (mix, width)."""
+
+    weights: Weights
+    bytes_each_gpu: Array
+    """Weights and drafter on one GPU. [B]"""
+    largest_batch: Array
+    """Sequences whose cache fits beside them, over the whole instance; 0 where the weights alone do not fit. [-]"""
+    usable_bytes: float
+
+
+def sizes(body: Body, mix: Mixes, width: Array, memory_limit_bytes: float | None = None) -> Sizes:
+    """Parameters and memory. `mix` entries and `width` broadcast: give mixes as columns for a table of widths."""
+    setup = body.setup
+    shape = moe_shape(body.architecture, mix, width)
+    resident = weight_bytes_each_gpu(body.architecture, shape, setup.placement) + body.drafter_bytes
+    if _drafts_with_experts(setup):
+        per_pass = setup.draft_architecture
+        assert per_pass is not None
+        layer = moe_shape(body.architecture, mix, width, count=1)
+        resident = resident + weight_bytes_each_gpu(per_pass, layer, setup.placement)
+    usable = USABLE_SHARE * setup.hardware.memory_bytes.value
+    if memory_limit_bytes is not None:
+        usable = min(usable, memory_limit_bytes)
+    groups = setup.placement.attention_groups
+    fit = np.floor(np.maximum(usable - resident, 0.0) / body.cache_bytes_per_sequence) * groups
+    return Sizes(weights(body.architecture, shape), resident, fit, usable)
+
+
+def quality_of(body: Body, mix: Mixes, width: Array, active: Array, question: Question) -> Array:
+    """Dense-equivalent size of designs by the default law, broadcast over mix and width. [parameters]"""
+    hidden = body.architecture.hidden_size
+    return dense_equivalent(
+        active,
+        activation_ratio(mix.n_experts, mix.n_active, mix.n_shared),
+        granularity(hidden, width),
+        training_flops(active, question.training_tokens),
+    )
+
+
+def measured_gap(given: Setup, by_fit: Setup, question: Question, served: Served) -> tuple[float, float | None, str]:
+    """Plain step by measured rows over the fit's, less 1, where they differ most. [-]
+
+    With it the time per output token by those rows [s], and both speeds in one sentence.
+
+    `served` is the baseline by the fit, [nB, 1]. (0, None, "") where the baseline's shape was not measured.
+    """
+    if given.costs.routed.measured is None:
+        return 0.0, None, ""
+    drafts = np.unique([0, *served.n_draft[:, 0]])
+    own = curve_for(given, question.batches, drafts)
+    gaps = own.plain_step_s / curve_for(by_fit, question.batches, [0]).plain_step_s - 1.0
+    rows, columns = np.arange(len(question.batches)), np.searchsorted(drafts, served.n_draft[:, 0])
+    measured = own.speedup[rows, columns], own.tpot_s[rows, columns]
+    fitted = served.speedup[:, 0], served.tpot_s[:, 0]
+    (speedup, tpot_ms), (fit_speedup, fit_tpot_ms) = (
+        (question.mean_speedup(*each), question.mean_tpot_s(each[1]) * 1e3) for each in (measured, fitted)
+    )
+    lengths = [str(k) for k in dict.fromkeys(served.n_draft[:, 0].tolist())]
+    k = f"K = {lengths[0]}" if len(lengths) == 1 else f"K = {', '.join(lengths)} by batch"
+    note = (
+        f"Designs are compared by the fitted kernels; so costed, the baseline has {fit_speedup:.2f}x and "
+        f"{fit_tpot_ms:.2f} ms at {k}, the fastest by the fit. Its own measured rows, used elsewhere, give "
+        f"{speedup:.2f}x and {tpot_ms:.2f} ms there."
+    )
+    return float(gaps[np.argmax(np.abs(gaps))]), tpot_ms / 1e3, note
+
+
+MAX_MEASURED_GAP = 0.10
+"""A baseline further than this from the fitted form is not held against unmeasured designs: gains of designs worth
+naming are of that size. [-]"""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The design to beat: numbers in the same terms as every candidate's."""
+
+    n_experts: int
+    n_active: int
+    n_shared: float
+    expert_width: int
+    total_params: float
+    active_params: float
+    activation: float
+    dense_equivalent: float
+    shape: Shape
+    served: Served
+    """Baseline at each batch, [nB, 1]."""
+    score: float
+
+    @property
+    def counts(self) -> tuple[float, float, float]:
+        """(N, k, s)."""
+        return float(self.n_experts), float(self.n_active), self.n_shared
+
+    @property
+    def words(self) -> str:
+        """Experts of the baseline in words, as `DesignSpace.describe` has a design's."""
+        extra = f" + {self.n_shared:.3g} shared" if self.n_shared else ""
+        return f"{self.n_experts} experts top-{self.n_active}{extra}, width {self.expert_width}"
+
+
+@dataclass(frozen=True)
+class DesignSpace:
+    """All designs, flat: entry i of every array is one design. Sizes in parameters, times in seconds."""
+
+    setup: Setup
+    question: Question
+    grid: DesignGrid
+    bodies: tuple[Body, ...]
+    baseline: Baseline
+    rails: GuardRails
+    notes: tuple[str, ...]
+    drafts: NDArray[np.int64]
+    body: NDArray[np.int8]
+    n_experts: NDArray[np.int32]
+    n_active: NDArray[np.int32]
+    n_shared: NDArray[np.float32]
+    expert_width: NDArray[np.int32]
+    total_params: Array
+    active_params: Array
+    dense_equivalent: Array
+    largest_batch: NDArray[np.float32]
+    failed: NDArray[np.uint16]
+    """One bit per constraint of CONSTRAINTS that the design breaks; 0: feasible."""
+    violation: NDArray[np.float32]
+    """Sum over constraints of how far a design lies beyond them, natural logs. [-]"""
+    speedup: NDArray[np.float32]
+    """Speedup of each design at its best K, [nB, designs]."""
+    tpot_s: NDArray[np.float32]
+    n_draft: NDArray[np.int16]
+    score: Array
+    """The objective, higher is better."""
+    measured_gap: float = 0.0
+    """Plain step of the baseline by its own measured rows over the one by the fitted form that designs are compared by,
+    less 1, at the target batch where they differ most; 0 where its shape was not measured. [-]"""
+    measured_tpot_s: float | None = None
+    """The baseline's time per output token by its own measured rows, over the question's batches at the K of the fit;
+    None where its shape was not measured. [s]"""
+    measured_note: str = ""
+    """Sentence on the baseline by its own measured rows and by the form; empty where its shape was not measured."""
+
+    def __len__(self) -> int:
+        return len(self.body)
+
+    @property
+    def candidates(self) -> NDArray[np.intp]:
+        """Designs at equal quality within every limit, of all widths, best first."""
+        index = np.flatnonzero(self.failed == 0)
+        return index[np.argsort(-self.score[index], kind="stable")]
+
+    @property
+    def contenders(self) -> NDArray[np.intp]:
+        """The candidates that can be the best by the objective at some batch, rising.
+
+        Of each (body, N, k, s) the narrowest, and for the speculative speedup the widest too.
+
+        At a fixed K times are affine in the width and grow with it, and a speedup is the ratio of two such times.
+        """
+        return self.width_ends(self.failed == 0)
+
+    def width_ends(self, allowed: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """The narrowest of each (body, N, k, s) among some designs, and for the speedup the widest too."""
+        index = np.flatnonzero(allowed)
+        mixes = self.mixes_of(index)
+        moved = np.any(mixes[:, 1:] != mixes[:, :-1], axis=0)
+        edge = np.concatenate([[True], moved])[: len(index)]
+        if self.question.objective == "sd_speedup":
+            edge = edge | np.concatenate([moved, [True]])[: len(index)]
+        return index[edge]
+
+    def allowed_at(self, row: int) -> NDArray[np.bool_]:
+        """Designs that would be candidates were this batch of the question the only one. [designs]"""
+        allowed = self.keeps_apart_from_load() & (self.largest_batch >= self.question.batches[row])
+        limit_s = self.question.max_tpot_s
+        return allowed if limit_s is None else allowed & (self.tpot_s[row] <= limit_s)
+
+    def keeps_apart_from_load(self) -> NDArray[np.bool_]:
+        """Designs that keep every constraint that does not depend on the batch. [designs]"""
+        by_batch = np.uint16(sum(1 << CONSTRAINTS.index(name) for name in ("memory", "tpot")))
+        return np.asarray(self.failed & ~by_batch == 0)
+
+    @property
+    def best(self) -> int | None:
+        """The best design by the objective, or None when nothing is feasible."""
+        return self.best_of(self.failed == 0)
+
+    def best_of(self, allowed: NDArray[np.bool_]) -> int | None:
+        """The best of some designs by the objective, or None where there is none."""
+        index = np.flatnonzero(allowed)
+        return int(index[self.score[index].argmax()]) if len(index) else None
+
+    def mixes_of(self, index: NDArray[np.intp]) -> Array:
+        """(body, N, k, s) of designs, [4, n]: equal columns are one mix at different widths."""
+        rows = (self.body, self.n_experts, self.n_active, self.n_shared)
+        return np.stack([np.asarray(row[index], float) for row in rows])
+
+    def mix(self, index: NDArray[np.intp] | Sequence[int]) -> Mixes:
+        """(N, k, s) of the designs at `index`."""
+        at = np.asarray(index)
+        return Mixes(*(axis[at].astype(float) for axis in (self.n_experts, self.n_active, self.n_shared)))
+
+    def baseline_index(self) -> int | None:
+        """The baseline among the designs, or None where it is none of them."""
+        own = self.baseline
+        same = (self.body == 0) & (self.n_experts == own.n_experts) & (self.n_active == own.n_active)
+        same &= (self.n_shared == np.float32(own.n_shared)) & (self.expert_width == own.expert_width)
+        found = np.flatnonzero(same)
+        return int(found[0]) if len(found) else None
+
+    def architecture(self, index: int) -> Architecture:
+        """One design as an architecture that every other part of the advisor takes."""
+        return design_architecture(
+            self.bodies[self.body[index]].architecture,
+            int(self.n_experts[index]),
+            int(self.n_active[index]),
+            float(self.n_shared[index]),
+            int(self.expert_width[index]),
+        )
+
+    @property
+    def baseline_problem(self) -> str:
+        """Reason that the baseline cannot serve the question, in one sentence, empty where it can."""
+        fits, asked = self.setup.memory.largest_batch, int(self.question.batches.max())
+        if fits < asked:
+            limit = f"at most batch {fits:,} does" if fits else "its weights alone do not"
+            return f"The baseline does not fit in memory at batch {asked:,}: {limit}."
+        limit_s = self.question.max_tpot_s
+        slowest_s = float(self.baseline.served.tpot_s[:, 0].max())
+        if limit_s is not None and slowest_s > limit_s:
+            costed = (
+                "Costed as designs are, by the fit instead of its own measured experts, the"
+                if self.measured_gap
+                else "The"
+            )
+            return (
+                f"{costed} baseline takes {slowest_s * 1e3:.1f} ms per output token, over the limit of "
+                f"{limit_s * 1e3:g} ms."
+            )
+        return ""
+
+    def loss_difference(
+        self, body: int, total_params: ArrayLike, active_params: ArrayLike, n_active: ArrayLike, n_shared: ArrayLike
+    ) -> Array:
+        """Training loss of designs of one body by the expert-mix law, minus the baseline's, broadcast. [nat]
+
+        The body's embeddings are left out of both sizes.
+        """
+        architecture = self.bodies[body].architecture
+        tables = (1 if architecture.tie_embeddings else 2) * architecture.vocab_size * architecture.hidden_size
+
+        def loss(total: ArrayLike, active: ArrayLike, k: ArrayLike, s: ArrayLike) -> Array:
+            count = np.asarray(k) + np.asarray(s)
+            return expert_mix_loss(np.asarray(total) - tables, active, count, np.asarray(s) / count)
+
+        own = self.baseline
+        return loss(total_params, active_params, n_active, n_shared) - loss(
+            own.total_params, own.active_params, own.n_active, own.n_shared
+        )
+
+    def describe(self, index: int) -> str:
+        """One design in words."""
+        shared = float(self.n_shared[index])
+        extra = f" + {shared:g} shared" if shared else ""
+        body = f", {self.bodies[self.body[index]].architecture.name}" if self.body[index] else ""
+        count, active = self.n_experts[index], self.n_active[index]
+        return f"{count} experts top-{active}{extra}, width {self.expert_width[index]}{body}"
+
+    def shape_of(self, index: int) -> dict[str, float]:
+        """Experts, active and shared ones, width, and sizes in parameters of one design, by name."""
+        return {
+            "n_experts": int(self.n_experts[index]),
+            "n_active": int(self.n_active[index]),
+            "n_shared": float(self.n_shared[index]),
+            "expert_width": int(self.expert_width[index]),
+            "total_params": float(self.total_params[index]),
+            "active_params": float(self.active_params[index]),
+        }
+
+    def failed_names(self, index: int) -> list[str]:
+        """Constraints that one design breaks."""
+        return [name for bit, name in enumerate(CONSTRAINTS) if self.failed[index] >> bit & 1]

@@ -1,0 +1,420 @@
+"""A design question without a model: a typed shape, or a target size, as the model to start from.
+
+What nobody typed is assumed and said: attention as in Llama-3 (heads of 128 over the hidden size, 8 of them with keys
+and values), Qwen3's vocabulary. A target size takes a shipped model near it and solves the experts.
+
+A chosen design as a Hugging Face config.json in the baseline's own dialect, checked by reading it back.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from advisor.answers.design.candidates import Candidate
+from advisor.answers.design.grid import (
+    TARGET_SHARE,
+    DesignGrid,
+    Mixes,
+    design_architecture,
+    moe_shape,
+    shared_experts,
+    weights,
+    widths,
+)
+from advisor.answers.design.space import DesignSpace
+from advisor.catalog.hf.config import DESIGN_SUFFIX, architecture_from_config
+from advisor.catalog.hf.dialects import NESTED_KEYS
+from advisor.catalog.hf.layers import (
+    EXPERT_COUNT_KEYS,
+    EXPERT_WIDTH_KEYS,
+    SHARED_COUNT_KEYS,
+    SHARED_TOTAL_KEYS,
+    TOP_K_KEYS,
+)
+from advisor.catalog.models import load_model, model_ids, model_profile
+from advisor.physics.architecture import Architecture, parameter_counts
+from advisor.physics.step import Placement
+from advisor.predict.scenario import Scenario, build_scenario
+from advisor.prediction import AdvisorError
+
+SHAPE_EXAMPLE = "61L h7168 N256 k8 s1 w2048"
+_HEAD_DIM, _KV_HEADS = 128, 8  # Llama-3's
+_VOCABULARY = 151_936  # Qwen3's
+NEAR = 1.5
+"""Choice of this project: shipped models within this factor of a target size may start from it, the newest first."""
+_MAX_TEXT = 200
+_PIECE = re.compile(r"(?:(?P<count>\d+)L|(?P<letter>[A-Za-z])(?P<value>\d+))", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class _Part:
+    letter: str
+    field: str
+    words: str
+    most: int
+    least: int = 1
+
+
+_PARTS = (
+    _Part("L", "layers", "layers", 1_000),
+    _Part("h", "hidden_size", "hidden size", 131_072),
+    _Part("N", "n_experts", "experts", 65_536),
+    _Part("k", "n_active", "experts per token", 65_536),
+    _Part("s", "n_shared", "shared experts", 1_024, least=0),
+    _Part("w", "expert_width", "expert width", 131_072),
+    _Part("a", "heads", "attention heads", 4_096),
+    _Part("g", "kv_heads", "heads with keys and values", 4_096),
+    _Part("d", "head_dim", "head size", 4_096),
+    _Part("v", "vocabulary", "vocabulary", 4_000_000),
+    _Part("m", "mtp_modules", "MTP modules", 8, least=0),
+)
+_BY_LETTER = {part.letter.lower(): part for part in _PARTS}
+_NEEDED = ("layers", "hidden_size", "n_experts", "n_active", "expert_width")
+
+
+@dataclass(frozen=True)
+class TypedShape:
+    """A mixture of experts in a line of text: every layer routes, and attends with grouped heads. All [-]."""
+
+    layers: int
+    hidden_size: int
+    n_experts: int
+    n_active: int
+    expert_width: int
+    n_shared: int = 0
+    heads: int | None = None
+    """None: heads of `head_dim` over the hidden size."""
+    kv_heads: int = _KV_HEADS
+    head_dim: int = _HEAD_DIM
+    vocabulary: int = _VOCABULARY
+    mtp_modules: int = 0
+
+    @property
+    def query_heads(self) -> int:
+        """Attention heads, typed or assumed."""
+        return self.heads if self.heads is not None else max(1, self.hidden_size // self.head_dim)
+
+    @property
+    def text(self) -> str:
+        """The shape as it is typed, the assumed parts left out."""
+        extra = f" m{self.mtp_modules}" if self.mtp_modules else ""
+        return (
+            f"{self.layers}L h{self.hidden_size} N{self.n_experts} k{self.n_active} s{self.n_shared} "
+            f"w{self.expert_width}{extra}"
+        )
+
+
+def parse_shape(text: str) -> TypedShape:
+    """A shape from `61L h7168 N256 k8 s1 w2048`, in any order and case. Raises AdvisorError naming the piece."""
+    shown = text.strip()[:_MAX_TEXT]
+    found: dict[str, int] = {}
+    for piece in text[:_MAX_TEXT].replace(",", " ").split():
+        match = _PIECE.fullmatch(piece)
+        part = None if match is None else _BY_LETTER.get((match["letter"] or "L").lower())
+        if match is None or part is None:
+            raise AdvisorError(f"shape {shown!r}: {piece!r} is no part of a shape; {_known_parts()}")
+        value = int((match["count"] or match["value"])[:12])
+        if part.field in found:
+            raise AdvisorError(f"shape {shown!r} gives the {part.words} twice; give each part once")
+        if not part.least <= value <= part.most:
+            raise AdvisorError(f"shape {shown!r}: {part.words} {value:,} must lie in {part.least}..{part.most:,}")
+        found[part.field] = value
+    missing = [part for part in _PARTS if part.field in _NEEDED and part.field not in found]
+    if missing:
+        names = " and ".join(f"the {part.words} ({_typed(part)})" for part in missing)
+        raise AdvisorError(f"shape {shown!r} lacks {names}; {_known_parts()}")
+    return _checked(TypedShape(**found), shown)
+
+
+def _checked(shape: TypedShape, shown: str) -> TypedShape:
+    if shape.n_active > shape.n_experts:
+        raise AdvisorError(
+            f"shape {shown!r}: k{shape.n_active} exceeds N{shape.n_experts}; choose k of at most N experts"
+        )
+    if shape.query_heads % min(shape.kv_heads, shape.query_heads):
+        raise AdvisorError(
+            f"shape {shown!r}: {shape.query_heads} attention heads are not divided by {shape.kv_heads} with keys and "
+            f"values; give both, e.g. a{8 * max(1, shape.query_heads // 8)} g8"
+        )
+    return shape
+
+
+def _typed(part: _Part) -> str:
+    """A part as an example of how it is typed."""
+    example = next((p for p in SHAPE_EXAMPLE.split() if p.strip("0123456789").lower() == part.letter.lower()), None)
+    return example or f"{part.letter}8"
+
+
+def _known_parts() -> str:
+    needed = ", ".join(f"{_typed(part)} ({part.words})" for part in _PARTS[:6])
+    return f"a shape is like {SHAPE_EXAMPLE}: {needed}; further a (heads), g (KV heads), d (head size), v, m (MTP)"
+
+
+def shape_config(shape: TypedShape) -> dict[str, Any]:
+    """The shape as a Hugging Face config.json, in the dialect of GLM-4 MoE: grouped heads, shared experts."""
+    return {
+        "model_type": "glm4_moe",
+        "num_hidden_layers": shape.layers,
+        "hidden_size": shape.hidden_size,
+        "num_attention_heads": shape.query_heads,
+        "num_key_value_heads": min(shape.kv_heads, shape.query_heads),
+        "head_dim": shape.head_dim,
+        "vocab_size": shape.vocabulary,
+        "n_routed_experts": shape.n_experts,
+        "num_experts_per_tok": shape.n_active,
+        "n_shared_experts": shape.n_shared,
+        "moe_intermediate_size": shape.expert_width,
+        "intermediate_size": shape.expert_width * (shape.n_active + shape.n_shared),
+        "first_k_dense_replace": 0,
+        "num_nextn_predict_layers": shape.mtp_modules,
+        "tie_word_embeddings": False,
+    }
+
+
+@dataclass(frozen=True)
+class Start:
+    """A scenario whose model was typed or sized, and in one sentence where its shape comes from."""
+
+    scenario: Scenario
+    note: str
+
+
+def start_from_shape(scenario: Scenario, text: str) -> Start:
+    """The scenario with a typed shape as its model. Raises AdvisorError for a shape that cannot be."""
+    shape = parse_shape(text)
+    name = shape.text.replace(" ", "-")
+    return Start(_with_config(scenario, name, shape_config(shape)), f"Start: {shape.text}. {_assumed(shape, text)}")
+
+
+def start_from_size(scenario: Scenario, total_params: float | None = None, active_params: float | None = None) -> Start:
+    """The scenario with a model of a target size: total, active without embeddings, or both. [parameters]
+
+    Layers and attention are those of the newest shipped model within NEAR of the target, of several the nearest; of the
+    nearest where none is. The expert width, and with two targets the numbers of experts, are solved. Raises
+    AdvisorError where nothing comes near.
+    """
+    targets = {"total": total_params, "active": active_params}
+    given = {name: float(value) for name, value in targets.items() if value is not None}
+    if not given or not all(value > 0 and np.isfinite(value) for value in given.values()):
+        raise AdvisorError("give a target size as a positive number of parameters, e.g. 4e10 in all or 3e9 active")
+    for near in _by_likeness(given):
+        wanted, error = _solved(near, given)
+        if error > TARGET_SHARE:
+            continue
+        try:
+            config = config_with(dict(model_profile(near.id).config), wanted)
+        except AdvisorError:
+            continue  # its dialect cannot say the shape: the next model
+        moe = wanted.moe
+        assert moe is not None
+        shared = f" + {moe.n_shared} shared" if moe.n_shared else ""
+        mix = f"{moe.n_experts} experts top-{moe.n_active}{shared}, width {moe.expert_width}"
+        counts = parameter_counts(wanted)
+        note = (
+            f"Start for {_targets_text(given)}: {near.name} with {mix} ({counts.total / 1e9:.1f} B total, "
+            f"{counts.active_nonembedding / 1e9:.2f} B active), "
+            f"its layers and attention kept ({_layers_text(near)}). Equal quality means the quality of this start."
+        )
+        name = f"{near.id}-n{moe.n_experts}k{moe.n_active}w{moe.expert_width}"
+        return Start(_with_config(scenario, name, config), note)
+    sizes = sorted(float(parameter_counts(one).total) for one in _shipped())
+    raise AdvisorError(
+        f"no shipped model can be widened or thinned to {_targets_text(given)} (they have {sizes[0] / 1e9:,.3g} to "
+        f"{sizes[-1] / 1e9:,.0f} B in all); change a target, or type a shape like {SHAPE_EXAMPLE}"
+    )
+
+
+def _layers_text(architecture: Architecture) -> str:
+    """Layers by kind of attention: `40 Mamba or linear attention, 8 full attention`."""
+    words = {"linear": "Mamba or linear attention", "mla": "latent attention", "none": "without attention"}
+    counts: dict[str, int] = {}
+    for mixer in architecture.mixers:
+        counts[mixer.kind] = counts.get(mixer.kind, 0) + mixer.count
+    return ", ".join(f"{n} {words.get(kind, f'{kind} attention')}" for kind, n in counts.items())
+
+
+def _with_config(scenario: Scenario, name: str, config: dict[str, Any]) -> Scenario:
+    document = json.dumps(config)
+    architecture_from_config(document, name, "the start")
+    return build_scenario(**(dict(scenario) | {"model_id": name, "model_config_json": document}))
+
+
+def _assumed(shape: TypedShape, text: str) -> str:
+    """What was assumed because nobody typed it."""
+    typed = {piece.strip("0123456789,").lower() for piece in text.split()}
+    heads = f"{shape.query_heads} attention heads of {shape.head_dim}, {shape.kv_heads} with keys and values"
+    parts = [(("a", "g", "d"), heads), (("v",), f"a vocabulary of {shape.vocabulary:,}")]
+    assumed = [words for letters, words in parts if not typed & set(letters)]
+    return f"Assumed: {'; '.join(assumed)}." if assumed else ""
+
+
+def _targets_text(given: Mapping[str, float]) -> str:
+    return " and ".join(f"{value / 1e9:,.4g} B {name}" for name, value in given.items())
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> tuple[Architecture, ...]:
+    """Shipped mixtures of experts."""
+    found = (load_model(one) for one in model_ids())
+    return tuple(one for one in found if one.moe is not None)
+
+
+def _by_likeness(given: Mapping[str, float]) -> list[Architecture]:
+    """Shipped models in the order in which they are tried as a start."""
+
+    def off(architecture: Architecture) -> float:
+        counts = parameter_counts(architecture)
+        own = {"total": counts.total, "active": counts.active_nonembedding}
+        return max(abs(float(np.log(own[name] / target))) for name, target in given.items())
+
+    def order(architecture: Architecture) -> tuple[int, float]:
+        near = off(architecture) <= np.log(NEAR)
+        return (-model_profile(architecture.id).year if near else 0, off(architecture))
+
+    return sorted(_shipped(), key=order)
+
+
+def _solved(near: Architecture, given: Mapping[str, float]) -> tuple[Architecture, float]:
+    """`near` with the routed layers that come nearest to the targets, and how far off they are. [-]
+
+    With one target the experts are `near`'s own and the width is solved; with two, the experts of the grid compete too,
+    those like `near`'s first.
+    """
+    moe = near.moe
+    assert moe is not None
+    grid, two, shared = DesignGrid(), len(given) > 1, shared_experts(moe)
+    experts = np.unique([*grid.n_experts, moe.n_experts]) if two else np.array([moe.n_experts])
+    active = np.unique([*grid.n_active, moe.n_active]) if two else np.array([moe.n_active])
+    n, k = (axis.ravel().astype(float) for axis in np.meshgrid(experts, active, indexing="ij"))
+    n, k = n[k <= n], k[k <= n]
+    width = widths(grid, near, Placement())
+    mix = Mixes(n[:, None], k[:, None], np.full((len(n), 1), shared))
+    size = weights(near, moe_shape(near, mix, width))
+    reached = {"total": size.total, "active": size.active}
+    error = np.max([np.abs(np.log(reached[name] / target)) for name, target in given.items()], axis=0)
+    unlike = (np.log2(n / moe.n_experts) ** 2 + np.log2(k / moe.n_active) ** 2)[:, None]
+    # nearer than half of what is allowed, the likeness to the shipped model decides
+    rank = np.maximum(error, 0.5 * TARGET_SHARE) + 1e-3 * unlike + 1e-6 * error
+    row, column = np.unravel_index(int(np.argmin(rank)), error.shape)
+    wanted = design_architecture(near, int(n[row]), int(k[row]), shared, int(width[column]))
+    return wanted, float(np.expm1(error[row, column]))
+
+
+MAX_NAME = 36
+"""Longest name of a design: what the sidebar shows whole. [characters]"""
+_COMPARED = ("n_experts", "n_active", "expert_width", "shared_width", "count", "matrices", "zero_experts")
+
+
+def baseline_config(scenario: Scenario) -> dict[str, Any]:
+    """The config.json behind a scenario's model, as a fresh copy."""
+    if scenario.model_config_json is not None:
+        loaded: dict[str, Any] = json.loads(scenario.model_config_json)
+        return loaded
+    return copy.deepcopy(dict(model_profile(scenario.model_id).config))
+
+
+def design_config(space: DesignSpace, index: int) -> dict[str, Any]:
+    """config.json of one design: the baseline's, with the keys of its routed layers changed.
+
+    Raises AdvisorError where the dialect cannot express the design (another depth or number of heads, or experts that
+    it computes from other keys): the file is read back and must give the same routed layers.
+    """
+    if space.body[index]:
+        raise AdvisorError(
+            "a design with another depth or other heads is not written as a config.json; choose one with the "
+            "baseline's own, or change the layer keys by hand"
+        )
+    return config_with(baseline_config(space.setup.scenario), space.architecture(index))
+
+
+def config_with(config: dict[str, Any], wanted: Architecture) -> dict[str, Any]:
+    """A model's config.json with the routed layers of another design.
+
+    Raises AdvisorError where the dialect of `config` cannot express those of `wanted`.
+    """
+    problem = ""
+    for own_width_is_total in (False, True):  # what moe_shared_expert_intermediate_size means differs by model type
+        changed = _changed(copy.deepcopy(config), wanted, own_width_is_total)
+        problem = _difference(changed, wanted)
+        if not problem:
+            return changed
+    raise AdvisorError(
+        f"this model's config.json cannot express the design ({problem}); choose a candidate with the baseline's own "
+        "shared experts, or another baseline"
+    )
+
+
+def design_name(space: DesignSpace, item: Candidate) -> str:
+    """A short name that tells the designs of one baseline apart."""
+    stem = DESIGN_SUFFIX.sub("", space.setup.scenario.model_id)
+    suffix = f"-n{item.n_experts}k{item.n_active}s{item.n_shared:.3g}w{item.expert_width}"
+    return stem[: MAX_NAME - len(suffix)].rstrip("-._") + suffix
+
+
+def _changed(config: dict[str, Any], wanted: Architecture, own_width_is_total: bool) -> dict[str, Any]:
+    holder, moe = _expert_holder(config), wanted.moe
+    assert moe is not None
+    config.pop("_name_or_path", None)  # the file no longer describes that checkpoint
+    _set(holder, EXPERT_COUNT_KEYS, moe.n_experts)
+    _set(holder, TOP_K_KEYS, moe.n_active)
+    _set(holder, EXPERT_WIDTH_KEYS, moe.expert_width)
+    if "zero_expert_num" in holder:
+        holder["zero_expert_num"] = moe.zero_experts
+    _set_shared(holder, moe.n_shared, moe.shared_width, own_width_is_total)
+    if moe.n_experts % int(holder.get("n_group") or 1):
+        for key in ("n_group", "topk_group"):  # a router that picks groups first needs groups of equal size
+            holder.pop(key, None)
+    return config
+
+
+def _expert_holder(config: dict[str, Any]) -> dict[str, Any]:
+    """The object that carries the expert keys: the file itself, a nested text model, or DBRX's ffn_config."""
+    places = [config]
+    for place in places:
+        if any(place.get(key) is not None for key in EXPERT_COUNT_KEYS):
+            return place
+        places.extend(place[key] for key in (*NESTED_KEYS, "ffn_config") if isinstance(place.get(key), dict))
+    raise AdvisorError("the baseline's config.json has no expert count to change; import it anew")
+
+
+def _set(holder: dict[str, Any], keys: tuple[str, ...], value: int) -> None:
+    present = [key for key in keys if holder.get(key) is not None]
+    if present:
+        holder[present[0]] = value
+
+
+def _set_shared(holder: dict[str, Any], n_shared: int, shared_width: int, own_width_is_total: bool) -> None:
+    totals = [key for key in SHARED_TOTAL_KEYS if holder.get(key) is not None]
+    counts = [key for key in SHARED_COUNT_KEYS if holder.get(key) is not None]
+    for key in totals:
+        holder[key] = shared_width
+    for key in counts:
+        holder[key] = n_shared
+    if holder.get("moe_shared_expert_intermediate_size") is not None and n_shared:
+        holder["moe_shared_expert_intermediate_size"] = shared_width if own_width_is_total else shared_width // n_shared
+    if not totals and not counts and n_shared:
+        holder["n_shared_experts"] = n_shared
+
+
+def _difference(config: dict[str, Any], wanted: Architecture) -> str:
+    """What the file says otherwise than the design when read back; empty when nothing."""
+    read = architecture_from_config(config, wanted.name).moe
+    return "; ".join(
+        f"{name} {getattr(read, name, None)} instead of {getattr(wanted.moe, name)}"
+        for name in _COMPARED
+        if getattr(read, name, None) != getattr(wanted.moe, name)
+    )
+
+
+def added_keys(space: DesignSpace, config: dict[str, Any]) -> list[str]:
+    """Keys that the baseline's file does not have: the engine's model code must understand them."""
+    own = _expert_holder(baseline_config(space.setup.scenario))
+    return sorted(set(_expert_holder(config)) - set(own))

@@ -1,0 +1,1 @@
+"""Why a run is slow: by rules, and beside its prediction."""

@@ -1,0 +1,488 @@
+"""What can be known of a run beyond its measured columns: names, units, and where each stands.
+
+What a launch line, printed server arguments or a server's log say of the server: facts by name.
+
+What a benchmark's result says of its client beside the measured columns: facts by line of the file.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import fmean, median
+from typing import Any
+
+from advisor.answers.diagnosis.physics import Comparison
+from advisor.catalog.engines import engine_called
+from advisor.measured.ingest.columns import COLUMNS, drafter_name
+from advisor.measured.ingest.upload import open_upload
+from advisor.prediction import AdvisorError
+
+Facts = Mapping[str, Any]
+"""Values by name: columns of a point (advisor.measured.ingest) and names of FACTS; what is unknown is absent."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something a file may tell of a server, its log or its client."""
+
+    meaning: str
+    where: str
+    """What to collect, so that it is known."""
+    unit: str = "1"
+
+
+_LINE = "the server's launch line or its printed arguments"
+_LOG = "the server's log while it decodes"
+_CLIENT = "the benchmark's own result file"
+FACTS = {
+    "launch_line": Fact("the server's arguments are known", _LINE),
+    "speculation_on": Fact("the server was started with speculation", _LINE),
+    "max_num_seqs": Fact("requests that the server admits", f"{_LINE} (vLLM --max-num-seqs)"),
+    "max_running_requests": Fact("requests that the server admits", f"{_LINE} (SGLang --max-running-requests)"),
+    "max_num_batched_tokens": Fact("tokens of a step", f"{_LINE} (vLLM --max-num-batched-tokens)", "tokens"),
+    "graphs_off": Fact("CUDA graphs are switched off", f"{_LINE} (--enforce-eager, --disable-cuda-graph)"),
+    "graph_mode": Fact("mode of CUDA graphs", f"{_LINE} or {_LOG} (cudagraph_mode)"),
+    "largest_graph": Fact("tokens of the largest captured graph", f"{_LINE} (cudagraph_capture_sizes)", "tokens"),
+    "largest_graph_batch": Fact("requests of the largest captured graph", f"{_LINE} (SGLang --cuda-graph-max-bs)"),
+    "draft_graphs_off": Fact("the drafter runs without CUDA graphs", f"{_LINE} (enforce_eager of the drafter)"),
+    "asynchronous": Fact(
+        "the host prepares a round while another runs", f"{_LINE} (--no-async-scheduling, --disable-overlap-schedule)"
+    ),
+    "k_table": Fact("K by batch size", f"{_LINE} (num_speculative_tokens_per_batch_size)"),
+    "data_parallel": Fact("data-parallel ranks", f"{_LINE} (--data-parallel-size, --dp-size)"),
+    "draft_topk": Fact("branches of a draft tree at each depth", f"{_LINE} (SGLang --speculative-eagle-topk)"),
+    "kv_pool_tokens": Fact(
+        "tokens that the KV cache holds", f"{_LOG} (GPU KV cache size, max_total_num_tokens)", "tokens"
+    ),
+    "running_requests": Fact("requests that decode, mean over the log", _LOG),
+    "waiting_requests": Fact("requests that wait, mean over the log", _LOG),
+    "logged_tok_per_s": Fact("output rate, median over the log", _LOG, "tokens/s"),
+    "prefix_hit_share": Fact("prompt tokens found in the prefix cache", f"{_LOG} (Prefix cache hit rate)"),
+    "decode_without_graph": Fact("logged decode batches without a CUDA graph", f"{_LOG} (cuda graph: False)"),
+    "requests_completed": Fact("requests that ended well", _CLIENT),
+    "requests_asked": Fact("requests that were sent", _CLIENT),
+    "request_rate": Fact("requests that the client sends in a second", _CLIENT, "1/s"),
+    "mean_concurrency": Fact("requests in flight, mean over the run", _CLIENT),
+    "peak_tok_per_s": Fact("peak of the output rate", _CLIENT, "tokens/s"),
+    "tokens_generated": Fact("tokens that the server says it generated", _CLIENT, "tokens"),
+    "tokens_retokenized": Fact("tokens of the text, counted again", _CLIENT, "tokens"),
+    "temperature": Fact("temperature of sampling", _CLIENT),
+    "first_tpot_s": Fact("time per token of the first of runs alike", "the same run, repeated three times", "s"),
+    "later_tpot_s": Fact("median time per token of the runs after it", "the same run, repeated three times", "s"),
+}
+"""Facts beside the columns of a point, by name."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One measured row with all that is known of it, of the plain run beside it and of what is predicted."""
+
+    facts: Facts
+    file: str = ""
+    line: int = 0
+    plain: Facts = field(default_factory=dict)
+    """The run without speculation that it is compared with; empty where there is none."""
+    comparison: Comparison | None = None
+    not_compared: str = ""
+    """Why nothing is predicted for it."""
+    assumed: str = ""
+    """Whose word its accelerators are; empty where the run states them."""
+
+    def number(self, name: str) -> float | None:
+        """A fact as a finite number. `plain:NAME` is that of the plain run. None where it is unknown."""
+        return as_number(self.value(name))
+
+    def text(self, name: str) -> str:
+        """A fact as text. Empty where it is unknown."""
+        value = self.value(name)
+        return "" if value is None else str(value)
+
+    def value(self, name: str) -> Any:
+        """A fact as it is. None where it is unknown."""
+        side, _, rest = name.rpartition(":")
+        return (self.plain if side == "plain" else self.facts).get(rest)
+
+    def has(self, needed: str) -> bool:
+        """Whether it knows one of the facts `a|b`, or has a prediction (`prediction`)."""
+        return any(
+            self.comparison is not None if name == "prediction" else self.value(name) is not None
+            for name in needed.split("|")
+        )
+
+    @property
+    def drafts(self) -> bool:
+        """Whether speculation was on, as far as is known."""
+        k = self.number("draft_tokens_k")
+        return bool(k) if k is not None else bool(self.value("speculation_on"))
+
+
+def as_number(value: Any) -> float | None:
+    """A cell as a finite number. None for anything else."""
+    if isinstance(value, bool):
+        return float(value)
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def fact_words(needed: str) -> str:
+    """Name of a fact that a quantity needs, and where it is found."""
+    return " or ".join(_words(name) for name in needed.split("|"))
+
+
+def _words(name: str) -> str:
+    side, _, rest = name.rpartition(":")
+    whose = "of the plain run, " if side == "plain" else ""
+    if rest == "prediction":
+        return "a prediction (accelerator, model, engine, batch and K)"
+    if rest in FACTS:
+        return f"{whose}{rest} ({FACTS[rest].meaning}: {FACTS[rest].where})"
+    column = COLUMNS["points"].get(rest)
+    return f"{whose}{rest} ({column.meaning[0].lower()}{column.meaning[1:]})" if column else whose + rest
+
+
+def unit_of(name: str) -> str:
+    """Unit of a fact or column, `1` where it has none."""
+    rest = name.rpartition(":")[2]
+    if rest in FACTS:
+        return FACTS[rest].unit
+    column = COLUMNS["points"].get(rest)
+    return column.unit if column is not None and column.unit else "1"
+
+
+def known_names(names: Iterable[str]) -> list[str]:
+    """Names that are neither a fact, a column nor a prediction."""
+    known = {*FACTS, *COLUMNS["points"], "prediction"}
+    return [name for name in names if name.rpartition(":")[2] not in known]
+
+
+MAX_TEXT = 4_000_000
+"""Characters of a log that are looked at. [-]"""
+_LAUNCHES = re.compile(r"(?:vllm\s+serve|vllm\.entrypoints[\w.]*|sglang\.launch_server|sglang\s+serve)\b[^\n]*")
+_PRINTED = re.compile(r"(?:ServerArgs|server_args=ServerArgs|Namespace)\((?P<args>[^\n]*)\)")
+_SERVES = re.compile(r"subparser='serve'|gpu_memory_utilization=|max_num_seqs=")
+"""What tells a server's printed arguments from those of a benchmark."""
+_NON_DEFAULT = re.compile(r"non-default args: (?P<args>\{[^\n]*\})")
+_PAIR = re.compile(r"\b(?P<name>[a-z][a-z0-9_]*)=(?P<value>'[^']*'|\"[^\"]*\"|\{[^}]*\}|\[[^\]]*\]|[^,()\s]+)")
+_VERSION = re.compile(
+    r"(?:vLLM (?:API server )?version v?|LLM engine \(v)(?P<vllm>\d+(?:\.\d+)+\w*)"
+    r"|sglang[ =]+v?(?P<sglang>\d+(?:\.\d+)+\w*)",
+    re.I,
+)
+
+
+@dataclass(frozen=True)
+class _Flag:
+    """Which fact a flag gives, and how its value is read."""
+
+    fact: str
+    read: Callable[[Any], Any]
+
+
+def _whole(value: Any) -> int | None:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _true(value: Any) -> bool:
+    return str(value).lower() in ("true", "1", "yes", "")
+
+
+def _false(value: Any) -> bool:
+    return not _true(value)
+
+
+def _largest(value: Any) -> int | None:
+    """The largest of a list of sizes, as typed after a flag or printed."""
+    sizes = [int(size) for size in re.findall(r"\d+", str(value))]
+    return max(sizes, default=None)
+
+
+def _decimal(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+_FLAGS: Mapping[str, _Flag] = {
+    "max_num_seqs": _Flag("max_num_seqs", _whole),
+    "max_num_batched_tokens": _Flag("max_num_batched_tokens", _whole),
+    "enforce_eager": _Flag("graphs_off", _true),
+    "disable_cuda_graph": _Flag("graphs_off", _true),
+    "cudagraph_mode": _Flag("graph_mode", lambda value: str(value).rpartition(".")[2].upper()),
+    "cudagraph_capture_sizes": _Flag("largest_graph", _largest),
+    "cuda_graph_sizes": _Flag("largest_graph", _largest),
+    "max_cudagraph_capture_size": _Flag("largest_graph", _whole),
+    "cuda_graph_max_bs": _Flag("largest_graph_batch", _whole),
+    "cuda_graph_bs": _Flag("largest_graph_batch", _largest),
+    "max_running_requests": _Flag("max_running_requests", _whole),
+    "async_scheduling": _Flag("asynchronous", _true),
+    "no_async_scheduling": _Flag("asynchronous", _false),
+    "disable_overlap_schedule": _Flag("asynchronous", _false),
+    "data_parallel_size": _Flag("data_parallel", _whole),
+    "dp_size": _Flag("data_parallel", _whole),
+    "dp": _Flag("data_parallel", _whole),
+    "tensor_parallel_size": _Flag("tensor_parallel", _whole),
+    "tp_size": _Flag("tensor_parallel", _whole),
+    "tp": _Flag("tensor_parallel", _whole),
+    "speculative_eagle_topk": _Flag("draft_topk", _whole),
+    "speculative_num_steps": _Flag("draft_tokens_k", _whole),
+    "num_speculative_tokens": _Flag("draft_tokens_k", _whole),
+    "temperature": _Flag("temperature", _decimal),
+    "model": _Flag("model_id", str),
+    "model_path": _Flag("model_id", str),
+}
+"""Flags by their name without dashes, as launch lines, `ServerArgs(...)` and `non-default args` write them."""
+_UNSAID = {"graphs_off": False, "draft_graphs_off": False, "asynchronous": True, "data_parallel": 1}
+"""What holds where a launch line says nothing of it."""
+_BARE = frozenset({"enforce_eager", "disable_cuda_graph", "no_async_scheduling", "disable_overlap_schedule"})
+_VLLM_LINE = re.compile(r"Running: (\d+) reqs, Waiting: (\d+) reqs")
+_SGLANG_LINE = re.compile(r"Decode batch[^\n]*?#running-req: (\d+)[^\n]*")
+_QUEUE = re.compile(r"#queue-req: (\d+)")
+_HITS = re.compile(r"Prefix cache hit rate: ([\d.]+)%")
+_POOL = re.compile(r"GPU KV cache size: ([\d,]+) tokens|max_total_num_tokens=(\d+)")
+_LOWERED = re.compile(r"[Ss]etting cudagraph_mode=(?:CUDAGraphMode\.)?(\w+)")
+_VLLM_RATE = re.compile(r"Avg generation throughput: ([\d.]+) tokens/s, Running: ([1-9]\d*) reqs")
+_SGLANG_RATE = re.compile(r"#running-req: ([1-9]\d*)[^\n]*?gen throughput \(token/s\): ([\d.]+)")
+_POSITIONS = re.compile(r"Per-position acceptance rate: ([\d., ]+)")
+_MEAN_LENGTH = re.compile(r"Mean acceptance length: ([\d.]+)|accept len: ([\d.]+)")
+
+
+def read_settings(text: str) -> dict[str, Any]:
+    """Facts of a server from a text that holds its launch line, its printed arguments or its log. Empty for none.
+
+    Of a log, means over its lines while requests run; the first of several launch lines counts.
+    """
+    text = re.sub(r"\\\r?\n\s*", " ", text[:MAX_TEXT])
+    arguments = {**_from_printed(text), **_from_launch(text)}
+    facts = {**_UNSAID, **_facts_of(arguments)} if arguments else {}
+    if found := _VERSION.search(text):
+        engine = "vllm" if found["vllm"] else "sglang"
+        facts.setdefault("engine", engine)
+        facts["engine_version"] = found["vllm"] or found["sglang"]
+    return {name: value for name, value in {**facts, **_from_log(text)}.items() if value is not None}
+
+
+def read_servers(text: str) -> list[tuple[int, dict[str, Any]]]:
+    """Line and facts of each server that a text tells of.
+
+    What stands behind a launch line is of that server.
+
+    The line is that of the launch; what a log says before the first launch line is of its server too.
+    """
+    starts = [found.start() for found in _LAUNCHES.finditer(text[:MAX_TEXT])]
+    edges = [0, *starts[1:], len(text)]
+    lines = [text.count("\n", 0, start) + 1 for start in starts or [0]]
+    pieces = [(line, read_settings(text[start:end])) for line, (start, end) in zip(lines, pairwise(edges), strict=True)]
+    return [(line, facts) for line, facts in pieces if facts]
+
+
+def settings_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts of a server from its arguments as an object, as SGLang's benchmark stores them."""
+    return {name: value for name, value in _facts_of(arguments).items() if value is not None}
+
+
+def _from_launch(text: str) -> dict[str, Any]:
+    found = _LAUNCHES.search(text)
+    if found is None:
+        return {}
+    try:
+        words = shlex.split(found[0].split(" && ")[0], comments=True)
+    except ValueError:
+        words = found[0].split()
+    out: dict[str, Any] = {"_engine": re.split(r"[\s.]", found[0])[0]}
+    if "serve" in words[:-1] and not words[words.index("serve") + 1].startswith("-"):
+        out["model"] = words[words.index("serve") + 1]
+    for place, word in enumerate(words):
+        if not word.startswith("--"):
+            continue
+        name, equals, value = word[2:].partition("=")
+        following = words[place + 1 :]
+        values = [value] if equals else list(_until_flag(following))
+        out[name.replace("-", "_").replace(".", "_")] = " ".join(values)
+    return out
+
+
+def _until_flag(words: list[str]) -> list[str]:
+    end = next((i for i, word in enumerate(words) if word.startswith("--")), len(words))
+    return words[:end]
+
+
+def _from_printed(text: str) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for found in _PRINTED.finditer(text):
+        if "ServerArgs" in found[0] or _SERVES.search(found[0]):
+            out |= {pair["name"]: _literal(pair["value"]) for pair in _PAIR.finditer(found["args"])}
+            out["_engine"] = "sglang" if "ServerArgs" in found[0] else out.get("_engine", "vllm")
+    if stated := _NON_DEFAULT.search(text):
+        try:
+            out |= ast.literal_eval(stated["args"])
+            out["_engine"] = "vllm"
+        except (ValueError, SyntaxError, RecursionError):
+            pass
+    return out
+
+
+def _literal(value: str) -> Any:
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError, RecursionError):
+        return value
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """An argument that is a JSON object, as given or printed. Empty for anything else."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    for read in (json.loads, ast.literal_eval):
+        try:
+            found = read(str(value))
+        except (ValueError, SyntaxError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts by name from arguments by their own names."""
+    if not arguments:
+        return {}
+    graphs = _object(arguments.get("compilation_config"))
+    spec = _object(arguments.get("speculative_config"))
+    flat = {**arguments, **graphs, **{k: v for k, v in spec.items() if k == "num_speculative_tokens"}}
+    facts: dict[str, Any] = {"launch_line": True}
+    for name, value in flat.items():
+        if name in _FLAGS and value is not None and (value != "" or name in _BARE):
+            facts[_FLAGS[name].fact] = _FLAGS[name].read(value)
+    algorithm = arguments.get("speculative_algorithm")
+    facts["speculation_on"] = bool(spec) or algorithm not in (None, "", "None")
+    if not facts["speculation_on"]:
+        facts["draft_tokens_k"] = 0
+    elif (method := spec.get("method") or algorithm) is not None:
+        facts["drafter"] = drafter_name(str(method))
+    if "enforce_eager" in spec:
+        facts["draft_graphs_off"] = _true(spec["enforce_eager"])
+    facts["k_table"] = _table(spec.get("num_speculative_tokens_per_batch_size"))
+    engine = engine_called(str(arguments.get("_engine", ""))) if arguments.get("_engine") else None
+    facts["engine"] = engine.id if engine else None
+    return facts
+
+
+def _table(value: Any) -> str | None:
+    """vLLM's rows [first, last, K] as `1-4:2 5-512:0`."""
+    rows = value if isinstance(value, list) else []
+    if not all(isinstance(row, list | tuple) and len(row) == 3 and all(map(_is_count, row)) for row in rows):
+        return None
+    return " ".join(f"{first}-{last}:{k}" for first, last, k in rows) or None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _from_log(text: str) -> dict[str, Any]:
+    """Facts from the lines that servers print while they decode."""
+    vllm = [(int(run), int(wait)) for run, wait in _VLLM_LINE.findall(text)]
+    lines = list(_SGLANG_LINE.finditer(text))
+    sglang = [(int(line[1]), int(queue[1])) for line in lines if (queue := _QUEUE.search(line[0]))]
+    busy = [(run, wait) for run, wait in (*vllm, *sglang) if run > 0]
+    facts: dict[str, Any] = {}
+    if busy:
+        facts |= {"running_requests": fmean(run for run, _ in busy), "waiting_requests": fmean(w for _, w in busy)}
+    graphs = [line[0] for line in lines if "cuda graph:" in line[0]]
+    if graphs:
+        facts["decode_without_graph"] = fmean("cuda graph: False" in line for line in graphs)
+    if hits := _HITS.findall(text):
+        facts["prefix_hit_share"] = float(hits[-1]) / 100.0
+    if pool := _POOL.search(text):
+        facts["kv_pool_tokens"] = int((pool[1] or pool[2]).replace(",", ""))
+    if lowered := _LOWERED.search(text):
+        facts["graph_mode"] = lowered[1].upper()
+    rates = [float(rate) for rate, _ in _VLLM_RATE.findall(text)] + [
+        float(rate) for _, rate in _SGLANG_RATE.findall(text)
+    ]
+    if rates:
+        facts["logged_tok_per_s"] = median(rates)
+    if shares := _POSITIONS.findall(text):
+        facts["acceptance_by_position"] = ";".join(re.findall(r"[\d.]*\d", shares[-1]))
+    lengths = [float(one or other) for one, other in _MEAN_LENGTH.findall(text)]
+    if lengths:
+        facts |= {"accepted_length": fmean(lengths), "accepted_length_same_run": 1}
+    return facts
+
+
+_FIELDS = {
+    "completed": "requests_completed",
+    "num_prompts": "requests_asked",
+    "request_rate": "request_rate",
+    "concurrency": "mean_concurrency",
+    "max_output_tokens_per_s": "peak_tok_per_s",
+    "total_output_tokens": "tokens_generated",
+    "total_output_tokens_retokenized": "tokens_retokenized",
+    "temperature": "temperature",
+    "prefix_cache_hit_rate": "prefix_hit_share",
+}
+"""Fields of vLLM's and SGLang's result files, and the facts they are."""
+_LABELS = {
+    "successful requests": "requests_completed",
+    "traffic request rate": "request_rate",
+    "concurrency": "mean_concurrency",
+    "peak output token throughput (tok/s)": "peak_tok_per_s",
+    "total generated tokens": "tokens_generated",
+    "total generated tokens (retokenized)": "tokens_retokenized",
+}
+"""Labels of the console block, likewise."""
+_CLIENT_LINE = re.compile(r"^[\s>|*`]*([A-Za-z][\w ()/]*?)\s*:\s*([\d.]+)", re.MULTILINE)
+_BLOCK = "Serving Benchmark Result"
+_ASKED = re.compile(r"num_prompts=(\d+)")
+
+
+def client_facts(name: str, data: bytes) -> dict[int, dict[str, Any]]:
+    """Facts of each record of a result file by its line. Those of one that cannot be opened are none.
+
+    What a console block says stands under the line of its title.
+    """
+    try:
+        sample = open_upload(name, data)
+    except AdvisorError:
+        return {}
+    if sample.kind == "text":
+        return _from_blocks(data.decode("utf-8", errors="replace"))
+    records = zip(sample.lines, sample.records, strict=True)
+    return {line: _from_record(record) for line, record in records if isinstance(record, Mapping)}
+
+
+def _from_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    found = {ours: number for theirs, ours in _FIELDS.items() if (number := as_number(record.get(theirs))) is not None}
+    server = record.get("server_info")
+    return {**(settings_of({**server, "_engine": "sglang"}) if isinstance(server, Mapping) else {}), **found}
+
+
+def _from_blocks(text: str) -> dict[int, dict[str, Any]]:
+    out: dict[int, dict[str, Any]] = {}
+    pieces = text.split(_BLOCK)
+    line = pieces[0].count("\n") + 1
+    for before, piece in pairwise(pieces):
+        facts: dict[str, Any] = {}
+        for label, value in _CLIENT_LINE.findall(piece):
+            fact = _LABELS.get(" ".join(label.lower().split()))
+            if fact and fact not in facts:
+                facts[fact] = as_number(value)
+        if asked := _ASKED.findall(before):
+            facts["requests_asked"] = float(asked[-1])
+        out[line] = facts
+        line += piece.count("\n")
+    return out

@@ -1,0 +1,339 @@
+"""A measured run beside its prediction, part by part: plain step, round, drafting, verification, acceptance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from advisor.answers.best_k import draft_rows
+from advisor.answers.diagnosis.rules import time_spread
+from advisor.catalog.engines import class_today, engine_ids
+from advisor.catalog.fit_records import class_costs, load_overheads
+from advisor.measured.ingest.acceptance import rates_from_list
+from advisor.measured.point_checks import least_pass_s
+from advisor.measured.points import measured_times, with_costs
+from advisor.measured.row_questions import WHOLE_BATCH_KINDS, RowQuestion, question_of
+from advisor.physics import laws
+from advisor.physics.acceptance import acceptance_curves, parse_acceptance
+from advisor.physics.bands import band, draw_total, make_draws
+from advisor.physics.components import COMPONENTS
+from advisor.predict.curve import Curve, curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.scenario_fields import MAX_BATCH
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError
+
+Facts = Mapping[str, Any]
+_NO_DRAFT = {"drafter": "ngram", "draft_tokens_k": 1, "accepted_length": 1.5, "draft_structure": None, "notes": None}
+"""What a plain row asks for: a drafter without device time; only its plain step is read."""
+_HOST = {one.key for one in COMPONENTS if one.bound == "host"}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One quantity, measured and predicted, with the 80 % band of what is predicted."""
+
+    name: str
+    label: str
+    measured: float | None
+    predicted: float
+    low: float
+    high: float
+    unit: str
+
+    @property
+    def ratio(self) -> float | None:
+        """Measured over predicted. [-]"""
+        return None if self.measured is None else self.measured / self.predicted
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the measured value lies in the band. None where it was not measured."""
+        return None if self.measured is None else self.low <= self.measured <= self.high
+
+
+@dataclass(frozen=True)
+class Part:
+    """One component of a plain step and of a round, as predicted."""
+
+    label: str
+    plain_s: float
+    round_s: float
+    host: bool
+
+
+@dataclass(frozen=True)
+class PhysicsChoice:
+    """The K recommended at a run's batch, up to the run's own, and what it is predicted to give."""
+
+    n_draft: int
+    speedup: float
+    low: float
+    high: float
+    """80 % band of the speedup. [-]"""
+    carried: bool
+    """Its accepted length is carried from that of the run's K, neither measured nor given."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Quantities predicted for a run, beside those of them that were measured."""
+
+    n_draft: int
+    place: str
+    """The accelerators that it was predicted on, `4 x NVIDIA H200 SXM 141GB`."""
+    batch_size: float
+    """Sequences that decode together on all ranks. [-]"""
+    rows: tuple[Compared, ...]
+    parts: tuple[Part, ...]
+    """Predicted components, those that take no time left out."""
+    tier: str
+    engine_class: str
+    known_class: bool
+    """The overheads of the engine's kind of build were fitted on rows of its own."""
+    same_run_length: bool
+    """The accepted length was counted in this run."""
+    assumed: tuple[str, ...]
+    recommended: PhysicsChoice
+    best_k: int
+    """K up to the run's own that is predicted best; 0: speculation does not pay."""
+    best_gain: float
+    """Predicted speedup at the best K above 0, up to the run's own, over that at its own. [-]"""
+    build_share: float
+    """Predicted round (or plain step) of this kind of build over that of the engine's today. [-]"""
+    prefill_share: float
+    """Of the predicted time per token, what other requests' prompts take. [-]"""
+    first_token_s: float | None
+    least_round_s: float
+    least_plain_s: float
+    """Shortest conceivable passes: the weights they touch, read once. [s]"""
+
+    def row(self, name: str) -> Compared | None:
+        """One compared quantity. None where it is not predicted."""
+        return next((one for one in self.rows if one.name == name), None)
+
+    def ratio(self, name: str) -> float | None:
+        """Measured over predicted of one quantity. None where it is not known. [-]"""
+        found = self.row(name)
+        return found.ratio if found is not None else None
+
+    @property
+    def judged(self) -> Compared | None:
+        """Quantity that the run is judged by. The speedup where it was measured, else the round or the plain step."""
+        rows = [row for name in ("speedup", "round", "plain") if (row := self.row(name)) is not None]
+        return next((row for row in rows if row.measured is not None), None)
+
+    @property
+    def slower(self) -> bool | None:
+        """Whether something measured takes longer than its band, or gains less. None where nothing was measured."""
+        times = [row for row in self.rows if row.unit == "s" and row.measured is not None]
+        gained = self.row("speedup")
+        late = [row.measured > row.high for row in times if row.measured is not None]
+        if gained is not None and gained.measured is not None:
+            late.append(gained.measured < gained.low)
+        return any(late) if late else None
+
+    @property
+    def supported(self) -> bool:
+        """Kernels of this accelerator were measured, and the engine's overheads are those of a known class."""
+        return self.known_class and self.tier != "roofline"
+
+
+def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None) -> Comparison:
+    """The run `facts` and the plain run beside it held against their prediction.
+
+    Parameters
+    ----------
+    facts, plain : columns of a point; `plain` may be empty.
+    configs : config.json texts of models without a profile, by the name the run uses.
+
+    Raises
+    ------
+    AdvisorError with what is missing, or why the run cannot be predicted.
+    """
+    stated = _number(facts, "draft_tokens_k")
+    if stated is None:
+        raise AdvisorError("draft_tokens_k is not stated; give it with --set draft_tokens_k=..., 0 without speculation")
+    n_draft = int(stated)
+    batch = min(max(_number(facts, "batch_size") or 1.0, 1.0), float(MAX_BATCH))
+    whole = {"batch_size": round(batch)} if facts.get("batch_size") is not None else {}
+    question = question_of({**facts, **whole, **(_NO_DRAFT if n_draft == 0 else {})})
+    setup = _setup(question, facts, configs or {})
+    batch = batch * question.scenario.batch_size / max(round(batch), 1)  # of all ranks, where the row counts one
+    verified = question.verify_tokens
+    curve = curve_for(setup, [batch], [0, n_draft] if n_draft else [0], verified)
+    every = curve_for(setup, [batch], range(n_draft + 1)) if n_draft and verified is None else curve
+    best = int(np.argmax(every.speedup[0]))
+    return Comparison(
+        n_draft=n_draft,
+        place=f"{setup.placement.gpus} x {setup.hardware.name}",
+        batch_size=batch,
+        rows=tuple(_rows(setup, curve, facts, plain, n_draft, batch)),
+        parts=_parts(curve),
+        tier=str(curve.tier[0, -1]),
+        engine_class=question.engine_class,
+        known_class=question.engine_class in _known_classes(),
+        same_run_length=not question.borrowed and n_draft > 0,
+        assumed=question.assumed,
+        recommended=_recommended(setup, every),
+        best_k=int(every.drafts[best]),
+        best_gain=float(every.speedup[0, min(1, n_draft) :].max() / every.speedup[0, -1]),
+        build_share=float(curve.round_s[0, -1] / _today(setup, question, batch, n_draft).round_s[0, -1]),
+        prefill_share=_prefill_share(curve),
+        first_token_s=None if curve.ttft_s is None else float(curve.ttft_s[0]),
+        least_round_s=least_pass_s(setup, batch, verified or n_draft + 1.0),
+        least_plain_s=least_pass_s(setup, batch, 1.0),
+    )
+
+
+def _recommended(setup: Setup, every: Curve) -> PhysicsChoice:
+    own = next(item for item in draft_rows(setup, every, 0) if item.recommended)
+    carried = bool(own.n_draft and setup.acceptance.extrapolated[own.n_draft])
+    return PhysicsChoice(own.n_draft, own.speedup, own.speedup_low, own.speedup_high, carried)
+
+
+def _today(setup: Setup, question: RowQuestion, batch: float, n_draft: int) -> Curve:
+    """The same run on the engine's release of today."""
+    hardware = setup.hardware
+    today = class_today(question.scenario.engine, hardware.vendor, hardware.generation)
+    return curve_for(with_costs(setup, **class_costs(today)), [batch], [n_draft], question.verify_tokens)
+
+
+def _known_classes() -> set[str]:
+    """Kinds of builds with overheads of their own. Forks and patched images are as many kinds as there are."""
+    fit = load_overheads()
+    found = {record.engine_class for record in fit.records} if fit is not None else set()
+    return {name for name in found if name.partition("-")[0] in engine_ids() and not name.endswith("-community")}
+
+
+def _setup(question: RowQuestion, facts: Facts, configs: Mapping[str, str]) -> Setup:
+    """What answers: with prefill where requests come one after the other and their lengths are known."""
+    scenario, changes = question.scenario, dict[str, Any]()
+    context, name = _number(facts, "context_tokens"), facts.get("model_id")
+    if context:
+        changes["context_tokens"] = max(round(context), 1)
+    lengths = {key: _number(facts, key) for key in ("input_tokens", "output_tokens")}
+    closed = facts.get("batch_kind") in {"max_concurrency", "concurrency"} & WHOLE_BATCH_KINDS
+    if closed and all(lengths.values()) and scenario.input_tokens is None:
+        changes |= {key: max(round(value), 1) for key, value in lengths.items() if value}
+    shares = facts.get("acceptance_by_position")
+    if shares and question.n_draft and not question.borrowed:
+        changes["acceptance"] = rates_from_list(str(shares)).text
+    if name in configs:
+        changes["model_config_json"] = configs[str(name)]
+    scenario = scenario.model_copy(update=changes)
+    return with_costs(load_setup(scenario, question.borrowed), **class_costs(question.engine_class))
+
+
+def _rows(setup: Setup, curve: Curve, facts: Facts, plain: Facts, k: int, batch: float) -> list[Compared]:
+    """All that is predicted for the run, with what was measured of it."""
+    draws = make_draws(setup.costs)
+    gpus, own_plain = setup.placement.gpus, plain if k else facts
+    plain_s = token_time_s(own_plain) or _before(facts)
+    token_s = token_time_s(facts) if k else None
+    from_rate = _number(facts if k else own_plain, "tpot_s") is None
+    each = batch / (curve.tokens_per_s_per_gpu[0] * gpus) if from_rate else curve.tpot_s[0]
+    plain_draws = curve.plain_draws_s[:, 0]
+    out = [_compared("plain", "Time per token, plain", plain_s, float(each[0]), plain_draws, "s")]
+    if not k:
+        return out
+    length = float(curve.accepted_length[-1])
+    parts = {name: time[0, -1] for name, time in curve.round_components.items()}
+    drafting = {name: parts.pop(name) for name in ("draft", "draft_host")}
+    after_s = parts.pop("round_host")
+    verify_draws, draft_draws = (draw_total(some, draws, None, None) for some in (parts, drafting))
+    round_draws = verify_draws + draft_draws + draw_total({"round_host": after_s}, draws, None, None)
+    step = _number(facts, "step_time_s")
+    counted = _number(facts, "accepted_length") or length
+    measured = step if step is not None else token_s * counted if token_s is not None else None
+    out.append(_compared("round", "Round of speculation", measured, float(each[-1] * length), round_draws, "s"))
+    verify, draft = float(curve.verify_step_s[0, -1]), _drafting_s(curve)
+    out.append(_compared("verify", "Verification pass", _number(facts, "verify_time_s"), verify, verify_draws, "s"))
+    if draft > 0:
+        out.append(_compared("draft", "Drafting of a round", _number(facts, "draft_time_s"), draft, draft_draws, "s"))
+    speedup = plain_s / token_s if plain_s and token_s else _number(facts, "speedup")
+    out.append(_speedup(curve, float(each[0] / each[-1]), speedup))
+    return [*out, *_length(setup, facts, k)]
+
+
+def _compared(
+    name: str, label: str, measured: float | None, predicted: float, draws: np.ndarray, unit: str
+) -> Compared:
+    """A row whose band is that of its parts' draws, or what shipped measurements are off by where that is wider.
+
+    The parts' errors alone hold half of the measured times: kernels were timed apart from the engines that run them.
+    """
+    low, high = (float(edge) / float(np.median(draws)) for edge in band(draws))
+    widest = math.exp(time_spread())
+    return Compared(
+        name, label, measured, predicted, predicted * min(low, 1.0 / widest), predicted * max(high, widest), unit
+    )
+
+
+def _speedup(curve: Curve, predicted: float, measured: float | None) -> Compared:
+    central = float(curve.speedup[0, -1])
+    low, high = float(curve.low[0, -1]) / central, float(curve.high[0, -1]) / central
+    return Compared("speedup", "Speedup", measured, predicted, predicted * low, predicted * high, "x")
+
+
+def _length(setup: Setup, facts: Facts, k: int) -> list[Compared]:
+    """The measured accepted length beside what is published for the model and drafter. Nothing where nothing is."""
+    curves = acceptance_curves(model_id=setup.architecture.id, drafter_id=setup.drafter.id)
+    if not curves or k < 1:
+        return []
+    found = [parse_acceptance(one.id, k, borrowed=True) for one in curves]
+    middle = float(np.median([one.accepted_length[k] for one in found]))
+    low, high = (float(edge(getattr(one, name)[k] for one in found)) for edge, name in ((min, "low"), (max, "high")))
+    return [Compared("length", "Accepted length", _number(facts, "accepted_length"), middle, low, high, "tokens")]
+
+
+def _parts(curve: Curve) -> tuple[Part, ...]:
+    plain, whole = curve.components_at(0, len(curve.drafts) - 1)
+    shown = [one for one in COMPONENTS if plain.get(one.key, 0.0) > 0 or whole.get(one.key, 0.0) > 0]
+    return tuple(Part(one.label, plain.get(one.key, 0.0), whole.get(one.key, 0.0), one.key in _HOST) for one in shown)
+
+
+def _drafting_s(curve: Curve) -> float:
+    return float(sum(curve.round_components[name][0, -1] for name in ("draft", "draft_host")))
+
+
+def _prefill_share(curve: Curve) -> float:
+    drafts = len(curve.drafts) > 1
+    whole = curve.round_s[0, -1] if drafts else curve.plain_step_s[0]
+    decode = float(laws.tpot(whole, float(curve.accepted_length[-1]) if drafts else 1.0))
+    return max(1.0 - decode / float(curve.tpot_s[0, -1]), 0.0)
+
+
+def token_time_s(facts: Facts) -> float | None:
+    """Seconds for one token of one request. As stated, else the round over its length, else batch over the rate."""
+    for name in ("tpot_s", "_token_s"):
+        if (found := _number(facts, name)) is not None:
+            return found
+    step, k = _number(facts, "step_time_s"), _number(facts, "draft_tokens_k")
+    length = _number(facts, "accepted_length") if k else 1.0
+    if step is not None and length:
+        return step / length
+    batch, rate = _number(facts, "batch_size"), _number(facts, "output_tok_per_s")
+    if batch and rate and facts.get("batch_kind") in (None, *WHOLE_BATCH_KINDS):
+        return batch / rate
+    value = measured_times({**facts, "baseline_value": None})[1]
+    return value if math.isfinite(value) else None
+
+
+def _before(facts: Facts) -> float | None:
+    """The plain time that the row itself prints beside the other."""
+    value = measured_times(facts)[0]
+    return value if math.isfinite(value) else None
+
+
+def _number(facts: Facts, name: str) -> float | None:
+    """A fact as a finite number. None for anything else."""
+    try:
+        found = float(facts.get(name) or math.nan) if facts.get(name) != 0 else 0.0
+    except (TypeError, ValueError):
+        return None
+    return found if math.isfinite(found) else None

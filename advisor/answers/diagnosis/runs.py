@@ -1,0 +1,433 @@
+"""What a user says of the files beside what they hold, and how a run says whose word it was judged by.
+
+The server that each measured row ran on: a launch line is of its own file, or of the blocks after it in a paste.
+
+The plain run beside a speculative one, and the settings in which the two differ.
+
+Files of any kind to runs: measured rows with the settings, log and client facts that belong to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.answers.diagnosis.facts import Run, as_number, client_facts, read_servers
+from advisor.answers.diagnosis.physics import compare, token_time_s
+from advisor.catalog.models import model_ids
+from advisor.measured.ingest.columns import COLUMNS
+from advisor.measured.ingest.derived import MATCH_COLUMNS
+from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.rows import NAME_COLUMNS, Rows, resolve_names, with_given
+from advisor.measured.ingest.upload import MAX_BYTES
+from advisor.physics.hardware import hardware_ids
+from advisor.prediction import AdvisorError
+from advisor.text import counted
+
+_PLACEMENT = ("gpu_count", "tensor_parallel", "expert_parallel")
+"""Columns that tell together on how many accelerators a run was served."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """Words of a user about the files. `values` fill and replace names, `columns` rename headers, `otherwise` fills."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    otherwise: Mapping[str, str] = field(default_factory=dict)
+    source: str = "the scenario"
+    """Where `otherwise` is from."""
+
+
+def filled(own: Mapping[str, Any], words: Words) -> tuple[dict[str, Any], str]:
+    """Facts of a run completed by the user's words, and whose word its accelerators are.
+
+    The latter is empty where the files state them.
+
+    A number of accelerators is of one piece: where a run or the user states a part of it, `otherwise` adds nothing.
+    Raises AdvisorError for a word on no column of ours, and for no number where one is meant.
+    """
+    said, others = _typed(words.values), _typed(words.otherwise)
+    if any(own.get(name) is not None or name in said for name in _PLACEMENT):
+        others = {name: value for name, value in others.items() if name not in _PLACEMENT}
+
+    def whose(*names: str) -> str:
+        if any(own.get(name) is not None for name in names):
+            return ""
+        if any(name in said for name in names):
+            return "as given"
+        return f"from {words.source}" if any(name in others for name in names) else ""
+
+    accelerator = "as given" if "hardware_id" in said else whose("hardware_id")  # a user's names replace those of files
+    return {**others, **said, **own}, _assumed(accelerator, whose(*_PLACEMENT))
+
+
+def _assumed(accelerator: str, number: str) -> str:
+    """`from the bar`, or which of the two is from where."""
+    if accelerator == number:
+        return accelerator
+    named = (("the accelerator", accelerator), ("the number of GPUs", number))
+    return ", ".join(f"{what} {origin}" for what, origin in named if origin)
+
+
+def _typed(values: Mapping[str, str]) -> dict[str, Any]:
+    """What a user says of columns, numbers as such. Raises AdvisorError for no column of ours, and for no number."""
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        column = COLUMNS["points"].get(name)
+        if column is None:
+            raise AdvisorError(f"{name!r} is no column that can be filled in; see docs/formats.md")
+        out[name] = as_number(value) if column.numeric else value
+        if out[name] is None:
+            raise AdvisorError(f"{name}={value!r} is no number; expected {column.range_text}")
+    return out
+
+
+_COUNTED = ("accepted_length", "accepted_length_same_run", "acceptance_by_position")
+"""What a log counts and a result file counts better."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """Settings of one server as a text tells them, and where it does."""
+
+    file: str
+    line: int
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ServerRow:
+    """One measured row as its file tells it."""
+
+    file: str
+    line: int
+    facts: Mapping[str, Any]
+    form: str
+    """Name of the file's format."""
+
+    @property
+    def place(self) -> str:
+        """Place of the row, `file, line 4`."""
+        return f"{self.file}, line {self.line}"
+
+
+def servers_in(name: str, text: str) -> list[Server]:
+    """The servers that a text tells of."""
+    return [Server(name, line, facts) for line, facts in read_servers(text)]
+
+
+def what_of(servers: Sequence[Server]) -> str:
+    """Kind of text that told of these servers."""
+    launched = sum("launch_line" in one.facts for one in servers)
+    return f"{counted(launched, 'launch line')} of a server" if launched else "a server's log"
+
+
+def plain_by_absence(rows: Sequence[ServerRow], servers: Sequence[Server]) -> tuple[list[ServerRow], list[str]]:
+    """Rows with those as runs without speculation that state no accepted length.
+
+    Unlike others of their tool, which do.
+
+    A benchmark prints the accepted length of every server that speculates. Rows whose K is known, or whose own file has
+    a launch line, stay as they are. What was taken so is said in sentences.
+    """
+    counting = {row.form: row.place for row in rows if "accepted_length" in row.facts}
+    out, said = [], []
+    for row in rows:
+        if row.form in counting and _drafts({**_own(row, rows, servers), **row.facts}) is None:
+            said.append(
+                f"{row.place}: taken as the run without speculation, since no accepted length is printed there and one "
+                f"is in {counting[row.form]}"
+            )
+            row = replace(row, facts={**row.facts, "draft_tokens_k": 0})
+        out.append(row)
+    return out, said
+
+
+def server_of(row: ServerRow, rows: Sequence[ServerRow], servers: Sequence[Server]) -> dict[str, Any]:
+    """Settings of the server that a row ran on.
+
+    Those of its own file come first; files without a row tell of the rows that speculate, or do not, as they say.
+    """
+    own, measured = _own(row, rows, servers), {one.file for one in rows}
+    drafts = _drafts({**own, **row.facts})
+    apart = [one for one in servers if one.file not in measured]
+    fitting = _fitting(apart, drafts)
+    if not fitting and len(rows) == 1 and "draft_tokens_k" not in row.facts:
+        fitting = apart  # all there is was meant for it: what contradicts is named
+    merged: dict[str, Any] = {}
+    for one in fitting:
+        merged |= one.facts
+    counted_there = _COUNTED if "accepted_length" in row.facts else ()
+    return {name: value for name, value in {**merged, **own}.items() if name not in counted_there}
+
+
+def contradiction(facts: Mapping[str, Any]) -> str:
+    """Reason why a row cannot be what its launch line says of it. Empty where it can."""
+    k, length = (as_number(facts.get(name)) for name in ("draft_tokens_k", "accepted_length"))
+    if k != 0 or length is None or length <= 1.0:
+        return ""
+    return (
+        f"an accepted length of {length:g} beside K = 0: a server without speculation accepts no drafts; give each run "
+        "the launch line it was served with"
+    )
+
+
+def _own(row: ServerRow, rows: Sequence[ServerRow], servers: Sequence[Server]) -> Mapping[str, Any]:
+    """The last server of its own file before it. The first one where all rows of the file stand before."""
+    own = [one for one in servers if one.file == row.file]
+    before = [one for one in own if one.line <= row.line]
+    if before:
+        return before[-1].facts
+    last = max((one.line for one in rows if one.file == row.file), default=0)
+    return own[0].facts if own and last < own[0].line else {}
+
+
+def _drafts(facts: Mapping[str, Any]) -> bool | None:
+    """Whether a row or a server speculates. None where nothing tells."""
+    k = as_number(facts.get("draft_tokens_k"))
+    if k is not None:
+        return bool(k)
+    if facts.get("speculation_on") is not None:
+        return bool(facts["speculation_on"])
+    return True if (as_number(facts.get("accepted_length")) or 1.0) > 1.0 else None
+
+
+def _fitting(servers: Sequence[Server], drafts: bool | None) -> list[Server]:
+    """Servers that speculate as a row does. Of a row of which nothing is known, none where they differ in it."""
+    kinds = {kind for one in servers if (kind := _drafts(one.facts)) is not None}
+    if drafts is None and len(kinds) == 1:
+        return list(servers)
+    return [one for one in servers if _drafts(one.facts) in (None, drafts)]
+
+
+SAME_LENGTH = 0.05
+"""Prompt and output lengths that differ by no more are the same, as for ingest's baselines. [-]"""
+_EXACT = (
+    *(name for name in MATCH_COLUMNS if name not in ("n_experts", "n_active")),
+    "max_num_seqs",
+    "max_running_requests",
+    "graphs_off",
+    "data_parallel",
+    "temperature",
+    "request_rate",
+)
+_WITHIN = ("input_tokens", "output_tokens")
+_THE_SAME = ("model_id", "hardware_id", "batch_size", "dataset")
+_TOLD = ("model_id", "hardware_id", "batch_size", "dataset", "engine_version", "gpu_count")
+
+
+def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]:
+    """Settings that both runs state and that are not the same, as `name: plain -> speculative`."""
+    out = []
+    for name in (*_EXACT, *_WITHIN):
+        here, other = facts.get(name), plain.get(name)
+        if here is None or other is None or here == other:
+            continue
+        if name in _WITHIN and abs(float(here) - float(other)) <= SAME_LENGTH * float(other):
+            continue
+        out.append(f"{name}: {_shown(other)} -> {_shown(here)}")
+    return out
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def plain_beside(
+    facts: Mapping[str, Any], plain: Sequence[Mapping[str, Any]], a_pair: bool = False
+) -> Mapping[str, Any]:
+    """Plain run that a speculative one is compared with. The one most like it of all without speculation.
+
+    One for another model, accelerator, batch or data set is none, except where the two are all there is (`a_pair`):
+    then they were meant for each other. Empty where none fits.
+    """
+    fitting = plain if a_pair else [row for row in plain if all(row.get(n) in (None, facts.get(n)) for n in _THE_SAME)]
+    return min(fitting, key=lambda row: sum(row.get(name) != facts.get(name) for name in _TOLD), default={})
+
+
+MAX_RUNS = 2000
+"""Rows of all files that rules are tried on; of more, the first ones."""
+MAX_PREDICTED = 40
+"""Of them, those that are predicted: an even sample of more."""
+_NOT_FACTS = frozenset({"derived", "notes", "source_title", "source_url", "point_id", "tier"})
+_ALIKE = ("model_id", "hardware_id", "engine", "batch_size", "draft_tokens_k", "input_tokens", "output_tokens")
+_ENOUGH_REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Given:
+    """A file as the user gave it."""
+
+    name: str
+    data: bytes
+
+
+@dataclass
+class Read:
+    """Runs and servers that the files hold together."""
+
+    runs: list[Run] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
+    """What each file was read as."""
+    not_read: dict[str, str] = field(default_factory=dict)
+    """Files that hold nothing of use, with the reason."""
+    refused: list[tuple[str, int, str]] = field(default_factory=list)
+    """Rows that contradict themselves or cannot be read: file, line, reason."""
+    contradicted: list[str] = field(default_factory=list)
+    """Rows that cannot be of the server that their launch line tells of: place and reason."""
+    n_kept: int = 0
+    """Rows that can be used. [-]"""
+
+
+def read_runs(files: Sequence[Given], words: Words, configs: Mapping[str, str]) -> Read:
+    """The runs of all files, each with its settings, its plain run and its prediction.
+
+    Raises AdvisorError when no file holds a run or a server's settings.
+    """
+    out, rows, servers = Read(), [], []
+    for given in _named_apart(files):
+        table, why = _table(given, words.columns)
+        told = servers_in(given.name, _text(given.data))
+        if told:
+            servers += told
+            out.read.append(f"{given.name}: {what_of(told)}")
+        if table is not None:
+            out.read.append(f"{given.name}: {table.format_name}")
+            rows += _rows(table, given, words, out)
+        elif not told:
+            out.not_read[given.name] = why
+    if not rows and not servers:
+        name, why = next(iter(out.not_read.items()), ("nothing", "no file was given"))
+        raise AdvisorError(why if why.startswith(name) else f"{name}: {why}")
+    if "draft_tokens_k" not in words.values:
+        rows, said = plain_by_absence(rows, servers)
+        out.read += said
+    facts = [_without_contradiction({**server_of(row, rows, servers), **row.facts}, row, out) for row in rows]
+    facts = facts or [_of_log(one.facts) for one in servers]
+    where = [(row.file, row.line) for row in rows] or [(one.file, one.line) for one in servers]
+    whole = [filled(one, words) for one in facts]
+    facts = _with_repeats([one for one, _ in whole])
+    runs = _runs(facts[:MAX_RUNS], where[:MAX_RUNS], configs)
+    out.runs = [replace(run, assumed=assumed) for run, (_, assumed) in zip(runs, whole, strict=False)]
+    return out
+
+
+def _named_apart(files: Sequence[Given]) -> list[Given]:
+    """The files, those of the same name numbered: a launch line is told by its file."""
+    out, names = [], set[str]()
+    for given in files:
+        name, number = given.name, 1
+        while name in names:
+            number += 1
+            name = f"{given.name} ({number})"
+        names.add(name)
+        out.append(replace(given, name=name))
+    return out
+
+
+def _without_contradiction(facts: dict[str, Any], row: ServerRow, out: Read) -> dict[str, Any]:
+    """The facts. Where K and accepted length contradict each other the row is refused and its K unknown."""
+    why = contradiction(facts)
+    if not why:
+        return facts
+    if (row.file, row.line) not in {(file, line) for file, line, _ in out.refused}:
+        out.refused.append((row.file, row.line, why))
+        out.contradicted.append(f"{row.place}: {why}")
+        out.n_kept -= 1
+    return {name: value for name, value in facts.items() if name not in ("draft_tokens_k", "speculation_on")}
+
+
+def _text(data: bytes) -> str:
+    """The start of a file as text. A result file that is JSON holds no launch line of its own."""
+    head = data[:MAX_BYTES].decode("utf-8", errors="replace")
+    return "" if head.lstrip()[:1] in ("{", "[") or "\x00" in head[:1000] else head
+
+
+def _table(given: Given, columns: Mapping[str, str]) -> tuple[Rows | None, str]:
+    """The measured rows of a file under the headers that a user renamed, else why there are none."""
+    try:
+        rows = read_upload(given.name, given.data, columns=columns)
+    except AdvisorError as error:
+        return None, str(error)
+    return (rows, "") if rows.kind == "points" else (None, "it holds kernel times, not served runs")
+
+
+def _rows(stated: Rows, given: Given, words: Words, out: Read) -> list[ServerRow]:
+    """Every row with its facts, the refused ones as they were written.
+
+    Names are those that the user says. Numbers that the user fills in stand behind those of a launch line, so that they
+    are none of the row's own.
+    """
+    table = resolve_names(with_given(stated, words.values), hardware_ids(), model_ids())
+    client, kept = client_facts(given.name, given.data), table.result.frame
+    out.n_kept += len(kept)
+    refused: dict[int, str] = {}
+    for item in table.result.rejects.to_dict("records"):
+        refused.setdefault(int(item["line"]), str(item["reason"]))
+    out.refused += [(given.name, line, reason) for line, reason in refused.items()]
+    written = table.frame[table.frame.index.isin(list(refused))]
+    found = []
+    for frame in (kept, written):
+        for line, row in zip(frame.index, frame.to_dict("records"), strict=True):
+            filled = {
+                name for name in words.values if name not in NAME_COLUMNS and pd.isna(stated.frame.at[line, name])
+            }
+            cells = {str(name): cell for name, cell in row.items() if name not in _NOT_FACTS and not pd.isna(cell)}
+            texts = {name: row[name] for name in ("notes",) if isinstance(row.get(name), str)}
+            own = {name: cell for name, cell in {**texts, **cells}.items() if name not in filled}
+            found.append(ServerRow(given.name, int(line), {**client.get(int(line), {}), **own}, table.format_name))
+    return sorted(found, key=lambda one: one.line)
+
+
+def _of_log(server: Mapping[str, Any]) -> dict[str, Any]:
+    """A server's log as a run of its own, where no result file is given: its rate at the requests that ran."""
+    measured = {"output_tok_per_s": "logged_tok_per_s", "batch_size": "running_requests"}
+    if not all(name in server for name in measured.values()):
+        return dict(server)
+    return {**{name: server[own] for name, own in measured.items()}, "batch_kind": "concurrency", **server}
+
+
+def _with_repeats(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows, the first of each group of repeated runs with its time beside that of the later ones."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for place, row in enumerate(rows):
+        if row.get("tpot_s") is not None:
+            groups.setdefault(tuple(str(row.get(name)) for name in _ALIKE), []).append(place)
+    for places in groups.values():
+        if len(places) >= _ENOUGH_REPEATS:
+            first, *later = (float(rows[place]["tpot_s"]) for place in places)
+            rows[places[0]] |= {"first_tpot_s": first, "later_tpot_s": median(later)}
+    return rows
+
+
+def _runs(facts: list[dict[str, Any]], where: list[tuple[str, int]], configs: Mapping[str, str]) -> list[Run]:
+    n = len(facts)
+    predicted = set(np.unique(np.linspace(0, n - 1, min(n, MAX_PREDICTED)).round().astype(int)).tolist())
+    runs, without = [], [row for row in facts if row.get("draft_tokens_k") == 0]
+    a_pair = len(without) == 1 and n == 2
+    for place, (own, (file, line)) in enumerate(zip(facts, where, strict=True)):
+        plain = plain_beside(own, without, a_pair) if own.get("draft_tokens_k") else {}
+        run = Run(own, file, line, plain)
+        if place in predicted:
+            run = with_prediction(run, configs)
+        else:
+            run = replace(run, not_compared=f"an even sample of {MAX_PREDICTED} rows is predicted")
+        runs.append(run)
+    return runs
+
+
+def with_prediction(run: Run, configs: Mapping[str, str] | None = None) -> Run:
+    """The run with its prediction, or with the reason why it has none."""
+    try:
+        if token_time_s(run.facts) is None and not any(run.has(name) for name in ("verify_time_s", "speedup")):
+            return replace(run, not_compared="nothing that can be predicted was measured")
+        return replace(run, comparison=compare(run.facts, run.plain, configs))
+    except AdvisorError as error:
+        reason = str(error).replace("fill it with --assume", "give it with --set").replace("--assume", "--set")
+        return replace(run, not_compared=reason)

@@ -1,0 +1,196 @@
+"""What every engine's writer is given and makes: a schedule, the served model, a checked configuration."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from advisor.answers.round_costs import KRange
+from advisor.catalog.engines import load_engine
+from advisor.prediction import AdvisorError
+
+EFFECTS: dict[str, str] = {
+    "safe": "holds, with a remark",
+    "no_effect": "has no effect",
+    "harmful": "can harm",
+    "unknown": "not known",
+}
+"""How a guard's effect is said."""
+OWN_FORWARD = ("eagle", "eagle3", "mtp", "draft_model", "dflash")
+"""Methods whose drafter runs a model."""
+NEEDS_MODEL = ("eagle", "eagle3", "draft_model", "dflash")
+"""Drafting methods with a checkpoint of their own; for mtp only where the heads are a separate one."""
+WITHOUT_MODEL = ("ngram", "suffix")
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """Target model and placement as the launch line states them."""
+
+    model: str
+    tensor_parallel: int = 1
+    expert_parallel: int = 1
+    data_parallel: int = 1
+    redundant_experts: int | None = None
+    """Copies of experts in a balanced layout; None: experts in order. [-]"""
+    max_running_requests: int | None = None
+    fp8_kv_cache: bool = False
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """Values that an engine's configuration is written from.
+
+    method: by its name in vLLM. draft_model: name or path, for the methods of NEEDS_MODEL. file_name: where the launch
+    line looks for the configuration, relative to where the server starts. parallel_drafting: the draft model proposes
+    all K tokens in one pass although its method drafts in turn (P-EAGLE).
+    """
+
+    ranges: Sequence[KRange]
+    method: str
+    served: ServedModel
+    draft_model: str | None = None
+    file_name: str = ""
+    parallel_drafting: bool = False
+    multi_layer: bool = False
+    """The engine drafts with one worker for each MTP module of the model."""
+    version: str | None = None
+    """Release that will load it; None: the one whose rules were read."""
+    context_matters: bool = False
+    """Another context has another K than the schedule."""
+    target_k: int = 0
+    """K at the target batch, for an engine that cannot vary it; 0: that of the widest range."""
+
+
+@dataclass(frozen=True)
+class EngineExport:
+    """Configuration of an engine: the JSON object, the launch line and what to know.
+
+    `config` is None where the engine runs without speculation, or with a static K on the launch line only.
+
+    config_json: its text. file_name: where the launch line expects it (SGLang), or None when it is passed inline.
+    launch_line: one shell command. warnings: what the engine will not do as the schedule says.
+    """
+
+    engine: str
+    config: dict[str, Any] | None
+    config_json: str
+    file_name: str | None
+    launch_line: str
+    warnings: tuple[str, ...]
+    varies_k: bool = False
+    """Whether the engine is given a K for each range of batches."""
+
+
+def one_slot_a_line(text: str) -> str:
+    """A JSON object with each of its own entries on one line."""
+    entries = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in json.loads(text).items()]
+    return "{\n" + ",\n".join(entries) + "\n}"
+
+
+def one_option_a_line(command: str) -> str:
+    """A shell command with each option on its own line. A shell reads the same words."""
+    lines: list[list[str]] = [[]]
+    for word in shlex.split(command):
+        if word.startswith("--"):
+            lines.append([])
+        lines[-1].append(word)
+    return " \\\n  ".join(shlex.join(words) for words in lines)
+
+
+def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:
+    """Rows (start, end, K of one server) with neighbours of equal K joined.
+
+    Raises AdvisorError for an empty schedule, a gap or an overlap.
+    """
+    if not ranges:
+        raise AdvisorError("the schedule is empty; compute it first")
+    rows: list[tuple[int, int, int]] = []
+    for item in ranges:
+        expected = rows[-1][1] + 1 if rows else 1
+        if item.batch_start != expected or item.batch_end < item.batch_start or item.k_running < 0:
+            raise AdvisorError(
+                f"schedule range {item.batch_start}-{item.batch_end} with K={item.k_running}: expected it to start at "
+                f"batch {expected}, not to end before it starts, and K >= 0"
+            )
+        if rows and rows[-1][2] == item.k_running:
+            rows[-1] = (rows[-1][0], item.batch_end, item.k_running)
+        else:
+            rows.append((item.batch_start, item.batch_end, item.k_running))
+    return tuple(rows)
+
+
+def check_draft_model(method: str, draft_model: str | None) -> None:
+    """Check that a method has its draft model, and none where there can be none. Raises AdvisorError otherwise."""
+    if method in NEEDS_MODEL and not (draft_model or "").strip():
+        raise AdvisorError(f"method {method} needs a draft model; give its Hugging Face name or path")
+    if method in WITHOUT_MODEL and draft_model is not None:
+        raise AdvisorError(f"method {method} has no draft model; leave draft_model={draft_model!r} out")
+
+
+def only_k(request: ExportRequest) -> tuple[int, str]:
+    """The K that an engine runs which cannot vary it, and whose it is, in words."""
+    if request.target_k:
+        return request.target_k, "of the target batch"
+    return widest_k(merged_rows(request.ranges)), "of the widest range"
+
+
+def widest_k(rows: Sequence[tuple[int, int, int]]) -> int:
+    """K > 0 that covers the most batch sizes on a log scale. So small batches count as much as large ones."""
+    weight: dict[int, float] = {}
+    for start, end, k in rows:
+        if k > 0:
+            weight[k] = weight.get(k, 1.0) * (end + 1) / start
+    return max(weight, key=lambda k: weight[k])
+
+
+def beyond_schedule(request: ExportRequest) -> tuple[str, ...]:
+    """A warning where the engine admits more requests than the schedule covers."""
+    last, limit = merged_rows(request.ranges)[-1][1], request.served.max_running_requests
+    if limit is not None and limit > last:
+        return (f"the schedule ends at batch {last}; the engine runs its last K up to {limit}",)
+    return ()
+
+
+def export_tags(request: ExportRequest) -> set[str]:
+    """Tags of an export in the words of an engine's guards (`catalog.engines.GuardTag`)."""
+    rows = merged_rows(request.ranges)
+    drafts = any(k for _, _, k in rows)
+    varies = drafts and len(rows) > 1
+    older = request.method == "suffix" or (request.parallel_drafting and request.method != "dflash")
+    held = {
+        "speculation": drafts,
+        "table": varies and request.method != "suffix",
+        "zero_in_table": varies and any(k == 0 for _, _, k in rows),
+        "data_parallel": request.served.data_parallel > 1,
+        "multi_layer_eagle": request.multi_layer,
+        "own_forward": request.method in OWN_FORWARD,
+        "older_runner": older,
+        "context_matters": drafts and request.context_matters,
+    }
+    return {tag for tag, holds in held.items() if holds}
+
+
+def guard_warnings(engine_id: str, request: ExportRequest) -> list[str]:
+    """Warnings where the engine's version does other than the export says, and the rules it was checked by.
+
+    Raises AdvisorError for a version that is no release number.
+    """
+    engine = load_engine(engine_id)
+    said = []
+    for guard in engine.warned_of(export_tags(request), request.version):
+        advice = f"; instead: {guard.do}" if guard.do else ""
+        said.append(f"{EFFECTS[guard.effect]}: {guard.says}{advice} ({guard.source})")
+    if engine.reviewed is not None:
+        rules = f"the rules of {engine.name} {engine.reviewed.version}, read {engine.reviewed.date}"
+        asked = f", for {engine.name} {request.version}" if request.version else ""
+        said.append(f"checked by {rules}{asked}")
+    return said
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value of a JSON file is a whole number."""
+    return isinstance(value, int) and not isinstance(value, bool)

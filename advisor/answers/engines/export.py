@@ -1,0 +1,318 @@
+"""A scenario's schedule as engine configuration: which method, which model names, what the engine will do otherwise.
+
+The commands that measure what was predicted: vLLM's own benchmarks at the scenario's batch, context, K and AL.
+
+Options read in vLLM 0.33: vllm/benchmarks/forward (main.py, shapes.py, speculator.py), vllm/benchmarks/serve.py and
+vllm/config/speculative.py (synthetic rejection sampling).
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from advisor.answers.by_batch import KByContext
+from advisor.answers.engines.config import NEEDS_MODEL, EngineExport, ExportRequest, ServedModel, check_draft_model
+from advisor.answers.engines.vllm import vllm_speculative_config
+from advisor.answers.round_costs import KRange, k_running_at
+from advisor.answers.simulation.simulator import concave
+from advisor.catalog.engines import ExportRule, MtpSupport, export_engines, load_engine
+from advisor.catalog.hf.fields import parse_json
+from advisor.catalog.models import model_ids, model_profile
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError
+
+
+def export_scenario(
+    setup: Setup,
+    ranges: Sequence[KRange],
+    engine: str,
+    *,
+    served_model: str | None = None,
+    draft_model: str | None = None,
+    max_running_requests: int | None = None,
+    engine_version: str | None = None,
+    folder: Path | None = None,
+    contexts: KByContext | None = None,
+) -> EngineExport:
+    """Checked configuration and launch line of a scenario's schedule.
+
+    Parameters
+    ----------
+    ranges : the schedule, or one range for a static K (`runtime.static_ranges`).
+    engine : one that has an export; may differ from the engine whose overheads the scenario assumes.
+    served_model, draft_model : names or paths; default the Hugging Face names of the profiles, where there are any.
+    max_running_requests : limit of concurrent requests on the launch line; None leaves the engine's own.
+    engine_version : release that will load it; None: the one whose rules were read (`profiles/engines`).
+    folder : where the launch line looks for the engine's file, where it has one; None: where the server starts.
+    contexts : whether another context has another K; None: not looked at.
+
+    Raises AdvisorError when the engine cannot run the drafter, or a name is missing.
+    """
+    file_name = _export_rule(engine).file_name or ""
+    method = method_for(setup, engine)
+    export = export_engine_config(
+        engine,
+        ExportRequest(
+            ranges=per_rank(ranges, setup.placement.attention_groups),
+            method=method,
+            served=_served(setup, served_model or default_served_model(setup), max_running_requests),
+            draft_model=default_draft_model(setup) if draft_model is None else draft_model,
+            file_name=str(folder / file_name) if folder else file_name,
+            parallel_drafting=setup.drafter.parallel_drafting,
+            multi_layer=method == "mtp" and _model_type(setup) in _mtp_support(engine).multi_layer,
+            version=engine_version,
+            context_matters=contexts is not None and contexts.matters,
+            target_k=int(k_running_at(ranges, min(setup.scenario.batch_size, ranges[-1].batch_end))),
+        ),
+    )
+    about = [contexts.text] if contexts is not None and contexts.matters else []
+    return replace(export, warnings=(*export.warnings, *about, *_notes(setup, engine)))
+
+
+def _served(setup: Setup, model: str, max_running_requests: int | None) -> ServedModel:
+    """The target model under a name, in the scenario's placement and cache format."""
+    placement = setup.placement
+    return ServedModel(
+        model=model,
+        tensor_parallel=placement.tensor_parallel,
+        expert_parallel=placement.expert_parallel,
+        data_parallel=placement.attention_groups,
+        redundant_experts=placement.redundant if _is_balanced(setup) else None,
+        max_running_requests=max_running_requests,
+        fp8_kv_cache=setup.cache.dtype == "fp8",
+    )
+
+
+def _is_balanced(setup: Setup) -> bool:
+    return setup.scenario.redundant_experts is not None and setup.placement.expert_parallel > 1
+
+
+def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
+    """The checked configuration of one engine, by its writer. Raises AdvisorError when it cannot run the method."""
+    rule = _export_rule(engine)
+    known = dict.fromkeys(method for one in export_engines() for method in one.methods)
+    if request.method not in known:
+        raise AdvisorError(f"drafting method {request.method!r} is unknown; choose one of {', '.join(known)}")
+    if any(item.k_running for item in request.ranges):
+        check_draft_model(request.method, request.draft_model)
+    made: EngineExport = import_module(f"advisor.answers.engines.{rule.writer}").export(request)
+    return made
+
+
+def _export_rule(engine: str) -> ExportRule:
+    found = {one.id: one.export for one in export_engines()}
+    rule = found.get(engine)
+    if rule is None:
+        raise AdvisorError(f"there is no export for engine {engine!r}; choose {' or '.join(found)}")
+    return rule
+
+
+def per_rank(ranges: Sequence[KRange], groups: int) -> tuple[KRange, ...]:
+    """Schedule by the batch of one data-parallel rank. A rank with b sequences is an instance with b x groups."""
+    if groups == 1:
+        return tuple(ranges)
+    last = max(1, ranges[-1].batch_end // groups)
+    whole = k_running_at(ranges, np.arange(1, last + 1) * groups)
+    edges = np.flatnonzero(np.diff(whole)) + 1
+    starts, ends = [0, *edges.tolist()], [*edges.tolist(), last]
+    speedup = [next(r.speedup for r in reversed(ranges) if r.batch_start <= (a + 1) * groups) for a in starts]
+    return tuple(KRange(a + 1, b, int(whole[a]), value) for a, b, value in zip(starts, ends, speedup, strict=True))
+
+
+def method_for(setup: Setup, engine: str) -> str:
+    """The drafter's method, by its name in vLLM. Raises AdvisorError when the engine cannot run the drafter."""
+    if not _runs(setup, engine):
+        raise AdvisorError(
+            f"{setup.drafter.name} has no {engine} export; choose another engine or drafter, e.g. eagle3, mtp or ngram"
+        )
+    if setup.drafter.method == "mtp":
+        _check_mtp(setup, engine)
+    return setup.drafter.method
+
+
+def _check_mtp(setup: Setup, engine: str) -> None:
+    """Raises AdvisorError where the engine is known not to run the MTP modules of the model's family."""
+    known, family, rule = _mtp_support(engine), _model_type(setup), load_engine(engine)
+    if not known.models or not family or family in known.models:
+        return
+    others = [one.name for one in export_engines() if one.mtp is not None and family in one.mtp.models]
+    instead = f"export for {' or '.join(others)}, or " if others else ""
+    read = f" {rule.reviewed.version}" if rule.reviewed else ""
+    raise AdvisorError(
+        f"{rule.name}{read} does not run the multi-token-prediction module of {family} models: it refuses the method "
+        f"or has no such draft model; {instead}choose another drafter, e.g. eagle3 or ngram"
+    )
+
+
+def _mtp_support(engine: str) -> MtpSupport:
+    return load_engine(engine).mtp or MtpSupport(source="not looked up")
+
+
+def _model_type(setup: Setup) -> str:
+    """The model_type of the scenario's configuration. Empty where it is not at hand."""
+    scenario = setup.scenario
+    if scenario.model_config_json is None and scenario.model_id in model_ids():
+        return str(model_profile(scenario.model_id).config.get("model_type", ""))
+    if scenario.model_config_json is None:
+        return ""
+    config = parse_json(scenario.model_config_json, "the model's config.json")
+    return str(config.get("model_type", ""))
+
+
+def _runs(setup: Setup, engine: str) -> bool:
+    drafter, known = setup.drafter, load_engine(engine)
+    return drafter.method in known.methods and (known.parallel_drafting or not drafter.parallel_drafting)
+
+
+def needs_draft_model(setup: Setup, engine: str) -> bool:
+    """Whether an export needs a draft model's name that no profile knows. Only where the engine runs the drafter."""
+    return _runs(setup, engine) and setup.drafter.method in NEEDS_MODEL and default_draft_model(setup) is None
+
+
+def default_served_model(setup: Setup) -> str:
+    """Hugging Face name of the scenario's model. Raises AdvisorError for the user's own configuration."""
+    scenario = setup.scenario
+    if scenario.model_config_json is None and scenario.model_id in model_ids():
+        return model_profile(scenario.model_id).hf_repo
+    raise AdvisorError(f"{scenario.model_id} is your own configuration; give the name or path the engine serves")
+
+
+def default_draft_model(setup: Setup) -> str | None:
+    """Hugging Face name of the drafter's own model. None where the drafter has none or it is not a shipped profile."""
+    draft_id = setup.drafter.draft_model_id
+    if draft_id is not None and draft_id in model_ids():
+        return model_profile(draft_id).hf_repo
+    return None
+
+
+def write_export(export: EngineExport, folder: Path) -> tuple[Path, ...]:
+    """Write the JSON and the launch line into `folder`. Returns the files. Raises AdvisorError when that fails."""
+    files: list[tuple[Path, str]] = []
+    if export.config is not None:
+        name = Path(export.file_name).name if export.file_name else f"{export.engine}_speculative_config.json"
+        files.append((folder / name, export.config_json + "\n"))
+    checked = "".join(f"# {text}\n" for text in export.warnings if text.startswith("checked by"))
+    files.append((folder / f"{export.engine}_launch.sh", f"#!/bin/sh\n{checked}exec {export.launch_line}\n"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in files:
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise AdvisorError(f"cannot write to {folder}: {error.strerror or error}") from error
+    return tuple(path for path, _ in files)
+
+
+def _notes(setup: Setup, engine: str) -> list[str]:
+    scenario, notes = setup.scenario, []
+    if scenario.engine != engine:
+        notes.append(f"the schedule was computed with the kernels and overheads of {scenario.engine}, not {engine}")
+    if scenario.weight_dtype or scenario.expert_dtype:
+        notes.append("the scenario overrides the checkpoint's weight format; serve a checkpoint in that format")
+    if scenario.max_tpot_ms is not None:
+        notes.append(
+            "beyond the limit on time per output token the schedule names the fastest K; cap the batch instead"
+        )
+    return notes
+
+
+NOT_TIMED = ("suffix",)
+"""Methods that `vllm bench forward` cannot start with: it needs Model Runner V2, which has neither these nor EAGLE
+heads that draft in parallel."""
+PER_RANK = "_per_rank"
+"""Ending of a case's name whose requests are one data-parallel rank's; the reader of the result goes by it."""
+OUTPUT_TOKENS = 256
+"""Output of each benchmark request, ours to choose: long enough to average over, short beside most contexts."""
+REQUESTS_PER_SLOT = 4
+
+
+@dataclass(frozen=True)
+class CheckCommand:
+    """One shell command and what its result is held against."""
+
+    purpose: str
+    command: str
+
+
+def check_commands(
+    setup: Setup, n_draft: int, *, served_model: str | None = None, draft_model: str | None = None
+) -> tuple[CheckCommand, ...]:
+    """Commands for the scenario's batch and context at one K >= 1. Only vLLM has them. Results upload into the page
+    Data.
+
+    Acceptance is synthetic: the scenario's accepted length is imposed, so the run tests the cost model alone.
+
+    Raises AdvisorError as `export.export_scenario` does, for vLLM.
+    """
+    method = method_for(setup, "vllm")
+    model = served_model or default_served_model(setup)
+    draft = draft_model or default_draft_model(setup)
+    config = _synthetic_config(setup, method, n_draft, draft)
+    scenario, parallel = setup.scenario, _placement_words(setup)
+    context = scenario.context_tokens
+    batch = -(-scenario.batch_size // setup.placement.attention_groups)  # both benchmark and limit count one rank
+    ending = PER_RANK if setup.placement.attention_groups > 1 else ""
+    forward = [*_forward_words(setup), "--model", model, *parallel, "--load-format", "auto", "--routing", "real"]
+    forward += ["--kv-len-jitter", "0"]
+    verify = [*forward, "--speculative-config", config, "--exclude-drafter"]
+    verify += ["--case", f"verify{ending}={batch}*{n_draft + 1}@{context + n_draft + 1}:{n_draft}"]
+    timed = method not in NOT_TIMED and not (setup.drafter.parallel_drafting and method != "dflash")
+    step = _command(f"Verification step at K = {n_draft}, target model alone", verify, "verify_step.json")
+    server = ["vllm", "serve", model, *parallel, "--max-num-seqs", str(batch)]
+    load = ["vllm", "bench", "serve", "--model", model, "--dataset-name", "random"]
+    load += ["--random-input-len", str(max(1, context - OUTPUT_TOKENS // 2)), "--random-output-len", str(OUTPUT_TOKENS)]
+    load += ["--ignore-eos", "--max-concurrency", str(scenario.batch_size)]
+    load += ["--num-prompts", str(REQUESTS_PER_SLOT * scenario.batch_size)]
+    load += ["--save-result", "--result-filename"]
+    return (
+        _command(
+            "Plain decode step", [*forward, "--case", f"plain{ending}={batch}*1@{context + 1}"], "plain_step.json"
+        ),
+        *([step] if timed else []),
+        CheckCommand("Server without speculation", shlex.join(server)),
+        CheckCommand("Load on it", shlex.join([*load, "without_speculation.json"])),
+        CheckCommand(
+            f"Server with K = {n_draft} and the scenario's accepted length imposed",
+            shlex.join([*server, "--speculative-config", config]),
+        ),
+        CheckCommand("The same load on it", shlex.join([*load, "with_speculation.json"])),
+    )
+
+
+def _command(purpose: str, words: Sequence[str], output: str) -> CheckCommand:
+    return CheckCommand(purpose, shlex.join([*words, "--output-json", output]))
+
+
+def _synthetic_config(setup: Setup, method: str, n_draft: int, draft_model: str | None) -> str:
+    whole = (KRange(1, setup.scenario.batch_size, n_draft, 1.0),)
+    config = vllm_speculative_config(whole, method, draft_model, parallel_drafting=setup.drafter.parallel_drafting)
+    assert config is not None  # n_draft >= 1
+    rates = np.diff(concave(setup.acceptance.accepted_length))[:n_draft]
+    config["rejection_sample_method"] = "synthetic"
+    config["synthetic_acceptance_rates"] = [round(float(rate), 4) for rate in rates]
+    return json.dumps(config, separators=(",", ":"))
+
+
+def _forward_words(setup: Setup) -> list[str]:
+    gpus = setup.placement.gpus
+    if gpus == 1:
+        return ["vllm", "bench", "forward"]
+    return ["torchrun", f"--nproc-per-node={gpus}", "-m", "vllm.entrypoints.cli.main", "bench", "forward"]
+
+
+def _placement_words(setup: Setup) -> list[str]:
+    placement = setup.placement
+    words = ["--tensor-parallel-size", str(placement.tensor_parallel)]
+    if placement.attention_groups > 1:
+        words += ["--data-parallel-size", str(placement.attention_groups)]
+    if placement.expert_parallel > 1:
+        words.append("--enable-expert-parallel")
+    if setup.cache.dtype == "fp8":
+        words += ["--kv-cache-dtype", "fp8"]
+    return words

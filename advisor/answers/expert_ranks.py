@@ -1,0 +1,449 @@
+"""What dispatch and combine move in a step, by the way engines exchange tokens; and what the prediction charges.
+
+The same ranks with attention in more or fewer groups: wide expert parallelism with data-parallel attention.
+
+Experts lie whole on all ranks; attention runs as ranks / tp groups, each with sequences of its own. vLLM:
+--tensor-parallel-size tp --data-parallel-size ranks/tp --enable-expert-parallel. SGLang: --tp-size ranks --dp-size
+ranks/tp --enable-dp-attention --ep-size ranks. A scenario says the same with tensor_parallel and expert_parallel.
+
+A scenario's experts on its ranks: assumed, in order, and balanced with copies; what each costs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.physics import laws
+from advisor.physics.expert_loads import Counted, Planned, Steps, Traffic, Variant, counted
+from advisor.physics.expert_ranks import RankBalance, Sources
+from advisor.physics.hardware import gpus_of_node
+from advisor.physics.memory import weight_bytes_per_gpu
+from advisor.physics.step import MoeShape, Placement, exchanges
+from advisor.physics.touched_experts import local_experts
+from advisor.predict.curve import Curve, curve_for, draft_odds, recommended
+from advisor.predict.load import with_assumed_ranks, with_placement
+from advisor.predict.setup import Setup, filling_copies, layout_plan, touched_in_pass
+from advisor.prediction import BAND_SIGMAS, AdvisorError, Array
+
+Travels = Literal["to each expert", "to each rank", "to all ranks"]
+
+
+@dataclass(frozen=True)
+class Transport:
+    """One way of exchanging tokens, as engines offer it."""
+
+    id: str
+    name: str
+    travels: Travels
+    fp8_dispatch: bool
+    """Whether dispatch travels in 8 bits; combine comes back in 16."""
+    flags: str
+    """Options of vLLM and SGLang that choose it."""
+
+
+TRANSPORTS = (
+    Transport(
+        "low-latency",
+        "DeepEP low latency",
+        "to each expert",
+        True,
+        "--all2all-backend deepep_low_latency; --moe-a2a-backend deepep --deepep-mode low_latency",
+    ),
+    Transport(
+        "high-throughput",
+        "DeepEP normal",
+        "to each rank",
+        True,
+        "--all2all-backend deepep_high_throughput; --moe-a2a-backend deepep --deepep-mode normal",
+    ),
+    Transport("all-gather", "all-gather and reduce-scatter", "to all ranks", False, "vLLM's default"),
+)
+"""From DeepEP (csrc/kernels/legacy: internode_ll.cu sends a message for each chosen expert, layout.cu marks each
+destination rank once) and vLLM's docs/serving/expert_parallel_deployment.md, read November 2026."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Bytes of one routed layer at the rank that receives most, by draft length K [nK]."""
+
+    transport: Transport
+    drafts: NDArray[np.int64]
+    dispatch: Array
+    combine: Array
+    per_token: Array
+    """Dispatch and combine of all routed layers and all ranks, for each token emitted. [B]"""
+    per_step: Array
+    """Dispatch and combine of all routed layers, at the rank that receives most. [B]"""
+
+
+def moved(setup: Setup, found: Counted, drafts: NDArray[np.int64], accepted: Array) -> tuple[Moved, ...]:
+    """Bytes that the exchange of tokens moves, by transport and K.
+
+    drafts, accepted : K, and tokens that a round emits, [nK]. [-]
+
+    Empty for a dense model, and where attention and experts share the same ranks.
+    """
+    moe, placement = setup.architecture.moe, setup.placement
+    if moe is None or placement.attention_groups == 1:
+        return ()
+    step, hidden = drafts, float(setup.architecture.hidden_size)
+    ranks, tokens = placement.expert_parallel, np.asarray(setup.scenario.batch_size * (step + 1.0), float)
+    out = []
+    for transport in TRANSPORTS:
+        if transport.travels == "to all ranks":
+            each = laws.gathered_bytes(laws.message_bytes(tokens / ranks, hidden), ranks)
+            dispatch, combine, everywhere = each, each, 2.0 * each * ranks
+        else:
+            per_expert = transport.travels == "to each expert"
+            most = (found.received_pairs if per_expert else found.received_tokens)[step]
+            mean = (found.mean_received_pairs if per_expert else found.mean_received_tokens)[step]
+            dispatch, combine = laws.fp8_messages(most, hidden), laws.message_bytes(most, hidden)
+            everywhere = (laws.fp8_messages(mean, hidden) + laws.message_bytes(mean, hidden)) * ranks
+        emitted = setup.scenario.batch_size * accepted
+        out.append(
+            Moved(
+                transport,
+                drafts,
+                np.asarray(dispatch),
+                np.asarray(combine),
+                np.asarray(everywhere * moe.count / emitted),
+                np.asarray((dispatch + combine) * moe.count),
+            )
+        )
+    return tuple(out)
+
+
+@dataclass(frozen=True)
+class Charged:
+    """Bytes of one direction and rank that an exchange is priced by, [nK]. [B]
+
+    Before the fullest rank's share.
+    """
+
+    inside: Array
+    """Over the links inside a node: k times the rank's tokens that stay there, in 16 bits (`laws.sent_bytes`).
+
+    The rate was fitted on measured kernels with bytes counted the same way, tokens spread evenly: what is saved by 8
+    bits, or by sending a token once, is in the rate.
+    """
+    outside: Array
+    """Over the network, as they travel; the longer of both times counts (`laws.expert_exchange`)."""
+
+
+def charged(setup: Setup, drafts: NDArray[np.int64]) -> Charged:
+    """Bytes that a step of K drafts is charged for, by K [nK]. The scenario has several attention groups."""
+    placement = setup.placement
+    rows = np.asarray(setup.scenario.batch_size / placement.attention_groups * (drafts + 1.0), float)
+    found = exchanges(setup.architecture, setup.costs, placement, rows, MoeShape.of(setup.architecture))
+    (values,) = (one.symbols for one in found if one.kind == "expert exchange")
+    share = values.get("s", 0.0)
+    sent = laws.sent_bytes(values["X"], values["k"], values["tp"])
+    return Charged(np.asarray((1.0 - share) * sent), np.asarray(share * values.get("X_net", 0.0) + 0.0 * rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Attention in groups of `tensor_parallel` ranks over the scenario's expert-parallel ranks."""
+
+    setup: Setup
+    fullest: int
+    """Sequences of the fullest group: engines keep groups in step, so it is the one that counts. [-]"""
+    fits: bool
+    curve: Curve
+    """At the batch whose groups are all as full as the fullest."""
+    best: int
+    exchange_s: float
+    """Dispatch and combine, and all-reduces, of a round at the recommended K. [s]"""
+
+    @property
+    def groups(self) -> int:
+        """Data-parallel attention groups. [-]"""
+        return self.setup.placement.attention_groups
+
+    @property
+    def tensor_parallel(self) -> int:
+        """Ranks of a group. [-]"""
+        return self.setup.placement.tensor_parallel
+
+
+def splits(answer: RanksAnswer) -> tuple[tuple[Split, ...], tuple[str, ...]]:
+    """Every grouping of the ranks for attention that is possible, and why the others are not.
+
+    Experts lie in order on all ranks. Attention costs what each group's own batch costs, the experts what all batches
+    together cost, with the slowest rank that was counted at the scenario's batch. Groups of more ranks than a node has
+    are refused: their all-reduces would cross the network for nothing, which the exchange of all others is charged for.
+    """
+    setup, found = answer.setup, answer.in_order.found
+    assert found is not None
+    ranks, node = setup.placement.expert_parallel, gpus_of_node(setup.hardware)
+    out, refused = [], []
+    for tensor in (size for size in range(1, ranks + 1) if ranks % size == 0):
+        if tensor > node:
+            refused.append(
+                f"{ranks // tensor} x TP {tensor}: a group of {tensor} ranks is wider than a node of {node}, and what "
+                "its all-reduces take between nodes is not priced; compare groups within a node"
+            )
+            continue
+        try:
+            placed = with_placement(setup, Placement(tensor, ranks))
+        except AdvisorError as error:
+            refused.append(str(error))
+            continue
+        out.append(_split(placed, found.balance(setup.scenario.batch_size)))
+    return tuple(out), tuple(refused)
+
+
+def _split(setup: Setup, balance: RankBalance) -> Split:
+    groups = setup.placement.attention_groups
+    fullest = math.ceil(setup.scenario.batch_size / groups)
+    placement = dataclasses.replace(setup.placement, balance=balance)
+    full = setup.scenario.model_copy(update={"batch_size": fullest * groups})
+    curve, best = recommended_curve(dataclasses.replace(setup, scenario=full, placement=placement))
+    return Split(
+        setup,
+        fullest,
+        fullest * groups <= setup.memory.largest_batch,
+        curve,
+        best,
+        float(curve.round_components["communication"][0, best]),
+    )
+
+
+HEAT = (0.02, 0.1, 0.5)
+"""Shares by which the hottest experts are tried hotter. [-]"""
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Layouts to try: copies of experts, machines, and groups of experts that stay together on one."""
+
+    redundant: tuple[int, ...] = ()
+    """Copies to try; empty: none, and one for each rank. [-]"""
+    ranks_per_node: int | None = None
+    """None: the GPUs of the accelerator's own node. [-]"""
+    groups: int = 1
+    heat: tuple[float, ...] = HEAT
+
+
+@dataclass(frozen=True, eq=False)
+class RankArm:
+    """One layout of experts and what it costs at the scenario's batch, over draft lengths K."""
+
+    name: str
+    redundant: int
+    found: Counted | None
+    """None: the slowest rank is assumed, not counted."""
+    touched: Array
+    """Experts read in a layer by the rank that reads most, by K; it need not be the slowest. [-]"""
+    pairs_ratio: Array
+    """Expert choices of the fullest rank over the mean rank's, by K. [-]"""
+    curve: Curve
+    """Curve at the one batch."""
+    extra_bytes: float
+    """Weights of the copies on one rank. [B]"""
+    best: int
+    """Column of the recommended K."""
+    is_balanced: bool = False
+    """Whether experts are placed by their load; else they lie in order."""
+
+
+@dataclass(frozen=True)
+class Heated:
+    """Change by hotter experts under one layout at one K, as shares of the values before. [-]"""
+
+    arm: str
+    more: float
+    draft: int
+    plain_step: float
+    round: float
+    speedup: float
+    noise: float
+    """80 % half-width of the change of the round by the draws, as a share. [-]"""
+
+
+@dataclass(frozen=True, eq=False)
+class RanksAnswer:
+    """Everything about a scenario's experts on its ranks."""
+
+    setup: Setup
+    traffic: Traffic
+    placing: Placing
+    arms: tuple[RankArm, ...]
+    """Assumed, in order, then balanced by number of copies."""
+    moved: tuple[Moved, ...]
+    """Bytes moved with the experts in order."""
+    heated: tuple[Heated, ...]
+    touched_overall: Array
+    """Distinct experts of a step by K: counted, [nK]. [-]"""
+
+    @property
+    def assumed(self) -> RankArm:
+        """The arm of the prediction without counts."""
+        return self.arms[0]
+
+    @property
+    def in_order(self) -> RankArm:
+        """The engines' default."""
+        return self.arms[1]
+
+    @property
+    def best(self) -> RankArm:
+        """The counted arm of the least time per token among those that fit in memory.
+
+        With each arm at its own recommended K; among those without copies where none fits.
+        """
+        counted_arms = self.arms[1:]
+        able = [arm for arm in counted_arms if self.fits(arm)] or [arm for arm in counted_arms if not arm.extra_bytes]
+        return min(able, key=_tpot)
+
+    @property
+    def quickest(self) -> RankArm:
+        """The counted arm of the least time per token, whether or not it fits in memory."""
+        return min(self.arms[1:], key=_tpot)
+
+    def fits(self, arm: RankArm) -> bool:
+        """Whether the scenario's batch and the copies of an arm fit in a GPU's memory."""
+        memory, setup = self.setup.memory, self.setup
+        used = memory.total_bytes(setup.scenario.batch_size, setup.placement.attention_groups)
+        return bool(used + arm.extra_bytes <= memory.usable_bytes)
+
+
+def _tpot(arm: RankArm) -> float:
+    """Time per token at the arm's recommended K. [s]"""
+    return float(arm.curve.tpot_s[0, arm.best])
+
+
+def ranks_answer(setup: Setup, traffic: Traffic, placing: Placing | None = None) -> RanksAnswer:
+    """Place the experts of `setup` in several ways and predict with the slowest rank that is counted.
+
+    Raises AdvisorError for a scenario without expert-parallel ranks, or copies that do not fill them evenly.
+    """
+    placing, setup = placing or Placing(), with_assumed_ranks(setup)
+    node = placing.ranks_per_node or gpus_of_node(setup.hardware)
+    ranks, n_experts = setup.placement.expert_parallel, traffic.loads.shape[1]
+    if ranks < 2:
+        raise AdvisorError("the scenario has one expert-parallel rank, which holds all experts; give --ep, e.g. --ep 8")
+    nodes = -(-ranks // node) if placing.groups > 1 else 1
+    sources = Sources(setup.placement.attention_groups, node)
+    plans = _plans(n_experts, ranks, placing, nodes)
+    warm = [Variant(plans[place][1], more) for place in _heated_plans(plans) for more in placing.heat]
+    variants = [*(Variant(planned) for _, planned in plans), *warm]
+    steps = Steps(setup.scenario.batch_size, setup.longest_step)
+    found = counted(setup.routed_layer.rank_seconds, traffic, variants, sources, steps)
+    arms = [_assumed(setup), *(_arm(setup, copies, one) for (copies, _), one in zip(plans, found, strict=False))]
+    heated = _heated(setup, [arms[place + 1] for place in _heated_plans(plans)], found[len(plans) :], placing.heat)
+    curve = arms[1].curve
+    travels = moved(setup, found[0], curve.drafts, curve.accepted_length)
+    return RanksAnswer(setup, traffic, placing, tuple(arms), travels, heated, found[0].touched_overall[curve.drafts])
+
+
+def _heated_plans(plans: Sequence[_Plan]) -> list[int]:
+    """The plans that are heated: the engines' own order, balanced with fewest copies, and with most.
+
+    plans : as `_plans` gives them, by number of copies.
+    """
+    return list(dict.fromkeys((0, min(1, len(plans) - 1), len(plans) - 1)))
+
+
+_Plan = tuple[int | None, Planned]
+"""Copies of a balanced layout, None for experts in order; and how it is planned."""
+
+
+def _plans(n_experts: int, ranks: int, placing: Placing, nodes: int) -> list[_Plan]:
+    """Every arm that is counted: in order, then balanced from fewest copies to most."""
+    least = filling_copies(n_experts, ranks, 0)
+    tried = sorted(set(placing.redundant or (least, least + ranks)))
+    in_order = (None, layout_plan(n_experts, ranks, None))
+    return [in_order, *((copies, layout_plan(n_experts, ranks, copies, nodes, placing.groups)) for copies in tried)]
+
+
+def _layout_name(copies: int | None) -> str:
+    if copies is None:
+        return "in order"
+    return f"balanced, {copies} copies" if copies else "balanced"
+
+
+def recommended_curve(setup: Setup) -> tuple[Curve, int]:
+    """The curve at the scenario's batch, and the column of its recommended K."""
+    curve = curve_for(setup, [setup.scenario.batch_size])
+    limit = setup.scenario.max_tpot_ms
+    allowed = None if limit is None else curve.tpot_s * 1e3 <= limit
+    odds = draft_odds(curve.draws, allowed)
+    return curve, int(recommended(odds.loss, odds.noise, allowed)[0])
+
+
+def _assumed(setup: Setup) -> RankArm:
+    curve, best = recommended_curve(setup)
+    experts, ranks = float(setup.architecture.moe.n_experts), setup.placement.expert_parallel  # type: ignore[union-attr]
+    touched_overall = touched_in_pass(setup, float(setup.scenario.batch_size), curve.drafts + 1.0)
+    slowest = local_experts(touched_overall, experts, ranks)
+    return RankArm("assumed", 0, None, slowest, slowest / (touched_overall / ranks), curve, 0.0, best)
+
+
+def _arm(setup: Setup, copies: int | None, found: Counted) -> RankArm:
+    placed = placed_setup(setup, found)
+    curve, best = recommended_curve(placed)
+    ratio, redundant = found.pairs / found.mean_pairs, copies or 0
+    return RankArm(
+        _layout_name(copies),
+        redundant,
+        found,
+        found.touched[curve.drafts],
+        ratio[curve.drafts],
+        curve,
+        _extra(setup, redundant),
+        best,
+        is_balanced=copies is not None,
+    )
+
+
+def placed_setup(setup: Setup, found: Counted) -> Setup:
+    """Setup that predicts with the slowest rank that was counted."""
+    balance = found.balance(setup.scenario.batch_size)
+    return dataclasses.replace(setup, placement=dataclasses.replace(setup.placement, balance=balance))
+
+
+def _extra(setup: Setup, redundant: int) -> float:
+    """Weights of `redundant` copies on one rank, all routed layers. [B]"""
+    with_copies = dataclasses.replace(setup.placement, redundant=redundant)
+    return weight_bytes_per_gpu(setup.architecture, with_copies) - weight_bytes_per_gpu(
+        setup.architecture, setup.placement
+    )
+
+
+def _heated(
+    setup: Setup, arms: Sequence[RankArm], found: Sequence[Counted], heat: Sequence[float]
+) -> tuple[Heated, ...]:
+    """What each arm loses when each layer's hottest expert is hotter than it was planned for."""
+    cases = [(arm, more) for arm in arms for more in heat]
+    return tuple(_change(setup, arm, more, after) for (arm, more), after in zip(cases, found, strict=True))
+
+
+def _change(setup: Setup, arm: RankArm, more: float, after: Counted) -> Heated:
+    before, k, layers = arm.found, arm.best, _routed_share(arm)
+    assert before is not None
+    curve = curve_for(placed_setup(setup, after), [setup.scenario.batch_size], central_only=True)
+    layer_s, usual = before.slowness[:, 0, k], before.slowness[:, 0, k].mean()
+    apart = after.slowness[:, 0, k] / usual - layer_s / usual
+    noise = float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else 0.0
+    return Heated(
+        arm.name,
+        more,
+        int(arm.curve.drafts[k]),
+        float(curve.plain_step_s[0] / arm.curve.plain_step_s[0] - 1.0),
+        float(curve.round_s[0, k] / arm.curve.round_s[0, k] - 1.0),
+        float(curve.speedup[0, k] / arm.curve.speedup[0, k] - 1.0),
+        BAND_SIGMAS * noise * layers,
+    )
+
+
+def _routed_share(arm: RankArm) -> float:
+    """Share of a round that the routed experts take, at the recommended K. [-]"""
+    return float(arm.curve.round_components["routed"][0, arm.best] / arm.curve.round_s[0, arm.best])

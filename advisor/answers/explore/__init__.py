@@ -1,0 +1,1 @@
+"""Many scenarios: sweeps, leaderboard, context map, next steps, comparison."""

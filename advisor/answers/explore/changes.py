@@ -1,0 +1,596 @@
+"""The single changes that are tried on a scenario (listed in docs/model.md). Nothing is costed here.
+
+How the scenario's own expert design stands against the best at equal quality, and the designs worth a try.
+
+What single changes bring: speeds before and after under shared draws, and the ranking.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from advisor.answers.advice import Advice
+from advisor.answers.best_k import meets_limit, recommended_draft
+from advisor.answers.design.answer import best_by_objective
+from advisor.answers.design.candidates import Band, Candidate
+from advisor.answers.design.search import design_space
+from advisor.answers.design.space import MAX_MEASURED_GAP, DesignSpace
+from advisor.answers.design.start import design_config, design_name
+from advisor.answers.schedule import MIN_GAIN
+from advisor.catalog.engines import engine_ids
+from advisor.physics import laws
+from advisor.physics.acceptance import acceptance_curves
+from advisor.physics.architecture import BYTES_PER_WEIGHT
+from advisor.physics.bands import make_draws
+from advisor.physics.draft import load_drafter
+from advisor.physics.hardware import ComputeDtype, compute_dtype, gpus_of_node, hardware_ids, load_hardware
+from advisor.predict.curve import Curve, batches_with, curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.prefill import prefill_shares_s
+from advisor.predict.ratios import measured_range, records_between, unproven
+from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.scenario_fields import MAX_BATCH, MAX_DRAFT
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError, Array, Tier, lowest
+
+Kind = Literal[
+    "batch",
+    "draft length",
+    "weights",
+    "expert weights",
+    "KV cache",
+    "placement",
+    "accelerator",
+    "drafter",
+    "engine",
+    "design",
+]
+_NODE_GPUS = 8
+_BATCH_FACTORS = (0.5, 2.0, 4.0)
+"""Another load altogether is no change of the same deployment."""
+_NARROWER = 0.9
+"""A format counts as narrower from this share of today's bytes on. [-]"""
+_WEIGHT_FORMATS: tuple[ComputeDtype, ...] = ("fp8", "nvfp4")
+_EXPERT_FORMATS: tuple[ComputeDtype, ...] = ("fp8", "nvfp4", "mxfp4")
+_WEIGHT_ONLY: tuple[ComputeDtype, ...] = ("mxfp4",)
+"""Formats tried wherever they are narrower, since engines widen them before they multiply."""
+_QUALITY = "What the format costs in answer quality is not modelled."
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change to a scenario."""
+
+    kind: Kind
+    what: str
+    scenario: Scenario
+    """The scenario with the change made."""
+    notes: tuple[str, ...] = ()
+    """What the comparison does not cover, one sentence each."""
+    kernels_apart: bool = False
+    """Kernels were measured apart from today's, so their errors are drawn apart."""
+    other_acceptance: bool = False
+    """The accepted length comes from another source than today's: the two are compared all the same, and it is said."""
+
+
+def changes(advice: Advice) -> tuple[Change, ...]:
+    """All single changes of the documented list that make another valid scenario. Designs are apart (`designs`)."""
+    makers = (_batches, _draft_lengths, _formats, _cache, _placements, _accelerators, _drafters, _engines)
+    found = {change.scenario: change for make in makers for change in make(advice)}
+    found.pop(advice.scenario, None)
+    return tuple(found.values())
+
+
+def _made(kind: Kind, what: str, scenario: Scenario, values: dict[str, Any], **extra: Any) -> Iterator[Change]:
+    """The change, or nothing where the scenario refuses it."""
+    try:
+        yield Change(kind, what, build_scenario(**(dict(scenario) | values)), **extra)
+    except AdvisorError:
+        return
+
+
+def _batches(advice: Advice) -> Iterator[Change]:
+    scenario, largest = advice.scenario, advice.setup.memory.largest_batch
+    wanted = {round(scenario.batch_size * factor) for factor in _BATCH_FACTORS}
+    if min(_BATCH_FACTORS) <= advice.sweet_spot_batch / scenario.batch_size <= max(_BATCH_FACTORS):
+        wanted.add(int(advice.sweet_spot_batch))
+    if scenario.batch_size > largest > 0:
+        wanted = {largest}
+    for batch in sorted(wanted):
+        if advice.setup.placement.attention_groups <= batch <= min(largest, MAX_BATCH):
+            what = f"batch {scenario.batch_size:,} -> {batch:,}"
+            yield from _made("batch", what, scenario, {"batch_size": batch})
+
+
+def _draft_lengths(advice: Advice) -> Iterator[Change]:
+    scenario = advice.scenario
+    if advice.recommendation.n_draft == scenario.k_max < MAX_DRAFT:
+        longer = min(2 * scenario.k_max, MAX_DRAFT)
+        yield from _made("draft length", f"K up to {scenario.k_max} -> {longer}", scenario, {"k_max": longer})
+
+
+def _formats(advice: Advice) -> Iterator[Change]:
+    scenario, setup = advice.scenario, advice.setup
+    dtypes, moe = setup.architecture.dtypes, setup.architecture.moe
+    stored = {dtypes.attention, dtypes.dense} | ({dtypes.routed, dtypes.shared} if moe is not None else set())
+    for dtype in _WEIGHT_FORMATS:
+        narrower = [BYTES_PER_WEIGHT[dtype] <= _NARROWER * BYTES_PER_WEIGHT[today] for today in stored]
+        no_wider = all(BYTES_PER_WEIGHT[dtype] <= BYTES_PER_WEIGHT[today] for today in stored)
+        if any(narrower) and no_wider and compute_dtype(setup.hardware, dtype) == dtype:
+            what = f"weights {'/'.join(sorted(stored))} -> {dtype}"
+            values = {"weight_dtype": dtype, "expert_dtype": None}
+            yield from _made("weights", what, scenario, values, notes=(_QUALITY,), kernels_apart=True)
+    for dtype in _EXPERT_FORMATS if moe is not None else ():
+        served = dtype in _WEIGHT_ONLY or compute_dtype(setup.hardware, dtype) == dtype
+        if served and BYTES_PER_WEIGHT[dtype] <= _NARROWER * BYTES_PER_WEIGHT[dtypes.routed]:
+            what = f"routed experts {dtypes.routed} -> {dtype}"
+            yield from _made(
+                "expert weights", what, scenario, {"expert_dtype": dtype}, notes=(_QUALITY,), kernels_apart=True
+            )
+
+
+def _cache(advice: Advice) -> Iterator[Change]:
+    if advice.setup.cache.dtype == "bf16":
+        yield from _made("KV cache", "KV cache bf16 -> fp8", advice.scenario, {"kv_dtype": "fp8"}, notes=(_QUALITY,))
+
+
+def _placements(advice: Advice) -> Iterator[Change]:
+    """Half and double the tensor parallelism, and experts split over the same ranks. Within a node.
+
+    Where today's placement does not fit, every wider one within the node. All-reduces between nodes are not priced, so
+    tensor parallelism stays within the accelerator's own.
+    """
+    scenario, node = advice.scenario, gpus_of_node(advice.setup.hardware)
+    tp, ep, whole = scenario.tensor_parallel, scenario.expert_parallel, scenario.n_gpus
+    ranks = [tp, tp // 2, tp * 2]
+    if advice.setup.memory.largest_batch < scenario.batch_size:
+        ranks = [tp * 2**power for power in range(1, 4)]
+    pairs = [(tensor, expert) for tensor in ranks for expert in sorted({1, ep, tensor}) if 1 <= tensor <= node]
+    for tensor, expert in pairs:
+        gpus = max(tensor, expert)
+        if gpus > max(_NODE_GPUS, whole) or (tensor, expert) == (tp, ep):
+            continue
+        n_gpus = whole if whole > advice.setup.placement.gpus and whole % gpus == 0 else gpus
+        what = f"{_place(tp, ep)} -> {_place(tensor, expert)}"
+        is_assumed = expert > 1 and scenario == scenario.on_assumed_ranks()
+        notes = ("Expert-parallel imbalance follows an assumed formula.",) if is_assumed else ()
+        values = {"n_gpus": n_gpus, "tensor_parallel": tensor, "expert_parallel": expert}
+        yield from _made("placement", what, scenario, values, notes=notes)
+
+
+def _place(tensor: int, expert: int) -> str:
+    return f"TP {tensor}" + (f" EP {expert}" if expert > 1 else "")
+
+
+def _accelerators(advice: Advice) -> Iterator[Change]:
+    """Accelerators with kernel measurements: a ranking on data sheets alone would say little.
+
+    All-reduces between nodes are not priced, so none on whose node today's tensor parallelism has no room.
+    """
+    for hardware_id in hardware_ids():
+        hardware = load_hardware(hardware_id)
+        if hardware.kernel_table_device is None or advice.scenario.tensor_parallel > gpus_of_node(hardware):
+            continue
+        what = f"{advice.setup.hardware.name} -> {hardware.name}"
+        yield from _made(
+            "accelerator",
+            what,
+            advice.scenario,
+            {"hardware_id": hardware_id, "hardware_json": None, "refit": None},
+            notes=("Prices are not compared.", *_without_refit(advice.scenario)),
+            kernels_apart=hardware.kernel_table_device != advice.setup.hardware.kernel_table_device,
+        )
+
+
+def _drafters(advice: Advice) -> Iterator[Change]:
+    """Drafters whose accepted length was measured with this very model."""
+    scenario = advice.scenario
+    if scenario.model_config_json is not None:
+        return
+    seen = {scenario.drafter_id}
+    for curve in acceptance_curves(model_id=scenario.model_id):
+        if curve.drafter_id in seen:
+            continue
+        seen.add(curve.drafter_id)
+        what = f"{advice.setup.drafter.name} -> {load_drafter(curve.drafter_id).name}"
+        note = f"Its accepted length is from another source than today's: {curve.id} ({curve.dataset})."
+        yield from _made(
+            "drafter",
+            what,
+            scenario,
+            {"drafter_id": curve.drafter_id, "acceptance": curve.id},
+            notes=(note,),
+            other_acceptance=True,
+        )
+
+
+def _engines(advice: Advice) -> Iterator[Change]:
+    for engine in engine_ids():
+        if engine != advice.scenario.engine:
+            what = f"engine {advice.scenario.engine} -> {engine}"
+            values = {"engine": engine, "refit": None}
+            notes = _without_refit(advice.scenario)
+            yield from _made("engine", what, advice.scenario, values, notes=notes, kernels_apart=True)
+
+
+def _without_refit(scenario: Scenario) -> tuple[str, ...]:
+    """What to say of a change that a refit, made on one accelerator and engine, does not follow."""
+    return ("Predicted without your refit, which does not hold there.",) if scenario.refit else ()
+
+
+_NOTES = (
+    "Another model to train: quality is held equal by published scaling laws.",
+    "Routing is assumed to move with the design; as a scenario of its own it takes its class's default.",
+)
+
+
+@dataclass(frozen=True)
+class DesignStanding:
+    """The scenario's design against the best for speedup and the best for time per token, at equal quality."""
+
+    space: DesignSpace
+    best: Candidate
+    fastest: Candidate
+    text: str
+    """One sentence for the head of an answer."""
+
+
+def design_is_searched(setup: Setup) -> bool:
+    """Whether other expert designs can be held against this scenario's: it needs experts and a drafter."""
+    return setup.architecture.moe is not None and setup.drafter.kind != "none"
+
+
+def design_standing(setup: Setup) -> DesignStanding | None:
+    """None where designs are not searched, or where none keeps every limit."""
+    if not design_is_searched(setup):
+        return None
+    try:
+        space = design_space(setup)
+    except AdvisorError:
+        return None
+    found = best_by_objective(space)
+    if not found:
+        return None
+    best, fastest = found["sd_speedup"], found["tpot"]
+    if abs(space.measured_gap) > MAX_MEASURED_GAP:
+        text = (
+            f"Its experts were measured, and a plain step differs by {space.measured_gap:+.0%} from the fit by which "
+            "other designs are costed: they are not ranked against it here."
+        )
+    else:
+        text = _sentence(space, best, fastest)
+    return DesignStanding(space, best, fastest, text)
+
+
+def k_over_n(item: Candidate) -> str:
+    """A design's experts in the notation of the field: `k/N = 6/160 + 1 shared`."""
+    shared = f" + {item.n_shared:.3g} shared" if item.n_shared else ""
+    return f"k/N = {item.n_active}/{item.n_experts}{shared}"
+
+
+def _sentence(space: DesignSpace, best: Candidate, fastest: Candidate) -> str:
+    """How much the design loses in speedup and in time per token, at equal quality."""
+    found = [("speedup", best, best.speedup_gain), ("time per token", fastest, fastest.tpot_gain)]
+    if space.baseline_problem:
+        return f"{space.baseline_problem} {_of_those_that_serve(best, fastest)}"
+    losses = [
+        f"to {k_over_n(item)}{_weights(space, item)} by {_loss(gain)} in {what}"
+        for what, item, gain in found
+        if _beyond_noise(gain)
+    ]
+    if losses:
+        rest = ""
+        if len(losses) == 1:
+            near = next(what for what, _, gain in found if not _beyond_noise(gain))
+            rest = f"; its {near} is within noise of the best"
+        return f"Your design loses {', and '.join(losses)}, at equal quality{rest}."
+    edges = [f"{what} at most {max(0.0, 1 - 1 / gain.value):.0%} below {k_over_n(item)}" for what, item, gain in found]
+    return f"Your design is within noise of the best at equal quality: {', '.join(edges)}."
+
+
+def _weights(space: DesignSpace, item: Candidate) -> str:
+    """The design's weights over the scenario's own, where they differ: a reader may have held them fixed."""
+    ratio = item.total_params / space.baseline.total_params
+    return f" ({ratio:.2f} times the weights)" if abs(ratio - 1.0) > _SAME_SIZE else ""
+
+
+_SAME_SIZE = 0.05
+"""Relative difference of total parameters that is not told (choice of this project). [-]"""
+
+
+def _of_those_that_serve(best: Candidate, fastest: Candidate) -> str:
+    """What the designs offer that can serve where the scenario's own cannot, at equal quality."""
+    other = "" if fastest.index == best.index else f"{k_over_n(fastest)} "
+    return (
+        f"Of designs that do, at equal quality, {k_over_n(best)} has {best.speedup_gain.value:.2f} times its speedup "
+        f"and {other}is {fastest.tpot_gain.value:.2f} times as fast per token."
+    )
+
+
+def _beyond_noise(gain: Band) -> bool:
+    return gain.low > 1.0 and gain.value >= 1.0 + MIN_GAIN
+
+
+def _loss(gain: Band) -> str:
+    """What the baseline lacks of the better design, with the band: 1.10 times as good is a loss of 9 %."""
+    return f"{1 - 1 / gain.value:.0%} ({1 - 1 / gain.low:.0%}-{1 - 1 / gain.high:.0%})"
+
+
+def design_changes(scenario: Scenario, standing: DesignStanding) -> list[tuple[Change, Candidate]]:
+    """The best design for speedup and the best for time per token, as changes that can be applied.
+
+    None where the baseline's own measured rows are far from the form: the comparison would be of kernels, not designs.
+    """
+    space = standing.space
+    if abs(space.measured_gap) > MAX_MEASURED_GAP:
+        return []
+    chosen = {item.index: item for item in (standing.fastest, standing.best)}
+    notes = (*_NOTES, space.measured_note) if space.measured_note else _NOTES
+    made = []
+    for index, item in chosen.items():
+        try:
+            change = Change("design", f"train {space.describe(index)}", _adopted(scenario, space, item), notes)
+        except AdvisorError:
+            continue  # its config.json cannot be written, so it cannot be made the scenario; the Design page says why
+        made.append((change, item))
+    return made
+
+
+def _adopted(scenario: Scenario, space: DesignSpace, item: Candidate) -> Scenario:
+    """The scenario with the design as its model, as a user's own configuration."""
+    values = {"model_id": design_name(space, item), "model_config_json": json.dumps(design_config(space, item.index))}
+    return build_scenario(**(dict(scenario) | values))
+
+
+Goal = Literal["tokens_per_s_per_gpu", "tpot", "speedup"]
+GOALS: tuple[Goal, ...] = get_args(Goal)
+"""What changes are ranked by; the first is the default: it is absolute, and more GPUs do not win it by themselves."""
+_APART_SEED = 20250602
+"""Seed of kernel errors that have nothing in common with today's."""
+NOT_OFFERED = "not offered"
+"""How a refusal begins that measured pairs are the reason of."""
+_Z_80 = 1.2816
+"""Standard deviations from the middle to an end of an 80 % band. [-]"""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Speed of a scenario at its batch and best K."""
+
+    n_draft: int
+    speedup: float
+    tpot_s: float
+    tokens_per_s_per_gpu: float
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A change with what it does. `gain` is by goal, above 1 better, with its 80 % band."""
+
+    change: Change
+    before: Speed | None
+    """None where today's scenario does not fit in memory."""
+    after: Speed
+    gain: Mapping[Goal, Band]
+    tier: Tier
+    """The lower of both scenarios' tiers."""
+    extrapolated: bool = False
+
+    def helps(self, goal: Goal) -> bool:
+        """Whether the gain is beyond noise: its band lies above 1 and it reaches MIN_GAIN.
+
+        A higher ratio does not help by itself: time per token or tokens/s per GPU must not fall with it.
+        """
+        if self.before is None:
+            return True
+        absolute = max(self.gain["tpot"].value, self.gain["tokens_per_s_per_gpu"].value)
+        return self.gain[goal].low > 1.0 and self.gain[goal].value >= 1.0 + MIN_GAIN and absolute >= 1.0
+
+
+@dataclass(frozen=True)
+class NextSteps:
+    """Changes that were tried, in the order of the list, those refused, and how the design stands."""
+
+    effects: tuple[Effect, ...]
+    refused: tuple[tuple[str, str], ...]
+    """(change, why not)."""
+    standing: DesignStanding | None
+    """None for a dense model, or one whose design cannot be searched."""
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A scenario at its batch: speeds at the best K, and the same under each draw, [draws]."""
+
+    speed: Speed
+    speedup: Array
+    tpot_s: Array
+    token_s: Array
+    """As tpot_s with the prefill of the sequence's own prompt: what throughput goes by."""
+    gpus: int
+    batch: float
+    tier: Tier
+    extrapolated: bool
+
+
+def next_steps(advice: Advice, pause: Callable[[], object] = lambda: None) -> NextSteps:
+    """Evaluate every change of the documented list. `pause` is called between any two, so that a caller can stop it."""
+    standing = design_standing(advice.setup)
+    pause()
+    base = _base(advice)
+    effects, refused = [], []
+    for change in changes(advice):
+        found = (unoffered(advice.setup, change) if base.fits else None) or evaluate(advice, change, base)
+        if isinstance(found, Effect):
+            effects.append(found)
+        else:
+            refused.append((change.what, found))
+        pause()
+    effects += _designs(advice, standing) if base.fits and standing is not None else []
+    return NextSteps(tuple(effects), tuple(refused), standing)
+
+
+def unoffered(today: Setup, change: Change) -> str | None:
+    """Reason why a change is not offered although it could be evaluated.
+
+    Measured pairs do not bear its direction out.
+
+    None where they do, where none is known, and where the changed scenario cannot be loaded (`evaluate` says why).
+    """
+    try:
+        record = unproven(records_between(today, load_setup(change.scenario)))
+    except AdvisorError:
+        return None
+    return (
+        None
+        if record is None
+        else f"{NOT_OFFERED}: {record.name}, such changes were {record.evidence} ({record.needed})"
+    )
+
+
+def best_effects(steps: NextSteps, goal: Goal, count: int = 3) -> tuple[Effect, ...]:
+    """The changes that help most beyond noise, best first, at most one of each kind."""
+    chosen: dict[str, Effect] = {}
+    helping = [effect for effect in steps.effects if effect.helps(goal)]
+    for effect in sorted(helping, key=lambda item: -_merit(item, goal)):
+        chosen.setdefault(effect.change.kind, effect)
+    return tuple(chosen.values())[:count]
+
+
+def _merit(effect: Effect, goal: Goal) -> float:
+    if effect.before is not None:
+        return effect.gain[goal].value
+    return {
+        "speedup": effect.after.speedup,
+        "tpot": 1.0 / effect.after.tpot_s,
+        "tokens_per_s_per_gpu": effect.after.tokens_per_s_per_gpu,
+    }[goal]
+
+
+@dataclass(frozen=True)
+class Base:
+    """Today's scenario, drawn once."""
+
+    drawn: _Drawn
+    fits: bool
+
+
+def _base(advice: Advice) -> Base:
+    fits = advice.setup.memory.largest_batch >= advice.scenario.batch_size
+    curve, column = advice.curve, advice.curve.column(advice.recommendation.n_draft)
+    return Base(_at(advice.setup, curve, advice.batch_index, column), fits)
+
+
+def evaluate(advice: Advice, change: Change, base: Base | None = None) -> Effect | str:
+    """Effect of one change at its own best K, or why it has none.
+
+    It cannot be, does not fit, or misses the limit.
+
+    Both scenarios are drawn with the same errors, but for kernels that were measured apart.
+    """
+    base = base or _base(advice)
+    scenario = change.scenario
+    try:
+        setup = load_setup(scenario)
+        if setup.memory.largest_batch < scenario.batch_size:
+            return "it does not fit in memory"
+        draws = make_draws(setup.costs, kernel_seed=_APART_SEED if change.kernels_apart else None)
+        curve = curve_for(setup, batches_with(scenario.batch_size), draws=draws)
+    except AdvisorError as error:
+        return str(error)
+    row = int(np.searchsorted(curve.batches, scenario.batch_size))
+    if not meets_limit(setup, curve, row):
+        return f"no K keeps {scenario.max_tpot_ms:g} ms per output token"
+    return _effect(
+        change,
+        base,
+        _at(setup, curve, row, recommended_draft(setup, curve, row)),
+        measured_range(records_between(advice.setup, setup)),
+    )
+
+
+def _at(setup: Setup, curve: Curve, row: int, best: int) -> _Drawn:
+    speedup = curve.draws[:, row, best]
+    prefill, own_prompt = (share[row] for share in prefill_shares_s(setup, curve.batches))
+    token_s = (curve.plain_draws_s[:, row] + prefill) / speedup
+    return _Drawn(
+        Speed(
+            int(curve.drafts[best]),
+            float(curve.speedup[row, best]),
+            float(curve.tpot_s[row, best]),
+            float(curve.tokens_per_s_per_gpu[row, best]),
+        ),
+        speedup,
+        token_s - own_prompt,
+        token_s,
+        setup.placement.gpus,
+        float(curve.batches[row]),
+        Tier(curve.tier[row, best]),
+        bool(curve.extrapolated[row, best]),
+    )
+
+
+def _effect(change: Change, base: Base, after: _Drawn, time_ratio: tuple[float, float]) -> Effect:
+    """`time_ratio`: 80 % range of the measured over the predicted ratio of plain steps, for changes of this kind."""
+    before = base.drawn
+    busier = (after.batch / after.gpus) / (before.batch / before.gpus)
+    gain: dict[Goal, Band] = {
+        "tokens_per_s_per_gpu": _at_least(
+            Band.of(
+                after.speed.tokens_per_s_per_gpu / before.speed.tokens_per_s_per_gpu,
+                before.token_s / after.token_s * busier,
+            ),
+            time_ratio,
+        ),
+        "tpot": _at_least(Band.of(before.speed.tpot_s / after.speed.tpot_s, before.tpot_s / after.tpot_s), time_ratio),
+        "speedup": Band.of(after.speed.speedup / before.speed.speedup, after.speedup / before.speedup),
+    }
+    return Effect(
+        change,
+        before.speed if base.fits else None,
+        after.speed,
+        gain,
+        lowest([before.tier, after.tier]),
+        before.extrapolated or after.extrapolated,
+    )
+
+
+def _at_least(band: Band, time_ratio: tuple[float, float]) -> Band:
+    """`band` of a gain, no narrower than such ratios were found to be: a time above the predicted one is a gain below.
+
+    The chance of a gain is that of a lognormal with the wider band.
+    """
+    low, high = min(band.low, band.value / time_ratio[1]), max(band.high, band.value / time_ratio[0])
+    if (low, high) == (band.low, band.high):
+        return band
+    log_sd = math.log(high / low) / (2 * _Z_80)
+    return Band(band.value, low, high, 0.5 * (1.0 + math.erf(math.log(band.value) / (log_sd * math.sqrt(2.0)))))
+
+
+def _designs(advice: Advice, standing: DesignStanding) -> list[Effect]:
+    """The best designs at equal quality, with the bands of the design search, which share its own draws."""
+    found = []
+    space = standing.space
+    own = space.baseline.served
+    before = Speed(
+        int(own.n_draft[0, 0]), float(own.speedup[0, 0]), float(own.tpot_s[0, 0]), _rate(space, own.tpot_s[0, 0])
+    )
+    for change, item in design_changes(advice.scenario, standing):
+        after = Speed(item.n_draft[0], item.speedup[0], item.tpot_s[0], item.tokens_per_s_per_gpu[0])
+        gain: dict[Goal, Band] = {
+            "tokens_per_s_per_gpu": item.tpot_gain,
+            "tpot": item.tpot_gain,
+            "speedup": item.speedup_gain,
+        }
+        found.append(Effect(change, before, after, gain, item.tier, item.extrapolated))
+    return found
+
+
+def _rate(space: DesignSpace, tpot_s: float) -> float:
+    return float(laws.tokens_per_s_per_gpu(float(space.question.batches[0]), tpot_s, space.setup.placement.gpus))

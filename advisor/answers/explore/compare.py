@@ -1,0 +1,190 @@
+"""A scenario's settings as readers see them; scenarios side by side: what differs, what comes of it, their names."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from advisor.answers.advice import Advice
+from advisor.catalog.adjustment import parse_adjustment
+from advisor.predict.ratios import measured_range, records_between, unproven
+from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, SETTINGS
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError
+from advisor.text import MAX_NAME, MERITS, printable, tier_text
+
+MAX_COMPARED = 4
+"""More scenarios than this are told apart neither in a chart nor in a table."""
+_MERITS = tuple(MERITS[name] for name in ("speedup", "tpot", "tokens_per_s_per_gpu"))
+_NAME_PIECES, _PIECE_CHARACTERS = 2, 28
+
+
+@dataclass(frozen=True)
+class ComparedRow:
+    """One line of the comparison: a setting that differs, or a part of the answer, for each scenario."""
+
+    label: str
+    values: tuple[str, ...]
+    is_answer: bool
+
+
+def setting_text(scenario: Scenario, field: str, setup: Setup | None = None) -> str:
+    """Value of one field of a scenario as a reader sees it. With its setup, by the names of what was loaded."""
+    loaded = None if setup is None else _loaded(setup, field)
+    value, *documents = _identity(scenario, field)
+    if loaded is not None:
+        return loaded
+    if field == "refit" and value is not None:
+        return parse_adjustment(str(value)).label
+    text = printable(FIELDS[field].written(value))
+    own = [hashlib.sha256(str(document).encode()).hexdigest()[:4] for document in documents if document is not None]
+    return f"{text} (own, {own[0]})" if own else text
+
+
+def setting_lines(setup: Setup) -> dict[str, str]:
+    """All settings of a scenario by label, as a report lists them. Several of them share a line."""
+    lines: dict[str, str] = {}
+    for row in SETTINGS:
+        lines[row.line] = lines.get(row.line, "") + row.piece(setting_text(setup.scenario, row.name, setup))
+    return {label: text for label, text in lines.items() if text}
+
+
+def model_name(setup: Setup) -> str:
+    """The model by its own name, else by its id."""
+    return printable(setup.architecture.name or setup.scenario.model_id, MAX_NAME)
+
+
+def _loaded(setup: Setup, field: str) -> str | None:
+    """A field by what it stands for, where its value is only an id or says less than what was loaded."""
+    match field:
+        case "model_id":
+            return _model(setup)
+        case "hardware_id":
+            return f"{setup.scenario.n_gpus} x {printable(setup.hardware.name)}"
+        case "drafter_id":
+            return printable(setup.drafter.name)
+        case "weight_dtype":
+            dtypes = setup.architecture.dtypes
+            routed = f"routed {dtypes.routed}, " if setup.architecture.moe is not None else ""
+            return f"{routed}attention {dtypes.attention}, dense {dtypes.dense}"
+        case "refit" if setup.adjustment is not None:
+            made = setup.adjustment
+            return f"{made.label} of {made.hardware_id} with {made.engine_class} (data {made.data})"
+    return None
+
+
+def _model(setup: Setup) -> str:
+    moe, name, model_id = setup.architecture.moe, model_name(setup), printable(setup.scenario.model_id, MAX_NAME)
+    shape = "dense" if moe is None else f"{moe.n_active} of {moe.n_experts} routed experts, {moe.n_shared} shared"
+    return f"{name}; {shape}" if name == model_id else f"{name} ({model_id}); {shape}"
+
+
+def differing(scenarios: Sequence[Scenario]) -> list[str]:
+    """Settings in which the scenarios are not all alike, the ones that say most first."""
+    return [row.name for row in SETTINGS if len({_identity(scenario, row.name) for scenario in scenarios}) > 1]
+
+
+def short_names(scenarios: Sequence[Scenario]) -> tuple[str, ...]:
+    """A name for each scenario from what differs, two settings at most. The hash tells apart those that stay alike."""
+    fields = differing(scenarios)
+    if "n_gpus" in fields and all(s.tensor_parallel == s.n_gpus for s in scenarios):
+        fields = [field for field in fields if field != "tensor_parallel"]
+    if not fields:
+        fields = ["model_id", "batch_size"]
+    names = [", ".join(_piece(scenario, field) for field in fields[:_NAME_PIECES]) for scenario in scenarios]
+    return tuple(
+        name if names.count(name) == 1 else f"{name} ({scenario.hash[:6]})"
+        for name, scenario in zip(names, scenarios, strict=True)
+    )
+
+
+def comparison_rows(advices: Sequence[Advice]) -> tuple[ComparedRow, ...]:
+    """Rows of settings that differ, then of the answers. Raises AdvisorError for none or more than MAX_COMPARED."""
+    if not 1 <= len(advices) <= MAX_COMPARED:
+        raise AdvisorError(f"{len(advices)} scenarios cannot be compared; give two to {MAX_COMPARED}")
+    scenarios = [advice.scenario for advice in advices]
+    question = [
+        ComparedRow(FIELDS[field].label, tuple(setting_text(scenario, field) for scenario in scenarios), False)
+        for field in differing(scenarios)
+    ]
+    columns = [_answers(advice) for advice in advices]
+    return (*question, *(ComparedRow(label, tuple(column[label] for column in columns), True) for label in columns[0]))
+
+
+def finding(advices: Sequence[Advice], names: Sequence[str]) -> str:
+    """Sentence on the highest speedup, the shortest time per output token and the most tokens/s per GPU.
+
+    It says which of them measured pairs of such a choice do not tell apart.
+    """
+    answers = [advice.recommendation for advice in advices]
+    ratio = max(answers, key=lambda answer: answer.speedup.value)
+    fastest = min(answers, key=lambda answer: answer.tpot_s)
+    busiest = max(answers, key=lambda answer: answer.tokens_per_s_per_gpu)
+    speedup, tpot, rate = _MERITS
+    best = (
+        (ratio, f"the highest {speedup.words} ({speedup.text(ratio.speedup.value)})"),
+        (fastest, f"the shortest {tpot.words} ({tpot.text(fastest.tpot_s)})"),
+        (busiest, f"the most {rate.words} ({rate.text(busiest.tokens_per_s_per_gpu)})"),
+    )
+    told = []
+    for name, answer in zip(names, answers, strict=True):
+        if won := [what for winner, what in best if winner is answer]:
+            told.append(f"{name} has {' and '.join(won) if len(won) < 3 else f'{won[0]}, {won[1]} and {won[2]}'}")
+    return " ".join(("; ".join(told) + ".", *reservations(advices, names)))
+
+
+def reservations(advices: Sequence[Advice], names: Sequence[str]) -> list[str]:
+    """Doubts that measured pairs raise against the order of time per output token.
+
+    One sentence for each scenario that follows the fastest: a choice whose direction is unproven, or a difference
+    within what such ratios are off by.
+    """
+    order = sorted(range(len(advices)), key=lambda index: advices[index].recommendation.tpot_s)
+    first, *rest = order
+    found = []
+    for index in rest:
+        fastest, other = advices[first], advices[index]
+        if fastest.setup.architecture.name != other.setup.architecture.name:
+            continue
+        records = records_between(fastest.setup, other.setup)
+        ratio, doubt = other.recommendation.tpot_s / fastest.recommendation.tpot_s, unproven(records)
+        if doubt is not None:
+            found.append(
+                f"Whether {names[first]} is faster than {names[index]} is open: changes like {doubt.name} were "
+                f"{doubt.evidence} ({doubt.needed})."
+            )
+        elif ratio * measured_range(records)[0] < 1.0 and records:
+            off = 1.0 - measured_range(records)[0]
+            found.append(
+                f"{names[first]} and {names[index]} differ in time per output token by {ratio - 1.0:.0%}, within the "
+                f"{off:.0%} by which measured ratios of such choices fall short."
+            )
+    return found
+
+
+def _answers(advice: Advice) -> dict[str, str]:
+    answer, largest = advice.recommendation, advice.setup.memory.largest_batch
+    speedup, (ratio, tpot, rate) = answer.speedup, _MERITS
+    return {
+        "Draft length K": str(answer.n_draft),
+        ratio.name: ratio.text(speedup.value),
+        f"{advice.band_level:.0%} band": f"{speedup.low:.2f} to {speedup.high:.2f}",
+        "Tier": tier_text(speedup.tier, speedup.extrapolated),
+        tpot.name: tpot.text(answer.tpot_s),
+        rate.name: rate.text(answer.tokens_per_s_per_gpu),
+        "Plain step is bound by": answer.bound,
+        "Largest batch that fits": f"{largest:,}" if largest else "does not fit",
+        "Sweet spot": f"batch {advice.sweet_spot_batch:,.0f}",
+    }
+
+
+def _identity(scenario: Scenario, field: str) -> tuple[object, ...]:
+    own = [document for document, owner in DOCUMENTS.items() if owner == field]
+    return getattr(scenario, field), *(getattr(scenario, document) for document in own)
+
+
+def _piece(scenario: Scenario, field: str) -> str:
+    text = FIELDS[field].in_a_name(setting_text(scenario, field))
+    return text if len(text) <= _PIECE_CHARACTERS else text[: _PIECE_CHARACTERS - 1] + "…"

@@ -1,0 +1,297 @@
+"""What one decode iteration costs at each batch size and draft length: all that run-time control knows of hardware.
+
+Ranges of batches that run one draft length: looked up, joined into buckets of contexts, and as a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from advisor.physics.acceptance import speedup
+from advisor.predict.curve import Curve
+from advisor.prediction import AdvisorError, Array
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RoundCosts:
+    """Cost and benefit of one speculative round on a grid of batch sizes (B) and draft lengths (K).
+
+    batches [nB] increasing, from 1. drafts [nK] = 0..k_max. round_time_s [nB, nK]: a whole round, drafting included;
+    column 0 is a plain decode step. accepted_length [nK]: tokens emitted per round and sequence, 1 at K = 0.
+    speedup [nB, nK]: accepted_length * round_time_s[:, 0] / round_time_s. draft_warm_s [nB]: extra time of a K = 0
+    iteration that still runs the drafter once, so that its cache stays valid (0 for n-gram and suffix drafters).
+    Build it with `round_costs`, which checks all of this.
+    """
+
+    batches: Array
+    drafts: IntArray
+    round_time_s: Array
+    accepted_length: Array
+    speedup: Array
+    draft_warm_s: Array
+    draft_s: Array
+    """Part of round_time_s that drafts, host time included, [nB, nK]; 0 where it was not told apart. [s]"""
+
+    @property
+    def k_max(self) -> int:
+        """Longest draft in the grid. [-]"""
+        return int(self.drafts[-1])
+
+    def time_s(self, batch: ArrayLike, n_draft: ArrayLike) -> Array:
+        """Time of one round at `batch` sequences and `n_draft` drafts. Broadcasts. [s]
+
+        Between grid batches, log time is linear in log batch. Raises AdvisorError outside the grid.
+        """
+        wanted, columns = np.broadcast_arrays(np.asarray(batch, dtype=float), np.asarray(n_draft))
+        if columns.size and (columns.min() < 0 or columns.max() > self.k_max):
+            raise AdvisorError(f"n_draft must lie in 0..{self.k_max}, the drafts these costs were computed for")
+        log_time = _interpolate(self.batches, np.log(self.round_time_s), wanted)
+        return np.exp(np.take_along_axis(log_time, columns[..., None], axis=-1)[..., 0])
+
+    def dense(self, max_batch: int) -> tuple[Array, Array]:
+        """Round time [max_batch + 1, nK] and warm-drafter time [max_batch + 1] at whole batches. Row 0 is zero. [s]"""
+        whole = np.arange(1, max_batch + 1)
+        time = np.zeros((max_batch + 1, self.drafts.size))
+        warm = np.zeros(max_batch + 1)
+        time[1:] = np.exp(_interpolate(self.batches, np.log(self.round_time_s), whole))
+        warm[1:] = _interpolate(self.batches, self.draft_warm_s[:, None], whole)[..., 0]
+        return time, warm
+
+    def dense_draft(self, max_batch: int) -> Array:
+        """Drafting time [max_batch + 1, nK] at whole batches. Row 0 is zero. [s]"""
+        draft = np.zeros((max_batch + 1, self.drafts.size))
+        draft[1:] = _interpolate(self.batches, self.draft_s, np.arange(1, max_batch + 1))
+        return draft
+
+
+def round_costs(
+    batches: ArrayLike,
+    round_time_s: ArrayLike,
+    accepted_length: ArrayLike,
+    draft_warm_s: ArrayLike | None = None,
+    draft_s: ArrayLike = 0.0,
+) -> RoundCosts:
+    """Costs of rounds (`RoundCosts`) from arrays over batch and K.
+
+    batches [nB], round_time_s [nB, nK], accepted_length [nK], draft_warm_s [nB] or one number, and the part of
+    round_time_s that drafts, as it or one number.
+
+    Raises AdvisorError naming the array, what was found and what is expected.
+    """
+    grid = np.atleast_1d(np.asarray(batches, dtype=float))
+    time = np.asarray(round_time_s, dtype=float)
+    length = np.atleast_1d(np.asarray(accepted_length, dtype=float))
+    if grid.ndim != 1 or grid[0] != 1 or np.any(np.diff(grid) <= 0):
+        raise AdvisorError("batches must increase strictly and start at 1")
+    if time.shape != (grid.size, length.size):
+        raise AdvisorError(
+            f"round_time_s has shape {time.shape}; expected {(grid.size, length.size)}: rows are batches, columns K"
+        )
+    if not np.all(np.isfinite(time)) or np.any(time <= 0):
+        raise AdvisorError("round_time_s must be finite and positive everywhere")
+    k = np.arange(length.size)
+    if length[0] != 1 or not np.all(np.isfinite(length)) or np.any(length < 1) or np.any(length > k + 1 + 1e-9):
+        raise AdvisorError("accepted_length[K] must be 1 at K = 0 and lie in 1..K+1 (the bonus token counts)")
+    warm = np.broadcast_to(np.asarray(0.0 if draft_warm_s is None else draft_warm_s, dtype=float), grid.shape).copy()
+    if not np.all(np.isfinite(warm)) or np.any(warm < 0):
+        raise AdvisorError("draft_warm_s must be finite and not negative")
+    draft = np.broadcast_to(np.asarray(draft_s, dtype=float), time.shape).copy()
+    if not np.all(np.isfinite(draft)) or np.any(draft < 0) or np.any(draft > time):
+        raise AdvisorError("draft_s must be finite, not negative, and no more than round_time_s")
+    return RoundCosts(grid, k, time, length, length * time[:, :1] / time, warm, draft)
+
+
+def costs_of(curve: Curve, keep_drafter_warm: bool = True) -> RoundCosts:
+    """Costs of the simulator's rounds from a curve over K = 0..k_max and batches from 1.
+
+    Raises AdvisorError for a curve that leaves a K out.
+
+    keep_drafter_warm : an iteration at K = 0 of a policy that may draft again pays `kept_drafter_s`, an upper bound.
+        False: the cache is rebuilt for free, a lower bound.
+
+    Prefill is left out: the simulator's clock counts decode iterations only.
+    """
+    if curve.drafts[0] != 0 or np.any(np.diff(curve.drafts) != 1):
+        raise AdvisorError("the simulator needs a curve over every K from 0 to k_max")
+    warm = kept_drafter_s(curve) if keep_drafter_warm else np.zeros(curve.batches.size)
+    draft = curve.round_components["draft"] + curve.round_components["draft_host"]
+    return round_costs(curve.batches, curve.round_s, curve.accepted_length, warm, draft)
+
+
+def kept_drafter_s(curve: Curve) -> Array:
+    """Time of a round of K = 0 for a drafter that is kept warm, one pass. [s]
+
+    Where K may be above 0 again its cache has to stay valid.
+
+    [nB], over a curve with K = 1. Kernels, launches and host time of K = 1: an upper bound, since the cache needs no
+    LM head. 0 for drafters that run no model.
+    """
+    if curve.drafts.size == 1:
+        return np.zeros(curve.batches.size)
+    one = curve.column(1)
+    return np.asarray(curve.round_components["draft"][:, one] + curve.round_components["draft_host"][:, one])
+
+
+def idle_speedup(curve: Curve) -> Array:
+    """Speedup of K = 0 within a table of several K, [nB]. [-]
+
+    Below 1, since the drafter still runs once a step.
+
+    Engines do so (docs/engines.md); a server started without speculation pays nothing and has 1.
+    """
+    plain = curve.plain_step_s
+    return speedup(1.0, plain, plain + kept_drafter_s(curve), curve.prefill_s)
+
+
+def interpolate_batches(batches: ArrayLike, values: ArrayLike, at: ArrayLike) -> Array:
+    """Positive values [nB, n] given at `batches`, at other batch sizes: log value linear in log batch."""
+    return np.exp(_interpolate(np.asarray(batches, dtype=float), np.log(np.asarray(values, dtype=float)), at))
+
+
+def interpolate_losses(batches: ArrayLike, losses: ArrayLike, at: ArrayLike) -> Array:
+    """Losses [nB, n] given at `batches`, at other batch sizes: linear in log batch."""
+    return _interpolate(np.asarray(batches, dtype=float), np.asarray(losses, dtype=float), at)
+
+
+def _interpolate(grid: Array, values: Array, at: ArrayLike) -> Array:
+    """Linear in log batch along axis 0 of values [nB, n]. Result [*at.shape, n]. Refuses to extrapolate."""
+    wanted = np.asarray(at, dtype=float)
+    if wanted.size and (wanted.min() < grid[0] or wanted.max() > grid[-1]):
+        raise AdvisorError(
+            f"batch {wanted.min():g}..{wanted.max():g} lies outside the costs' batches {grid[0]:g}..{grid[-1]:g}; "
+            "compute the costs over a wider range"
+        )
+    if grid.size == 1:
+        return np.broadcast_to(values[0], (*wanted.shape, values.shape[1])).copy()
+    place = np.interp(np.log(wanted), np.log(grid), np.arange(grid.size))
+    low = np.minimum(place.astype(int), grid.size - 2)
+    share = (place - low)[..., None]
+    return (1 - share) * values[low] + share * values[low + 1]
+
+
+OPEN_END = 10_000_000
+"""Where the bucket of the longest contexts is closed: beyond any model's. [tokens]"""
+
+
+@dataclass(frozen=True)
+class KRange:
+    """One range of the schedule: batch sizes batch_start..batch_end, both included, run n_draft drafts.
+
+    speedup is the mean over the range's batch sizes, regret the largest expected loss within the range; K = 0 is a
+    server without speculation. meets_limit is False where no K satisfies the limit on time per output token.
+    """
+
+    batch_start: int
+    batch_end: int
+    n_draft: int
+    speedup: float
+    regret: float = 0.0
+    meets_limit: bool = True
+    table_k: int | None = None
+    """K of one server that drafts at other batches, where that differs; see `k_running`."""
+    smoothed_k: int | None = None
+    """K that the smoothed schedule has at the target batch, where the recommended one stands in its place."""
+
+    @property
+    def k_running(self) -> int:
+        """K that one server for all batches runs: what an engine's table holds and a simulation serves."""
+        return self.n_draft if self.table_k is None else self.table_k
+
+
+def range_values(item: KRange) -> dict[str, int | float | bool]:
+    """A range as JSON and reports carry it. `k_running` is the K of one server for all batches."""
+    names = ("batch_start", "batch_end", "n_draft", "k_running", "speedup", "regret", "meets_limit")
+    return {name: getattr(item, name) for name in names}
+
+
+@dataclass(frozen=True)
+class ContextSchedule:
+    """The ranges for contexts context_start..context_end tokens, both included."""
+
+    context_start: int
+    context_end: int
+    ranges: tuple[KRange, ...]
+
+    @property
+    def has_end(self) -> bool:
+        """False for the last bucket, which reaches to any length."""
+        return self.context_end < OPEN_END
+
+
+def bucket_values(item: ContextSchedule) -> dict[str, object]:
+    """A bucket of contexts as JSON carries it. See `range_values`."""
+    ranges = [range_values(one) for one in item.ranges]
+    return {"context_start": item.context_start, "context_end": item.context_end, "ranges": ranges}
+
+
+def buckets_by_context(contexts: Sequence[int], schedules: Sequence[tuple[KRange, ...]]) -> tuple[ContextSchedule, ...]:
+    """Schedule of each context bucket.
+
+    `contexts` [nC] increasing, and the schedule at each; () for none. Raises AdvisorError for contexts that do not
+    increase.
+
+    A bucket reaches up to the geometric middle between its context and the next, the last without end; neighbours
+    with equal K are merged.
+    """
+    if len(contexts) and (np.any(np.diff(contexts) <= 0) or contexts[0] < 1):
+        raise AdvisorError("contexts must be positive and increase strictly")
+    # Contexts are spaced by factors, so the border lies in their geometric middle.
+    middles = [int(np.sqrt(float(one) * other)) for one, other in pairwise(contexts)]
+    found: list[ContextSchedule] = []
+    start = 1
+    for end, ranges in zip([*middles, OPEN_END][: len(contexts)], schedules, strict=True):
+        if found and _same_k(found[-1].ranges, ranges):
+            found[-1] = ContextSchedule(found[-1].context_start, end, found[-1].ranges)
+        else:
+            found.append(ContextSchedule(start, end, ranges))
+        start = end + 1
+    return tuple(found)
+
+
+def k_by_batch_table(ranges: Sequence[KRange], limited: bool) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Heading and rows of K by batch as text. `limited` adds whether the limit on time per output token is kept.
+
+    Where one server for all batches runs another K than the schedule's, a column has it.
+    """
+    cells: dict[str, list[str]] = {
+        "Batch": [f"{item.batch_start:,} to {item.batch_end:,}" for item in ranges],
+        "K": [str(item.n_draft) for item in ranges],
+        "Mean speedup": [f"{item.speedup:.2f}x" for item in ranges],
+        "Largest expected loss": [f"{item.regret:.1%}" for item in ranges],
+    }
+    if limited:
+        cells["Meets the limit"] = ["yes" if item.meets_limit else "no" for item in ranges]
+    if any(item.k_running != item.n_draft for item in ranges):
+        cells["K in one server"] = [str(item.k_running) for item in ranges]
+    return tuple(cells), tuple(zip(*cells.values(), strict=True))
+
+
+def k_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64]:
+    """The scheduled K at each batch size (beyond the last range: the last range's K, as vLLM does)."""
+    return _looked_up(ranges, [item.n_draft for item in ranges], batch)
+
+
+def k_running_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64]:
+    """K that one server for all batches runs at each batch size, see `KRange.k_running`."""
+    return _looked_up(ranges, [item.k_running for item in ranges], batch)
+
+
+def _looked_up(ranges: Sequence[KRange], ks: Sequence[int], batch: ArrayLike) -> NDArray[np.int64]:
+    starts = np.array([item.batch_start for item in ranges])
+    place = np.searchsorted(starts, np.asarray(batch), side="right") - 1
+    # Beyond the last range its K stays, as vLLM reads its own table.
+    return np.array(ks, dtype=np.int64)[np.clip(place, 0, None)]
+
+
+def _same_k(a: Sequence[KRange], b: Sequence[KRange]) -> bool:
+    def steps(ranges: Sequence[KRange]) -> list[tuple[int, int, int, int, bool]]:
+        return [(r.batch_start, r.batch_end, r.n_draft, r.k_running, r.meets_limit) for r in ranges]
+
+    return steps(a) == steps(b)

@@ -1,0 +1,524 @@
+"""The draft length for each batch size: least expected loss, and few switches.
+
+What a schedule of K by batch gains over one K: on a batch histogram, or with each doubling of the batch alike.
+
+What a schedule says of itself: whether one K is enough, what K = 0 means in it, where the target batch differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from advisor.answers.round_costs import (
+    IntArray,
+    KRange,
+    idle_speedup,
+    interpolate_batches,
+    interpolate_losses,
+    k_at,
+    k_running_at,
+)
+from advisor.physics.bands import PER_K_LOG_SD
+from advisor.predict.curve import DEFAULT_BATCHES, Curve, draft_odds, excess_loss, recommended
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError, Array
+
+SWITCH_COST = PER_K_LOG_SD
+"""What a switch of K must save beyond the noise of the draws, expected loss times doublings of the batch: as much over
+one doubling as speedups scatter from one K to the next, half as much over two. [-]"""
+MIN_GAIN = 0.02
+"""Choice of this project: a change or a design that gains less than this is not offered as one that helps. [-]"""
+TIE = 1e-6
+"""What a K is held to lose for each shorter one of the table, so that the smallest of equals is taken: far below what
+tells two K apart. [-]"""
+_SINGLE = 512
+"""Up to here the schedule decides batch by batch; beyond, a batch more or less is within a quarter of a per cent."""
+
+
+@dataclass(frozen=True)
+class KValues:
+    """Values of each K on a grid of batches, as far as a schedule needs them. `k_values` makes and checks it."""
+
+    batches: Array
+    """[nB], increasing from 1. [-]"""
+    drafts: NDArray[np.int64]
+    """[nK], increasing from 0. [-]"""
+    speedup: Array
+    """[nB, nK]; 1 at K = 0, a server without speculation. [-]"""
+    loss: Array
+    """Expected loss [nB, nK], see `draft_odds`. [-]"""
+    noise: Array
+    """Its standard error against the least, [nB, nK]. [-]"""
+    idle: Array
+    """Speedup of K = 0 in a table that drafts at other batches, [nB], see `idle_speedup`. [-]"""
+    tpot_s: Array | None = None
+    """Time per output token, [nB, nK]. [s]"""
+
+
+def k_values(
+    batches: ArrayLike,
+    drafts: ArrayLike,
+    speedup: ArrayLike,
+    *,
+    draws: ArrayLike | None = None,
+    idle: ArrayLike = 1.0,
+    tpot_s: ArrayLike | None = None,
+) -> KValues:
+    """Values of each K (`KValues`) from speedups [nB, nK] and their draws [draws, nB, nK].
+
+    Without draws they are certain.
+
+    Raises AdvisorError naming what was found and what is expected.
+    """
+    grid, ks, table = _checked(batches, drafts, speedup)
+    odds = draft_odds(table[None] if draws is None else draws)
+    waiting = np.broadcast_to(np.asarray(idle, float), grid.shape)
+    return KValues(grid, ks, table, odds.loss, odds.noise, waiting, None if tpot_s is None else np.asarray(tpot_s))
+
+
+def values_of(curve: Curve, without: int | None = None) -> KValues:
+    """Values of each K of a curve by batch, as a schedule needs them.
+
+    without : a target batch, left out where it lies between the batches that every curve has, so that what is
+        interpolated between those does not depend on it. [-]
+    """
+    inside = (curve.batches > DEFAULT_BATCHES[0]) & (curve.batches < DEFAULT_BATCHES[-1])
+    kept = (curve.batches != without) | ~inside | np.isin(curve.batches, DEFAULT_BATCHES)
+    return k_values(
+        curve.batches[kept],
+        curve.drafts,
+        curve.speedup[kept],
+        draws=curve.draws[:, kept],
+        idle=idle_speedup(curve)[kept],
+        tpot_s=curve.tpot_s[kept],
+    )
+
+
+def k_by_batch(
+    values: KValues,
+    max_tpot_s: float | None = None,
+    max_batch: int | None = None,
+    target: tuple[int, int] | None = None,
+) -> tuple[KRange, ...]:
+    """K for every batch size 1..max_batch: the least expected loss, smoothed.
+
+    Parameters
+    ----------
+    values : what each K is worth; with a limit, its times per output token too.
+    max_tpot_s : upper limit on the time per output token. [s]
+    max_batch : last batch size covered; default the largest of the grid. [-]
+    target : the target batch and its recommended K, which stands there and at those neighbours that share it. [-]
+
+    Returns
+    -------
+    Ranges that cover 1..max_batch without gap or overlap.
+
+    Notes
+    -----
+    Each doubling of the batch counts alike. The K of all batches together have the least sum of what they lose beyond
+    the noise, times the doublings it lasts, and SWITCH_COST for each switch: dynamic programming over the batches.
+    Losses and ties are those of `curve.recommended`, of equals the smaller K. K = 0 is a server without speculation: at
+    the smallest and at the largest batches it stands wherever it is recommended, and has no price of a switch there. K
+    that miss the limit are left out where another keeps it.
+
+    One server cannot change between drafting and no speculation: its K = 0 keeps the drafter (`KValues.idle`). So the
+    ranges of K = 0 are decided again for it, with that charge (`KRange.table_k`); its K is 0 throughout where a server
+    without speculation loses no more than the best such table, unless the target batch drafts.
+    """
+    last = int(values.batches[-1]) if max_batch is None else max_batch
+    table = _whole(values, last, max_tpot_s)
+    smoothed = _smoothed(table)
+    if target is None or target[0] > last:
+        return _ranges(table, smoothed, _one_server(table, smoothed, drafts=False), values.drafts)
+    place, column = target[0] - 1, int(np.searchsorted(values.drafts, target[1]))
+    chosen = _with_target(table, smoothed, place, column)
+    ranges = _ranges(table, chosen, _one_server(table, chosen, drafts=target[1] > 0), values.drafts)
+    # The verdict and the schedule must not disagree at the batch that was asked about (decision 0006).
+    if chosen[place] == smoothed[place]:
+        return ranges
+    instead = int(values.drafts[smoothed[place]])
+    return tuple(
+        replace(item, smoothed_k=instead) if item.batch_start <= target[0] <= item.batch_end else item
+        for item in ranges
+    )
+
+
+def schedule_rule(max_tpot_ms: float | None = None) -> str:
+    """Rule by which the ranges of K by batch were chosen, in words.
+
+    They hold under this limit on time per output token.
+    """
+    rule = (
+        f"The K of least expected loss, smoothed: a switch must save {SWITCH_COST:.0%} over a doubling of the batch, "
+        "beyond the noise."
+    )
+    if max_tpot_ms is None:
+        return rule
+    return f"{rule} K that miss {max_tpot_ms:g} ms per output token are left out, unless all do ('no')."
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """`KValues` at whole batches 1..n. Arrays [n, nK] or [n]."""
+
+    speedup: Array
+    loss: Array
+    noise: Array
+    allowed: NDArray[np.bool_]
+    idle: Array
+    """Speedup of K = 0 with the drafter kept, [n]. [-]"""
+    idle_allowed: NDArray[np.bool_]
+    doublings: Array
+
+    @property
+    def excess(self) -> Array:
+        """What each K loses beyond the noise. Of ties the smaller K is the least."""
+        return excess_loss(self.loss, self.noise, self.allowed) + TIE * np.arange(self.loss.shape[1])
+
+    def cost(self, chosen: NDArray[np.int64]) -> float:
+        """Loss beyond the noise over all doublings, and SWITCH_COST for each switch. [-]"""
+        own = excess_loss(self.loss, self.noise, self.allowed)[np.arange(chosen.size), chosen]
+        return float(own @ self.doublings) + SWITCH_COST * float(np.count_nonzero(np.diff(chosen)))
+
+    def charged(self) -> _Whole:
+        """The same with K = 0 charged for a drafter that is kept."""
+        speedup, loss, allowed = self.speedup.copy(), self.loss.copy(), self.allowed.copy()
+        speedup[:, 0], allowed[:, 0] = self.idle, self.idle_allowed
+        loss[:, 0] = 1.0 - self.idle * (1.0 - self.loss[:, 0])
+        return replace(self, speedup=speedup, loss=loss, allowed=allowed)
+
+    def plain_cost(self) -> float:
+        """Loss of a server without speculation against one that keeps its drafter. A gain beyond the noise counts
+        against its losses. [-]"""
+        kept = self.charged()
+        choosable = kept.allowed | ~kept.allowed.any(axis=1, keepdims=True)
+        above = self.loss[:, 0] - np.where(choosable, kept.loss, np.inf).min(axis=1)
+        beyond = np.sign(above) * np.maximum(np.abs(above) - self.noise[:, 0], 0.0)
+        missed = ~self.allowed[:, 0] & kept.allowed.any(axis=1)
+        return float(np.where(missed, np.inf, beyond) @ self.doublings)
+
+
+def _whole(values: KValues, last: int, max_tpot_s: float | None) -> _Whole:
+    if max_tpot_s is not None and values.tpot_s is None:
+        raise AdvisorError("a limit on the time per output token needs those times; give tpot_s")
+    at = np.arange(1, last + 1)
+    grid = values.batches
+    idle = interpolate_batches(grid, values.idle[:, None], at)[:, 0]
+    speedup = interpolate_batches(grid, values.speedup, at)
+    within = np.ones(speedup.shape, bool)
+    idle_within = np.ones(last, bool)
+    if max_tpot_s is not None:
+        tpot = interpolate_batches(grid, np.asarray(values.tpot_s), at)
+        within, idle_within = np.asarray(tpot <= max_tpot_s), np.asarray(tpot[:, 0] / idle <= max_tpot_s)
+    return _Whole(
+        speedup=speedup,
+        loss=interpolate_losses(grid, values.loss, at),
+        noise=interpolate_losses(grid, values.noise, at),
+        allowed=within,
+        idle=idle,
+        idle_allowed=idle_within,
+        doublings=doublings(at),
+    )
+
+
+def doublings(batches: NDArray[np.int64]) -> Array:
+    """Doublings of the batch that each of a run of neighbouring batches stands for, [n]. [-]"""
+    return np.log2((batches + 1.0) / batches)
+
+
+def _smoothed(table: _Whole) -> NDArray[np.int64]:
+    """Columns [n] of least excess losses and switches together, and K = 0 at both ends as far as it is recommended.
+
+    Up to the first batch that drafts and from the last on, K = 0 is another server and no switch of an engine's K;
+    between batches that draft it has the price of one.
+    """
+    chosen = _cheapest(table.excess, table.doublings, table.allowed)
+    drafting = np.flatnonzero(recommended(table.loss, table.noise, table.allowed))
+    if not drafting.size:
+        return np.zeros_like(chosen)
+    # Below and above, speculation is another server's business: starting none is no switch of this one's K.
+    inside = (np.arange(chosen.size) >= drafting[0]) & (np.arange(chosen.size) <= drafting[-1])
+    return np.where(inside, chosen, 0)
+
+
+def _with_target(table: _Whole, smoothed: NDArray[np.int64], place: int, column: int) -> NDArray[np.int64]:
+    """`smoothed` [n] with the target's K at its place and at the neighbours at which that K is recommended too."""
+    if smoothed[place] == column:
+        return smoothed
+    same = recommended(table.loss, table.noise, table.allowed) == column
+    ends = np.flatnonzero(~same[place + 1 :])
+    starts = np.flatnonzero(~same[:place])
+    end = place + 1 + int(ends[0]) if ends.size else smoothed.size
+    start = int(starts[-1]) + 1 if starts.size else 0
+    chosen = smoothed.copy()
+    chosen[start:end] = column
+    return chosen
+
+
+def _one_server(table: _Whole, chosen: NDArray[np.int64], drafts: bool) -> NDArray[np.int64]:
+    """Columns [n] of one server for all batches: `chosen`, and the least loss with the drafter kept where that is 0.
+
+    drafts : whether it has to draft, even where it loses more than a server without speculation.
+    """
+    if not chosen.any():
+        return chosen
+    # In a table the drafter runs once a step at K = 0 too, to keep its cache: vLLM and SGLang charge for that.
+    kept = table.charged()
+    fixed = np.where(np.arange(table.loss.shape[1]) == chosen[:, None], 0.0, np.inf)
+    running = _cheapest(np.where(chosen[:, None] > 0, fixed, kept.excess), kept.doublings, kept.allowed)
+    return np.zeros_like(chosen) if not drafts and table.plain_cost() <= kept.cost(running) else running
+
+
+def _cheapest(excess: Array, weight: Array, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Columns [n] with the least sum of excess losses, times `weight`, and switches: the shortest path."""
+    blocks = _blocks(excess, allowed)
+    lost, length = excess[blocks], np.add.reduceat(weight, blocks)
+    n, columns = lost.shape
+    came = np.empty((n, columns), dtype=np.int64)
+    total, own = length[0] * lost[0], np.arange(columns)
+    for i in range(1, n):
+        best = int(total.argmin())
+        # A switch comes from the cheapest of all K so far: where it came from does not change its price.
+        jump = total[best] + SWITCH_COST
+        came[i] = np.where(jump < total, best, own)
+        total = np.minimum(jump, total) + length[i] * lost[i]
+    path = np.empty(n, dtype=np.int64)
+    path[-1] = total.argmin()
+    for i in range(n - 1, 0, -1):
+        path[i - 1] = came[i, path[i]]
+    return np.repeat(path, np.diff([*blocks, len(excess)]))
+
+
+def _blocks(excess: Array, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Where blocks of batches that share one K start: single batches up to _SINGLE, then 256 to a doubling, and none
+    across a change of what is allowed or ruled out."""
+    n = len(excess)
+    ruled = np.concatenate([allowed, np.isinf(excess)], axis=1).astype(np.int8)
+    # A block across a border would give a K to batches that the limit forbids it.
+    changes = 1 + np.flatnonzero(np.abs(np.diff(ruled, axis=0)).any(axis=1))
+    # Neighbouring large batches hardly differ: 256 blocks to a doubling keep the path exact enough and short.
+    wide = _SINGLE * 2.0 ** (np.arange(256 * max(0, int(np.ceil(np.log2(n / _SINGLE))))) / 256)
+    starts = np.unique(np.concatenate([np.arange(min(n, _SINGLE)), wide.astype(np.int64), changes]))
+    return starts[starts < n]
+
+
+def _ranges(
+    table: _Whole, chosen: NDArray[np.int64], running: NDArray[np.int64], ks: NDArray[np.int64]
+) -> tuple[KRange, ...]:
+    """Neighbouring batches of one K, in the schedule and in one server, that all meet the limit or all miss it."""
+    meets: NDArray[np.bool_] = np.asarray(table.allowed.any(axis=1), dtype=np.bool_)
+    states = np.column_stack([chosen, running, meets])
+    starts = 1 + np.flatnonzero(np.diff(states, axis=0).any(axis=1))
+    found = []
+    for start, end in pairwise([0, *starts.tolist(), chosen.size]):
+        column, part = int(chosen[start]), slice(start, end)
+        own, other = int(ks[column]), int(ks[running[start]])
+        found.append(
+            KRange(
+                batch_start=start + 1,
+                batch_end=end,
+                n_draft=own,
+                speedup=float(table.speedup[part, column].mean()),
+                regret=float(table.loss[part, column].max()),
+                meets_limit=bool(meets[start]),
+                table_k=None if other == own else other,
+            )
+        )
+    return tuple(found)
+
+
+def _checked(batches: ArrayLike, drafts: ArrayLike, speedup: ArrayLike) -> tuple[Array, NDArray[np.int64], Array]:
+    grid = np.asarray(batches, dtype=float)
+    ks = np.asarray(drafts, dtype=np.int64)
+    table = np.asarray(speedup, dtype=float)
+    if grid.ndim != 1 or not grid.size or grid[0] != 1 or np.any(np.diff(grid) <= 0):
+        raise AdvisorError("batches must increase strictly and start at 1")
+    if table.shape != (grid.size, ks.size):
+        raise AdvisorError(
+            f"speedup has shape {table.shape}; expected {(grid.size, ks.size)}: one row per batch, one column per K"
+        )
+    if not np.all(np.isfinite(table)) or np.any(table <= 0):
+        raise AdvisorError("speedup must be finite and positive everywhere")
+    if ks[0] != 0 or np.any(np.diff(ks) <= 0):
+        raise AdvisorError("drafts must increase strictly and start at K = 0")
+    return grid, ks, table
+
+
+@dataclass(frozen=True)
+class ScheduleGain:
+    """Speedups over plain decoding on one batch histogram. gain = schedule / best static - 1 (K = 0 is a static K)."""
+
+    schedule_speedup: float
+    best_static_k: int
+    best_static_speedup: float
+    static_speedup: tuple[float, ...]
+    gain: float
+
+
+def drafts_anywhere(ranges: Sequence[KRange]) -> bool:
+    """Whether some range drafts: then the engine runs with a drafter, at K = 0 too."""
+    return any(item.k_running for item in ranges)
+
+
+def schedule_gain(
+    ranges: Sequence[KRange], values: KValues, histogram_batches: ArrayLike, histogram_weights: ArrayLike
+) -> ScheduleGain:
+    """Gain of the schedule over the best single K on the user's own batch histogram.
+
+    Raises AdvisorError for a histogram whose weights are too few or negative, or all 0.
+
+    histogram_weights: share of plain decoding *time* spent at each batch size, as a gauge of running requests sampled
+    at fixed intervals gives it; any positive scale. Speedups combine as a weighted harmonic mean, since times add.
+    K = 0 in a schedule that drafts elsewhere is charged for its drafter; a single K = 0 is not.
+    """
+    at = np.asarray(histogram_batches, dtype=float)
+    weight = np.asarray(histogram_weights, dtype=float)
+    if at.shape != weight.shape or at.ndim != 1 or not at.size:
+        raise AdvisorError("the batch histogram needs as many weights as batch sizes, and at least one")
+    if np.any(weight < 0) or weight.sum() <= 0:
+        raise AdvisorError("histogram weights must not be negative, and one must be positive")
+    weight = weight / weight.sum()
+    dense = interpolate_batches(values.batches, values.speedup, at)
+    static = 1 / (weight[:, None] / dense).sum(axis=0)
+    column = np.searchsorted(values.drafts, k_running_at(ranges, at))
+    run = dense[np.arange(at.size), column]
+    if drafts_anywhere(ranges):
+        run = np.where(column == 0, interpolate_batches(values.batches, values.idle[:, None], at)[:, 0], run)
+    scheduled = 1 / float((weight / run).sum())
+    best = int(static.argmax())
+    return ScheduleGain(
+        scheduled,
+        int(values.drafts[best]),
+        float(static[best]),
+        tuple(float(s) for s in static),
+        scheduled / float(static[best]) - 1,
+    )
+
+
+def gain_over_doublings(ranges: Sequence[KRange], values: KValues) -> ScheduleGain:
+    """Gain of the schedule over the best single K where each doubling of the batch counts alike."""
+    whole = np.arange(1, min(ranges[-1].batch_end, int(values.batches[-1])) + 1)
+    return schedule_gain(ranges, values, whole, doublings(whole))
+
+
+ENOUGH = 0.01
+"""Choice of this project: a schedule that gains less than this over one K is called not worth having. [-]"""
+
+
+def one_k_is_enough(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> bool:
+    """Whether the recommended K everywhere comes within ENOUGH of the schedule. Never where it does not draft.
+
+    gain : over the doublings of the batches that the ranges cover. n_draft : the K recommended at the target batch.
+    """
+    same = {item.k_running for item in ranges} == {n_draft}
+    return same or (n_draft > 0 and gain.schedule_speedup / gain.static_speedup[n_draft] - 1.0 < ENOUGH)
+
+
+_EQUALLY = "(each doubling counts equally)"
+
+
+def schedule_texts(ranges: Sequence[KRange], curve: Curve, batch_size: int) -> tuple[str, ...]:
+    """Sentences on the gain of a schedule over one K.
+
+    They tell what its K = 0 means, too, and where the target batch has a K of its own.
+
+    batch_size : the target batch, which the curve holds. [-]
+    """
+    idle = float(idle_speedup(curve)[np.searchsorted(curve.batches, batch_size)])
+    gain = gain_over_doublings(ranges, values_of(curve, without=batch_size))
+    said = [one_k_text(ranges, gain, int(k_at(ranges, batch_size))), _zero_text(ranges, batch_size, idle)]
+    here = next((item for item in ranges if item.smoothed_k is not None), None)
+    if here is not None:
+        said.append(
+            f"K = {here.n_draft} is recommended at batch {batch_size:,}; smoothed over all batches K = "
+            f"{here.smoothed_k} would stand there."
+        )
+    return tuple(text for text in said if text)
+
+
+def plain_text(ranges: Sequence[KRange], batch_size: int) -> str:
+    """Reason to start an engine without speculation though the schedule drafts elsewhere.
+
+    Empty where it drafts.
+
+    batch_size : the target batch. [-]
+    """
+    if int(k_at(ranges, batch_size)) or not any(item.k_running for item in ranges):
+        return ""
+    return (
+        f"At batch {batch_size:,} no drafting is recommended: the engine is started without speculation; "
+        "export --by-batch writes the schedule."
+    )
+
+
+def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> str:
+    """Whether one K, the recommended one, is enough for a server at all batches, in a sentence.
+
+    gain : what one server gains over the best single K, over the doublings of the batches that the ranges cover.
+    n_draft : the K recommended at the target batch.
+    """
+    last, best = ranges[-1].batch_end, gain.best_static_k
+    if not any(item.n_draft for item in ranges):
+        return "Drafting pays at no batch: K = 0 throughout."
+    running = {item.k_running for item in ranges}
+    if running == {0}:
+        return f"One K is enough: 0, a server without speculation, loses least over all batches {_EQUALLY}."
+    if len(running) == 1:
+        return f"One K is enough: {running.pop()} at every batch."
+    if one_k_is_enough(ranges, gain, n_draft):
+        cost = 1.0 - gain.static_speedup[n_draft] / gain.schedule_speedup
+        if cost <= 0.0:
+            return f"One K is enough: {n_draft} everywhere costs nothing up to batch {last:,}."
+        return f"One K is enough: {n_draft} everywhere costs {cost:.1%} up to batch {last:,} {_EQUALLY}."
+    return f"The schedule gains {gain.gain:.1%} over the best single K, {best}, up to batch {last:,} {_EQUALLY}."
+
+
+def accepted_length_text(setup: Setup) -> str:
+    """Origin of a scenario's accepted lengths, and the K at which they are carried rather than known."""
+    known = f"Accepted length: {setup.acceptance.source.rstrip('.')}."
+    carried = carried_text(setup, np.arange(setup.acceptance.accepted_length.size))
+    return f"{known} {carried}".rstrip()
+
+
+def carried_text(setup: Setup, drafts: IntArray) -> str:
+    """Sentence on those of some K whose accepted length is neither measured nor given. Empty where none is."""
+    found = [int(k) for k in drafts if k and setup.acceptance.extrapolated[k]]
+    if not found:
+        return ""
+    runs = np.split(found, 1 + np.flatnonzero(np.diff(found) > 1))
+    named = [text for run in runs for text in ([f"{run[0]} to {run[-1]}"] if run.size > 2 else map(str, run))]
+    listed = " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else named[0]
+    return f"At K = {listed} it is carried from there, neither measured nor given: its band is wider."
+
+
+def _zero_text(ranges: Sequence[KRange], batch_size: int, idle: float) -> str:
+    """What K = 0 means in a schedule that drafts at other batches. Empty where it has none or its drafter is free."""
+    zero = [item for item in ranges if not item.n_draft]
+    if not zero or len(zero) == len(ranges) or idle >= 1.0 or not any(item.k_running for item in ranges):
+        return ""
+    here = not int(k_at(ranges, batch_size))
+    kept = int(k_running_at(ranges, batch_size if here else zero[-1].batch_start))
+    slower = f", {1.0 - idle:.1%} slower" if here else ""
+    one = "One server for all batches "
+    one += f"runs K = {kept} there: at K = 0 its" if kept else "drafts nothing there either, but its"
+    where = f"at batch {batch_size:,}" if here else _batches(zero)
+    return (
+        f"K = 0 is a server without speculation; start one where it mostly runs {where}. {one} drafter would still run "
+        f"once a step{slower}."
+    )
+
+
+def _batches(ranges: Sequence[KRange]) -> str:
+    """`at batch 8 to 23 and 512 to 1,024`."""
+    runs: list[tuple[int, int]] = []
+    for item in ranges:
+        if runs and runs[-1][1] + 1 == item.batch_start:
+            runs[-1] = (runs[-1][0], item.batch_end)
+        else:
+            runs.append((item.batch_start, item.batch_end))
+    return "at batch " + " and ".join(f"{first:,} to {last:,}" for first, last in runs)

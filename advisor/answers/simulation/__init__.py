@@ -1,0 +1,1 @@
+"""A queue of requests served under policies of K."""

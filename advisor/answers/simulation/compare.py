@@ -1,0 +1,393 @@
+"""Accepted drafts per step from a user's file: lists, vLLM's replies and AIPerf's records, CSV.
+
+What each way to choose K is worth for one scenario: all policies on the same requests, acceptance and arrivals.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from advisor.answers.round_costs import IntArray, KRange, RoundCosts
+from advisor.answers.simulation.policies import (
+    BatchSchedule,
+    Cascade,
+    CascadeSettings,
+    EmaAdaptive,
+    Oracle,
+    Policy,
+    StaticK,
+    bounds_for,
+)
+from advisor.answers.simulation.simulator import (
+    SWITCH_S,
+    AcceptanceProcess,
+    Load,
+    RecordedSteps,
+    SimulationResult,
+    closed_loop,
+    draw_trace,
+    poisson_arrivals,
+    simulate,
+)
+from advisor.prediction import AdvisorError
+from advisor.text import RepeatedKeyError, read_json
+
+MAX_TRACE_BYTES = 20_000_000
+MAX_TRACE_STEPS = 2_000_000
+MAX_TRACE_REQUESTS = 20_000
+_STEPS = "per_step_accepted"
+"""Field of vLLM's `metrics.speculative_decoding` (docs.vllm.ai, per-request acceptance metrics, 0.29 to 0.33, read
+2026-11-22), which AIPerf's records carry on. A step that drafted nothing accepted nothing."""
+_MAX_DEPTH = 6
+_FORMATS = (
+    "give JSON ([3, 0, 2] or [[3, 0, 2], [1, 1]]: accepted drafts of each step, one list for each request), vLLM's "
+    "replies with --per-request-spec-decode-metrics detailed, one to a line or in a list, or CSV with a column "
+    "`accepted` and, for several requests, a column `request`"
+)
+
+
+def recorded(data: bytes, file_name: str) -> RecordedSteps:
+    """Accepted drafts per step from an engine's log, as JSON or CSV. Raises AdvisorError saying what is wrong where."""
+    if len(data) > MAX_TRACE_BYTES:
+        raise AdvisorError(f"{file_name} has {len(data):,} bytes; at most {MAX_TRACE_BYTES:,} are read")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise AdvisorError(f"{file_name} is not a text file; {_FORMATS}") from error
+    if not text.strip():
+        raise AdvisorError(f"{file_name} is empty; {_FORMATS}")
+    rows = _json_rows(text, file_name) if text.lstrip()[0] in "[{" else _csv_rows(text, file_name)
+    if len(rows) > MAX_TRACE_REQUESTS or sum(map(len, rows)) > MAX_TRACE_STEPS:
+        raise AdvisorError(
+            f"{file_name} holds {len(rows):,} requests and {sum(map(len, rows)):,} steps; "
+            f"at most {MAX_TRACE_REQUESTS:,} and {MAX_TRACE_STEPS:,} are read"
+        )
+    return RecordedSteps.from_array(rows)
+
+
+def _json_rows(text: str, file_name: str) -> list[list[int]]:
+    content = _json_content(text, file_name)
+    steps = list(_reported(content, 0))
+    if steps:
+        content = steps
+    elif isinstance(content, dict):
+        content = content.get("accepted")
+    if not isinstance(content, list) or not content or isinstance(content[0], dict):
+        raise AdvisorError(f"{file_name} holds no list of accepted drafts; {_FORMATS}")
+    rows = content if isinstance(content[0], list) else [content]
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, list) or not row:
+            raise AdvisorError(f"{file_name}, request {number}: expected a list of accepted drafts; {_FORMATS}")
+        for step, value in enumerate(row, start=1):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise AdvisorError(
+                    f"{file_name}, request {number}, step {step}: {str(value)[:20]!r} is no whole number"
+                )
+    return rows
+
+
+def _json_content(text: str, file_name: str) -> Any:
+    """The one value of a JSON file, or the list of those of a file with one to each line."""
+    try:
+        return read_json(text)
+    except RepeatedKeyError as error:
+        raise AdvisorError(f"{file_name}: {error}; remove one of them") from error
+    except ValueError as error:
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) < 2:
+            raise AdvisorError(f"{file_name} is not valid JSON; {_FORMATS}") from error
+    found = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            found.append(read_json(line))
+        except ValueError as error:
+            raise AdvisorError(f"{file_name}, line {number}, is not valid JSON; {_FORMATS}") from error
+    return found
+
+
+def _reported(content: Any, depth: int) -> Iterator[list[Any]]:
+    """What each request's steps accepted, in vLLM's replies or AIPerf's records: every non-empty list named _STEPS."""
+    if depth > _MAX_DEPTH:
+        return
+    if isinstance(content, dict):
+        own = content.get(_STEPS)
+        if isinstance(own, list) and own:
+            yield own
+            return
+        for value in content.values():
+            yield from _reported(value, depth + 1)
+    elif isinstance(content, list):
+        for value in content:
+            if isinstance(value, dict):
+                yield from _reported(value, depth + 1)
+
+
+def _csv_rows(text: str, file_name: str) -> list[list[int]]:
+    try:
+        reader = csv.DictReader(io.StringIO(text))
+        names = [(name or "").strip() for name in reader.fieldnames or ()]
+        if "accepted" not in names:
+            raise AdvisorError(f"{file_name} has no column `accepted`; {_FORMATS}")
+        reader.fieldnames = names
+        by_request: dict[str, list[int]] = {}
+        for line in reader:
+            cell = (line["accepted"] or "").strip()
+            if not cell.isascii() or not cell.isdigit():
+                raise AdvisorError(
+                    f"{file_name}, line {reader.line_num}, column accepted: {cell[:20]!r} is no whole number >= 0"
+                )
+            by_request.setdefault((line.get("request") or "").strip(), []).append(int(cell))
+    except csv.Error as error:
+        raise AdvisorError(f"{file_name} is not a CSV file: {error}; {_FORMATS}") from error
+    if not by_request:
+        raise AdvisorError(f"{file_name} has a header but no steps; {_FORMATS}")
+    return list(by_request.values())
+
+
+MAX_REQUESTS = 100_000
+MAX_ITERATIONS = 100_000
+MAX_REQUEST_TOKENS = 16_384
+MAX_SWITCH_MS = 60_000.0
+LONGEST_S = 30.0
+"""Estimated processor time that a simulation may take: within a minute on a core shared by two. [s]"""
+ITERATION_S, SLOT_S = 30e-6, 50e-9
+"""Processor time of one iteration of one policy, and of each slot in it; 100 to 50,000 slots measured on one Xeon core
+in November 2026: 21 to 66 us with up to 1,000 slots, 19 to 58 ns a slot beyond. [s]"""
+_STREAMS = 2_000
+"""Distinct acceptance streams drawn; more requests share them, which 2,000 average out."""
+_ROUNDS_OF_REQUESTS = 2
+"""Requests each slot serves in turn, where there are enough of them."""
+
+
+@dataclass(frozen=True)
+class SimulationPlan:
+    """Plan of a simulation.
+
+    requests : asked for in all. Iterations : limit per server; request_tokens : output of each request. [-]
+
+    batch_size : slots of a server. load_share : None keeps every slot full while a request waits; else Poisson arrivals
+    at this share of what plain decoding could serve, so that the batch varies. switch_ms : what a change of K costs,
+    see `simulator.SWITCH_S`. [ms]
+    """
+
+    requests: int = 200
+    iterations: int = 1000
+    request_tokens: int = 250
+    batch_size: int = 1
+    load_share: float | None = None
+    seed: int = 0
+    switch_ms: float = SWITCH_S * 1e3
+
+    def __post_init__(self) -> None:
+        limits = {"requests": MAX_REQUESTS, "iterations": MAX_ITERATIONS, "request_tokens": MAX_REQUEST_TOKENS}
+        for name, most in limits.items():
+            value = getattr(self, name)
+            if not 1 <= value <= most:
+                raise AdvisorError(f"{name}={value} must lie in 1..{most:,}")
+        if self.load_share is not None and not 0 < self.load_share <= 2:
+            raise AdvisorError(f"load_share={self.load_share} must lie above 0 and up to 2, e.g. 0.7")
+        if self.seed < 0:
+            raise AdvisorError(f"seed={self.seed} must not be negative")
+        if not 0 <= self.switch_ms <= MAX_SWITCH_MS:
+            raise AdvisorError(f"switch_ms={self.switch_ms} must lie in 0..{MAX_SWITCH_MS:,.0f}")
+
+    @property
+    def servers(self) -> int:
+        """Independent servers the requests are dealt to, as evenly as can be."""
+        return max(1, self.requests // (_ROUNDS_OF_REQUESTS * self.batch_size))
+
+    @property
+    def offered(self) -> int:
+        """Requests served: those asked for, and at least one full batch."""
+        return max(self.batch_size, self.requests)
+
+    @property
+    def requests_by_server(self) -> IntArray:
+        """Requests dealt to each server, [servers]."""
+        least, more = divmod(self.offered, self.servers)
+        return least + (np.arange(self.servers) < more).astype(np.int64)
+
+    @property
+    def most_iterations(self) -> int:
+        """Iterations that a policy can need: a busy server emits at least one token in each. [-]"""
+        served = int(self.requests_by_server.max())
+        in_turn = served if self.load_share is not None else -(-served // self.batch_size) + 1
+        return min(self.iterations, in_turn * self.request_tokens)
+
+    def estimate_s(self, n_policies: int) -> float:
+        """Processor time at most, all policies together. [s]"""
+        return n_policies * self.most_iterations * (ITERATION_S + SLOT_S * self.servers * self.batch_size)
+
+    def check_duration(self, n_policies: int) -> None:
+        """Raise AdvisorError, with the iterations that there is time for, where the estimate exceeds LONGEST_S."""
+        asked_s = self.estimate_s(n_policies)
+        if asked_s > LONGEST_S:
+            fitting = max(1, int(self.most_iterations * LONGEST_S / asked_s))
+            raise AdvisorError(
+                f"{self.requests:,} requests and {self.iterations:,} iterations under {n_policies} policies would take "
+                f"about {asked_s / 60:.0f} minutes; ask for fewer requests, or for at most {fitting:,} iterations"
+            )
+
+
+@dataclass(frozen=True)
+class PolicyOutcome:
+    """One policy against plain decoding of the same requests."""
+
+    policy: str
+    static_k: int | None
+    """K of a static policy, else None."""
+    tpot_s: float
+    """Iteration time lived through by all sequences over their tokens. [s]"""
+    speedup: float
+    """Plain time per output token over this policy's. [-]"""
+    gain_over_best_static: float
+    """speedup / best static speedup - 1 (K = 0 is a static K). [-]"""
+    p95_request_tpot_s: float | None
+    """95th percentile over finished requests; None where none finished. [s]"""
+    mean_draft: float
+    """Mean K over iterations. [-]"""
+    iterations_by_draft: tuple[int, ...]
+    test_share: float | None
+    """Share of iterations spent on tests; None for policies that do not test. [-]"""
+    mean_batch: float
+    finished: int
+    switch_share: float = 0.0
+    """Share of iterations that ran another K than the one before. [-]"""
+    drafted_per_token: float = 0.0
+    """Drafts made for each output token. [-]"""
+    verified_per_token: float = 0.0
+    """Tokens verified for each output token, the last emitted one of each sequence included. [-]"""
+
+
+@dataclass(frozen=True)
+class SimulationReport:
+    """All policies. K = 0 first, then static K, then the adaptive ones, the oracle last."""
+
+    plan: SimulationPlan
+    outcomes: tuple[PolicyOutcome, ...]
+    best_static_k: int
+    requests: int
+    """Requests offered to each policy."""
+    complete: bool
+    """False where the iteration limit ended some requests early, at least for one policy."""
+    bounds: tuple[PolicyOutcome, ...] = ()
+    """For every K > 0 what it could gain at most were it to stop at each sequence's first rejection; bounds, no
+    policies."""
+
+    @property
+    def load_note(self) -> str:
+        """Sentence on the offered load where it is not the one asked for, and on how full the servers were."""
+        plan, batches = self.plan, [outcome.mean_batch for outcome in self.outcomes]
+        low, high = f"{min(batches):.1f}", f"{max(batches):.1f}"
+        mean = f"Mean batch {low if low == high else f'{low} to {high}, by policy,'} of {plan.batch_size:,}"
+        if plan.load_share is not None:
+            mean += f": requests arrive at {plan.load_share:.0%} of what plain decoding could serve"
+        elif float(low) < plan.batch_size:
+            mean += ": all slots are full until no request waits, then they run empty one by one, which is counted too"
+        if self.requests == plan.requests:
+            return f"{mean}."
+        return f"{self.requests:,} requests instead of {plan.requests:,}, so that the batch is full once. {mean}."
+
+    def of(self, policy: str) -> PolicyOutcome:
+        """The outcome of a policy by name."""
+        return next(outcome for outcome in self.outcomes if outcome.policy == policy)
+
+
+def policies_for(
+    ranges: Sequence[KRange], k_max: int, cascade: CascadeSettings | None = None
+) -> tuple[tuple[Policy, int | None], ...]:
+    """K = 0, each static K, batch schedule, Cascade, acceptance-only control, oracle. Each with its static K."""
+    static: list[tuple[Policy, int | None]] = [(StaticK(k), k) for k in range(k_max + 1)]
+    controlled = (BatchSchedule(tuple(ranges)), Cascade(cascade or CascadeSettings()), EmaAdaptive(), Oracle())
+    return (*static, *((policy, None) for policy in controlled))
+
+
+def simulate_policies(
+    costs: RoundCosts,
+    ranges: Sequence[KRange],
+    process: AcceptanceProcess,
+    plan: SimulationPlan,
+    cascade: CascadeSettings | None = None,
+    *,
+    bounds: bool = False,
+    on_policy: Callable[[str, float], None] | None = None,
+) -> SimulationReport:
+    """Every policy on the same trace and load.
+
+    Raises AdvisorError when the costs do not reach the plan's batch, or the plan takes longer than LONGEST_S.
+    bounds : also what stopping at each sequence's first rejection would gain at most, for every K.
+    Before each policy, `on_policy` gets its name and the share of policies done; it may raise to end the simulation.
+    """
+    if costs.k_max < 1:
+        raise AdvisorError("nothing to simulate at k_max = 0; choose a drafter and k_max of at least 1")
+    if plan.batch_size > costs.batches[-1]:
+        raise AdvisorError(f"batch {plan.batch_size} lies beyond the costs, which reach to {costs.batches[-1]:g}")
+    limits = bounds_for(costs.k_max) if bounds else ()
+    policies: tuple[tuple[Policy, int | None], ...] = (*policies_for(ranges, costs.k_max, cascade), *limits)
+    plan.check_duration(len(policies))
+    rng = np.random.default_rng([plan.seed, 0])
+    streams = min(plan.offered, _STREAMS)
+    trace = draw_trace(process, streams, plan.request_tokens, costs.k_max, rng)
+    load = _load(costs, plan)
+    runs = []
+    for number, (policy, k) in enumerate(policies):
+        if on_policy is not None:
+            on_policy(policy.name, number / len(policies))
+        runs.append((simulate(costs, policy, trace, load, plan.iterations, switch_s=plan.switch_ms / 1e3), k))
+    real = runs[: len(runs) - len(limits)]
+    plain = next(_tpot(run) for run, k in real if k == 0)
+    static = {k: plain / _tpot(run) for run, k in real if k is not None}
+    best = max(static, key=lambda k: static[k])
+    made = [_outcome(run, k, plain, static[best]) for run, k in runs]
+    outcomes, beyond = tuple(made[: len(real)]), tuple(made[len(real) :])
+    complete = all(one.finished == plan.offered for one in outcomes)
+    return SimulationReport(plan, outcomes, best, plan.offered, complete, beyond)
+
+
+def _load(costs: RoundCosts, plan: SimulationPlan) -> Load:
+    if plan.load_share is None:
+        return closed_loop(plan.servers, plan.batch_size, plan.requests_by_server, plan.request_tokens)
+    capacity_per_s = plan.batch_size / float(costs.time_s(plan.batch_size, 0)) / plan.request_tokens
+    rng = np.random.default_rng([plan.seed, 1])
+    return poisson_arrivals(
+        plan.servers,
+        plan.batch_size,
+        plan.requests_by_server,
+        plan.request_tokens,
+        plan.load_share * capacity_per_s,
+        rng,
+    )
+
+
+def _tpot(run: SimulationResult) -> float:
+    return float(run.sequence_time_s.sum() / run.tokens.sum())
+
+
+def _outcome(run: SimulationResult, static_k: int | None, plain_tpot_s: float, best_static: float) -> PolicyOutcome:
+    by_draft = run.iterations_by_draft
+    tpot_s = _tpot(run)
+    speedup = plain_tpot_s / tpot_s
+    total = max(int(by_draft.sum()), 1)
+    tests = run.test_iterations
+    return PolicyOutcome(
+        policy=run.policy,
+        static_k=static_k,
+        tpot_s=tpot_s,
+        speedup=speedup,
+        gain_over_best_static=speedup / best_static - 1,
+        p95_request_tpot_s=float(np.quantile(run.request_tpot_s, 0.95)) if run.request_tpot_s.size else None,
+        mean_draft=float(by_draft @ np.arange(by_draft.size) / total),
+        iterations_by_draft=tuple(int(n) for n in by_draft),
+        test_share=None if tests is None else float(tests.sum() / total),
+        mean_batch=float(run.sequence_time_s.sum() / run.busy_time_s.sum()),
+        finished=int(run.request_tpot_s.size),
+        switch_share=run.switches / total,
+        drafted_per_token=run.drafted / int(run.tokens.sum()),
+        verified_per_token=run.verified / int(run.tokens.sum()),
+    )

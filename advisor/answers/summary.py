@@ -1,0 +1,559 @@
+"""The answer in one line and the lines below it: which K, how much faster, what another K costs.
+
+Every K at the target batch: what it gives, its chance of being best and the loss it risks.
+
+What would flip the answer: the accepted lengths at which another K is recommended.
+
+Whether a scenario fits in memory, and how many of the same accelerator it would take.
+
+How sure an answer is: what its times rest on, and how often published speedups agreed.
+
+What a refit on the user's own points did to an answer: which constants moved, where the band went and why.
+
+A made-up benchmark to try the upload with: what the advisor itself predicts, on a host half as quick.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from math import log
+
+import numpy as np
+
+from advisor.answers.advice import Advice, gain_text
+from advisor.answers.best_k import recommended_draft
+from advisor.answers.design.space import DesignSpace
+from advisor.answers.round_costs import KRange
+from advisor.catalog.adjustment import Adjustment, change_text
+from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
+from advisor.catalog.task_transfer import curve_on_task
+from advisor.measured.refit_result import LEAST_MOVE, Errors
+from advisor.physics import laws
+from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves, parse_acceptance
+from advisor.physics.bands import BEST_K_OF_EACH, SIMULATED
+from advisor.physics.components import FACTORS
+from advisor.physics.memory import GIB
+from advisor.predict.curve import BandPart, band_parts
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError, Array, Tier
+from advisor.text import counted, csv_text
+
+_HARDLY = 1.05
+"""Choice of this project: a gain below this is called hardly worth it. [-]"""
+
+
+def headline(advice: Advice, n_draft: int, outcomes: Sequence[Outcome]) -> str:
+    """The verdict on one K, the recommended one or another that was picked."""
+    if len(outcomes) == 1:
+        return f"Plain decoding: {outcomes[0].tpot_s * 1e3:.3g} ms per token"
+    limit_ms = advice.scenario.max_tpot_ms
+    if not advice.recommendation.meets_limit and limit_ms is not None:
+        fastest = min(one.tpot_s for one in outcomes) * 1e3
+        return f"No draft keeps {limit_ms:g} ms: the fastest takes {fastest:.3g} ms"
+    best = max(outcomes[1:], key=lambda one: one.speedup)
+    if n_draft == 0:
+        if best.speedup < 1.0:
+            return f"Don’t speculate: {best.speedup:.2f}× at best"
+        if not best.meets_limit:
+            return f"Don’t speculate: {best.speedup:.2f}× misses the limit"
+        chance = f"a gain in {advice.recommendation.p_gain:.0%} of {SIMULATED}"
+        return f"Don’t speculate: {best.speedup:.2f}× at best, {chance}" if best.low < 1.0 else "No drafting: 1×"
+    shown = outcomes[n_draft]
+    borrowed = f", acceptance borrowed from {whose}" if (whose := borrowed_from(advice)) else ""
+    if shown.speedup < 1.0:
+        return f"{_tokens(n_draft)}: {shown.speedup:.2f}×, slower than plain{borrowed}"
+    if shown.speedup < _HARDLY:
+        loses = ", and it may lose" if shown.low < 1.0 else ""
+        return f"Hardly worth it: {shown.speedup:.2f}×{loses}{borrowed}"
+    return f"{_tokens(n_draft)}: {shown.speedup:.1f}× faster{borrowed}"
+
+
+def _tokens(n_draft: int) -> str:
+    return f"Draft {n_draft} token{'s' if n_draft > 1 else ''}"
+
+
+def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
+    """Line on what is served and how it drafts, where and at which batch."""
+    setup = answer.setup
+    scenario, hardware = setup.scenario, setup.hardware
+    own = scenario.model_config_json is not None
+    # What was read of a user's own configuration is told, so that a misreading is seen.
+    what = f"{scenario.model_id} ({shape_label(setup.architecture)})" if own else model_name(scenario.model_id)
+    drafts = setup.drafter.kind != "none"
+    batches = answer.question.batches.tolist() if isinstance(answer, DesignSpace) else [scenario.batch_size]
+    loads = ", ".join(f"{batch:,.0f}" for batch in batches)
+    return (
+        f"{what} + {drafter_name(setup.drafter)}" if drafts else what,
+        f"on {setup.placement.gpus} × {hardware_name(hardware)}, batch {loads}, context {scenario.context_tokens:,}",
+    )
+
+
+def likely_text(advice: Advice, n_draft: int, outcomes: Sequence[Outcome]) -> str:
+    """Likely range of one K, its chance of a gain, and the cost beside it or the next best K."""
+    if len(outcomes) == 1:
+        return "Nothing is drafted."
+    shown, recommended = outcomes[n_draft], outcomes[advice.recommendation.n_draft]
+    likely = (
+        f"Likely {shown.low:.1f}–{shown.high:.1f}× (8 in 10). {gain_text(shown.low, shown.p_gain)}"
+        f"{_limit_text(advice, shown)}"
+        if n_draft
+        else ""
+    )
+    if shown.n_draft != recommended.n_draft:
+        return (
+            f"{likely} You picked K = {n_draft}; on average it is {shown.regret:.1%} behind {BEST_K_OF_EACH}, "
+            f"K = {recommended.n_draft} {recommended.regret:.1%}."
+        ).strip()
+    others = [one for one in outcomes if one.n_draft not in (n_draft, 0)]
+    if not others:
+        return likely
+    return f"{likely} {advice.recommendation.equals}".strip()
+
+
+def _limit_text(advice: Advice, shown: Outcome) -> str:
+    """That the limit is missed at the slow end of the band though the central value keeps it; else empty."""
+    limit_ms, slow_ms = advice.scenario.max_tpot_ms, shown.tpot_s * shown.speedup / shown.low * 1e3
+    if limit_ms is None or not shown.meets_limit or slow_ms <= limit_ms:
+        return ""
+    return f" At the slow end a token takes {slow_ms:.3g} ms, over the limit of {limit_ms:g}."
+
+
+def one_k_text(advice: Advice) -> str:
+    """Gain of the schedule over one K, and its ranges of batch, in words."""
+    ranges, said = advice.k_by_batch, " ".join(advice.schedule_texts)
+    if len(ranges) == 1:
+        return said
+    ends = [one for one, after in zip(ranges, [*ranges[1:], None], strict=True) if not _goes_on(one, after)]
+    steps = ", ".join(f"{one.n_draft} to batch {one.batch_end:,}" for one in ends[:3])
+    missed = next((one.batch_start for one in ranges if not one.meets_limit), None)
+    limit = "" if missed is None else _missed_text(advice, missed)
+    return f"K by batch: {steps}{' and so on' if len(ends) > 3 else ''}. {limit}{said}".strip()
+
+
+def _goes_on(one: KRange, after: KRange | None) -> bool:
+    """Whether the next range runs the same K: it stands apart for its limit or its mean speedup alone."""
+    return after is not None and after.n_draft == one.n_draft
+
+
+def _missed_text(advice: Advice, batch: int) -> str:
+    """From which batch on the limit is missed, and what keeps it; a sentence with a space behind."""
+    cap = f": let at most {batch - 1:,} requests run at once" if batch > 1 else ""
+    return f"From batch {batch:,} no K keeps {advice.scenario.max_tpot_ms:g} ms{cap}. "
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One K at the target batch."""
+
+    n_draft: int
+    speedup: float
+    low: float
+    """Ends of the 80 % band of the speedup."""
+    high: float
+    tpot_s: float
+    tokens_per_s_per_gpu: float
+    p_best: float
+    """Chance that this K is the fastest. [-]"""
+    p_gain: float
+    """Chance that this K is faster than plain decoding. [-]"""
+    regret: float
+    """Mean loss of speedup against the fastest K. [-]"""
+    as_good: bool
+    """Whether the noise of the draws does not tell its loss from the least one."""
+    accepted_length: float
+    tier: str
+    meets_limit: bool
+    """Whether it keeps the limit on time per output token; true where none is set."""
+
+
+def outcomes_of(advice: Advice) -> tuple[Outcome, ...]:
+    """One outcome for each K of the advice's curve, K increasing."""
+    curve, row = advice.curve, advice.batch_index
+    return tuple(
+        Outcome(
+            n_draft=item.n_draft,
+            speedup=item.speedup,
+            low=item.speedup_low,
+            high=item.speedup_high,
+            tpot_s=item.tpot_s,
+            tokens_per_s_per_gpu=item.tokens_per_s_per_gpu,
+            p_best=item.p_best,
+            p_gain=item.p_gain,
+            regret=item.expected_loss,
+            as_good=item.as_good,
+            accepted_length=float(curve.accepted_length[column]),
+            tier=str(curve.tier[row, column]),
+            meets_limit=item.meets_limit,
+        )
+        for column, item in enumerate(advice.drafts)
+    )
+
+
+_STEP = 0.06
+"""Accepted lengths that are looked at are this far apart. [tokens]"""
+_LEAST = 1.01
+"""No accepted length is looked at below this one. [tokens]"""
+
+
+@dataclass(frozen=True)
+class Flip:
+    """Accepted length from which on, away from today's, another K is recommended."""
+
+    accepted_length: float
+    """At `n_draft` of today's answer. [tokens]"""
+    k_before: int
+    k_after: int
+    is_below: bool
+    """Whether it takes fewer accepted tokens than today."""
+
+
+def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
+    """The nearest flip on each side of today's accepted length, and the one to no drafting at all.
+
+    A draw's speedup is proportional to the accepted length at its K where prompts are not charged, so the curve is
+    scaled instead of computed anew, K by K as one number carried to other K would move (`parse_acceptance`). Shown with
+    one decimal, which is what that is good for.
+    """
+    k = advice.curve_k
+    today = float(advice.curve.accepted_length[advice.curve.column(k)])
+    if k == 0 or today <= _LEAST:
+        return ()
+    found = []
+    for end in (_LEAST, k + 1.0):
+        lengths = np.linspace(today, end, max(2, round(abs(end - today) / _STEP)))
+        first = _first_other(advice, today, lengths)
+        if first is not None:
+            found.append(first)
+    lower = [flip for flip in found if flip.is_below and flip.k_after]
+    if lower and _recommended(advice, today, _LEAST) == 0:
+        found.insert(1, _to_none(advice, today, lower[0].accepted_length))
+    return tuple(found)
+
+
+def _first_other(advice: Advice, today: float, lengths: Array) -> Flip | None:
+    """The first of these lengths, going away from today's, at which another K is recommended."""
+    before = _recommended(advice, today, float(lengths[0]))
+    for last, length in pairwise(lengths.tolist()):
+        after = _recommended(advice, today, length)
+        if after != before:
+            return Flip((last + length) / 2.0, before, after, length < today)
+    return None
+
+
+def _to_none(advice: Advice, today: float, high: float) -> Flip:
+    """Where no drafting becomes the recommendation, between the least length and `high`, by bisection."""
+    low, k_before = _LEAST, 0
+    while high - low > _STEP / 2.0:
+        middle = (low + high) / 2.0
+        k = _recommended(advice, today, middle)
+        low, high, k_before = (middle, high, k_before) if k == 0 else (low, middle, k)
+    return Flip((low + high) / 2.0, k_before, 0, True)
+
+
+def flip_texts(flips: Sequence[Flip], n_draft: int, today: float) -> tuple[str, ...]:
+    """One line for each flip, `Accepted length below 1.9 at K = 3 (now 2.7): K = 2`."""
+    return tuple(
+        f"Accepted length {'below' if flip.is_below else 'above'} {flip.accepted_length:.1f} at K = {n_draft} "
+        f"(now {today:.1f}): {f'K = {flip.k_after}' if flip.k_after else 'do not speculate'}"
+        for flip in flips
+        if f"{flip.accepted_length:.1f}" != f"{today:.1f}"
+    )
+
+
+def _recommended(advice: Advice, today: float, length: float) -> int:
+    """K that the library recommends where `length` tokens are accepted in place of `today`'s."""
+    curve = advice.curve
+    longest = int(curve.drafts[-1])
+    factor = (_carried(length, advice.curve_k, longest) / _carried(today, advice.curve_k, longest))[curve.drafts]
+    scaled = replace(curve, speedup=curve.speedup * factor, draws=curve.draws * factor, tpot_s=curve.tpot_s / factor)
+    return int(scaled.drafts[recommended_draft(advice.setup, scaled, advice.batch_index)])
+
+
+@lru_cache(maxsize=4096)
+def _carried(length: float, n_draft: int, longest: int) -> Array:
+    """Accepted length at K = 0 to `longest`, from one at `n_draft`. The batch plays no part. [tokens]"""
+    return parse_acceptance(f"{min(length, n_draft + 1.0):.6f}@{n_draft}", longest).accepted_length
+
+
+_MOST_GPUS = 64
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Lack of memory of a scenario, and a change that fits. Bytes of one GPU."""
+
+    needed_bytes: float
+    usable_bytes: float
+    largest_batch: int
+    """The largest batch that fits as it is; 0 when not even one sequence does. [-]"""
+    weights_bytes: float
+    """Of the model and its drafter."""
+    context_tokens: int
+    scenario: Scenario | None
+    """The same on as many GPUs as it takes; None where 64 do not hold it."""
+
+    @property
+    def title(self) -> str:
+        """Memory needed and there, in one line."""
+        return f"Needs {self.needed_bytes / GIB:,.0f} GiB a GPU, {self.usable_bytes / GIB:,.0f} are usable"
+
+    @property
+    def because(self) -> str:
+        """Reason in one sentence."""
+        if self.largest_batch:
+            return (
+                f"Batch {self.largest_batch:,} is the largest that fits. The numbers are what it would do if it fitted."
+            )
+        what = "The weights alone are" if self.weights_fill else f"One sequence at context {self.context_tokens:,} is"
+        return f"{what} too large. The numbers are what it would do if it fitted."
+
+    @property
+    def weights_fill(self) -> bool:
+        """Whether the weights alone are too large, so that no batch and no context helps."""
+        return self.weights_bytes > self.usable_bytes
+
+    @property
+    def remedy(self) -> str:
+        """Sentence on what makes it fit, by what does not."""
+        if self.weights_fill:
+            return "Choose more GPUs or a smaller weight format."
+        shorter = "a smaller batch, a shorter context" if self.largest_batch else "a shorter context"
+        return f"Choose {shorter}, more GPUs or a smaller format."
+
+
+def fit_of(advice: Advice) -> Fit | None:
+    """None where the scenario fits."""
+    memory, scenario = advice.setup.memory, advice.scenario
+    if memory.largest_batch >= scenario.batch_size:
+        return None
+    needed = memory.total_bytes(scenario.batch_size, advice.setup.placement.attention_groups)
+    return Fit(
+        needed_bytes=needed,
+        usable_bytes=memory.usable_bytes,
+        largest_batch=memory.largest_batch,
+        weights_bytes=memory.weights_bytes + memory.drafter_bytes,
+        context_tokens=scenario.context_tokens,
+        scenario=_on_more_gpus(scenario),
+    )
+
+
+def _on_more_gpus(scenario: Scenario) -> Scenario | None:
+    gpus = scenario.n_gpus
+    while (gpus := gpus * 2) <= _MOST_GPUS:
+        wider = scenario.model_copy(update={"n_gpus": gpus, "tensor_parallel": gpus})
+        try:
+            if load_setup(wider).memory.largest_batch >= scenario.batch_size:
+                return wider
+        except AdvisorError:  # a placement that the model does not allow
+            continue
+    return None
+
+
+ENOUGH_ROWS = 10
+"""Choice of this project: errors of fewer published points say too little of an accelerator and model."""
+_WORDS: Mapping[Tier, str] = {
+    Tier.MEASURED: "measured at this very point",
+    Tier.INTERPOLATED: "read between measured kernels of {}",
+    Tier.FITTED: "modelled from the measured kernels of {}",
+    Tier.ROOFLINE: "from the data sheet only, no kernel of it was measured",
+}
+
+
+def tier_words(setup: Setup, tier: Tier) -> str:
+    """Basis of the times of a tier, in words."""
+    whose = setup.costs.kernels_of
+    return _WORDS[tier].format(f"{whose}, the same chip" if whose else "this GPU")
+
+
+def nearest_errors(found: Mapping[str, Errors]) -> tuple[str, Errors] | None:
+    """The nearest group of published points that has enough rows, else all of them. None where there are none."""
+    if not found:
+        return None
+    near = [(name, errors) for name, errors in found.items() if errors.n >= ENOUGH_ROWS]
+    return near[0] if near else list(found.items())[-1]
+
+
+def errors_text(found: Mapping[str, Errors]) -> str:
+    """The nearest errors, few as they may be, and those of the nearest group with enough rows. Empty without any."""
+    nearest = nearest_errors(found)
+    if nearest is None or nearest[1].median_ape is None or nearest[1].coverage is None:
+        return ""
+    group, errors = nearest
+    of = {"this accelerator and model": " of this accelerator and model"}.get(group, f" ({group})")
+    whose = f" from {counted(errors.n_sources, 'laboratory', 'laboratories')}" if errors.n_sources else ""
+    alike = ", each counting alike," if (errors.n_sources or 0) > 1 else ""
+    return (
+        f"{_few_text(found, group)}On {errors.n} published speedups{of}{whose}{alike} the median error is "
+        f"{errors.median_ape:.0%}, {errors.coverage:.0%} lie in the band{_right_side(errors, ' and ')}."
+    )
+
+
+def _right_side(errors: Errors, before: str) -> str:
+    """How many rows were placed on the right side of 1, where that was judged."""
+    return "" if errors.sign_accuracy is None else f"{before}{errors.sign_accuracy:.0%} on the right side of 1×"
+
+
+def _few_text(found: Mapping[str, Errors], judged: str) -> str:
+    """The groups nearer than the judged one, which have too few rows, in one sentence with a space behind."""
+    near = list(found.items())[: list(found).index(judged)]
+    said = [
+        f"{one.n} of {group} (median error {one.median_ape:.0%}, {one.coverage:.0%} in the band"
+        f"{_right_side(one, ', ')})"
+        for group, one in near
+        if one.median_ape is not None and one.coverage is not None
+    ]
+    return f"Few published speedups are near: {'; '.join(said)}. " if said else ""
+
+
+def borrowed_from(answer: Advice | DesignSpace) -> str:
+    """The checkpoint, or of the same model the drafter, whose accepted length stands in. Empty where none does."""
+    setup = answer.setup
+    given = curve_on_task(setup.scenario.acceptance, setup.scenario.task)
+    curve = next((one for one in acceptance_curves() if one.id == given), None)
+    if curve is None or not setup.acceptance.borrowed or setup.drafter.kind == "none":
+        return ""
+    if curve.model_id == setup.scenario.model_id:
+        return drafter_name(curve.drafter_id)
+    return curve.checkpoint or model_name(curve.model_id)
+
+
+def accepted_text(advice: Advice) -> str:
+    """Accepted length that the answer rests on, and its origin."""
+    given = curve_on_task(advice.scenario.acceptance, advice.scenario.task)
+    curve = next((one for one in acceptance_curves() if one.id == given), None)
+    k = advice.curve_k
+    length = float(advice.curve.accepted_length[advice.curve.column(k)])
+    accepted, carried = f"Accepted length {length:.2f} at K = {k}", bool(advice.setup.acceptance.extrapolated[k])
+    if curve is None:
+        return f"{accepted}: carried there from yours ({given})." if carried else f"{accepted}: yours."
+    whose = borrowed_from(advice)
+    other = f", borrowed from {whose}: fill in yours at Accepted" if whose else _checkpoint(curve)
+    how = f"carried there, measured at K = {_span(curve.n_draft)}" if carried else "measured"
+    if advice.setup.acceptance.carried_from:
+        task = str(advice.scenario.task).replace("_", " ")
+        how = f"carried from {advice.setup.acceptance.carried_from} to {task}, measured on"
+        return f"{accepted}: {how} {curve.dataset}{other}."
+    return f"{accepted}: {how}, {curve.dataset}{other}."
+
+
+def _checkpoint(curve: AcceptanceCurve) -> str:
+    """The checkpoint that ran, where it is another than the model whose dimensions it has."""
+    ran, model = (re.sub(r"[^a-z0-9]", "", name.lower()) for name in (curve.checkpoint, model_name(curve.model_id)))
+    return f", by {curve.checkpoint}" if ran not in ("", model) else ""
+
+
+def _span(drafts: Sequence[int]) -> str:
+    return str(drafts[0]) if len(drafts) == 1 else f"{drafts[0]} to {drafts[-1]}"
+
+
+_NAMED = 2
+"""Constants that a sentence names, those that moved most."""
+_SAME = 0.005
+"""A band whose half width moves by less is called the same. [-]"""
+
+
+def refitted_times_text(adjustment: Adjustment) -> str:
+    """Basis of the times of a refitted answer, with the constants that the points moved most.
+
+    Constants that the points do not determine are not named.
+    """
+    rests_on = f"refitted on {adjustment.n_points} points of yours"
+    if adjustment.learnt is None:
+        return rests_on
+    learnt = {name: adjustment.factors[name] for name in adjustment.learnt}
+    moves = sorted(learnt.items(), key=lambda item: -abs(log(item[1])))
+    named = [f"{FACTORS[name]} {change_text(factor)}" for name, factor in moves if abs(factor - 1.0) >= LEAST_MOVE]
+    moved = ", ".join(named[:_NAMED]) or "no constant that they determine moved by 1% or more"
+    return f"{rests_on} ({moved})"
+
+
+def refit_text(refitted: Advice, shipped: Advice) -> str:
+    """Effect of a refit on the speedup and its band, in two sentences.
+
+    They name the uncertainty that made the difference.
+
+    refitted, shipped : answers to one scenario with the refit and without it. Empty where there is no refit, or nothing
+    is drafted.
+    """
+    adjustment, k = refitted.setup.adjustment, refitted.curve_k
+    if adjustment is None or k == 0:
+        return ""
+    (was, before), (now, after) = (_speedup_and_half_width(answer, k) for answer in (shipped, refitted))
+    moved = "stays" if abs(after - before) < _SAME else "narrows" if after < before else "widens"
+    band = f"stays ±{after:.0%}" if moved == "stays" else f"{moved} from ±{before:.0%} to ±{after:.0%}"
+    points = f"Your {adjustment.n_points} points move the speedup at K = {k} from {was:.2f}× to {now:.2f}×"
+    return f"{points}; the band {band}. {_why(refitted, shipped, k, moved)}"
+
+
+def _why(refitted: Advice, shipped: Advice, k: int, moved: str) -> str:
+    """The kind of uncertainty that moved most the band's own way. Where the band stays, the largest that is left."""
+    batch = float(refitted.scenario.batch_size)
+    parts = [
+        (new.what, _half_width(old), _half_width(new))
+        for old, new in zip(band_parts(shipped.setup, batch, k), band_parts(refitted.setup, batch, k), strict=True)
+    ]
+    if moved == "stays":
+        what, _, most = max(parts, key=lambda part: part[2])
+        return f"Most of it is: {_in_words(what)}, alone ±{most:.0%}."
+    sign = 1.0 if moved == "widens" else -1.0
+    what, old, new = max(parts, key=lambda part: sign * (part[2] ** 2 - part[1] ** 2))
+    return f"Most of that: {_in_words(what)}, alone ±{old:.0%} before and ±{new:.0%} now."
+
+
+def _in_words(what: str) -> str:
+    return what[0].lower() + what[1:]
+
+
+def _half_width(part: BandPart) -> float:
+    """Half of a band over its middle, from the ratio of its ends. [-]"""
+    return (part.high - part.low) / (part.high + part.low)
+
+
+def _speedup_and_half_width(answer: Advice, k: int) -> tuple[float, float]:
+    at = answer.batch_index, answer.curve.column(k)
+    value = float(answer.curve.speedup[at])
+    return value, float(answer.curve.high[at] - answer.curve.low[at]) / (2.0 * value)
+
+
+_BATCHES = (1, 4, 16, 64)
+_DRAFTS = (1, 2, 3)
+SLOWER = 2.0
+"""Factor on the host's time per step with drafts: made up, so that the refit has something to find. [-]"""
+
+
+def sample_csv(advice: Advice) -> str:
+    """Rows of speedup by batch and K in the canonical columns, computed and not measured."""
+    scenario, curve = advice.scenario, advice.curve
+    rows = []
+    for batch in _BATCHES:
+        row = int((curve.batches == batch).argmax())
+        for k in _DRAFTS:
+            column = curve.column(k)
+            extra_s = (SLOWER - 1.0) * float(curve.round_components["round_host"][row, column])
+            length = float(curve.accepted_length[column])
+            slower_s = float(curve.round_s[row, column]) + extra_s
+            speedup = laws.speedup(length, float(curve.plain_step_s[row]), slower_s, 0.0)
+            rows.append(
+                {
+                    "hardware_id": scenario.hardware_id,
+                    "gpu_count": scenario.n_gpus,
+                    "tensor_parallel": scenario.tensor_parallel,
+                    "engine": scenario.engine,
+                    "model_id": scenario.model_id,
+                    "drafter": scenario.drafter_id,
+                    "draft_tokens_k": k,
+                    "batch_size": batch,
+                    "context_tokens": scenario.context_tokens,
+                    "accepted_length": round(length, 3),
+                    "accepted_length_same_run": 1,
+                    "speedup": f"{speedup:.4f}",
+                    "notes": "made up by the advisor, not measured",
+                }
+            )
+    return csv_text(list(rows[0]), rows)

@@ -1,0 +1,309 @@
+"""An accelerator of the user's own: a few figures of a data sheet, checked, as a Hardware whose constants say so.
+
+Models, accelerators and drafters as readers know them: names instead of ids, in the order of their makers.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, ValidationError, field_validator, model_validator
+
+from advisor.catalog.models import load_model, model_ids, model_profile
+from advisor.physics.architecture import Architecture
+from advisor.physics.draft import Drafter, load_drafter
+from advisor.physics.hardware import Hardware, hardware_ids, load_hardware
+from advisor.prediction import AdvisorError, Constant, Frozen, explain
+from advisor.text import RepeatedKeyError, read_json
+
+MAX_HARDWARE_BYTES = 20_000
+"""Largest document of an accelerator. [B]"""
+SAME_CHIP_TOLERANCE = 0.05
+"""Bandwidth and peaks of the same chip differ by less: data sheets round differently, a variant differs by more. [-]"""
+PeakDtype = Literal["bf16", "fp8", "nvfp4", "mxfp4", "int8", "int4"]
+Peak = Annotated[float, Field(ge=1e10, le=1e19, allow_inf_nan=False)]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=3, max_length=200)]
+_NAME = re.compile(r"\w[\w .,+()/-]{0,59}")
+
+
+class OwnHardware(Frozen):
+    """Figures that a user gives of one accelerator (one GPU of a node).
+
+    SI units, dense peaks. docs/scenarios.md lists it.
+    """
+
+    name: Annotated[str, StringConstraints(strip_whitespace=True)]
+    memory_bytes: float = Field(ge=1e9, le=1e14, allow_inf_nan=False)
+    bandwidth_bytes_per_s: float = Field(ge=1e9, le=1e15, allow_inf_nan=False)
+    peak_flops_per_s: dict[PeakDtype, Peak]
+    link_bytes_per_s: float | None = Field(default=None, ge=1e7, le=1e14, allow_inf_nan=False)
+    """Unidirectional, per accelerator, all links together."""
+    gpus_per_node: int | None = Field(default=None, ge=1, le=4096)
+    """GPUs that these links join."""
+    network_bytes_per_s: float | None = Field(default=None, ge=1e7, le=1e14, allow_inf_nan=False)
+    """Unidirectional, share of one accelerator in the network between nodes."""
+    price_usd_per_hour: float | None = Field(default=None, ge=1e-2, le=1e4, allow_inf_nan=False)
+    board_power_w: float | None = Field(default=None, ge=1.0, le=1e5, allow_inf_nan=False)
+    """What one board is built for (TDP)."""
+    vendor: Literal["NVIDIA", "AMD", "other"] = "other"
+    """Whose measured parts stand in for the share of the peaks that kernels reach."""
+    same_chip_as: str | None = None
+    """Id of a profile whose measured kernels apply: the same chip with other memory or links."""
+    source: Text = "given by the user"
+    date: dt.date
+    """Day the figures were read."""
+
+    @field_validator("name")
+    @classmethod
+    def _plain(cls, value: str) -> str:
+        if _NAME.fullmatch(value) is None:
+            raise ValueError("a name has 1 to 60 letters, digits, spaces and . , + ( ) / - and begins with a letter")
+        return value
+
+    @field_validator("source")
+    @classmethod
+    def _printable(cls, value: str) -> str:
+        if not value.isprintable():
+            raise ValueError("the source must be one line of printable text")
+        return value
+
+    @model_validator(mode="after")
+    def _has_a_common_peak(self) -> OwnHardware:
+        if "bf16" not in self.peak_flops_per_s:
+            raise ValueError(
+                "peak_flops_per_s has no bf16; give it, since every format without a peak multiplies in it"
+            )
+        return self
+
+
+def read_own_hardware(text: str) -> OwnHardware:
+    """The document of an accelerator. Raises AdvisorError naming each wrong field, its range and unit."""
+    if len(text.encode()) > MAX_HARDWARE_BYTES:
+        raise AdvisorError(f"an accelerator's file has at most {MAX_HARDWARE_BYTES:,} bytes; this is something else")
+    try:
+        values = read_json(text)
+    except RepeatedKeyError as error:
+        raise AdvisorError(f"the accelerator's file: {error}; remove one of them") from error
+    except ValueError as error:
+        raise AdvisorError("the accelerator's file is not JSON; docs/scenarios.md has an example") from error
+    if not isinstance(values, dict):
+        raise AdvisorError("the accelerator's file must hold one JSON object; docs/scenarios.md has an example")
+    if "model_type" in values or "architectures" in values:
+        raise AdvisorError("this is a model's config.json, not an accelerator; give it as the model")
+    if "scenario" in values:
+        raise AdvisorError("this is a whole scenario, not an accelerator; open it as a scenario file")
+    try:
+        given = OwnHardware.model_validate(values)
+    except ValidationError as error:
+        reason = explain(error).replace("a setting of a scenario", "a field of an accelerator")
+        raise AdvisorError(f"the accelerator's file: {reason}. Figures are in B, B/s and FLOP/s.") from error
+    _check_same_chip(given)
+    return given
+
+
+def hardware_from_own(text: str, hardware_id: str) -> Hardware:
+    """The document as a Hardware: every constant of kind `user`. Raises AdvisorError as `read_own_hardware` does."""
+    given = read_own_hardware(text)
+    chip = load_hardware(given.same_chip_as) if given.same_chip_as is not None else None
+    link, price, board = given.link_bytes_per_s, given.price_usd_per_hour, given.board_power_w
+    node, network = given.gpus_per_node, given.network_bytes_per_s
+    return Hardware(
+        id=hardware_id,
+        name=given.name,
+        vendor=given.vendor if chip is None else chip.vendor,
+        generation="" if chip is None else chip.generation,
+        release_year=None if chip is None else chip.release_year,
+        confidence="low",
+        memory_bytes=_constant(given, given.memory_bytes, "B"),
+        bandwidth_bytes_per_s=_constant(given, given.bandwidth_bytes_per_s, "B/s"),
+        peak_flops_per_s={
+            dtype: _constant(given, peak, "OP/s" if dtype.startswith("int") else "FLOP/s")
+            for dtype, peak in given.peak_flops_per_s.items()
+        },
+        link_bytes_per_s=None if link is None else _constant(given, link, "B/s"),
+        gpus_per_node=None if node is None else _constant(given, node, "1"),
+        network_bytes_per_s=None if network is None else _constant(given, network, "B/s"),
+        price_usd_per_hour=None if price is None else _constant(given, price, "USD/h"),
+        board_power_w=None if board is None else _constant(given, board, "W"),
+        kernels={} if chip is None else chip.kernels,
+        kernel_table_device=None if chip is None else chip.kernel_table_device,
+        notes=() if chip is None else (f"Kernel times are those measured on {chip.name}, given as the same chip.",),
+    )
+
+
+@functools.cache
+def figure_range(field: str) -> tuple[float, float]:
+    """Least and largest value of a figure of OwnHardware, in its own unit. `peak_flops_per_s` is one peak."""
+    schema = OwnHardware.model_json_schema()["properties"][field]
+    limits = schema.get("additionalProperties") or next(iter(schema.get("anyOf", ())), schema)
+    return float(limits["minimum"]), float(limits["maximum"])
+
+
+def hardware_slug(name: str) -> str:
+    """An id for an accelerator of that name which no profile has: `own-` and the name in plain letters."""
+    slug = re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-._")[:40] or "accelerator"
+    return slug if slug.startswith("own-") else f"own-{slug}"
+
+
+def measured_chips() -> list[str]:
+    """Ids of the profiles whose own kernels were measured: what `same_chip_as` may name."""
+    return [name for name in hardware_ids() if load_hardware(name).kernel_table_device is not None]
+
+
+def _check_same_chip(given: OwnHardware) -> None:
+    """Measured kernels belong to a bandwidth and to peaks. Another bandwidth is another part."""
+    if given.same_chip_as is None:
+        return
+    if given.same_chip_as not in (measured := measured_chips()):
+        raise AdvisorError(
+            f"same chip as {given.same_chip_as[:60]!r}: that one has no measured kernels; choose one of "
+            f"{', '.join(measured)}, or leave it out"
+        )
+    chip = load_hardware(given.same_chip_as)
+    pairs = [("memory bandwidth", given.bandwidth_bytes_per_s, chip.bandwidth_bytes_per_s.value, 1e12, "TB/s")]
+    for dtype, peak in given.peak_flops_per_s.items():
+        if dtype in chip.peak_flops_per_s:
+            pairs.append((f"{dtype} peak", peak, chip.peak_flops_per_s[dtype].value, 1e12, "TFLOP/s"))
+    for what, own, known, scale, unit in pairs:
+        if abs(own / known - 1) > SAME_CHIP_TOLERANCE:
+            raise AdvisorError(
+                f"{given.name} is not the chip of {chip.id}: its {what} is {own / scale:,.4g} {unit}, that of "
+                f"{chip.id} {known / scale:,.4g} {unit}. Name no same chip; the answer then rests on a roofline"
+            )
+
+
+def _constant(given: OwnHardware, value: float, unit: str) -> Constant:
+    return Constant(value=value, unit=unit, kind="user", source=given.source, date=given.date, confidence="low")
+
+
+_MAKERS: Mapping[str, str] = {
+    "openai": "OpenAI",
+    "deepseek-ai": "DeepSeek",
+    "Qwen": "Qwen",
+    "meta-llama": "Meta",
+    "mistralai": "Mistral",
+    "moonshotai": "Moonshot",
+    "zai-org": "Zhipu",
+    "MiniMaxAI": "MiniMax",
+    "nvidia": "NVIDIA",
+    "google": "Google",
+    "microsoft": "Microsoft",
+    "CohereLabs": "Cohere",
+    "baidu": "Baidu",
+    "tencent": "Tencent",
+    "xai-org": "xAI",
+    "ai21labs": "AI21",
+    "allenai": "Ai2",
+    "databricks": "Databricks",
+    "ibm-granite": "IBM",
+    "inclusionAI": "Ant",
+    "meituan-longcat": "Meituan",
+    "stepfun-ai": "StepFun",
+    "XiaomiMiMo": "Xiaomi",
+}
+"""Organisation of a Hugging Face repository: the maker's usual name."""
+_VENDORS = ("NVIDIA", "AMD", "Google", "Intel")
+
+
+@lru_cache(maxsize=1)
+def models_by_maker() -> tuple[str, ...]:
+    """Ids of all shipped models, maker by maker, the smaller model of a maker first."""
+
+    def place(model_id: str) -> tuple[str, float, str]:
+        return maker_of(model_id), model_profile(model_id).published.total_params_b or 0.0, model_id
+
+    return tuple(sorted(model_ids(), key=place))
+
+
+def maker_of(model_id: str) -> str:
+    """Maker of a shipped model."""
+    organisation = model_profile(model_id).hf_repo.partition("/")[0]
+    return _MAKERS.get(organisation, organisation)
+
+
+@lru_cache(maxsize=256)
+def model_label(model_id: str) -> str:
+    """A model's name with its experts, `Qwen3-30B-A3B · 8 of 128`. An id that is none of ours stays as it is."""
+    if model_id not in model_ids():
+        return model_id
+    return f"{model_name(model_id)} · {shape_label(load_model(model_id))}"
+
+
+def model_name(model_id: str) -> str:
+    """A model's name. An id that is none of ours stays as it is."""
+    return model_profile(model_id).name.removesuffix(" (dense)") if model_id in model_ids() else model_id
+
+
+def shape_label(architecture: Architecture) -> str:
+    """Active of routed experts, `8 of 128`, or `dense`."""
+    moe = architecture.moe
+    return "dense" if moe is None else f"{moe.n_active} of {moe.n_experts}"
+
+
+@lru_cache(maxsize=1)
+def hardware_by_vendor() -> tuple[str, ...]:
+    """Ids of all shipped accelerators, vendor by vendor, newest first."""
+
+    def place(hardware_id: str) -> tuple[int, int, str]:
+        found = load_hardware(hardware_id)
+        vendor = _VENDORS.index(found.vendor) if found.vendor in _VENDORS else len(_VENDORS)
+        return vendor, -(found.release_year or 0), found.name
+
+    return tuple(sorted(hardware_ids(), key=place))
+
+
+@lru_cache(maxsize=256)
+def hardware_label(hardware_id: str) -> str:
+    """An accelerator's name with its memory, `H200 SXM · 141 GiB`. An id that is none of ours stays as it is."""
+    if hardware_id not in hardware_ids():
+        return hardware_id
+    found = load_hardware(hardware_id)
+    return f"{hardware_name(found)} · {found.memory_bytes.value / 2**30:,.0f} GiB"
+
+
+def hardware_name(hardware: Hardware) -> str:
+    """An accelerator's name without vendor, memory and remarks: `H200 SXM`."""
+    if hardware.is_own:
+        return hardware.name
+    words = hardware.name.partition(" (")[0].removeprefix(f"{hardware.vendor} ").split()
+    return " ".join(word for word in words if not word.endswith("GB"))
+
+
+def hardware_called(hardware_id: str, document: str | None = None) -> str:
+    """The short name of an accelerator by its id, or of the one that `document` gives. The id where it cannot be."""
+    try:
+        return hardware_name(hardware_from_own(document, hardware_id) if document else load_hardware(hardware_id))
+    except AdvisorError:
+        return hardware_id
+
+
+_DRAFTERS: Mapping[str, str] = {
+    "mtp": "Own MTP module",
+    "eagle3": "EAGLE-3",
+    "eagle": "EAGLE-2",
+    "p-eagle": "P-EAGLE",
+    "dflash": "DFlash",
+    "dspark": "DSpark",
+    "ngram": "N-gram look-up",
+    "suffix": "Suffix decoding",
+    "none": "None",
+    "draft_model": "Small draft model",
+    "qwen2-0.5b": "Qwen2-0.5B",
+}
+
+
+def drafter_name(drafter: Drafter | str) -> str:
+    """A drafter's short name."""
+    if isinstance(drafter, str):
+        return _DRAFTERS[drafter] if drafter in _DRAFTERS else load_drafter(drafter).name
+    return _DRAFTERS.get(drafter.id, drafter.name)
+
+
+def own_drafter(model_id: str) -> str | None:
+    """Id `mtp` where a shipped model has a draft module of its own, else None."""
+    return "mtp" if model_id in model_ids() and load_model(model_id).mtp_modules else None

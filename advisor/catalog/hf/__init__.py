@@ -1,0 +1,1 @@
+"""Hugging Face configs: how a config.json becomes an architecture."""

@@ -1,0 +1,416 @@
+"""Any Hugging Face config.json of a decoder-only model -> Architecture.
+
+The language-model block is unwrapped first, then each topic is read by its own module: `mixers` (attention),
+`linear`, `ffn` (experts), `weight_format`. Everything unreadable raises AdvisorError; everything assumed is
+listed in Architecture.warnings.
+
+What a config.json leaves out and what is assumed in its place, each with its size in GB.
+
+A key that a model's own configuration class defines by another key (the width of Mixtral's experts, the head size of
+Llama) is no assumption where the published files of that type leave it out too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from advisor.catalog.hf.dialects import NESTED_KEYS, REFUSED, Dialect, Layers, dialect_of
+from advisor.catalog.hf.fields import MAX_CONTEXT, MAX_LAYERS, MAX_VOCABULARY, Fields, parse_json
+from advisor.catalog.hf.layers import (
+    SHARED_COUNT_KEYS,
+    SHARED_TOTAL_KEYS,
+    FfnKind,
+    LayerKind,
+    build_dense,
+    build_moe,
+    expert_count,
+    expert_fields,
+    ffn_kinds,
+    is_compressed,
+    layer_kinds,
+)
+from advisor.catalog.hf.mixers import build_mixers
+from advisor.catalog.hf.weight_format import CheckpointFormats, checkpoint_formats
+from advisor.physics.architecture import (
+    BYTES_PER_WEIGHT,
+    Architecture,
+    Moe,
+    kv_bytes,
+    parameter_counts,
+    weight_bytes,
+    weight_bytes_by_component,
+)
+from advisor.prediction import AdvisorError
+
+_INHERITED_KEYS = ("tie_word_embeddings", "dtype", "torch_dtype", "quantization_config", "_name_or_path")
+_MTP_KEYS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers", "num_mtp_modules")
+_SIZE_IN_NAME = re.compile(r"(?<![\w.])(\d{1,5}(?:\.\d{1,3})?)[bB]-[aA](\d{1,5}(?:\.\d{1,3})?)([bBmM])(?![a-zA-Z])")
+_NAME_TOLERANCE = {True: 0.10, False: 0.05}
+"""Of a known and of an unknown model_type: names round, and a known type's counting is held to published sizes."""
+DESIGN_SUFFIX = re.compile(r"(-n\d+k\d+s[\d.]+w\d+(-\d{1,3})?)+$")
+"""How the name of a design ends (`design.handoff.design_name`), with the number that tells equal names apart."""
+
+
+def architecture_from_config(
+    config: Mapping[str, Any] | str | bytes,
+    name: str | None = None,
+    file_name: str = "config.json",
+    *,
+    published: bool = False,
+) -> Architecture:
+    """Read a model's dimensions from its Hugging Face configuration.
+
+    Parameters
+    ----------
+    config : the parsed object, or the JSON text of config.json (not a path; see `catalog.load_model`).
+    name : how to call the model; by default the file's _name_or_path, else its model_type.
+    file_name : what messages call the file.
+    published : the configuration is a shipped model's, held to its published sizes: what it leaves out is known.
+
+    Returns
+    -------
+    Architecture, with every assumption in `warnings`: keys that are missing, with what they come to in GB, an unknown
+    model_type (read as plain grouped-query attention), parts that are not modelled, and totals that contradict an
+    "-XXB-AYB" pattern in the name.
+
+    Raises
+    ------
+    AdvisorError : broken JSON, a key that is missing or out of range, or a model that is no decoder.
+
+    References
+    ----------
+    Configuration classes of huggingface/transformers v5.23.0.
+    """
+    warnings: list[str] = []
+    fields = _language_model(config, file_name, warnings)
+    label = (name or fields.text("_name_or_path") or fields.text("model_type") or "imported model").strip("/ ")
+    fields.where = f"config.json of {label[-80:]}" if file_name == "config.json" else file_name
+    try:
+        architecture = _build(fields, label, warnings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise AdvisorError(
+            f"{fields.where}: {'.'.join(map(str, first['loc']))} is not usable ({first['msg']}); "
+            "correct the file or download it again"
+        ) from None
+    if not published:
+        said = (*architecture.warnings, *assumptions(fields, architecture))
+        architecture = architecture.model_copy(update={"warnings": said})
+    known = dialect_of(fields.text("model_type")) is not None
+    return _checked_against_name(architecture, (label, fields.text("_name_or_path")), known)
+
+
+def formats_from_config(config: Mapping[str, Any] | str | bytes, file_name: str = "config.json") -> CheckpointFormats:
+    """Read the formats of a checkpoint's parts from its Hugging Face configuration.
+
+    `architecture_from_config` takes its weight formats from here; this has them finer: output head and embedding,
+    attention by projection, multi-token-prediction modules. Raises AdvisorError as that does.
+    """
+    fields = _language_model(config, file_name, [])
+    dialect = dialect_of(fields.text("model_type")) or Dialect()
+    n_layers = _layer_count(fields)
+    kinds = layer_kinds(fields, dialect, n_layers)
+    layers = _part_layers(kinds, ffn_kinds(fields, expert_count(fields, n_layers, []), n_layers))
+    return checkpoint_formats(fields, dialect, layers, n_layers, [])
+
+
+def _language_model(config: Mapping[str, Any] | str | bytes, file_name: str, warnings: list[str]) -> Fields:
+    """The language model's keys of a configuration, parsed or as text."""
+    if isinstance(config, (str, bytes)):
+        config = parse_json(config, file_name)
+    elif not isinstance(config, Mapping):
+        raise AdvisorError(
+            f"{file_name}: got a value of type {type(config).__name__}, expected an object; "
+            "give the parsed config.json or its text"
+        )
+    _refuse_other_files(Fields(config, file_name))
+    return _unwrapped(Fields(config, file_name), warnings)
+
+
+def _part_layers(kinds: list[LayerKind], ffns: list[FfnKind]) -> Layers:
+    """Numbers of the layers that hold each part."""
+    routed = frozenset(i for i, kind in enumerate(ffns) if kind == "moe")
+    dense = frozenset(i for i, kind in enumerate(ffns) if kind == "dense")
+    attention = frozenset(i for i, kind in enumerate(kinds) if kind != "none")
+    linear = frozenset(i for i, kind in enumerate(kinds) if kind == "linear")
+    return {"routed": routed, "shared": routed, "dense": dense} | {"attention": attention, "linear": linear}
+
+
+def _refuse_other_files(fields: Fields) -> None:
+    """Files that are often mistaken for a model's config.json, told apart by their keys."""
+    values = fields.values
+    remedy = "give the config.json of the model's Hugging Face repository"
+    if "_class_name" in values or "_diffusers_version" in values:
+        fields.refuse(f"this describes a diffusers pipeline component, expected a language model; {remedy}")
+    if "peft_type" in values:
+        fields.refuse(f"this is an adapter_config.json, expected the base model's config.json; {remedy}")
+    sized = any(key in values for key in (*_HIDDEN_KEYS, *NESTED_KEYS))
+    if not sized and ("tokenizer_class" in values or "added_tokens_decoder" in values or "chat_template" in values):
+        fields.refuse(f"this is a tokenizer_config.json, expected config.json; {remedy}")
+    if not sized and "weight_map" in values:
+        fields.refuse(f"this is a weight index, expected config.json; {remedy}")
+    if not sized and "dim" in values and "n_layers" in values:
+        fields.refuse(f"this is a params.json in the publisher's own format, expected config.json; {remedy}")
+    if not sized and not values:
+        fields.refuse(f"the object is empty, expected the keys of a model; {remedy}")
+
+
+_HIDDEN_KEYS = ("hidden_size", "d_model", "n_embd", "model_dim")
+_LAYER_KEYS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer")
+
+
+def _unwrapped(outer: Fields, warnings: list[str]) -> Fields:
+    """The language-model block, with what only the outer level says copied down."""
+    fields = outer
+    for _ in range(3):  # Qwen-Omni nests text_config in thinker_config
+        _refuse_model_type(fields)
+        key = fields.find(*NESTED_KEYS)
+        if key is None or fields.find(*_HIDDEN_KEYS):
+            break
+        inner = fields.block(key)
+        assert inner is not None
+        if fields.find("vision_config", "audio_config", "vision_tower"):
+            warnings.append("text tower only: the vision or audio encoder is not counted")
+        merged = dict(inner.values)
+        for name in _INHERITED_KEYS:
+            if merged.get(name) in (None, "") and fields.values.get(name) is not None:
+                merged[name] = fields.values[name]
+        if merged.get("model_type") is None and fields.values.get("model_type") is not None:
+            merged["model_type"] = fields.values["model_type"]
+        fields = Fields(merged, f"{outer.where}, {key}")
+    _refuse_model_type(fields)
+    return fields
+
+
+def _refuse_model_type(fields: Fields) -> None:
+    model_type = fields.text("model_type")
+    if model_type in REFUSED:
+        fields.refuse(
+            f"model_type {model_type} cannot be imported: {REFUSED[model_type]}; "
+            "expected a decoder-only language model; choose another model"
+        )
+    if fields.flag("is_encoder_decoder"):
+        fields.refuse(
+            "is_encoder_decoder is true, expected a decoder-only language model, because an encoder-decoder's step "
+            "also attends to an encoder; choose another model"
+        )
+    if fields.get("block_configs") is not None:
+        fields.refuse(f"the file has block_configs: {REFUSED['nemotron-nas']}; choose another model")
+
+
+def _layer_count(fields: Fields) -> int:
+    """Number of layers. Files that only list them by kind count as long as their list."""
+    found = fields.optional_count(*_LAYER_KEYS, minimum=1, maximum=MAX_LAYERS)
+    if found is not None:
+        return found
+    pattern = fields.text("hybrid_override_pattern")
+    if pattern:
+        return len(pattern)
+    key = fields.find("layers_block_type", "layer_types")
+    if key is not None:
+        listed = fields.sequence(key, at_least=1)
+        if len(listed) <= MAX_LAYERS:
+            return len(listed)
+    return fields.count(*_LAYER_KEYS, maximum=MAX_LAYERS)
+
+
+def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
+    model_type = fields.text("model_type")
+    dialect = dialect_of(model_type)
+    if dialect is None:
+        warnings.append(
+            f"model_type {model_type[:60] or '(none)'} is not known: imported as plain attention and standard key "
+            "names; check the totals against the model card"
+        )
+        dialect = Dialect()
+    if dialect.quirk:
+        warnings.append(dialect.quirk)
+    hidden = fields.count(*_HIDDEN_KEYS)
+    n_layers = _layer_count(fields)
+    vocabulary = fields.count("vocab_size", maximum=MAX_VOCABULARY)
+    n_experts = expert_count(fields, n_layers, warnings)
+    if model_type == "doge" and n_experts:
+        fields.refuse("Doge's product-key experts are not modelled; expected is_moe false or another model")
+    kinds = layer_kinds(fields, dialect, n_layers)
+    mixers = build_mixers(fields, dialect, hidden, kinds)
+    ffns = ffn_kinds(fields, n_experts, n_layers)
+    moe = build_moe(fields, dialect, hidden, n_experts, ffns, warnings)
+    if fields.find("zero_expert_num", "expert_ffn_hidden_size") and fields.find("num_layers"):
+        # LongCat: two attention blocks in each layer
+        mixers = tuple(mixer.model_copy(update={"count": 2 * mixer.count}) for mixer in mixers)
+    if not any(mixer.kind != "none" for mixer in mixers):
+        fields.refuse("no layer attends to the context; expected at least one attention layer; correct the layer list")
+    _warn_about_gaps(fields, warnings)
+    formats = checkpoint_formats(fields, dialect, _part_layers(kinds, ffns), n_layers, warnings)
+    if formats.attention_projections:
+        others = ", ".join(f"{name} in {dtype}" for name, dtype in formats.attention_projections.items())
+        warnings.append(f"attention is counted as {formats.attention} throughout; the checkpoint has {others}")
+    return Architecture(
+        id=re.sub(r"[^a-z0-9.]+", "-", label.split("/")[-1].lower()).strip("-") or "imported",
+        name=label,
+        hidden_size=hidden,
+        vocab_size=vocabulary,
+        tie_embeddings=fields.flag("tie_word_embeddings", default=dialect.tie_embeddings),
+        mixers=mixers,
+        dense=build_dense(fields, dialect, n_experts, ffns),
+        moe=moe,
+        mtp_modules=_mtp_modules(fields),
+        dtypes=formats.weight_dtypes,
+        kv_cache_dtype=formats.kv_cache,
+        activation_scheme=formats.activation_scheme,
+        max_context_tokens=fields.optional_count(
+            "max_position_embeddings", "model_max_length", "max_seq_len", "n_positions", minimum=1, maximum=MAX_CONTEXT
+        ),
+        warnings=tuple(dict.fromkeys(warnings)),
+        extra_params=_extra_params(fields, hidden, ffns, moe),
+    )
+
+
+def _extra_params(fields: Fields, hidden: int, ffns: list[Any], moe: Moe | None) -> int:
+    """Norms of the feed-forward blocks and of the output, the projections into and out of a latent expert width, and
+    the scalar gate of Qwen's shared expert."""
+    norms = hidden * (1 + sum(kind != "none" for kind in ffns))
+    latent = 2 * hidden * moe.expert_input_width * moe.count if moe and moe.expert_input_width != hidden else 0
+    gate = hidden * moe.count if moe and moe.n_shared and fields.find("shared_expert_intermediate_size") else 0
+    return norms + latent + gate
+
+
+def _mtp_modules(fields: Fields) -> int:
+    found = fields.optional_count(*_MTP_KEYS, maximum=64) or 0
+    return found if fields.flag("use_mtp", default=True) else 0
+
+
+def _warn_about_gaps(fields: Fields, warnings: list[str]) -> None:
+    """Features that change memory or time and are not modelled."""
+    if fields.optional_count("num_kv_shared_layers") or fields.flag("use_cla"):
+        warnings.append("layers that share one KV cache are counted with a cache of their own")
+    if fields.optional_count("hidden_size_per_layer_input"):
+        warnings.append("per-layer input embeddings are not counted")
+    if fields.get("ple_layer_ids"):
+        warnings.append("the n-gram embedding table is not counted, nor are hyper-connections")
+    if is_compressed(fields):
+        warnings.append("compressed attention: shapes are inferred from the config keys, not read from published code")
+
+
+def _last_place(text: str) -> float:
+    """The unit of the last significant digit: 0.1 for "2.5", 1 for "22", 100 for "400"."""
+    if "." in text:
+        return 10.0 ** -len(text.partition(".")[2])
+    return 10.0 ** (len(text) - len(text.rstrip("0")))
+
+
+def _checked_against_name(architecture: Architecture, names: tuple[str, ...], known: bool) -> Architecture:
+    """Add a warning where the computed totals contradict a size such as 30B-A3B in the name.
+
+    The active count passes in any of the three conventions, and where it rounds to the number in the name. A design is
+    named after the model it was derived from, whose size it need not have.
+    """
+    if DESIGN_SUFFIX.search(names[0]):
+        return architecture
+    match = next((found for name in names if (found := _SIZE_IN_NAME.search(name))), None)
+    if match is None:
+        return architecture
+    total_text, active_text, unit = match.groups()
+    total, active, scale = float(total_text), float(active_text), 1e-9 if unit in "bB" else 1e-6
+    counts = parameter_counts(architecture)
+    conventions = (counts.active_all, counts.active_without_input_embedding, counts.active_nonembedding)
+    contradictions: list[str] = []
+    if abs(counts.total * 1e-9 - total) > max(_NAME_TOLERANCE[known] * total, 0.5 * min(1.0, _last_place(total_text))):
+        contradictions.append(f"{counts.total * 1e-9:.2f}B parameters, the name says {total_text}B")
+    allowed = max(_NAME_TOLERANCE[known] * active, 0.5 * _last_place(active_text))
+    if all(abs(count * scale - active) > allowed for count in conventions):
+        contradictions.append(f"{counts.active_all * scale:.2f}{unit} active, the name says {active_text}{unit}")
+    if not contradictions:
+        return architecture
+    warning = (
+        "computed size contradicts the name: "
+        + "; ".join(contradictions)
+        + "; the file may use keys that were not read"
+    )
+    return architecture.model_copy(update={"warnings": (*architecture.warnings, warning)})
+
+
+WIDTH_IS_INTERMEDIATE = frozenset(
+    {
+        "arctic",
+        "cohere2_moe",
+        "dbrx",
+        "gpt_oss",
+        "granitemoe",
+        "granitemoehybrid",
+        "granitemoeshared",
+        "grok1",
+        "jamba",
+        "llama4",
+        "llama4_text",
+        "minimax",
+        "minimax_m2",
+        "mixtral",
+        "olmoe",
+        "phimoe",
+    }
+)
+"""Types whose experts are as wide as `intermediate_size` says: transformers' configuration classes of these types have
+no width of experts of their own."""
+OWN_HEAD_DIM = ("qwen3", "qwen4", "gemma", "glm4", "glm_moe", "gpt_oss", "cohere2", "minimax", "mimo", "hy_v3", "ling")
+"""Beginnings of types whose published files all give head_dim, which then is not hidden_size / heads."""
+DENSE_START = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe", "glm_moe_dsa", "ernie4_5_moe")
+"""Types whose published models begin with dense layers or have shared experts, by keys of their own."""
+_DENSE_KEYS = ("first_k_dense_replace", "moe_layer_start_index", "mlp_layer_types", "moe_layer_freq")
+_GROUPS = ("num_key_value_heads", "num_attention_groups", "num_kv_heads", "n_kv_heads", "attn_config", "kv_lora_rank")
+_HEADS = ("head_dim", "attention_head_dim", "kv_channels", "qk_nope_head_dim", "kv_lora_rank")
+
+
+def assumptions(fields: Fields, architecture: Architecture) -> list[str]:
+    """A sentence for each key that is missing and was assumed, with what the assumption comes to."""
+    return [*_experts(fields, architecture), *_attention(fields, architecture), *_formats(fields, architecture)]
+
+
+def _experts(fields: Fields, architecture: Architecture) -> list[str]:
+    moe, model_type, said = architecture.moe, fields.text("model_type"), []
+    if moe is None:
+        return []
+    size = f"{_gb(weight_bytes_by_component(architecture)['routed'])} of routed experts"
+    own_width = expert_fields(fields).find("moe_intermediate_size", "expert_ffn_hidden_size")
+    if own_width is None and model_type not in WIDTH_IS_INTERMEDIATE:
+        said.append(f"moe_intermediate_size is missing: experts are taken to be {moe.expert_width} wide, {size}")
+    if model_type in DENSE_START:
+        if fields.find(*_DENSE_KEYS) is None:
+            said.append(f"first_k_dense_replace is missing: all {moe.count} layers are taken to route, {size}")
+        if fields.find(*SHARED_COUNT_KEYS, *SHARED_TOTAL_KEYS) is None and not moe.n_shared:
+            one = moe.count * moe.matrices * architecture.hidden_size * moe.expert_width
+            one_size = _gb(one * BYTES_PER_WEIGHT[architecture.dtypes.shared])
+            said.append(f"n_shared_experts is missing: none is counted, where one in each layer would be {one_size}")
+    return said
+
+
+def _attention(fields: Fields, architecture: Architecture) -> list[str]:
+    said, model_type = [], fields.text("model_type")
+    if fields.find(*_GROUPS) is None and any(mixer.kind == "full" for mixer in architecture.mixers):
+        cache = _gb(float(kv_bytes(architecture, 1_000_000)))
+        said.append(f"num_key_value_heads is missing: as many as query heads, {cache} of cache per million tokens")
+    if fields.find(*_HEADS) is None and model_type.startswith(OWN_HEAD_DIM):
+        size = _gb(weight_bytes_by_component(architecture)["attention"])
+        said.append(f"head_dim is missing: hidden_size / num_attention_heads is taken, {size} of attention weights")
+    return said
+
+
+def _formats(fields: Fields, architecture: Architecture) -> list[str]:
+    said = []
+    if fields.find("dtype", "torch_dtype", "quantization_config", "compression_config") is None:
+        said.append(
+            f"torch_dtype is missing: weights are taken to be in bf16, {_gb(weight_bytes(architecture))} in all"
+        )
+    if fields.get("tie_word_embeddings") is None:
+        table = architecture.vocab_size * architecture.hidden_size * BYTES_PER_WEIGHT[architecture.dtypes.embedding]
+        how = "one table serves as input and output" if architecture.tie_embeddings else "the output has its own table"
+        said.append(f"tie_word_embeddings is missing: {how}, {_gb(table)} each")
+    return said
+
+
+def _gb(size_bytes: float) -> str:
+    return f"{size_bytes / 1e9:,.3g} GB"

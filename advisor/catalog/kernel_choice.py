@@ -1,0 +1,565 @@
+"""Which fit record serves an operation: the chosen engine's own and newest where it is any good, else a stand-in.
+
+Which kernel of routed experts serves: engines pick it by shape, so what measured the very shape comes first.
+
+One GEMM table as the kernels that serving runs: with the launches that its collector timed, and without them.
+
+TensorRT-LLM's fp8 table times a launch that finds the activations' scale on every call. A checkpoint with static scales
+has no such launch, and what it takes is in a table of its own, by rows and depth. Its nvfp4 table is slower than vLLM's
+at the same products; why is not measured, so a stated share of the excess is taken off.
+
+Launches that no kernel table holds, by engine and version: fitted on measured plain decode, judged model by model.
+
+Written by `advisor.studies.small_launches`. What they are worth on a model that took no part stands in
+docs/validation.md; a version before the first with a row of its own takes the oldest.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, TypeAdapter
+
+from advisor.catalog.fit_records import (
+    BYTES_PER_WEIGHT,
+    MAX_FACTOR,
+    PARAMETERS,
+    RECORDS,
+    FitRecord,
+    MeasuredTable,
+    Operation,
+    compact,
+    one_a_line,
+    read_fitted,
+    require_columns,
+    rounded,
+    write_text,
+)
+from advisor.physics import laws
+from advisor.physics.architecture import WeightDtype
+from advisor.physics.hardware import Hardware, effective_bandwidth
+from advisor.physics.kernel_costs import ExpertShape, Knots, factor_at
+from advisor.physics.step import expert_work
+from advisor.prediction import Frozen
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TABLE_DTYPES: dict[WeightDtype, tuple[str, ...]] = {
+    "fp32": (),
+    "bf16": ("bf16", "fp16"),
+    "fp8": ("fp8",),
+    "fp8_block": ("fp8_block",),
+    "int8": (),
+    "nvfp4": ("nvfp4",),
+    "mxfp4": ("w4a16_mxfp4", "w4a8_mxfp4_mxfp8"),
+    "int4": ("int4_wo",),
+}
+"""The tables' names of each stored format."""
+STAND_INS: dict[WeightDtype, tuple[str, ...]] = {"fp8": ("fp8_block",), "fp8_block": ("fp8",)}
+"""Formats that read as many bytes on the same matrix units."""
+MIN_SHAPES = 3
+BORROWED_LOG_SD = 0.10
+"""Added in quadrature when the constants come from another engine or format of the same accelerator. [-]"""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The record that was picked, and whether it is another engine's or format's."""
+
+    record: FitRecord
+    borrowed: str
+    """Empty, or what it was borrowed from, for a warning."""
+    reason: str = ""
+    """Why this one of several, in words; empty where nothing has to be said."""
+
+    @property
+    def log_sd(self) -> float:
+        """Held-out spread, widened when borrowed. [-]"""
+        return math.hypot(self.record.log_sd, BORROWED_LOG_SD) if self.borrowed else self.record.log_sd
+
+
+def version_key(version: str) -> tuple[tuple[int, ...], int, int]:
+    """Sort key of an engine version: 1.3.0rc10 < 1.3.0rc20 < 1.3.0 < 1.10, 0.5.6 < 0.5.6.post2."""
+    head = re.match(r"[\d.]*", version)
+    numbers = tuple(int(part) for part in (head.group(0) if head else "").split(".") if part)
+    candidate = re.search(r"rc(\d+)", version)
+    post = re.search(r"post(\d+)", version)
+    return numbers, int(candidate.group(1)) if candidate else 10**6, int(post.group(1)) if post else 0
+
+
+def choose(
+    records: tuple[FitRecord, ...],
+    op: Operation,
+    engine: str,
+    dtype: WeightDtype,
+    n_ranks: int | None = None,
+    kernel_ending: str = "",
+    scales: ActivationScales = "static",
+) -> Choice | None:
+    """The record that serves (op, engine, stored format), or None. Of experts see `choose_experts`.
+
+    Order of preference: the format itself before its stand-in; the chosen engine before others; fits on at least
+    MIN_SHAPES shapes; the newest version; the lowest held-out error. `scales` picks the kernel of a GEMM table that
+    was fitted with and without its quantisation launches.
+    """
+    names = TABLE_DTYPES[dtype] + STAND_INS.get(dtype, ())
+    found = [
+        record
+        for record in records
+        if record.op == op
+        and record.dtype in names
+        and record.n_ranks == n_ranks
+        and record.success
+        and record.kernel_source.endswith(kernel_ending)
+        and not record.kernel_source.endswith("_eager")
+    ]
+    usable = _with_scales(found, scales) if op == "gemm" else found
+    if not usable:
+        return None
+    newest = newest_versions(usable)
+
+    def rank(record: FitRecord) -> tuple[bool, bool, bool, bool, float, str]:
+        return (
+            # The format decides which kernel runs at all, the engine only whose: another engine's comes before a
+            # stand-in.
+            record.dtype not in TABLE_DTYPES[dtype],
+            record.engine != engine,
+            record.n_shapes < MIN_SHAPES,
+            version_key(record.version) < newest[record.engine],
+            # Where nothing could be held out nothing is known of the error: last.
+            math.inf if record.loso_median is None else record.loso_median,
+            record.id,
+        )
+
+    best = min(usable, key=rank)
+    return Choice(best, borrowed_from(best, engine, dtype))
+
+
+def borrowed_from(record: FitRecord, engine: str, dtype: WeightDtype) -> str:
+    """Engine, version and format of a record as far as they are not those asked for. Empty where all are."""
+    reasons = [f"{record.engine} {record.version}"] if record.engine != engine else []
+    reasons += [f"{record.dtype} kernels"] if record.dtype not in TABLE_DTYPES[dtype] else []
+    return " ".join(reasons)
+
+
+def newest_versions(records: Iterable[FitRecord]) -> dict[str, tuple[tuple[int, ...], int, int]]:
+    """Sort key (`version_key`) of each engine's newest record."""
+    found: dict[str, tuple[tuple[int, ...], int, int]] = {}
+    for record in records:
+        key = version_key(record.version)
+        found[record.engine] = max(found.get(record.engine, key), key)
+    return found
+
+
+def _with_scales(records: list[FitRecord], scales: ActivationScales) -> list[FitRecord]:
+    """GEMM records of the kernels that `scales` asks for. A table that has one record alone keeps it."""
+    asked, every = ENDINGS[scales], {record.id for record in records}
+    others = tuple(ending for ending in ENDINGS.values() if ending and ending != asked)
+    own = [record for record in records if not (others and record.kernel_source.endswith(others))]
+    if not asked:
+        return own
+    return [record for record in own if record.kernel_source.endswith(asked) or record.id + asked not in every]
+
+
+UNGATED_KERNELS = "nongated"
+"""Kernels for experts of two matrices: they serve no gated model, and come first for an ungated one."""
+SUBSTITUTED_KERNELS = "situ_as_silu"
+"""Kernels measured with another activation in place of the model's own; they serve nothing."""
+SHARED_KERNELS = "trtllm"
+"""Kernels of one library (trtllm-gen) that every engine calls: what one engine measured, another runs too."""
+CLEARLY_QUICKER = 1.15
+"""A shared kernel measured under another engine serves where the engine's own takes more than this times as long.
+[-]"""
+MIN_WIDTHS = 2
+"""A fit on fewer distinct widths of a shard hardly tells the cost of an expert from that of its bytes. [-]"""
+TYPICAL_EXPERT_BYTES = 8e6
+"""One expert of a fine-grained model, between 3 x 2048 x 768 in 16 bits and 3 x 2880 x 2880 in 4 bits. [B]"""
+SLOW_FRACTION = 0.5
+"""An expert kernel whose weight rate stays below this share of the accelerator's streaming rate was not tuned for it.
+Engines pick kernels per shape, so such a table says what one kernel does, not what the engine does."""
+COMPARED_TOKENS = 2.0 ** np.arange(3, 10, dtype=np.float64)
+"""Tokens of the steps at which kernels of one shape are compared: 8 to 512. [-]"""
+_Rank = tuple[bool, bool, bool, bool, bool, bool, bool, float, bool, float, str]
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Records that could serve one layer, with what each measured of its shape."""
+
+    records: list[FitRecord]
+    engine: str
+    dtype: WeightDtype
+    gated: bool
+    streaming_rate: float
+    shape: ExpertShape | None
+    rows: Mapping[str, Knots]
+    """By record id, of those that measured the shape."""
+
+    def seconds(self, record: FitRecord) -> float:
+        """Geometric mean over COMPARED_TOKENS of one layer's time. Infinite where no shape is given. [s]"""
+        if self.shape is None:
+            return math.inf
+        times = layer_seconds(record, self.shape, self.rows.get(record.id, ()), COMPARED_TOKENS)
+        return float(np.exp(np.log(times).mean()))
+
+    def says_little(self, record: FitRecord) -> bool:
+        """Whether the fit rests on one width of a shard and did not see this shape."""
+        return record.n_widths is not None and record.n_widths < MIN_WIDTHS and record.id not in self.rows
+
+    def slow(self, record: FitRecord) -> bool:
+        """Whether the kernel reads weights slowly and did not measure this shape."""
+        return record.id not in self.rows and reads_slowly(record, self.streaming_rate)
+
+    def rank(self, record: FitRecord, newest: Mapping[str, object]) -> _Rank:
+        """Least serves. See `choose_experts`."""
+        # Engines pick kernels by shape, so what measured the very shape beats any fit's error on other shapes.
+        measured = record.id in self.rows
+        return (
+            self.slow(record),
+            record.dtype not in TABLE_DTYPES[self.dtype],
+            record.engine != self.engine,
+            not self.gated and UNGATED_KERNELS not in record.kernel_source,
+            self.says_little(record),
+            version_key(record.version) != newest.get(record.engine),
+            not measured,
+            self.seconds(record) if measured else math.inf,
+            record.n_shapes < MIN_SHAPES,
+            math.inf if record.loso_median is None else record.loso_median,
+            record.id,
+        )
+
+
+def choose_experts(
+    records: tuple[FitRecord, ...],
+    engine: str,
+    dtype: WeightDtype,
+    hardware: Hardware,
+    gated: bool = True,
+    shape: ExpertShape | None = None,
+    measured: tuple[MeasuredTable, ...] = (),
+) -> Choice | None:
+    """The record that serves the routed experts of an engine in a stored format, or None.
+
+    Order of preference: kernels that read weights at SLOW_FRACTION of the streaming rate of `hardware` or faster, or
+    measured this shape; the format before its stand-in; the engine before others; for ungated experts a kernel made for
+    them; fits on more than one width of a shard, or of this very shape; the newest version; those that measured this
+    shape, the quickest at COMPARED_TOKENS first; MIN_SHAPES shapes; the lowest held-out error.
+    A kernel of the library that engines share, measured at this shape under another engine, serves instead where it is
+    clearly quicker, or where the engine's own was measured at one other width alone. Without `shape` (arrays of
+    designs) what was measured of shapes decides nothing.
+
+    Why a fit on one width is not simply borrowed for: carried to the other widths of 309 shapes of H200 and B200 tables
+    it errs by 13 % (median; by 91 % where weights may be read faster than the memory allows), another engine's table of
+    the same format by 19 %, but that of a shared kernel by 2 % (`python -m studies.calibration --widths`).
+    """
+    names = TABLE_DTYPES[dtype] + STAND_INS.get(dtype, ())
+    usable = [
+        record
+        for record in records
+        if record.op == "moe"
+        and record.dtype in names
+        and record.success
+        and SUBSTITUTED_KERNELS not in record.kernel_source
+        and not (gated and UNGATED_KERNELS in record.kernel_source)
+    ]
+    if not usable:
+        return None
+    streaming = effective_bandwidth(hardware, "bf16").value
+    rows = {} if shape is None else measured_rows(measured, shape)
+    all_of = _Candidates(usable, engine, dtype, gated, streaming, shape, rows)
+    # What cannot serve does not make other tables of its engine old.
+    newest = newest_versions([r for r in usable if not (all_of.says_little(r) or all_of.slow(r))])
+    best = min(usable, key=lambda record: all_of.rank(record, newest))
+    quicker = _shared_kernel(all_of, best, newest)
+    if quicker is not None:
+        return quicker
+    return Choice(best, borrowed_from(best, engine, dtype), _reason(all_of, best, newest))
+
+
+def measured_rows(tables: tuple[MeasuredTable, ...], shape: ExpertShape) -> dict[str, Knots]:
+    """Factors of every table that measured a shape, by record id.
+
+    They hold on one rank, whatever expert-parallel ranks `shape` has.
+
+    Tables with rows beyond MAX_FACTOR of their form are left out, as they are where times are predicted.
+    """
+    found: dict[str, Knots] = {}
+    for table in tables:
+        for rows in table.shapes:
+            # Without the ranks: tables of several are never fitted (decision 0002), so one rank's rows decide.
+            if rows.shape[:5] == shape[:5]:
+                known = tuple((float(t), f) for t, f in zip(table.tokens, rows.factor, strict=True) if f is not None)
+                if known and max(abs(math.log(f)) for _, f in known) <= math.log(MAX_FACTOR):
+                    found[table.fit_id] = known
+    return found
+
+
+def layer_seconds(
+    record: FitRecord, shape: ExpertShape, rows: Knots, tokens: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Time of one layer of `shape` on one rank under independent uniform routing, broadcast over `tokens`. [s]
+
+    By the measured `rows` of the shape where there are any, else by the fit.
+    """
+    h, width, active, experts, matrices, _ = shape
+    touched = laws.uniform_experts(experts, active, tokens)
+    rows_each = laws.rows_per_expert(tokens, active, touched)
+    work = expert_work(
+        tokens=tokens,
+        n_active=active,
+        rows_per_expert=rows_each,
+        touched=touched,
+        h=h,
+        I=width,
+        n_mat=matrices,
+        bytes_per_weight=BYTES_PER_WEIGHT[record.dtype],
+    )
+    terms = laws.columns(laws.routed_layers, laws.ROUTED_COEFFICIENTS, **work, N=experts)
+    factor = factor_at(rows, tokens) if rows else factor_at(record.curve, rows_each)
+    return np.asarray(factor * (terms @ np.array([record.value(name) for name, _ in PARAMETERS])))
+
+
+def _shared_kernel(candidates: _Candidates, best: FitRecord, newest: Mapping[str, object]) -> Choice | None:
+    """A clearly quicker kernel of the shared library, of another engine's newest version and this very shape."""
+    engine, dtype = candidates.engine, candidates.dtype
+    shared = [
+        record
+        for record in candidates.records
+        if SHARED_KERNELS in record.kernel_source
+        and record.engine != best.engine
+        and record.dtype in TABLE_DTYPES[dtype]
+        and record.id in candidates.rows
+        and version_key(record.version) == newest.get(record.engine)
+    ]
+    if not shared:
+        return None
+    # On the same rows two engines' tables of this library differ by 1.8 % (median of 60 shapes, decision 0010).
+    quickest = min(shared, key=lambda record: (candidates.seconds(record), record.id))
+    ratio = candidates.seconds(best) / candidates.seconds(quickest)
+    if not candidates.says_little(best) and ratio <= CLEARLY_QUICKER:
+        return None
+    whose = f"that of {best.engine} {best.version}"
+    why = "measured this shape, with a kernel of the library that engines share, " + (
+        f"while {whose} was measured at one other width alone"
+        if candidates.says_little(best)
+        else f"{ratio:.1f} times as quick as {whose}"
+    )
+    return Choice(quickest, borrowed_from(quickest, engine, dtype), why)
+
+
+def _reason(candidates: _Candidates, best: FitRecord, newest: Mapping[str, object]) -> str:
+    """Why `best` serves, in words that follow its name."""
+    return ", ".join(text for text in (_why_not_own(candidates, best), _why(candidates, best, newest)) if text)
+
+
+def _why_not_own(candidates: _Candidates, best: FitRecord) -> str:
+    """What is wrong with the kernels of the engine that was asked for. Empty where one of them serves or none is."""
+    own = [record for record in candidates.records if record.engine == candidates.engine]
+    if best.engine == candidates.engine or not own:
+        return ""
+    if not any(record.dtype in TABLE_DTYPES[candidates.dtype] for record in own):
+        return f"{candidates.engine} was measured in {' and '.join(sorted({record.dtype for record in own}))} alone"
+    return f"the kernel of {candidates.engine} reads weights at under half of what this accelerator streams"
+
+
+def _why(candidates: _Candidates, best: FitRecord, newest: Mapping[str, object]) -> str:
+    """What speaks for a record."""
+    if candidates.says_little(best) and candidates.shape is not None:
+        return "this shape was not measured, only others at one width of a shard"
+    if best.id not in candidates.rows:
+        return "" if candidates.shape is None else "this shape was not measured"
+    rivals = [
+        record
+        for record in candidates.records
+        if record.id in candidates.rows
+        and record.engine == best.engine
+        and record.dtype in TABLE_DTYPES[candidates.dtype]
+        and version_key(record.version) == newest.get(record.engine)
+    ]
+    return "measured this shape" if len(rivals) < 2 else f"quickest of {len(rivals)} kernels that measured this shape"
+
+
+def reads_slowly(record: FitRecord, streaming_rate: float) -> bool:
+    """Whether an expert kernel reads weights at less than SLOW_FRACTION of `streaming_rate` [B/s]."""
+    return expert_read_rate(record) < SLOW_FRACTION * streaming_rate
+
+
+def expert_read_rate(record: FitRecord) -> float:
+    """Rate at which a fitted kernel reads an expert of TYPICAL_EXPERT_BYTES, its cost per expert included. [B/s]"""
+    seconds = record.value("weight_s_per_byte") * TYPICAL_EXPERT_BYTES + record.value("per_expert_s")
+    return TYPICAL_EXPERT_BYTES / seconds if seconds > 0.0 else math.inf
+
+
+ActivationScales = Literal["static", "dynamic", "fused"]
+"""How the activations of a quantised product get their scale: known from the checkpoint, found on every call, or (a
+bound for studies) without any time that a table has beyond another engine's."""
+ENDINGS: dict[ActivationScales, str] = {"static": "", "dynamic": "+dynamic", "fused": "+fused"}
+"""What the kernel's name ends in. A table without such launches has one record, which serves all three."""
+SCALE_KEYS = ["m", "k"]
+LEAST_SHARE_LEFT = 0.25
+"""A product takes at least this share of what was timed with its scale launch: two tables timed apart differ by noise.
+[-]"""
+NVFP4_EXCESS_SHARE = 0.5
+"""Share of TensorRT-LLM's nvfp4 time beyond vLLM's at the same product that serving is assumed not to pay.
+
+No table settles it: none of the package separates the quantisation launch of nvfp4. Norm and quantisation are fused in
+front of two of a layer's four products, which gives a half. Against it speaks that the excess grows with the depth k
+(0.5 us at 512, 20 us at 16384, one row, B200) as a launch would not. The spread to the whole table is in the band. [-]
+"""
+
+
+@dataclass(frozen=True)
+class GemmVariant:
+    """One table as one kernel runs it: m, n, k, latency_s [s] in `frame`, and what was done to it."""
+
+    ending: str
+    frame: pd.DataFrame
+    note: str = ""
+    assumed_log_sd: float = 0.0
+    """Spread that an assumption about the launches adds. [-]"""
+    n_at_floor: int = field(default=0)
+    """Rows held at LEAST_SHARE_LEFT of their time."""
+
+
+def without_scale_launch(frame: pd.DataFrame, scales: pd.DataFrame) -> GemmVariant:
+    """The kernel of static scales: each row less the scale launch of its rows and depth.
+
+    `frame` has m, n, k and latency_s [s], `scales` m, k and latency_s; raises AdvisorError where it lacks one.
+    """
+    require_columns(scales, (*SCALE_KEYS, "latency_s"), "activation scale")
+    measured = frame["latency_s"].to_numpy()
+    launch = scale_seconds(scales, frame["m"].to_numpy(dtype=float), frame["k"].to_numpy(dtype=float))
+    floor = LEAST_SHARE_LEFT * measured
+    note = f"less the measured launch that finds the activations' scale ({np.median(launch) * 1e6:.1f} us)"
+    left = np.maximum(measured - launch, floor)
+    return GemmVariant("", frame.assign(latency_s=left), note, n_at_floor=int((measured - launch < floor).sum()))
+
+
+def scale_seconds(scales: pd.DataFrame, m: np.ndarray, k: np.ndarray) -> np.ndarray:
+    """Time of the scale launch at m rows of depth k, straight in the logarithms, constant beyond the table. [s]"""
+    grid = np.log(scales.pivot_table(index="m", columns="k", values="latency_s"))
+    grid = grid.interpolate(axis=0, limit_direction="both")  # the few points that the store refused, as zero seconds
+    rows, depths = np.log(grid.index.to_numpy(dtype=float)), np.log(grid.columns.to_numpy(dtype=float))
+    below, share = _between(rows, np.log(m))
+    left, across = _between(depths, np.log(k))
+    values = grid.to_numpy()
+    first = (1 - across) * values[below, left] + across * values[below, left + 1]
+    second = (1 - across) * values[below + 1, left] + across * values[below + 1, left + 1]
+    return np.asarray(np.exp((1 - share) * first + share * second))
+
+
+def _between(known: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Index of the knot below each of `at`, and how far it is to the next. Inside the table."""
+    inside = np.clip(at, known[0], known[-1])
+    below = np.clip(np.searchsorted(known, inside, side="right") - 1, 0, len(known) - 2)
+    return below, (inside - known[below]) / (known[below + 1] - known[below])
+
+
+def without_excess(frame: pd.DataFrame, other: pd.DataFrame, share: float, ending: str) -> GemmVariant:
+    """Table less a share of its time beyond another table's at the same product.
+
+    Rows that `other` lacks stay.
+
+    Both have m, n, k and latency_s [s]. The spread between this and the table as it is widens the band.
+    """
+    keys = ["m", "n", "k"]
+    beside = frame[keys].merge(other[[*keys, "latency_s"]], on=keys, how="left")["latency_s"].to_numpy()
+    measured = frame["latency_s"].to_numpy()
+    excess = np.maximum(measured - np.where(np.isnan(beside), measured, beside), 0.0)
+    left = measured - share * excess
+    spread = float(np.sqrt(np.mean(np.log(measured / left) ** 2)))
+    note = f"less {share:g} of the time beyond another engine's at the same product: an assumption, no table settles it"
+    return GemmVariant(ending, frame.assign(latency_s=left), note, spread)
+
+
+def gemm_variants(
+    frame: pd.DataFrame, engine: str, dtype: str, scales: pd.DataFrame, other: pd.DataFrame
+) -> Iterator[GemmVariant]:
+    """One table as the kernels that serving may run, the static one first. Most tables are one kernel.
+
+    Parameters
+    ----------
+    frame : m, n, k, latency_s [s], one row per point.
+    engine, dtype : whose table it is.
+    scales : its scale launches (m, k, latency_s); may be empty.
+    other : vLLM's table of the same format; may be empty.
+    """
+    as_timed = GemmVariant(ENDINGS["dynamic"], frame, "as timed, with the launches that quantise the activations")
+    if engine == "trtllm" and dtype == "fp8" and len(scales):
+        yield without_scale_launch(frame, scales)
+        yield as_timed
+    elif engine == "trtllm" and dtype == "nvfp4" and len(other):
+        yield without_excess(frame, other, NVFP4_EXCESS_SHARE, ENDINGS["static"])
+        yield without_excess(frame, other, 1.0, ENDINGS["fused"])
+        yield as_timed
+    else:
+        yield GemmVariant("", frame)
+
+
+SMALL_LAUNCHES_FILE = RECORDS / "end_to_end" / "small_launches.json"
+
+
+class SmallLaunch(Frozen):
+    """Seconds that one layer takes beside the measured kernels, on one engine before one version."""
+
+    engine: str
+    before_version: str | None = None
+    """None: today's."""
+    before_date: str | None = Field(default=None, pattern=r"\d{4}-\d{2}-\d{2}")
+    """Day of that release, for builds without a release number; None: not known."""
+    name: str = Field(pattern="launch_per_layer_s|query_key_norm_s")
+    """Field of KernelCosts: of every layer, or of a layer that normalises queries and keys."""
+    value_s: float = Field(ge=0)
+    low_s: float = Field(ge=0)
+    high_s: float = Field(ge=0)
+    """Range of the values with one model left out; with one model alone, the quartiles of its points, which hold the
+    noise of runs and not the spread between models."""
+    n_points: int = Field(ge=1)
+    """Points of `models` that it was fitted on."""
+    models: tuple[str, ...]
+    source: str
+
+
+def write_small_launches(found: list[SmallLaunch], path: Path = SMALL_LAUNCHES_FILE) -> None:
+    """Write the file, one record a line."""
+    write_text(path, one_a_line(compact(rounded(one.model_dump(mode="json"))) for one in found))
+
+
+@lru_cache(maxsize=4)
+def load_small_launches(path: Path = SMALL_LAUNCHES_FILE) -> tuple[SmallLaunch, ...]:
+    """The shipped records, read once. Empty where there are none. Raises AdvisorError when the file is damaged."""
+    return read_fitted(path, TypeAdapter(tuple[SmallLaunch, ...]).validate_json, "small launches") or ()
+
+
+def small_launch(
+    engine: str, name: str, version: str = "", records: tuple[SmallLaunch, ...] | None = None
+) -> SmallLaunch | None:
+    """The record of an engine and field at a version (empty: today's). None where the engine has none."""
+    found = [one for one in (load_small_launches() if records is None else records) if one.engine == engine]
+    named = [one for one in found if one.name == name]
+    held = [one for one in named if one.before_version and is_before(version, one.before_version, one.before_date)]
+    if held:
+        return min(held, key=lambda one: version_key(str(one.before_version)))
+    return next((one for one in named if one.before_version is None), None)
+
+
+def is_before(version: str, release: str, day: str | None = None) -> bool:
+    """Whether a build is older than a release, by its number or else its date.
+
+    The date is what its name holds, YYYY-MM-DD or eight digits.
+
+    `day`: when the release came out. A nightly build or a fork without a date, and an empty version, count as today's.
+    """
+    if re.match(r"v?\d+\.\d", version):
+        return version_key(version.removeprefix("v")) < version_key(release)
+    dated = re.search(r"(?<!\d)(20\d{2})-?([01]\d)-?([0-3]\d)(?!\d)", version)
+    return dated is not None and day is not None and "-".join(dated.groups()) < day

@@ -1,0 +1,522 @@
+"""From fit records to the constants that `step_cost` needs for one accelerator, engine and set of weight formats.
+
+Which attention record serves a cache format, and what a smaller cache is worth where its own record says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from advisor.catalog.engines import class_today
+from advisor.catalog.fit_records import (
+    OVERHEAD_NAMES,
+    FitRecord,
+    Operation,
+    class_costs,
+    load_measured,
+    load_overheads,
+    load_records,
+)
+from advisor.catalog.kernel_choice import ActivationScales, Choice, choose, choose_experts, small_launch
+from advisor.physics.architecture import WeightDtype, WeightDtypes
+from advisor.physics.hardware import (
+    ComputeDtype,
+    Hardware,
+    effective_bandwidth,
+    effective_flops,
+    gemm_t0,
+    gpus_of_node,
+    load_hardware,
+    peak_flops,
+)
+from advisor.physics.kernel_costs import AttentionCost, ExpertShape, GemmCost, KernelCosts, MoeCost, Network, StreamCost
+from advisor.prediction import Tier
+
+SHARPNESS = 4.0
+"""Of the bend between reading and arithmetic. With 1 or 2 Hopper's latent tables ask for a bandwidth above the
+data sheet's, at the same error; chosen on those tables. [-]"""
+KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "nvfp4": 0.5 + 1.0 / 16}
+ASSUMED_RATE = 0.6
+"""Share of the 16-bit peak that attention's arithmetic is taken to reach where no table tells: latent bf16 tables of
+H100 and H200 under two engines give 0.54 to 0.60. [-]"""
+GROUPED_BLOCK_ROWS = 16.0
+"""Query rows of a matrix instruction (mma.m16n8k16, PTX ISA). Decode kernels of grouped heads on larger instructions
+lay the queries along the narrow side; which, no table tells. [-]"""
+_WARPGROUP_ROWS = 64.0
+"""Rows of wgmma (sm_90) and tcgen05.mma (sm_100, sm_103), PTX ISA. [-]"""
+
+
+def latent_block_rows(hardware: Hardware) -> float:
+    """Query rows that a latent kernel pads to: those of the accelerator's matrix instruction. [-]"""
+    wide = hardware.generation.endswith(("sm_90", "sm_100", "sm_103"))
+    return _WARPGROUP_ROWS if wide else GROUPED_BLOCK_ROWS
+
+
+def assumed_rate(hardware: Hardware) -> float:
+    """Rate of attention's arithmetic where no table tells it: ASSUMED_RATE of the 16-bit peak. [FLOP/s]"""
+    return ASSUMED_RATE * peak_flops(hardware, "bf16").value
+
+
+ROOFLINE_MOE_T0_S = 26e-6
+ROOFLINE_PER_EXPERT_S = 0.1e-6
+ROOFLINE_MOE_BANDWIDTH_FACTOR = 1.1
+ROOFLINE_MOE_FLOPS_FACTOR = 1.2
+ROOFLINE_MOE_ACTIVATION_FACTOR = 0.4
+"""What an unmeasured accelerator gets: near the medians of the fits with >= 8 shapes (22 us, 0.07 us, 1.16, 1.45 and
+0.45 of the profile's effective bandwidth and GEMM rate; terms overlap, hence above 1), shifted until the median error
+over ten measured accelerators, each treated as if it had no fits, was 2 %."""
+ROOFLINE_LOG_SD = 0.32
+"""Spread of those errors: 80 % of the measured rows lie within exp(1.28 x 0.32) = 1.5 of such a prediction."""
+ROOFLINE_GEMM_LOG_SD = 0.25
+"""Assumed: between the fitted GEMM tables' spread (0.09-0.25) and that of the experts' roofline."""
+LAUNCH_PER_LAYER_S = 10e-6
+HOST_PER_STEP_S = 300e-6
+HOST_PER_DRAFT_PASS_S = 300e-6
+HOST_PER_ROUND_S = 400e-6
+OVERHEAD_LOG_SD = math.log(3.0) / 1.2816
+"""Weak prior of docs/model.md: each overhead constant is known within a factor of 3."""
+ROOFLINE_ALL_REDUCE_T0_S = {2: 5e-6, 4: 7e-6, 8: 8e-6}
+ROOFLINE_ALL_REDUCE_LINK_FRACTION = 0.54
+"""Of the link rate, a ring moving 2 (n - 1) / n of the message."""
+ROOFLINE_ALL_TO_ALL_T0_S = 66e-6
+ROOFLINE_ALL_TO_ALL_LINK_FRACTION = 0.77
+"""Medians over the fitted tables of ten accelerators; an unmeasured accelerator gets them with ROOFLINE_LOG_SD."""
+NETWORK_FRACTION = 0.94
+"""Share of a network card's nominal rate that an expert exchange reaches. [-]"""
+NETWORK_T0_S = 17e-6
+"""Latency of its messages to other nodes. Both fitted on DeepEP's times on 2, 4 and 8 nodes of H200, judged on those of
+other publishers: docs/decisions/0016-between-nodes.md."""
+NETWORK_FITTED_ON = "h200-sxm"
+"""Its exchange between nodes is as fitted as its exchange inside one; elsewhere the rate is a data sheet's."""
+
+
+def kernel_costs(
+    hardware: Hardware,
+    engine: str,
+    dtypes: WeightDtypes,
+    kv_dtype: str = "bf16",
+    gated_experts: bool = True,
+    shape: ExpertShape | None = None,
+    scales: ActivationScales = "static",
+) -> KernelCosts:
+    """Kernel constants of one accelerator, engine and set of stored weight formats.
+
+    Fit records of the accelerator (or of the same chip) where there are any, else a roofline on the profile's
+    constants with a wider band. Reads one small file, once per accelerator.
+
+    Parameters
+    ----------
+    hardware : accelerator profile; its `kernel_table_device` names the records.
+    engine : a profile's id, or other (then the best-fitted engine of the accelerator serves, with a warning).
+    dtypes : stored format by component.
+    kv_dtype : format of the KV cache, bf16 or fp8.
+    gated_experts : False for experts of two matrices (up, down), which engines run with other kernels.
+    shape : the model's routed layer on one rank (`step_cost.expert_shape`): kernels that measured it come first. None
+        for dense models and for arrays of designs.
+    scales : how quantised projections get the scale of their activations: `dynamic` for a checkpoint whose
+        quantization_config states that activation_scheme, else `static`.
+
+    Raises AdvisorError when the records are damaged.
+    """
+    build = _kernel_costs.__wrapped__ if hardware.is_own else _kernel_costs  # a user's figures stay out of the cache
+    return build(engine, dtypes, kv_dtype, gated_experts, shape, scales, _Subject(hardware))
+
+
+class _Subject:
+    """Lets a profile ride along a cached call: equal by id, since a profile id names one profile per process."""
+
+    def __init__(self, hardware: Hardware) -> None:
+        self.hardware = hardware
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Subject) and self.hardware == other.hardware
+
+    def __hash__(self) -> int:
+        return hash(self.hardware.id)
+
+
+@lru_cache(maxsize=256)
+def _kernel_costs(
+    engine: str,
+    dtypes: WeightDtypes,
+    kv_dtype: str,
+    gated_experts: bool,
+    shape: ExpertShape | None,
+    scales: ActivationScales,
+    subject: _Subject,
+) -> KernelCosts:
+    hardware = subject.hardware
+    records = load_records(hardware.kernel_table_device) if hardware.kernel_table_device else ()
+    notes = _Notes(hardware, engine, records)
+    gemm = {d: _gemm(hardware, records, engine, d, scales, notes) for d in _formats(dtypes)}
+    return KernelCosts(
+        routed=_routed(hardware, records, engine, dtypes.routed, gated_experts, shape, notes),
+        attention_projection=gemm[dtypes.attention],
+        shared=gemm[dtypes.shared],
+        dense=gemm[dtypes.dense],
+        lm_head=gemm[dtypes.embedding],
+        attention=_attention(hardware, records, engine, "attention", kv_dtype, notes),
+        mla=_attention(hardware, records, engine, "mla", kv_dtype, notes),
+        # Engines keep recurrent states in 16 or 32 bits whatever the cache's format (vLLM's mamba_ssm_cache_dtype,
+        # SGLang's mamba_ssm_dtype): what reads a 16-bit cache moves them.
+        state=_attention(hardware, records, engine, "attention", "bf16", notes, "recurrent state"),
+        all_reduce=_all_reduce(hardware, records, engine, notes),
+        all_to_all=_all_to_all(hardware, records, engine, notes),
+        host_per_step_s=HOST_PER_STEP_S,
+        overhead_log_sd=OVERHEAD_LOG_SD,
+        **_overheads(engine, class_today(engine, hardware.vendor, hardware.generation)),
+        kernels_of=notes.kernels_of,
+        sources={part: tuple(dict.fromkeys(texts)) for part, texts in notes.sources.items()},
+        warnings={part: tuple(dict.fromkeys(texts)) for part, texts in notes.warnings.items()},
+    )
+
+
+def _overheads(engine: str, engine_class: str) -> dict[str, Any]:
+    """Overheads of the engine's class and the spread that speedups leave unexplained, from the shipped fit."""
+    norm = small_launch(engine, "query_key_norm_s")
+    added = {} if norm is None else {"query_key_norm_s": norm.value_s}
+    fit = load_overheads()
+    if fit is None:
+        names = (LAUNCH_PER_LAYER_S, HOST_PER_DRAFT_PASS_S, HOST_PER_ROUND_S, 0.0, 0.0)
+        return added | dict(zip(OVERHEAD_NAMES, names, strict=True))
+    return {**added, **class_costs(engine_class)}
+
+
+def _formats(dtypes: WeightDtypes) -> tuple[WeightDtype, ...]:
+    """Formats of the dense parts, each once and always in this order: sources are listed as they are met."""
+    return tuple(dict.fromkeys((dtypes.attention, dtypes.shared, dtypes.dense, dtypes.embedding)))
+
+
+_PART: dict[str, str] = {
+    "moe": "experts",
+    "gemm": "projections",
+    "attention": "attention",
+    "mla": "latent attention",
+    "all_reduce": "all-reduce",
+    "all_to_all": "expert exchange",
+}
+"""What each operation is called in notes; callers show the notes of the parts a model has."""
+
+
+class _Notes:
+    """Collects sources and warnings by part while the parts are chosen."""
+
+    def __init__(self, hardware: Hardware, engine: str, records: tuple[FitRecord, ...]) -> None:
+        self.hardware = hardware
+        self.engine = engine
+        self.sources: dict[str, list[str]] = {}
+        self.warnings: dict[str, list[str]] = {}
+        self.kernels_of = ""
+        measured_on = {record.hardware_id for record in records}
+        if measured_on and hardware.id not in measured_on:
+            self.kernels_of = " and ".join(load_hardware(one).name for one in sorted(measured_on))
+            self.warn("accelerator", f"Kernels were measured on {self.kernels_of}, the same chip.")
+
+    def warn(self, part: str, text: str) -> None:
+        """Note a warning about one part."""
+        self.warnings.setdefault(part, []).append(text)
+
+    def took(self, choice: Choice, part: str = "") -> None:
+        """Note a record, and a warning where it was borrowed. `part` where it is not its operation's."""
+        part = part or _PART[choice.record.op]
+        source = f"fit {choice.record.id} of the measured kernel tables (aiconfigurator-core, Apache-2.0)"
+        self.sources.setdefault(part, []).append(source)
+        if choice.borrowed:
+            missing = "the chosen engine" if self.engine == "other" else self.engine
+            why = choice.reason or f"not measured for {missing} here"
+            self.warn(part, f"{part.capitalize()}: {choice.borrowed} stands in; {why}.")
+
+    def roofline(self, part: str, what: str = "") -> None:
+        """Note that a part rests on the profile alone."""
+        self.warn(
+            part, f"{(what or part).capitalize()}: not measured on {self.hardware.id}; datasheet roofline, wider band."
+        )
+
+
+def _routed(
+    hardware: Hardware,
+    records: tuple[FitRecord, ...],
+    engine: str,
+    dtype: WeightDtype,
+    gated: bool,
+    shape: ExpertShape | None,
+    notes: _Notes,
+) -> MoeCost:
+    measured = load_measured(hardware.kernel_table_device) if hardware.kernel_table_device and shape else ()
+    choice = choose_experts(records, engine, dtype, hardware, gated, shape, measured)
+    if choice is None:
+        notes.roofline("experts", f"{dtype} experts")
+        return _routed_roofline(hardware, dtype)
+    notes.took(choice)
+    record = choice.record
+    return MoeCost(
+        t0_s=record.value("t0_s"),
+        bandwidth_bytes_per_s=_inverse(record.value("weight_s_per_byte")),
+        flops_per_s=_inverse(record.value("s_per_flop")),
+        tier=Tier.FITTED,
+        per_expert_s=record.value("per_expert_s"),
+        activation_bandwidth_bytes_per_s=_inverse(record.value("activation_s_per_byte")),
+        per_resident_expert_s=record.value("per_resident_expert_s"),
+        log_sd=choice.log_sd,
+        because=_because(choice),
+        curve=record.curve,
+        fit_id=record.id,
+        stands_in=bool(choice.borrowed),
+        reason=choice.reason,
+    )
+
+
+def _because(choice: Choice) -> str:
+    record = choice.record
+    error = "" if record.loso_median is None else f", median error {record.loso_median:.1%} on shapes left out"
+    reason = f"; {choice.reason}" if choice.reason else ""
+    return f"{record.engine} {record.version}, {record.dtype}, {record.n_shapes} shapes{error}{reason}"
+
+
+def _routed_roofline(hardware: Hardware, dtype: WeightDtype) -> MoeCost:
+    stored = _computed(dtype)
+    return MoeCost(
+        t0_s=ROOFLINE_MOE_T0_S,
+        bandwidth_bytes_per_s=effective_bandwidth(hardware, stored).value * ROOFLINE_MOE_BANDWIDTH_FACTOR,
+        flops_per_s=effective_flops(hardware, stored).value * ROOFLINE_MOE_FLOPS_FACTOR,
+        tier=Tier.ROOFLINE,
+        per_expert_s=ROOFLINE_PER_EXPERT_S,
+        activation_bandwidth_bytes_per_s=effective_bandwidth(hardware, "bf16").value * ROOFLINE_MOE_ACTIVATION_FACTOR,
+        log_sd=ROOFLINE_LOG_SD,
+        because=f"no measured expert kernels for {dtype} on {hardware.id}: profile bandwidth and a typical fixed cost",
+    )
+
+
+def _gemm(
+    hardware: Hardware,
+    records: tuple[FitRecord, ...],
+    engine: str,
+    dtype: WeightDtype,
+    scales: ActivationScales,
+    notes: _Notes,
+) -> GemmCost:
+    choice = choose(records, "gemm", engine, dtype, scales=scales)
+    if choice is None:
+        notes.roofline("projections", f"{dtype} projections")
+        stored = _computed(dtype)
+        return GemmCost(
+            t0_s=gemm_t0(hardware, stored).value,
+            bandwidth_bytes_per_s=effective_bandwidth(hardware, stored).value,
+            flops_per_s=effective_flops(hardware, stored).value,
+            tier=Tier.ROOFLINE,
+            log_sd=ROOFLINE_GEMM_LOG_SD,
+        )
+    notes.took(choice)
+    record = choice.record
+    return GemmCost(
+        t0_s=record.value("t0_s"),
+        bandwidth_bytes_per_s=record.value("bandwidth_bytes_per_s"),
+        flops_per_s=record.value("flops_per_s"),
+        tier=Tier.FITTED,
+        sharpness=record.value("sharpness"),
+        log_sd=choice.log_sd,
+    )
+
+
+def _attention(
+    hardware: Hardware,
+    records: tuple[FitRecord, ...],
+    engine: str,
+    op: Operation,
+    kv_dtype: str,
+    notes: _Notes,
+    part: str = "",
+) -> AttentionCost:
+    """The core's constants. `part` is what notes call it where that is not its operation's name."""
+    part = part or _PART[op]
+    priced = attention_cost(hardware, records, engine, op, kv_dtype)
+    if priced is None:
+        notes.roofline(part)
+        return roofline_attention(hardware, op, ROOFLINE_LOG_SD)
+    notes.took(priced.choice, part)
+    if priced.note:
+        notes.warn(part, f"{part.capitalize()}: {priced.note}")
+    return priced.cost
+
+
+def _all_reduce(
+    hardware: Hardware, records: tuple[FitRecord, ...], engine: str, notes: _Notes
+) -> dict[int, StreamCost]:
+    found: dict[int, StreamCost] = {}
+    for ranks in (2, 4, 8, 16, 32):
+        choice = choose(records, "all_reduce", engine, "bf16", n_ranks=ranks)
+        if choice is not None:
+            notes.took(choice)
+            found[ranks] = _stream(choice, _link_ratio(hardware, choice.record.hardware_id))
+    if not found and hardware.link_bytes_per_s is not None:
+        notes.roofline("all-reduce")
+        for ranks, t0 in ROOFLINE_ALL_REDUCE_T0_S.items():
+            moved = 2.0 * (ranks - 1) / ranks
+            rate = ROOFLINE_ALL_REDUCE_LINK_FRACTION * hardware.link_bytes_per_s.value / moved
+            found[ranks] = StreamCost(t0, rate, Tier.ROOFLINE, ROOFLINE_LOG_SD)
+    return found
+
+
+def _all_to_all(
+    hardware: Hardware, records: tuple[FitRecord, ...], engine: str, notes: _Notes
+) -> dict[int, StreamCost]:
+    found: dict[int, StreamCost] = {}
+    for ranks in sorted({r.n_ranks for r in records if r.op == "all_to_all" and r.n_ranks}):
+        # Decode steps are small: engines exchange their tokens with the low-latency kernels.
+        choice = choose(records, "all_to_all", engine, "bf16", n_ranks=ranks, kernel_ending="_ll") or choose(
+            records, "all_to_all", engine, "bf16", n_ranks=ranks
+        )
+        if choice is not None:
+            notes.took(choice)
+            found[ranks] = _stream(choice, _link_ratio(hardware, choice.record.hardware_id))
+    if not found and hardware.link_bytes_per_s is not None:
+        rate = ROOFLINE_ALL_TO_ALL_LINK_FRACTION * hardware.link_bytes_per_s.value
+        notes.roofline("expert exchange")
+        found[8] = StreamCost(ROOFLINE_ALL_TO_ALL_T0_S, rate, Tier.ROOFLINE, ROOFLINE_LOG_SD)
+    return found
+
+
+def with_network(costs: KernelCosts, hardware: Hardware, ranks: int) -> KernelCosts:
+    """Costs with the network between nodes, where ranks that exchange tokens lie on several.
+
+    Unchanged where it is not known, or as fast as the links inside a node.
+
+    ranks: expert-parallel ranks. [-]
+    """
+    node, network, link = gpus_of_node(hardware), hardware.network_bytes_per_s, hardware.link_bytes_per_s
+    if network is None or ranks <= node:
+        return costs
+    # A network as fast as the links inside a node makes one node of all.
+    if link is not None and network.value >= link.value:
+        return costs
+    tier = Tier.FITTED if hardware.id == NETWORK_FITTED_ON else Tier.ROOFLINE
+    beyond = Network(node, NETWORK_T0_S, NETWORK_FRACTION * network.value, tier, ROOFLINE_LOG_SD)
+    told = f"{hardware.name}, network between nodes: {network.source}"
+    part = "expert exchange"
+    return replace(costs, network=beyond, sources={**costs.sources, part: (*costs.sources.get(part, ()), told)})
+
+
+def _stream(choice: Choice, slower_by: float = 1.0) -> StreamCost:
+    slope = choice.record.value("s_per_byte") * slower_by
+    # A record with a curve passes through every measured size; another engine's stays a stand-in.
+    tier = Tier.INTERPOLATED if choice.record.curve and not choice.borrowed else Tier.FITTED
+    return StreamCost(choice.record.value("t0_s"), _inverse(slope), tier, choice.log_sd, choice.record.curve)
+
+
+def _link_ratio(hardware: Hardware, measured_id: str) -> float:
+    """How much slower this accelerator's links are than those of the same chip that was measured. At least 1. [-]"""
+    if hardware.id == measured_id or hardware.link_bytes_per_s is None:
+        return 1.0
+    measured = load_hardware(measured_id).link_bytes_per_s
+    return 1.0 if measured is None else max(1.0, measured.value / hardware.link_bytes_per_s.value)
+
+
+def _computed(dtype: WeightDtype) -> ComputeDtype:
+    """fp32 weights go through the bf16 constants. Their bytes are counted where they are read."""
+    return "bf16" if dtype == "fp32" else dtype
+
+
+def _inverse(value: float) -> float:
+    return math.inf if value == 0.0 else 1.0 / value
+
+
+ROOFLINE_T0_S = 11e-6
+"""Median over the fitted tables of ten accelerators. [s]"""
+
+
+@dataclass(frozen=True)
+class PricedAttention:
+    """Constants of an attention core, the record behind them, and remarks on the cache's format."""
+
+    cost: AttentionCost
+    choice: Choice
+    note: str = ""
+
+
+def attention_cost(
+    hardware: Hardware, records: tuple[FitRecord, ...], engine: str, op: Operation, kv_dtype: str
+) -> PricedAttention | None:
+    """Constants of grouped (`attention`) or latent (`mla`) attention. None where no record serves.
+
+    A record of a smaller cache that reads a token no faster than the same engine's 16-bit record does is refused: it
+    times a kernel that the engine would not choose. The engine's 16-bit record then serves, at the smaller cache's
+    bytes where another engine's tables show that these pay on this accelerator, else at the 16-bit time.
+    """
+    kept = tuple(record for record in records if not _refused(records, record))
+    small = choose(kept, op, engine, "bf16", kernel_ending=_ending(kv_dtype))
+    if kv_dtype == "bf16":
+        return None if small is None else PricedAttention(_cost(hardware, op, small), small)
+    plain = choose(records, op, engine, "bf16", kernel_ending=_ending("bf16"))
+    own = plain is not None and plain.record.engine == engine
+    if small is not None and (small.record.engine == engine or not own):
+        return PricedAttention(_cost(hardware, op, small), small)
+    if plain is None:
+        return None
+    measured = any(r.op == op and r.engine == engine and _format(r) == kv_dtype for r in records)
+    why = "its kernel was measured no faster than the 16-bit one" if measured else "its kernel was not measured"
+    start = f"{kv_dtype} KV cache: {why} under {plain.record.engine} {plain.record.version}; "
+    if small is not None:
+        note = f"{start}the 16-bit kernel's rate at {kv_dtype} bytes is assumed, as {small.record.engine} reaches."
+        return PricedAttention(_cost(hardware, op, plain), plain, note)
+    slower = KV_BYTES["bf16"] / KV_BYTES[kv_dtype]
+    return PricedAttention(_cost(hardware, op, plain, slower), plain, f"{start}the 16-bit cache's time is assumed.")
+
+
+def _refused(records: tuple[FitRecord, ...], record: FitRecord) -> bool:
+    """Whether `record` is of a smaller cache and saves nothing against the same engine's 16-bit record."""
+    if record.op not in ("attention", "mla") or _format(record) == "bf16":
+        return False
+    plain = choose(records, record.op, record.engine, "bf16", kernel_ending=_ending("bf16"))
+    return plain is not None and plain.record.engine == record.engine and not saves(record, plain.record)
+
+
+def saves(small: FitRecord, plain: FitRecord) -> bool:
+    """Whether a smaller cache's kernel reads a cached token in less time than the 16-bit one."""
+    return _token_time(small) < _token_time(plain)
+
+
+def _token_time(record: FitRecord) -> float:
+    """Seconds to read one element of the cache, of whatever bytes. [s]"""
+    return record.value("s_per_byte") * KV_BYTES[_format(record)]
+
+
+def _format(record: FitRecord) -> str:
+    """Format of the cache that a record was measured with."""
+    return record.kernel_source.rpartition("+kv-")[2]
+
+
+def _ending(kv_dtype: str) -> str:
+    return f"+kv-{kv_dtype}"
+
+
+def _cost(hardware: Hardware, op: Operation, choice: Choice, slower_by: float = 1.0) -> AttentionCost:
+    record = choice.record
+    return AttentionCost(
+        t0_s=record.value("t0_s"),
+        bandwidth_bytes_per_s=1.0 / (record.value("s_per_byte") * slower_by),
+        flops_per_s=1.0 / record.value("s_per_flop"),
+        tier=Tier.FITTED,
+        log_sd=choice.log_sd,
+        sharpness=SHARPNESS,
+        block_rows=_block_rows(hardware, op),
+    )
+
+
+def roofline_attention(hardware: Hardware, op: Operation, log_sd: float) -> AttentionCost:
+    """Constants of an accelerator without attention tables, from its profile."""
+    return AttentionCost(
+        t0_s=ROOFLINE_T0_S,
+        bandwidth_bytes_per_s=effective_bandwidth(hardware, "bf16").value,
+        flops_per_s=assumed_rate(hardware),
+        tier=Tier.ROOFLINE,
+        log_sd=log_sd,
+        sharpness=SHARPNESS,
+        block_rows=_block_rows(hardware, op),
+    )
+
+
+def _block_rows(hardware: Hardware, op: Operation) -> float:
+    return latent_block_rows(hardware) if op == "mla" else GROUPED_BLOCK_ROWS

@@ -1,0 +1,317 @@
+"""From the kernel constants of an accelerator to those of one model on it: measured rows of its very shape added.
+
+From a model's attention layers to those that were measured as a whole, and whose measurement serves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.fit_records import MAX_FACTOR, MeasuredTable, ModuleTable, load_measured, load_modules
+from advisor.catalog.kernel_choice import BORROWED_LOG_SD, STAND_INS
+from advisor.catalog.models import load_model
+from advisor.physics import laws
+from advisor.physics.architecture import Architecture, Mixer, WeightDtype
+from advisor.physics.attention import core_cost
+from advisor.physics.hardware import Hardware
+from advisor.physics.kernel_costs import AttentionModule, KernelCosts, Knots, MeasuredLayer, MoeCost
+from advisor.physics.step import MoeShape, Placement, expert_shape, routed_time
+
+
+def served(table: ModuleTable, shares_cache: bool, log_sd: float, because: str, stands_in: bool) -> AttentionModule:
+    """A table as `attention` reads it."""
+    return AttentionModule(
+        batches=tuple(map(float, table.batches)),
+        contexts=tuple(map(float, table.contexts)),
+        seconds=tuple(tuple(1e-6 * each for each in row) for row in table.time_us),
+        measured_to=tuple(map(float, table.measured_to)),
+        shares_cache=shares_cache,
+        log_sd=log_sd,
+        because=because,
+        stands_in=stands_in,
+    )
+
+
+KNOTS_PER_OCTAVE = 8
+"""Least density of knots between two measured token counts: the form bends little from one to the next. [-]"""
+
+
+def with_measured_shape(
+    costs: KernelCosts, hardware: Hardware, architecture: Architecture, placement: Placement
+) -> KernelCosts:
+    """Costs with the measured rows of this model's routed layer, where its kernel table has them.
+
+    Reads one shipped file, once per measured device. Raises AdvisorError when that file is damaged.
+    """
+    found = _rows(costs.routed, hardware, architecture, placement)
+    if found is None:
+        return costs
+    table, layer = found
+    tokens = list(layer.tokens)
+    if aside := _far_from_form(layer):
+        warnings = {**costs.warnings, "experts": (*costs.warnings.get("experts", ()), aside)}
+        return dataclasses.replace(costs, warnings=warnings)
+    _, _, engine, version, dtype, *_ = table.fit_id.split("/")
+    reason = costs.routed.reason or "measured this shape"
+    because = f"{engine} {version}, {dtype}, {reason}, at {len(tokens)} token counts"
+    knots = monotone_knots(layer, _form(costs.routed, architecture, placement))
+    layer = dataclasses.replace(layer, knots=knots, at_tokens=layer.tokens)
+    routed = dataclasses.replace(costs.routed, measured=layer, because=because)
+    sources = {**costs.sources, "experts": (*costs.sources.get("experts", ()), _source(table, tokens))}
+    return dataclasses.replace(costs, routed=routed, sources=sources)
+
+
+def _rows(
+    cost: MoeCost, hardware: Hardware, architecture: Architecture, placement: Placement
+) -> tuple[MeasuredTable, MeasuredLayer] | None:
+    own = MoeShape.of(architecture)
+    shape = None if own is None else expert_shape(own, placement)
+    if shape is None or not cost.fit_id or hardware.kernel_table_device is None:
+        return None
+    for table in load_measured(hardware.kernel_table_device):
+        for rows in table.shapes if table.fit_id == cost.fit_id else ():
+            if rows.shape == shape:
+                known = tuple((t, f) for t, f in zip(table.tokens, rows.factor, strict=True) if f is not None)
+                log_sd = math.hypot(table.log_sd, BORROWED_LOG_SD) if cost.stands_in else table.log_sd
+                return table, MeasuredLayer(shape, known, log_sd, cost.stands_in)
+    return None
+
+
+def monotone_knots(layer: MeasuredLayer, form: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Knots:
+    """Factors on a fitted form with which a layer's time never falls with tokens.
+
+    They hold at the measured token counts and between.
+
+    `form` gives the additive seconds of tokens under independent uniform routing, [tokens] to [tokens]. The times it
+    makes of the measured factors are lowered to the least at as many or more tokens and joined straight in the
+    logarithms; straight factors would add the form's own bends to them. Where another routing touches other experts,
+    the form carries the difference, and a fall is its doing.
+    """
+    tokens, factors = np.array(layer.knots).T
+    times = np.minimum.accumulate((factors * form(tokens))[::-1])[::-1]
+    log_tokens = np.log(tokens)
+    counts = np.ceil(np.diff(np.log2(tokens)) * KNOTS_PER_OCTAVE).astype(int)
+    steps = [np.linspace(a, b, n, endpoint=False) for (a, b), n in zip(pairwise(log_tokens), counts, strict=True)]
+    fine = np.concatenate([*steps, log_tokens[-1:]])
+    joined = np.exp(np.interp(fine, log_tokens, np.log(times)))
+    found = joined / form(np.exp(fine))
+    return tuple((float(at), float(factor)) for at, factor in zip(np.exp(fine), found, strict=True))
+
+
+def _form(cost: MoeCost, architecture: Architecture, placement: Placement) -> Callable[[NDArray[np.float64]], Any]:
+    """Additive seconds of one routed layer by tokens under independent uniform routing."""
+    shape, bare = MoeShape.of(architecture), dataclasses.replace(cost, curve=(), measured=None)
+    assert shape is not None
+
+    def seconds(tokens: NDArray[np.float64]) -> NDArray[np.float64]:
+        touched = laws.uniform_experts(np.asarray(shape.n_experts), np.asarray(shape.n_active), tokens)
+        return routed_time(bare, placement, shape, tokens, touched, architecture.dtypes.routed)
+
+    return seconds
+
+
+def _far_from_form(layer: MeasuredLayer) -> str:
+    """What to say of rows beyond MAX_FACTOR. Empty when there are none."""
+    tokens, factors = np.array(layer.knots).T
+    far = np.abs(np.log(factors)) > np.log(MAX_FACTOR)
+    if not far.any():
+        return ""
+    tokens = tokens[far]
+    worst = factors[np.argmax(np.abs(np.log(factors)))]
+    return (
+        f"Experts: this shape was measured at {worst:.2g} times the kernel's fitted time ({tokens.min():,.0f} to "
+        f"{tokens.max():,.0f} tokens), as if not tuned for it; the fit is assumed. Check on your own GPU."
+    )
+
+
+def _source(table: MeasuredTable, tokens: list[float]) -> str:
+    loads = " and ".join(load.replace("_", " ") for load in table.loads)
+    return (
+        f"this very expert shape measured at {len(tokens)} token counts from {tokens[0]:,.0f} to {tokens[-1]:,.0f} "
+        f"under {loads} loads ({table.fit_id}); the fit carries it to other numbers of touched experts"
+    )
+
+
+CHECKPOINTS = {
+    "deepseek-ai/DeepSeek-V3": "deepseek-v3",
+    "deepseek-ai/DeepSeek-V3.2": "deepseek-v3.2",
+    "zai-org/GLM-5": "glm-5",
+    "zai-org/GLM-5-FP8": "glm-5",
+    "zai-org/GLM-5.2": "glm-5.2",
+    "zai-org/GLM-5.2-FP8": "glm-5.2",
+    "nvidia/GLM-5.2-NVFP4": "glm-5.2",
+    "MiniMaxAI/MiniMax-M3": "minimax-m3",
+    "moonshotai/Kimi-K3": "kimi-k3",
+}
+"""Checkpoints that the tables name and the profile with their dimensions. A table serves every model whose layer has
+them: Kimi-K2's are DeepSeek-V3's with half the heads. DeepSeek-V4's compressed layers were measured too and do not
+serve: on the one published step of V4-Flash over tokens they raise the error of T(t) / T(1) from 21 to 35 %, since
+engines run parts of them beside other work."""
+SERVED_OPERATIONS = (
+    "mla_generation_module",
+    "dsa_generation_module",
+    "dsa_generation_module_skip_indexer",
+    "msa_generation_module",
+)
+"""Layers that the tables time whole: latent attention, sparse attention over a latent cache with and without index keys
+of its own, sparse attention over grouped heads."""
+_FORMATS: dict[WeightDtype, str] = {"bf16": "bf16", "fp8_block": "fp8_block", "nvfp4": "nvfp4"}
+"""The tables' names of stored formats."""
+MAX_GAP = 1.35
+"""A table whose single sequence takes longer than this times another engine's holds launch gaps that an engine with
+captured graphs does not have: H100, H200, B300 and GB200 under vLLM 35-45 us for DeepSeek's layer. [-]"""
+SAME_SIZE = 0.002
+"""Relative difference of weights up to which two layers are the same. [-]"""
+
+
+def with_attention_modules(
+    costs: KernelCosts,
+    hardware: Hardware,
+    architecture: Architecture,
+    tensor_parallel: int,
+    engine: str,
+    kv_dtype: str,
+) -> KernelCosts:
+    """Costs with this model's attention layers that were measured as a whole, and their spread.
+
+    Reads one shipped file, once per measured device. Raises AdvisorError when that file is damaged.
+    """
+    tables = load_modules(hardware.kernel_table_device) if hardware.kernel_table_device else ()
+    modules: dict[Mixer, AttentionModule] = {}
+    sources, warnings = dict(costs.sources), dict(costs.warnings)
+    for mixer in architecture.mixers:
+        found = serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype)
+        if found is None:
+            continue
+        table, modules[mixer], warning = found
+        part = "latent attention" if mixer.kind in ("mla", "sparse") else "attention"
+        text = f"whole attention layers measured: {table.id} ({table.n_rows} rows; aiconfigurator-core, Apache-2.0)"
+        sources[part] = (*sources.get(part, ()), text)
+        if warning:
+            warnings[part] = (*warnings.get(part, ()), warning)
+    spread = _spread(costs, architecture, modules)
+    return dataclasses.replace(costs, modules=modules, attention_log_sd=spread, sources=sources, warnings=warnings)
+
+
+def table_behind(
+    hardware: Hardware, architecture: Architecture, mixer: Mixer, tensor_parallel: int, engine: str, kv_dtype: str
+) -> ModuleTable | None:
+    """The measured table that serves a mixer's layers in `with_attention_modules`. None where none does."""
+    tables = load_modules(hardware.kernel_table_device) if hardware.kernel_table_device else ()
+    found = serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype)
+    return None if found is None else found[0]
+
+
+def serving_module(
+    tables: Iterable[ModuleTable],
+    architecture: Architecture,
+    mixer: Mixer,
+    tensor_parallel: int,
+    engine: str,
+    kv_dtype: str,
+) -> tuple[ModuleTable, AttentionModule, str] | None:
+    """Table that serves a mixer's layers, as `attention` reads it, with a warning where borrowed.
+
+    Another engine's table is borrowed.
+
+    The engine's own table, unless another engine's single sequence is MAX_GAP times quicker; else the quickest there.
+    None where no table has this layer's sizes, heads per rank and formats.
+    """
+    stored = architecture.dtypes.attention
+    names = [_FORMATS[each] for each in (stored, *STAND_INS.get(stored, ())) if each in _FORMATS]
+    if not names or mixer.query_heads % tensor_parallel:
+        return None
+    fitting = [
+        table
+        for table in tables
+        if table.n_heads == mixer.query_heads // tensor_parallel
+        and (table.kv_dtype, table.gemm_dtype) == (kv_dtype, names[0])
+        and _same_layer(table, architecture, mixer)
+    ]
+    if not fitting:
+        return None
+    quickest = min(fitting, key=_rank)
+    own = min((table for table in fitting if table.engine == engine), key=_rank, default=None)
+    table = quickest if own is None or _alone_us(own) > MAX_GAP * _alone_us(quickest) else own
+    warning = ""
+    if table.engine != engine:
+        missing = "the chosen engine" if engine == "other" else engine
+        why = f"not measured for {missing}" if own is None else _gaps(own, quickest)
+        warning = f"Attention layers: {why}; those of {table.engine} {table.version} stand in."
+    borrowed = table.engine != engine or names[0] != _FORMATS.get(stored)
+    log_sd = math.hypot(table.log_sd, BORROWED_LOG_SD) if borrowed else table.log_sd
+    because = f"{table.engine} {table.version}, {table.gemm_dtype}, {table.n_heads} heads, this very layer measured"
+    return table, served(table, mixer.kind == "mla", log_sd, because, borrowed), warning
+
+
+def _alone_us(table: ModuleTable) -> float:
+    """Time of one sequence at the shortest context. [us]"""
+    return table.time_us[0][0]
+
+
+def _rank(table: ModuleTable) -> tuple[float, str]:
+    return _alone_us(table), table.id
+
+
+def _gaps(own: ModuleTable, quickest: ModuleTable) -> str:
+    alone = f"{_alone_us(own):.0f} us for one sequence, {_alone_us(quickest):.0f} under {quickest.engine}"
+    return f"{own.engine} {own.version}'s were timed with launch gaps ({alone})"
+
+
+def _spread(costs: KernelCosts, architecture: Architecture, modules: dict[Mixer, AttentionModule]) -> float:
+    """The widest log standard deviation of what prices the model's attention. [-]"""
+    rest = [mixer for mixer in architecture.mixers if mixer not in modules and mixer.kind != "none"]
+    spreads = [module.log_sd for module in modules.values()]
+    spreads += [core_cost(mixer, costs).log_sd for mixer in rest]
+    return max(spreads, default=costs.attention.log_sd)
+
+
+def _same_layer(table: ModuleTable, architecture: Architecture, mixer: Mixer) -> bool:
+    """Whether a table's layer has the sizes of a mixer's, heads apart."""
+    profile = CHECKPOINTS.get(table.model)
+    if profile is None:
+        return False
+    known = load_model(profile)
+    return known.hidden_size == architecture.hidden_size and any(
+        _alike(each, mixer) for each in known.mixers if _operation(each) == table.op
+    )
+
+
+def _operation(mixer: Mixer) -> str:
+    """What the tables call a layer of this kind. Empty for those they do not time whole."""
+    if mixer.kind == "mla":
+        return SERVED_OPERATIONS[0]
+    if mixer.kind != "sparse" or mixer.compression > 1.0:
+        return ""
+    if mixer.kv_shards > 1:
+        return SERVED_OPERATIONS[3]
+    return SERVED_OPERATIONS[1] if mixer.index_elements_per_token else SERVED_OPERATIONS[2]
+
+
+def _alike(one: Mixer, other: Mixer) -> bool:
+    """Whether two mixers differ in nothing but how many layers and heads they have."""
+    sizes = (
+        "kind",
+        "replicated_params",
+        "window_tokens",
+        "local_window_tokens",
+        "index_elements_per_token",
+        "compression",
+    )
+    if any(getattr(one, name) != getattr(other, name) for name in (*sizes, "flops_per_head_and_key")):
+        return False
+    if one.kv_elements_per_token * other.kv_shards != other.kv_elements_per_token * one.kv_shards:
+        return False
+    return math.isclose(_weights_per_head(one), _weights_per_head(other), rel_tol=SAME_SIZE)
+
+
+def _weights_per_head(mixer: Mixer) -> float:
+    """Weights that tensor parallelism splits, for each query head. [-]"""
+    return (mixer.projection_params - mixer.replicated_params) / mixer.query_heads

@@ -1,0 +1,119 @@
+"""Routing statistics that ship with the advisor: measured models, one published model, and defaults by class.
+
+The numbers feed the routing model (symbols there: load_cv CV, affinity phi, stickiness rho). This module only loads
+and chooses; it computes no expert counts.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from functools import lru_cache
+
+from advisor.physics.architecture import Architecture, Moe
+from advisor.physics.touched_experts import NOT_LEARNT, PARAMETERS, Banded, RoutingPreset, shared_share
+from advisor.prediction import AdvisorError
+from advisor.profiles import load_profile, profile_ids
+
+_LISTING = "run `python -m advisor presets` for all ids"
+_OWN_DATE = dt.date(1970, 1, 1)  # a trace carries no date of its own
+# Edges between the classes: half way between the shared shares of neighbouring classes (0, 1/9, 1/4, 1/2).
+_QUARTER_FROM = (1 / 9 + 1 / 4) / 2
+_HALF_FROM = (1 / 4 + 1 / 2) / 2
+_COARSE_UP_TO = 16  # experts; the measured models with 8 or 16 experts have no fine-grained split
+
+
+def routing_preset_ids() -> list[str]:
+    """Ids of all routing presets, sorted."""
+    return profile_ids("routing")
+
+
+@lru_cache(maxsize=64)
+def load_routing_preset(preset_id: str) -> RoutingPreset:
+    """The preset `preset_id`, from profiles/routing. Raises AdvisorError for an unknown id or a damaged file."""
+    return load_profile("routing", preset_id, RoutingPreset, "routing presets", _LISTING)
+
+
+OWN_GRAMMAR = "load_cv/low/high,affinity/low/high,stickiness/low/high, e.g. 0.52/0.45/0.6,0.2/0.17/0.22,0.15/0.12/0.18"
+
+
+def own_routing(text: str, otherwise: RoutingPreset) -> RoutingPreset:
+    """The preset that OWN_GRAMMAR writes: what `trace` found in a user's own data, with 80 % intervals.
+
+    A group `-` takes that parameter of `otherwise`, source included. Raises AdvisorError with the grammar for anything
+    else.
+    """
+    try:
+        groups = dict(zip(PARAMETERS, text.split(","), strict=True))
+        banded = {
+            name: getattr(otherwise, name) if group == NOT_LEARNT else _own_constant(group)
+            for name, group in groups.items()
+        }
+        if any(item.low < 0.0 or (item.high > 1 and name != "load_cv") for name, item in banded.items()):
+            raise ValueError("out of range")
+    except ValueError as error:
+        raise AdvisorError(f"routing={text[:60]!r} is neither a preset ({_LISTING}) nor {OWN_GRAMMAR}") from error
+    return RoutingPreset(
+        id="own-trace",
+        name="your own routing trace",
+        kind="own_trace",
+        **banded,  # type: ignore[arg-type]
+        gamma=banded["stickiness"].model_copy(update={"value": 1.0, "low": 0.0, "high": 1.0, "note": "not fitted"}),
+    )
+
+
+def not_learnt(text: str) -> list[str]:
+    """Names of the parameters that an own routing leaves to the preset."""
+    return [name for name, group in zip(PARAMETERS, text.split(","), strict=False) if group == NOT_LEARNT]
+
+
+def _own_constant(group: str) -> Banded:
+    value, low, high = (float(number) for number in group.split("/"))
+    return Banded(
+        value=value,
+        low=low,
+        high=high,
+        unit="1",
+        kind="measured",
+        source="the user's own routing trace",
+        date=_OWN_DATE,
+        confidence="medium",
+    )
+
+
+def preset_for(architecture: Architecture) -> tuple[RoutingPreset, str]:
+    """The preset that fits `architecture` best, and one sentence that says why.
+
+    The model's own measured preset where there is one, else its class: by the number of experts and by the shared
+    experts' share of the active expert width. Raises AdvisorError for a dense model.
+    """
+    moe = architecture.moe
+    if moe is None:
+        raise AdvisorError(f"{architecture.name} has no experts, so there is no routing to choose; use a MoE model")
+    own = _measured_presets().get(architecture.id)
+    if own is not None and own.n_experts == moe.n_experts and own.n_active == moe.n_active:
+        found = "was measured" if own.kind == "measured_model" else "was published second-hand"
+        return own, f"The routing of {own.name} {found}: {own.load_cv.source}."
+    share = shared_share(moe)
+    preset = load_routing_preset(_class_of(moe, share))
+    described = f"{moe.n_active} of {moe.n_experts} experts, {share:.0%} of the active width shared"
+    return preset, (
+        f"No routing was measured for {architecture.name} ({described}); "
+        f"the default of its class is used: {preset.name} ({preset.load_cv.confidence} confidence)."
+    )
+
+
+def _class_of(moe: Moe, share: float) -> str:
+    if share >= _HALF_FROM:
+        return "class-half-shared"
+    if share >= _QUARTER_FROM:
+        return "class-quarter-shared"
+    if moe.n_experts <= _COARSE_UP_TO:
+        return "class-coarse-top2"
+    return "class-fine-one-shared" if share > 0 else "class-fine-no-shared"
+
+
+@lru_cache(maxsize=1)
+def _measured_presets() -> dict[str, RoutingPreset]:
+    """Presets of named models by model id."""
+    presets = (load_routing_preset(name) for name in routing_preset_ids() if not name.startswith("class-"))
+    return {preset.model_id: preset for preset in presets if preset.model_id}

@@ -1,0 +1,1 @@
+"""What was measured: store, files, fits, points, refits."""

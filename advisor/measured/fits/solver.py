@@ -1,0 +1,410 @@
+"""What all fits of measured tables share: one row per point, rows left out, a content hash, error figures.
+
+Robust non-negative least squares on relative error, with leave-one-group-out errors.
+
+What a measured table must satisfy before it is fitted or shipped: no spikes, no times that fall with size.
+
+A step of more tokens never takes less than one of fewer must: engines can pad to it. So each time is lowered to the
+least of those at more tokens, and that of a message to the least of larger ones. On plain decode that changes little
+(0.1 points of the median error); without it a bump at one token count, or an all-reduce that changes its algorithm,
+makes the recommended draft length jump (steps of 8 GPUs on B200 fell by up to 14 % with batch or K, now by 2.5 %).
+
+How many experts a row of a measured mixture-of-experts table touched.
+
+The tables name their synthetic load `balanced` or `power_law_<exponent>` and store no expert counts, so the counts are
+rebuilt here from the published description of the generator: power-law weights per expert by inverse-transform
+sampling, scaled to tokens x k, rounded, capped at one choice per token, and levelled back to the exact sum.
+
+References
+----------
+[aiconfigurator] collector/helper.py and its power-law note, ai-dynamo/aiconfigurator (Apache-2.0). Description only;
+own code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from advisor.catalog.fit_records import Dropped, FitParameter
+from advisor.prediction import BAND_SIGMAS, AdvisorError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DTYPE_NAMES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16"}
+
+
+def one_row_per_point(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Median latency of repeated measurements of a point, sorted by `keys`."""
+    return frame.groupby(keys, dropna=False, sort=True, observed=True)["latency_s"].median().reset_index()
+
+
+def keep_rows(frame: pd.DataFrame, rules: Iterable[tuple[str, ArrayLike]]) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
+    """Rows that every rule (reason, mask of rows it keeps) keeps. The others by the first rule that drops them."""
+    kept, dropped = np.ones(len(frame), bool), []
+    for reason, keep in rules:
+        before = int(kept.sum())
+        kept &= np.asarray(keep, bool)
+        if kept.sum() < before:
+            dropped.append(Dropped(reason=reason, n_rows=before - int(kept.sum())))
+    return frame[kept], tuple(dropped)
+
+
+def held_out(group: np.ndarray, predict: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+    """Each row of `group` [rows] as `predict(seen, held)` gives it, two masks of rows. NaN with a single group."""
+    out = np.full(len(group), np.nan)
+    names = np.unique(group)
+    for one in names if len(names) > 1 else []:
+        held = group == one
+        out[held] = predict(~held, held)
+    return out
+
+
+def labels(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
+    """One text for each row, such as 2048x768x8x128: rows that agree in `columns` have the same."""
+    return frame[columns].astype(str).agg("x".join, axis=1).to_numpy()
+
+
+def content_hash(frame: pd.DataFrame, columns: list[str]) -> str:
+    """SHA-256 of the sorted rows of `columns` plus latency_s in nanoseconds, independent of row order."""
+    table = frame[columns].astype(str)
+    table["ns"] = (frame["latency_s"] * 1e9).round().astype("int64").astype(str)
+    lines = sorted("|".join(row) for row in table.itertuples(index=False, name=None))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def band_log_sd(log_ratio: np.ndarray, floor: float = 0.02) -> float:
+    """The sd of a normal law whose central 80 % holds 80 % of `log_ratio`. At least `floor` (timer noise). [-]"""
+    finite = np.abs(log_ratio[np.isfinite(log_ratio)])
+    return max(float(np.quantile(finite, 0.8)) / BAND_SIGMAS, floor) if finite.size else np.nan
+
+
+def error_quantiles(predicted: np.ndarray, measured: np.ndarray) -> tuple[float | None, float | None]:
+    """Median and 90th percentile of |predicted / measured - 1|. None where nothing is finite."""
+    error = np.abs(predicted / measured - 1.0)
+    error = error[np.isfinite(error)]
+    if not error.size:
+        return None, None
+    return float(np.median(error)), float(np.quantile(error, 0.9))
+
+
+def held_out_errors(held: np.ndarray, measured: np.ndarray) -> dict[str, Any]:
+    """Fields of a FitRecord on rows predicted by fits that did not see them. `log_sd` is NaN where there are none."""
+    median, p90 = error_quantiles(held, measured)
+    spread = band_log_sd(np.log(np.maximum(held, 1e-12) / measured))
+    return {"n_rows": len(measured), "loso_median": median, "loso_p90": p90, "log_sd": spread}
+
+
+ITERATIONS = 8
+HUBER = 1.5
+"""Residuals beyond this many robust standard deviations lose weight (Huber)."""
+
+
+@dataclass(frozen=True)
+class LinearFit:
+    """Coefficients of a linear form fitted on relative error. Arrays follow the column order."""
+
+    coefficients: np.ndarray
+    low: np.ndarray
+    """Bounds from below."""
+    stderr: np.ndarray
+    correlation: np.ndarray
+    log_sd: float
+    """Robust standard deviation of log(measured / fitted), in sample. [-]"""
+
+
+def _solve(gram: np.ndarray, moment: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """min ||A x - 1||^2, x >= low, from the normal equations of column-scaled A."""
+    from scipy.optimize import nnls
+
+    scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    # A ridge of 1e-10 keeps the factor defined when two columns are collinear; it moves no coefficient by 1e-6.
+    factor = np.linalg.cholesky(gram / np.outer(scale, scale) + 1e-10 * np.eye(len(scale)))
+    solution, _ = nnls(factor.T, np.linalg.solve(factor, (moment - gram @ low) / scale))
+    return low + solution / scale
+
+
+def _huber_weights(residual: np.ndarray) -> np.ndarray:
+    spread = 1.4826 * np.median(np.abs(residual)) + 1e-9
+    return np.minimum(1.0, HUBER * spread / np.maximum(np.abs(residual), 1e-12))
+
+
+def _coefficients(relative: np.ndarray, low: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Iteratively re-weighted solution, at least `low`, and its final weights for relative [rows, columns]."""
+    least = np.zeros(relative.shape[1]) if low is None else low
+    weight = np.ones(len(relative))
+    x = np.zeros(relative.shape[1])
+    for _ in range(ITERATIONS):
+        weighted = relative * weight[:, None]
+        new = _solve(relative.T @ weighted, weighted.sum(axis=0), least)
+        converged = np.allclose(new, x, rtol=1e-4, atol=0.0)
+        x = new
+        weight = _huber_weights(relative @ x - 1.0)
+        if converged:
+            break
+    return x, weight
+
+
+def fit_relative(columns: np.ndarray, measured: np.ndarray, low: np.ndarray | None = None) -> LinearFit:
+    """Fit measured ~ columns @ x, x >= low, minimising relative error with Huber re-weighting.
+
+    Parameters
+    ----------
+    columns : [rows, parameters], any consistent units.
+    measured : [rows], > 0, seconds.
+    low : least value of each coefficient, [parameters]; None: 0.
+
+    Returns
+    -------
+    LinearFit; stderr and correlation from the weighted normal equations of the coefficients that are not at their bound
+    (NaN elsewhere).
+    """
+    relative = columns / measured[:, None]
+    least = np.zeros(relative.shape[1]) if low is None else low
+    x, weight = _coefficients(relative, least)
+    free = x > least
+    residual = relative @ x - 1.0
+    n_free = max(int(free.sum()), 1)
+    variance = float((weight * residual**2).sum() / max(weight.sum() - n_free, 1.0))
+    a = relative[:, free]
+    scale = np.sqrt((weight[:, None] * a**2).sum(axis=0))
+    covariance = np.linalg.pinv((a / scale).T @ ((a / scale) * weight[:, None])) * variance
+    deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    stderr = np.full(len(x), np.nan)
+    stderr[free] = deviation / scale
+    correlation = np.full((len(x), len(x)), np.nan)
+    correlation[np.ix_(free, free)] = covariance / np.outer(deviation, deviation)
+    log_ratio = np.log(measured / np.maximum(columns @ x, 1e-12))
+    return LinearFit(x, least, stderr, correlation, float(1.4826 * np.median(np.abs(log_ratio))))
+
+
+def leave_one_group_out(
+    columns: np.ndarray, measured: np.ndarray, group: np.ndarray, low: np.ndarray | None = None
+) -> np.ndarray:
+    """Prediction of each row by a fit, its coefficients at least `low`, that saw no row of its group. Arrays [rows];
+    NaN with a single group."""
+    relative = columns / measured[:, None]
+
+    def predict(seen: np.ndarray, held: np.ndarray) -> np.ndarray:
+        return np.asarray(columns[held] @ _coefficients(relative[seen], low)[0])
+
+    return held_out(group, predict)
+
+
+def linear_parameters(
+    named: Sequence[tuple[str, str]], coefficients: np.ndarray, stderr: np.ndarray, low: np.ndarray
+) -> dict[str, FitParameter]:
+    """Coefficients as stored, by name and unit. Those at their bound have no standard error."""
+    return {
+        name: FitParameter(
+            value=float(value),
+            unit=unit,
+            stderr=float(error) if np.isfinite(error) else None,
+            low=float(least),
+            at_bound=bool(value <= least),
+        )
+        for (name, unit), value, error, least in zip(named, coefficients, stderr, low, strict=True)
+    }
+
+
+def correlation_fields(names: Sequence[str], matrix: np.ndarray) -> dict[str, Any]:
+    """Fields of a FitRecord: the correlation [names, names] of fitted parameters, four decimals."""
+    return {
+        "correlation_names": tuple(names),
+        "correlation": tuple(tuple(round(float(v), 4) for v in row) for row in matrix),
+    }
+
+
+def linear_fields(named: Sequence[tuple[str, str]], fit: LinearFit) -> dict[str, Any]:
+    """Fields of a FitRecord: all parameters, and the correlation of those that are not at their bound."""
+    free = np.flatnonzero(fit.coefficients > fit.low)
+    return {
+        "parameters": linear_parameters(named, fit.coefficients, fit.stderr, fit.low),
+        **correlation_fields([named[int(i)][0] for i in free], fit.correlation[np.ix_(free, free)]),
+    }
+
+
+SERIES = [
+    "hidden_size",
+    "inter_size",
+    "topk",
+    "num_experts",
+    "moe_tp_size",
+    "moe_ep_size",
+    "distribution",
+]
+"""Rows that agree in these differ in tokens alone."""
+SPIKE = 1.5
+"""A time this much above both its neighbours in tokens, where times rise, is an outlier of the measurement. [-]"""
+SEEN_LOWERING = 1.03
+"""Rows lowered by less lie within the repeats' scatter and are not counted. [-]"""
+NOISY_SHARE = 0.10
+"""A table with a larger share of counted rows is called noisy. [-]"""
+
+
+def without_spikes(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """Table without spikes, and how many rows those were.
+
+    A spike lies beyond SPIKE times both neighbours in num_tokens.
+    """
+    ordered = frame.sort_values([*SERIES, "num_tokens"])
+    times = ordered.groupby(SERIES, sort=False, dropna=False, observed=True)["latency_s"]
+    beside = np.maximum(times.shift(1), times.shift(-1))  # missing at the ends, which have one neighbour
+    spike = (ordered["latency_s"] > SPIKE * beside).to_numpy()
+    return ordered[~spike].sort_index(), int(spike.sum())
+
+
+def monotone(frame: pd.DataFrame, by: str = "num_tokens", series: Sequence[str] = SERIES) -> pd.DataFrame:
+    """Table with every latency_s lowered to the least at as many or more of `by`.
+
+    Among rows that agree in `series` (none: all rows); column `lowered` says whether that was by more than
+    SEEN_LOWERING.
+    """
+    ordered = frame.sort_values([*series, by], ascending=False)
+    times = ordered["latency_s"]
+    if series:
+        times_of = times.groupby([ordered[name] for name in series], sort=False, dropna=False, observed=True)
+        least = times_of.cummin()
+    else:
+        least = times.cummin()
+    return ordered.assign(latency_s=least, lowered=times > SEEN_LOWERING * least).sort_index()
+
+
+DRAWS = 32
+"""Draws averaged per table row; U of one draw scatters by 1-4 %, so its mean is known within 1 %."""
+SEED = 20240824
+
+
+@dataclass(frozen=True)
+class TouchedExperts:
+    """Averages over draws for one (tokens, N, k, ep, load)."""
+
+    touched: float
+    """Distinct experts of the measured rank that receive at least one token. [-]"""
+    routed_rows: float
+    """Token-expert pairs of the measured rank; tokens x k when ep = 1. [-]"""
+
+
+def _raise_minima(counts: np.ndarray, amount: int, cap: int) -> np.ndarray:
+    """Add `amount` units one by one to the currently smallest entry (none beyond `cap`): water-filling."""
+    out = counts.copy()
+    order = np.argsort(out, kind="stable")
+    ordered = out[order]
+    amount = min(amount, int((cap - ordered).sum()))
+    # Units needed to bring all earlier entries up to each entry in turn.
+    need = ordered * np.arange(len(ordered)) - np.concatenate([[0], np.cumsum(ordered)[:-1]])
+    n_raised = int(np.searchsorted(need, amount, side="right"))
+    level, extra = divmod(amount + int(ordered[:n_raised].sum()), n_raised)
+    ordered[:n_raised] = level
+    ordered[:extra] += 1
+    out[order] = ordered
+    return out
+
+
+def _lower_maxima(counts: np.ndarray, amount: int) -> np.ndarray:
+    """Take `amount` units one by one from the currently largest entry, never below 0."""
+    top = int(counts.max())
+    return top - _raise_minima(top - counts, amount, top)
+
+
+def _split_evenly(amount: int, parts: int) -> np.ndarray:
+    """Round-robin shares of `amount` over `parts` ranks."""
+    return np.full(parts, amount // parts) + (np.arange(parts) < amount % parts)
+
+
+def sample_counts(
+    n_tokens: int, n_experts: int, n_active: int, exponent: float, rng: np.random.Generator, expert_parallel: int = 1
+) -> np.ndarray:
+    """Tokens per expert of one draw of the power-law load.
+
+    The busiest rank's experts come first. Raises AdvisorError for tokens below 1, more experts used than there are,
+    ranks that do not divide them, or an exponent of 1.
+
+    Parameters
+    ----------
+    n_tokens : tokens of all ranks together. [-]
+    n_experts, n_active : N and k. [-]
+    exponent : of the power law, > 0, not 1. [-]
+    expert_parallel : ranks that share the experts; must divide N. [-]
+
+    Returns
+    -------
+    int array [n_experts], each entry in 0..n_tokens, sum n_tokens * n_active.
+    """
+    if n_active > n_experts or n_experts % expert_parallel or n_tokens < 1 or exponent == 1.0:
+        raise AdvisorError(
+            f"cannot sample a load for tokens={n_tokens}, N={n_experts}, k={n_active}, ep={expert_parallel}, "
+            f"exponent={exponent}; expected tokens >= 1, k <= N, ep dividing N, exponent not 1"
+        )
+    crowded = n_tokens * n_active > n_experts
+    low, high = (1.0, 0.8 * n_tokens) if crowded else (0.01, 2.0)
+    power = 1.0 - exponent
+    weights = (low**power + (high**power - low**power) * rng.random(n_experts)) ** (1.0 / power)
+    target = n_tokens * n_active
+    rounded = np.rint(weights / weights.sum() * target).astype(np.int64)
+    counts = np.minimum(rounded, n_tokens).reshape(expert_parallel, -1)
+    for amount in (int((rounded - counts.ravel()).sum()), None):
+        missing = target - int(counts.sum()) if amount is None else amount
+        if missing == 0:
+            continue
+        shares = _split_evenly(abs(missing), expert_parallel)
+        for rank, share in enumerate(shares):
+            counts[rank] = (
+                _raise_minima(counts[rank], int(share), n_tokens)
+                if missing > 0
+                else _lower_maxima(counts[rank], int(share))
+            )
+    rest = target - int(counts.sum())  # a full or an empty rank passes its share on
+    flat = counts.ravel()
+    if rest:
+        flat = _raise_minima(flat, rest, n_tokens) if rest > 0 else _lower_maxima(flat, -rest)
+    loads = flat.reshape(expert_parallel, -1)
+    busiest = int(np.argmax(loads.sum(axis=1)))
+    loads[[0, busiest]] = loads[[busiest, 0]]
+    return loads.ravel()
+
+
+def balanced_counts(n_tokens: int, n_experts: int, n_active: int) -> np.ndarray:
+    """Tokens per expert of the `balanced` load.
+
+    Choice i of token t is expert t + i ceil(N/k), wrapped at N.
+
+    With fewer tokens than ceil(N/k) the tokens are spread over the stride, so all choices differ: U = min(N, tokens k)
+    up to the few that wrap where k does not divide N.
+    """
+    stride = -(-n_experts // n_active)
+    tokens = np.arange(n_tokens)
+    start = tokens if n_tokens >= stride else np.floor(tokens * stride / n_tokens).astype(np.int64)
+    chosen = (start[:, None] + stride * np.arange(n_active)[None, :]) % n_experts
+    return np.bincount(chosen.ravel(), minlength=n_experts)
+
+
+@lru_cache(maxsize=16384)  # the same few thousand loads recur in every table
+def touched_under_power_law(
+    n_tokens: int, n_experts: int, n_active: int, distribution: str, expert_parallel: int = 1, draws: int = DRAWS
+) -> TouchedExperts:
+    """Experts the measured rank reads in one table row, averaged over seeded draws of its load.
+
+    `distribution` is `balanced` or `power_law_<exponent>`; anything else raises AdvisorError.
+    """
+    local = n_experts // expert_parallel
+    if distribution == "balanced":
+        counts = balanced_counts(n_tokens, n_experts, n_active)[:local]
+        return TouchedExperts(float((counts > 0).sum()), float(counts.sum()))
+    if not distribution.startswith("power_law_"):
+        raise AdvisorError(f"unknown load {distribution!r}; expected 'balanced' or 'power_law_<exponent>'")
+    exponent = float(distribution.removeprefix("power_law_"))
+    key = f"{n_tokens}/{n_experts}/{n_active}/{exponent}/{expert_parallel}".encode()
+    rng = np.random.default_rng([SEED, zlib.crc32(key)])
+    sample = np.array(
+        [sample_counts(n_tokens, n_experts, n_active, exponent, rng, expert_parallel)[:local] for _ in range(draws)]
+    )
+    return TouchedExperts(float((sample > 0).sum(axis=1).mean()), float(sample.sum(axis=1).mean()))

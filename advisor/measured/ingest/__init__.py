@@ -1,0 +1,1 @@
+"""Benchmark files of any known tool as one table."""

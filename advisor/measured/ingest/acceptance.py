@@ -1,0 +1,497 @@
+"""Accepted tokens by draft position -> conditional acceptance probabilities, the form a scenario takes.
+
+vLLM counts, for each draft position, the rounds that accepted it: shares of all rounds, not of the rounds that reached
+the position. Names and labels of its counters: vllm-project/vllm, vllm/v1/spec_decode/metrics.py.
+
+Acceptance from a file of any tool: metrics of vLLM and SGLang, lists, acceptance histograms, golden curves.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+from numpy.typing import ArrayLike
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from advisor.measured.ingest.result import shorten
+from advisor.measured.ingest.upload import MIB, open_upload
+from advisor.measured.ingest.upload import Sample as FileSample
+from advisor.physics.acceptance import SAME_RUN_LOG_SD, parse_acceptance
+from advisor.prediction import AdvisorError, Array
+
+MAX_METRICS_BYTES = 32 * MIB
+MAX_POSITIONS = 64
+"""As many probabilities as a scenario takes."""
+_DRAFTS = "vllm:spec_decode_num_drafts"
+_DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens"
+_ACCEPTED = "vllm:spec_decode_num_accepted_tokens"
+_BY_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"
+_NAMES = (_DRAFTS, _DRAFT_TOKENS, _ACCEPTED, _BY_POSITION)
+_LIST = re.compile(r"[\s\d.,;eE+\-\[\]()]+", re.ASCII)
+_MAX_LINE = 10_000
+_DISAGREE = 0.01
+"""Share by which counters that should agree may differ, because an engine counts while it is scraped, before a note."""
+Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@dataclass(frozen=True)
+class AcceptanceRates:
+    """Acceptance by draft position, as measured."""
+
+    conditional: tuple[float, ...]
+    """Probability that draft token i is accepted when all before it were. [-]"""
+    n_drafts: float | None
+    """Rounds counted; None where the input gives shares alone. [-]"""
+    relative_error: float | None
+    """Standard error of the accepted length at the longest K, over that length, as if rounds were independent. [-]"""
+    source: str
+    warnings: tuple[str, ...] = ()
+    length: tuple[float, int] | None = None
+    """Accepted length and its K, where a tool counts nothing by position."""
+
+    @property
+    def text(self) -> str:
+        """The scenario's `acceptance`, four digits a number: `0.7,0.5,0.4`, or `2.41@3` of a length alone."""
+        if self.length is not None:
+            return f"{self.length[0]:.4g}@{self.length[1]}"
+        return ",".join(f"{share:.4g}" for share in self.conditional)
+
+    def accepted_lengths(self, k_max: int) -> pd.DataFrame:
+        """Accepted length for K = 0..k_max as a scenario would take it.
+
+        Columns: n_draft, accepted_length, low, high (80 % band) [tokens per round], measured (False: the last
+        probability is held). Raises AdvisorError for k_max outside 1..64.
+        """
+        found = parse_acceptance(self.text, k_max, borrowed=False)
+        return pd.DataFrame(
+            {
+                "n_draft": np.arange(k_max + 1),
+                "accepted_length": found.accepted_length,
+                "low": found.low,
+                "high": found.high,
+                "measured": ~found.extrapolated,
+            }
+        )
+
+
+def conditional_rates(share_of_rounds: ArrayLike) -> Array:
+    """P(i accepted | those before it accepted) from S_i = P(1..i accepted), [K] -> [K]. [-]
+
+    S_i / S_(i-1) with S_0 = 1; 0 behind a position that no round reached, where AL(K) = 1 + sum of S_i does not depend
+    on it. Raises AdvisorError unless 1 >= S_1 >= S_2 ... >= 0.
+    """
+    share = np.asarray(share_of_rounds, dtype=float)
+    before = np.concatenate([[1.0], share[:-1]])
+    wrong = ~((share >= 0) & (share <= before))  # also true for NaN
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise AdvisorError(
+            f"position {i + 1} is accepted in {share[i]:.4g} of the rounds and the one before it in {before[i]:.4g}; "
+            "a round accepts a token only with all before it, so shares of rounds fall from at most 1 (if yours are "
+            "given the tokens before, say that they are conditional)"
+        )
+    return np.divide(share, before, out=np.zeros_like(share), where=before > 0)
+
+
+def rates_from_list(text: str, conditional: bool = False) -> AcceptanceRates:
+    """Acceptance by position from a written list.
+
+    Parameters
+    ----------
+    text : numbers between 0 and 1, separated by commas, semicolons or blanks, brackets allowed; at most 64.
+    conditional : True: each given that all before it were accepted. False: share of all rounds, as vLLM prints it
+        (spec_decode_per_position_acceptance_rates, "Per-position acceptance rate").
+
+    Raises
+    ------
+    AdvisorError for anything else, naming the entry.
+    """
+    pieces = [piece for piece in re.split(r"[,;\s]+", text.strip().strip("[]()").strip()) if piece]
+    if not 1 <= len(pieces) <= MAX_POSITIONS:
+        raise AdvisorError(f"the list has {len(pieces)} entries; give 1 to {MAX_POSITIONS} acceptance rates")
+    shares = np.array([_number(piece) for piece in pieces])
+    for place, (piece, share) in enumerate(zip(pieces, shares, strict=True), start=1):
+        if not 0 <= share <= 1:
+            raise AdvisorError(
+                f"entry {place} of the list is {shorten(piece)!r}; an acceptance rate is a number between 0 and 1"
+            )
+    given = shares if conditional else conditional_rates(shares)
+    kind = "given the tokens before" if conditional else "shares of rounds"
+    return AcceptanceRates(tuple(given.tolist()), None, None, f"{len(pieces)} acceptance rates ({kind})")
+
+
+def read_acceptance(
+    name: str, data: bytes, earlier: tuple[str, bytes] | None = None, conditional: bool = False
+) -> AcceptanceRates:
+    """Acceptance by position from vLLM's metrics text (GET /metrics), or from a file that holds a list.
+
+    Parameters
+    ----------
+    name, data : the scrape; several engines in it are summed.
+    earlier : an earlier scrape of the same server; what was counted up to it is taken away.
+    conditional : of a list only, as in `rates_from_list`.
+
+    Raises
+    ------
+    AdvisorError, and nothing else: no such counters, several models, no rounds, a counter that fell between scrapes
+    (the server was restarted), positions missing, or a later position accepted more often than an earlier one.
+    """
+    text = _text(name, data)
+    if earlier is None and len(text) <= _MAX_LINE and _LIST.fullmatch(text):
+        return rates_from_list(text, conditional)
+    counters = parse_metrics(name, text)
+    source = f"vLLM metrics, {shorten(name)}"
+    if earlier is not None:
+        counters = _since(name, counters, earlier[0], parse_metrics(earlier[0], _text(*earlier)))
+        source += f" since {shorten(earlier[0])}"
+    return _from_counters(name, counters, source)
+
+
+def parse_metrics(name: str, text: str) -> Series:
+    """vLLM's speculative-decoding counters in a Prometheus exposition: (counter, labels) -> value.
+
+    Names are without `_total`, which the text format adds. Raises AdvisorError, with the line, for a damaged sample, a
+    value that is no count, a series given twice, and when there are none.
+    """
+    found: Series = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.lstrip().startswith("vllm:spec_decode_"):
+            continue
+        sample = _sample(line)
+        if sample is None:
+            raise AdvisorError(f"{name}, line {number}: {shorten(line)!r} is no sample `name{{label=...}} value`")
+        counter = sample.name.removesuffix("_total")
+        if counter not in _NAMES:
+            continue  # _created times, and counters that are not needed
+        if not 0 <= sample.value < math.inf:
+            raise AdvisorError(f"{name}, line {number}: {str(sample.value)!r} is no count; scrape /metrics again")
+        key = (counter, frozenset(sample.labels.items()))
+        if key in found:
+            raise AdvisorError(f"{name}, line {number}: {counter} appears twice; give two scrapes as two files")
+        found[key] = float(sample.value)
+    lacking = [counter for counter in (_DRAFTS, _BY_POSITION) if not any(key[0] == counter for key in found)]
+    if lacking:
+        raise AdvisorError(
+            f"{name} has no counter {lacking[0]}; expected the text of GET /metrics of a vLLM server (engine V1) or of "
+            "SGLang with speculative decoding on, a list of acceptance rates, or JSON with an acceptance histogram"
+        )
+    return found
+
+
+def _text(name: str, data: bytes) -> str:
+    if len(data) > MAX_METRICS_BYTES:
+        raise AdvisorError(f"{name} has {len(data) / MIB:,.0f} MiB; at most {MAX_METRICS_BYTES // MIB} are read")
+    if data.lstrip()[:1] == b"[":
+        return data.decode("utf-8", errors="replace")
+    sample = open_upload(name, data)  # bounded decompression and decoding, binary formats refused
+    if sample.kind != "text":
+        raise AdvisorError(f"{name} is {sample.kind}; expected the text of vLLM's /metrics, or a list of rates")
+    return sample.data.decode("utf-8", errors="replace").replace("\r\n", "\n")
+
+
+def _sample(line: str) -> Sample | None:
+    """The sample on a line of a Prometheus exposition. None where there is none."""
+    if len(line) > _MAX_LINE:
+        return None
+    try:
+        (family,) = text_string_to_metric_families(line)
+    except (ValueError, IndexError):  # the parser indexes into what a damaged label leaves empty
+        return None
+    (sample,) = family.samples
+    # The parser takes any name before labels; a damaged one would be left out as a counter that is not needed.
+    return sample if re.fullmatch(r"[\w:]+", sample.name) else None
+
+
+def _since(name: str, now: Series, earlier_name: str, before: Series) -> Series:
+    """Counts between two scrapes, series by series. One that is new starts at zero."""
+    for key, count in before.items():
+        if key not in now:
+            raise AdvisorError(
+                f"{name} lacks a series of {key[0]} that {earlier_name} has; both must be scrapes of one server"
+            )
+        if now[key] < count:
+            raise AdvisorError(
+                f"{key[0]} fell from {count:.12g} in {earlier_name} to {now[key]:.12g} in {name}; the server was "
+                "restarted between them, or the two files are in the wrong order"
+            )
+    return {key: count - before.get(key, 0.0) for key, count in now.items()}
+
+
+def _from_counters(name: str, counters: Series, source: str) -> AcceptanceRates:
+    models = {dict(labels).get("model_name", "") for _, labels in counters}
+    if len(models) > 1:
+        shown = ", ".join(shorten(model) or "(no name)" for model in sorted(models)[:4])
+        raise AdvisorError(f"{name} counts {len(models)} models ({shown}); keep the lines of one of them")
+    drafts, accepted = _sum(counters, _DRAFTS), _by_position(name, counters)
+    if drafts <= 0:
+        raise AdvisorError(f"{name} counts no round with drafts; send requests first, then scrape /metrics")
+    try:
+        conditional = conditional_rates(accepted / drafts)
+    except AdvisorError as error:
+        raise AdvisorError(f"{name}: {error}") from error
+    k = len(accepted)
+    share = accepted / drafts
+    mean = float(share.sum())  # of accepted draft tokens per round; their square has the mean sum (2 i - 1) S_i
+    variance = max(0.0, float(((2 * np.arange(1, k + 1) - 1) * share).sum()) - mean**2)
+    relative = math.sqrt(variance / drafts) / (1 + mean)
+    warnings = _warnings(counters, drafts, accepted, relative)
+    source += f": {drafts:,.0f} rounds, {k} draft positions"
+    return AcceptanceRates(tuple(conditional.tolist()), drafts, relative, source, tuple(warnings))
+
+
+def _by_position(name: str, counters: Series) -> Array:
+    """Accepted tokens of each position over all engines, [K]."""
+    sums: dict[int, float] = {}
+    for (counter, labels), count in counters.items():
+        if counter != _BY_POSITION:
+            continue
+        position = dict(labels).get("position", "")
+        if not re.fullmatch(r"\d{1,3}", position, re.ASCII):
+            raise AdvisorError(f"{name}: {_BY_POSITION} needs a label position=0, 1, ...; found {shorten(position)!r}")
+        sums[int(position)] = sums.get(int(position), 0.0) + count
+    if sorted(sums) != list(range(len(sums))):
+        raise AdvisorError(
+            f"{name}: draft positions {sorted(sums)[:8]} do not run from 0 without a gap; keep all lines"
+        )
+    if len(sums) > MAX_POSITIONS:
+        raise AdvisorError(f"{name} has {len(sums)} draft positions; at most {MAX_POSITIONS} are read")
+    return np.array([sums[i] for i in range(len(sums))])
+
+
+def _warnings(counters: Series, drafts: float, accepted: Array, error: float) -> list[str]:
+    notes = []
+    engines = {dict(labels).get("engine") for counter, labels in counters if counter == _DRAFTS}
+    if len(engines) > 1:
+        notes.append(f"{len(engines)} engines are summed")
+    proposed, total = _sum(counters, _DRAFT_TOKENS), _sum(counters, _ACCEPTED)
+    if proposed and proposed < (1 - _DISAGREE) * drafts * len(accepted):
+        notes.append(
+            f"a round drafted {proposed / drafts:.2f} tokens on average, not {len(accepted)}: tokens that were not "
+            "drafted count as refused, so the rates hold for this mix of draft lengths"
+        )
+    if total and abs(accepted.sum() / total - 1) > _DISAGREE:
+        notes.append(
+            f"the positions add up to {accepted.sum():,.0f} accepted tokens, but {total:,.0f} are counted in all"
+        )
+    if error > SAME_RUN_LOG_SD:
+        notes.append(
+            f"only {drafts:,.0f} rounds: their sampling error of {error:.1%} is wider than the {SAME_RUN_LOG_SD:.0%} "
+            "that the band assumes; count more"
+        )
+    return notes
+
+
+def _sum(counters: Series, name: str) -> float:
+    return math.fsum(count for (counter, _), count in counters.items() if counter == name)
+
+
+def _number(text: str) -> float:
+    """The number. NaN where it is none. Underscores and the like, which float() takes, are no numbers here."""
+    if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII):
+        return math.nan
+    return float(text)
+
+
+_HISTOGRAMS = ("pooled_spec_decode_acceptance_histogram", "acceptance_histogram")
+"""Fields that hold rounds by accepted drafts: AIPerf's aggregate export; vLLM's replies with per-request metrics."""
+_MAX_DEPTH = 6
+_MAX_CURVE_BYTES = MIB
+_CURVE = "golden AL"
+"""Words in the head of a golden curve of InferenceX."""
+
+
+def read_acceptance_file(
+    name: str, data: bytes, earlier: tuple[str, bytes] | None = None, conditional: bool = False
+) -> AcceptanceRates:
+    """Acceptance by position from a file, recognised by its content.
+
+    Parameters
+    ----------
+    name, data : vLLM's or SGLang's metrics text (GET /metrics), a list of rates, JSON with an acceptance histogram
+        (AIPerf's export, vLLM's replies), or InferenceX's golden acceptance lengths (YAML).
+    earlier : an earlier scrape of the same server; what was counted up to it is taken away.
+    conditional : of a list only, as in `rates_from_list`.
+
+    Raises
+    ------
+    AdvisorError, and nothing else, for anything that holds no acceptance, or several that differ.
+    """
+    if len(data) > MAX_METRICS_BYTES:
+        raise AdvisorError(f"{name} has {len(data) / MIB:,.0f} MiB; at most {MAX_METRICS_BYTES // MIB} are read")
+    if data.lstrip()[:1] == b"{" or data.lstrip()[:2] in (b"[{", b"[\n"):
+        return _from_json(name, open_upload(name, data))
+    if b"sglang:spec_" in data and b"vllm:spec_decode_" not in data:
+        return _from_sglang(name, data, earlier)
+    if _CURVE.encode() in data[:4096]:
+        return _from_curve(name, data)
+    return read_acceptance(name, data, earlier, conditional)
+
+
+def rates_from_histogram(rounds: Mapping[int, float], source: str) -> AcceptanceRates:
+    """Acceptance by position from the number of rounds that accepted exactly j drafts.
+
+    S_i = rounds with j >= i over all rounds. K is the largest j stated, so a list must not be cut of its zeros. Raises
+    AdvisorError for no rounds, a negative count, or K outside 1..64.
+    """
+    longest = max(rounds, default=0)
+    if not 1 <= longest <= MAX_POSITIONS or any(count < 0 or not math.isfinite(count) for count in rounds.values()):
+        raise AdvisorError(f"{source}: expected rounds by accepted drafts 0 to K, K from 1 to {MAX_POSITIONS}")
+    counts = np.array([rounds.get(j, 0.0) for j in range(longest + 1)], dtype=float)
+    total = float(counts.sum())
+    if total <= 0:
+        raise AdvisorError(f"{source} counts no round; send requests with speculation on")
+    share = counts[::-1].cumsum()[::-1][1:] / total
+    accepted = np.arange(longest + 1)
+    mean = float((counts * accepted).sum() / total)
+    variance = float((counts * (accepted - mean) ** 2).sum() / total)
+    text = f"{source}: {total:,.0f} rounds, {longest} draft positions"
+    given = conditional_rates(share)
+    return AcceptanceRates(tuple(given.tolist()), total, math.sqrt(variance / total) / (1 + mean), text)
+
+
+def histogram_shares(value: Any) -> list[float] | None:
+    """Share of rounds that accept draft 1, 2, ..., K, of a tool's histogram (an object or a list). None for none."""
+    rounds = _as_rounds(value)
+    if not rounds or max(rounds) < 1 or sum(rounds.values()) <= 0:
+        return None
+    counts = np.array([rounds.get(j, 0.0) for j in range(max(rounds) + 1)])
+    return [float(share) for share in counts[::-1].cumsum()[::-1][1:] / counts.sum()]
+
+
+def _as_rounds(value: Any) -> dict[int, float]:
+    pairs = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    rounds: dict[int, float] = {}
+    for key, count in pairs:
+        good = isinstance(count, int | float) and not isinstance(count, bool) and str(key).isdecimal()
+        if not good or int(key) > MAX_POSITIONS:
+            return {}
+        rounds[int(key)] = float(count)
+    return rounds
+
+
+def _from_json(name: str, sample: FileSample) -> AcceptanceRates:
+    summed: dict[int, float] = {}
+    for rounds in _histograms(sample.records, 0):
+        for accepted, count in rounds.items():
+            summed[accepted] = summed.get(accepted, 0.0) + count
+    if not summed:
+        raise AdvisorError(
+            f"{name} is JSON without an acceptance histogram ({' or '.join(_HISTOGRAMS)}, which AIPerf writes with "
+            "vLLM's --per-request-spec-decode-metrics); expected the text of GET /metrics, a list, or a histogram"
+        )
+    return rates_from_histogram(summed, f"acceptance histogram, {shorten(name)}")
+
+
+def _histograms(records: Iterable[Any], depth: int) -> Iterable[dict[int, float]]:
+    for record in records:
+        if isinstance(record, Mapping):
+            for key, value in record.items():
+                if key in _HISTOGRAMS:
+                    yield _as_rounds(value)
+                elif depth < _MAX_DEPTH and isinstance(value, Mapping | list):
+                    yield from _histograms([value] if isinstance(value, Mapping) else value, depth + 1)
+
+
+def _from_sglang(name: str, data: bytes, earlier: tuple[str, bytes] | None) -> AcceptanceRates:
+    """One accepted length: SGLang counts rounds and tokens, not positions."""
+    now = _sglang_values(data)
+    before = _sglang_values(earlier[1]) if earlier is not None else {}
+    steps = now.get("spec_num_steps", [])
+    if not steps or max(steps) < 1 or min(steps) != max(steps):
+        raise AdvisorError(f"{name} has no single sglang:spec_num_steps above 0, so the accepted length has no K")
+    k = int(max(steps))
+    tokens, calls = (
+        math.fsum(now.get(key, [])) - math.fsum(before.get(key, []))
+        for key in ("generation_tokens_total", "spec_verify_calls_total")
+    )
+    gauge = [value for value in now.get("spec_accept_length", []) if value > 1]
+    if calls > 0 and tokens > 0:
+        length, how, rounds = tokens / calls, "generation tokens over verification calls", calls
+    elif gauge:
+        length, how, rounds = math.fsum(gauge) / len(gauge), "the gauge of the last decode batches", None
+    else:
+        raise AdvisorError(f"{name} counts no round with drafts; send requests first, then scrape /metrics")
+    if not 1 < length <= k + 1:
+        raise AdvisorError(f"{name}: {length:.3g} tokens a round do not fit K = {k}; scrape a server with one K")
+    warning = "SGLang counts no positions: one probability stands for all, bent as measured curves are"
+    source = f"SGLang metrics, {shorten(name)}: accepted length {length:.3f} at K = {k}, from {how}"
+    return AcceptanceRates((_one_probability(length, k),) * k, rounds, None, source, (warning,), (length, k))
+
+
+def _sglang_values(data: bytes) -> dict[str, list[float]]:
+    """Values of SGLang's counters and gauges by name without prefix and labels."""
+    found: dict[str, list[float]] = {}
+    for line in data.decode("utf-8", errors="replace").splitlines():
+        name, _, rest = line.partition("{") if "{" in line else line.partition(" ")
+        if not name.startswith("sglang:"):
+            continue
+        try:
+            value = float(rest.rpartition("}")[2].split()[0])
+        except (ValueError, IndexError):
+            continue
+        found.setdefault(name.removeprefix("sglang:"), []).append(value)
+    return found
+
+
+def _one_probability(length: float, k: int) -> float:
+    """alpha with 1 + alpha + ... + alpha^K = length, by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sum(middle**i for i in range(k + 1)) < length else (low, middle)
+    return high
+
+
+def _from_curve(name: str, data: bytes) -> AcceptanceRates:
+    """A golden curve of InferenceX: accepted length by K, of one model and mode."""
+    if len(data) > _MAX_CURVE_BYTES:
+        raise AdvisorError(f"{name} has {len(data):,} bytes; a golden curve has a few lines")
+    try:
+        document = yaml.safe_load(data.decode("utf-8", errors="replace"))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise AdvisorError(f"{name} is no readable YAML: {shorten(str(error))[:120]}") from error
+    curves = dict(_curves(document, ()))
+    if len(curves) != 1:
+        named = ", ".join(map(shorten, list(curves)[:6])) or "none"
+        raise AdvisorError(
+            f"{name} holds {len(curves)} curves of accepted length by K ({named}); keep the lines of one"
+        )
+    ((label, lengths),) = curves.items()
+    k = max(lengths)
+    if sorted(lengths) != list(range(1, k + 1)) or k > MAX_POSITIONS:
+        raise AdvisorError(
+            f"{name}, {label}: expected an accepted length for each K from 1; found {sorted(lengths)[:8]}"
+        )
+    shares = falling(np.diff([1.0, *(lengths[i] for i in range(1, k + 1))]))
+    given = conditional_rates(np.clip(shares, 0.0, 1.0))
+    warning = "from accepted lengths that were measured at each K apart; shares that rose with position were averaged"
+    return AcceptanceRates(tuple(given.tolist()), None, None, f"golden acceptance lengths, {label}", (warning,))
+
+
+def _curves(node: Any, path: tuple[str, ...]) -> Iterable[tuple[str, dict[int, float]]]:
+    if not isinstance(node, Mapping) or len(path) > _MAX_DEPTH:
+        return
+    if node and all(isinstance(key, int) and isinstance(value, int | float) for key, value in node.items()):
+        yield " ".join(path), {int(key): float(value) for key, value in node.items()}
+        return
+    for key, value in node.items():
+        yield from _curves(value, (*path, str(key)))
+
+
+def falling(shares: ArrayLike) -> Array:
+    """Shares that fall with position, [K]. Neighbours that rise are replaced by their mean, which keeps the sum."""
+    blocks: list[list[float]] = []
+    for share in np.asarray(shares, dtype=float):
+        blocks.append([float(share), 1.0])
+        while len(blocks) > 1 and blocks[-1][0] > blocks[-2][0]:
+            (low, n_low), (high, n_high) = blocks[-2], blocks[-1]
+            blocks[-2:] = [[(low * n_low + high * n_high) / (n_low + n_high), n_low + n_high]]
+    return np.repeat([value for value, _ in blocks], [int(n) for _, n in blocks])

@@ -1,0 +1,404 @@
+"""Rules that tie columns together, and columns that look as if they had changed places.
+
+Columns of a row that say the same thing twice, held against each other: what cannot be is refused, the odd named.
+
+Per-GPU rates, times with the prefill in them, times of a round under the header of a token and inverted speedups all
+keep within each column's own range. They show where a second column of the row tells the same quantity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from advisor.measured.ingest.cells import FileTable
+from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, TableKind
+from advisor.measured.ingest.derived import lower_is_better, match_baselines, speedup_from_values
+from advisor.measured.ingest.result import Reject, Swap
+from advisor.text import counted
+
+SPEEDUP_TOLERANCE = 0.05
+"""A stated speedup may differ from the ratio of the two stated values by this share: figures are printed rounded."""
+MAX_PLAUSIBLE_SPEEDUP = 20.0
+"""A stated speedup above is taken for a percentage: 1.2 as 120. [-]"""
+SWAP_SHARE = 0.5
+"""Two columns are called swapped when more than this share of the rows break a rule that all of those then keep."""
+Values = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class CheckRule:
+    """Rule that marks broken rows, `broken(values)` [bool]. Comparisons with an unknown value are never broken."""
+
+    columns: tuple[str, ...]
+    broken: Callable[[Values], np.ndarray]
+    reason: str
+
+
+def _more(first: str, second: str, slack: float = 0.0) -> Callable[[Values], np.ndarray]:
+    return lambda v: v[first] > v[second] * (1 + 1e-9) + slack
+
+
+def _not_divisible(v: Values) -> np.ndarray:
+    return np.asarray(np.mod(v["gpu_count"], v["tensor_parallel"]) > 0)
+
+
+POINT_RULES = (
+    CheckRule(("n_active", "n_experts"), _more("n_active", "n_experts"), "n_active (k) exceeds n_experts (N)"),
+    CheckRule(
+        ("accepted_length", "draft_tokens_k"),
+        _more("accepted_length", "draft_tokens_k", 1.0),
+        "accepted_length exceeds K + 1, the most a round can emit",
+    ),
+    CheckRule(("tensor_parallel", "gpu_count"), _not_divisible, "tensor_parallel does not divide gpu_count"),
+    CheckRule(
+        ("expert_parallel", "gpu_count"), _more("expert_parallel", "gpu_count"), "expert_parallel exceeds gpu_count"
+    ),
+    CheckRule(
+        ("ttft_s", "request_latency_s"),
+        _more("ttft_s", "request_latency_s"),
+        "the first token comes after the whole request; check the units",
+    ),
+)
+SPEEDUP_SLACK = 1.1
+"""A round is no faster than a plain step, so no speedup exceeds the tokens of a round; baselines scatter. [-]"""
+
+
+def _above_round(v: Values) -> np.ndarray:
+    return np.asarray(v["speedup"] > SPEEDUP_SLACK * np.fmin(v["accepted_length"], v["draft_tokens_k"] + 1.0))
+
+
+KERNEL_RULES = (CheckRule(("topk", "num_experts"), _more("topk", "num_experts"), "topk exceeds num_experts"),)
+RULES: dict[TableKind, tuple[CheckRule, ...]] = {"points": POINT_RULES, "kernels": KERNEL_RULES}
+
+
+def numeric_values(frame: pd.DataFrame, names: Iterable[str]) -> Values:
+    """Columns as float arrays with NaN for unknown."""
+    return {name: frame[name].to_numpy(dtype=float, na_value=np.nan) for name in names}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Mask of rows to keep [rows], with what was found wrong or odd.
+
+    One Reject per broken rule and row, and the columns that look swapped.
+    """
+
+    keep: np.ndarray
+    rejects: list[Reject]
+    swaps: list[Swap]
+    warnings: list[str]
+
+
+def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> Checked:
+    """Hold the rows of a typed frame against every rule. `measured`: also that each measures something."""
+    keep = np.ones(len(frame), dtype=bool)
+    rejects: list[Reject] = []
+    swaps: list[Swap] = []
+    warnings: list[str] = []
+    lines = frame.index.to_numpy()
+    for rule in RULES[kind]:
+        if any(frame[name].isna().all() for name in rule.columns):
+            continue
+        values = numeric_values(frame, rule.columns)
+        with np.errstate(invalid="ignore"):
+            broken = rule.broken(values)
+        if not broken.any():
+            continue
+        hint = _swap_hint(rule, values, broken)
+        if hint:
+            swaps.append(Swap((rule.columns[0], rule.columns[1]), hint))
+        rejects += _list_rejects(rule.columns, values, broken, lines, rule.reason + (f"; {hint}" if hint else ""))
+        keep &= ~broken
+    if kind == "points":
+        impossible, odd = contradictions(frame)
+        above = _above_round(numeric_values(frame, ("speedup", "accepted_length", "draft_tokens_k")))
+        impossible.append(
+            Contradiction(("speedup", "accepted_length", "draft_tokens_k"), above, _speedup_reason(frame, above))
+        )
+        warnings += odd
+        for one in impossible:
+            rejects += _list_rejects(one.columns, numeric_values(frame, one.columns), one.rows, lines, one.reason)
+            keep &= ~one.rows
+        contradicted = _speedup_contradicted(frame)
+        names = ("speedup", "sd_value", "baseline_value")
+        if contradicted.any():
+            reason = "speedup is not the ratio of sd_value and baseline_value"
+            rejects += _list_rejects(names, numeric_values(frame, names), contradicted, lines, reason)
+            keep &= ~contradicted
+    empty = frame[list(MEASURED_COLUMNS[kind])].isna().all(axis=1).to_numpy()
+    if measured and empty.any():
+        reason = f"nothing measured: fill at least one of {', '.join(MEASURED_COLUMNS[kind])}"
+        rejects += [Reject(int(line), "", "", reason) for line in lines[empty]]
+        keep &= ~empty
+    return Checked(keep, rejects, swaps, warnings)
+
+
+def _speedup_reason(frame: pd.DataFrame, above: np.ndarray) -> str:
+    reason = "the speedup exceeds the tokens of a round, which no drafting can"
+    typical = float(np.median(frame["speedup"].to_numpy(dtype=float, na_value=np.nan)[above])) if above.any() else 0.0
+    return f"{reason}; it looks like a percentage" if typical > MAX_PLAUSIBLE_SPEEDUP else f"{reason}; check the column"
+
+
+def _list_rejects(
+    columns: tuple[str, ...], values: Values, broken: np.ndarray, lines: np.ndarray, reason: str
+) -> list[Reject]:
+    rows = np.flatnonzero(broken)
+    shown = [[f"{number:.12g}" for number in values[name][rows]] for name in columns]
+    name = " / ".join(columns)
+    return [
+        Reject(int(line), name, " / ".join(cells), reason)
+        for line, cells in zip(lines[rows], zip(*shown, strict=True), strict=True)
+    ]
+
+
+def _swap_hint(rule: CheckRule, values: Values, broken: np.ndarray) -> str:
+    """A sentence when most rows break a rule that they would all keep with the two columns exchanged."""
+    first, second = rule.columns
+    known = ~np.isnan(values[first]) & ~np.isnan(values[second])
+    if broken.sum() <= SWAP_SHARE * known.sum():
+        return ""
+    swapped = {first: values[second], second: values[first]}
+    spec = COLUMNS["points"].get(first) or COLUMNS["kernels"][first]
+    low = spec.low if spec.low is not None else 0.0
+    with np.errstate(invalid="ignore"):
+        still = rule.broken(swapped)[known] | (values[second][known] < low)
+    if still.any():
+        return ""
+    return (
+        f"{first} and {second} look swapped: {int(broken.sum()):,} of {int(known.sum()):,} rows fit only the other way "
+        "round; exchange the two headers"
+    )
+
+
+def _speedup_contradicted(frame: pd.DataFrame) -> np.ndarray:
+    values = numeric_values(frame, ("speedup", "sd_value", "baseline_value"))
+    metric = frame["metric"].fillna("")
+    expected = speedup_from_values(values["baseline_value"], values["sd_value"], lower_is_better(metric))
+    with np.errstate(invalid="ignore"):
+        off = np.abs(values["speedup"] / expected - 1.0) > SPEEDUP_TOLERANCE
+    return off & (metric != "").to_numpy()
+
+
+def misplaced_columns(table: FileTable, mapped: dict[str, tuple[int, float]], kind: TableKind) -> list[Swap]:
+    """A numeric column full of words beside a text column full of numbers (first 200 rows)."""
+    spec = COLUMNS[kind]
+    share: dict[str, float] = {}
+    for name, (index, _) in mapped.items():
+        cells = [cell.strip() for cell in table.columns[index][:200].to_pylist() if cell and cell.strip()]
+        if cells:
+            share[name] = sum(_is_number(cell) for cell in cells) / len(cells)
+    words = [name for name, part in share.items() if spec[name].numeric and part < SWAP_SHARE]
+    numbers = [name for name, part in share.items() if _is_name(name, kind) and part > 1 - SWAP_SHARE]
+    if len(words) == 1 and len(numbers) == 1:
+        reason = f"{words[0]} holds words and {numbers[0]} holds numbers: they look swapped; exchange the two headers"
+        return [Swap((words[0], numbers[0]), reason)]
+    return []
+
+
+def _is_name(name: str, kind: TableKind) -> bool:
+    return not COLUMNS[kind][name].numeric and name not in ("engine_version", "version", "date", "point_id", "notes")
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+IMPOSSIBLE = 1.5
+"""A bound is broken when it is exceeded by this factor: means and medians over requests mix in files. [-]"""
+LOW_RATE = 0.5
+"""A rate below this share of batch / time per token is named: batches drain, prefill interrupts, seldom so long. [-]"""
+SHORTEST_PROMPT = 16.0
+"""Chat templates alone are longer, so shorter prompts are asked about. [tokens]"""
+NEAR = 0.15
+"""Values are alike within this share. [-]"""
+_MOST = 0.5  # of the rows that tell
+_LINES = 3
+RowValues = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Columns that contradict each other in the rows marked [rows], and why."""
+
+    columns: tuple[str, ...]
+    rows: np.ndarray
+    reason: str
+
+
+_USED = (
+    "accepted_length",
+    "batch_size",
+    "draft_time_s",
+    "draft_tokens_k",
+    "gpu_count",
+    "input_tokens",
+    "output_tok_per_s",
+    "output_tokens",
+    "request_latency_s",
+    "speedup",
+    "step_time_s",
+    "total_tok_per_s",
+    "tpot_s",
+    "ttft_s",
+    "verify_time_s",
+)
+
+
+def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]:
+    """Impossible rows of a points frame, one by one, and sentences about what is odd in many.
+
+    Odd is what holds for most of the rows that tell it.
+    """
+    v = {name: frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _USED if frame[name].notna().any()}
+    for name in (name for name in _USED if name not in v):
+        v[name] = np.full(len(frame), np.nan)
+    stated = ~frame["derived"].str.contains("output_tok_per_s", na=False).to_numpy(dtype=bool)
+    whole = (frame["batch_kind"] != "requests_per_rank").to_numpy(dtype=bool, na_value=True)
+    with np.errstate(all="ignore"):
+        impossible = [*_rate_above_batch(v, stated & whole), *_parts_above_whole(v), *_latency_apart(v)]
+        odd = [
+            *_rate_below_batch(v, stated & whole),
+            *_prefill_in_token_time(v),
+            *_round_as_token(frame, v),
+            *_full_acceptance(v),
+            *_short_prompts(v),
+            *_stated_speedups(frame, v),
+        ]
+    lines = frame.index.to_numpy()
+    return [one for one in impossible if one.rows.any()], [_sentence(lines, *one) for one in odd if one[0].any()]
+
+
+def _sentence(lines: np.ndarray, rows: np.ndarray, text: str) -> str:
+    at = lines[rows]
+    shown = ", ".join(map(str, at[:_LINES])) + (", ..." if len(at) > _LINES else "")
+    return f"{counted(len(at), 'row')} (line {shown}): {text}"
+
+
+def _per_token_share(v: RowValues) -> np.ndarray:
+    """The rate of a row over what its batch gives at its time per token. The first token has no time of its own."""
+    with_first = np.where(v["output_tokens"] > 1, v["output_tokens"] / (v["output_tokens"] - 1.0), 1.0)
+    return np.asarray(v["output_tok_per_s"] * v["tpot_s"] / (v["batch_size"] * with_first))
+
+
+def _rate_above_batch(v: RowValues, told: np.ndarray) -> Iterator[Contradiction]:
+    share = _per_token_share(v)
+    broken = told & (share > IMPOSSIBLE)
+    if not broken.any():
+        return
+    factor = float(np.median(share[broken]))
+    reason = (
+        f"the rate is {factor:,.3g} times batch_size / tpot_s in the median of {counted(int(broken.sum()), 'row')}, "
+        f"more than the batch can give; {_hint(v, broken, factor)}"
+    )
+    yield Contradiction(("output_tok_per_s", "tpot_s", "batch_size"), broken, reason)
+
+
+def _hint(v: RowValues, rows: np.ndarray, factor: float) -> str:
+    for name, number, meaning in (
+        ("gpu_count", v["gpu_count"], "is the batch that of one GPU?"),
+        ("the batch", v["batch_size"], "is tpot_s the time over the whole batch?"),
+        (
+            "the share of generated tokens",
+            1.0 + v["input_tokens"] / v["output_tokens"],
+            "does the rate count prompt tokens?",
+        ),
+    ):
+        typical = float(np.nanmedian(number[rows])) if np.isfinite(number[rows]).any() else np.nan
+        if typical > 1.0 and abs(factor / typical - 1.0) <= NEAR:
+            return f"near {name}: {meaning}"
+    return "is the unit in the header of tpot_s right, and is the rate one of output tokens?"
+
+
+def _rate_below_batch(v: RowValues, told: np.ndarray) -> Iterator[tuple[np.ndarray, str]]:
+    share = _per_token_share(v)
+    told = told & np.isfinite(share)
+    low = told & (share < LOW_RATE)
+    if not low.any() or low.sum() <= _MOST * told.sum():
+        return
+    text = f"the rate is only {float(np.median(share[low])):.3g} of batch_size / tpot_s; "
+    per_gpu = low & (v["gpu_count"] > 1) & (np.abs(share * v["gpu_count"] - 1.0) <= NEAR)
+    if per_gpu.sum() > _MOST * low.sum():
+        text += "is output_tok_per_s per GPU? It has to be the total of all GPUs"
+    else:
+        text += "is tpot_s a time per token, was batch_size really running, is the rate the total of all GPUs?"
+    yield low, text
+
+
+def _parts_above_whole(v: RowValues) -> Iterator[Contradiction]:
+    for part in ("verify_time_s", "draft_time_s"):
+        broken = v[part] > v["step_time_s"] * IMPOSSIBLE
+        yield Contradiction(
+            (part, "step_time_s"), broken, f"{part} is longer than the round it is part of; check the units"
+        )
+    broken = v["output_tok_per_s"] > v["total_tok_per_s"] * (1.0 + NEAR)
+    reason = "more generated tokens per second than tokens in all; exchange the headers"
+    yield Contradiction(("output_tok_per_s", "total_tok_per_s"), broken, reason)
+
+
+def _latency_apart(v: RowValues) -> Iterator[Contradiction]:
+    """Whole requests against first token and tokens: means over requests of several lengths differ, not threefold."""
+    built = v["ttft_s"] + (v["output_tokens"] - 1.0) * v["tpot_s"]
+    broken = np.abs(np.log(v["request_latency_s"] / built)) > np.log(2.0 * IMPOSSIBLE)
+    reason = "the latency of a request is not its first token and tpot_s for each further one; check the units"
+    yield Contradiction(("request_latency_s", "ttft_s", "tpot_s", "output_tokens"), broken, reason)
+
+
+def _prefill_in_token_time(v: RowValues) -> Iterator[tuple[np.ndarray, str]]:
+    spread = v["request_latency_s"] / v["output_tokens"]
+    decode = (v["request_latency_s"] - v["ttft_s"]) / (v["output_tokens"] - 1.0)
+    told = (v["output_tokens"] > 1) & (np.abs(spread / decode - 1.0) > 2.0 * NEAR)
+    holds = told & (np.abs(v["tpot_s"] / spread - 1.0) <= 0.5 * NEAR)
+    if holds.sum() > _MOST * told.sum():
+        yield holds, "tpot_s is request_latency_s / output_tokens, so the prefill is in it; leave the first token out"
+
+
+def _round_as_token(frame: pd.DataFrame, v: RowValues) -> Iterator[tuple[np.ndarray, str]]:
+    stated = ~frame["derived"].str.contains("step_time_s", na=False).to_numpy(dtype=bool)
+    ratio = v["step_time_s"] / v["tpot_s"]
+    told = stated & np.isfinite(ratio) & (v["accepted_length"] > 1.0 + 2.0 * NEAR) & (v["draft_tokens_k"] > 0)
+    same = told & (np.abs(ratio - 1.0) <= NEAR)
+    if same.sum() > _MOST * told.sum():
+        yield same, "step_time_s equals tpot_s although a round gives several tokens; one of them is the other's"
+    apart = told & ~same & (np.abs(np.log(ratio / v["accepted_length"])) > np.log(IMPOSSIBLE))
+    if apart.sum() > _MOST * told.sum():
+        yield apart, "step_time_s is not tpot_s x accepted_length; check units and headers"
+
+
+def _full_acceptance(v: RowValues) -> Iterator[tuple[np.ndarray, str]]:
+    full = (v["draft_tokens_k"] > 0) & (np.abs(v["accepted_length"] - v["draft_tokens_k"] - 1.0) < 1e-9)
+    yield (
+        full,
+        "accepted_length is exactly K + 1: every draft token accepted in every round; is it a count or a setting?",
+    )
+
+
+def _short_prompts(v: RowValues) -> Iterator[tuple[np.ndarray, str]]:
+    told = np.isfinite(v["input_tokens"])
+    short = told & (v["input_tokens"] > 0) & (v["input_tokens"] < SHORTEST_PROMPT)
+    if short.sum() > _MOST * told.sum():
+        yield short, f"input_tokens is below {SHORTEST_PROMPT:g}: is it in thousands of tokens?"
+
+
+def _stated_speedups(frame: pd.DataFrame, v: RowValues) -> Iterator[tuple[np.ndarray, str]]:
+    """Stated speedups against those over the file's own baseline rows."""
+    computed = frame["derived"].str.contains("speedup", na=False).to_numpy(dtype=bool)
+    stated = np.isfinite(v["speedup"]) & (v["draft_tokens_k"] > 0) & ~computed
+    if not stated.any() or not (v["draft_tokens_k"] == 0).any():
+        return
+    matched, _ = match_baselines(frame.assign(speedup=np.nan), unstated_fits=False)
+    own = matched["speedup"].to_numpy(dtype=float, na_value=np.nan)
+    told = stated & np.isfinite(own) & (np.abs(np.log(own)) > NEAR)
+    inverse = told & (np.abs(v["speedup"] * own - 1.0) <= NEAR)
+    apart = told & ~inverse & (np.abs(v["speedup"] / own - 1.0) > 2.0 * NEAR)
+    if inverse.sum() > _MOST * told.sum():
+        yield inverse, "speedup is the inverse of what the baseline rows give: time with drafts over time without"
+    elif apart.any():
+        yield apart, "speedup is not what the baseline rows of this file give; is it a percentage or a gain?"

@@ -1,0 +1,546 @@
+"""Quantities that files do not state but imply. Each is a pure function; docs/formats.md lists them with their limits.
+
+Times in seconds, lengths in tokens, rates in tokens/s. NaN means unknown and stays so.
+
+The run without drafts that a run with drafts is held against: found among the rows of an upload, for the speedup.
+
+What two rows both state must agree. Where one of them says nothing of the load or of the build, the other is believed
+for both, if only one run without drafts fits: an unstated length contradicts nothing. Where the model ran must be
+stated alike, since other rows may have run elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from advisor.measured.ingest.columns import COLUMNS
+from advisor.measured.ingest.result import shorten
+from advisor.predict.scenario_fields import mean_context
+from advisor.text import counted
+
+CHUNK_TOLERANCE = 0.10
+"""Two accounts of the accepted length may differ by this share before a streamed chunk stops counting as one step.
+Means over chunks and means over requests weigh long requests differently, so exact agreement is not to be expected."""
+
+
+def accepted_length_from_counts(accepted_tokens: Any, drafts: Any) -> np.ndarray:
+    """Tokens per round, 1 + accepted / drafts. [tokens]; NaN where no draft was counted."""
+    accepted, rounds = np.asarray(accepted_tokens, float), np.asarray(drafts, float)
+    return np.where(rounds > 0, 1.0 + accepted / np.where(rounds > 0, rounds, 1.0), np.nan)
+
+
+def accepted_length_from_latencies(chunk_latency_s: Any, token_latency_s: Any) -> np.ndarray:
+    """Tokens per streamed chunk, chunk latency / token latency. [tokens]
+
+    Equals the accepted length when each chunk carries exactly one decoding step. NaN where a time is unknown or the
+    ratio is below 1, which a stream of whole steps cannot give.
+    """
+    chunk, token = np.asarray(chunk_latency_s, float), np.asarray(token_latency_s, float)
+    ratio = np.divide(chunk, token, out=np.full(np.broadcast(chunk, token).shape, np.nan), where=token > 0)
+    return np.where(ratio >= 1.0, ratio, np.nan)
+
+
+def step_time_from_latencies(chunk_latency_s: Any, token_latency_s: Any, accepted_length: Any) -> np.ndarray:
+    """Time of one round. [s]
+
+    Chunk latency where it is known and agrees, within CHUNK_TOLERANCE, with token latency x accepted length (one step
+    per chunk) or where that product is unknown; otherwise the product.
+    """
+    chunk, token = np.asarray(chunk_latency_s, float), np.asarray(token_latency_s, float)
+    product = token * np.asarray(accepted_length, float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        agrees = np.abs(chunk / product - 1.0) <= CHUNK_TOLERANCE
+    return np.where(np.isnan(product) | agrees, chunk, product)
+
+
+def output_rate_from_latency(batch_size: Any, output_tokens: Any, request_latency_s: Any) -> np.ndarray:
+    """Generated tokens per second of one batch run to its end, prefill included. [tokens/s]"""
+    return np.asarray(batch_size, float) * np.asarray(output_tokens, float) / np.asarray(request_latency_s, float)
+
+
+def output_rate_from_total(total_tok_per_s: Any, input_tokens: Any, output_tokens: Any) -> np.ndarray:
+    """Generated tokens per second, from prompt and generated tokens per second. [tokens/s]"""
+    generated, prompt = np.asarray(output_tokens, float), np.asarray(input_tokens, float)
+    return np.asarray(total_tok_per_s, float) * generated / (prompt + generated)
+
+
+def lower_is_better(metric: pd.Series) -> np.ndarray:
+    """Whether smaller values of a metric are faster, from its name [rows]: times are, rates are not."""
+    rate = metric.str.contains(r"tok|per_s|/s|rate|throughput", case=False, regex=True)
+    time = metric.str.contains(r"latency|_ms|_s$|time|tpot|itl|ttft", case=False, regex=True)
+    named = metric.str.contains(r"tpot|itl|ttft|per_output_token", case=False, regex=True)
+    return np.asarray(((time & ~rate) | named).to_numpy(dtype=bool, na_value=False))
+
+
+def speedup_from_values(baseline_value: Any, sd_value: Any, lower: Any) -> np.ndarray:
+    """Speedup from two values, with drafting over without, as a rate. [-] Of times (`lower` true) the inverse ratio."""
+    ratio = np.asarray(sd_value, float) / np.asarray(baseline_value, float)
+    return np.where(lower, 1.0 / ratio, ratio)
+
+
+def acceptance_by_position_text(rates: Any) -> str | None:
+    """Text `0.8;0.6;0.4` of a list of shares in [0, 1] of rounds. None when it is no such list."""
+    if not isinstance(rates, list | tuple) or not rates:
+        return None
+    if not all(isinstance(rate, int | float) and not isinstance(rate, bool) and 0 <= rate <= 1 for rate in rates):
+        return None
+    return ";".join(f"{rate:.6g}" for rate in rates)
+
+
+@dataclass(frozen=True)
+class Computed:
+    """Cells that `derive_rows` filled in, left empty or took otherwise, by column. Masks of rows, [rows]."""
+
+    filled: dict[str, np.ndarray]
+    otherwise: dict[str, np.ndarray]
+
+    def notes(self, keep: np.ndarray) -> list[str]:
+        """Sentences for the user with counts over the rows that `keep` marks, [rows]."""
+        out = []
+        for name, how in _HOW.items():
+            n_filled, n_otherwise = (
+                int(masks[name][keep].sum()) if name in masks else 0 for masks in (self.filled, self.otherwise)
+            )
+            if n_filled:
+                out.append(f"{name} computed in {counted(n_filled, 'row')} from {how}")
+            if n_otherwise:
+                out.append(_OTHERWISE[name].format(rows=counted(n_otherwise, "row")))
+        return out
+
+
+_HOW = {
+    "accepted_length": "chunk latency / token latency; true only if each chunk is one step",
+    "step_time_s": "latency between chunks, or token latency x accepted length; includes host time",
+    "context_tokens": "prompt length + half the output length",
+    "output_tok_per_s": "total rate or whole-batch latency and the lengths; includes prefill",
+    "speedup": "sd_value and baseline_value; for times the inverse ratio",
+}
+_OTHERWISE = {
+    "accepted_length": "accepted_length and step_time_s left empty in {rows}: chunk latency / token latency exceeds "
+    "K + 1, so chunks are not single steps or the token counts are the client's own",
+    "step_time_s": "in {rows} chunks are not single steps (chunk latency differs from token latency x accepted length "
+    f"by over {CHUNK_TOLERANCE:.0%}); the product was taken as step time",
+}
+
+
+def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
+    """Fill the empty cells of a points frame that follow from others of their row. Never overwrites.
+
+    Filled are accepted_length, step_time_s, context_tokens, output_tok_per_s and speedup. Returns a new frame whose
+    `derived` column names what was computed, and where that was.
+    """
+    values = {name: frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _INPUTS}
+    done: dict[str, np.ndarray] = {}
+    out = frame.copy(deep=False)
+
+    drafting = values["draft_tokens_k"] != 0  # unknown K counts as drafting: chunk and token latency then tell
+    from_chunks = accepted_length_from_latencies(values["itl_s"], values["tpot_s"])
+    wanted = np.isnan(values["accepted_length"]) & drafting & ~np.isnan(from_chunks)
+    too_long = wanted & (from_chunks > values["draft_tokens_k"] + 1 + 1e-9)
+    _fill(out, values, done, "accepted_length", from_chunks, wanted & ~too_long)
+
+    stated = np.where(values["draft_tokens_k"] == 0, 1.0, values["accepted_length"])
+    step = step_time_from_latencies(values["itl_s"], values["tpot_s"], stated)
+    step_ok = np.isnan(values["step_time_s"]) & ~np.isnan(step) & ~too_long
+    product_used = step_ok & ~np.isnan(values["itl_s"]) & (step != values["itl_s"])
+    _fill(out, values, done, "step_time_s", step, step_ok)
+
+    context = mean_context(values["input_tokens"], values["output_tokens"])
+    _fill(out, values, done, "context_tokens", context, np.isnan(values["context_tokens"]) & ~np.isnan(context))
+
+    total = output_rate_from_total(values["total_tok_per_s"], values["input_tokens"], values["output_tokens"])
+    _fill(out, values, done, "output_tok_per_s", total, np.isnan(values["output_tok_per_s"]) & ~np.isnan(total))
+    whole = output_rate_from_latency(values["batch_size"], values["output_tokens"], values["request_latency_s"])
+    fixed = (frame["batch_kind"] == "batch").to_numpy(dtype=bool, na_value=False)
+    wanted = np.isnan(values["output_tok_per_s"]) & ~np.isnan(whole) & fixed
+    _fill(out, values, done, "output_tok_per_s", whole, wanted)
+
+    named = frame["metric"].notna().to_numpy() & (values["draft_tokens_k"] != 0)
+    lower = lower_is_better(frame["metric"].fillna(""))
+    ratio = speedup_from_values(values["baseline_value"], values["sd_value"], lower)
+    _fill(out, values, done, "speedup", ratio, np.isnan(values["speedup"]) & ~np.isnan(ratio) & named)
+
+    out["derived"] = merge_names(frame["derived"], done)
+    return out, Computed(done, {"accepted_length": too_long, "step_time_s": product_used})
+
+
+_INPUTS = (
+    "draft_tokens_k",
+    "itl_s",
+    "tpot_s",
+    "accepted_length",
+    "step_time_s",
+    "input_tokens",
+    "output_tokens",
+    "context_tokens",
+    "batch_size",
+    "request_latency_s",
+    "total_tok_per_s",
+    "output_tok_per_s",
+    "baseline_value",
+    "sd_value",
+    "speedup",
+)
+
+
+def _fill(
+    out: pd.DataFrame,
+    values: dict[str, np.ndarray],
+    done: dict[str, np.ndarray],
+    name: str,
+    computed: np.ndarray,
+    mask: np.ndarray,
+) -> None:
+    if not mask.any():
+        return
+    values[name] = np.where(mask, computed, values[name])
+    out[name] = values[name]
+    done[name] = mask | done.get(name, np.zeros(len(mask), dtype=bool))
+
+
+def merge_names(existing: pd.Series, done: dict[str, np.ndarray]) -> pd.Series:
+    """The `derived` column with the newly computed names added, without a Python loop over rows."""
+    if not done:
+        return existing
+    code = np.zeros(len(existing), dtype=np.int64)
+    names = list(done)
+    for bit, name in enumerate(names):
+        code |= done[name].astype(np.int64) << bit
+    words = np.array(
+        [";".join(n for bit, n in enumerate(names) if value >> bit & 1) for value in range(1 << len(names))],
+        dtype=object,
+    )
+    fresh = pa.DictionaryArray.from_arrays(pa.array(code), pa.array(words, pa.large_string())).dictionary_decode()
+    if existing.notna().any():
+        # Joined without nulls: Arrow's join that skips nulls drops the rows where every part is null.
+        old = pc.fill_null(pa.array(existing, pa.large_string()), "")
+        joined = pc.binary_join_element_wise(old, fresh, pa.scalar(";", pa.large_string()))
+        fresh = pc.utf8_trim(joined, characters=";")
+    fresh = pc.if_else(pc.equal(fresh, ""), None, fresh)
+    return pd.Series(fresh.to_pandas(), dtype="str").set_axis(existing.index)
+
+
+LENGTH_TOLERANCE = 0.05
+"""Prompt and output lengths of a run and its baseline may differ by this share (sampled prompts, natural stops)."""
+LENGTHS = ("input_tokens", "output_tokens")
+PLACE_COLUMNS = (
+    "hardware_id",
+    "gpu_count",
+    "tensor_parallel",
+    "expert_parallel",
+    "engine",
+    "model_id",
+    "weight_dtype",
+    "batch_size",
+)
+"""What a baseline must share with a run; unknown matches only unknown."""
+LOAD_COLUMNS = ("engine_version", "n_experts", "n_active", "batch_kind", "dataset")
+"""What it must not contradict, like the two lengths."""
+MATCH_COLUMNS = (*PLACE_COLUMNS, *LOAD_COLUMNS)
+MAX_CANDIDATES = 8
+"""Runs without drafts of one place and batch, counted once for each load, that a row which states less is held
+against; among more, nobody would say that only one was meant. [-]"""
+_COMPARED = ("tpot_s", "output_tok_per_s")
+_NAMED = 3
+_PER_RANK = "requests_per_rank"
+
+
+@dataclass(frozen=True)
+class _Found:
+    """tpot_s and output_tok_per_s of each row's baseline, NaN where none [rows, 2]; columns that one side left open."""
+
+    values: pd.DataFrame
+    unstated: tuple[str, ...] = ()
+    unstated_rows: tuple[int, ...] = ()
+    """Positions of the rows that took a baseline so."""
+
+
+def match_baselines(frame: pd.DataFrame, unstated_fits: bool = True) -> tuple[pd.DataFrame, str]:
+    """Speedup of each row with K > 0 over its baseline with K = 0, and a sentence for the user.
+
+    A baseline is otherwise the same: MATCH_COLUMNS equal and both lengths within LENGTH_TOLERANCE. With
+    `unstated_fits`, a row without such a baseline takes the one that nothing which both state of LOAD_COLUMNS and
+    lengths contradicts. The ratio is of tpot_s where both rows have it, else of output_tok_per_s; several equal
+    baselines count with their median. Rows that state a speedup keep it.
+    """
+    k = frame["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan)
+    stated = frame["speedup"].notna().to_numpy()
+    timed = frame[list(_COMPARED)].notna().any(axis=1).to_numpy()
+    drafting = (k > 0) & ~stated
+    wanted = drafting & timed & frame["batch_size"].notna().to_numpy()
+    said = [f"speedup stated by the file in {counted(n, 'row')}"] if (n := int((stated & ~(k == 0)).sum())) else []
+    out = frame
+    if (drafting & timed).any():
+        found = _baselines(frame, np.flatnonzero(wanted), unstated_fits)
+        out, ok = _with_speedups(frame, found.values)
+        said += _matched(ok, found)
+        said += _unmatched(frame, np.flatnonzero(drafting & timed & ~ok))
+    if untimed := int((drafting & ~timed).sum()):
+        said.append(
+            f"neither a time per token nor a rate in {counted(untimed, 'row')} with K > 0, so no speedup follows there"
+        )
+    if np.isnan(k).any():
+        said.append("rows whose K is unknown get no speedup until it is filled in")
+    return out, "; ".join(said) or "no row has K > 0, so there is no speedup to compute"
+
+
+def _with_speedups(frame: pd.DataFrame, found: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+    """The frame with speedups over the baselines found, and where there are some [rows]."""
+    out = frame.copy(deep=False)
+    ratio, base, with_drafts, use_tpot = _ratios(frame, found)
+    ok = np.isfinite(ratio) & (ratio > 0)
+    for name, values in (("speedup", ratio), ("baseline_value", base), ("sd_value", with_drafts)):
+        out[name] = np.where(ok, values, frame[name].to_numpy(dtype=float, na_value=np.nan))
+    named = pc.if_else(pa.array(use_tpot), "tpot_ms", "output_tok_per_s").cast(pa.large_string())
+    metric = pc.if_else(pa.array(ok), named, pa.array(frame["metric"], pa.large_string()))
+    out["metric"] = pd.Series(metric.to_pandas(), dtype="str").set_axis(frame.index)
+    out["derived"] = merge_names(frame["derived"], {"speedup": ok} if ok.any() else {})
+    return out, ok
+
+
+def _baselines(frame: pd.DataFrame, rows: np.ndarray, unstated_fits: bool) -> _Found:
+    """The baselines of `rows` (positions): equal ones first, then the one that nothing stated contradicts."""
+    best = _nearest_baseline(frame, rows)
+    left = rows[best.iloc[rows].isna().all(axis=1).to_numpy()]
+    plain = _plain(frame)
+    if not unstated_fits or not len(left) or not plain.any():
+        return _Found(best)
+    found, open_columns = _uncontradicted(frame, left, np.flatnonzero(plain))
+    taken = found["tpot_s"].notna().to_numpy() | found["output_tok_per_s"].notna().to_numpy()
+    best.loc[left[taken], list(_COMPARED)] = found[taken].to_numpy()
+    unstated = tuple(name for name, rows_open in open_columns.items() if (rows_open & taken).any())
+    return _Found(best, unstated, tuple(left[taken].tolist()))
+
+
+def _plain(frame: pd.DataFrame) -> np.ndarray:
+    """Rows without drafts that a speedup can be taken over [rows]."""
+    plain = (frame["draft_tokens_k"] == 0).to_numpy(dtype=bool, na_value=False)
+    return np.asarray(
+        plain & frame["batch_size"].notna().to_numpy() & frame[list(_COMPARED)].notna().any(axis=1).to_numpy()
+    )
+
+
+def _uncontradicted(
+    frame: pd.DataFrame, rows: np.ndarray, plain: np.ndarray
+) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
+    """Values of the one baseline of the same place that does not contradict each of `rows`, and by column where only
+    one of the two states it; NaN where none fits, or several loads do."""
+    table = _described(frame)
+    by = ["group", *LOAD_COLUMNS, *LENGTHS]
+    candidates = table.iloc[plain].groupby(by, as_index=False, dropna=False)[list(_COMPARED)].median()
+    candidates["rank"] = candidates.groupby("group").cumcount()
+    n_loads = candidates.groupby("group").size()
+    wanted = table.iloc[rows].reset_index(drop=True)
+    ours = wanted[[*LOAD_COLUMNS, *LENGTHS]]
+    few = (n_loads.reindex(wanted["group"]).fillna(0) <= MAX_CANDIDATES).to_numpy()
+    first = pd.DataFrame(np.nan, index=wanted.index, columns=ours.columns)
+    taken, several = np.zeros(len(wanted), dtype=bool), np.zeros(len(wanted), dtype=bool)
+    values = []
+    for rank in range(min(int(n_loads.max()), MAX_CANDIDATES)):
+        one = candidates[candidates["rank"] == rank].set_index("group").reindex(wanted["group"]).reset_index()
+        fits = few & one["rank"].notna().to_numpy() & _compatible(ours, one, frame)
+        several |= fits & taken & ~_alike(first, one)
+        fresh = fits & ~taken
+        first.loc[fresh] = one.loc[fresh, list(first.columns)].to_numpy(float)
+        taken |= fits
+        values.append(one[list(_COMPARED)].where(pd.Series(fits)).to_numpy(float))
+    stacked = np.stack(values)
+    known = taken & ~several
+    out = np.full((len(wanted), len(_COMPARED)), np.nan)
+    for place in range(len(_COMPARED)):
+        some = known & ~np.isnan(stacked[:, :, place]).all(axis=0)
+        out[some, place] = np.nanmedian(stacked[:, some, place], axis=0)
+    open_columns = {name: (_unknown(ours[name]) != _unknown(first[name])) & known for name in ours}
+    return pd.DataFrame(out, columns=list(_COMPARED)), open_columns
+
+
+def _described(frame: pd.DataFrame) -> pd.DataFrame:
+    """Each row's place as one number, its load as numbers with NaN for unknown, and what is compared."""
+    table = pd.DataFrame({"group": _group_codes(frame, PLACE_COLUMNS)})
+    for name in LOAD_COLUMNS:
+        code, _ = pd.factorize(frame[name])
+        table[name] = np.where(code < 0, np.nan, code)
+    for name in LENGTHS:
+        length = frame[name].to_numpy(dtype=float, na_value=np.nan)
+        table[name] = np.log(np.maximum(length, 0.5))
+    for name in _COMPARED:
+        table[name] = frame[name].to_numpy(dtype=float, na_value=np.nan)
+    return table
+
+
+def _unknown(column: pd.Series) -> np.ndarray:
+    return column.isna().to_numpy()
+
+
+def _compatible(ours: pd.DataFrame, theirs: pd.DataFrame, frame: pd.DataFrame) -> np.ndarray:
+    """Whether nothing that both state differs [rows]; a batch that counts requests per rank is never taken for one
+    that does not say what it counts."""
+    kinds = pd.Index(pd.factorize(frame["batch_kind"])[1])
+    per_rank = kinds.get_loc(_PER_RANK) if _PER_RANK in kinds else -1
+    fits = np.ones(len(ours), dtype=bool)
+    for name in ours:
+        one, other = ours[name].to_numpy(float), theirs[name].to_numpy(float)
+        near = np.log1p(LENGTH_TOLERANCE) if name in LENGTHS else 0.0
+        fits &= np.isnan(one) | np.isnan(other) | (np.abs(one - other) <= near)
+        if name == "batch_kind":
+            fits &= (one == per_rank) == (other == per_rank)
+    return fits
+
+
+def _alike(first: pd.DataFrame, other: pd.DataFrame) -> np.ndarray:
+    """Whether two candidates state the same load, lengths within the tolerance [rows]."""
+    same = np.ones(len(first), dtype=bool)
+    for name in first:
+        one, two = first[name].to_numpy(float), other[name].to_numpy(float)
+        near = np.log1p(LENGTH_TOLERANCE) if name in LENGTHS else 0.0
+        same &= (np.isnan(one) & np.isnan(two)) | (np.abs(one - two) <= near)
+    return same
+
+
+def _matched(ok: np.ndarray, found: _Found) -> list[str]:
+    """What to say of rows that got a speedup, and of those of them whose baseline leaves something open."""
+    if not ok.any():
+        return []
+    matched = counted(int(ok.sum()), "row")
+    said = [f"speedup computed in {matched} from a baseline row with K = 0 and otherwise the same"]
+    if n_unstated := int(ok[list(found.unstated_rows)].sum()):
+        names = ", ".join(_title(name) for name in found.unstated)
+        said.append(
+            f"in {counted(n_unstated, 'row')} of these one of the two runs does not state all of it ({names}): "
+            "taken as the same"
+        )
+    return said
+
+
+def _unmatched(frame: pd.DataFrame, rows: np.ndarray) -> list[str]:
+    """Why rows (positions) have no baseline: in what the nearest run without drafts differs from the first of them."""
+    if not len(rows):
+        return []
+    text = f"no baseline found for {counted(len(rows), 'row')} with K > 0: "
+    plain = np.flatnonzero(_plain(frame))
+    add = "add a run with speculation off (K = 0) on the same hardware, engine, model, batch and lengths"
+    if not len(plain) or pd.isna(frame["batch_size"].iloc[rows[0]]):
+        return [f"{text}{add} to get their speedup"]
+    row = frame.iloc[rows[0]]
+    differs = {name: _differs(frame.iloc[plain][name], row[name], name) for name in (*MATCH_COLUMNS, *LENGTHS)}
+    number = np.sum(list(differs.values()), axis=0)
+    apart = np.abs(np.log(frame["batch_size"].iloc[plain].to_numpy(float) / float(row["batch_size"])))
+    nearest = int(np.lexsort((apart, number))[0])
+    line, other = frame.index[rows[0]], frame.iloc[plain[nearest]]
+    names = [name for name, rows_differ in differs.items() if rows_differ[nearest]]
+    if not names and not _in_common(other, row):
+        return [
+            f"{text}line {other.name} is the run without drafts of line {line}, but both state no figure of one kind; "
+            "give a time per output token, or a rate, of both"
+        ]
+    if not names:
+        return [f"{text}several runs without drafts fit line {line}; state lengths and prompts of each run"]
+    shown = ", ".join(f"{_title(name)} ({_cell(other[name])}, here {_cell(row[name])})" for name in names[:_NAMED])
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return [
+        f"{text}the nearest run without drafts (line {other.name}) differs from line {line} in {shown}{more}; fill in "
+        f"what is not stated, or {add}"
+    ]
+
+
+def _in_common(one: pd.Series, other: pd.Series) -> bool:
+    """Whether two runs state a figure of one kind, which a speedup is taken over."""
+    return any(pd.notna(one[name]) and pd.notna(other[name]) for name in _COMPARED)
+
+
+def _differs(theirs: pd.Series, ours: Any, name: str) -> np.ndarray:
+    """Where a column of runs without drafts keeps them from being a row's baseline [rows]."""
+    unknown = _unknown(theirs)
+    if pd.isna(ours):
+        per_rank = (theirs == _PER_RANK).to_numpy(dtype=bool, na_value=False)
+        return ~unknown if name in PLACE_COLUMNS else np.asarray(per_rank & (name == "batch_kind"))
+    if name in LENGTHS:
+        length = theirs.to_numpy(dtype=float, na_value=np.nan)
+        apart = np.abs(np.log(np.maximum(length, 0.5) / max(float(ours), 0.5)))
+        return np.asarray(apart > np.log1p(LENGTH_TOLERANCE))
+    other = ~(theirs == ours).to_numpy(dtype=bool, na_value=False)
+    strict = name in PLACE_COLUMNS or (name == "batch_kind" and ours == _PER_RANK)
+    return other if strict else np.asarray(other & ~unknown)
+
+
+def _title(name: str) -> str:
+    return COLUMNS["points"][name].in_text
+
+
+def _cell(value: Any) -> str:
+    if pd.isna(value):
+        return "not stated"
+    return shorten(value)[:40] if isinstance(value, str) else f"{float(value):g}"
+
+
+def _nearest_baseline(frame: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
+    """tpot_s and output_tok_per_s of each row's baseline; NaN where none, and outside `rows` (positions)."""
+    table = pd.DataFrame(
+        {
+            "group": _group_codes(frame, MATCH_COLUMNS),
+            "input": _log_length(frame["input_tokens"]),
+            "output": _log_length(frame["output_tokens"]),
+            "tpot_s": frame["tpot_s"].to_numpy(dtype=float, na_value=np.nan),
+            "output_tok_per_s": frame["output_tok_per_s"].to_numpy(dtype=float, na_value=np.nan),
+        }
+    )
+    baselines = table[_plain(frame)].groupby(["group", "input", "output"], as_index=False).median()
+    wanted = table.iloc[rows][["group", "input", "output"]].assign(row=rows)
+    best = pd.DataFrame({"tpot_s": np.nan, "output_tok_per_s": np.nan}, index=np.arange(len(frame)))
+    if baselines.empty or wanted.empty:
+        return best
+    # Equal prompt lengths first, then equal output lengths, then both near: another shape is never nearer.
+    for exact, near in (("input", "output"), ("output", "input"), (None, "output")):
+        left = wanted[best.iloc[rows].isna().all(axis=1).to_numpy()]
+        joined = _join_near(left, baselines, exact, near)
+        best.loc[joined.index, ["tpot_s", "output_tok_per_s"]] = joined[["tpot_s", "output_tok_per_s"]]
+    return best
+
+
+def _join_near(wanted: pd.DataFrame, baselines: pd.DataFrame, exact: str | None, near: str) -> pd.DataFrame:
+    """Baselines of the same group, equal in `exact`, nearest in `near`, both lengths within tolerance; index `row`."""
+    tolerance = float(np.log1p(LENGTH_TOLERANCE))
+    other = exact or ("input" if near == "output" else "output")
+    by = ["group", exact] if exact else ["group"]
+    right = baselines.assign(base_other=baselines[other])
+    if not exact:
+        right = right.drop(columns=other)
+    joined = pd.merge_asof(
+        wanted.sort_values(near), right.sort_values(near), on=near, by=by, tolerance=tolerance, direction="nearest"
+    )
+    return joined[(joined[other] - joined["base_other"]).abs() <= tolerance].set_index("row")
+
+
+def _group_codes(frame: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
+    """One integer per unique combination of some columns [rows]; unknown is a value of its own."""
+    code = np.zeros(len(frame), dtype=np.int64)
+    for name in names:
+        one, unique = pd.factorize(frame[name])
+        code = code * (len(unique) + 1) + one + 1
+        # Renumbered from 0 each time, so the product cannot overflow: it stays below rows x unique values.
+        code, _ = pd.factorize(code)
+    return np.asarray(code)
+
+
+def _log_length(column: pd.Series) -> np.ndarray:
+    """Logarithm of a length, so that a share becomes a difference; unknown lengths share one far-off value."""
+    values = column.to_numpy(dtype=float, na_value=np.nan)
+    return np.where(np.isnan(values), -1e3, np.log(np.maximum(values, 0.5)))
+
+
+def _ratios(frame: pd.DataFrame, found: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Speedup, baseline value, value with drafts, and whether tpot_ms is the metric (else output_tok_per_s)."""
+    tpot = frame["tpot_s"].to_numpy(dtype=float, na_value=np.nan) * 1e3
+    rate = frame["output_tok_per_s"].to_numpy(dtype=float, na_value=np.nan)
+    base_tpot = found["tpot_s"].to_numpy() * 1e3
+    base_rate = found["output_tok_per_s"].to_numpy()
+    use_tpot = ~np.isnan(base_tpot / tpot)
+    ratio = np.where(use_tpot, base_tpot / tpot, rate / base_rate)
+    return ratio, np.where(use_tpot, base_tpot, base_rate), np.where(use_tpot, tpot, rate), use_tpot

@@ -1,0 +1,220 @@
+"""read_upload: which reader fits the content, and one road for everything that can go wrong.
+
+A table of points as its owner wrote it, beside what its cells mean: for commands that hand it back with more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from advisor.measured.ingest.cells import FileTable, map_header, read_table, table_header
+from advisor.measured.ingest.checks import check_rows
+from advisor.measured.ingest.columns import COLUMNS, header_key
+from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers
+from advisor.measured.ingest.result import rejects_frame, shorten
+from advisor.measured.ingest.rows import Rows, RowSource
+from advisor.measured.ingest.upload import Sample, one_sentence, open_upload
+from advisor.measured.readers import FORMATS
+from advisor.measured.readers.base import Format, RawRows, coerce, from_mapped
+from advisor.measured.readers.ours import TEMPLATE
+from advisor.prediction import AdvisorError
+from advisor.text import counted
+
+DETECTED = 0.5
+"""A reader that scores less does not claim the file."""
+
+
+def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
+    """Read a benchmark result of any known format, recognised by its content alone.
+
+    Parameters: `name` is used in messages only; `data` the bytes as uploaded (plain, gzip, or a zip of one file);
+    `columns` renames headers of a CSV, {theirs: ours}.
+    Raises AdvisorError, and nothing else, when the file is not recognised, exceeds a limit, or carries nothing that
+    can be used.
+    """
+    shown = shorten(name) or "the upload"
+    with one_sentence(shown):
+        return read_unguarded(shown, data, columns)
+
+
+def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
+    """Read an upload without the last guard of `read_upload`, so that tests see a reader's own faults."""
+    sample = open_upload(name, data)
+    if columns:
+        sample = rename_headers(sample, columns)
+    reader = detect(sample)
+    raw = reader.read(sample)
+    if columns:
+        fill_mapped(raw, sample, columns)
+    raw.warnings = [*sample.warnings, *raw.warnings]
+    return typed_rows(raw, reader, name, hashlib.sha256(data).hexdigest())
+
+
+def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
+    """Rows that a reader found, as a table. Raises AdvisorError when there is no row, not even a refused one."""
+    refused_before = np.unique(np.array([item.line for item in raw.rejects], dtype=np.int64))
+    rows_read = len(raw.lines) + int((~np.isin(refused_before, raw.lines)).sum())
+    headers = {name: (cells.source, cells.scale) for name, cells in raw.cells.items() if isinstance(cells.source, str)}
+    frame, rejects = coerce(raw)
+    notes = [*raw.notes, *(raw.finish(frame) if raw.finish is not None else ())]
+    if not len(frame) and not len(rejects):
+        raise AdvisorError(f"{name} has a header but no rows; add at least one measurement")
+    source = RowSource(
+        format_id=reader.id,
+        format_name=reader.name,
+        file_name=name,
+        sha256=sha256,
+        rows_read=rows_read,
+        last_line=max(int(lines.max()) for lines in (frame.index, rejects["line"]) if len(lines)),
+        notes=tuple(notes),
+        warnings=tuple(raw.warnings),
+        swaps=tuple(raw.swaps),
+        prefill=raw.prefill,
+        headers=headers,
+    )
+    return Rows(raw.kind, frame[list(COLUMNS[raw.kind])], rejects, (source,))
+
+
+def detect(sample: Sample) -> Format:
+    """The reader with the highest score, the first of equals. Raises AdvisorError when none claims the file."""
+    scores = [(reader.detect(sample), reader) for reader in FORMATS]
+    score, best = max(scores, key=lambda pair: pair[0])
+    if score >= DETECTED:
+        return best
+    reason = why_unusable(sample)
+    if reason:
+        raise AdvisorError(f"{sample.name} cannot be used: {reason}")
+    near = near_miss(sample, FORMATS)
+    if near:
+        raise AdvisorError(f"{sample.name} is not recognised: {near}")
+    known = ", ".join(item.name for item in FORMATS)
+    raise AdvisorError(f"{sample.name} is not recognised: {_seen(sample)}; expected a result file of {known}")
+
+
+def _seen(sample: Sample) -> str:
+    if sample.kind in ("json", "jsonl"):
+        keys = ", ".join(shorten(key)[:40] for key in list(sample.first)[:6])
+        return f"JSON with the fields {keys}" if keys else "JSON without fields"
+    if sample.kind == "parquet":
+        return "a parquet file without the columns of a kernel table or of the template"
+    return f"text that begins with {shorten(sample.first_line)[:80]!r}"
+
+
+def why_unusable(sample: Sample) -> str | None:
+    """Reason why a known kind of file holds nothing usable. None when the file is of no known kind."""
+    first = sample.first
+    keys = {str(key) for key in first}
+    if _is_tuned_config(first):
+        return (
+            "it is a tuned kernel configuration, which holds block sizes and no latency; send the log of benchmark_moe "
+            "run without --tune, which prints kernel times"
+        )
+    if {"benchmark", "model", "metric"} <= keys:
+        return "it is the PyTorch benchmark database copy of a vLLM result; send the result JSON written beside it"
+    if {"sample_batch_tokens", "sample_steps_per_sec"} <= keys or {"bias_seconds", "theta_seconds"} <= keys:
+        return "it is a step-rate table for the engine's scheduler; send the benchmark it came from"
+    if "report" in keys and "config" in keys:
+        return "it is an optimum-benchmark report, whose latencies have no batch of drafts; send a serving benchmark"
+    if "expert_activation" in keys or "forward_mode" in keys:
+        return "it is a log of activated experts per step: give it as a routing trace (`trace`, tab Your routing trace)"
+    if {"error", "returncode"} & keys and not {"metrics"} & keys:
+        return "it records a run that failed; send the result of a run that finished"
+    header = {header_key(cell) for cell in table_header(sample)}
+    if {"tokens_s_gpu", "num_total_gpus"} <= header:
+        return "it is a sweep of predicted configurations; predictions are not taken as measurements"
+    if {"up_proj_us", "down_proj_us"} <= header or {"latency_us", "mfu"} <= header:
+        return "it is a kernel table in a layout that is not read; use the columns of the kernel template"
+    kernel = {"latency", "kernel_source"} <= header or {"latency", "op_name"} <= header
+    if kernel and "num_experts" not in header:
+        return "it is a kernel table of another operation; only MoE tables (num_tokens, hidden_size, inter_size, topk, num_experts, latency) are read"  # noqa: E501
+    return None
+
+
+def _is_tuned_config(first: dict[str, object]) -> bool:
+    bodies = [value for key, value in first.items() if re.fullmatch(r"\d+", str(key)) and isinstance(value, dict)]
+    return bool(bodies) and all("BLOCK_SIZE_M" in body for body in bodies)
+
+
+NOT_STATED = ("not-stated", "not stated", "nan", "none")
+"""Words that tables write for an empty cell."""
+MAX_GIVEN_ROWS = 20_000
+"""Each row is predicted by itself, some hundreds a second. [-]"""
+
+
+@dataclass(frozen=True)
+class GivenRows:
+    """Rows of one CSV, index `line`: as they stand, as canonical text, and why some cannot be read.
+
+    `given` has the file's own headers; `asked` the canonical columns among them, numbers in SI units, empty in the
+    rows of `refused` (reason by line). `warnings` names rows that do not fit the header and what is odd.
+    """
+
+    given: pd.DataFrame
+    asked: pd.DataFrame
+    refused: dict[int, str]
+    warnings: tuple[str, ...]
+
+
+def read_given(name: str, data: bytes) -> GivenRows:
+    """Read a CSV of points, plain or in one gzip or zip, under every limit and rule of an upload.
+
+    Rows need not measure anything. Raises AdvisorError, and nothing else, when it is no such table.
+    """
+    shown = shorten(name) or "the file"
+    with one_sentence(shown):
+        sample = open_upload(shown, data)
+        if sample.kind != "text":
+            raise AdvisorError(f"{shown} is not a CSV file with a header line; expected a table of measured points")
+        return _read(shown, read_table(sample), sample.warnings, data)
+
+
+def _read(name: str, table: FileTable, warnings: tuple[str, ...], data: bytes) -> GivenRows:
+    twice = [header for header in dict.fromkeys(table.header) if table.header.count(header) > 1]
+    if twice:
+        raise AdvisorError(f"{name} has several columns named {shorten(twice[0])!r}; keep one of them")
+    if not len(table.lines):
+        raise AdvisorError(f"{name} has a header but no rows that fit it; add at least one measurement")
+    if len(table.lines) > MAX_GIVEN_ROWS:
+        raise AdvisorError(f"{name} has {len(table.lines):,} rows; at most {MAX_GIVEN_ROWS:,} are predicted, split it")
+    given = {header: column.to_pandas() for header, column in zip(table.header, table.columns, strict=True)}
+    table = FileTable(table.header, tuple(map(_stated, table.columns)), table.lines, table.rejects)
+    mapped = map_header(table, "points", name)
+    raw = RawRows("points", table.lines, from_mapped(table, mapped))
+    rows = typed_rows(raw, TEMPLATE, name, hashlib.sha256(data).hexdigest())
+    checked = check_rows(rows.frame, "points", measured=False)
+    frame = rows.frame.loc[checked.keep, list(mapped.columns)]
+    rejects = pd.concat([rows.rejects, rejects_frame(checked.rejects)], ignore_index=True)
+    index = pd.Index(table.lines, name="line")
+    said = [*warnings, *raw.warnings, *mapped.warnings, *checked.warnings, *_unfit(table)]
+    return GivenRows(
+        pd.DataFrame(given).set_axis(index).fillna(""),
+        frame.astype(object).where(frame.notna(), "").map(str).reindex(index, fill_value=""),
+        {int(line): _reason(reasons) for line, reasons in rejects.groupby("line")},
+        tuple(said),
+    )
+
+
+def _stated(column: pa.Array) -> pa.Array:
+    """A column with the words for an unknown value emptied."""
+    words = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+    return pc.if_else(pc.fill_null(pc.is_in(words, pa.array(NOT_STATED, words.type)), False), "", column)
+
+
+def _reason(reasons: pd.DataFrame) -> str:
+    parts = reasons[["column", "value", "reason"]].itertuples(index=False)
+    return "; ".join(f"{column} {value!r}: {reason}" for column, value, reason in parts)
+
+
+def _unfit(table: FileTable) -> list[str]:
+    """Rows with more or fewer cells than the header, the first five one by one."""
+    told = [f"line {item.line} is left out: {item.reason}" for item in table.rejects[:5]]
+    more = len(table.rejects) - len(told)
+    return [*told, f"{counted(more, 'more row')} left out for the same reasons"] if more else told

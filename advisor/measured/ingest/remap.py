@@ -1,0 +1,340 @@
+"""A user's own headers read as ours: guesses for a form, and a table's header line or a JSON file's fields renamed
+before any reader sees them.
+
+What a file that no reader claims nearly is: which fields it has of a known format, which it lacks, what to do.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from advisor.measured.ingest.cells import Cells, table_header
+from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, UNIT_FACTORS, TableKind, header_key, match_header
+from advisor.measured.ingest.result import shorten
+from advisor.measured.ingest.upload import MAX_COLUMNS, Sample, open_upload
+from advisor.measured.readers.base import Format, RawRows, field_of
+from advisor.prediction import AdvisorError
+
+IGNORE = "ignore"
+"""What a column is read as that takes no part."""
+FIRST_ROWS = 3
+_SIMILAR = 0.75  # least difflib ratio of two headers that are taken for one; chosen by eye on benchmark tools' headers
+_SHOWN_UNITS = ("s", "ms", "us")
+_HINTS = {
+    "users": "batch_size",
+    "concurrent": "batch_size",
+    "sequences": "batch_size",
+    "streams": "batch_size",
+    "drafted": "draft_tokens_k",
+    "spec": "draft_tokens_k",
+    "speculative": "draft_tokens_k",
+    "gain": "speedup",
+    "accepted": "accepted_length",
+    "acceptance": "accepted_length",
+    "latency": "request_latency_s",
+    "throughput": "output_tok_per_s",
+    "round": "step_time_s",
+    "iteration": "step_time_s",
+    "chunk": "itl_s",
+    "gap": "itl_s",
+    "speculation": "drafter",
+    "accelerator": "hardware_id",
+    "device": "hardware_id",
+}
+"""Words that people's own headers use for our columns; a guess for the form, never applied by itself."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """Column of a user's CSV or field of its JSON: name, reading and first cells.
+
+    The reading is what it is or may be read as.
+    """
+
+    theirs: str
+    ours: str
+    """A header of ours, with its unit where it is a time; IGNORE where nothing fits."""
+    native: str | None
+    """How the readers take it by themselves; None: they ignore it."""
+    cells: tuple[str, ...]
+
+
+def own_headers(
+    name: str, data: bytes, kind: TableKind = "points", swapped: Iterable[tuple[str, str]] = ()
+) -> tuple[Header, ...]:
+    """The columns of a CSV, or the fields of JSON records, with what each may be read as.
+
+    () for anything else, and for a CSV whose headers are not distinct.
+
+    Columns in `swapped` (`IngestResult.swapped`) are guessed the other way round.
+    """
+    try:
+        sample = open_upload(name, data)
+    except AdvisorError:
+        return ()
+    header, cells = _fields(sample) if sample.kind in ("json", "jsonl") else _columns(sample)
+    if len(header) < 2 or len(set(header)) < len(header):
+        return ()
+    known = {cell: _with_unit(cell, kind) for cell in header}
+    taken = {found for found in known.values() if found}
+    exchange = _exchanged(known, swapped, kind)
+    out = []
+    for cell, first in zip(header, cells, strict=True):
+        ours = exchange.get(cell) or known[cell] or _guess(cell, kind, taken)
+        taken.add(ours)
+        if cell:
+            out.append(Header(cell, ours, known[cell], first))
+    return tuple(out)
+
+
+def _columns(sample: Sample) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Headers of a CSV and the first cells under each. Two empty lists where it cannot be read as one."""
+    header = [cell.strip() for cell in sample.header]
+    lines = [line for line in sample.head.splitlines() if line.strip() and not line.startswith("#")]
+    try:
+        rows = list(itertools.islice(csv.reader(lines, delimiter=sample.delimiter), 1, FIRST_ROWS + 1))
+    except csv.Error:
+        return [], []
+    if sample.kind != "text":
+        return [], []
+    return header, [tuple(shorten(row[i])[:40] for row in rows if i < len(row)) for i in range(len(header))]
+
+
+def _fields(sample: Sample) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Fields of the first JSON record and their first values."""
+    paths = scalar_paths(sample.first)[:MAX_COLUMNS]
+    firsts = [record for record in sample.records[:FIRST_ROWS] if isinstance(record, dict)]
+    return paths, [tuple(shorten(field_of(record, path))[:40] for record in firsts) for path in paths]
+
+
+def scalar_paths(record: Mapping[str, Any], depth: int = 3, before: str = "") -> list[str]:
+    """Paths of the values of a record that are no lists, objects descended into `depth` deep."""
+    out: list[str] = []
+    for key, value in record.items():
+        path = f"{before}{key}"
+        if isinstance(value, Mapping):
+            out += scalar_paths(value, depth - 1, f"{path}.") if depth > 1 else []
+        elif not isinstance(value, list):
+            out.append(path)
+    return out
+
+
+def targets(kind: TableKind = "points") -> list[str]:
+    """Headers of ours that a column may be read as, times once for each unit. IGNORE comes first."""
+    out = [IGNORE]
+    for column in COLUMNS[kind].values():
+        stem = column.name.removesuffix("_s")
+        out += [f"{stem}_{unit}" for unit in _SHOWN_UNITS] if column.unit == "s" else [column.name]
+    return out
+
+
+def target_label(target: str, kind: TableKind = "points") -> str:
+    """One of `targets` in words, its own name behind: `Time per output token of one request (tpot_ms)`."""
+    found = match_header(target, kind)
+    return "(ignored)" if found is None else f"{COLUMNS[kind][found[0]].title} ({target})"
+
+
+def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
+    """The sample with headers or JSON fields replaced by `columns` {theirs: ours}.
+
+    Ours is any header that is understood, with its unit where it is a time (`tpot_ms`), or IGNORE; a field of nested
+    JSON objects is named by its path (`metrics.tpot`). Raises AdvisorError when the file has no names, one is not in it
+    or is there twice, or ours is not understood.
+    """
+    if sample.kind == "parquet":
+        raise AdvisorError(f"{sample.name} has no header line to rename; columns can be mapped in a CSV or JSON only")
+    header = scalar_paths(sample.first) if sample.kind != "text" else [cell.strip() for cell in sample.header]
+    for theirs, ours in columns.items():
+        if header.count(theirs.strip()) != 1:
+            there = "twice or more" if theirs.strip() in header else "not"
+            shown = ", ".join(shorten(cell)[:40] for cell in header[:12])
+            raise AdvisorError(f"{sample.name}: column {shorten(theirs)!r} is {there} in the header ({shown})")
+        if ours.strip() != IGNORE and not any(match_header(ours, kind) for kind in COLUMNS):
+            raise AdvisorError(
+                f"{shorten(ours)!r} is no column that is understood; see the column list, and give times a unit "
+                "as in tpot_ms"
+            )
+    if sample.kind != "text":
+        return _rename_fields(sample, {theirs.strip(): ours.strip() for theirs, ours in columns.items()})
+    wanted = {theirs.strip(): _renamed(theirs.strip(), ours.strip()) for theirs, ours in columns.items()}
+    line = io.StringIO()
+    csv.writer(line, delimiter=sample.delimiter, lineterminator="").writerow(
+        [wanted.get(cell, cell) for cell in header]
+    )
+    old, new = sample.first_line.encode(), line.getvalue().encode()
+    return replace(sample, data=sample.data.replace(old, new, 1))
+
+
+def _rename_fields(sample: Sample, columns: Mapping[str, str]) -> Sample:
+    """The sample with each field's value under our name at the top of its record. Its own field goes where it stands
+    at the top too."""
+    twice = [ours for ours in columns.values() if ours != IGNORE and list(columns.values()).count(ours) > 1]
+    if twice:
+        raise AdvisorError(f"{sample.name}: two fields are to be read as {twice[0]}; keep one of them")
+    records = []
+    for record in sample.records:
+        if isinstance(record, dict):
+            found = {ours: field_of(record, theirs) for theirs, ours in columns.items() if ours != IGNORE}
+            record = {key: value for key, value in record.items() if key not in columns} | found
+        records.append(record)
+    return replace(
+        sample, records=tuple(records), document=records if isinstance(sample.document, list) else records[0]
+    )
+
+
+def fill_mapped(raw: RawRows, sample: Sample, columns: Mapping[str, str]) -> None:
+    """Fill rows of JSON records with the values of fields that a user named.
+
+    A tool's own reader made the rows.
+
+    The reader looks for its tool's names alone. Rows that stand for no single record stay as they are.
+    """
+    if sample.kind not in ("json", "jsonl"):
+        return
+    by_line = dict(zip(sample.lines, sample.records, strict=True))
+    rows = [by_line.get(int(line)) for line in raw.lines]
+    if len(rows) + len({item.line for item in raw.rejects}) < len(by_line):
+        raw.warnings.append("a row stands for several records of this file, so the fields you named were not read")
+        return
+    for theirs, ours in columns.items():
+        found = match_header(ours.strip(), raw.kind)
+        if found is None:
+            continue
+        column, factor = found
+        values = [record.get(ours.strip()) if isinstance(record, dict) else None for record in rows]
+        raw.cells[column] = Cells(values, theirs.strip(), factor)
+
+
+def _renamed(theirs: str, ours: str) -> str:
+    return f"ignored: {theirs}" if ours == IGNORE else ours
+
+
+def _with_unit(header: str, kind: TableKind) -> str | None:
+    """One of `targets` that means what a header means to the readers. None when it means nothing to them."""
+    found = match_header(header, kind)
+    if found is None:
+        return None
+    name, factor = found
+    if COLUMNS[kind][name].unit != "s":
+        return name
+    unit = next((unit for unit in _SHOWN_UNITS if UNIT_FACTORS[unit] == factor), "s")
+    return f"{name.removesuffix('_s')}_{unit}"
+
+
+def _exchanged(known: Mapping[str, str | None], swapped: Iterable[tuple[str, str]], kind: TableKind) -> dict[str, str]:
+    """{theirs: ours} with each swapped pair the other way round."""
+    out: dict[str, str] = {}
+    for first, second in swapped:
+        at = {}
+        for theirs, ours in known.items():
+            found = match_header(ours, kind) if ours else None
+            if found and found[0] in (first, second):
+                at[found[0]] = (theirs, str(ours))
+        if len(at) == 2:
+            out |= {at[first][0]: at[second][1], at[second][0]: at[first][1]}
+    return out
+
+
+def _guess(header: str, kind: TableKind, taken: set[str]) -> str:
+    """The target most like a header that no reader knows. IGNORE where none is near or a time gives no unit."""
+    key = header_key(header)
+    words = set(key.split("_"))
+    unit = next((unit for unit in _SHOWN_UNITS if unit in words), None)
+    bare = "_".join(word for word in key.split("_") if word != unit)
+    best, score = IGNORE, _SIMILAR
+    for column in COLUMNS[kind].values():
+        timed = column.unit == "s"
+        stem = column.name.removesuffix("_s") if timed else column.name
+        target = f"{stem}_{unit}" if timed else column.name
+        if (timed and unit is None) or target in taken:
+            continue
+        near = 0.8 if any(_HINTS.get(word) == column.name for word in words) else 0.0
+        for name in (stem, *column.aliases):
+            inside = len(name) > 2 and set(name.split("_")) <= words
+            ratio = difflib.SequenceMatcher(None, bare if timed else key, name).ratio()
+            near = max(near, 0.95 if inside else ratio)
+        if near > score:
+            best, score = target, near
+    return best
+
+
+_NEAR = 0.5
+"""Share of a format's fields that a file must have to be called a near miss."""
+_SHOWN = 8
+_SAME = 3
+"""Names of one and the same field that are listed."""
+
+
+def near_miss(sample: Sample, formats: Sequence[Format]) -> str | None:
+    """One sentence on what an unrecognised file has and lacks. None where it resembles nothing.
+
+    For JSON the known format of which it has the largest share of fields, at least half; else, and for tables, the
+    columns of our own that it has, and what a row needs beside them.
+    """
+    if sample.kind in ("json", "jsonl"):
+        return _near_format(sample.first, formats) or _near_columns(scalar_paths(sample.first), "field")
+    return _near_columns(table_header(sample), "column")
+
+
+def _near_format(record: Mapping[str, Any], formats: Iterable[Format]) -> str | None:
+    best: tuple[float, int, str] | None = None
+    for item in formats:
+        have = [wanted for wanted in item.wants if present(record, wanted)]
+        lacks = [wanted for wanted in item.wants if wanted not in have]
+        share = len(have) / len(item.wants) if item.wants else 0.0
+        if share < _NEAR or (best is not None and (share, len(have)) <= best[:2]):
+            continue
+        missing = "; ".join(_either(wanted) for wanted in lacks) or "the kinds of values that the tool writes there"
+        text = (
+            f"it is nearly {item.name}: it has {', '.join(_found(record, wanted) for wanted in have)}, and lacks "
+            f"{missing}. Send the file as the tool wrote it, or name its fields with --map theirs=ours"
+        )
+        best = (share, len(have), text)
+    return None if best is None else best[2]
+
+
+def present(record: Mapping[str, Any], wanted: str) -> bool:
+    """Whether a record has one of the fields `a|b`."""
+    return any(field_of(record, path) is not None for path in wanted.split("|"))
+
+
+def _either(wanted: str) -> str:
+    names = wanted.split("|")
+    more = f" or one of {len(names) - _SAME} more" if len(names) > _SAME + 1 else ""
+    return " or ".join(names[:_SAME] if more else names) + more
+
+
+def _found(record: Mapping[str, Any], wanted: str) -> str:
+    return next(path for path in wanted.split("|") if field_of(record, path) is not None)
+
+
+def _near_columns(names: Iterable[str], what: str) -> str | None:
+    """What our own table would need, where some names are understood already."""
+    names = [name for name in names if name.strip()]
+    known = {found[0]: name for name in names if (found := match_header(name, "points"))}
+    if not known:
+        return None
+    has = ", ".join(f"{name} ({ours})" if name != ours else name for ours, name in list(known.items())[:_SHOWN])
+    measured = MEASURED_COLUMNS["points"]
+    lacks = [] if any(name in known for name in measured) else [f"a measurement (one of {', '.join(measured)})"]
+    if len(known) < len(lacks) + 3:
+        lacks.append(f"at least three {what}s that are understood")
+    untimed = [name for name in names if match_header(f"{name}_ms", "points") and not match_header(name, "points")]
+    unit = (
+        f"; {', '.join(shorten(name)[:40] for name in untimed[:3])} needs a unit, as in {untimed[0]}_ms"
+        if untimed
+        else ""
+    )
+    others = [name for name in names if name not in known.values() and name not in untimed]
+    rest = f"; not understood: {', '.join(shorten(name)[:40] for name in others[:_SHOWN])}" if others else ""
+    are = "is" if len(known) == 1 else "are"
+    return (
+        f"of its {what}s {has} {are} understood; it lacks {' and '.join(lacks)}{unit}{rest}."
+        " Say what yours mean with --map theirs=ours, e.g. --map users=batch_size"
+    )

@@ -1,0 +1,204 @@
+"""What an upload comes to: usable rows, refused rows, what is missing, what was computed; and the table to keep.
+
+What an upload leaves open and a user may say of it: fields, whether they are needed, and a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.measured.ingest.columns import COLUMNS, REQUIRED_CONTEXT, USEFUL_CONTEXT, TableKind
+from advisor.measured.kept_uploads import ORIGIN
+from advisor.prediction import AdvisorError
+from advisor.text import frame_csv
+
+MAX_SHOWN = 200
+"""Characters of a refused cell that are kept."""
+
+
+@dataclass(frozen=True)
+class Reject:
+    """One reason why one row was refused."""
+
+    line: int
+    column: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Two columns that look exchanged, and the sentence that says why."""
+
+    columns: tuple[str, str]
+    reason: str
+
+
+@dataclass(frozen=True)
+class MissingField:
+    """A context field that some rows lack. `prefill` is a guess from the file, to be confirmed; None: no guess."""
+
+    name: str
+    unit: str
+    meaning: str
+    required: bool
+    rows: int
+    prefill: Any = None
+    to_predict: bool = False
+    """Whether some of the rows, complete otherwise, cannot be predicted without it."""
+
+    @property
+    def needed(self) -> bool:
+        """Whether a refit wants it."""
+        return self.required or self.to_predict
+
+
+@dataclass(frozen=True)
+class IngestResult:
+    """A read upload, computed, checked and matched: `Rows.result` makes it.
+
+    `frame` has every canonical column of its kind; its index, named `line`, is the line in the file (for one JSON
+    document, the number of the record in it). `rejects` has the columns line, column, value, reason; a refused row
+    appears once per reason and is not in `frame`.
+    """
+
+    format_id: str
+    format_name: str
+    kind: TableKind
+    frame: pd.DataFrame
+    rejects: pd.DataFrame
+    missing: tuple[MissingField, ...]
+    derived: tuple[str, ...]
+    warnings: tuple[str, ...]
+    rows_read: int
+    file_name: str
+    sha256: str
+    reader_version: str
+    rows_repeated: int = 0
+    """Rows left out because another equals them in every cell; neither in `frame` nor refused. [-]"""
+    swapped: tuple[tuple[str, str], ...] = ()
+    """Pairs of columns that look as if they had changed places."""
+    headers: tuple[tuple[int, int, Mapping[str, tuple[str, float]]], ...] = ()
+    """Of each file: the line before its first, its last, and its own header of each column with the unit's factor."""
+
+    def header_of(self, column: str, line: int) -> tuple[str, float] | None:
+        """Name of a column in the file at a line, and the factor from its unit to ours.
+
+        None where the file has no such column.
+        """
+        held = (columns for before, last, columns in self.headers if before < line <= last)
+        return next(held, {}).get(column)
+
+    @property
+    def rows_kept(self) -> int:
+        """Rows in `frame`. [-]"""
+        return len(self.frame)
+
+    @property
+    def rows_refused(self) -> int:
+        """Rows of the file that are not in `frame`. [-]"""
+        return int(self.rejects["line"].nunique()) if len(self.rejects) else 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether no required context is missing, so that the rows can be held against predictions."""
+        return not any(item.required for item in self.missing)
+
+
+def shorten(value: object) -> str:
+    """A cell as text, at most MAX_SHOWN characters, without control characters."""
+    if value is None:
+        return ""
+    if isinstance(value, str | int | float | bool):
+        text = str(value) if not isinstance(value, int) or abs(value) < 10**40 else "a very long integer"
+    else:
+        text = repr(value)[: MAX_SHOWN * 2]
+    text = text[: MAX_SHOWN * 2]
+    text = "".join(ch if ch.isprintable() else " " for ch in text)
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+
+
+def rejects_frame(rejects: Iterable[Reject]) -> pd.DataFrame:
+    """The rejects as a table with columns line (integer), column, value, reason."""
+    rows = list(rejects)
+    kinds = {"line": "int64", "column": "str", "value": "str", "reason": "str"}
+    return pd.DataFrame(
+        {name: pd.Series([getattr(item, name) for item in rows], dtype=kind) for name, kind in kinds.items()}
+    )
+
+
+def kept_table(result: IngestResult) -> pd.DataFrame:
+    """The usable rows with `line` and, in every row, the file, its reader and how many rows were refused."""
+    told = (result.file_name, result.format_id, result.reader_version, result.rows_refused)
+    return result.frame.reset_index().assign(**dict(zip(ORIGIN, told, strict=True)))
+
+
+def kept_points(table: pd.DataFrame) -> pd.DataFrame:
+    """The points frame of a kept table (index: line). Raises AdvisorError when it keeps kernel rows."""
+    wanted = ["line", *COLUMNS["points"]]
+    if any(name not in table.columns for name in wanted):
+        raise AdvisorError("this kept table holds no serving points, so nothing can be refitted on it")
+    return table[wanted].set_index("line")
+
+
+def csv_of(table: pd.DataFrame) -> bytes:
+    """Read, refused or kept rows as UTF-8 CSV. Cells that a spreadsheet could run as formulas are quoted."""
+    return frame_csv(table).encode("utf-8", errors="replace")
+
+
+_OF_ONE_RUN = frozenset({"batch_size", "draft_tokens_k"})
+"""What runs of a sweep differ in, so that other rows tell nothing of it."""
+
+
+def missing_fields(
+    frame: pd.DataFrame, kind: TableKind, prefills: Sequence[Mapping[str, Any]]
+) -> tuple[MissingField, ...]:
+    """Context fields that at least one row lacks, required ones first.
+
+    prefills : what each file suggests, by column. The guess is the one that all files agree on, else the one value that
+    the other rows state.
+    """
+    out = []
+    for name in (*REQUIRED_CONTEXT[kind], *USEFUL_CONTEXT[kind]):
+        empty = _lacking(frame, name)
+        if not empty.any():
+            continue
+        column = COLUMNS[kind][name]
+        guesses = [prefill.get(name) for prefill in prefills]
+        guess = guesses[0] if all(item == guesses[0] for item in guesses) else None
+        stated = [] if guess is not None or name in _OF_ONE_RUN else frame[name].dropna().unique().tolist()
+        if len(stated) == 1:
+            guess = _plain(stated[0])
+        required, needs = name in REQUIRED_CONTEXT[kind], bool((empty & _needs(frame, name)).any())
+        out.append(MissingField(name, column.unit, column.meaning, required, int(empty.sum()), guess, needs))
+    return tuple(out)
+
+
+def _lacking(frame: pd.DataFrame, name: str) -> np.ndarray:
+    """Rows that lack a field and have something that it speaks of, [rows]."""
+    empty = frame[name].isna().to_numpy()
+    if name == "drafter":  # without drafting there is no drafter to name
+        empty = empty & (frame["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan) != 0)
+    if name == "accepted_length_same_run":
+        empty = empty & frame["accepted_length"].notna().to_numpy()
+    return np.asarray(empty)
+
+
+def _needs(frame: pd.DataFrame, name: str) -> np.ndarray | bool:
+    """Rows that cannot be predicted without a field that other rows can do without, [rows]."""
+    either = ["gpu_count", "tensor_parallel"]  # one of the two says where the model lies
+    if name in either:
+        return np.asarray(frame[either].isna().all(axis=1))
+    return name == "drafter"
+
+
+def _plain(value: Any) -> Any:
+    """A cell as a form takes it: a whole number without its point."""
+    if isinstance(value, str):
+        return value
+    return int(value) if float(value).is_integer() else float(value)

@@ -1,0 +1,389 @@
+"""The unfinished table of one or more uploads. Naming, completing and combining only add to it; `result` evaluates it.
+
+Quantities are computed, rules checked and baselines looked for once, when the result is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from advisor.measured.ingest.cells import check_text, strings, to_numbers
+from advisor.measured.ingest.checks import check_rows
+from advisor.measured.ingest.columns import (
+    COLUMNS,
+    CanonicalColumn,
+    TableKind,
+    match_hardware,
+    match_model,
+    named_format,
+)
+from advisor.measured.ingest.derived import derive_rows, match_baselines
+from advisor.measured.ingest.result import IngestResult, Swap, missing_fields, rejects_frame, shorten
+from advisor.measured.ingest.upload import MAX_REJECTS, MAX_ROWS, one_sentence
+from advisor.measured.readers.base import NAME_MAPS
+from advisor.prediction import AdvisorError
+from advisor.text import counted
+
+READER_VERSION = "1"
+"""Raised whenever a reader changes what it makes of the same bytes; stored with every dataset."""
+_LINES_NAMED = 5
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """One file of a table, and what its reader said of it."""
+
+    format_id: str
+    format_name: str
+    file_name: str
+    sha256: str
+    rows_read: int
+    last_line: int
+    """The last line that is kept or refused, counted in the file itself."""
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    swaps: tuple[Swap, ...]
+    prefill: dict[str, Any]
+    """Guesses at what the file lacks, to be confirmed."""
+    headers: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    """The file's own header of each column that it has, and the factor from its unit to ours."""
+    before: int = 0
+    """Lines of the files before it in the table."""
+
+    def holds(self, lines: np.ndarray) -> np.ndarray:
+        """Mask of the table's lines that are this file's."""
+        return (lines > self.before) & (lines <= self.before + self.last_line)
+
+    def saying(self, note: str, lines: np.ndarray) -> RowSource:
+        """The file with a note more where some of the lines that it speaks of are its own."""
+        return replace(self, notes=(*self.notes, note)) if self.holds(lines).any() else self
+
+
+@dataclass(frozen=True)
+class UnknownName:
+    """A hardware or model name that fits no single known id, and the lines that bear it, [lines]."""
+
+    column: str
+    text: str
+    lines: np.ndarray
+
+    def warning(self, source: RowSource, usable: pd.Index) -> str | None:
+        """Warning with the places of the name in one file, of the usable lines.
+
+        None where it does not stand there.
+
+        Rows stay usable under such a name, since what it means can still be given.
+        """
+        inside = self.lines[source.holds(self.lines)]
+        if not len(inside):
+            return None
+        lines = inside[np.isin(inside, usable)] - source.before
+        shown = ", ".join(map(str, lines[:_LINES_NAMED])) + (", ..." if len(lines) > _LINES_NAMED else "")
+        where = f"{counted(len(lines), 'row')} (line {shown})" if len(lines) else "no usable row"
+        return (
+            f"{self.column} {shorten(self.text)!r} fits no single known id: {where} kept, but not predicted until you "
+            "choose one"
+        )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows as read, typed, before anything is computed or checked across columns.
+
+    `frame` has every canonical column of its kind, its index `line` counted on through the files; `rejects` the rows
+    whose cells could not be read (columns line, column, value, reason).
+    """
+
+    kind: TableKind
+    frame: pd.DataFrame
+    rejects: pd.DataFrame
+    sources: tuple[RowSource, ...]
+    unknown: tuple[UnknownName, ...] = ()
+
+    @property
+    def file_name(self) -> str:
+        """The file's name, or how many files there are."""
+        return self.sources[0].file_name if len(self.sources) == 1 else f"{len(self.sources)} files"
+
+    @property
+    def format_name(self) -> str:
+        """The tools whose files these are."""
+        return ", ".join(dict.fromkeys(source.format_name for source in self.sources))
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the file, or of the hashes of several in any order."""
+        hashes = sorted(source.sha256 for source in self.sources)
+        return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+
+    @cached_property
+    def result(self) -> IngestResult:
+        """The table with everything computed, checked and matched. Raises AdvisorError, and nothing else."""
+        with one_sentence(self.file_name):
+            return evaluate(self)
+
+
+def combine(tables: Sequence[Rows]) -> Rows:
+    """One table with the rows of all. Baselines are then looked for among all of them.
+
+    Lines are counted on through the files in the order given, and the notes say where each file begins. The hash is
+    that of the files' hashes, in any order. Raises AdvisorError for kernel tables among served runs and for too many
+    rows; one table comes back as it is.
+    """
+    if len(tables) == 1:
+        return tables[0]
+    if len({table.kind for table in tables}) > 1:
+        named = ", ".join(f"{table.file_name} ({table.format_name})" for table in tables)
+        raise AdvisorError(f"kernel tables and served runs cannot be read as one; upload them apart: {named}")
+    if sum(len(table.frame) for table in tables) > MAX_ROWS:
+        raise AdvisorError(f"the files have more than {MAX_ROWS:,} rows together; upload them apart")
+    before, frames, refused, sources, unknown = 0, [], [], [], []
+    for table in tables:
+        frames.append(table.frame.set_axis(table.frame.index + before))
+        refused.append(table.rejects.assign(line=table.rejects["line"] + before))
+        sources += [replace(source, before=source.before + before) for source in table.sources]
+        unknown += [replace(name, lines=name.lines + before) for name in table.unknown]
+        before += sum(source.last_line for source in table.sources)
+    rejects = pd.concat(refused, ignore_index=True)
+    return Rows(tables[0].kind, pd.concat(frames), rejects, tuple(sources), tuple(unknown))
+
+
+def complete(rows: Rows, values: Mapping[str, Any], override: bool = False) -> Rows:
+    """The table with context filled in: each value goes into the empty cells of its column.
+
+    With `override`, it replaces what the file says in that column as well (a hardware name by a profile's id, say).
+    Raises AdvisorError when a name is no context column of this kind of table or a value is not allowed in it; blank
+    values are skipped.
+    """
+    spec = COLUMNS[rows.kind]
+    frame, chosen = rows.frame.copy(deep=False), set[str]()
+    for name, value in values.items():
+        column = spec.get(name)
+        if column is None or not column.context:
+            allowed = ", ".join(item.name for item in spec.values() if item.context)
+            raise AdvisorError(f"{name!r} cannot be filled in; choose among {allowed}")
+        if value is None or (isinstance(value, str) and not value.strip()):
+            continue
+        typed = _one_value(column, value)
+        if typed is not None:
+            frame[name] = _filled(frame[name], typed, column, override)
+            chosen |= {name} if override else set()
+    unknown = tuple(name for name in rows.unknown if name.column not in chosen)
+    return replace(rows, frame=frame, unknown=unknown)
+
+
+NAME_COLUMNS = frozenset({"hardware_id", "hardware", "model_id", "engine", "drafter", "weight_dtype"})
+"""Columns of names. What a user says of one holds for every row, since a file may call a thing as it likes; numbers
+that a file states are facts of its run and stay."""
+
+
+def with_given(rows: Rows, values: Mapping[str, Any]) -> Rows:
+    """Table with what a user says of it.
+
+    Empty cells filled, and names that the file states replaced and said.
+
+    A weight format that a replaced model name says is kept. Raises AdvisorError as `complete` does.
+    """
+    names = {name: value for name, value in values.items() if name in NAME_COLUMNS and name in rows.frame}
+    rest = {name: value for name, value in values.items() if name not in names}
+    filled = complete(rows, rest)
+    if "model_id" in names and "weight_dtype" not in names:
+        frame = filled.frame.copy(deep=False)
+        sources = _with_named_formats(frame, filled.sources, frame["model_id"].dropna().unique(), formats_only=True)
+        filled = replace(filled, frame=frame, sources=sources)
+    changed = complete(filled, names, override=True)
+    sources = changed.sources
+    for name in names:
+        before, after = rows.frame[name], changed.frame[name]
+        replaced = before.notna() & (before != after)
+        for text in before[replaced].unique():
+            bearing = rows.frame.index[replaced & (before == text)].to_numpy()
+            said = (
+                f"{name} {shorten(text)!r}, which the file states in {counted(len(bearing), 'row')}, read as "
+                f"{shorten(values[name])!r}, as you say"
+            )
+            sources = tuple(source.saying(said, bearing) for source in sources)
+    return replace(changed, sources=sources)
+
+
+def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[str] = ()) -> Rows:
+    """Table with plain hardware and model names replaced by the one id each of them means, if any.
+
+    Names that fit no id, or several, stay as they are; the result names them in a warning. A weight format that a
+    model's name says fills empty cells, and is said.
+    """
+    wanted = (
+        ("hardware_id" if rows.kind == "points" else "hardware", match_hardware, tuple(hardware_ids)),
+        *((("model_id", match_model, tuple(model_ids)),) if rows.kind == "points" and model_ids else ()),
+    )
+    frame, unknown, sources = rows.frame.copy(deep=False), list(rows.unknown), rows.sources
+    for name, match, ids in wanted:
+        renamed: dict[str, str] = {}
+        for text in frame[name].dropna().unique():
+            found = text if text in ids else match(text, ids)
+            if found is None:
+                unknown.append(UnknownName(name, text, frame.index[frame[name] == text].to_numpy()))
+            else:
+                renamed[text] = found
+        if name == "model_id":
+            sources = _with_named_formats(frame, sources, [text for text in renamed if text not in ids])
+        frame[name] = frame[name].replace(renamed)
+    return replace(rows, frame=frame, sources=sources, unknown=tuple(unknown))
+
+
+def _with_named_formats(
+    frame: pd.DataFrame, sources: tuple[RowSource, ...], names: Iterable[str], formats_only: bool = False
+) -> tuple[RowSource, ...]:
+    """Fill empty weight types of `frame` from names of known models. Each file with what is to be said of its names."""
+    for text in names:
+        found, note = named_format(text)
+        bearing = frame["model_id"] == text
+        empty = bearing & frame["weight_dtype"].isna()
+        if found is not None and empty.any():
+            frame["weight_dtype"] = frame["weight_dtype"].mask(empty, found)
+            concluded = f" ({note})" if note else ""
+            said = f"weight_dtype {found} read from the name {shorten(text)!r} where none is given{concluded}"
+            sources = tuple(source.saying(said, frame.index[empty].to_numpy()) for source in sources)
+        elif note and not formats_only:
+            said = f"model_id {shorten(text)!r}: {note}"
+            sources = tuple(source.saying(said, frame.index[bearing].to_numpy()) for source in sources)
+    return sources
+
+
+def _one_value(column: CanonicalColumn, value: Any) -> Any:
+    """One context value in the column's type. Raises AdvisorError naming the field."""
+    text = strings([value])
+    if column.numeric:
+        numbers, bad = to_numbers(text, column, 1.0, None)
+    else:
+        bad = check_text(text, column)
+    if bad.rows:
+        raise AdvisorError(f"{column.name}={bad.values[0]!r}: {bad.reasons[0]}")
+    if text[0].as_py() is None:
+        return None
+    if not column.numeric:
+        word = text[0].as_py()
+        rename = NAME_MAPS.get(column.name)
+        return rename(word) if rename else word
+    return int(numbers[0]) if column.type == "integer" else float(numbers[0])
+
+
+def _filled(series: pd.Series, value: Any, column: CanonicalColumn, override: bool) -> pd.Series:
+    if not override and series.notna().any():
+        return series.fillna(value)
+    if column.numeric:
+        return pd.Series(value, index=series.index, dtype=series.dtype)
+    text = pa.repeat(pa.scalar(value, pa.large_string()), len(series))
+    return pd.Series(text.to_pandas(), dtype="str").set_axis(series.index)
+
+
+def evaluate(rows: Rows) -> IngestResult:
+    """The result of a table: empty quantities computed, rules checked, speedups over baselines matched."""
+    unique, repeated = without_repeats(rows.frame)
+    frame, computed = derive_rows(unique) if rows.kind == "points" else (unique, None)
+    checked = check_rows(frame, rows.kind)
+    keep, broken = checked.keep, checked.rejects
+    missing_from = frame if not keep.any() else None
+    frame = frame if keep.all() else frame[keep]
+    notes, warnings = _notes_of_readers(rows), _warnings_of_readers(rows, frame.index)
+    swaps = [*_swaps_of_readers(rows), *checked.swaps]
+    warnings += [*(swap.reason for swap in swaps), *checked.warnings]
+    if repeated:
+        warnings.append(f"{counted(repeated, 'row')} equal to another in every cell: counted once")
+    if computed is not None:
+        notes += computed.notes(keep)
+        if len(frame):
+            frame, matching = match_baselines(frame)
+            notes.append(matching)
+    rejects = pd.concat([rows.rejects, rejects_frame(broken)], ignore_index=True) if broken else rows.rejects
+    if len(rejects) > 1:
+        rejects = rejects.sort_values("line", kind="stable", ignore_index=True)
+    if len(rejects) > MAX_REJECTS:
+        warnings.append(f"only the first {MAX_REJECTS:,} of {len(rejects):,} reasons are listed")
+        rejects = rejects.head(MAX_REJECTS)
+    return IngestResult(
+        format_id=", ".join(dict.fromkeys(source.format_id for source in rows.sources)),
+        format_name=rows.format_name,
+        kind=rows.kind,
+        frame=frame,
+        rejects=rejects,
+        missing=missing_fields(
+            frame if missing_from is None else missing_from, rows.kind, [source.prefill for source in rows.sources]
+        ),
+        derived=tuple(notes),
+        warnings=tuple(dict.fromkeys(warnings)),
+        rows_read=sum(source.rows_read for source in rows.sources),
+        rows_repeated=repeated,
+        file_name=rows.file_name,
+        sha256=rows.sha256,
+        reader_version=READER_VERSION,
+        swapped=tuple(swap.columns for swap in swaps),
+        headers=tuple((source.before, source.before + source.last_line, source.headers) for source in rows.sources),
+    )
+
+
+def without_repeats(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """The frame with rows that equal an earlier one in every cell left out, and how many they were.
+
+    Numbers are hashed first; only rows whose numbers are those of another are compared cell by cell.
+    """
+    if len(frame) < 2:
+        return frame, 0
+    numbers = frame.select_dtypes("number")
+    code = np.zeros(len(frame), dtype=np.uint64)
+    for name in numbers:
+        if numbers[name].notna().any():
+            bits = numbers[name].to_numpy(dtype=float, na_value=np.nan).view(np.uint64)
+            code = (code ^ bits) * np.uint64(0x9E3779B97F4A7C15)
+            code ^= code >> np.uint64(29)
+    alike = pd.Series(code).duplicated(keep=False).to_numpy()
+    if not alike.any():
+        return frame, 0
+    repeated = frame[alike].dropna(axis="columns", how="all").duplicated().to_numpy()
+    if not repeated.any():
+        return frame, 0
+    keep = np.ones(len(frame), dtype=bool)
+    keep[np.flatnonzero(alike)[repeated]] = False
+    return frame[keep], int(repeated.sum())
+
+
+def _notes_of_readers(rows: Rows) -> list[str]:
+    notes = _with_files(rows, [source.notes for source in rows.sources])
+    if len(rows.sources) == 1:
+        return notes
+    starts = ", ".join(f"{source.file_name} from line {source.before + 1}" for source in rows.sources)
+    return [f"lines are counted on through the files: {starts}", *notes]
+
+
+def _warnings_of_readers(rows: Rows, usable: pd.Index) -> list[str]:
+    """What the readers warn of, and the names that fit no known id with the usable lines that bear them."""
+    unknown = [[name.warning(source, usable) for name in rows.unknown] for source in rows.sources]
+    said = zip(rows.sources, unknown, strict=True)
+    return _with_files(rows, [[*source.warnings, *filter(None, warnings)] for source, warnings in said])
+
+
+def _swaps_of_readers(rows: Rows) -> list[Swap]:
+    if len(rows.sources) == 1:
+        return list(rows.sources[0].swaps)
+    found = [(source.file_name, swap) for source in rows.sources for swap in source.swaps]
+    return [replace(swap, reason=f"{file_name}: {swap.reason}") for file_name, swap in found]
+
+
+def _with_files(rows: Rows, texts: Sequence[Sequence[str]]) -> list[str]:
+    """Each sentence once, with its files where not all of them say it. `texts` of each file."""
+    by_text: dict[str, list[str]] = {}
+    for source, said in zip(rows.sources, texts, strict=True):
+        for text in said:
+            by_text.setdefault(text, []).append(source.file_name)
+    return [
+        text if len(who) == len(rows.sources) else f"{', '.join(who[:3])}{', ...' if len(who) > 3 else ''}: {text}"
+        for text, who in by_text.items()
+    ]

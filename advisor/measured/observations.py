@@ -1,0 +1,233 @@
+"""Measured quantities in the one form that every fit here works on, and what the model predicts for them.
+
+A speedup, a step time or a time per token is a ratio of two sums of seconds. Each second belongs to a multiplier of
+NAMES, which scales the constants behind it, or to none; so the logarithm and its slopes are cheap for any multipliers.
+
+Who measured which source, and which laboratories are set apart: their rows choose nothing.
+
+Titles and laboratories stand in profiles/validation/laboratories.yaml. Whether one is set apart follows from its name,
+so that nobody picks the rows that judge; each look at them is logged in docs/set-apart.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from advisor.physics import laws
+from advisor.physics.components import COMPONENTS, FACTORS
+from advisor.physics.step import n_layers
+from advisor.predict.curve import Curve
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError, Array, Frozen
+from advisor.profiles import PROFILES, read_yaml, validate
+
+TIME_NAMES = tuple(FACTORS)
+NAMES = (*TIME_NAMES, "accepted_length")
+"""All multipliers; the last one scales accepted lengths that were borrowed from another run."""
+QUANTITIES = ("speedup", "step_time_s", "tpot_s", "verify_time_s", "draft_time_s")
+"""What a row may measure: a ratio [-], and times of a step or round, of a token, of a verification pass, and of all
+draft passes of a round. [s]"""
+LENGTH = NAMES.index("accepted_length")
+_FIXED = len(NAMES)  # column of what no multiplier scales
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Measured quantities, n of them, as sums of multiplied parts.
+
+    log value = log(upper . m) - log(lower . m) + shift + length_share log m_AL.
+
+    `upper` and `lower` [n, len(NAMES) + 1] hold seconds by multiplier m; nothing scales the last column.
+    """
+
+    line: NDArray[np.int_]
+    """Which row of its file each was measured in."""
+    quantity: NDArray[np.str_]
+    """Of QUANTITIES."""
+    measured: Array
+    upper: Array
+    lower: Array
+    shift: Array
+    """Logarithm of the accepted length, or minus it for a time per token; 0 for other times."""
+    length_share: Array
+    """1 or -1 where that length was borrowed, so that its multiplier counts; else 0."""
+
+    @property
+    def log_measured(self) -> Array:
+        """Log of each value [n]."""
+        return np.log(self.measured)
+
+    def where(self, chosen: NDArray[np.bool_]) -> Observations:
+        """Observations that are `chosen` [n]."""
+        return Observations(*(column[chosen] for column in vars(self).values()))
+
+    def depend_on(self) -> NDArray[np.bool_]:
+        """Multipliers that any of the values depends on [names]."""
+        used = np.asarray((self.upper > 0).any(axis=0) | (self.lower > 0).any(axis=0))[:_FIXED]
+        used[LENGTH] |= bool((self.length_share != 0).any())
+        return used
+
+
+_NONE = Observations(np.zeros(0, int), np.zeros(0, str), np.zeros(0), *np.zeros((2, 0, _FIXED + 1)), *np.zeros((2, 0)))
+
+
+def joined(parts: Iterable[Observations]) -> Observations:
+    """All of several, one after the other."""
+    columns = zip(*(vars(part).values() for part in (_NONE, *parts)), strict=True)
+    return Observations(*map(np.concatenate, columns))
+
+
+def log_predicted(observed: Observations, theta: Array) -> Array:
+    """Log of each quantity [n] at log multipliers `theta`: [names], or [n, names] for one set each."""
+    m = _multipliers(theta)
+    ratio = np.log((observed.upper * m).sum(axis=-1)) - np.log((observed.lower * m).sum(axis=-1))
+    return np.asarray(ratio + observed.shift + observed.length_share * theta[..., LENGTH])
+
+
+def log_slopes(observed: Observations, theta: Array) -> Array:
+    """Derivative of `log_predicted` by each log multiplier [n, names]."""
+    m = _multipliers(theta)
+    upper, lower = observed.upper * m, observed.lower * m
+    slopes = upper / upper.sum(axis=-1, keepdims=True) - lower / lower.sum(axis=-1, keepdims=True)
+    slopes[:, LENGTH] += observed.length_share
+    return np.asarray(slopes[:, :_FIXED])
+
+
+def _multipliers(theta: Array) -> Array:
+    return np.concatenate([np.exp(theta), np.ones((*np.shape(theta)[:-1], 1))], axis=-1)
+
+
+def observe(
+    line: int, row: Mapping[str, Any], plain: Array, whole: Array, prefill_s: float, length: float, borrowed: bool
+) -> Observations:
+    """Quantities that a row measures, and the parts they are made of.
+
+    Parameters
+    ----------
+    line, row : where it stands, and its cells.
+    plain, whole : a plain step and a round by multiplier [len(NAMES) + 1]; the same for a row without speculation. [s]
+    prefill_s : prefill charged to one output token. [s]
+    length, borrowed : tokens per round, 1 without speculation, and whether they were counted in another run. [-]
+    """
+    charged, round_charged, one = plain.copy(), whole.copy(), np.eye(_FIXED + 1)[_FIXED]
+    charged[_FIXED] += prefill_s
+    round_charged[LENGTH if borrowed else _FIXED] += length * prefill_s
+    drafting = np.zeros_like(whole)
+    drafting[_DRAFTING] = whole[_DRAFTING]
+    drafting[_LAUNCH] = whole[_LAUNCH] - plain[_LAUNCH]
+    verifying = whole - drafting
+    verifying[_SCHEDULING] = 0.0  # a timed forward pass does not hold the host's scheduling
+    per_token = np.array([1.0, 0.0, -1.0, 0.0, 0.0])  # what the accepted length does to each of QUANTITIES
+    every = Observations(
+        line=np.full(len(QUANTITIES), line),
+        quantity=np.array(QUANTITIES),
+        measured=np.array([number(row, name) or np.nan for name in QUANTITIES]),
+        upper=np.stack([charged, whole, round_charged, verifying, drafting]),
+        lower=np.stack([round_charged, one, one, one, one]),
+        shift=per_token * math.log(length),
+        length_share=per_token * float(borrowed),
+    )
+    return every.where(np.isin(QUANTITIES, _measured(row)) & every.upper.any(axis=1))
+
+
+_LAUNCH = TIME_NAMES.index("launch")
+_DRAFTING = [TIME_NAMES.index("drafter"), TIME_NAMES.index("draft_host")]
+_SCHEDULING = [TIME_NAMES.index("round_host"), TIME_NAMES.index("host")]
+
+
+def _measured(row: Mapping[str, Any]) -> list[str]:
+    """Quantities of a row, none of them twice in other words."""
+    given, derived = [name for name in QUANTITIES if number(row, name)], str(row.get("derived") or "")
+    if "speedup" in given and "speedup" in derived:  # computed from a baseline row: it already holds the row's time
+        return ["speedup"]
+    if "step_time_s" in given and "tpot_s" in given:  # one tells the other; the computed one gives way
+        given.remove("step_time_s" if "step_time_s" in derived else "tpot_s")
+    return given
+
+
+def number(row: Mapping[str, Any], name: str) -> float | None:
+    """A cell as a finite number. None for an empty one."""
+    value = row.get(name)
+    found = math.nan if value is None or value == "" else float(value)
+    return found if math.isfinite(found) else None
+
+
+def time_columns(setup: Setup, curve: Curve) -> tuple[Array, Array]:
+    """Seconds of a plain step and of a round by multiplier, [nB, len(NAMES) + 1] each. `curve` has one K."""
+    parts = {name: time[:, 0] for name, time in curve.round_components.items()}
+    launched_s = laws.launches(setup.costs.launch_per_layer_s, _draft_layers(setup, int(curve.drafts[0])))
+    parts |= {"launch": parts["launch"] + launched_s, "draft": np.maximum(parts["draft"] - launched_s, 0.0)}
+    return _grouped(curve.plain_components), _grouped(parts)
+
+
+def _draft_layers(setup: Setup, n_draft: int) -> int:
+    """Layers launched over all drafting passes of one round. [-]"""
+    if setup.draft_architecture is None or n_draft == 0:
+        return 0
+    return int(setup.drafter.passes(n_draft)) * n_layers(setup.draft_architecture)
+
+
+def _grouped(parts: Mapping[str, Array]) -> Array:
+    out = np.zeros((*np.shape(parts["launch"]), len(NAMES) + 1))
+    for one in COMPONENTS:
+        if one.key in parts:
+            out[..., TIME_NAMES.index(one.factor)] += parts[one.key]
+    return out
+
+
+LABORATORIES = PROFILES / "validation" / "laboratories.yaml"
+SET_APART_OF = 5
+"""One laboratory of this many is set apart, in the mean over names. [-]"""
+
+
+class Laboratory(Frozen):
+    """A company, wiki, team or person with the sources that are theirs."""
+
+    name: str = Field(min_length=2)
+    titles: tuple[str, ...] = Field(min_length=1)
+
+
+class _File(Frozen):
+    laboratories: tuple[Laboratory, ...]
+
+    @model_validator(mode="after")
+    def _each_once(self) -> _File:
+        names = [name for one in self.laboratories for name in (f"laboratory {one.name}", *one.titles)]
+        twice = sorted(name for name, times in Counter(names).items() if times > 1)
+        if twice:
+            raise ValueError(f"each laboratory and title stands once, but these do not: {', '.join(twice)}")
+        return self
+
+
+def laboratory_of(title: str) -> str:
+    """The laboratory that published the source `title`. Raises AdvisorError for a title that the file does not list."""
+    try:
+        return _by_title()[title]
+    except KeyError:
+        raise AdvisorError(
+            f"no laboratory is known for the source {title[:120]!r}; "
+            f"add its title to profiles/validation/{LABORATORIES.name}"
+        ) from None
+
+
+def set_apart(laboratory: str) -> bool:
+    """Whether a laboratory's rows are kept from every choice: sha256 of its name modulo SET_APART_OF is 0."""
+    return int(hashlib.sha256(laboratory.encode()).hexdigest(), 16) % SET_APART_OF == 0
+
+
+@lru_cache(maxsize=1)
+def _by_title() -> dict[str, str]:
+    content: dict[str, Any] = read_yaml(LABORATORIES)
+    content.pop("_source_texts")
+    found = validate(content, _File, LABORATORIES)
+    return {title: one.name for one in found.laboratories for title in one.titles}

@@ -1,0 +1,432 @@
+"""Measured rows as points: row, question, setup, observations. Published rows and a user's take the same way.
+
+The shipped published measurements: one reader for all collections, and the times that their rows print.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from advisor.catalog.fit_records import OVERHEAD_NAMES, class_costs
+from advisor.measured.observations import (
+    QUANTITIES,
+    Observations,
+    laboratory_of,
+    number,
+    observe,
+    set_apart,
+    time_columns,
+)
+from advisor.measured.row_questions import RowQuestion, question_of
+from advisor.physics.acceptance import parse_acceptance
+from advisor.physics.bands import Draws
+from advisor.physics.memory import GIB
+from advisor.predict.curve import Curve, curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.prefill import prefill_per_token_s
+from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import MAX_BATCH, MAX_CONTEXT
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError
+from advisor.profiles import MEASUREMENTS
+
+ACCEPTANCE_LOG_SD = {"same_run": 0.04, "borrowed": 0.13, "other_model": 0.25}
+"""Spread of log accepted length: same run and same model from docs/model.md; of another model, the spread of heads of
+one kind between models and prompt sets in the shipped rows (0.2) with the difference between runs. [-]"""
+READING_LOG_SD = {"A": 0.03, "B": 0.06, "C": 0.10}
+"""Assumed spread of the published figure itself: table or label, pixel or running text, incomplete row. [-]"""
+KERNEL_LOG_SD = {"measured": 0.08, "interpolated": 0.08, "fitted": 0.10, "roofline": 0.32}
+"""Assumed spread of the kernels' part of a ratio of two steps, by tier; the roofline's is that of its records. [-]"""
+MAX_POINTS = 400
+"""Rows of one accelerator and engine that are predicted; of more, an even sample. [-]"""
+MAX_ASKED = 4000
+"""Rows of one file that become questions; of more, an even sample of those that measure something. [-]"""
+_MEASURES_NOTHING = "neither a speedup nor a time per step or token; add one, or a baseline row with K = 0"
+_BAND_SIGMAS = 2.563  # from end to end of an 80 % band
+# A plain row asks for a drafter without device time; K = 0 is what its curve is evaluated at.
+_NO_DRAFT = {
+    "drafter": "ngram",
+    "draft_tokens_k": 1,
+    "accepted_length": 1.5,
+    "draft_structure": None,
+    "notes": None,
+    "dataset": None,
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """Measured row that the model can express: question, setup that answers, and measured values."""
+
+    line: int
+    row: Mapping[str, Any]
+    question: RowQuestion
+    setup: Setup
+    batch_size: float
+    accepted_length: float
+    length_log_sd: float
+    """Log standard deviation of the accepted length; 0 where a user counted it in the same run. [-]"""
+    tier: str
+    observations: Observations
+    """With the overheads of `setup`, at multipliers of 1."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """Scenario of the row, but for its K."""
+        return self.question.scenario
+
+    @property
+    def n_draft(self) -> int:
+        """K. 0 without speculation. [-]"""
+        return self.question.n_draft
+
+    @property
+    def engine_class(self) -> str:
+        """Engine and vintage whose overheads the row shares."""
+        return self.question.engine_class
+
+    @property
+    def source(self) -> str:
+        """The publication that holds the row."""
+        return str(self.row.get("source_title", "")) or "not stated"
+
+    @property
+    def measured(self) -> float:
+        """The first quantity that it measures: the speedup, where there is one."""
+        return float(self.observations.measured[0])
+
+    @property
+    def overheads(self) -> tuple[float, ...]:
+        """Constants behind the observations, in the order of OVERHEAD_NAMES. [s or 1]"""
+        return tuple(float(getattr(self.setup.costs, name)) for name in OVERHEAD_NAMES)
+
+    @property
+    def log_sd(self) -> float:
+        """Spread that reading, accepted length and kernels leave in a published log speedup. [-]"""
+        reading = READING_LOG_SD.get(str(self.row.get("tier", "")), READING_LOG_SD["C"])
+        return float(np.sqrt(np.sum(np.square((self.length_log_sd, reading, KERNEL_LOG_SD[self.tier])))))
+
+    def curve(self, setup: Setup | None = None, draws: Draws | None = None) -> Curve:
+        """Prediction at this row's batch and K, for another setup or draws if given."""
+        return curve_for(setup or self.setup, [self.batch_size], [self.n_draft], self.question.verify_tokens, draws)
+
+    def seen_by(self, setup: Setup) -> Point:
+        """Row predicted by another setup. Its tier, and so its weight in a fit, stays."""
+        asked = _Asked(self.line, self.row, self.question, self.batch_size)
+        (point,) = _points([asked], setup, [(self.accepted_length, self.length_log_sd)])
+        return replace(point, tier=self.tier)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A row that takes no part, and why. It is the first of the rows with this reason."""
+
+    line: int
+    reason: str
+    rows: int = 1
+    """How many rows this speaks of. [-]"""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    line: int
+    row: Mapping[str, Any]
+    question: RowQuestion
+    batch_size: float
+
+
+def _points(asked: Sequence[_Asked], setup: Setup, lengths: Sequence[tuple[float, float]]) -> list[Point]:
+    """Points of rows that differ in batch and accepted length alone, with each length and its log spread."""
+    question, batches = asked[0].question, np.array([item.batch_size for item in asked])
+    curve = curve_for(setup, batches, [question.n_draft], question.verify_tokens)
+    plain, whole = time_columns(setup, curve)
+    prefill = prefill_per_token_s(setup, batches)
+    out = []
+    for i, (item, (length, spread)) in enumerate(zip(asked, lengths, strict=True)):
+        borrowed = item.question.n_draft > 0 and item.question.borrowed
+        observed = observe(item.line, item.row, plain[i], whole[i], float(prefill[i]), length, borrowed)
+        tier = str(curve.tier[i, 0])
+        out.append(Point(item.line, item.row, item.question, setup, item.batch_size, length, spread, tier, observed))
+    return out
+
+
+def with_costs(setup: Setup, **changes: Any) -> Setup:
+    """Setup with constants of its kernel costs replaced, in target and drafter alike."""
+    changed = {name: replace(getattr(setup, name), **changes) for name in ("costs", "draft_costs")}
+    return replace(setup, **changed)
+
+
+def points_of(
+    frame: pd.DataFrame, assume: Mapping[str, str] | None = None, other_models: bool = False
+) -> tuple[list[Point], dict[str, int]]:
+    """Points of the published rows that can be predicted, carry a speedup and no defect.
+
+    The others come as reasons with counts.
+    """
+    points: list[Point] = []
+    refused: Counter[str] = Counter()
+    for row in frame.to_dict("records"):
+        try:
+            if row.get("defect"):
+                raise AdvisorError(f"set aside for a defect: {row['defect']}")
+            points.append(point_of({str(name): cell for name, cell in row.items()}, assume, other_models))
+        except AdvisorError as error:
+            refused[str(error)] += 1
+    return points, refused
+
+
+def point_of(row: Mapping[str, Any], assume: Mapping[str, str] | None = None, other_models: bool = False) -> Point:
+    """One published row. Raises AdvisorError with the reason when it cannot be predicted or has no positive speedup."""
+    try:
+        measured = float(row["speedup"])
+    except (KeyError, ValueError) as error:
+        raise AdvisorError("no speedup to compare with") from error
+    if not 0 < measured < math.inf:
+        raise AdvisorError(f"speedup={measured} is not above 0")
+    question = question_of(row, assume, other_models)
+    setup = question.setup()
+    length = float(setup.acceptance.accepted_length[question.n_draft])
+    asked = _Asked(0, row, question, float(question.scenario.batch_size))
+    (point,) = _points([asked], setup, [(length, ACCEPTANCE_LOG_SD[question.acceptance_source])])
+    return point
+
+
+def refit_points(
+    frame: pd.DataFrame, acceptance: str | None = None, configs: Mapping[str, str] | None = None
+) -> tuple[list[Point], list[Refused]]:
+    """Rows of a canonical points frame (index: line) that can be predicted, and the others with the reason.
+
+    Parameters
+    ----------
+    frame : canonical columns of `advisor.measured.ingest`.
+    acceptance : as in a scenario; stands in, as borrowed, for rows without an accepted length.
+    configs : config.json texts of models that have no profile, by the name the rows use.
+
+    Notes
+    -----
+    Each point's setup has the overheads shipped for its engine class: an old version is judged against its own.
+    A question is built and validated for MAX_ASKED rows at most, however long the file.
+    """
+    asked: list[_Asked] = []
+    few, refused = _askable(frame)
+    for line, row in _records(few):
+        try:
+            asked.append(_ask(line, row, acceptance, configs or {}))
+        except AdvisorError as error:
+            refused.append(Refused(line, _for_users(str(error))))
+    points: list[Point] = []
+    for scenario, group in _by_curve(_even_sample(asked, refused)):
+        try:
+            setup = with_costs(load_setup(scenario), **class_costs(group[0].question.engine_class))
+            _check_weights_fit(setup)
+            found = _points(group, setup, [_length(item.question, setup) for item in group])
+        except AdvisorError as error:
+            refused += [Refused(item.line, _for_users(str(error))) for item in group]
+            continue
+        points += [point for point in found if len(point.observations.line)]
+        refused += [Refused(point.line, _MEASURES_NOTHING) for point in found if not len(point.observations.line)]
+    return sorted(points, key=lambda point: point.line), sorted(refused, key=lambda item: item.line)
+
+
+def _check_weights_fit(setup: Setup) -> None:
+    """Raise AdvisorError where the weights alone exceed the accelerator's whole memory: no such run was measured."""
+    needed, has = setup.memory.weights_bytes + setup.memory.drafter_bytes, setup.hardware.memory_bytes.value
+    if needed > has:
+        raise AdvisorError(
+            f"the weights of {setup.scenario.model_id} on {setup.place} need {needed / GIB:,.0f} GiB a GPU, it has "
+            f"{has / GIB:,.0f}; state gpu_count, tensor_parallel and weight_dtype as they ran"
+        )
+
+
+def _records(frame: pd.DataFrame) -> Iterable[tuple[int, dict[str, Any]]]:
+    for line, row in zip(frame.index, frame.to_dict("records"), strict=True):
+        yield int(line), {str(name): None if pd.isna(cell) else cell for name, cell in row.items()}
+
+
+def _for_users(reason: str) -> str:
+    """A reason without the option of the command that checks published rows: a file's owner fills its columns in."""
+    return re.sub(
+        r"(?:use|fill (it|one) with) --assume \w+=\.\.\.", lambda found: f"fill {found[1] or 'it'} in", reason
+    )
+
+
+def _askable(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Refused]]:
+    """Of a long frame an even sample of rows that may be predicted, and what the rest lacks. A short one as it is."""
+    if len(frame) <= MAX_ASKED:
+        return frame, []
+    known = {name: frame[name].notna().to_numpy() for name in ("draft_tokens_k", "batch_size")}
+    measured = frame[list(QUANTITIES)].notna().any(axis=1).to_numpy()
+    left, refused = np.ones(len(frame), dtype=bool), []
+    for has, reason in ((measured, _MEASURES_NOTHING), *((mask, _not_stated(name)) for name, mask in known.items())):
+        refused += _refused_as_one(frame.index[left & ~has], reason)
+        left &= has
+    rows = np.flatnonzero(left)
+    kept = _evenly(len(rows), MAX_ASKED)
+    refused += _refused_as_one(
+        frame.index[np.delete(rows, kept)], f"not needed: an even sample of {MAX_ASKED:,} is read"
+    )
+    return frame.iloc[rows[kept]], refused
+
+
+def _evenly(n: int, wanted: int) -> NDArray[np.int_]:
+    """Places of at most `wanted` of n rows, the first and the last among them."""
+    return np.unique(np.linspace(0, n - 1, wanted).round().astype(int)) if n > wanted else np.arange(n)
+
+
+def _refused_as_one(lines: pd.Index, reason: str) -> list[Refused]:
+    return [Refused(int(lines[0]), reason, len(lines))] if len(lines) else []
+
+
+def _even_sample(asked: list[_Asked], refused: list[Refused]) -> list[_Asked]:
+    """MAX_POINTS rows of the accelerator and engine with most rows, and as many of all others together."""
+    group = [(item.question.scenario.hardware_id, item.question.engine_class) for item in asked]
+    largest = Counter(group).most_common(1)[0][0] if asked else None
+    kept: list[_Asked] = []
+    for inside in (True, False):
+        some = [item for item, one in zip(asked, group, strict=True) if (one == largest) == inside]
+        places = _evenly(len(some), MAX_POINTS)
+        kept += [some[i] for i in places]
+        lines = pd.Index([item.line for item in some]).delete(places)
+        refused += _refused_as_one(lines, f"not needed: an even sample of {MAX_POINTS} rows is fitted")
+    return sorted(kept, key=lambda item: item.line)
+
+
+def _not_stated(column: str) -> str:
+    return f"{column} is not stated; fill it in"
+
+
+def _ask(line: int, row: dict[str, Any], acceptance: str | None, configs: Mapping[str, str]) -> _Asked:
+    """The row as a question. Raises AdvisorError with the reason when it cannot be predicted or measures nothing."""
+    if not any(number(row, name) for name in QUANTITIES):
+        raise AdvisorError(_MEASURES_NOTHING)
+    if "adaptive" in str(row.get("draft_structure") or ""):
+        raise AdvisorError("the draft length was adaptive; no single K stands for the row")
+    n_draft, batch = number(row, "draft_tokens_k"), number(row, "batch_size")
+    if n_draft is None or batch is None:
+        raise AdvisorError(_not_stated("draft_tokens_k" if n_draft is None else "batch_size"))
+    given = {**row, "batch_size": min(max(round(batch), 1), MAX_BATCH)}
+    if n_draft == 0:
+        given, row = given | _NO_DRAFT, {**row, "speedup": None, "draft_time_s": None}
+    elif number(row, "accepted_length") is None and acceptance:
+        length = parse_acceptance(acceptance, max(int(n_draft), 1)).accepted_length[int(n_draft)]
+        given |= {"accepted_length": float(length), "accepted_length_same_run": 0}
+    question = question_of(given)
+    scenario = question.scenario
+    context = number(row, "context_tokens")
+    if context:
+        scenario = scenario.model_copy(update={"context_tokens": min(max(round(context), 1), MAX_CONTEXT)})
+    if scenario.model_id in configs:
+        scenario = scenario.model_copy(update={"model_config_json": configs[scenario.model_id]})
+    return _Asked(line, row, replace(question, scenario=scenario, n_draft=int(n_draft)), max(batch, 1.0))
+
+
+def _by_curve(asked: Iterable[_Asked]) -> list[tuple[Scenario, list[_Asked]]]:
+    """Rows that differ in batch and accepted length alone, with the scenario that predicts them together."""
+    groups: dict[tuple[Scenario, int, int | None, str], list[_Asked]] = {}
+    for item in asked:
+        # An accepted length of no consequence: only times are read off the curve.
+        question, k = item.question, max(item.question.n_draft, 1)
+        alike = question.scenario.model_copy(update={"batch_size": 1, "acceptance": f"{1 + k / 2}@{k}"})
+        key = (alike, question.n_draft, question.verify_tokens, question.engine_class)
+        groups.setdefault(key, []).append(item)
+    return [(key[0], group) for key, group in groups.items()]
+
+
+def _length(question: RowQuestion, setup: Setup) -> tuple[float, float]:
+    """Accepted length of a user's row, and its log standard deviation where it is borrowed, else 0."""
+    if question.n_draft == 0:
+        return 1.0, 0.0
+    of = setup.architecture.id, setup.drafter.id
+    return _parsed_length(question.scenario.acceptance, question.n_draft, question.borrowed, *of)
+
+
+@lru_cache(maxsize=1024)  # a sweep repeats few of them
+def _parsed_length(text: str, n_draft: int, borrowed: bool, model_id: str, drafter_id: str) -> tuple[float, float]:
+    got = parse_acceptance(text, n_draft, borrowed=borrowed, model_id=model_id, drafter_id=drafter_id)
+    spread = math.log(got.high[n_draft] / got.low[n_draft]) / _BAND_SIGMAS if borrowed else 0.0
+    return float(got.accepted_length[n_draft]), spread
+
+
+FIRST_COLLECTION = "published_speedups"
+SECOND_COLLECTION = "published_speedups_2"
+COLLECTIONS = (FIRST_COLLECTION, SECOND_COLLECTION)
+"""Folders of measurements/ with one published speedup a row, in the same columns."""
+COLLECTION_FILES = tuple(MEASUREMENTS / name / "data.csv" for name in COLLECTIONS)
+_IMMATURE = "immature"
+"""What the notes of a row call an engine whose authors measured it before they tuned it."""
+_PER_SEQUENCE = {"output_tok_per_s_per_user", "decode_tok_per_s_per_user"}
+_OF_ALL = {"output_tok_per_s", "decode_tok_per_s", "total_tok_per_s"}
+_PER_GPU = {"output_tok_per_s_per_gpu", "total_tok_per_s_per_gpu"}
+
+
+def published_rows(*collections: str) -> pd.DataFrame:
+    """The rows of `collections`, every cell as text. The first collection where none is named. COLLECTIONS are all."""
+    names = collections or (FIRST_COLLECTION,)
+    frames = [pd.read_csv(MEASUREMENTS / name / "data.csv", dtype=str, keep_default_na=False) for name in names]
+    return pd.concat(frames, ignore_index=True)
+
+
+def judged_rows() -> pd.DataFrame:
+    """The rows that predictions are held against: of all collections, but for laboratories set apart."""
+    rows = published_rows(*COLLECTIONS)
+    kept = [not set_apart(laboratory_of(title)) for title in rows["source_title"]]
+    return rows[kept].reset_index(drop=True)
+
+
+def fitted_rows() -> pd.DataFrame:
+    """The rows that the shipped overheads are fitted on: those judged, without engines called immature."""
+    rows = judged_rows()
+    return rows[~immature(rows)].reset_index(drop=True)
+
+
+def immature(rows: pd.DataFrame) -> pd.Series:
+    """Mask of rows whose notes say that their engine was not ready. Such rows are judged, and inform no fit."""
+    return rows["notes"].fillna("").str.contains(_IMMATURE, case=False)
+
+
+def measured_times(row: Mapping[str, Any]) -> tuple[float, float]:
+    """Seconds for one output token of one sequence without and with speculation, as a row prints them.
+
+    A plain time is that of a plain step, a speculative one times the accepted length that of a round; both with the
+    prefill that the row's metric holds (`PREFILL_METRICS` of `advisor.measured.row_questions`). NaN where the row
+    prints a ratio alone, or where its batch or lengths do not tell.
+    """
+    return _time_s(row, number(row, "baseline_value")), _time_s(row, number(row, "sd_value"))
+
+
+def _time_s(row: Mapping[str, Any], value: float | None) -> float:
+    metric, batch = str(row.get("metric", "")), number(row, "batch_size") or np.nan
+    if not value:
+        return float("nan")
+    if metric == "tpot_ms":
+        return value / 1000.0
+    if metric == "request_latency_s":
+        return value / (number(row, "output_tokens") or np.nan)
+    if metric in _PER_SEQUENCE:
+        return 1.0 / value
+    sequences = batch
+    if metric in _PER_GPU:
+        sequences = batch / (number(row, "gpu_count") or np.nan)
+    elif metric == "output_tok_per_s_per_rank":
+        sequences = batch if row.get("batch_kind") == "requests_per_rank" else np.nan
+    elif metric not in _OF_ALL:
+        return float("nan")
+    return sequences * _output_share(row, metric) / value
+
+
+def _output_share(row: Mapping[str, Any], metric: str) -> float:
+    """Generated tokens among those that the metric counts. [-]"""
+    if not metric.startswith("total"):
+        return 1.0
+    prompt, output = number(row, "input_tokens"), number(row, "output_tokens")
+    return output / (prompt + output) if output and prompt is not None else float("nan")

@@ -1,0 +1,42 @@
+"""One module per tool, with a `Format` for each kind of file it writes."""
+
+from __future__ import annotations
+
+from advisor.measured.readers.aiperf import CSV as AIPERF_CSV
+from advisor.measured.readers.aiperf import JSON as AIPERF_JSON
+from advisor.measured.readers.aiperf import RECORDS as AIPERF_RECORDS
+from advisor.measured.readers.base import Format
+from advisor.measured.readers.guidellm import GUIDELLM_CSV, GUIDELLM_JSON
+from advisor.measured.readers.inferencex import AGGREGATE, ARGUED, LOCAL, TURNS
+from advisor.measured.readers.ours import LOG, RECORDS, TABLE, TEMPLATE
+from advisor.measured.readers.ours import SWEEP as OUR_SWEEP
+from advisor.measured.readers.sglang import ONE_BATCH, SERVING, SPECFORGE, SPECULATIVE
+from advisor.measured.readers.vllm import BLOCK, FORWARD, LATENCY, SERVE, SWEEP, THROUGHPUT
+
+FORMATS: tuple[Format, ...] = (
+    TEMPLATE,
+    RECORDS,
+    SERVE,
+    LATENCY,
+    THROUGHPUT,
+    SWEEP,
+    FORWARD,
+    BLOCK,
+    SERVING,
+    ONE_BATCH,
+    SPECULATIVE,
+    SPECFORGE,
+    GUIDELLM_JSON,
+    GUIDELLM_CSV,
+    AIPERF_JSON,
+    AIPERF_CSV,
+    AIPERF_RECORDS,
+    TABLE,
+    LOG,
+    AGGREGATE,
+    TURNS,
+    LOCAL,
+    ARGUED,
+    OUR_SWEEP,
+)
+"""In the order of docs/formats.md; the first of equally good scores wins."""

@@ -1,0 +1,385 @@
+"""What a reader hands over: raw cells by canonical column, and the typed table they become.
+
+What the serving benchmarks of vLLM, SGLang, ATOM and InferenceX share: names of times, what follows from counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from advisor.catalog.engines import engine_called
+from advisor.catalog.models import model_ids
+from advisor.measured.ingest.cells import Cells, FileTable, Mapped, check_text, comma_is_decimal, strings, to_numbers
+from advisor.measured.ingest.columns import (
+    COLUMNS,
+    CanonicalColumn,
+    TableKind,
+    drafter_name,
+    engine_name,
+    match_model,
+    weight_dtype,
+)
+from advisor.measured.ingest.derived import acceptance_by_position_text, accepted_length_from_counts
+from advisor.measured.ingest.result import Reject, Swap, rejects_frame, shorten
+from advisor.measured.ingest.upload import Sample
+from advisor.text import counted
+
+TEMPORARY = "_"
+"""Columns whose names begin so are numbers that a reader needs to compute others; they are dropped afterwards."""
+_TEMPORARY_COLUMN = CanonicalColumn("value", "number", "", "", low=-1e15, high=1e15)
+NAME_MAPS: dict[str, Callable[[str], str | None]] = {
+    "engine": engine_name,
+    "weight_dtype": weight_dtype,
+    "drafter": drafter_name,
+}
+Finish = Callable[[pd.DataFrame], list[str]]
+
+
+@dataclass
+class RawRows:
+    """Raw cells by canonical column, as a reader found them.
+
+    `finish` may fill canonical columns from temporary ones; it gets the coerced frame, changes it, and returns notes.
+    """
+
+    kind: TableKind
+    lines: np.ndarray
+    cells: dict[str, Cells]
+    rejects: list[Reject] = field(default_factory=list)
+    prefill: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    swaps: list[Swap] = field(default_factory=list)
+    finish: Finish | None = None
+
+    def constant(self, column: str, value: Any, source: str = "(format)") -> None:
+        """Give every row the same value."""
+        self.cells[column] = Cells(pa.repeat(pa.scalar(str(value), pa.large_string()), len(self.lines)), source)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format that can be read: its id, the tool's name for it, how it is recognised and read.
+
+    `detect` scores a sample from 0 to 1 by its content alone. `wants`: the fields of a JSON record that it goes by
+    (`a|b`: either; dots descend), so that a near miss can be told what it lacks.
+    """
+
+    id: str
+    name: str
+    recognised_by: str
+    detect: Callable[[Sample], float]
+    read: Callable[[Sample], RawRows]
+    wants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FieldMap:
+    """Canonical column <- the first of `sources` that a record has (dots descend), times `scale`."""
+
+    column: str
+    sources: tuple[str, ...]
+    scale: float = 1.0
+
+
+def field_of(record: Any, path: str) -> Any:
+    """The value at a dotted path of nested objects. A key that itself holds dots wins. None when absent."""
+    if isinstance(record, dict) and path in record:
+        return record[path]
+    for part in path.split("."):
+        if not isinstance(record, dict):
+            return None
+        record = record.get(part)
+    return record
+
+
+def keep_objects(sample: Sample) -> tuple[list[dict[str, Any]], np.ndarray, list[Reject]]:
+    """The records that are objects, their line numbers, and a refusal for every other one."""
+    pairs = list(zip(sample.records, sample.lines, strict=True))
+    records = [record for record, _ in pairs if isinstance(record, dict)]
+    lines = np.array([line for record, line in pairs if isinstance(record, dict)], dtype=np.int64)
+    wrong = [
+        Reject(line, "", shorten(record), "expected a JSON object")
+        for record, line in pairs
+        if not isinstance(record, dict)
+    ]
+    return records, lines, [*sample.rejects, *wrong]
+
+
+def from_records(records: Sequence[Mapping[str, Any]], maps: Sequence[FieldMap]) -> dict[str, Cells]:
+    """Raw cells of JSON records [rows]. Columns that no record has are left out."""
+    cells: dict[str, Cells] = {}
+    for item in maps:
+        values: list[Any] = [None] * len(records)
+        sources = [item.sources[0]] * len(records)
+        for row, record in enumerate(records):
+            for source in item.sources:
+                value = field_of(record, source)
+                if value is not None:
+                    values[row], sources[row] = value, source
+                    break
+        if any(value is not None for value in values):
+            one = len(set(sources)) == 1
+            cells[item.column] = Cells(values, sources[0] if one else sources, item.scale)
+    return cells
+
+
+def with_fields(score: float, *fields: str) -> Callable[[Sample], float]:
+    """Detection: `score` for JSON whose first record has all these fields."""
+    return lambda sample: score if sample.kind in ("json", "jsonl") and sample.first.keys() >= {*fields} else 0.0
+
+
+def with_header(score: float, *cells: str) -> Callable[[Sample], float]:
+    """Detection: `score` for text whose header has all these cells."""
+    return lambda sample: score if sample.kind == "text" and {*cells} <= set(sample.header) else 0.0
+
+
+def raw_points(
+    sample: Sample, maps: Sequence[FieldMap], finish: Finish | None = None, **constants: str
+) -> tuple[RawRows, list[dict[str, Any]]]:
+    """A row for each object of a JSON sample with `constants` in every row, and those objects."""
+    records, lines, rejects = keep_objects(sample)
+    raw = RawRows("points", lines, from_records(records, maps), rejects, finish=finish)
+    for column, value in constants.items():
+        raw.constant(column, value)
+    return raw, records
+
+
+def from_table(table: FileTable, maps: Sequence[FieldMap]) -> dict[str, Cells]:
+    """Raw cells of a CSV table by field map. The first source header that is present is taken."""
+    cells: dict[str, Cells] = {}
+    for item in maps:
+        for source in item.sources:
+            column = table.column(source)
+            if column is not None:
+                cells[item.column] = Cells(column, source, item.scale)
+                break
+    return cells
+
+
+def from_mapped(table: FileTable, mapped: Mapped) -> dict[str, Cells]:
+    """Raw cells of a table whose headers were matched to canonical columns."""
+    return {
+        name: Cells(table.columns[index], table.header[index], factor)
+        for name, (index, factor) in mapped.columns.items()
+    }
+
+
+def floats(frame: pd.DataFrame, name: str) -> np.ndarray:
+    """A column as floats with NaN for unknown [rows]. All NaN when the file had no such field."""
+    if name not in frame:
+        return np.full(len(frame), np.nan)
+    return frame[name].to_numpy(dtype=float, na_value=np.nan)
+
+
+def coerce(raw: RawRows) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Typed frame of the good rows, and the rejects of the others. Index `line`, canonical and temporary columns."""
+    spec = COLUMNS[raw.kind]
+    numeric = {name for name in raw.cells if name.startswith(TEMPORARY) or spec[name].numeric}
+    decimal_comma = comma_is_decimal([raw.cells[name].values for name in raw.cells if name in numeric])
+    good = np.ones(len(raw.lines), dtype=bool)
+    rejects = list(raw.rejects)
+    series: dict[str, Any] = {}
+    for name, cells in raw.cells.items():
+        column = spec.get(name, _TEMPORARY_COLUMN)
+        text = strings(cells.values)
+        cells.values = None  # column by column, so that a million raw cells are not kept twice
+        if name in numeric:
+            series[name], bad = to_numbers(text, column, cells.scale, decimal_comma)
+        else:
+            series[name], bad = text, check_text(text, column)
+        good[bad.rows] = False
+        rejects += [
+            Reject(int(raw.lines[row]), cells.source_of(row), value, reason)
+            for row, value, reason in zip(bad.rows, bad.values, bad.reasons, strict=True)
+        ]
+    pa.default_memory_pool().release_unused()
+    index = pd.Index(raw.lines[good], name="line", dtype="int64")
+    keep = None if good.all() else pa.array(good)
+    data = {}
+    for name in (*spec, *(name for name in series if name not in spec)):
+        data[name] = _typed(series.pop(name, None), spec.get(name, _TEMPORARY_COLUMN), good, keep, index)
+    if decimal_comma:
+        raw.warnings.append("commas in numbers were read as decimal points")
+    frame = pd.DataFrame(data, index=index)
+    return frame, rejects_frame(rejects)
+
+
+def _typed(values: Any, column: CanonicalColumn, good: np.ndarray, keep: pa.Array | None, index: pd.Index) -> pd.Series:
+    if column.numeric:
+        numbers = np.full(len(index), np.nan) if values is None else values[good]
+        whole = column.type in ("integer", "flag")
+        result = pd.Series(numbers, index=index, dtype="float64")
+        return result.astype("Int64") if whole else result
+    if values is None:
+        return pd.Series(pd.NA, index=index, dtype="str")
+    kept = values if keep is None else values.filter(keep)
+    rename = NAME_MAPS.get(column.name)
+    if rename is not None:
+        encoded = kept.dictionary_encode()
+        words = [None if word is None else rename(word) for word in encoded.dictionary.to_pylist()]
+        kept = pa.array(words, pa.large_string()).take(encoded.indices)
+    return pd.Series(kept.to_pandas(), dtype="str").set_axis(index)
+
+
+MS = 1e-3
+PER_POSITION = "spec_decode_per_position_acceptance_rates"
+_WHOLE_TOLERANCE = 1e-3
+"""Draft tokens per draft this close to an integer are a fixed K."""
+_TIMES = {
+    "tpot_s": ("tpot",),
+    "itl_s": ("itl",),
+    "ttft_s": ("ttft",),
+    "request_latency_s": ("e2el", "e2e_latency"),
+}
+"""Our columns, and how the tools call them between `mean_` and the unit."""
+_MIDDLES = ("mean", "median", "p50")
+"""Means first, since our columns are means; a file that has none gives its median. Not so for the time between
+chunks, whose median says nothing of its mean: most chunks of a stream may come at once."""
+
+
+def time_fields(ending: str = "_ms", within: str = "") -> dict[str, tuple[str, ...]]:
+    """Field names that may hold each of our times, best first. `within` is the path of the object they stand in."""
+    return {
+        column: tuple(
+            f"{within}{middle}_{name}{ending}"
+            for middle in (_MIDDLES[:1] if column == "itl_s" else _MIDDLES)
+            for name in names
+        )
+        for column, names in _TIMES.items()
+    }
+
+
+def time_maps(ending: str = "_ms", scale: float = MS, within: str = "") -> tuple[FieldMap, ...]:
+    """Field maps of our four times."""
+    return tuple(FieldMap(column, sources, scale) for column, sources in time_fields(ending, within).items())
+
+
+def medians_note(records: Iterable[Mapping[str, Any]], ending: str = "_ms", within: str = "") -> list[str]:
+    """The sentence that names the times whose mean no record has, where a median stands in. None otherwise."""
+    records = list(records)
+    columns = []
+    for column, sources in time_fields(ending, within).items():
+        found = {next((s for s in sources if field_of(record, s) is not None), "") for record in records} - {""}
+        if found and not any(source.removeprefix(within).startswith("mean") for source in found):
+            columns.append(column)
+    return [f"{', '.join(columns)}: the file gives no mean, so the median stands in"] if columns else []
+
+
+def model_cells(records: Sequence[Mapping[str, Any]], paths: tuple[str, ...]) -> tuple[Cells, list[str]]:
+    """Names of models, [rows].
+
+    The first of several fields that names a model we know, else the first there is.
+
+    A server is often called by a name of its own, while its tokenizer or its path still is the checkpoint's. Also what
+    is to be said where another field than the first named the model.
+    """
+    found = [_model_of(record, paths) for record in records]
+    notes = {
+        f"model_id taken from {path.rpartition('.')[2]} ({shorten(value)}): {shorten(stated)!r} names no known model"
+        for record, (value, path) in zip(records, found, strict=True)
+        if path != paths[0] and isinstance(stated := field_of(record, paths[0]), str) and value != stated
+    }
+    return Cells([value for value, _ in found], [path for _, path in found]), sorted(notes)
+
+
+def _model_of(record: Mapping[str, Any], paths: tuple[str, ...]) -> tuple[str | None, str]:
+    names = [(value, path) for path in paths if isinstance(value := field_of(record, path), str) and value.strip()]
+    return next((pair for pair in names if _is_known(pair[0])), names[0] if names else (None, paths[0]))
+
+
+@lru_cache(maxsize=1024)  # a sweep repeats few of them
+def _is_known(text: str) -> bool:
+    return match_model(text, model_ids()) is not None
+
+
+def serving_engine(record: Mapping[str, Any]) -> str | None:
+    """Engine where the file proves it.
+
+    Named as its backend or framework, or its own counters are in the file.
+
+    A client that speaks a common protocol (`openai`, `openai-chat`) does not say which server answered.
+    """
+    if str(record.get("benchmark_backend", "")).upper() == "ATOM" or "acceptance_rate" in record:
+        return "atom"
+    for key in ("framework", "backend", "endpoint_type"):
+        value = record.get(key)
+        engine = engine_called(value) if isinstance(value, str) else None
+        if engine is not None:
+            return engine.id
+    return "vllm" if any(str(key).startswith("spec_decode_") for key in record) else None
+
+
+def by_position(values: list[Any]) -> dict[str, Cells]:
+    """Acceptance by position as text, and the number of positions, [rows].
+
+    It is read from lists or their printed form.
+    """
+    texts = [acceptance_by_position_text(_parsed(value)) for value in values]
+    positions = [None if text is None else text.count(";") + 1 for text in texts]
+    return {"acceptance_by_position": Cells(texts, PER_POSITION), "_positions": Cells(positions, PER_POSITION)}
+
+
+def _parsed(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+def finish_serve(frame: pd.DataFrame) -> list[str]:
+    """Lengths per request, accepted length from counts, and K from counts or from the number of positions."""
+    notes: list[str] = []
+    completed = floats(frame, "_completed")
+    lengths = (("input_tokens", "_total_input", "_asked_input"), ("output_tokens", "_total_output", "_asked_output"))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for name, total, asked in lengths:
+            mean = pd.Series(floats(frame, total) / completed, index=frame.index).where(completed > 0)
+            frame[name] = frame[name].fillna(mean).fillna(pd.Series(floats(frame, asked), index=frame.index))
+        drafts, draft_tokens = floats(frame, "_drafts"), floats(frame, "_draft_tokens")
+        length = accepted_length_from_counts(floats(frame, "_accepted"), drafts)
+        per_draft = np.where(drafts > 0, draft_tokens / drafts, np.nan)
+    empty = frame["accepted_length"].isna().to_numpy() & ~np.isnan(length)
+    if empty.any():
+        frame.loc[empty, "accepted_length"] = length[empty]
+        notes.append(f"accepted_length computed in {counted(int(empty.sum()), 'row')} as 1 + accepted tokens / drafts")
+    frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
+    _fill_k(frame, floats(frame, "_positions"), "the number of draft positions reported", notes)
+    whole = np.where(np.abs(per_draft - np.round(per_draft)) <= _WHOLE_TOLERANCE, np.round(per_draft), np.nan)
+    _fill_k(frame, whole, "draft tokens / drafts", notes)
+    varying = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(per_draft)
+    if varying.any():
+        notes.append(
+            f"draft length varied in {counted(int(varying.sum()), 'row')} "
+            f"(mean {np.nanmean(per_draft[varying]):.2f}); state K"
+        )
+    return notes
+
+
+def _fill_k(frame: pd.DataFrame, k: np.ndarray, how: str, notes: list[str]) -> None:
+    empty = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(k)
+    if empty.any():
+        frame.loc[empty, "draft_tokens_k"] = k[empty].astype(int)
+        notes.append(f"draft_tokens_k taken in {counted(int(empty.sum()), 'row')} from {how}")
+
+
+def version_of_image(image: Any) -> str | None:
+    """Version in a container's name, `0.5.23` of `lmsysorg/sglang:v0.5.23-cu13`.
+
+    The whole name where its tag has no version.
+    """
+    if not isinstance(image, str):
+        return None
+    found = re.search(r":v?(\d+(?:\.\d+)+[\w.]*)", image)
+    return found[1] if found else image

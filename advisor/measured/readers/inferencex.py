@@ -1,0 +1,311 @@
+"""InferenceX and its relatives: aggregates (one run per object, seconds, rates per GPU), multi-turn and local runs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.measured.ingest.cells import Cells
+from advisor.measured.ingest.upload import Sample
+from advisor.measured.readers.base import (
+    FieldMap,
+    Format,
+    RawRows,
+    field_of,
+    finish_serve,
+    floats,
+    medians_note,
+    model_cells,
+    raw_points,
+    time_fields,
+    time_maps,
+    version_of_image,
+    with_fields,
+)
+
+# agg_*.json of single runs with fixed lengths, of agentic replays (flat in 2026-04, nested since 2026-07), and the rows
+# that vLLM's own performance CI keeps in the same words.
+_REQUESTS = "request_metrics"
+_LATENCY = f"{_REQUESTS}.latency"
+_AGGREGATE_MAPS = (
+    FieldMap("batch_size", ("conc",)),
+    FieldMap("input_tokens", ("isl", f"{_REQUESTS}.tokens.input.mean", "mean_input_tokens")),
+    FieldMap("output_tokens", ("osl", f"{_REQUESTS}.tokens.output_actual.mean", "mean_output_tokens_actual")),
+    FieldMap("tpot_s", ("mean_tpot", f"{_LATENCY}.tpot.mean", "median_tpot")),
+    FieldMap("ttft_s", ("mean_ttft", f"{_LATENCY}.ttft.mean", "median_ttft")),
+    FieldMap("request_latency_s", ("mean_e2el", f"{_LATENCY}.e2el.mean", "median_e2el")),
+    FieldMap("date", ("date",)),
+    FieldMap("_pp", ("pp",)),
+    FieldMap("_pcp", ("pcp_size",)),
+    FieldMap("_output_rate", ("output_tput_per_gpu", f"{_REQUESTS}.throughput.per_gpu.output_tput_tps")),
+    FieldMap("_rate", ("tput_per_gpu", f"{_REQUESTS}.throughput.per_gpu.total_tput_tps")),
+    FieldMap("_whole_output_rate", (f"{_REQUESTS}.throughput.output.tokens_per_second", "output_tput_tps")),
+)
+_MODEL = ("model", "infmax_model_prefix")
+_OFF = frozenset({"", "none", "off", "false", "0"})
+_WANTED = frozenset({"conc", "framework"})
+_RATES = frozenset({"tput_per_gpu", "output_tput_per_gpu", _REQUESTS})
+
+
+def detect_aggregate(sample: Sample) -> float:
+    """Confidence 0.95 for an accelerator, a concurrency, an engine and rates per GPU.
+
+    The nested metrics of an agentic run count, too.
+    """
+    keys = sample.first.keys()
+    return (
+        0.95
+        if sample.kind in ("json", "jsonl") and keys >= _WANTED and keys & {"hw", "device"} and keys & _RATES
+        else 0.0
+    )
+
+
+def read_aggregate(sample: Sample) -> RawRows:
+    """One row per object. Speculation is named, its K is not: rows with it ask for K."""
+    raw, records = raw_points(sample, _AGGREGATE_MAPS, _finish, batch_kind="max_concurrency")
+    cells = raw.cells
+    cells["model_id"], said = model_cells(records, _MODEL)
+    raw.notes += said
+    cells["hardware_id"] = Cells([_accelerator(record.get("hw", record.get("device"))) for record in records], "hw")
+    cells["engine"] = Cells([_engine(record.get("framework")) for record in records], "framework")
+    methods = [_method(record.get("spec_decoding")) for record in records]
+    cells["draft_tokens_k"] = Cells([0 if method == "" else None for method in methods], "spec_decoding")
+    cells["drafter"] = Cells([method or None for method in methods], "spec_decoding")
+    agentic = [_is_agentic(record) for record in records]
+    # AIPerf's inter-token latency stands under both names in an agentic run: it is a time per token, not per chunk.
+    chunks = [None if replay else record.get("mean_itl") for replay, record in zip(agentic, records, strict=True)]
+    cells["itl_s"] = Cells(chunks, "mean_itl")
+    split = [_true(record.get("disagg")) for record in records]
+    many = [_true(record.get("is_multinode")) for record in records]
+    cells["_split"] = Cells([int(one) for one in split], "disagg")
+    for name, key in (("tensor_parallel", "tp"), ("expert_parallel", "ep")):
+        whole = [record.get(f"decode_{key}" if nodes else key) for nodes, record in zip(many, records, strict=True)]
+        cells[name] = Cells([value or None for value in whole], key)
+    cells["_tp"] = Cells(
+        [None if nodes else record.get("tp") for nodes, record in zip(many, records, strict=True)], "tp"
+    )
+    cells["notes"] = Cells([_notes(record) for record in records], "disagg")
+    cells["dataset"] = Cells([_dataset(record) for record in records], "scenario_type")
+    cells["engine_version"] = Cells([version_of_image(record.get("image")) for record in records], "image")
+    fallback = ["device" in record and record.get("precision") == "bf16" for record in records]
+    formats = [None if guessed else record.get("precision") for guessed, record in zip(fallback, records, strict=True)]
+    cells["weight_dtype"] = Cells(formats, "precision")
+    if any(fallback):
+        raw.notes.append("precision bf16 left out: vLLM's performance CI writes it where its recipe names no format")
+    if any(agentic):
+        raw.notes.append(
+            "agentic replay: many turns share a prompt that the cache holds, so lengths are means of a wide spread"
+        )
+    return raw
+
+
+def _is_agentic(record: dict[str, Any]) -> bool:
+    return isinstance(record.get(_REQUESTS), dict) or "agentic" in str(record.get("scenario_type", ""))
+
+
+def _dataset(record: dict[str, Any]) -> str | None:
+    kind = record.get("scenario_type")
+    return kind if isinstance(kind, str) else None
+
+
+def _notes(record: dict[str, Any]) -> str | None:
+    said = []
+    if _true(record.get("disagg")):
+        said.append("prefill and decode on separate GPUs: decode nodes alone")
+    if _true(record.get("dp_attention", record.get("decode_dp_attention"))):
+        said.append("data-parallel attention")
+    return "; ".join(said) or None
+
+
+def _accelerator(text: Any) -> str | None:
+    """`h200` of the runner `h200-cw_1`: the cluster that the part stands in says nothing of it."""
+    return re.split(r"[-_]", text)[0] if isinstance(text, str) else None
+
+
+def _engine(text: Any) -> str | None:
+    """`sglang` of `dynamo-sglang` and `trt` of `dynamo-trt`: Dynamo is the front, not what runs the model."""
+    return re.sub(r"^(dynamo|mori|llmd)[-_]", "", text.strip().lower()) if isinstance(text, str) else None
+
+
+def _method(value: Any) -> str | None:
+    """'' without speculation, the method's name with it, None when the file does not say."""
+    if value is None:
+        return None
+    text = str(value).strip().lower()
+    return "" if text in _OFF else text
+
+
+def _true(value: Any) -> bool:
+    return str(value).strip().lower() in ("true", "1", "yes")
+
+
+def _finish(frame: pd.DataFrame) -> list[str]:
+    """GPU count tp x pp x pcp and whole-run rates, where prefill and decode share the GPUs."""
+    sizes = [np.nan_to_num(floats(frame, name), nan=1.0) for name in ("_pp", "_pcp")]
+    gpus = np.where(floats(frame, "_split") == 0, floats(frame, "_tp") * sizes[0] * sizes[1], np.nan)
+    known = ~np.isnan(gpus) & (gpus >= 1)
+    if not known.any():
+        return []
+    frame.loc[known, "gpu_count"] = gpus[known].astype(int)
+    whole = floats(frame, "_whole_output_rate")
+    frame["output_tok_per_s"] = np.where(
+        known, np.where(np.isnan(whole), floats(frame, "_output_rate") * gpus, whole), np.nan
+    )
+    frame["total_tok_per_s"] = np.where(known, floats(frame, "_rate") * gpus, np.nan)
+    return ["gpu_count is tp x pp, and rates are per-GPU rates x gpu_count, where prefill and decode share the GPUs"]
+
+
+AGGREGATE = Format(
+    "inferencex",
+    "InferenceX aggregate JSON (single runs, agentic replays, vLLM's performance CI)",
+    "fields hw (or device), conc and framework with tput_per_gpu, output_tput_per_gpu or request_metrics",
+    detect_aggregate,
+    read_aggregate,
+    wants=("hw|device", "conc", "framework", "|".join(sorted(_RATES))),
+)
+# Multi-turn runs: conc*.json with times as objects in milliseconds, or the server's and the client's view apart.
+_TURN_MAPS = (
+    FieldMap("batch_size", ("concurrency",)),
+    FieldMap("gpu_count", ("server.n_gpu",)),
+    FieldMap("input_tokens", ("isl.mean",)),
+    FieldMap("output_tokens", ("osl.mean",)),
+    FieldMap("output_tok_per_s", ("output_throughput_tok_per_s",)),
+    FieldMap("total_tok_per_s", ("total_token_throughput_tok_per_s",)),
+    FieldMap("tpot_s", ("tpot_ms.mean", "server.tpot_steady_ms"), 1e-3),
+    FieldMap("itl_s", ("itl_ms.mean",), 1e-3),
+    FieldMap("ttft_s", ("ttft_ms.mean", "server.ttft_ms.mean"), 1e-3),
+    FieldMap("request_latency_s", ("e2e_ms.mean", "server.e2e_ms.mean"), 1e-3),
+    FieldMap("_steady_rate", ("server.output_tput_per_gpu_steady",)),
+)
+
+
+def detect_turns(sample: Sample) -> float:
+    """0.9 for a concurrency with completed turns, at the top or in the client's view."""
+    turns = (
+        field_of(sample.first, "completed_turns") is not None
+        or field_of(sample.first, "client.completed_turns") is not None
+    )
+    return 0.9 if sample.kind in ("json", "jsonl") and "concurrency" in sample.first and turns else 0.0
+
+
+def read_turns(sample: Sample) -> RawRows:
+    """One row per run. Neither accelerator nor K is in the file: both are asked for."""
+    constants = {"batch_kind": "max_concurrency", "dataset": "multi-turn"}
+    raw, records = raw_points(sample, _TURN_MAPS, _finish_turns, **constants)
+    raw.cells["model_id"], said = model_cells(records, ("model",))
+    raw.notes += said
+    return raw
+
+
+def _finish_turns(frame: pd.DataFrame) -> list[str]:
+    """The rate of all GPUs from the steady rate of one, where the file has no whole rate."""
+    steady = floats(frame, "_steady_rate") * floats(frame, "gpu_count")
+    empty = frame["output_tok_per_s"].isna().to_numpy() & ~np.isnan(steady)
+    frame.loc[empty, "output_tok_per_s"] = steady[empty]
+    said = ["output_tok_per_s is the steady rate per GPU x n_gpu, and tpot_s the steady one"] if empty.any() else []
+    return [*said, "multi-turn run: turns share a prompt that the cache holds, so lengths are means of a wide spread"]
+
+
+TURNS = Format(
+    "inferencex_multiturn",
+    "InferenceX multi-turn JSON",
+    "fields concurrency and completed_turns (or client.completed_turns), with times as objects in ms",
+    detect_turns,
+    read_turns,
+    wants=("concurrency", "completed_turns|client.completed_turns", "tpot_ms.mean|server.tpot_steady_ms"),
+)
+# together_runner: a run of SGLang's or vLLM's client, its metrics beside the keys of an aggregate.
+_LOCAL_MAPS = (
+    FieldMap("hardware_id", ("hw",)),
+    FieldMap("engine", ("framework",)),
+    FieldMap("weight_dtype", ("precision",)),
+    FieldMap("batch_size", ("conc",)),
+    FieldMap("input_tokens", ("isl",)),
+    FieldMap("output_tokens", ("osl",)),
+    FieldMap("tensor_parallel", ("tp",)),
+    FieldMap("expert_parallel", ("ep",)),
+    FieldMap("gpu_count", ("gpu.n_gpus", "tp")),
+    FieldMap("date", ("ts",)),
+    FieldMap("output_tok_per_s", ("metrics.output_token_throughput",)),
+    FieldMap("total_tok_per_s", ("metrics.total_token_throughput",)),
+    *time_maps(within="metrics."),
+)
+
+
+def read_local(sample: Sample) -> RawRows:
+    """One row per run. The file has no word on speculation, so K is asked for."""
+    raw, records = raw_points(sample, _LOCAL_MAPS, batch_kind="max_concurrency")
+    raw.cells["model_id"], said = model_cells(records, ("model", "profile"))
+    raw.cells["engine_version"] = Cells([version_of_image(record.get("image")) for record in records], "image")
+    raw.notes += [*said, *medians_note(records, within="metrics.")]
+    return raw
+
+
+_LOCAL_FIELDS = ("hw", "conc", "framework", "isl", "osl", "metrics")
+LOCAL = Format(
+    "together_runner",
+    "together_runner JSON",
+    "fields hw, conc, framework, isl, osl and metrics (an object with total_token_throughput and times in ms)",
+    with_fields(0.96, *_LOCAL_FIELDS),
+    read_local,
+    wants=_LOCAL_FIELDS,
+)
+# Runs that keep the client's arguments under benchmark_args, as results of ATOM and its contests are handed in.
+_ARGUMENTS = "benchmark_args"
+_LATENCIES = {name for names in time_fields().values() for name in names}
+_MEASURED = frozenset({"output_throughput", "total_token_throughput", *_LATENCIES})
+_ARGUED_MAPS = (
+    FieldMap("batch_size", (f"{_ARGUMENTS}.max_concurrency",)),
+    FieldMap("dataset", (f"{_ARGUMENTS}.dataset_name",)),
+    FieldMap("_asked_input", (f"{_ARGUMENTS}.random_input_len",)),
+    FieldMap("_asked_output", (f"{_ARGUMENTS}.random_output_len",)),
+    FieldMap("output_tok_per_s", ("output_throughput", "output_token_throughput")),
+    FieldMap("total_tok_per_s", ("total_token_throughput",)),
+    FieldMap("accepted_length", ("accept_length",)),
+    FieldMap("_completed", ("successful_requests", "completed")),
+    FieldMap("_total_input", ("total_input_tokens",)),
+    FieldMap("_total_output", ("total_generated_tokens", "total_output_tokens")),
+    FieldMap("_rate", ("tput_per_gpu",)),
+    *time_maps(),
+)
+
+
+def detect_argued(sample: Sample) -> float:
+    """0.95 for an object under benchmark_args beside a rate or a latency."""
+    argued = isinstance(sample.first.get(_ARGUMENTS), dict) and sample.first.keys() & _MEASURED
+    return 0.95 if sample.kind in ("json", "jsonl") and argued else 0.0
+
+
+def read_argued(sample: Sample) -> RawRows:
+    """One row per run. `backend` is the client's protocol, so the engine is asked for."""
+    raw, records = raw_points(sample, _ARGUED_MAPS, _finish_argued)
+    raw.cells["model_id"], said = model_cells(records, (f"{_ARGUMENTS}.model", f"{_ARGUMENTS}.tokenizer"))
+    raw.notes += [*said, *medians_note(records)]
+    limited = [field_of(record, f"{_ARGUMENTS}.max_concurrency") is not None for record in records]
+    raw.cells["batch_kind"] = Cells(["max_concurrency" if one else None for one in limited], _ARGUMENTS)
+    return raw
+
+
+def _finish_argued(frame: pd.DataFrame) -> list[str]:
+    """What `finish_serve` fills, and the number of GPUs where the total rate is given per GPU too."""
+    notes = finish_serve(frame)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gpus = floats(frame, "total_tok_per_s") / floats(frame, "_rate")
+    whole = np.isfinite(gpus) & (np.abs(gpus - np.round(gpus)) < 0.01) & (np.round(gpus) >= 1)
+    if whole.any():
+        frame.loc[whole, "gpu_count"] = np.round(gpus[whole]).astype(int)
+        notes.append("gpu_count is total_token_throughput / tput_per_gpu")
+    return notes
+
+
+ARGUED = Format(
+    "atom_results",
+    "ATOM results JSON",
+    "an object benchmark_args beside a throughput or a latency in ms",
+    detect_argued,
+    read_argued,
+    wants=(_ARGUMENTS, "|".join(sorted(_MEASURED))),
+)

@@ -1,0 +1,299 @@
+"""Our own table and our own profiler.
+
+MoE kernel times: measured tables, and logs of benchmark_moe.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pyarrow as pa
+
+from advisor.measured.ingest.cells import (
+    BARE_LATENCY,
+    Cells,
+    FileTable,
+    load_table,
+    map_header,
+    table_header,
+    unit_hints,
+)
+from advisor.measured.ingest.cells import read_table as read_file_table
+from advisor.measured.ingest.checks import misplaced_columns
+from advisor.measured.ingest.columns import MEASURED_COLUMNS, header_key, match_header
+from advisor.measured.ingest.result import Reject, shorten
+from advisor.measured.ingest.upload import MAX_TEXT_LOG_BYTES, MIB, Sample
+from advisor.measured.readers.base import (
+    FieldMap,
+    Format,
+    RawRows,
+    from_mapped,
+    from_records,
+    keep_objects,
+    with_header,
+)
+from advisor.prediction import AdvisorError
+from advisor.text import counted
+
+# Our own table (CSV or parquet): the downloadable template, filled in.
+_MIN_COLUMNS = 3
+
+
+def detect_template(sample: Sample) -> float:
+    """0.9 for a header with our measured columns, less than any tool's own more specific header."""
+    if sample.kind not in ("text", "parquet"):
+        return 0.0
+    header = table_header(sample)
+    found = {match[0] for cell in header if (match := match_header(cell, "points"))}
+    exact = {header_key(cell) for cell in header} & found
+    if len(found) < _MIN_COLUMNS or not found & set(MEASURED_COLUMNS["points"]):
+        return 0.0
+    return 0.9 if len(exact) >= _MIN_COLUMNS else 0.6
+
+
+def read_template(sample: Sample) -> RawRows:
+    """Every row of the table. Unknown columns are named in a warning and ignored."""
+    table = load_table(sample, "points")
+    mapped = map_header(table, "points", sample.name)
+    warnings = [*mapped.warnings, *unit_hints(mapped.unknown, "points")]
+    if mapped.unknown:
+        shown = ", ".join(name[:40] for name in mapped.unknown[:10])
+        warnings.append(f"{counted(len(mapped.unknown), 'column')} not known and ignored: {shown}")
+    cells, swaps = from_mapped(table, mapped), misplaced_columns(table, mapped.columns, "points")
+    return RawRows("points", table.lines, cells, list(table.rejects), warnings=warnings, swaps=swaps)
+
+
+TEMPLATE = Format(
+    "canonical_csv",
+    "our own CSV template",
+    "a header with at least three of our columns, one of them a measurement",
+    detect_template,
+    read_template,
+)
+
+
+# The same columns as JSON: one record per run, by our names, as a script writes them or `--map` makes them.
+def detect_records(sample: Sample) -> float:
+    """0.5 for a record with our measured columns, less than any tool's own."""
+    if sample.kind not in ("json", "jsonl"):
+        return 0.0
+    found = {match[0] for name in sample.first if (match := match_header(str(name), "points"))}
+    return 0.5 if len(found) >= _MIN_COLUMNS and found & set(MEASURED_COLUMNS["points"]) else 0.0
+
+
+def read_records(sample: Sample) -> RawRows:
+    """Read every record.
+
+    Fields that are not known are named in a warning and ignored. Raises AdvisorError for two fields of one column.
+    """
+    records, lines, rejects = keep_objects(sample)
+    names = list(dict.fromkeys(str(name) for record in records for name in record))
+    maps: dict[str, FieldMap] = {}
+    for name in names:
+        found = match_header(name, "points")
+        if found is None:
+            continue
+        column, factor = found
+        if column in maps:
+            raise AdvisorError(
+                f"{sample.name}: fields {maps[column].sources[0]!r} and {name!r} both give {column}; keep one of them"
+            )
+        maps[column] = FieldMap(column, (name,), factor)
+    unknown = [name for name in names if match_header(name, "points") is None]
+    warnings = unit_hints(tuple(unknown), "points")
+    if unknown:
+        shown = ", ".join(shorten(name)[:40] for name in unknown[:10])
+        warnings.append(f"{counted(len(unknown), 'field')} not known and ignored: {shown}")
+    return RawRows("points", lines, from_records(records, list(maps.values())), rejects, warnings=warnings)
+
+
+RECORDS = Format(
+    "canonical_json",
+    "our own columns as JSON",
+    "records with at least three of our columns, one of them a measurement",
+    detect_records,
+    read_records,
+)
+# data.csv of `python -m advisor profile`: its MoE layers become kernel rows; its other operations stay behind.
+_NEEDED = ("op", "status", "touched_experts", "expert_width", "time_s", "time_p20_s", "checked_error", "control_ratio")
+"""Columns that only the profiler writes."""
+_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float8_e4m3fn": "fp8"}
+_COLUMNS = {
+    "n_tokens": "num_tokens",
+    "hidden_size": "hidden_size",
+    "expert_width": "inter_size",
+    "n_active": "topk",
+    "n_experts": "num_experts",
+    "routing": "distribution",
+    "kernel": "kernel_source",
+    "time_s": "latency_s",
+}
+
+
+def read_sweep(sample: Sample) -> RawRows:
+    """One kernel row per measured MoE layer, its time the median over rounds.
+
+    Rows that failed, and layers timed together with a shared expert, are refused with the reason. Raises AdvisorError
+    when the sweep measured no MoE layer.
+    """
+    table = read_file_table(sample)
+    absent = [name for name in (*_COLUMNS, "dtype", "shared_width", "notes") if name not in table.header]
+    if absent:
+        raise AdvisorError(
+            f"{sample.name} lacks the columns {', '.join(absent)}; send data.csv as the profiler wrote it"
+        )
+    layers = _words(table, "op") == "moe_layer"
+    if not layers.any():
+        raise AdvisorError(f"{sample.name} holds no MoE layer; profile with a block named moe-...")
+    status = _words(table, "status")
+    measured = status == "ok"
+    shared = ~np.isin(_words(table, "shared_width"), ["", "0", "0.0"])
+    rejects = [
+        Reject(int(table.lines[row]), "status", shorten(status[row]), f"not measured: {_word(table, 'notes', row)}")
+        for row in np.flatnonzero(layers & ~measured)
+    ]
+    rejects += [
+        Reject(int(table.lines[row]), "shared_width", _word(table, "shared_width", row), "timed with a shared expert")
+        for row in np.flatnonzero(layers & measured & shared)
+    ]
+    kept = layers & measured & ~shared
+    mask = pa.array(kept)
+    cells = {ours: Cells(_column(table, theirs).filter(mask), theirs) for theirs, ours in _COLUMNS.items()}
+    formats = [_DTYPES.get(word, word) for word in _words(table, "dtype")[kept]]
+    cells["dtype"] = Cells(formats, "dtype")
+    raw = RawRows("kernels", table.lines[kept], cells, rejects)
+    for name, value in (("op", "moe"), ("engine", "advisor.profiling"), ("tp", 1), ("ep", 1)):
+        raw.constant(name, value)
+    others = int((~layers).sum())
+    raw.notes.append("latency is the median over rounds; the device is named in the meta.yaml beside the file")
+    if others:
+        raw.notes.append(f"{others} rows of other operations were left out: only MoE layers become kernel rows")
+    return raw
+
+
+def _column(table: FileTable, name: str) -> pa.Array:
+    column = table.column(name)
+    assert column is not None  # `read_sweep` has checked the header
+    return column
+
+
+def _words(table: FileTable, name: str) -> np.ndarray:
+    return np.array([cell or "" for cell in _column(table, name).to_pylist()], dtype=object)
+
+
+def _word(table: FileTable, name: str, row: int | np.integer) -> str:
+    return shorten(_column(table, name)[int(row)].as_py() or "no reason given")
+
+
+SWEEP = Format(
+    "profiler_sweep",
+    "a sweep of `advisor profile` (data.csv)",
+    "columns op, touched_experts, expert_width, time_p20_s, checked_error and control_ratio",
+    with_header(0.98, *_NEEDED),
+    read_sweep,
+)
+# Measured MoE kernel tables, one row per timed shape (CSV or parquet): framework, version, device, ..., latency.
+_SHAPE = {"num_tokens", "hidden_size", "topk", "num_experts"}
+_MS = 1e-3
+
+
+def detect_table(sample: Sample) -> float:
+    """0.95 when the shape columns and a latency are in the header."""
+    if sample.kind not in ("text", "parquet"):
+        return 0.0
+    header = table_header(sample)
+    found = {match[0] for cell in header if (match := match_header(cell, "kernels"))}
+    timed = "latency_s" in found or bool({header_key(cell) for cell in header} & BARE_LATENCY)
+    return 0.95 if found >= _SHAPE and timed else 0.0
+
+
+def read_table(sample: Sample) -> RawRows:
+    """Every row. A latency column without a unit is in milliseconds, as these tables define it."""
+    table = load_table(sample, "kernels")
+    mapped = map_header(table, "kernels", sample.name)
+    cells = from_mapped(table, mapped)
+    swaps = misplaced_columns(table, mapped.columns, "kernels")
+    notes = []
+    bare = next((index for index, cell in enumerate(table.header) if header_key(cell) in BARE_LATENCY), None)
+    if "latency_s" not in cells and bare is not None:
+        cells["latency_s"] = Cells(table.columns[bare], table.header[bare], _MS)
+        notes.append("latency read as milliseconds, the unit of this table layout")
+    raw = RawRows("kernels", table.lines, cells, list(table.rejects), notes=notes, swaps=swaps)
+    raw.warnings += mapped.warnings
+    if "op" not in cells:
+        raw.constant("op", "moe")
+    return raw
+
+
+TABLE = Format(
+    "kernel_table",
+    "a measured MoE kernel table",
+    "columns num_tokens, hidden_size, topk, num_experts and a latency, as CSV or parquet",
+    detect_table,
+    read_table,
+)
+# Log of vLLM's or SGLang's benchmark_moe without --tune: kernel times by batch size. The shape is not printed.
+_BATCH = re.compile(r"Batch size:\s*(\d{1,9})\b")
+_TIME = re.compile(r"Kernel time:\s*(\S{1,40})\s*us\b")
+_ARGUMENT = re.compile(r"\b(model|tp_size|tp|ep_size|dtype)=('([^']{0,200})'|\d{1,6})")
+
+
+def detect_log(sample: Sample) -> float:
+    """0.95 when both kinds of line are in the beginning of the text."""
+    return 0.95 if sample.kind == "text" and _BATCH.search(sample.head) and _TIME.search(sample.head) else 0.0
+
+
+def read_log(sample: Sample) -> RawRows:
+    """Read one kernel row per batch size with a time.
+
+    A batch without a time is refused. Raises AdvisorError for a log that is too long.
+    """
+    if len(sample.data) > MAX_TEXT_LOG_BYTES:
+        raise AdvisorError(f"{sample.name} is more than {MAX_TEXT_LOG_BYTES // MIB} MiB of log; cut it to the results")
+    lines: list[int] = []
+    tokens: list[str] = []
+    times: list[str] = []
+    rejects: list[Reject] = []
+    pending: tuple[int, str] | None = None
+    for number, line in enumerate(sample.data.decode("utf-8").split("\n"), start=1):
+        batch, time = _BATCH.search(line), _TIME.search(line)
+        if batch:
+            if pending:
+                rejects.append(_untimed(pending))
+            pending = (number, batch[1])
+        if time and pending:
+            lines.append(number)
+            tokens.append(pending[1])
+            times.append(time[1])
+            pending = None
+        elif time:
+            rejects.append(
+                Reject(number, "Kernel time", shorten(line.strip()), "no batch size was printed before this time")
+            )
+    if pending:
+        rejects.append(_untimed(pending))
+    cells = {"num_tokens": Cells(tokens, "Batch size"), "latency_s": Cells(times, "Kernel time", 1e-6)}
+    raw = RawRows("kernels", np.array(lines, dtype=np.int64), cells, rejects)
+    raw.constant("op", "moe")
+    arguments = {match[1]: match[3] or match[2] for match in _ARGUMENT.finditer(sample.head)}
+    tensor_parallel = arguments.get("tp_size") or arguments.get("tp")
+    if tensor_parallel and tensor_parallel.isdigit():
+        raw.prefill["tp"] = int(tensor_parallel)
+    if arguments.get("dtype") not in (None, "auto"):
+        raw.prefill["dtype"] = arguments["dtype"]
+    raw.notes.append("num_tokens is the printed batch size; the log states neither the layer's shape nor the GPU")
+    return raw
+
+
+def _untimed(pending: tuple[int, str]) -> Reject:
+    return Reject(pending[0], "Batch size", pending[1], "no kernel time follows this batch size")
+
+
+LOG = Format(
+    "benchmark_moe",
+    "a benchmark_moe log",
+    "lines `Batch size: N, config: ...` followed by `Kernel time: X us`",
+    detect_log,
+    read_log,
+)

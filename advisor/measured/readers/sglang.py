@@ -1,0 +1,325 @@
+"""SGLang's benchmarks: bench_serving, bench_one_batch (and _server), bench_speculative."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.catalog.engines import engines
+from advisor.measured.ingest.cells import Cells
+from advisor.measured.ingest.upload import Sample
+from advisor.measured.readers.base import (
+    FieldMap,
+    Format,
+    RawRows,
+    field_of,
+    finish_serve,
+    floats,
+    medians_note,
+    model_cells,
+    raw_points,
+    time_maps,
+    with_fields,
+)
+
+# SGLang bench_serving JSONL: one line per run, with the server's arguments under server_info where it gave them.
+_SERVING_KEYS = frozenset({"backend", "duration", "completed", "output_throughput", "total_output_tokens"})
+_SERVING_OWN = frozenset(
+    {"total_output_tokens_retokenized", "random_range_ratio", "server_info", "sharegpt_output_len"}
+)
+_SERVING_MAPS = (
+    FieldMap("engine_version", ("server_info.version",)),
+    FieldMap("tensor_parallel", ("server_info.tp_size",)),
+    FieldMap("expert_parallel", ("server_info.ep_size",)),
+    FieldMap("weight_dtype", ("server_info.quantization",)),
+    FieldMap("batch_size", ("max_concurrency",)),
+    FieldMap("dataset", ("dataset_name",)),
+    *time_maps(),
+    FieldMap("output_tok_per_s", ("output_throughput",)),
+    FieldMap("total_tok_per_s", ("total_throughput",)),
+    FieldMap("_completed", ("completed",)),
+    FieldMap("_total_input", ("total_input_tokens",)),
+    FieldMap("_total_output", ("total_output_tokens",)),
+    FieldMap("_asked_input", ("random_input_len",)),
+    FieldMap("_asked_output", ("random_output_len",)),
+)
+_MODEL = (
+    *("server_info.model_path", "server_info.tokenizer_path", "server_info.served_model_name"),
+    *("model_id", "model", "tokenizer_id"),
+)
+
+
+def detect_serving(sample: Sample) -> float:
+    """0.95: vLLM's file shares most names, so one of SGLang's own is needed."""
+    keys = sample.first.keys()
+    return 0.95 if sample.kind in ("json", "jsonl") and keys >= _SERVING_KEYS and keys & _SERVING_OWN else 0.0
+
+
+def read_serving(sample: Sample) -> RawRows:
+    """One row per run. K, tree width and drafter from server_info."""
+    raw, records = raw_points(sample, _SERVING_MAPS, finish_serve)
+    cells = raw.cells
+    cells["model_id"], said = model_cells(records, _MODEL)
+    raw.notes += [*said, *medians_note(records)]
+    speculation = [speculation_of(record.get("server_info")) for record in records]
+    if any(item.get("drafter") == "mtp" for item in speculation):
+        raw.notes.append(MTP_AS_EAGLE)
+    for name in ("draft_tokens_k", "draft_structure", "drafter"):
+        cells[name] = Cells([item.get(name) for item in speculation], "server_info")
+    cells["accepted_length"] = Cells(
+        [positive_or_none(record.get("accept_length")) for record in records], "accept_length"
+    )
+    cells["engine"] = Cells([_engine(record.get("backend")) for record in records], "backend")
+    kinds = ["max_concurrency" if record.get("max_concurrency") is not None else None for record in records]
+    cells["batch_kind"] = Cells(kinds, "max_concurrency")
+    mean = sample.first.get("concurrency")
+    raw.prefill = {"batch_size": round(mean, 2) if isinstance(mean, float) else mean, "engine": "sglang"}
+    return raw
+
+
+def positive_or_none(value: Any) -> Any:
+    """SGLang writes 0, -1 or null for an acceptance length it does not have. Anything else is kept to be checked."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and value <= 0:
+        return None
+    return value
+
+
+MTP_AS_EAGLE = (
+    "drafter mtp: SGLang runs a model's own MTP module as EAGLE (or NEXTN), and the file names no draft checkpoint but "
+    "the model itself or a NextN copy"
+)
+_OWN_HEADS = frozenset({"NEXTN", "FROZEN_KV_MTP"})
+_WITHOUT_STEPS = frozenset({"NGRAM", "DFLASH"})
+"""Algorithms whose length is `speculative_num_draft_tokens` alone; SGLang sets DFLASH's number of steps to 1."""
+
+
+def speculation_of(server_info: Any) -> dict[str, Any]:
+    """K (draft depth), tree structure and drafter from SGLang's server arguments. Empty when they are absent."""
+    if not isinstance(server_info, dict) or "speculative_algorithm" not in server_info:
+        return {}
+    algorithm = server_info["speculative_algorithm"]
+    if algorithm is None:
+        return {"draft_tokens_k": 0}
+    steps, verified = server_info.get("speculative_num_steps"), server_info.get("speculative_num_draft_tokens")
+    topk = server_info.get("speculative_eagle_topk")
+    if str(algorithm).upper() in _WITHOUT_STEPS:
+        steps, topk = None, server_info.get("speculative_ngram_max_bfs_breadth")
+    if steps is None and isinstance(verified, int) and not isinstance(verified, bool):
+        steps = verified - 1  # the last emitted token is verified along with the drafts
+    wide = isinstance(topk, int) and topk > 1
+    return {
+        "draft_tokens_k": steps,
+        "draft_structure": f"tree;topk={topk};verify={verified}" if wide else "chain",
+        "drafter": "mtp" if drafts_with_own_heads(server_info) else algorithm,
+    }
+
+
+def drafts_with_own_heads(server_info: dict[str, Any]) -> bool:
+    """Whether SGLang's EAGLE is the model's own MTP module.
+
+    It runs that where no other checkpoint is named.
+
+    EAGLE3 always has a checkpoint of its own. Read in SGLang 0.5.23, arg_groups/speculative_hook.py: NEXTN becomes
+    EAGLE, and a draft path that is not given becomes the model's.
+    """
+    algorithm = str(server_info.get("speculative_algorithm", "")).upper()
+    if algorithm in _OWN_HEADS:
+        return True
+    draft, model = server_info.get("speculative_draft_model_path"), server_info.get("model_path")
+    if algorithm != "EAGLE" or "speculative_draft_model_path" not in server_info:
+        return False
+    return draft in (None, "", model) or bool(re.search(r"nextn|[-_]mtp", str(draft), re.IGNORECASE))
+
+
+def _engine(backend: Any) -> str | None:
+    if not isinstance(backend, str):
+        return None
+    return next((engine.id for engine in engines() if backend.startswith(engine.backend)), backend)
+
+
+SERVING = Format(
+    "sglang_serving",
+    "SGLang bench_serving JSONL",
+    "fields backend, dataset_name, random_input_len, output_throughput and mean_itl_ms",
+    detect_serving,
+    read_serving,
+    wants=(*sorted(_SERVING_KEYS), "|".join(sorted(_SERVING_OWN))),
+)
+# SGLang bench_one_batch and bench_one_batch_server JSONL: one static batch per line.
+_ONE_BATCH_MAPS = (
+    FieldMap("point_id", ("run_name",)),
+    FieldMap("batch_size", ("batch_size",)),
+    FieldMap("input_tokens", ("input_len",)),
+    FieldMap("output_tokens", ("output_len",)),
+    FieldMap("step_time_s", ("median_decode_latency",)),
+    FieldMap("request_latency_s", ("latency", "total_latency")),
+    FieldMap("ttft_s", ("last_ttft", "prefill_latency")),
+    FieldMap("output_tok_per_s", ("median_decode_throughput", "steady_state_output_throughput", "output_throughput")),
+)
+
+
+def detect_one_batch(sample: Sample) -> float:
+    """0.9 for a batch line of either tool."""
+    if sample.kind not in ("json", "jsonl") or not sample.first.keys() >= {"batch_size", "input_len", "output_len"}:
+        return 0.0
+    return 0.9 if sample.first.keys() & {"median_decode_latency", "last_ttft", "acc_length"} else 0.0
+
+
+def read_one_batch(sample: Sample) -> RawRows:
+    """One row per batch. bench_one_batch never speculates, so its rows are baselines (K = 0)."""
+    raw, records = raw_points(sample, _ONE_BATCH_MAPS, _finish_one_batch, engine="sglang", batch_kind="batch")
+    cells = raw.cells
+    offline = ["median_decode_latency" in record for record in records]
+    cells["draft_tokens_k"] = Cells(
+        [0 if own else _plain(record) for own, record in zip(offline, records, strict=True)], "(tool)"
+    )
+    cells["accepted_length"] = Cells([positive_or_none(record.get("acc_length")) for record in records], "acc_length")
+    return raw
+
+
+def _plain(record: dict[str, Any]) -> int | None:
+    """K of a server run is unknown, unless the file says so."""
+    value = record.get("speculative_num_steps")
+    return value if isinstance(value, int) else None
+
+
+def _finish_one_batch(frame: pd.DataFrame) -> list[str]:
+    """Time per output token: the decode step itself, else (latency - first token) / (output - 1)."""
+    step = floats(frame, "step_time_s")
+    latency = floats(frame, "request_latency_s")
+    ttft = floats(frame, "ttft_s")
+    tokens = floats(frame, "output_tokens")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        per_token = np.where((tokens > 1) & (latency > ttft), (latency - ttft) / (tokens - 1), np.nan)
+    frame["tpot_s"] = np.where(np.isnan(step), per_token, step)
+    frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
+    if np.isnan(step).any():
+        return ["tpot_s computed as (latency - first token) / (output length - 1), for a batch that runs to its end"]
+    return []
+
+
+ONE_BATCH = Format(
+    "sglang_one_batch",
+    "SGLang bench_one_batch (and _server) JSONL",
+    "fields run_name, batch_size, input_len, output_len and median_decode_latency or last_ttft",
+    detect_one_batch,
+    read_one_batch,
+    wants=("batch_size", "input_len", "output_len", "median_decode_latency|last_ttft|acc_length"),
+)
+# SGLang bench_speculative JSONL: step time and acceptance by batch and draft shape, with its own baseline lines.
+_SPECULATIVE_MAPS = (
+    FieldMap("batch_size", ("batch_size",)),
+    FieldMap("draft_tokens_k", ("steps",)),
+    FieldMap("step_time_s", ("step_time",)),
+    FieldMap("_speed", ("speed",)),
+)
+
+
+def read_speculative(sample: Sample) -> RawRows:
+    """One row per line. `speed` is tokens/s of one request; steps = 0 marks the baseline without speculation."""
+    raw, records = raw_points(sample, _SPECULATIVE_MAPS, _finish_speculative, engine="sglang", batch_kind="batch")
+    cells = raw.cells
+    cells["draft_structure"] = Cells([_structure(record) for record in records], "topk")
+    lengths = [None if record.get("steps") == 0 else record.get("acc_length") for record in records]
+    cells["accepted_length"] = Cells(lengths, "acc_length")
+    raw.notes.append("step_time_s is the tool's 20th percentile of a whole round: drafting and verification together")
+    return raw
+
+
+def _structure(record: dict[str, Any]) -> str | None:
+    topk, verified = record.get("topk"), record.get("num_draft_tokens")
+    if record.get("steps") == 0 or not isinstance(topk, int):
+        return None
+    return f"tree;topk={topk};verify={verified}" if topk > 1 else f"chain;verify={verified}"
+
+
+def _finish_speculative(frame: pd.DataFrame) -> list[str]:
+    speed = floats(frame, "_speed")
+    positive = speed > 0
+    frame["tpot_s"] = np.where(positive, 1.0 / np.where(positive, speed, 1.0), np.nan)
+    frame["output_tok_per_s"] = floats(frame, "batch_size") * np.where(positive, speed, np.nan)
+    frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
+    return ["tpot_s is 1 / speed, and output_tok_per_s is speed x batch: the tool's speed is per request"]
+
+
+_SPECULATIVE_FIELDS = ("batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed")
+SPECULATIVE = Format(
+    "sglang_speculative",
+    "SGLang bench_speculative JSONL",
+    "fields batch_size, steps, topk, num_draft_tokens, acc_length, step_time and speed",
+    with_fields(0.95, *_SPECULATIVE_FIELDS),
+    read_speculative,
+    wants=_SPECULATIVE_FIELDS,
+)
+# SpecForge's benchmarks of EAGLE heads on SGLang: bench_model_speedup (JSON lines) and bench_eagle3 (one document).
+_SPECFORGE_MAPS = (
+    FieldMap("batch_size", ("batch_size",)),
+    FieldMap("draft_tokens_k", ("steps",)),
+    FieldMap("dataset", ("benchmark",)),
+    FieldMap("output_tok_per_s", ("throughput", "metrics.output_throughput")),
+)
+_SHAPE = frozenset({"batch_size", "steps", "topk", "num_draft_tokens"})
+_SPECFORGE_FIELDS = ("batch_size", "steps", "topk", "num_draft_tokens", "throughput", "completion_tokens", "benchmark")
+
+
+def detect_specforge(sample: Sample) -> float:
+    """Confidence 0.95 for lines with a shape, a benchmark's name and a throughput.
+
+    A document with lists of such runs counts, too.
+    """
+    if sample.kind not in ("json", "jsonl"):
+        return 0.0
+    lines = sample.first.keys() >= {*_SPECFORGE_FIELDS}
+    return 0.95 if lines or _by_benchmark(sample.first) else 0.0
+
+
+def _by_benchmark(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The runs of a bench_eagle3 document, one for each of its repetitions, with the name of their benchmark."""
+    return [
+        {**run, "benchmark": name, "metrics": metrics}
+        for name, runs in document.items()
+        if isinstance(runs, list)
+        for run in runs
+        if isinstance(run, dict) and run.keys() >= _SHAPE and isinstance(run.get("metrics"), list)
+        for metrics in run["metrics"]
+    ]
+
+
+def read_specforge(sample: Sample) -> RawRows:
+    """One row per run. The tool's clients wait for whole answers, so there is a rate and no time per token."""
+    runs = _by_benchmark(sample.first)
+    if runs:
+        lines = tuple(range(1, len(runs) + 1))
+        sample = replace(sample, records=tuple(runs), lines=lines)
+    constants = {"engine": "sglang", "batch_kind": "max_concurrency"}
+    raw, records = raw_points(sample, _SPECFORGE_MAPS, _finish_specforge, **constants)
+    drafting = [bool(record.get("steps")) for record in records]
+    lengths = [
+        positive_or_none(record.get("acc_length", field_of(record, "metrics.accept_length"))) if drafts else None
+        for drafts, record in zip(drafting, records, strict=True)
+    ]
+    raw.cells["accepted_length"] = Cells(lengths, "acc_length")
+    raw.cells["draft_structure"] = Cells([_structure(record) for record in records], "topk")
+    raw.cells["drafter"] = Cells(["eagle3" if drafts else None for drafts in drafting], "steps")
+    raw.notes.append("drafter eagle3: the tool starts every server that drafts with EAGLE3")
+    raw.notes.append("the tool's rate includes prefill, and its clients do not stream: it gives no time per token")
+    return raw
+
+
+def _finish_specforge(frame: pd.DataFrame) -> list[str]:
+    frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
+    return []
+
+
+SPECFORGE = Format(
+    "specforge",
+    "SpecForge bench_model_speedup JSONL or bench_eagle3 JSON",
+    "fields batch_size, steps, topk, num_draft_tokens, benchmark and throughput, or lists of such runs with metrics",
+    detect_specforge,
+    read_specforge,
+    wants=_SPECFORGE_FIELDS,
+)

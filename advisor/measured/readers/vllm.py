@@ -1,0 +1,449 @@
+"""vLLM's benchmarks: bench serve and sweep, latency, throughput and forward.
+
+The block `======= Serving Benchmark Result =======` that serving benchmarks print, from a log or pasted.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from advisor.measured.ingest.cells import Cells, read_table
+from advisor.measured.ingest.result import Reject, shorten
+from advisor.measured.ingest.upload import MAX_TEXT_LOG_BYTES, MIB, Sample
+from advisor.measured.readers.base import (
+    PER_POSITION,
+    FieldMap,
+    Format,
+    RawRows,
+    by_position,
+    finish_serve,
+    from_records,
+    from_table,
+    keep_objects,
+    medians_note,
+    model_cells,
+    raw_points,
+    serving_engine,
+    time_fields,
+    time_maps,
+    with_fields,
+    with_header,
+)
+from advisor.prediction import AdvisorError
+
+
+# Field names that `vllm bench serve` results share, whether written as JSON or flattened into a sweep's CSV.
+def _spellings(*names: str) -> tuple[str, ...]:
+    """Each name with underscores and with dashes: sweeps keep what the user typed."""
+    return tuple(dict.fromkeys(form for name in names for form in (name, name.replace("_", "-"))))
+
+
+_MODEL = (*_spellings("model_id", "model"), "tokenizer_id", "served_model_name")
+_SERVE_MAPS: tuple[FieldMap, ...] = (
+    FieldMap("model_id", _MODEL),
+    FieldMap("batch_size", _spellings("max_concurrency")),
+    *time_maps(),
+    FieldMap("output_tok_per_s", ("output_throughput",)),
+    FieldMap("total_tok_per_s", ("total_token_throughput", "total_throughput")),
+    FieldMap("accepted_length", ("spec_decode_acceptance_length", "accept_length")),
+    FieldMap("hardware_id", _spellings("hardware_id", "hardware", "gpu", "device", "gpu_name")),
+    FieldMap("gpu_count", _spellings("gpu_count", "num_gpus", "n_gpus", "gpus")),
+    FieldMap("tensor_parallel", _spellings("tensor_parallel_size", "tensor_parallel", "tp_size", "tp")),
+    FieldMap("expert_parallel", _spellings("expert_parallel_size", "ep_size", "ep")),
+    FieldMap("n_experts", _spellings("num_experts", "n_experts")),
+    FieldMap("n_active", _spellings("topk", "top_k", "n_active")),
+    FieldMap("weight_dtype", _spellings("weight_dtype", "quantization")),  # `dtype` is the activations' type
+    FieldMap("engine_version", _spellings("engine_version", "vllm_version")),
+    FieldMap("dataset", _spellings("dataset", "dataset_name")),
+    FieldMap("drafter", _spellings("drafter", "spec_method", "speculative_config.method")),
+    FieldMap(
+        "draft_tokens_k",
+        _spellings("draft_tokens_k", "spec_k", "num_speculative_tokens", "speculative_config.num_speculative_tokens"),
+    ),
+    FieldMap("_drafts", ("spec_decode_num_drafts",)),
+    FieldMap("_draft_tokens", ("spec_decode_draft_tokens",)),
+    FieldMap("_accepted", ("spec_decode_accepted_tokens",)),
+    FieldMap("_completed", ("completed",)),
+    FieldMap("_total_input", ("total_input_tokens",)),
+    FieldMap("_total_output", ("total_output_tokens",)),
+    FieldMap("_asked_input", _spellings("random_input_len")),
+    FieldMap("_asked_output", _spellings("random_output_len")),
+)
+# `vllm bench serve --save-result`: one JSON object, one per line, or a list of them.
+_MEASURED = ("output_throughput", "total_token_throughput", "request_throughput")
+_LATENCIES = frozenset(name for names in time_fields().values() for name in names)
+
+
+def detect_serve(sample: Sample) -> float:
+    """0.9 for the whole file. 0.6 for one that was trimmed to a rate and a latency, as CI and dashboards keep it."""
+    keys = sample.first.keys()
+    if sample.kind not in ("json", "jsonl"):
+        return 0.0
+    if keys >= {"duration", "completed", "output_throughput", "total_token_throughput"}:
+        return 0.9
+    return 0.6 if keys & {*_MEASURED} and keys & _LATENCIES else 0.0
+
+
+def read_serve(sample: Sample) -> RawRows:
+    """One row per run. `max_concurrency` stands for the batch; K and acceptance come from the metadata and counters."""
+    raw, records = raw_points(sample, _SERVE_MAPS, finish_serve)
+    cells = raw.cells
+    cells["model_id"], said = model_cells(records, _MODEL)
+    raw.notes += [*said, *medians_note(records)]
+    if any(PER_POSITION in record for record in records):
+        cells |= by_position([record.get(PER_POSITION) for record in records])
+    kinds = ["max_concurrency" if record.get("max_concurrency") is not None else None for record in records]
+    cells["batch_kind"] = Cells(kinds, "max_concurrency")
+    cells["engine"] = Cells([serving_engine(record) for record in records], "backend")
+    cells["date"] = Cells([record.get("date") for record in records], "date")
+    seen = max(
+        (int(c) for r in records if isinstance(c := r.get("max_concurrent_requests"), int | float) and c > 0),
+        default=None,
+    )
+    raw.prefill = {"engine": "vllm", "batch_size": seen}
+    return raw
+
+
+SERVE = Format(
+    "vllm_serve",
+    "vLLM bench serve JSON",
+    "a rate (output_throughput, total_token_throughput or request_throughput) and a latency (mean_ or median_ tpot_ms, itl_ms, ttft_ms or e2el_ms)",  # noqa: E501
+    detect_serve,
+    read_serve,
+    wants=("|".join(_MEASURED), "|".join(name for names in time_fields().values() for name in names)),
+)
+
+
+# `vllm bench sweep serve` summary.csv: one row per run, overrides as columns named as typed.
+def read_sweep(sample: Sample) -> RawRows:
+    """One row per run."""
+    table = read_table(sample)
+    cells = from_table(table, _SERVE_MAPS)
+    printed = table.column(PER_POSITION)
+    if printed is not None:
+        cells |= by_position(printed.to_pylist())
+    raw = RawRows("points", table.lines, cells, list(table.rejects), finish=finish_serve)
+    raw.constant("engine", "vllm")
+    if "batch_size" in cells:
+        raw.constant("batch_kind", "max_concurrency")
+    return raw
+
+
+SWEEP = Format(
+    "vllm_sweep",
+    "vLLM bench sweep summary.csv",
+    "columns run_number, output_throughput, mean_tpot_ms and total_token_throughput",
+    # Above our own template, which shares some names.
+    with_header(0.95, "run_number", "output_throughput", "total_token_throughput", "mean_tpot_ms"),
+    read_sweep,
+)
+# `vllm bench latency --output-json`: the time of one whole batch; lengths and batch are not in it.
+_LATENCY_MAPS = (
+    FieldMap("model_id", ("model_id", "model")),
+    FieldMap("request_latency_s", ("avg_latency",)),
+    FieldMap("batch_size", ("batch_size",)),
+    FieldMap("input_tokens", ("input_len",)),
+    FieldMap("output_tokens", ("output_len",)),
+)
+
+
+def read_latency(sample: Sample) -> RawRows:
+    """One row per object. The output rate follows once batch and lengths are filled in."""
+    raw, _ = raw_points(sample, _LATENCY_MAPS, engine="vllm", batch_kind="batch")
+    raw.notes.append("the latency is of a whole batch and includes prefill, so it gives a rate but no step time")
+    return raw
+
+
+_LATENCY_FIELDS = ("avg_latency", "latencies", "percentiles")
+LATENCY = Format(
+    "vllm_latency",
+    "vLLM bench latency JSON",
+    "fields avg_latency, latencies and percentiles",
+    with_fields(0.9, *_LATENCY_FIELDS),
+    read_latency,
+    wants=_LATENCY_FIELDS,
+)
+# `vllm bench throughput --output-json`: offline throughput, prompt and generated tokens together.
+_THROUGHPUT_MAPS = (
+    FieldMap("model_id", ("model_id", "model")),
+    FieldMap("total_tok_per_s", ("tokens_per_second",)),
+    FieldMap("input_tokens", ("input_len",)),
+    FieldMap("output_tokens", ("output_len",)),
+)
+
+
+def read_throughput(sample: Sample) -> RawRows:
+    """One row per object. The output rate follows once the two lengths are filled in."""
+    raw, _ = raw_points(sample, _THROUGHPUT_MAPS, engine="vllm")
+    raw.notes.append("tokens_per_second counts prompt and generated tokens; the batch is the engine's own choice")
+    return raw
+
+
+_THROUGHPUT_FIELDS = ("elapsed_time", "num_requests", "total_num_tokens", "tokens_per_second")
+THROUGHPUT = Format(
+    "vllm_throughput",
+    "vLLM bench throughput JSON",
+    "fields elapsed_time, num_requests, total_num_tokens and tokens_per_second",
+    with_fields(0.9, *_THROUGHPUT_FIELDS),
+    read_throughput,
+    wants=_THROUGHPUT_FIELDS,
+)
+# `vllm bench forward --output-json`: one forward pass of a stated batch, so T_verify(B, K) itself.
+_FORWARD_MAPS = (
+    FieldMap("batch_size", ("batch_size",)),
+    FieldMap("draft_tokens_k", ("k",)),
+    FieldMap("context_tokens", ("context",)),
+    FieldMap("verify_time_s", ("median_us",), 1e-6),
+    FieldMap("point_id", ("case",)),
+    FieldMap("notes", ("notes",)),
+    FieldMap("batch_kind", ("batch_kind",)),
+)
+_PER_RANK = ("plain_per_rank", "verify_per_rank")
+"""Names that our own check commands give cases whose requests are one data-parallel rank's."""
+
+
+def detect_forward(sample: Sample) -> float:
+    """0.95 when the first record has requests with draft tokens and a median."""
+    first = sample.first
+    requests = first.get("requests")
+    if "median_us" not in first or not isinstance(requests, list) or not requests:
+        return 0.0
+    return 0.95 if isinstance(requests[0], dict) and "query_len" in requests[0] else 0.0
+
+
+def read_forward(sample: Sample) -> RawRows:
+    """One row per case: B requests that verify the same K tokens. Prefill and mixed cases are refused."""
+    records, lines, rejects = keep_objects(sample)
+    rows: list[dict[str, Any]] = []
+    kept: list[int] = []
+    ranks = set[int]()
+    for record, line in zip(records, lines, strict=True):
+        row, column, reason = _forward_row(record)
+        if row is None:
+            value = record.get(column) if column else record.get("case")
+            rejects.append(Reject(int(line), column, shorten(value), reason))
+            continue
+        rows.append(row)
+        kept.append(int(line))
+        if isinstance(record.get("ranks"), list) and record["ranks"]:
+            ranks.add(len(record["ranks"]))
+    prefill = {"gpu_count": next(iter(ranks))} if len(ranks) == 1 else {}
+    raw = RawRows("points", np.array(kept, dtype=np.int64), from_records(rows, _FORWARD_MAPS), rejects, prefill)
+    raw.constant("engine", "vllm")
+    raw.notes.append("verify_time_s is the timed forward pass itself (median); it contains no drafting and no sampling")
+    if max(ranks, default=1) > 1 and not any(row["batch_kind"] == "requests_per_rank" for row in rows):
+        raw.notes.append(
+            "requests are those of one data-parallel rank: where the run had any, set batch_kind=requests_per_rank"
+        )
+    return raw
+
+
+def _forward_row(record: dict[str, Any]) -> tuple[dict[str, Any] | None, str, str]:
+    """The row of one case, or None with the field at fault and the reason."""
+    requests = record.get("requests")
+    if not isinstance(requests, list) or not requests or not all(isinstance(item, dict) for item in requests):
+        return None, "requests", "expected a list of requests"
+    ranks = [rank for rank in record.get("ranks") or [] if isinstance(rank, dict)]
+    if any(rank.get("finite") is False for rank in ranks):
+        return None, "case", "the tool marked the output of this case as not finite"
+    if any(rank.get("timing_scope", "target_only") != "target_only" or "drafter" in rank for rank in ranks):
+        return (
+            None,
+            "timing_scope",
+            (
+                "timed with its drafter, so it is neither a forward pass of the target nor a round as served; run it "
+                "again with --exclude-drafter"
+            ),
+        )
+    drafts = {_whole(item.get("num_draft_tokens")) for item in requests}
+    queries = {_whole(item.get("query_len")) for item in requests}
+    if None in drafts or None in queries:
+        return None, "requests", "num_draft_tokens and query_len must be whole numbers"
+    if len(drafts) != 1 or len(queries) != 1:
+        return None, "requests", "requests of this case differ in draft length; one row needs one K"
+    k, query = drafts.pop() or 0, queries.pop()
+    if query != k + 1:
+        reason = f"query_len {query} is not K + 1 = {k + 1}: a prefill or chunked case, not a decoding step"
+        return None, "requests", reason
+    contexts = [item.get("kv_len") for item in requests]
+    numbers = [value for value in contexts if isinstance(value, int | float) and not isinstance(value, bool)]
+    context = float(np.mean(numbers)) if len(numbers) == len(contexts) else None
+    routing = {rank.get("routing") for rank in record.get("ranks") or [] if isinstance(rank, dict)} - {None}
+    row = {
+        "batch_size": len(requests),
+        "k": k,
+        "context": context,
+        "median_us": record.get("median_us"),
+        "case": record.get("case"),
+        "notes": f"routing: {', '.join(sorted(map(str, routing)))}" if routing else None,
+        "batch_kind": "requests_per_rank" if str(record.get("case")).startswith(_PER_RANK) else "batch",
+    }
+    return row, "", ""
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if np.isfinite(value) and value == int(value) and value >= 0 else None
+
+
+FORWARD = Format(
+    "vllm_forward",
+    "vLLM bench forward JSON",
+    "a list of cases with requests (query_len, kv_len, num_draft_tokens) and median_us",
+    detect_forward,
+    read_forward,
+    wants=("case", "requests", "median_us"),
+)
+_TITLE = "Serving Benchmark Result"
+_LINE = re.compile(r"^[\s>|*`]*(?P<label>[A-Za-z][\w .()/%&,-]*?)\s*:\s*(?P<value>[^\s|`]+(?: set)?)[\s|`]*$")
+"""`label: value`, also behind the marks of a quotation, a list or a table."""
+_ENOUGH = 3
+"""Figures under known labels that make a block of text without a title."""
+_LONGEST_LINE = 300
+_LABELS = {
+    "successful requests": "_completed",
+    "failed requests": "_failed",
+    "maximum request concurrency": "max_concurrency",
+    "max request concurrency": "max_concurrency",
+    "total input tokens": "_total_input",
+    "total generated tokens": "_total_output",
+    "output token throughput (tok/s)": "output_throughput",
+    "total token throughput (tok/s)": "total_token_throughput",
+    "peak concurrent requests": "_peak",
+    "concurrency": "_concurrency",
+    "accept length": "accept_length",
+    "acceptance length": "accept_length",
+    "drafts": "_drafts",
+    "draft tokens": "_draft_tokens",
+    "accepted tokens": "_accepted",
+    "backend": "backend",
+}
+_TIME = re.compile(r"^(mean|median) (ttft|tpot|itl|e2el|e2e latency) \(ms\)$")
+_POSITION = re.compile(r"^position (\d+)$")
+_ARGUMENT = re.compile(
+    r"\b(model|tokenizer|served_model_name|dataset_name|max_concurrency|random_input_len|random_output_len)=(?:'([^']*)'|([\w.]+))"
+)
+"""Of the arguments that the tools print before they start (`Namespace(...)`), the ones that say something here."""
+_MAPS = (
+    FieldMap("batch_size", ("max_concurrency",)),
+    FieldMap("dataset", ("dataset_name",)),
+    FieldMap("output_tok_per_s", ("output_throughput",)),
+    FieldMap("total_tok_per_s", ("total_token_throughput",)),
+    FieldMap("accepted_length", ("accept_length",)),
+    FieldMap("_asked_input", ("random_input_len",)),
+    FieldMap("_asked_output", ("random_output_len",)),
+    *(FieldMap(name, (name,)) for name in ("_completed", "_total_input", "_total_output")),
+    *(FieldMap(name, (name,)) for name in ("_drafts", "_draft_tokens", "_accepted")),
+    *time_maps(),
+)
+
+
+def detect(sample: Sample) -> float:
+    """0.9 for text with the title of the block in its first 256 KiB. 0.8 for a block that was cut below its title."""
+    if sample.kind != "text":
+        return 0.0
+    if _TITLE in sample.head:
+        return 0.9
+    return 0.8 if sum(_figure(line) is not None for line in sample.head.splitlines()[:200]) >= _ENOUGH else 0.0
+
+
+def read(sample: Sample) -> RawRows:
+    """One row per block. What the tools print before it (their arguments) is used where it is there.
+
+    Raises AdvisorError for a log that is too long, or a block without a figure.
+    """
+    if len(sample.data) > MAX_TEXT_LOG_BYTES:
+        raise AdvisorError(f"{sample.name} is longer than the {MAX_TEXT_LOG_BYTES // MIB} MiB of a log; cut it")
+    records, lines = _blocks(sample.data.decode("utf-8", errors="replace"))
+    if not any(records):
+        raise AdvisorError(
+            f"{sample.name} has the title {_TITLE!r} and no figures under it; paste the whole block, with lines such "
+            "as `Mean TPOT (ms): 8.31`"
+        )
+    raw = RawRows("points", np.array(lines, dtype=np.int64), from_records(records, _MAPS), finish=finish_serve)
+    raw.cells["model_id"], said = model_cells(records, ("model", "tokenizer", "served_model_name"))
+    raw.notes += [*said, *medians_note(records), "the block is rounded to two decimals; the result file is more exact"]
+    positions = [record.get("_by_position") for record in records]
+    if any(positions):
+        raw.cells |= by_position(positions)
+    engines = [_engine(record) for record in records]
+    raw.cells["engine"] = Cells(engines, "(block)")
+    limited = ["max_concurrency" if "max_concurrency" in record else None for record in records]
+    raw.cells["batch_kind"] = Cells(limited, "max_concurrency")
+    if len(records) == 1:
+        mean = records[0].get("_concurrency", records[0].get("_peak"))
+        raw.prefill = {"batch_size": mean, "engine": engines[0]}
+    return raw
+
+
+def _blocks(text: str) -> tuple[list[dict[str, Any]], list[int]]:
+    """The figures of each block with the arguments printed before it, and the line of its title."""
+    records: list[dict[str, Any]] = []
+    lines: list[int] = []
+    arguments: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if _TITLE in line:
+            records.append(dict(arguments))
+            lines.append(number)
+            arguments = {}
+        elif "Namespace(" in line:
+            arguments |= {
+                name: quoted or bare for name, quoted, bare in _ARGUMENT.findall(line) if (quoted or bare) != "None"
+            }
+        elif found := _figure(line):
+            if not records:
+                records.append(dict(arguments))
+                lines.append(number)
+            _take(records[-1], *found)
+    return records, lines
+
+
+def _figure(line: str) -> tuple[str, str] | None:
+    """Label and value of a line of the block. None for any other line."""
+    found = _LINE.match(line[:_LONGEST_LINE])
+    if found is None:
+        return None
+    label = " ".join(found["label"].lower().split())
+    known = label in _LABELS or _TIME.match(label) or _POSITION.match(label)
+    return (label, found["value"]) if known else None
+
+
+def _take(record: dict[str, Any], label: str, value: str) -> None:
+    """Keep one figure of a block. The first of a label counts, since logs go on behind the block."""
+    if time := _TIME.match(label):
+        record.setdefault(f"{time[1]}_{time[2].replace(' ', '_')}_ms", value)
+    elif position := _POSITION.match(label):
+        shares = record.setdefault("_by_position", [])
+        if int(position[1]) == len(shares):
+            shares.append(_share(value))
+    elif label in _LABELS and value not in ("not", "not set", "None"):
+        record.setdefault(_LABELS[label], value)
+
+
+def _share(percent: str) -> float | None:
+    """A share of a printed percentage. None where it is no number."""
+    try:
+        return float(percent) / 100.0
+    except ValueError:
+        return None
+
+
+def _engine(record: dict[str, Any]) -> str | None:
+    """SGLang's client names its backend. Draft counters are scraped from vLLM's server alone."""
+    if "_drafts" in record:
+        return "vllm"
+    backend = str(record.get("backend", ""))
+    return "sglang" if backend.startswith("sglang") else "vllm" if backend == "vllm" else None
+
+
+BLOCK = Format(
+    "serving_console",
+    "the console block of a serving benchmark",
+    "text with the title Serving Benchmark Result and lines such as `Mean TPOT (ms): 8.31`",
+    detect,
+    read,
+)

@@ -1,0 +1,397 @@
+"""A user's own points move the overhead and efficiency constants, from the shipped ones as far as the points justify.
+
+Each constant gets a multiplier with a lognormal prior around 1: the spread of the shipped fit it comes from. The
+multipliers are the maximum of prior times a robust (soft-L1) likelihood of log speedups and log times, so a handful of
+points helps a little and cannot wreck much. Nothing is kept here: to undo a refit, drop its result.
+
+The curve before and after a refit, for one model, drafter and K of the user's points, with those points.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from advisor.catalog.adjustment import JOINT_PAIRS, Adjustment, adjusted, carried, check_adjustment
+from advisor.measured.observations import NAMES, Observations, joined, log_predicted
+from advisor.measured.overheads import BOUND_SIGMAS, MultiplierPrior, Posterior, fit_multipliers, multiplier_prior
+from advisor.measured.point_checks import HeaderOf, check_units
+from advisor.measured.points import Point, Refused, refit_points
+from advisor.measured.refit_result import (
+    QUANTITY_WORDS,
+    KindErrors,
+    OwnErrors,
+    RefitParameter,
+    RefitResult,
+    Worse,
+    errors_of,
+    relative_error,
+)
+from advisor.physics.acceptance import parse_acceptance
+from advisor.physics.components import FACTORS, JOINT, OVERHEADS
+from advisor.predict.curve import DEFAULT_BATCHES, Curve, curve_for
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError, Array
+from advisor.text import counted
+
+MEANINGS = {**FACTORS, "accepted_length": "the accepted length (not said to be counted in these runs)"}
+_REASONS_NAMED = 3
+"""Reasons that the refusal of a whole file gives, the most frequent first."""
+MIN_POINTS = 3
+"""Fewer rows are not fitted. [-]"""
+OUTLIER_SIGMAS = 3.5
+OUTLIER_MIN_LOG = 0.2
+"""A row is set aside when it is off by more than OUTLIER_SIGMAS of the scatter and by more than 22 %. [-]"""
+OUTLIER_SHARE = 0.25
+"""At most this share of the rows is set aside, and none of fewer than 5. [-]"""
+UNIDENTIFIED = 0.9
+"""A multiplier whose posterior spread exceeds this share of its prior's was not learnt from the data. [-]"""
+MAX_FOLDS = 40
+_JUDGED = ("before", "left_out")
+ENOUGH_FOR_SCATTER = 4
+"""From this many rows on, the band takes the scatter of the user's own rows. [-]"""
+PLACEMENT = ("gpu_count", "tensor_parallel")
+NEEDED = (("hardware_id",), ("model_id",), PLACEMENT, ("batch_size",), ("draft_tokens_k",), ("drafter",))
+"""What a row must state to be predicted, by columns of which one is enough; rows without drafts name no drafter."""
+
+
+def lacking(frame: pd.DataFrame, given: Container[str] = ()) -> dict[tuple[str, ...], int]:
+    """Columns of NEEDED that too many rows lack for a refit, with the number of those rows.
+
+    Empty where MIN_POINTS rows lack nothing.
+
+    frame : canonical points (`advisor.measured.ingest`). given : columns whose empty cells are about to be filled.
+    """
+    plain = (frame["draft_tokens_k"] == 0).to_numpy(dtype=bool, na_value=False)
+    absent = {}
+    for names in NEEDED:
+        stated = frame[list(names)].notna().any(axis=1).to_numpy() | any(name in given for name in names)
+        absent[names] = ~(stated | plain if names == ("drafter",) else stated)
+    if int((~np.any(list(absent.values()), axis=0)).sum()) >= MIN_POINTS:
+        return {}
+    return {names: int(rows.sum()) for names, rows in absent.items() if rows.any()}
+
+
+def select_points(
+    frame: pd.DataFrame,
+    *,
+    hardware_id: str | None = None,
+    engine: str | None = None,
+    acceptance: str | None = None,
+    configs: Mapping[str, str] | None = None,
+) -> tuple[list[Point], list[Refused]]:
+    """The rows of one accelerator and engine that a refit uses, and the others with the reason.
+
+    Parameters
+    ----------
+    frame : canonical points (`advisor.measured.ingest`), index: line.
+    hardware_id, engine : which rows; None takes the pair with the most usable rows.
+    acceptance : as in a scenario; stands in for rows without an accepted length.
+    configs : config.json texts of models without a profile, by the name the rows use.
+
+    Raises
+    ------
+    AdvisorError : fewer than MIN_POINTS usable rows, with the reasons of those not used.
+    """
+    points, refused = refit_points(frame, acceptance, configs)
+    chosen, others = _one_group(points, hardware_id, engine)
+    if len(chosen) < MIN_POINTS:
+        raise AdvisorError(_too_few(len(chosen), refused, points, hardware_id, engine))
+    return chosen, [*refused, *others]
+
+
+def refit_chosen(
+    points: Sequence[Point], refused: Iterable[Refused] = (), header_of: HeaderOf | None = None
+) -> RefitResult:
+    """Refit on usable rows of one accelerator and engine, at least MIN_POINTS of them.
+
+    `header_of`: what the user's file calls a column, for the words of a refusal. Raises AdvisorError for a column that
+    is off by a factor which no engine explains (`check_units`).
+    """
+    questions = check_units(points, header_of)
+    prior, observed = multiplier_prior(points), joined(point.observations for point in points)
+    posterior, aside = _without_outliers(observed, prior, len(points))
+    used = ~np.isin(observed.line, list(aside))
+    rows = _rows(points, observed, posterior, _held_out(observed, prior, used), used)
+    parameters = _parameters(points[0].setup, posterior, prior, observed)
+    keep = [i for i, name in enumerate(NAMES) if name in {item.name for item in parameters}]
+    sds = np.sqrt(np.diag(posterior.covariance))[keep]
+    correlation = posterior.covariance[np.ix_(keep, keep)] / np.outer(sds, sds)
+    return RefitResult(
+        hardware_id=points[0].setup.hardware.id,
+        engine=points[0].scenario.engine,
+        engine_class=points[0].engine_class,
+        data=_fingerprint(points, aside),
+        n_points=len(points) - len(aside),
+        parameters=parameters,
+        correlation=tuple(tuple(float(x) for x in row) for row in correlation),
+        outliers=tuple(Refused(line, reason) for line, reason in sorted(aside.items())),
+        refused=tuple(refused),
+        own_errors=_own_errors(rows),
+        noise_log_sd=posterior.scale,
+        moved=float((rows["after"] / rows["before"] - 1.0).abs()[rows["used"]].median()),
+        rows=rows,
+        success=posterior.success,
+        message=posterior.message,
+        questions=questions,
+    )
+
+
+def refitted(setup: Setup, result: RefitResult) -> Setup:
+    """Setup with the refit's constants and their spread. Raises AdvisorError for another accelerator or engine."""
+    adjustment = adjustment_of(result)
+    check_adjustment(adjustment, setup.hardware.id, setup.scenario.engine)
+    costs, draft_costs = adjusted(setup.costs, setup.draft_costs, adjustment)
+    return replace(setup, costs=costs, draft_costs=draft_costs)
+
+
+def adjustment_of(result: RefitResult) -> Adjustment:
+    """The refit as a scenario carries it (`Scenario.refit`). A borrowed accepted length stays the scenario's own."""
+    parameters = [item for item in result.parameters if item.name in FACTORS]
+    place = {item.name: number for number, item in enumerate(result.parameters)}
+    joint = [place.get(one.factor) for one in JOINT]
+    pairs = [(joint[one], joint[other]) for one, other in JOINT_PAIRS]
+    correlation = tuple(0.0 if a is None or b is None else result.correlation[a][b] for a, b in pairs)
+    return Adjustment(
+        hardware_id=result.hardware_id,
+        engine=result.engine,
+        engine_class=result.engine_class,
+        n_points=result.n_points,
+        data=result.data,
+        factors={item.name: item.factor for item in parameters},
+        log_sd={item.name: item.log_stderr for item in parameters},
+        correlation=correlation,
+        learnt=tuple(item.name for item in parameters if item.identified),
+        scatter_log_sd=result.noise_log_sd if result.n_points >= ENOUGH_FOR_SCATTER else None,
+    )
+
+
+def _fingerprint(points: Sequence[Point], aside: Mapping[int, str]) -> str:
+    rows = [
+        (point.scenario.hash, point.batch_size, point.n_draft, quantity, float(measured))
+        for point in points
+        for quantity, measured in zip(point.observations.quantity.tolist(), point.observations.measured, strict=True)
+        if point.line not in aside
+    ]
+    return hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()[:12]
+
+
+def _one_group(
+    points: Sequence[Point], hardware_id: str | None, engine: str | None
+) -> tuple[list[Point], list[Refused]]:
+    groups: dict[tuple[str, str, str], list[Point]] = {}
+    for point in points:
+        key = (point.setup.hardware.id, point.scenario.engine, point.engine_class)
+        if (hardware_id or key[0], engine or key[1]) == key[:2]:
+            groups.setdefault(key, []).append(point)
+    chosen = max(groups.values(), key=len, default=[])
+    lines = {point.line for point in chosen}
+    return chosen, [
+        Refused(point.line, f"{point.setup.hardware.id} with {point.engine_class} is refitted by itself")
+        for point in points
+        if point.line not in lines
+    ]
+
+
+def _too_few(
+    n: int, refused: Sequence[Refused], points: Sequence[Point], hardware_id: str | None, engine: str | None
+) -> str:
+    wanted = " with ".join(name for name in (hardware_id, engine) if name)
+    text = f"{counted(n, 'row')} can be used{' for ' + wanted if wanted else ''}; a refit needs at least {MIN_POINTS}"
+    if refused:
+        reasons = Counter(item.reason for item in refused).most_common(_REASONS_NAMED)
+        text += "".join(f". Not used, {counted(number, 'row')}: {reason}" for reason, number in reasons)
+    elif len(points) > n:
+        text += ". The other rows are of another accelerator or engine"
+    return text
+
+
+def _without_outliers(observed: Observations, prior: MultiplierPrior, n_rows: int) -> tuple[Posterior, dict[int, str]]:
+    """The posterior once rows far outside the scatter are set aside, worst first, and why each was."""
+    aside: dict[int, str] = {}
+    allowed = int(OUTLIER_SHARE * n_rows) if n_rows >= 5 else 0
+    posterior = fit_multipliers(observed, prior)
+    for _ in range(allowed):
+        used = ~np.isin(observed.line, list(aside))
+        residual = np.where(used, observed.log_measured - log_predicted(observed, posterior.theta), 0.0)
+        worst = int(np.argmax(np.abs(residual)))
+        size = abs(float(residual[worst]))
+        if size < max(OUTLIER_SIGMAS * posterior.scale, OUTLIER_MIN_LOG):
+            break
+        measured = observed.measured[worst]
+        aside[int(observed.line[worst])] = (
+            f"{observed.quantity[worst]} is {measured:.3g} where all other rows together "
+            f"lead to {measured * np.exp(-residual[worst]):.3g}, {size / posterior.scale:.1f} times the scatter"
+        )
+        posterior = fit_multipliers(observed.where(~np.isin(observed.line, list(aside))), prior)
+    return posterior, aside
+
+
+def _held_out(observed: Observations, prior: MultiplierPrior, used: NDArray[np.bool_]) -> Array:
+    """Log prediction of each observation by a refit that did not see its row."""
+    out = np.full(len(observed.line), np.nan)
+    lines = np.unique(observed.line[used])
+    folds = np.arange(len(lines)) % min(len(lines), MAX_FOLDS)
+    for fold in np.unique(folds):
+        held = np.isin(observed.line, lines[folds == fold])
+        posterior = fit_multipliers(observed.where(used & ~held), prior)
+        out[held] = log_predicted(observed.where(held), posterior.theta)
+    return out
+
+
+def drafter_of(point: Point) -> str:
+    """Drafter that a row ran, `none` without drafts, whatever the question that predicts it says."""
+    return point.scenario.drafter_id if point.n_draft else "none"
+
+
+def _rows(
+    points: Sequence[Point], observed: Observations, posterior: Posterior, left_out: Array, used: NDArray[np.bool_]
+) -> pd.DataFrame:
+    at = [point for point in points for _ in point.observations.line]
+    return pd.DataFrame(
+        {
+            "line": observed.line,
+            "batch_size": [point.batch_size for point in at],
+            "n_draft": [point.n_draft for point in at],
+            "model_id": [point.scenario.model_id for point in at],
+            "drafter": [drafter_of(point) for point in at],
+            "quantity": observed.quantity.tolist(),
+            "measured": observed.measured,
+            "before": np.exp(log_predicted(observed, np.zeros(len(NAMES)))),
+            "after": np.exp(log_predicted(observed, _as_carried(posterior.theta))),
+            "left_out": np.exp(left_out),
+            "used": used,
+        }
+    )
+
+
+def _as_carried(theta: Array) -> Array:
+    """Log multipliers [names] with the digits that a scenario carries, so that its predictions are the rows' own."""
+    return np.log([carried(float(factor)) for factor in np.exp(theta)])
+
+
+def _parameters(
+    setup: Setup, posterior: Posterior, known: MultiplierPrior, observed: Observations
+) -> tuple[RefitParameter, ...]:
+    present = observed.depend_on()
+    sds = np.sqrt(np.diag(posterior.covariance))
+    overheads = {one.factor: float(getattr(setup.costs, one.priced_by[0])) for one in OVERHEADS}
+    units = {one.factor: "s" if one.priced_by[0].endswith("_s") else "per sequence" for one in OVERHEADS}
+    out = []
+    for i, name in enumerate(NAMES):
+        if not present[i] and not overheads.get(name):
+            continue
+        before, prior = overheads.get(name, 1.0), float(known.log_sd[i])
+        factor = carried(float(np.exp(posterior.theta[i])))
+        at_bound = bool(abs(posterior.theta[i]) > BOUND_SIGMAS * prior * 0.999)
+        out.append(
+            RefitParameter(
+                name=name,
+                meaning=MEANINGS[name],
+                unit=units.get(name, "1"),
+                before=before,
+                after=before * factor,
+                factor=factor,
+                log_stderr=float(sds[i]),
+                prior_log_sd=prior,
+                at_bound=at_bound,
+                identified=bool(present[i] and sds[i] <= UNIDENTIFIED * prior),
+            )
+        )
+    return tuple(out)
+
+
+def _own_errors(rows: pd.DataFrame) -> OwnErrors:
+    """Over every value that was fitted, then apart by quantity, and the values that are predicted worse than before."""
+    judged = rows[rows["used"]]
+
+    def of(some: pd.DataFrame, quantity: str = "") -> KindErrors:
+        before, after = (errors_of(some, name, ratio=False) for name in _JUDGED)
+        return KindErrors(quantity, before, after)
+
+    whole = of(judged)
+    kinds = tuple(of(some, str(name)) for name, some in judged.groupby("quantity", sort=False))
+    lost = relative_error(judged, "left_out") - relative_error(judged, "before")
+    order = np.argsort(-lost)[: int((lost > 0).sum())]
+    worse = tuple(
+        Worse(int(one["line"]), str(one["quantity"]), *(abs(one[name] / one["measured"] - 1.0) for name in _JUDGED))
+        for one in judged.iloc[order].to_dict("records")
+    )
+    return OwnErrors(whole.before, whole.after, kinds, worse)
+
+
+@dataclass(frozen=True)
+class BeforeAfter:
+    """Curves over batches [nB] of one quantity: speedup [-], or seconds of tpot_s or step_time_s."""
+
+    quantity: str
+    model_id: str
+    drafter: str
+    n_draft: int
+    batches: Array
+    before: Array
+    after: Array
+    after_low: Array
+    """Band of the refit's speedup; equal to `after` for times, which carry no band."""
+    after_high: Array
+    points: pd.DataFrame
+    """The rows drawn: columns of `RefitResult.rows`."""
+
+
+def curve_groups(result: RefitResult) -> list[tuple[str, str, int, str]]:
+    """(model, drafter, K, quantity) of the rows, most rows first. Forward-pass and draft times have no curve here."""
+    drawn = result.rows[result.rows["quantity"].isin(["speedup", "tpot_s", "step_time_s"])]
+    sizes = drawn.groupby(["model_id", "drafter", "n_draft", "quantity"]).size().sort_values(ascending=False)
+    return [(str(m), str(d), int(k), str(q)) for m, d, k, q in sizes.index]
+
+
+def curve_name(model_id: str, drafter: str, n_draft: int, quantity: str = "") -> str:
+    """Name of a curve, as `qwen3-30b-a3b, eagle3, K = 3, speedup`."""
+    how = f"{drafter}, K = {n_draft}" if n_draft else "without drafts"
+    return ", ".join(filter(None, (model_id, how, QUANTITY_WORDS.get(quantity, quantity))))
+
+
+def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str, str, int, str]) -> BeforeAfter:
+    """Curves before and after a refit for one of `curve_groups`.
+
+    They take the first such point's placement and context, and the median accepted length.
+    """
+    model_id, drafter, n_draft, quantity = group
+    alike = [p for p in points if (p.scenario.model_id, drafter_of(p), p.n_draft) == (model_id, drafter, n_draft)]
+    length = float(np.median([point.accepted_length for point in alike]))
+    setup = _with_length(alike[0].setup, length, n_draft)
+    lines = {point.line for point in alike}
+    drawn = result.rows[result.rows["line"].isin(lines) & (result.rows["quantity"] == quantity)]
+    batches = np.unique([*DEFAULT_BATCHES, *drawn["batch_size"]])
+    batches = batches[batches <= max(4 * float(drawn["batch_size"].max()), 64)]
+    before, after = (curve_for(item, batches, [n_draft]) for item in (setup, refitted(setup, result)))
+    value = _values(after, quantity)
+    banded = quantity == "speedup"
+    return BeforeAfter(
+        quantity=quantity,
+        model_id=model_id,
+        drafter=drafter,
+        n_draft=n_draft,
+        batches=batches,
+        before=_values(before, quantity),
+        after=value,
+        after_low=after.low[:, 0] if banded else value,
+        after_high=after.high[:, 0] if banded else value,
+        points=drawn.reset_index(drop=True),
+    )
+
+
+def _with_length(setup: Setup, length: float, n_draft: int) -> Setup:
+    if n_draft == 0:
+        return setup
+    return replace(setup, acceptance=parse_acceptance(f"{length:.6g}@{n_draft}", setup.scenario.k_max))
+
+
+def _values(curve: Curve, quantity: str) -> Array:
+    return {"speedup": curve.speedup, "tpot_s": curve.tpot_s, "step_time_s": curve.round_s}[quantity][:, 0]

@@ -1,0 +1,415 @@
+"""The figures that say how far predictions were off: one definition for every table, page and command.
+
+What a refit says: each constant before and after, errors on the user's own rows, and the words for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from advisor.catalog.adjustment import change_text
+from advisor.measured.points import Refused
+from advisor.predict.curve import draft_odds, recommended
+from advisor.prediction import Array
+from advisor.text import counted
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors |predicted / measured - 1| over n rows, as shares. None where no row could be judged. [-]
+
+    Where rows name their source, every source counts alike, however many rows it brought.
+    """
+
+    n: int
+    median_ape: float | None = None
+    """Median absolute percentage error."""
+    mape: float | None = None
+    """Mean absolute percentage error."""
+    p90_ape: float | None = None
+    """What nine of ten errors stay below."""
+    sign_accuracy: float | None = None
+    """Share of rows placed on the right side of 1; None for times, which have no such side."""
+    sign_accuracy_below_one: float | None = None
+    """The same, of rows measured below 1."""
+    coverage: float | None = None
+    """Share of measured values inside the 80 % band."""
+    mean_band_width: float | None = None
+    """Mean of (high - low) / predicted."""
+    bias: float | None = None
+    """Geometric mean of predicted / measured, minus 1."""
+    n_sources: int | None = None
+
+
+def errors_of(
+    rows: pd.DataFrame,
+    predicted: str = "predicted",
+    low: str = "low",
+    high: str = "high",
+    source: str = "source",
+    *,
+    ratio: bool = True,
+) -> Errors:
+    """Errors of rows with `measured` and the column `predicted`.
+
+    Band and sources are judged where the rows have those columns. `ratio`: values below 1 are worse than no change.
+    """
+    if rows.empty:
+        return Errors(0)
+    error, measured = relative_error(rows, predicted), rows["measured"].to_numpy(float)
+    value, weight = rows[predicted].to_numpy(float), _source_weights(rows, source)
+    right, slower = (value > 1.0) == (measured > 1.0), measured < 1.0
+    banded = low in rows and high in rows
+    ends = [rows[name].to_numpy(float) for name in ((low, high) if banded else ())]
+
+    def mean(values: Array) -> float:
+        return float(np.average(values, weights=weight))
+
+    def below_one() -> float:
+        return float(np.average(right[slower], weights=_source_weights(rows[slower], source)))
+
+    return Errors(
+        n=len(rows),
+        median_ape=_quantile(error, weight, 0.5),
+        mape=mean(error),
+        p90_ape=_quantile(error, weight, 0.9),
+        sign_accuracy=mean(right) if ratio else None,
+        sign_accuracy_below_one=below_one() if ratio and slower.any() else None,
+        coverage=mean((measured >= ends[0]) & (measured <= ends[1])) if banded else None,
+        mean_band_width=mean((ends[1] - ends[0]) / value) if banded else None,
+        bias=float(np.exp(mean(np.log(value / measured))) - 1.0),
+        n_sources=int(rows[source].nunique()) if source in rows else None,
+    )
+
+
+def _source_weights(rows: pd.DataFrame, source: str = "source") -> Array:
+    """Weight of each row, 1 in all: every source alike, and every row of one. Every row alike without that column."""
+    if source not in rows:
+        return np.full(len(rows), 1.0 / len(rows))
+    return 1.0 / (rows[source].nunique() * rows.groupby(source)[source].transform("size").to_numpy(float))
+
+
+def _quantile(values: Array, weight: Array, share: float) -> float:
+    """Weighted quantile, between values in the middle of their weights. Numpy's own where all weigh the same."""
+    if np.allclose(weight, weight[0]):
+        return float(np.quantile(values, share))
+    order = np.argsort(values)
+    middle = np.cumsum(weight[order]) - weight[order] / 2.0
+    return float(np.interp(share, middle, values[order]))
+
+
+def relative_error(rows: pd.DataFrame, predicted: str = "predicted") -> Array:
+    """Relative error |predicted / measured - 1| of each row. [-]"""
+    return np.abs(rows[predicted].to_numpy(float) / rows["measured"].to_numpy(float) - 1.0)
+
+
+def k_grids(rows: pd.DataFrame, keys: Sequence[str], n_draft: str = "n_draft") -> list[pd.DataFrame]:
+    """Groups of rows that differ in K alone, K (column `n_draft`) increasing.
+
+    Each comes with what the columns `keys` have in common.
+
+    A group with two rows of one K differs in something that `keys` do not name (another draft head, another run), so
+    that it compares more than K: it is no grid. Neither is a group of a single K.
+    """
+    groups = (group.sort_values(n_draft) for _, group in rows.groupby(list(keys), dropna=False))
+    return [group for group in groups if len(group) > 1 and group[n_draft].is_unique]
+
+
+def k_regret(grid: pd.DataFrame, draws: str = "draws", n_draft: str = "n_draft", always: int | None = None) -> float:
+    """Loss of the recommended K against the K measured best. [-]
+
+    Among the K measured and plain decoding (K = 0).
+
+    Recommended is the K of least expected loss, as in an answer; `draws` names the column of the predicted speedup
+    under each draw. With `always`, the regret of that K in place of the recommended one: of the nearest one measured.
+    """
+    measured = np.array([1.0, *grid["measured"].to_numpy(float)])
+    if always is None:
+        odds = draft_odds(np.stack([np.ones_like(grid[draws].iloc[0]), *grid[draws]], axis=-1))
+        chosen = int(recommended(odds.loss, odds.noise))
+    else:
+        chosen = int(np.abs(np.array([0, *grid[n_draft]]) - always).argmin())
+    return float(1.0 - measured[chosen] / measured.max())
+
+
+def best_k_regret(
+    rows: pd.DataFrame, keys: Sequence[str], draws: str = "draws", n_draft: str = "n_draft"
+) -> tuple[float | None, int]:
+    """Mean `k_regret` over the `k_grids`, None where there are none, and how many there are. [-]"""
+    regrets = [k_regret(grid, draws, n_draft) for grid in k_grids(rows, keys, n_draft)]
+    return (float(np.mean(regrets)) if regrets else None), len(regrets)
+
+
+_NO_CHANGE = 0.02
+"""Errors nearer than this share of each other are alike. [-]"""
+LEAST_MOVE = 0.01
+"""A constant that moved by less is not named. [-]"""
+MAX_ERROR = 0.30
+"""Above this mean error on rows that it did not see, a refit is not called better than anything. [-]"""
+
+
+@dataclass(frozen=True)
+class RefitParameter:
+    """One constant before and after. `unit` s or per sequence: the constant; 1: a factor on shipped kernel times."""
+
+    name: str
+    meaning: str
+    unit: str
+    before: float
+    after: float
+    factor: float
+    """after / before, as a scenario carries it. [-]"""
+    log_stderr: float
+    """Posterior standard deviation of log(factor). [-]"""
+    prior_log_sd: float
+    at_bound: bool
+    identified: bool
+    """False where the data leave the prior as wide as it was, or have nothing to say."""
+
+
+QUANTITY_WORDS = {
+    "speedup": "speedup",
+    "step_time_s": "time of a step",
+    "tpot_s": "time per output token",
+    "verify_time_s": "time of a verification",
+    "draft_time_s": "time of drafting",
+}
+"""Measured quantities as sentences name them."""
+
+
+@dataclass(frozen=True)
+class KindErrors:
+    """Errors of the values of one quantity, before and each predicted without its own row."""
+
+    quantity: str
+    before: Errors
+    after: Errors
+
+    @property
+    def text(self) -> str:
+        """Errors in words: `4 times per output token 4.7% and 4.6%`."""
+        words = QUANTITY_WORDS[self.quantity]
+        first, _, rest = words.partition(" ")
+        many = f"{first}s {rest}".rstrip()
+        return f"{counted(self.after.n, words, many)} {self.before.mape:.1%} and {self.after.mape:.1%}"
+
+
+@dataclass(frozen=True)
+class Worse:
+    """Value that a refit without its row predicts worse, with its errors as shares. [-]"""
+
+    line: int
+    quantity: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class OwnErrors:
+    """Errors on all of the user's own values but outliers.
+
+    Each row of `after` is predicted by a refit without it.
+    """
+
+    before: Errors
+    after: Errors
+    kinds: tuple[KindErrors, ...] = ()
+    """The same apart by quantity."""
+    worse: tuple[Worse, ...] = ()
+    """Values that got worse, the one that lost most first."""
+
+    @property
+    def text(self) -> str:
+        """Errors before and after: over all values, by quantity where there are several, and the worst."""
+        said = f"mean error {self.before.mape:.1%} before, {self.after.mape:.1%} after"
+        if len(self.kinds) > 1:
+            said += f": {', '.join(kind.text for kind in self.kinds)}"
+        if self.worse:
+            most = self.worse[0]
+            where = f"{QUANTITY_WORDS[most.quantity]}, {most.before:.1%} before, {most.after:.1%} after"
+            said += f"; {len(self.worse)} of {self.after.n} worse, most of all line {most.line}, {where}"
+        return said
+
+    @property
+    def better(self) -> bool:
+        """Whether held-out rows are predicted better than by the shipped constants, and well enough.
+
+        Asked of all values together, and of the speedups among them by themselves: what is advised rests on those.
+        """
+        return not self.far_off and not self.no_better
+
+    @property
+    def no_better(self) -> str:
+        """Word for the judged values predicted no better, empty without any."""
+        limit = 1.0 - _NO_CHANGE
+        return next((what for what, before, after in self._judged() if not after < limit * before), "")
+
+    @property
+    def far_off(self) -> str:
+        """Word for the judged values off by more than MAX_ERROR in the mean, empty without any."""
+        return next((what for what, _, after in self._judged() if not after <= MAX_ERROR), "")
+
+    def _judged(self) -> list[tuple[str, float, float]]:
+        """What is judged, and its mean error before and after."""
+        named = [("values", self.before, self.after)]
+        named += [("speedups", kind.before, kind.after) for kind in self.kinds if kind.quantity == "speedup"]
+        return [
+            (what, float(before.mape or 0.0), float(after.mape or 0.0))
+            for what, before, after in named
+            if None not in (before.mape, after.mape)
+        ]
+
+
+@dataclass(frozen=True)
+class RefitResult:
+    """Verdict of one accelerator's and engine's points on the constants. Immutable; dropping it is the undo."""
+
+    hardware_id: str
+    engine: str
+    engine_class: str
+    """Engine with its vintage, whose shipped overheads are the constants before."""
+    data: str
+    """Twelve hex digits of a hash of the rows that were fitted."""
+    n_points: int
+    parameters: tuple[RefitParameter, ...]
+    correlation: tuple[tuple[float, ...], ...]
+    """Posterior correlation in the order of `parameters`."""
+    outliers: tuple[Refused, ...]
+    refused: tuple[Refused, ...]
+    own_errors: OwnErrors
+    noise_log_sd: float
+    """Scatter of the rows around the refit, log standard deviation. [-]"""
+    moved: float
+    """Median of |after / before - 1| of the predictions of the rows used. [-]"""
+    rows: pd.DataFrame
+    """One row per quantity: line, batch_size, n_draft, model_id, drafter, quantity, measured, before, after,
+    left_out (predicted by a refit without this line), used."""
+    success: bool
+    message: str
+    questions: tuple[str, ...] = ()
+    """What the rows make one ask about their units and columns, see `advisor.measured.point_checks`."""
+
+    @property
+    def reasons_against(self) -> tuple[str, ...]:
+        """Reasons why the shipped constants should stay, one sentence each.
+
+        Empty when nothing speaks against the refit.
+        """
+        said = list(self.questions)
+        if self.own_errors.far_off:
+            what = self.own_errors.far_off.capitalize()
+            said.append(f"{what} left out of the fit are off by more than {MAX_ERROR:.0%} in the mean.")
+        elif not self.own_errors.better:
+            what = self.own_errors.no_better.capitalize()
+            said.append(f"{what} left out of the fit are predicted no better than by the shipped constants.")
+        if self.at_bound:
+            said.append(f"Ended at their bound: {self._meanings(self.at_bound)}; something else is wrong.")
+        return tuple(said)
+
+    def _meanings(self, names: tuple[str, ...]) -> str:
+        return ", ".join(item.meaning for item in self.parameters if item.name in names)
+
+    @property
+    def sentence(self) -> str:
+        """Summary of the refit: changes, points, those set aside, and whether it predicts unseen ones better."""
+        return _sentence(self)
+
+    @property
+    def at_bound(self) -> tuple[str, ...]:
+        """Names of multipliers that ended at their bound."""
+        return tuple(item.name for item in self.parameters if item.at_bound)
+
+    @property
+    def unidentified(self) -> tuple[str, ...]:
+        """Names of multipliers that the data do not determine."""
+        return tuple(item.name for item in self.parameters if not item.identified)
+
+
+def _sentence(result: RefitResult) -> str:
+    learnt = [item for item in result.parameters if item.identified and abs(item.factor - 1.0) >= LEAST_MOVE]
+    learnt.sort(key=lambda item: -abs(np.log(item.factor)))
+    moved = " and ".join(f"{item.meaning} by {change_text(item.factor)}" for item in learnt[:3])
+    text = f"Your data moved {moved}" if moved else "Your data moved no constant beyond what was known"
+    text += f": {result.n_points} points of {result.hardware_id} with {result.engine_class}"
+    if result.outliers:
+        first = result.outliers[0]
+        plural = "s" if len(result.outliers) > 1 else ""
+        text += f", {len(result.outliers)} set aside as outlier{plural} because in line {first.line} {first.reason}"
+    else:
+        text += ", none set aside"
+    errors = result.own_errors
+    verdict = "better on average"
+    if errors.far_off:
+        what = f"with {errors.far_off} still more than {MAX_ERROR:.0%} off"
+        verdict = f"{what}: keep the shipped constants and look for what else is wrong"
+    elif errors.no_better:
+        what = "with the speedups no better" if errors.no_better == "speedups" else "no better"
+        verdict = f"{what}: keep the shipped constants"
+    text += (
+        f". Predictions of these points change by {result.moved:.1%} in the median; all {errors.after.n} values, each "
+        f"left out of the fit in turn, are predicted {verdict} ({errors.text})."
+    )
+    length = next((item for item in learnt if item.name == "accepted_length"), None)
+    if length is None:
+        return text
+    return (
+        f"{text} The accepted length stays the scenario's own: multiply it by {length.factor:.2f} there to predict "
+        "these points. If the lengths in your file were counted in these very runs, say yes to 'Accepted length "
+        "counted in this very run'; they are then held."
+    )
+
+
+PARAMETER_COLUMNS = (
+    "Constant",
+    "Before",
+    "After",
+    "Change",
+    "Known before to",
+    "Known after to",
+    "Learnt from your data",
+)
+"""The last says whether your data narrowed what was known before (`refit.UNIDENTIFIED`), however well that was."""
+
+
+def parameter_rows(result: RefitResult) -> list[tuple[str, ...]]:
+    """One row per constant, under PARAMETER_COLUMNS."""
+    return [
+        (
+            item.meaning.capitalize(),
+            _amount(item, item.before),
+            _amount(item, item.after),
+            change_text(item.factor),
+            f"±{item.prior_log_sd:.0%}",
+            f"±{item.log_stderr:.0%}",
+            "at its bound" if item.at_bound else "yes" if item.identified else "no",
+        )
+        for item in result.parameters
+    ]
+
+
+def _amount(item: RefitParameter, value: float) -> str:
+    if item.unit == "s":
+        return f"{value * 1e6:,.1f} \N{MICRO SIGN}s"
+    return f"{value:.2f}x" if item.unit == "1" else f"{value:.2g} {item.unit}"
+
+
+def notes(result: RefitResult) -> list[str]:
+    """Remarks on the data of a refit: constants they cannot determine, K they hold.
+
+    What speaks against the refit is said apart.
+    """
+    said = []
+    if result.unidentified:
+        names = result._meanings(result.unidentified)
+        said = [f"Cannot be determined from these data, so they stay near their values before: {names}."]
+    held = sorted({int(k) for k in result.rows["n_draft"] if k > 0})
+    if held:
+        listed = ", ".join(map(str, held))
+        said.append(
+            f"Your points hold K = {listed}; odds between other K are the model's, your points do not test them."
+        )
+    return said

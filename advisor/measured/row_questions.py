@@ -1,0 +1,305 @@
+"""One row of a measured table (the columns of measurements/published_speedups) as a scenario to predict."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+
+from advisor.catalog.engines import OTHER_ENGINE, Build, engine_called, engine_ids, load_engine
+from advisor.catalog.models import load_model, model_ids, resolve_model_name
+from advisor.measured.ingest.columns import match_hardware
+from advisor.physics.acceptance import acceptance_curves, parse_acceptance
+from advisor.physics.architecture import WeightDtype
+from advisor.physics.hardware import hardware_ids, load_hardware
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.scenario_fields import DEFAULT_CONTEXT_TOKENS, mean_context
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError
+
+ASSUMED_PROMPT_TOKENS = 512
+"""Prompt of rows that state their output alone (assumed; speedups of short-context benchmarks hardly depend on it).
+[-]"""
+_WEIGHTS: dict[str, dict[str, str]] = {
+    **{name: {"weight_dtype": name} for name in get_args(WeightDtype)},
+    "": {},
+    "checkpoint_default": {},
+    "fp16": {"weight_dtype": "bf16"},
+    "mxfp8": {"weight_dtype": "fp8"},
+    "mxfp4": {"expert_dtype": "mxfp4"},
+    "fp4": {"expert_dtype": "nvfp4"},
+    "nvfp4_experts": {"expert_dtype": "nvfp4"},
+    "fp4_experts": {"expert_dtype": "nvfp4"},
+}
+_NAMED_IN_NOTES = {"p-eagle": "p-eagle", "dspark": "dspark", "dflash": "dflash", "suffix": "suffix"}
+WHOLE_BATCH_KINDS = {"batch", "max_concurrency", "concurrency", "single_stream", "batch_per_node"}
+PREFILL_METRICS = {
+    *("output_tok_per_s", "output_tok_per_s_per_rank", "output_tok_per_s_per_gpu"),
+    *("total_tok_per_s", "total_tok_per_s_per_gpu", "request_latency_s"),
+}
+"""Metrics in which a prompt's prefill is paid: throughput, and by Little's law the latency of whole requests (a batch
+over its throughput)."""
+_SAME_CHIP = {"RTX PRO 6000 Blackwell Max-Q": "rtx-pro-6000-blackwell"}
+# The same GPU and memory at 300 W instead of 600 W (NVIDIA at GTC 2025: 96 GB and 1792 GB/s in all three editions).
+_EMPTY = {"", "nan", "none", "not-stated", "not stated"}
+
+
+@dataclass(frozen=True)
+class RowQuestion:
+    """Question that a row asks the model."""
+
+    scenario: Scenario
+    n_draft: int
+    verify_tokens: int | None
+    acceptance_source: str
+    """same_run, borrowed (measured elsewhere for this model and drafter) or other_model."""
+    assumed: tuple[str, ...]
+    engine_class: str
+    """Engine and vintage whose overheads the row shares, see `engine_class`; `other` where it is none of the known."""
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether the accepted length was counted in another run."""
+        return self.acceptance_source != "same_run"
+
+    def setup(self) -> Setup:
+        """Setup that answers the question, with the overheads of today's engine.
+
+        Raises AdvisorError as `load_setup` does.
+        """
+        return load_setup(self.scenario, borrowed_acceptance=self.borrowed)
+
+
+def question_of(
+    row: Mapping[str, Any], assume: Mapping[str, str] | None = None, other_models: bool = False
+) -> RowQuestion:
+    """Scenario, K and verified tokens of one row.
+
+    `assume` fills cells that are empty or say "not-stated", nothing else. `other_models` lets a row without an
+    accepted length borrow the median of what the same drafter reaches on other models. Raises AdvisorError with the
+    reason when the row cannot be predicted.
+    """
+    cells, filled = _filled(row, assume or {})
+    if "adaptive" in cells.get("draft_structure", ""):
+        raise AdvisorError("the draft length was adaptive; no single K stands for the row")
+    n_draft = _whole(cells, "draft_tokens_k")
+    gpus, tensor_parallel, expert_parallel, batch = _placement(cells)
+    drafter = _drafter(cells)
+    acceptance, origin = _acceptance(cells, drafter, n_draft, other_models)
+    lengths, rounded = _lengths(cells)
+    filled += rounded
+    engine = engine_called(cells.get("engine", ""), forks=True)
+    if engine is None and cells.get("engine"):
+        filled.append(f"the overheads of an unknown engine for {cells['engine']!r}")
+    if not _stated_lengths(cells):
+        filled.append(f"context_tokens={DEFAULT_CONTEXT_TOKENS}")
+    scenario = build_scenario(
+        hardware_id=_needed(cells, "hardware_id"),
+        n_gpus=gpus,
+        tensor_parallel=tensor_parallel,
+        expert_parallel=expert_parallel,
+        model_id=_needed(cells, "model_id"),
+        batch_size=batch,
+        drafter_id=drafter,
+        acceptance=acceptance,
+        engine=engine.id if engine else OTHER_ENGINE,
+        k_max=max(n_draft, 1),
+        **_weights(cells),
+        **lengths,
+    )
+    return RowQuestion(
+        scenario, n_draft, _verify_tokens(cells, n_draft), origin, tuple(filled), engine_class(cells, scenario.engine)
+    )
+
+
+def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Cells as text with accelerator and model by our ids, and what was assumed in them."""
+    cells = {name: _text(value) for name, value in row.items()}
+    filled = []
+    for name, value in assume.items():
+        if not cells.get(name):
+            cells[name] = value
+            filled.append(f"{name}={value}")
+    hardware, model = cells.get("hardware_id", ""), cells.get("model_id", "")
+    if hardware in _SAME_CHIP:
+        filled.append(f"hardware_id={_SAME_CHIP[hardware]}")
+    if hardware:
+        cells["hardware_id"] = _SAME_CHIP.get(hardware) or _hardware(hardware)
+    named = resolve_model_name(model) if model and model not in model_ids() else None
+    if named is not None:
+        cells["model_id"] = named.model_id
+        if named.weight_format and not cells.get("weight_dtype"):
+            cells["weight_dtype"] = named.weight_format
+    return cells, filled
+
+
+def _hardware(name: str) -> str:
+    """The id of the accelerator that a name means. The name itself where none or several fit."""
+    return name if name in hardware_ids() else match_hardware(name, hardware_ids()) or name
+
+
+def _text(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    text = str(value).strip()
+    return "" if text.lower() in _EMPTY else text
+
+
+def _needed(cells: Mapping[str, str], name: str) -> str:
+    if not cells.get(name):
+        raise AdvisorError(f"{name} is not stated; fill it with --assume {name}=...")
+    return cells[name]
+
+
+def _whole(cells: Mapping[str, str], name: str) -> int:
+    value = _number(cells, name)
+    if value != math.floor(value) or value < 1:
+        raise AdvisorError(f"{name}={cells[name]!r} is not a whole number >= 1")
+    return int(value)
+
+
+def _number(cells: Mapping[str, str], name: str) -> float:
+    text = _needed(cells, name)
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise AdvisorError(f"{name}={text!r} is not a number") from error
+    if not math.isfinite(value) or value < 0:
+        raise AdvisorError(f"{name}={text!r} is not a number of at least 0")
+    return value
+
+
+def _placement(cells: Mapping[str, str]) -> tuple[int, int, int, int]:
+    """(gpus, tp, ep, batch of the instance) from counts and the kind of batch."""
+    kind = cells.get("batch_kind") or "batch"
+    batch = _whole(cells, "batch_size")
+    stated_gpus = _whole(cells, "gpu_count") if cells.get("gpu_count") else None
+    if kind == "requests_per_rank":
+        if stated_gpus is None:
+            raise AdvisorError(
+                "gpu_count is not stated, so requests per rank give no batch; use --assume gpu_count=..."
+            )
+        return stated_gpus, 1, stated_gpus, batch * stated_gpus
+    if kind not in WHOLE_BATCH_KINDS:
+        raise AdvisorError(f"batch_kind={kind!r} does not say how many sequences decode together")
+    if cells.get("tensor_parallel"):
+        tensor_parallel = _whole(cells, "tensor_parallel")
+    elif stated_gpus is not None:
+        tensor_parallel = stated_gpus
+    else:
+        raise AdvisorError("tensor_parallel and gpu_count are not stated; fill one with --assume tensor_parallel=...")
+    expert_parallel = _whole(cells, "expert_parallel") if cells.get("expert_parallel") else 1
+    instance = max(tensor_parallel, expert_parallel)
+    gpus = stated_gpus if stated_gpus is not None and stated_gpus % instance == 0 else instance
+    return gpus, tensor_parallel, expert_parallel, batch
+
+
+def _drafter(cells: Mapping[str, str]) -> str:
+    name = _needed(cells, "drafter").lower().replace("_", "-")
+    notes = f"{cells.get('notes', '')} {cells.get('dataset', '')}".lower()
+    if name in ("other", "ngram"):
+        for keyword, drafter in _NAMED_IN_NOTES.items():
+            if keyword in notes:
+                return drafter
+    if name == "other":
+        raise AdvisorError("the drafter is not one that is modelled (drafter=other, none named in the notes)")
+    return {"draft-model": "draft_model"}.get(name, name)
+
+
+def engine_class(cells: Mapping[str, str], engine: str) -> str:
+    """Class of a row's engine, whose rows share launch and host overheads.
+
+    The engine, with the kind of its build where that is none of today's releases. Raises AdvisorError for an unknown
+    accelerator.
+    """
+    if engine not in engine_ids():
+        return engine
+    hardware_id = cells.get("hardware_id", "")
+    hardware = load_hardware(hardware_id) if hardware_id in hardware_ids() else None
+    build = Build(
+        version=cells.get("engine_version", ""),
+        date=cells.get("date", ""),
+        tree=cells.get("draft_structure", "").startswith("tree"),
+        vendor=hardware.vendor if hardware else "",
+        chip=hardware.generation if hardware else "",
+        notes=cells.get("notes", ""),
+    )
+    return load_engine(engine).class_of(build)
+
+
+def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_models: bool = False) -> tuple[str, str]:
+    stated = cells.get("accepted_length")
+    if stated:
+        same_run = cells.get("accepted_length_same_run", "") in ("1", "1.0", "True", "true")
+        nothing = ",".join(["0"] * n_draft)  # one emitted token a round: no draft was accepted
+        return nothing if stated in ("1", "1.0") else f"{stated}@{n_draft}", "same_run" if same_run else "borrowed"
+    curves = acceptance_curves(model_id=cells.get("model_id"), drafter_id=drafter)
+    if not curves and other_models:
+        lengths = [
+            parse_acceptance(curve.id, n_draft).accepted_length[n_draft]
+            for curve in acceptance_curves(drafter_id=drafter)
+        ]
+        if lengths:
+            return f"{float(np.median(lengths)):.3f}@{n_draft}", "other_model"
+    if not curves:
+        raise AdvisorError(
+            f"no accepted length in the row, and none measured for {cells.get('model_id') or 'it'} with {drafter}"
+        )
+    dataset = cells.get("dataset", "").lower()
+    matching = [curve for curve in curves if dataset and curve.dataset.lower() in dataset]
+    return (matching or curves)[0].id, "borrowed"
+
+
+def _stated_lengths(cells: Mapping[str, str]) -> dict[str, float]:
+    """Prompt and output lengths, means over requests. A prompt of 0 tokens means a short one of unknown length."""
+    names = ("input_tokens", "output_tokens")
+    return {name: _number(cells, name) for name in names if cells.get(name) and _number(cells, name) != 0}
+
+
+def _lengths(cells: Mapping[str, str]) -> tuple[dict[str, int], list[str]]:
+    """Context while decoding, and prompt and output lengths where prefill shares the measured throughput.
+
+    Also which lengths were rounded: benchmarks state means over requests, which are seldom whole.
+    """
+    given, rounded = {}, []
+    for name, mean in _stated_lengths(cells).items():
+        given[name] = max(round(mean), 1)
+        if mean != given[name]:
+            rounded.append(f"{name}={given[name]} for a mean of {mean:.6g}")
+    if not given:
+        return {"context_tokens": DEFAULT_CONTEXT_TOKENS}, []
+    context = int(mean_context(given.get("input_tokens", ASSUMED_PROMPT_TOKENS), given.get("output_tokens", 0)))
+    lengths = {"context_tokens": max(context, 1)}
+    # On separate decode nodes, prefill costs the decode rate nothing.
+    shared = "decode nodes" not in cells.get("notes", "")
+    if len(given) == 2 and shared and cells.get("metric") in PREFILL_METRICS:
+        lengths |= given
+    return lengths, rounded
+
+
+def _weights(cells: Mapping[str, str]) -> dict[str, str]:
+    stated = cells.get("weight_dtype", "").lower()
+    model_id = cells.get("model_id", "")
+    if stated == "fp8" and model_id in model_ids() and load_model(model_id).dtypes.attention == "fp8_block":
+        return {}  # "fp8" then names the published checkpoint: 128 x 128 blocks, its experts as they are stored
+    if stated == "mxfp4" and model_id in model_ids() and load_model(model_id).dtypes.routed == "mxfp4":
+        return {}  # as published: just the experts are in mxfp4
+    if stated not in _WEIGHTS:
+        raise AdvisorError(f"weight_dtype={stated!r} is not one that is modelled")
+    return _WEIGHTS[stated]
+
+
+def _verify_tokens(cells: Mapping[str, str], n_draft: int) -> int | None:
+    """Nodes a tree or chain verifies, where the row states them. A bare tree without them is refused."""
+    structure = cells.get("draft_structure", "")
+    found = re.search(r"verify=(\d+)", structure)
+    if found:
+        return int(found.group(1)) if int(found.group(1)) != n_draft + 1 else None
+    if structure.startswith("tree"):
+        raise AdvisorError("a draft tree without its number of verified tokens (draft_structure verify=...)")
+    return None

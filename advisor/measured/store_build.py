@@ -1,0 +1,482 @@
+"""Moving one source into the store: a kernel parquet file, the plain-decode sample, or a shipped dataset.
+
+What a store holds, and whether it still matches its sources.
+
+Building the store from the measured kernel tables and the shipped measurements.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import astuple, dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import duckdb
+import pandas as pd
+
+from advisor.measured.measurements import (
+    DatasetMeta,
+    dataset_folders,
+    load_sweep,
+    measurement_hashes,
+    read_dataset,
+    read_sweep,
+    sweep_folders,
+    sweeps,
+    unfinished_sweeps,
+)
+from advisor.measured.store import (
+    BUILD_COMMAND,
+    MEMORY_LIMIT,
+    MIGRATIONS,
+    SCHEMA_VERSION,
+    THREADS,
+    apply,
+    coverage,
+    default_store_path,
+    dropped_rows,
+    is_full_disk,
+    kernel_sources,
+    only_writer,
+    open_store,
+    quoted,
+    storage_faults,
+)
+from advisor.measured.store_tables import (
+    DTYPE_NAMES,
+    HARDWARE_BY_DEVICE,
+    KERNEL_TABLES,
+    SPEC_BY_TABLE,
+    KernelFile,
+    KernelPackage,
+    TableSpec,
+    declared_reuse,
+    installed_package,
+    kernel_files,
+)
+from advisor.prediction import AdvisorError
+from advisor.profiles import MEASUREMENTS, is_there
+
+_IDENTIFIER_ENDINGS = ("_id", "_version", "date", "curve")
+
+
+@dataclass(frozen=True)
+class LoadedFile:
+    """Fate of one kernel file."""
+
+    rows_read: int
+    rows_kept: int
+    """Rows in the store, repeats of one measurement merged; 0 for a copy."""
+    repeats_merged: int
+    dropped: int
+    copy_of: int | None
+
+
+def _expression(spec: TableSpec, column: str, available: set[str]) -> str:
+    source = spec.keys.get(column)
+    if source is None:
+        return "NULL"
+    if source.startswith("="):
+        return source[1:]
+    if source not in available:
+        return "NULL"
+    if column.endswith("dtype"):  # engines spell one format in several ways
+        cases = " ".join(f"WHEN '{raw}' THEN '{ours}'" for raw, ours in DTYPE_NAMES.items())
+        return f"CASE {source} {cases} ELSE {source} END"
+    return source
+
+
+def _stage(connection: duckdb.DuckDBPyConnection, spec: TableSpec, path: Path) -> tuple[list[str], set[str]]:
+    """Fill the temporary table `staged` (keys, latency_s, fault). Returns its key columns and the source columns."""
+    source = f"read_parquet({quoted(path)})"
+    available = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+    described = connection.execute(f"DESCRIBE {spec.target}").fetchall()
+    types = {row[0]: row[1] for row in described if row[0] not in {"file_id", "latency_s", "repeats", "repeat_spread"}}
+    parts = []
+    for phase, latency in spec.latency:
+        fields = []
+        for column, kind in types.items():
+            expression = f"'{phase}'" if phase and column == "phase" else _expression(spec, column, available)
+            fields.append(f"TRY_CAST({expression} AS {kind}) AS {column}")
+        fields.append(f"CAST({latency} AS DOUBLE) * {spec.seconds_per_unit!r} AS latency_s")
+        parts.append(f"SELECT {', '.join(fields)} FROM {source} WHERE {spec.keep}")
+    missing = " ".join(f"WHEN {column} IS NULL THEN 'no {column}'" for column in spec.needs)
+    connection.execute(
+        f"""CREATE OR REPLACE TEMP TABLE staged AS SELECT *, CASE {missing}
+            WHEN latency_s IS NULL OR NOT isfinite(latency_s) THEN 'latency is not a finite number'
+            WHEN latency_s <= 0 THEN 'latency is not positive' END AS fault FROM ({" UNION ALL ".join(parts)})"""
+    )
+    return list(types), available
+
+
+def _single(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple:
+    row = connection.execute(sql).fetchone()
+    assert row is not None  # an aggregate without GROUP BY always has one row
+    return row
+
+
+def load_kernel_file(
+    connection: duckdb.DuckDBPyConnection, file_id: int, file: KernelFile, spec: TableSpec
+) -> LoadedFile:
+    """Load one parquet file into its table.
+
+    A file whose measurements (shapes and latencies, device and version labels aside) are those of a file loaded
+    before is recorded as its copy and adds no rows. Rows of one file with equal keys are repeats of one measurement:
+    they become one row with their mean, their number, and the ratio of the largest to the smallest.
+    """
+    keys, available = _stage(connection, spec, file.path)
+    columns = ", ".join(keys)
+    rows_read, bad = _single(connection, "SELECT count(*), count(fault) FROM staged")
+    total, digest = _single(
+        connection,
+        f"""SELECT count(*), sum(h)::VARCHAR || ':' || bit_xor(h)
+            FROM (SELECT hash({columns}, latency_s) AS h FROM staged)""",
+    )
+    content = f"{spec.target}:{total}:{digest}"
+    original = connection.execute(
+        "SELECT file_id FROM kernel_files WHERE content_hash = ? AND rows_read > 0", [content]
+    ).fetchone()
+    kept = 0
+    if original is None and rows_read:
+        if bad:
+            connection.execute(
+                "INSERT INTO dropped_rows SELECT ?, fault, count(*) FROM staged WHERE fault IS NOT NULL GROUP BY fault",
+                [file.relative],
+            )
+        connection.execute(
+            f"""INSERT INTO {spec.target} (file_id, {columns}, latency_s, repeats, repeat_spread)
+                SELECT {file_id}, {columns}, avg(latency_s), count(*), max(latency_s) / min(latency_s)
+                FROM staged WHERE fault IS NULL GROUP BY {columns} ORDER BY {columns}"""
+        )
+        kept = _single(connection, f"SELECT count(*) FROM {spec.target} WHERE file_id = {file_id}")[0]
+    copy_of = None if original is None else int(original[0])
+    connection.execute(
+        "INSERT INTO kernel_files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            *(file_id, file.relative, file.table, spec.target, file.hardware_id, file.engine, file.version),
+            *(row_labels(connection, file.path, available), file.status, file.provenance),
+            *(rows_read, kept, content, copy_of),
+        ],
+    )
+    merged = rows_read - bad - kept if original is None else 0
+    return LoadedFile(rows_read, kept, merged, bad if original is None else 0, copy_of)
+
+
+def row_labels(connection: duckdb.DuckDBPyConnection, path: Path, available: set[str] | None = None) -> str:
+    """Framework and version as the rows themselves say (`TRTLLM 1.2.0rc5`), joined by `; `. Empty without labels."""
+    source = f"read_parquet({quoted(path)})"
+    if available is None:
+        available = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+    if not {"framework", "version"} <= available:
+        return ""
+    found = connection.execute(f"SELECT DISTINCT framework || ' ' || version AS label FROM {source} ORDER BY label")
+    return "; ".join(str(label) for (label,) in found.fetchall())
+
+
+def load_plain_decode(connection: duckdb.DuckDBPyConnection, path: Path, dropped_as: str) -> int:
+    """The package's end-to-end points without speculation. Returns the rows kept. They judge, and are never fitted."""
+    cases = " ".join(f"WHEN '{device}' THEN '{ours}'" for device, ours in HARDWARE_BY_DEVICE.items())
+
+    def phase(name: str) -> str:  # a disaggregated run has its own decode pool
+        return f"CASE mode WHEN 'disagg' THEN decode_{name} ELSE {name} END"
+
+    connection.execute(
+        f"""CREATE OR REPLACE TEMP TABLE staged AS SELECT id, CASE system {cases} ELSE replace(system, '_', '-') END,
+            backend, backend_version, model_path, precision, mode, isl, osl, {phase("batch_size")}, {phase("tp_size")},
+            {phase("pp_size")}, {phase("attention_dp_size")}, {phase("moe_tp_size")}, {phase("moe_ep_size")},
+            CASE mode WHEN 'disagg' THEN decode_num_workers END, gemm_quant_mode, moe_quant_mode,
+            silicon_ttft_ms * 1e-3, silicon_tpot_ms * 1e-3 AS tpot_s, silicon_data_source,
+            'validation only, never fitted'
+            FROM read_csv({quoted(path)}, delim = ',', header = true, sample_size = -1)"""
+    )
+    good = "tpot_s IS NOT NULL AND isfinite(tpot_s) AND tpot_s > 0"
+    connection.execute(f"INSERT INTO plain_decode SELECT * FROM staged WHERE {good}")
+    read, kept = _single(connection, f"SELECT count(*), count(*) FILTER ({good}) FROM staged")
+    if read > kept:
+        connection.execute(
+            "INSERT INTO dropped_rows VALUES (?, 'no positive time per output token', ?)", [dropped_as, read - kept]
+        )
+    return int(kept)
+
+
+def load_dataset(connection: duckdb.DuckDBPyConnection, name: str, meta: DatasetMeta, text: pd.DataFrame) -> None:
+    """A shipped dataset as table `dataset_<name>`. Empty cells become NULL, all-numeric columns DOUBLE."""
+    typed = pd.DataFrame({column: _typed(text[column]) for column in text.columns})
+    connection.register("incoming", typed)
+    connection.execute(f'CREATE TABLE "dataset_{name}" AS SELECT * FROM incoming')
+    connection.unregister("incoming")
+    connection.execute(
+        "INSERT INTO datasets VALUES (?, ?, ?, ?, ?)", [name, meta.title, meta.status, meta.row_count, meta.sha256]
+    )
+
+
+def _typed(cells: pd.Series) -> pd.Series:
+    known = cells.where(cells != "")
+    if str(cells.name).endswith(_IDENTIFIER_ENDINGS):
+        return known
+    numbers = pd.to_numeric(known, errors="coerce")
+    all_numeric = bool(known.notna().any()) and bool((numbers.notna() == known.notna()).all())
+    return numbers.astype("float64") if all_numeric else known
+
+
+def to_json(value: object) -> str:
+    """Compact JSON with sorted keys, for store_info."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class StoreStatus:
+    """State of the store at `path`. `problem` says in one sentence why it cannot be used, and is empty otherwise."""
+
+    path: Path
+    exists: bool
+    problem: str = ""
+    size_bytes: int = 0
+    built_utc: dt.datetime | None = None
+    """Naive, in UTC."""
+    kernel_package_version: str = ""
+    """Empty: built without the kernel tables."""
+    stale_because: tuple[str, ...] = ()
+    """Reasons to rebuild; empty when the store matches its sources."""
+    rows_by_table: dict[str, int] | None = None
+    coverage: pd.DataFrame | None = None
+    sweeps: pd.DataFrame | None = None
+    """Sweeps of the profiler, as `store.sweeps` lists them."""
+    copies: pd.DataFrame | None = None
+    dropped: pd.DataFrame | None = None
+
+    @property
+    def stale(self) -> bool:
+        """True when a rebuild would change what the store holds."""
+        return bool(self.stale_because)
+
+
+def status(path: str | os.PathLike[str] | None = None, *, measurements: Path = MEASUREMENTS) -> StoreStatus:
+    """Look at the store without changing it. Never raises for a missing or unusable one."""
+    file = Path(path) if path is not None else default_store_path()
+    if not is_there(file) or not file.is_file():
+        return StoreStatus(file, exists=False, problem=f"there is no store at {file}; run `{BUILD_COMMAND}`")
+    try:
+        return _described(file, measurements)
+    except AdvisorError as error:
+        problem = str(error)
+    # A file that another program made or that was cut may lack anything: tables, keys, dates, its size.
+    except Exception as error:
+        problem = f"{file} is not a usable store ({type(error).__name__}); rebuild it with `{BUILD_COMMAND}`"
+    return StoreStatus(file, exists=True, problem=problem)
+
+
+def _described(file: Path, measurements: Path) -> StoreStatus:
+    with open_store(file) as store:
+        info = store.info()
+        counted = [*KERNEL_TABLES, "plain_decode", "sweep_rows"]
+        rows = {name: int(store.rows(f"SELECT count(*) FROM {name}")[0][0]) for name in counted}
+        rows |= {
+            f"dataset_{name}": int(n) for name, n in store.rows("SELECT name, row_count FROM datasets ORDER BY name")
+        }
+        sources = kernel_sources(store)
+        return StoreStatus(
+            path=file,
+            exists=True,
+            size_bytes=file.stat().st_size,
+            built_utc=dt.datetime.fromisoformat(info["built_utc"]).replace(tzinfo=None),
+            kernel_package_version=info["kernel_package_version"],
+            stale_because=_reasons(info, measurements),
+            rows_by_table=rows,
+            coverage=coverage(store),
+            sweeps=sweeps(store),
+            copies=sources[sources["copy_of"].notna()].reset_index(drop=True),
+            dropped=dropped_rows(store),
+        )
+
+
+@functools.cache
+def builder_sha256() -> str:
+    """Hash of the sources that decide what a build makes of the tables."""
+    digest = hashlib.sha256()
+    folder = Path(__file__).parent
+    for path in (*sorted(folder.glob("store*.py")), folder / "measurements.py"):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _reasons(info: dict[str, str], measurements: Path) -> tuple[str, ...]:
+    reasons = [] if info.get("builder_sha256") == builder_sha256() else ["the code that builds it has changed"]
+    package = installed_package()
+    built_with = info["kernel_package_version"]
+    # A package that has gone since is no reason: a rebuild would only lose its tables.
+    if package is not None and package.version != built_with:
+        reasons.append(
+            f"kernel tables of version {package.version} are installed, the store has {built_with or 'none'}"
+        )
+    before = json.loads(info["measurement_hashes"])
+    now = measurement_hashes(measurements)
+    reasons += [
+        f"dataset {name} has changed"
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name)
+    ]
+    return tuple(reasons)
+
+
+Progress = Callable[[str, float], None]
+"""Called with what is being done and the finished fraction in [0, 1]."""
+PLAIN_DECODE_FILE = "silicon_sample.csv"
+
+
+@dataclass(frozen=True)
+class BuildSummary:
+    """Summary of a build."""
+
+    path: Path
+    seconds: float = 0.0
+    size_bytes: int = 0
+    kernel_package_version: str | None = None
+    """None: the package is not installed, the store holds the shipped measurements alone."""
+    rows_by_table: dict[str, int] = field(default_factory=dict)
+    n_files: int = 0
+    copies: tuple[tuple[str, str], ...] = ()
+    """(file left out, file whose measurements it repeats)"""
+    rows_in_copies: int = 0
+    repeats_merged: int = 0
+    dropped_rows: int = 0
+    unknown_devices: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def _silent(_step: str, _fraction: float) -> None:
+    return None
+
+
+def build(
+    path: str | os.PathLike[str] | None = None,
+    progress: Progress = _silent,
+    *,
+    kernels: KernelPackage | Literal["installed"] | None = "installed",
+    measurements: Path = MEASUREMENTS,
+) -> BuildSummary:
+    """Build the store at a path, replacing an older one only when all of it is done.
+
+    None: the default path.
+
+    Parameters
+    ----------
+    kernels : the kernel package; "installed" looks for it, None builds from the measurements alone.
+    measurements : folder of datasets.
+
+    Raises
+    ------
+    AdvisorError : another process writes this store, a dataset does not agree with its meta.yaml, or a package table
+        cannot be read. The old store is untouched then.
+    """
+    target = Path(path) if path is not None else default_store_path()
+    package = installed_package() if kernels == "installed" else kernels
+    started = time.monotonic()
+    fresh = target.with_name(target.name + ".new")
+    leftovers = (fresh, fresh.with_name(fresh.name + ".wal"))
+    with only_writer(target), storage_faults(fresh, "run it again; the old store is as it was"):
+        for leftover in leftovers:
+            leftover.unlink(missing_ok=True)
+        try:
+            with duckdb.connect(str(fresh), config={"memory_limit": MEMORY_LIMIT, "threads": THREADS}) as connection:
+                summary = _fill(connection, target, package, measurements, progress)
+                connection.execute("CHECKPOINT")
+            os.replace(fresh, target)  # atomic: readers see the old store or the new one
+        finally:
+            for leftover in leftovers:
+                leftover.unlink(missing_ok=True)
+    progress("done", 1.0)
+    return replace(summary, seconds=time.monotonic() - started, size_bytes=target.stat().st_size)
+
+
+def _fill(
+    connection: duckdb.DuckDBPyConnection,
+    target: Path,
+    package: KernelPackage | None,
+    measurements: Path,
+    progress: Progress,
+) -> BuildSummary:
+    connection.execute("SET preserve_insertion_order = true")  # rows sorted by key compress and skip well
+    apply(connection, MIGRATIONS)
+    progress("shipped measurements", 0.0)
+    for folder in dataset_folders(measurements):
+        meta, frame = read_dataset(folder)
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", folder.name):
+            raise AdvisorError(f"{folder}: name a dataset with lower-case letters, digits and underscores")
+        load_dataset(connection, folder.name, meta, frame)
+    for folder in sweep_folders(measurements):
+        load_sweep(connection, read_sweep(folder))
+    notes = [f"left out: {folder.name} is an unfinished sweep" for folder in unfinished_sweeps(measurements)]
+    if package is None:
+        notes.insert(0, "aiconfigurator-core is not installed: no measured kernel tables")
+        summary = BuildSummary(target, notes=tuple(notes))
+    else:
+        begun = BuildSummary(target, kernel_package_version=package.version, notes=tuple(notes))
+        summary = _fill_kernels(connection, begun, package, progress)
+    info = {
+        "schema_version": SCHEMA_VERSION,
+        "built_utc": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "kernel_package_version": "" if package is None else package.version,
+        "measurement_hashes": to_json(measurement_hashes(measurements)),
+        "builder_sha256": builder_sha256(),
+    }
+    connection.executemany("INSERT INTO store_info VALUES (?, ?)", list(info.items()))
+    datasets = [f"dataset_{folder.name}" for folder in dataset_folders(measurements)]
+    counted = [*KERNEL_TABLES, "plain_decode", "sweep_rows", *datasets]
+    rows = {name: int(connection.execute(f'SELECT count(*) FROM "{name}"').fetchall()[0][0]) for name in counted}
+    return replace(summary, rows_by_table=rows)
+
+
+def _agrees_with_its_labels(file: KernelFile, labels: str) -> bool:
+    plain = {re.sub(r"[^a-z0-9.]", "", label.lower()) for label in labels.split("; ")}
+    return re.sub(r"[^a-z0-9.]", "", f"{file.engine}{file.version}") in plain
+
+
+def _fill_kernels(
+    connection: duckdb.DuckDBPyConnection, summary: BuildSummary, package: KernelPackage, progress: Progress
+) -> BuildSummary:
+    tables = set(SPEC_BY_TABLE)
+    files = kernel_files(package, tables)
+    try:
+        # Of several files with the same measurements, keep the one whose rows name the folder they lie in.
+        labelled = {file.path: _agrees_with_its_labels(file, row_labels(connection, file.path)) for file in files}
+        files.sort(key=lambda file: (not labelled[file.path], file.relative))
+        loaded = []
+        for file_id, file in enumerate(files):
+            progress(f"{file.hardware_id} {file.engine} {file.version} {file.table}", file_id / len(files))
+            loaded.append(load_kernel_file(connection, file_id, file, SPEC_BY_TABLE[file.table]))
+        sample = package.systems / PLAIN_DECODE_FILE
+        if sample.is_file():
+            load_plain_decode(connection, sample, PLAIN_DECODE_FILE)
+    except duckdb.Error as error:
+        if is_full_disk(error):  # no fault of the package's
+            raise
+        reason = str(error).splitlines()[0]
+        raise AdvisorError(
+            f"the kernel tables of aiconfigurator-core {package.version} cannot be read ({reason}); "
+            "install the pinned version from requirements.txt"
+        ) from error
+    reuse = [astuple(entry) for entry in declared_reuse(package, tables)]
+    if reuse:
+        connection.executemany("INSERT INTO declared_reuse VALUES (?, ?, ?, ?, ?, ?)", reuse)
+    return replace(
+        summary,
+        n_files=len(files),
+        copies=tuple(
+            (file.relative, files[result.copy_of].relative)
+            for file, result in zip(files, loaded, strict=True)
+            if result.copy_of is not None
+        ),
+        rows_in_copies=sum(result.rows_read for result in loaded if result.copy_of is not None),
+        repeats_merged=sum(result.repeats_merged for result in loaded),
+        dropped_rows=sum(result.dropped for result in loaded),
+        unknown_devices=tuple(sorted({file.device for file in files} - set(HARDWARE_BY_DEVICE))),
+    )

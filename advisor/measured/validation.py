@@ -1,0 +1,410 @@
+"""Predictions held against measured speedups: a prediction for each row, errors by source, coverage of the bands.
+
+Predictions of measured speedups whose whole laboratory was left out of the fit, with bands calibrated without it.
+
+Published speedups with the predictions they judge, as shipped data: computing them takes ten seconds.
+
+`make validation` writes profiles/validation/judged_speedups.json, which names the data and fits it rests on; reports
+and pages read it, and a test fails when those have moved on.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.catalog.fit_records import WORKSTATION, class_costs, rounded
+from advisor.measured.overheads import OverheadModel, by_laboratory, fit_overheads, laboratory_or_title, speedups
+from advisor.measured.points import Point, immature, with_costs
+from advisor.measured.refit_result import Errors, best_k_regret, errors_of
+from advisor.measured.row_questions import RowQuestion, question_of
+from advisor.physics.bands import BAND_LEVEL, band, drift, make_draws, wobble
+from advisor.predict.curve import beyond_log_sd, curve_for
+from advisor.prediction import AdvisorError, Array
+from advisor.profiles import PROFILES
+
+NEEDED_COLUMNS = ("hardware_id", "model_id", "drafter", "draft_tokens_k", "batch_size")
+PREDICTED_COLUMNS = (
+    *("predicted_speedup", "predicted_low", "predicted_high"),
+    *("predicted_tier", "predicted_reason", "accepted_length_source"),
+)
+_DRAWS = "draws"
+MAX_NAMED = 3
+"""Rows that are named where a file cannot be predicted as a whole. [-]"""
+_SAME_GRID = (
+    *("source_title", "source", "hardware_id", "model_id", "drafter", "batch_size"),
+    *("engine", "tensor_parallel", "weight_dtype", "dataset"),
+)
+"""Rows that have these in common differ in K alone."""
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Errors of all rows, by laboratory and by tier, with the regret of the recommended K and the rows."""
+
+    overall: Errors
+    by_laboratory: Mapping[str, Errors]
+    """By accelerator where rows name no source."""
+    by_tier: Mapping[str, Errors]
+    by_acceptance: Mapping[str, Errors]
+    best_k_regret: float | None
+    """Mean loss at the recommended K against the K measured best, over points with several K. [-]"""
+    n_best_k: int
+    rows: pd.DataFrame
+    n_refused: int
+
+
+def predict_rows(
+    frame: pd.DataFrame,
+    assume: Mapping[str, str] | None = None,
+    *,
+    held_out: bool = False,
+    other_models: bool = False,
+    refused: Mapping[int, str] | None = None,
+) -> pd.DataFrame:
+    """Rows with PREDICTED_COLUMNS added.
+
+    Rows that cannot be predicted say why in predicted_reason.
+
+    With `other_models`, a row whose accepted length nobody measured gets its drafter's median over other models.
+
+    With `held_out`, rows of a laboratory that the shipped overheads were fitted on are predicted by a fit without it.
+    `refused` says by the frame's index why rows cannot be read.
+    """
+    asked = {"held_out": held_out, "other_models": other_models}
+    return _predicted(frame, assume, **asked, refused=refused).drop(columns=_DRAWS)
+
+
+def _predicted(
+    frame: pd.DataFrame,
+    assume: Mapping[str, str] | None = None,
+    *,
+    held_out: bool = False,
+    other_models: bool = False,
+    refused: Mapping[int, str] | None = None,
+) -> pd.DataFrame:
+    """As `predict_rows`, with the predicted speedup under each draw in the column _DRAWS."""
+    missing = [name for name in NEEDED_COLUMNS if name not in frame.columns]
+    if missing:
+        expected = "expected the header of measurements/published_speedups"
+        raise AdvisorError(f"{_unread_text(refused or {})}the file lacks the columns {', '.join(missing)}; {expected}")
+    unknown = [name for name in assume or {} if name not in frame.columns]
+    if unknown:
+        raise AdvisorError(f"--assume names columns the file does not have: {', '.join(unknown)}")
+    unread = refused or {}
+    answers = [
+        _predict(row, assume, held_out, other_models) if line not in unread else _not_predicted(unread[line])
+        for line, row in zip(frame.index, frame.to_dict("records"), strict=True)
+    ]
+    return pd.concat(
+        [frame.reset_index(drop=True), pd.DataFrame(answers, columns=[*PREDICTED_COLUMNS, _DRAWS])], axis=1
+    )
+
+
+def _unread_text(refused: Mapping[int, str]) -> str:
+    """Which rows cannot be read, the first ones named, before what is wrong with the whole file. Empty for none."""
+    if not refused:
+        return ""
+    shown = "; ".join(f"line {line}: {reason.rstrip('.')}" for line, reason in list(refused.items())[:MAX_NAMED])
+    more = f" (and {len(refused) - MAX_NAMED} more rows)" if len(refused) > MAX_NAMED else ""
+    return f"{shown}{more}; and "
+
+
+def validate(
+    frame: pd.DataFrame, assume: Mapping[str, str] | None = None, refused: Mapping[int, str] | None = None
+) -> Validation:
+    """Predict every row and compare with its `speedup` column.
+
+    `refused` as in `predict_rows`. Raises AdvisorError for a file without that column.
+
+    Rows of a laboratory that the shipped overheads were fitted on are predicted by a fit without it; rows whose
+    accepted length nobody measured by that of other models. Rows marked with a defect are not judged. All as in
+    docs/validation.md.
+    """
+    if "speedup" not in frame.columns:
+        raise AdvisorError("the file has no speedup column to validate against; use `predict` instead")
+    if "defect" in frame.columns:
+        marked = frame["defect"].fillna("").astype(str)
+        refused = {**{i: f"set aside for a defect: {text}" for i, text in marked.items() if text}, **(refused or {})}
+    rows = _predicted(frame, assume, held_out=True, other_models=True, refused=refused)
+    measured = pd.to_numeric(rows["speedup"], errors="coerce")
+    measured = measured.where(np.isfinite(measured) & (measured > 0))  # anything else is no speedup: not judged
+    rows["absolute_percentage_error"] = (rows["predicted_speedup"] / measured - 1.0).abs()
+    judged = rows[rows["absolute_percentage_error"].notna()].assign(measured=measured)
+    keys = [name for name in _SAME_GRID if name in judged.columns]
+    regret, n_best_k = best_k_regret(judged, keys, _DRAWS, "draft_tokens_k")
+    return Validation(
+        overall=judged_errors(judged),
+        by_laboratory=_errors_by(_by_laboratory(judged), "laboratory" if "source_title" in judged else "hardware_id"),
+        by_tier=_errors_by(judged, "predicted_tier"),
+        by_acceptance=_errors_by(judged, "accepted_length_source"),
+        best_k_regret=regret,
+        n_best_k=n_best_k,
+        rows=rows.drop(columns=_DRAWS),
+        n_refused=int(rows["predicted_speedup"].isna().sum()),
+    )
+
+
+def judged_errors(judged: pd.DataFrame) -> Errors:
+    """Errors of rows with measured and predicted speedups. Where rows name a source, every laboratory counts alike."""
+    named = _by_laboratory(judged)
+    return errors_of(named, "predicted_speedup", "predicted_low", "predicted_high", "laboratory")
+
+
+def _by_laboratory(judged: pd.DataFrame) -> pd.DataFrame:
+    """`judged` with the column laboratory, a title's own where none is listed for it."""
+    if "source_title" not in judged:
+        return judged
+    return judged.assign(laboratory=judged["source_title"].astype(str).map(laboratory_or_title))
+
+
+def _errors_by(judged: pd.DataFrame, column: str) -> dict[str, Errors]:
+    return {str(key): judged_errors(group) for key, group in judged.groupby(column)}
+
+
+def _predict(
+    row: Mapping[str, Any],
+    assume: Mapping[str, str] | None,
+    held_out: bool,
+    other_models: bool,
+) -> tuple[Any, ...]:
+    try:
+        question = question_of(row, assume, other_models)
+        without = laboratory_or_title(str(row.get("source_title", ""))) if held_out else ""
+        return _answer(question, class_costs(question.engine_class, without))
+    except AdvisorError as error:
+        return _not_predicted(str(error))
+
+
+def _not_predicted(reason: str) -> tuple[Any, ...]:
+    return None, None, None, None, f"not predicted: {reason}", "none", None
+
+
+def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
+    setup = with_costs(question.setup(), **costs)
+    curve = curve_for(setup, [question.scenario.batch_size], [question.n_draft], question.verify_tokens)
+    notes = [setup.costs.routed.because if setup.architecture.moe else "dense model"]
+    if question.assumed:
+        notes.append("assumed " + ", ".join(question.assumed))
+    if question.verify_tokens is not None:
+        notes.append(f"verifies {question.verify_tokens} tokens; overlap inside a draft tree is unmeasured")
+    if setup.memory.largest_batch < question.scenario.batch_size:
+        notes.append("exceeds the memory estimate")
+    return (
+        float(curve.speedup[0, 0]),
+        float(curve.low[0, 0]),
+        float(curve.high[0, 0]),
+        str(curve.tier[0, 0]),
+        "; ".join(note for note in notes if note),
+        question.acceptance_source,
+        curve.draws[:, 0, 0],
+    )
+
+
+COMMON_SHARE = 0.0
+"""Classes are fitted each alone: of 0, 1/4, 1/2, 3/4 and 1 the lowest error on sources left out
+(docs/decisions/0003-engine-overheads.md)."""
+RESIDUALS = tuple(r / 100.0 for r in range(81))
+"""Log standard deviations that a band's residual may have, rising. [-]"""
+MIN_LABORATORIES = 5
+"""Fewer tell little of what another one's offset may be: four have rows at the roofline tier in data centres, all on
+two accelerators of one vendor. [-]"""
+FIRST_RESIDUAL = {"fitted": 0.15, "roofline": 0.25}
+"""Residual of a tier with fewer laboratories to calibrate on (assumed). [-]"""
+
+
+def held_out_fits(points: Sequence[Point], common_share: float = COMMON_SHARE) -> dict[str, OverheadModel]:
+    """The fit without each laboratory, by its name."""
+    out = {}
+    for own in by_laboratory(points):
+        held = set(own)
+        rest = [point for i, point in enumerate(points) if i not in held]
+        out[laboratory_or_title(points[own[0]].source)] = fit_overheads(rest, common_share)
+    return out
+
+
+def held_out_predictions(points: Sequence[Point], common_share: float = COMMON_SHARE) -> Array:
+    """Speedup of each point by a fit without its laboratory [n]. [-]"""
+    out = np.zeros(len(points))
+    models = held_out_fits(points, common_share)
+    for own in by_laboratory(points):
+        out[own] = speedups([points[i] for i in own], models[laboratory_or_title(points[own[0]].source)])
+    return out
+
+
+@dataclass(frozen=True)
+class HeldOutDraw:
+    """A left-out prediction, and how wide its band has to be."""
+
+    laboratory: str
+    tier: str
+    """Tiers above fitted have their own kernels but share the overheads' spread; too few rows to calibrate alone."""
+    workstation: bool
+    needed_log_sd: float
+    """The smallest of RESIDUALS whose band holds the measured speedup; infinite where none does. [-]"""
+
+
+def held_out_draws(points: Sequence[Point], models: Mapping[str, OverheadModel]) -> list[HeldOutDraw]:
+    """Every point with the fit that has not seen its laboratory."""
+    return [_drawn(point, models[laboratory_or_title(point.source)]) for point in points]
+
+
+def residuals_of(drawn: Sequence[HeldOutDraw], without: str = "") -> dict[tuple[str, bool], float]:
+    """Residuals by tier and kind of accelerator that make bands hold on new laboratories.
+
+    The kinds are workstation and data centre.
+
+    Split conformal calibration over laboratories: the smallest of RESIDUALS whose bands hold 80 % of the rows in the
+    mean over laboratories; a tier never gets less than a better one. Without the correction for few laboratories,
+    which would ask nine of them for 89 %. The laboratory left out by `without` took part in the fits behind the others'
+    predictions, but neither in its own nor in its residual.
+    """
+    out: dict[tuple[str, bool], float] = {}
+    for workstation in (False, True):
+        least = 0.0
+        for tier, assumed in FIRST_RESIDUAL.items():
+            here = [
+                one for one in drawn if (one.tier, one.workstation) == (tier, workstation) and one.laboratory != without
+            ]
+            least = max(least, _smallest(here, assumed))
+            out[tier, workstation] = least
+    return out
+
+
+def _smallest(drawn: Sequence[HeldOutDraw], assumed: float) -> float:
+    names = [one.laboratory for one in drawn]
+    laboratories = len(set(names))
+    if laboratories < MIN_LABORATORIES:
+        return assumed
+    by_need = sorted((one.needed_log_sd, 1.0 / (laboratories * names.count(one.laboratory))) for one in drawn)
+    needed, weight = np.array(by_need).T
+    return float(min(needed[np.searchsorted(np.cumsum(weight), BAND_LEVEL - 1e-9)], RESIDUALS[-1]))
+
+
+def held_out(points: Sequence[Point]) -> pd.DataFrame:
+    """Points predicted by the shipped fit without their laboratory.
+
+    Constants and width of the band are both the fit's.
+
+    Returns one row a point: source (its laboratory), title (the publication), engine_class, known_class (the class was
+    fitted on other laboratories), immature (its engine calls itself so), tier, acceptance, reading, dataset, model_id,
+    hardware_id, drafter, verify_tokens, batch_size, n_draft, accepted_length, measured, predicted, low, high, draws.
+    """
+    return pd.DataFrame([_row(point, points) for point in points])
+
+
+def _pooled(tier: str) -> str:
+    return "roofline" if tier == "roofline" else "fitted"
+
+
+def _drawn(point: Point, model: OverheadModel) -> HeldOutDraw:
+    costs = {**model.of(point.engine_class).costs(), "residual_log_sd": 0.0, "residual_log_sd_by_tier": {}}
+    setup = with_costs(point.setup, **costs)
+    draws, k = make_draws(setup.costs), point.n_draft
+    still = replace(draws, residual_z=0.0 * draws.residual_z, per_k_z=0.0 * draws.per_k_z)
+    samples = point.curve(setup, still).draws[:, 0, 0]
+    tokens = point.batch_size * (point.question.verify_tokens or k + 1)
+    beyond = np.hypot(beyond_log_sd(tokens), drift(setup.costs.drift_log_sd, np.asarray(point.batch_size)))
+
+    def holds(residual_log_sd: float) -> bool:
+        unexplained, longer = np.array([[residual_log_sd]]), np.array([[beyond]])
+        scatter = wobble(draws, unexplained, longer, np.array([k]))[:, 0, 0]
+        low, high = band(samples * scatter)
+        return bool(low <= point.measured <= high)
+
+    place = bisect.bisect_left(RESIDUALS, True, key=holds)  # a wider band holds all that a narrower one does
+    return HeldOutDraw(
+        laboratory=laboratory_or_title(point.source),
+        tier=_pooled(point.tier),
+        workstation=point.engine_class.endswith(WORKSTATION),
+        needed_log_sd=RESIDUALS[place] if place < len(RESIDUALS) else np.inf,
+    )
+
+
+def _row(point: Point, points: Sequence[Point]) -> dict[str, object]:
+    scenario, laboratory = point.scenario, laboratory_or_title(point.source)
+    curve = point.curve(with_costs(point.setup, **class_costs(point.engine_class, without=laboratory)))
+    return {
+        "source": laboratory,
+        "title": point.source,
+        "engine_class": point.engine_class,
+        "known_class": any(
+            one.engine_class == point.engine_class and laboratory_or_title(one.source) != laboratory for one in points
+        ),
+        "immature": bool(immature(pd.DataFrame([dict(point.row)])).iloc[0]),
+        "tier": point.tier,
+        "acceptance": point.question.acceptance_source,
+        "reading": str(point.row.get("tier", "")),
+        "dataset": str(point.row.get("dataset", "")),
+        "model_id": scenario.model_id,
+        "hardware_id": scenario.hardware_id,
+        "drafter": scenario.drafter_id,
+        "verify_tokens": point.question.verify_tokens or point.n_draft + 1,
+        "batch_size": scenario.batch_size,
+        "n_draft": point.n_draft,
+        "accepted_length": point.accepted_length,
+        "measured": point.measured,
+        "predicted": float(curve.speedup[0, 0]),
+        "low": float(curve.low[0, 0]),
+        "high": float(curve.high[0, 0]),
+        "draws": curve.draws[:, 0, 0],
+    }
+
+
+JUDGED = PROFILES / "validation" / "judged_speedups.json"
+COLUMNS = (
+    "source_title",
+    "hardware_id",
+    "model_id",
+    "drafter",
+    "draft_tokens_k",
+    "batch_size",
+    "measured",
+    "predicted_speedup",
+    "predicted_low",
+    "predicted_high",
+    "predicted_tier",
+    "absolute_percentage_error",
+    "engine",
+)
+_NUMBERS = COLUMNS[4:10] + COLUMNS[11:12]
+
+
+def judge(points: pd.DataFrame) -> pd.DataFrame:
+    """Every published speedup that can be predicted, with prediction and error, COLUMNS.
+
+    Rows of a source that the shipped overheads were fitted on are predicted by a fit without that source.
+    """
+    rows = validate(points).rows
+    judged = rows[rows["absolute_percentage_error"].notna()]
+    judged = judged.assign(measured=pd.to_numeric(judged["speedup"]))[list(COLUMNS)]
+    numbers = {name: pd.to_numeric(judged[name]) for name in _NUMBERS}
+    return judged.assign(**numbers).reset_index(drop=True)
+
+
+def write_judged(judged: pd.DataFrame, data_and_fits: str, path: Path = JUDGED) -> None:
+    """Write the rows, one a line, with the hash of the data and fits behind them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps(rounded(row), separators=(",", ":")) for row in judged.to_dict("records")]
+    rows = ",\n".join(lines)
+    path.write_text(f'{{"data_and_fits": "{data_and_fits}", "rows": [\n{rows}\n]}}\n', encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def read_judged(path: Path = JUDGED) -> tuple[str, pd.DataFrame]:
+    """(hash of data and fits, rows with COLUMNS). Raises AdvisorError when the file is missing or damaged."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return str(content["data_and_fits"]), pd.DataFrame(content["rows"], columns=list(COLUMNS))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AdvisorError(
+            f"profiles/validation/{path.name} cannot be read ({error}); run `make validation`"
+        ) from error

@@ -1,0 +1,1 @@
+"""Formulas on arrays; nothing is read or written."""

@@ -1,0 +1,165 @@
+"""The attention layers of a pass: what their cores read and compute, and layers that were measured as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from advisor.physics import laws
+from advisor.physics.architecture import Architecture, Mixer
+from advisor.physics.kernel_costs import AttentionCost, AttentionModule, KernelCosts
+from advisor.prediction import Array, Floats
+
+
+@dataclass(frozen=True)
+class AttentionLoad:
+    """Tokens and cache that one attention group attends to in a pass, arrays that broadcast."""
+
+    sequences: Floats
+    tokens: Floats
+    """Tokens of each sequence, q. [-]"""
+    context: Floats
+    """Cached tokens of each sequence, c. [-]"""
+    bytes_per_element: float
+    """Storage of one element of the cache. [B]"""
+    tensor_parallel: int
+
+
+@dataclass(frozen=True)
+class Core:
+    """The attention core of the layers of one mixer."""
+
+    mixer: Mixer
+    cost: AttentionCost
+    read_law: Callable[..., Floats]
+    """`laws.cache_read` or `laws.state_moved`."""
+    read: Mapping[str, Any]
+    """What it takes, by its symbols."""
+    read_bytes: Array
+    """Bytes of one layer on one rank. [B]"""
+    work_law: Callable[..., Floats]
+    """`laws.attention_flops` or `laws.state_flops`."""
+    work: Mapping[str, Any]
+    """What it takes, by its symbols."""
+
+    @property
+    def flops(self) -> Array:
+        """Operations of one layer on one rank. [FLOP]"""
+        return np.asarray(self.work_law(**self.work))
+
+    @property
+    def symbols(self) -> dict[str, Any]:
+        """Arguments of `laws.attention_core` by symbol. SI units."""
+        return {"L": self.mixer.count, "R": self.read_bytes, "F": self.flops, **self.cost.symbols}
+
+    @property
+    def time_s(self) -> Array:
+        """Time of all the mixer's layers. [s]"""
+        return np.asarray(laws.attention_core(**self.symbols))
+
+
+@dataclass(frozen=True)
+class MeasuredAttention:
+    """The layers of one mixer where they were measured as a whole, projections and launches included."""
+
+    mixer: Mixer
+    module: AttentionModule
+    symbols: Mapping[str, Any]
+    """What `laws.attention_module` takes. SI units."""
+
+    @property
+    def time_s(self) -> Array:
+        """Time of all the mixer's layers. [s]"""
+        return np.asarray(laws.attention_module(**self.symbols))
+
+
+def attention_layers(
+    architecture: Architecture, costs: KernelCosts, load: AttentionLoad
+) -> tuple[Core | MeasuredAttention, ...]:
+    """Attention of each mixer that has one: its measured layers, else its core without projections."""
+    return tuple(
+        measured_attention(mixer, costs, load) if mixer in costs.modules else attention_core(mixer, costs, load)
+        for mixer in architecture.mixers
+        if mixer.kind != "none"
+    )
+
+
+def attention_core(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> Core:
+    """Attention core of one mixer's layers: constants, laws, bytes read and operations."""
+    cost = core_cost(mixer, costs)
+    law, values = attention_reading(mixer, load)
+    read = np.asarray(law(**values))
+    return Core(mixer, cost, law, values, read, *attention_operations(mixer, cost, load, values, read))
+
+
+def core_cost(mixer: Mixer, costs: KernelCosts) -> AttentionCost:
+    """The constants that price the core of one mixer's layers."""
+    # Sparse attention chooses from a latent cache, so latent kernels run it; recurrent states keep a format of their
+    # own.
+    own = {"mla": costs.mla, "sparse": costs.mla, "linear": costs.state}.get(mixer.kind)
+    return costs.attention if own is None else own
+
+
+def measured_attention(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> MeasuredAttention:
+    """Layers of one mixer by their measured module, carried to several tokens of a sequence.
+
+    Where tokens choose their own entries, each is as a sequence of its own. Where they share a cache, the projections
+    grow as the module does at its shortest context, and the core by its law.
+    """
+    module: AttentionModule = costs.modules[mixer]
+    sequences, rows = load.sequences, load.sequences * load.tokens
+    layers = {"L": mixer.count}
+    # A token that chooses its own entries is to the kernel a sequence of its own, and the table has such rows.
+    if not module.shares_cache:
+        return MeasuredAttention(mixer, module, layers | {"T_m": module.time_s(rows, load.context + load.tokens)})
+    one, short = np.asarray(1.0), np.asarray(module.shortest - 1.0)  # the tables count the new token in the context
+
+    def core(sequences: Floats, tokens: Floats, context: Floats) -> Array:
+        load_here = replace(load, sequences=sequences, tokens=tokens, context=context)
+        return attention_core(mixer.model_copy(update={"count": 1}), costs, load_here).time_s
+
+    values = {
+        "T_m": module.time_s(sequences, load.context + 1.0),
+        "T_q": module.time_s(rows, module.shortest),
+        "T_1": module.time_s(sequences, module.shortest),
+        "C_q": core(sequences, load.tokens, load.context),
+        "C_1": core(sequences, one, load.context),
+        "C_q0": core(rows, one, short),
+        "C_10": core(sequences, one, short),
+    }
+    return MeasuredAttention(mixer, module, layers | values)
+
+
+def attention_reading(mixer: Mixer, load: AttentionLoad) -> tuple[Callable[..., Floats], dict[str, Any]]:
+    """Law of the bytes that one layer's attention core reads on one rank, with its arguments.
+
+    `laws.state_moved` of a recurrent layer, else `laws.cache_read`; values by symbol, sizes in [-] and bytes in [B].
+    """
+    batch, q, ranks = load.sequences, load.tokens, load.tensor_parallel
+    if mixer.kind == "linear":
+        return laws.state_moved, {"B": batch, "S": mixer.state_elements, "q": q, "tp": ranks}
+    values = {"B": batch, "c": load.context, "q": q, "e": mixer.kv_elements_per_token, "b": load.bytes_per_element}
+    window = np.inf if mixer.window_tokens is None else mixer.window_tokens
+    seen = {"r": mixer.compression, "w": window, "n_q": q if mixer.kind == "sparse" else 1.0}
+    own = {"w_local": mixer.local_window_tokens, "e_index": mixer.index_elements_per_token}
+    return laws.cache_read, values | seen | own | {"s": min(ranks, mixer.kv_shards)}
+
+
+def attention_operations(
+    mixer: Mixer, cost: AttentionCost, load: AttentionLoad, reading: Mapping[str, Any], read_bytes: Array
+) -> tuple[Callable[..., Floats], dict[str, Any]]:
+    """Law of the operations of one layer's attention core on one rank, with its arguments.
+
+    `laws.state_flops` of a recurrent layer, else `laws.attention_flops`; values by symbol, sizes in [-].
+
+    `reading` is what the law of the bytes takes, `read_bytes` [B] what it gives.
+    """
+    if mixer.kind == "linear":
+        return laws.state_flops, {"R": read_bytes}
+    heads = {"H": mixer.query_heads, "n_g": mixer.kv_shards, "m_0": cost.block_rows, "tp": load.tensor_parallel}
+    # Bytes and operations of one layer must speak of the same load, so the symbols are taken over and not made again.
+    shared = {name: reading[name] for name in ("B", "c", "q", "r", "w", "n_q", "s")}
+    return laws.attention_flops, {**shared, **heads, "a": mixer.flops_per_head_and_key}

@@ -1,0 +1,165 @@
+"""Bands by draws: every component's uncertainty enters numerator and denominator of a speedup with the same draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.physics.components import COMPONENTS, JOINT, Component
+from advisor.physics.kernel_costs import KernelCosts, MoeCost
+from advisor.prediction import BAND_SIGMAS, Array
+
+BAND_LEVEL = 0.8
+"""Share of outcomes a band is meant to hold. [-]"""
+N_DRAWS = 256
+SIMULATED = f"{N_DRAWS} simulated cases"
+"""The draws as a reader is told of them."""
+BEST_K_OF_EACH = f"the best K in each of {SIMULATED}"
+"""What an expected loss is held against, in words."""
+PER_K_LOG_SD = 0.02
+"""Scatter of a speedup from one K to the next: measured acceptance curves depart 1.4 % from their neighbours'
+interpolation, kernel times as much between neighbouring token counts. [-]"""
+DRIFT_FROM = 4.0
+"""Sequences up to which errors do not grow with the batch. [-]"""
+MAX_DRAFT = 64
+"""Longest draft whose errors are drawn: as far as accepted lengths are given (`acceptance.parse_acceptance`). [-]"""
+_ONE_THREAD = 2**17
+"""Multiply-adds up to which OpenBLAS stays on one thread (its threshold is 2^18): the threads of a larger product spin
+while others want the processor, for threefold the processor time of a whole answer. [-]"""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Relative errors, one row a draw. `factor[name]` [draws] multiplies a component; the z are standard normals."""
+
+    factor: Mapping[str, Array]
+    routing_z: Array
+    acceptance_z: Array
+    residual_z: Array
+    per_k_z: Array
+    """Errors that differ from one K to the next, [draws, K]: the column of a K does not depend on the others."""
+
+
+def make_draws(
+    costs: KernelCosts, n_draws: int = N_DRAWS, seed: int = 20250601, kernel_seed: int | None = None
+) -> Draws:
+    """Lognormal factors for each component of a step, median 1.
+
+    The seed is fixed, so that equal scenarios give equal bands.
+
+    `kernel_seed` draws the errors of the kernels anew and leaves all others: for a comparison with kernels that were
+    measured apart (another accelerator, engine or format), whose errors have nothing in common.
+    """
+    rng = np.random.default_rng(seed)
+    alone = [one for one in COMPONENTS if one.draw != "joint"]
+    errors = {one.key: rng.standard_normal(n_draws) for one in alone}
+    if kernel_seed is not None:
+        apart = np.random.default_rng(kernel_seed)
+        errors |= {one.key: apart.standard_normal(n_draws) for one in alone if one.draw == "kernel"}
+    factor = {one.key: np.exp(_log_sd(costs, one) * errors[one.key]) for one in alone}
+    # Fitted together on the same speedups: what one of them explains, another cannot, so they are drawn together.
+    several = np.eye(len(JOINT))
+    fitted = np.array(costs.overhead_log_covariance or several * costs.overhead_log_sd**2)
+    # The tiny diagonal keeps the factor defined where two constants cannot be told apart.
+    joint = np.linalg.cholesky(fitted + 1e-12 * several) @ rng.standard_normal((len(JOINT), n_draws))
+    factor |= {one.key: values for one, values in zip(JOINT, np.exp(joint), strict=True)}
+    z = rng.standard_normal((3, n_draws))
+    return Draws(factor, z[0], z[1], z[2], rng.standard_normal((MAX_DRAFT + 1, n_draws)).T)
+
+
+def _log_sd(costs: KernelCosts, component: Component) -> float:
+    """Log standard deviation of a component's time, of several links the widest. The drafter's is the target's. [-]"""
+    if component.bound == "host":
+        return costs.overhead_log_sd
+    if component.key == "attention" and costs.attention_log_sd is not None:
+        return costs.attention_log_sd
+    record = getattr(costs, component.priced_by[0])
+    if isinstance(record, MoeCost):
+        return record.band_log_sd
+    if component.bound == "links":
+        beyond = () if costs.network is None else (costs.network.log_sd,)
+        return max((*(cost.log_sd for cost in record.values()), *beyond), default=0.0)
+    return record.log_sd
+
+
+def draw_total(
+    components: Mapping[str, Array], draws: Draws, routed_low: Array | None, routed_high: Array | None
+) -> Array:
+    """Total time under each draw [draws, ...] of components that broadcast together. [s]
+
+    routed_low, routed_high: the routed component at the ends of the routing preset's 80 % range; None without one. [s]
+    Own derivation: each component times its drawn factor; routing moves the routed experts between the preset's ends, a
+    split normal, and never takes away more than nine tenths of them.
+    """
+    shape = np.broadcast_shapes(*(np.shape(time) for time in components.values()))
+    names = list(components)
+    times = np.stack([np.broadcast_to(components[name], shape) for name in names])
+    factors = np.stack([draws.factor[name] for name in names], axis=1)
+    total = _weighted_sums(factors, times.reshape(len(names), -1)).reshape(-1, *shape)
+    if routed_low is not None and routed_high is not None:
+        routed = components["routed"]
+        up = (draws.factor["routed"] * np.maximum(draws.routing_z, 0.0) / BAND_SIGMAS)[:, *(None,) * len(shape)]
+        down = (draws.factor["routed"] * np.maximum(-draws.routing_z, 0.0) / BAND_SIGMAS)[:, *(None,) * len(shape)]
+        # The preset's ends are 10 and 90 %: a normal draw reaches them at BAND_SIGMAS, to each side on its own.
+        shift = up * (routed_high - routed) - down * (routed - routed_low)
+        total = total + np.maximum(shift, -0.9 * routed)
+    return np.asarray(total)
+
+
+def drift(drift_log_sd: float, batch: Array) -> Array:
+    """Log standard deviation that batches beyond DRIFT_FROM add to a speedup, [nB]. [-]
+
+    drift_log_sd: growth with each doubling. [-]
+    batch: sequences, [nB]. [-]
+    Fitted on laboratories left out: docs/decisions/0015-what-a-round-lacked.md.
+    """
+    return np.asarray(drift_log_sd * np.maximum(np.log2(batch / DRIFT_FROM), 0.0))
+
+
+def _weighted_sums(factors: Array, times: Array) -> Array:
+    """`factors` [draws, components] times `times` [components, points], a few draws at once, [draws, points]."""
+    total = np.empty((len(factors), times.shape[1]))
+    rows = max(1, _ONE_THREAD // max(times.size, 1))
+    for first in range(0, len(factors), rows):
+        np.matmul(factors[first : first + rows], times, out=total[first : first + rows])
+    return total
+
+
+def wobble(draws: Draws, unexplained: Array, beyond: Array, k: NDArray[np.int64]) -> Array:
+    """Factor on a speedup for errors that the components do not explain, under each draw [draws, nB, nK]. [-]
+
+    unexplained: the tier's residual, log standard deviation [nB, nK]. [-]
+    beyond: the same of larger batches, and of steps longer than the measured ones. [-]
+    k: draft lengths, columns of the draws. [-]
+    Own derivation: most of the spread is common to all K of a scenario; PER_K_LOG_SD of it differs from one K to the
+      next.
+    """
+    # The common part cancels when two K are compared and the part by K does not: it says how well one K is told from
+    # the next.
+    common = np.sqrt(np.maximum(np.square(unexplained) - PER_K_LOG_SD**2, 0.0) + np.square(beyond))
+    return np.asarray(np.exp(draws.residual_z[:, None, None] * common + PER_K_LOG_SD * draws.per_k_z[:, None, k]))
+
+
+def draw_acceptance(low: Array, middle: Array, high: Array, draws: Draws) -> Array:
+    """Accepted length under each draw [draws, K], at least 1. [tokens per round]
+
+    low, middle, high: centre and ends of its 80 % band, [K]. [tokens per round]
+    Own derivation: a split lognormal through the three, since a band that is clipped at K + 1 is not symmetric.
+    """
+    z = draws.acceptance_z[:, None]
+    up, down = np.log(high / middle) / BAND_SIGMAS, np.log(middle / low) / BAND_SIGMAS
+    return np.asarray(np.maximum(middle * np.exp(np.where(z > 0, up, down) * z), 1.0))
+
+
+def band(values: Array) -> tuple[Array, Array]:
+    """Ends (low, high) of the central 80 % over the first axis, at each point of the rest. [as the values]
+
+    values: draws of a quantity, [draws, ...], in any unit. [as the result]
+    Definition: the quantiles (1 - BAND_LEVEL) / 2 to each side.
+    """
+    edge = (1.0 - BAND_LEVEL) / 2.0
+    low, high = np.quantile(values, [edge, 1.0 - edge], axis=0)
+    return np.asarray(low), np.asarray(high)

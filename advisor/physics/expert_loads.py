@@ -1,0 +1,386 @@
+"""What is known of the experts that tokens choose: a trace, loads by layer, or no more than a preset's spread.
+
+Steps counted under a layout of experts: the slowest rank of each layer, and what travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.physics.architecture import Moe, WeightDtype
+from advisor.physics.expert_ranks import (
+    Choices,
+    Layout,
+    RankBalance,
+    RankCounts,
+    Sources,
+    Uneven,
+    drawn_choices,
+    expert_loads,
+    fitted_loads,
+    heated,
+    rank_counts,
+    skewed_loads,
+    windows,
+)
+from advisor.physics.kernel_costs import MoeCost
+from advisor.physics.routing_trace import TraceFit, fit_sequences
+from advisor.physics.step import MoeShape, Placement, routed_time
+from advisor.physics.touched_experts import write_own_routing
+from advisor.prediction import AdvisorError, Array
+
+ENOUGH_TO_HALVE = 4
+"""Sequences from which on placements are planned on one half and judged on the other. [-]"""
+PRESET_LAYERS = 16
+"""Layers drawn where only a spread is known; they differ by chance alone. [-]"""
+
+
+@dataclass(frozen=True)
+class Router:
+    """Choice of experts by a model's tokens, as far as a scenario knows it without counting."""
+
+    model: str
+    moe: Moe
+    spread: tuple[float, float, float]
+    """Load variation, affinity and stickiness of `routing.touched_experts`. [-]"""
+    preset: str
+    """Name of the preset that says so, for a reader."""
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """Choices of experts to place for and to judge on."""
+
+    kind: Literal["trace", "loads", "preset"]
+    loads: Array
+    """Share of tokens that choose each expert, [layers, N]; rows sum to k. [-]"""
+    n_active: int
+    because: str
+    """Where it comes from, for a reader."""
+    sequences: tuple[Choices, ...] = ()
+    """A trace's, [tokens, layers, k] each."""
+    fit: TraceFit | None = None
+    correlation: tuple[float, float] = (0.0, 0.0)
+    """Affinity and stickiness of draws where there is no trace. [-]"""
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def routing(self) -> str | None:
+        """Value of a scenario's `routing` as the trace gives it, None without a trace."""
+        if self.fit is None:
+            return None
+        found = self.fit.fit
+        return write_own_routing(
+            (found.load_cv, found.affinity, found.stickiness),
+            (found.load_cv_interval, found.affinity_interval, found.stickiness_interval),
+        )
+
+    def folds(self) -> list[tuple[Array, tuple[Choices, ...]]]:
+        """Pairs of loads to plan on and sequences to judge on.
+
+        The two halves of a trace crosswise where it has ENOUGH_TO_HALVE sequences, else all of what there is.
+        """
+        if len(self.sequences) < ENOUGH_TO_HALVE:
+            return [(self.loads, self.sequences)]
+        halves = self.sequences[::2], self.sequences[1::2]
+        n_experts = self.loads.shape[1]
+        return [(expert_loads(plan, n_experts), judge) for plan, judge in (halves, halves[::-1])]
+
+    def choices(
+        self,
+        judged: tuple[Choices, ...],
+        batch: int,
+        tokens: int,
+        layers: NDArray[np.int64],
+        rng: np.random.Generator,
+    ) -> Choices:
+        """One step's expert ids in some layers, [B, t, layers, k]."""
+        if judged:
+            return windows(judged, batch, tokens, rng, layers)
+        return drawn_choices(self.loads[layers], self.n_active, batch, tokens, rng, *self.correlation)
+
+
+def traffic_of_trace(
+    sequences: Sequence[Choices], n_experts: int, longest: int, fit: TraceFit | None = None
+) -> Traffic:
+    """Choices of experts that a routing trace holds, with the loads and the fit of the trace.
+
+    sequences : expert ids, [tokens, layers, k] each.
+    longest : tokens of each sequence in a step; shorter sequences are left out. [-]
+    fit : that of the trace, where it was made already.
+
+    Raises AdvisorError for what `routing.fit_sequences` refuses, or where no sequence has `longest` tokens.
+    """
+    fit = fit or fit_sequences(sequences, n_experts)
+    kept = tuple(ids[:, list(fit.layers)] for ids in sequences if len(ids) >= longest)
+    if not kept:
+        raise AdvisorError(
+            f"no sequence of the trace has {longest} tokens, as many as a step verifies; give longer ones"
+        )
+    told = list(fit.warnings)
+    if len(kept) < ENOUGH_TO_HALVE:
+        told.append(
+            f"{len(kept)} sequences cannot be halved: placements are planned and judged on the same tokens, so what "
+            "balancing brings is overstated"
+        )
+    because = f"counted on {len(kept)} sequences, {len(fit.layers)} layers of your trace"
+    return Traffic("trace", expert_loads(kept, n_experts), fit.n_active, because, kept, fit, warnings=tuple(told))
+
+
+def traffic_of_loads(counts: Array, router: Router) -> Traffic:
+    """Choices of experts to draw from each expert's load in each layer.
+
+    counts : loads in any unit, [layers, N]. Sequences correlate as `router` says.
+
+    Raises AdvisorError for another number of experts, negative loads, or a layer without any.
+    """
+    moe, counts = router.moe, np.asarray(counts, float)
+    if counts.ndim != 2 or counts.shape[1] != moe.n_experts:
+        raise AdvisorError(
+            f"the loads have shape {counts.shape}; expected [layers, {moe.n_experts}] for {router.model}, experts that "
+            "are never chosen with 0"
+        )
+    if not np.all(np.isfinite(counts)) or counts.min() < 0.0 or not np.all(counts.sum(axis=1) > 0.0):
+        raise AdvisorError("loads must be numbers >= 0, with some load in every layer")
+    loads = fitted_loads(counts, moe.n_active)
+    _, phi, rho = router.spread
+    because = f"drawn from your loads of {len(loads)} layers, taken to stay as they are"
+    told = loads_warnings(counts, moe)
+    return Traffic("loads", loads, moe.n_active, because, correlation=(phi, rho), warnings=told)
+
+
+def loads_warnings(loads: Array, moe: Moe) -> tuple[str, ...]:
+    """Doubts about loads of experts, [layers, N], of a model."""
+    found, idle = [], int((loads.sum(axis=0) == 0.0).sum())
+    if len(loads) < moe.count:
+        found.append(
+            f"the loads are of {len(loads)} of {moe.count:g} routed layers; the others are taken to be like them"
+        )
+    if idle:
+        found.append(f"{idle} of {moe.n_experts} experts have no load in any layer; are the loads of this model?")
+    return tuple(found)
+
+
+def traffic_of_preset(router: Router, rng: np.random.Generator) -> Traffic:
+    """Choices of experts to draw from a routing preset's spread of loads, hot experts placed by chance."""
+    moe = router.moe
+    cv, phi, rho = router.spread
+    limit = float(np.sqrt(max(moe.n_experts / moe.n_active - 1.0, 0.0)))
+    layers = min(int(moe.count), PRESET_LAYERS)
+    loads = skewed_loads(moe.n_experts, moe.n_active, min(cv, 0.98 * limit), layers, rng)
+    spread = f"lognormal loads with the spread of {router.preset} (CV {cv:.2f})"
+    because = f"assumed: {spread}, which experts are hot drawn by chance"
+    return Traffic("preset", loads, moe.n_active, because, correlation=(phi, rho))
+
+
+BUDGET = 1_500_000
+"""Expert choices that are drawn for one answer: some seconds. [-]"""
+PER_STEP = 0.4
+"""Share of the budget that one step may take; layers of a larger one are drawn too. [-]"""
+MOST_DRAWS = 64
+WEIGHTS = (0.02, 0.25, 0.5, 0.75, 0.98)
+"""Shares of serving in a rank's time that are tried; the ends are off 0 and 1, where whole numbers tie. [-]"""
+Planned = Callable[[Array], Layout]
+"""A layout from the loads [layers, N] that it is planned on."""
+Slowness = Callable[[Layout, RankCounts, int], Array]
+"""Measures by which ranks may be slowest, [nW, t, layers, R], of a layout, counts and a batch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Counts of a step on ranks, for 1 to t tokens of each sequence, [t].
+
+    Means over draws of means over layers; `layer_s` keeps the draws apart.
+    """
+
+    layout: Layout
+    """The first fold's, for its shape."""
+    touched: Array
+    """Largest number of experts that a rank reads. [-]"""
+    pairs: Array
+    """Largest number of expert choices that a rank serves. [-]"""
+    mean_pairs: Array
+    """Expert choices of the mean rank. [-]"""
+    touched_overall: Array
+    """Distinct experts touched on all ranks. [-]"""
+    slowest: Uneven
+    """The rank of each layer that a measure calls slowest, over the mean rank, by measure [nW, t]."""
+    slowness: Array
+    """The measure of that rank, [draws, nW, t]; of `RoutedLayer.rank_seconds` a layer's time. [s]"""
+    received_pairs: Array
+    """Largest number of messages that a rank gets where each expert's copy of a token travels. [-]"""
+    received_tokens: Array
+    """Largest number of messages that a rank gets where a token travels once to each rank. [-]"""
+    mean_received_pairs: Array
+    mean_received_tokens: Array
+    reached: Array
+    """Ranks that serve a token, its own included. [-]"""
+    other_rank: Array
+    """Share of expert choices served by another rank than the token's own. [-]"""
+    other_nodes: Array
+    """Other nodes that serve a token. [-]"""
+    n_draws: int
+
+    @property
+    def slots_of_fullest(self) -> int:
+        """Experts that the rank with most of them holds. [-]"""
+        return int(np.bincount(self.layout.rank_of_slot).max())
+
+    def balance(self, batch: float) -> RankBalance:
+        """Loads of the slowest rank at the batch that was counted, for `Placement.balance`.
+
+        batch : sequences of the instance, as they were counted. [-]
+        """
+        one = self.slowest
+        reads, serves = one.touched[:, None], one.pairs[:, None]
+        return RankBalance(np.array([batch]), reads, serves, one.received[None], one.slots)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A layout to count, and how much hotter each layer's hottest expert is than it was planned for."""
+
+    planned: Planned
+    hotter: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class RoutedLayer:
+    """One routed layer as its kernels run it under a placement."""
+
+    cost: MoeCost
+    placement: Placement
+    shape: MoeShape
+    dtype: WeightDtype
+
+    def rank_seconds(self, layout: Layout, counts: RankCounts, batch: int) -> Array:
+        """Time of each rank by what it reads and serves, [1, t, layers, R]. [s]
+
+        The largest over ranks is what a layer takes: neither the rank that reads most experts nor the one with most
+        rows need be the slowest, so the two are not maximised apart.
+        """
+        steps = np.arange(1, len(counts.pairs) + 1)[:, None, None]
+        touched_overall = counts.touched_overall[..., None]
+        pairs = counts.pairs / counts.pairs.mean(axis=2, keepdims=True)
+        touched = counts.touched / (touched_overall / layout.n_ranks)
+        uneven = Uneven(touched, pairs, pairs, float(layout.n_slots))
+        tokens = batch * steps
+        time = routed_time(self.cost, self.placement, self.shape, tokens, touched_overall, self.dtype, uneven=uneven)
+        return time[None]
+
+
+def by_weight(layout: Layout, counts: RankCounts, batch: int) -> Array:  # noqa: ARG001
+    """Slowness of each rank for several costs of reading against serving, [nW, t, layers, R]. [-]
+
+    A rank's time is nearly a weighted sum of both, so that whichever costs hold, one of WEIGHTS nearly finds its
+    slowest rank; counts that rest on them serve every machine.
+    """
+    reads = counts.touched / counts.touched.mean(axis=2, keepdims=True)
+    serves = counts.pairs / counts.pairs.mean(axis=2, keepdims=True)
+    weight = np.asarray(WEIGHTS)[:, None, None, None]
+    return (1.0 - weight) * reads + weight * serves
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps to count: `batch` sequences of 1 to `tokens` tokens each, all lengths of one draw. [-]"""
+
+    batch: int
+    tokens: int
+    budget: int = BUDGET
+    """Expert choices that may be drawn. [-]"""
+    least_draws: int = 4
+    least_layers: int = 4
+
+    def n_draws(self, traffic: Traffic) -> tuple[int, int]:
+        """Steps to draw in each fold, and layers of each step, within the budget. [-]"""
+        each, present = self.batch * self.tokens * traffic.n_active, len(traffic.loads)
+        layers = int(np.clip(PER_STEP * self.budget // each, min(self.least_layers, present), present))
+        return int(
+            np.clip(self.budget // (each * layers) // len(traffic.folds()), self.least_draws, MOST_DRAWS)
+        ), layers
+
+
+def counted(
+    slowness: Slowness, traffic: Traffic, variants: Sequence[Variant], sources: Sources, steps: Steps, seed: int = 0
+) -> list[Counted]:
+    """Count steps under each variant, planned on one half of the traffic and judged on the other.
+
+    All variants see the same steps, so that differences between layouts and temperatures are not chance.
+    """
+    levels = sorted({one.hotter for one in variants})
+    draws, n_layers = steps.n_draws(traffic)
+    rows: list[list[dict[str, Array]]] = [[] for _ in variants]
+    shapes: list[Layout] = []
+    for fold, (loads, judged) in enumerate(traffic.folds()):
+        layouts = [one.planned(loads) for one in variants]
+        shapes = shapes or layouts
+        for draw in range(draws):
+            rng = np.random.default_rng((seed, fold, draw))
+            some = _some_layers(layouts[0].rank_loads(loads), n_layers, (draw + 0.5) / draws)
+            ids = traffic.choices(judged, steps.batch, steps.tokens, some, rng)
+            warm = {level: _warmed(ids, loads[some], level, (seed, fold, draw, 1)) for level in levels}
+            for row, layout, one in zip(rows, layouts, variants, strict=True):
+                copies = np.random.default_rng((seed, fold, draw, 2))
+                counts = rank_counts(warm[one.hotter], layout.of_layers(some), copies, sources)
+                row.append(_step(slowness(layout, counts, steps.batch), counts))
+    return [_summed(row, layout) for row, layout in zip(rows, shapes, strict=True)]
+
+
+def _some_layers(rank_loads: Array, count: int, offset: float) -> NDArray[np.int64]:
+    """So many layers, by number, spread evenly over how uneven they are: rank_loads [layers, R]. [-]
+
+    `offset` from 0 to 1 takes others in another draw [-]. A few layers drawn at random would be more or less uneven
+    than the model's mean layer.
+    """
+    by_unevenness = np.argsort(rank_loads.max(axis=1), kind="stable")
+    places = (np.arange(count) + offset) * len(by_unevenness) / count
+    return np.sort(by_unevenness[places.astype(np.int64)])
+
+
+def _warmed(ids: Choices, loads: Array, hotter: float, seed: tuple[int, ...]) -> Choices:
+    return heated(ids, loads.argmax(axis=1), hotter, np.random.default_rng(seed)) if hotter > 0.0 else ids
+
+
+def _summed(rows: list[dict[str, Array]], layout: Layout) -> Counted:
+    means = {name: np.mean([row[name] for row in rows], axis=0) for name in rows[0]}
+    ranks, slots = layout.n_ranks, float(layout.n_slots)
+    slowest = Uneven(
+        touched=means.pop("slow_touched") / (means["touched_overall"] / ranks),
+        pairs=means.pop("slow_pairs") / means["mean_pairs"],
+        received=means["pairs"] / means["mean_pairs"],
+        slots=slots,
+    )
+    means["slowness"] = np.array([row["slowness"] for row in rows])
+    return Counted(layout=layout, slowest=slowest, n_draws=len(rows), **means)
+
+
+def _step(slowness: Array, counts: RankCounts) -> dict[str, Array]:
+    """One step's figures by number of tokens, each [t]; those of the slowest ranks [nW, t]."""
+    slow = slowness.argmax(axis=3)[..., None]
+
+    def of_slowest(values: Array) -> Array:
+        whole = np.broadcast_to(values, slowness.shape)
+        return np.asarray(np.take_along_axis(whole, slow, axis=3).mean(axis=(2, 3)))
+
+    return {
+        "touched": counts.touched.max(axis=2).mean(axis=1),
+        "pairs": counts.pairs.max(axis=2).mean(axis=1),
+        "mean_pairs": counts.pairs.mean(axis=(1, 2)),
+        "touched_overall": counts.touched_overall.mean(axis=1),
+        "slow_touched": of_slowest(counts.touched),
+        "slow_pairs": of_slowest(counts.pairs),
+        "slowness": of_slowest(slowness),
+        "received_pairs": counts.received_pairs.max(axis=2).mean(axis=1),
+        "received_tokens": counts.received_tokens.max(axis=2).mean(axis=1),
+        "mean_received_pairs": counts.received_pairs.mean(axis=(1, 2)),
+        "mean_received_tokens": counts.received_tokens.mean(axis=(1, 2)),
+        "reached": counts.reached.mean(axis=1),
+        "other_rank": counts.other_rank.mean(axis=1),
+        "other_nodes": counts.other_nodes.mean(axis=1),
+    }

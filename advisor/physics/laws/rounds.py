@@ -1,0 +1,266 @@
+"""The laws of a speculative round: drafting, accepting, and what follows for users and throughput.
+
+The laws of what a token costs: money and energy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from advisor.physics.laws.kernels import one_minus_power
+from advisor.prediction import Floats
+
+
+def drafting(n: Floats, T_pass: Floats, c_l: Floats, L: Floats) -> Floats:
+    """Time of drafting on the device, its kernel launches included.
+
+    T_draft = n × (T_pass + c_l × L)
+
+    n: passes of a round: K for heads, MTP and draft models, 1 for parallel drafters. [-]
+    T_pass: kernels of one pass. [s]
+    c_l, L: launch overhead of a layer [s], and layers of a pass. [-]
+    Limits: n-gram drafting takes no device time.
+    Source: own derivation: passes run one after another, each over all layers of what drafts.
+    """
+    return n * (T_pass + c_l * L)
+
+
+def draft_host(n: Floats, c_d: Floats) -> Floats:
+    """Host time of drafting.
+
+    T_draft_host = n × c_d
+
+    n: drafting passes of a round. [-]
+    c_d: host time of a pass, fitted per engine class. [s]
+    Limits: 0 where no pass is drafted on the device (n-gram, K = 0).
+    Source: own derivation; c_d fitted on published speedups, docs/decisions/0003-engine-overheads.md.
+    """
+    return n * c_d
+
+
+def reread(kappa: Floats, q: Floats, T_attn: Floats) -> Floats:
+    """Reading the cache again for further tokens of one sequence.
+
+    T_reread = kappa × (q - 1) × T_attn
+
+    kappa: share of the attention that each further token adds, fitted per engine class; 0 where kernels read the cache
+      once for all tokens of a sequence. Above 1 it holds more than readings: a latency for each token. [-]
+    q: tokens of each sequence in the pass. [-]
+    T_attn: attention of the pass before that. It holds sparse and recurrent layers, whose laws charge every token
+      already: there this is a correction for kernels that accelerators without tables run. [s]
+    Limits: 0 in plain decode.
+    Source: docs/decisions/0015-what-a-round-lacked.md.
+    """
+    return kappa * (q - 1) * T_attn
+
+
+def verified(phi: Floats, b: Floats, q: Floats, T_plain: Floats, T_verify: Floats, T_fix: Floats = 0.0) -> Floats:
+    """Time that verifying many tokens adds beyond the kernels, a correction without measured mechanism.
+
+    T_verified = phi × b / (1 + phi × b) × max(q × T_plain - T_verify - (q - 1) × T_fix, 0)
+
+    phi: fitted on speedups: 1/phi sequences of an attention group are half of the way to the limit. [-]
+    b, q: sequences of one attention group, and tokens that each verifies. [-]
+    T_plain, T_verify: one plain step, and a step of q tokens for each sequence. [s]
+    T_fix: host time and launches of a step, which do not grow with its tokens. [s]
+    Limits: 0 for few sequences; at most what makes every verified token as dear on the device as one of a plain step.
+    Candidates are sampling, rejection, copies of hidden states, padding, and kernels off their tables.
+    Source: docs/decisions/0015-what-a-round-lacked.md.
+    """
+    # Bounded on both sides: verified tokens are never dearer than plain steps, and the kernels are never made cheaper.
+    return phi * b / (1 + phi * b) * np.maximum(q * T_plain - T_verify - (q - 1) * T_fix, 0)
+
+
+def accepted_length(alpha: Floats, K: Floats) -> Floats:
+    """Tokens emitted per round, bonus token included, if every draft token has the same chance.
+
+    AL = (1 - alpha^(K + 1)) / (1 - alpha)
+
+    alpha: chance that a draft token is accepted, given those before it, 0 < alpha < 1. [-]
+    K: draft tokens of a round. [-]
+    Limits: 1 at alpha = 0, K + 1 at alpha = 1.
+    Source: Leviathan et al., arXiv:2211.17192, eq. 1.
+    """
+    # Near alpha = 1 numerator and denominator both vanish; this form keeps their digits.
+    return one_minus_power(alpha, K + 1) / (1 - alpha)
+
+
+def prompt(n: Floats, T_with: Floats, T_without: Floats, T_attn: Floats, T_small: Floats) -> Floats:
+    """Time that the prefill of one prompt takes from the sequences that decode on the same GPUs.
+
+    T_prompt = n × (T_with - T_without) + T_attn + T_small
+
+    n: chunks of the prompt. [-]
+    T_with, T_without: a step with the tokens of one chunk, and without them; 0 without where an engine does not decode
+      while it prefills. [s]
+    T_attn: attention of the prompt's tokens on each other. [s]
+    T_small: small kernels of the prompt's tokens. [s]
+    Limits: a prompt of one token costs next to nothing where chunks ride along.
+    Source: docs/decisions/0008-prefill-as-a-mixed-step.md.
+    """
+    return n * (T_with - T_without) + T_attn + T_small
+
+
+def prefill(S: Floats, T_prompt: Floats, OSL: Floats) -> Floats:
+    """Prefill time charged to one output token, where input and output lengths are given.
+
+    pf = S × T_prompt / OSL
+
+    S: prompts processed while one answer is written: in a closed loop, one for each sequence of the attention group, or
+      without the answer's own where its user has waited for that before the first token. [-]
+    T_prompt: one prompt. [s]
+    OSL: tokens of an answer. [-]
+    Limits: 0 for the headline, which is what one user sees.
+    Source: own derivation: each answer of OSL tokens pays for S prompts,
+      docs/decisions/0008-prefill-as-a-mixed-step.md.
+    """
+    return S * T_prompt / OSL
+
+
+def speedup(AL: Floats, T_plain: Floats, T_round: Floats, pf: Floats = 0.0) -> Floats:
+    """Time per token of plain decode over that of speculative decode.
+
+    speedup = AL × (T_plain + pf) / (T_round + AL × pf)
+
+    AL: tokens emitted per round. [-]
+    T_plain, T_round: one plain step, T(B, 1), and one whole round: draft, verify, sampling, host. [s]
+    pf: prefill charged to each output token. [s]
+    Limits: above 1, speculation is faster. Without prefill AL T_plain / T_round.
+    Source: own derivation: AL tokens decoded plainly over the round that emits them, their prefill on both sides.
+    """
+    # Prefill stands on both sides: a token of either arm waits for as much of other prompts.
+    return AL * (T_plain + pf) / (T_round + AL * pf)
+
+
+def verification_ratio(T_verify: Floats, T_plain: Floats) -> Floats:
+    """Cost of verifying K + 1 tokens for each sequence, in plain steps.
+
+    R = T_verify / T_plain
+
+    T_verify, T_plain: steps of K + 1 tokens and of one token for each sequence, T(B, K + 1) and T(B, 1). [s]
+    Limits: 1 at K = 0; near 1 where the plain step already reads every weight and cache entry that the verification
+      does.
+    Source: definition.
+    """
+    return T_verify / T_plain
+
+
+def target_efficiency(T_plain: Floats, T_verify: Floats) -> Floats:
+    """The inverse of the verification ratio.
+
+    efficiency = T_plain / T_verify
+
+    T_plain, T_verify: as there. [s]
+    Limits: 1 at K = 0; 1/(K + 1) where every verified token costs a plain step.
+    Source: MoESD, arXiv:2505.19645.
+    """
+    return T_plain / T_verify
+
+
+def utility(ETR: Floats, T_iteration: Floats, T_plain: Floats) -> Floats:
+    """Tokens gained per iteration over its relative cost. TPOT falls by it.
+
+    utility = ETR / (T_iteration / T_plain)
+
+    ETR: tokens gained per iteration. [-]
+    T_iteration, T_plain: an iteration with and without speculation. [s]
+    Limits: above 1, speculation pays; 1 where nothing is drafted.
+    Source: Cascade, arXiv:2506.20675.
+    """
+    return ETR / (T_iteration / T_plain)
+
+
+def amdahl_ratio(f: Floats, U_ratio: Floats, eta: Floats = 1.0) -> Floats:
+    """Verification ratio of a step in which only the loading of routed experts grows.
+
+    R = 1 + eta × f × (U_ratio - 1)
+
+    f: share of a plain step spent on routed experts. [-]
+    U_ratio: distinct experts of the verification step over those of the plain one. [-]
+    eta: part of the extra loading that nothing hides, at most 1. [-]
+    Limits: 1 where no further experts are touched: k = N, or so many sequences that a plain step touches all.
+      U_ratio where experts are all of a step (f = eta = 1).
+    Source: own derivation, after Amdahl's law.
+    """
+    return 1 + eta * f * (U_ratio - 1)
+
+
+def hidden_share(R: Floats, f: Floats, U_ratio: Floats) -> Floats:
+    """Part of the extra expert loading that a ratio does not show: 1 - eta, solved from the Amdahl ratio.
+
+    hidden = 1 - (R - 1) / (f × (U_ratio - 1))
+
+    R: verification ratio, measured or predicted. [-]
+    f, U_ratio: as in the Amdahl ratio; U_ratio > 1, else nothing was there to hide. [-]
+    Limits: 0 where the ratio shows all of the extra loading, 1 where it shows none (R = 1).
+    Source: own derivation: the Amdahl ratio solved for eta.
+    """
+    return 1 - (R - 1) / (f * (U_ratio - 1))
+
+
+def tpot(T_round: Floats, AL: Floats, pf: Floats = 0.0) -> Floats:
+    """Time per output token of one user, after the first.
+
+    TPOT = T_round / AL + pf
+
+    T_round, AL: one round [s], and the tokens that it emits. [-]
+    pf: prefill of the other sequences' prompts, charged to each output token. [s]
+    Limits: one plain step at AL = 1 without drafting (K = 0), and pf more with prefill.
+    Source: definition.
+    """
+    return T_round / AL + pf
+
+
+def tokens_per_s_per_gpu(B: Floats, TPOT: Floats, n_GPU: Floats = 1.0) -> Floats:
+    """Throughput of one GPU.
+
+    X = B / (TPOT × n_GPU)
+
+    B: sequences of the instance. [-]
+    TPOT: time per output token of each, the prefill of its own prompt included. [s]
+    n_GPU: GPUs of the instance. [-]
+    Limits: for many sequences the step grows with them and X levels off.
+    Source: definition.
+    """
+    return B / (TPOT * n_GPU)
+
+
+def usd_per_million_tokens(p: Floats, X: Floats) -> Floats:
+    """Price of a million output tokens.
+
+    USD = p / (0.0036 × X)
+
+    p: price of one GPU for an hour. [USD/h]
+    X: output tokens per second of one GPU; 0.0036 are the seconds of an hour over a million. [1/s]
+    Limits: for GPUs that are paid whether they work or not; as much as that of idle ones is left out.
+    Source: definition.
+    """
+    return p / (0.0036 * X)
+
+
+def board_power(P_b: Floats, s_c: Floats, s_m: Floats, f_c: Floats, f_m: Floats, f_w: Floats) -> Floats:
+    """Power of one board by what it does with its time.
+
+    P = P_b × (f_c × s_c + f_m × s_m + f_w × (1 - s_c - s_m))
+
+    P_b: power that the board is built for. [W]
+    s_c, s_m: shares of the time in arithmetic and in reading memory; the rest waits for host and links. [-]
+    f_c, f_m, f_w: share of the board's power drawn meanwhile. [-]
+    Limits: a roofline estimate with a wide band; clocks, voltage and temperature are not in it.
+    Source: own derivation, fractions in `advisor.predict.spend`: P95 of serving nodes, arXiv:2509.20241, and two
+      anchors of arXiv:2601.22076.
+    """
+    return P_b * (f_c * s_c + f_m * s_m + f_w * (1 - s_c - s_m))
+
+
+def joules_per_token(P: Floats, X: Floats) -> Floats:
+    """Energy of an output token.
+
+    J = P / X
+
+    P: power of one GPU, its board alone. [W]
+    X: output tokens per second of one GPU. [1/s]
+    Limits: host, network and cooling are not in it.
+    Source: definition.
+    """
+    return P / X

@@ -1,0 +1,1 @@
+"""A scenario becomes a curve."""

@@ -1,0 +1,534 @@
+"""Tier of a result, by component, and what lies beyond the calibrated range.
+
+Speedup over batch and K: the model's steps strung together as arrays, with bands.
+
+Where a band comes from: the band that each kind of uncertainty would give alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from advisor.physics import laws
+from advisor.physics.acceptance import speedup, verification_ratio
+from advisor.physics.attention import core_cost
+from advisor.physics.bands import Draws, band, draw_acceptance, draw_total, drift, make_draws
+from advisor.physics.bands import wobble as sampled_wobble
+from advisor.physics.components import KERNELS, OVERHEADS, Component
+from advisor.physics.draft import draft_time
+from advisor.physics.kernel_costs import (
+    AttentionCost,
+    AttentionModule,
+    GemmCost,
+    MoeCost,
+    Network,
+    StreamCost,
+    stream_cost,
+)
+from advisor.physics.step import MoeShape, StepTime, routed_time, slowest_rank, step_time
+from advisor.predict.load import load_setup
+from advisor.predict.prefill import prompt_cost
+from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import MAX_BATCH
+from advisor.predict.setup import Setup, touched_in_pass
+from advisor.prediction import AdvisorError, Array, Tier
+
+CALIBRATED_TOKENS = 2048
+"""Kernels are fitted on steps of up to this many tokens; beyond, results are flagged and their band widened. [-]"""
+_WIDENING_PER_DOUBLING = 0.1
+"""Extra log standard deviation for each doubling beyond the calibrated range (assumed). [-]"""
+_MATTERS = 0.1
+"""A component counts for the tier when it takes at least this share of a step. [-]"""
+KernelRecord = AttentionCost | AttentionModule | GemmCost | MoeCost | Network | StreamCost
+"""What prices a component."""
+
+
+def beyond_log_sd(step_tokens: ArrayLike) -> Array:
+    """Log standard deviation that a step longer than the measured ones adds to a speedup. [-]"""
+    doublings = np.log2(np.asarray(step_tokens, float) / CALIBRATED_TOKENS)
+    return np.asarray(np.maximum(doublings, 0.0) * _WIDENING_PER_DOUBLING)
+
+
+def _by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: float) -> Array:
+    """`values` at each point's tier. Tiers above fitted share the fitted one's, being too few to calibrate alone."""
+    known = {name: values.get("roofline" if name == "roofline" else "fitted", default) for name in map(str, Tier)}
+    return np.array([known[str(name)] for name in tier.ravel()]).reshape(tier.shape)
+
+
+def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDArray[np.int64]]:
+    """Rank of the tier (`Tier.rank`) of each kernel component of a step, broadcast over its tokens.
+
+    step_tokens: tokens of a step, M = B q. [-]
+    """
+    tokens = np.asarray(step_tokens, float)
+    found = {}
+    for one in KERNELS:
+        ranks = [_tier_rank(cost, tokens, setup) for cost in records_in_use(setup, one)]
+        # A component is only as known as the least known of its kernels; without any kernel it is a roofline.
+        found[one.key] = np.max(ranks, axis=0) if ranks else np.full(tokens.shape, Tier.ROOFLINE.rank)
+    return found
+
+
+def records_in_use(setup: Setup, component: Component) -> list[KernelRecord]:
+    """The kernel records that price a component of this model and placement. None where no link is used."""
+    costs, placement = setup.draft_costs if component.drafter else setup.costs, setup.placement
+    if component.bound == "links":
+        links = (
+            stream_cost(costs.all_reduce, placement.tensor_parallel),
+            stream_cost(costs.all_to_all, placement.expert_parallel) if placement.attention_groups > 1 else None,
+            costs.network,
+        )
+        return [cost for cost in links if cost is not None]
+    if component.key == "attention":
+        rest = [mixer for mixer in setup.architecture.mixers if mixer not in costs.modules]
+        cores = [core_cost(mixer, costs) for mixer in rest if mixer.kind != "none"]
+        return [*costs.modules.values(), *dict.fromkeys(cores)]
+    return [getattr(costs, name) for name in component.priced_by]
+
+
+def _tier_rank(cost: KernelRecord, step_tokens: Array, setup: Setup) -> NDArray[np.int64]:
+    if isinstance(cost, MoeCost):
+        return cost.tier_rank(step_tokens)
+    if isinstance(cost, AttentionModule):
+        rows = step_tokens / setup.placement.attention_groups
+        return cost.tier_rank(rows, float(setup.scenario.context_tokens))
+    return np.full(step_tokens.shape, cost.tier.rank)
+
+
+def _tiers(
+    setup: Setup,
+    plain: Mapping[str, Array],
+    round_components: Mapping[str, Array],
+    batch: Array,
+    step_tokens: Array,
+) -> NDArray[np.object_]:
+    """Tier at each point [nB, nK]: the lowest among kernels that take at least a tenth of either arm's time.
+
+    At best interpolated: a step put together from parts was not itself measured, even where all its kernels were.
+    """
+    rank = np.full(step_tokens.shape, Tier.INTERPOLATED.rank)
+    for components, tokens in ((plain, batch), (round_components, step_tokens)):
+        total = sum(components.values())
+        for name, ranks in component_tier_ranks(setup, tokens).items():
+            # A guess about a hundredth of the step must not make the whole answer a guess.
+            heavy = np.asarray(components.get(name, 0.0)) >= _MATTERS * np.asarray(total)
+            found = np.where(heavy, ranks, 0)
+            rank = np.maximum(rank, found[:, None] if found.ndim == 1 else found)
+    return np.array(list(Tier), dtype=object)[rank]
+
+
+DEFAULT_BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Predictions on a grid of batches [nB] and draft lengths K [nK].
+
+    Times in seconds [s], the rest dimensionless [-].
+    """
+
+    batches: Array
+    drafts: NDArray[np.int64]
+    speedup: Array
+    low: Array
+    high: Array
+    draws: Array
+    """Speedup under each draw, [draws, nB, nK]: shared errors, for comparisons between K."""
+    plain_draws_s: Array
+    """Plain step under the same draws, [draws, nB]: for comparisons of absolute speed."""
+    accepted_length: Array
+    plain_step_s: Array
+    verify_step_s: Array
+    round_s: Array
+    verify_ratio: Array
+    touched_plain: Array
+    touched_verify: Array
+    plain_components: Mapping[str, Array]
+    """Plain decode step by component, [nB]."""
+    round_components: Mapping[str, Array]
+    """One speculative round by component (verify, draft, host), [nB, nK]."""
+    tier: NDArray[np.object_]
+    extrapolated: NDArray[np.bool_]
+    tpot_s: Array
+    """Time per output token of one user after the first, [nB, nK]."""
+    tokens_per_s_per_gpu: Array
+    """Throughput, with the prefill of every prompt, [nB, nK]."""
+    prefill_s: Array | float = 0.0
+    """Prefill charged to each output token, [nB]."""
+    ttft_s: Array | None = None
+    """Time to first token of a prompt that does not queue, beside plain decode, [nB]; None without lengths."""
+
+    def column(self, n_draft: int) -> int:
+        """Index of one K along the axis of draft lengths. Raises AdvisorError for a K that is not on it."""
+        found = np.flatnonzero(self.drafts == n_draft)
+        if not found.size:
+            raise AdvisorError(
+                f"K = {n_draft} is not in the curve, which has K = {self.drafts[0]} to {self.drafts[-1]}"
+            )
+        return int(found[0])
+
+    def components_at(self, row: int, column: int) -> tuple[dict[str, float], dict[str, float]]:
+        """Time by component of a plain step and of one round, at one batch and K. [s]
+
+        row, column: places along the axes of batches and draft lengths. [-]
+        Read from the curve's own components, which `curve.curve_for` adds up.
+        """
+        plain = {name: float(time[row]) for name, time in self.plain_components.items()}
+        return plain, {name: float(time[row, column]) for name, time in self.round_components.items()}
+
+
+@dataclass(frozen=True)
+class Odds:
+    """Loss and chances of each draft length against the fastest of each draw, [..., nK], K increasing."""
+
+    loss: Array
+    """Expected loss: share of the speedup given up against each draw's fastest K, mean over the draws. [-]"""
+    noise: Array
+    """Standard error over the draws of what the loss exceeds the least one by; 0 for the least itself. [-]"""
+    p_best: Array
+    """Share of draws in which this K is the fastest. [-]"""
+    p_gain: Array
+    """Share of draws in which it is faster than plain decoding. [-]"""
+
+
+def draft_odds(draws: ArrayLike, allowed: ArrayLike | None = None) -> Odds:
+    """Odds of each K from its speedups under shared draws.
+
+    draws: speedups, [draws, ..., nK]. [-]
+    allowed: K among which the least loss is looked for, [..., nK] of true and false (default all). Losses are against
+      all K, since a limit on time per output token leaves out slow K alone. [-]
+    Source: docs/decisions/0006-one-k-for-each-batch.md.
+    """
+    values = np.asarray(draws, float)
+    best = values.max(axis=-1, keepdims=True)
+    lost = 1.0 - values / best
+    loss = lost.mean(axis=0)
+    least = np.where(_choosable(allowed, loss.shape), loss, np.inf).argmin(axis=-1)
+    # Differences to the least, draw by draw: what all K err by alike must not blur which one is better.
+    beside = lost - np.take_along_axis(lost, np.broadcast_to(least, lost.shape[:-1])[..., None], axis=-1)
+    return Odds(
+        loss=loss,
+        noise=beside.std(axis=0) / np.sqrt(len(values)),
+        p_best=np.mean(values >= best - 1e-12, axis=0),
+        p_gain=np.mean(values > 1.0, axis=0),
+    )
+
+
+def excess_loss(loss: Array, noise: Array, allowed: ArrayLike | None = None) -> Array:
+    """Expected loss of each K beyond the least among the allowed and beyond the noise, [..., nK]. [-]
+
+    loss, noise: expected losses and their standard errors, as `curve.draft_odds` gives them. [-]
+    allowed: K that may be chosen, true and false; where none is, all are. [-]
+    0 where the noise does not tell a K from the least; infinite where it is not allowed. Own derivation, after the
+    one-standard-error rule of model selection: docs/decisions/0006-one-k-for-each-batch.md.
+    """
+    choosable = _choosable(allowed, loss.shape)
+    least = np.where(choosable, loss, np.inf).min(axis=-1, keepdims=True)
+    # 1e-12: losses that are equal but for rounding tie.
+    return np.where(choosable, np.maximum(loss - least - noise - 1e-12, 0.0), np.inf)
+
+
+def recommended(loss: Array, noise: Array, allowed: ArrayLike | None = None) -> NDArray[np.int64]:
+    """Place of the recommended K: the smallest whose expected loss is the least within the noise.
+
+    loss, noise, allowed: as `curve.excess_loss` takes them. [-]
+    Along the last axis. Every K counts alike, plain decoding (K = 0) too; the one rule behind verdict, schedule, export
+    and validation.
+    """
+    # The first of those that tie is the smallest K: it verifies and drafts least for the same gain.
+    return np.asarray((excess_loss(loss, noise, allowed) == 0.0).argmax(axis=-1), dtype=np.int64)
+
+
+def _choosable(allowed: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """`allowed`, and all K where it is None or allows none."""
+    if allowed is None:
+        return np.ones(shape, bool)
+    given = np.broadcast_to(np.asarray(allowed, bool), shape)
+    return np.asarray(given | ~given.any(axis=-1, keepdims=True))
+
+
+def batches_with(*more: int) -> Array:
+    """Batches of a curve, DEFAULT_BATCHES and some more, increasing. [-]
+
+    Own choice: powers of two and the middle between them, on a log axis evenly spread.
+    """
+    return np.unique([*DEFAULT_BATCHES, *more]).astype(float)
+
+
+def speedup_curve(scenario: Scenario, batches: ArrayLike = DEFAULT_BATCHES, drafts: ArrayLike | None = None) -> Curve:
+    """Speedup over batch and K of a scenario, its setup loaded here.
+
+    batches, drafts: as `curve.curve_for` takes them. [-]
+    Raises AdvisorError when the scenario names something unknown or impossible.
+    """
+    return curve_for(load_setup(scenario), batches, drafts)
+
+
+def curve_for(
+    setup: Setup,
+    batches: ArrayLike = DEFAULT_BATCHES,
+    drafts: ArrayLike | None = None,
+    verify_tokens: int | None = None,
+    draws: Draws | None = None,
+    central_only: bool = False,
+) -> Curve:
+    """Predict speedup, times and bands over `batches` [nB] and draft lengths `drafts` [nK].
+
+    batches: sequences that decode together, at least 1. [-]
+    drafts: K to predict (default 0 to the scenario's k_max). [-]
+    verify_tokens: tokens that a sequence verifies per round when that is not K + 1: the nodes of a draft tree. [-]
+    draws: replaces the draws of the uncertain constants, `bands.make_draws(setup.costs)`.
+    central_only: draws nothing, for searches that bound first. The one draw of the result is its centre.
+
+    Raises AdvisorError for a batch below 1 or a K outside 0..k_max.
+    """
+    scenario = setup.scenario
+    batch = np.atleast_1d(np.asarray(batches, float))
+    longest = scenario.k_max if setup.drafter.kind != "none" else 0
+    k = np.arange(longest + 1) if drafts is None else np.atleast_1d(np.asarray(drafts, np.int64))
+    _check_axes(batch, k, longest)
+    column = batch[:, None]
+    context = float(scenario.context_tokens)
+    plain = _pass(setup, batch, np.asarray(1.0), context, central_only)
+    # A round of K = 0 is a plain step, whatever tree the others verify.
+    verified = np.asarray(k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float)
+    verify = _pass(setup, column, verified, context, central_only)
+    plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
+    plain_s = np.asarray(sum(plain_components.values()))
+    components = _round_components(setup, verify, column, k, plain.touched[:, None])
+    if setup.costs.verified_per_sequence:
+        steps = (StepTime({name: time[:, None] for name, time in plain_components.items()}), verify.step)
+        beyond = verified_time(setup, steps, column, verified)
+        components["verified"] = np.asarray(beyond * (k > 0))
+    round_s = np.asarray(sum(components.values()))
+    accepted = setup.acceptance.accepted_length[k]
+    prompt = prompt_cost(setup, batch)
+    prefill = np.zeros_like(batch) if prompt is None else prompt.per_token_s()
+    # A user's own prompt is over before the first token; throughput pays for it all the same (decision 0008).
+    waiting = prefill if prompt is None else prompt.per_token_s(others_only=True)
+    central = speedup(accepted, plain_s[:, None], round_s, prefill[:, None])
+    tier = _tiers(setup, plain_components, components, batch, column * verified)
+    if central_only:
+        plain_draws, samples = plain_s[None], central[None]
+        low, high = central, central
+    else:
+        draws = draws or make_draws(setup.costs)
+        plain_draws = draw_total(plain_components, draws, plain.routed_low, plain.routed_high)
+        round_draws = draw_total(components, draws, verify.routed_low, verify.routed_high)
+        samples = _samples(setup, draws, plain_draws, round_draws, batch, column * verified, k, prefill, tier)
+        low, high = band(samples)
+    each_s = laws.tpot(round_s, accepted, prefill[:, None])
+    return Curve(
+        batches=batch,
+        drafts=k,
+        speedup=central,
+        # The centre is no quantile of the draws: a skewed band is stretched rather than leave it out.
+        low=np.minimum(low, central),
+        high=np.maximum(high, central),
+        draws=samples,
+        plain_draws_s=plain_draws,
+        accepted_length=accepted,
+        plain_step_s=plain_s,
+        verify_step_s=verify.step.total + np.zeros_like(round_s),
+        round_s=round_s,
+        verify_ratio=verification_ratio(plain_s[:, None], verify.step.total),
+        touched_plain=plain.touched,
+        touched_verify=np.broadcast_to(verify.touched, round_s.shape),
+        plain_components=plain_components,
+        round_components=components,
+        tier=tier,
+        extrapolated=column * verified > CALIBRATED_TOKENS,
+        tpot_s=np.asarray(laws.tpot(round_s, accepted, waiting[:, None])),
+        tokens_per_s_per_gpu=np.asarray(laws.tokens_per_s_per_gpu(column, each_s, setup.placement.gpus)),
+        prefill_s=prefill,
+        ttft_s=None if prompt is None else prompt.first_token_s,
+    )
+
+
+def _round_components(
+    setup: Setup, verify: _Pass, column: Array, k: NDArray[np.int64], touched_one: Array
+) -> dict[str, Array]:
+    """Seconds of a speculative round by component, each [nB, nK]: the verify step, drafting, and the host's share."""
+    draft = draft_time(
+        setup.drafter,
+        setup.draft_architecture,
+        setup.draft_costs,
+        setup.placement,
+        batch_size=column,
+        n_draft=k.astype(float),
+        context_tokens=float(setup.scenario.context_tokens),
+        touched_one=touched_one,
+        kv_bytes_per_element=setup.kv_bytes_per_element,
+    )
+    costs, shape = setup.costs, (len(column), len(k))
+    components = {name: np.broadcast_to(time, shape) for name, time in verify.step.components.items()}
+    components["draft"] = np.broadcast_to(draft.time_s(costs.launch_per_layer_s), shape)
+    components["draft_host"] = np.broadcast_to(draft.host_s(costs.host_per_draft_pass_s), shape)
+    # Nothing is accepted or rejected at K = 0.
+    components["round_host"] = np.broadcast_to(costs.host_per_round_s * (k > 0), shape)
+    return components
+
+
+def verified_time(setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, tokens: Array) -> Array:
+    """Time that verifying many tokens adds beyond the kernels: `laws.verified`, broadcast. [s]
+
+    steps: a plain one and a verification.
+    batch, tokens: sequences of the instance, and tokens that each verifies. [-]
+    """
+    plain, verify = steps
+    group_batch = batch / setup.placement.attention_groups
+    times = {"T_plain": plain.total, "T_verify": verify.total}
+    times["T_fix"] = plain.components["host"] + plain.components["launch"]
+    return np.asarray(laws.verified(phi=setup.costs.verified_per_sequence, b=group_batch, q=tokens, **times))
+
+
+@dataclass(frozen=True)
+class _Pass:
+    step: StepTime
+    touched: Array
+    routed_low: Array | None
+    routed_high: Array | None
+
+
+def _pass(setup: Setup, batch: Array, tokens: Array, context: float, central_only: bool) -> _Pass:
+    touched = touched_in_pass(setup, batch, tokens)
+    step = step_time(
+        setup.architecture,
+        setup.costs,
+        setup.placement,
+        batch_size=batch,
+        tokens_per_sequence=tokens,
+        context_tokens=context,
+        touched=touched,
+        kv_bytes_per_element=setup.kv_bytes_per_element,
+    )
+    if setup.routing is None or central_only:
+        return _Pass(step, touched, None, None)
+    fewer = _routed_only(setup, batch, tokens, touched_in_pass(setup, batch, tokens, "low"))
+    more = _routed_only(setup, batch, tokens, touched_in_pass(setup, batch, tokens, "high"))
+    return _Pass(step, touched, fewer, more)
+
+
+def _routed_only(setup: Setup, batch: Array, tokens: Array, touched: Array) -> Array:
+    shape, dtype, placement = MoeShape.of(setup.architecture), setup.architecture.dtypes.routed, setup.placement
+    assert shape is not None
+    cost = setup.costs.routed
+    uneven = slowest_rank(cost, placement, shape, batch, tokens, touched, dtype)
+    layer = routed_time(cost, placement, shape, batch * tokens, touched, dtype, uneven=uneven)
+    return np.asarray(shape.count, float) * layer
+
+
+def _samples(
+    setup: Setup,
+    draws: Draws,
+    plain_draws: Array,
+    round_draws: Array,
+    batch: Array,
+    step_tokens: Array,
+    k: NDArray[np.int64],
+    prefill: Array,
+    tier: NDArray[np.object_],
+) -> Array:
+    """Speedup under each draw, [draws, nB, nK]. Exactly 1 at K = 0. plain_draws [draws, nB], round_draws as it is."""
+    acceptance = setup.acceptance
+    lengths = draw_acceptance(acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws)
+    costs = setup.costs
+    # Calibrated on laboratories left out, so the constants are each tier's own (decision 0015).
+    unexplained = _by_tier(tier, costs.residual_log_sd_by_tier, costs.residual_log_sd)
+    beyond = np.hypot(beyond_log_sd(step_tokens), drift(costs.drift_log_sd, batch)[:, None])
+    wobble = sampled_wobble(draws, unexplained, beyond, k)
+    plain_column = plain_draws[:, :, None]
+    samples = speedup(lengths[:, None, :], plain_column, round_draws, prefill[:, None])
+    # Plain decoding over itself: no error can move it.
+    return np.where(k == 0, 1.0, samples * wobble)
+
+
+def _check_axes(batch: Array, k: NDArray[np.int64], k_max: int) -> None:
+    if batch.size == 0 or not np.all(np.isfinite(batch)) or np.any(batch < 1) or np.any(batch > MAX_BATCH):
+        raise AdvisorError(f"batches must be numbers from 1 to {MAX_BATCH}, e.g. 1,2,4,8")
+    if k.size == 0 or np.any(k < 0) or np.any(k > k_max):
+        raise AdvisorError(f"K must lie between 0 and {k_max}; got {', '.join(map(str, k[(k < 0) | (k > k_max)]))}")
+
+
+def curve_columns(grid: Curve) -> dict[str, NDArray[Any]]:
+    """The table behind every list of a curve's points: its columns by name, [nB * nK], K changing fastest.
+
+    Times are in milliseconds; `NAME_ms` is the component NAME of one whole round.
+    """
+    shape = grid.speedup.shape
+    columns: dict[str, ArrayLike] = {
+        "batch_size": grid.batches[:, None].astype(int),
+        "n_draft": grid.drafts,
+        "speedup": grid.speedup,
+        "speedup_low": grid.low,
+        "speedup_high": grid.high,
+        "tier": grid.tier.astype(str),
+        "extrapolated": grid.extrapolated,
+        "accepted_length": grid.accepted_length,
+        "verify_ratio": grid.verify_ratio,
+        "touched_plain": grid.touched_plain[:, None],
+        "touched_verify": grid.touched_verify,
+        "tpot_ms": grid.tpot_s * 1e3,
+        "tokens_per_s_per_user": 1.0 / grid.tpot_s,
+        "tokens_per_s_per_gpu": grid.tokens_per_s_per_gpu,
+    }
+    if grid.ttft_s is not None:
+        columns["ttft_ms"] = grid.ttft_s[:, None] * 1e3
+    columns |= {f"{name}_ms": time * 1e3 for name, time in grid.round_components.items()}
+    return {name: np.broadcast_to(values, shape).ravel() for name, values in columns.items()}
+
+
+def curve_rows(grid: Curve) -> list[dict[str, Any]]:
+    """One row for each batch and K, as JSON and CSV write it: six significant digits."""
+    columns = curve_columns(grid)
+    values = [map(digits, items) if items.dtype.kind == "f" else items.tolist() for items in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def digits(value: float) -> float:
+    """Number with six significant digits, more than any band tells and stable between machines. [as given]
+
+    value: in any unit. [as given]
+    Own choice.
+    """
+    return float(f"{float(value):.6g}")
+
+
+@dataclass(frozen=True)
+class BandPart:
+    """The band of a speedup when only one kind of constant is uncertain. [-]"""
+
+    what: str
+    low: float
+    high: float
+    share: float
+    """Of the variance of the logarithm, over all parts. [-]"""
+
+
+def band_parts(setup: Setup, batch_size: float, n_draft: int) -> tuple[BandPart, ...]:
+    """One part for each kind of uncertainty, in the order of computation. The same draws as the whole band."""
+    found = []
+    for what, draws in _alone(make_draws(setup.costs)):
+        curve = curve_for(setup, [batch_size], [n_draft], draws=draws)
+        spread = float(np.std(np.log(curve.draws[:, 0, 0])))
+        found.append((what, float(curve.low[0, 0]), float(curve.high[0, 0]), spread**2))
+    total = sum(variance for *_, variance in found) or 1.0
+    return tuple(BandPart(what, low, high, variance / total) for what, low, high, variance in found)
+
+
+def _alone(draws: Draws) -> Iterator[tuple[str, Draws]]:
+    """Draws in which one kind varies and all others stay at their centre."""
+    one, zero = {name: np.ones_like(x) for name, x in draws.factor.items()}, np.zeros_like(draws.routing_z)
+    still = Draws(one, zero, zero, zero, np.zeros_like(draws.per_k_z))
+    kernels = {part.key: draws.factor[part.key] for part in KERNELS}
+    overheads = {part.key: draws.factor[part.key] for part in OVERHEADS}
+    yield "Kernel times", replace(still, factor=one | kernels)
+    yield "Launch and host times", replace(still, factor=one | overheads)
+    yield "Routing", replace(still, routing_z=draws.routing_z)
+    yield "Accepted length", replace(still, acceptance_z=draws.acceptance_z)
+    yield "What the model leaves unexplained", replace(still, residual_z=draws.residual_z, per_k_z=draws.per_k_z)

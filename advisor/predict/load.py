@@ -1,0 +1,386 @@
+"""What a reader must know before trusting an answer, and where its constants come from.
+
+From a scenario's ids and strings to the loaded things the formulas need, with warnings and sources.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+
+from advisor.catalog.adjustment import check_adjustment, parse_adjustment
+from advisor.catalog.engines import OTHER_ENGINE, engines, load_engine
+from advisor.catalog.hardware import hardware_from_own
+from advisor.catalog.hf.config import architecture_from_config
+from advisor.catalog.models import load_model, model_ids, unknown_model
+from advisor.catalog.task_transfer import carried, curve_on_task
+from advisor.physics.acceptance import parse_acceptance
+from advisor.physics.architecture import MATRICES, Architecture, parameter_counts
+from advisor.physics.draft import draft_architecture, load_drafter
+from advisor.physics.expert_loads import loads_warnings
+from advisor.physics.hardware import Hardware, compute_dtype, gpus_of_node, load_hardware
+from advisor.physics.memory import GIB, MemoryFit, memory_fit
+from advisor.physics.step import Placement
+from advisor.predict.scenario import Scenario
+from advisor.predict.serving_formats import served_cache, served_weights
+from advisor.predict.setup import Setup, both_costs, own_loads, routing_of, with_counted_ranks, with_memory
+from advisor.prediction import AdvisorError
+
+ASSUMED_IMBALANCE = (
+    "Expert-parallel imbalance follows an assumed formula; it has not been measured. Loads of your experts "
+    "(--expert-loads, or Your routing trace on the page Data) replace it by counts."
+)
+
+
+def warnings_of(setup: Setup) -> tuple[str, ...]:
+    """Warnings that a reader must know before trusting the answer, each once."""
+    scenario, architecture, placement = setup.scenario, setup.architecture, setup.placement
+    found = [
+        *_memory_warnings(scenario, setup.memory, placement),
+        *architecture.warnings,
+        *_placement_warnings(setup),
+        *_node_warnings(setup),
+        *_format_warnings(setup),
+        *_of(setup.costs.warnings, _parts(architecture, placement)),
+    ]
+    found += setup.acceptance.remarks
+    if setup.acceptance.borrowed:
+        found.append(f"The accepted length is borrowed: {setup.acceptance.source}. Give your own for a narrower band.")
+    found += _loads_notes(setup)
+    found += _imbalance_notes(setup)
+    if architecture.moe and architecture.moe.n_active == 1 and scenario.routing == "auto":
+        found.append("No top-1 router has been measured; its routing correlation is a class default.")
+    return tuple(dict.fromkeys(found))
+
+
+def _loads_notes(setup: Setup) -> list[str]:
+    """Doubts about the loads of experts that the scenario carries."""
+    scenario, moe = setup.scenario, setup.architecture.moe
+    loads = None if moe is None else own_loads(scenario, setup.architecture.name, moe)
+    if loads is None or moe is None:
+        return []
+    return [f"{text[0].upper()}{text[1:]}." for text in loads_warnings(loads, moe)]
+
+
+def _imbalance_notes(setup: Setup) -> list[str]:
+    """Basis of the slowest expert-parallel rank: assumed, or counted, and then what that leaves open."""
+    scenario, placement = setup.scenario, setup.placement
+    given, copies = scenario.expert_loads is not None, scenario.redundant_experts
+    if placement.expert_parallel == 1:
+        return [] if copies is None else ["On one expert-parallel rank copies of experts change nothing."]
+    if placement.balance is None:
+        return [ASSUMED_IMBALANCE]
+    origin = "your loads of experts, taken to stay as they are"
+    if not given:
+        origin = "loads with the routing preset's spread, which experts are hot drawn by chance"
+    found = [f"The slowest expert-parallel rank is counted on {origin}; it has not been measured."]
+    if copies is not None:
+        rounded = f" ({placement.redundant} copies, to fill the ranks evenly)" if placement.redundant != copies else ""
+        found.append(
+            f"The balanced layout{rounded} is planned on the loads that it is judged with: real loads drift in between."
+        )
+    return found
+
+
+def sources_of(setup: Setup) -> tuple[str, ...]:
+    """Sources of every constant, each once."""
+    hardware, adjustment = setup.hardware, setup.adjustment
+    found = [
+        *setup.architecture.sources,
+        *_of(setup.costs.sources, _parts(setup.architecture, setup.placement)),
+        setup.acceptance.source,
+        *setup.drafter.sources,
+    ]
+    if setup.routing is not None:
+        found.append(f"{setup.routing.name}: {setup.routing.affinity.source}")
+    if setup.scenario.expert_loads is not None and setup.architecture.moe is not None:
+        found.append("Loads of experts by layer: given with the scenario")
+    found.append(f"{hardware.name}: {hardware.bandwidth_bytes_per_s.source}")
+    if adjustment is not None:
+        found.append(
+            f"{adjustment.n_points} uploaded points (data {adjustment.data}): kernel times and overheads refitted for "
+            f"{hardware.name} with {adjustment.engine_class}"
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def _parts(architecture: Architecture, placement: Placement) -> tuple[str, ...]:
+    """The parts of the kernel costs that this model and placement use."""
+    kinds = {mixer.kind for mixer in architecture.mixers}
+    used = {
+        "accelerator": True,
+        "experts": architecture.moe is not None,
+        "projections": True,
+        "attention": bool(kinds & {"full", "sliding"}),
+        "recurrent state": "linear" in kinds,
+        "latent attention": bool(kinds & {"mla", "sparse"}),
+        "all-reduce": placement.tensor_parallel > 1,
+        "expert exchange": placement.attention_groups > 1,
+    }
+    return tuple(part for part, needed in used.items() if needed)
+
+
+def _of(notes: Mapping[str, tuple[str, ...]], parts: tuple[str, ...]) -> list[str]:
+    return [text for part in parts for text in notes.get(part, ())]
+
+
+def _memory_warnings(scenario: Scenario, memory: MemoryFit, placement: Placement) -> list[str]:
+    if memory.largest_batch >= scenario.batch_size:
+        return []
+    need = memory.total_bytes(scenario.batch_size, placement.attention_groups) / GIB
+    have = memory.usable_bytes / GIB
+    weights = (memory.weights_bytes + memory.drafter_bytes) / GIB
+    if weights >= have:
+        return [
+            f"Does not fit: weights take {weights:.0f} GiB per GPU, {have:.0f} GiB are usable. "
+            "Use more GPUs (tensor parallel), a larger accelerator, or a smaller weight format."
+        ]
+    if memory.largest_batch == 0:
+        cache = memory.kv_bytes_per_sequence / GIB
+        return [
+            f"Does not fit: one sequence of {scenario.context_tokens:,} tokens takes {cache:.0f} GiB of KV cache "
+            f"beside {weights:.0f} GiB of weights per GPU, {have:.0f} GiB are usable. Use a shorter context, an fp8 KV "
+            "cache or more GPUs."
+        ]
+    return [
+        f"Batch {scenario.batch_size} does not fit: {need:.0f} GiB per GPU, {have:.0f} GiB are usable. "
+        f"The largest batch that fits at {scenario.context_tokens:,} tokens of context is {memory.largest_batch}."
+    ]
+
+
+_WEIGHT_ONLY = ("bf16", "fp32", "int4")
+"""Formats that say nothing of an accelerator: int4 is widened everywhere."""
+
+
+def _format_warnings(setup: Setup) -> list[str]:
+    """Weight formats that the accelerator cannot multiply, and those that the engine's documentation leaves open."""
+    hardware, architecture, engine_id = setup.hardware, setup.architecture, setup.scenario.engine
+    counts = parameter_counts(architecture)
+    used = [getattr(architecture.dtypes, part) for part in MATRICES if getattr(counts, part)]
+    warnings = []
+    for dtype in dict.fromkeys(each for each in used if each not in _WEIGHT_ONLY):
+        if compute_dtype(hardware, dtype) != dtype:
+            warnings.append(
+                f"{hardware.name} has no arithmetic in {dtype}: the weights are read in it, widened and multiplied in "
+                "bf16, by weight-only kernels."
+            )
+        found = None if engine_id == OTHER_ENGINE else load_engine(engine_id).unlisted_on(dtype, hardware.generation)
+        if found is not None:
+            warnings.append(
+                f"{load_engine(engine_id).name} may not run {dtype} weights on {hardware.name}: not listed in "
+                f"{found.source}."
+            )
+    return warnings
+
+
+def _placement_warnings(setup: Setup) -> list[str]:
+    scenario, architecture, placement = setup.scenario, setup.architecture, setup.placement
+    warnings = []
+    copies = scenario.n_gpus // placement.gpus
+    if copies > 1:
+        warnings.append(
+            f"{scenario.n_gpus} GPUs hold {copies} independent copies of the model; batch and speed are per copy."
+        )
+    limit = architecture.max_context_tokens
+    if limit is not None and scenario.context_tokens > limit:
+        warnings.append(
+            f"A context of {scenario.context_tokens:,} tokens exceeds the model's own {limit:,}; shorten it."
+        )
+    return warnings
+
+
+def _node_warnings(setup: Setup) -> list[str]:
+    """What is charged for links between nodes, and what is not, where an instance has GPUs on several."""
+    hardware, placement, node = setup.hardware, setup.placement, gpus_of_node(setup.hardware)
+    warnings = []
+    if placement.attention_groups > 1 and placement.expert_parallel > node:
+        network = setup.costs.network
+        if network is not None:
+            rate = network.bandwidth_bytes_per_s / 1e9
+            warnings.append(
+                f"{placement.expert_parallel} expert-parallel ranks lie on nodes of {node}: the exchange of tokens "
+                f"holds the network, {rate:.0f} GB/s a GPU from a data sheet, without congestion; on AWS "
+                "EFA exchanges took 1.4 to 2.9 times as long as charged (docs/expert-parallel.md)."
+            )
+        elif hardware.network_bytes_per_s is None:
+            warnings.append(
+                f"More than {node} GPUs: what joins nodes of {hardware.name} is not known, the exchange of tokens is "
+                "that of one node and too low."
+            )
+    if placement.tensor_parallel > node:
+        warnings.append(
+            f"Tensor parallelism beyond a node of {node}: links between nodes are not modelled, all-reduces are too "
+            "low."
+        )
+    return warnings
+
+
+def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> Setup:
+    """Load a scenario. Raises AdvisorError when an id is unknown, a file cannot be read, or the drafter does not fit.
+
+    `borrowed_acceptance` says whether the accepted length comes from another run than the one it is used for, which
+    widens its band; None: only a measured curve of another model or drafter is borrowed. Scenarios with a model, an
+    accelerator or a refit of the user's own are not remembered: the cache is shared by everybody who uses this process.
+    """
+    load = _load if scenario.is_private else _remembered
+    return load(scenario, borrowed_acceptance)
+
+
+def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
+    hardware = _hardware(scenario)
+    _check_engine(scenario, hardware)
+    architecture = _architecture(scenario)
+    drafter = load_drafter(scenario.drafter_id)
+    draft_model = load_model(drafter.draft_model_id) if drafter.draft_model_id else None
+    per_pass = draft_architecture(drafter, architecture, draft_model)
+    placement = Placement(scenario.tensor_parallel, scenario.expert_parallel)
+    _check_placement(scenario, architecture, placement)
+    cache = served_cache(architecture, scenario, hardware)
+    adjustment = parse_adjustment(scenario.refit) if scenario.refit is not None else None
+    if adjustment is not None:
+        check_adjustment(adjustment, hardware.id, scenario.engine)
+    costs, draft_costs = both_costs(scenario, hardware, cache, (architecture, per_pass), placement, adjustment)
+    routing, because = routing_of(scenario, architecture)
+    given = curve_on_task(scenario.acceptance, scenario.task)
+    measured = parse_acceptance(
+        given,
+        scenario.k_max,
+        borrowed=borrowed_acceptance,
+        model_id=architecture.id,
+        drafter_id=drafter.id,
+    )
+    acceptance = carried(given, measured, drafter.kind, scenario.task, scenario.context_tokens)
+    memory = memory_fit(
+        architecture,
+        placement,
+        hardware.memory_bytes.value,
+        scenario.context_tokens,
+        cache.bytes_per_element,
+        per_pass,
+    )
+    setup = Setup(
+        scenario,
+        hardware,
+        architecture,
+        placement,
+        drafter,
+        per_pass,
+        acceptance,
+        routing,
+        because,
+        costs,
+        draft_costs,
+        memory,
+        cache,
+        warnings=(),
+        sources=(),
+        adjustment=adjustment,
+    )
+    return _told(with_counted_ranks(setup))
+
+
+def with_placement(setup: Setup, placement: Placement) -> Setup:
+    """Setup on another placement, with its costs and memory.
+
+    Everything else is kept as it was loaded.
+
+    Raises AdvisorError for a placement that the model or the scenario's GPUs do not allow.
+    """
+    ranks = {"tensor_parallel": placement.tensor_parallel, "expert_parallel": placement.expert_parallel}
+    scenario, target, per_pass = setup.scenario.model_copy(update=ranks), setup.architecture, setup.draft_architecture
+    _check_placement(scenario, target, placement)
+    costs, draft_costs = both_costs(
+        scenario, setup.hardware, setup.cache, (target, per_pass), placement, setup.adjustment
+    )
+    placed = dataclasses.replace(setup, scenario=scenario, placement=placement, costs=costs, draft_costs=draft_costs)
+    return _told(with_counted_ranks(with_memory(placed)))
+
+
+def with_assumed_ranks(setup: Setup) -> Setup:
+    """Setup with experts in order and the slowest rank assumed, routed as before."""
+    if setup.placement.balance is None:
+        return setup
+    placement = dataclasses.replace(setup.placement, redundant=0, balance=None)
+    return _told(with_memory(dataclasses.replace(setup, placement=placement)))
+
+
+def without_own_loads(setup: Setup) -> Setup:
+    """Setup as if its scenario said nothing of its experts' loads and their layout."""
+    plain = setup.scenario.on_assumed_ranks()
+    if plain == setup.scenario:
+        return setup
+    routing, because = routing_of(plain, setup.architecture)
+    return with_assumed_ranks(dataclasses.replace(setup, scenario=plain, routing=routing, routing_because=because))
+
+
+def _told(setup: Setup) -> Setup:
+    """The setup with what a reader must know of it."""
+    return dataclasses.replace(setup, warnings=warnings_of(setup), sources=sources_of(setup))
+
+
+def _at_its_batch(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
+    """`_load`, remembered apart from the batch: of a setup, only what is said about memory depends on it."""
+    alone = _whatever_the_batch(scenario.model_copy(update={"batch_size": 1}), borrowed_acceptance)
+    setup = dataclasses.replace(alone, scenario=scenario)
+    return dataclasses.replace(setup, warnings=warnings_of(setup))
+
+
+_whatever_the_batch = functools.lru_cache(maxsize=128)(_load)
+_remembered = functools.lru_cache(maxsize=256)(_at_its_batch)
+
+
+def _hardware(scenario: Scenario) -> Hardware:
+    if scenario.hardware_json is not None:
+        return hardware_from_own(scenario.hardware_json, scenario.hardware_id)
+    return load_hardware(scenario.hardware_id)
+
+
+def _check_engine(scenario: Scenario, hardware: Hardware) -> None:
+    """Raise AdvisorError for an engine that does not run on the accelerator's vendor, where both are known."""
+    known = {vendor for engine in engines() for vendor in engine.vendors}
+    if scenario.engine == OTHER_ENGINE or hardware.vendor not in known:
+        return
+    engine = load_engine(scenario.engine)
+    if engine.vendors and hardware.vendor not in engine.vendors:
+        others = [one.id for one in engines() if hardware.vendor in one.vendors]
+        raise AdvisorError(
+            f"{engine.name} does not run on {hardware.name} ({hardware.vendor}), only on accelerators of "
+            f"{', '.join(engine.vendors)}; choose {', '.join(others)} or {OTHER_ENGINE}"
+        )
+
+
+def _architecture(scenario: Scenario) -> Architecture:
+    if scenario.model_config_json is not None:
+        architecture = architecture_from_config(scenario.model_config_json, name=scenario.model_id)
+    elif scenario.model_id not in model_ids():
+        # Never a path: a shared link must not make the server read its files.
+        raise AdvisorError(unknown_model(scenario.model_id))
+    else:
+        architecture = load_model(scenario.model_id)
+    return served_weights(architecture, scenario)
+
+
+def _check_placement(scenario: Scenario, architecture: Architecture, placement: Placement) -> None:
+    moe = architecture.moe
+    if moe is None and placement.expert_parallel > 1:
+        raise AdvisorError(f"{architecture.name} is dense; set expert_parallel=1")
+    if moe is not None and moe.n_experts % placement.expert_parallel:
+        raise AdvisorError(
+            f"expert_parallel={placement.expert_parallel} does not divide {moe.n_experts} experts; choose a divisor"
+        )
+    if max(placement.tensor_parallel, placement.expert_parallel) % min(
+        placement.tensor_parallel, placement.expert_parallel
+    ):
+        raise AdvisorError(
+            f"tensor_parallel={placement.tensor_parallel} and expert_parallel={placement.expert_parallel} do not nest; "
+            "make one a multiple of the other"
+        )
+    tp = placement.tensor_parallel
+    if architecture.hidden_size % tp or (moe is not None and moe.expert_width % placement.expert_tensor_parallel):
+        raise AdvisorError(
+            f"tensor_parallel={tp} does not divide the model's widths (hidden {architecture.hidden_size}); "
+            "choose a divisor, usually a power of two"
+        )
+    if placement.gpus > scenario.n_gpus:
+        raise AdvisorError(f"the placement needs {placement.gpus} GPUs, n_gpus={scenario.n_gpus}; raise n_gpus")

@@ -1,0 +1,239 @@
+"""How right ratios between choices were on measured pairs, as shipped data: what comparisons take their bands from.
+
+`make validation` writes profiles/validation/ratios.json from pairs of silicon points that differ in one choice alone.
+
+The choices in which two setups differ, and what measured pairs say of each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from advisor.catalog.fit_records import rounded
+from advisor.physics.architecture import Architecture
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError
+from advisor.profiles import PROFILES
+
+ChoiceKind = Literal["engine", "weights", "tensor parallel", "expert parallel", "accelerator", "batch"]
+"""What two points of a pair differ in."""
+RATIOS = PROFILES / "validation" / "ratios.json"
+MIN_PAIRS = 20
+"""Fewer pairs than this say nothing of a kind of change. [-]"""
+RIGHT = 0.8
+"""Share of pairs whose direction must be right before a kind of change is offered. [-]"""
+
+
+@dataclass(frozen=True)
+class RatioRecord:
+    """Pairs of points that differ in one choice: how far their measured ratio lies from the predicted one."""
+
+    kind: str
+    """engine, weights, tensor parallel, expert parallel, accelerator or batch."""
+    before: str
+    """The value changed from; empty: any. For engines, `sglang` with an empty `after` is every pair with SGLang."""
+    after: str
+    n: int
+    """Pairs; 0 where a pool lends its range to a change that none of its pairs is like."""
+    n_groups: int
+    n_apart: int
+    """Pairs measured more than 5 % apart, on which the direction is judged."""
+    right: float | None
+    """Share of them predicted on the side measured; None without any."""
+    low: float
+    """Measured over predicted ratio: the lower end of its 80 % range, below 1 where predictions are high."""
+    high: float
+    doublings: float | None = None
+    """How often the choice doubles between the two; None where distance is not counted. [-]"""
+    among: tuple[str, ...] = ()
+    """For a pool of every change of a kind: the values that its pairs have. Empty: any, as of numbers."""
+
+    @property
+    def name(self) -> str:
+        """The change in words: `engine trtllm -> vllm`."""
+        return f"{self.kind} {self.before} -> {self.after}" if self.before and self.after else f"{self.kind} changes"
+
+    @property
+    def evidence(self) -> str:
+        """Number of pairs on which its direction was right, in words."""
+        if self.right is None:
+            return "in no measured pair"
+        return f"predicted in the right direction in {self.right:.0%} of {self.n_apart} measured pairs"
+
+    @property
+    def needed(self) -> str:
+        """Share of right directions that it takes to count, in words beside `evidence`."""
+        return f"{RIGHT:.0%} of {MIN_PAIRS} or more needed"
+
+    @property
+    def is_right(self) -> bool:
+        """Whether enough pairs say that the direction of this change is predicted."""
+        return self.right is not None and self.n_apart >= MIN_PAIRS and self.right >= RIGHT
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether enough pairs say that the direction of this change is not predicted."""
+        return self.right is not None and self.n_apart >= MIN_PAIRS and self.right < RIGHT
+
+
+def write_ratios(records: list[RatioRecord], source: str, path: Path = RATIOS) -> Path:
+    """Write the records, one a line, with what they were measured on."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(json.dumps(rounded(dataclasses.asdict(record))) for record in records)
+    path.write_text(f'{{"source": {json.dumps(source)}, "records": [\n{lines}\n]}}\n', encoding="utf-8")
+    return path
+
+
+@lru_cache(maxsize=1)
+def read_ratios(path: Path = RATIOS) -> tuple[RatioRecord, ...]:
+    """The shipped records. Raises AdvisorError when the file is missing or damaged."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["records"]
+        return tuple(RatioRecord(**(each | {"among": tuple(each.get("among", ()))})) for each in found)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AdvisorError(
+            f"profiles/validation/{path.name} cannot be read ({error}); run `make validation`"
+        ) from error
+
+
+def ratio_record(kind: str, before: str = "", after: str = "") -> RatioRecord | None:
+    """Record of one change, from its own pairs where they are MIN_PAIRS or more, in either direction.
+
+    Else from all pairs of its kind, whose range is made even to both sides, since they were put in some order, and
+    follows how often a number doubles. None where the kind has no pairs; without a direction where none of its pairs
+    has one of the two values.
+    """
+    own = next(
+        (
+            each
+            for each in read_ratios()
+            if each.kind == kind and {each.before, each.after} == {before, after} and each.n >= MIN_PAIRS
+        ),
+        None,
+    )
+    if own is not None and own.before == before:
+        return own
+    if own is not None:
+        return dataclasses.replace(own, before=before, after=after, low=1.0 / own.high, high=1.0 / own.low)
+    pool = _pool(kind, before, after)
+    if pool is None:
+        return None
+    found = dataclasses.replace(pool, before=before, after=after)
+    if pool.among and not {before, after} <= set(pool.among):
+        found = dataclasses.replace(found, n=0, n_groups=0, n_apart=0, right=None)
+    return found
+
+
+def _pool(kind: str, before: str, after: str) -> RatioRecord | None:
+    """All pairs of a kind that are as far apart as this change, with a range even to both sides."""
+    wanted = "sglang" if kind == "engine" and "sglang" in (before, after) else ""
+    pools = [each for each in read_ratios() if each.kind == kind and not each.after]
+    found = [each for each in pools if each.before == wanted] or [each for each in pools if not each.before]
+    known = {each.doublings: each for each in found if each.doublings is not None and each.n >= MIN_PAIRS}
+    if not known:
+        return None if not found else _even(found[0], _far(found[0]))
+    asked, last = _doublings(before, after), max(known)
+    nearest = known[min((each for each in known if each >= asked), default=last)]
+    return _even(nearest, _far_at({each: _far(known[each]) for each in sorted(known)}, asked))
+
+
+def _far(record: RatioRecord) -> float:
+    """Logarithm of the end of its range that is further from 1. [-]"""
+    return math.log(max(record.high, 1.0 / record.low, 1.0))
+
+
+def _even(record: RatioRecord, far: float) -> RatioRecord:
+    return dataclasses.replace(record, low=math.exp(-far), high=math.exp(far))
+
+
+def _doublings(before: str, after: str) -> float:
+    """How often a number doubles or halves between two values. 1 for a change between names. [-]"""
+    try:
+        return abs(math.log2(float(after) / float(before)))
+    except (ValueError, ZeroDivisionError):
+        return 1.0
+
+
+def _far_at(known: Mapping[float, float], doublings: float) -> float:
+    """How far a measured ratio lies from the predicted one after so many doublings, in logarithms. [-]
+
+    `known`: the same at each number of doublings that was measured, rising. Straight between, from none on; beyond the
+    last in proportion. Errors of doublings neither add up nor add as independent ones (docs/validation.md).
+    """
+    at = [0.0, *known]
+    return float(np.interp(doublings, at, [0.0, *known.values()])) * max(1.0, doublings / at[-1])
+
+
+_FAMILY = {"bf16": "bf16", "fp32": "bf16", "fp8": "fp8", "fp8_block": "fp8", "int8": "fp8", "int4": "int4"}
+"""Formats as the measured points call them; nvfp4 and mxfp4 are their fp4."""
+
+
+def records_between(before: Setup, after: Setup) -> tuple[RatioRecord, ...]:
+    """Records of each choice in which two setups of one model differ. Choices without pairs are left out."""
+    found = []
+    for kind, (old, new) in _choices(before, after).items():
+        record = ratio_record(kind, old, new) if old != new else None
+        found += [record] if record is not None else []
+    return tuple(found)
+
+
+def _choices(before: Setup, after: Setup) -> dict[ChoiceKind, tuple[str, str]]:
+    """Each kind of choice with its value in both setups."""
+    both = (before, after)
+    engine, hardware, tensor, expert, batch = (
+        (str(getter(both[0])), str(getter(both[1])))
+        for getter in (
+            lambda setup: setup.scenario.engine,
+            lambda setup: setup.hardware.kernel_table_device or setup.hardware.id,
+            lambda setup: setup.placement.tensor_parallel,
+            lambda setup: setup.placement.expert_parallel,
+            lambda setup: setup.scenario.batch_size,
+        )
+    )
+    weights = (_weights(before.architecture), _weights(after.architecture))
+    return {
+        "engine": engine,
+        "weights": weights,
+        "tensor parallel": tensor,
+        "expert parallel": expert,
+        "accelerator": hardware,
+        "batch": batch,
+    }
+
+
+def _weights(architecture: Architecture) -> str:
+    """The format that most weights are in, as measured points call it."""
+    dtypes = architecture.dtypes
+    return _FAMILY.get(dtypes.routed if architecture.moe is not None else dtypes.dense, "fp4")
+
+
+def measured_range(records: Sequence[RatioRecord]) -> tuple[float, float]:
+    """80 % range of a measured time ratio over the predicted one, for all changes together. [-]
+
+    Each change has an error of its own.
+
+    Holds 1. Without records (1, 1).
+    """
+    low = math.sqrt(sum(min(math.log(each.low), 0.0) ** 2 for each in records))
+    high = math.sqrt(sum(max(math.log(each.high), 0.0) ** 2 for each in records))
+    return math.exp(-low), math.exp(high)
+
+
+def unproven(records: Sequence[RatioRecord]) -> RatioRecord | None:
+    """Change, if any, whose direction measured pairs do not bear out.
+
+    It is an engine that has not passed, or anything else that has failed.
+    """
+    for each in records:
+        if each.is_wrong or (each.kind == "engine" and not each.is_right):
+            return each
+    return None

@@ -1,0 +1,421 @@
+"""The question: hardware, model, batch, drafter, engine. Frozen, hashable; round-trips through JSON and a URL.
+
+The scenario as a file: a JSON report, of which only the scenario is written and read. docs/scenarios.md.
+
+Named scenarios to start from, under profiles/examples: realistic placements, accepted lengths with their origin.
+
+Loads of experts by layer as files and as one line of text, which a scenario carries.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import csv
+import datetime as dt
+import hashlib
+import io
+import json
+import tokenize
+import zlib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import parse_qsl, urlencode
+
+import numpy as np
+from pydantic import Field, ValidationError, model_validator
+
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, ScenarioFields, mean_context
+from advisor.prediction import AdvisorError, Array, Frozen, explain
+from advisor.profiles import load_profile, profile_ids, read_file, shown_path
+from advisor.text import RepeatedKeyError, read_json
+
+MAX_CONFIG_BYTES = 1_000_000
+"""Largest config.json a link may carry. [B]"""
+
+
+class Scenario(ScenarioFields):
+    """Choices of the user. `acceptance` is one string: `X@K`, a list `a1,a2,...`, or the id of a measured curve."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _context(cls, values: Any) -> Any:
+        """The context that the lengths say, where it is left out beside both of them."""
+        if not isinstance(values, dict) or "context_tokens" in values:
+            return values
+        lengths = (values.get("input_tokens"), values.get("output_tokens"))
+        if None in lengths:
+            return values
+        try:
+            prompt, output = (int(each or 0) for each in lengths)
+        except (TypeError, ValueError, OverflowError):
+            return values  # the field's own check says what is wrong
+        return values | {"context_tokens": int(mean_context(prompt, output))}
+
+    @model_validator(mode="after")
+    def _placement(self) -> Scenario:
+        if self.n_gpus % self.tensor_parallel:
+            raise ValueError(
+                f"tensor_parallel={self.tensor_parallel} does not divide n_gpus={self.n_gpus}; choose a divisor"
+            )
+        if self.expert_parallel > self.n_gpus or self.n_gpus % self.expert_parallel:
+            raise ValueError(
+                f"expert_parallel={self.expert_parallel} does not divide n_gpus={self.n_gpus}; choose a divisor"
+            )
+        if (self.input_tokens is None) != (self.output_tokens is None):
+            raise ValueError("input_tokens and output_tokens go together; give both or neither")
+        if self.input_tokens is not None and self.context_tokens < self.input_tokens:
+            usual = int(mean_context(self.input_tokens, self.output_tokens))
+            raise ValueError(
+                f"context_tokens={self.context_tokens} is shorter than the prompt, input_tokens={self.input_tokens}; "
+                f"give the mean while decoding, prompt and half the output: {usual}"
+            )
+        return self
+
+    @property
+    def hash(self) -> str:
+        """Twelve hex digits that name this scenario. Equal scenarios have equal hashes."""
+        values = self.model_dump(mode="json")
+        for name, row in FIELDS.items():
+            if row.is_younger and getattr(self, name) == row.default:
+                del values[name]
+        canonical = json.dumps(values, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it carries something of the user's own, which no shared cache may keep."""
+        return any(row.is_private and getattr(self, name) is not None for name, row in FIELDS.items())
+
+    def on_assumed_ranks(self) -> Scenario:
+        """The scenario without loads and layout of experts, which say nothing of another model's."""
+        said = any(getattr(self, name) is not None for name in RANK_FIELDS)
+        return self.model_copy(update=dict.fromkeys(RANK_FIELDS)) if said else self
+
+    def to_query(self) -> str:
+        """URL query string with every field that differs from its default."""
+        values = self.model_dump(mode="json", exclude_defaults=True)
+        if self.input_tokens is not None:  # without it the lengths would say another one
+            values["context_tokens"] = self.context_tokens
+        return urlencode({name: pack(value) if name in DOCUMENTS else value for name, value in values.items()})
+
+    @classmethod
+    def from_query(cls, query: str) -> Scenario:
+        """Inverse of `to_query`. Raises AdvisorError naming the parameter that is wrong."""
+        values: dict[str, Any] = dict(parse_qsl(query.lstrip("?"), keep_blank_values=True))
+        return build_scenario(
+            **{name: unpack(name, text) if name in DOCUMENTS else text for name, text in values.items()}
+        )
+
+
+def build_scenario(**values: Any) -> Scenario:
+    """Scenario from loose values. Raises AdvisorError: one sentence per wrong field, with what to do."""
+    try:
+        return Scenario(**values)
+    except ValidationError as error:
+        raise AdvisorError(explain(error)) from error
+
+
+def pack(text: str) -> str:
+    """A document as a link carries it: compressed, in the letters of an address."""
+    return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def unpack(name: str, text: str) -> str:
+    """Inverse of `pack`. Raises AdvisorError naming the parameter when the text is damaged or unpacks to too much."""
+    try:
+        unpacker = zlib.decompressobj()
+        unpacked = unpacker.decompress(base64.b64decode(text, altchars=b"-_", validate=True), MAX_CONFIG_BYTES)
+        if not unpacker.eof:
+            raise ValueError("incomplete or too large")
+        return unpacked.decode()
+    except (ValueError, zlib.error) as error:
+        raise AdvisorError(f"{name} in the link is damaged or too large; copy the whole link again") from error
+
+
+SCHEMA_VERSION: Literal[1] = 1
+"""Of a JSON report and of a scenario file, which is one without the answer."""
+MAX_SCENARIO_BYTES = 16_000_000
+"""Largest scenario file or JSON report read: a report with a large config.json has about 2 MB. [B]"""
+
+
+@dataclass(frozen=True)
+class ScenarioFile:
+    """Scenario of a file, and the file's own words about it."""
+
+    scenario: Scenario
+    date: dt.date | None
+    """Date of the report; None in a file that holds a scenario alone."""
+    stated_hash: str
+
+    @property
+    def note(self) -> str:
+        """Says that the file's scenario is not the one it was written with. Empty where it is."""
+        if self.stated_hash == self.scenario.hash:
+            return ""
+        return (
+            f"the scenario in the file has the hash {self.scenario.hash}, the file says "
+            f"{_plain(self.stated_hash)}: it was edited, or written by another version of the advisor"
+        )
+
+
+def scenario_json(scenario: Scenario) -> str:
+    """The scenario as a file's text. `read_scenario` is the inverse."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "scenario_hash": scenario.hash,
+        "scenario": scenario.model_dump(mode="json"),
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def read_scenario(content: bytes) -> ScenarioFile:
+    """The scenario of a scenario file, a JSON report, or what a command printed with --json. The rest is left unread.
+
+    Raises AdvisorError saying what the file is instead, or which setting of its scenario cannot be.
+    """
+    if len(content) > MAX_SCENARIO_BYTES:
+        raise AdvisorError(
+            f"the file has {len(content):,} bytes; a scenario file or JSON report has at most {MAX_SCENARIO_BYTES:,}"
+        )
+    try:
+        document = read_json(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise AdvisorError("the file is not text; give a scenario file or a JSON report") from error
+    except RepeatedKeyError as error:
+        raise AdvisorError(f"{error}; remove one of them") from error
+    except ValueError as error:
+        raise AdvisorError("the file is not JSON, or is cut off; give a scenario file or a JSON report") from error
+    if not isinstance(document, dict) or not isinstance(document.get("scenario"), dict):
+        raise AdvisorError(f"the file is {_what_else(document)}; give a scenario file or a JSON report")
+    # What commands print with --json has no version; the hash beside the scenario tells it from a cut-out piece.
+    is_answer = "schema_version" not in document and "scenario_hash" in document
+    if (version := document.get("schema_version")) != SCHEMA_VERSION and not is_answer:
+        raise AdvisorError(f"the file has schema_version {repr(version)[:40]}; this advisor reads {SCHEMA_VERSION}")
+    for name, value in document["scenario"].items():
+        if isinstance(value, bool):
+            raise AdvisorError(
+                f"{_plain(name)} is {str(value).lower()}; every setting of a scenario is a number or text"
+            )
+    try:
+        scenario = build_scenario(**{str(name): value for name, value in document["scenario"].items()})
+    except AdvisorError as error:
+        raise AdvisorError(f"the scenario in the file cannot be: {error}") from error
+    return ScenarioFile(scenario, _date(document), str(document.get("scenario_hash", "")))
+
+
+def load_scenario_file(path: Path) -> ScenarioFile:
+    """Read a scenario file on disk, as `read_scenario`. Raises AdvisorError, also when it cannot be read."""
+    content = read_file(path, MAX_SCENARIO_BYTES, "a scenario file or JSON report", "give a scenario file")
+    try:
+        return read_scenario(content)
+    except AdvisorError as error:
+        raise AdvisorError(f"{shown_path(path)}: {error}") from error
+
+
+def _date(document: dict[str, Any]) -> dt.date | None:
+    if (stated := document.get("date")) is None:
+        return None
+    try:
+        return dt.date.fromisoformat(stated)
+    except (TypeError, ValueError) as error:
+        raise AdvisorError(f"the file's date {_plain(stated)} is not a day, e.g. 2026-11-21") from error
+
+
+def _what_else(document: Any) -> str:
+    if isinstance(document, dict):
+        if isinstance(document.get("scenarios"), list):
+            return f"a comparison of {len(document['scenarios'])} scenarios, not one scenario"
+        if "model_type" in document or "architectures" in document:
+            return "a model's config.json, not a scenario: give it as the model"
+        if "bandwidth_bytes_per_s" in document:
+            return "an accelerator, not a scenario: give it as the accelerator"
+    return "JSON without a scenario"
+
+
+def _plain(value: Any) -> str:
+    return repr(str(value)[:40])
+
+
+_LISTING = "run `python -m advisor examples` for all of them"
+
+
+class MeasuredSpeedup(Frozen):
+    """A speedup that a source of an example measured on its very scenario, at one K."""
+
+    n_draft: int = Field(ge=1)
+    batch_size: int | None = Field(default=None, ge=1)
+    """None: at the batch where it is highest, which the source does not state."""
+    speedup: float = Field(gt=0)
+
+
+class Example(Frozen):
+    """One scenario with a line on what it shows, and where its accepted length comes from."""
+
+    id: str
+    title: str = Field(max_length=60)
+    description: str = Field(max_length=150)
+    """What it shows and, where `measured` is given, how the prediction compares with it: what is read first."""
+    acceptance_origin: Literal["measured curve", "published value"]
+    """A measured curve of the profiles, or numbers from a publication typed in as a user would."""
+    acceptance_note: str
+    sources: tuple[str, ...] = Field(min_length=1)
+    measured: tuple[MeasuredSpeedup, ...] = ()
+    """Speedups that its sources measured; the prediction is never fitted to them."""
+    scenario: Scenario
+
+
+def example_ids() -> list[str]:
+    """Ids of all examples, sorted."""
+    return profile_ids("examples")
+
+
+@lru_cache(maxsize=16)
+def load_example(example_id: str) -> Example:
+    """The example of that id. Raises AdvisorError for an unknown id (with close matches) or a damaged file."""
+    return load_profile("examples", example_id, Example, "examples", _LISTING)
+
+
+MAX_LOADS_BYTES = 50_000_000
+MOST_MISSING = 0.125
+"""Share of a model's experts, its last ones, that may have no row; a table that lacks more is of another model. [-]"""
+_COLUMNS = ("layer", "expert", "tokens")
+_STEPS, _COARSE_STEPS = 100.0, 25.0
+"""Steps to a layer's mean load in a text, and in one of more than _MANY_CELLS, which a link would not hold else. [-]"""
+_MANY_CELLS = 16_384
+_TOP = 65_535
+MAX_CELLS = 2**20
+"""Layers times experts, several times those of any model that is known: a short text could unpack to all memory. [-]"""
+
+
+def read_loads(name: str, data: bytes, n_experts: int = 0) -> Array:
+    """Loads by layer and expert, [layers, N], of a .npy array or a CSV with columns layer, expert, tokens.
+
+    n_experts : the model's, to which a CSV is filled up that lacks at most MOST_MISSING of them; 0: none. [-]
+
+    Layers come in the order of their numbers; an expert that a CSV leaves out has no load. Raises AdvisorError for
+    anything else, with the line where there is one.
+    """
+    if data[:6] == b"\x93NUMPY":
+        try:
+            found = np.load(io.BytesIO(data), allow_pickle=False)
+        except (ValueError, OSError, EOFError, MemoryError, OverflowError, tokenize.TokenError) as error:
+            # A header can ask for more than memory or an integer holds, or end within itself.
+            raise AdvisorError(f"{name}: not a readable .npy array; save it with numpy.save") from error
+        if found.ndim != 2 or not np.issubdtype(found.dtype, np.number) or np.iscomplexobj(found):
+            raise AdvisorError(f"{name} holds {found.dtype} {found.shape}; expected numbers [layers, experts]")
+        return np.asarray(found, float)
+    return _csv_loads(name, data, n_experts)
+
+
+def _csv_loads(name: str, data: bytes, n_experts: int) -> Array:
+    try:
+        cells = _csv_cells(name, data)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise AdvisorError(f"{name}: neither a .npy array nor a CSV in UTF-8") from error
+    if not cells:
+        raise AdvisorError(f"{name} has no rows; expected one for each layer and expert")
+    layers = sorted({layer for layer, _ in cells})
+    named = {layer: sum(1 for one, _ in cells if one == layer) for layer in layers[-1:] + layers[:1]}
+    if named[layers[-1]] < (1.0 - MOST_MISSING) * named[layers[0]]:
+        raise AdvisorError(
+            f"{name} names {named[layers[-1]]} experts in its last layer, {layers[-1]}, and {named[layers[0]]} in its "
+            "first: it seems cut off; give experts that are never chosen with 0"
+        )
+    experts = 1 + max(expert for _, expert in cells)
+    if n_experts * (1.0 - MOST_MISSING) <= experts:
+        experts = max(experts, n_experts)
+    if len(layers) * experts > MAX_CELLS:
+        raise AdvisorError(
+            f"{name} names {len(layers)} layers and experts up to {experts - 1}, more than any model has"
+        )
+    found = np.zeros((len(layers), experts))
+    for (layer, expert), load in cells.items():
+        found[layers.index(layer), expert] = load
+    return found
+
+
+def _csv_cells(name: str, data: bytes) -> dict[tuple[int, int], float]:
+    """Loads by layer and expert; what is no CSV raises as the reader of CSVs does, while its rows are read too."""
+    rows = csv.DictReader(io.StringIO(data.decode("utf-8-sig")))
+    columns = tuple(rows.fieldnames or ())
+    if not columns:
+        raise AdvisorError(f"{name} is empty; expected columns {', '.join(_COLUMNS)}")
+    if not set(_COLUMNS) <= set(columns):
+        raise AdvisorError(f"{name} has columns {', '.join(columns[:8])}; expected {', '.join(_COLUMNS)}")
+    cells: dict[tuple[int, int], float] = {}
+    for line, row in enumerate(rows, start=2):
+        try:
+            layer, expert, load = int(row["layer"]), int(row["expert"]), float(row["tokens"])
+        except (TypeError, ValueError) as error:
+            raise AdvisorError(
+                f"{name}, line {line}: expected whole layer and expert, and a number of tokens"
+            ) from error
+        if not 0 <= expert < 65_536 or not 0 <= layer < 2_000:
+            raise AdvisorError(f"{name}, line {line}: layer {layer}, expert {expert} cannot be; counting starts at 0")
+        if (layer, expert) in cells:
+            raise AdvisorError(f"{name}, line {line}: layer {layer}, expert {expert} comes twice; give each once")
+        cells[layer, expert] = load
+    return cells
+
+
+def write_loads(loads: Array) -> str:
+    """Loads [layers, N] in any unit as one line of text, in steps of 1 or 4 % of each layer's mean load.
+
+    Raises AdvisorError for loads that are no finite numbers >= 0, or a layer without any.
+    """
+    found = np.asarray(loads, float)
+    _check(found, "the loads")
+    found = found / found.max(axis=1, keepdims=True)  # whatever their unit, sums stay finite
+    steps = np.rint(_steps(found.size) * found / found.mean(axis=1, keepdims=True))
+    small = np.minimum(steps, _TOP).astype("<u2")
+    # The two bytes of each number apart: the upper ones are nearly all zero, and compress to nothing.
+    planes = small.reshape(-1, 1).view(np.uint8).T.tobytes()
+    return f"{found.shape[0]}x{found.shape[1]}:{base64.urlsafe_b64encode(zlib.compress(planes, 9)).decode()}"
+
+
+def loads_shape(text: str) -> tuple[int, int]:
+    """Layers and experts of a text of loads, (0, 0) where it is none."""
+    layers, _, experts = text.partition(":")[0].partition("x")
+    return (int(layers), int(experts)) if layers.isdecimal() and experts.isdecimal() else (0, 0)
+
+
+def parse_loads(text: str) -> Array:
+    """Inverse of `write_loads`, [layers, N] over each layer's mean load. [-]
+
+    Raises AdvisorError for a text that is damaged or none.
+    """
+    refused = AdvisorError(
+        "expert_loads is no text of loads, or damaged; give a CSV with columns layer, expert, tokens, or copy the "
+        "whole link again"
+    )
+    layers, experts = loads_shape(text)
+    cells = layers * experts
+    if not 0 < cells <= MAX_CELLS:
+        raise refused
+    try:
+        data = base64.b64decode(text.partition(":")[2], altchars=b"-_", validate=True)
+        planes = zlib.decompressobj().decompress(data, 2 * cells + 1)
+    except (ValueError, binascii.Error, zlib.error) as error:
+        raise refused from error
+    if len(planes) != 2 * cells:
+        raise refused
+    whole = np.frombuffer(planes, np.uint8).reshape(2, cells).T.copy().view("<u2")
+    found = np.asarray(whole.reshape(layers, experts), float) / _steps(cells)
+    _check(found, "expert_loads")
+    return found
+
+
+def _steps(cells: int) -> float:
+    return _STEPS if cells <= _MANY_CELLS else _COARSE_STEPS
+
+
+def _check(loads: Array, what: str) -> None:
+    if loads.ndim != 2 or not loads.size or not np.all(np.isfinite(loads)) or loads.min() < 0.0:
+        raise AdvisorError(f"{what}: expected numbers >= 0 by layer and expert")
+    if loads.size > MAX_CELLS:
+        raise AdvisorError(f"{what}: {loads.shape[0]} layers of {loads.shape[1]} experts are more than any model has")
+    if not np.all(loads.max(axis=1) > 0.0):
+        raise AdvisorError(f"{what}: a layer has no load at all; leave it out")

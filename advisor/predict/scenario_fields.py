@@ -1,0 +1,563 @@
+"""What a row of the table of scenario fields says, and what it takes from the field's type.
+
+Every field of a scenario, once: its type, default and limits, and what screen, options and tables say of it.
+
+A field added here stands in the sidebar, in every command's options, in comparisons, reports, links and files, and in
+docs/scenarios.md and docs/cli.md (both are generated); what it does is the business of the module that uses it.
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import numpy as np
+from annotated_types import Ge, Le
+from pydantic import BaseModel, Field
+from pydantic.fields import FieldInfo
+
+from advisor.catalog.engines import EngineChoice, engine_choices
+from advisor.catalog.task_transfer import Task
+from advisor.physics.architecture import WeightDtype
+from advisor.prediction import Frozen
+
+Catalogue = Literal["accelerators", "models", "drafters", "routing presets"]
+"""A list of things by id, out of which a field names one."""
+
+
+class FieldSection(enum.StrEnum):
+    """Headings of the sidebar, in its order."""
+
+    MODEL = "Model"
+    HARDWARE = "Hardware and placement"
+    LOAD = "Batch and context"
+    DRAFTER = "Drafter and acceptance"
+    ENGINE = "Engine and formats"
+    ADVANCED = "Advanced"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """An option of the command line that gives the field."""
+
+    name: str
+    help: str
+    default: str = ""
+    """What the command line takes without the option, in words, where it is no value; stated in the help."""
+
+
+@dataclass(frozen=True)
+class Widget:
+    """Place and kind of a field's control in the sidebar."""
+
+    line: int
+    """Of its section, from the top; fields on one line stand side by side."""
+    label: str = ""
+    """Where it is another than the row's own."""
+    help: str = ""
+    section: FieldSection | None = None
+    """Where it stands under another heading than its subject's."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """Part of a field in a report's settings. A line of its own, or a piece of a line that several share."""
+
+    line: str
+    text: str = "{}"
+    unset: str | None = None
+    """The piece when the field is not set; None: as elsewhere."""
+
+
+@dataclass(frozen=True)
+class FieldRow:
+    """One field of a scenario: all that screen, command line, tables, files and links know about it.
+
+    A field is a whole number or a number within limits, one of a list, or a text; or it is not set.
+    """
+
+    label: str
+    section: FieldSection
+    """Its subject; what tables list goes by it."""
+    unit: str = ""
+    short: str = "{}"
+    """How a scenario's short name gives its value."""
+    unset: str = "not set"
+    """What is said when it has no value."""
+    flags: tuple[Flag, ...] = ()
+    widget: Widget | None = None
+    """None: a page or a panel sets it."""
+    told: Told | None = None
+    """None: a line of its own. Its text is empty where the line says it already, or another part of a report does."""
+    needed: bool = False
+    """Whether the command line asks for it when a scenario starts from nothing."""
+    catalogue: Catalogue | None = None
+    free_text: bool = False
+    """Whether it may also be a text with commas that no list holds."""
+    document_of: str = ""
+    """The field whose name stands for the document of the user's own that this one holds."""
+    shown_until: str = ""
+    """Of a packed text, readers see what stands before this sign; empty: all of it."""
+    is_private: bool = False
+    """Whether it carries something of the user's own: no shared cache may keep that."""
+    is_younger: bool = False
+    """Whether reports were written before it existed: at its default it is no part of the hash, so that theirs hold."""
+
+    name: str = ""
+    """This and the rest is taken from the model's field."""
+    kind: type[Any] = str
+    default: Any = None
+    is_required: bool = False
+    is_optional: bool = False
+    choices: tuple[str, ...] = ()
+    range: tuple[float, float] | None = None
+
+    def written(self, value: Any) -> str:
+        """A value as readers see it."""
+        if value is None:
+            return self.unset
+        if self.shown_until:
+            return str(value).partition(self.shown_until)[0]
+        return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
+
+    def in_a_name(self, text: str) -> str:
+        """Piece of a scenario's short name, where the value reads `text`. Nothing that is not set has a unit."""
+        pattern = self.short.removesuffix(f" {self.unit}") if text == self.unset else self.short
+        return pattern.format(text)
+
+    @property
+    def limits(self) -> str:
+        """Range in words. Empty where it is no number."""
+        return " to ".join(f"{int(end) if end == int(end) else end:,}" for end in self.range or ())
+
+    @property
+    def line(self) -> str:
+        """The label of its line in a report."""
+        return self.label if self.told is None else self.told.line
+
+    def piece(self, text: str) -> str:
+        """Part of the shared line, where the value reads `text`."""
+        told = self.told or Told(self.label)
+        return told.unset if told.unset is not None and text == self.unset else told.text.format(text)
+
+    @property
+    def screen_label(self) -> str:
+        """The label of its widget."""
+        return (self.widget.label if self.widget is not None else "") or self.label
+
+    @property
+    def screen_section(self) -> FieldSection:
+        """The heading under which its widget stands."""
+        return (self.widget.section if self.widget is not None else None) or self.section
+
+
+def rows_of(model: type[BaseModel]) -> dict[str, FieldRow]:
+    """Table of fields by name. The row in each field's annotation, filled in with the field's own type and limits."""
+    return {name: _filled_in(name, info) for name, info in model.model_fields.items()}
+
+
+def _filled_in(name: str, info: FieldInfo) -> FieldRow:
+    row = next((item for item in info.metadata if isinstance(item, FieldRow)), None)
+    if row is None:
+        raise TypeError(f"the field {name} has no FieldRow in its annotation; give it one")
+    parts = get_args(info.annotation) if get_origin(info.annotation) in (Union, types.UnionType) else [info.annotation]
+    kept = [part for part in parts if part is not types.NoneType]
+    kind = kept[0] if isinstance(kept[0], type) else str
+    low = next((item.ge for item in info.metadata if isinstance(item, Ge)), None)
+    high = next((item.le for item in info.metadata if isinstance(item, Le)), None)
+    if kind in (int, float) and (low is None or high is None):
+        raise TypeError(f"the number {name} has no limits; give it Field(ge=..., le=...)")
+    return replace(
+        row,
+        name=name,
+        kind=kind,
+        default=None if info.is_required() else info.default,
+        is_required=info.is_required(),
+        is_optional=len(kept) < len(parts),
+        choices=row.choices or tuple(get_args(kept[0])),
+        range=None if low is None or high is None else (low, high),  # type: ignore[arg-type]
+    )
+
+
+KvDtype = Literal["auto", "bf16", "fp8"]
+MAX_BATCH = 65536
+MAX_CONTEXT = 10_000_000
+MAX_DRAFT = 32
+DEFAULT_CONTEXT_TOKENS = 2048
+"""Cached tokens of a sequence of a scenario or measured row that states neither them nor lengths (assumed). [-]"""
+_MAX_GPUS = 1024
+_MAX_LOADS_CHARACTERS = 1_000_000
+_MAX_COPIES = 65_536
+
+
+def mean_context(input_tokens: Any, output_tokens: Any) -> np.ndarray:
+    """Mean tokens in the cache while decoding, prompt + output / 2, broadcast over both. [tokens]"""
+    return np.asarray(input_tokens, float) + np.asarray(output_tokens, float) / 2.0
+
+
+class ScenarioFields(Frozen):
+    """The fields, in the order of files and options, each with its row of the table."""
+
+    hardware_id: Annotated[
+        str,
+        FieldRow(
+            "Accelerator",
+            FieldSection.HARDWARE,
+            widget=Widget(1),
+            told=Told("Accelerator"),
+            flags=(
+                Flag("--hardware", "Accelerator id (see `advisor hardware`) or a path to your own accelerator's JSON."),
+            ),
+            needed=True,
+            catalogue="accelerators",
+        ),
+    ] = "h200-sxm"
+    hardware_json: Annotated[
+        str | None,
+        FieldRow(
+            "Your own accelerator", FieldSection.HARDWARE, document_of="hardware_id", is_private=True, is_younger=True
+        ),
+    ] = None
+    """An accelerator given by the user (docs/scenarios.md); it then replaces the profile of `hardware_id`."""
+    n_gpus: Annotated[
+        int,
+        Field(ge=1, le=_MAX_GPUS),
+        FieldRow(
+            "GPUs",
+            FieldSection.HARDWARE,
+            short="GPUs {}",
+            widget=Widget(2),
+            told=Told("Accelerator", ""),
+            flags=(Flag("--gpus", "GPUs in all.", default="what tp and ep need"),),
+        ),
+    ] = 1
+    tensor_parallel: Annotated[
+        int,
+        Field(ge=1, le=_MAX_GPUS),
+        FieldRow(
+            "Tensor parallel",
+            FieldSection.HARDWARE,
+            unit="ranks",
+            short="TP {}",
+            widget=Widget(2, "TP", "Tensor-parallel ranks of one instance."),
+            told=Told("Placement", "tensor parallel {}"),
+            flags=(Flag("--tp", "Tensor-parallel ranks."),),
+        ),
+    ] = 1
+    expert_parallel: Annotated[
+        int,
+        Field(ge=1, le=_MAX_GPUS),
+        FieldRow(
+            "Expert parallel",
+            FieldSection.HARDWARE,
+            unit="ranks",
+            short="EP {}",
+            widget=Widget(2, "EP", "Expert-parallel ranks of one instance."),
+            told=Told("Placement", ", expert parallel {}"),
+            flags=(Flag("--ep", "Expert-parallel ranks."),),
+        ),
+    ] = 1
+    model_id: Annotated[
+        str,
+        FieldRow(
+            "Model",
+            FieldSection.MODEL,
+            widget=Widget(1),
+            flags=(Flag("--model", "Model id (see `advisor models`) or a path to a config.json."),),
+            needed=True,
+            catalogue="models",
+        ),
+    ] = "qwen3-30b-a3b"
+    model_config_json: Annotated[
+        str | None,
+        FieldRow("Your own config.json", FieldSection.MODEL, document_of="model_id", is_private=True),
+    ] = None
+    """A Hugging Face config.json given by the user; it then replaces the profile of `model_id`."""
+    batch_size: Annotated[
+        int,
+        Field(ge=1, le=MAX_BATCH),
+        FieldRow(
+            "Batch",
+            FieldSection.LOAD,
+            unit="sequences",
+            short="batch {}",
+            widget=Widget(1, help="Sequences that decode together in one instance."),
+            told=Told("Batch, context", "{} sequences"),
+            flags=(Flag("--batch", "Sequences decoding together."),),
+        ),
+    ] = 16
+    context_tokens: Annotated[
+        int,
+        Field(ge=1, le=MAX_CONTEXT),
+        FieldRow(
+            "Context (tokens)",
+            FieldSection.LOAD,
+            unit="tokens",
+            short="context {}",
+            widget=Widget(1, "Context", "Cached tokens per sequence."),
+            told=Told("Batch, context", ", {} tokens each"),
+            flags=(
+                Flag(
+                    "--context",
+                    "Cached tokens each, mean over decoding.",
+                    default="prompt and half the output where both are given, else 2048",
+                ),
+            ),
+        ),
+    ] = DEFAULT_CONTEXT_TOKENS
+    """Mean while decoding; left out beside both lengths it is `mean_context` of them."""
+    drafter_id: Annotated[
+        str,
+        FieldRow(
+            "Drafter",
+            FieldSection.DRAFTER,
+            widget=Widget(1),
+            flags=(Flag("--drafter", "Drafter id, e.g. eagle3, mtp, ngram."),),
+            needed=True,
+            catalogue="drafters",
+        ),
+    ] = "eagle3"
+    acceptance: Annotated[
+        str,
+        Field(min_length=1),
+        FieldRow(
+            "Accepted length",
+            FieldSection.DRAFTER,
+            widget=Widget(
+                2,
+                "Accepted length: measured curve, or type your own",
+                "Type `2.4@3` (2.4 tokens per round at K = 3, bonus token included) or `0.7,0.5,0.4` (chance that each "
+                "draft token is accepted, given those before it), or choose a measured curve by its model, drafter and "
+                "data.",
+            ),
+            flags=(
+                Flag("--accepted-length", "X@K: X tokens per round measured at K drafted tokens, e.g. 2.73@3."),
+                Flag("--acceptance", "a1,a2,...: chance that draft token i is accepted, given the ones before it."),
+                Flag("--acceptance-preset", "Id of a measured acceptance curve."),
+            ),
+        ),
+    ]
+    """Required: how much is accepted is the user's to say (`2.4@3`, `0.7,0.5,0.4`, or a measured curve's id)."""
+    task: Annotated[
+        Task | None,
+        FieldRow(
+            "Kind of text",
+            FieldSection.DRAFTER,
+            unset="as measured",
+            short="on {}",
+            widget=Widget(
+                3,
+                help="Carries a measured curve to your text, with a wider band. Your own numbers stay as they are.",
+            ),
+            told=Told("Drafter", "; accepted as on {}", ""),
+            flags=(
+                Flag(
+                    "--task",
+                    "Kind of text that a measured curve is carried to; numbers of your own stay as they are.",
+                    default="the curve's own",
+                ),
+            ),
+            is_younger=True,
+        ),
+    ] = None
+    """Kind of text; None: what the curve was measured on."""
+    engine: Annotated[
+        EngineChoice,
+        FieldRow(
+            "Engine",
+            FieldSection.ENGINE,
+            choices=tuple(engine_choices()),
+            widget=Widget(1),
+            flags=(Flag("--engine", "Serving engine; sets kernels and overheads."),),
+        ),
+    ] = "vllm"
+    k_max: Annotated[
+        int,
+        Field(ge=1, le=MAX_DRAFT),
+        FieldRow(
+            "Longest draft (K max)",
+            FieldSection.DRAFTER,
+            unit="tokens",
+            short="K max {}",
+            widget=Widget(3, "Longest draft to consider (K max)"),
+            told=Told("Drafter", "; K up to {}"),
+            flags=(Flag("--k-max", "Longest draft to consider."),),
+        ),
+    ] = 8
+    weight_dtype: Annotated[
+        WeightDtype | None,
+        FieldRow(
+            "Weights",
+            FieldSection.ENGINE,
+            short="weights {}",
+            unset="as stored",
+            widget=Widget(2),
+            told=Told("Weights, KV cache"),
+            flags=(Flag("--weight-dtype", "Format of all matrix weights.", default="as the checkpoint stores them"),),
+        ),
+    ] = None
+    """Format of all matrix weights. None: as the checkpoint stores them, component by component."""
+    expert_dtype: Annotated[
+        WeightDtype | None,
+        FieldRow(
+            "Routed experts' weights",
+            FieldSection.ENGINE,
+            short="experts {}",
+            unset="as the weights",
+            widget=Widget(
+                2, help="Overrides the format of the weights for the experts alone.", section=FieldSection.ADVANCED
+            ),
+            told=Told("Weights, KV cache", "", ""),
+            flags=(Flag("--expert-dtype", "Format of the routed experts alone, e.g. mxfp4."),),
+        ),
+    ] = None
+    """Format of the routed experts alone, over weight_dtype."""
+    kv_dtype: Annotated[
+        KvDtype,
+        FieldRow(
+            "KV cache",
+            FieldSection.ENGINE,
+            short="KV {}",
+            widget=Widget(2, help="auto: as the checkpoint says, else as the engine chooses for its weights."),
+            told=Told("Weights, KV cache", "; KV {}"),
+            flags=(
+                Flag(
+                    "--kv-dtype", "KV cache; auto: as the checkpoint says, else as the engine chooses for its weights."
+                ),
+            ),
+        ),
+    ] = "auto"
+    """auto is settled by `serving_formats.served_cache`, which says why."""
+    routing: Annotated[
+        str,
+        FieldRow(
+            "Routing",
+            FieldSection.ADVANCED,
+            short="routing {}",
+            widget=Widget(
+                1,
+                help="auto: the model's own measured routing, else the default of its class. uniform: every token "
+                "chooses its experts independently. Your own: upload a routing trace under Measurements.",
+            ),
+            told=Told("Routing", ""),
+            flags=(Flag("--routing", "Routing preset id, `uniform`, or `auto`."),),
+            catalogue="routing presets",
+            free_text=True,
+        ),
+    ] = "auto"
+    """A routing preset's id, `uniform`, `auto` (the model's own measured preset, else its class default), or what a
+    routing trace gave: load_cv/low/high,affinity/low/high,stickiness/low/high."""
+    expert_loads: Annotated[
+        str | None,
+        Field(max_length=_MAX_LOADS_CHARACTERS),
+        FieldRow(
+            "Loads of experts",
+            FieldSection.ADVANCED,
+            unset="not counted",
+            short="{} loads",
+            told=Told("Loads of experts", "given, {} (layers x experts)", ""),
+            flags=(
+                Flag(
+                    "--expert-loads",
+                    "Your experts' loads by layer, which set the slowest of the --ep ranks: a CSV with columns layer, "
+                    "expert, tokens, a .npy array [layers, experts], or a file that `trace --output` wrote.",
+                ),
+            ),
+            shown_until=":",
+            is_private=True,
+            is_younger=True,
+        ),
+    ] = None
+    """Loads of experts as `expert_traffic.write_loads` packs them; None: the slowest rank follows a formula."""
+    redundant_experts: Annotated[
+        int | None,
+        Field(ge=0, le=_MAX_COPIES),
+        FieldRow(
+            "Copies of experts",
+            FieldSection.ADVANCED,
+            unit="copies",
+            unset="experts in order",
+            short="{} copies",
+            told=Told("Placement", ", balanced with {} copies of experts", ""),
+            flags=(
+                Flag(
+                    "--redundant-experts",
+                    "Balance experts over the --ep ranks by their load, with so many copies of hot ones.",
+                    default="experts in order",
+                ),
+            ),
+            is_younger=True,
+        ),
+    ] = None
+    """Copies of a balanced layout, rounded up to fill the ranks evenly; None: experts in order, without balancing."""
+    input_tokens: Annotated[
+        int | None,
+        Field(ge=1, le=MAX_CONTEXT),
+        FieldRow(
+            "Prompt tokens",
+            FieldSection.ADVANCED,
+            unit="tokens",
+            short="prompt {}",
+            widget=Widget(3, help="With output tokens, prefill is charged."),
+            told=Told("Prefill", "charged: {} prompt", "not charged"),
+            flags=(Flag("--input-tokens", "Prompt length; with --output-tokens, prefill is charged."),),
+        ),
+    ] = None
+    output_tokens: Annotated[
+        int | None,
+        Field(ge=1, le=MAX_CONTEXT),
+        FieldRow(
+            "Output tokens",
+            FieldSection.ADVANCED,
+            unit="tokens",
+            short="output {}",
+            widget=Widget(4),
+            told=Told("Prefill", " and {} output tokens", ""),
+            flags=(Flag("--output-tokens", "Output length."),),
+        ),
+    ] = None
+    max_tpot_ms: Annotated[
+        float | None,
+        Field(ge=0.01, le=1e6, allow_inf_nan=False),
+        FieldRow(
+            "Limit on time per output token (ms)",
+            FieldSection.ADVANCED,
+            unit="ms",
+            short="limit {} ms",
+            widget=Widget(5, help="A K that exceeds it is not recommended."),
+            told=Told("Limit", "{} ms per output token", "none"),
+            flags=(Flag("--max-tpot-ms", "Limit on time per output token, milliseconds."),),
+        ),
+    ] = None
+    refit: Annotated[
+        str | None,
+        Field(max_length=1000),
+        FieldRow(
+            "Refit",
+            FieldSection.ADVANCED,
+            unset="shipped constants",
+            told=Told("Constants", unset=""),
+            flags=(
+                Flag("--refit", "Predict with your own measurements: a file that `fit --output` wrote, or its text."),
+            ),
+            is_private=True,
+            is_younger=True,
+        ),
+    ] = None
+    """Corrections that the user's own measurements gave to the shipped constants, as `fit` prints them."""
+
+
+FIELDS = rows_of(ScenarioFields)
+"""The table: the row of each field by its name, in the order of the fields."""
+DOCUMENTS = {name: row.document_of for name, row in FIELDS.items() if row.document_of}
+"""Fields that hold a document of the user's own, each with the field that names it; a link carries them compressed."""
+SETTINGS = tuple(
+    sorted(
+        (row for row in FIELDS.values() if not row.document_of), key=lambda row: list(FieldSection).index(row.section)
+    )
+)
+"""The rows of all other fields by subject, as tables list them: what says most comes first."""
+RANK_FIELDS = ("expert_loads", "redundant_experts")
+"""What is said of one model's experts on its ranks; it says nothing of another model's."""

@@ -1,0 +1,422 @@
+"""Everything a scenario names, loaded: what the formulas take.
+
+Kernel costs of a scenario: as its model and drafter ask, by the fitted forms alone, or with other scales.
+
+How a scenario's tokens choose their experts: as chosen, as learnt from a trace, or as the model's preset says.
+
+The slowest expert-parallel rank: counted on the loads that a scenario carries, or assumed.
+
+The slowest rank of every batch that a scenario may ask about, counted once on its loads and its layout.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from advisor.catalog.adjustment import Adjustment, adjusted
+from advisor.catalog.kernel_choice import ActivationScales
+from advisor.catalog.kernel_costs import kernel_costs, with_network
+from advisor.catalog.measured_shapes import with_attention_modules, with_measured_shape
+from advisor.catalog.models import load_model, model_ids
+from advisor.catalog.routing_presets import load_routing_preset, not_learnt, own_routing, preset_for, routing_preset_ids
+from advisor.physics.acceptance import Acceptance
+from advisor.physics.architecture import Architecture, Moe
+from advisor.physics.draft import Drafter
+from advisor.physics.expert_loads import (
+    Planned,
+    RoutedLayer,
+    Router,
+    Steps,
+    Traffic,
+    Variant,
+    by_weight,
+    counted,
+    traffic_of_loads,
+    traffic_of_preset,
+)
+from advisor.physics.expert_ranks import Layout, RankBalance, Sources, Uneven, balanced, contiguous
+from advisor.physics.hardware import Hardware
+from advisor.physics.kernel_costs import KernelCosts
+from advisor.physics.memory import MemoryFit, memory_fit
+from advisor.physics.step import MoeShape, Placement, expert_shape
+from advisor.physics.touched_experts import NOT_LEARNT, PARAMETERS, RoutingPreset, touched_experts
+from advisor.predict.scenario import Scenario, loads_shape, parse_loads
+from advisor.predict.serving_formats import CacheFormat
+from advisor.prediction import AdvisorError, Array
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything a scenario names, loaded."""
+
+    scenario: Scenario
+    hardware: Hardware
+    architecture: Architecture
+    placement: Placement
+    drafter: Drafter
+    draft_architecture: Architecture | None
+    acceptance: Acceptance
+    routing: RoutingPreset | None
+    """None: independent uniform routing, or a dense model."""
+    routing_because: str
+    costs: KernelCosts
+    draft_costs: KernelCosts
+    memory: MemoryFit
+    cache: CacheFormat
+    warnings: tuple[str, ...]
+    sources: tuple[str, ...]
+    adjustment: Adjustment | None
+    """What the user's own measurements changed in `costs` and `draft_costs`; None: as shipped."""
+
+    def routing_parameters(self, end: Literal["value", "low", "high"] = "value") -> tuple[float, float, float]:
+        """(load_cv, affinity, stickiness), all zero for uniform routing.
+
+        `low` and `high` are the ends of the preset's 80 % range that touch fewer and more experts: correlation and
+        skew both lower the count.
+        """
+        if self.routing is None:
+            return 0.0, 0.0, 0.0
+        field = {"value": "value", "low": "high", "high": "low"}[end]
+        preset = self.routing
+        cv, phi, rho = (float(getattr(item, field)) for item in (preset.load_cv, preset.affinity, preset.stickiness))
+        return cv, min(max(phi, 0.0), 1.0), min(max(rho, 0.0), 1.0)
+
+    @property
+    def router(self) -> Router:
+        """Choice of experts by the model's tokens. Raises AdvisorError for a dense model."""
+        moe = self.architecture.moe
+        if moe is None:
+            raise self._has_no_experts()
+        preset = self.routing.name if self.routing is not None else "uniform routing"
+        return Router(self.architecture.name, moe, self.routing_parameters(), preset)
+
+    @property
+    def routed_layer(self) -> RoutedLayer:
+        """One routed layer of the model on its ranks. Raises AdvisorError for a dense model."""
+        shape = MoeShape.of(self.architecture)
+        if shape is None:
+            raise self._has_no_experts()
+        return RoutedLayer(self.costs.routed, self.placement, shape, self.architecture.dtypes.routed)
+
+    def _has_no_experts(self) -> AdvisorError:
+        name = self.architecture.name
+        return AdvisorError(f"{name} is dense: it has no experts to place; choose an MoE model")
+
+    @property
+    def longest_step(self) -> int:
+        """Tokens of each sequence in the longest step: the longest draft and one more, or 1 without a drafter. [-]"""
+        return (self.scenario.k_max if self.drafter.kind != "none" else 0) + 1
+
+    @property
+    def place(self) -> str:
+        """The accelerators of one instance, `4 x NVIDIA H200 SXM 141GB`."""
+        gpus = self.placement.gpus
+        return f"{gpus} x {self.hardware.name}" if gpus > 1 else self.hardware.name
+
+    @property
+    def kv_bytes_per_element(self) -> float:
+        """Bytes of one element of the KV cache. [B]"""
+        return self.cache.bytes_per_element
+
+
+def touched_in_pass(
+    setup: Setup, batch: ArrayLike, tokens: ArrayLike, end: Literal["value", "low", "high"] = "value"
+) -> Array:
+    """Distinct experts for this scenario's routing, B sequences x t tokens. 0 for a dense model. [-]
+
+    `end` picks the routing preset's value, or the end of its 80 % range that touches fewer (low) or more (high).
+    """
+    shape = MoeShape.of(setup.architecture)
+    if shape is None:
+        return np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(tokens)))
+    experts, active = float(shape.n_experts), max(float(shape.n_active), 1.0)  # type: ignore[arg-type]
+    cv, phi, rho = setup.routing_parameters(end)
+    return touched_experts(batch, tokens, experts, active, min(cv, np.sqrt(experts / active - 1.0)), phi, rho)
+
+
+def by_form(setup: Setup) -> Setup:
+    """Setup priced by the fitted forms alone, also where its very shape was measured.
+
+    Kernels are chosen without looking at shapes, so that designs of other shapes compare on the same footing. Costs
+    that a caller changed keep their kernels and lose the measured rows alone.
+    """
+    if _with_costs(setup) == setup:
+        return _with_costs(setup, by_shape=False)
+    costs, draft_costs = (
+        dataclasses.replace(each, routed=dataclasses.replace(each.routed, measured=None))
+        for each in (setup.costs, setup.draft_costs)
+    )
+    return dataclasses.replace(setup, costs=costs, draft_costs=draft_costs)
+
+
+def with_scales(setup: Setup, scales: ActivationScales) -> Setup:
+    """Setup with quantised products scaled as `scales` says.
+
+    Studies compare the assumption of static scales with it.
+    """
+    return _with_costs(setup, scales=scales)
+
+
+def _with_costs(setup: Setup, by_shape: bool = True, scales: ActivationScales | None = None) -> Setup:
+    costs, draft_costs = both_costs(
+        setup.scenario,
+        setup.hardware,
+        setup.cache,
+        (setup.architecture, setup.draft_architecture),
+        setup.placement,
+        setup.adjustment,
+        by_shape,
+        scales,
+    )
+    return dataclasses.replace(setup, costs=costs, draft_costs=draft_costs)
+
+
+def both_costs(
+    scenario: Scenario,
+    hardware: Hardware,
+    cache: CacheFormat,
+    architectures: tuple[Architecture, Architecture | None],
+    placement: Placement,
+    adjustment: Adjustment | None,
+    by_shape: bool = True,
+    scales: ActivationScales | None = None,
+) -> tuple[KernelCosts, KernelCosts]:
+    """Costs of the target and of one draft pass (the target's where there is none), with the user's refit."""
+    target, per_pass = architectures
+    costs = _costs(scenario, hardware, cache, target, placement, by_shape, scales)
+    draft_costs = _costs(scenario, hardware, cache, per_pass, placement, by_shape, scales) if per_pass else costs
+    return adjusted(costs, draft_costs, adjustment) if adjustment is not None else (costs, draft_costs)
+
+
+def _costs(
+    scenario: Scenario,
+    hardware: Hardware,
+    cache: CacheFormat,
+    architecture: Architecture,
+    placement: Placement,
+    by_shape: bool,
+    scales: ActivationScales | None,
+) -> KernelCosts:
+    """Constants of the accelerator and engine for one model. `by_shape` with the kernel that measured its own expert
+    shape, the rows of that, and its own attention layers where they were measured as a whole. `scales`: of quantised
+    products; None: as the checkpoint says."""
+    gated = architecture.moe is None or architecture.moe.matrices > 2
+    shape = MoeShape.of(architecture) if by_shape else None
+    layer = expert_shape(shape, placement) if shape is not None else None
+    scales = scales or _stated_scales(architecture)
+    costs = kernel_costs(hardware, scenario.engine, architecture.dtypes, cache.dtype, gated, layer, scales)
+    if placement.attention_groups > 1:
+        costs = with_network(costs, hardware, placement.expert_parallel)
+    if not by_shape:
+        return costs
+    measured = with_measured_shape(costs, hardware, architecture, placement)
+    shards = placement.tensor_parallel
+    return with_attention_modules(measured, hardware, architecture, shards, scenario.engine, cache.dtype)
+
+
+def _stated_scales(architecture: Architecture) -> ActivationScales:
+    """How the checkpoint's products get the scale of their activations. Static where it says nothing.
+
+    Beside nvfp4 parts static: their blocks find scales of their own, which the scheme of 8-bit parts says nothing of.
+    """
+    mixed = "nvfp4" in architecture.dtypes.model_dump().values()
+    return "dynamic" if architecture.activation_scheme == "dynamic" and not mixed else "static"
+
+
+def routing_of(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset | None, str]:
+    """Routing of the scenario's model: its own trace, a measured preset, or a class default. None for a dense model.
+
+    Loads of experts that the scenario carries say how widely they spread, but for a trace, which says so itself.
+    """
+    if architecture.moe is None:
+        return None, "dense model: no routing"
+    found, because = _chosen(scenario, architecture)
+    loads = own_loads(scenario, architecture.name, architecture.moe)
+    # A trace tells the spread itself; a log of counts may leave it open.
+    if loads is None or ("," in scenario.routing and PARAMETERS[0] not in not_learnt(scenario.routing)):
+        return found, because
+    spread = f"{float(loads.std(axis=1).mean()):.3g}"
+    uniform = "0/0/0"
+    rest = f"{NOT_LEARNT},{NOT_LEARNT}" if found is not None else f"{uniform},{uniform}"
+    own = own_routing(f"{spread}/{spread}/{spread},{rest}", found or preset_for(architecture)[0])
+    given = own.load_cv.model_copy(update={"source": "the loads of experts given with the scenario"})
+    name = "your loads of experts" if found is None else f"your loads of experts, else {found.name}"
+    return own.model_copy(
+        update={"name": name, "load_cv": given}
+    ), f"Loads spread as yours do (CV {spread}); the rest: {because}"
+
+
+def own_loads(scenario: Scenario, model: str, moe: Moe) -> Array | None:
+    """Loads of experts that the scenario carries, [layers, N] over each layer's mean, or None. [-]
+
+    Raises AdvisorError for a text that is none, another number of experts, or more layers than the model routes in.
+    """
+    if scenario.expert_loads is None:
+        return None
+    layers, experts = loads_shape(scenario.expert_loads)
+    if (layers, experts) != (0, 0) and (experts != moe.n_experts or layers > moe.count):
+        raise AdvisorError(
+            f"the loads are of {layers} layers and {experts} experts; expected up to {moe.count:g} layers and "
+            f"{moe.n_experts} experts for {model}, those that are never chosen with 0"
+        )
+    return parse_loads(scenario.expert_loads)
+
+
+def _chosen(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset | None, str]:
+    if scenario.routing == "uniform":
+        return None, "independent uniform routing, as chosen"
+    if scenario.routing == "auto":
+        return _own_preset(scenario, architecture)
+    if "," in scenario.routing:
+        return _own_trace(scenario, architecture)
+    return load_routing_preset(scenario.routing), "the preset chosen"
+
+
+def _own_trace(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset, str]:
+    """What the user's own trace or log told. What it left open is the model's preset's."""
+    preset, because = _own_preset(scenario, architecture)
+    left_open = not_learnt(scenario.routing)
+    text = "Your own routing trace."
+    if left_open:
+        text = f"Your own log of activated experts; it leaves {' and '.join(left_open)} open. {because}"
+    return own_routing(scenario.routing, preset), text
+
+
+def _own_preset(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset, str]:
+    """The preset of the model. A user's config with the dimensions of a measured model has its routing."""
+    if scenario.model_config_json is not None:
+        for preset_id in routing_preset_ids():
+            preset = load_routing_preset(preset_id)
+            if preset.model_id in model_ids() and preset.model_id is not None:
+                known = load_model(preset.model_id)
+                if (known.moe, known.hidden_size) == (architecture.moe, architecture.hidden_size):
+                    return preset, f"Its experts have the dimensions of {known.name}, whose routing was measured"
+    return preset_for(architecture)
+
+
+_REMEMBERED = 64
+_KNOWN: OrderedDict[str, RankBalance] = OrderedDict()
+"""Counts by a digest of everything they follow from: a user's loads are neither kept here nor to be read from it."""
+
+
+def asks_for_counts(scenario: Scenario) -> bool:
+    """Whether a scenario gives loads of experts or a balanced layout for several ranks."""
+    several = scenario.expert_parallel > 1
+    return several and (scenario.expert_loads is not None or scenario.redundant_experts is not None)
+
+
+def with_counted_ranks(setup: Setup) -> Setup:
+    """Setup that predicts with the slowest rank counted, where its scenario asks for that.
+
+    The copies of a balanced layout are rounded up to fill the ranks evenly, and take memory. Without loads they are
+    placed on the routing preset's spread.
+
+    Raises AdvisorError for loads that cannot be read or are of another number of experts.
+    """
+    if not asks_for_counts(setup.scenario):
+        return setup
+    wanted, ranks = setup.scenario.redundant_experts, setup.placement.expert_parallel
+    copies = None if wanted is None else filling_copies(setup.router.moe.n_experts, ranks, wanted)
+    placement = dataclasses.replace(setup.placement, redundant=copies or 0, balance=_balance(setup, copies))
+    return with_memory(dataclasses.replace(setup, placement=placement))
+
+
+def with_memory(setup: Setup) -> Setup:
+    """Setup with the memory that its placement takes."""
+    memory = memory_fit(
+        setup.architecture,
+        setup.placement,
+        setup.hardware.memory_bytes.value,
+        setup.scenario.context_tokens,
+        setup.cache.bytes_per_element,
+        setup.draft_architecture,
+    )
+    return dataclasses.replace(setup, memory=memory)
+
+
+def traffic_of(setup: Setup, expert_loads: str | None) -> Traffic:
+    """Traffic of a scenario's own loads, or (None) of its routing preset's spread.
+
+    expert_loads : as a scenario packs them.
+
+    Raises AdvisorError for a dense model, and for loads that cannot be read or are of another number of experts.
+    """
+    if expert_loads is not None:
+        return traffic_of_loads(parse_loads(expert_loads), setup.router)
+    return traffic_of_preset(setup.router, np.random.default_rng(0))
+
+
+def _balance(setup: Setup, copies: int | None) -> RankBalance:
+    loads, ranks, longest = setup.scenario.expert_loads, setup.placement.expert_parallel, setup.longest_step
+    key = hashlib.sha256(repr((loads, setup.router, ranks, copies, longest)).encode()).hexdigest()
+    found = _KNOWN.get(key)
+    if found is None:
+        found = _KNOWN[key] = counted_balance(traffic_of(setup, loads), ranks, copies, longest)
+        while len(_KNOWN) > _REMEMBERED:
+            _KNOWN.popitem(last=False)
+    return found
+
+
+BATCHES = (1, 4, 16, 64, 256, 1024)
+"""Batches that are counted; between them the ratios to the mean rank are interpolated. [-]"""
+BUDGET_EACH = 120_000
+"""Expert choices that are drawn for each batch. [-]"""
+LEAST_LAYERS = 8
+MOST_TOKENS = 4096
+"""Tokens of a step beyond which no more of each sequence are counted: ratios have settled, and are held. [-]"""
+
+
+def filling_copies(n_experts: int, ranks: int, wanted: int) -> int:
+    """Copies of experts, `wanted` or the next number above it that fills all ranks evenly, as engines ask. [-]
+
+    Raises AdvisorError for more copies than experts, or than ranks where those are more.
+    """
+    if wanted > max(n_experts, ranks):
+        raise AdvisorError(
+            f"{wanted:,} copies of {n_experts} experts cannot be placed; give at most {max(n_experts, ranks)}"
+        )
+    return wanted + (-(n_experts + wanted) % ranks)
+
+
+def layout_plan(n_experts: int, ranks: int, redundant: int | None, nodes: int = 1, groups: int = 1) -> Planned:
+    """Plan of a layout: experts in order (None), or balanced with so many copies.
+
+    n_experts, ranks, nodes, groups : as `routing.balanced` takes them. [-]
+    """
+
+    def in_order(loads: Array) -> Layout:  # noqa: ARG001
+        return contiguous(n_experts, ranks)
+
+    def spread(loads: Array) -> Layout:
+        return balanced(loads, ranks, redundant or 0, nodes, groups)
+
+    return in_order if redundant is None else spread
+
+
+def counted_balance(traffic: Traffic, ranks: int, redundant: int | None, tokens: int) -> RankBalance:
+    """Loads of the ranks that may be slowest, over BATCHES and 1 to `tokens` tokens of each sequence [-].
+
+    redundant : copies of experts in a balanced layout; None: experts in order. [-]
+    """
+    variant = Variant(layout_plan(traffic.loads.shape[1], ranks, redundant))
+    found = [_at(traffic, variant, batch, min(tokens, max(2, MOST_TOKENS // batch))) for batch in BATCHES]
+
+    def joined(name: str) -> Array:
+        each = [getattr(one, name) for one in found]
+        held = [values[..., np.minimum(np.arange(tokens), values.shape[-1] - 1)] for values in each]
+        return np.stack(held, axis=-2)
+
+    slots = found[0].slots
+    return RankBalance(np.array(BATCHES, float), joined("touched"), joined("pairs"), joined("received"), slots)
+
+
+def _at(traffic: Traffic, variant: Variant, batch: int, tokens: int) -> Uneven:
+    steps = Steps(batch, tokens, BUDGET_EACH, least_draws=1, least_layers=LEAST_LAYERS)
+    return counted(by_weight, traffic, [variant], Sources(), steps)[0].slowest

@@ -1,0 +1,1 @@
+"""Words, charts, report, explanation."""

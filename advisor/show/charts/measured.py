@@ -1,0 +1,440 @@
+"""Charts of a user's own measurements: before and after a refit, residuals, overlaps of a routing trace.
+
+Predictions against published measurements that the fit has not seen: values in, Chart out. No Streamlit.
+
+The chart of a profiler sweep: verification ratios predicted for k that the fit did not see. No Streamlit.
+
+Chart of experts on ranks: how much fuller the fullest rank is, by draft length and layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import cycle
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from advisor.answers.expert_ranks import RanksAnswer
+from advisor.measured.fits.sweep import SweepFit
+from advisor.measured.refit import BeforeAfter, curve_name
+from advisor.measured.refit_result import RefitResult
+from advisor.physics.routing_trace import CountCell, TraceFit, UnionRow
+from advisor.prediction import Array
+from advisor.show.charts.figure import (
+    BLUE,
+    GREEN,
+    NEUTRAL,
+    ORANGE,
+    SERIES,
+    VERMILLION,
+    Chart,
+    add_band,
+    add_line,
+    band_bars,
+    fit_legend,
+    log_axis,
+    marker,
+    new_figure,
+    series_look,
+)
+from advisor.text import counted
+
+_TITLES = {
+    "speedup": ("Speedup over plain decoding (x)", 1.0),
+    "tpot_s": ("Time per output token (ms)", 1e3),
+    "step_time_s": ("Time of one step (ms)", 1e3),
+}
+
+
+def before_after_chart(curves: BeforeAfter) -> Chart:
+    """The shipped curve, the refitted one with its band, and the user's points. Set-aside points are open."""
+    title, scale = _TITLES[curves.quantity]
+    what = curve_name(curves.model_id, curves.drafter, curves.n_draft)
+    figure = new_figure(f"{title}<br>before and after: {what}", "Batch size (sequences)", title)
+    if curves.quantity == "speedup":
+        add_band(figure, curves.batches, curves.after_low, curves.after_high, "80% band after", BLUE)
+    add_line(figure, curves.batches, curves.before * scale, "before", NEUTRAL, dash="dash")
+    add_line(figure, curves.batches, curves.after * scale, "after", BLUE)
+    for used, name, symbol in ((True, "your points", "diamond"), (False, "set aside", "x")):
+        some = curves.points[curves.points["used"] == used]
+        if len(some):
+            figure.add_scatter(
+                x=some["batch_size"],
+                y=some["measured"] * scale,
+                mode="markers",
+                name=name,
+                marker=marker(symbol, 10, VERMILLION),
+                customdata=some["line"],
+                hovertemplate="%{y:.3g} measured, line %{customdata}<extra></extra>",
+            )
+    fit_legend(figure)
+    log_axis(figure, curves.batches)
+    change = float(np.median(curves.after / curves.before - 1.0))
+    inside = curves.points[curves.points["used"]]
+    off_before, off_after = (
+        float((inside[when] / inside["measured"] - 1.0).abs().mean()) for when in ("before", "after")
+    )
+    alt = (
+        f"{title} against batch size for {what}: the refit changes the curve by {change:+.1%} in the median; "
+        f"{len(inside)} of your points lie {off_before:.1%} off it before and {off_after:.1%} after, in the mean."
+    )
+    lines = {name: getattr(curves, name) for name in ("before", "after", "after_low", "after_high")}
+    return Chart(figure, alt, pd.DataFrame({"batch_size": curves.batches, **lines}))
+
+
+def residual_chart(result: RefitResult) -> Chart:
+    """Predicted over measured for every quantity of every row, before and by a refit that did not see it."""
+    rows = result.rows
+    figure = new_figure(
+        "Predicted over measured - 1 (%)<br>before, and left out of the fit", "Batch size (sequences)", "Error (%)"
+    )
+    used = rows[rows["used"]]
+    for column, name, color, symbol in (
+        ("before", "before", NEUTRAL, "circle-open"),
+        ("left_out", "after, row left out", BLUE, "diamond"),
+    ):
+        figure.add_scatter(
+            x=used["batch_size"],
+            y=(used[column] / used["measured"] - 1.0) * 100,
+            mode="markers",
+            name=name,
+            marker=marker(symbol, 9, color),
+            customdata=np.stack([used["line"].astype(str), used["quantity"]], axis=1),
+            hovertemplate="%{y:+.1f}%, line %{customdata[0]}, %{customdata[1]}<extra></extra>",
+        )
+    figure.add_hline(y=0, line={"color": NEUTRAL, "dash": "dot"})
+    fit_legend(figure)
+    log_axis(figure, rows["batch_size"])
+    errors = result.own_errors
+    alt = (
+        f"Errors on your own {errors.before.n} points: {errors.before.mape:.1%} in the mean with the shipped "
+        f"constants, {errors.after.mape:.1%} with constants refitted without the point."
+    )
+    return Chart(figure, alt, rows)
+
+
+def acceptance_chart(lengths: pd.DataFrame) -> Chart:
+    """Accepted length by K: measured points, held beyond, with the 80 % band.
+
+    Columns of `AcceptanceRates.accepted_lengths`.
+    """
+    figure = new_figure("Accepted length by K<br>with its 80% band", "Draft tokens K", "Tokens per step")
+    k, length = lengths["n_draft"], lengths["accepted_length"]
+    add_band(figure, k, lengths["low"], lengths["high"], "80% band", BLUE)
+    add_line(figure, k, length, "last probability held", BLUE, dash="dash")
+    known = lengths[lengths["measured"]]
+    add_line(figure, known["n_draft"], known["accepted_length"], "measured", BLUE)
+    fit_legend(figure)
+    last, end = known.iloc[-1], lengths.iloc[-1]
+    alt = f"Accepted length {last['accepted_length']:.2f} at K = {last['n_draft']:.0f}, the longest measured"
+    if end["n_draft"] > last["n_draft"]:
+        alt += (
+            f"; {end['accepted_length']:.2f} ({end['low']:.2f} to {end['high']:.2f}) at K = {end['n_draft']:.0f} when "
+            "the last probability is held"
+        )
+    return Chart(figure, alt + ".", lengths)
+
+
+def overlap_chart(trace: TraceFit, others: dict[str, list[float]]) -> Chart:
+    """Share of experts kept from one token to a later one, by lag. The trace with its layers' range, and presets."""
+    lags = np.arange(1, trace.overlap_by_layer.shape[1] + 1)
+    mean = trace.overlap_by_layer.mean(axis=0)
+    figure = new_figure("Experts kept (share of k)<br>by distance between tokens", "Distance (tokens)", "Share")
+    low, high = trace.overlap_by_layer.min(axis=0), trace.overlap_by_layer.max(axis=0)
+    add_band(figure, lags, low, high, "range over layers", BLUE)
+    add_line(figure, lags, mean, "your trace", BLUE)
+    for (name, values), color in zip(others.items(), (VERMILLION, GREEN), strict=False):
+        add_line(figure, lags, values, _short_name(name), color, dash="dash", width=1.8)
+        figure.data[-1].update(hovertemplate=f"%{{y:.3g}}<extra>{name}</extra>", hoverlabel={"namelength": -1})
+    add_line(figure, lags, np.full(len(lags), trace.fit.unrelated_overlap), "unrelated tokens", NEUTRAL, dash="dot")
+    fit_legend(figure)
+    figure.update_yaxes(rangemode="tozero")
+    alt = (
+        f"A token keeps {mean[0]:.1%} of its predecessor's experts and {mean[-1]:.1%} of those {lags[-1]} tokens back; "
+        f"unrelated tokens share {trace.fit.unrelated_overlap:.1%}.{_presets_in_words(others)}"
+    )
+    table = pd.DataFrame({"lag": lags, "trace": mean, "layer_low": low, "layer_high": high, **others})
+    return Chart(figure, alt, table)
+
+
+def _short_name(name: str) -> str:
+    """`Cohere production MoE` of `Cohere production MoE, 128 routed experts ...`, so that a legend can hold it."""
+    return name.split(",")[0]
+
+
+def _presets_in_words(others: dict[str, list[float]]) -> str:
+    return "".join(f" {name} keeps {values[0]:.1%} and {values[-1]:.1%}." for name, values in others.items())
+
+
+def layer_chart(trace: TraceFit) -> Chart:
+    """Overlap at lag 1 and of unrelated tokens, by layer."""
+    layers = np.array(trace.layers)
+    figure = new_figure("Experts in common (share of k)<br>by layer", "Layer of the trace", "Share", height=320)
+    add_line(figure, layers, trace.overlap_by_layer[:, 0], "next token", BLUE)
+    add_line(figure, layers, trace.unrelated_by_layer, "unrelated tokens", NEUTRAL, dash="dot")
+    fit_legend(figure)
+    figure.update_yaxes(rangemode="tozero")
+    lag1 = trace.overlap_by_layer[:, 0]
+    alt = f"Overlap with the next token ranges from {lag1.min():.1%} to {lag1.max():.1%} over {len(layers)} layers."
+    table = pd.DataFrame({"layer": layers, "next_token": lag1, "unrelated": trace.unrelated_by_layer})
+    return Chart(figure, alt, table)
+
+
+def union_chart(rows: Sequence[UnionRow] | Sequence[CountCell]) -> Chart:
+    """Distinct experts touched: counted in the trace or log, predicted by the fit, and by uniform routing."""
+    frame = pd.DataFrame([vars(row) for row in rows])
+    figure = new_figure(
+        "Distinct experts of one layer<br>counted and predicted", "Tokens in the step (B x t)", "Experts"
+    )
+    total = frame["batch_size"] * frame["tokens"]
+    frame = frame.assign(step_tokens=total).sort_values(["step_tokens", "batch_size"])
+    add_line(figure, frame["step_tokens"], frame["uniform"], "uniform routing", NEUTRAL, dash="dash")
+    for column, name, color, symbol in (
+        ("counted", "counted", VERMILLION, "diamond-open"),
+        ("predicted", "predicted by the fit", BLUE, "circle"),
+    ):
+        figure.add_scatter(
+            x=frame["step_tokens"],
+            y=frame[column],
+            mode="markers",
+            name=name,
+            marker=marker(symbol, 10, color, line={"width": 2}),
+            customdata=frame[["batch_size", "tokens"]],
+            hovertemplate="%{y:.1f}, %{customdata[0]} sequences x %{customdata[1]} tokens<extra></extra>",
+        )
+    fit_legend(figure)
+    log_axis(figure, frame["step_tokens"])
+    largest = (frame["predicted"] / frame["counted"] - 1.0).abs().max()
+    alt = f"Predicted distinct experts differ from those counted by at most {largest:.1%}."
+    return Chart(figure, alt, frame)
+
+
+_SYMBOLS = ("circle", "diamond", "square", "cross", "triangle-up", "x")
+_TICKS = (0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+_COVERED = 0.75
+"""Bands that hold a smaller share are drawn in another colour: the gate of docs/validation.md. [-]"""
+TIER_NAMES = {
+    "measured": "measured here",
+    "interpolated": "between measured kernels",
+    "fitted": "modelled from measured kernels",
+    "roofline": "data sheet only",
+}
+
+
+def predicted_chart(judged: pd.DataFrame, by: str = "predicted_tier") -> Chart:
+    """Predicted against measured speedup, one point for each published row, apart by one of its columns.
+
+    judged : rows with measured, predicted_speedup, predicted_low, predicted_high, source_title and the column `by`,
+    whose values are the names of the legend where they are no tiers.
+    """
+    figure = new_figure(
+        "Predicted against measured speedup<br><sup>on the line is right · bars: 80% band</sup>",
+        "Measured (×)",
+        "Predicted (×)",
+        height=480,
+    )
+    low = 0.9 * float(min(judged["measured"].min(), judged["predicted_low"].min()))
+    high = 1.05 * float(max(judged["measured"].max(), judged["predicted_high"].max()))
+    figure.add_scatter(
+        x=[low, high],
+        y=[low, high],
+        mode="lines",
+        line={"color": NEUTRAL, "dash": "dot"},
+        hoverinfo="skip",
+        name="right",
+        showlegend=False,
+    )
+    groups = sorted(judged.groupby(by), key=lambda pair: -len(pair[1]))
+    for order, (name, rows) in enumerate(groups):
+        color, _ = series_look(order)
+        figure.add_scatter(
+            x=rows["measured"],
+            y=rows["predicted_speedup"],
+            mode="markers",
+            name=TIER_NAMES.get(str(name), str(name)),
+            marker=marker(_SYMBOLS[order % len(_SYMBOLS)], 8, color, opacity=0.75),
+            error_y=band_bars(
+                rows["predicted_speedup"], rows["predicted_low"], rows["predicted_high"], color, thickness=0.6
+            ),
+            customdata=rows[["model_id", "hardware_id", "drafter", "batch_size", "draft_tokens_k", "source_title"]],
+            hovertemplate="<b>predicted %{y:.2f}×, measured %{x:.2f}×</b><br>%{customdata[0]} on %{customdata[1]}, "
+            "%{customdata[2]}, batch %{customdata[3]}, K = %{customdata[4]}<br>%{customdata[5]}<extra></extra>",
+        )
+    for update, value in ((figure.update_xaxes, "measured"), (figure.update_yaxes, "predicted_speedup")):
+        ticks = [tick for tick in _TICKS if 0.8 * judged[value].min() <= tick <= 1.2 * judged[value].max()]
+        text = [f"{tick:g}×" for tick in ticks]
+        update(type="log", range=[np.log10(low), np.log10(high)], tickvals=ticks, ticktext=text)
+    figure.update_layout(hovermode="closest")
+    fit_legend(figure)
+    error = (judged["predicted_speedup"] / judged["measured"] - 1.0).abs()
+    alt = f"Predicted against measured speedup of {len(judged)} published rows: median error {error.median():.0%}."
+    return Chart(figure, alt, judged)
+
+
+def coverage_chart(errors: pd.DataFrame) -> Chart:
+    """Share of measured speedups inside the 80 % band, by group, with the band's width.
+
+    errors : one row for each group: group, n, laboratories, coverage, width (of the band over the prediction). [-]
+    """
+    figure = _bars(
+        "Inside the 80% band, and how wide it is<br><sup>dotted: the share it is meant to hold</sup>", errors
+    )
+    met = np.where(errors["coverage"] >= _COVERED, GREEN, ORANGE)
+    text = [
+        f"{share:.0%} in ±{width / 2:.0%}" for share, width in zip(errors["coverage"], errors["width"], strict=True)
+    ]
+    figure.add_bar(
+        x=errors["coverage"],
+        y=_names(errors),
+        orientation="h",
+        marker_color=met.tolist(),
+        text=text,
+        textposition="auto",
+        insidetextanchor="start",
+        hovertemplate="%{y}: %{text}<extra></extra>",
+        showlegend=False,
+        textangle=0,
+    )
+    figure.add_vline(x=0.8, line={"color": NEUTRAL, "dash": "dot"})
+    figure.update_xaxes(range=[0, 1.05], tickformat=".0%", tickvals=[0, 0.4, 0.8])
+    first = errors.iloc[0]
+    alt = (
+        f"{first['coverage']:.0%} of {first['n']} measured speedups of {first['laboratories']} laboratories, each "
+        f"counting alike ({first['group']}), lie in the 80% band, whose mean half width is {first['width'] / 2:.0%}."
+    )
+    return Chart(figure, alt, errors)
+
+
+def error_chart(errors: pd.DataFrame) -> Chart:
+    """Median error of predicted speedups by group.
+
+    errors : one row for each group: group, n, laboratories, median_error. [-]
+    """
+    figure = _bars("Median error of the speedup<br><sup>lower is better</sup>", errors)
+    figure.add_bar(
+        x=errors["median_error"],
+        y=_names(errors),
+        orientation="h",
+        marker_color=BLUE,
+        text=[f"{error:.0%}" for error in errors["median_error"]],
+        textposition="outside",
+        textangle=0,
+        hovertemplate="%{y}: %{text}<extra></extra>",
+        showlegend=False,
+        cliponaxis=False,
+    )
+    figure.update_xaxes(tickformat=".0%", range=[0, 1.2 * float(errors["median_error"].max())], nticks=4)
+    worst = errors.loc[errors["median_error"].idxmax()]
+    alt = f"Median error by group; the largest is {worst['median_error']:.0%} ({worst['group']}, {worst['n']} rows)."
+    return Chart(figure, alt, errors)
+
+
+def _bars(title: str, errors: pd.DataFrame) -> go.Figure:
+    """An empty figure for horizontal bars, one for each group, the first on top."""
+    figure = new_figure(title, "", "", height=100 + 40 * len(errors))
+    figure.update_yaxes(autorange="reversed")
+    return figure.update_layout(hovermode="closest", bargap=0.3)
+
+
+def _names(errors: pd.DataFrame) -> list[str]:
+    """Each group with what it counts: rows, and the laboratories that its shares are means over."""
+    return [
+        f"{row.group}<br><sup>{counted(row.n, 'row')}, {counted(row.laboratories, 'lab')}</sup>"
+        for row in errors.itertuples()
+    ]
+
+
+_PROFILE_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross")
+
+
+def ratio_chart(fit: SweepFit) -> Chart:
+    """Measured against predicted T(B, q) / T(B, 1) of one MoE layer, a colour and symbol per held-out k.
+
+    `fit` needs at least one held-out ratio. Times of a layer, so the ratio has no unit.
+    """
+    ratios, record = fit.ratios, fit.record
+    figure = new_figure(
+        f"MoE layer over q tokens against one, k held out<br>{record.dtype}, {record.kernel_source}: T(B, q) / T(B, 1)",
+        "Measured ratio",
+        "Predicted ratio",
+        height=420,
+    )
+    ends = np.array([ratios[["measured_ratio", "predicted_ratio"]].to_numpy(dtype=float).max() * 1.05])
+    line = np.concatenate([[0.9], ends])
+    figure.add_scatter(
+        x=line,
+        y=line,
+        mode="lines",
+        name="predicted = measured",
+        line={"color": NEUTRAL, "dash": "dot"},
+        hoverinfo="skip",
+    )
+    for order, (k, rows) in enumerate(ratios.groupby("n_active", sort=True)):
+        figure.add_scatter(
+            x=rows["measured_ratio"],
+            y=rows["predicted_ratio"],
+            mode="markers",
+            name=f"k = {k}",
+            marker=marker(_PROFILE_SYMBOLS[order % len(_PROFILE_SYMBOLS)], 8, SERIES[order % len(SERIES)]),
+            customdata=rows[["batch_size", "tokens_per_sequence", "n_experts"]],
+            hovertemplate="B = %{customdata[0]}, q = %{customdata[1]}, N = %{customdata[2]}: measured %{x:.2f}, "
+            "predicted %{y:.2f}<extra></extra>",
+        )
+    figure.update_layout(hovermode="closest")
+    mean, worst = float(ratios["error"].mean()), float(ratios["error"].max())
+    alt = (
+        f"Predicted against measured verification ratio for {len(ratios)} pairs over {ratios['n_active'].nunique()} "
+        f"held-out values of k: mean error {mean:.1%}, worst {worst:.1%}."
+    )
+    return Chart(figure, alt, ratios)
+
+
+_COUNTED = (VERMILLION, BLUE, GREEN, ORANGE)
+_DRAWN_DECIMALS = 4
+"""A drawing is part of a file, whose bytes must be the same on every machine."""
+
+
+@dataclass(frozen=True, eq=False)
+class RankLine:
+    """One layout's line in the chart."""
+
+    name: str
+    ratio: Array
+    """Rows that the fullest rank serves over the mean rank's, by K. [-]"""
+    color: str
+    dash: str
+    """As plotly calls it: `dash` where the rank is assumed, `dot` with copies, which often lie on the balanced line."""
+
+
+def rank_lines(answer: RanksAnswer) -> tuple[RankLine, ...]:
+    """The lines of all layouts, for screen and for paper."""
+    colors = cycle(_COUNTED)
+    lines = []
+    for arm in answer.arms:
+        color, dash = (next(colors), "dot" if arm.redundant else "solid") if arm.found else (NEUTRAL, "dash")
+        lines.append(RankLine(arm.name, np.round(arm.pairs_ratio, _DRAWN_DECIMALS), color, dash))
+    return tuple(lines)
+
+
+def rank_chart(answer: RanksAnswer) -> Chart:
+    """Rows that the fullest rank serves over the mean rank's, by K: assumed, in order, and balanced."""
+    drafts = answer.in_order.curve.drafts
+    figure = new_figure("Rows of the fullest rank<br>over the mean rank's", "Draft tokens K", "Ratio")
+    table = pd.DataFrame({"n_draft": drafts})
+    for line in rank_lines(answer):
+        add_line(figure, drafts, line.ratio, line.name, line.color, dash=line.dash)
+        table[line.name.replace(", ", "_").replace(" ", "_")] = line.ratio
+    if len(drafts) == 1:  # a line of one point is not drawn
+        figure.update_traces(mode="markers")
+    fit_legend(figure)
+    figure.update_xaxes(dtick=1)
+    best, first = answer.arms[-1], answer.in_order
+    alt = (
+        f"The fullest of {answer.setup.placement.expert_parallel} ranks serves {first.pairs_ratio[0]:.2f} times the "
+        f"mean rank's rows in a plain step with experts in order, {first.pairs_ratio[-1]:.2f} times at "
+        f"K = {int(np.max(drafts))}; {best.name}, {best.pairs_ratio[-1]:.2f} times."
+    )
+    return Chart(figure, alt, table)

@@ -1,0 +1,1 @@
+"""How a number was made."""

@@ -1,0 +1,383 @@
+"""Measured points near a prediction: the kernel measurements nearest to each component, and published speedups.
+
+Near means near in the logarithms of everything that decides the time; the model's own time at the very measured shape
+stands beside each measurement.
+
+Where each component stands against the accelerator's roof: arithmetic intensity and the rate it reaches.
+
+Work is counted by the cost model itself, run on an accelerator whose every rate is one and whose fixed costs are zero:
+its time for a pass is then the bytes, or the operations, of that pass.
+
+References
+----------
+[Roofline] Williams et al., "Roofline: an insightful visual performance model", Communications of the ACM 52(4), 2009.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from advisor.catalog.fit_records import FitRecord, load_records
+from advisor.catalog.kernel_costs import KV_BYTES
+from advisor.catalog.measured_shapes import table_behind
+from advisor.measured.fits.experts import add_touched, frame_work
+from advisor.measured.points import COLLECTIONS
+from advisor.measured.row_questions import WHOLE_BATCH_KINDS
+from advisor.measured.store import Store, dataset, kernel_table
+from advisor.physics import laws
+from advisor.physics.architecture import effective_n_active
+from advisor.physics.hardware import compute_dtype, peak_flops
+from advisor.physics.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
+from advisor.physics.step import gemm_time, matrix_products, step_time
+from advisor.predict.curve import Curve
+from advisor.predict.setup import Setup, touched_in_pass
+from advisor.prediction import Array, Tier
+from advisor.show.explain.formulas import record_behind
+
+NEAR_COLUMNS = ("part", "step", "measured_at", "wanted", "measured_s", "model_s", "ratio", "record")
+"""ratio is model over measured. [-]"""
+SPEEDUP_COLUMNS = ("batch_size", "n_draft", "speedup", "drafter", "tensor_parallel", "source")
+_CLOSE = 24
+"""Rows that are looked at again with their touched experts, which take a simulation each."""
+
+
+def near_kernels(store: Store, setup: Setup, batch_size: float, n_draft: int, count: int = 3) -> pd.DataFrame:
+    """Nearest kernel measurements of each component, `count` for the plain and the verification step.
+
+    Returns NEAR_COLUMNS, nearest first within each part; without rows where the costs are a roofline. Raises
+    AdvisorError when the store cannot be read.
+    """
+    steps = {"plain": 1.0} | ({"verify": n_draft + 1.0} if n_draft else {})
+    rows: list[dict[str, object]] = []
+    for look in (_experts, _projections, _attention, _attention_layers, _all_reduce):
+        for step, q in steps.items():
+            rows += [{"step": step, **row} for row in look(store, setup, batch_size, q, count)]
+    return pd.DataFrame(rows, columns=list(NEAR_COLUMNS)).sort_values("part", kind="stable", ignore_index=True)
+
+
+def published_speedups(store: Store, hardware_id: str, model_id: str, gpus: int) -> pd.DataFrame:
+    """Published speedups of an accelerator, model and number of GPUs, from all collections.
+
+    SPEEDUP_COLUMNS. Trees and rows with a defect are left out.
+    """
+    points = pd.concat([dataset(store, name) for name in COLLECTIONS], ignore_index=True)
+    points = points[points["defect"].fillna("") == ""]
+    here = points[(points["hardware_id"] == hardware_id) & (points["model_id"] == model_id)]
+    # Points of another number of GPUs, or whose batch is counted per rank, belong to another curve.
+    here = here[here["tensor_parallel"].fillna(here["gpu_count"]) == gpus]
+    here = here[here["batch_kind"].isin(WHOLE_BATCH_KINDS)]
+    here = here.dropna(subset=["batch_size", "speedup"])
+    here = here[~here["draft_structure"].fillna("").str.contains("tree")]  # K of a tree is another thing
+    named = here.rename(columns={"draft_tokens_k": "n_draft", "source_title": "source"})
+    return named[list(SPEEDUP_COLUMNS)].sort_values(["batch_size", "n_draft"]).reset_index(drop=True)
+
+
+def nearest_speedups(points: pd.DataFrame, batch_size: float, n_draft: int, count: int = 6) -> pd.DataFrame:
+    """The published speedups nearest in log batch and in K."""
+    apart = np.hypot(
+        np.log2(points["batch_size"].astype(float) / batch_size), points["n_draft"].fillna(n_draft) - n_draft
+    )
+    return points.loc[apart.sort_values(kind="stable").index[:count]].reset_index(drop=True)
+
+
+def _experts(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
+    moe, cost, placement = setup.architecture.moe, setup.costs.routed, setup.placement
+    record = record_behind(setup, "experts", cost.t0_s) if moe is not None else None
+    if moe is None or record is None:
+        return []
+    table = _rows("moe", store, record, ep=1)
+    wanted = {
+        "num_tokens": batch * q,
+        "hidden_size": moe.expert_input_width,
+        "inter_size": moe.expert_width / placement.expert_tensor_parallel,
+        "topk": effective_n_active(moe),
+        "num_experts": moe.n_experts / placement.expert_parallel,
+    }
+    local = table.assign(inter_size=table["inter_size"] / table["moe_tp_size"])
+    table = table.loc[_apart(local, wanted).index[:_CLOSE]]
+    if table.empty:
+        return []
+    found = add_touched(table)
+    model = _expert_times(found, cost, record)
+    labels = [
+        f"{row.num_tokens:,} tokens, {row.num_experts} experts top-{row.topk}, h {row.hidden_size}, "
+        f"I {row.inter_size // row.moe_tp_size}, {row.distribution} load, U {row.touched:.0f}"
+        for row in found.itertuples()
+    ]
+    goal = (
+        f"{batch * q:,.0f} tokens, {wanted['num_experts']:g} experts top-{moe.n_active}, h {moe.expert_input_width}, "
+        f"I {wanted['inter_size']:g}"
+    )
+    return _shown("Routed experts, one layer", goal, labels, found["latency_s"].to_numpy(), model, record.id, count)
+
+
+def _expert_times(found: pd.DataFrame, cost: MoeCost, record: FitRecord) -> Array:
+    """The model's time of measured rows that carry their touched experts. [s]"""
+    work = frame_work(found, record.dtype, ungated=record.ungated_matrices == 2)
+    factor = cost.correction(found["routed_rows"].to_numpy() / found["touched"].to_numpy())
+    if cost.measured is not None:
+        shard = found["inter_size"] / found["moe_tp_size"]
+        shapes = np.column_stack([found["hidden_size"], shard, found["topk"], found["num_experts"]])
+        own = (shapes == np.array(cost.measured.shape[:4])).all(axis=1)
+        factor = np.where(own, cost.measured.factor(found["num_tokens"]), factor)
+    return np.asarray(laws.routed_layers(c=factor, **work, **cost.symbols))
+
+
+def _projections(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
+    """One GEMM of the largest group of attention layers whose projections stand apart from the rest."""
+    products = matrix_products(setup.architecture, setup.costs, setup.placement, None)["attention_projection"]
+    if not products:
+        return []
+    product = max(products, key=lambda product: float(np.max(product.layers)))
+    cost: GemmCost = setup.costs.attention_projection
+    record = record_behind(setup, "projections", cost.t0_s)
+    if record is None or not product.launches:
+        return []
+    weights = float(np.max(product.weights)) / product.launches
+    rows = batch / setup.placement.attention_groups * q
+    table = _rows("gemm", store, record)
+    table = table.assign(weights=table["n"].astype(float) * table["k"])
+    found = table.loc[_apart(table, {"m": rows, "weights": weights}).index[:count]]
+    dtype = setup.architecture.dtypes.attention
+    model = gemm_time(cost, found["m"].to_numpy(float), found["weights"].to_numpy(), dtype, 1)
+    labels = [f"{row.m:,} rows, {row.k} x {row.n} weights" for row in found.itertuples()]
+    goal = f"{rows:,.0f} rows, {weights / 1e6:.3g} million weights"
+    return _shown("Attention weights, one GEMM", goal, labels, found["latency_s"].to_numpy(), model, record.id, count)
+
+
+def _attention(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
+    """The core of the largest group of softmax layers that are not measured whole. Windows are not in the fits."""
+    if q != 1.0:  # tables time one query per sequence, and the cache is read once whatever q is
+        return []
+    apart = [mixer for mixer in setup.architecture.mixers if mixer not in setup.costs.modules]
+    mixers = [mixer for mixer in apart if mixer.kind in ("full", "mla")]
+    if not mixers:
+        return []
+    mixer = max(mixers, key=lambda mixer: mixer.count)
+    latent = mixer.kind == "mla" and setup.costs.mla is not None
+    cost = setup.costs.mla if latent and setup.costs.mla is not None else setup.costs.attention
+    record = record_behind(setup, "latent attention" if latent else "attention", cost.t0_s)
+    if record is None:
+        return []
+    kv_dtype = record.kernel_source.rpartition("+kv-")[2]
+    table = _rows("mla" if latent else "attention", store, record, kv_dtype=kv_dtype)
+    if latent:
+        table = table[table["op"].isin(["mla_generation", "generation_mla"])]
+        table = table.assign(elements=mixer.kv_elements_per_token, each=mixer.flops_per_head_and_key, num_kv_heads=1)
+    else:
+        table = table[table["window_size"].fillna(0) <= 0]
+        table = table.assign(elements=2.0 * table["num_kv_heads"] * table["head_dim"], each=4.0 * table["head_dim"])
+    tensor, context = setup.placement.tensor_parallel, setup.scenario.context_tokens
+    group, elements = batch / setup.placement.attention_groups, mixer.kv_elements_per_token
+    wanted = {"batch_size": group, "context_tokens": context, "elements": elements / min(tensor, mixer.kv_shards)}
+    # The operations that tell latent kernels apart are those of a rank's heads; grouped heads hardly matter.
+    wanted |= {"num_heads": mixer.query_heads / tensor} if latent else {}
+    found = table.loc[_apart(table, wanted).index[:count]]
+    names = ("batch_size", "context_tokens", "elements", "each", "num_heads", "num_kv_heads")
+    sequences, cached, elements, each, heads, groups = (found[name].to_numpy(float) for name in names)
+    moved = laws.cache_read(sequences, cached, 0.0, elements, KV_BYTES[kv_dtype])
+    flops = laws.attention_flops(sequences, cached - 1.0, 1.0, each, heads, cost.block_rows, groups)
+    labels = [
+        f"{row.batch_size:,} sequences, {row.context_tokens:,} cached tokens, {row.num_heads} heads"
+        for row in found.itertuples()
+    ]
+    goal = f"{group:,.0f} sequences, {context:,} cached tokens"
+    measured = found["latency_s"].to_numpy()
+    return _shown("Attention core, one layer", goal, labels, measured, cost.time_s(moved, flops), record.id, count)
+
+
+def _attention_layers(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
+    """Whole layers of the largest group that was measured so.
+
+    Their tables have one token of a sequence: of tokens that share a cache only the plain step has a row near it.
+    """
+    mixers = [mixer for mixer in setup.architecture.mixers if mixer in setup.costs.modules]
+    if not mixers:
+        return []
+    mixer = max(mixers, key=lambda mixer: mixer.count)
+    module, engine, tensor = setup.costs.modules[mixer], setup.scenario.engine, setup.placement.tensor_parallel
+    known = table_behind(setup.hardware, setup.architecture, mixer, tensor, engine, setup.cache.dtype)
+    if known is None or (module.shares_cache and q != 1.0):
+        return []
+    measured_on = load_records(str(setup.hardware.kernel_table_device))[0].hardware_id
+    table = kernel_table(
+        store, "mla", measured_on, known.engine, version=known.version, op=known.op, kv_dtype=known.kv_dtype
+    )
+    for name in ("model", "gemm_dtype"):
+        table = table[table[name] == getattr(known, name)]
+    table = table[table["num_heads"] == known.n_heads]
+    rows = batch / setup.placement.attention_groups * q
+    context = setup.scenario.context_tokens + q
+    found = table.loc[_apart(table, {"batch_size": rows, "context_tokens": context}).index[:count]]
+    model = module.time_s(found["batch_size"].to_numpy(float), found["context_tokens"].to_numpy(float))
+    labels = [
+        f"{row.batch_size:,} sequences, {row.context_tokens:,} tokens with the new one, {row.num_heads} heads"
+        for row in found.itertuples()
+    ]
+    goal = f"{rows:,.0f} sequences, {context:,.0f} tokens with the new one, {known.n_heads} heads"
+    measured = found["latency_s"].to_numpy()
+    return _shown("Attention measured whole, one layer", goal, labels, measured, model, known.id, count)
+
+
+def _all_reduce(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
+    ranks = setup.placement.tensor_parallel
+    cost = stream_cost(setup.costs.all_reduce, ranks)
+    record = record_behind(setup, "all-reduce", cost.t0_s) if cost is not None else None
+    if cost is None or record is None:
+        return []
+    rows = batch / setup.placement.attention_groups * q
+    message = float(laws.message_bytes(rows, setup.architecture.hidden_size))
+    table = _rows("all_reduce", store, record, n_ranks=record.n_ranks).dropna(subset=["message_bytes"])
+    found = table.loc[_apart(table, {"message_bytes": message}).index[:count]]
+    labels = [f"{row.message_bytes / 1e3:,.4g} kB among {row.n_ranks}" for row in found.itertuples()]
+    measured = found["latency_s"].to_numpy()
+    goal = f"{message / 1e3:,.4g} kB among {ranks}"
+    return _shown("All-reduce", goal, labels, measured, cost.time_s(found["message_bytes"]), record.id, count)
+
+
+def _rows(name: str, store: Store, record: FitRecord, **more: Any) -> pd.DataFrame:
+    """The rows of the table that a record was fitted on."""
+    table = kernel_table(store, name, record.hardware_id, engine=record.engine, version=record.version, **more)
+    kernel = record.kernel_source.rpartition("+kv-")[0] or record.kernel_source
+    return table[(table["dtype"] == record.dtype) & (table["kernel_source"].fillna("unknown") == kernel)]
+
+
+def _apart(table: pd.DataFrame, wanted: Mapping[str, float]) -> pd.Series:
+    """Distance of each row in octaves, nearest first."""
+    squares = sum(np.log2(table[name].astype(float) / value) ** 2 for name, value in wanted.items())
+    return pd.Series(np.sqrt(squares), index=table.index).sort_values(kind="stable")
+
+
+def _shown(
+    part: str, goal: str, labels: list[str], measured: Array, model: Array, record: str, count: int
+) -> list[dict[str, object]]:
+    return [
+        {
+            "part": part,
+            "measured_at": label,
+            "wanted": goal,
+            "measured_s": float(seen),
+            "model_s": float(told),
+            "ratio": float(told / seen),
+            "record": record,
+        }
+        for label, seen, told in zip(labels[:count], measured, model, strict=False)
+    ]
+
+
+Arm = Literal["plain", "verify"]
+_OFF = np.inf
+
+
+@dataclass(frozen=True)
+class Roof:
+    """The datasheet's roofs of one GPU, and the formats their peaks belong to."""
+
+    bandwidth_bytes_per_s: float
+    peak_flops_per_s: Mapping[str, float]
+    """By format, among those in use."""
+
+    @property
+    def ridge(self) -> float:
+        """Intensity at which the highest peak takes over from bandwidth. [FLOP/B]"""
+        return float(laws.ridge(max(self.peak_flops_per_s.values()), self.bandwidth_bytes_per_s))
+
+
+@dataclass(frozen=True)
+class Position:
+    """One component in one pass, on one GPU."""
+
+    component: str
+    arm: Arm
+    flops: float
+    bytes: float
+    seconds: float
+
+    @property
+    def intensity(self) -> float:
+        """Operations for each byte moved. [FLOP/B]"""
+        return self.flops / self.bytes
+
+    @property
+    def rate(self) -> float:
+        """Operations per second reached. [FLOP/s]"""
+        return self.flops / self.seconds
+
+    def of_bandwidth(self, roof: Roof) -> float:
+        """Share of the bandwidth roof reached. [-]"""
+        return float(laws.bandwidth_share(self.bytes, self.seconds, roof.bandwidth_bytes_per_s))
+
+
+def roof_of(setup: Setup) -> Roof:
+    """Bandwidth and the peaks of the formats that the scenario multiplies in."""
+    dtypes = setup.architecture.dtypes
+    stored = {dtypes.attention, dtypes.dense} | ({dtypes.routed} if setup.architecture.moe is not None else set())
+    peaks: dict[str, float] = {}
+    for dtype in sorted(stored):
+        asked = "bf16" if dtype == "fp32" else dtype
+        peaks[compute_dtype(setup.hardware, asked)] = peak_flops(setup.hardware, asked).value
+    return Roof(setup.hardware.bandwidth_bytes_per_s.value, peaks)
+
+
+def positions(setup: Setup, curve: Curve, row: int, column: int) -> tuple[Position, ...]:
+    """Every component that works, in the plain and in the verification step of one point of a curve.
+
+    Operations of routed experts include the rows that pad a tile, as the kernels run them.
+    """
+    batch = float(curve.batches[row])
+    tokens = float(curve.drafts[column]) + 1.0
+    passes: tuple[tuple[Arm, float, Mapping[str, float]], ...] = (
+        ("plain", 1.0, {name: float(time[row]) for name, time in curve.plain_components.items()}),
+        ("verify", tokens, {name: float(time[row, column]) for name, time in curve.round_components.items()}),
+    )
+    found = []
+    for arm, q, seconds in passes:
+        moved, computed = pass_work(setup, batch, q)
+        found += [
+            Position(name, arm, computed[name], moved[name], seconds[name])
+            for name in moved
+            if moved[name] > 0 and computed[name] > 0 and seconds[name] > 0
+        ]
+    return tuple(found)
+
+
+def pass_work(setup: Setup, batch: float, tokens_per_sequence: float) -> tuple[dict[str, float], dict[str, float]]:
+    """(bytes, operations) by component of one pass over B sequences x q tokens, on one GPU."""
+    found = []
+    for costs in (_costs(bytes_per_s=1.0, flops_per_s=_OFF), _costs(bytes_per_s=_OFF, flops_per_s=1.0)):
+        step = step_time(
+            setup.architecture,
+            costs,
+            setup.placement,
+            batch_size=batch,
+            tokens_per_sequence=tokens_per_sequence,
+            context_tokens=float(setup.scenario.context_tokens),
+            touched=touched_in_pass(setup, batch, tokens_per_sequence),
+            kv_bytes_per_element=setup.kv_bytes_per_element,
+        )
+        found.append({name: float(time) for name, time in step.components.items()})
+    return found[0], found[1]
+
+
+def _costs(bytes_per_s: float, flops_per_s: float) -> KernelCosts:
+    gemm = GemmCost(0.0, bytes_per_s, flops_per_s, Tier.ROOFLINE)
+    attention = AttentionCost(0.0, bytes_per_s, flops_per_s, Tier.ROOFLINE)
+    routed = MoeCost(0.0, bytes_per_s, flops_per_s, Tier.ROOFLINE, activation_bandwidth_bytes_per_s=bytes_per_s)
+    links = {2: StreamCost(0.0, _OFF, Tier.ROOFLINE)}
+    return KernelCosts(
+        routed=routed,
+        attention_projection=gemm,
+        shared=gemm,
+        dense=gemm,
+        lm_head=gemm,
+        attention=attention,
+        all_reduce=links,
+        all_to_all=links,
+        launch_per_layer_s=0.0,
+        host_per_step_s=0.0,
+    )

@@ -1,0 +1,274 @@
+"""derive(): from a scenario, a batch and K to the speedup, step by step. The numbers are those of `curve_for`.
+
+The works that an answer rests on: those behind the formulas it used, and those that its constants name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+import yaml
+from pydantic import Field, ValidationError
+
+from advisor.physics import laws
+from advisor.physics.step import n_layers
+from advisor.predict.prefill import ATTENTION_SHARE, Prompt, prompt_cost
+from advisor.predict.setup import Setup
+from advisor.prediction import AdvisorError, Frozen, explain
+from advisor.profiles import PROFILES
+from advisor.show.explain.formulas import ConstantUse, overhead_constant
+from advisor.show.explain.steps import Builder, Group, Head, Pass, Quantity, Step, Values, add_pass
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """All steps behind one point of a curve: the answer first, then its parts in the order of computation."""
+
+    batch_size: float
+    n_draft: int
+    steps: tuple[Step, ...]
+
+    def step(self, id: str) -> Step:
+        """The step of that id. Raises AdvisorError when there is none."""
+        for step in self.steps:
+            if step.id == id:
+                return step
+        raise AdvisorError(f"no step {id!r}; there are {', '.join(step.id for step in self.steps)}")
+
+    def of(self, group: Group) -> tuple[Step, ...]:
+        """The steps of one group."""
+        return tuple(step for step in self.steps if step.group == group)
+
+    @property
+    def constants(self) -> tuple[ConstantUse, ...]:
+        """Every constant used, each once."""
+        return tuple(dict.fromkeys(use for step in self.steps for use in step.constants))
+
+
+def derive(setup: Setup, batch_size: float, n_draft: int) -> Derivation:
+    """Steps of the speedup of one batch and K. Raises AdvisorError for a batch below 1 or a K out of 0..k_max."""
+    longest = setup.scenario.k_max if setup.drafter.kind != "none" else 0
+    if not 0 <= n_draft <= longest:
+        raise AdvisorError(f"K = {n_draft} is not considered; choose one from 0 to {longest}")
+    if batch_size < 1:
+        raise AdvisorError(f"batch {batch_size:g} is no batch; give 1 or more sequences")
+    b = Builder()
+    b.group, b.prefix = "Plain step", "plain"
+    plain = add_pass(b, Pass(setup, setup.architecture, batch_size, 1.0, None), "T_plain", "Plain decode step")
+    b.group, b.prefix = "Verification", "verify"
+    whole = Pass(setup, setup.architecture, batch_size, n_draft + 1.0, None)
+    verify = add_pass(b, whole, "T_verify", f"Verification of {n_draft + 1} tokens per sequence")
+    extra = {**_drafting(b, setup, batch_size, n_draft), **_verified(b, whole, plain, verify)} if n_draft else {}
+    b.group, b.prefix = "Answer", ""
+    _answer(b, setup, batch_size, n_draft, plain, verify, extra)
+    return Derivation(batch_size, n_draft, tuple(sorted(b.steps, key=_reading_order)))
+
+
+_READ_FIRST = ("speedup", "accepted_length", "round", "verify_ratio", "tpot", "ttft", "tokens_per_s_per_gpu", "prefill")
+
+
+def _reading_order(step: Step) -> int:
+    """The answer first, its parts behind it. Within a group as computed."""
+    return _READ_FIRST.index(step.id) if step.id in _READ_FIRST else len(_READ_FIRST)
+
+
+def _drafting(b: Builder, setup: Setup, batch: float, k: int) -> Mapping[str, Quantity]:
+    """Time of drafting, its launches and host time, and of accepting or rejecting."""
+    b.group, b.prefix = "Drafting", "draft"
+    found: dict[str, Quantity] = {}
+    if setup.draft_architecture is not None:
+        parallel = setup.drafter.kind == "parallel"
+        passes = float(setup.drafter.passes(k))
+        touched = next((step.result.value for step in b.steps if step.id == "plain.experts"), None)
+        run = Pass(setup, setup.draft_architecture, batch, float(k) if parallel else 1.0, touched or 0.0, drafting=True)
+        one = add_pass(b, run, "T_pass", f"Kernels of one drafting pass, {setup.drafter.name}")
+        launch = overhead_constant(setup, "c_l", "launch overhead of a layer", "launch_per_layer_s")
+        values: Values = {"n": passes, "T_pass": one, "L": n_layers(setup.draft_architecture)}
+        head = Head("kernels", "Drafting with its launches", "T_draft", "s")
+        found["T_draft"] = b.add(head, laws.drafting, values, (launch,))
+        host = overhead_constant(setup, "c_d", "host time of a drafting pass", "host_per_draft_pass_s")
+        head = Head("host", "Drafting, host", "T_draft_host", "s")
+        found["T_draft_host"] = b.add(head, laws.draft_host, {"n": passes}, (host,))
+    accept = overhead_constant(setup, "c_r", "host time of a round", "host_per_round_s")
+    head = Head("round_host", "Accept or reject, host", "T_accept", "s")
+    found["T_accept"] = b.given(head, accept.value, (accept,))
+    return found
+
+
+def _verified(b: Builder, whole: Pass, plain: Quantity, verify: Quantity) -> Mapping[str, Quantity]:
+    """What verifying many tokens adds beyond the kernels."""
+    setup = whole.setup
+    if not setup.costs.verified_per_sequence:
+        return {}
+    use = overhead_constant(setup, "phi", "how soon verified tokens are as dear as plain ones", "verified_per_sequence")
+    head = Head("verified", "Verified tokens", "T_verified", "s")
+    fixed = [step.result.value for step in b.steps if step.id in ("plain.host", "plain.launch")]
+    times: Values = {"T_plain": plain, "T_verify": verify, "T_fix": Quantity(sum(fixed), "s")}
+    values: Values = {**times, "b": whole.group_batch, "q": whole.q}
+    return {"T_verified": b.add(head, laws.verified, values, (use,))}
+
+
+def _answer(
+    b: Builder, setup: Setup, batch: float, k: int, plain: Quantity, verify: Quantity, extra: Mapping[str, Quantity]
+) -> None:
+    round_ = b.add_sum(Head("round", f"One round with K = {k}", "T_round", "s"), {"T_verify": verify, **extra})
+    length = _accepted(b, setup, k)
+    prefill, waiting = _prefill(b, setup, batch)
+    steps: Values = {"T_verify": verify, "T_plain": plain}
+    b.add(Head("verify_ratio", "Verification in plain steps", "R"), laws.verification_ratio, steps)
+    times: Values = {"AL": length, "T_round": round_, "pf": prefill}
+    b.add(Head("speedup", "Speedup", "speedup"), laws.speedup, {**times, "T_plain": plain})
+    names = {"pf": "pf_others"} if prefill.value else None
+    head = Head("tpot", "Time per output token", "TPOT", "s")
+    each = b.add(head, laws.tpot, {**times, "pf": waiting}, names=names)
+    if prefill.value:
+        each = b.add(
+            Head("token_s", "Time per output token, the own prompt's prefill included", "T_token", "s"),
+            laws.tpot,
+            times,
+        )
+    _first_token(b, setup, batch)
+    head = Head("tokens_per_s_per_gpu", "Tokens per second and GPU", "X", "1/s")
+    names = {"TPOT": "T_token"} if prefill.value else None
+    b.add(head, laws.tokens_per_s_per_gpu, {"B": batch, "TPOT": each, "n_GPU": setup.placement.gpus}, names=names)
+
+
+def _accepted(b: Builder, setup: Setup, k: int) -> Quantity:
+    given = setup.acceptance
+    length, tier = float(given.accepted_length[k]), "extrapolated" if given.extrapolated[k] else "given"
+    band = f"80% band {given.low[k]:.2f} to {given.high[k]:.2f}; " if k else ""
+    use = ConstantUse("AL", "accepted length", length, "1", tier, given.source)
+    head = Head("accepted_length", "Tokens emitted per round", "AL")
+    return b.given(head, length, (use,), f"{band}bonus token included.")
+
+
+def _prefill(b: Builder, setup: Setup, batch: float) -> tuple[Quantity, Quantity]:
+    """Prefill charged to one output token, of every sequence and of the others alone. 0 where no lengths are given."""
+    found = prompt_cost(setup, np.array([batch]))
+    if found is None:
+        return Quantity(0.0, "s"), Quantity(0.0, "s")
+    prompt, length = _prompt(b, found), Quantity(found.output_tokens)
+    sequences = float(found.sequences[0])
+    values: Values = {"T_prompt": prompt, "OSL": length}
+    head = Head("prefill", "Prefill charged to one output token", "pf", "s")
+    charged = b.add(head, laws.prefill, {**values, "S": sequences})
+    head = Head("waiting", "Prefill of the others between two tokens of a user", "pf_others", "s")
+    return charged, b.add(head, laws.prefill, {**values, "S": max(sequences - 1.0, 0.0)})
+
+
+def _first_token(b: Builder, setup: Setup, batch: float) -> None:
+    """Time to first token beside plain decoding, where lengths are given."""
+    found = prompt_cost(setup, np.array([batch]))
+    if found is None:
+        return
+    own = {name: Quantity(float(np.ravel(value)[0]), "s") for name, value in found.first_symbols.items()}
+    own["n"] = Quantity(own["n"].value)
+    note = (
+        "Beside plain decoding: T_first is a whole step with a chunk of the prompt, the running sequences' attention, "
+        "launches and host time included; nothing is taken off for them."
+    )
+    head = Head("ttft", "Time to first token, without queueing", "TTFT", "s")
+    b.add(head, laws.prompt, own, note=note, names={"T_with": "T_first"})
+
+
+def _prompt(b: Builder, found: Prompt) -> Quantity:
+    """Time that one prompt takes from the running sequences."""
+    peak, rate = found.attention_peak, found.small_bandwidth
+    uses = (
+        ConstantUse("F_peak", "peak arithmetic in 16 bits", peak.value, "FLOP/s", peak.kind, peak.source),
+        ConstantUse("eta", "share of it that attention reaches", ATTENTION_SHARE, "1", "assumed", "docs/model.md"),
+    )
+    head = Head("prompt_attention", "Attention of a prompt's tokens on each other", "T_attn", "s")
+    flops = Quantity(found.attention_flops, "FLOP")
+    attention = b.add(head, laws.prompt_attention, {"F": flops}, uses)
+    use = ConstantUse("BW", "rate of reading and writing", rate.value, "B/s", rate.kind, rate.source)
+    sizes: Values = {"P": found.input_tokens, "L": found.n_layers, "d": found.width}
+    small = b.add(Head("prompt_small", "Small kernels of a prompt", "T_small", "s"), laws.prompt_small, sizes, (use,))
+    steps = {name: Quantity(float(np.ravel(found.symbols[name])[0]), "s") for name in ("T_with", "T_without")}
+    head = Head("prompt", "One prompt", "T_prompt", "s")
+    note = f"With {found.input_tokens / found.n_chunks:,.0f} tokens of the prompt in a step, all kernels but attention."
+    return b.add(head, laws.prompt, {"n": found.n_chunks, **steps, "T_attn": attention, "T_small": small}, note=note)
+
+
+FILE = PROFILES / "citations.yaml"
+FORMULAS = {
+    "speedup": "speedup from accepted length and step times",
+    "distinct experts": "distinct experts of a step, target efficiency",
+    "roofline": "roofline chart",
+    "equal quality": "designs of equal quality",
+}
+"""Formulas that works are cited for, in words."""
+
+
+class Citation(Frozen):
+    """One work. `match` is text by which a source line names it; `formulas` are keys of FORMULAS."""
+
+    id: str = Field(pattern=r"^[a-z0-9-]+$")
+    title: str = Field(min_length=3)
+    authors: str = Field(min_length=3)
+    venue: str = Field(min_length=3)
+    year: int = Field(ge=1900, le=2100)
+    url: str = Field(pattern=r"^https://")
+    match: tuple[str, ...] = ()
+    formulas: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Authors, title, venue and year on one line."""
+        return f"{self.authors}: {self.title}. {self.venue}, {self.year}."
+
+
+@dataclass(frozen=True)
+class Cited:
+    """A work and what this answer took from it."""
+
+    citation: Citation
+    used_for: tuple[str, ...]
+
+
+@lru_cache(maxsize=1)
+def citations() -> tuple[Citation, ...]:
+    """All known works. Raises AdvisorError when profiles/citations.yaml is damaged."""
+    try:
+        entries = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+        return tuple(Citation.model_validate(entry) for entry in entries)
+    except ValidationError as error:
+        raise AdvisorError(f"profiles/citations.yaml: {explain(error)}") from error
+    except (OSError, TypeError, yaml.YAMLError) as error:
+        raise AdvisorError(
+            f"profiles/citations.yaml cannot be read: {error}; restore it from the repository"
+        ) from error
+
+
+def cited(setup: Setup, designs: bool = False) -> tuple[Cited, ...]:
+    """The works behind one scenario's answer, in the order of the list. `designs`: a design search is part of it."""
+    formulas = ["speedup"] if setup.drafter.kind != "none" else []
+    formulas += ["distinct experts"] if setup.architecture.moe is not None else []
+    formulas += ["roofline"] + (["equal quality"] if designs else [])
+    found = []
+    texts = _source_texts(setup)
+    for work in citations():
+        used = [FORMULAS[name] for name in formulas if name in work.formulas]
+        used += [what for what, lines in texts.items() if any(mark in line for mark in work.match for line in lines)]
+        if used:
+            found.append(Cited(work, tuple(used)))
+    return tuple(found)
+
+
+def _source_texts(setup: Setup) -> Mapping[str, tuple[str, ...]]:
+    """Source lines by the part of the scenario they stand for."""
+    preset, hardware = setup.routing, setup.hardware
+    routing = () if preset is None else (*(item.source for item in preset.parameters), setup.routing_because)
+    constants = [hardware.memory_bytes, hardware.bandwidth_bytes_per_s, *hardware.peak_flops_per_s.values()]
+    return {
+        "kernel times": tuple(chain.from_iterable(setup.costs.sources.values())),
+        "model": setup.architecture.sources,
+        "accepted length": (setup.acceptance.source,),
+        "drafter": setup.drafter.sources,
+        "routing": routing,
+        "accelerator": tuple(constant.source for constant in constants),
+    }

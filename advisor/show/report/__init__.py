@@ -1,0 +1,1 @@
+"""The answer as PDF, HTML, Markdown, JSON and CSV."""

@@ -1,0 +1,404 @@
+"""The schedule as each engine's own configuration, the commands that check the prediction, and their sections.
+
+build_report(): an advice and a date in, the report out. No clock, no file, no network.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import importlib.metadata
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from advisor import __version__
+from advisor.answers.advice import Advice, advice_on
+from advisor.answers.by_batch import KByContext
+from advisor.answers.design.regions import RegionMap
+from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
+from advisor.answers.engines.export import (
+    CheckCommand,
+    check_commands,
+    default_served_model,
+    export_scenario,
+    needs_draft_model,
+)
+from advisor.answers.expert_ranks import RanksAnswer
+from advisor.answers.explore.changes import DesignStanding, NextSteps
+from advisor.answers.explore.compare import model_name, setting_lines
+from advisor.answers.explore.context import ContextMap
+from advisor.answers.explore.files import SweepView
+from advisor.answers.explore.standing import Leaderboard
+from advisor.catalog.engines import export_engines, load_engine
+from advisor.measured.refit_result import Errors
+from advisor.measured.validation import judged_errors, read_judged
+from advisor.physics.memory import USABLE_SHARE
+from advisor.predict.curve import CALIBRATED_TOKENS, Curve, digits
+from advisor.predict.scenario import Scenario
+from advisor.predict.setup import Setup
+from advisor.predict.spend import Spend, price_of, spend_at
+from advisor.prediction import AdvisorError, Constant, Tier
+from advisor.show.report.blocks import Block, Code, Listing, Paragraph
+from advisor.show.report.document import EngineSetup, Setting
+from advisor.show.words.diagnosis import DiagnosisView
+from advisor.show.words.load import does_not_fit
+from advisor.text import printable
+
+DRAFT_MODEL_PLACEHOLDER = "YOUR-DRAFT-MODEL"
+
+
+def engine_setups(
+    advice: Advice,
+    served_model: str | None = None,
+    draft_model: str | None = None,
+    contexts: KByContext | None = None,
+) -> tuple[EngineSetup, ...]:
+    """One EngineSetup for each engine that has an export.
+
+    served_model, draft_model : names or paths for the launch lines. Default: the model's Hugging Face repository (the
+    scenario's own name for a model that the user gave), and a placeholder that the warnings name, where the method
+    needs a draft checkpoint that no profile knows.
+    """
+    served = printable(served_model or _served_model(advice))
+    return tuple(_setup(advice, engine.id, served, draft_model, contexts) for engine in export_engines())
+
+
+def check_steps(
+    advice: Advice, served_model: str | None = None, draft_model: str | None = None
+) -> tuple[CheckCommand, ...]:
+    """The vLLM benchmarks that measure the recommended K.
+
+    Empty for K = 0 and where vLLM cannot run the drafter.
+    """
+    setup, n_draft = advice.setup, advice.recommendation.n_draft
+    if n_draft < 1:
+        return ()
+    served = printable(served_model or _served_model(advice))
+    try:
+        draft = _draft_model(advice, "vllm", draft_model)
+        return check_commands(setup, n_draft, served_model=served, draft_model=draft)
+    except AdvisorError:
+        return ()  # the engine section says why vLLM cannot
+
+
+def engine_blocks(engine: EngineSetup) -> tuple[Block, ...]:
+    """One engine's launch line, its file and what to know before use, or why it cannot run the schedule."""
+    name = load_engine(engine.engine).name
+    if engine.problem:
+        return (Paragraph(f"{name}: {engine.problem}."),)
+    blocks: list[Block] = [Code(one_option_a_line(engine.launch_line), f"{name}, launch line")]
+    if engine.file_name:
+        blocks.append(Code(one_slot_a_line(engine.config_json), f"{name}, {engine.file_name}"))
+    if engine.warnings:
+        blocks.append(Listing(tuple(f"{name}: {warning}." for warning in engine.warnings)))
+    return tuple(blocks)
+
+
+def check_blocks(checks: tuple[CheckCommand, ...]) -> tuple[Block, ...]:
+    """The commands that measure what is predicted, or why there are none."""
+    if not checks:
+        return (Paragraph("No commands: K = 0 is recommended, or vLLM cannot run this drafter."),)
+    intro = (
+        "These vLLM commands measure what is predicted here, with the accepted length imposed, so that the cost model "
+        "alone is tested. Upload their output on the page Data."
+    )
+    return (Paragraph(intro), *(Code(one_option_a_line(step.command), step.purpose) for step in checks))
+
+
+def _setup(
+    advice: Advice, engine: str, served_model: str, draft_model: str | None, contexts: KByContext | None
+) -> EngineSetup:
+    try:
+        draft, own = _draft_model(advice, engine, draft_model), advice_on(advice, engine)
+        export = export_scenario(
+            own.setup,
+            own.to_serve,
+            engine,
+            served_model=served_model,
+            draft_model=draft,
+            contexts=contexts,
+        )
+    except AdvisorError as error:
+        return EngineSetup(engine=engine, problem=printable(str(error)))
+    warnings = list(export.warnings)
+    if DRAFT_MODEL_PLACEHOLDER in export.launch_line:
+        warnings.insert(0, f"write the name or path of your draft checkpoint for {DRAFT_MODEL_PLACEHOLDER}")
+    if not _known_model(advice) and served_model == printable(advice.scenario.model_id):
+        warnings.insert(0, f"write the path or Hugging Face repository of your model for {served_model}")
+    return EngineSetup(
+        engine=engine,
+        launch_line=export.launch_line,
+        config_json=export.config_json,
+        file_name=export.file_name or "",
+        warnings=tuple(warnings),
+    )
+
+
+def _known_model(advice: Advice) -> str:
+    """The model's Hugging Face repository; empty for the user's own, whose path nobody else knows."""
+    try:
+        return default_served_model(advice.setup)
+    except AdvisorError:
+        return ""
+
+
+def _served_model(advice: Advice) -> str:
+    return _known_model(advice) or advice.scenario.model_id
+
+
+def _draft_model(advice: Advice, engine: str, given: str | None) -> str | None:
+    """The name given, else a placeholder where the method needs one that no profile knows, else None."""
+    if given:
+        return printable(given)
+    return DRAFT_MODEL_PLACEHOLDER if needs_draft_model(advice.setup, engine) else None
+
+
+LIMITS = (
+    "The headline speedup is for decoding, per user. Prefill is charged only when prompt and output tokens are given.",
+    "All sequences of a batch have the same context length and draft the same K in every round.",
+    "A round drafts, verifies K + 1 tokens per sequence, then accepts or rejects; the three do not overlap.",
+    f"Kernels are calibrated on steps of up to {CALIBRATED_TOKENS:,} tokens; beyond, results are marked as outside the "
+    "data and their band is widened.",
+    "The recommended K has the least expected loss against the best K in each simulated case, K = 0 included; within "
+    "the noise the smaller K.",
+    f"Memory counts weights, drafter and KV cache against {USABLE_SHARE:.0%} of each GPU.",
+    "The slowest expert-parallel rank follows an assumed formula, or counts on given loads; neither is measured.",
+    "Draft trees and a second model on the same GPU are outside the model.",
+    "Tiers, best first: measured, interpolated, fitted, roofline. An answer has the lowest tier among the parts that "
+    "take a tenth of the time or more.",
+)
+MAX_QUERY_CHARACTERS = 8_000
+"""Longest share query printed: servers and mail programs cut longer addresses. The JSON report has the scenario."""
+_PACKAGES = ("numpy", "pydantic", "plotly", "matplotlib", "typst", "aiconfigurator-core")
+_SIX_DIGITS = np.vectorize(digits, otypes=[float])
+
+
+@dataclass(frozen=True)
+class Report:
+    """An advice with all that a report says beside it, in texts fit to print.
+
+    Same scenario, data, package versions and date: the same report.
+    """
+
+    advice: Advice
+    date: dt.date
+    steps: NextSteps | None
+    """Changes to try next, and the design's standing; None: not looked up."""
+    validation: Mapping[str, Errors] | None
+    """Errors by group of published points. None: not looked up. Empty: nothing published could be compared."""
+    engines: tuple[EngineSetup, ...]
+    checks: tuple[CheckCommand, ...]
+    """Empty where K = 0 is recommended or vLLM cannot run the drafter."""
+    question: str
+    settings: tuple[Setting, ...]
+    verdict: str
+    assumptions: tuple[str, ...]
+    warnings: tuple[str, ...]
+    constants: Mapping[str, Constant]
+    """Peaks of the accelerator that are in use, by name."""
+    sources: tuple[str, ...]
+    versions: Mapping[str, str]
+    spend: Spend | None
+    """None where the batch does not fit in memory."""
+    """Money and energy of a token at the recommended K."""
+    over_context: ContextMap | None = None
+    """The scenario over batch and context; None: not looked up."""
+    board: Leaderboard | None = None
+    """Other models at this load; None: not asked for."""
+    diagnosis: DiagnosisView | None = None
+    """A measured run of this scenario, diagnosed; None: none was given."""
+    k_by_context: KByContext | None = None
+    """The recommended K over batch and context; None: not looked up."""
+    regions: RegionMap | None = None
+    """The design to train over batch and accelerator; None: not asked for."""
+    ranks: RanksAnswer | None = None
+    """Experts on the scenario's expert-parallel ranks; None: not asked for."""
+    swept: SweepView | None = None
+    """A grid of scenarios; None: none was given."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario that was asked about."""
+        return self.advice.scenario
+
+    @property
+    def standing(self) -> DesignStanding | None:
+        """Standing of the scenario's own design among all, where it was looked up.
+
+        None for a dense model, without a drafter, or where it was not looked up.
+        """
+        return None if self.steps is None else self.steps.standing
+
+    @property
+    def share_query(self) -> str:
+        """URL query that restores the scenario.
+
+        Empty when its configuration is too large for an address.
+        """
+        query = self.scenario.to_query()
+        return query if len(query) <= MAX_QUERY_CHARACTERS else ""
+
+    @cached_property
+    def drawn_curve(self) -> Curve:
+        """The curve in the six digits of JSON and CSV, for charts.
+
+        A drawing is part of a file, whose bytes must be the same on every machine.
+        """
+        curve = self.advice.curve
+        return replace(curve, **{name: _SIX_DIGITS(getattr(curve, name)) for name in ("speedup", "low", "high")})
+
+
+def build_report(
+    advice: Advice,
+    date: dt.date,
+    *,
+    steps: NextSteps | None = None,
+    validation: Mapping[str, Errors] | None = None,
+    served_model: str | None = None,
+    draft_model: str | None = None,
+    spend: Spend | None = None,
+    over_context: ContextMap | None = None,
+    board: Leaderboard | None = None,
+    diagnosis: DiagnosisView | None = None,
+    k_by_context: KByContext | None = None,
+    regions: RegionMap | None = None,
+    ranks: RanksAnswer | None = None,
+    swept: SweepView | None = None,
+) -> Report:
+    """The report on an advice.
+
+    Parameters
+    ----------
+    date : printed on the report; the only date in it.
+    steps : what to try next and how the design stands, of `next_steps`. None: not looked up.
+    validation : errors on published measurements by group name, as `applicable_errors` gives them. None: not looked up.
+    served_model, draft_model : names for the engines' launch lines; see `engine_setups`.
+    diagnosis : of a measured run, as `advisor.show.words.diagnosis.view_of` gives it. None: none was given.
+    k_by_context : the recommended K over batch and context, of `runtime.k_by_context`. None: not looked up.
+    regions : the design to train over batch and accelerator, of `design.region_map`. None: not asked for.
+    ranks : experts on the scenario's ranks, of `expert_ranks.ranks_answer`. None: not asked for.
+    swept : a grid of scenarios and what of it is shown. None: none was given.
+    """
+    setup = advice.setup
+    return Report(
+        advice=advice,
+        date=date,
+        steps=steps,
+        validation=validation,
+        engines=engine_setups(advice, served_model, draft_model, k_by_context),
+        checks=check_steps(advice, served_model, draft_model),
+        question=_question(advice),
+        settings=scenario_settings(advice),
+        verdict=printable(advice.recommendation.verdict),
+        assumptions=_assumptions(setup),
+        warnings=tuple(printable(text) for text in advice.warnings),
+        constants=_constants(setup),
+        sources=tuple(printable(text) for text in setup.sources),
+        versions=_versions(),
+        spend=spend or _spend(advice),
+        over_context=over_context,
+        board=board,
+        diagnosis=diagnosis,
+        k_by_context=k_by_context,
+        regions=regions,
+        ranks=ranks,
+        swept=swept,
+    )
+
+
+def _spend(advice: Advice) -> Spend | None:
+    """Money and energy at the accelerator's own price and TDP; None where the batch does not fit."""
+    curve, setup = advice.curve, advice.setup
+    if does_not_fit(setup):
+        return None
+    column = curve.column(advice.recommendation.n_draft)
+    return spend_at(setup, curve, advice.batch_index, column, price_of(setup.hardware))
+
+
+def _question(advice: Advice) -> str:
+    setup, scenario = advice.setup, advice.scenario
+    return (
+        f"Should {model_name(setup)} draft with {printable(setup.drafter.name)} on {printable(setup.place)} at "
+        f"batch {scenario.batch_size:,}, and how many tokens K?"
+    )
+
+
+def scenario_settings(advice: Advice) -> tuple[Setting, ...]:
+    """Settings of the scenario, as a reader sees them."""
+    return tuple(Setting(label=label, value=value) for label, value in setting_lines(advice.setup).items())
+
+
+def _assumptions(setup: Setup) -> tuple[str, ...]:
+    source = setup.acceptance.source
+    lines = [source[:1].upper() + source[1:] if source.startswith("accepted length") else f"Accepted length: {source}"]
+    lines += [f"Routing: {setup.routing_because}", setup.cache.sentence]
+    lines += [f"{setup.drafter.name}: {note}" for note in setup.drafter.notes]
+    lines += [f"{setup.hardware.name}: {note}" for note in setup.hardware.notes]
+    return tuple(printable(line).rstrip(".") + "." for line in lines)
+
+
+def _constants(setup: Setup) -> dict[str, Constant]:
+    """The accelerator's memory, link and peaks of the formats in use."""
+    hardware = setup.hardware
+    used = {setup.architecture.dtypes.attention, setup.architecture.dtypes.dense, setup.architecture.dtypes.routed}
+    named: dict[str, Constant | None] = {
+        "Memory": hardware.memory_bytes,
+        "Memory bandwidth": hardware.bandwidth_bytes_per_s,
+    }
+    if setup.placement.gpus > 1:
+        named["Link"] = hardware.link_bytes_per_s
+    if setup.costs.network is not None:
+        named["Network between nodes"] = hardware.network_bytes_per_s
+    named |= {f"Peak, {dtype}": peak for dtype, peak in hardware.peak_flops_per_s.items() if dtype in {*used, "bf16"}}
+    return {
+        name: constant.model_copy(update={"source": printable(constant.source)})
+        for name, constant in named.items()
+        if constant is not None
+    }
+
+
+def _versions() -> dict[str, str]:
+    """The advisor, Python, and the packages that numbers and files depend on; absent ones are left out."""
+    found = {"advisor": __version__, "python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def published_ids(scenario: Scenario) -> tuple[str | None, str | None]:
+    """Accelerator and model under which points of the scenario are published.
+
+    None for one that the user gave.
+    """
+    hardware_id = None if scenario.hardware_json else scenario.hardware_id
+    return hardware_id, None if scenario.model_config_json else scenario.model_id
+
+
+def applicable_errors(hardware_id: str | None, model_id: str | None, tier: Tier) -> dict[str, Errors]:
+    """Errors on published points by group, nearest first.
+
+    Groups without a point are left out.
+
+    The ids are from `published_ids`, None where no published point can be of it; `tier` is the answer's. Where it rests
+    on a data sheet alone, the rows of all accelerators that do are a group of their own: others say little of it.
+    Raises AdvisorError when the judged rows cannot be read.
+    """
+    _, judged = read_judged()
+    here = judged["hardware_id"] == hardware_id
+    same = judged["model_id"] == model_id
+    groups = {
+        "this accelerator and model": here & same,
+        "this accelerator, other models": here & ~same,
+        "this model, other accelerators": same & ~here,
+        "accelerators known by their data sheets alone": judged["predicted_tier"] == Tier.ROOFLINE,
+        "all published points": here | ~here,
+    }
+    if tier != Tier.ROOFLINE:
+        del groups["accelerators known by their data sheets alone"]
+    return {name: judged_errors(judged[mask]) for name, mask in groups.items() if mask.any()}

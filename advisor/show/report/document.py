@@ -1,0 +1,661 @@
+"""The JSON report, field by field (docs/report-schema.md). Nothing inside the advisor reads it: `formats` fills it.
+
+The part of the JSON report on one design for several accelerators and batches (docs/report-schema.md).
+
+The part of the JSON report on experts on expert-parallel ranks (docs/report-schema.md).
+
+The part of the JSON report on a sweep (docs/report-schema.md).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from advisor.catalog.engines import ExportEngineId
+from advisor.predict.scenario import SCHEMA_VERSION, Scenario
+from advisor.prediction import Confidence, Frozen, OriginKind, Prediction, Tier
+
+
+class Setting(Frozen):
+    """One line of the question, as a reader sees it."""
+
+    label: str
+    value: str
+
+
+class Answer(Frozen):
+    """The recommendation at the target batch."""
+
+    n_draft: int
+    speedup: float
+    speedup_low: float
+    speedup_high: float
+    band_level: float
+    tier: Tier
+    because: str
+    extrapolated: bool
+    bound: str
+    bound_because: str
+    tpot_ms: float
+    ttft_ms: float | None = None
+    tokens_per_s_per_gpu: float
+    p_best: float
+    p_gain: float | None = None
+    regret: float
+    equal_drafts: tuple[int, ...] = ()
+    meets_limit: bool
+    largest_batch_that_fits: int
+
+
+class CurvePoint(Frozen):
+    """Prediction for one batch and one K, with one whole round by component in milliseconds."""
+
+    batch_size: int
+    n_draft: int
+    speedup: float
+    speedup_low: float
+    speedup_high: float
+    tier: Tier
+    extrapolated: bool
+    accepted_length: float
+    verify_ratio: float
+    touched_plain: float
+    touched_verify: float
+    tpot_ms: float
+    tokens_per_s_per_user: float | None = None
+    tokens_per_s_per_gpu: float | None = None
+    ttft_ms: float | None = None
+    components_ms: dict[str, float]
+
+
+class ScheduleRange(Frozen):
+    """Range of batches from batch_start to batch_end that runs n_draft.
+
+    The speedup is their mean, the regret the largest expected loss.
+
+    k_running is the K of one server for all batches, which keeps its drafter where n_draft is 0.
+    """
+
+    batch_start: int
+    batch_end: int
+    n_draft: int
+    k_running: int
+    speedup: float
+    regret: float
+    meets_limit: bool
+
+
+class ScheduleContext(Frozen):
+    """The recommended K along the batches of its section at one context, null where a batch does not fit.
+
+    schedule_loss is what the schedule loses there beyond what it loses at its own context.
+    """
+
+    context_tokens: int
+    n_draft: tuple[int | None, ...]
+    schedule_loss: tuple[float, ...]
+
+
+class ScheduleContexts(Frozen):
+    """The recommended K over batch and context, and whether context changes the schedule's answer."""
+
+    says: str
+    matters: bool
+    batches: tuple[int, ...]
+    contexts: tuple[ScheduleContext, ...]
+
+
+class EngineSetup(Frozen):
+    """Command and files with which one engine runs the schedule.
+
+    `problem` says why it cannot, and the other fields are then empty.
+    """
+
+    engine: ExportEngineId
+    launch_line: str = ""
+    config_json: str = ""
+    """The adaptive file (SGLang) or the object already on the launch line (vLLM); empty where there is none."""
+    file_name: str = ""
+    warnings: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class CheckStep(Frozen):
+    """One shell command that measures a part of what was predicted (vLLM).
+
+    Its output uploads into Measurements.
+    """
+
+    purpose: str
+    command: str
+
+
+class ComponentTime(Frozen):
+    """Milliseconds of one component at the target batch: a plain step, and one round at `curve_k`."""
+
+    name: str
+    label: str
+    plain_ms: float
+    round_ms: float
+
+
+class AcceptedLength(Frozen):
+    """Tokens emitted per round at one K, with its band."""
+
+    n_draft: int
+    accepted_length: float
+    low: float
+    high: float
+    extrapolated: bool
+
+
+class UsedConstant(Frozen):
+    """A constant of the accelerator with its origin."""
+
+    name: str
+    value: float
+    unit: str
+    kind: OriginKind
+    confidence: Confidence
+    source: str
+    date: dt.date
+
+
+class DesignChoice(Frozen):
+    """The best design at equal quality for one goal.
+
+    Its gain is over the scenario's own design, above 1 better.
+    """
+
+    goal: str
+    design: str
+    n_experts: int
+    n_active: int
+    n_shared: float
+    shared_share: float
+    expert_width: int
+    total_params: float
+    active_params: float
+    n_draft: int
+    speedup: float
+    tpot_ms: float
+    gain: float
+    gain_low: float
+    gain_high: float
+    quality: float
+    quality_pessimistic: float
+    training_cost: float | None = None
+    tier: Tier
+
+
+class DesignSection(Frozen):
+    """The scenario's expert design against the best at equal quality."""
+
+    text: str
+    binding: str
+    choices: tuple[DesignChoice, ...]
+    notes: tuple[str, ...]
+
+
+class TriedChange(Frozen):
+    """A single change that helps by one goal, with effects as `before -> after`."""
+
+    goal: str
+    what: str
+    gain: str
+    speedup: str
+    tpot: str
+    tokens_per_s_per_gpu: str
+    tier: Tier
+    notes: tuple[str, ...]
+
+
+class DerivationStep(Frozen):
+    """One formula with its numbers, as text."""
+
+    group: str
+    title: str
+    text: str
+
+
+class CitedWork(Frozen):
+    """A work behind a formula or constant of this answer."""
+
+    text: str
+    url: str
+    used_for: str
+
+
+class ErrorLine(Frozen):
+    """Errors of this advisor on published measurements that share something with the scenario. Shares, not percent."""
+
+    group: str
+    n: int
+    median_error: float | None
+    p90_error: float | None
+    sign_right: float | None
+    in_band: float | None
+
+
+class DiagnosisFinding(Frozen):
+    """Finding on a measured run, with evidence as `quantity value, test limit (source)`."""
+
+    kind: str
+    title: str
+    where: str
+    evidence: tuple[str, ...]
+    differs: tuple[str, ...]
+    because: str
+    fix: str
+    source: str
+
+
+class DiagnosisSection(Frozen):
+    """A measured run, diagnosed."""
+
+    verdict: str
+    sentence: str
+    findings: tuple[DiagnosisFinding, ...]
+    gaps: tuple[str, ...]
+    not_judged: tuple[str, ...]
+
+
+class SpendArm(Frozen):
+    """One way to decode at the target batch, per GPU, with None where price or power is not known."""
+
+    n_draft: int
+    tokens_per_s_per_gpu: Prediction
+    usd_per_million_tokens: Prediction | None
+    power_w_per_gpu: Prediction | None
+    joules_per_token: Prediction | None
+    share_of_time: dict[str, float]
+
+
+class SpendSection(Frozen):
+    """Money and energy of a token, without speculation and at the recommended K."""
+
+    price_usd_per_gpu_hour: float | None
+    price_origin: str | None
+    plain: SpendArm
+    recommended: SpendArm
+    joules_ratio: Prediction | None
+
+
+class ContextCell(Frozen):
+    """One context and batch: the recommended K, and the K above 0 of least expected loss (`drafting_k`)."""
+
+    context_tokens: int
+    batch_size: int
+    fits: bool
+    n_draft: int
+    speedup: float
+    low: float
+    high: float
+    p_gain: float
+    drafting_k: int
+    drafting_speedup: float
+    tpot_s: float
+    attention_share: float
+    verify_ratio: float
+    draft_share: float
+    tier: Tier
+
+
+class OverContext(Frozen):
+    """The scenario over batch and context, prefill not charged."""
+
+    says: tuple[str, ...]
+    cells: tuple[ContextCell, ...]
+
+
+class RankedModel(Frozen):
+    """One model at its best placement and K at this load."""
+
+    model: str
+    placement: str
+    rank: int
+    rank_low: int
+    rank_high: int
+    p_first: float
+    p_limit: float
+    gpus: int
+    drafter: str
+    accepted: str
+    acceptance_text: str
+    drafts: tuple[int, ...]
+    speedup: Prediction
+    tpot_s: Prediction
+    tokens_per_s_per_gpu: Prediction
+    usd_per_million: Prediction | None
+    joules_per_token: Prediction | None
+    memory_share: float
+    total_params: float
+    active_params: float
+    tier: Tier
+
+
+class MissedModel(Frozen):
+    """A model that is not ranked, and why."""
+
+    model: str
+    reason: str
+    """In general words: does not fit in memory, misses the limit on time."""
+    detail: str
+    """With its figures, where there are any."""
+
+
+class ModelsSection(Frozen):
+    """Other models at this load on this machine, best first."""
+
+    verdict: str
+    notes: tuple[str, ...]
+    models: tuple[RankedModel, ...]
+    missed: tuple[MissedModel, ...] = ()
+    """Models that are not ranked."""
+
+
+class ReportDocument(Frozen):
+    """Everything a report says. Same scenario, data, package versions and date: the same report."""
+
+    model_config = ConfigDict(title="Report")
+    schema_version: Literal[1] = SCHEMA_VERSION
+    date: dt.date
+    scenario: Scenario
+    scenario_hash: str
+    share_query: str
+    """URL query that restores the scenario; empty when its configuration is too large for an address."""
+    question: str
+    settings: tuple[Setting, ...]
+    verdict: str
+    answer: Answer
+    curve_k: int
+    """K of the curve shown and of `components`: the recommended one, or the best K > 0 when that is 0."""
+    sweet_spot_batch: int
+    break_even_batch: float | None
+    curve: tuple[CurvePoint, ...] = Field(min_length=1)
+    schedule: tuple[ScheduleRange, ...] = Field(min_length=1)
+    k_by_context: ScheduleContexts | None = None
+    """None: not looked up."""
+    engines: tuple[EngineSetup, ...]
+    check_commands: tuple[CheckStep, ...]
+    """Empty where K = 0 is recommended or vLLM cannot run the drafter."""
+    components: tuple[ComponentTime, ...]
+    accepted_lengths: tuple[AcceptedLength, ...]
+    assumptions: tuple[str, ...]
+    warnings: tuple[str, ...]
+    limits: tuple[str, ...]
+    constants: tuple[UsedConstant, ...]
+    validation: tuple[ErrorLine, ...] | None
+    """None: nothing was looked up. Empty: nothing published shares this accelerator or model."""
+    design: DesignSection | None
+    """None: a dense model, no drafter, or not looked up."""
+    next_steps: tuple[TriedChange, ...] | None
+    """None: not looked up. Empty: nothing tried helps beyond noise."""
+    spend: SpendSection | None = None
+    """None: in reports of before."""
+    over_context: OverContext | None = None
+    """None: not looked up."""
+    other_models: ModelsSection | None = None
+    """None: not asked for."""
+    diagnosis: DiagnosisSection | None = None
+    """None: no measured run was given."""
+    design_regions: RegionsSection | None = None
+    """None: not asked for."""
+    expert_ranks: RanksSection | None = None
+    """None: not asked for."""
+    sweep: SweepSection | None = None
+    """None: none was given."""
+    derivation: tuple[DerivationStep, ...]
+    cited: tuple[CitedWork, ...]
+    sources: tuple[str, ...]
+    versions: dict[str, str]
+
+
+class DesignRegion(Frozen):
+    """One design and the cells it holds, losses as shares of the objective against each cell's own best."""
+
+    region: str
+    design: str
+    n_experts: int
+    n_active: int
+    n_shared: float
+    expert_width: int
+    total_params: float
+    active_params: float
+    core_cells: int
+    edge_cells: int
+    holds: str
+    mean_loss: float
+    worst_loss_outside: float | None
+    worst_loss_low: float | None
+    worst_loss_high: float | None
+    worst_at: str
+
+
+class RegionCell(Frozen):
+    """One accelerator at one batch, with the design that holds it and how that stands.
+
+    Null where no design serves it.
+    """
+
+    accelerator: str
+    gpus: int
+    batch_size: int
+    region: str
+    kind: Literal["core", "edge", "none"]
+    why_not: str
+    n_draft: int | None
+    speedup: float | None
+    tpot_ms: float | None
+    loss: float | None
+    loss_low: float | None
+    loss_high: float | None
+    loss_expected: float | None
+    chance_of_tie: float | None
+    gain: float | None
+    gain_low: float | None
+    gain_high: float | None
+    tier: Tier | None
+    extrapolated: bool | None
+    own_best: str | None
+    own_best_tpot_ms: float | None
+
+
+class RegionsSection(Frozen):
+    """The design to train over batch and accelerator, in as few designs as serve within noise."""
+
+    verdict: str
+    objective: str
+    tie: float
+    core_chance: float
+    regions: tuple[DesignRegion, ...]
+    cells: tuple[RegionCell, ...]
+    notes: tuple[str, ...]
+
+
+class RankLayout(Frozen):
+    """One layout of experts over the ranks and what it costs, along the section's draft lengths.
+
+    The layout `assumed` is the formula that predictions take where nothing is counted.
+    """
+
+    layout: str
+    redundant: int
+    slowest_reads: tuple[float, ...]
+    fullest_rows_over_mean: tuple[float, ...]
+    plain_step_s: float
+    round_s: tuple[float, ...]
+    speedup: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    tier: tuple[Tier, ...]
+    tpot_s: tuple[float, ...]
+    n_draft: int
+    extra_bytes_per_gpu: float
+    fits: bool
+
+
+class HotterExperts(Frozen):
+    """Change under one layout where each layer's hottest expert is hotter than planned for, as shares."""
+
+    arm: str
+    more: float
+    draft: int
+    plain_step: float
+    round: float
+    speedup: float
+    noise: float
+
+
+class RankExchange(Frozen):
+    """Bytes that one way of exchanging tokens moves, along the section's draft lengths."""
+
+    transport: str
+    travels: str
+    flags: str
+    dispatch_bytes: tuple[float, ...]
+    combine_bytes: tuple[float, ...]
+    step_bytes: tuple[float, ...]
+    bytes_per_emitted_token: tuple[float, ...]
+
+
+class AttentionSplit(Frozen):
+    """One way of grouping the ranks for attention, experts in order."""
+
+    tensor_parallel: int
+    data_parallel: int
+    sequences_per_group: int
+    fits: bool
+    n_draft: int
+    plain_step_s: float
+    round_s: float
+    exchange_s: float
+    speedup: float
+    low: float
+    high: float
+    tpot_s: float
+    tier: Tier
+
+
+class RanksSection(Frozen):
+    """Experts on the scenario's expert-parallel ranks, counted instead of assumed."""
+
+    verdict: str
+    ranks: int
+    origin: Literal["trace", "loads", "preset"]
+    because: str
+    routing: str | None
+    """The routing that a trace gives and the section is predicted with; None: the scenario's own."""
+    drafts: tuple[int, ...]
+    experts_touched: tuple[float, ...]
+    layouts: tuple[RankLayout, ...]
+    hotter: tuple[HotterExperts, ...]
+    exchange: tuple[RankExchange, ...]
+    attention_splits: tuple[AttentionSplit, ...]
+    not_possible: tuple[str, ...]
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+class SweptSetting(Frozen):
+    """Setting that takes several values, as texts in their order."""
+
+    setting: str
+    values: tuple[str, ...]
+
+
+class SweepPays(Frozen):
+    """Largest batch at which drafting pays for one model and accelerator.
+
+    Null from pays_up_to on where it does nowhere.
+    """
+
+    model_id: str
+    hardware_id: str
+    fits: bool
+    pays_up_to: int | None
+    n_draft: int | None
+    speedup: float | None
+    speedup_low: float | None
+    speedup_high: float | None
+    p_gain: float | None
+    tier: Tier | None
+    settings: dict[str, str]
+
+
+class SweepFastest(Frozen):
+    """The row of most tokens per second and GPU of one model within the limit.
+
+    Null where none keeps it; least_tpot_ms is then the best there is.
+    """
+
+    model_id: str
+    hardware_id: str | None
+    batch_size: int | None
+    n_draft: int | None
+    tokens_per_s_per_gpu: float | None
+    tokens_per_s_per_gpu_low: float | None
+    tokens_per_s_per_gpu_high: float | None
+    tpot_ms: float | None
+    tpot_low_ms: float | None
+    tpot_high_ms: float | None
+    speedup: float | None
+    speedup_low: float | None
+    speedup_high: float | None
+    tier: Tier | None
+    least_tpot_ms: float | None
+    settings: dict[str, str]
+
+
+class SweepOneK(Frozen):
+    """Loss of one K at every point that fits and has it, against the best K of each simulated case.
+
+    The tier is the lowest among the points.
+    """
+
+    n_draft: int
+    loss: float
+    worst: float
+    points: int
+    tier: Tier
+
+
+class SweepCell(Frozen):
+    """One cell of the map, at its recommended K."""
+
+    x: str
+    y: str
+    fits: bool
+    n_draft: int
+    speedup: float
+    speedup_low: float
+    speedup_high: float
+    p_gain: float
+    tier: Tier
+
+
+class SweepCells(Frozen):
+    """The map over two settings, the others fixed."""
+
+    says: str
+    x: str
+    y: str
+    cells: tuple[SweepCell, ...]
+
+
+class SweepSection(Frozen):
+    """A grid of scenarios and three questions to it."""
+
+    says: tuple[str, ...]
+    release: str | None
+    constants: str | None
+    """Release and constants that it was computed by; null where its files do not say."""
+    max_tpot_ms: float | None
+    varied: tuple[SweptSetting, ...]
+    pays: tuple[SweepPays, ...]
+    fastest: tuple[SweepFastest, ...]
+    one_k: tuple[SweepOneK, ...]
+    map: SweepCells | None

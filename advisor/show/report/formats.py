@@ -1,0 +1,407 @@
+"""A report as one HTML file: interactive charts, plotly.js inside, nothing loaded from anywhere.
+
+A report as Markdown (CommonMark with pipe tables). Nothing in it is read as markup or HTML unless it is ours.
+
+The formats of a report: report in, bytes out; and the JSON document, filled here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Literal, get_args
+
+import jinja2
+import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs
+
+from advisor.answers.advice import answer_values, component_times
+from advisor.answers.by_batch import context_values
+from advisor.answers.explore.changes import GOALS, DesignStanding
+from advisor.answers.round_costs import range_values
+from advisor.predict.curve import curve_rows
+from advisor.predict.scenario import Scenario
+from advisor.prediction import AdvisorError
+from advisor.show.charts.maps import design_regions_chart, sweep_chart
+from advisor.show.charts.measured import rank_chart
+from advisor.show.charts.speedup import speedup_chart
+from advisor.show.charts.why import components_chart
+from advisor.show.explain.steps import step_text
+from advisor.show.report.blocks import Block, Code, FigureBlock, FigureKey, Listing, Paragraph, Table
+from advisor.show.report.build import LIMITS, Report
+from advisor.show.report.document import DesignChoice, ReportDocument, UsedConstant
+from advisor.show.report.layout import key_figures, sections
+from advisor.show.report.sections import (
+    best_designs,
+    cited_works,
+    load_values,
+    ranks_values,
+    regions_values,
+    shown_steps,
+    sweep_values,
+    tried,
+    what_binds,
+)
+from advisor.show.words.next_steps import change_text, gain_text
+from advisor.text import MERITS, csv_text, json_values, printable, unbroken_ranges
+
+_DRAW = """
+for (const data of document.querySelectorAll('script[type="application/json"]')) {
+  const figure = JSON.parse(data.textContent);
+  Plotly.newPlot(data.dataset.target, figure.data, figure.layout, {displaylogo: false, responsive: true});
+}
+"""
+"""The page's own script: draws each figure from the JSON beside it."""
+
+
+def to_html(report: Report) -> str:
+    """The whole report. Text is escaped by the template; only the two scripts named in its policy can run."""
+    found = sections(report)
+    figures = {
+        block.key: script_json(report_figure(report, block.key).to_json())
+        for section in found
+        for block in section.blocks
+        if isinstance(block, FigureBlock)
+    }
+    return _template().render(
+        report=report,
+        key_figures=key_figures(report),
+        sections=found,
+        figures=figures,
+        plotly=_plotly(),
+        draw=_DRAW,
+        policy=_policy(),
+    )
+
+
+def report_figure(report: Report, key: FigureKey) -> go.Figure:
+    """The chart of one figure block, the page's own on white. No text of a user's is drawn: plotly reads markup."""
+    return _figure(report, key).update_layout(template="plotly_white")
+
+
+def _figure(report: Report, key: FigureKey) -> go.Figure:
+    if key == "regions":
+        assert report.regions is not None, "only a report with a map has this block"
+        return design_regions_chart(report.regions).figure
+    if key == "ranks":
+        assert report.ranks is not None, "only a report with counted ranks has this block"
+        return rank_chart(report.ranks).figure
+    if key == "sweep":
+        assert report.swept is not None
+        assert report.swept.map is not None, "only a report with a map has this block"
+        return sweep_chart(report.swept.map).figure
+    return _speedup(report) if key == "speedup" else _components(report)
+
+
+def _speedup(report: Report) -> go.Figure:
+    advice, curve = report.advice, report.drawn_curve
+    others = [int(k) for k in curve.drafts if k not in (0, advice.curve_k)]
+    figure = speedup_chart(
+        curve,
+        advice.curve_k,
+        report.scenario.batch_size,
+        band_level=advice.band_level,
+        sweet_spot_batch=int(advice.sweet_spot_batch),
+        compare=others,
+        largest_batch=advice.setup.memory.largest_batch,
+    ).figure
+    names = {f"K = {k}" for k in others}
+    return figure.for_each_trace(lambda trace: trace.update(visible="legendonly") if trace.name in names else trace)
+
+
+def _components(report: Report) -> go.Figure:
+    times = component_times(report.advice)
+    plain, whole = ({part.name: getattr(part, name) / 1e3 for part in times} for name in ("plain_ms", "round_ms"))
+    return components_chart(plain, whole, n_draft=report.advice.curve_k, batch_size=report.scenario.batch_size).figure
+
+
+def script_json(text: str | None) -> str:
+    """JSON that cannot end the script element it stands in."""
+    return json.dumps(json.loads(text or "{}"), sort_keys=True).replace("<", "\\u003c")
+
+
+@lru_cache(maxsize=1)
+def _plotly() -> str:
+    """plotly.js, with no way to end its own script element."""
+    return get_plotlyjs().replace("</script", "<\\/script")
+
+
+@lru_cache(maxsize=1)
+def _policy() -> str:
+    """Content security policy: nothing is loaded, and of all scripts exactly these two run."""
+    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in (_plotly(), _DRAW))
+    rules = (
+        "default-src 'none'",
+        f"script-src {hashes}",
+        "style-src 'unsafe-inline'",
+        "img-src data: blob:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+    return "; ".join(rules)
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+@lru_cache(maxsize=1)
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["kind"] = lambda block: type(block).__name__
+    environment.filters["unbroken"] = unbroken_ranges
+    text = files("advisor.show.report").joinpath("templates/report.html").read_text(encoding="utf-8")
+    return environment.from_string(text)
+
+
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+def to_markdown(report: Report) -> str:
+    """The whole report as Markdown, with charts as the sentence that says what they show."""
+    lines = [f"# {escape(report.verdict)}", "", f"*{report.date.isoformat()}, scenario {report.scenario.hash}*", ""]
+    figures = tuple((label, f"{value} ({note})") for label, value, note in key_figures(report))
+    lines += _table(Table(("At the target batch", "Value"), figures, "ll"))
+    for section in sections(report):
+        lines += ["", f"## {escape(section.title)}"]
+        for block in section.blocks:
+            lines += ["", *_block(block)] if not isinstance(block, FigureBlock) else []
+    return "\n".join(lines) + "\n"
+
+
+def escape(text: str) -> str:
+    """A text on one line such that CommonMark shows it letter by letter.
+
+    Markup characters get a backslash, HTML's an entity; a colon before a letter too, since some readers make icons of
+    `:word:`, unless it belongs to a web address.
+    """
+    flat = " ".join(text.split())
+    flat = re.sub(r"([\\`*_{}\[\]#|~$!^])", r"\\\1", flat)
+    flat = re.sub(r":(?=[A-Za-z])", r"\\:", flat)
+    flat = re.sub(r"\A(\d*)([-+=]|[.)](?=\s))", r"\1\\\2", flat)  # no list and no heading rule where a line begins
+    return re.sub(r"[&<>]", lambda found: _ENTITIES[found[0]], flat)
+
+
+def _block(block: Block) -> list[str]:
+    match block:
+        case Paragraph(text):
+            return [escape(text)]
+        case Listing(items, numbered):
+            return [f"{f'{n}.' if numbered else '-'} {escape(item)}" for n, item in enumerate(items, start=1)]
+        case Table():
+            return _table(block)
+        case Code():
+            return markdown_code(block)
+        case FigureBlock():
+            return []
+
+
+def _table(table: Table) -> list[str]:
+    rule = ["---" if letter == "l" else "---:" for letter in table.align]
+    head = [f"{escape(table.caption)}", ""] if table.caption else []
+    return [*head, _row(table.columns), f"|{'|'.join(rule)}|", *(_row(row) for row in table.rows)]
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return f"| {' | '.join(escape(cell) for cell in cells)} |"
+
+
+def markdown_code(code: Code) -> list[str]:
+    """A fence longer than any run of backticks inside, so that the text cannot close it."""
+    longest = max((len(run) for run in re.findall(r"`+", code.text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{escape(code.caption)}:", "", fence, code.text, fence]
+
+
+Format = Literal["md", "html", "pdf", "json", "csv"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+MEDIA_TYPES: dict[Format, str] = {
+    "md": "text/markdown",
+    "html": "text/html",
+    "pdf": "application/pdf",
+    "json": "application/json",
+    "csv": "text/csv",
+}
+
+
+def render(report: Report, form: Format) -> bytes:
+    """The report in one format, UTF-8 where it is text. Raises AdvisorError for an unknown format."""
+    if form == "pdf":
+        try:
+            from advisor.show.report.paper import to_pdf
+        except ModuleNotFoundError as error:
+            raise AdvisorError(
+                f"a PDF needs the package {error.name}, which is not installed; install requirements.txt, or choose "
+                "html or md"
+            ) from error
+
+        return to_pdf(report)
+    if form == "html":
+        return to_html(report).encode()
+    if form == "md":
+        return to_markdown(report).encode()
+    if form == "json":
+        return (document_of(report).model_dump_json(indent=2) + "\n").encode()
+    if form == "csv":
+        return curve_csv(report).encode()
+    raise AdvisorError(f"no report format {form!r}; choose one of {', '.join(FORMATS)}")
+
+
+def file_name(scenario: Scenario, form: Format) -> str:
+    """A name for the file, from the scenario's hash: nothing of a user's stands in it."""
+    return f"advice-{scenario.hash}.{form}"
+
+
+def curve_csv(report: Report) -> str:
+    """The whole curve as CSV, one row for each batch and K.
+
+    Its columns are described in docs/report-schema.md.
+    """
+    rows = [{"scenario_hash": report.scenario.hash, **row} for row in curve_rows(report.advice.curve)]
+    return csv_text(list(rows[0]), rows)
+
+
+def document_of(report: Report) -> ReportDocument:
+    """The JSON report: floats with six significant digits."""
+    advice = report.advice
+    same = ("share_query", "question", "verdict", "engines", "assumptions", "warnings", "sources", "versions")
+    values = {name: getattr(report, name) for name in same} | {
+        "answer": _answer(report),
+        "curve_k": advice.curve_k,
+        "sweet_spot_batch": int(advice.sweet_spot_batch),
+        "break_even_batch": advice.break_even_batch,
+        "curve": _curve(report),
+        "schedule": [range_values(item) for item in advice.k_by_batch],
+        "k_by_context": None if report.k_by_context is None else context_values(report.k_by_context),
+        "check_commands": report.checks,
+        "components": component_times(advice),
+        "accepted_lengths": _accepted_lengths(report),
+        "limits": LIMITS,
+        "validation": _errors(report),
+        "design": None if report.standing is None else _design(report.standing),
+        "next_steps": _next_steps(report),
+        **load_values(report),
+        **ranks_values(report.ranks),
+        **regions_values(report.regions),
+        **sweep_values(report.swept),
+        "diagnosis": _diagnosis(report),
+        "derivation": [
+            {"group": step.group, "title": printable(step.title), "text": printable(step_text(step))}
+            for step in shown_steps(advice)
+        ],
+        "cited": [{"text": text, "url": url, "used_for": used} for text, url, used in cited_works(report)],
+    }
+    return ReportDocument(
+        date=report.date,
+        scenario=report.scenario,
+        scenario_hash=report.scenario.hash,
+        settings=report.settings,
+        constants=tuple(
+            UsedConstant(name=name, **constant.model_dump(exclude={"note"}))
+            for name, constant in report.constants.items()
+        ),
+        **json_values(values),
+    )
+
+
+def _answer(report: Report) -> dict[str, Any]:
+    values = answer_values(report.advice)
+    return values | {
+        "because": printable(values["because"]),
+        "band_level": report.advice.band_level,
+        "largest_batch_that_fits": report.advice.setup.memory.largest_batch,
+    }
+
+
+def _curve(report: Report) -> list[dict[str, Any]]:
+    """Points of the curve with their components apart."""
+    parts = {f"{name}_ms": name for name in report.advice.curve.round_components}
+    return [
+        {name: value for name, value in row.items() if name not in parts}
+        | {"components_ms": {name: row[column] for column, name in parts.items()}}
+        for row in curve_rows(report.advice.curve)
+    ]
+
+
+def _accepted_lengths(report: Report) -> list[dict[str, Any]]:
+    given = report.advice.setup.acceptance
+    columns = {
+        "n_draft": range(given.accepted_length.size),
+        "accepted_length": given.accepted_length,
+        "low": given.low,
+        "high": given.high,
+        "extrapolated": given.extrapolated,
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _errors(report: Report) -> list[dict[str, Any]] | None:
+    if report.validation is None:
+        return None
+    return [
+        {
+            "group": group,
+            "n": errors.n,
+            "median_error": errors.median_ape,
+            "p90_error": errors.p90_ape,
+            "sign_right": errors.sign_accuracy,
+            "in_band": errors.coverage,
+        }
+        for group, errors in report.validation.items()
+    ]
+
+
+def _design(standing: DesignStanding) -> dict[str, Any]:
+    choices = [
+        {
+            **{name: value for name, value in vars(item).items() if name in DesignChoice.model_fields},
+            "goal": goal,
+            "design": printable(standing.space.describe(item.index)),
+            "n_draft": item.n_draft[0],
+            "speedup": item.speedup[0],
+            "tpot_ms": item.tpot_s[0] * 1e3,
+            "gain": gain.value,
+            "gain_low": gain.low,
+            "gain_high": gain.high,
+            "quality": item.quality_ratio,
+            "quality_pessimistic": item.quality_ratio_pessimistic,
+        }
+        for goal, item, gain in best_designs(standing)
+    ]
+    notes = [printable(note) for note in standing.space.notes]
+    return {"text": printable(standing.text), "binding": what_binds(standing), "choices": choices, "notes": notes}
+
+
+def _diagnosis(report: Report) -> dict[str, Any] | None:
+    found = report.diagnosis
+    if found is None:
+        return None
+    return {
+        "verdict": found.verdict,
+        "sentence": found.sentence,
+        "findings": [vars(one) for one in found.findings],
+        "gaps": found.gaps,
+        "not_judged": [f"{title}: needs {needs}" for title, needs in found.not_judged],
+    }
+
+
+def _next_steps(report: Report) -> list[dict[str, Any]] | None:
+    if report.steps is None:
+        return None
+    return [
+        {
+            "goal": MERITS[goal].name,
+            "what": printable(effect.change.what),
+            "gain": gain_text(effect, goal),
+            **{name: change_text(effect, name) for name in GOALS},
+            "tier": effect.tier,
+            "notes": [printable(note) for note in effect.change.notes],
+        }
+        for goal, effect in tried(report.steps)
+    ]

@@ -1,0 +1,343 @@
+"""A report as a tagged PDF (PDF/UA-1), typeset without a browser; the same report gives the same bytes.
+
+The report's charts for paper: report in, SVG out, the same bytes each time. No text of a user's is drawn.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import re
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import typst
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ft2font import FT2Font
+from matplotlib.patches import Rectangle
+
+from advisor.answers.advice import component_times
+from advisor.answers.design.regions import RegionMap
+from advisor.answers.expert_ranks import RanksAnswer
+from advisor.answers.explore.files import SweepMap, setting_text
+from advisor.prediction import AdvisorError
+from advisor.show.charts.figure import BLUE, GAIN_SCALE, ORANGE, VERMILLION
+from advisor.show.charts.maps import REGION_TINTS
+from advisor.show.charts.measured import rank_lines
+from advisor.show.report.blocks import Block, Code, FigureBlock, FigureKey
+from advisor.show.report.build import Report
+from advisor.show.report.layout import key_figures, sections
+from advisor.show.words.design import cell_lines
+from advisor.show.words.sweep import label
+from advisor.text import unbroken_ranges
+
+_BREAK = "\ue000"
+"""Private-use mark, drawn as nothing; text from users has no private-use characters left."""
+_AS_IT_IS = ("kind", "key", "align", "svg", "code", "title", "alt", "date", "hash")
+"""Keys, drawings, and texts that become properties of the document."""
+
+
+def to_pdf(report: Report) -> bytes:
+    """The whole report on A4.
+
+    The template is a constant; everything that varies reaches it as JSON data, so no text is ever read as typst code.
+    Raises AdvisorError where typst cannot set it.
+    """
+    try:
+        return bytes(
+            typst.compile(
+                _template(),
+                format="pdf",
+                pdf_standards="ua-1",
+                sys_inputs={"report": json.dumps(_data(report))},
+                font_paths=_fonts(),
+            )
+        )
+    except typst.TypstError as error:
+        raise AdvisorError(f"the PDF could not be typeset ({error}); use --format html or md") from error
+
+
+def showable(text: str) -> str:
+    """A text with each character that no shipped font has written as U+XXXX.
+
+    PDF/UA forbids missing glyphs.
+    """
+    known = _characters()
+    return "".join(
+        character if ord(character) in known or character == "\n" else f"U+{ord(character):04X}" for character in text
+    )
+
+
+def _breakable(text: str, after: str = "/&=,@_") -> str:
+    """`text` with marks where a long word may break: after the characters `after`, and every 60 characters."""
+    marked = re.sub(rf"([{after}])(?=\S)", rf"\1{_BREAK}", text)
+    return re.sub(rf"([^\s{_BREAK}]{{60}})(?=\S)", rf"\1{_BREAK}", marked)
+
+
+def _data(report: Report) -> Any:
+    document = {
+        "title": unbroken_ranges(showable(report.verdict)),
+        "date": report.date.isoformat(),
+        "year": report.date.year,
+        "month": report.date.month,
+        "day": report.date.day,
+        "hash": report.scenario.hash,
+        "figures": key_figures(report),
+        "sections": [
+            {
+                "title": section.title,
+                "reference": section.reference,
+                "blocks": [_block(report, block) for block in section.blocks],
+            }
+            for section in sections(report)
+        ],
+    }
+    return _each_text(document)
+
+
+def _block(report: Report, block: Block) -> dict[str, Any]:
+    found = {"kind": type(block).__name__, **dataclasses.asdict(block)}
+    if isinstance(block, FigureBlock):
+        found |= {"svg": report_svg(report, block.key), "alt": showable(block.alt)}
+    if isinstance(block, Code):
+        found["code"] = _breakable(showable(block.text), ",&")  # a copied line then breaks between JSON entries only
+    return found
+
+
+def _each_text(value: Any) -> Any:
+    """`value` with every text in it showable, and breakable where it is content rather than a key of the template."""
+    if isinstance(value, str):
+        return _breakable(showable(value))
+    if isinstance(value, dict):
+        return {name: item if name in _AS_IT_IS else _each_text(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_each_text(item) for item in value]
+    return value
+
+
+def _font_folder() -> Path:
+    """DejaVu, which comes with matplotlib, covers what the fonts inside typst lack."""
+    return Path(mpl.get_data_path()) / "fonts" / "ttf"
+
+
+@lru_cache(maxsize=1)
+def _fonts() -> typst.Fonts:
+    """typst's own fonts and DejaVu, never the machine's: the same bytes everywhere."""
+    return typst.Fonts(include_system_fonts=False, font_paths=[_font_folder()])
+
+
+@lru_cache(maxsize=1)
+def _characters() -> frozenset[int]:
+    return frozenset(FT2Font(str(_font_folder() / "DejaVuSans.ttf")).get_charmap()) - {ord(_BREAK)}
+
+
+@lru_cache(maxsize=1)
+def _template() -> bytes:
+    return files("advisor.show.report").joinpath("templates/memo.typ").read_bytes()
+
+
+NEUTRAL = "#6B6B6B"
+"""Reference lines; darker than on screen, since paper is white."""
+_WIDTH_INCHES = 6.9
+_DASHES = {"solid": "-", "dash": "--", "dot": ":"}
+"""matplotlib's styles of line by plotly's names."""
+_MANY_COLUMNS = 12
+_SMALL_SHARE = 0.005
+"""Components below this share of both steps are left to the table. [-]"""
+# The names of clip paths and glyphs in an SVG are hashes with this salt, random unless set: matplotlib offers no
+# argument for it.
+mpl.rcParams["svg.hashsalt"] = "advisor"
+
+
+def report_svg(report: Report, key: FigureKey) -> str:
+    """The chart of one figure block, as SVG.
+
+    Letters are outlines, so that no font is needed to show them.
+    """
+    figure = _figure(report, key)
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()
+
+
+def _figure(report: Report, key: FigureKey) -> Figure:
+    if key == "regions":
+        assert report.regions is not None, "only a report with a map has this block"
+        return _regions(report.regions)
+    if key == "ranks":
+        assert report.ranks is not None, "only a report with counted ranks has this block"
+        return _ranks(report.ranks)
+    if key == "sweep":
+        assert report.swept is not None
+        assert report.swept.map is not None, "only a report with a map has this block"
+        return _sweep(report.swept.map)
+    return _speedup(report) if key == "speedup" else _components(report)
+
+
+def _speedup(report: Report) -> Figure:
+    figure = _new(2.6)
+    axes = figure.add_subplot()
+    advice, curve, column = report.advice, report.drawn_curve, report.advice.curve_column
+    x = curve.batches.astype(int)
+    low, high = curve.low[:, column], curve.high[:, column]
+    axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0, label=f"{advice.band_level:.0%} band")
+    axes.plot(
+        x, curve.speedup[:, column], color=BLUE, linewidth=1.8, marker="o", markersize=3, label=f"K = {advice.curve_k}"
+    )
+    edge = min(*low, 0.95)
+    axes.set_ylim(edge - 0.04 * (max(high) - edge), max(*high, 1.05) * 1.04)
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(x[0], x[-1])
+    axes.axhline(1.0, color=VERMILLION, linewidth=1)
+    axes.axhspan(axes.get_ylim()[0], 1.0, color=VERMILLION, alpha=0.07, linewidth=0, label="slowdown")
+    axes.axvline(
+        report.scenario.batch_size,
+        color=NEUTRAL,
+        linestyle=":",
+        linewidth=1.2,
+        label=f"batch {report.scenario.batch_size:,}",
+    )
+    outside = x[curve.extrapolated[:, column]]
+    if outside.size:
+        axes.axvspan(
+            outside[0],
+            x[-1],
+            facecolor="none",
+            edgecolor=NEUTRAL,
+            hatch="///",
+            alpha=0.35,
+            linewidth=0,
+            label="outside the data",
+        )
+    ticks = [2**power for power in range(17) if x[0] <= 2**power <= x[-1]]
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    axes.minorticks_off()
+    _finish(axes, "Batch size (sequences)", "Speedup over plain decoding (x)")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5, frameon=False, fontsize=7.5)
+    return figure
+
+
+def _components(report: Report) -> Figure:
+    times = component_times(report.advice)
+    plain_ms, round_ms = sum(part.plain_ms for part in times), sum(part.round_ms for part in times)
+    parts = [part for part in times if max(part.plain_ms / plain_ms, part.round_ms / round_ms) >= _SMALL_SHARE][::-1]
+    figure = _new(0.6 + 0.16 * len(parts))
+    axes = figure.add_subplot()
+    places = range(len(parts))
+    axes.barh(
+        [place + 0.2 for place in places],
+        [part.round_ms for part in parts],
+        0.38,
+        color=BLUE,
+        label=f"round, K = {report.advice.curve_k}",
+    )
+    axes.barh(
+        [place - 0.2 for place in places],
+        [part.plain_ms for part in parts],
+        0.38,
+        color=ORANGE,
+        hatch="////",
+        edgecolor="white",
+        linewidth=0,
+        label="plain step",
+    )
+    axes.set_yticks(list(places), [part.label for part in parts])
+    _finish(axes, "Milliseconds", "")
+    axes.legend(loc="lower right", frameon=False, fontsize=7.5)
+    return figure
+
+
+def _regions(found: RegionMap) -> Figure:
+    """The map of regions: a tint and a letter for each design, edges in a dashed frame."""
+    cells = found.grid.T
+    rows, columns = cells.shape
+    figure = _new(0.7 + 0.42 * rows)
+    axes = figure.add_subplot()
+    for row in range(rows):
+        for column in range(columns):
+            cell = int(cells[row, column])
+            if not (lines := cell_lines(found, cell)):
+                continue
+            tint = REGION_TINTS[int(found.holder[cell]) % len(REGION_TINTS)]
+            dashed = "--" if "?" in lines[0] else "-"
+            edge = "black" if "?" in lines[0] else "white"
+            axes.add_patch(
+                Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, facecolor=tint, edgecolor=edge, linestyle=dashed)
+            )
+            axes.text(column, row, "\n".join(lines), ha="center", va="center", fontsize=6)
+    axes.set_xlim(-0.5, columns - 0.5)
+    axes.set_ylim(rows - 0.5, -0.5)
+    axes.set_xticks(range(columns), [str(place) for place in found.cells.places])
+    axes.set_yticks(range(rows), [f"{batch:,.0f}" for batch in found.batches])
+    _finish(axes, "Accelerator", "Batch size (sequences)")
+    axes.grid(visible=False)
+    return figure
+
+
+def _ranks(answer: RanksAnswer) -> Figure:
+    """Rows of the fullest rank over the mean rank's by K, a line for each layout."""
+    figure = _new(2.3)
+    axes = figure.add_subplot()
+    drafts = answer.in_order.curve.drafts.astype(int)
+    for line in rank_lines(answer):
+        axes.plot(
+            drafts,
+            line.ratio,
+            color=line.color,
+            linestyle=_DASHES[line.dash],
+            linewidth=1.6,
+            marker="o",
+            markersize=3,
+            label=line.name,
+        )
+    axes.set_xticks(drafts)
+    _finish(axes, "Draft tokens K", "Rows, fullest rank over mean")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False, fontsize=7.5)
+    return figure
+
+
+def _sweep(found: SweepMap) -> Figure:
+    """The map of a sweep: speedup and K in each cell that fits."""
+    speedup = np.where(found.fits, found.values("speedup"), np.nan)
+    drafts = found.values("n_draft")
+    rows, columns = speedup.shape
+    far = max(float(np.nanmax(np.abs(speedup - 1.0), initial=0.0)), 0.1)
+    colors = LinearSegmentedColormap.from_list("gain", list(GAIN_SCALE))
+    figure = _new(0.7 + 0.32 * rows)
+    axes = figure.add_subplot()
+    for row, column in zip(*np.nonzero(np.isfinite(speedup)), strict=True):
+        tint = colors((speedup[row, column] - 1.0 + far) / (2.0 * far))
+        axes.add_patch(Rectangle((column - 0.48, row - 0.48), 0.96, 0.96, facecolor=tint))
+        words = f"{speedup[row, column]:.2f}\nK {drafts[row, column]:.0f}"
+        axes.text(column, row, words, ha="center", va="center", fontsize=5 if columns > _MANY_COLUMNS else 6)
+    axes.set_xlim(-0.5, columns - 0.5)
+    axes.set_ylim(rows - 0.5, -0.5)
+    axes.set_xticks(range(columns), [setting_text(found.x, value) for value in found.x_values])
+    if columns > _MANY_COLUMNS // 2 and found.x != "batch_size":  # names, which would run into each other
+        axes.tick_params(axis="x", labelrotation=30)
+    axes.set_yticks(range(rows), [setting_text(found.y, value) for value in found.y_values])
+    _finish(axes, label(found.x), label(found.y))
+    axes.grid(visible=False)
+    return figure
+
+
+def _new(height_inches: float) -> Figure:
+    figure = Figure(figsize=(_WIDTH_INCHES, height_inches), layout="constrained")
+    FigureCanvasSVG(figure)
+    return figure
+
+
+def _finish(axes: mpl.axes.Axes, x_title: str, y_title: str) -> None:
+    axes.set_xlabel(x_title, fontsize=8)
+    axes.set_ylabel(y_title, fontsize=8)
+    axes.tick_params(labelsize=7.5)
+    axes.grid(visible=True, color="#DDDDDD", linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)

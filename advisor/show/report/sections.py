@@ -1,0 +1,598 @@
+"""The section on experts on expert-parallel ranks: the slowest one counted, layouts, hotter experts, what travels.
+
+The section on one design for several accelerators and batches: the map of regions, when it was asked for.
+
+The section on a sweep: what was swept, three questions to it, and its map, where a sweep was given.
+
+The section on a measured run that was diagnosed, for reports that were given one.
+
+Sections beyond the answer itself: what to try next, designs, how the speedup was made, works cited.
+
+Sections about the load: cost and energy of a token, speculation over context, and other models on the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from advisor.answers.advice import Advice
+from advisor.answers.design.answer import NOTHING_BINDS, binding_constraints, binding_start
+from advisor.answers.design.candidates import LAW_NAMES, Band, Candidate
+from advisor.answers.design.regions import RegionMap
+from advisor.answers.expert_ranks import RanksAnswer, splits
+from advisor.answers.explore.cells import SETTINGS
+from advisor.answers.explore.changes import GOALS, DesignStanding, Effect, Goal, NextSteps, best_effects
+from advisor.answers.explore.context import ContextMap
+from advisor.answers.explore.files import (
+    SweepMap,
+    SweepView,
+    fastest_within,
+    one_k_for_all,
+    setting_text,
+    where_drafting_pays,
+)
+from advisor.answers.explore.standing import Leaderboard
+from advisor.show.charts.maps import design_regions_chart, sweep_chart
+from advisor.show.charts.measured import rank_chart
+from advisor.show.explain.round import cited, derive
+from advisor.show.explain.steps import Step, step_text
+from advisor.show.report.blocks import Block, FigureBlock, Listing, Paragraph, Table
+from advisor.show.report.build import Report
+from advisor.show.report.document import (
+    DesignRegion,
+    RankedModel,
+    RegionCell,
+    SweepCell,
+    SweepFastest,
+    SweepOneK,
+    SweepPays,
+)
+from advisor.show.words.design import (
+    held_where,
+    map_cells_table,
+    region_document,
+    region_notes,
+    region_table,
+    region_verdict,
+)
+from advisor.show.words.diagnosis import COMPARED_COLUMNS, WANTED_COLUMNS, DiagnosisView
+from advisor.show.words.expert_ranks import (
+    document,
+    exchange_table,
+    exchange_text,
+    heat_table,
+    layout_table,
+    notes,
+    rank_table,
+    split_table,
+    verdict,
+    warnings,
+)
+from advisor.show.words.leaderboard import by_size, missed_texts, own_place, quality_text, table
+from advisor.show.words.leaderboard import document as board_document
+from advisor.show.words.leaderboard import notes as board_notes
+from advisor.show.words.leaderboard import verdict as board_verdict
+from advisor.show.words.load import (
+    acceptance_texts,
+    does_not_fit,
+    map_document,
+    power_text,
+    share_table,
+    spend_document,
+    spend_text,
+    turn_texts,
+)
+from advisor.show.words.load import map_table as context_map_table
+from advisor.show.words.load import verdict as context_verdict
+from advisor.show.words.next_steps import change_text, gain_text
+from advisor.show.words.sweep import (
+    fastest_table,
+    fastest_text,
+    map_table,
+    map_text,
+    one_k_table,
+    one_k_text,
+    pays_table,
+    pays_text,
+    settings_texts,
+    swept_text,
+    values_by_setting,
+)
+from advisor.text import MERITS, counted, printable
+
+_LENGTH = 3000
+"""Longest sentence printed, in characters."""
+_ORIGINS = {
+    "trace": "counted on a routing trace",
+    "loads": "drawn from given loads by layer",
+    "preset": "drawn from the routing preset's spread, hot experts placed by chance: assumed",
+}
+"""Where the choices of experts come from, by kind."""
+_PLACED = {"layout": "l", "experts read": "r", "rows, fullest/mean": "r", "K": "r", "copies/GPU": "r"}
+_TIMES = {
+    "layout": "l",
+    "plain step ms": "r",
+    "K": "r",
+    "round ms": "r",
+    "speedup": "r",
+    "band": "r",
+    "time per token ms": "r",
+    "tier": "l",
+}
+"""Columns of the layouts that fit the width of a page, in two tables, and how they are aligned."""
+_GROUPED = {
+    "attention": "l",
+    "sequences/group": "r",
+    "fits": "l",
+    "plain step ms": "r",
+    "K": "r",
+    "round ms": "r",
+    "exchange ms": "r",
+}
+_GAINED = {
+    "attention": "l",
+    "K": "r",
+    "speedup": "r",
+    "band": "r",
+    "time per token ms": "r",
+    "tokens/s/GPU": "r",
+    "tier": "l",
+}
+"""The same of the attention groups."""
+_LEFT = ("layout", "exchange")
+"""Columns of words in the other tables."""
+
+
+def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
+    """Verdict and origin, then layouts, the picture, rows by K, hotter experts, exchange and groups."""
+    kind, band = answer.traffic.kind, f"{report.advice.band_level:.0%} bands"
+    of_counts = f"Origin of the counts: {kind}."
+    groups, refused = splits(answer)
+    moved = (_table(exchange_table(answer), f"Bytes of one layer at the rank that receives most. {of_counts}"),)
+    # Sentences that the answer carries already are not told again.
+    told = [text for text in warnings(answer) if printable(text) not in report.warnings]
+    return (
+        Paragraph(_said(verdict(answer))),
+        Paragraph(f"{of_counts} Choices of experts are {_ORIGINS[kind]}. {_routing_text(report, answer)}".rstrip()),
+        _table(
+            layout_table(answer),
+            "Layouts of the experts, each at its recommended K. The first row is what predictions assume without "
+            f"counts; copies are extra weights on each GPU. {of_counts}",
+            _PLACED,
+        ),
+        _table(layout_table(answer), f"What the same layouts cost; {band} of the speedup. {of_counts}", _TIMES),
+        FigureBlock("ranks", _said(rank_chart(answer).alt)),
+        _table(rank_table(answer), f"Experts in order, by K: counted, and what is assumed without counts. {of_counts}"),
+        _table(
+            heat_table(answer),
+            "What hotter experts cost at each layout's K: each layer's hottest is chosen more often than the layout "
+            f"was planned for. {of_counts}",
+        ),
+        Paragraph(_said(exchange_text(answer))),
+        *(moved if answer.moved else ()),
+        _table(
+            split_table(groups),
+            f"The same ranks with attention in other groups, experts in order. {of_counts}",
+            _GROUPED,
+        ),
+        _table(split_table(groups), f"What the same groups bring; {band} of the speedup. {of_counts}", _GAINED),
+        Listing((*map(_said, notes(answer)), *(f"Not possible: {_said(text)}" for text in refused))),
+        *([Paragraph("Note before use:"), Listing(tuple(_sentence(text) for text in told))] if told else []),
+    )
+
+
+def _routing_text(report: Report, answer: RanksAnswer) -> str:
+    """Sentence on a routing that a trace gives this section and the rest of the report does not have."""
+    routing, own = answer.setup.scenario.routing, report.scenario.routing
+    if routing == own:
+        return ""
+    return (
+        f"This section takes the trace's routing, {printable(routing)}, and not the {printable(own)} of the rest: with "
+        "it in the scenario, the whole report has it."
+    )
+
+
+def _table(
+    table: tuple[tuple[str, ...], Sequence[tuple[str, ...]]], caption: str, wanted: Mapping[str, str] | None = None
+) -> Table:
+    """A table of the room, or the columns `wanted` of it with their alignment, headings with a capital."""
+    every, rows = table
+    kept = [place for place, name in enumerate(every) if wanted is None or name in wanted]
+    align = "".join((wanted or {}).get(every[place], "l" if every[place] in _LEFT else "r") for place in kept)
+    heading = tuple(printable(f"{every[place][0].upper()}{every[place][1:]}") for place in kept)
+    return Table(heading, tuple(tuple(printable(row[place]) for place in kept) for row in rows), align, caption)
+
+
+def _said(text: str) -> str:
+    return printable(text, _LENGTH)
+
+
+def _sentence(text: str) -> str:
+    """A warning as a sentence: those of a trace begin small and have no full stop."""
+    return _said(f"{text[0].upper()}{text[1:]}".rstrip(".") + ".")
+
+
+def ranks_values(answer: RanksAnswer | None) -> dict[str, Any]:
+    """The section as the JSON report carries it, null where no ranks were counted."""
+    if answer is None:
+        return {"expert_ranks": None}
+    groups, refused = splits(answer)
+    told = {name: _printed(value) for name, value in document(answer, groups).items()}
+    said = {"verdict": _said(verdict(answer)), "not_possible": [_said(text) for text in refused]}
+    return {"expert_ranks": told | said}
+
+
+def _printed(value: Any) -> Any:
+    """Texts of a document as they are printed, all else as it is."""
+    if isinstance(value, str):
+        return _said(value)
+    return (
+        tuple(map(_said, value)) if isinstance(value, tuple) and all(isinstance(one, str) for one in value) else value
+    )
+
+
+_COLUMNS = {
+    "region": "l",
+    "design": "l",
+    "total B": "r",
+    "active B": "r",
+    "mean loss": "r",
+    "loses most elsewhere": "l",
+    "80% band": "l",
+}
+"""Columns of the table of regions that fit a page, with their alignment."""
+
+
+def regions_blocks(found: RegionMap) -> tuple[Block, ...]:
+    """The map as a figure and as a table of cells, then its regions."""
+    verdict = Paragraph(printable(region_verdict(found), 2000))
+    notes = Listing(tuple(printable(note, 2000) for note in region_notes(found)))
+    if not found.regions:
+        return verdict, notes
+    columns, rows = map_cells_table(found)
+    every, regions = region_table(found)
+    shown = tuple(
+        tuple(printable(cell) for name, cell in zip(every, row, strict=True) if name in _COLUMNS) for row in regions
+    )
+    held = tuple(f"{region.letter} holds {printable(held_where(found, region), 2000)}." for region in found.regions)
+    caption = (
+        "Who holds each batch and accelerator, with which K, and the expected loss against its own best; ? at an edge."
+    )
+    return (
+        verdict,
+        FigureBlock("regions", printable(design_regions_chart(found).alt, 4000)),
+        Table(tuple(map(printable, columns)), tuple(rows), "r" + "l" * (len(columns) - 1), caption),
+        Table(tuple(_COLUMNS), shown, "".join(_COLUMNS.values())),
+        Listing((*held, *notes.items)),
+    )
+
+
+def regions_values(found: RegionMap | None) -> dict[str, Any]:
+    """The section as the JSON report carries it, null where no map was asked for."""
+    if found is None:
+        return {"design_regions": None}
+    told = region_document(found)
+    same = {name: told[name] for name in ("objective", "tie", "core_chance")}
+    rows = {
+        "regions": [{name: row[name] for name in DesignRegion.model_fields} for row in told["regions"]],
+        "cells": [{name: row[name] for name in RegionCell.model_fields} for row in told["cells"]],
+    }
+    said = {"verdict": printable(told["verdict"], 2000), "notes": [printable(note, 2000) for note in told["notes"]]}
+    return {"design_regions": same | rows | said}
+
+
+_SHOWN = 40
+"""Rows of a table on paper; JSON has all. [-]"""
+_MAP_COLUMNS = 10
+"""Columns of a table that fit a page. [-]"""
+_NUMBERS = ("Pays up to batch", "Batch", "K", "K for all", "Speedup", "Gains in", "Points", "Mean loss", "Worst loss")
+
+
+def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
+    """Blocks of the section: what was swept, each question with its table, the map as figure and table."""
+    frame = view.sweep.frame
+    pays, fastest = where_drafting_pays(frame), fastest_within(frame, view.max_tpot_ms)
+    return (
+        _paragraph(" ".join((swept_text(view.sweep), *view.sweep.notes))),
+        Listing(tuple(printable(text, 2000) for text in settings_texts(frame))),
+        _paragraph(pays_text(pays)),
+        *_sweep_table(pays_table(pays), "The largest batch at which the recommended K pays, and its figures there."),
+        _paragraph(fastest_text(fastest, view.max_tpot_ms)),
+        *_sweep_table(fastest_table(fastest), "The most tokens/s per GPU of each model, with 80% bands."),
+        _paragraph(one_k_text(frame)),
+        *_sweep_table(
+            one_k_table(frame), "One K at every point that fits and has it, against the best K of each simulated case."
+        ),
+        *_map(view.map),
+    )
+
+
+def _map(found: SweepMap | None) -> tuple[Block, ...]:
+    if found is None:
+        return ()
+    figure = FigureBlock("sweep", printable(sweep_chart(found).alt, 2000))
+    columns, rows = map_table(found)
+    if len(columns) > _MAP_COLUMNS:
+        return _paragraph(map_text(found)), figure
+    return (
+        _paragraph(map_text(found)),
+        figure,
+        *_sweep_table((columns, rows), "A dash: not in the grid, or does not fit."),
+    )
+
+
+def _paragraph(text: str) -> Paragraph:
+    return Paragraph(printable(text, 2000))
+
+
+def _sweep_table(table: tuple[tuple[str, ...], list[tuple[str, ...]]], caption: str) -> tuple[Block, ...]:
+    """A table of at most _SHOWN rows; nothing where it has none."""
+    columns, rows = table
+    if not rows:
+        return ()
+    more = "" if len(rows) <= _SHOWN else f" {counted(len(rows) - _SHOWN, 'more row')} in the JSON report."
+    align = "".join("r" if name in _NUMBERS or "per" in name.split() else "l" for name in columns)
+    cells = tuple(tuple(map(printable, row)) for row in rows[:_SHOWN])
+    return (Table(tuple(map(printable, columns)), cells, align, caption + more),)
+
+
+def sweep_values(view: SweepView | None) -> dict[str, Any]:
+    """The section as the JSON report carries it, null where no sweep was given."""
+    if view is None:
+        return {"sweep": None}
+    frame = view.sweep.frame
+    pays, fastest = where_drafting_pays(frame), fastest_within(frame, view.max_tpot_ms)
+    said = (swept_text(view.sweep), pays_text(pays), fastest_text(fastest, view.max_tpot_ms), one_k_text(frame))
+    return {
+        "sweep": {
+            "says": [printable(text, 2000) for text in (*said, *view.sweep.notes)],
+            "release": view.sweep.maker.get("release"),
+            "constants": view.sweep.maker.get("constants"),
+            "max_tpot_ms": view.max_tpot_ms,
+            "varied": [{"setting": name, "values": texts} for name, texts in values_by_setting(frame).items()],
+            "pays": [_row(one, SweepPays.model_fields) for one in pays.to_dict("records")],
+            "fastest": [_row(one, SweepFastest.model_fields) for one in fastest.to_dict("records")],
+            "one_k": [_row(one, SweepOneK.model_fields) for one in one_k_for_all(frame).to_dict("records")],
+            "map": _cells(view.map),
+        }
+    }
+
+
+def _row(one: Mapping[Any, Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    """Named figures of a row, None where it has none, and its further settings as texts."""
+    found = {name: None if pd.isna(one[name]) else one[name] for name in names if name != "settings"}
+    if "settings" not in names:
+        return found
+    further = [name for name in one if name in SETTINGS and name not in names]
+    return found | {"settings": {name: setting_text(name, one[name]) for name in further if not pd.isna(one["row"])}}
+
+
+def _cells(found: SweepMap | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    names = [name for name in SweepCell.model_fields if name not in ("x", "y")]
+    cells = [
+        {name: found.cells[name].loc[found.row[row, column]] for name in names}
+        | {"x": setting_text(found.x, across), "y": setting_text(found.y, down)}
+        for row, down in enumerate(found.y_values)
+        for column, across in enumerate(found.x_values)
+        if found.has[row, column]
+    ]
+    return {"says": printable(map_text(found), 2000), "x": found.x, "y": found.y, "cells": cells}
+
+
+_SHOWN_RUNS = 4
+_SHOWN_WANTS = 8
+
+
+def diagnosed(found: DiagnosisView) -> tuple[Block, ...]:
+    """Verdict, findings with evidence and remedy, runs beside their prediction, what to collect."""
+    blocks: list[Block] = [Paragraph(found.sentence)]
+    for one in found.findings:
+        lines = [
+            f"Found in {one.where}: {'; '.join(one.evidence)}.",
+            *(f"Differs: {text}." for text in one.differs),
+            f"Why: {one.because}.",
+            f"Instead: {one.fix}",
+            f"Published case: {one.source}.",
+        ]
+        blocks += [Paragraph(f"{one.title[0].upper()}{one.title[1:]}."), Listing(tuple(lines))]
+    for run in found.comparisons[:_SHOWN_RUNS]:
+        blocks += [Table(COMPARED_COLUMNS, run.rows, "lrrrr", run.title), Paragraph(f"{run.parts}.")]
+    if found.gaps:
+        blocks.append(Listing(found.gaps[:_SHOWN_RUNS]))
+    if found.wanted:
+        said = f"{len(found.clean)} rules were checked and found nothing; {len(found.not_judged)} lack data."
+        blocks += [Paragraph(said), Table(WANTED_COLUMNS, found.wanted[:_SHOWN_WANTS], "lr")]
+    return tuple(blocks)
+
+
+_SHOWN_STEPS = ("experts", "weights", "routed", "total", "kernels", "host", "round_host")
+"""Endings of the steps that a report prints beside the answer's own; `explain` prints all."""
+
+
+def tried(steps: NextSteps) -> list[tuple[Goal, Effect]]:
+    """The three changes that help most by each goal."""
+    return [(goal, effect) for goal in GOALS for effect in best_effects(steps, goal)]
+
+
+def best_designs(standing: DesignStanding) -> list[tuple[str, Candidate, Band]]:
+    """The best designs at equal quality: for what, which, and the gain over the scenario's own."""
+    best, fastest = standing.best, standing.fastest
+    return [("speedup", best, best.speedup_gain), ("time per output token", fastest, fastest.tpot_gain)]
+
+
+def what_binds(standing: DesignStanding) -> str:
+    """The limit that holds designs back most."""
+    binding = binding_constraints(standing.space)
+    if not binding:
+        return NOTHING_BINDS
+    merit = MERITS[standing.space.question.objective]
+    return printable(
+        f"{binding_start(standing.space, binding[0])} would be {binding[0].gain - 1:.1%} better in {merit.words}."
+    )
+
+
+def shown_steps(advice: Advice) -> list[Step]:
+    """The formulas of the speedup at the target batch that a report prints."""
+    made = derive(advice.setup, advice.scenario.batch_size, advice.curve_k)
+    return [step for step in made.steps if step.group == "Answer" or step.id.split(".")[-1] in _SHOWN_STEPS]
+
+
+def try_next(report: Report) -> tuple[Block, ...]:
+    """The single changes that help most, by goal."""
+    if report.steps is None:
+        return (Paragraph("Not looked up: this report was made without trying single changes."),)
+    found = tried(report.steps)
+    if not found:
+        return (Paragraph("No single change that was tried helps beyond noise."),)
+    columns = ("By", "Change", "Gain", "Tokens/s per GPU", "Time per token", "Speedup", "Tier")
+    rows = tuple(_change(goal, effect) for goal, effect in found)
+    text = (
+        f"Single changes beyond noise, the best of each kind, {report.advice.band_level:.0%} bands; before and after, "
+        "each at its own best K."
+    )
+    notes = tuple(dict.fromkeys(printable(note) for _, effect in found for note in effect.change.notes))
+    table = Table(columns, rows, "llrrrrl")
+    return (Paragraph(text), table, Listing(notes)) if notes else (Paragraph(text), table)
+
+
+def _change(goal: Goal, effect: Effect) -> tuple[str, ...]:
+    figures = (change_text(effect, shown) for shown in GOALS)
+    return (MERITS[goal].name, printable(effect.change.what), gain_text(effect, goal), *figures, str(effect.tier))
+
+
+def design(standing: DesignStanding) -> tuple[Block, ...]:
+    """The best designs at equal quality beside the scenario's own."""
+    columns = ("Best for", "Design", "Training", "Speedup", "ms per token", "Gain", "Quality by law", "Tier")
+    rows = tuple(
+        (
+            goal,
+            printable(standing.space.describe(item.index)),
+            f"{item.training_cost:.2f}x",
+            f"{item.speedup[0]:.2f}x",
+            f"{item.tpot_s[0] * 1e3:.2f}",
+            f"{gain.value:.2f} ({gain.low:.2f}-{gain.high:.2f})",
+            " / ".join(law.short for law in item.quality),
+            str(item.tier),
+        )
+        for goal, item, gain in best_designs(standing)
+    )
+    caption = (
+        "Gain over the scenario's own design. Training: compute at equal tokens over its own. Quality: dense "
+        f"equivalent over its own, by {', '.join(LAW_NAMES.values())}."
+    )
+    blocks: tuple[Block, ...] = (
+        Paragraph(printable(standing.text)),
+        Table(columns, rows, "llrrrrrl", caption),
+        Paragraph(what_binds(standing)),
+    )
+    notes = tuple(printable(note) for note in standing.space.notes)
+    return (*blocks, Listing(notes)) if notes else blocks
+
+
+def derivation(report: Report) -> tuple[Block, ...]:
+    """The formulas behind the speedup with their numbers."""
+    rows = tuple(
+        (f"{step.group}: {printable(step.title)}", printable(step_text(step))) for step in shown_steps(report.advice)
+    )
+    text = (
+        f"Batch {report.scenario.batch_size:,}, K = {report.advice.curve_k}; four digits are shown. `explain` prints "
+        "all steps with their constants."
+    )
+    return Paragraph(text), Table(("Step", "Formula, numbers, result"), rows, "ll")
+
+
+def cited_works(report: Report) -> list[tuple[str, str, str]]:
+    """The works behind the formulas and constants used: what, where, and what for."""
+    found = cited(report.advice.setup, designs=report.standing is not None)
+    return [(item.citation.text, item.citation.url, ", ".join(item.used_for)) for item in found]
+
+
+def works(report: Report) -> Listing:
+    """Works behind formulas and constants, with what was taken from them."""
+    return Listing(tuple(f"{text} {url} ({used})" for text, url, used in cited_works(report)), numbered=True)
+
+
+_LOAD_SHOWN = 12
+"""Models in a report's table; JSON has all. [-]"""
+_LOAD_PLACED = {"rank": "r", "model": "l", "placement": "l", "drafter": "l", "accepted": "l", "K": "r", "memory": "r"}
+_FIGURES = {
+    "rank": "r",
+    "model": "l",
+    "USD/M tokens": "r",
+    "ms/token": "r",
+    "tokens/s/GPU": "r",
+    "J/token": "r",
+    "keeps limit": "r",
+}
+"""Columns of the leaderboard that fit the width of a page, in two tables, and how they are aligned."""
+
+
+def cost_and_energy(report: Report) -> tuple[Block, ...]:
+    """Paragraph on the cost of a token with speculation and without.
+
+    The JSON report has both arms in figures.
+    """
+    spend, setup = report.spend, report.advice.setup
+    if spend is None:
+        return (Paragraph(does_not_fit(setup)),)
+    text = f"{spend_text(spend, setup.hardware)} {power_text(spend)}".rstrip()
+    return (Paragraph(printable(text, 3000)),)
+
+
+def over_context(report: Report, found: ContextMap) -> tuple[Block, ...]:
+    """Speedup, K and attention's share over batch and context, and where speculation turns."""
+    scenario = report.scenario
+    said = (context_verdict(found, scenario.context_tokens, scenario.batch_size), *turn_texts(found))
+    columns, rows = context_map_table(found)
+    shares, share_rows = share_table(found)
+    return (
+        Paragraph(printable(" ".join(said), 2000)),
+        Table(columns, tuple(rows), "r" * len(columns), "Speedup and recommended K; a dash: it does not fit."),
+        Table(shares, tuple(share_rows), "r" * len(shares), "Attention's share of a plain step."),
+        *(Paragraph(printable(text, 2000)) for text in acceptance_texts(found)),
+    )
+
+
+def other_models(board: Leaderboard, own_id: str) -> tuple[Block, ...]:
+    """The best models at this load on this machine, with the doubt in their ranks."""
+    every, rows = table(board, _LOAD_SHOWN)
+    cells = [dict(zip(every, map(printable, row), strict=True)) for row in rows]
+    for row, one in zip(cells, board.standings, strict=False):
+        row["rank"] = row["rank"] if one.rank_low == one.rank_high else f"{one.rank} ({row['80%']})"
+    more = len(board.standings) - len(rows)
+    caption = f"The best {len(rows)}; {more} more were ranked." if more > 0 else ""
+    said = (board_verdict(board), quality_text(board), by_size(board), own_place(board, own_id))
+    blocks: list[Block] = [Paragraph(" ".join(filter(None, said)))]
+    if rows:
+        blocks += [_columns(cells, _LOAD_PLACED, f"{caption} In brackets: likely ranks, 80% band.".lstrip())]
+        blocks += [_columns(cells, _FIGURES, "The same models, with 80% bands.")]
+    return (*blocks, Listing((*board_notes(board), *missed_texts(board))))
+
+
+def _columns(cells: Sequence[Mapping[str, str]], wanted: Mapping[str, str], caption: str) -> Table:
+    """The columns among `wanted` that the leaderboard has."""
+    names = tuple(name for name in wanted if name in cells[0])
+    rows = tuple(tuple(row[name] for name in names) for row in cells)
+    return Table(names, rows, "".join(wanted[name] for name in names), caption)
+
+
+def load_values(report: Report) -> dict[str, Any]:
+    """The three sections as the JSON report carries them, null for what was not looked up."""
+    spend = None if report.spend is None else spend_document(report.spend)
+    found, board, scenario = report.over_context, report.board, report.scenario
+    over = None
+    if found is not None:
+        said = (context_verdict(found, scenario.context_tokens, scenario.batch_size), *turn_texts(found))
+        over = {"says": said, "cells": map_document(found)["cells"]}
+    other = None
+    if board is not None:
+        ranked = board_document(board)
+        rows = [{name: row[name] for name in RankedModel.model_fields} for row in ranked["models"]]
+        missed = [{"model": each.name, "reason": each.reason, "detail": each.detail} for each in board.missed]
+        other = {"verdict": ranked["verdict"], "notes": ranked["notes"], "models": rows, "missed": missed}
+    return {"spend": spend, "over_context": over, "other_models": other}

@@ -1,0 +1,596 @@
+"""An answer as flat rows and as one document, and a question's batches as text: what screen and terminal share.
+
+A map of regions in sentences, as tables, as flat rows and as one document.
+
+One design for several targets in sentences, as a table, as flat rows and as one document.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from advisor.answers.design.answer import DesignAnswer
+from advisor.answers.design.candidates import Candidate, candidates, price_words
+from advisor.answers.design.cells import CORE_CHANCE, IN_MEMORY, ON_LIMITS, ON_TIME, TIE, CellStanding
+from advisor.answers.design.grid import MAX_BATCHES
+from advisor.answers.design.regions import OneDesign, Region, RegionMap, TargetsChoice
+from advisor.answers.design.search import DesignLine
+from advisor.answers.design.space import DesignSpace
+from advisor.prediction import AdvisorError
+from advisor.text import MERITS, counted, tier_text
+
+_PIECE = re.compile(
+    r"(?P<first>\d{1,6})(\s*-\s*(?P<last>\d{1,6})|\s*:\s*(?P<weight>\d*\.?\d+(e[+-]?\d+)?))?", re.IGNORECASE
+)
+
+
+def parse_batches(text: str) -> dict[int, float]:
+    """Read batches with their weights, as {batch: weight}.
+
+    A list `1,64`, a range `1-512` (its powers of two and its ends) or a histogram `1:0.2,64:0.8`. Raises AdvisorError
+    for anything else.
+    """
+    found: dict[int, float] = {}
+    for piece in text.split(","):
+        match = _PIECE.fullmatch(piece.strip())
+        if match is None:
+            raise AdvisorError(
+                f"batches {text[:80]!r} is no list like 1,64, range like 1-512 or histogram like 1:0.2,64:0.8"
+            )
+        first, last = int(match["first"]), int(match["last"] or match["first"])
+        if last < first:
+            raise AdvisorError(f"batches {text[:80]!r}: a range runs from the smaller to the larger batch, e.g. 1-512")
+        weight = float(match["weight"] or 1.0)
+        for batch in _range(first, last):
+            if batch in found:
+                raise AdvisorError(f"batches {text[:80]!r} gives {batch} twice")
+            found[batch] = weight
+    if len(found) > MAX_BATCHES:
+        raise AdvisorError(f"{len(found)} batches are too many for one search; give at most {MAX_BATCHES}")
+    return found
+
+
+def _range(first: int, last: int) -> list[int]:
+    """Both ends and the powers of two between."""
+    return sorted({first, last, *(2**i for i in range(last.bit_length()) if first < 2**i < last)})
+
+
+def candidate_rows(answer: DesignAnswer) -> list[dict[str, Any]]:
+    """One flat row for each distinct candidate, best first."""
+    rows = []
+    for rank, item in enumerate(answer.top, 1):
+        row: dict[str, Any] = {"rank": rank}
+        for field in fields(Candidate):
+            value = getattr(item, field.name)
+            if field.name in ("objective_gain", "speedup_gain", "tpot_gain"):
+                row |= {
+                    f"{field.name}{end}": getattr(value, name)
+                    for end, name in (("", "value"), ("_low", "low"), ("_high", "high"), ("_chance", "chance"))
+                }
+            elif field.name == "quality":
+                for law in value:
+                    row |= {
+                        f"quality_{law.law}{end}": x
+                        for end, x in (("", law.ratio), ("_low", law.low), ("_high", law.high))
+                    }
+            elif field.name == "corners":
+                row["corners"] = "; ".join(value)
+            elif isinstance(value, tuple):
+                batches = answer.space.question.batches
+                row |= {f"{field.name}_b{batch:g}": x for batch, x in zip(batches, value, strict=True)}
+            else:
+                row[field.name] = str(value) if field.name == "tier" else value
+        rows.append(row)
+    return rows
+
+
+def answer_document(answer: DesignAnswer) -> dict[str, Any]:
+    """The answer as one JSON-able document, whose keys are part of the public contract."""
+    space = answer.space
+    question = space.question
+    return {
+        "scenario": space.setup.scenario,
+        "scenario_hash": space.setup.scenario.hash,
+        **{name: getattr(question, name) for name in ("objective", "batches", "batch_weights")},
+        **{name: getattr(question, name) for name in ("quality_eps", "training_tokens")},
+        "n_designs": len(space),
+        "n_feasible": len(space.candidates),
+        "verdict": answer.verdict,
+        "baseline": _baseline(space),
+        **{name: value for name, value in vars(answer).items() if name not in ("space", "verdict")},
+        "shared_sweep": _sweep(answer.shared_sweep),
+        "granularity_sweep": _sweep(answer.granularity_sweep),
+        "pareto": [
+            {
+                "design": space.describe(int(i)),
+                "dense_equivalent": space.dense_equivalent[i],
+                "objective": question.value(float(space.score[i])),
+            }
+            for i in answer.pareto
+        ],
+    }
+
+
+def _baseline(space: DesignSpace) -> dict[str, Any]:
+    own = space.baseline
+    return (
+        {name: value for name, value in vars(own).items() if name not in ("activation", "shape", "served", "score")}
+        | {name: values[:, 0] for name, values in vars(own.served).items()}
+        | {"objective": space.question.value(own.score)}
+    )
+
+
+def _sweep(found: DesignLine) -> dict[str, Any]:
+    return vars(found.mix) | {name: value for name, value in vars(found).items() if name != "mix"}
+
+
+REGION_NOTE = (
+    f"A core cell ({CORE_CHANCE:.0%} and more): the design is within {TIE:.0%} of the best in that share of the "
+    "simulated cases, which all designs share. An edge cell (marked ?): it is not, but its loss is within noise, or it "
+    "is the cell's own best. Regions are chosen one after the other, each the design with most cores left."
+)
+
+
+def region_verdict(found: RegionMap) -> str:
+    """Sentences on how few designs serve the map, what the first loses elsewhere, and where none serves."""
+    served = int(found.cells.served.sum())
+    if not served:
+        return "No design keeps every limit in any cell of the map."
+    first = found.regions[0]
+    held = f"{first.words} holds {len(first.cells)} of {counted(served, 'cell')}, {len(first.core)} as a core"
+    of_map = "every cell of the map that any design serves," if served < len(found.cells) else "the whole map"
+    if len(found.regions) == 1:
+        return f"One design serves {of_map} within noise: {held}.{_not_served(found)}"
+    worst = first.worst_outside
+    beyond = ""
+    if worst is not None:
+        band = f"{percent(worst.low)} to {percent(worst.high)}"
+        noise = ", within noise" if worst.within_noise else ""
+        lost = f"up to {percent(worst.expected_loss)} ({band}{noise}), at {found.cells.name(worst.cell)}"
+        beyond = f"; elsewhere it is expected to lose {lost}"
+    start = f"{counted(len(found.regions), 'design')} serve {of_map} within noise"
+    return f"{start}. {first.letter}: {held}{beyond}.{_not_served(found)}"
+
+
+def _not_served(found: RegionMap) -> str:
+    """Sentences on the cells that the first design cannot serve though others do, and on those that none serves."""
+    first, cells = found.regions[0], found.cells
+    cannot = sum(each is None and bool(served) for each, served in zip(first.everywhere, cells.served, strict=True))
+    none = len(cells) - int(cells.served.sum())
+    said = [f"In {counted(cannot, 'cell')} more it cannot run within the limits."] if cannot else []
+    said += [f"No design serves {counted(none, 'cell')} of the map's {len(cells):,}."] if none else []
+    return "".join(f" {sentence}" for sentence in said)
+
+
+def region_notes(found: RegionMap) -> tuple[str, ...]:
+    """Notes on how the map was made, and what else to know of its searches."""
+    return (REGION_NOTE, REGRET_NOTE, *found.cells.notes)
+
+
+def cell_words(found: RegionMap, cell: int) -> str:
+    """Design that holds a cell, its K and its expected loss, as `A K3 0.8%`.
+
+    `A?` stands at an edge, and a dash where none holds.
+    """
+    each = found.standing(cell)
+    if each is None:
+        return "-"
+    region = found.regions[found.holder[cell]]
+    doubt = "" if cell in region.core else "?"
+    return f"{region.letter}{doubt} K{each.n_draft} {percent(each.expected_loss)}"
+
+
+def cell_lines(found: RegionMap, cell: int) -> tuple[str, ...]:
+    """Lines of a cell of the map: `A 8/256`, `s0 w384`, `K3 0.8%`.
+
+    Region with k/N, shared experts and width, K and loss. There are none where no design holds the cell.
+    """
+    each = found.standing(cell)
+    if each is None:
+        return ()
+    region = found.regions[found.holder[cell]]
+    shape = found.cells.spaces[0].shape_of(region.index)
+    doubt = "" if cell in region.core else "?"
+    return (
+        f"{region.letter}{doubt} {shape['n_active']}/{shape['n_experts']}",
+        f"s{shape['n_shared']:.3g} w{shape['expert_width']}",
+        f"K{each.n_draft} {percent(each.expected_loss)}",
+    )
+
+
+def region_table(found: RegionMap) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heading and rows by region: the design, where it holds, and what it loses elsewhere."""
+    header = (
+        "region",
+        "design",
+        "total B",
+        "active B",
+        "core",
+        "edge",
+        "mean loss",
+        "loses most elsewhere",
+        "80% band",
+    )
+    rows: list[tuple[str, ...]] = []
+    for region in found.regions:
+        shape = found.cells.spaces[0].shape_of(region.index)
+        worst = region.worst_outside
+        rows.append(
+            (
+                region.letter,
+                region.words,
+                f"{shape['total_params'] / 1e9:.1f}",
+                f"{shape['active_params'] / 1e9:.2f}",
+                str(len(region.core)),
+                str(len(region.edge)),
+                percent(_mean_loss(region)),
+                "-" if worst is None else f"{percent(worst.expected_loss)} at {found.cells.name(worst.cell)}",
+                "" if worst is None else f"{percent(worst.low)} to {percent(worst.high)}",
+            )
+        )
+    return header, rows
+
+
+def map_cells_table(found: RegionMap) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heading and rows by batch: who holds each accelerator's cell."""
+    header = ("batch", *map(str, found.cells.places))
+    return header, [
+        (f"{batch:,.0f}", *(cell_words(found, int(cell)) for cell in column))
+        for batch, column in zip(found.batches, found.grid.T, strict=True)
+    ]
+
+
+def held_where(found: RegionMap, region: Region) -> str:
+    """Batches that a region holds, by accelerator, as `h100-sxm 1-32; b200-sxm 1-256?`.
+
+    ? marks an edge among the batches.
+    """
+    told = []
+    for place, row in zip(found.cells.places, found.grid, strict=True):
+        held = [column for column, cell in enumerate(row) if cell in region.cells]
+        if held:
+            runs = np.split(np.array(held), np.flatnonzero(np.diff(held) > 1) + 1)
+            told.append(f"{place} {', '.join(_run(found, run, row, region) for run in runs)}")
+    return "; ".join(told)
+
+
+def region_rows(found: RegionMap) -> list[dict[str, Any]]:
+    """A flat row for each cell: who holds it, how that design stands, and the cell's own best beside it.
+
+    All have the same columns; None where nobody holds the cell.
+    """
+    rows: list[dict[str, Any]] = []
+    for cell in range(len(found.cells)):
+        space, place = found.cells.space(cell), found.cells.places[found.cells.space_of[cell]]
+        row: dict[str, Any] = {
+            "accelerator": place.hardware_id,
+            "name": space.setup.hardware.name,
+            "gpus": space.setup.placement.gpus,
+            "batch_size": int(found.cells.batches[cell]),
+        }
+        each = found.standing(cell)
+        if each is None:
+            rows.append(row | {"region": "", "kind": "none", "why_not": found.cells.why_not(cell)})
+            continue
+        region = found.regions[found.holder[cell]]
+        own = int(found.cells.found[found.cells.best[cell]])
+        at = int(found.cells.row_of[cell])
+        rows.append(
+            row
+            | {"region": region.letter, "kind": "core" if cell in region.core else "edge", "why_not": ""}
+            | {"design": region.words, **space.shape_of(region.index)}
+            | standing_values(each)
+            | {"own_best": space.describe(own), "own_best_tpot_ms": float(space.tpot_s[at, own]) * 1e3}
+        )
+    columns = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
+    return [{name: row.get(name) for name in columns} for row in rows]
+
+
+def region_document(found: RegionMap) -> dict[str, Any]:
+    """The map as one JSON-able document."""
+    return {
+        "scenario": found.scenario,
+        "scenario_hash": found.scenario.hash,
+        "objective": found.cells.spaces[0].question.objective,
+        "tie": TIE,
+        "core_chance": CORE_CHANCE,
+        "verdict": region_verdict(found),
+        "regions": [region_values(found, region) for region in found.regions],
+        "cells": region_rows(found),
+        "notes": region_notes(found),
+        "sources": found.cells.sources,
+    }
+
+
+def region_values(found: RegionMap, region: Region) -> dict[str, Any]:
+    """One region as flat values."""
+    worst = region.worst_outside
+    return {
+        "region": region.letter,
+        "design": region.words,
+        **found.cells.spaces[0].shape_of(region.index),
+        "core_cells": len(region.core),
+        "edge_cells": len(region.edge),
+        "holds": held_where(found, region),
+        "mean_loss": _mean_loss(region),
+        "worst_loss_outside": None if worst is None else worst.expected_loss,
+        "worst_loss_low": None if worst is None else worst.low,
+        "worst_loss_high": None if worst is None else worst.high,
+        "worst_at": "" if worst is None else found.cells.name(worst.cell),
+    }
+
+
+def _mean_loss(region: Region) -> float:
+    """Expected, over the cells it holds. [-]"""
+    return float(
+        np.mean([each.expected_loss for each in map(region.everywhere.__getitem__, region.cells) if each is not None])
+    )
+
+
+def _run(found: RegionMap, run: np.ndarray, row: np.ndarray, region: Region) -> str:
+    first, last = (f"{found.batches[column]:g}" for column in (run[0], run[-1]))
+    doubt = "?" if any(int(row[column]) in region.edge for column in run) else ""
+    return f"{first}{doubt}" if first == last else f"{first}-{last}{doubt}"
+
+
+REGRET_NOTE = (
+    "Losses are expected ones, the mean over simulated cases that all designs share, against the best design of each "
+    "target alone by the central values, at equal quality; below none counts as none. Their 80% bands hold the errors "
+    f"of both expert shapes. Under {TIE:.0%} is a tie: as much as the fit misses of one expert shape's kernels."
+)
+_REMEDIES = {
+    IN_MEMORY: "What does not fit needs more GPUs (2xACCELERATOR:BATCH), a smaller batch or a smaller format.",
+    ON_TIME: "What is too slow needs a longer limit on time, a smaller batch or more GPUs (2xACCELERATOR:BATCH).",
+    ON_LIMITS: "Where no design keeps every limit, loosen those on quality, size, price or memory, or widen the grid.",
+}
+"""What to do, by why no design serves a target."""
+
+
+def percent(share: float) -> str:
+    """A share as `3.0%`, and never `-0.0%`."""
+    return f"{share + 0.0:.1%}".replace("-0.0%", "0.0%")
+
+
+def loss_words(each: CellStanding) -> str:
+    """A loss with its band, as `3.0% (-5.7% to 12.0%)`.
+
+    A target's own best loses `nothing, it is the best there`.
+    """
+    if each.loss == each.low == each.high == 0.0:
+        return "nothing: it is the best there"
+    return f"{percent(each.expected_loss)} ({percent(each.low)} to {percent(each.high)})"
+
+
+def one_design_verdict(found: OneDesign) -> str:
+    """The one design, what it gives up at each target, and whether several would clearly be better."""
+    best, name = found.best, found.cells.name
+    places = _listed([name(cell) for cell in found.cell_of])
+    if best is None:
+        return f"No design serves {places} at equal quality. {_why_none(found)}"
+    merit = MERITS[found.cells.spaces[0].question.objective].words
+    drafts = _listed(list(dict.fromkeys(f"K = {each.n_draft}" for each in best.at)))
+    if len(best.at) > 1 and len({each.n_draft for each in best.at}) > 1:
+        drafts = _listed([f"K = {each.n_draft} at {name(each.cell)}" for each in best.at])
+    if all(each.loss == each.low == each.high == 0.0 for each in best.at):
+        alone = "that target" if len(best.at) == 1 else "each of these targets"
+        return f"{_upper(best.words)}, with {drafts}, for {places}: the best design of {alone} alone."
+    given_up = _listed([f"{loss_words(each)} at {name(each.cell)}" for each in best.at])
+    return (
+        f"{_upper(best.words)}, with {drafts}. Beside the best design of each target it gives up, in {merit}, "
+        f"{given_up}. {_apart(found, best)}{_least_worst(found, best)}"
+    )
+
+
+def _apart(found: OneDesign, best: TargetsChoice) -> str:
+    """Whether designing for each target apart would clearly be better."""
+    lost = [each for each in best.at if not each.within_noise]
+    if not lost:
+        return "Every band includes no loss: a design for each target would not clearly be better."
+    where = _listed([found.cells.name(each.cell) for each in lost])
+    return f"A design of its own is clearly better at {where}, beyond noise."
+
+
+def _least_worst(found: OneDesign, best: TargetsChoice) -> str:
+    other = found.least_worst
+    if other is None or other.index == best.index:
+        return ""
+    return (
+        f" Its mean loss is {percent(best.expected)}, its largest {percent(best.worst)}; that of {other.words} is at "
+        f"most {percent(other.worst)}."
+    )
+
+
+def against_baseline(found: OneDesign) -> str:
+    """The one design beside the baseline at each target.
+
+    An honest word stands where the band includes no gain.
+    """
+    best, space = found.best, found.cells.spaces[0]
+    if best is None:
+        return ""
+    own = space.baseline
+    if best.index == space.baseline_index():
+        return "That is the baseline itself: no design searched is expected to serve these targets better."
+    gains = [each for each in best.at if each.gain is not None]
+    if not gains:
+        return "At none of these targets is there a baseline to hold it against."
+    told = _listed(
+        [
+            f"{each.gain.value:.2f} ({each.gain.low:.2f}-{each.gain.high:.2f}) at {found.cells.name(each.cell)}"
+            for each in gains
+            if each.gain is not None
+        ]
+    )
+    start = f"Times {MERITS[space.question.objective].gain_of} (top-{own.n_active} of {own.n_experts}): {told}."
+    return f"{start} {_clearly(found, best)}"
+
+
+def _clearly(found: OneDesign, best: TargetsChoice) -> str:
+    """Where the bands of the gains lie above 1, include it, or lie below."""
+    gains = [(found.cells.name(each.cell), each.gain) for each in best.at if each.gain is not None]
+    worse = [name for name, gain in gains if gain.high < 1.0]
+    unclear = [name for name, gain in gains if gain.low <= 1.0 <= gain.high]
+    if not worse and not unclear:
+        return "It is clearly better at every target that can be compared."
+    if len(unclear) == len(gains):
+        return "It is not clearly better than the baseline anywhere: every band includes 1."
+    told = [f"At {_listed(worse)} it is clearly worse: the baseline serves better there."] if worse else []
+    told += [f"At {_listed(unclear)} it is not clearly better: the band includes 1."] if unclear else []
+    return " ".join(told)
+
+
+def one_design_price(found: OneDesign) -> str:
+    """Sizes, training cost and quality by each law of the one design, or nothing without one."""
+    if found.best is None:
+        return ""
+    space = found.cells.spaces[0]
+    return price_words(space, candidates(space, [found.best.index])[0])
+
+
+def one_design_notes(found: OneDesign) -> tuple[str, ...]:
+    """Notes on how losses are meant, and what else to know of these searches."""
+    return (REGRET_NOTE, *found.cells.notes)
+
+
+def one_design_table(found: OneDesign) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heading and rows by target: the one design beside the target's own best and the baseline."""
+    best = found.best
+    header = (
+        *(
+            "target",
+            "own best",
+            "ms/token",
+            "one design's",
+            "K",
+            "gives up",
+            "80% band",
+            "central",
+            f"chance within {TIE:.0%}",
+        ),
+        *("over baseline", "tier"),
+    )
+    rows: list[tuple[str, ...]] = []
+    for number, (target, own, cell) in enumerate(zip(found.targets, found.own, found.cell_of, strict=True)):
+        if own is None:
+            rows.append((str(target), found.cells.why_not(cell), *("",) * (len(header) - 2)))
+            continue
+        start = (str(target), found.cells.space(cell).describe(own.index), f"{own.tpot_s * 1e3:.2f}")
+        if best is None:
+            rows.append((*start, *("",) * (len(header) - 3)))
+            continue
+        each = best.at[number]
+        gain = "" if each.gain is None else f"{each.gain.value:.2f} ({each.gain.low:.2f}-{each.gain.high:.2f})"
+        losses = (percent(each.expected_loss), f"{percent(each.low)} to {percent(each.high)}", percent(each.loss))
+        tier = tier_text(each.tier, each.extrapolated)
+        rows.append((*start, f"{each.tpot_s * 1e3:.2f}", str(each.n_draft), *losses, f"{each.chance:.0%}", gain, tier))
+    return header, rows
+
+
+def choices_table(found: OneDesign) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heading and rows of the best designs and the baseline: expected loss over the targets and at each."""
+    header = ("design", "mean loss", "worst loss", *map(str, found.targets))
+    named = {each.index: each.words for each in found.choices}
+    if found.baseline is not None:
+        named[found.baseline.index] = f"{found.baseline.words} (baseline)"
+    every = {each.index: each for each in (*found.choices, *([found.baseline] if found.baseline else []))}
+    return header, [
+        (named[each.index], percent(each.expected), percent(each.worst), *(percent(at.expected_loss) for at in each.at))
+        for each in every.values()
+    ]
+
+
+def standing_values(each: CellStanding) -> dict[str, Any]:
+    """One design in one cell as flat values: shares, milliseconds, tier."""
+    gain = each.gain
+    return {
+        "n_draft": each.n_draft,
+        "speedup": each.speedup,
+        "tpot_ms": each.tpot_s * 1e3,
+        "loss": each.loss,
+        "loss_low": each.low,
+        "loss_high": each.high,
+        "loss_expected": each.expected,
+        "chance_of_tie": each.chance,
+        "gain": None if gain is None else gain.value,
+        "gain_low": None if gain is None else gain.low,
+        "gain_high": None if gain is None else gain.high,
+        "tier": str(each.tier),
+        "extrapolated": each.extrapolated,
+    }
+
+
+def one_design_rows(found: OneDesign) -> list[dict[str, Any]]:
+    """A flat row for each design and target, best design first, the targets' own best last."""
+    rows = []
+    space = found.cells.spaces[0]
+    for rank, choice in enumerate(found.choices, 1):
+        for target, each in zip(found.targets, choice.at, strict=True):
+            row = {"rank": rank, "target": str(target), "design": choice.words, **space.shape_of(choice.index)}
+            rows.append(row | standing_values(each))
+    for target, own in zip(found.targets, found.own, strict=True):
+        if own is not None:
+            row = {"rank": "own best", "target": str(target), "design": space.describe(own.index)}
+            rows.append(row | space.shape_of(own.index) | standing_values(own))
+    return rows
+
+
+def one_design_document(found: OneDesign) -> dict[str, Any]:
+    """The answer as one JSON-able document."""
+    space = found.cells.spaces[0]
+
+    def told(choice: TargetsChoice | None) -> dict[str, Any] | None:
+        if choice is None:
+            return None
+        at = [
+            {"target": str(target), **standing_values(each)}
+            for target, each in zip(found.targets, choice.at, strict=True)
+        ]
+        losses = {"mean_loss": choice.expected, "worst_loss": choice.worst}
+        return {"design": choice.words, **space.shape_of(choice.index), **losses, "targets": at}
+
+    own: list[dict[str, Any]] = []
+    for target, each, cell in zip(found.targets, found.own, found.cell_of, strict=True):
+        row: dict[str, Any] = {"target": str(target), "why_not": found.cells.why_not(cell)}
+        if each is not None:
+            row |= {"design": space.describe(each.index), **space.shape_of(each.index), **standing_values(each)}
+        own.append(row)
+    return {
+        "scenario": found.scenario,
+        "scenario_hash": found.scenario.hash,
+        "objective": space.question.objective,
+        "tie": TIE,
+        "core_chance": CORE_CHANCE,
+        "verdict": one_design_verdict(found),
+        "against_baseline": against_baseline(found),
+        "clear": found.is_clear,
+        "quality": one_design_price(found),
+        "best": told(found.best),
+        "least_worst": told(found.least_worst),
+        "others": [told(choice) for choice in found.choices[1:]],
+        "baseline": told(found.baseline),
+        "own": own,
+        "notes": one_design_notes(found),
+        "sources": found.cells.sources,
+    }
+
+
+def _why_none(found: OneDesign) -> str:
+    """Which target no design serves, why, and what changes that; else that none serves all."""
+    blocked = {cell: why for cell in found.cell_of if (why := found.cells.why_not(cell))}
+    if blocked:
+        named = "; ".join(f"{found.cells.name(cell)}: {why}" for cell, why in blocked.items())
+        return f"{named}. {' '.join(_REMEDIES[why] for why in dict.fromkeys(blocked.values()))}"
+    return "Each is served by designs of its own, but no design serves all."
+
+
+def _listed(names: list[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]

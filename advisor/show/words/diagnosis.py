@@ -1,0 +1,180 @@
+"""A diagnosis as JSON.
+
+A diagnosis in words and tables, for a page, a report and a terminal alike: nothing is computed where it is drawn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from advisor.answers.diagnosis.diagnose import Diagnosis, Evidence, Finding, amount
+from advisor.answers.diagnosis.physics import Comparison
+from advisor.text import counted, printable, with_prefix
+
+
+def diagnosis_document(found: Diagnosis) -> dict[str, Any]:
+    """Diagnosis as plain values: verdict, findings with evidence, comparisons, and what was not judged."""
+    return {
+        "verdict": found.verdict,
+        "sentence": found.sentence,
+        "findings": [_finding(one) for one in found.findings],
+        "clean": [rule.id for _, rule in found.clean],
+        "not_judged": [{"rule": one.rule.id, "needs": list(one.lacks)} for one in found.not_judged],
+        "comparisons": [{"run": place, **_comparison(one)} for place, one in found.comparisons],
+        "gaps": list(found.gaps),
+        "not_compared": list(found.not_compared),
+        "read": list(found.read),
+        "not_read": list(found.not_read),
+        "refused": list(found.refused),
+    }
+
+
+def _finding(one: Finding) -> dict[str, Any]:
+    return {
+        "rule": one.rule.id,
+        "kind": one.kind,
+        "title": one.rule.title,
+        "runs": list(one.lines),
+        "evidence": [
+            {
+                "quantity": item.words,
+                "value": item.value,
+                "unit": item.unit,
+                "test": item.test,
+                "limit": item.limit,
+                "source": item.source,
+            }
+            for item in one.evidence
+        ],
+        "details": list(one.details),
+        "because": one.rule.because,
+        "fix": one.fix,
+        "source": one.rule.published.source,
+    }
+
+
+def _comparison(one: Comparison) -> dict[str, Any]:
+    rows = [{**vars(row), "inside": row.inside} for row in one.rows]
+    parts = [{"label": part.label, "plain_s": part.plain_s, "round_s": part.round_s} for part in one.parts]
+    return {
+        "n_draft": one.n_draft,
+        "batch_size": one.batch_size,
+        "place": one.place,
+        "recommended": vars(one.recommended),
+        "tier": one.tier,
+        "engine_class": one.engine_class,
+        "quantities": rows,
+        "components": parts,
+        "best_k": one.best_k,
+        "gain_of_best_k": one.best_gain,
+        "assumed": list(one.assumed),
+    }
+
+
+_LARGEST_PARTS = 6
+COMPARED_COLUMNS = ("Quantity", "Measured", "Predicted", "80% band", "Measured / predicted")
+WANTED_COLUMNS = ("What to collect", "Rules that need it")
+
+
+@dataclass(frozen=True)
+class FindingView:
+    """One finding: what, where, on which evidence, why, and what to paste."""
+
+    kind: str
+    title: str
+    where: str
+    evidence: tuple[str, ...]
+    differs: tuple[str, ...]
+    because: str
+    fix: str
+    source: str
+
+
+@dataclass(frozen=True)
+class ComparedView:
+    """One run beside its prediction: a table under COMPARED_COLUMNS, and the largest predicted parts."""
+
+    title: str
+    rows: tuple[tuple[str, ...], ...]
+    parts: str
+
+
+@dataclass(frozen=True)
+class DiagnosisView:
+    """Everything to draw, top to bottom."""
+
+    verdict: str
+    sentence: str
+    findings: tuple[FindingView, ...]
+    comparisons: tuple[ComparedView, ...]
+    gaps: tuple[str, ...]
+    clean: tuple[str, ...]
+    """Titles of rules that found nothing."""
+    not_judged: tuple[tuple[str, str], ...]
+    """(title of the rule, what it needs)."""
+    wanted: tuple[tuple[str, str], ...]
+    """Under WANTED_COLUMNS, what most rules want first."""
+    notes: tuple[str, ...]
+    """What was read, refused, not read and not predicted."""
+
+
+def view_of(found: Diagnosis) -> DiagnosisView:
+    """A diagnosis ready to be drawn."""
+    lacks = Counter(text for one in found.not_judged for text in one.lacks)
+    notes = (
+        *(f"refused: {text}" for text in found.refused),
+        *(f"not predicted: {text}" for text in found.not_compared),
+        *(f"read: {text}" for text in found.read),
+        *(f"not read: {text}" for text in found.not_read),
+    )
+    return DiagnosisView(
+        verdict=found.verdict,
+        sentence=printable(found.sentence),
+        findings=tuple(_finding_row(one) for one in found.findings),
+        comparisons=tuple(_compared(place, one) for place, one in found.comparisons),
+        gaps=tuple(map(printable, found.gaps)),
+        clean=tuple(rule.title for _, rule in found.clean),
+        not_judged=tuple((one.rule.title, "; ".join(one.lacks)) for one in found.not_judged),
+        wanted=tuple((text, counted(count, "rule")) for text, count in lacks.most_common()),
+        notes=tuple(map(printable, notes)),
+    )
+
+
+def _finding_row(one: Finding) -> FindingView:
+    others = f" and {counted(len(one.lines) - 1, 'other run')}" if one.lines[1:] else ""
+    return FindingView(
+        kind=one.kind,
+        title=one.rule.title,
+        where=printable(one.lines[0]) + others,
+        evidence=tuple(printable(_evidence(item, one.rule.published.source)) for item in one.evidence),
+        differs=tuple(map(printable, one.details)),
+        because=one.rule.because,
+        fix=one.fix,
+        source=one.rule.published.source,
+    )
+
+
+def _evidence(item: Evidence, named: str) -> str:
+    """A test with the source of its limit, left out where that is the finding's own, `named` beside it."""
+    return f"{item.text} ({item.source})" if item.source not in ("", named) else item.text
+
+
+def _compared(place: str, one: Comparison) -> ComparedView:
+    rows = tuple(
+        (
+            row.label,
+            "" if row.measured is None else amount(row.measured, row.unit),
+            amount(row.predicted, row.unit),
+            f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}",
+            "" if row.ratio is None else f"{row.ratio:.2f}",
+        )
+        for row in one.rows
+    )
+    largest = sorted(one.parts, key=lambda part: -max(part.round_s, part.plain_s))[:_LARGEST_PARTS]
+    shown = ", ".join(f"{part.label} {with_prefix(part.round_s or part.plain_s, 's')}" for part in largest)
+    whole = "a round" if one.n_draft else "a step"
+    return ComparedView(
+        f"{printable(place)} (K = {one.n_draft}, {one.tier})", rows, f"Predicted parts of {whole}: {shown}"
+    )

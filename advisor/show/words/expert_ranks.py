@@ -1,0 +1,339 @@
+"""Experts on ranks in sentences, as tables, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from advisor.answers.expert_ranks import RankArm, RanksAnswer, Split, charged
+from advisor.physics import laws
+from advisor.physics.hardware import gpus_of_node
+from advisor.predict.load import ASSUMED_IMBALANCE
+from advisor.predict.setup import Setup
+
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+_EVEN = 0.001
+"""Changes smaller than this are called none. [-]"""
+
+
+def verdict(answer: RanksAnswer) -> str:
+    """Sentences on the rank that reads most, a round's time against the assumed one, and the best layout.
+
+    At the recommended K of experts in order; the best layout is chosen with each at its own.
+    """
+    setup, arm = answer.setup, answer.in_order
+    assert arm.found is not None
+    k, ranks = arm.best, setup.placement.expert_parallel
+    where = f"{setup.architecture.name} on {ranks} expert-parallel ranks of {setup.hardware.name}"
+    at = f"batch {setup.scenario.batch_size:,}, K = {arm.curve.drafts[k]}"
+    held = arm.found.slots_of_fullest
+    return (
+        f"{where}, {at}: with experts in order the rank that reads most in a layer reads {arm.touched[k]:.1f} of its "
+        f"{held} experts, and the fullest serves {arm.pairs_ratio[k]:.2f} times the mean rank's rows. A round takes "
+        f"{arm.curve.round_s[0, k] * 1e3:.2f} ms, {_change(arm, answer.assumed, k)} what is assumed without counts. "
+        f"{_best(answer)}"
+    )
+
+
+def _change(arm: RankArm, base: RankArm, k: int) -> str:
+    share = float(arm.curve.round_s[0, k] / base.curve.round_s[0, k]) - 1.0
+    if abs(share) < _EVEN:
+        return "as long as"
+    return f"{abs(share):.1%} {'more' if share > 0 else 'less'} than"
+
+
+def _best(answer: RanksAnswer) -> str:
+    best, first = answer.best, answer.in_order
+    if best is first:
+        able = "" if answer.fits(answer.quickest) else " and fits in memory"
+        return f"No balanced layout that was tried{able} is quicker."
+    gain = 1.0 - float(best.curve.tpot_s[0, best.best] / first.curve.tpot_s[0, first.best])
+    if gain < _EVEN:
+        return "Balancing changes nothing here."
+    what = f"{best.redundant} copies of hot experts and a balanced layout" if best.redundant else "A balanced layout"
+    verb = "save" if best.redundant else "saves"
+    return f"{what} {verb} {gain:.1%} of the time per token."
+
+
+def layout_table(answer: RanksAnswer) -> Table:
+    """Each layout at its own recommended K."""
+    header = (
+        "layout",
+        "experts read",
+        "rows, fullest/mean",
+        "plain step ms",
+        "K",
+        "round ms",
+        "speedup",
+        "band",
+        "time per token ms",
+        "copies/GPU",
+        "tier",
+    )
+    return header, [_layout_row(arm) for arm in answer.arms]
+
+
+def _layout_row(arm: RankArm) -> tuple[str, ...]:
+    k, curve = arm.best, arm.curve
+    return (
+        arm.name,
+        f"{arm.touched[k]:.1f}",
+        f"{arm.pairs_ratio[k]:.2f}",
+        f"{curve.plain_step_s[0] * 1e3:.2f}",
+        str(curve.drafts[k]),
+        f"{curve.round_s[0, k] * 1e3:.2f}",
+        f"{curve.speedup[0, k]:.2f}",
+        f"{curve.low[0, k]:.2f}-{curve.high[0, k]:.2f}",
+        f"{curve.tpot_s[0, k] * 1e3:.2f}",
+        f"{arm.extra_bytes / 1e9:.2f} GB" if arm.extra_bytes else "-",
+        str(curve.tier[0, k]),
+    )
+
+
+def rank_table(answer: RanksAnswer) -> Table:
+    """Experts in order by K: the rank that reads most, counted and assumed, and the fullest rank's rows."""
+    arm, assumed = answer.in_order, answer.assumed
+    header = ("K", "experts touched", "rank that reads most", "assumed", "error", "rows, fullest/mean", "assumed")
+    return header, [
+        (
+            str(k),
+            f"{answer.touched_overall[row]:.1f}",
+            f"{arm.touched[row]:.2f}",
+            f"{assumed.touched[row]:.2f}",
+            f"{assumed.touched[row] / arm.touched[row] - 1.0:+.1%}",
+            f"{arm.pairs_ratio[row]:.2f}",
+            f"{assumed.pairs_ratio[row]:.2f}",
+        )
+        for row, k in enumerate(arm.curve.drafts)
+    ]
+
+
+def heat_table(answer: RanksAnswer) -> Table:
+    """Changes that hotter experts make, at the recommended K."""
+    header = ("layout", "hottest hotter by", "plain step", "round", "+- (80%)", "speedup")
+    return header, [
+        (
+            one.arm,
+            f"{one.more:.0%}",
+            _signed(one.plain_step),
+            _signed(one.round),
+            f"{one.noise:.2%}",
+            _signed(one.speedup),
+        )
+        for one in answer.heated
+    ]
+
+
+def _signed(share: float) -> str:
+    """`+0.12%`; `0.00%` for what rounds to nothing."""
+    return f"{share:+.2%}" if abs(share) >= 5e-5 else "0.00%"
+
+
+def exchange_table(answer: RanksAnswer) -> Table:
+    """Bytes of one layer at the rank that receives most, by way of exchange and K.
+
+    Beside them those of all layers, and those of all ranks for each token emitted.
+    """
+    header = ("exchange", "K", "dispatch", "combine", "step, all layers", "per emitted token, all ranks")
+    rows = []
+    for one in answer.moved:
+        for row, k in enumerate(one.drafts):
+            if k in _shown(answer):
+                cells = (one.dispatch[row], one.combine[row], one.per_step[row], one.per_token[row])
+                rows.append((one.transport.name, str(k), *(f"{value / 1e6:,.2f} MB" for value in cells)))
+    return header, rows
+
+
+def _shown(answer: RanksAnswer) -> set[int]:
+    """Plain decoding, the recommended K, and the longest."""
+    curve = answer.in_order.curve
+    return {0, int(curve.drafts[answer.in_order.best]), int(curve.drafts[-1])}
+
+
+def exchange_text(answer: RanksAnswer) -> str:
+    """Sentences on how far tokens travel, and on what the prediction charges for it."""
+    if not answer.moved:
+        return "Attention and experts share the same ranks: no tokens are exchanged, only all-reduced."
+    found, setup = answer.in_order.found, answer.setup
+    assert found is not None
+    k = int(answer.in_order.curve.drafts[answer.in_order.best])
+    nodes = f"; {found.other_nodes[k]:.2f} other nodes serve it" if found.other_nodes[k] > 0 else ""
+    return (
+        f"A token's experts lie on {found.reached[k]:.2f} ranks, {found.other_rank[k]:.0%} of its choices on other "
+        f"ranks than its own{nodes}. Bytes grow with the K+1 tokens of a step, and per emitted token by (K+1) over the "
+        f"accepted length. {_charged_text(setup, k)}"
+    )
+
+
+def _charged_text(setup: Setup, k: int) -> str:
+    """What the time of one direction is that of; beyond a node, of which two it is the longer."""
+    moved, network = charged(setup, np.array([k])), setup.costs.network
+    inside = f"{moved.inside[0] / 1e6:.2f} MB"
+    counted = "counted as the measured kernels' were (16 bits to each chosen expert)"
+    if network is None:
+        return (
+            f"The time charged is that of {inside} a direction and layer at K = {k}, {counted}, times the fullest "
+            "rank's share."
+        )
+    share = laws.other_nodes(network.ranks_per_node, setup.placement.expert_parallel)
+    latency_s = laws.network_wait(X_net=0.0, s=share, t_net=network.t0_s)
+    return (
+        f"The time charged for a direction and layer at K = {k} is the longer of that of {inside} over the links "
+        f"inside a node, {counted}, and that of {moved.outside[0] / 1e6:.2f} MB over the network between nodes, "
+        f"{share:.0%} of the messages as they travel, at {network.bandwidth_bytes_per_s / 1e9:.0f} GB/s a GPU after "
+        f"{latency_s * 1e6:.0f} us; bytes times the fullest rank's share."
+    )
+
+
+def split_table(found: Sequence[Split]) -> Table:
+    """Attention groups over the same ranks."""
+    header = (
+        "attention",
+        "sequences/group",
+        "fits",
+        "plain step ms",
+        "K",
+        "round ms",
+        "exchange ms",
+        "speedup",
+        "band",
+        "time per token ms",
+        "tokens/s/GPU",
+        "tier",
+    )
+    rows: list[tuple[str, ...]] = []
+    for one in found:
+        k, curve = one.best, one.curve
+        rows.append(
+            (
+                f"{one.groups} x TP {one.tensor_parallel}",
+                str(one.fullest),
+                "yes" if one.fits else "no",
+                f"{curve.plain_step_s[0] * 1e3:.2f}",
+                str(curve.drafts[k]),
+                f"{curve.round_s[0, k] * 1e3:.2f}",
+                f"{one.exchange_s * 1e3:.2f}",
+                f"{curve.speedup[0, k]:.2f}",
+                f"{curve.low[0, k]:.2f}-{curve.high[0, k]:.2f}",
+                f"{curve.tpot_s[0, k] * 1e3:.2f}",
+                f"{curve.tokens_per_s_per_gpu[0, k]:,.0f}",
+                str(curve.tier[0, k]),
+            )
+        )
+    return header, rows
+
+
+def notes(answer: RanksAnswer) -> tuple[str, ...]:
+    """Notes on where the counts come from and what stays assumed."""
+    setup, placing = answer.setup, answer.placing
+    found = answer.in_order.found
+    assert found is not None
+    traffic = answer.traffic
+    told = [f"Loads of ranks: {traffic.because}; {found.n_draws} steps drawn."]
+    if len(traffic.folds()) > 1:
+        told.append("Balanced layouts are planned on one half of the sequences and judged on the other.")
+    elif traffic.kind != "trace":
+        told.append("Balanced layouts are planned on the loads they are judged with: real loads drift between the two.")
+    told.append(
+        "Bands hold the doubt of kernels, routing and acceptance, not that of the layout. Choices of an expert with "
+        "copies go to one of them by chance; tokens are spread evenly over ranks before the exchange."
+    )
+    given = placing.ranks_per_node
+    if given is not None and given != gpus_of_node(setup.hardware):
+        told.append(
+            f"Nodes of {given} place the experts and count the nodes that serve a token; the times are those of nodes "
+            f"of {gpus_of_node(setup.hardware)}, the accelerator's own."
+        )
+    crowded = [arm for arm in answer.arms if arm.extra_bytes and not answer.fits(arm)]
+    told += [f"{arm.name}: the copies do not fit in memory at this batch." for arm in crowded]
+    return tuple(told)
+
+
+def warnings(answer: RanksAnswer) -> tuple[str, ...]:
+    """Warnings of the trace, then of the scenario.
+
+    That imbalance is assumed is not said where it was counted.
+    """
+    counted = answer.traffic.kind != "preset"
+    own = tuple(text for text in answer.setup.warnings if not (counted and text == ASSUMED_IMBALANCE))
+    return (*trace_warnings(answer), *own)
+
+
+def trace_warnings(answer: RanksAnswer) -> tuple[str, ...]:
+    """Warnings of the trace's fit, and of a trace with fewer sequences than the batch."""
+    batch, told = answer.setup.scenario.batch_size, list(answer.traffic.warnings)
+    fewest = min(len(judged) for _, judged in answer.traffic.folds())
+    if answer.traffic.kind == "trace" and fewest < batch:
+        told.append(
+            f"a batch of {batch:,} is drawn from {fewest:,} sequences, each several times: its choices are more alike "
+            "than those of as many users, so ranks look more uneven; give a trace of more requests"
+        )
+    return tuple(told)
+
+
+def document(answer: RanksAnswer, found: Sequence[Split]) -> dict[str, Any]:
+    """Everything as JSON, SI units."""
+    return {
+        "ranks": answer.setup.placement.expert_parallel,
+        "origin": answer.traffic.kind,
+        "because": answer.traffic.because,
+        "routing": answer.traffic.routing,
+        "drafts": answer.in_order.curve.drafts,
+        "experts_touched": answer.touched_overall,
+        "layouts": [_arm_document(answer, arm) for arm in answer.arms],
+        "hotter": [vars(one) for one in answer.heated],
+        "exchange": [
+            {
+                "transport": one.transport.id,
+                "travels": one.transport.travels,
+                "flags": one.transport.flags,
+                "dispatch_bytes": one.dispatch,
+                "combine_bytes": one.combine,
+                "step_bytes": one.per_step,
+                "bytes_per_emitted_token": one.per_token,
+            }
+            for one in answer.moved
+        ],
+        "attention_splits": [
+            {
+                "tensor_parallel": one.tensor_parallel,
+                "data_parallel": one.groups,
+                "sequences_per_group": one.fullest,
+                "fits": one.fits,
+                "n_draft": int(one.curve.drafts[one.best]),
+                "plain_step_s": float(one.curve.plain_step_s[0]),
+                "round_s": float(one.curve.round_s[0, one.best]),
+                "exchange_s": one.exchange_s,
+                "speedup": float(one.curve.speedup[0, one.best]),
+                "low": float(one.curve.low[0, one.best]),
+                "high": float(one.curve.high[0, one.best]),
+                "tpot_s": float(one.curve.tpot_s[0, one.best]),
+                "tier": str(one.curve.tier[0, one.best]),
+            }
+            for one in found
+        ],
+        "notes": notes(answer),
+        "warnings": warnings(answer),
+    }
+
+
+def _arm_document(answer: RanksAnswer, arm: RankArm) -> dict[str, Any]:
+    curve, k = arm.curve, arm.best
+    return {
+        "layout": arm.name,
+        "redundant": arm.redundant,
+        "slowest_reads": arm.touched,
+        "fullest_rows_over_mean": arm.pairs_ratio,
+        "plain_step_s": float(curve.plain_step_s[0]),
+        "round_s": curve.round_s[0],
+        "speedup": curve.speedup[0],
+        "low": curve.low[0],
+        "high": curve.high[0],
+        "tier": [str(one) for one in curve.tier[0]],
+        "tpot_s": curve.tpot_s[0],
+        "n_draft": int(curve.drafts[k]),
+        "extra_bytes_per_gpu": arm.extra_bytes,
+        "fits": answer.fits(arm),
+    }

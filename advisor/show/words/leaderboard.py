@@ -1,0 +1,411 @@
+"""A leaderboard as rows of a table, as JSON, and for a spreadsheet.
+
+A leaderboard in sentences.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from advisor.answers.explore.leaderboard import By, Missed
+from advisor.answers.explore.standing import Leaderboard, Standing, on_front
+from advisor.catalog.hardware import drafter_name, model_name
+from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import FIELDS, FieldSection
+from advisor.prediction import Prediction
+from advisor.show.words.load import figure
+from advisor.text import counted, printable
+
+Quality = Mapping[str, float]
+"""A user's score by model."""
+COLUMNS = (
+    "rank",
+    "80%",
+    "model",
+    "total B",
+    "active B",
+    "placement",
+    "drafter",
+    "accepted",
+    "K",
+    "speedup",
+    "ms/token",
+    "tokens/s/GPU",
+    "USD/M tokens",
+    "J/token",
+    "memory",
+    "tier",
+)
+
+
+def table(
+    board: Leaderboard, top: int | None = None, quality: tuple[str, Quality] | None = None
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heading and rows, the best `top` (None: all), with a user's quality column where there is one."""
+    limited = board.question.scenario.max_tpot_ms is not None
+    columns = [*COLUMNS, *(["keeps limit"] if limited else [])]
+    shown = board.standings[:top]
+    rows = [[*_cells(one), *([f"{one.p_limit:.0%}"] if limited else [])] for one in shown]
+    if quality is not None:
+        name, scores = quality
+        columns += [name, "front"]
+        front = front_of(board, scores)
+        for row, one in zip(rows, shown, strict=True):
+            row += ["" if one.name not in scores else f"{scores[one.name]:g}", "yes" if front[one.name] else ""]
+    return tuple(columns), [tuple(row) for row in rows]
+
+
+def front_of(board: Leaderboard, scores: Quality) -> dict[str, bool]:
+    """Models that no other beats both in what is ranked by and in the user's score."""
+    flags = on_front([one.rank for one in board.standings], [scores.get(one.name) for one in board.standings])
+    return {one.name: flag for one, flag in zip(board.standings, flags, strict=True)}
+
+
+def _cells(one: Standing) -> list[str]:
+    drafts = sorted(set(one.drafts))
+    return [
+        str(one.rank),
+        f"{one.rank_low}-{one.rank_high}" if one.rank_low < one.rank_high else str(one.rank),
+        one.name,
+        f"{one.total_params / 1e9:.1f}",
+        f"{one.active_params / 1e9:.1f}",
+        placement_text(one),
+        "" if one.accepted == "none" else drafter_name(one.drafter),
+        "" if one.accepted == "none" else one.accepted,
+        str(drafts[0]) if len(drafts) == 1 else f"{drafts[0]}-{drafts[-1]}",
+        f"{one.speedup.value:.2f}",
+        ms_text(one.tpot_s),
+        figure(one.tokens_per_s_per_gpu),
+        "" if one.usd_per_million is None else figure(one.usd_per_million),
+        "" if one.joules_per_token is None else figure(one.joules_per_token),
+        f"{one.memory_share:.0%}",
+        str(one.tier),
+    ]
+
+
+def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> dict[str, Any]:
+    """The board as one JSON-able document."""
+    question = board.question
+    rows = [_row(one) for one in board.standings]
+    if quality is not None:
+        front = front_of(board, quality[1])
+        for row, one in zip(rows, board.standings, strict=True):
+            row |= {"quality": quality[1].get(one.name), "on_front": front[one.name]}
+    return {
+        "verdict": verdict(board),
+        "by": question.by,
+        "place": board.place,
+        "users": dict(zip(map(str, question.users.batches), question.users.weights, strict=True)),
+        "settings": _settings(question.scenario),
+        "price_usd_per_gpu_hour": None if board.price is None else board.price.usd_per_hour,
+        "price_origin": None if board.price is None else board.price.origin,
+        "quality_column": None if quality is None else quality[0],
+        "models": rows,
+        "missed": [vars(each) for each in board.missed],
+        "notes": [*filter(None, [quality_text(board)]), *notes(board)],
+    }
+
+
+_EACH_ITS_OWN = ("drafter_id", "acceptance")
+_SEARCHED = ("batch_size", "tensor_parallel", "expert_parallel")
+"""Fields that the users and the search stand for."""
+
+
+def _settings(scenario: Scenario) -> dict[str, Any]:
+    """The scenario's fields that all models share."""
+    own = {name for name, row in FIELDS.items() if row.section == FieldSection.MODEL}
+    return {
+        name: value
+        for name, value in scenario.model_dump().items()
+        if name not in own and name not in _EACH_ITS_OWN and name not in _SEARCHED
+    }
+
+
+def _row(one: Standing) -> dict[str, Any]:
+    return {**vars(one), "model": one.name, "placement": placement_text(one)}
+
+
+_PLAIN = (
+    "rank",
+    "rank_low",
+    "rank_high",
+    "p_first",
+    "p_limit",
+    "name",
+    "total_params",
+    "active_params",
+    "tensor_parallel",
+    "expert_parallel",
+    "copies",
+    "gpus",
+    "drafter",
+    "accepted",
+    "memory_share",
+    "tier",
+)
+CSV_FIGURES = ("speedup", "tpot_s", "tokens_per_s_per_gpu", "usd_per_million", "joules_per_token")
+
+
+def csv_rows(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> tuple[list[str], list[dict[str, Any]]]:
+    """Columns and rows for a spreadsheet: each figure with both ends of its band."""
+    columns = [*_PLAIN, "n_draft"]
+    columns += [f"{name}{end}" for name in CSV_FIGURES for end in ("", "_low", "_high")]
+    columns += [] if quality is None else [quality[0]]
+    rows = []
+    for one in board.standings:
+        row: dict[str, Any] = {name: getattr(one, name) for name in _PLAIN}
+        row["tier"], row["n_draft"] = str(one.tier), "/".join(map(str, one.drafts))
+        for name in CSV_FIGURES:
+            value: Prediction | None = getattr(one, name)
+            for end, cell in zip(("", "_low", "_high"), _ends(value), strict=True):
+                row[f"{name}{end}"] = cell
+        if quality is not None:
+            row[quality[0]] = quality[1].get(one.name)
+        rows.append(row)
+    return columns, rows
+
+
+def _ends(value: Prediction | None) -> Sequence[float | None]:
+    return (
+        (None,) * 3 if value is None else tuple(float(f"{each:.6g}") for each in (value.value, value.low, value.high))
+    )
+
+
+_BEST: dict[By, str] = {
+    "cost": "Cheapest",
+    "throughput": "Most tokens/s per GPU",
+    "speed": "Fastest",
+    "energy": "Least energy",
+}
+
+
+def verdict(board: Leaderboard) -> str:
+    """Sentences on which model is best, at what, and how sure that is.
+
+    Where nobody serves the load, that and who comes nearest. Last, which models alone took part, where a filter left
+    some out.
+    """
+    return f"{_best_text(board)} {_filter_text(board)}".rstrip()
+
+
+def _best_text(board: Leaderboard) -> str:
+    question, limit_ms = board.question, board.question.scenario.max_tpot_ms
+    under = "" if limit_ms is None else f" under {limit_ms:g} ms per token"
+    place = f"at {question.load_text} on {board.place}"
+    if not board.standings:
+        nearest = _nearest(board)
+        return f"No model serves {question.load_text}{under} on {board.place}.{nearest}"
+    first = board.standings[0]
+    p_limit = (
+        "" if limit_ms is None or first.p_limit > 0.99 else f", and within the limit in {_of_hundred(first.p_limit)}"
+    )
+    return (
+        f"{_BEST[question.by]}{under} {place}: {model_name(first.name)} on {placement_text(first)}{_of_all(board)}, "
+        f"{_value_text(first, question.by)}; first in {_of_hundred(first.p_first)}{p_limit}."
+    )
+
+
+def _of_hundred(share: float) -> str:
+    """`62 of 100 cases`."""
+    return f"{round(100 * share)} of 100 cases"
+
+
+def _of_all(board: Leaderboard) -> str:
+    """That the first leaves GPUs of the machine free; empty where it uses all."""
+    first, whole = board.standings[0], board.question.scenario.n_gpus
+    if first.gpus == whole:
+        return ""
+    return (
+        f" of {whole:,}"
+        if placement_text(first).split()[-1].startswith("GPU")
+        else f" ({first.gpus} of {whole:,} GPUs)"
+    )
+
+
+_SMALLER: dict[By, str] = {
+    "cost": "are cheaper",
+    "throughput": "write more tokens",
+    "speed": "are faster",
+    "energy": "take less energy",
+}
+
+
+def quality_text(board: Leaderboard, how: str = "set a least size or bring scores") -> str:
+    """Sentence saying that an order without quality favours the small.
+
+    Empty where a least size, names or scores were given.
+
+    how : what to do about it, in the words of whoever asks.
+    """
+    wanted = board.question.wanted
+    bounded = (wanted.min_total_params or wanted.min_active_params) is not None
+    if bounded or wanted.names or wanted.listed is not None or len(board.standings) < 2:
+        return ""
+    return f"Smaller models {_SMALLER[board.question.by]}: nothing here says how good they are; {how}."
+
+
+def rank_text(one: Standing) -> str:
+    """A rank as `1st`, or `3rd to 6th` where the central draws differ."""
+    low, high = (f"{rank}{_ending(rank)}" for rank in (one.rank_low, one.rank_high))
+    return low if low == high else f"{low} to {high}"
+
+
+def _ending(number: int) -> str:
+    if number % 100 in (11, 12, 13):
+        return "th"
+    return {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+
+
+_CLASSES = (0.0, 1e10, 1e11, math.inf)
+"""Edges of what is called small, middling and large, in total parameters. [-]"""
+
+
+def by_size(board: Leaderboard) -> str:
+    """The best of each class of size, in one sentence: by price alone small models lead. Empty for one class."""
+    found = [f"of {size} parameters {said}" for size, said in best_of_sizes(board)]
+    return f"Best by total size: {'; '.join(found)}." if len(found) > 1 else ""
+
+
+def best_of_sizes(board: Leaderboard) -> tuple[tuple[str, str], ...]:
+    """Each class of total size that has a model on the board, and the best of it."""
+    found = []
+    for least, most in itertools.pairwise(_CLASSES):
+        best = next((one for one in board.standings if least <= one.total_params < most), None)
+        if best is not None:
+            size = (
+                f"{least / 1e9:.0f} to {most / 1e9:.0f} B" if math.isfinite(most) else f"{least / 1e9:.0f} B and more"
+            )
+            said = _value_text(best, board.question.by)
+            found.append((size, f"{model_name(best.name)} on {placement_text(best)}, {said}"))
+    return tuple(found)
+
+
+def _filter_text(board: Leaderboard) -> str:
+    """Which models alone take part, in a sentence; empty where all do."""
+    wanted, found = board.question.wanted, []
+    for what, most, least in (
+        ("parameters", wanted.max_total_params, wanted.min_total_params),
+        ("active parameters", wanted.max_active_params, wanted.min_active_params),
+    ):
+        ends = [f"at least {least / 1e9:g} B"] if least is not None else []
+        ends += [f"at most {most / 1e9:g} B"] if most is not None else []
+        found += [f"with {' and '.join(ends)} {what}"] if ends else []
+    found += ["chosen by name"] if wanted.names else []
+    found += ["left by the table of scores"] if wanted.listed is not None else []
+    return f"Only models {' and '.join(found)} take part." if found else ""
+
+
+def own_place(board: Leaderboard, name: str) -> str:
+    """Sentence on the rank of one model and the drafter it was ranked with, empty where it has none."""
+    own = next((one for one in board.standings if one.name == name), None)
+    if own is None:
+        return ""
+    how = (
+        "no drafter, since none is known for it"
+        if own.accepted == "none"
+        else f"{drafter_name(own.drafter)}, whose accepted length is {own.accepted}"
+    )
+    return f"{printable(model_name(name))} stands {rank_text(own)} of {len(board.standings)}, ranked with {how}."
+
+
+def _nearest(board: Leaderboard) -> str:
+    late = [each for each in board.missed if each.reason.startswith("misses")]
+    if not late:
+        return ""
+    best = min(late, key=lambda each: float(each.detail.split()[0]))
+    return f" The nearest is {model_name(best.name)} with {best.detail}."
+
+
+def placement_text(one: Standing) -> str:
+    """A placement as `1 GPU`, `2 copies of TP 4` or `TP 8 EP 8`."""
+    ranks = f"TP {one.tensor_parallel}" + (f" EP {one.expert_parallel}" if one.expert_parallel > 1 else "")
+    alone = max(one.tensor_parallel, one.expert_parallel) == 1
+    if one.copies == 1:
+        return "1 GPU" if alone else ranks
+    return f"{one.copies} GPUs" if alone else f"{one.copies} copies of {ranks}"
+
+
+def value_of(one: Standing, by: By) -> Prediction | None:
+    """The figure that `by` ranks by, or None where it is not known."""
+    return {
+        "cost": one.usd_per_million,
+        "throughput": one.tokens_per_s_per_gpu,
+        "speed": one.tpot_s,
+        "energy": one.joules_per_token,
+    }[by]
+
+
+def _value_text(one: Standing, by: By) -> str:
+    value = value_of(one, by)
+    assert value is not None
+    if by == "speed":
+        return f"{ms_text(value)} ms per output token"
+    units = {"cost": "USD per million output tokens", "throughput": "tokens/s per GPU", "energy": "J per output token"}
+    return f"{figure(value)} {units[by]}"
+
+
+def missed_texts(board: Leaderboard) -> tuple[str, ...]:
+    """Sentences counting the models that are not on the board by reason, those with figures named."""
+    count = Counter(each.reason for each in board.missed)
+    found = []
+    for reason, number in count.most_common():
+        named = [_named(each) for each in board.missed if each.reason == reason and each.detail]
+        told = f": {'; '.join(named[:_NAMED])}" if named else ""
+        more = f"; {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        found.append(f"{counted(number, 'model')}: {reason}{told}{more}.")
+    return tuple(found)
+
+
+_NAMED = 6
+"""Models that are named with their figures, of each reason. [-]"""
+
+
+def _named(each: Missed) -> str:
+    return f"{model_name(each.name)} ({printable(each.detail)})"
+
+
+def notes(board: Leaderboard) -> tuple[str, ...]:
+    """Notes to know before using the order."""
+    question = board.question
+    found = [_accepted_text(board)] if board.standings else []
+    if board.price is not None:
+        found.append(f"Price: {board.price.text}.")
+    paid = "only the GPUs that serve are paid, unless the whole machine is asked for"
+    if question.whole_machine:
+        paid = "every GPU of the machine is used and paid"
+    found.append(f"Placement: tensor parallelism within a node and copies are searched; {paid}.")
+    if question.expert_parallel:
+        found.append(
+            "Expert parallelism is searched as asked, although its effect was predicted in the right direction in few "
+            "measured pairs (docs/validation.md) and its imbalance follows an assumed formula."
+        )
+    found.append(
+        "Ranks in brackets hold 80% of the simulated cases: errors of the machine are shared by all models, those "
+        "of a model's experts, acceptance and absolute time are its own. Formats are those of the releases."
+    )
+    found.append("Quality is not judged: scores, where there are any, are yours.")
+    return tuple(found)
+
+
+def _accepted_text(board: Leaderboard) -> str:
+    """Where the accepted lengths are from, by how many."""
+    kinds = Counter(one.accepted for one in board.standings)
+    plain = kinds.pop("none", 0)
+    found = [f"{number} {kind}" for kind, number in kinds.most_common()]
+    if plain:
+        why = ", without a known drafter" if board.question.drafter is None else ""
+        found.append(f"{counted(plain, 'model')} decode{'s' if plain == 1 else ''} plainly{why}")
+    rests = {one.accepted: one.acceptance_text for one in reversed(board.standings)}
+    lent = [kind for kind in ("borrowed", "carried", "uncarried") if kind in rests]
+    told = "".join(f" {kind.capitalize()}, for one: {rests[kind]}." for kind in lent)
+    ask = " Text of another kind is accepted differently: say which yours is (--task, Kind of text)."
+    return f"Accepted lengths: {'; '.join(found)}.{told}{ask if board.question.scenario.task is None else ''}"
+
+
+def ms_text(value: Prediction) -> str:
+    """Milliseconds with their band, as `5.3 (3.7-8.1)`."""
+    return f"{value.value * 1e3:.1f} ({value.low * 1e3:.1f}-{value.high * 1e3:.1f})"

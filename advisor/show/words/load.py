@@ -1,0 +1,348 @@
+"""A map over batch and context in sentences, as tables, and as JSON: where speculation turns, and why.
+
+Money and energy of a token in sentences, and as JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from advisor.answers.explore.context import ContextMap
+from advisor.catalog.hardware import drafter_name
+from advisor.catalog.task_transfer import context_factors
+from advisor.physics.bands import SIMULATED
+from advisor.physics.hardware import Hardware
+from advisor.predict.setup import Setup
+from advisor.predict.spend import Arm, Spend
+from advisor.prediction import Prediction, Tier
+from advisor.text import counted
+
+_EVEN = 0.02
+"""Speedups closer than this to each other are called the same. [-]"""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Crossing at one batch: the context from which drafting starts or stops being recommended."""
+
+    batch: int
+    before: int
+    after: int
+    """Rows of the map on both sides."""
+    to_gain: bool
+
+
+def turns(found: ContextMap) -> tuple[Turn, ...]:
+    """Changes of the recommended K along context between 0 and more, at batches that fit on both sides.
+
+    By the recommendation, the least expected loss, and not by the central speedup: the two differ near 1.
+    """
+    pays = found.n_draft > 0
+    return tuple(
+        Turn(int(batch), row, row + 1, bool(pays[row + 1, column]))
+        for column, batch in enumerate(found.batches)
+        for row in range(found.contexts.size - 1)
+        if pays[row, column] != pays[row + 1, column] and found.fits[row : row + 2, column].all()
+    )
+
+
+def verdict(found: ContextMap, context: int, batch: int) -> str:
+    """Whether drafting pays at one context and batch of the map, against the shortest context."""
+    row, column = found.at(context, batch)
+    setup = found.setups[row]
+    head = f"At {context:,} tokens of context and batch {batch:,} on {setup.place}"
+    if not found.fits[row, column]:
+        smaller = found.batches[found.fits[row]]
+        instead = f" {verdict(found, context, int(smaller[-1]))}" if smaller.size else ""
+        return f"{head}: it does not fit; {_edge(found, row)}{instead}"
+    drafter = drafter_name(setup.drafter)
+    k, speedup = int(found.drafting_k[row, column]), float(found.drafting_speedup[row, column])
+    if k == 0:
+        return f"{head}: nothing is drafted; {found.tpot_s[row, column] * 1e3:.2f} ms per output token."
+    if found.n_draft[row, column] == 0:
+        return (
+            f"{head}, {drafter} does not pay: its best, K = {k}, gives {speedup:.2f}x, a gain in "
+            f"{found.p_gain[row, column]:.0%} of {SIMULATED}.{_against(found, row, column)}"
+        )
+    band = f"{found.low[row, column]:.2f}-{found.high[row, column]:.2f}"
+    return (
+        f"{head}, {drafter} pays with K = {found.n_draft[row, column]}: {found.speedup[row, column]:.2f}x ({band}), "
+        f"{found.tier[row, column]}; chance of a gain {found.p_gain[row, column]:.0%}.{_against(found, row, column)}"
+    )
+
+
+def _edge(found: ContextMap, row: int) -> str:
+    largest = int(found.largest_batch[row])
+    return f"the largest batch that does is {largest:,}." if largest else "not even one sequence does."
+
+
+def _against(found: ContextMap, row: int, column: int) -> str:
+    """What it is at the shortest context, where that is another."""
+    if row == 0:
+        return ""
+    here, first = float(found.drafting_speedup[row, column]), float(found.drafting_speedup[0, column])
+    word = "as at" if abs(here / first - 1.0) < _EVEN else "more than at" if here > first else "less than at"
+    return f" That is {word} {found.contexts[0]:,} tokens ({first:.2f}x)."
+
+
+def turn_texts(found: ContextMap) -> tuple[str, ...]:
+    """A sentence for each crossing: the context at which speculation turns, and why.
+
+    Where nothing turns, one sentence says that.
+    """
+    if not found.drafting_k.any():
+        return ("Nothing is drafted, so nothing turns.",)
+    crossings = turns(found)
+    if crossings:
+        return tuple(_turn_text(found, turn) for turn in crossings)
+    pays = found.n_draft[found.fits] > 0
+    if not pays.size:
+        return ("No batch of the map fits in memory.",)
+    if pays.all():
+        text = "Drafting is recommended at every context and batch shown that fits."
+    elif not pays.any():
+        text = "Drafting is recommended at no context and batch shown."
+    else:
+        text = "Whether drafting is recommended depends on the batch here; at no batch does it turn with context."
+    return (text, *_trend(found))
+
+
+def _turn_text(found: ContextMap, turn: Turn) -> str:
+    column = int(np.flatnonzero(found.batches == turn.batch)[0])
+    first, then = (float(found.drafting_speedup[row, column]) for row in (turn.before, turn.after))
+    way = "from a loss to a gain" if turn.to_gain else "from a gain to a loss"
+    # Two neighbours differ little: what moved is told from the shortest context on, where that goes the same way.
+    shortest = float(found.drafting_speedup[0, column])
+    start = 0 if (then >= shortest) == turn.to_gain else turn.before
+    return (
+        f"At batch {turn.batch:,} speculation turns {way} between {found.contexts[turn.before]:,} and "
+        f"{found.contexts[turn.after]:,} tokens (the best draft gives {first:.2f}x, then {then:.2f}x): since "
+        f"{found.contexts[start]:,} tokens, {_why(found, start, turn.after, column)}"
+    )
+
+
+def _trend(found: ContextMap) -> tuple[str, ...]:
+    """What context does at the batch where it moves the speedup most."""
+    best: tuple[float, int, int] | None = None
+    for column in range(found.batches.size):
+        last = int(np.flatnonzero(found.fits[:, column])[-1]) if found.fits[:, column].any() else 0
+        move = abs(float(np.log(found.drafting_speedup[last, column] / found.drafting_speedup[0, column])))
+        if last > 0 and (best is None or move > best[0]):
+            best = (move, last, column)
+    if best is None or best[0] < _EVEN:
+        return ()
+    _, row, column = best
+    first, then = (float(found.drafting_speedup[each, column]) for each in (0, row))
+    word = "rises" if then > first else "falls"
+    return (
+        f"Context moves it most at batch {found.batches[column]:,}: it {word} from {first:.2f}x at "
+        f"{found.contexts[0]:,} tokens to {then:.2f}x at {found.contexts[row]:,}: {_why(found, 0, row, column)}",
+    )
+
+
+def _why(found: ContextMap, before: int, after: int, column: int) -> str:
+    """What moved with the speedup between two contexts at one batch: verification, drafting, and attention behind."""
+    attention = tuple(f"{found.attention_share[row, column]:.0%}" for row in (before, after))
+    ratio = tuple(float(found.verify_ratio[row, column]) for row in (before, after))
+    share = tuple(float(found.draft_share[row, column]) for row in (before, after))
+    rises = found.drafting_speedup[after, column] >= found.drafting_speedup[before, column]
+    reasons = []
+    if abs(ratio[1] - ratio[0]) >= _MOVED and (ratio[1] < ratio[0]) == rises:
+        once = ", since the cache is read once for all tokens of a sequence" if rises and _shares_cache(found) else ""
+        reasons.append(f"a verification takes {ratio[1]:.2f} plain steps in place of {ratio[0]:.2f}{once}")
+    if abs(share[1] - share[0]) >= _MOVED and (share[1] < share[0]) == rises:
+        own = "" if rises else ", with a cache of its own to read"
+        reasons.append(f"drafting takes {share[1]:.0%} of a round in place of {share[0]:.0%}{own}")
+    grows = f"attention goes from {attention[0]} to {attention[1]} of a plain step"
+    return f"{'; '.join((grows, *reasons))}."
+
+
+_MOVED = 0.01
+"""Change from which on a ratio or share counts as moved. [-]"""
+
+
+def _shares_cache(found: ContextMap) -> bool:
+    """Whether no layer's queries choose entries of their own."""
+    return all(mixer.kind != "sparse" for mixer in found.setups[0].architecture.mixers)
+
+
+def acceptance_texts(found: ContextMap) -> tuple[str, ...]:
+    """Sentences saying that accepted length is held over context, and how far that was measured.
+
+    The measurements are those of this kind of drafter.
+    """
+    kind = found.setups[0].drafter.kind
+    if kind == "none":
+        return ()
+    text = "The accepted length is taken to be the same at every context (its band may be wider); give one of yours."
+    known = [
+        f"{one.factor:.2f} of its drafted part at {one.context_tokens:,} tokens over {one.shortest_tokens:,} "
+        f"({one.task}; {one.title})"
+        for one in context_factors(kind)
+    ]
+    if not known:
+        return (f"{text} For this kind of drafter nothing was measured of it.",)
+    return (f"{text} Measured for this kind of drafter, single heads: {'; '.join(known)}.",)
+
+
+def map_table(found: ContextMap) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heading and rows by context: speedup and K by batch, a dash where a batch does not fit."""
+    own = "drafter's cache" if found.drafter_cache_bytes.any() else ""
+    header = ("context", *(f"batch {batch}" for batch in found.batches), "largest batch", "cache/seq/GPU", own)
+    rows = []
+    for row, context in enumerate(found.contexts):
+        cells = [_cell(found, row, column) for column in range(found.batches.size)]
+        cache = found.cache_bytes[row]
+        part = f"{found.drafter_cache_bytes[row] / cache:.0%}" if own and cache else ""
+        rows.append((f"{context:,}", *cells, f"{found.largest_batch[row]:,}", f"{cache / 1e6:,.0f} MB", part))
+    return (header, rows) if own else (header[:-1], [row[:-1] for row in rows])
+
+
+def _cell(found: ContextMap, row: int, column: int) -> str:
+    if not found.fits[row, column]:
+        return "-"
+    return f"{found.speedup[row, column]:.2f}x K={found.n_draft[row, column]}"
+
+
+def share_table(found: ContextMap) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Heading and rows by context: share of a plain step that attention takes, by batch."""
+    header = ("context", *(f"batch {batch}" for batch in found.batches))
+    return header, [
+        (
+            f"{context:,}",
+            *(
+                f"{found.attention_share[row, column]:.0%}" if found.fits[row, column] else "-"
+                for column in range(found.batches.size)
+            ),
+        )
+        for row, context in enumerate(found.contexts)
+    ]
+
+
+def map_document(found: ContextMap) -> dict[str, Any]:
+    """The map as JSON: a cell for each context and batch, with band, tier and whether it fits."""
+    cells = [
+        {
+            "context_tokens": int(context),
+            "batch_size": int(batch),
+            "fits": bool(found.fits[row, column]),
+            "n_draft": int(found.n_draft[row, column]),
+            **{
+                name: float(getattr(found, name)[row, column])
+                for name in (
+                    "speedup",
+                    "low",
+                    "high",
+                    "p_gain",
+                    "drafting_speedup",
+                    "tpot_s",
+                    "attention_share",
+                    "verify_ratio",
+                    "draft_share",
+                )
+            },
+            "drafting_k": int(found.drafting_k[row, column]),
+            "tier": str(found.tier[row, column]),
+        }
+        for row, context in enumerate(found.contexts)
+        for column, batch in enumerate(found.batches)
+    ]
+    return {
+        "contexts": found.contexts,
+        "batches": found.batches,
+        "largest_batch": found.largest_batch,
+        "cache_bytes_per_sequence_per_gpu": found.cache_bytes,
+        "drafter_cache_bytes_per_sequence_per_gpu": found.drafter_cache_bytes,
+        "turns": [vars(turn) for turn in turns(found)],
+        "cells": cells,
+    }
+
+
+def spend_text(spend: Spend, hardware: Hardware) -> str:
+    """Money and energy in one line, and what to give where one of them cannot be told."""
+    return f"{_money(spend, hardware)} {_energy(spend, hardware)}"
+
+
+def does_not_fit(setup: Setup) -> str:
+    """Sentence on a batch that does not fit in memory, of which no spending is told. Empty where it fits."""
+    batch, largest = setup.scenario.batch_size, setup.memory.largest_batch
+    if batch <= largest:
+        return ""
+    most = f"at most {counted(largest, 'sequence')} do" if largest else "not even one sequence does"
+    return f"Cost and energy are not told: batch {batch:,} does not fit in memory, {most}."
+
+
+def power_text(spend: Spend) -> str:
+    """Sentence on where the power is from. Empty where none is known."""
+    watts, plain = spend.chosen.power_w, spend.plain.power_w
+    if watts is None:
+        return "" if plain is None else f"Power without speculation: {plain.because}."
+    if plain is None or plain.tier is watts.tier:
+        return f"Power: {watts.because}."
+    return f"Power: {watts.because}. Without speculation: {plain.because}."
+
+
+def _money(spend: Spend, hardware: Hardware) -> str:
+    usd, plain = spend.chosen.usd_per_million, spend.plain.usd_per_million
+    if usd is None or plain is None or spend.price is None:
+        return f"Cost is not told: no price is known for {hardware.name}; give --usd-per-hour."
+    without = "" if spend.chosen is spend.plain else f", {figure(plain)} without speculation"
+    return f"Cost {figure(usd)} USD per million output tokens{without}, at {spend.price.short}."
+
+
+def _energy(spend: Spend, hardware: Hardware) -> str:
+    joules, watts = spend.chosen.joules_per_token, spend.chosen.power_w
+    if joules is None or watts is None:
+        return f"Energy is not told: the power of {hardware.name} is not known; give a measured --power-log."
+    ratio = "" if spend.joules_ratio is None else f", {figure(spend.joules_ratio)} times plain decoding's"
+    told = f"Energy {figure(joules)} J per output token{ratio}, {_at(spend.chosen, watts)}"
+    plain, plain_w = spend.plain.joules_per_token, spend.plain.power_w
+    if plain is None or plain_w is None or plain_w.tier is watts.tier:
+        return f"{told}."
+    return f"{told}; {figure(plain)} without speculation, {_at(spend.plain, plain_w)}."
+
+
+def _at(arm: Arm, watts: Prediction) -> str:
+    """`at 598 W a GPU, measured, taken to have run with K = 3`."""
+    measured = watts.tier is Tier.MEASURED
+    how = f"measured, taken to have run with K = {arm.n_draft}" if measured else "a roofline estimate"
+    return f"at {watts.value:.0f} W a GPU, {how}"
+
+
+def figure(value: Prediction) -> str:
+    """Figure with its band, `0.522 (0.420-0.728)`."""
+    return f"{digits(value.value)} ({digits(value.low)}-{digits(value.high)})"
+
+
+def digits(value: float) -> str:
+    """Two significant digits of a value in any unit [-], more of them above 100."""
+    return f"{value:,.0f}" if value >= 100 else f"{float(f'{value:.2g}'):g}" if value < 0.1 else f"{value:#.3g}"
+
+
+def spend_document(spend: Spend) -> dict[str, Any]:
+    """Both arms as JSON: each figure with band, tier and reason. Null where it is not known."""
+    return {
+        "price_usd_per_gpu_hour": None if spend.price is None else spend.price.usd_per_hour,
+        "price_origin": None if spend.price is None else spend.price.origin,
+        "plain": _arm(spend.plain),
+        "recommended": _arm(spend.chosen),
+        "joules_ratio": spend.joules_ratio,
+    }
+
+
+def _arm(arm: Arm) -> dict[str, Any]:
+    return {
+        "n_draft": arm.n_draft,
+        "tokens_per_s_per_gpu": arm.tokens_per_s_per_gpu,
+        "usd_per_million_tokens": arm.usd_per_million,
+        "power_w_per_gpu": arm.power_w,
+        "joules_per_token": arm.joules_per_token,
+        "share_of_time": {
+            "reading": arm.regimes.reading,
+            "arithmetic": arm.regimes.arithmetic,
+            "waiting": arm.regimes.waiting,
+        },
+    }

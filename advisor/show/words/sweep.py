@@ -1,0 +1,244 @@
+"""What a sweep holds and answers, in sentences and in tables of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from advisor.answers.explore.cells import SETTINGS
+from advisor.answers.explore.files import (
+    SURE,
+    Sweep,
+    SweepMap,
+    loss_of_recommended,
+    one_k_for_all,
+    predicted,
+    setting_text,
+    values_of,
+    varied,
+    where,
+)
+from advisor.predict.scenario_fields import FIELDS
+from advisor.text import counted
+
+TextTable = tuple[tuple[str, ...], list[tuple[str, ...]]]
+"""Heading and rows."""
+_NAMED = 12
+"""Values of a setting that are listed. [-]"""
+
+
+def label(name: str) -> str:
+    """A setting's name as screen and report show it."""
+    return FIELDS[name].screen_label if len(FIELDS[name].screen_label) < 25 else FIELDS[name].label
+
+
+def swept_text(sweep: Sweep) -> str:
+    """Size of a sweep, what of it cannot be or does not fit, and what it was computed by, in a sentence."""
+    frame = sweep.frame
+    points = frame[["n_draft", "fits", "recommended", "reason"]]
+    known = predicted(points)
+    best = known[known["recommended"]]
+    impossible = int((points["n_draft"] < 0).sum())
+    full = int((~best["fits"]).sum())
+    said = [counted(len(best) + impossible, "scenario")]
+    said += [f"{full:,} of them do not fit in memory"] * bool(full)
+    said += [f"{impossible:,} cannot be"] * bool(impossible)
+    return f"{', '.join(said)}; computed by {sweep.made_by}."
+
+
+def settings_texts(frame: pd.DataFrame) -> list[str]:
+    """Settings that were varied, with their values, and what all rows have in common and is no default."""
+    changing = varied(frame)
+    texts = [f"{label(name)}: {_listed(frame, name)}" for name in changing]
+    known = predicted(frame)
+    common = [
+        f"{label(name)} {setting_text(name, known[name].iloc[0])}"
+        for name in SETTINGS
+        if name not in changing and len(known) and not pd.isna(known[name].iloc[0])
+        if FIELDS[name].is_required or FIELDS[name].needed or known[name].iloc[0] != FIELDS[name].default
+    ]
+    return [*texts, *([f"The same everywhere: {'; '.join(common)}"] if common else [])]
+
+
+def values_by_setting(frame: pd.DataFrame) -> dict[str, list[str]]:
+    """Settings that were varied, each with its values as texts."""
+    return {name: [setting_text(name, value) for value in values_of(predicted(frame), name)] for name in varied(frame)}
+
+
+def reasons_texts(frame: pd.DataFrame) -> list[str]:
+    """Reasons of combinations that cannot be, each with how often, the commonest first."""
+    found = frame.loc[frame["n_draft"] < 0, "reason"].value_counts()
+    more = [f"and {counted(len(found) - _NAMED, 'more reason')}"] if len(found) > _NAMED else []
+    return [*(f"{number:,}: {reason}" for reason, number in found.head(_NAMED).items()), *more]
+
+
+def _listed(frame: pd.DataFrame, name: str) -> str:
+    texts = [setting_text(name, value) for value in values_of(predicted(frame), name)]
+    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+    return f"{', '.join(texts[:_NAMED])}{more}"
+
+
+def pays_text(pays: pd.DataFrame, sure: float = SURE) -> str:
+    """Sentence on where drafting pays, of `where_drafting_pays`."""
+    found = pays["pays_up_to"].dropna()
+    start = f"Drafting gains in at least {sure:.0%} of the simulated cases"
+    if not len(found):
+        return f"{start} nowhere in this sweep."
+    ends = (
+        f"up to batch {found.min():,}"
+        if found.min() == found.max()
+        else f"up to batch {found.min():,} to {found.max():,}"
+    )
+    pairs = counted(len(pays), "pair")
+    return f"{start} for {len(found):,} of {pairs} of model and accelerator, {ends}."
+
+
+def fastest_text(fastest: pd.DataFrame, max_tpot_ms: float | None) -> str:
+    """Sentence on the fastest of all, of `fastest_within`."""
+    within = "" if max_tpot_ms is None else f" within {max_tpot_ms:g} ms per token"
+    found = fastest.dropna(subset=["row"])
+    if not len(found):
+        return f"Nothing in this sweep fits in memory{' and stays' if within else ''}{within}."
+    one = found.loc[found["tokens_per_s_per_gpu"].idxmax()]
+    none = len(fastest) - len(found)
+    rest = (
+        f" {counted(none, 'model')} {'cannot keep that' if within else 'fits nowhere' if none == 1 else 'fit nowhere'}."
+        if none
+        else ""
+    )
+    return (
+        f"Most tokens/s per GPU{within}: {one['model_id']} on {one['hardware_id']} at batch {one['batch_size']:,} with "
+        f"K = {one['n_draft']}, {one['tokens_per_s_per_gpu']:,.0f}.{rest}"
+    )
+
+
+def one_k_text(frame: pd.DataFrame) -> str:
+    """Sentence on what the best K that all points have loses, and each point's own."""
+    losses, own = one_k_for_all(frame), loss_of_recommended(frame)
+    if own is None:
+        return "Nothing in this sweep fits in memory."
+    best = losses.iloc[0]
+    text = (
+        f"K = {best['n_draft']} for all loses {best['loss']:.1%} on average against the best K of each simulated case, "
+        f"{best['worst']:.1%} at worst; each point's own K loses {own:.1%}."
+    )
+    few = losses[losses["points"] < losses["points"].max()]["n_draft"]
+    return text if few.empty else f"{text} Not every point has K = {', '.join(map(str, sorted(few)))}."
+
+
+_FORMS = {
+    "speedup": ("speedup_low", "speedup_high", ".2f", "x"),
+    "tpot_ms": ("tpot_low_ms", "tpot_high_ms", ".1f", ""),
+    "tokens_per_s_per_gpu": ("tokens_per_s_per_gpu_low", "tokens_per_s_per_gpu_high", ",.0f", ""),
+}
+"""Figures with a band: columns of its ends, format, unit."""
+
+
+def _figure(one: Mapping[Any, Any], name: str) -> str:
+    """A value with its band; the value alone where no band is known."""
+    low, high, form, unit = _FORMS[name]
+    text, ends = f"{one[name]:{form}}{unit}", (one[low], one[high])
+    return text if any(map(pd.isna, ends)) else f"{text} ({ends[0]:{form}}-{ends[1]:{form}})"
+
+
+def pays_table(pays: pd.DataFrame) -> TextTable:
+    """Table of `where_drafting_pays` as text."""
+    others = _other_columns(pays)
+    rows = [
+        (
+            one["model_id"],
+            one["hardware_id"],
+            "nowhere" if one["fits"] else "does not fit",
+            "",
+            "",
+            "",
+            "",
+            *("" for _ in others),
+        )
+        if pd.isna(one["pays_up_to"])
+        else (
+            one["model_id"],
+            one["hardware_id"],
+            f"{one['pays_up_to']:,}",
+            f"{one['n_draft']}",
+            _figure(one, "speedup"),
+            f"{one['p_gain']:.0%}",
+            str(one["tier"]),
+            *(setting_text(name, one[name]) for name in others),
+        )
+        for one in pays.to_dict("records")
+    ]
+    return ("Model", "Accelerator", "Pays up to batch", "K", "Speedup", "Gains in", "Tier", *map(label, others)), rows
+
+
+def fastest_table(fastest: pd.DataFrame) -> TextTable:
+    """Table of `fastest_within` as text."""
+    others = _other_columns(fastest)
+    rows = [
+        (one["model_id"], _why_none(one), "", "", "", "", "", "", *("" for _ in others))
+        if pd.isna(one["row"])
+        else (
+            one["model_id"],
+            one["hardware_id"],
+            f"{one['batch_size']:,}",
+            f"{one['n_draft']}",
+            _figure(one, "tokens_per_s_per_gpu"),
+            _figure(one, "tpot_ms"),
+            _figure(one, "speedup"),
+            str(one["tier"]),
+            *(setting_text(name, one[name]) for name in others),
+        )
+        for one in fastest.to_dict("records")
+    ]
+    head = ("Model", "Accelerator", "Batch", "K", "Tokens/s per GPU", "ms per token", "Speedup", "Tier")
+    return (*head, *map(label, others)), rows
+
+
+def _why_none(one: Mapping[Any, Any]) -> str:
+    least = one["least_tpot_ms"]
+    return "fits nowhere" if pd.isna(least) else f"{least:.1f} ms at best"
+
+
+def one_k_table(frame: pd.DataFrame) -> TextTable:
+    """Table of `one_k_for_all` as text."""
+    rows: list[tuple[str, ...]] = [
+        (f"{one['n_draft']}", f"{one['loss']:.1%}", f"{one['worst']:.1%}", f"{one['points']:,}", str(one["tier"]))
+        for one in one_k_for_all(frame).to_dict("records")
+    ]
+    return ("K for all", "Mean loss", "Worst loss", "Points", "Lowest tier"), rows
+
+
+def map_text(found: SweepMap) -> str:
+    """Sentence on what a map shows, and what is fixed in it."""
+    fixed = ", ".join(f"{label(name)} {setting_text(name, value)}" for name, value in found.fixed.items())
+    return f"Speedup at the recommended K by {label(found.x)} and {label(found.y)}{fixed and f', at {fixed}'}."
+
+
+def map_table(found: SweepMap) -> TextTable:
+    """The cells of a map as text: speedup and K, a dash where nothing is or fits."""
+    speedup, drafts, fits = found.values("speedup"), found.values("n_draft"), found.fits
+    rows = [
+        (
+            setting_text(found.y, value),
+            *(
+                f"{speedup[row, column]:.2f}x, K {drafts[row, column]:.0f}" if fits[row, column] else "-"
+                for column in range(len(found.x_values))
+            ),
+        )
+        for row, value in enumerate(found.y_values)
+    ]
+    return (label(found.y), *(setting_text(found.x, value) for value in found.x_values)), rows
+
+
+def _other_columns(table: pd.DataFrame) -> list[str]:
+    return [
+        name for name in table.columns if name in SETTINGS and name not in ("model_id", "hardware_id", "batch_size")
+    ]
+
+
+def best_rows(frame: pd.DataFrame, found: SweepMap) -> pd.DataFrame:
+    """The recommended rows of a map's settings, one for each cell."""
+    rows = where(predicted(frame), found.fixed)
+    return rows[rows["recommended"]]

@@ -1,1 +1,0 @@
-"""What writes docs/ and profiles/calibration. Imports everything; nobody imports it."""

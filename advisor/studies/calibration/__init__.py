@@ -1,1 +1,0 @@
-"""Fit records under profiles/calibration, from the measured kernel tables."""

@@ -1,1 +1,0 @@
-"""The study behind docs/validation.md."""

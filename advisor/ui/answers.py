@@ -1,0 +1,427 @@
+"""One cache for answers on a scenario: a user's own data stay in that user's session, all else serves everybody.
+
+The core's answers, cached: one call per question. `remembered` keeps those on a user's own data in the session.
+
+The leaderboard at the scenario's load: what is asked of it besides the scenario, and the cached answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from numpy.typing import NDArray
+
+from advisor.answers.advice import Advice, advise
+from advisor.answers.explore.changes import NextSteps, next_steps
+from advisor.answers.explore.context import ContextMap, context_map
+from advisor.answers.explore.leaderboard import By, RankQuestion, Wanted, load_from_text, question_of, users_of
+from advisor.answers.explore.standing import Leaderboard, leaderboard
+from advisor.answers.summary import Flip, accepted_length_flips, refit_text
+from advisor.catalog.hardware import model_name
+from advisor.catalog.models import model_ids
+from advisor.measured.refit_result import Errors
+from advisor.measured.store import Store
+from advisor.measured.store_build import StoreStatus
+from advisor.physics.touched_experts import expected_experts
+from advisor.predict.prefill import prefill_per_token_s
+from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import FIELDS
+from advisor.predict.setup import Setup, touched_in_pass
+from advisor.prediction import AdvisorError, Frozen, Tier
+from advisor.ui.session import Slot, values
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Asked = Callable[Concatenate[Scenario, P], T]
+
+
+def keys_of(*types: type[Frozen]) -> dict[str | type[Any], Callable[[Any], Any]]:
+    """Functions by which a Streamlit cache names values of these types: by all their fields.
+
+    Streamlit knows nothing of such types.
+    """
+    return {one: one.model_dump_json for one in types}
+
+
+def remembered(
+    cache: Callable[..., Any],
+    *,
+    shared: int,
+    own: int,
+    spinner: str | bool = False,
+    keys: tuple[type[Frozen], ...] = (),
+) -> Callable[[Asked[P, T]], Asked[P, T]]:
+    """Decorate a function whose first argument is the scenario, so that equal questions are answered once.
+
+    Parameters
+    ----------
+    cache : `st.cache_resource`, or `st.cache_data` where each caller needs a copy.
+    shared : most entries that all sessions share; the oldest goes first.
+    own : most entries of one session, for scenarios that are private, or a further argument that says so of itself.
+    spinner : what the page says while the answer is computed.
+    keys : types of further arguments beside texts and numbers.
+    """
+
+    def decorate(function: Asked[P, T]) -> Asked[P, T]:
+        options = {"show_spinner": spinner, "hash_funcs": keys_of(Scenario, *keys)}
+        for_all = cache(max_entries=shared, **options)(function)
+        for_one = cache(max_entries=own, scope="session", **options)(function)
+
+        @functools.wraps(function)
+        def look_up(scenario: Scenario, /, *rest: P.args, **named: P.kwargs) -> T:
+            is_private = any(getattr(one, "is_private", False) for one in (scenario, *rest, *named.values()))
+            answer: T = (for_one if is_private else for_all)(scenario, *rest, **named)
+            return answer
+
+        return look_up
+
+    return decorate
+
+
+_SHARED_ANSWERS, _OWN_ANSWERS = 64, 8  # about a megabyte each
+_PAUSES, _PAUSE_S = 10, 0.025
+
+
+@remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
+def advice_for(scenario: Scenario) -> Advice:
+    """Advice on a scenario, remembered. Raises AdvisorError as `advise` does."""
+    return advise(scenario)
+
+
+@remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
+def next_steps_for(scenario: Scenario) -> NextSteps:
+    """Next steps of a scenario's answer, remembered.
+
+    A newer change of the bar ends their evaluation.
+    """
+    let_the_browser_draw()
+    return next_steps(advice_for(scenario), let_a_newer_run_start)
+
+
+@remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
+def context_map_for(scenario: Scenario) -> ContextMap:
+    """The scenario over batch and context, remembered."""
+    return context_map(scenario)
+
+
+@remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
+def flips_for(scenario: Scenario) -> tuple[Flip, ...]:
+    """The accepted lengths at which another K is recommended, remembered."""
+    return accepted_length_flips(advice_for(scenario))
+
+
+@remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
+def refit_text_for(scenario: Scenario) -> str:
+    """Sentence on what the scenario's refit did to its answer, empty without one.
+
+    The answer is held against the shipped constants.
+    """
+    if scenario.refit is None:
+        return ""
+    return refit_text(advice_for(scenario), advice_for(scenario.model_copy(update={"refit": None})))
+
+
+def errors_for(scenario: Scenario) -> dict[str, Errors]:
+    """Errors on published points near a scenario, nearest first.
+
+    Empty where the shipped rows cannot be read.
+    """
+    from advisor.show.report.build import published_ids
+
+    return _errors(*published_ids(scenario), advice_for(scenario).recommendation.speedup.tier)
+
+
+@st.cache_resource(show_spinner=False, max_entries=128)
+def _errors(hardware_id: str | None, model_id: str | None, tier: Tier) -> dict[str, Errors]:
+    from advisor.show.report.build import applicable_errors
+
+    try:
+        return applicable_errors(hardware_id, model_id, tier)
+    except AdvisorError:
+        return {}  # the page Trust says what is wrong with them
+
+
+def let_the_browser_draw() -> None:
+    """Leave the processor to what is on its way to the screen, and to a newer change.
+
+    Why no fragment does this: docs/decisions/fragments.md.
+    """
+    for _ in range(_PAUSES):
+        time.sleep(_PAUSE_S)
+        let_a_newer_run_start()
+
+
+def let_a_newer_run_start() -> None:
+    """Looking into the session is a point at which Streamlit stops a run that a newer one replaces."""
+    "_pause" in st.session_state  # noqa: B015
+
+
+@dataclass(frozen=True)
+class ExpertSeries:
+    """Distinct experts of one layer over the batches of a curve, in arrays [nB]. [-]
+
+    A sequence has K + 1 tokens.
+    """
+
+    tokens: NDArray[np.float64]
+    routed: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    uniform: NDArray[np.float64]
+    n_experts: int
+    n_active: int
+
+
+def expert_series(advice: Advice, n_draft: int) -> ExpertSeries | None:
+    """Experts touched by verification steps of the advice's curve, or None for a dense model."""
+    moe = advice.setup.architecture.moe
+    if moe is None:
+        return None
+    batches, per_sequence = advice.curve.batches, float(n_draft + 1)
+    tokens = batches * per_sequence
+    routed, low, high = (touched_in_pass(advice.setup, batches, per_sequence, end) for end in ("value", "low", "high"))
+    uniform = np.asarray(expected_experts(tokens, float(moe.n_experts), float(moe.n_active)))
+    return ExpertSeries(tokens, routed, low, high, uniform, moe.n_experts, moe.n_active)
+
+
+@dataclass(frozen=True)
+class RoundFigures:
+    """The numbers behind one speedup, at the target batch. Times in seconds."""
+
+    n_draft: int
+    batch_size: int
+    accepted_length: float
+    plain_step_s: float
+    verify_step_s: float
+    round_s: float
+    prefill_per_token_s: float
+    speedup: float
+    verify_ratio: float
+    plain_components: dict[str, float]
+    round_components: dict[str, float]
+
+
+def round_figures(advice: Advice, n_draft: int) -> RoundFigures:
+    """One column of the curve at the target batch."""
+    curve, row = advice.curve, advice.batch_index
+    column = curve.column(n_draft)
+    plain, whole = curve.components_at(row, column)
+    return RoundFigures(
+        n_draft=n_draft,
+        batch_size=advice.scenario.batch_size,
+        accepted_length=float(curve.accepted_length[column]),
+        plain_step_s=float(curve.plain_step_s[row]),
+        verify_step_s=float(curve.verify_step_s[row, column]),
+        round_s=float(curve.round_s[row, column]),
+        prefill_per_token_s=float(prefill_per_token_s(advice.setup, curve.batches)[row]),
+        speedup=float(curve.speedup[row, column]),
+        verify_ratio=float(curve.verify_ratio[row, column]),
+        plain_components=plain,
+        round_components=whole,
+    )
+
+
+@st.cache_resource(show_spinner=False, max_entries=2)
+def _store(path: str, modified_ns: int) -> Store:  # noqa: ARG001  (a rebuilt file is opened anew)
+    from advisor.measured.store import open_store
+
+    return open_store(path)
+
+
+@st.cache_data(show_spinner=False, max_entries=64)
+def _published(path: str, modified_ns: int, hardware_id: str, model_id: str, gpus: int) -> pd.DataFrame:
+    from advisor.show.explain.nearby import published_speedups
+
+    return published_speedups(_store(path, modified_ns), hardware_id, model_id, gpus)
+
+
+@remembered(st.cache_data, shared=128, own=16, spinner="Looking for measured points ...")
+def _near_kernels(scenario: Scenario, path: str, modified_ns: int, batch: float, n_draft: int) -> pd.DataFrame:
+    from advisor.show.explain.nearby import near_kernels
+
+    return near_kernels(_store(path, modified_ns), advice_for(scenario).setup, batch, n_draft)
+
+
+Nearby = tuple[pd.DataFrame | None, pd.DataFrame | None]
+"""Kernel measurements and published speedups near a point; None without a usable store."""
+
+
+def nearby_design(setup: Setup, batch: float, n_draft: int) -> Nearby:
+    """Kernel measurements near a point of a design, of which nobody has published a speedup.
+
+    Not remembered.
+    """
+    from advisor.measured.store import default_store_path
+    from advisor.show.explain.nearby import near_kernels
+
+    file = default_store_path()
+    try:
+        return near_kernels(_store(str(file), file.stat().st_mtime_ns), setup, batch, n_draft), None
+    except (AdvisorError, FileNotFoundError):
+        return None, None  # the page Data says what is wrong with the store
+
+
+def nearby_for(advice: Advice, batch: float, n_draft: int) -> Nearby:
+    """Measured points nearest to a point of a scenario."""
+    from advisor.measured.store import default_store_path
+    from advisor.show.explain.nearby import nearest_speedups
+
+    file, scenario = default_store_path(), advice.scenario
+    if not file.is_file():
+        return None, None
+    try:
+        kernels = _near_kernels(scenario, str(file), file.stat().st_mtime_ns, batch, n_draft)
+    except AdvisorError:
+        return None, None  # the page Data says what is wrong with the store
+    points = published_for(scenario)
+    return kernels, None if points is None else nearest_speedups(points, batch, n_draft)
+
+
+def published_for(scenario: Scenario) -> pd.DataFrame | None:
+    """Published speedups of the scenario's accelerator, model and number of GPUs, without draft trees.
+
+    None where there is no store, or the model or the accelerator is the user's own.
+    """
+    from advisor.measured.store import default_store_path
+    from advisor.show.report.build import published_ids
+
+    file = default_store_path()
+    hardware_id, model_id = published_ids(scenario)
+    if hardware_id is None or model_id is None or not file.is_file():
+        return None
+    try:
+        return _published(
+            str(file),
+            file.stat().st_mtime_ns,
+            hardware_id,
+            model_id,
+            max(scenario.tensor_parallel, scenario.expert_parallel),
+        )
+    except AdvisorError:
+        return None  # the page Data says what is wrong with the store
+
+
+def store_status() -> StoreStatus:
+    """Contents of the store, looked at again when its file changes."""
+    from advisor.measured.store import default_store_path
+
+    file = default_store_path()
+    return _status(str(file), file.stat().st_mtime_ns if file.is_file() else 0)
+
+
+@st.cache_resource(show_spinner="Looking at the measured tables ...", max_entries=2, ttl=60)
+def _status(path: str, modified_ns: int) -> StoreStatus:  # noqa: ARG001  (a rebuilt file is looked at anew)
+    from advisor.measured.store_build import status
+
+    return status(path)
+
+
+_BILLION = 1e9
+_KEPT, _OWN = 32, 8
+OFFERED: Slot[str] = Slot("_board_offered", str)
+"""Users over time that were typed elsewhere on the page, as `BoardAsked.users` has them."""
+
+
+class BoardAsked(Frozen):
+    """Question to a leaderboard besides the scenario.
+
+    None and empty: no such limit, or as the scenario says.
+    """
+
+    by: By = "cost"
+    usd_per_hour: float | None = None
+    users: str = ""
+    """`64`, or users with their share of the time, `1:10,64:90`."""
+    n_gpus: int | None = None
+    whole_machine: bool = False
+    expert_parallel: bool = False
+    names: str = ""
+    """Pieces of models' names, comma-separated."""
+    min_total_params: float | None = None
+    max_total_params: float | None = None
+    min_active_params: float | None = None
+    max_active_params: float | None = None
+    listed: tuple[str, ...] | None = None
+    """Only these models."""
+
+    def question(self, scenario: Scenario) -> RankQuestion:
+        """The question in the words of the core.
+
+        Raises AdvisorError where no model is called so, for an empty range, and for users that are none.
+        """
+        asked = question_of(scenario, self.usd_per_hour)
+        sizes = {name: getattr(self, name) for name in type(self).model_fields if name.endswith("_params")}
+        listed = None if self.listed is None else frozenset(self.listed)
+        return dataclasses.replace(
+            asked,
+            users=load_from_text(self.users) if self.users else asked.users,
+            # Where no price is known, the order by cost is that by throughput: money is in inverse proportion to it.
+            by=asked.by if self.by == "cost" else self.by,
+            whole_machine=self.whole_machine,
+            expert_parallel=self.expert_parallel,
+            wanted=Wanted(ids_called(self.names), **sizes, listed=listed),
+        )
+
+
+def ids_called(text: str) -> tuple[str, ...]:
+    """Shipped models whose id or name holds one of the comma-separated pieces.
+
+    Empty for an empty text. Raises AdvisorError where no model is called so.
+    """
+    pieces = [piece.strip().lower() for piece in text.split(",") if piece.strip()]
+    if not pieces:
+        return ()
+    found = tuple(name for name in model_ids() if any(p in name or p in model_name(name).lower() for p in pieces))
+    if not found:
+        raise AdvisorError(f"No shipped model has {text.strip()[:60]!r} in its name; try qwen3 or gpt-oss.")
+    return found
+
+
+def asked() -> BoardAsked:
+    """Question of the page's settings, scores apart."""
+    now = values()
+    sizes = {
+        f"{end}_{what}_params": None if (size := now[f"rank_{end}_{what}"]) is None else size * _BILLION
+        for end in ("min", "max")
+        for what in ("total", "active")
+    }
+    return BoardAsked(
+        by=now["rank_by"],
+        usd_per_hour=now["load_price"],
+        users=now["rank_users"].replace(" ", ""),
+        n_gpus=now["rank_gpus"],
+        whole_machine=now["rank_whole"],
+        expert_parallel=now["rank_ep"],
+        names=now["rank_names"],
+        **sizes,
+    )
+
+
+def board_for(scenario: Scenario, wanted: BoardAsked) -> Leaderboard:
+    """The leaderboard at a scenario's load, remembered. Raises AdvisorError as the ranking does.
+
+    What is the scenario's own model's is left out of what is remembered, so that opening a model of the board asks
+    nothing new; a config of the user's own takes part.
+    """
+    own = {} if scenario.model_config_json is not None else {"model_id": FIELDS["model_id"].default}
+    n_gpus = wanted.n_gpus or scenario.n_gpus
+    of_all = {"n_gpus": n_gpus, "tensor_parallel": 1, "expert_parallel": 1, "batch_size": 1, "routing": "auto"}
+    shared = scenario.on_assumed_ranks().model_copy(update={**of_all, "drafter_id": "none", "acceptance": "0", **own})
+    users = wanted.users or str(users_of(scenario))
+    return _ranked(shared, wanted.model_copy(update={"users": users, "n_gpus": n_gpus}))
+
+
+@remembered(
+    st.cache_resource, shared=_KEPT, own=_OWN, spinner="Ranking all models at this load ...", keys=(BoardAsked,)
+)
+def _ranked(scenario: Scenario, wanted: BoardAsked) -> Leaderboard:
+    let_the_browser_draw()
+    return leaderboard(wanted.question(scenario), lambda *_: let_a_newer_run_start())

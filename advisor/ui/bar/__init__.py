@@ -1,0 +1,1 @@
+"""The scenario's bar."""

@@ -1,0 +1,331 @@
+"""What each field of a scenario may be on screen: its default, its choices here and now, how it is read from a text.
+
+The user's own measured speedups of a scenario, from the upload of this session, as charts draw them.
+
+Loads of experts and the layout that this session predicts with: chosen on the page Data or carried by a link.
+
+They lie in the session under their fields' names, as a refit does, and go into the scenario of every run whose model
+has as many experts and no fewer layers.
+
+The refit that this session predicts with: chosen on the page Data or carried by a link, shown on every page, undone.
+
+It lies in the session as one line of text under its field's name, as the widgets' values do, and goes into the scenario
+of every run whose accelerator and engine it is for, and so into its hash, its link and its report.
+
+The sweep of this session: opened or computed on the page Data, and what of it is on screen. Nothing is shared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from advisor.answers.explore.files import Sweep, SweepMap, default_axes, sweep_map
+from advisor.answers.explore.own_runs import GAP_COLUMNS
+from advisor.catalog.adjustment import parse_adjustment, write_adjustment
+from advisor.catalog.hardware import hardware_by_vendor, models_by_maker
+from advisor.catalog.hf.config import architecture_from_config
+from advisor.catalog.models import load_model, model_ids
+from advisor.catalog.routing_presets import routing_preset_ids
+from advisor.measured.ingest.result import IngestResult
+from advisor.measured.refit import adjustment_of
+from advisor.measured.refit_result import RefitResult
+from advisor.physics.architecture import Moe
+from advisor.physics.draft import drafter_ids
+from advisor.predict.scenario import Scenario, loads_shape, parse_loads
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, SETTINGS, Catalogue
+from advisor.prediction import AdvisorError
+from advisor.text import counted
+from advisor.ui.session import Slot, nothing
+
+START_ACCEPTANCE = "gpt-oss-20b-eagle3-mt-bench"
+"""Acceptance has no default: a link without one takes this measured curve, and the page says so."""
+START: Mapping[str, str] = {"hardware_id": "b200-sxm", "model_id": "gpt-oss-20b", "acceptance": START_ACCEPTANCE}
+"""What the first screen asks: a model, accelerator and drafter with published speedups to hold the answer against."""
+NAMES = tuple(row.name for row in FIELDS.values() if row.name not in DOCUMENTS)
+"""Fields that lie in the session by their own name; documents lie there by the name of what they hold."""
+WITHOUT_WIDGET = frozenset(row.name for row in SETTINGS if row.widget is None)
+"""Of these, the ones that pages set; the others are the keys of the bar's widgets."""
+_LISTED: dict[Catalogue, Callable[[], Sequence[str]]] = {
+    "models": models_by_maker,
+    "accelerators": hardware_by_vendor,
+    "drafters": drafter_ids,
+    "routing presets": lambda: ["auto", "uniform", *routing_preset_ids()],
+}
+_CHECKED: dict[str, Callable[[str], object]] = {"refit": parse_adjustment, "expert_loads": parse_loads}
+"""Texts that no reader types, with what reads them."""
+_OWN = {"model_config_json": "_own_models", "hardware_json": "_own_hardware"}
+
+
+def own(document: str) -> dict[str, str]:
+    """Texts given by the user in this session, by name: of `model_config_json` or of `hardware_json`."""
+    given: dict[str, str] = st.session_state.setdefault(_OWN[document], {})
+    return given
+
+
+def default(field: str) -> Any:
+    """Value of a field when neither link nor user says anything."""
+    return START_ACCEPTANCE if field == "acceptance" else FIELDS[field].default
+
+
+def choices(field: str) -> list[str]:
+    """Values that a field of choice may take here and now, the user's own first."""
+    row = FIELDS[field]
+    listed = row.choices if row.catalogue is None else _LISTED[row.catalogue]()
+    named = [name for document, owner in DOCUMENTS.items() if owner == field for name in own(document)]
+    return [*(name for name in named if name not in listed), *listed]
+
+
+def read(field: str, text: str) -> Any:
+    """The value of a field that `text` stands for. Raises ValueError when the screen cannot show it."""
+    row = FIELDS[field]
+    if text == "" and default(field) is None:
+        return None
+    if row.range is not None:
+        low, high = row.range
+        value = row.kind(text)
+        if not low <= value <= high:
+            raise ValueError(f"{field} is outside {row.limits}")
+        return value
+    if field in _CHECKED:
+        _CHECKED[field](text)
+        return text
+    is_listed = row.catalogue is not None or row.choices
+    if not is_listed or (row.free_text and "," in text):  # checked where it is used, with a message
+        if not text.strip():
+            raise ValueError(f"{field} is empty")
+        return text
+    if text not in choices(field):
+        raise ValueError(f"{text} is not a valid choice for {field}")
+    return text
+
+
+def same(text: str, value: Any) -> bool:
+    """Whether a text of an address stands for a value."""
+    try:
+        return float(text) == float(value)
+    except (TypeError, ValueError):
+        return text == ("" if value is None else str(value))
+
+
+UPLOAD: Slot[IngestResult | None] = Slot("_upload", nothing)
+"""The upload of this session as read."""
+_COLUMNS = (*GAP_COLUMNS, "tensor_parallel", "source")
+
+
+def own_points(scenario: Scenario) -> pd.DataFrame | None:
+    """Rows of the upload with a speedup of this accelerator and model, or None without."""
+    read = UPLOAD.get()
+    if read is None or read.kind != "points":
+        return None
+    rows = read.frame
+    here = (rows["hardware_id"] == scenario.hardware_id) & (rows["model_id"] == scenario.model_id)
+    found = rows[here].dropna(subset=["speedup", "batch_size"])
+    if "gpu_count" in found:
+        found = found[found["gpu_count"].fillna(scenario.n_gpus) == scenario.n_gpus]
+    found = found.rename(columns={"draft_tokens_k": "n_draft"}).assign(source="your upload")
+    found = found.reindex(columns=list(_COLUMNS))
+    return found[found["n_draft"].fillna(1) > 0].reset_index(drop=True) if len(found) else None
+
+
+LOADS, COPIES = RANK_FIELDS
+_ROUTING_BEFORE: Slot[tuple[str, str]] = Slot("_routing_before_ranks", lambda: ("", ""))
+"""The routing that a trace brought, and the one before it."""
+
+
+def use_ranks(loads: str | None, copies: int | None, routing: str | None) -> None:
+    """Predict with these from the next run on, in this session only.
+
+    loads : None for the spread of the routing preset. copies : None for experts in order. [-]
+    routing : the scenario's routing as a trace gave it; None leaves it as it is.
+    """
+    now = st.session_state
+    now[LOADS], now[COPIES] = loads, copies
+    if routing is not None and now.get("routing") != routing:
+        _ROUTING_BEFORE.put((routing, str(now.get("routing") or "auto")))
+        now["routing"] = routing
+
+
+def undo_ranks() -> None:
+    """Back to experts in order with the slowest rank assumed, and to the routing before a trace's."""
+    now = st.session_state
+    now[LOADS] = now[COPIES] = None
+    brought, before = _ROUTING_BEFORE.get()
+    if brought and now.get("routing") == brought:
+        now["routing"] = before
+    _ROUTING_BEFORE.drop()
+
+
+def ranks_are_for(values: Mapping[str, Any]) -> bool:
+    """Whether what the session holds says something of a scenario's model."""
+    loads = values.get(LOADS)
+    if loads is None:
+        return values.get(COPIES) is not None
+    (layers, experts), moe = loads_shape(loads), _moe(str(values["model_id"]))
+    return moe is not None and experts == moe.n_experts and layers <= moe.count
+
+
+def _moe(model: str) -> Moe | None:
+    config = own("model_config_json").get(model)
+    if config is None and model not in model_ids():
+        return None
+    try:
+        return (architecture_from_config(config, model) if config is not None else load_model(model)).moe
+    except AdvisorError:
+        return None
+
+
+def ranks_banner(scenario: Scenario) -> None:
+    """Note on every page saying what the slowest rank is counted on, or why it is not.
+
+    One click undoes it.
+    """
+    loads, copies = st.session_state.get(LOADS), st.session_state.get(COPIES)
+    if loads is None and copies is None:
+        return
+    layers, experts = loads_shape(loads or "")
+    origin = f"your loads ({counted(layers, 'layer')}, {experts} experts)" if loads else "the routing preset's loads"
+    with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        if scenario != scenario.on_assumed_ranks() and scenario.expert_parallel == 1:
+            st.markdown(f":material/grid_view: **Experts touched** by {origin}; with EP above 1 its slowest rank too.")
+        elif scenario != scenario.on_assumed_ranks():
+            how = "in order" if copies is None else f"balanced, {copies} copies" if copies else "balanced"
+            st.markdown(f":material/grid_view: **Experts on ranks**: counted on {origin}, {how}.")
+        else:
+            text = f"Your loads are of {counted(layers, 'layer')} and {experts} experts; **this model is another.**"
+            st.markdown(f":material/grid_view: {text}")
+        st.button("Back to assumed ranks", key="undo_ranks_in_use", on_click=undo_ranks, icon=":material/undo:")
+
+
+FIELD = "refit"
+_LEFT_OUT: Slot[tuple[str, str]] = Slot("_refit_left_out", lambda: ("", ""))
+"""A refit, and how far off points are that it did not see."""
+
+
+def in_use() -> str | None:
+    """Text of the refit chosen in this session, or None for the shipped constants."""
+    found: str | None = st.session_state.get(FIELD)
+    return found
+
+
+def text_of(result: RefitResult) -> str:
+    """A refit as a scenario carries it."""
+    return write_adjustment(adjustment_of(result))
+
+
+def use_refit(result: RefitResult) -> None:
+    """Predict with a refit from the next run on, in this session only."""
+    text, errors = text_of(result), result.own_errors
+    st.session_state[FIELD] = text
+    if errors.before.mape is not None and errors.after.mape is not None:
+        said = f"Points left out of the refit are off by {errors.after.mape:.0%} in the mean, {errors.before.mape:.0%}"
+        _LEFT_OUT.put((text, f"{said} before it."))
+
+
+def left_out_text() -> str:
+    """Sentence on how far off points are that the refit in use did not see.
+
+    Empty where it came by a link, which has no points.
+    """
+    of, said = _LEFT_OUT.get()
+    return said if of == in_use() else ""
+
+
+def stop_refit() -> None:
+    """Back to the shipped constants."""
+    st.session_state[FIELD] = None
+
+
+def is_used(result: RefitResult) -> bool:
+    """Whether this very refit is the one in use."""
+    return in_use() == text_of(result)
+
+
+def refit_is_for(values: Mapping[str, Any]) -> bool:
+    """Whether the refit among a scenario's values is for their accelerator and engine."""
+    text = values.get(FIELD)
+    if text is None:
+        return False
+    made = parse_adjustment(text)
+    return (made.hardware_id, made.engine) == (values["hardware_id"], values["engine"])
+
+
+def refit_banner(scenario: Scenario) -> None:
+    """Note on every page saying whose points the constants were refitted on, or why they were not.
+
+    One click undoes it.
+    """
+    text = in_use()
+    if text is None:
+        return
+    made = parse_adjustment(text)
+    place = f"`{made.hardware_id}` with `{made.engine_class}`"
+    with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        if scenario.refit is not None:
+            st.markdown(f":material/tune: **{made.label[0].upper()}{made.label[1:]}** in this session: {place}.")
+        else:
+            st.markdown(f":material/tune: The refit is for {place}; **here the shipped constants are used.**")
+        st.button("Back to the shipped constants", key="undo_refit_in_use", on_click=stop_refit, icon=":material/undo:")
+
+
+MAX_ROWS = 200_000
+"""Rows of a sweep in a session: 50 MB. Larger ones are asked with DuckDB. [-]"""
+
+
+@dataclass(frozen=True)
+class KeptSweep:
+    """A sweep in the session."""
+
+    sweep: Sweep
+    digest: str
+    """Twelve hex digits of what it was made from: keys of widgets on it end in them."""
+    origin: str
+    """Whether it was computed here or from which files, in words."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Part of a sweep that is on screen: the limit on time per token, and the map."""
+
+    digest: str = ""
+    max_tpot_ms: float | None = None
+    axes: tuple[str, str] | None = None
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """All of it, for names of what rests on it."""
+        return repr((self.digest, self.max_tpot_ms, self.axes, sorted(self.fixed.items())))
+
+
+KEPT: Slot[KeptSweep | None] = Slot("_sweep", nothing)
+_SHOWN: Slot[Shown] = Slot("_sweep_shown", Shown)
+
+
+def keep(sweep: Sweep, content: bytes, origin: str) -> None:
+    """Make a sweep the session's.
+
+    content : what it was made from.
+    """
+    KEPT.put(KeptSweep(sweep, hashlib.sha256(content).hexdigest()[:12], origin))
+
+
+def show(shown: Shown) -> None:
+    """Note what is on screen."""
+    _SHOWN.put(shown)
+
+
+def shown(kept: KeptSweep) -> Shown:
+    """Part of this sweep that is on screen, or that would be at first."""
+    now = _SHOWN.get()
+    return now if now.digest == kept.digest else Shown(kept.digest, None, default_axes(kept.sweep.frame))
+
+
+def map_of(kept: KeptSweep, now: Shown) -> SweepMap | None:
+    """The map of what is on screen, None where fewer than two settings vary."""
+    return None if now.axes is None else sweep_map(kept.sweep.frame, *now.axes, now.fixed)

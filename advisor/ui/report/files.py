@@ -1,0 +1,225 @@
+"""Reports as bytes, cached: a download must not change between the click and the rerun that serves it.
+
+The engines' own files of what is recommended, to download: what vLLM and SGLang load.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ctx
+
+from advisor.answers.advice import Advice
+from advisor.answers.expert_ranks import RanksAnswer, ranks_answer
+from advisor.answers.explore.files import SweepView
+from advisor.catalog.engines import export_engines
+from advisor.measured.refit_result import Errors
+from advisor.predict.scenario import Scenario
+from advisor.predict.setup import traffic_of
+from advisor.predict.spend import Spend, price_of, spend_at
+from advisor.prediction import AdvisorError, Frozen
+from advisor.show.report.build import Report, applicable_errors, build_report, published_ids
+from advisor.show.report.formats import Format, render
+from advisor.show.words.load import does_not_fit
+from advisor.ui.answers import BoardAsked, advice_for, asked, board_for, context_map_for, next_steps_for, remembered
+from advisor.ui.data.own_traces import last
+from advisor.ui.own_data import KEPT, map_of, shown
+from advisor.ui.serve.while_serving import OWN_MODEL, PLACEHOLDER, RECOMMENDED, export_for, own_model_text, served_model
+from advisor.ui.session import values
+from advisor.ui.widgets import plain
+
+
+class Extras(Frozen):
+    """Sections that the report is to hold beside the answer."""
+
+    usd_per_hour: float | None = None
+    """Of a GPU; None: the accelerator profile's."""
+    over_context: bool = False
+    models: BoardAsked | None = None
+    """What a leaderboard is asked; None: none."""
+    ranks: str | None = None
+    """Name of the session's answer on experts on ranks; empty: that of the routing preset; None: none."""
+    swept: str = ""
+    """What of the session's sweep is shown, as `Shown.text` says; empty: no sweep."""
+
+    @property
+    def is_private(self) -> bool:
+        """Whether a section stands on what the user gave or counted in this session."""
+        return bool(self.ranks or self.swept)
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Sections chosen on the page, with what is shown beside them."""
+
+    extras: Extras
+    ranks: RanksAnswer | None
+    """The answer that `extras.ranks` names."""
+    ranks_text: str
+    """What the ranks are counted on, empty without them."""
+    problems: tuple[str, ...]
+    """Reasons that a section which was chosen cannot be."""
+
+
+def report_for(scenario: Scenario, date: dt.date, extras: Extras, ranks: RanksAnswer | None) -> Report:
+    """The report on a scenario. Raises AdvisorError as `advise` does."""
+    advice, models = advice_for(scenario), extras.models
+    return build_report(
+        advice,
+        date,
+        steps=next_steps_for(scenario),
+        validation=_known_errors(advice),
+        spend=_spend(advice, extras.usd_per_hour),
+        over_context=context_map_for(scenario) if extras.over_context else None,
+        board=None if models is None else board_for(scenario, models),
+        ranks=ranks,
+        swept=_sweep() if extras.swept else None,
+    )
+
+
+def _spend(advice: Advice, usd_per_hour: float | None) -> Spend | None:
+    """Money and energy at a price of the user's own; None: as the report finds it."""
+    if usd_per_hour is None or does_not_fit(advice.setup):
+        return None
+    price = price_of(advice.setup.hardware, usd_per_hour)
+    column = advice.curve.column(advice.recommendation.n_draft)
+    return spend_at(advice.setup, advice.curve, advice.batch_index, column, price)
+
+
+@remembered(st.cache_data, shared=24, own=5, keys=(Extras,))  # the HTML file has about 5 MB
+def report_file(
+    scenario: Scenario, date: dt.date, form: Format, extras: Extras, _ranks: RanksAnswer | None = None
+) -> bytes:
+    """The report in one format. `extras.ranks` names the answer `_ranks` to the cache."""
+    return render(report_for(scenario, date, extras, _ranks), form)
+
+
+def download(scenario: Scenario, date: dt.date, form: Format, chosen: Chosen) -> Callable[[], bytes]:
+    """Function that a click on a download runs: a file made on a thread that belongs to this session.
+
+    Streamlit runs it on a thread of its own, where the answers on a user's own data, kept for one session, are refused.
+    """
+    make = functools.partial(report_file, scenario, date, form, chosen.extras, chosen.ranks)
+    begin = functools.partial(add_script_run_ctx, None, get_script_run_ctx(suppress_warning=True))
+
+    def run() -> bytes:
+        with ThreadPoolExecutor(1, initializer=begin) as pool:
+            return pool.submit(make).result()
+
+    return run
+
+
+def chosen_for(scenario: Scenario) -> Chosen:
+    """Sections of the report by the page's settings.
+
+    A leaderboard or ranks that cannot be are left out, with the reason.
+    """
+    now = values()
+    swept = shown(kept).text if now["report_sweep"] and (kept := KEPT.get()) is not None else ""
+    extras = Extras(usd_per_hour=now["load_price"], over_context=now["report_context"], swept=swept)
+    ranks, ranks_text, problems = None, "", []
+    if now["report_models"]:
+        models = asked()
+        try:
+            board_for(scenario, models)
+            extras = extras.model_copy(update={"models": models})
+        except AdvisorError as error:
+            problems.append(str(error))
+    if now["report_ranks"] and scenario.expert_parallel > 1:
+        try:
+            name, ranks, ranks_text = _ranks(scenario)
+            extras = extras.model_copy(update={"ranks": name})
+        except AdvisorError as error:
+            problems.append(str(error))
+    return Chosen(extras, ranks, ranks_text, tuple(problems))
+
+
+def _ranks(scenario: Scenario) -> tuple[str, RanksAnswer, str]:
+    """Name of an answer on experts on ranks, the answer, and what it is counted on.
+
+    What was counted in this session for the scenario and its trace, else its own loads, or its routing preset.
+    """
+    found = last(advice_for(scenario).setup)
+    if found is None and scenario.expert_loads is not None:
+        return "", _ranks_uncounted(scenario), "Experts on ranks are counted on the loads that the scenario carries."
+    if found is None:
+        text = "routing preset's spread; what you count on Data, Your routing trace, takes its place"
+        return "", _ranks_uncounted(scenario), f"Experts on ranks are drawn from the {text}."
+    name, counted = found
+    copies = " and ".join(f"{count:,}" for count in counted.placing.redundant)
+    text = f"as you counted them on Data: {counted.traffic.because}; {copies} copies"
+    return name, counted, f"Experts on ranks are {text}."
+
+
+@remembered(st.cache_resource, shared=16, own=4, spinner="Counting experts on ranks ...")
+def _ranks_uncounted(scenario: Scenario) -> RanksAnswer:
+    """Experts on the scenario's ranks by its own loads, or else the spread of its routing preset."""
+    setup = advice_for(scenario).setup
+    return ranks_answer(setup, traffic_of(setup, scenario.expert_loads))
+
+
+def sweep_toggle() -> None:
+    """The toggle that puts the session's sweep into the report, where there is one."""
+    if (kept := KEPT.get()) is not None:
+        said = f"{kept.origin}: the three questions and the map as they stand on Data under Sweep."
+        st.toggle("Sweep too", key="report_sweep", help=plain(said))
+
+
+def _sweep() -> SweepView | None:
+    """The session's sweep as it is shown."""
+    kept = KEPT.get()
+    if kept is None:
+        return None
+    now = shown(kept)
+    return SweepView(kept.sweep, now.max_tpot_ms, map_of(kept, now))
+
+
+def pieces(markdown: str) -> list[tuple[str, bool]]:
+    """A report's Markdown as pairs (text, whether it is code).
+
+    Code with wrapped lines needs no scrolling, by keyboard or at all.
+    """
+    found = re.split(r"^(`{3,})\n(.*?)\n\1$", markdown, flags=re.M | re.S)
+    texts, codes = found[::3], found[2::3]
+    both = [piece for text, code in zip(texts, [*codes, ""], strict=True) for piece in ((text, False), (code, True))]
+    return [(text, is_code) for text, is_code in both if text.strip()]
+
+
+def _known_errors(advice: Advice) -> dict[str, Errors] | None:
+    """Errors on published points; None where the shipped rows cannot be read."""
+    try:
+        return applicable_errors(*published_ids(advice.scenario), advice.recommendation.speedup.tier)
+    except AdvisorError:
+        return None
+
+
+def draw_engine_files(advice: Advice) -> None:
+    """A button for each engine that can run the drafter.
+
+    It gives the launch line and the configuration in one text file.
+    """
+    if advice.setup.drafter.kind == "none":
+        return
+    served = served_model(advice) or OWN_MODEL
+    draft = str(st.session_state.get("draft_model") or PLACEHOLDER)
+    for engine in export_engines():
+        made = export_for(advice, engine.id, RECOMMENDED, served, draft)
+        if isinstance(made, str):
+            continue
+        config = made.config_json if made.config is not None else ""
+        st.download_button(
+            engine.name,
+            f"{made.launch_line}\n\n{config}\n".rstrip() + "\n",
+            f"{engine.id}-{advice.scenario.hash}.txt",
+            "text/plain",
+            key=f"engine_{engine.id}",
+            icon=":material/terminal:",
+            on_click="ignore",
+            help=f"Launch line, and the file it loads, if any. {own_model_text(served)}".rstrip(),
+        )

@@ -1,0 +1,373 @@
+"""The scenario in the session: what the bar's widgets say, what links and files bring, and what the user gave.
+
+Each field of a Scenario is one widget whose key, and so whose URL parameter, is the field's name. The user's own model
+configurations and accelerators are documents: they lie in the session by name, and travel packed.
+
+Scenario and page settings in the browser's address: read from links and on Back and Forward, written after a change.
+
+Each change of the scenario is one entry of the browser's history, so Back undoes it and Forward does it again
+(docs/decisions/0004-undo-by-url.md). Widgets bound by Streamlit itself would rewrite the entry in place instead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from advisor.catalog.hardware import hardware_slug, read_own_hardware
+from advisor.catalog.hf.config import architecture_from_config
+from advisor.catalog.models import model_ids
+from advisor.physics.acceptance import acceptance_curves
+from advisor.physics.hardware import hardware_ids
+from advisor.predict.scenario import MAX_CONFIG_BYTES, Scenario, build_scenario, pack, unpack
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
+from advisor.prediction import AdvisorError
+from advisor.text import read_json, screen_style, typeset
+from advisor.ui.own_data import (
+    FIELD,
+    LOADS,
+    NAMES,
+    START,
+    START_ACCEPTANCE,
+    default,
+    own,
+    ranks_are_for,
+    read,
+    refit_is_for,
+    same,
+)
+from advisor.ui.session import SETTINGS, Slot, nothing, restore, values
+from advisor.ui.session import take as read_settings
+from advisor.ui.session import values as setting_values
+
+CONFIG, HARDWARE = "model_config_json", "hardware_json"
+CONFIG_PROBLEM: Slot[str] = Slot("_config_problem", str)
+"""Why the config.json given last cannot be used."""
+_LABELS = {name: row.screen_label for name, row in FIELDS.items() if "_" in name and row.widget is not None}
+"""Of names that are no words of a sentence."""
+_SCENARIO: Slot[Scenario | None] = Slot("_scenario", nothing)
+_PROBLEM: Slot[str] = Slot("_problem", str)
+_NOTES: Slot[list[str]] = Slot("_link_notes", list)
+_NOTED: Slot[dict[str, Any] | None] = Slot("_noted_values", nothing)
+"""The widgets' values for which the notes were taken; None: those of the next run."""
+_VALUES: Slot[dict[str, Any] | None] = Slot("_values", nothing)
+
+
+def own_models() -> dict[str, str]:
+    """Configurations given in this session: name to config.json text."""
+    return own(CONFIG)
+
+
+def own_hardware() -> dict[str, str]:
+    """Accelerators given in this session: name to JSON text."""
+    return own(HARDWARE)
+
+
+def add_own_model(text: str, file_name: str = "") -> str:
+    """Check a config.json, keep it in the session, and return its name. Raises AdvisorError when it is no model."""
+    name = _model_name(text, file_name)
+    architecture_from_config(text, name, file_name or "config.json")
+    own_models()[name] = text
+    return name
+
+
+def add_own_hardware(text: str) -> str:
+    """Check an accelerator, keep it in the session, and return its name. Raises AdvisorError when it is none."""
+    name = _free(hardware_slug(read_own_hardware(text).name), own_hardware(), text)
+    own_hardware()[name] = text
+    return name
+
+
+def _model_name(text: str, file_name: str) -> str:
+    """A short plain name that no shipped model and no other configuration of this session has.
+
+    From the file's name, else from the configuration's model type; a second configuration of that name gets a number.
+    """
+    stem = file_name.rsplit(".", 1)[0]
+    if stem in ("", "config"):
+        try:
+            stem = str(read_json(text).get("model_type", ""))
+        except (ValueError, AttributeError):
+            stem = ""
+    slug = re.sub(r"[^a-z0-9._]+", "-", stem.lower()).strip("-._")[:40] or "model"
+    return _free(slug if slug.startswith("own-") else f"own-{slug}", own_models(), text)
+
+
+def _free(name: str, taken: Mapping[str, str], text: str) -> str:
+    """`name`, with a number when another text has it."""
+    numbered = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
+    return next(free for free in numbered if taken.get(free, text) == text)
+
+
+def take(texts: Mapping[str, str], documents: Mapping[str, str], origin: str) -> list[str]:
+    """Set every widget to what `texts` and `documents` say, else to its default.
+
+    To be called before the widgets are drawn.
+
+    texts : values by field, as a link spells them. documents : texts of the user's own model and accelerator.
+    Returns one sentence for each thing asked for that cannot be shown; `origin` (link, file) is named in it.
+    """
+    texts, notes = dict(texts), []
+    for document, text in documents.items():
+        owner = DOCUMENTS[document]
+        texts[owner] = _document_name(document, texts.get(owner), text)
+        own(document)[texts[owner]] = text
+    for name in texts.keys() - FIELDS.keys():
+        if name not in SETTINGS:
+            notes.append(f"The {origin} has {_short(name)}, which is no setting here; it was ignored.")
+    for field in NAMES:
+        value = default(field)
+        if field in texts:
+            try:
+                value = read(field, texts[field])
+            except ValueError:
+                notes.append(_refused(origin, field, texts[field], value))
+        st.session_state[field] = value
+    return notes
+
+
+def take_settings(texts: Mapping[str, str]) -> list[str]:
+    """Set the pages' settings as an address says, and return a sentence for each that cannot be shown."""
+    return [
+        f"The link asks for {name} = {_short(text)}, which is not possible here; it was ignored."
+        for name, text in read_settings(texts).items()
+    ]
+
+
+def _refused(origin: str, field: str, text: str, shown: Any) -> str:
+    if field == LOADS:
+        return f"The {origin} carries loads of experts that cannot be read; the slowest rank is assumed."
+    if field == FIELD:
+        return f"The {origin} carries a refit that cannot be read; the shipped constants are used."
+    return f"The {origin} asks for {field} = {_short(text)}, which is not possible; {shown} is shown."
+
+
+def show(scenario: Scenario, origin: str = "file") -> None:
+    """Make a scenario the one on screen, for callbacks. What cannot be shown becomes a note."""
+    values = scenario.model_dump(mode="json")
+    documents = {name: text for name in DOCUMENTS if (text := values.pop(name)) is not None}
+    note(take({name: "" if value is None else str(value) for name, value in values.items()}, documents, origin))
+
+
+def _document_name(document: str, asked: str | None, text: str) -> str:
+    """The name under which a document that came with a link or file is kept: the one asked for, where it is free."""
+    if document == CONFIG:
+        return _model_name(text, "") if asked is None or asked in model_ids() else asked
+    if asked is not None and asked not in hardware_ids():
+        return asked
+    try:
+        return hardware_slug(read_own_hardware(text).name)
+    except AdvisorError:  # the answer says what is wrong with it
+        return hardware_slug("")
+
+
+def keep_scenario(values: Mapping[str, Any]) -> None:
+    """Build the scenario from the widgets' values and keep it, or the sentence that says why there is none."""
+    chosen = {name: value for name, value in values.items() if value is not None}
+    for document, owner in DOCUMENTS.items():
+        if (text := own(document).get(str(values[owner]))) is not None:
+            chosen[document] = text
+    if not ranks_are_for(values):
+        chosen = {name: value for name, value in chosen.items() if name not in RANK_FIELDS}
+    if not refit_is_for(values):
+        chosen.pop(FIELD, None)
+    if not {"input_tokens", "output_tokens"} <= chosen.keys():  # one alone says nothing yet; the bar says so
+        chosen = {name: value for name, value in chosen.items() if name not in ("input_tokens", "output_tokens")}
+    _SCENARIO.put(None)
+    _PROBLEM.drop()
+    _VALUES.put(dict(values))
+    if _NOTED.get() is None:
+        _NOTED.put(dict(values))
+    try:
+        _SCENARIO.put(build_scenario(**chosen))
+    except AdvisorError as error:
+        _PROBLEM.put(_in_screen_words(str(error)))
+
+
+def _in_screen_words(problem: str) -> str:
+    """A message of the scenario with the labels that the bar gives its fields."""
+    return re.sub(r"\b(?:" + "|".join(_LABELS) + r")\b", lambda found: _LABELS[found.group()], problem)
+
+
+def config_problem() -> str:
+    """Reason that the config.json given last cannot be used.
+
+    Empty when it can, or when none is given.
+    """
+    return CONFIG_PROBLEM.get()
+
+
+def scenario_or_problem() -> tuple[Scenario | None, str]:
+    """The scenario of this run, or None and the reason in one sentence."""
+    return _SCENARIO.get(), _PROBLEM.get()
+
+
+def note(notes: list[str]) -> None:
+    """Keep what a link or file asked for that the screen does not show.
+
+    It is said until something is changed.
+    """
+    _NOTES.put(notes)
+    _NOTED.put(None)
+
+
+def add_note(text: str) -> None:
+    """One more note beside those kept."""
+    note([*_NOTES.get(), text])
+
+
+def link_notes() -> list[str]:
+    """Sentences on what a link or file asked for that this screen does not show."""
+    return _NOTES.get() if _NOTED.get() == _VALUES.get() else []
+
+
+def escaped(text: str) -> str:
+    """Text for a Markdown element with nothing in it read as markup: messages may quote what a user typed."""
+    plain = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", screen_style(typeset(text)))
+    return re.sub(r":(?=\S)", r"\\:", plain)  # `:word:` would be an icon
+
+
+def _short(text: str) -> str:
+    """A user's text as a short quoted piece without markup."""
+    plain = re.sub(r"[^\w.,@+ -]", "?", text)
+    return f"'{plain[:40]}'"
+
+
+def best_acceptance(model_id: str, drafter_id: str, current: str) -> str:
+    """The measured curve nearest to a model and drafter.
+
+    It is `current` when that is the user's own numbers or as near.
+
+    Near: measured with this model and drafter, else with this drafter, else any.
+    """
+    curves = {curve.id: curve for curve in acceptance_curves()}
+    if current not in curves:
+        return current
+
+    def nearness(curve_id: str) -> tuple[bool, bool]:
+        same_drafter = curves[curve_id].drafter_id == drafter_id
+        return same_drafter and curves[curve_id].model_id == model_id, same_drafter
+
+    best = max(curves, key=nearness)
+    return best if nearness(best) > nearness(current) else current
+
+
+MAX_LINK_CHARACTERS = 30_000
+"""A longer address is refused by servers and proxies; what makes it longer stays out of it."""
+_WRITTEN, _PACKED_AS, _IMPLIED = "_address", "_packed_as", "_address_implied"
+
+
+def follow() -> None:
+    """Bring session and address together, before the navigation and all widgets are drawn.
+
+    A first run and Back or Forward take what the address says; one that says nothing means the first screen's scenario.
+    Otherwise the session is ahead: Streamlit drops the parameters when the page changes, and they are put back before
+    the browser notes the new page's address.
+    """
+    now = st.session_state
+    asked = {name: text for name, text in st.query_params.to_dict().items() if name in FIELDS or name in SETTINGS}
+    opened = _WRITTEN not in now
+    restore()
+    if opened or _is_history_navigation():
+        now[_IMPLIED] = not any(name in FIELDS for name in asked)
+        whole = {**(START if now[_IMPLIED] else {}), **st.query_params.to_dict()}
+        _take(whole, opened and not now[_IMPLIED])
+        now[_WRITTEN] = asked | (dict(START) if now[_IMPLIED] else {})
+    elif asked != now[_WRITTEN] and not (now[_IMPLIED] and asked.items() <= now[_WRITTEN].items()):
+        st.query_params.update(now[_WRITTEN])
+
+
+def write(values: Mapping[str, Any]) -> None:
+    """Put the widgets' values in the address, all in one step.
+
+    An address that already means them is left alone.
+    """
+    now = st.session_state
+    written: dict[str, str] = now[_WRITTEN]
+    documents = {name: _packed(name, values[owner]) for name, owner in DOCUMENTS.items()}
+    wanted = dict(values) | documents | setting_values()
+    if any(len(str(wanted[name] or "")) > MAX_LINK_CHARACTERS for name in RANK_FIELDS):
+        wanted |= dict.fromkeys(RANK_FIELDS)  # copies without their loads would be another question
+    changed = {
+        name: "" if value is None else str(value)
+        for name, value in wanted.items()
+        if not _means(written.get(name), name, value)
+    }
+    if not changed:
+        return
+    if now[_IMPLIED]:  # the address said nothing so far
+        changed = dict(START) | changed
+        now[_IMPLIED] = False
+    if "acceptance" not in written:  # whoever copies the address bar copies an answer that says what is accepted
+        changed["acceptance"] = str(values["acceptance"])
+    name, text = next(iter(changed.items()))
+    if len(changed) == 1 and not text and name in written and _means(None, name, wanted[name]):
+        # Its absence says the same. Of several, none is taken out: each call is an entry of the history of its own.
+        now[_WRITTEN] = {known: text for known, text in written.items() if known != name}
+        del st.query_params[name]
+        return
+    now[_WRITTEN] = written | changed
+    st.query_params.update(changed)
+
+
+def link_to(scenario: Scenario, base: str | None) -> str | None:
+    """Address that restores this scenario and the pages' settings, or None when it is too long.
+
+    Relative when the page's own is unknown.
+    """
+    asked = {name: value for name, value in values().items() if not _means(None, name, value)}
+    query = "&".join(filter(None, (scenario.to_query(), urlencode({name: str(v) for name, v in asked.items()}))))
+    documents = (getattr(scenario, name) or "" for name in DOCUMENTS)
+    if len(query) > MAX_LINK_CHARACTERS or any(len(text) > MAX_CONFIG_BYTES for text in documents):
+        return None
+    return urlunsplit(urlsplit(base)._replace(query=query, fragment="")) if base else f"?{query}"
+
+
+def _take(link: Mapping[str, str], opened: bool) -> None:
+    documents, damaged = {}, []
+    for name in DOCUMENTS:
+        if packed := link.get(name):
+            try:
+                documents[name] = unpack(name, packed)
+                _packings()[documents[name]] = packed
+            except AdvisorError as error:
+                damaged.append(str(error))
+    texts = {name: text for name, text in link.items() if name not in DOCUMENTS and not name.startswith("embed")}
+    notes = damaged + take(texts, documents, "link") + take_settings(texts)
+    if opened and texts and "acceptance" not in texts:
+        notes.append(f"The link gives no accepted length; the measured curve {START_ACCEPTANCE} is used.")
+    note(notes)
+
+
+def _means(text: str | None, name: str, value: Any) -> bool:
+    """Whether a parameter of the address, or its absence, stands for a value."""
+    if text is None:
+        if name in SETTINGS:
+            return bool(value == SETTINGS[name].default)
+        return bool(value == ("" if name in DOCUMENTS else default(name)))
+    return same(text, value)
+
+
+def _packed(document: str, owner: str) -> str:
+    """The packed document of what `owner` names, as it came in the link where it did; empty when there is none."""
+    text = own(document).get(owner, "")
+    if not text or len(text) > MAX_CONFIG_BYTES:
+        return ""
+    packed = _packings().setdefault(text, pack(text)) if text not in _packings() else _packings()[text]
+    return packed if len(packed) <= MAX_LINK_CHARACTERS else ""
+
+
+def _packings() -> dict[str, str]:
+    known: dict[str, str] = st.session_state.setdefault(_PACKED_AS, {})
+    return known
+
+
+def _is_history_navigation() -> bool:
+    """Whether Back or Forward asked for this run. Streamlit has no public name for it: then they are not followed."""
+    return bool(getattr(get_script_run_ctx(), "is_history_navigation", False))

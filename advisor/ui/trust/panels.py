@@ -1,0 +1,303 @@
+"""Tables of the tab Sources: where each number of a scenario came from. Values in, frames out.
+
+What the model assumes, and what its words mean.
+
+What this scenario's answer rests on: works cited, constants, accepted length, routing, model.
+
+How often this has been right: published speedups that no fit has seen, with plots, by accelerator and by worst.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from advisor.answers.advice import Advice
+from advisor.answers.explore.changes import design_is_searched
+from advisor.answers.summary import tier_words
+from advisor.catalog.hardware import hardware_called, model_name
+from advisor.measured.refit_result import Errors
+from advisor.measured.validation import judged_errors, read_judged
+from advisor.physics.architecture import parameter_counts
+from advisor.physics.hardware import Hardware
+from advisor.physics.touched_experts import RoutingPreset
+from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import FIELDS
+from advisor.predict.setup import Setup
+from advisor.prediction import Constant
+from advisor.show.charts.measured import TIER_NAMES, coverage_chart, error_chart, predicted_chart
+from advisor.show.explain.round import cited, derive
+from advisor.show.report.build import LIMITS
+from advisor.text import counted, with_prefix
+from advisor.ui.answers import errors_for
+from advisor.ui.widgets import ANSWER, acceptance_note, button, constants_table, plain, show_chart, show_warnings
+
+_NOMENCLATURE = (
+    ("B", "batch_size", "sequences that decode together in one instance", "sequences"),
+    ("K", "n_draft", "draft tokens per sequence and step", "tokens"),
+    ("AL", "accepted_length", "tokens emitted per step with drafts, the model's own included", "tokens per step"),
+    ("N", "n_experts", "routed experts of one layer", "1"),
+    ("k", "n_active", "routed experts that one token uses", "1"),
+    ("s", "n_shared", "shared experts, used by every token", "1"),
+    ("U", "touched_experts", "routed experts of one layer that a step loads", "1"),
+    ("T", "step_time_s", "time of one forward pass", "s"),
+    ("R", "verify_ratio", "time to verify K + 1 tokens over that of a step without drafts", "1"),
+    ("CV", "load_cv", "spread of the experts' load over its mean", "1"),
+    ("phi", "affinity", "how far one sequence keeps to its own experts", "1"),
+    ("rho", "stickiness", "chance that a token repeats its predecessor's choice", "1"),
+    ("TP, EP", "tensor_parallel, expert_parallel", "GPUs over which one instance is split", "1"),
+)
+
+
+def nomenclature_table() -> pd.DataFrame:
+    """Symbol, name, meaning and unit of each quantity on screen."""
+    return pd.DataFrame(_NOMENCLATURE, columns=["Symbol", "Name", "Meaning", "Unit"])
+
+
+def hardware_table(hardware: Hardware) -> pd.DataFrame:
+    """Each constant of an accelerator with kind, confidence, source and date."""
+    named: dict[str, Constant | None] = {
+        "Memory": hardware.memory_bytes,
+        "Memory bandwidth": hardware.bandwidth_bytes_per_s,
+        "Link": hardware.link_bytes_per_s,
+        "GPUs of a node": hardware.gpus_per_node,
+        "Network between nodes": hardware.network_bytes_per_s,
+        "Last-level cache": hardware.last_level_cache_bytes,
+    }
+    named |= {f"Peak, {dtype}": peak for dtype, peak in hardware.peak_flops_per_s.items()}
+    for dtype, kernels in hardware.kernels.items():
+        named[f"GEMM launch, {dtype}"] = kernels.gemm_t0_s
+        named[f"GEMM bandwidth, {dtype}"] = kernels.fit_bandwidth_bytes_per_s
+        named[f"Streaming bandwidth, {dtype}"] = kernels.stream_bandwidth_bytes_per_s
+        named[f"Large GEMM, {dtype}"] = kernels.gemm_flops_per_s
+    rows = [_row(name, constant) for name, constant in named.items() if constant is not None]
+    return pd.DataFrame(rows, columns=["Constant", "Value", "Source", "Kind", "Confidence", "Date"])
+
+
+def _row(name: str, constant: Constant) -> tuple[object, ...]:
+    return (
+        name,
+        with_prefix(constant.value, constant.unit),
+        constant.source,
+        constant.kind,
+        constant.confidence,
+        constant.date.isoformat(),
+    )
+
+
+def acceptance_table(advice: Advice) -> pd.DataFrame:
+    """Accepted length by K with its band, extrapolated values marked."""
+    acceptance = advice.setup.acceptance
+    return pd.DataFrame(
+        {
+            "K": np.arange(acceptance.accepted_length.size),
+            "Tokens per step": acceptance.accepted_length,
+            "Low": acceptance.low,
+            "High": acceptance.high,
+            "Extrapolated": np.where(acceptance.extrapolated, "yes", "no"),
+        }
+    )
+
+
+def routing_table(preset: RoutingPreset) -> pd.DataFrame:
+    """The routing statistics in use, with band and source."""
+    named = {
+        "Load spread (CV)": preset.load_cv,
+        "Affinity (phi)": preset.affinity,
+        "Stickiness (rho)": preset.stickiness,
+    }
+    rows = [
+        (name, item.value, item.low, item.high, item.kind, item.confidence, item.source) for name, item in named.items()
+    ]
+    return pd.DataFrame(rows, columns=["Statistic", "Value", "Low", "High", "Kind", "Confidence", "Source"])
+
+
+def model_table(setup: Setup) -> pd.DataFrame:
+    """Size and memory of the model, as computed from its configuration."""
+    counts, moe, memory = parameter_counts(setup.architecture), setup.architecture.moe, setup.memory
+    rows: list[tuple[str, str]] = [
+        ("Parameters", _billions(counts.total)),
+        ("Active parameters, without embedding", _billions(counts.active_nonembedding)),
+    ]
+    if moe is not None:
+        rows += [("Routed experts per layer", f"{moe.n_experts:,}"), ("Active experts per token", f"{moe.n_active:,}")]
+    rows += [
+        ("Weights per GPU", with_prefix(memory.weights_bytes, "B")),
+        ("Drafter per GPU", with_prefix(memory.drafter_bytes, "B")),
+        ("KV cache per sequence and GPU", with_prefix(memory.kv_bytes_per_sequence, "B")),
+        ("Usable memory per GPU", with_prefix(memory.usable_bytes, "B")),
+        ("Largest batch that fits", f"{memory.largest_batch:,} sequences"),
+    ]
+    return pd.DataFrame(rows, columns=["Quantity", "Value"])
+
+
+def _billions(count: float) -> str:
+    return f"{count / 1e9:,.4g} billion"
+
+
+def numbered(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """A table whose Source column holds numbers, and the sources in that order.
+
+    Texts of sources are too long for a column.
+    """
+    numbers, sources = pd.factorize(table["Source"])
+    return table.assign(Source=numbers + 1), list(sources)
+
+
+def draw_assumptions(advice: Advice) -> None:
+    """The whole tab."""
+    st.subheader("Assumptions and limits", anchor=False)
+    st.markdown("\n".join(f"- {line}" for line in LIMITS))
+    show_warnings(advice)
+    st.subheader("Words and symbols", anchor=False)
+    st.dataframe(nomenclature_table(), hide_index=True)
+
+
+def show_with_sources(table: pd.DataFrame) -> None:
+    """A table with the numbers of its sources, and under it the sources, whose text wraps."""
+    short, sources = numbered(table)
+    st.dataframe(short, hide_index=True, column_config={"Source": st.column_config.NumberColumn("Source no.")})
+    st.caption("\n".join(f"{number}. {plain(text)}" for number, text in enumerate(sources, 1)))
+
+
+def draw_sources(advice: Advice) -> None:
+    """The whole tab."""
+    speedup = advice.recommendation.speedup
+    st.markdown(f"The times of this answer are {tier_words(advice.setup, speedup.tier)}: {plain(speedup.because)}.")
+    show_warnings(advice)
+
+    st.subheader("Cited by this scenario", anchor=False)
+    st.caption("Works behind the formulas and constants that this answer used, the design sentence included.")
+    st.markdown(
+        "\n".join(
+            f"1. {plain(item.citation.text)} [{item.citation.url.split('/')[2]}]({item.citation.url}) "
+            f"*For: {', '.join(item.used_for)}.*"
+            for item in cited(advice.setup, designs=design_is_searched(advice.setup))
+        )
+    )
+
+    st.subheader("Source of each part", anchor=False)
+    st.markdown("\n".join(f"- {plain(source)}" for source in advice.setup.sources))
+
+    st.subheader("Constants at the target batch", anchor=False)
+    st.caption(f"Every constant of the speedup at batch {advice.scenario.batch_size:,}, K = {advice.curve_k}.")
+    constants_table(derive(advice.setup, advice.scenario.batch_size, advice.curve_k))
+    button(advice.scenario.batch_size, advice.curve_k, ANSWER, "sources")
+
+    st.subheader("Constants of the accelerator", anchor=False)
+    show_with_sources(hardware_table(advice.setup.hardware))
+    for note in advice.setup.hardware.notes:
+        st.caption(plain(note))
+
+    st.subheader("Accepted length by K", anchor=False)
+    st.caption(acceptance_note(advice))
+    st.dataframe(
+        acceptance_table(advice),
+        hide_index=True,
+        column_config={
+            name: st.column_config.NumberColumn(format="%.2f") for name in ("Tokens per step", "Low", "High")
+        },
+    )
+
+    if advice.setup.routing is not None:
+        st.subheader("Routing", anchor=False)
+        st.caption(plain(advice.setup.routing_because))
+        show_with_sources(routing_table(advice.setup.routing))
+
+    st.subheader("Model", anchor=False)
+    st.dataframe(model_table(advice.setup), hide_index=True)
+
+
+_WORST, _GROUPS, _ENGINES = 8, 6, 4
+_UNSTATED, _OTHERS = "not stated", "other engines"
+_BY = {"predicted_tier": "What times rest on", "engine": "Engine", "hardware_id": "Accelerator"}
+_ALIKE = "Every laboratory counts alike, so a share is a mean over laboratories, not over rows."
+
+
+@st.cache_resource(show_spinner="Reading the published measurements ...", max_entries=1)
+def _judged() -> pd.DataFrame:
+    rows = read_judged()[1]
+    engines = rows["engine"].replace("", None).fillna(_UNSTATED)
+    large = engines.value_counts().index[:_ENGINES]
+    return rows.assign(engine=engines.where(engines.isin(large), _OTHERS))
+
+
+def draw_validation_panel(scenario: Scenario) -> None:
+    """The whole tab."""
+    judged = _judged()
+    whole = judged_errors(judged)
+    st.markdown(
+        f"**{whole.n} published speedups of {whole.n_sources} laboratories, each predicted by a fit that did not see "
+        f"its laboratory:** median error {whole.median_ape or 0:.1%}, {whole.coverage or 0:.0%} inside the 80% band, "
+        f"{whole.sign_accuracy or 0:.0%} of all rows on the right side of 1×, of those measured "
+        f"below it {whole.sign_accuracy_below_one or 0:.0%}."
+    )
+    st.caption(f"{_ALIKE} For your scenario: {_here(scenario)}")
+    by = st.segmented_control(
+        "Apart by", tuple(_BY), format_func=_BY.__getitem__, default="predicted_tier", required=True, key="trust_by"
+    )
+    groups = _by_group(judged, by)
+    left, right = st.columns(2)
+    with left:
+        show_chart(coverage_chart(groups), "coverage", scenario)
+    with right:
+        show_chart(error_chart(groups), "errors", scenario)
+    show_chart(predicted_chart(judged, by), "predicted", scenario)
+    st.subheader("Worst cases", anchor=False)
+    st.dataframe(_worst(judged), hide_index=True)
+    st.caption(
+        "The published rows lie under measurements/published_speedups; docs/validation.md has every figure with its "
+        "bar, plain decoding and whole steps included, and what it misses."
+    )
+
+
+def _here(scenario: Scenario) -> str:
+    found = errors_for(scenario)
+    parts = [f"{name}: {_in_words(errors)}" for name, errors in found.items()]
+    return plain("; ".join(parts) or "no published speedup can be read here") + "."
+
+
+def _in_words(errors: Errors) -> str:
+    whose = f"{counted(errors.n, 'row')} of {counted(errors.n_sources or 0, 'laboratory', 'laboratories')}"
+    return f"{whose}, median error {errors.median_ape or 0:.0%}, {errors.coverage or 0:.0%} in the band"
+
+
+def _by_group(judged: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Errors of all rows, then of each group of one column, the largest first."""
+    largest = sorted(judged.groupby(by), key=lambda pair: -len(pair[1]))[:_GROUPS]
+    named = hardware_called if by == "hardware_id" else lambda name: TIER_NAMES.get(name, name)
+    groups = {"All": judged} | {named(str(name)): rows for name, rows in largest}
+    rows = [(name, judged_errors(rows)) for name, rows in groups.items()]
+    return pd.DataFrame(
+        {
+            "group": [name for name, _ in rows],
+            "n": [errors.n for _, errors in rows],
+            "laboratories": [errors.n_sources for _, errors in rows],
+            "median_error": [errors.median_ape for _, errors in rows],
+            "coverage": [errors.coverage for _, errors in rows],
+            "width": [errors.mean_band_width for _, errors in rows],
+        }
+    )
+
+
+def _worst(judged: pd.DataFrame) -> pd.DataFrame:
+    rows = judged.nlargest(_WORST, "absolute_percentage_error")
+    named = {"model_id": model_name, "hardware_id": hardware_called}
+    return pd.DataFrame(
+        {
+            **{FIELDS[name].label: rows[name].map(shown) for name, shown in named.items()},
+            "Engine": rows["engine"],
+            "Drafter": rows["drafter"],
+            "K": rows["draft_tokens_k"],
+            "Batch": rows["batch_size"],
+            "Measured": rows["measured"].map("{:.2f}×".format),
+            "Predicted": rows["predicted_speedup"].map("{:.2f}×".format),
+            "Range": [
+                f"{low:.2f}–{high:.2f}×"
+                for low, high in zip(rows["predicted_low"], rows["predicted_high"], strict=True)
+            ],
+            "Error": rows["absolute_percentage_error"].map("{:.0%}".format),
+            "Source": rows["source_title"],
+        }
+    )

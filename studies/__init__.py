@@ -1,0 +1,1 @@
+"""What writes docs/ and profiles/calibration; imported by nobody."""

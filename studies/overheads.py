@@ -1,0 +1,321 @@
+"""`python -m studies.overheads`: fits the overheads on the shipped rows and writes their records.
+
+`python -m advisor.studies.small_launches`: fits the launches that no kernel table holds, and writes their records.
+
+Small kernels between the measured ones do not show in speedups, which have them in both arms, but in plain steps: what
+measured decode takes beyond its kernels, divided by the layers that run them. They are the only constants fitted on the
+plain-decode points, and are judged there with each model's own points left out (docs/decisions/0013-small-launches.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from advisor.catalog.engines import Engine, class_today, engine_ids, engines
+from advisor.catalog.fit_records import (
+    ANY_CLASS,
+    OVERHEAD_NAMES,
+    OVERHEADS_FILE,
+    RECORDS,
+    FitParameter,
+    HeldOutFit,
+    OverheadFit,
+    OverheadRecord,
+    ResidualRecord,
+    class_costs,
+    write_overheads,
+)
+from advisor.catalog.kernel_choice import SmallLaunch, is_before, small_launch, write_small_launches
+from advisor.measured.overheads import (
+    PRIOR,
+    PRIOR_LOG_SD,
+    OverheadModel,
+    Overheads,
+    fit_overheads,
+    laboratory_or_title,
+    prior_overheads,
+)
+from advisor.measured.points import COLLECTION_FILES, Point, fitted_rows, points_of, with_costs
+from advisor.measured.store import default_store_path, open_store, plain_decode_points
+from advisor.measured.validation import (
+    COMMON_SHARE,
+    HeldOutDraw,
+    held_out_draws,
+    held_out_fits,
+    held_out_predictions,
+    residuals_of,
+)
+from advisor.physics import laws
+from advisor.physics.hardware import hardware_ids, load_hardware
+from studies.validation.plain import believed, plain_decode
+
+SHARES_TRIED = (0.0, 0.25, 0.5, 0.75, 1.0)
+FORM = (
+    "speedup = AL (A + cl L + pf) / (V + D + cl (L + L_draft K') + cd K' + cr + kappa (q - 1) V_attn + "
+    "phi b / (1 + phi b) max(q A - V - (q - 1) F, 0) + AL pf), host 0.3 ms in both arms; cl, cd, cr, kappa per engine "
+    "class, phi one for all; lognormal prior 10 us, 0.3 ms, 0.4 ms (2 ms for synchronous engines), 0.5 "
+    "(workstation parts, else "
+    "no kappa), 2e-3, each within a factor of 2 at 80 %; an offset and a drift over batch per laboratory"
+)
+_FIXED_POINT = 1e-3
+"""Rounds of the fit end when no constant moves by more: the time of verified tokens depends on steps whose launches
+are fitted too. [-]"""
+_MAX_ROUNDS = 20
+
+
+def fit_to_the_end() -> None:
+    """Fit in rounds, each on the constants of the last, and write the records once they stand."""
+    write_overheads(_prior_fit())
+    points, refused = points_of(fitted_rows(), other_models=True)
+    before = np.zeros(1)
+    for _ in range(_MAX_ROUNDS):
+        model = fit_overheads(points, COMMON_SHARE)
+        write_overheads(_prior_fit().model_copy(update={"records": _records(model)}))
+        points = [_with_todays_costs(point) for point in points]
+        now = np.array([value for name in sorted(model.by_class) for value in model.by_class[name].values])
+        if now.shape == before.shape and np.allclose(now, before, rtol=_FIXED_POINT):
+            break
+        before = now
+    write_overheads(*build_fit(points, refused))
+
+
+def _with_todays_costs(point: Point) -> Point:
+    """The point as its scenario predicts it with the constants written last."""
+    hardware = point.setup.hardware
+    today = class_today(point.scenario.engine, hardware.vendor, hardware.generation)
+    return point.seen_by(with_costs(point.setup, **class_costs(today)))
+
+
+def build_fit(points: Sequence[Point], refused: Mapping[str, int]) -> tuple[OverheadFit, tuple[HeldOutFit, ...]]:
+    """Fit on all rows that may choose something and that the model can express. Residuals on laboratories left out."""
+    model, models = fit_overheads(points, COMMON_SHARE), held_out_fits(points)
+    drawn = held_out_draws(points, models)
+    fit = OverheadFit(
+        records=_records(model),
+        residuals=_residuals(residuals_of(drawn), drawn),
+        sources=tuple(sorted(models)),
+        form=FORM,
+        data_sha256=rows_hash(),
+        kernel_fits_sha256=kernel_fits_hash(),
+        dropped=dict(sorted(refused.items())),
+        held_out_error={f"common share {share:g}": _error_by_laboratory(points, share) for share in SHARES_TRIED},
+    )
+    return fit, tuple(
+        HeldOutFit(
+            laboratory=name,
+            records=_records(each, model.by_class),
+            residuals=_residuals(residuals_of(drawn, name), drawn, name),
+        )
+        for name, each in sorted(models.items())
+    )
+
+
+def rows_hash() -> str:
+    """SHA-256 over the files with the rows."""
+    return hashlib.sha256(b"".join(path.read_bytes() for path in COLLECTION_FILES)).hexdigest()
+
+
+def kernel_fits_hash(folder: Path = RECORDS) -> str:
+    """SHA-256 over the kernel fit records, in the order of their names."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.json")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _prior_fit() -> OverheadFit:
+    """What is known before any speedup: the priors, for every class that a scenario may be of."""
+    records = tuple(_record(name, prior_overheads(name)) for name in (ANY_CLASS, *classes_today()))
+    nothing = {"residuals": (), "sources": (), "form": FORM, "data_sha256": "", "kernel_fits_sha256": ""}
+    return OverheadFit.model_validate({"records": records, **nothing})
+
+
+def classes_today() -> tuple[str, ...]:
+    """Every class that a scenario may be of: today's release of each engine on each accelerator."""
+    parts = [load_hardware(name) for name in hardware_ids()]
+    found = {class_today(engine, part.vendor, part.generation) for engine in engine_ids() for part in parts}
+    return tuple(sorted(found))
+
+
+def _records(model: OverheadModel, also: Iterable[str] = ()) -> tuple[OverheadRecord, ...]:
+    # Without rows: launches as plain decode has them, and the prior of the rest.
+    every = {name: model.of_new_class(name) for name in (*classes_today(), *also)} | model.by_class
+    return tuple(_record(name, overheads) for name, overheads in sorted(every.items()))
+
+
+def _record(name: str, overheads: Overheads) -> OverheadRecord:
+    sds = np.sqrt(np.diag(overheads.log_covariance))
+    parameters = {
+        parameter: FitParameter(value=value, unit="s" if parameter.endswith("_s") else "1", stderr=float(value * sd))
+        for parameter, value, sd in zip(OVERHEAD_NAMES, overheads.values, sds, strict=True)
+    }
+    if name == ANY_CLASS:
+        message = "engines without rows of their own; with classes fitted each alone this is the prior"
+    elif not overheads.n_sources:
+        message = "no rows: the prior, with the launches that plain decode shows"
+    elif overheads.n_sources < 2:
+        message = "seen in one laboratory only: keeps the prior's width"
+    else:
+        named = zip(OVERHEAD_NAMES, overheads.values, sds, strict=True)
+        moved = [name for name, value, sd in named if value > 0.0 and sd < 0.8 * PRIOR_LOG_SD]
+        message = f"the rows narrow {', '.join(moved)}" if moved else "the rows hardly narrow the prior"
+    covariance = tuple(tuple(float(x) for x in row) for row in overheads.log_covariance)
+    return OverheadRecord(
+        engine_class=name,
+        parameters=parameters,
+        log_covariance=covariance,
+        n_rows=overheads.n_rows,
+        n_sources=overheads.n_sources,
+        message=message,
+    )
+
+
+def _residuals(
+    found: Mapping[tuple[str, bool], float], drawn: Sequence[HeldOutDraw], without: str = ""
+) -> tuple[ResidualRecord, ...]:
+    out = []
+    for (tier, workstation), log_sd in found.items():
+        judged = [
+            one.laboratory
+            for one in drawn
+            if (one.tier, one.workstation) == (tier, workstation) and one.laboratory != without
+        ]
+        sizes = {"n_rows": len(judged), "n_sources": len(set(judged))}
+        out.append(ResidualRecord(tier=tier, workstation=workstation, log_sd=log_sd, **sizes))
+    return tuple(out)
+
+
+def _error_by_laboratory(points: Sequence[Point], share: float) -> float:
+    error = np.abs(held_out_predictions(points, share) / np.array([p.measured for p in points]) - 1.0)
+    names = np.array([laboratory_or_title(point.source) for point in points])
+    return float(np.mean([error[names == name].mean() for name in np.unique(names)]))
+
+
+PRIOR_LAUNCH_S = PRIOR[0]
+"""Launch overhead of a layer where nothing says otherwise (docs/model.md). [s]"""
+MAX_BATCH = 32
+"""Larger batches hide launches behind kernels, and errors of these outweigh them. [-]"""
+MIN_LAUNCH_S = 2e-6
+"""Least launch overhead of a layer: two kernels that no table has, its norms, about 1 us each in a graph (assumed).
+The fit of TensorRT-LLM comes to rest on it: its measured kernels add up to the measured step, or a little more. [s]"""
+MIN_POINTS = 4
+LAUNCH, NORM = "launch_per_layer_s", "query_key_norm_s"
+LEAST_S = {LAUNCH: MIN_LAUNCH_S, NORM: 0.0}
+SOURCE = "plain decode of the measured-kernel package (silicon_sample.csv), batches up to 32"
+
+
+def without(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `plain_decode` predicted with no constant that was chosen on them."""
+    return _moved(rows, np.full(len(rows), PRIOR_LAUNCH_S), np.zeros(len(rows)))
+
+
+def held_out_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows predicted with constants fitted without the points of their own model. Versions count apart."""
+    parts = []
+    for model_id, own in rows.groupby("model_id", sort=False):
+        records = fitted(rows[rows["model_id"] != model_id])
+        parts.append(_with_records(own, records))
+    return pd.concat(parts).sort_index()
+
+
+def fitted(rows: pd.DataFrame) -> list[SmallLaunch]:
+    """Records of every engine and version that the points tell apart: median of the models' medians."""
+    bare = believed(without(rows))
+    bare = bare[bare["served_batch"] <= MAX_BATCH]
+    apart = {engine.id: engine for engine in engines() if engine.norms_apart_before is not None}
+    # Engines with one constant for every layer: TensorRT-LLM fuses the norms; SGLang launches more than those apart,
+    # and models left out are met better by one constant for all its layers than by one for norms.
+    whole = bare[~bare["engine"].isin(apart)]
+    found = []
+    for engine, group in whole.groupby("engine"):
+        missing = _missing(group, "n_layers")
+        launches = {model: each + PRIOR_LAUNCH_S for model, each in missing.items()}
+        found += [_launch_record({"engine": str(engine), "name": LAUNCH}, launches)] if launches else []
+    for engine, rows_of_it in bare[bare["normed_layers"] > 0].groupby("engine"):
+        found += _norms(apart[str(engine)], rows_of_it) if engine in apart else []
+    return found
+
+
+def _norms(engine: Engine, rows: pd.DataFrame) -> list[SmallLaunch]:
+    """Norms of queries and keys on an engine that launches them apart: today's, and before the release that changed.
+
+    Where no model was seen on today's kind (it may be the one left out), the engine's other models serve.
+    """
+    first, day = str(engine.norms_apart_before), engine.norms_apart_before_date
+    is_old = rows["version"].map(lambda version: is_before(str(version), first, day))
+    old, today = (_missing(each, "normed_layers") for each in (rows[is_old], rows[~is_old]))
+    named = {"engine": engine.id, "name": NORM}
+    found = [_launch_record(named, today or old)] if today or old else []
+    border = {**named, "before_version": first, "before_date": day}
+    return found + ([_launch_record(border, old)] if old else [])
+
+
+def _missing(rows: pd.DataFrame, layers: str) -> dict[str, np.ndarray]:
+    """Seconds of a layer beyond the prediction at each point, by model with enough of them."""
+    missing = (rows["measured_s"] - rows["predicted_s"]) / rows[layers]
+    groups = missing.groupby(rows["model_id"])
+    return {str(model): each.to_numpy() for model, each in groups if len(each) >= MIN_POINTS}
+
+
+def _launch_record(named: Mapping[str, str | None], by_model: dict[str, np.ndarray]) -> SmallLaunch:
+    """The median of the models' medians, with the range of it that `SmallLaunch` promises."""
+    medians = np.array([np.median(each) for each in by_model.values()])
+    alone = next(iter(by_model.values()))
+    ends = np.quantile(alone, (0.25, 0.75))
+    if len(medians) > 1:
+        rest = [np.median(np.delete(medians, index)) for index in range(len(medians))]
+        ends = np.array([min(rest), max(rest)])
+    value, low, high = np.maximum([np.median(medians), *ends], LEAST_S[str(named["name"])])
+    return SmallLaunch.model_validate(
+        dict(named)
+        | {"value_s": float(value), "low_s": float(low), "high_s": float(high)}
+        | {"n_points": sum(map(len, by_model.values())), "models": tuple(by_model), "source": SOURCE}
+    )
+
+
+def _with_records(rows: pd.DataFrame, records: Sequence[SmallLaunch]) -> pd.DataFrame:
+    """`rows` with the constants of their versions by `records`."""
+
+    def value(row: pd.Series, name: str, otherwise: float) -> float:
+        record = small_launch(str(row["engine"]), name, str(row["version"]), tuple(records))
+        return otherwise if record is None else record.value_s
+
+    launch = [value(row, LAUNCH, PRIOR_LAUNCH_S) for _, row in rows.iterrows()]
+    return _moved(rows, np.array(launch), np.array([value(row, NORM, 0.0) for _, row in rows.iterrows()]))
+
+
+def _moved(rows: pd.DataFrame, launch_s: np.ndarray, norm_s: np.ndarray) -> pd.DataFrame:
+    """`rows` with other small launches: they stand in the plain step once, whatever the batch."""
+    layers, normed = rows["n_layers"], rows["normed_layers"]
+    charged_s = laws.launches(rows["launch_per_layer_s"], layers) + laws.norms(rows["query_key_norm_s"], normed)
+    more_s = laws.launches(launch_s, layers) + laws.norms(norm_s, normed) - charged_s
+    times = {name: rows[name] + more_s for name in ("predicted_s", "step_s", "predicted_end_to_end_s")}
+    return rows.assign(**times, launch_per_layer_s=launch_s, query_key_norm_s=norm_s)
+
+
+def main() -> None:
+    """Fit on all points and write the file."""
+    with open_store(default_store_path()) as opened:
+        rows = plain_decode(plain_decode_points(opened))
+    found = fitted(rows)
+    write_small_launches(found)
+    for one in found:
+        models = ", ".join(one.models)
+        at = f"before {one.before_version}" if one.before_version else "today"
+        sys.stdout.write(
+            f"{one.engine} {at}: {one.name} {one.value_s * 1e6:.1f} us ({one.n_points} points, {models})\n"
+        )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--small-launches"]:
+        main()
+    else:
+        fit_to_the_end()
+        sys.stdout.write(f"{OVERHEADS_FILE} written\n")

@@ -1,0 +1,296 @@
+"""`python -m studies.validation.report`: writes docs/validation.md with its tables and judged rows."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from advisor.answers.explore.own_runs import write_own_runs
+from advisor.catalog.engines import OTHER_ENGINE
+from advisor.catalog.fit_records import OVERHEAD_NAMES, load_overheads
+from advisor.catalog.kernel_choice import ActivationScales
+from advisor.measured.overheads import prior_overheads
+from advisor.measured.points import COLLECTION_FILES, COLLECTIONS, Point, judged_rows, points_of, published_rows
+from advisor.measured.refit_result import errors_of
+from advisor.measured.store import default_store_path, kernel_table, open_store
+from advisor.measured.validation import JUDGED, held_out, judge, write_judged
+from advisor.prediction import AdvisorError
+from advisor.profiles import MEASUREMENTS, PROFILES
+from advisor.text import counted
+from studies.diagnosis import answered, apart_section
+from studies.overheads import held_out_rows
+from studies.validation.kernels import bars_section, gates_section, measured_section
+from studies.validation.outside import (
+    ALSO_ASSUMED,
+    BUNDLE,
+    BUNDLE_BAR,
+    assumed_accelerators,
+    bundle_errors,
+    external_points,
+    external_round_costs,
+    external_section,
+    moesd_cells,
+    moesd_section,
+    reproduction_section,
+)
+from studies.validation.own_runs import (
+    best_k_gates,
+    best_k_regrets,
+    best_k_section,
+    mature_points,
+    own_run_rows,
+    own_runs,
+    own_runs_section,
+)
+from studies.validation.plain import believed
+from studies.validation.step_times import judged_decode, step_time_sections, write_judged_ratios
+from studies.validation.tables import (
+    GateLine,
+    categories,
+    figures,
+    frame_table,
+    markdown_table,
+    percent,
+    share,
+    speedup_gates,
+    summary,
+    worst,
+)
+from studies.validation.unseen import held_out_section, rivals_section
+
+REPORT = PROFILES.parent / "docs" / "validation.md"
+MOESD = MEASUREMENTS / "moesd_cells" / "data.csv"
+REASONS = {
+    "SpecForge issue 339": "a user's report of a slowdown; its build is not stated",
+    "ROCm/ATOM recipe for DeepSeek-V4": "no measured kernels on this accelerator; accepted length borrowed, and "
+    "the first rows need more than the borrowed 2.49 tokens per round even if verification cost nothing",
+    "ROCm/ATOM recipe for DeepSeek-R1": "no measured kernels on this accelerator; accepted length borrowed, "
+    "prompts random",
+    "LMSYS blog: multi-token prediction in SGLang": "baseline without overlap scheduling (1.35 against the one "
+    "with it)",
+    "vLLM pull request 16937": "accepted length of the same drafter on other models, not of this one",
+    "vLLM blog: P-EAGLE, figures 4-6": "bar heights read from pixels (up to 8 %), accepted length from a "
+    "separate table",
+}
+"""A checkable cause for sources among the worst; the others say unknown."""
+Decode = Mapping[ActivationScales, pd.DataFrame] | None
+
+
+def report(decode: Decode) -> str:
+    """The whole document. `decode`: `judged_decode`. Needs the store for it and R19; says so where there is none."""
+    frame = published_rows()
+    points, refused = judged_points()
+    rows = held_out(points)
+    outside = external_points(frame)
+    external = external_round_costs(outside)
+    prior = prior_overheads(OTHER_ENGINE)
+    as_prior = external_round_costs(outside, prior)
+    elsewhere = {
+        hardware_id: (external_round_costs(points_there), external_round_costs(points_there, prior))
+        for hardware_id in ALSO_ASSUMED
+        for points_there in [external_points(frame, hardware_id)]
+    }
+    moesd = moesd_cells(pd.read_csv(MOESD))
+    own = own_run_rows(mature_points(points))
+    regrets = best_k_regrets(rows, external, moesd)
+    table, bars = _from_store()
+    sections = [
+        _head(rows, refused),
+        _gates(rows, external, regrets, decode),
+        gates_section(),
+        bars,
+        measured_section(),
+        _overheads(),
+        _left_out(rows),
+        apart_section(answered(published_rows(*COLLECTIONS))),
+        held_out_section(rows),
+        own_runs_section(own),
+        rivals_section(points, rows, outside, external),
+        external_section(external, as_prior),
+        assumed_accelerators(external, as_prior, elsewhere),
+        best_k_section(regrets),
+        *step_time_sections(decode),
+        moesd_section(moesd),
+        reproduction_section(table),
+        _worst(rows),
+    ]
+    return "\n\n".join(section.strip() for section in sections) + "\n"
+
+
+def judged_points() -> tuple[list[Point], dict[str, int]]:
+    """Published speedups of all collections that can be predicted, but for laboratories set apart. The others come
+    with the reason why they cannot."""
+    return points_of(judged_rows(), other_models=True)
+
+
+def data_hash() -> str:
+    """SHA-256, 16 digits, over the measured rows and the fit records that the document rests on."""
+    digest = hashlib.sha256()
+    for path in [*COLLECTION_FILES, MOESD, *sorted((PROFILES / "calibration").rglob("*.json"))]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _head(rows: pd.DataFrame, refused: dict[str, int]) -> str:
+    return f"""# Validation
+
+Generated by `make validation`; do not edit. Data and fits {data_hash()}.
+
+Nothing here is judged by a fit that saw it, but where that is said. Speedups: what surrounds the kernels of a round is
+refitted without the whole laboratory of a row, and so is the width of its band. {len(rows)} rows of
+{rows["source"].nunique()} laboratories can be predicted; {sum(refused.values())} cannot, most because accelerator,
+draft length or placement is not stated. Errors are |predicted / measured - 1|; in means and shares every laboratory
+counts alike, since one brought most of the rows. A gate on fewer than 20 rows or 3 laboratories is not testable here,
+neither met nor missed; round cost of external sets is judged alone, one laboratory each, and says so.
+
+Run-time control of K is held against its paper in [runtime-k-validation.md](runtime-k-validation.md).
+
+Disclosure: measurements/verify_cost_curve holds figure 2 of the vLLM post of 2026-08-14 (DeepSeek-V4-Flash). Another
+grid of that post (DeepSeek-V4-Pro) is kept out of this project for outside validation; the publication is the same,
+model and quantity are not. Nothing is fitted on that figure."""
+
+
+def _gates(rows: pd.DataFrame, external: pd.DataFrame, regrets: pd.DataFrame, decode: Decode) -> str:
+    lines = speedup_gates(rows)
+    rest, n_rest = bundle_errors(external)["possible"]
+    for name, group in external.groupby("source"):
+        bar = BUNDLE_BAR if name == BUNDLE else 0.09
+        lines.append(GateLine(f"round cost, {name}", errors_of(group).mape, bar, len(group), 1, needs_sources=False))
+    without = f"round cost, {BUNDLE} without impossible rounds"
+    lines.append(GateLine(without, rest, BUNDLE_BAR, n_rest, 1, needs_sources=False))
+    lines += best_k_gates(regrets)
+    if decode is not None:
+        once = believed(held_out_rows(decode["static"]))
+        errors = errors_of(once.rename(columns={"predicted_s": "predicted", "measured_s": "measured"}))
+        lines.append(GateLine("plain decode, median error", errors.median_ape, 0.20, errors.n, 1, needs_sources=False))
+    body = [
+        (
+            line.what,
+            percent(line.figure),
+            ("<= " if line.at_most else ">= ") + share(line.limit),
+            line.n,
+            line.n_sources if line.needs_sources else "1, external",
+            line.status + (f"; {line.note}" if line.note else ""),
+        )
+        for line in lines
+    ]
+    return "## Gates\n\n" + markdown_table(("what", "figure", "gate", "n", "sources", "status"), body)
+
+
+def _overheads() -> str:
+    fit = load_overheads()
+    if fit is None:
+        return "## Overheads\n\nNo fit is shipped: the weak prior serves."
+    body = []
+    for record in fit.records:
+        sds = np.sqrt(np.diag(record.log_covariance))
+        values = [
+            f"{record.value(n) * 1e3:.3g} x/÷ {np.exp(1.2816 * sd):.1f}" if record.value(n) else "-"
+            for n, sd in zip(OVERHEAD_NAMES, sds, strict=True)
+        ]
+        body.append((record.engine_class, *values, record.n_rows, record.n_sources, record.message))
+    residuals = ", ".join(
+        f"{r.tier}{' on workstation parts' if r.workstation else ''} {r.log_sd:.2f} ({r.n_rows} rows of "
+        f"{counted(r.n_sources, 'laboratory', 'laboratories')})"
+        for r in fit.residuals
+    )
+    tried = ", ".join(f"{name} {percent(error)}" for name, error in fit.held_out_error.items())
+    return (
+        "## Overheads that kernels do not show\n\nMilliseconds, for the cache's second reading thousandths of the "
+        "attention, for verified tokens thousandths for each sequence, with the factor of their 80 % range. "
+        "`-synchronous`: sources from "
+        "before the engine overlapped the host's work on a round with the device's, and SGLang's draft trees.\n\n"
+        + markdown_table(
+            (
+                "class",
+                "per layer",
+                "per draft pass",
+                "per round",
+                "read again",
+                "verified tokens",
+                "rows",
+                "laboratories",
+                "note",
+            ),
+            body,
+        )
+        + f"\n\nBeyond the components' spread, bands hold what laboratories differ by (log standard deviation): "
+        f"{residuals}; and a drift over batch (docs/model.md). Forms tried, mean over laboratories left out: {tried}."
+    )
+
+
+def _left_out(rows: pd.DataFrame) -> str:
+    named = rows.assign(category="")
+    for name, group in categories(rows).items():
+        named.loc[group.index, "category"] = name
+    marked = rows.assign(
+        reading=np.where(rows["reading"] == "A", "A (table or label)", rows["reading"] + " (pixels, text)")
+    )
+    parts = [
+        ("by what is known", summary(named, "category")),
+        ("by tier", summary(rows, "tier")),
+        ("by engine class", summary(rows, "engine_class")),
+        ("by grade of the reading", summary(marked, "reading")),
+    ]
+    text = "## Speedups, laboratory left out\n\nAll rows: " + ", ".join(
+        f"{name} {value if name in ('n', 'sources') else percent(value)}" for name, value in figures(rows).items()
+    )
+    for title, table in parts:
+        text += f"\n\n{title}:\n\n{frame_table(table)}"
+    return (
+        text
+        + "\n\n`other model`: the row states no accepted length, so the median of its drafter on other models serves."
+    )
+
+
+def _worst(rows: pd.DataFrame) -> str:
+    body = [
+        (
+            row["source"],
+            row["model_id"],
+            row["hardware_id"],
+            row["batch_size"],
+            row["n_draft"],
+            f"{row['measured']:.2f}",
+            f"{row['predicted']:.2f} ({row['low']:.2f}-{row['high']:.2f})",
+            REASONS.get(row["title"], "unknown"),
+        )
+        for row in worst(rows).to_dict("records")
+    ]
+    header = ("source", "model", "accelerator", "B", "K", "measured", "predicted (band)", "reason")
+    return "## Worst cases\n\n" + markdown_table(header, body)
+
+
+def _from_store() -> tuple[pd.DataFrame | None, str]:
+    """(the table of R19, the section on kernel bars). Without a store, None."""
+    try:
+        with open_store(default_store_path()) as opened:
+            table = kernel_table(opened, "moe", "h200-sxm", "vllm", dtype="bf16", distribution="balanced", ep=1)
+            bars = bars_section(opened)
+    except AdvisorError:
+        return None, bars_section(None)
+    wanted = {"hidden_size": 2048, "inter_size": 768, "topk": 8, "num_experts": 128, "moe_tp_size": 1}
+    for name, value in wanted.items():
+        table = table[table[name] == value]
+    return table, bars
+
+
+def main(path: Path = REPORT) -> None:
+    """Write the document, and the data that pages, reports and comparisons read. Judged rows, own runs, ratios."""
+    decode = judged_decode()
+    path.write_text(report(decode), encoding="utf-8")
+    write_judged(judge(judged_rows()), data_hash())
+    found = own_runs(own_run_rows(mature_points(judged_points()[0])))
+    sys.stdout.write(f"{write_own_runs(found, data_hash())} written\n")
+    sys.stdout.write(f"{path} and {JUDGED} written\n")
+    if decode is not None:
+        sys.stdout.write(f"{write_judged_ratios(decode)} written\n")
+
+
+if __name__ == "__main__":
+    main()

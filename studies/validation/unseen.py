@@ -1,0 +1,325 @@
+"""Speedups by laboratory, each left out of the fit: errors, slopes over batch, bands, and slowdowns foreseen.
+
+Laboratories set apart take no part, not even in a mean. One laboratory brought most of the rows, so every mean here is
+over laboratories.
+
+Simpler models of the same quantity, judged on the same rows with the same laboratories left out.
+
+(i) independent uniform experts; (ii) AL / (1 + c K) without batch; (iii) AL / (a + c K + b log2 B); (iv) every
+operation, the KV cache included, charged as a batch of B (K + 1) sequences.
+
+The section of docs/validation.md that judges simpler models on the same rows, and says where one wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.catalog.fit_records import WORKSTATION
+from advisor.measured.overheads import (
+    UNKNOWN_CLASS,
+    Prior,
+    by_laboratory,
+    fit_overheads,
+    laboratory_or_title,
+    solve,
+    speedups,
+)
+from advisor.measured.points import Point
+from advisor.measured.refit_result import errors_of, relative_error
+from advisor.measured.validation import COMMON_SHARE, held_out_predictions
+from advisor.physics.components import FACTORS
+from advisor.physics.hardware import load_hardware, of_data_centre
+from advisor.predict.curve import curve_for
+from advisor.prediction import Array
+from studies.validation.outside import impossible_models
+from studies.validation.tables import markdown_table, percent, shape_error
+
+LEAST_BATCHES = 3
+"""Batch sizes from which on a slope is printed. [-]"""
+ERROR_BARS, SLOPE_BAR, COVERAGE_BAR, WIDTH_BARS = (0.14, 0.18), 0.03, (0.75, 0.88), (0.42, 0.60)
+"""What was asked of laboratories left out: mean error and median width on data-centre parts and over all, slopes over
+batch, and coverage. [-]"""
+
+
+def in_data_centre(rows: pd.DataFrame) -> pd.Series:
+    """Whether each row ran on a data-centre part."""
+    own = {name: of_data_centre(load_hardware(name)) for name in rows["hardware_id"].unique()}
+    return rows["hardware_id"].map(own).astype(bool) & ~rows["engine_class"].str.endswith(WORKSTATION)
+
+
+def held_out_section(rows: pd.DataFrame) -> str:
+    """The section of docs/validation.md. `rows` as `held_out` gives them."""
+    centre, mature = in_data_centre(rows), ~rows["immature"]
+    header = ("laboratory", "n", "mean error", "bias", "a doubling of batch", "in the 80 % band", "width of the band")
+    lines = {str(name): _figures(group) for name, group in rows.groupby("source")}
+    body = [_cells(name, *found) for name, found in lines.items()]
+    means = [
+        ("mean over laboratories", rows),
+        ("... without engines that call themselves immature", rows[mature]),
+        ("... of these, data-centre parts", rows[mature & centre]),
+        ("... and workstation parts", rows[mature & ~centre]),
+    ]
+    body += [_cells(*_mean(name, chosen)) for name, chosen in means]
+    return (
+        "## Speedups by laboratory, each left out\n\nConstants and bands from a fit without the laboratory; width is "
+        "the median of its rows. The form of a round was chosen on these same rows (docs/decisions/"
+        "0015-what-a-round-lacked.md), so they are development scores: laboratories added later are the test.\n\n"
+        f"{markdown_table(header, body)}\n\n{_asked(rows[mature], centre[mature])}\n\n{_losses(rows[mature])}"
+    )
+
+
+def _asked(rows: pd.DataFrame, centre: pd.Series) -> str:
+    """The bars, line by line, met or missed."""
+    _, _, error, _, slope, inside, width = _mean("", rows)
+    _, _, error_dc, _, slope_dc, inside_dc, width_dc = _mean("", rows[centre])
+    (low, high), (bar_dc, bar), (wide_dc, wide), bend = COVERAGE_BAR, ERROR_BARS, WIDTH_BARS, SLOPE_BAR
+    classes = {name: float(_inside(group).mean()) for name, group in rows.groupby("engine_class")}
+    worst = min(classes, key=lambda name: classes[name])
+    asked = [
+        ("mean error, data centre", error_dc, bar_dc, error_dc <= bar_dc),
+        ("mean error, all", error, bar, error <= bar),
+        ("slope over batch, data centre", slope_dc, bend, abs(slope_dc) <= bend),
+        ("slope over batch, all", slope, bend, abs(slope) <= bend),
+        ("median width, data centre", width_dc, wide_dc, width_dc <= wide_dc),
+        ("median width, all", width, wide, width <= wide),
+    ]
+    body = [(what, percent(figure), f"<= {percent(limit, 0)}", _met(good)) for what, figure, limit, good in asked]
+    body += [
+        (what, percent(figure), f"{percent(low, 0)} to {percent(high, 0)}", _met(low <= figure <= high))
+        for what, figure in (("coverage, data centre", inside_dc), ("coverage, all", inside))
+    ]
+    body.append((f"coverage, worst class ({worst})", percent(classes[worst]), ">= 60 %", _met(classes[worst] >= 0.6)))
+    return markdown_table(("asked, immature engines apart", "figure", "bar", "status"), body)
+
+
+def _losses(rows: pd.DataFrame) -> str:
+    """Whether slowdowns were foreseen, and at what price."""
+    below, gains = rows[rows["measured"] < 1.0], rows[rows["measured"] >= 1.2]
+    certain = rows[(rows["low"] > 1.0) | (rows["high"] < 1.0)]
+    right = float(((certain["low"] > 1.0) == (certain["measured"] > 1.0)).mean())
+    foreseen, warned, false = (
+        float(share.mean()) for share in (below["predicted"] < 1.0, below["low"] < 1.0, gains["low"] < 1.0)
+    )
+    return (
+        f"Where the band excludes 1 ({len(certain)} rows), the sign is right in {percent(right)} (bar 95 %: "
+        f"{_met(right >= 0.95)}). Of {len(below)} measured slowdowns {percent(foreseen, 0)} are predicted below 1, and "
+        f"{percent(warned, 0)} carry a band that reaches below 1 (bar 80 %: {_met(warned >= 0.8)}); of {len(gains)} "
+        f"gains of 1.2x or more {percent(false, 0)} carry such a band (bar 15 %: {_met(false <= 0.15)})."
+    )
+
+
+def _met(good: bool) -> str:
+    return "met" if good else "missed"
+
+
+def _inside(group: pd.DataFrame) -> pd.Series:
+    return group["measured"].between(group["low"], group["high"])
+
+
+_Figures = tuple[int, float, float, float, float, float]
+
+
+def _figures(group: pd.DataFrame) -> _Figures:
+    """n, mean error, median bias, log error per doubling of batch (NaN on few batches), share in band, median width."""
+    log_ratio = np.log(group["predicted"] / group["measured"])
+    doublings = np.log2(group["batch_size"].to_numpy(float))
+    slope = np.polyfit(doublings, log_ratio, 1)[0] if group["batch_size"].nunique() >= LEAST_BATCHES else np.nan
+    return (
+        len(group),
+        float(relative_error(group).mean()),
+        float(np.exp(log_ratio.median()) - 1.0),
+        float(slope),
+        float(_inside(group).mean()),
+        float(((group["high"] - group["low"]) / group["predicted"]).median()),
+    )
+
+
+def _mean(name: str, rows: pd.DataFrame) -> tuple[Any, ...]:
+    table = np.array([_figures(group) for _, group in rows.groupby("source")], float)
+    means = [float(np.nanmean(table[:, i])) for i in range(1, 5)]
+    return (name, int(table[:, 0].sum()), *means, float(np.median(table[:, 5])))
+
+
+def _cells(name: str, n: int, *figures: float) -> tuple[str | int, ...]:
+    return (name, n, *("" if np.isnan(value) else percent(value) for value in figures))
+
+
+RIVALS = ("uniform experts", "AL/(1+cK)", "AL/(a+cK+b log2 B)", "batch x (K+1)")
+_LINEAR_START = {"AL/(1+cK)": (0.1,), "AL/(a+cK+b log2 B)": (1.0, 0.1, 0.05)}
+_LINEAR_SPREAD = 1.0  # weak prior around the start, so that a class of one row does not run away
+
+
+def rival_predictions(points: Sequence[Point], rival: str) -> Array:
+    """Speedup of each point by one of RIVALS, fitted without the point's laboratory, per engine class. [-]"""
+    if rival == "uniform experts":
+        return held_out_predictions([with_uniform_experts(point) for point in points])
+    if rival == "batch x (K+1)":
+        return held_out_predictions([with_batch_times_tokens(point) for point in points])
+    return _held_out(points, rival)
+
+
+def with_uniform_experts(point: Point) -> Point:
+    """The point with experts drawn independently and uniformly."""
+    return point.seen_by(replace(point.setup, routing=None, routing_because="independent uniform routing"))
+
+
+def with_batch_times_tokens(point: Point) -> Point:
+    """The point with verification costed as a plain step over B q sequences, the cache read q times.
+
+    What is fitted of many tokens for a sequence (second readings, verified tokens) is in that step already.
+    """
+    question, setup, observed = point.question, point.setup, point.observations
+    tokens = question.verify_tokens or question.n_draft + 1
+    wide = curve_for(setup, [question.scenario.batch_size * tokens], [question.n_draft])
+    lower = observed.lower.copy()
+    lower[:, -1] += float(wide.plain_step_s[0] - point.curve().verify_step_s[0, 0]) + lower[:, _REREAD]
+    lower[:, [_REREAD, _VERIFIED]] = 0.0
+    return replace(point, observations=replace(observed, lower=lower))
+
+
+_REREAD, _VERIFIED = map(tuple(FACTORS).index, ("reread", "verified"))  # the second is no part of that step
+
+
+def round_cost(point: Point, rival: str, coefficients: Array) -> float:
+    """Round in plain steps by a linear rival. [-]"""
+    batch, k = float(point.question.scenario.batch_size), float(point.question.n_draft)
+    if rival == "AL/(1+cK)":
+        return float(1.0 + coefficients[0] * k)
+    return float(coefficients[0] + coefficients[1] * k + coefficients[2] * np.log2(batch))
+
+
+def fit_linear(points: Sequence[Point], rival: str) -> Callable[[str], Array]:
+    """Coefficients by engine class (robust least squares in log speedup). Unknown classes get those of all rows."""
+    everything = _fit_one(points, rival)
+    classes = {p.engine_class for p in points} - {UNKNOWN_CLASS}
+    own = {name: _fit_one([p for p in points if p.engine_class == name], rival) for name in classes}
+    return lambda name: own.get(name, everything)
+
+
+def _held_out(points: Sequence[Point], rival: str) -> Array:
+    out = np.zeros(len(points))
+    for own in by_laboratory(points):
+        held = set(own)
+        coefficients = fit_linear([point for i, point in enumerate(points) if i not in held], rival)
+        for i in own:
+            out[i] = points[i].accepted_length / round_cost(points[i], rival, coefficients(points[i].engine_class))
+    return out
+
+
+def _fit_one(points: Sequence[Point], rival: str) -> Array:
+    start = np.array(_LINEAR_START[rival])
+    laboratory = [laboratory_or_title(point.source) for point in points]
+    rows = np.array([laboratory.count(name) for name in laboratory], float)
+    spread = np.array([point.log_sd for point in points]) * np.sqrt(rows)  # every laboratory counts alike
+    target = np.log([p.accepted_length / p.measured for p in points])
+    design = np.array([[1.0, p.question.n_draft, np.log2(p.question.scenario.batch_size)] for p in points])
+
+    def error(x: Array) -> Array:
+        full = np.array([1.0, x[0], 0.0]) if rival == "AL/(1+cK)" else x
+        return np.asarray((np.log(np.maximum(design @ full, 0.05)) - target) / spread)
+
+    return solve(error, [start], prior=Prior(start, np.eye(len(start)) / _LINEAR_SPREAD)).x
+
+
+def rival_round_costs(fitted: Sequence[Point], judged: Sequence[Point], rival: str) -> Array:
+    """Round cost in plain steps of points from sources that took no part in the fit, by one of RIVALS. [-]"""
+    if rival in _LINEAR_START:
+        coefficients = fit_linear(fitted, rival)
+        return np.array([round_cost(point, rival, coefficients(point.engine_class)) for point in judged])
+    change = with_uniform_experts if rival == "uniform experts" else with_batch_times_tokens
+    model = fit_overheads([change(point) for point in fitted], COMMON_SHARE)
+    changed = [change(point) for point in judged]
+    return np.array([p.accepted_length for p in judged]) / speedups(changed, model)
+
+
+OURS = "ours"
+
+
+def rivals_section(points: list[Point], rows: pd.DataFrame, outside: list[Point], external: pd.DataFrame) -> str:
+    """Section of docs/validation.md on simpler models, each fitted on the rows that ours is fitted on."""
+    frame = rows.copy()
+    body = []
+    ext = external.copy()
+    columns = [OURS, *RIVALS]
+    frame["ours"], ext["ours"] = frame["predicted"], ext["predicted"]
+    for rival in RIVALS:
+        frame[rival] = rival_predictions(points, rival)
+        ext[rival] = rival_round_costs(points, outside, rival)
+    small, mature = frame["batch_size"] <= 8, ~frame["immature"]
+    chains = ext[~ext["tree"]]
+    possible = ext[~ext["model_id"].isin(impossible_models(ext))]
+    judged = {
+        f"speedup (n {len(frame)})": lambda name: errors_of(frame, name).mape,
+        f"... mature engines (n {int(mature.sum())})": lambda name: errors_of(frame[mature], name).mape,
+        f"B <= 8 (n {int(small.sum())})": lambda name: errors_of(frame[small], name).mape,
+        f"shape (n {shape_error(frame)[1]})": lambda name: shape_error(frame, name)[0],
+        f"round cost, external (n {len(ext)})": lambda name: errors_of(ext, name).mape,
+        f"... chains (n {len(chains)})": lambda name: errors_of(chains, name).mape,
+        f"... possible rounds (n {len(possible)})": lambda name: errors_of(possible, name).mape,
+    }
+    figures = pd.DataFrame({what: {name: figure(name) for name in columns} for what, figure in judged.items()})
+    body = [(name, *map(percent, figures.loc[name])) for name in columns]
+    header = ("model", *judged)
+    return (
+        "## The same rows judged by simpler models\n\nEach fitted per engine class under the same protocol: the "
+        "laboratory of the row left out; the external rows by a fit on all published rows.\n\n"
+        + markdown_table(header, body)
+        + f"\n\n{simpler_wins(figures)}\n\n{_must_beat(frame, ext)}"
+    )
+
+
+def simpler_wins(figures: pd.DataFrame) -> str:
+    """A sentence for each figure (column) in which a rival (row) errs less than we do."""
+    lines = []
+    for what in figures:
+        ours, rivals = figures.loc[OURS, what], figures.drop(OURS)[what]
+        better = rivals[rivals < ours].sort_values()
+        if len(better):
+            named = ", ".join(f"{name} ({percent(error)} against {percent(ours)})" for name, error in better.items())
+            lines.append(f"- {what}: a simpler model errs less: {named}.")
+    return "\n".join(lines) or "No simpler model errs less on any of these."
+
+
+def _must_beat(frame: pd.DataFrame, ext: pd.DataFrame) -> str:
+    small = frame[frame["batch_size"] <= 8]
+
+    def ratio(name: str) -> tuple[float, float]:
+        cost = relative_error(ext, name).mean() / relative_error(ext).mean()
+        own, theirs = shape_error(frame)[0], shape_error(frame, name)[0]
+        return float(cost), (theirs or np.nan) / (own or np.nan)
+
+    lines = []
+    for name in ("AL/(1+cK)", "AL/(a+cK+b log2 B)"):
+        cost, shape = ratio(name)
+        met = "met" if min(cost, shape) >= 1.5 else "missed"
+        lines.append(
+            f"- {name}: our error is {cost:.2f} times smaller on round cost, {shape:.2f} times on shape (gate "
+            f"1.5 each: {met})."
+        )
+        if shape < 1.5:
+            lines.append(_why_shape(frame, name))
+    uniform, ours = (float(relative_error(small, name).mean()) for name in ("uniform experts", "ours"))
+    met = "met" if ours < uniform else "missed"
+    lines.append(
+        f"- uniform experts, rows with B <= 8 (n {len(small)}): {percent(uniform)} against our {percent(ours)} ({met})."
+    )
+    return "\n".join(lines)
+
+
+def _why_shape(frame: pd.DataFrame, name: str) -> str:
+    """What a missed shape gate asks of these rows, beside how well they were read."""
+    asked = (shape_error(frame, name)[0] or np.nan) / 1.5
+    read = float((frame["reading"] != "A").mean())
+    per_source = int(frame.groupby("source").size().median())
+    return (
+        f"- Why that shape gate is missed: it asks for {percent(asked)} after one scale per source, near the reading "
+        f"itself: {percent(read, 0)} of these rows come from pixels or text (taken as 6 %), half of the sources have "
+        f"{per_source} rows or fewer to set their scale, and over a source's few batches a formula fitted to its class "
+        "is not far off."
+    )
