@@ -54,7 +54,7 @@ _HEAD = """# Run-time K against published results
 
 Written by `python -m studies.runtime_report` from a fresh run; do not edit. No number below was fitted to the
 published one beside it, except where the text says so. The controller is held to the paper without any hardware in
-`tests/runtime/test_cascade_paper.py`; its open points are in `docs/decisions/cascade.md`."""
+`tests/answers/test_simulation_policies.py`; its open points are in `docs/decisions/cascade.md`."""
 _SETTING = f"""## Cascade (arXiv:2506.20675)
 
 Setting here: batch 1, 512 tokens of context, K = 0 to 7, {N_REQUESTS} requests of 250 tokens for each workload, vLLM's

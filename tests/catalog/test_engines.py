@@ -1,4 +1,9 @@
-"""One file per engine, no second list of them anywhere, and what a new engine or drafter costs in files."""
+"""One file per engine, no second list of them anywhere, and what a new engine or drafter costs in files.
+
+Which engine runs on which accelerators, and which weight formats on which generation.
+
+docs/engines.md says what profiles/engines says.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -18,6 +24,7 @@ from advisor.answers.round_costs import KRange
 from advisor.catalog.engines import (
     OTHER_ENGINE,
     Engine,
+    GuardTag,
     engine_called,
     engine_choices,
     engine_ids,
@@ -30,15 +37,22 @@ from advisor.measured.ingest.columns import engine_name
 from advisor.measured.readers.sglang import _engine
 from advisor.measured.row_questions import engine_class
 from advisor.physics.draft import drafter_ids, load_drafter
+from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
 from advisor.show.report.build import engine_blocks, engine_setups
-from tests.source_scan import listed_words
+from tests.golden.engines_page import FILE, WHEN, with_tables
+from tests.house.source_scan import listed_words
 
 PACKAGE = Path(__file__).resolve().parents[2] / "advisor"
+
+
 BARE = "profiling/"
+
+
 """Imports nothing of the advisor."""
+
 
 MADE_UP = """\
 id: made-up
@@ -52,6 +66,8 @@ classes:
 methods: {eagle3: EAGLE-THREE, ngram: lookup}
 export: {writer: made_up, file_name: made_up_k.json}
 """
+
+
 WRITER = '''\
 """A schedule as the made-up engine loads it."""
 
@@ -68,6 +84,8 @@ def export(request: ExportRequest) -> EngineExport:
     line = f"made-up {request.served.model} --k {request.file_name}"
     return EngineExport("made-up", config, json.dumps(config), request.file_name, line, ())
 '''
+
+
 DRAFTER = """\
 id: two-layer-head
 name: "A head of two layers"
@@ -76,6 +94,8 @@ sources: {card: "invented for a test"}
 n_layers: {value: 2, unit: layers, kind: assumed, source: card, date: 2026-11-22, confidence: low}
 method: eagle3
 """
+
+
 RANGES = (KRange(1, 16, 3, 1.8), KRange(17, 64, 1, 1.2))
 
 
@@ -236,3 +256,99 @@ def test_the_least_release_is_the_newest_of_those_that_end_a_refusal() -> None:
     guards = (refusing, refusing.model_copy(update={"before": "0.9"}), refusing.model_copy(update={"since": "0.3"}))
     assert vllm.model_copy(update={"guards": guards}).least_release({"table"}) == "0.24", "0.9 is the older release"
     assert vllm.model_copy(update={"guards": guards[1:]}).least_release({"table"}) == "0.9"
+
+
+def warnings(**choices: object) -> list[str]:
+    found = load_setup(Scenario(acceptance="2.4@3", **choices)).warnings  # type: ignore[arg-type]
+    return [text for text in found if "weight-only" in text or "may not run" in text]
+
+
+@pytest.mark.parametrize("hardware_id", ["mi300x", "gaudi3", "tpu-v6e"])
+def test_tensorrt_llm_off_nvidia_is_refused_with_what_to_choose(hardware_id: str) -> None:
+    name = load_hardware(hardware_id).name
+    with pytest.raises(AdvisorError) as caught:
+        load_setup(Scenario(acceptance="2.4@3", engine="trtllm", hardware_id=hardware_id))
+    assert f"TensorRT-LLM does not run on {name}" in str(caught.value)
+    assert "choose vllm, sglang or other" in str(caught.value)
+    for engine in ("vllm", "sglang", "other"):
+        load_setup(Scenario(acceptance="2.4@3", engine=engine, hardware_id=hardware_id))
+
+
+@pytest.mark.parametrize(
+    ("hardware_id", "dtype", "native"),
+    [
+        ("h200-sxm", "nvfp4", False),
+        ("h200-sxm", "fp8", True),
+        ("a100-80gb-sxm", "fp8", False),
+        ("b200-sxm", "nvfp4", True),
+        ("mi300x", "nvfp4", False),
+        ("mi300x", "fp8", True),
+        ("mi355x", "nvfp4", False),
+        ("a100-80gb-sxm", "int4", True),
+    ],
+)
+def test_a_format_without_arithmetic_of_its_own_is_said_to_be_widened(
+    hardware_id: str, dtype: str, native: bool
+) -> None:
+    said = [text for text in warnings(hardware_id=hardware_id, weight_dtype=dtype) if "weight-only" in text]
+    assert (said == []) is native
+    if said:
+        assert f"has no arithmetic in {dtype}" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("engine", "hardware_id", "dtype", "listed"),
+    [
+        ("trtllm", "h200-sxm", "nvfp4", False),
+        ("trtllm", "a100-80gb-sxm", "fp8", False),
+        ("trtllm", "l40s", "fp8_block", False),
+        ("trtllm", "rtx-pro-6000-blackwell", "fp8_block", False),
+        ("trtllm", "b200-sxm", "nvfp4", True),
+        ("trtllm", "h200-sxm", "fp8", True),
+        ("sglang", "h200-sxm", "nvfp4", False),
+        ("sglang", "mi300x", "nvfp4", True),
+        ("sglang", "mi355x", "nvfp4", False),
+        ("vllm", "h200-sxm", "nvfp4", True),
+    ],
+)
+def test_a_format_that_the_engine_does_not_list_is_said_with_the_source(
+    engine: str, hardware_id: str, dtype: str, listed: bool
+) -> None:
+    said = [
+        text for text in warnings(engine=engine, hardware_id=hardware_id, weight_dtype=dtype) if "may not run" in text
+    ]
+    assert (said == []) is listed
+    assert all("documentation" in text for text in said)
+
+
+def test_a_format_of_no_weights_is_not_warned_of() -> None:
+    """Routed experts in mxfp4 on Blackwell, attention in bf16: nothing is widened."""
+    assert warnings(model_id="gpt-oss-20b", hardware_id="b200-sxm") == []
+    assert warnings(hardware_id="h200-sxm") == []
+
+
+def test_every_rule_names_generations_and_vendors_that_profiles_have() -> None:
+    profiles = [load_hardware(name) for name in hardware_ids()]
+    for engine in engines():
+        assert set(engine.vendors) <= {one.vendor for one in profiles}
+        for rule in engine.unlisted:
+            for start in rule.generations:
+                assert any(one.generation.startswith(start) and one.vendor in engine.vendors for one in profiles), start
+    assert load_engine("trtllm").vendors == ("NVIDIA",)
+
+
+def test_the_page_s_tables_are_written_from_the_profiles() -> None:
+    text = FILE.read_text(encoding="utf-8")
+    assert with_tables(text) == text, "run: python -m tests.golden.engines_page"
+    assert with_tables(text.replace("| vLLM | before 0.24 |", "| vLLM | before 0.25 |")) == text
+
+
+def test_every_kind_of_export_has_words_on_the_page() -> None:
+    assert set(WHEN) == set(get_args(GuardTag))
+
+
+def test_the_page_names_the_releases_whose_rules_were_read() -> None:
+    text = FILE.read_text(encoding="utf-8")
+    for engine in export_engines():
+        assert engine.reviewed is not None
+        assert f"{engine.reviewed.version}, {engine.reviewed.date}" in text

@@ -1,4 +1,9 @@
-"""`ingest`, `fit`, `trace`: what they print, the JSON contract, and refusals in one sentence."""
+"""`ingest`, `fit`, `trace`: what they print, the JSON contract, and refusals in one sentence.
+
+What commands say of a model or batch that does not fit in memory.
+
+`validate` on a terminal: reasons that say the same stand on one line.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +16,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from advisor.cli.measure import alike
 from advisor.measured.kept_uploads import list_uploads, read_upload
-from tests.command_line import run
-from tests.refit_synthetic import synthetic_points
-from tests.routing.test_trace import npy, synthetic
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from tests.command_line import QWEN, run
+from tests.measured.refit_synthetic import synthetic_points
+from tests.measured.test_ingest_traces import npy, synthetic
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/ingest"
 
@@ -189,3 +197,90 @@ def test_ingest_promises_no_refit_of_kernel_times(capsys):
     _, said, _ = run(capsys, "ingest", FIXTURES / "kernel_table_constructed.csv")
     assert "1 row read, 2 refused" in said
     assert "`fit` can use" not in said
+
+
+DEEPSEEK = ("--hardware", "h200-sxm", "--model", "deepseek-v3", "--drafter", "mtp", "--accepted-length", "2.4@3")
+
+
+SENTENCE = load_setup(Scenario(model_id="deepseek-v3", drafter_id="mtp", acceptance="2.4@3")).warnings[0]
+
+
+COMMANDS = ("advise", "schedule", "curve", "simulate", "explain", "export")
+
+
+def arguments(command: str, folder: Path) -> tuple[str, ...]:
+    more = {"curve": ("--batches", "4,16"), "export": ("--output", str(folder)), "simulate": ("--requests", "4")}
+    return (command, *DEEPSEEK, *more.get(command, ()))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_in_one_sentence_that_a_model_does_not_fit(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    status, out, err = run(capsys, *arguments(command, tmp_path))
+    assert status == 0
+    assert SENTENCE.startswith("Does not fit: weights take")
+    assert f"warning: {SENTENCE}" in (err if command == "curve" else out)
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "curve"])
+def test_so_do_their_documents(capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str) -> None:
+    _, out, _ = run(capsys, *arguments(command, tmp_path), "--json")
+    assert SENTENCE in json.loads(out)["warnings"]
+
+
+def test_a_curve_on_standard_output_stays_a_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    _, out, _ = run(capsys, *arguments("curve", tmp_path))
+    header, *rows = out.splitlines()
+    assert all(line.count(",") >= header.count(",") for line in rows)
+    assert "warning" not in out
+
+
+def test_a_curve_says_which_of_its_batches_do_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    fits = load_setup(Scenario(acceptance="2.4@3")).memory.largest_batch
+    said = f"warning: Batches above {fits:,} do not fit in memory at 2,048 tokens of context."
+    assert said in run(capsys, "curve", *QWEN, "--batches", f"16,{fits + 1}")[2]
+    assert said not in run(capsys, "curve", *QWEN, "--batches", f"16,{fits}")[2]
+
+
+def test_reasons_that_differ_in_numbers_or_names_are_one_line_with_their_count() -> None:
+    reasons = [
+        "the round of 15.82 ms is shorter than reading the weights (19.38 ms on 2 x h200-sxm)",
+        "the round of 16 ms is shorter than reading the weights (20.4 ms on 4 x h200-sxm)",
+        "the round of 16 ms is shorter than reading the weights (20.4 ms on 4 x h200-sxm)",
+        "'GPU A' is not one of the 39 accelerators",
+        "'GPU B' is not one of the 39 accelerators",
+        "none measured for llama-3.1-8b with eagle",
+        "none measured for llama4-scout with ngram",
+        "K is not stated",
+    ]
+    assert alike(reasons) == [
+        (f"{reasons[0]} (and 1 more that differ in numbers or names)", 3),
+        (f"{reasons[3]} (and 1 more that differ in numbers or names)", 2),
+        (f"{reasons[5]} (and 1 more that differ in numbers or names)", 2),
+        (reasons[7], 1),
+    ]
+
+
+def test_different_reasons_stay_apart_and_equal_ones_are_counted() -> None:
+    assert alike(["K is not stated", "batch is not stated", "K is not stated"]) == [
+        ("K is not stated", 2),
+        ("batch is not stated", 1),
+    ]
+
+
+def test_an_accelerator_s_name_with_a_number_in_it_is_no_number() -> None:
+    assert len(alike(["h100-sxm is old", "h200-sxm is old"])) == 2
+
+
+def test_predict_names_unreadable_cells_together_with_missing_columns(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "points.csv"
+    file.write_text("hardware_id,model_id,batch_size,tpot_s\nh200-sxm,qwen3-30b-a3b,abc,0.01\n")
+    code, _, err = run(capsys, "predict", str(file))
+    assert code != 0
+    assert "line 2: batch_size 'abc': not a number" in err
+    assert "lacks the columns drafter, draft_tokens_k" in err
+    file.write_text("hardware_id,model_id,batch_size\n" + "h200-sxm,qwen3-30b-a3b,abc\n" * 5)
+    assert "(and 2 more rows); and the file lacks" in run(capsys, "predict", str(file))[2]

@@ -1,9 +1,16 @@
-"""`report` on the command line, and the Report page."""
+"""`report` on the command line, and the Report page.
+
+`advisor app`: the store first, then Streamlit on this machine alone; what Streamlit does then is its own.
+
+`advisor profile`: the profiler's own options and exit status, and a sentence where torch is missing.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,17 +18,27 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from advisor.cli import data, report
+from advisor.measured.store_build import BuildSummary, StoreStatus
+from advisor.measured.store_build import build as build_profile
 from advisor.predict.scenario import write_loads
 from advisor.prediction import AdvisorError, Tier
 from advisor.show.report import build
 from advisor.show.report.formats import FORMATS
-from tests.app_page import opened
-from tests.cli.test_ranks import trace_file
+from tests.cli.test_explore import trace_file
 from tests.command_line import QWEN as SCENARIO
 from tests.command_line import run as run_any
+from tests.command_line import run as run_app
+from tests.command_line import run as run_profile
+from tests.measured.sweep_fixture import DEVICE, write_sweep
+from tests.pages.app_page import opened
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
 QWEN = [*SCENARIO, "--batch", "16"]
+
+
 WIDE = [*QWEN, "--ep", "8", "--k-max", "2"]
 
 
@@ -228,3 +245,101 @@ def test_the_page_says_why_there_is_no_report() -> None:
     test = page(acceptance="nonsense")
     assert len(test.error) == 1
     assert [button.label for button in test.main.get("download_button")] == ["Scenario file"]
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The command lines that Streamlit was run with, instead of running it."""
+    calls: list[list[str]] = []
+    monkeypatch.setattr(sys, "argv", ["advisor"])
+    monkeypatch.setattr(runpy, "run_module", lambda name, **_: calls.append([name, *sys.argv[1:]]))
+    return calls
+
+
+def test_an_old_store_is_rebuilt_before_the_app_starts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, started: list[list[str]], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(data, "store_status", lambda: StoreStatus(tmp_path, exists=True, stale_because=("it is old",)))
+    summary = BuildSummary(tmp_path / "new.duckdb", rows_by_table={"moe": 1})
+    monkeypatch.setattr(data, "build_store", lambda **_: summary)
+    code, out, _ = run_app(capsys, "app")
+    assert code == 0
+    assert "new.duckdb: 1 rows" in out
+    assert len(started) == 1
+
+
+def test_the_app_is_served_to_this_machine_alone_from_any_folder(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, started: list[list[str]], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(data, "store_status", lambda: StoreStatus(tmp_path, exists=True))
+    monkeypatch.chdir(tmp_path)
+    run_app(capsys, "app", "--port", 8611)
+    options = ["--server.address", "127.0.0.1", "--server.port", "8611"]
+    assert started == [["streamlit", "run", str(ROOT / "serve.py"), *options]]
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "http"])
+def test_a_port_that_cannot_be_is_refused(
+    capsys: pytest.CaptureFixture[str], started: list[list[str]], port: str
+) -> None:
+    code, _, err = run_app(capsys, "app", "--port", port)
+    assert code == 2
+    assert "--port" in err
+    assert not started
+
+
+def test_profile_without_torch_exits_2_with_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "find_spec", lambda _: None)
+    code, out, err = run_profile(capsys, "profile", "--preset", "quick", "--output", "x")
+    assert (code, out) == (2, "")
+    assert err == f"error: {report.TORCH_MISSING}\n"
+
+
+@pytest.mark.parametrize("status", [0, 2, 3])
+def test_profile_hands_on_options_and_exit_status(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    seen: list[list[str]] = []
+
+    def profiler(options: list[str]) -> int:
+        seen.append(options)
+        return status
+
+    monkeypatch.setattr(report, "find_spec", lambda _: object())
+    monkeypatch.setattr(report, "profiler", profiler)
+    options = ["--preset", "smoke", "--only", "launch", "--only=gemm", "--json", "--output", "a folder"]
+    assert run_profile(capsys, "profile", *options)[0] == status
+    assert seen == [options]
+
+
+def test_profile_explains_its_options_without_torch(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "find_spec", lambda _: None)
+    code, out, _ = run_profile(capsys, "profile", "--help")
+    assert code == 0
+    assert "--resume" in out
+
+
+def test_profile_refuses_a_wrong_option_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run_profile(capsys, "profile", "--preset", "quick", "--plan", "--presets")
+    assert (code, out) == (2, "")
+    assert "Traceback" not in err
+
+
+def test_store_status_names_the_sweeps(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+
+    write_sweep(tmp_path / "measurements" / "made-up", status="partial")
+    path = tmp_path / "advisor.duckdb"
+    build_profile(path, kernels=None, measurements=tmp_path / "measurements")
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(path))
+    code, out, _ = run_profile(capsys, "store", "status")
+    assert code == 0
+    assert "Sweeps of the profiler:" in out
+    line = next(line for line in out.splitlines() if line.startswith("made-up"))
+    assert DEVICE in line
+    assert "partial" in line

@@ -20,8 +20,8 @@ from advisor.predict.scenario import Scenario, read_scenario
 from tests.e2e.app_server import wait_until_drawn
 from tests.e2e.test_journeys import choose, in_address, wait_for_answer
 from tests.e2e.views import CHART, SCENARIO, benchmark_csv, open_more, open_page, refitted, upload
+from tests.measured.test_ingest_traces import npy, synthetic
 from tests.own_model import CONFIG_JSON
-from tests.routing.test_trace import npy, synthetic
 
 pytestmark = pytest.mark.browser
 START = Scenario(acceptance="2.4@3")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from advisor.predict.scenario import Scenario, load_example, read_scenario
-from tests.catalog.test_own_hardware import POD
+from tests.catalog.test_hardware import POD
 from tests.e2e.app_server import wait_until_drawn
 from tests.e2e.test_journeys import START, choose, enter, in_address, open_app, wait_for_answer
 from tests.e2e.views import CHART, go_to, open_more, upload

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.e2e.app_server import wait_until_drawn
-from tests.refit_synthetic import synthetic_points
+from tests.measured.refit_synthetic import synthetic_points
 
 SCENARIO = "acceptance=2.4%403"
 CHART = ".js-plotly-plot .main-svg"

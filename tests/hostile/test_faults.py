@@ -20,7 +20,7 @@ from advisor.measured.kept_uploads import forget_upload, kept_as, list_uploads, 
 from advisor.measured.store import SCHEMA_VERSION, open_store
 from advisor.measured.store_build import build, status
 from advisor.prediction import AdvisorError
-from tests.cli.test_cli import BLOCKER
+from tests.cli.test_advise import BLOCKER
 from tests.command_line import QWEN, run
 
 ROOT = Path(__file__).resolve().parents[2]

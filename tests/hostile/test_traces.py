@@ -12,7 +12,7 @@ from advisor.measured.ingest.traces import LayerCounts, read_trace, read_traces
 from advisor.physics.routing_trace import fit_sequences
 from advisor.prediction import AdvisorError
 from tests.command_line import run
-from tests.routing.test_trace import npy, synthetic
+from tests.measured.test_ingest_traces import npy, synthetic
 
 IDS = synthetic(sequences=6, tokens=32, layers=3, n=16, k=4)
 MODEL = LayerCounts(routed=3, every=4, n_active=4)

@@ -16,7 +16,7 @@ from advisor.measured.refit_result import MAX_ERROR, RefitResult
 from advisor.prediction import AdvisorError
 from tests.command_line import run
 from tests.hostile.wrong_units import GPUS, cases, right, table, times
-from tests.refit_synthetic import refit, synthetic_points
+from tests.measured.refit_synthetic import refit, synthetic_points
 
 WHOLE = ("tpot_s", "output_tok_per_s", "ttft_s", "request_latency_s", "step_time_s", "speedup")
 

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from tests.refit_synthetic import synthetic_points
+from tests.measured.refit_synthetic import synthetic_points
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 GPUS = 4

@@ -1,7 +1,11 @@
-"""The blind prediction: what is in it, that it cannot change unseen, and the command that scores it."""
+"""The blind prediction: what is in it, that it cannot change unseen, and the command that scores it.
+
+Both times of a published row against their predictions.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -10,9 +14,26 @@ import pandas as pd
 import pytest
 import yaml
 
+from advisor.measured.observations import laboratory_of, set_apart
+from advisor.measured.points import measured_times, point_of
 from advisor.prediction import AdvisorError
 from studies import blind
-from studies.blind import BATCHES, BLIND, COLUMNS, DRAFTS, KEYS, NAMED, freeze, frozen, predicted, sha256_of
+from studies.blind import (
+    BATCHES,
+    BLIND,
+    COLUMNS,
+    DRAFTS,
+    KEYS,
+    NAMED,
+    freeze,
+    frozen,
+    predicted,
+    predicted_times,
+    ratios,
+    sha256_of,
+    table,
+)
+from tests.measured.test_points import ROW
 
 FOLDERS = sorted(path.parent for path in BLIND.glob("*/grid.csv"))
 
@@ -134,3 +155,30 @@ def test_the_command_scores_the_last_frozen_prediction(
     assert "regret" in printed
     with pytest.raises(AdvisorError, match="--write"):
         blind.main([])
+
+
+SOURCED = ROW | {"source_title": "SpecForge issue 339"}
+
+
+def test_predicted_times_are_those_behind_the_predicted_speedup() -> None:
+    point = point_of(SOURCED)
+    plain, speculative = predicted_times(point)
+    (one,) = ratios([point]).to_dict("records")
+    assert one["plain"] == pytest.approx(math.log(plain / measured_times(SOURCED)[0]))
+    assert one["speedup"] == pytest.approx(math.log(plain / speculative / 1.5))
+
+
+def test_rows_without_times_and_laboratories_set_apart_are_left_out() -> None:
+    bare = SOURCED | {"baseline_value": "", "sd_value": "", "metric": "ratio_only"}
+    apart = SOURCED | {"source_title": "2 x RTX 3090 MTP clean A/B v3"}
+    assert set_apart(laboratory_of(apart["source_title"]))
+    assert ratios([point_of(bare), point_of(apart)]).empty
+
+
+def test_a_slope_is_printed_from_three_batches_on() -> None:
+    frame = pd.DataFrame(
+        [("one", "h200-sxm", 2.0**i, 0.1 * i, 0.0, 0.1 * i) for i in range(3)],
+        columns=["laboratory", "hardware_id", "batch_size", "plain", "speculative", "speedup"],
+    )
+    assert "+0.100" in table(frame)
+    assert "+0.100" not in table(frame.head(2))

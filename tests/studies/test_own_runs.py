@@ -1,18 +1,35 @@
-"""What own runs do: rows of a configuration refitted and judged, and the figures behind the line of `advise`."""
+"""What own runs do: rows of a configuration refitted and judged, and the figures behind the line of `advise`.
+
+The section on best K: clean grids, rivals that never change K, and what is set aside by a physical rule.
+"""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from advisor.answers.explore.own_runs import OWN_ROWS, OWN_RUNS, OwnRuns, read_own_runs, write_own_runs
-from advisor.measured.points import Point
+from advisor.measured.points import Point, published_rows
+from advisor.measured.refit_result import best_k_regret, k_grids, k_regret
 from advisor.prediction import AdvisorError
-from studies.validation.own_runs import mature_points, own_run_rows, own_runs, own_runs_section
+from studies.validation.outside import bundle_errors, external_points, external_round_costs, impossible_models
+from studies.validation.own_runs import (
+    OURS,
+    beaten_by,
+    best_k_gates,
+    best_k_section,
+    mature_points,
+    own_run_rows,
+    own_runs,
+    own_runs_section,
+)
 from studies.validation.report import judged_points
+from studies.validation.tables import speedup_gates
+from studies.validation.unseen import simpler_wins
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +87,81 @@ def test_what_is_written_is_read_and_a_damaged_file_is_named(tmp_path: Path) -> 
     with pytest.raises(AdvisorError, match="make validation"):
         read_own_runs(path)
     read_own_runs.cache_clear()
+
+
+def grid(**changes: object) -> pd.DataFrame:
+    rows = {
+        "g": "x",
+        "n_draft": [3, 5, 7],
+        "measured": [1.5, 2.0, 1.6],
+        "draws": [np.full(8, s) for s in (1.9, 1.8, 1.2)],
+    }
+    return pd.DataFrame(rows | changes)
+
+
+def test_two_draft_heads_make_two_grids_and_without_their_names_none() -> None:
+    two = pd.concat([grid(head="a"), grid(head="b", measured=[1.1, 1.2, 1.3])])
+    assert len(k_grids(two, ["g", "head"])) == 2
+    assert k_grids(two, ["g"]) == []
+    assert best_k_regret(two, ["g"]) == (None, 0)
+
+
+def test_a_rival_takes_its_k_or_the_nearest_measured_and_plain_decoding_gains_nothing() -> None:
+    assert k_regret(grid()) == pytest.approx(1 - 1.5 / 2.0)
+    assert k_regret(grid(), always=5) == 0.0
+    assert k_regret(grid(), always=9) == k_regret(grid(), always=7) == pytest.approx(1 - 1.6 / 2.0)
+    assert k_regret(grid(), always=0) == pytest.approx(1 - 1.0 / 2.0)
+
+
+def regrets(ours: float, fixed: float, n: int = 20) -> pd.DataFrame:
+    one = {
+        "set": "grids",
+        OURS: ours,
+        "always plain": 0.5,
+        "always K = 3": fixed,
+        "always K = 5": 0.2,
+        "always K = 7": 0.2,
+    }
+    return pd.DataFrame([one | {"laboratory": "abc"[i % 3]} for i in range(n)])
+
+
+def test_a_constant_that_does_as_well_is_named_and_a_worse_one_is_not() -> None:
+    assert beaten_by(regrets(0.01, 0.05)) == []
+    assert "met" in best_k_section(regrets(0.01, 0.05))
+    text = best_k_section(regrets(0.03, 0.02))
+    assert "A simpler rule wins: always K = 3 is better in the mean of grids (2.0 % against 3.0 %)" in text
+    assert "always K = 5" not in " ".join(beaten_by(regrets(0.03, 0.02)))
+
+
+def test_best_k_is_met_by_three_laboratories_and_not_by_two() -> None:
+    assert [line.status for line in best_k_gates(regrets(0.01, 0.05))] == ["met", "met"]
+    assert [line.status for line in best_k_gates(regrets(0.05, 0.05))] == ["missed", "missed"]
+    of_two = regrets(0.01, 0.05).assign(laboratory=["a", "b"] * 10)
+    assert {line.status for line in best_k_gates(of_two)} == {"not testable here"}
+
+
+def test_a_speedup_gate_of_two_laboratories_is_never_met() -> None:
+    rows = pd.DataFrame(
+        {"source": ["a", "b"] * 20, "tier": "fitted", "known_class": True, "acceptance": "same_run"}
+        | {"measured": 1.5, "predicted": 1.5, "low": 1.0, "high": 2.0}
+    )
+    assert {line.status for line in speedup_gates(rows)} == {"not testable here"}
+    three = rows.assign(source=["a", "b", "c", "d"] * 10)
+    assert "met" in {line.status for line in speedup_gates(three)}
+
+
+def test_the_rule_on_reading_weights_finds_scout_in_specbundle_and_nothing_else() -> None:
+    frame = published_rows()
+    few = frame[frame["source_title"].str.contains("SpecBundle")].groupby("model_id").head(12)
+    external = external_round_costs(external_points(few))
+    assert impossible_models(external) == ["llama4-scout"]
+    (every, n), (rest, n_rest) = bundle_errors(external).values()
+    assert n - n_rest == (external["model_id"] == "llama4-scout").sum()
+    assert rest < every
+    assert external["head"].ne("").all()
+
+
+def test_where_a_simpler_model_errs_less_the_document_says_so() -> None:
+    figures = pd.DataFrame({"speedup": {"ours": 0.2, "simple": 0.1}, "shape": {"ours": 0.1, "simple": 0.2}})
+    assert simpler_wins(figures) == "- speedup: a simpler model errs less: simple (10.0 % against 20.0 %)."
+    assert "No simpler model" in simpler_wins(figures[["shape"]])

@@ -11,7 +11,7 @@ import numpy as np
 
 from advisor.measured.kept_uploads import list_uploads, read_upload, save_upload
 from advisor.prediction import AdvisorError
-from tests.store.test_uploads import SHA, kill_while_saving, sweep
+from tests.measured.test_kept_uploads import SHA, kill_while_saving, sweep
 
 KILLS = 160
 SEED = 160

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from advisor.measured.moesd import fit_moesd, moesd_speedup
-from tests.points.test_moesd import FLOORS, grid, pick, truth
-from tests.refit_synthetic import refit, synthetic_points
+from tests.measured.refit_synthetic import refit, synthetic_points
+from tests.measured.test_moesd import FLOORS, grid, pick, truth
 
 ASKED_S = 0.5
 RUNS = 5

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ALSO = (
-    "tests/test_predictions_pinned.py::test_pinned_predictions_have_not_moved_unnoticed",
-    "tests/explain/test_derivation.py",
+    "tests/predict/test_predictions_pinned.py::test_pinned_predictions_have_not_moved_unnoticed",
+    "tests/show/test_explain_steps.py",
 )
 """Tried on what survives: pinned predictions, and the derivation that `explain` shows. Counted apart from the score."""
 
@@ -40,26 +40,22 @@ class Target:
 
 
 TARGETS = (
-    Target("advisor.physics.touched_experts", ("tests/routing/test_law.py", "tests/routing/test_routing.py")),
-    Target("advisor.physics.routing_trace", ("tests/routing/test_counts.py",)),
-    Target("advisor.physics.laws.kernels", ("tests/test_laws.py",)),
-    Target("advisor.physics.laws.kernels", ("tests/test_laws.py",)),
-    Target("advisor.physics.laws.attention", ("tests/test_laws.py",)),
-    Target("advisor.physics.laws.rounds", ("tests/test_laws.py",)),
-    Target("advisor.physics.laws.rounds", ("tests/test_laws.py",)),
-    Target("advisor.physics.step", ("tests/test_step_cost.py",)),
-    Target("advisor.physics.acceptance", ("tests/test_speedup.py",)),
-    Target("advisor.physics.acceptance", ("tests/test_acceptance.py",)),
-    Target("advisor.physics.bands", ("tests/test_bands.py",)),
-    Target("advisor.predict.curve", ("tests/test_tiers.py",)),
-    Target("advisor.predict.curve", ("tests/test_curve.py", "tests/runtime/test_judge.py")),
-    Target("advisor.answers.best_k", ("tests/runtime/test_judge.py",)),
+    Target("advisor.physics.touched_experts", ("tests/physics/test_touched_experts.py",)),
+    Target("advisor.physics.routing_trace", ("tests/physics/test_routing_trace.py",)),
+    Target("advisor.physics.laws.kernels", ("tests/physics/test_laws.py",)),
+    Target("advisor.physics.laws.attention", ("tests/physics/test_laws.py",)),
+    Target("advisor.physics.laws.rounds", ("tests/physics/test_laws.py",)),
+    Target("advisor.physics.step", ("tests/physics/test_step.py",)),
+    Target("advisor.physics.acceptance", ("tests/physics/test_acceptance.py",)),
+    Target("advisor.physics.bands", ("tests/physics/test_bands.py",)),
+    Target("advisor.predict.curve", ("tests/predict/test_curve.py", "tests/answers/test_best_k.py")),
+    Target("advisor.answers.best_k", ("tests/answers/test_best_k.py",)),
     Target(
         "advisor.answers.schedule",
         (
-            "tests/runtime/test_schedule.py",
-            "tests/next_steps/test_next_steps.py::test_a_change_that_gains_less_than_a_fiftieth",
+            "tests/answers/test_schedule.py",
+            "tests/answers/test_explore_changes.py::test_a_change_that_gains_less_than_a_fiftieth",
         ),
     ),
-    Target("advisor.answers.advice", ("tests/test_advice.py",)),
+    Target("advisor.answers.advice", ("tests/answers/test_advice.py",)),
 )

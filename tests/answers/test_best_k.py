@@ -1,0 +1,290 @@
+"""The recommended K: the least expected loss, how sure it is, what is as good, and whether it keeps the limit.
+
+When speculation pays: least accepted length, sweet spot, batches where a K stops paying.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from advisor.answers.best_k import (
+    DraftRow,
+    break_even_accepted_length,
+    break_even_batch,
+    can_pay,
+    draft_rows,
+    last_batch,
+    meets_limit,
+    others_text,
+    paying_intervals,
+    recommended_draft,
+    sweet_spot,
+)
+from advisor.answers.by_batch import ranges_of
+from advisor.answers.round_costs import k_at, round_costs
+from advisor.physics.bands import N_DRAWS, make_draws
+from advisor.predict.curve import batches_with, curve_for, draft_odds, excess_loss, recommended
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario, example_ids, load_example
+
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+def test_chance_loss_and_noise_follow_from_the_draws() -> None:
+    draws = np.array([[1.0, 1.5, 1.2], [1.0, 1.2, 1.6], [1.0, 1.5, 1.4], [1.0, 0.9, 0.8]])
+    odds = draft_odds(draws)
+    assert odds.p_best.tolist() == [0.25, 0.5, 0.25]
+    assert odds.p_gain.tolist() == [0.0, 0.75, 0.75]
+    lost = np.array([[1 - 1 / 1.5, 0, 0.2], [1 - 1 / 1.6, 0.25, 0], [1 - 1 / 1.5, 0, 1 - 1.4 / 1.5], [0, 0.1, 0.2]])
+    assert odds.loss == pytest.approx(lost.mean(axis=0))
+    assert odds.noise[1] == 0.0
+    assert odds.noise[2] == pytest.approx((lost[:, 2] - lost[:, 1]).std() / 2)
+
+
+def test_each_batch_has_the_odds_of_its_own_draws() -> None:
+    draws = np.exp(0.1 * np.random.default_rng(2).standard_normal((5, 4, 3)))
+    allowed = np.array([[True, True, True], [False, True, True], [True, False, False], [False, False, False]])
+    whole = draft_odds(draws, allowed)
+    for batch in range(4):
+        alone = draft_odds(draws[:, batch], allowed[batch])
+        for name in ("loss", "noise", "p_best", "p_gain"):
+            assert getattr(whole, name)[batch] == pytest.approx(getattr(alone, name)), name
+    assert recommended(whole.loss, whole.noise, allowed).shape == (4,)
+    assert not np.isinf(excess_loss(whole.loss, whole.noise, allowed)[3]).any()
+
+
+def test_the_smaller_k_is_recommended_where_the_noise_does_not_tell_them_apart() -> None:
+    loss, noise = np.array([0.30, 0.021, 0.020, 0.05]), np.array([0.01, 0.002, 0.0, 0.002])
+    assert recommended(loss, noise) == 1
+    assert recommended(loss, noise / 4) == 2
+    assert recommended(loss, noise, np.array([True, False, False, True])) == 3
+    assert recommended(loss, noise, np.zeros(4, bool)) == 1
+    assert np.isinf(excess_loss(loss, noise, np.array([True, False, True, True]))[1])
+
+
+def test_plain_decoding_is_a_candidate_like_any_other() -> None:
+    """Two thirds of the draws lose a tenth, one third gains a fifth: the median K = 1 loses, and so does its mean."""
+    risky = np.array([[1.0, 0.9], [1.0, 0.9], [1.0, 1.2]] * 100)
+    odds = draft_odds(risky)
+    assert recommended(odds.loss, odds.noise) == 1 - int(odds.loss[0] < odds.loss[1])
+    worse = draft_odds(np.array([[1.0, 0.9], [1.0, 0.9], [1.0, 1.05]] * 100))
+    assert recommended(worse.loss, worse.noise) == 0
+    slight = draft_odds(np.array([[1.0, 1.01], [1.0, 1.012]] * 100))
+    assert recommended(slight.loss, slight.noise) == 1
+
+
+@pytest.mark.parametrize("example", example_ids())
+def test_no_other_k_beats_the_recommended_one_in_the_apps_own_table(example: str) -> None:
+    """At every batch: neither on the draws it was chosen by, nor on four times as many that it has not seen."""
+    setup = load_setup(load_example(example).scenario)
+    curve = curve_for(setup, BATCHES)
+    fresh = curve_for(setup, BATCHES, draws=make_draws(setup.costs, 4 * N_DRAWS, seed=7))
+    for row in range(len(BATCHES)):
+        rows = draft_rows(setup, curve, row)
+        own = next(item for item in rows if item.recommended)
+        odds = draft_odds(fresh.draws[:, row])
+        for index, other in enumerate(rows):
+            noise = float(draft_odds(curve.draws[:, row]).noise[[own.n_draft, index]].max())
+            assert own.expected_loss <= other.expected_loss + noise + 1e-9
+            assert odds.loss[own.n_draft] <= odds.loss[index] + max(noise, 0.005)
+        assert sum(item.recommended for item in rows) == 1
+
+
+@pytest.mark.parametrize("example", example_ids())
+@pytest.mark.parametrize("batch", [1, 16, 64, 256])
+def test_verdict_and_schedule_run_the_same_k_at_the_target_batch(example: str, batch: int) -> None:
+    setup = load_setup(load_example(example).scenario.model_copy(update={"batch_size": batch}))
+    curve = curve_for(setup, batches_with(batch))
+    row = int(np.searchsorted(curve.batches, batch))
+    if setup.memory.largest_batch >= batch:
+        assert k_at(ranges_of(setup, curve), batch) == curve.drafts[recommended_draft(setup, curve, row)]
+
+
+def test_deepseek_at_batch_64_drafts_two_tokens_not_three() -> None:
+    """K = 3 had the schedule's favour with a chance of 27 % and four times the loss."""
+    scenario = load_example("deepseek").scenario.model_copy(update={"batch_size": 64, "context_tokens": 2048})
+    setup = load_setup(scenario)
+    rows = draft_rows(setup, curve_for(setup, [64]), 0)
+    assert next(item for item in rows if item.recommended).n_draft == 2
+    assert rows[2].p_best > rows[3].p_best
+    assert rows[2].expected_loss < rows[3].expected_loss
+
+
+def test_others_are_named_with_what_they_cost() -> None:
+    def row(k: int, loss: float, *, as_good: bool = False, own: bool = False) -> DraftRow:
+        return DraftRow(k, 1.5, 1.4, 1.6, 0.01, 100.0, 0.3, 1.0, loss, as_good or own, True, own)
+
+    rows = [row(0, 0.5), row(1, 0.05), row(2, 0.01, own=True), row(3, 0.0101, as_good=True), row(4, 0.02)]
+    assert (
+        others_text(rows)
+        == "K = 3 does as well; on average K = 2 is 1.0% behind the best K in each of 256 simulated cases, K = 4 2.0%."
+    )
+    rows[4] = row(4, 0.0102, as_good=True)
+    assert (
+        others_text(rows)
+        == "K = 3 and 4 do as well; on average K = 2 is 1.0% behind the best K in each of 256 simulated "
+        "cases, K = 1 5.0%."
+    )
+    rows[3] = replace(rows[3], speedup=1.53)
+    faster = "K = 3 and 4 do as well (the lead of 2.0% is within the noise, so the shortest is taken)"
+    assert others_text(rows).startswith(faster)
+    assert others_text([row(0, 0.0, own=True), row(1, 0.1)]) == ""
+    assert others_text([row(1, 0.0, own=True)]) == ""
+
+
+def test_a_limit_that_no_k_keeps_leaves_every_k_to_choose_from_and_says_so() -> None:
+    setup = load_setup(Scenario(acceptance="2.4@3"))
+    curve = curve_for(setup, [16])
+    free = recommended_draft(setup, curve, 0)
+    tpot_ms = np.sort(curve.tpot_s[0] * 1e3)
+    tight = replace(setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": float(tpot_ms[0]) * 1.000001}))
+    assert curve.drafts[recommended_draft(tight, curve, 0)] == curve.drafts[curve.tpot_s[0].argmin()]
+    assert meets_limit(tight, curve, 0)
+    missed = replace(setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": float(tpot_ms[0]) * 0.5}))
+    assert recommended_draft(missed, curve, 0) == free
+    assert not meets_limit(missed, curve, 0)
+
+
+def row(k: int, loss: float, speedup: float = 1.5, *, as_good: bool = False, own: bool = False) -> DraftRow:
+    return DraftRow(k, speedup, 1.4, 1.6, 0.01, 100.0, 0.3, 1.0, loss, as_good or own, True, own)
+
+
+@pytest.mark.parametrize(
+    ("equal", "said"),
+    [
+        ((3,), "K = 3 does as well"),
+        ((3, 4), "K = 3 and 4 do as well"),
+        ((3, 4, 5), "K = 3 to 5 do as well"),
+        ((3, 4, 5, 6), "K = 3 to 6 do as well"),
+        ((3, 4, 6), "K = 3, 4 and 6 do as well"),
+        ((3, 5, 6, 7), "K = 3, 5, 6 and 7 do as well"),
+    ],
+)
+def test_equal_k_are_listed_or_given_as_a_range(equal: tuple[int, ...], said: str) -> None:
+    rows = [row(0, 0.5), row(2, 0.01, own=True), *(row(k, 0.01, as_good=True) for k in equal)]
+    assert others_text(rows) == f"{said}."
+
+
+def test_plain_decoding_is_not_named_among_the_others() -> None:
+    rows = [row(0, 0.02, as_good=True), row(2, 0.01, own=True), row(3, 0.03)]
+    assert others_text(rows) == "On average K = 2 is 1.0% behind the best K in each of 256 simulated cases, K = 3 3.0%."
+    assert others_text([row(0, 0.02), row(1, 0.01, own=True)]) == ""
+    assert others_text([row(0, 0.02), row(1, 0.01, own=True), row(2, 0.03), row(3, 0.02)]).startswith(
+        "On average K = 1 is 1.0% behind the best K in each of 256 simulated cases, K = 3 2.0%"
+    )
+
+
+@pytest.mark.parametrize(
+    ("speedup", "lead"), [(1.5015, "0.1%"), (1.5008, "0.1%"), (1.5007, "under 0.1%"), (1.51, "0.7%")]
+)
+def test_a_lead_below_half_a_tenth_of_a_per_cent_is_called_under_it(speedup: float, lead: str) -> None:
+    rows = [row(0, 0.5), row(2, 0.01, own=True), row(3, 0.01, speedup, as_good=True), row(4, 0.01, 1.4, as_good=True)]
+    said = f"K = 3 and 4 do as well (the lead of {lead} is within the noise, so the shortest is taken)."
+    assert others_text(rows) == said
+
+
+def test_the_table_of_drafts_is_the_curves_row_with_its_odds() -> None:
+    setup = load_setup(Scenario(acceptance="2.4@3"))
+    curve = curve_for(setup, [4, 16])
+    rows, odds = draft_rows(setup, curve, 1), draft_odds(curve.draws[:, 1])
+    chosen = int(recommended(odds.loss, odds.noise))
+    assert [item.n_draft for item in rows] == list(range(9))
+    for index, item in enumerate(rows):
+        assert (item.speedup, item.speedup_low, item.speedup_high) == (
+            curve.speedup[1, index],
+            curve.low[1, index],
+            curve.high[1, index],
+        )
+        assert (item.tpot_s, item.tokens_per_s_per_gpu) == (
+            curve.tpot_s[1, index],
+            curve.tokens_per_s_per_gpu[1, index],
+        )
+        assert (item.p_best, item.p_gain, item.expected_loss) == (
+            odds.p_best[index],
+            odds.p_gain[index],
+            odds.loss[index],
+        )
+        assert item.meets_limit
+        assert item.as_good == (excess_loss(odds.loss, odds.noise)[index] == 0.0)
+        assert item.recommended == (index == chosen)
+    assert rows[chosen].as_good
+    assert not rows[0].as_good
+
+
+def test_a_k_that_takes_just_the_limit_keeps_it_and_only_those_that_do_can_be_as_good() -> None:
+    setup = load_setup(Scenario(acceptance="2.4@3"))
+    curve = curve_for(setup, [16])
+    slowest = curve.tpot_s[0, 1] * 1e3
+    limited = replace(setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": float(slowest)}))
+    rows = draft_rows(limited, curve, 0)
+    assert [item.meets_limit for item in rows] == (curve.tpot_s[0] * 1e3 <= slowest).tolist()
+    assert rows[1].meets_limit
+    assert not rows[0].meets_limit
+    tight = np.sort(curve.tpot_s[0] * 1e3)[0]
+    alone = replace(setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": float(tight)}))
+    assert [item.as_good for item in draft_rows(alone, curve, 0)] == (curve.tpot_s[0] * 1e3 <= tight).tolist()
+
+
+def test_a_limit_leaves_the_best_k_out_of_the_choice_and_of_the_noise_that_the_others_are_told_apart_by() -> None:
+    """K = 1 is twice as fast and misses the limit. K = 3 leads K = 2 by half a per cent in the mean, and by as much as
+    4.5 % either way in single draws: next to K = 3 that is noise, so K = 2 stands; next to K = 1 it would not be."""
+    setup = load_setup(Scenario(acceptance="2.4@3"))
+    curve = curve_for(setup, [16], [0, 1, 2, 3])
+    draws = np.array([[1.0, 2.0, 1.8, 1.9], [1.0, 2.0, 1.8, 1.72]] * 2)[:, None]
+    made = replace(curve, draws=draws, tpot_s=np.array([[4.0, 9.0, 4.0, 4.0]]) * 1e-3)
+    limited = replace(setup, scenario=setup.scenario.model_copy(update={"max_tpot_ms": 5.0}))
+    assert recommended_draft(setup, made, 0) == 1
+    assert recommended_draft(limited, made, 0) == 2
+    rows = draft_rows(limited, made, 0)
+    assert [item.recommended for item in rows] == [False, False, True, False]
+    assert [item.as_good for item in rows] == [False, False, True, True]
+    assert [item.meets_limit for item in rows] == [True, False, True, True]
+    assert rows[2].expected_loss == pytest.approx(0.1), "losses are against all K, also those that miss the limit"
+
+
+def test_the_last_batch_is_the_largest_that_fits_or_the_curves_last_where_nothing_does() -> None:
+    setup = load_setup(Scenario(acceptance="2.4@3"))
+    curve = curve_for(setup, [1, 16, 64], [0])
+
+    def last(fits: int) -> int:
+        return last_batch(replace(setup, memory=replace(setup.memory, largest_batch=fits)), curve)
+
+    assert [last(fits) for fits in (7, 64, 9999, 0)] == [7, 64, 64, 64]
+
+
+def test_break_even_is_the_cost_of_a_round_in_plain_steps() -> None:
+    time = np.array([[10.0, 15.0, 18.0], [20.0, 44.0, 70.0]])
+    assert np.allclose(break_even_accepted_length(time), [[1, 1.5, 1.8], [1, 2.2, 3.5]])
+    # At the second batch K = 1 would need 2.2 of at most 2 tokens: no drafter can make it pay.
+    assert can_pay(time).tolist() == [[True, True, True], [True, False, False]]
+
+
+def test_speedup_is_one_exactly_at_break_even() -> None:
+    time = np.array([[10.0, 15.0, 18.0]])
+    costs = round_costs([1], time, [1.0, 1.5, 1.8])
+    assert np.allclose(costs.speedup, 1.0)
+
+
+def test_the_end_of_paying_is_interpolated_and_tells_never_from_always() -> None:
+    batches = [1, 4, 16]
+    assert paying_intervals(batches, [1.0, 1.0, 1.0]) == ((1.0, np.inf),)
+    ((_, end),) = paying_intervals(batches, [1.2, 1.0 / 1.2, 0.5])
+    assert end == pytest.approx(2.0)  # halfway in log speedup between batch 1 and 4
+    assert paying_intervals(batches, [0.9, 0.8, 0.7]) == ()
+    assert paying_intervals(batches, [1.5, 1.4, 1.3]) == ((1.0, np.inf),)
+
+
+def test_a_dip_at_middle_batches_gives_two_paying_intervals() -> None:
+    intervals = paying_intervals([1, 4, 16, 64], [1.1, 1 / 1.1, 1.1, 1 / 1.1])
+    assert [tuple(np.round(i, 6)) for i in intervals] == [(1.0, 2.0), (8.0, 32.0)]
+
+
+def test_break_even_is_found_between_two_batches_and_absent_when_it_always_pays() -> None:
+    batches = np.array([1.0, 10.0, 100.0])
+    assert break_even_batch(batches, np.array([1.5, 1.2, 0.8])) == pytest.approx(10 * 10**0.5)
+    assert break_even_batch(batches, np.array([1.5, 1.2, 1.1])) is None
+    assert break_even_batch(batches, np.array([0.9, 0.8, 0.7])) is None
+    assert sweet_spot(batches, np.array([1.0, 1.4, 1.2])) == 10

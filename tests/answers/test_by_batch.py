@@ -1,0 +1,339 @@
+"""A scenario's schedule, its gain on a batch histogram, and context buckets.
+
+The recommended K over batch and context, and what is said of it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from advisor.answers.advice import advise
+from advisor.answers.best_k import last_batch, recommended_draft
+from advisor.answers.by_batch import (
+    CONTEXTS,
+    BatchHistogram,
+    KByContext,
+    context_values,
+    contexts_from_text,
+    curves_at,
+    gain_of,
+    k_by_context,
+    ranges_of,
+    ranges_to_serve,
+    schedule_for,
+    static_ranges,
+)
+from advisor.answers.round_costs import KRange, costs_of, idle_speedup, k_at
+from advisor.answers.schedule import SWITCH_COST, schedule_texts
+from advisor.answers.simulation.policies import BatchSchedule, StaticK
+from advisor.answers.simulation.simulator import closed_loop, simulate
+from advisor.predict.curve import batches_with, curve_for, draft_odds, speedup_curve
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from advisor.prediction import AdvisorError
+
+EAGLE = Scenario(acceptance="2.4@3")
+
+
+NGRAM = Scenario(acceptance="1.4@3", drafter_id="ngram")
+
+
+def test_the_schedule_covers_every_batch_and_follows_the_least_expected_loss() -> None:
+    found = schedule_for(NGRAM)
+    assert [r.batch_start for r in found.ranges] == [1, *(r.batch_end + 1 for r in found.ranges[:-1])]
+    assert found.ranges[-1].batch_end == last_batch(load_setup(NGRAM), found.curve)
+    fits = found.curve.batches <= found.ranges[-1].batch_end
+    assert fits.sum() > 10
+    chosen = k_at(found.ranges, found.curve.batches[fits])
+    loss = draft_odds(found.curve.draws).loss[fits]
+    mean = (loss[np.arange(chosen.size), chosen] - loss.min(axis=1)).mean()
+    assert mean <= (loss - loss.min(axis=1, keepdims=True)).mean(axis=0).min() + 1e-9
+
+
+def test_the_gain_names_the_best_single_k() -> None:
+    found = schedule_for(NGRAM, histogram=BatchHistogram.from_text("1:1,64:1,256:1"))
+    assert found.gain is not None
+    assert found.gain.best_static_speedup == max(found.gain.static_speedup)
+    assert found.gain.static_speedup[0] == 1.0
+    assert found.texts[0].startswith(("One K is enough", "The schedule gains", "Drafting pays at no batch"))
+
+
+def test_schedule_gain_and_simulator_charge_an_idle_drafter_alike() -> None:
+    """A table that never drafts at batch 16, with its drafter kept: the same time per token in all three."""
+    curve = speedup_curve(EAGLE)
+    row = int(np.searchsorted(curve.batches, 16))
+    table = (KRange(1, 16, 0, 1.0), KRange(17, 1024, 2, 1.0))
+    costs = costs_of(curve)
+    load, trace = closed_loop(1, 16, 16, 50), np.zeros((16, 50), np.int8)
+    plain, kept = (simulate(costs, policy, trace, load, 50) for policy in (StaticK(0), BatchSchedule(table)))
+    simulated = float(plain.sequence_time_s.sum() / kept.sequence_time_s.sum())
+    assert simulated < 1.0
+    assert idle_speedup(curve)[row] == pytest.approx(simulated)
+    assert gain_of(curve, table, BatchHistogram((16,), (1.0,))).schedule_speedup == pytest.approx(simulated)
+
+
+def test_a_drafter_without_a_model_costs_nothing_while_it_rests() -> None:
+    assert np.all(idle_speedup(speedup_curve(NGRAM)) == 1.0)
+    assert np.all(idle_speedup(speedup_curve(EAGLE)) < 1.0)
+
+
+B200 = Scenario(hardware_id="b200-sxm", model_id="gpt-oss-20b", acceptance="2.4@3")
+
+
+LONGER = B200.model_copy(update={"acceptance": "2.73@3"})
+
+
+@pytest.mark.parametrize("scenario", [B200, LONGER, EAGLE, NGRAM])
+def test_a_schedule_does_not_depend_on_the_target_batch_but_where_that_has_a_k_of_its_own(scenario: Scenario) -> None:
+    whole = np.arange(1, 1025)
+    base = k_at(schedule_for(scenario.model_copy(update={"batch_size": 1})).ranges, whole)
+    for batch in (5, 20, 64, 300, 512, 777, 1024):
+        found = schedule_for(scenario.model_copy(update={"batch_size": batch}))
+        ks = k_at(found.ranges, whole)
+        own = next((item for item in found.ranges if item.batch_start <= batch <= item.batch_end), None)
+        if own is None or own.smoothed_k is None:
+            assert np.array_equal(ks, base)
+        if own is None:
+            continue  # does not fit in memory
+        outside = (whole < own.batch_start) | (whole > own.batch_end)
+        assert np.array_equal(ks[outside], base[outside])
+        row = int(np.searchsorted(found.curve.batches, batch))
+        assert ks[batch - 1] == found.curve.drafts[recommended_draft(found.setup, found.curve, row)]
+
+
+@pytest.mark.parametrize("scenario", [B200, LONGER, EAGLE, NGRAM])
+def test_no_schedule_drafts_up_to_the_largest_batches_where_no_draft_is_recommended(scenario: Scenario) -> None:
+    found = schedule_for(scenario)
+    fits = np.flatnonzero(found.curve.batches <= found.ranges[-1].batch_end)
+    own = np.array([found.curve.drafts[recommended_draft(found.setup, found.curve, int(row))] for row in fits])
+    above = fits > np.flatnonzero(own)[-1]
+    assert not k_at(found.ranges, found.curve.batches[fits])[above].any()
+    assert all(item.speedup >= 1.0 for item in found.ranges)
+
+
+def test_a_schedule_says_what_plain_decoding_means_in_it_and_what_one_server_does_there() -> None:
+    curve = speedup_curve(EAGLE)
+    table = (KRange(1, 15, 2, 1.0), KRange(16, 1024, 0, 1.0))
+    here, elsewhere = (schedule_texts(table, curve, batch)[-1] for batch in (16, 8))
+    assert here.startswith("K = 0 is a server without speculation; start one where it mostly runs at batch 16. One ")
+    assert re.search(r"drafts nothing there either, but its drafter would still run once a step, \d+\.\d% slower", here)
+    assert "at batch 16 to 1,024" in elsewhere
+    kept = (table[0], KRange(16, 1024, 0, 1.0, table_k=1))
+    assert "One server for all batches runs K = 1 there: at K = 0 its drafter" in schedule_texts(kept, curve, 16)[-1]
+    assert len(schedule_texts((KRange(1, 1024, 0, 1.0),), curve, 16)) == 1
+    own = (KRange(1, 16, 2, 1.0, smoothed_k=3), KRange(17, 1024, 3, 1.0))
+    assert schedule_texts(own, curve, 16)[-1].startswith("K = 2 is recommended at batch 16; smoothed over all batches")
+
+
+def test_a_histogram_beyond_the_usual_batches_extends_the_grid() -> None:
+    short = EAGLE.model_copy(update={"context_tokens": 128})
+    found = schedule_for(short, histogram=BatchHistogram.from_text("1500:1"))
+    assert found.curve.batches[-1] == 1500
+    assert found.ranges[-1].batch_end == 1500
+
+
+def test_context_buckets_cover_all_contexts_and_match_a_schedule_made_for_that_context() -> None:
+    found = schedule_for(NGRAM, contexts=(512, 131072))
+    assert found.by_context[0].context_start == 1
+    assert found.by_context[-1].context_end >= 1_000_000
+    long = schedule_for(NGRAM.model_copy(update={"context_tokens": 131072}))
+    assert [(r.batch_start, r.n_draft) for r in found.by_context[-1].ranges] == [
+        (r.batch_start, r.n_draft) for r in long.ranges
+    ]
+
+
+def test_a_limit_on_time_per_token_marks_batches_that_no_k_can_serve() -> None:
+    limit_ms = float(speedup_curve(EAGLE).tpot_s.min(axis=1)[-6]) * 1e3
+    setup = load_setup(EAGLE.model_copy(update={"max_tpot_ms": limit_ms}))
+    ranges = ranges_of(setup, curve_for(setup))
+    assert ranges[0].meets_limit
+    assert not ranges[-1].meets_limit
+
+
+def test_the_schedule_ends_at_the_last_batch_that_fits_and_a_histogram_beyond_it_is_refused() -> None:
+    tight = EAGLE.model_copy(update={"context_tokens": 65536})
+    fits = load_setup(tight).memory.largest_batch
+    assert 0 < fits < 1024
+    found = schedule_for(tight, contexts=(1024, 65536))
+    assert found.ranges[-1].batch_end == fits
+    assert found.by_context[-1].ranges[-1].batch_end == fits
+    assert found.by_context[0].ranges[-1].batch_end > fits
+    with pytest.raises(AdvisorError, match=f"Batch {fits + 1:,} does not fit in memory; the largest that does is"):
+        schedule_for(tight, histogram=BatchHistogram.from_text(f"1:1,{fits + 1}:1"))
+
+
+def test_a_static_range_ends_where_it_is_told_and_knows_its_largest_loss_up_to_there() -> None:
+    curve = speedup_curve(EAGLE)
+    (only,) = static_ranges(curve, 1, 64)
+    assert (only.batch_start, only.batch_end, only.n_draft) == (1, 64, 1)
+    loss = draft_odds(curve.draws).loss[:, 1]
+    assert only.regret == pytest.approx(float(loss[curve.batches <= 64].max()))
+    assert only.regret < loss.max(), "the batches beyond are worse, so that leaving them out can be seen"
+    with pytest.raises(AdvisorError, match=r"0\.\.8"):
+        static_ranges(curve, 9, 64)
+
+
+@pytest.mark.parametrize("batch_size", [1, 16, 300])
+def test_what_is_served_runs_the_recommended_k_at_the_target_batch(batch_size: int) -> None:
+    answer = advise(EAGLE.model_copy(update={"batch_size": batch_size}))
+    assert k_at(answer.to_serve, batch_size) == answer.recommendation.n_draft
+    assert answer.to_serve[-1].batch_end == answer.k_by_batch[-1].batch_end, "as many requests either way"
+
+
+def test_one_k_is_served_where_the_sentence_says_that_one_is_enough() -> None:
+    curve = speedup_curve(EAGLE)
+    flat = replace(curve, speedup=np.ones_like(curve.speedup) + np.r_[0.0, 0.5, 0.501, [0.1] * 6])
+    split = (KRange(1, 16, 1, 1.5), KRange(17, 64, 2, 1.501))
+    assert schedule_texts(split, flat, 8)[0].startswith("One K is enough: 1")
+    assert [(one.n_draft, one.batch_end) for one in ranges_to_serve(split, flat, 8)] == [(1, 64)]
+    steep = replace(curve, speedup=np.ones_like(curve.speedup) + np.r_[0.0, 0.5, 0.9, [0.1] * 6])
+    assert ranges_to_serve(split, steep, 8) == split
+
+
+def test_where_nothing_is_drafted_at_the_target_batch_a_server_without_a_drafter_is_served() -> None:
+    curve = speedup_curve(EAGLE)
+    split = (KRange(1, 16, 2, 1.5), KRange(17, 64, 0, 1.0))
+    assert [one.n_draft for one in ranges_to_serve(split, curve, 32)] == [0]
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("", "not batch:weight"),
+        ("16", "not batch:weight"),
+        ("16:x", "16:x"),
+        ("0:1", "batch 0"),
+        ("16:-1", "0 or more"),
+        ("16:nan", "0 or more"),
+        ("16:0", "above 0"),
+        ("1.5:1", "1.5:1"),
+    ],
+)
+def test_a_bad_histogram_is_refused_with_what_to_give(text: str, fragment: str) -> None:
+    with pytest.raises(AdvisorError, match=fragment):
+        BatchHistogram.from_text(text)
+
+
+def test_contexts_are_sorted_and_checked() -> None:
+    assert contexts_from_text("8192, 1024,1024") == (1024, 8192)
+    for text in ("", "0", "a", "1.5", ",".join(str(n) for n in range(1, 20))):
+        with pytest.raises(AdvisorError, match="contexts"):
+            contexts_from_text(text)
+
+
+def test_a_target_batch_that_one_server_for_all_would_not_serve_so_gets_its_own_k() -> None:
+    curve = speedup_curve(EAGLE)
+    split = (KRange(1, 16, 1, 1.3, table_k=2), KRange(17, 64, 2, 1.5))
+    assert [one.n_draft for one in ranges_to_serve(split, curve, 8)] == [1]
+
+
+LLAMA = Scenario(n_gpus=4, tensor_parallel=4, model_id="llama-3.1-8b", drafter_id="eagle3", acceptance="2.4@3")
+
+
+GPT_OSS = Scenario(hardware_id="b200-sxm", model_id="gpt-oss-20b", drafter_id="eagle3", acceptance="2.4@3")
+
+
+def test_each_cell_is_the_k_that_is_recommended_for_a_scenario_at_that_context_and_batch() -> None:
+    found = schedule_for(LLAMA, (512, 2048, 32768)).at_contexts
+    assert found.contexts == (512, 2048, 32768)
+    for row, context in enumerate(found.contexts):
+        for batch in (1, 16, 64):
+            asked = LLAMA.model_copy(update={"context_tokens": context, "batch_size": batch})
+            alone = schedule_for(asked)
+            at = int(np.searchsorted(alone.curve.batches, batch))
+            own = alone.curve.drafts[recommended_draft(alone.setup, alone.curve, at)]
+            assert found.k[row, np.searchsorted(found.batches, batch)] == own
+
+
+def test_batches_that_do_not_fit_at_a_context_have_no_k() -> None:
+    found = schedule_for(LLAMA).at_contexts
+    for context, ks in zip(found.contexts, found.k, strict=True):
+        fits = load_setup(LLAMA.model_copy(update={"context_tokens": context})).memory.largest_batch
+        assert np.array_equal(ks >= 0, found.batches <= fits)
+    assert (found.k[-1] < 0).any()
+
+
+def test_where_context_matters_the_sentence_names_context_batch_and_what_it_would_cost() -> None:
+    found = schedule_for(LLAMA).at_contexts
+    assert found.matters
+    assert found.text.startswith(
+        "Context changes the answer: with 32,768 tokens at batch 64 K = 2, where this schedule"
+    )
+    row, column = np.unravel_index(found.loss.argmax(), found.loss.shape)
+    assert found.loss[row, column] > SWITCH_COST
+    assert f"{found.contexts[row]:,} tokens at batch {found.batches[column]:,} K = {found.k[row, column]}" in found.text
+    assert f"{found.batches[column]:,}" in [cells[0] for cells in found.table()[1]]
+    assert k_at(schedule_for(LLAMA).ranges, found.batches[column]) == found.own_k[column] != found.k[row, column]
+
+
+def test_where_context_hardly_matters_it_is_said_in_one_line() -> None:
+    found = schedule_for(GPT_OSS).at_contexts
+    assert not found.matters
+    assert found.text.startswith(
+        "Context hardly changes the answer: from 512 to 131,072 tokens this schedule costs at "
+    )
+
+
+def test_context_matters_where_the_schedule_misses_a_limit_that_another_k_keeps() -> None:
+    placed = {"model_id": "deepseek-v3", "n_gpus": 8, "tensor_parallel": 8, "batch_size": 4}
+    asked = Scenario(**placed, drafter_id="mtp", acceptance="deepseek-r1-mtp-internal")
+    free = schedule_for(asked)
+    assert not free.at_contexts.misses.any()
+    assert not free.at_contexts.matters
+    far = curves_at(free.setup, free.curve)[131_072][1]
+    at = int(np.searchsorted(far.batches, 4))
+    two_s, three_s = far.tpot_s[at, 2:4]
+    assert three_s < two_s, "at 131,072 tokens K = 3 is the faster one, hardly"
+    limit_ms = 1e3 * float(two_s + three_s) / 2.0
+    found = schedule_for(asked.model_copy(update={"max_tpot_ms": limit_ms})).at_contexts
+    row = found.contexts.index(131_072)
+    assert found.own_k[at] == 2
+    assert found.misses[row, at]
+    assert np.isfinite(found.loss).all()
+    assert found.loss.max() < SWITCH_COST, "what it loses in speed would not matter"
+    assert found.matters
+    said = "with 131,072 tokens at batch 4 K = 3, where this schedule's 2 would miss the limit"
+    assert found.text == f"Context changes the answer: {said}."
+
+
+def test_the_schedules_own_context_loses_nothing_against_itself() -> None:
+    found = schedule_for(LLAMA).at_contexts
+    own = found.contexts.index(LLAMA.context_tokens)
+    assert not found.loss[own].any()
+
+
+def test_contexts_end_where_the_model_does_and_begin_at_the_prompt() -> None:
+    olmoe = GPT_OSS.model_copy(update={"model_id": "olmoe-1b-7b"})
+    assert schedule_for(olmoe).at_contexts.contexts == (512, 2048)
+    prompt = Scenario.model_validate(
+        GPT_OSS.model_dump() | {"input_tokens": 4000, "output_tokens": 500, "context_tokens": 4250}
+    )
+    assert schedule_for(prompt).at_contexts.contexts == (4250, *[one for one in CONTEXTS if one > 4250])
+
+
+def test_the_table_has_a_dash_where_a_batch_does_not_fit() -> None:
+    made = KByContext(
+        own_context=512,
+        contexts=(512, 8192),
+        batches=batches_with().astype(np.int64)[[0, 3, 7]],
+        k=np.array([[3, 2, 1], [3, 2, -1]]),
+        own_k=np.array([3, 2, 1]),
+        loss=np.zeros((2, 3)),
+        misses=np.array([[False, False, False], [False, True, False]]),
+    )
+    assert made.table() == (("Batch", "512", "8,192"), (("1", "3", "3"), ("4", "2", "2"), ("16", "1", "-")))
+    assert context_values(made)["contexts"][1] == {  # type: ignore[index]
+        "context_tokens": 8192,
+        "n_draft": [3, 2, None],
+        "schedule_loss": [0.0, 0.0, 0.0],
+    }
+
+
+@pytest.mark.parametrize("contexts", [(), (2048,)])
+def test_one_context_says_nothing(contexts: tuple[int, ...]) -> None:
+    own = schedule_for(LLAMA)
+    assert k_by_context(2048, own.ranges, curves_at(own.setup, own.curve, contexts)).text == ""

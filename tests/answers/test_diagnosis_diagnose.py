@@ -1,0 +1,573 @@
+"""The diagnosis of whole files: verdicts, what is compared, what is refused, what is not judged.
+
+A loss that the model predicts is called one, with the K to draft instead; the queue of a burst does not lead.
+
+A faulty run for each rule beside its honest twin: the doctor names that fault, and only that.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose, verdict_text
+from advisor.answers.diagnosis.facts import Run
+from advisor.answers.diagnosis.quantities import quantity
+from advisor.answers.diagnosis.rules import rule_sets
+from advisor.answers.diagnosis.runs import Given
+from advisor.prediction import AdvisorError
+from advisor.show.words.diagnosis import diagnosis_document, view_of
+from advisor.text import json_text
+from tests.answers.console_runs import DRAFTED, PLAIN, block, launch, of_files
+from tests.answers.fake_runs import (
+    BATCH,
+    LENGTH,
+    OUTPUT,
+    SGLANG,
+    SGLANG_SPECULATIVE,
+    SPECULATIVE,
+    VLLM,
+    Pair,
+    predicted,
+)
+from tests.answers.fake_runs import predicted as at
+from tests.own_model import CONFIG_JSON
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "diagnosis"
+
+
+PLACE = {"hardware_id": "h200-sxm", "tensor_parallel": "1"}
+
+
+def of_file(name: str, **values: str) -> Diagnosis:
+    return diagnose([Given(name, (FIXTURES / name).read_bytes())], values)
+
+
+def slower(**factors: float) -> Pair:
+    """An honest pair whose times per token are longer by a factor."""
+    pair, times = Pair(), predicted()
+    for name, factor in factors.items():
+        token_s = times["plain" if name == "plain" else "drafting"] * factor
+        arm = {"mean_tpot_ms": token_s * 1e3, "mean_itl_ms": None, "mean_e2el_ms": None}
+        arm |= {"output_throughput": None, "total_token_throughput": None, "request_throughput": 1.0}
+        setattr(pair, name, arm)
+    return pair
+
+
+def test_a_misconfigured_run_is_told_which_flag_to_set() -> None:
+    found = of_file("misconfigured.txt", **PLACE)
+    assert found.verdict == "misconfigured"
+    assert [one.rule.id for one in found.findings] == ["sglang_admits_48"]
+    assert found.findings[0].fix.startswith("--max-running-requests")
+
+
+def test_a_mismeasured_run_is_to_be_measured_again() -> None:
+    found = of_file("mismeasured.jsonl")
+    assert found.verdict == "mismeasured"
+    assert {one.rule.id for one in found.findings} == {"too_few_requests", "random_prompts"}
+    assert found.sentence.startswith("Measure again")
+
+
+def test_an_honest_slow_run_is_told_that_it_is_physics() -> None:
+    found = of_file("honest.csv")
+    assert found.verdict == "as_predicted"
+    assert [one.rule.id for one in found.findings] == ["k_loses_as_predicted"]
+    assert "does not pay" in found.sentence
+    (_, compared) = found.comparisons[-1]
+    speedup = compared.row("speedup")
+    assert speedup is not None
+    assert speedup.measured == pytest.approx(159.78 / 222.47)
+    assert compared.best_k == 0
+
+
+def test_an_honest_run_is_as_predicted_and_has_what_it_is_made_of() -> None:
+    found = diagnose(Pair().files())
+    assert found.verdict == "as_predicted"
+    assert found.sentence.startswith("Nothing found")
+    (_, compared) = found.comparisons[-1]
+    whole = compared.row("round")
+    assert whole is not None
+    assert sum(part.round_s for part in compared.parts) == pytest.approx(
+        whole.predicted * (1.0 - compared.prefill_share), rel=1e-6
+    )
+
+
+def test_a_gap_that_no_rule_explains_is_said_and_blamed_on_nothing() -> None:
+    found = diagnose(slower(drafting=1.5).files())
+    assert found.verdict == "unexplained"
+    assert not found.findings
+    assert "not explained" in found.sentence
+    assert any("the round takes" in gap and "more than predicted" in gap for gap in found.gaps)
+
+
+def test_a_round_beyond_what_any_kernel_explains_is_a_finding_of_its_own() -> None:
+    found = diagnose(slower(drafting=2.3).files())
+    assert [one.rule.id for one in found.findings] == ["round_slow"]
+    assert found.verdict == "slower_than_predicted"
+
+
+def test_rows_that_contradict_themselves_are_the_verdict_where_nothing_else_is() -> None:
+    text = b"hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,accepted_length,tpot_ms\n"
+    found = diagnose([Given("x.csv", text + b"h200-sxm,1,vllm,qwen3-30b-a3b,eagle3,3,16,4.7,8\n")])
+    assert found.verdict == "mismeasured"
+    assert "K + 1" in found.refused[0]
+
+
+def test_a_refused_row_that_a_rule_explains_is_named_by_the_rule() -> None:
+    pair = Pair(drafting={"mean_tpot_ms": predicted()["drafting"] * 2.4e3, "mean_e2el_ms": None})
+    found = diagnose(pair.files())
+    assert found.refused
+    assert [one.rule.id for one in found.findings] == ["token_time_is_chunk_time"]
+
+
+def test_settings_without_a_run_are_judged_as_far_as_they_go() -> None:
+    line = """vllm serve m --enforce-eager --speculative-config '{"method": "mtp", "num_speculative_tokens": 1}'"""
+    found = diagnose([Given("launch.sh", line.encode())])
+    assert [one.rule.id for one in found.findings] == ["graphs_off"]
+    assert not found.comparisons
+    assert found.not_compared
+
+
+def test_a_log_goes_to_the_run_with_speculation_and_the_other_line_to_the_plain_one() -> None:
+    slow = Pair(launch="vllm serve m --enforce-eager").files()[2]  # no speculation: the plain server's
+    found = diagnose([*Pair().files()[:1], slow])
+    assert not [one for one in found.findings if one.rule.id == "graphs_off"]
+
+
+def test_every_rule_is_judged_found_or_open_and_the_open_ones_say_what_they_need() -> None:
+    found = diagnose(Pair().files())
+    named = [*(one.rule.id for one in found.findings), *(rule.id for _, rule in found.clean)]
+    open_rules = [one.rule.id for one in found.not_judged]
+    assert len(named + open_rules) == len({*named, *open_rules})
+    assert len(named) >= 20
+    assert all(one.lacks and all(len(text) > 8 for text in one.lacks) for one in found.not_judged)
+
+
+def test_a_diagnosis_is_json() -> None:
+    document = json.loads(json_text(diagnosis_document(of_file("mismeasured.jsonl"))))
+    assert document["verdict"] == "mismeasured"
+    assert {one["rule"] for one in document["findings"]} == {"too_few_requests", "random_prompts"}
+    assert document["findings"][0]["evidence"][0]["limit"] == 3
+    assert document["comparisons"][0]["quantities"][0]["name"] == "plain"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("note.txt", b"it was slow\n", "not recognised"),
+        ("empty.json", b"", "empty"),
+        ("array.npy", b"\x93NUMPY\x01\x00", "NumPy"),
+    ],
+)
+def test_a_file_that_holds_nothing_is_refused_with_its_reason(name: str, data: bytes, message: str) -> None:
+    with pytest.raises(AdvisorError, match=message):
+        diagnose([Given(name, data)])
+
+
+def test_a_file_beside_a_good_one_is_named_as_not_read() -> None:
+    found = diagnose([*Pair().files(), Given("note.txt", b"it was slow\n")])
+    assert found.not_read
+    assert found.not_read[0].startswith("note.txt")
+
+
+def test_a_model_without_a_profile_is_taken_from_its_config() -> None:
+    first, *rest = Pair().files()
+    renamed = [replace(first, data=first.data.replace(b"Qwen/Qwen3-30B-A3B", b"our-own-moe")), *rest]
+    unknown = diagnose(renamed)
+    assert not unknown.comparisons
+    assert any("our-own-moe" in text for text in unknown.not_compared)
+    known = diagnose(renamed, configs={"our-own-moe": CONFIG_JSON})
+    assert known.comparisons
+
+
+def test_a_mean_concurrency_that_is_no_whole_number_is_predicted() -> None:
+    text = b"hardware_id,tensor_parallel,engine,model_id,draft_tokens_k,batch_size,batch_kind,tpot_ms\n"
+    found = diagnose([Given("x.csv", text + b"h200-sxm,1,vllm,qwen3-30b-a3b,0,15.6,concurrency,14\n")])
+    assert len(found.comparisons) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "message"), [({"batch_size": "many"}, "is no number"), ({"batches": "4"}, "is no column")]
+)
+def test_a_value_that_is_none_of_its_column_is_refused(values: dict[str, str], message: str) -> None:
+    with pytest.raises(AdvisorError, match=message):
+        diagnose([Given("launch.sh", b"vllm serve m --max-num-seqs 4")], values)
+
+
+def test_names_in_files_are_printed_without_what_they_could_do_to_a_terminal() -> None:
+    first, *rest = Pair(plain={"dataset": "a\x1b[31m\u202eb"}).files()
+    shown = view_of(diagnose([replace(first, name="run\x1b.jsonl"), *rest]))
+    text = " ".join([shown.sentence, *shown.notes, *shown.gaps, *(t for one in shown.findings for t in one.differs)])
+    assert "dataset" in text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_a_plain_run_on_other_prompts_is_no_baseline_of_a_sweep_and_nothing_is_blamed_for_it() -> None:
+    head = b"hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,dataset,al,tpot_ms\n"
+    place = b"h200-sxm,1,vllm,qwen3-30b-a3b,"
+    rows = [b",0,16,gsm8k,,14", b"eagle3,3,16,gsm8k,2.4,8", b"eagle3,3,16,mt-bench,2.4,8"]
+    found = diagnose([Given("x.csv", head + b"\n".join(place + row for row in rows))])
+    assert "arms_differ" not in [one.rule.id for one in found.findings]
+    speedups = [one.row("speedup") for _, one in found.comparisons[1:]]
+    assert [row is not None and row.measured is not None for row in speedups] == [True, False]
+
+
+def test_a_row_that_cannot_be_read_beside_good_ones_is_listed_and_is_no_verdict() -> None:
+    head = b"hardware_id,tensor_parallel,engine,model_id,draft_tokens_k,batch_size,tpot_ms\n"
+    row = b"h200-sxm,1,vllm,qwen3-30b-a3b,0,16,"
+    found = diagnose([Given("x.csv", head + row + b"14.2\n" + row + b"fast\n")])
+    assert found.verdict == "as_predicted"
+    assert len(found.refused) == 1
+
+
+def test_a_log_alone_is_a_run_at_the_rate_and_requests_that_it_prints() -> None:
+    log = """vLLM API server version 0.33.0
+    vllm serve Qwen/Qwen3-30B-A3B --tensor-parallel-size 1 \\
+      --speculative-config '{"method": "eagle3", "num_speculative_tokens": 3}'
+    Engine 000: Avg generation throughput: 239.2 tokens/s, Running: 1 reqs, Waiting: 0 reqs
+    SpecDecoding metrics: Mean acceptance length: 2.29, Per-position acceptance rate: 0.624, 0.398, 0.268, Avg Draft
+    """
+    found = diagnose([Given("pasted.txt", log.encode())], PLACE)
+    ((_, compared),) = found.comparisons
+    whole = compared.row("round")
+    assert whole is not None
+    assert whole.measured == pytest.approx(2.29 / 239.2)
+    assert compared.same_run_length
+    assert not found.findings
+
+
+def test_what_a_result_counts_stands_against_what_a_log_counts() -> None:
+    pair = Pair(
+        log="SpecDecoding metrics: Mean acceptance length: 1.1, Per-position acceptance rate: 0.1, 0.0, 0.0, Avg"
+    )
+    found = diagnose(pair.files())
+    assert not found.findings
+    assert found.verdict == "as_predicted"
+
+
+@pytest.mark.parametrize(("high", "said"), [(0.97, False), (1.21, True)])
+def test_a_run_that_loses_as_predicted_is_told_where_the_band_reaches_above_one(high: float, said: bool) -> None:
+    (_, compared) = of_file("honest.csv").comparisons[-1]
+    rows = tuple(replace(row, high=high) if row.name == "speedup" else row for row in compared.rows)
+    sentence = verdict_text("as_predicted", [], [replace(compared, rows=rows)], [], 0)
+    assert "Speculation does not pay at this batch" in sentence
+    assert ("The band reaches to 1.21x, so that a gain is not ruled out." in sentence) == said
+
+
+def test_a_finding_names_no_source_twice() -> None:
+    tree = Pair("sglang", launch=SGLANG + SGLANG_SPECULATIVE.replace("topk 1", "topk 4"))
+    (found,) = view_of(diagnose(tree.files())).findings
+    assert found.source.startswith("sgl-project/sglang pull request 2150")
+    assert not any(found.source in text for text in found.evidence)
+    assert any("by definition" in text for text in found.evidence), "a source of its own stays"
+
+
+@pytest.mark.parametrize(
+    ("hardware_id", "kind"), [("h200-sxm", "synchronous"), ("rtx-5090", "workstation"), ("mi300x", "rocm")]
+)
+def test_the_kind_of_a_build_is_that_of_its_version_on_its_chip(hardware_id: str, kind: str) -> None:
+    facts = {"engine": "vllm", "engine_version": "0.9.2", "hardware_id": hardware_id}
+    assert quantity("kind_of_build").of(Run(facts)) == kind
+
+
+RULE = "k_loses_as_predicted"
+
+
+HONEST = Path(__file__).resolve().parents[1] / "fixtures" / "diagnosis" / "honest.csv"
+
+
+def arms(k: int, drafted_ms: float, length: float, plain_ms: float = 32.1, first_ms: float = 2800.0) -> Diagnosis:
+    return of_files(
+        (DRAFTED, launch(k) + block(drafted_ms, length, first_ms=first_ms)),
+        (PLAIN, launch() + block(plain_ms, first_ms=first_ms)),
+    )
+
+
+def rules(found: Diagnosis) -> list[str]:
+    return [one.rule.id for one in found.findings]
+
+
+def test_a_k_that_is_too_large_for_its_batch_is_the_verdict_with_the_k_to_paste() -> None:
+    found = arms(7, 62.0, 2.14)
+    compared = next(one for _, one in found.comparisons if one.n_draft)
+    row, better = compared.row("speedup"), compared.recommended
+    assert found.verdict == "as_predicted"
+    assert rules(found) == [RULE]
+    assert row is not None
+    assert 0 < better.n_draft < 7
+    assert better.speedup > 1.0 > row.predicted
+    assert found.sentence.startswith("This loss is what the model predicts for K = 7 at batch 256: measured 0.52x")
+    assert f"predicted {row.predicted:.2f}x ({row.low:.2f}x to {row.high:.2f}x)" in found.sentence
+    instead = f"Draft K = {better.n_draft}, predicted {better.speedup:.2f}x ({better.low:.2f}x to {better.high:.2f}x)"
+    assert f"{instead}, its accepted length carried from that of K = 7" in found.sentence
+    assert f'"num_speculative_tokens": {better.n_draft}' in found.findings[0].fix
+    written = diagnosis_document(found)["comparisons"][0]["recommended"]
+    assert written == {
+        "n_draft": better.n_draft,
+        "speedup": better.speedup,
+        "low": better.low,
+        "high": better.high,
+        "carried": True,
+    }
+
+
+def test_without_a_plain_run_the_loss_is_called_predicted_and_not_measured() -> None:
+    found = of_files((DRAFTED, launch(7) + block(62.0, 2.14)))
+    assert rules(found) == [RULE]
+    assert found.sentence.startswith("The model predicts a loss for K = 7 at batch 256")
+    assert "measured" not in found.sentence
+
+
+def test_a_loss_as_predicted_is_not_called_slower_than_the_model_explains() -> None:
+    found = arms(3, 33.9, 2.38)
+    assert found.sentence.startswith("This loss is what the model predicts for K = 3 at batch 256: measured 0.95x")
+    assert "slower than the model explains" not in found.sentence
+    assert "so that a gain is not ruled out" in found.sentence
+
+
+@pytest.mark.parametrize("plain_ms", [36.0, 45.0])
+def test_a_run_that_gains_is_told_of_no_loss(plain_ms: float) -> None:
+    found = arms(3, 33.9, 2.38, plain_ms)
+    row = next(one for _, one in found.comparisons if one.n_draft).row("speedup")
+    assert row is not None
+    assert row.predicted < 1.0 < (row.measured or 0.0)
+    assert RULE not in rules(found)
+
+
+def test_a_loss_beyond_the_band_is_not_what_the_model_predicts() -> None:
+    found = arms(3, 75.0, 2.38)
+    assert RULE not in rules(found)
+    assert "what the model predicts" not in found.sentence
+
+
+def test_beside_a_fault_of_the_settings_the_predicted_loss_comes_second() -> None:
+    found = of_files(
+        (DRAFTED, launch(7, "--enforce-eager") + block(70.1, 2.14)),
+        (PLAIN, launch() + block(32.1)),
+    )
+    assert found.verdict == "misconfigured"
+    assert found.sentence.startswith("The engine is not configured to win: CUDA graphs are switched off. Besides, the")
+    assert rules(found) == ["graphs_off", RULE]
+
+
+def test_where_no_draft_pays_the_server_is_started_without_speculation() -> None:
+    found = diagnose([Given(HONEST.name, HONEST.read_bytes())])
+    (finding,) = found.findings
+    assert finding.rule.id == RULE
+    assert finding.fix == "python -m sglang.launch_server ... without --speculative-algorithm"
+    assert "draft nothing (1.00x)" in found.sentence
+
+
+@pytest.mark.parametrize(("first_ms", "waits"), [(200.0, False), (2800.0, False), (60_000.0, True)])
+def test_the_queue_of_a_burst_is_no_fault_and_a_longer_one_does_not_lead(first_ms: float, waits: bool) -> None:
+    found = arms(7, 62.0, 2.14, first_ms=first_ms)
+    assert ("first_token_waits" in rules(found)) == waits
+    assert found.sentence.startswith("This loss is what the model predicts")
+    assert ("Besides: the first token takes more than five times as long" in found.sentence) == waits
+
+
+def test_a_wait_alone_does_not_make_the_run_slower_than_explained() -> None:
+    found = of_files((PLAIN, launch() + block(32.1, first_ms=60_000.0)))
+    assert rules(found) == ["first_token_waits"]
+    assert found.verdict == "as_predicted"
+    assert "and no time is longer than the model explains: the first token" in found.sentence
+
+
+TABLE = """ --speculative-config '{"method": "eagle3", "model": "head", "num_speculative_tokens": 3, %s}'"""
+
+
+K_TABLE = '"num_speculative_tokens_per_batch_size": [[1, 32, 3], [33, 256, 1]]'
+
+
+ZERO_TABLE = '"num_speculative_tokens_per_batch_size": [[1, 8, 3], [9, 256, 0]]'
+
+
+DECODE = "Decode batch. #running-req: 16, #token: 20000, accept len: 2.40, cuda graph: %s, #queue-req: 0,\n"
+
+
+def sent(**changes: object) -> dict[str, object]:
+    return {"drafting": changes, "plain": changes}
+
+
+def whole_rate(token_s: float) -> float:
+    """Output rate of all GPUs at a time per token. [tokens/s]"""
+    return BATCH * OUTPUT / (1.2 * at()["first"] + (OUTPUT - 1) * token_s)
+
+
+def arms_faults(plain: dict[str, object], drafting: dict[str, object]) -> Pair:
+    return Pair(plain=plain, drafting=drafting)
+
+
+def per_gpu(token_s: float, gpus: int = 4) -> dict[str, object]:
+    """What an arm says that states its rates per GPU."""
+    rate = whole_rate(token_s) / gpus
+    return {"output_throughput": rate, "total_token_throughput": 3 * rate, "num_gpus": gpus, "tp": str(gpus)}
+
+
+def with_prefill(token_s: float, first_s: float = 5.0) -> dict[str, object]:
+    """What an arm says whose time per token is its latency over its tokens, after a long wait for the first."""
+    latency = first_s + (OUTPUT - 1) * token_s
+    rate = BATCH * OUTPUT / latency
+    return {
+        "mean_ttft_ms": first_s * 1e3,
+        "mean_e2el_ms": latency * 1e3,
+        "mean_tpot_ms": latency / OUTPUT * 1e3,
+        "mean_itl_ms": None,
+        "output_throughput": rate,
+        "total_token_throughput": 3 * rate,
+    }
+
+
+def accepting(length: float, shares: list[float]) -> dict[str, object]:
+    """What the speculative arm says that accepts otherwise, in rounds as long as those of the honest one."""
+    token_s = at()["drafting"] * LENGTH / length
+    return {
+        "spec_decode_acceptance_length": length,
+        "spec_decode_accepted_tokens": round(10_000 * (length - 1)),
+        "spec_decode_per_position_acceptance_rates": shares,
+        "mean_tpot_ms": token_s * 1e3,
+        "mean_itl_ms": at()["drafting"] * LENGTH * 1e3,
+        "mean_e2el_ms": None,
+        "output_throughput": whole_rate(token_s),
+        "total_token_throughput": 3 * whole_rate(token_s),
+    }
+
+
+OLD = {"engine_version": "0.5.6"}
+
+
+OPEN = {"request_rate": 4.0, "max_concurrency": None}
+
+
+SLOWER = {
+    "output_throughput": 0.6 * whole_rate(at()["drafting"]),
+    "total_token_throughput": 1.8 * whole_rate(at()["drafting"]),
+    "mean_e2el_ms": None,
+}
+
+
+FAULTS: dict[str, Pair] = {
+    "token_time_is_chunk_time": Pair(drafting={"mean_tpot_ms": at()["drafting"] * 2.4e3, "mean_e2el_ms": None}),
+    "rate_is_per_gpu": arms_faults(per_gpu(at()["plain"]), per_gpu(at()["drafting"])),
+    "prefill_in_token_time": arms_faults(with_prefill(at()["plain"]), with_prefill(at()["drafting"])),
+    "arrivals_set_the_batch": arms_faults(OPEN, OPEN),
+    "arms_run_other_batches": Pair(drafting=SLOWER),
+    "first_token_waits": Pair(drafting={"mean_ttft_ms": 9e3 * BATCH * at()["first"], "mean_e2el_ms": None}),
+    "k_too_long": Pair(drafting=accepting(1.62, [0.6, 0.015, 0.005])),
+    "release_does_not_overlap": Pair("sglang", plain=OLD, drafting=OLD, batch=2),
+    "tokens_lost_in_retokenizing": Pair(
+        drafting={"total_output_tokens_retokenized": 400 * 160, "total_output_tokens": 512 * 160}
+    ),
+    "peak_counts_chunks": Pair(drafting={"max_output_tokens_per_s": 300.0}),
+    "concurrency_not_reached": Pair(drafting={"concurrency": 5.0}),
+    "too_few_requests": Pair(
+        **sent(num_prompts=BATCH, completed=BATCH, total_input_tokens=1024 * BATCH, total_output_tokens=512 * BATCH)
+    ),
+    "requests_missing": Pair(drafting={"num_prompts": 200}),
+    "first_run_cold": Pair(repeats=(1.3, 1.0, 1.01)),
+    "random_prompts": Pair(**sent(dataset="random")),
+    "nearly_all_accepted": Pair(
+        drafting={
+            "spec_decode_acceptance_length": 3.95,
+            "spec_decode_accepted_tokens": 29_500,
+            "spec_decode_per_position_acceptance_rates": [0.99, 0.985, 0.975],
+            "mean_tpot_ms": 1e3 * LENGTH / 3.95 * at()["drafting"],
+            "mean_e2el_ms": None,
+            "output_throughput": None,
+            "total_token_throughput": None,
+            "request_throughput": 3.0,
+        }
+    ),
+    "prompts_in_the_prefix_cache": Pair(
+        log="Engine 000: Running: 16 reqs, Waiting: 0 reqs, GPU KV cache usage: 40.1%, Prefix cache hit rate: 61.0%"
+    ),
+    "arms_differ": Pair(plain={"dataset": "mt-bench"}),
+    "graphs_off": Pair(launch=VLLM + SPECULATIVE + " --enforce-eager"),
+    "round_not_captured": Pair(
+        launch=VLLM + SPECULATIVE + """ --compilation-config '{"cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32]}'"""
+    ),
+    "graphs_lowered": Pair(
+        log="CUDAGraphMode.FULL_AND_PIECEWISE is not supported with spec-decode; setting cudagraph_mode=PIECEWISE"
+    ),
+    "drafter_without_graphs": Pair(launch=VLLM + TABLE % '"enforce_eager": true'),
+    "round_above_token_budget": Pair(launch=VLLM.replace("8192", "48") + SPECULATIVE),
+    "admits_too_few": Pair(launch=VLLM.replace("256", "8") + SPECULATIVE),
+    "requests_wait": Pair(
+        log="Engine 000: Running: 12 reqs, Waiting: 4 reqs, GPU KV cache usage: 40.1%, Prefix cache hit rate: 0.0%"
+    ),
+    "cache_too_small": Pair(log="GPU KV cache size: 15,000 tokens"),
+    "table_ignored_by_version": Pair(launch=VLLM + TABLE % K_TABLE, **sent(engine_version="0.25.0")),
+    "table_not_known_to_version": Pair(launch=VLLM + TABLE % K_TABLE, **sent(engine_version="0.22.1")),
+    "table_dropped_in_parallel": Pair(launch=VLLM + " --data-parallel-size 8" + TABLE % K_TABLE),
+    "zero_still_drafts": Pair(launch=VLLM + TABLE % ZERO_TABLE),
+    "rounds_not_overlapped": Pair(launch=VLLM + SPECULATIVE + " --no-async-scheduling"),
+    "decodes_without_graph": Pair("sglang", log=DECODE % "False"),
+    "sglang_admits_48": Pair(
+        "sglang",
+        launch=SGLANG + SGLANG_SPECULATIVE.replace(" --max-running-requests 128", ""),
+        **sent(batch=64, requests=640),
+    ),
+    "tree_at_batch": Pair("sglang", launch=SGLANG + SGLANG_SPECULATIVE.replace("topk 1", "topk 4")),
+    "drafter_hardly_accepted": Pair(
+        drafting={
+            "spec_decode_acceptance_length": 1.1,
+            "spec_decode_accepted_tokens": 1_000,
+            "spec_decode_per_position_acceptance_rates": None,
+            "mean_tpot_ms": 1e3 * at()["drafting"] * LENGTH / 1.1,
+            "mean_itl_ms": 1e3 * at()["drafting"] * LENGTH,
+            "mean_e2el_ms": None,
+            "output_throughput": None,
+            "total_token_throughput": None,
+            "request_throughput": 1.0,
+        }
+    ),
+}
+
+
+"""One fault in an otherwise honest pair of runs, by the rule that is to name it."""
+
+
+TWINS = {
+    "release_does_not_overlap": Pair("sglang", batch=2),
+    "decodes_without_graph": Pair("sglang", log=DECODE % "True"),
+    "round_not_captured": Pair(
+        launch=VLLM + SPECULATIVE + """ --compilation-config '{"cudagraph_capture_sizes": [4, 16, 64]}'"""
+    ),
+    "table_ignored_by_version": Pair(launch=VLLM + TABLE % K_TABLE),
+    "table_not_known_to_version": Pair(launch=VLLM + TABLE % K_TABLE),
+    "table_dropped_in_parallel": Pair(launch=VLLM + TABLE % K_TABLE),
+    "zero_still_drafts": Pair(launch=VLLM + TABLE % ZERO_TABLE.replace("0]]", "1]]")),
+    "requests_wait": Pair(log="Engine 000: Running: 16 reqs, Waiting: 0 reqs, GPU KV cache usage: 40.1%"),
+    "cache_too_small": Pair(log="GPU KV cache size: 150,000 tokens"),
+    "first_run_cold": Pair(repeats=(1.01, 1.0, 0.99)),
+    "graphs_lowered": Pair(log="INFO cudagraph_mode=FULL_AND_PIECEWISE"),
+    "sglang_admits_48": Pair("sglang", **sent(batch=64, requests=640)),
+    "tree_at_batch": Pair("sglang"),
+}
+
+
+"""The honest twin, where it is more than the pair as it stands."""
+
+
+def found_by(pair: Pair) -> list[str]:
+    return [one.rule.id for one in diagnose(pair.files()).findings]
+
+
+@pytest.mark.parametrize("rule", FAULTS)
+def test_the_doctor_names_the_fault_and_only_that(rule: str) -> None:
+    assert found_by(FAULTS[rule]) == [rule]
+
+
+@pytest.mark.parametrize("rule", FAULTS)
+def test_the_doctor_finds_nothing_on_the_honest_twin(rule: str) -> None:
+    assert found_by(TWINS.get(rule, Pair())) == []
+
+
+def test_there_are_faults_of_every_question() -> None:
+    kinds = {rule.id: one.id for one in rule_sets() for rule in one.rules}
+    assert len(FAULTS) >= 30
+    assert {kinds[name] for name in FAULTS} == {"measurement", "configuration", "physics"}

@@ -1,0 +1,114 @@
+"""Whose a launch line is, with several files in any order and within one paste."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from advisor.answers.diagnosis.diagnose import diagnose
+from advisor.answers.diagnosis.runs import Given
+from tests.answers.console_runs import DRAFTED, PLACE, PLAIN, block, drafts_by_place, found_in, launch, of_files
+
+Files = Sequence[tuple[str, str]]
+EAGER = (DRAFTED, launch(7, "--enforce-eager") + block(70.1, 2.14))
+OTHER = (PLAIN, launch() + block(32.1))
+WITHOUT_LINE = (PLAIN, block(32.1))
+
+
+@pytest.mark.parametrize("files", [(EAGER, OTHER), (OTHER, EAGER)])
+def test_a_launch_line_belongs_to_its_own_file_in_either_order(files: Files) -> None:
+    found = of_files(*files)
+    assert drafts_by_place(found) == {DRAFTED: 7, PLAIN: 0}
+    assert found_in(found, "graphs_off") == [DRAFTED]
+    assert found.verdict == "misconfigured"
+    speedups = [one.row("speedup") for _, one in found.comparisons if one.n_draft]
+    assert [row is not None and row.measured is not None for row in speedups] == [True]
+
+
+@pytest.mark.parametrize("files", [(EAGER, WITHOUT_LINE), (WITHOUT_LINE, EAGER)])
+def test_a_plain_file_without_a_launch_line_inherits_nothing_and_is_the_plain_run(files: Files) -> None:
+    found = of_files(*files, tensor_parallel="1")
+    assert drafts_by_place(found) == {DRAFTED: 7, PLAIN: 0}
+    assert found_in(found, "graphs_off") == [DRAFTED]
+    assert any(note.startswith(f"{PLAIN}, line 2: taken as the run without speculation") for note in found.read)
+
+
+def test_two_files_say_what_one_paste_of_both_says() -> None:
+    drafted = (DRAFTED, launch(3) + block(28.1, 1.12, batch=16, dataset="random"))
+    plain = (PLAIN, launch() + block(18.1, batch=16, dataset="random"))
+    together = of_files(("paste", drafted[1] + plain[1]))
+    for files in ((drafted, plain), (plain, drafted)):
+        found = of_files(*files)
+        assert [one.rule.id for one in found.findings] == [one.rule.id for one in together.findings]
+        assert found_in(found, "random_prompts") == [DRAFTED]
+
+
+def test_two_files_of_one_name_are_two_files() -> None:
+    found = of_files(("run.txt", EAGER[1]), ("run.txt", OTHER[1]))
+    assert drafts_by_place(found) == {"run.txt": 7, "run.txt (2)": 0}
+    assert found_in(found, "graphs_off") == ["run.txt"]
+
+
+def test_within_one_paste_a_block_before_a_launch_line_is_not_of_that_server() -> None:
+    found = of_files(("paste", block(32.1) + launch(7, "--enforce-eager") + block(70.1, 2.14)), tensor_parallel="1")
+    assert [one.n_draft for _, one in found.comparisons] == [0, 7]
+    (finding,) = (one for one in found.findings if one.rule.id == "graphs_off")
+    assert len(finding.lines) == 1
+
+
+def test_a_launch_line_under_its_only_block_is_that_block_s() -> None:
+    found = of_files(("paste", block(70.1, 2.14) + launch(7, "--enforce-eager")))
+    assert [one.n_draft for _, one in found.comparisons] == [7]
+    assert found_in(found, "graphs_off") == ["paste"]
+
+
+def test_launch_lines_in_files_of_their_own_go_to_the_runs_that_speculate_and_do_not() -> None:
+    results = [(DRAFTED, block(70.1, 2.14)), WITHOUT_LINE]
+    lines = [("serve.sh", launch(7, "--enforce-eager")), ("plain.sh", launch())]
+    for files in ([*results, *lines], [*reversed(lines), *reversed(results)]):
+        found = of_files(*files)
+        assert drafts_by_place(found) == {DRAFTED: 7, PLAIN: 0}
+        assert found_in(found, "graphs_off") == [DRAFTED]
+
+
+@pytest.mark.parametrize(
+    "files", [[(PLAIN, launch() + block(32.1, 2.14))], [("bench.txt", block(32.1, 2.14)), ("plain.sh", launch())]]
+)
+def test_an_accepted_length_beside_a_launch_line_without_speculation_is_named_and_not_taken_for_plain(
+    files: Files,
+) -> None:
+    found = of_files(*files)
+    assert found.verdict == "mismeasured"
+    assert "an accepted length of 2.14 beside K = 0" in found.sentence
+    assert not found.comparisons
+
+
+def test_a_contradiction_beside_a_good_run_stands_in_the_verdict() -> None:
+    found = of_files((DRAFTED, launch() + block(70.1, 2.14)), OTHER)
+    assert "an accepted length of 2.14 beside K = 0" in found.sentence
+    assert drafts_by_place(found) == {PLAIN: 0}
+
+
+def test_what_a_launch_line_says_stands_before_the_bar_and_before_numbers_filled_in() -> None:
+    line = launch(3).replace("--tensor-parallel-size 1", "--tensor-parallel-size 2")
+    text = [Given("paste", (line + block(20.0, 2.4, batch=16)).encode())]
+    bar = {"tensor_parallel": "1", "gpu_count": "2", "model_id": "gpt-oss-120b", "drafter": "mtp", "engine": "sglang"}
+    said, filled = diagnose(text, PLACE, otherwise=bar), diagnose(text, PLACE | {"tensor_parallel": "1"})
+    alone = diagnose(text, PLACE)
+    assert said.comparisons == alone.comparisons == filled.comparisons
+
+
+def test_a_result_without_a_launch_line_does_not_take_that_of_another_result() -> None:
+    other = ("other.txt", block(40.0, 2.3))
+    for files in ((EAGER, other), (other, EAGER)):
+        found = of_files(*files, tensor_parallel="1")
+        assert found_in(found, "graphs_off") == [DRAFTED]
+        assert drafts_by_place(found) == {DRAFTED: 7}
+        assert any("draft_tokens_k is not stated" in reason for reason in found.not_compared)
+
+
+def test_k_filled_in_for_a_run_leaves_the_k_of_a_launch_line_beside_it() -> None:
+    drafted = (DRAFTED, block(70.1, 2.14))
+    found = of_files(drafted, OTHER, draft_tokens_k="7", tensor_parallel="1", drafter="eagle3", engine="vllm")
+    assert drafts_by_place(found) == {DRAFTED: 7, PLAIN: 0}

@@ -1,0 +1,501 @@
+"""The leaderboard: the search finds the best, K is what every command recommends, and ranks carry their doubt.
+
+Accepted lengths on another kind of text: own curves of that kind first, borrowed heads carried one by one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+from advisor.answers.advice import advise
+from advisor.answers.best_k import recommended_draft
+from advisor.answers.by_batch import BatchHistogram
+from advisor.answers.explore.leaderboard import (
+    Entrant,
+    Missed,
+    RankQuestion,
+    Wanted,
+    best_placement,
+    borrowed_heads,
+    entrants_of,
+    load_as_text,
+    load_from_text,
+    one_load,
+    question_of,
+    users_of,
+)
+from advisor.answers.explore.standing import (
+    Leaderboard,
+    Standing,
+    board_draws,
+    leaderboard,
+    rank_range,
+    ranks,
+    times_under_draws,
+)
+from advisor.catalog.hardware import model_name
+from advisor.catalog.models import model_profile
+from advisor.catalog.task_transfer import carried
+from advisor.physics.acceptance import load_acceptance_curve, parse_acceptance
+from advisor.physics.bands import make_draws
+from advisor.physics.step import Placement
+from advisor.predict.curve import curve_for
+from advisor.predict.load import load_setup, with_placement
+from advisor.predict.scenario import build_scenario
+from advisor.prediction import AdvisorError
+from advisor.show.words.leaderboard import by_size, document, notes, own_place, quality_text, rank_text, table, verdict
+from advisor.text import json_text
+
+
+def question(users: int | BatchHistogram = 64, n_gpus: int = 8, by: str = "cost", **given: object) -> RankQuestion:
+    shape = {field.name for field in dataclasses.fields(RankQuestion)}
+    extra = {name: given.pop(name) for name in list(given) if name in shape}
+    scenario = build_scenario(
+        **{"hardware_id": "h200-sxm", "n_gpus": n_gpus, "drafter_id": "none", "acceptance": "0"} | given
+    )
+    return RankQuestion(scenario, one_load(users) if isinstance(users, int) else users, by, **extra)
+
+
+def named(*names: str, **sizes: float) -> Wanted:
+    return Wanted(names, **sizes)
+
+
+SOME = named("qwen3-30b-a3b", "gpt-oss-120b", "deepseek-v3", "llama-3.1-8b", "qwen3.5-35b-a3b", "qwen3.5-397b-a17b")
+
+
+@pytest.fixture(scope="module")
+def board() -> Leaderboard:
+    return leaderboard(question(max_tpot_ms=20.0, wanted=SOME))
+
+
+def by_name(found: Leaderboard, name: str) -> Standing:
+    return next(one for one in found.standings if one.name == name)
+
+
+def test_the_order_is_by_what_was_asked_and_every_figure_has_a_band(board: Leaderboard) -> None:
+    costs = [one.usd_per_million.value for one in board.standings]
+    assert costs == sorted(costs)
+    assert [one.rank for one in board.standings] == list(range(1, len(costs) + 1))
+    for one in board.standings:
+        for value in (one.speedup, one.tpot_s, one.tokens_per_s_per_gpu, one.usd_per_million, one.joules_per_token):
+            assert value.low <= value.value <= value.high
+        assert one.tpot_s.value <= 0.020
+        assert one.rank_low <= one.rank <= one.rank_high
+        assert 0 < one.memory_share <= 1.0
+    assert sum(one.p_first for one in board.standings) == pytest.approx(1.0)
+
+
+def test_cost_is_the_price_of_the_gpus_in_use_over_their_tokens(board: Leaderboard) -> None:
+    for one in board.standings:
+        tokens_per_s = 64 / one.tpot_s.value
+        paid = 3.5 / 3600 * one.gpus
+        assert one.usd_per_million.value == pytest.approx(paid / tokens_per_s * 1e6, rel=0.05)
+        assert one.tokens_per_s_per_gpu.value == pytest.approx(tokens_per_s / one.gpus, rel=0.05)
+
+
+def test_a_row_s_k_and_speedup_are_what_advise_says_of_that_placement(board: Leaderboard) -> None:
+    for name in ("deepseek-v3", "qwen3.5-397b-a17b"):
+        one = by_name(board, name)
+        preset = {"deepseek-v3": "deepseek-r1-mtp-internal", "qwen3.5-397b-a17b": "qwen3.5-397b-mtp-coding"}[name]
+        scenario = build_scenario(
+            hardware_id="h200-sxm",
+            model_id=name,
+            drafter_id=one.drafter,
+            acceptance=preset,
+            tensor_parallel=one.tensor_parallel,
+            n_gpus=8,
+            batch_size=math.ceil(64 / one.copies),
+            max_tpot_ms=20.0,
+        )
+        answer = advise(scenario).recommendation
+        assert one.drafts == (answer.n_draft,)
+        assert one.speedup.value == pytest.approx(answer.speedup.value)
+        assert one.tpot_s.value == pytest.approx(answer.tpot_s)
+        assert one.accepted == "measured"
+
+
+@pytest.mark.parametrize("by", ["cost", "speed"])
+def test_the_search_finds_what_trying_everything_finds(by: str) -> None:
+    asked = question(24, by=by, max_tpot_ms=30.0)
+    for name in ("qwen3-30b-a3b", "qwen3.5-35b-a3b"):
+        found = best_placement(entrants_of(name, None, asked), asked)
+        assert not isinstance(found, Missed)
+        entrant = entrants_of(name, None, asked)[0]
+        tried = {}
+        for tensor in (1, 2, 4, 8):
+            setup = with_placement(entrant.setup, Placement(tensor, 1))
+            for copies in {1, 2, 4, 8} & set(range(1, 8 // tensor + 1)):
+                batch = math.ceil(24 / copies)
+                scenario = setup.scenario.model_copy(update={"batch_size": batch})
+                curve = curve_for(dataclasses.replace(setup, scenario=scenario), [batch])
+                k = recommended_draft(setup, curve, 0)
+                token = float(curve.tpot_s[0, k])
+                if token <= 0.030:
+                    tried[tensor, copies] = token * (1.0 if by == "speed" else tensor * copies)
+        assert (found.setup.placement.tensor_parallel, found.copies) == min(tried, key=lambda each: tried[each])
+
+
+def test_a_placed_setup_is_the_one_that_loading_gives() -> None:
+    base = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "acceptance": "2.4@3", "n_gpus": 8}
+    moved = with_placement(load_setup(build_scenario(**base)), Placement(4, 4))
+    loaded = load_setup(build_scenario(**base, tensor_parallel=4, expert_parallel=4))
+    assert moved == dataclasses.replace(loaded, acceptance=moved.acceptance)
+    with pytest.raises(AdvisorError, match="does not divide"):
+        with_placement(moved, Placement(1, 3))
+
+
+def test_more_users_than_fit_in_one_copy_are_spread_over_several() -> None:
+    found = leaderboard(question(512, by="throughput", context_tokens=8192, wanted=named("llama-3.1-8b")))
+    one = found.standings[0]
+    assert one.gpus > 4  # 512 caches of a gigabyte each, of 136 GB usable
+    assert one.memory_share <= 1.0
+    assert one.gpus <= 8
+
+
+def test_an_instance_stays_within_a_node_whatever_the_machine() -> None:
+    found = leaderboard(question(16, n_gpus=1000, by="speed", wanted=named("llama-3.1-405b", "qwen3-4b")))
+    assert {one.tensor_parallel for one in found.standings} == {8}
+    assert by_name(found, "qwen3-4b").copies > 1
+
+
+def test_paying_the_whole_machine_is_never_cheaper() -> None:
+    few, all_of_it = (leaderboard(question(16, wanted=SOME, whole_machine=whole)) for whole in (False, True))
+    assert {one.gpus for one in all_of_it.standings} == {8}
+    for one in all_of_it.standings:
+        assert one.usd_per_million.value >= by_name(few, one.name).usd_per_million.value * (1 - 1e-9)
+
+
+def test_a_gpu_that_cannot_be_used_is_paid_with_the_whole_machine() -> None:
+    wanted = named("glm-4.5-air")  # needs two of three
+    used, paid = (
+        leaderboard(question(8, n_gpus=3, wanted=wanted, whole_machine=whole)).standings[0] for whole in (False, True)
+    )
+    assert used.gpus == paid.gpus == 2
+    assert paid.usd_per_million.value == pytest.approx(1.5 * used.usd_per_million.value)
+
+
+def test_a_histogram_of_one_load_is_that_load_and_a_mixed_one_lies_between() -> None:
+    wanted = named("qwen3-30b-a3b")
+    cost = {
+        text: leaderboard(question(BatchHistogram.from_text(text), wanted=wanted, n_gpus=1)).standings[0]
+        for text in ("8:1", "8:3", "64:1", "8:1,64:1")
+    }
+    assert cost["8:1"].usd_per_million.value == pytest.approx(cost["8:3"].usd_per_million.value)
+    mixed = cost["8:1,64:1"].usd_per_million.value
+    assert cost["64:1"].usd_per_million.value < mixed < cost["8:1"].usd_per_million.value
+    rate = np.mean([cost[text].tokens_per_s_per_gpu.value for text in ("8:1", "64:1")])
+    assert cost["8:1,64:1"].tokens_per_s_per_gpu.value == pytest.approx(rate)
+    assert len(cost["8:1,64:1"].drafts) == 2
+
+
+def test_ranks_by_hand() -> None:
+    values = np.array([[1.0, 2.0, 3.0], [2.0, 1.0, 3.0], [1.0, 3.0, 2.0]])
+    found = ranks(values)
+    assert found.tolist() == [[1, 2, 3], [2, 1, 3], [1, 3, 2]]
+    low, high = rank_range(np.repeat(found, 10, axis=0))
+    assert low.tolist() == [1, 1, 2]
+    assert high.tolist() == [2, 3, 3]
+
+
+def test_errors_of_the_machine_are_shared_and_those_of_a_model_are_its_own() -> None:
+    costs = load_setup(build_scenario(model_id="qwen3-30b-a3b", acceptance="2.4@3")).costs
+    one, other = board_draws(costs, "one"), board_draws(costs, "other")
+    for name in one.factor:
+        same = np.allclose(one.factor[name], other.factor[name])
+        assert same == (name != "routed"), name
+    assert abs(np.corrcoef(one.acceptance_z, other.acceptance_z)[0, 1]) < 0.3
+    assert abs(np.corrcoef(one.factor["routed"], other.factor["routed"])[0, 1]) < 0.3
+    assert np.allclose(one.factor["host"], make_draws(costs).factor["host"])
+
+
+def test_a_model_against_itself_under_another_name_is_a_coin_s_toss_not_a_certainty() -> None:
+    asked = question(64, wanted=named("qwen3-30b-a3b"))
+    entrant = entrants_of("qwen3-30b-a3b", None, asked)[0]
+    twins = [best_placement([dataclasses.replace(entrant, name=name)], asked) for name in ("one", "two")]
+    first, second = (times_under_draws(twin).token_s[:, 0] for twin in twins)
+    assert 0.35 < np.mean(first < second) < 0.65
+    assert np.std(np.log(first / second)) < np.std(np.log(first)) + np.std(np.log(second))
+
+
+def test_what_was_measured_with_a_model_goes_before_what_is_borrowed() -> None:
+    kinds = {
+        name: [(one.setup.drafter.id, one.accepted) for one in entrants_of(name, None, question())]
+        for name in ("minimax-m3", "qwen3.5-35b-a3b", "mixtral-8x7b", "gpt-oss-20b")
+    }
+    assert kinds["minimax-m3"] == [("eagle3", "measured"), ("none", "none")]
+    assert kinds["qwen3.5-35b-a3b"] == [("mtp", "borrowed"), ("none", "none")]
+    assert kinds["mixtral-8x7b"] == [("none", "none")]
+    assert kinds["gpt-oss-20b"] == [("p-eagle", "measured"), ("eagle3", "measured"), ("none", "none")]
+
+
+def test_a_borrowed_head_is_the_median_of_the_measured_ones_and_its_band_is_wider() -> None:
+    lent = borrowed_heads(None, 2048, 8)
+    assert lent is not None
+    heads = ("deepseek-r1-mtp-internal", "deepseek-v4-pro-mtp-coding", "glm-5.2-mtp-coding", "qwen3.5-397b-mtp-coding")
+    lengths = np.median([load_acceptance_curve(head).accepted_length[:5] for head in heads], axis=0)
+    read = lent.spread_over(parse_acceptance(lent.chances, 8, borrowed=True))
+    assert read.accepted_length[1:6] == pytest.approx(lengths, abs=1e-3)
+    assert read.low[3] < parse_acceptance(lent.chances, 8, borrowed=False).low[3]
+    assert "4 measured MTP heads" in lent.text
+
+
+def test_the_user_s_drafter_serves_every_model_that_can_run_it() -> None:
+    found = leaderboard(question(8, wanted=SOME, drafter=("mtp", "2.4@3")))
+    assert by_name(found, "deepseek-v3").accepted == "given"
+    assert by_name(found, "qwen3-30b-a3b").drafts == (0,)  # it has no module of its own
+    plain = leaderboard(question(8, wanted=SOME, drafter=("none", "0")))
+    assert {one.drafts for one in plain.standings} == {(0,)}
+
+
+def test_a_config_of_one_s_own_takes_part_beside_the_shipped_models() -> None:
+    config = json.dumps(model_profile("olmoe-1b-7b").config)
+    found = leaderboard(question(4, wanted=named("qwen3-4b"), configs=(("mine", config),)))
+    assert {one.name for one in found.standings} == {"qwen3-4b", "mine"}
+    shipped = leaderboard(question(4, wanted=named("olmoe-1b-7b"))).standings[0]
+    assert by_name(found, "mine").tpot_s.value == pytest.approx(shipped.tpot_s.value)
+
+
+def test_an_unreachable_limit_names_the_nearest_and_what_does_not_fit_is_said() -> None:
+    found = leaderboard(question(64, max_tpot_ms=0.5, wanted=SOME))
+    assert not found.standings
+    assert "The nearest is" in verdict(found)
+    one_gpu = leaderboard(question(64, n_gpus=1, wanted=named("deepseek-v3", "llama-3.1-8b")))
+    assert [each.reason for each in one_gpu.missed] == ["does not fit in memory"]
+    long = leaderboard(question(1, context_tokens=500_000, wanted=named("llama-3.1-8b")))
+    assert long.missed[0].reason.startswith("context longer")
+
+
+def test_a_tighter_limit_never_lets_more_models_in_nor_makes_one_cheaper() -> None:
+    loose, tight = (leaderboard(question(64, max_tpot_ms=limit, wanted=SOME)) for limit in (40.0, 12.0))
+    assert {one.name for one in tight.standings} < {one.name for one in loose.standings}
+    for one in tight.standings:
+        assert one.usd_per_million.value >= by_name(loose, one.name).usd_per_million.value * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"wanted": ("no-such-model",)}, "no shipped model"),
+        ({"sizes": {"min_total_params": 5e10, "max_total_params": 1e10}}, "no model has"),
+        ({"sizes": {"max_active_params": -1.0}}, "above 0"),
+        ({"sizes": {"min_total_params": 1e14}}, "no model takes part"),
+        ({"users": 0}, "cannot be served"),
+        ({"hardware_id": "gaudi3", "engine": "other"}, "no price is known"),
+        ({"hardware_id": "gaudi3", "engine": "other", "by": "energy"}, "power"),
+        ({"usd_per_hour": -2.0}, "GPU-hour"),
+    ],
+)
+def test_impossible_questions_are_refused_in_one_sentence(changes: dict, said: str) -> None:
+    names = changes.pop("wanted", ("qwen3-4b",) if "sizes" not in changes else ())
+    sizes = changes.pop("sizes", {})
+    with pytest.raises(AdvisorError, match=said):
+        leaderboard(question(**changes, wanted=named(*names, **sizes)))
+
+
+def test_the_best_of_each_size_is_named_beside_the_cheapest(board: Leaderboard) -> None:
+    text = by_size(board)
+    large = next(one for one in board.standings if one.total_params >= 1e11)
+    assert text.startswith("Best by total size: of 0 to 10 B parameters Llama")
+    assert model_name(large.name) in text.split("100 B and more")[1]
+    assert by_size(dataclasses.replace(board, standings=(large,))) == ""
+
+
+def test_what_is_said_of_a_row_is_said_of_one_copy(board: Leaderboard) -> None:
+    told = " ".join(warning for one in board.standings for warning in one.warnings)
+    assert "independent copies" not in told
+    assert "does not fit" not in told
+
+
+def test_without_a_size_the_small_lead_and_it_is_said_as_long_as_nobody_chose(board: Leaderboard) -> None:
+    everybody = dataclasses.replace(board, question=dataclasses.replace(board.question, wanted=Wanted()))
+    assert quality_text(everybody).startswith("Smaller models are cheaper: nothing here says how good they are;")
+    assert quality_text(everybody, "ask").endswith("; ask.")
+    for wanted in (Wanted(min_total_params=1e10), Wanted(min_active_params=1e9), SOME, Wanted(listed=frozenset())):
+        asked = dataclasses.replace(board.question, wanted=wanted)
+        assert quality_text(dataclasses.replace(board, question=asked)) == ""
+    upper = dataclasses.replace(board.question, wanted=Wanted(max_total_params=1e12))
+    assert quality_text(dataclasses.replace(board, question=upper)), "an upper limit leaves the small in"
+
+
+def test_a_filter_stands_in_the_verdict(board: Leaderboard) -> None:
+    assert verdict(board).endswith("Only models chosen by name take part.")
+    sizes = Wanted(min_total_params=1e10, max_total_params=5e11, max_active_params=4e9)
+    asked = dataclasses.replace(board.question, wanted=sizes)
+    assert verdict(dataclasses.replace(board, question=asked)).endswith(
+        "Only models with at least 10 B and at most 500 B parameters and with at most 4 B active parameters take part."
+    )
+    free = dataclasses.replace(board, question=dataclasses.replace(board.question, wanted=Wanted()))
+    assert verdict(free).endswith("cases.")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"), [(1, 1, "1st"), (2, 3, "2nd to 3rd"), (4, 11, "4th to 11th"), (21, 112, "21st to 112th")]
+)
+def test_likely_ranks_are_read_as_words(board: Leaderboard, low: int, high: int, text: str) -> None:
+    assert rank_text(dataclasses.replace(board.standings[0], rank_low=low, rank_high=high)) == text
+
+
+def test_one_model_s_place_says_with_which_drafter_it_was_ranked(board: Leaderboard) -> None:
+    drafts = next(one for one in board.standings if one.accepted == "borrowed")
+    plain = next(one for one in board.standings if one.accepted == "none")
+    assert own_place(board, drafts.name).endswith("whose accepted length is borrowed.")
+    assert own_place(board, plain.name).endswith("ranked with no drafter, since none is known for it.")
+    assert own_place(board, "not-on-it") == ""
+
+
+def test_the_users_of_a_scenario_are_those_of_all_its_copies() -> None:
+    scenario = build_scenario(n_gpus=8, tensor_parallel=2, batch_size=16, acceptance="2.4@3")
+    assert users_of(scenario) == 64
+    assert question_of(scenario).users == one_load(64)
+    assert question_of(scenario.model_copy(update={"tensor_parallel": 8})).users == one_load(16)
+
+
+def test_a_standing_is_the_answer_of_a_scenario_that_asks_for_it(board: Leaderboard) -> None:
+    """What opening a model relies on: its placement, users of a copy, drafter and length give the same K and time."""
+    assert {one.accepted for one in board.standings} >= {"none", "borrowed", "measured"}
+    for one in board.standings:
+        answer = advise(
+            board.question.scenario.model_copy(
+                update={
+                    "model_id": one.name,
+                    "n_gpus": one.gpus,
+                    "tensor_parallel": one.tensor_parallel,
+                    "expert_parallel": one.expert_parallel,
+                    "batch_size": math.ceil(64 / one.copies),
+                    "drafter_id": one.drafter,
+                    "acceptance": one.acceptance,
+                }
+            )
+        ).recommendation
+        assert (answer.n_draft,) == one.drafts
+        assert answer.tpot_s == pytest.approx(one.tpot_s.value)
+
+
+def test_the_board_reads_as_a_table_and_as_json(board: Leaderboard) -> None:
+    columns, rows = table(board, 3)
+    assert len(rows) == 3
+    assert {len(row) for row in rows} == {len(columns)}
+    assert verdict(board).startswith("Cheapest under 20 ms per token at 64 users on 8 x NVIDIA H200")
+    assert any("borrowed" in note for note in notes(board))
+    read = json.loads(json_text(document(board)))
+    assert [row["rank"] for row in read["models"]] == [one.rank for one in board.standings]
+    assert read["models"][0]["usd_per_million"]["tier"]
+
+
+def test_the_first_line_speaks_of_cases_and_the_notes_of_models_that_there_are(board: Leaderboard) -> None:
+    text = verdict(board)
+    assert f"first in {round(100 * board.standings[0].p_first)} of 100 cases" in text
+    assert "draws" not in text
+    accepted = notes(board)[0]
+    plain = sum(one.accepted == "none" for one in board.standings)
+    assert plain > 1
+    assert f"{plain} models decode plainly, without a known drafter" in accepted
+    drafting = dataclasses.replace(board, standings=tuple(one for one in board.standings if one.accepted != "none"))
+    assert "plainly" not in notes(drafting)[0]
+    assert not any("Accepted lengths" in note for note in notes(dataclasses.replace(board, standings=())))
+
+
+def test_the_settings_are_what_all_models_share(board: Leaderboard) -> None:
+    found = document(board)
+    assert found["users"] == {"64": 1.0}
+    assert not found["settings"].keys() & {"batch_size", "tensor_parallel", "expert_parallel", "model_id"}
+    assert found["settings"]["max_tpot_ms"] == 20.0
+
+
+def test_where_scores_leave_all_models_out_nothing_is_said_of_sizes() -> None:
+    with pytest.raises(AdvisorError, match=r"left out by the table of scores \(\d+ models\)$"):
+        leaderboard(question(4, wanted=Wanted(listed=frozenset())))
+
+
+@pytest.mark.parametrize("text", ["64", "1:10,64:90", "1:0.5,8:2.25,64:90"])
+def test_a_load_is_written_as_it_is_read(text: str) -> None:
+    assert load_as_text(load_from_text(text)) == text
+
+
+def test_a_load_that_is_none_is_told_with_both_ways_to_give_one() -> None:
+    for text in ("", "x", "1:", "1:2,,", "70000", "1e3"):
+        with pytest.raises(AdvisorError, match=r"give e\.g\. 64, or users with their share of the time, 1:10,64:90"):
+            load_from_text(text)
+
+
+def first(name: str, **given: object) -> Entrant:
+    return entrants_of(name, None, question(**given))[0]
+
+
+def test_a_borrowed_length_is_the_median_of_heads_carried_to_the_asked_text() -> None:
+    """As the own curves of their models are: the two stand in one table."""
+    heads = ("deepseek-v4-pro-mtp-coding", "glm-5.2-mtp-coding", "qwen3.5-397b-mtp-coding")
+    moved = [carried(head, parse_acceptance(head, 8), "mtp", "chat", 2048).accepted_length for head in heads]
+    entrant = first("qwen3.5-35b-a3b", task="chat")
+    assert entrant.accepted == "carried"
+    # To K = 7: from there on the middle is another head's, and gains more than before, which no chance says.
+    assert entrant.setup.acceptance.accepted_length[:8] == pytest.approx(np.median(moved, axis=0)[:8], abs=2e-3)
+    own = first("qwen3.5-397b-a17b", task="chat").setup.acceptance
+    assert own.accepted_length == pytest.approx(moved[2])
+
+
+def test_a_carried_borrowed_band_is_wider_than_a_borrowed_one_and_than_a_carried_one() -> None:
+    lent = {task: first("qwen3.5-35b-a3b", task=task).setup.acceptance for task in ("coding", "chat")}
+    own = first("qwen3.5-397b-a17b", task="chat").setup.acceptance
+    width = {name: np.log(each.high[2] / each.low[2]) for name, each in (*lent.items(), ("own", own))}
+    assert width["chat"] > max(width["coding"], width["own"])
+    for each in lent.values():
+        assert (each.low <= each.accepted_length).all()
+        assert (each.accepted_length <= each.high).all()
+        assert (each.high <= np.arange(9) + 1.0).all()
+
+
+def test_a_head_of_unknown_text_is_lent_where_no_text_is_asked_alone() -> None:
+    asked, bare = borrowed_heads("chat", 2048, 8), borrowed_heads(None, 2048, 8)
+    assert asked is not None
+    assert bare is not None
+    assert "deepseek-v3," not in asked.text
+    assert "deepseek-v3," in bare.text
+    assert "4 measured MTP heads" in bare.text
+    assert (asked.n_carried, bare.n_carried) == (3, 0)
+    assert not bare.down.any()
+
+
+def test_a_curve_measured_on_the_asked_text_goes_before_one_that_would_be_carried_to_it() -> None:
+    entrant = first("gpt-oss-20b", task="chat")
+    assert entrant.accepted == "measured"
+    assert "MT-Bench" in entrant.acceptance_text
+    measured = load_acceptance_curve("gpt-oss-20b-p-eagle-mt-bench")
+    lengths = entrant.setup.acceptance.accepted_length[list(measured.n_draft)]
+    assert lengths == pytest.approx(measured.accepted_length)
+    assert "HumanEval" in first("gpt-oss-20b").acceptance_text
+
+
+def test_each_entrant_says_whether_its_length_was_carried() -> None:
+    assert first("qwen3.5-397b-a17b", task="chat").accepted == "carried"
+    unknown = first("deepseek-v3", task="chat")
+    assert unknown.accepted == "uncarried"
+    assert "stand as measured" in unknown.acceptance_text
+    assert "its kind is not known" in unknown.acceptance_text
+    assert first("qwen3.5-397b-a17b", task="coding").accepted == "measured"
+    assert first("qwen3.5-35b-a3b", task="coding").accepted == "borrowed"
+    assert first("deepseek-v3", task="chat", drafter=("mtp", "2.4@3")).accepted == "given"
+
+
+def test_only_lengths_that_a_user_gave_are_called_the_user_s_own() -> None:
+    scenario = build_scenario(hardware_id="h200-sxm", n_gpus=8, drafter_id="none", acceptance="0", task="chat")
+    for name in ("qwen3.5-35b-a3b", "qwen3.5-397b-a17b", "llama-3.1-8b"):
+        for entrant in entrants_of(name, None, question_of(scenario)):
+            assert not any("your own numbers" in text for text in entrant.setup.warnings), name
+    given = first("deepseek-v3", task="chat", drafter=("mtp", "2.4@3"))
+    assert any("your own numbers" in text for text in given.setup.warnings)
+
+
+def test_chat_gains_less_than_code_and_knows_its_rank_less_well() -> None:
+    wanted = named("qwen3.5-35b-a3b", "gpt-oss-120b", "llama-3.1-8b")
+    code, chat = (leaderboard(question(16, wanted=wanted, task=task)) for task in ("coding", "chat"))
+    one, other = (by_name(board, "qwen3.5-35b-a3b") for board in (code, chat))
+    assert 1.0 <= other.speedup.value < one.speedup.value
+    assert other.usd_per_million.value > one.usd_per_million.value
+    assert any("carried from coding to chat" in note for note in notes(chat))
+    assert not any("--task" in note for note in notes(chat))

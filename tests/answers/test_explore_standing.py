@@ -1,0 +1,78 @@
+"""The user's table of scores: read, refused, filtered by, and as an axis beside what is ranked by."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.answers.explore.standing import leaderboard, on_front, read_scores
+from advisor.prediction import AdvisorError
+from advisor.show.words.leaderboard import csv_rows, table
+from tests.answers.test_explore_leaderboard import named, question
+
+TABLE = b"model,arena,licence\nqwen3-4b,1100,apache-2.0\nmeta-llama/Llama-3.1-8B,1176,llama\nmine,1300,mit\n"
+
+
+def test_models_are_known_by_id_or_repository_and_others_keep_their_name() -> None:
+    read = read_scores("s.csv", TABLE)
+    assert read.numbers("Arena") == {"qwen3-4b": 1100.0, "llama-3.1-8b": 1176.0, "mine": 1300.0}
+    assert read.where("licence=Apache-2.0") == {"qwen3-4b"}
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "must name a column model"),
+        (b"a,b\n1,2\n", "must name a column model"),
+        (b"model,score\n", "0 rows"),
+        (b"model,score\nqwen3-4b\n", "line 2 has 1 cells"),
+        (b"model,score\nqwen3-4b,1\nqwen3-4b,2\n", "twice"),
+        (b"model,score\n,1\n", "names no model"),
+        (b"model,score,score\nqwen3-4b,1,2\n", "each once"),
+        (b"\xff\xfe\x00", "no CSV"),
+        (b'model,score\n"qwen3-4b,1\n', "no CSV"),
+    ],
+)
+def test_what_is_no_table_of_scores_is_refused(data: bytes, said: str) -> None:
+    with pytest.raises(AdvisorError, match=said):
+        read_scores("s.csv", data)
+
+
+def test_a_column_a_number_and_a_condition_that_are_none_are_refused() -> None:
+    read = read_scores("s.csv", TABLE)
+    with pytest.raises(AdvisorError, match="has no column 'mmlu'; it has arena, licence"):
+        read.numbers("mmlu")
+    with pytest.raises(AdvisorError, match="not a number"):
+        read.numbers("licence")
+    with pytest.raises(AdvisorError, match="no model has licence=gpl"):
+        read.where("licence=gpl")
+    with pytest.raises(AdvisorError, match="not column=value"):
+        read.where("licence")
+    with pytest.raises(AdvisorError, match="finite"):
+        read_scores("s.csv", b"model,score\nqwen3-4b,inf\n").numbers("score")
+
+
+def test_the_front_holds_what_no_other_beats_in_both() -> None:
+    assert on_front([1, 2, 3, 4], [5.0, 4.0, 9.0, None]) == (True, False, True, False)
+    assert on_front([1, 1], [5.0, 5.0]) == (True, True)
+
+
+def test_a_score_stands_beside_the_figures_and_changes_no_rank() -> None:
+    found = leaderboard(question(4, n_gpus=1, wanted=named("qwen3-4b", "llama-3.1-8b")))
+    axis = ("arena", read_scores("s.csv", TABLE).numbers("arena"))
+    columns, rows = table(found, None, axis)
+    assert columns[-2:] == ("arena", "front")
+    assert [row[-2:] for row in rows] == [("1100", "yes"), ("1176", "yes")]
+    names, cells = csv_rows(found, axis)
+    assert names[-1] == "arena"
+    assert [row["rank"] for row in cells] == [1, 2]
+
+
+@given(st.one_of(st.binary(max_size=300), st.text(max_size=300).map(lambda text: f"model,score\n{text}".encode())))
+def test_whatever_is_given_is_read_or_refused_in_a_sentence(data: bytes) -> None:
+    try:
+        read = read_scores("x.csv", data)
+    except AdvisorError:
+        return
+    assert read.cells

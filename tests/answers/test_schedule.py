@@ -1,0 +1,557 @@
+"""K by batch size, its gain, and break-even answers.
+
+What is said of accepted lengths that nobody measured or gave.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.answers.round_costs import (
+    KRange,
+    buckets_by_context,
+    idle_speedup,
+    interpolate_losses,
+    k_at,
+    k_by_batch_table,
+    k_running_at,
+    round_costs,
+)
+from advisor.answers.schedule import (
+    SWITCH_COST,
+    TIE,
+    KValues,
+    _blocks,
+    _one_server,
+    _Whole,
+    _whole,
+    _with_target,
+    accepted_length_text,
+    carried_text,
+    doublings,
+    gain_over_doublings,
+    k_by_batch,
+    k_values,
+    one_k_text,
+    schedule_gain,
+    schedule_rule,
+    values_of,
+)
+from advisor.cli.output import k_by_batch_on_terminal
+from advisor.predict.curve import curve_for, recommended
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from advisor.prediction import AdvisorError
+
+BATCHES = [1, 2, 4, 8, 16, 32, 64, 128]
+
+
+# Low-high-low, the shape of an MoE: K = 1, then 3 in the middle, then none.
+MOE = np.array(
+    [
+        [1.0, 1.50, 1.40, 1.30],
+        [1.0, 1.45, 1.44, 1.35],
+        [1.0, 1.40, 1.50, 1.55],
+        [1.0, 1.50, 1.70, 1.90],
+        [1.0, 1.50, 1.75, 1.95],
+        [1.0, 1.40, 1.25, 1.20],
+        [1.0, 1.05, 0.95, 0.80],
+        [1.0, 0.80, 0.70, 0.60],
+    ]
+)
+
+
+VALUES = k_values(BATCHES, range(4), MOE)
+
+
+def test_ranges_cover_every_batch_size_once_and_follow_the_best_k() -> None:
+    ranges = k_by_batch(VALUES)
+    assert ranges[0].batch_start == 1
+    assert ranges[-1].batch_end == 128
+    assert all(b.batch_start == a.batch_end + 1 for a, b in pairwise(ranges))
+    assert [r.n_draft for r in ranges] == [1, 3, 1, 0]
+    assert k_at(ranges, [1, 8, 16, 128, 500]).tolist() == [1, 3, 3, 0, 0]
+
+
+def test_a_switch_that_saves_less_than_it_costs_is_not_made() -> None:
+    """K = 2 is better by `edge` over two doublings: the switches there and back cost SWITCH_COST each."""
+
+    def ks(edge: float) -> list[int]:
+        table = np.tile([1.0, 1.5, 1.5 * (1 - 0.1)], (9, 1))
+        table[4:7, 2] = 1.5 / (1 - edge)
+        return [r.n_draft for r in k_by_batch(k_values(2 ** np.arange(9), range(3), table))]
+
+    assert ks(0.5 * SWITCH_COST) == [1]
+    assert ks(1.5 * SWITCH_COST) == [1, 2, 1]
+
+
+def test_noise_of_the_draws_does_not_flip_k() -> None:
+    """Two K of one mean speedup, each a little ahead at every other batch, within what 256 draws can tell."""
+    rng = np.random.default_rng(3)
+    flat = np.tile([1.0, 1.5, 1.5], (8, 1))
+    draws = flat * np.exp(0.05 * rng.standard_normal((256, 8, 3)))
+    draws[:, :, 0] = 1.0
+    values = k_values(BATCHES, range(3), flat, draws=draws)
+    assert len(set(values.loss.argmin(axis=1).tolist())) > 1
+    assert len(k_by_batch(values)) == 1
+
+
+def test_the_target_batch_has_its_k_with_the_neighbours_that_share_it_and_nothing_else_moves() -> None:
+    """K = 2 is a little better from 16 to 64, less than a switch there and back costs."""
+    table = np.tile([1.0, 1.5, 1.45], (8, 1))
+    table[4:7, 2] = 1.505
+    values = k_values(BATCHES, range(3), table)
+    smoothed = k_by_batch(values)
+    assert [r.n_draft for r in smoothed] == [1]
+    assert all(item.smoothed_k is None for item in smoothed)
+    found = k_by_batch(values, target=(32, 2))
+    assert [r.n_draft for r in found] == [1, 2, 1]
+    assert [r.smoothed_k for r in found] == [None, 1, None]
+    own = recommended(values.loss, values.noise)
+    assert own.tolist() == [1, 1, 1, 1, 2, 2, 2, 1]
+    assert found[1].batch_start in range(9, 17)
+    assert found[1].batch_end in range(64, 128)
+    whole = np.arange(1, 129)
+    outside = (whole < found[1].batch_start) | (whole > found[1].batch_end)
+    assert np.array_equal(k_at(found, whole)[outside], k_at(smoothed, whole)[outside])
+    assert k_by_batch(values, target=(8, 1)) == smoothed
+    assert k_by_batch(values, target=(4096, 2)) == smoothed
+
+
+def test_plain_decoding_stands_at_both_ends_wherever_it_is_recommended_at_no_price_of_a_switch() -> None:
+    """K = 1 loses half a per cent at the ends, which a switch would not save; between, K = 0 has that price."""
+    table = np.column_stack([np.ones(8), [0.995, 1.3, 1.3, 0.995, 1.3, 1.3, 0.995, 0.995]])
+    found = k_by_batch(k_values(BATCHES, range(2), table))
+    assert [r.n_draft for r in found] == [0, 1, 0]
+    assert [r.batch_start for r in found][:2] == [1, 2]
+    assert k_at(found, 8) == 1
+
+
+def test_of_k_that_are_equal_within_the_noise_the_smaller_stands() -> None:
+    rng = np.random.default_rng(5)
+    table = np.tile([1.0, 1.0, 0.9], (8, 1))
+    draws = table * np.exp(0.3 * rng.standard_normal((256, 1, 3)))
+    draws[:, :, 0] = 1.0
+    values = k_values(BATCHES, range(3), table, draws=draws)
+    loss = values.loss.mean(axis=0)
+    assert abs(loss[1] - loss[0]) < values.noise.max()
+    assert [r.n_draft for r in k_by_batch(values)] == [0]
+
+
+def test_one_server_is_charged_for_the_drafter_it_keeps_where_the_schedule_does_not_draft() -> None:
+    """At the largest batches K = 1 loses 1 %; an idle drafter costs 3 % there, so one server keeps K = 1."""
+    table = np.array([[1.0, 1.5]] * 6 + [[1.0, 0.99]] * 2)
+    *_, last = k_by_batch(k_values(BATCHES, range(2), table, idle=0.97))
+    assert (last.n_draft, last.k_running, last.speedup) == (0, 1, 1.0)
+    assert last.regret < 0.01
+    steep = k_values([1, 63, 64, 1024], range(2), [[1.0, 1.5], [1.0, 1.5], [1.0, 0.7], [1.0, 0.7]], idle=0.97)
+    found = k_by_batch(steep)
+    assert [(r.batch_start, r.n_draft, r.k_running) for r in found] == [(1, 1, 1), (64, 0, 0)]
+    assert k_running_at(found, [1, 64, 4096]).tolist() == [1, 0, 0]
+    gain = schedule_gain(found, steep, [1, 1024], [1.0, 1.0])
+    assert gain.schedule_speedup == pytest.approx(2 / (1 / 1.5 + 1 / 0.97)), "the drafter that is kept is charged"
+
+
+def test_one_server_drafts_nowhere_where_a_table_loses_more_than_it_gains_unless_the_target_batch_drafts() -> None:
+    table = np.tile([1.0, 0.8], (8, 1))
+    table[0, 1] = 1.05
+    charged = k_values(BATCHES, range(2), table, idle=0.95)
+    found = k_by_batch(charged)
+    assert [(r.n_draft, r.k_running) for r in found] == [(1, 0), (0, 0)]
+    assert found[1].speedup == 1.0
+    assert [r.k_running for r in k_by_batch(charged, target=(1, 1))] == [1, 0]
+    assert [r.k_running for r in k_by_batch(k_values(BATCHES, range(2), table, idle=0.999))] == [1, 0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.floats(0.3, 3.0), min_size=3, max_size=3), min_size=3, max_size=3))
+def test_no_single_k_and_no_one_switch_beats_the_schedule_in_what_it_minimises(rows: list[list[float]]) -> None:
+    """The sum it minimises, written out by hand: loss beyond the noise (here none) over doublings, and switches."""
+    batches, whole = [1, 6, 40], np.arange(1, 41)
+    values = k_values(batches, range(4), np.column_stack([np.ones(3), np.array(rows)]))
+    loss = interpolate_losses(batches, values.loss, whole)
+    loss = loss - loss.min(axis=1, keepdims=True)
+    weight = np.log2((whole + 1) / whole)
+
+    def cost(ks: np.ndarray) -> float:
+        return float(loss[np.arange(40), ks] @ weight) + SWITCH_COST * np.count_nonzero(np.diff(ks))
+
+    own = cost(k_at(k_by_batch(values), whole))
+    ties = 1e-3 * float(loss.max()) * float(weight.sum())
+    for first in range(4):
+        for then in range(4):
+            for at in (0, 1, 5, 20):
+                assert own <= cost(np.where(np.arange(40) < at, first, then)) + ties + 1e-9
+
+
+def test_limit_on_time_per_output_token_marks_batches_that_no_k_can_serve() -> None:
+    plain = np.linspace(0.010, 0.080, 8)
+    tpot = plain[:, None] / MOE
+    ranges = k_by_batch(k_values(BATCHES, range(4), MOE, tpot_s=tpot), max_tpot_s=0.030)
+    assert ranges[0].meets_limit
+    assert not ranges[-1].meets_limit
+    costs = round_costs(BATCHES, tpot, [1.0] * 4)
+    last = max(r.batch_end for r in ranges if r.meets_limit)
+    assert costs.time_s(last, np.arange(4)).min() <= 0.030 < costs.time_s(last + 1, np.arange(4)).min()
+
+
+def test_batches_that_miss_the_limit_are_smoothed_like_others() -> None:
+    """K = 1 and 2 change places by half a per cent: without a limit one K, and one K where every K misses it."""
+    table = np.tile([1.0, 1.5, 1.5], (8, 1))
+    table[::2, 1] *= 1.005
+    table[1::2, 2] *= 1.005
+    values = k_values(BATCHES, range(3), table, tpot_s=0.03 / table)
+    assert len(k_by_batch(values)) == 1
+    (missed,) = k_by_batch(values, max_tpot_s=0.001)
+    assert not missed.meets_limit
+
+
+def test_limit_narrows_what_may_be_chosen() -> None:
+    table = np.array([[1.0, 1.50, 1.52], [1.0, 1.54, 1.50]])
+    values = k_values([1, 2], range(3), table, tpot_s=0.03 / table)
+    assert [r.n_draft for r in k_by_batch(values)] == [1]
+    assert [r.n_draft for r in k_by_batch(values, max_tpot_s=0.03 / 1.515)] == [2, 1]
+    with pytest.raises(AdvisorError, match="give tpot_s"):
+        k_by_batch(VALUES, max_tpot_s=1.0)
+
+
+def test_context_buckets_with_the_same_ranges_are_joined() -> None:
+    flat = np.tile([1.0, 1.5, 1.2, 1.1], (8, 1))
+    schedules = [k_by_batch(k_values(BATCHES, range(4), table)) for table in (MOE, MOE, flat)]
+    found = buckets_by_context([1024, 4096, 32768], schedules)
+    assert [(c.context_start, c.context_end) for c in found] == [(1, 11585), (11586, 10_000_000)]
+    assert [c.has_end for c in found] == [True, False]
+    assert [r.n_draft for r in found[1].ranges] == [1]
+
+
+def test_gain_over_the_best_static_k_is_the_harmonic_mean_of_the_histogram() -> None:
+    ranges = k_by_batch(VALUES)
+    gain = schedule_gain(ranges, VALUES, [1, 16, 128], [1.0, 2.0, 1.0])
+    scheduled = 4 / (1 / 1.5 + 2 / 1.95 + 1 / 1.0)
+    static = [4 / (1 / MOE[0, k] + 2 / MOE[4, k] + 1 / MOE[7, k]) for k in range(4)]
+    assert gain.schedule_speedup == pytest.approx(scheduled)
+    assert gain.best_static_k == int(np.argmax(static))
+    assert gain.gain == pytest.approx(scheduled / max(static) - 1)
+    assert gain.gain > 0.1
+
+
+def test_a_schedules_gain_pays_for_its_idle_drafter_and_a_single_plain_k_does_not() -> None:
+    values = k_values(BATCHES, range(4), MOE, idle=0.9)
+    ranges = k_by_batch(values)
+    assert ranges[-1].n_draft == 0
+    gain = schedule_gain(ranges, values, [1, 128], [1.0, 1.0])
+    assert gain.schedule_speedup == pytest.approx(2 / (1 / 1.5 + 1 / 0.9))
+    assert gain.static_speedup[0] == 1.0
+
+
+def test_one_sentence_says_whether_one_k_is_enough() -> None:
+    def said(table: np.ndarray, ranges: tuple[KRange, ...] | None = None, n_draft: int = 1) -> str:
+        values: KValues = k_values([1, 2, 3], range(3), table)
+        shown = ranges or k_by_batch(values)
+        return one_k_text(shown, gain_over_doublings(shown, values), n_draft)
+
+    flat, poor = np.tile([1.0, 1.5, 1.4], (3, 1)), np.tile([1.0, 0.9, 0.8], (3, 1))
+    assert said(flat) == "One K is enough: 1 at every batch."
+    assert said(poor) == "Drafting pays at no batch: K = 0 throughout."
+    plain = (KRange(1, 1, 1, 1.05, table_k=0), KRange(2, 3, 0, 1.0))
+    assert said(poor, plain).startswith(
+        "One K is enough: 0, a server without speculation, loses least over all batches"
+    )
+    two = (KRange(1, 2, 2, 1.4), KRange(3, 3, 1, 1.5))
+    assert said(flat, two) == "One K is enough: 1 everywhere costs nothing up to batch 3."
+    near = np.array([[1.0, 1.5, 1.4], [1.0, 1.5, 1.4], [1.0, 1.5, 1.51]])
+    split = (KRange(1, 2, 1, 1.5), KRange(3, 3, 2, 1.51))
+    assert said(near, split) == "One K is enough: 1 everywhere costs 0.1% up to batch 3 (each doubling counts equally)."
+    assert said(near, split, 2).startswith("The schedule gains 0.1% over the best single K, 1,"), (
+        "K = 2 is recommended here"
+    )
+    near[2, 2] = 1.8
+    gain = 1 / ((2 - np.log2(4 / 3)) / 2 / 1.5 + np.log2(4 / 3) / 2 / 1.8) / 1.5 - 1
+    assert said(near, split).startswith(f"The schedule gains {gain:.1%} over the best single K, 1,")
+
+
+@pytest.mark.parametrize(
+    ("batches", "drafts", "table", "message"),
+    [
+        ([2, 4], [0, 1], np.ones((2, 2)), "start at 1"),
+        ([1, 2], [1, 2], np.ones((2, 2)), "start at K = 0"),
+        ([1, 2], [0, 1], np.ones((3, 2)), "shape"),
+        ([1, 2], [0, 1], np.array([[1, np.nan], [1, 1]]), "finite"),
+    ],
+)
+def test_bad_tables_are_refused_in_words(
+    batches: list[int], drafts: list[int], table: np.ndarray, message: str
+) -> None:
+    with pytest.raises(AdvisorError, match=message):
+        k_values(batches, drafts, table)
+
+
+def test_the_table_of_k_by_batch_says_whether_the_limit_is_kept_only_where_there_is_one() -> None:
+    ranges = (KRange(1, 1024, 3, 1.8249, 0.0196), KRange(1025, 2048, 0, 1.0, 0.0, meets_limit=False))
+    columns, rows = k_by_batch_table(ranges, limited=True)
+    assert columns == ("Batch", "K", "Mean speedup", "Largest expected loss", "Meets the limit")
+    assert rows == (
+        ("1 to 1,024", "3", "1.82x", "2.0%", "yes"),
+        ("1,025 to 2,048", "0", "1.00x", "0.0%", "no"),
+    )
+    assert k_by_batch_table(ranges, limited=False) == (columns[:4], tuple(row[:4] for row in rows))
+    apart = (KRange(1, 64, 1, 1.2), KRange(65, 128, 0, 1.0, table_k=1))
+    columns, rows = k_by_batch_table(apart, limited=False)
+    assert (columns[-1], [row[-1] for row in rows]) == ("K in one server", ["1", "1"])
+    assert k_by_batch_on_terminal(ranges)[1][0] == ("1-1024", "3", "1.82", "2.0%")
+
+
+def test_the_target_batch_is_left_out_only_between_the_batches_that_every_curve_has() -> None:
+    grid = [1, 2, 5, 7, 16, 900, 1024, 2000]
+    curve = curve_for(load_setup(Scenario(acceptance="2.4@3")), grid, [0, 1, 3])
+
+    def kept(without: int | None) -> list[int]:
+        return values_of(curve, without).batches.astype(int).tolist()
+
+    assert kept(None) == grid
+    for target in (5, 900):
+        assert kept(target) == [batch for batch in grid if batch != target]
+    for target in (1, 2, 16, 1024, 2000, 3):
+        assert kept(target) == grid
+    found, rows = values_of(curve, 5), [0, 1, 3, 4, 5, 6, 7]
+    assert found.speedup.tolist() == curve.speedup[rows].tolist()
+    assert found.idle.tolist() == idle_speedup(curve)[rows].tolist()
+    assert found.tpot_s is not None
+    assert found.tpot_s.tolist() == curve.tpot_s[rows].tolist()
+    assert (
+        found.loss.tolist()
+        == k_values(found.batches, [0, 1, 3], found.speedup, draws=curve.draws[:, rows]).loss.tolist()
+    )
+
+
+def test_without_draws_a_loss_is_certain_and_an_idle_server_as_fast_as_plain_decoding() -> None:
+    found = k_values([1, 2], [0.0, 1.0], [[1.0, 1.25], [1.0, 0.8]])
+    assert found.loss == pytest.approx(np.array([[0.2, 0.0], [0.0, 0.2]]))
+    assert found.noise.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert found.idle.tolist() == [1.0, 1.0]
+    assert found.tpot_s is None
+    assert found.drafts.dtype == np.int64
+
+
+def test_a_range_has_the_mean_speedup_and_the_largest_loss_of_its_batches() -> None:
+    """K = 1 loses 0.7 % against K = 2 at the second of three batches, too little for a switch there and back."""
+    table = np.array([[1.0, 1.5, 1.4], [1.0, 1.5, 1.51], [1.0, 1.5, 1.4]])
+    (found,) = k_by_batch(k_values([1, 2, 3], range(3), table))
+    assert (found.n_draft, found.speedup) == (1, pytest.approx(1.5))
+    assert found.regret == pytest.approx(1 - 1.5 / 1.51)
+
+
+def test_of_two_equal_k_the_smaller_runs_at_every_batch() -> None:
+    assert [r.n_draft for r in k_by_batch(k_values(BATCHES, range(3), np.tile([1.0, 1.5, 1.5], (8, 1))))] == [1]
+
+
+def test_the_last_batch_of_the_schedule_can_be_the_target_and_a_target_alone_is_a_range_of_its_own() -> None:
+    """At every whole batch from 1 to 40: K = 2 is a little better at 32 alone, and at 40."""
+    table = np.tile([1.0, 1.5, 1.45], (40, 1))
+    table[[0, 31, 39], 2] = 1.505
+    values = k_values(range(1, 41), range(3), table)
+    for target, starts in ((32, [1, 32, 33]), (40, [1, 40]), (1, [1, 2])):
+        found = k_by_batch(values, target=(target, 2))
+        assert [item.batch_start for item in found] == starts
+        assert k_at(found, target) == 2
+        assert [item.smoothed_k for item in found] == [1 if item.batch_start == target else None for item in found]
+
+
+def test_one_server_does_not_draft_for_a_target_that_does_not() -> None:
+    table = np.tile([1.0, 0.8], (8, 1))
+    table[0, 1] = 1.05
+    charged = k_values(BATCHES, range(2), table, idle=0.95)
+    assert [item.k_running for item in k_by_batch(charged, target=(64, 0))] == [0, 0]
+
+
+def test_the_rule_is_said_with_the_limit_where_there_is_one() -> None:
+    rule = (
+        "The K of least expected loss, smoothed: a switch must save 2% over a doubling of the batch, beyond the noise."
+    )
+    assert schedule_rule() == rule
+    assert schedule_rule(7.5) == f"{rule} K that miss 7.5 ms per output token are left out, unless all do ('no')."
+
+
+def whole(loss: list[list[float]], **given: object) -> _Whole:
+    """Losses at batches from 1, certain and within any limit unless told otherwise."""
+    table = np.array(loss)
+    usual = {
+        "speedup": 1.5 * (1.0 - table),
+        "noise": np.zeros_like(table),
+        "allowed": np.ones(table.shape, bool),
+        "idle": np.ones(len(table)),
+        "idle_allowed": np.ones(len(table), bool),
+        "doublings": doublings(np.arange(1, len(table) + 1)),
+    }
+    return _Whole(loss=table, **{name: np.asarray(value) for name, value in (usual | given).items()})  # type: ignore[arg-type]
+
+
+def test_what_a_choice_costs_is_its_loss_over_the_doublings_and_its_switches() -> None:
+    """Batches 1, 2 and 3 stand for log2 of 2, 3/2 and 4/3 doublings."""
+    table = whole([[0.3, 0.0], [0.1, 0.2], [0.0, 0.5]])
+    assert table.doublings == pytest.approx(np.log2([2.0, 1.5, 4 / 3]))
+    assert table.cost(np.array([0, 1, 1])) == pytest.approx(
+        0.3 + 0.1 * np.log2(1.5) + 0.5 * np.log2(4 / 3) + SWITCH_COST
+    )
+    assert table.excess == pytest.approx(np.array([[0.3, TIE], [0.0, 0.1 + TIE], [0.0, 0.5 + TIE]]))
+
+
+def test_a_kept_drafter_slows_plain_decoding_and_may_miss_the_limit() -> None:
+    allowed = [[True, True], [True, False]]
+    table = whole([[0.2, 0.0], [0.1, 0.3]], idle=[0.9, 0.8], idle_allowed=[True, False], allowed=allowed)
+    kept = table.charged()
+    assert kept.loss == pytest.approx(np.array([[1 - 0.9 * 0.8, 0.0], [1 - 0.8 * 0.9, 0.3]]))
+    assert kept.speedup[:, 0].tolist() == [0.9, 0.8]
+    assert kept.speedup[:, 1].tolist() == table.speedup[:, 1].tolist()
+    assert kept.allowed.tolist() == [[True, True], [False, False]]
+    assert table.allowed.tolist() == allowed, "the table itself stays as it is"
+
+
+def test_a_server_without_speculation_loses_what_the_best_of_a_kept_drafter_saves_beyond_the_noise() -> None:
+    """At batch 1 K = 1 saves 0.2, of which 0.05 is noise; at 2 it is 0.1 worse than the idle one's 0.05 loss."""
+    table = whole([[0.2, 0.0], [0.0, 0.15]], idle=[0.9, 0.95], noise=[[0.05, 9.0], [0.01, 9.0]])
+    assert table.plain_cost() == pytest.approx(0.15 - (0.05 - 0.01) * np.log2(1.5))
+    within = whole([[0.2, 0.0]], noise=[[0.3, 0.0]])
+    assert within.plain_cost() == 0.0
+    missed = whole([[0.2, 0.0]], allowed=[[False, True]])
+    assert missed.plain_cost() == np.inf
+    nobody = whole([[0.2, 0.0]], allowed=[[False, False]], idle_allowed=[False])
+    assert nobody.plain_cost() == pytest.approx(0.2), "where no K keeps the limit all are compared"
+    slow = whole([[0.2, 0.0]], allowed=[[True, False]], idle=[0.5])
+    assert slow.plain_cost() == pytest.approx(0.2 - (1 - 0.5 * 0.8)), "K = 1 misses the limit, the idle server stays"
+
+
+def test_a_limit_lets_through_what_takes_just_as_long_and_charges_an_idle_drafter() -> None:
+    values = k_values([1, 2], range(2), [[1.0, 1.5], [1.0, 1.2]], idle=[0.8, 0.5], tpot_s=[[0.03, 0.02], [0.04, 0.03]])
+    table = _whole(values, 2, 0.03)
+    assert table.allowed[0].tolist() == [True, True]
+    assert table.idle_allowed.tolist() == [False, False]
+    assert _whole(values, 2, 0.03 / 0.8).idle_allowed.tolist() == [True, False]
+    assert _whole(values, 2, 0.079).idle_allowed.tolist() == [True, False]
+    assert _whole(values, 2, 0.081).idle_allowed.tolist() == [True, True]
+    even = k_values([1, 2], range(2), np.ones((2, 2)), idle=0.5, tpot_s=np.ones((2, 2)))
+    assert _whole(even, 2, 1.0).allowed.all()
+    assert _whole(even, 2, 2.0).idle_allowed.all()
+    assert not _whole(even, 2, 1.999).idle_allowed.any()
+    free = _whole(values, 2, None)
+    assert free.allowed.all()
+    assert free.idle_allowed.tolist() == [True, True]
+    assert free.idle == pytest.approx([0.8, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        (0, [2, 1, 1, 1, 1, 1, 1, 1]),
+        (2, [1, 1, 2, 2, 2, 1, 1, 1]),
+        (3, [1, 1, 2, 2, 2, 1, 1, 1]),
+        (4, [1, 1, 2, 2, 2, 1, 1, 1]),
+        (7, [1, 1, 1, 1, 1, 1, 1, 2]),
+        (1, [1] * 8),
+    ],
+)
+def test_a_target_s_k_reaches_to_the_first_neighbour_that_does_not_share_it(place: int, found: list[int]) -> None:
+    best = np.array([2, 1, 2, 2, 2, 1, 1, 2])
+    table = whole((0.5 * (np.arange(3) != best[:, None])).tolist())
+    assert _with_target(table, np.ones(8, np.int64), place, int(best[place])).tolist() == found
+
+
+def test_a_target_s_neighbours_share_its_k_among_those_that_keep_the_limit() -> None:
+    """K = 2 is best at every batch and misses the limit; of the rest K = 1 is best at the first three."""
+    loss, allowed = [[0.5, 0.1, 0.0]] * 3 + [[0.1, 0.5, 0.0]], [[True, True, False]] * 4
+    assert _with_target(whole(loss, allowed=allowed), np.zeros(4, np.int64), 1, 1).tolist() == [1, 1, 1, 0]
+
+
+def test_where_plain_decoding_misses_the_limit_a_k_that_loses_runs_instead() -> None:
+    values = k_values([1, 4], range(2), [[1.0, 0.99], [1.0, 0.99]], tpot_s=[[0.03, 0.01], [0.03, 0.01]])
+    assert [(item.n_draft, item.meets_limit) for item in k_by_batch(values, max_tpot_s=0.02)] == [(1, True)]
+    assert [item.n_draft for item in k_by_batch(values)] == [0]
+
+
+def test_a_target_s_k_that_all_share_stands_everywhere() -> None:
+    table = whole([[0.5, 0.5, 0.0]] * 4)
+    for place in range(4):
+        assert _with_target(table, np.ones(4, np.int64), place, 2).tolist() == [2] * 4
+
+
+def test_one_server_keeps_the_k_of_the_schedule_where_that_drafts() -> None:
+    """K = 2 would lose less at batch 1, and does where the schedule has K = 0; a switch there costs less."""
+    table = whole([[0.5, 0.1, 0.0], [0.0, 0.5, 0.1]], idle=[0.6, 0.6])
+    assert _one_server(table, np.array([1, 0]), drafts=True).tolist() == [1, 2]
+    assert _one_server(table, np.array([0, 0]), drafts=True).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("n", [1, 511, 512, 513, 600, 777, 1024, 4096])
+def test_batches_are_decided_one_by_one_to_512_and_then_256_to_a_doubling(n: int) -> None:
+    starts = _blocks(np.zeros((n, 2)), np.ones((n, 2), bool))
+    assert starts[: min(n, 512)].tolist() == list(range(min(n, 512)))
+    assert starts.max() < n
+    further = starts[512:]
+    assert further.tolist() == [int(512 * 2 ** (j / 256)) for j in range(1000) if int(512 * 2 ** (j / 256)) < n]
+
+
+def test_no_block_reaches_over_a_change_of_what_is_allowed_or_ruled_out() -> None:
+    n, change = 1000, 903
+    plain = _blocks(np.zeros((n, 2)), np.ones((n, 2), bool)).tolist()
+    assert change not in plain
+    allowed, excess = np.ones((n, 2), bool), np.zeros((n, 2))
+    allowed[change:, 1] = False
+    assert _blocks(excess, allowed).tolist() == sorted([*plain, change])
+    excess[change:, 0] = np.inf
+    assert _blocks(excess, np.ones((n, 2), bool)).tolist() == sorted([*plain, change])
+
+
+def test_a_schedule_changes_k_just_where_the_limit_is_first_missed_also_beyond_512() -> None:
+    """K = 2 is allowed to batch 903, inside a block of three batches."""
+    grid = [1, 903, 904, 1000]
+    table = np.tile([1.0, 1.2, 1.5], (4, 1))
+    tpot = np.tile([0.03, 0.01, 0.01], (4, 1))
+    tpot[2:, 2] = 0.03
+    found = k_by_batch(k_values(grid, range(3), table, tpot_s=tpot), max_tpot_s=0.02)
+    assert [(item.batch_start, item.n_draft) for item in found] == [(1, 2), (904, 1)]
+
+
+@pytest.mark.parametrize(
+    ("batches", "drafts", "table", "message"),
+    [
+        ([1, 1], [0, 1], np.ones((2, 2)), "increase strictly"),
+        ([], [0, 1], np.ones((0, 2)), "increase strictly"),
+        ([[1, 2]], [0, 1], np.ones((2, 2)), "increase strictly"),
+        ([1, 2], [0, 0], np.ones((2, 2)), "start at K = 0"),
+        ([1, 2], [0, 1], np.array([[1.0, 0.0], [1.0, 1.0]]), "positive"),
+    ],
+)
+def test_tables_with_repeated_batches_or_k_and_without_speed_are_refused(
+    batches: list, drafts: list[int], table: np.ndarray, message: str
+) -> None:
+    with pytest.raises(AdvisorError, match=message):
+        k_values(batches, drafts, table)
+
+
+@pytest.mark.parametrize(
+    ("acceptance", "said"),
+    [
+        ("2.4@3", "At K = 1, 2 and 4 to 8 it is carried from there, neither measured nor given: its band is wider."),
+        ("0.7,0.6,0.5,0.5,0.5,0.4", "At K = 7 and 8 it is carried"),
+        ("0.7,0.6,0.5,0.5,0.5,0.4,0.4", "At K = 8 it is carried"),
+        ("0.7,0.6,0.5,0.5,0.5,0.4,0.4,0.4", ""),
+    ],
+)
+def test_accepted_lengths_at_k_beyond_those_given_carry_a_remark(acceptance: str, said: str) -> None:
+    setup = load_setup(Scenario(acceptance=acceptance))
+    found = carried_text(setup, np.arange(9))
+    assert found.startswith(said)
+    assert bool(found) == bool(said)
+    assert accepted_length_text(setup).startswith("Accepted length: ")
+    assert accepted_length_text(setup).endswith(found)
+
+
+def test_only_the_k_that_are_shown_are_remarked_on() -> None:
+    setup = load_setup(Scenario(acceptance="2.4@3"))
+    assert carried_text(setup, np.array([0, 3])) == ""
+    assert carried_text(setup, np.array([0, 3, 5])).startswith("At K = 5 it is carried")

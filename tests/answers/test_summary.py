@@ -1,0 +1,276 @@
+"""The answer as a first screen says it: every K judged, headline, how sure, what flips it, what fits."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+from advisor.answers.advice import advise
+from advisor.answers.round_costs import KRange
+from advisor.answers.summary import (
+    accepted_length_flips,
+    accepted_text,
+    borrowed_from,
+    errors_text,
+    fit_of,
+    flip_texts,
+    headline,
+    likely_text,
+    one_k_text,
+    outcomes_of,
+    place_text,
+    refit_text,
+    refitted_times_text,
+)
+from advisor.catalog.adjustment import write_adjustment
+from advisor.measured.refit import adjustment_of
+from advisor.measured.refit_result import Errors
+from advisor.physics.components import FACTORS
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from tests.measured.refit_synthetic import refit, synthetic_points
+
+SCENARIO = Scenario(acceptance="2.4@3")
+ADVICE = advise(SCENARIO)
+OUTCOMES = outcomes_of(ADVICE)
+
+
+def test_outcomes_are_the_curve_s_row_and_its_recommended_k_is_judged_as_the_answer_is() -> None:
+    row = ADVICE.curve.speedup[ADVICE.batch_index]
+    assert [one.speedup for one in OUTCOMES] == pytest.approx(row.tolist())
+    mine = OUTCOMES[ADVICE.recommendation.n_draft]
+    assert (mine.p_best, mine.regret) == (ADVICE.recommendation.p_best, ADVICE.recommendation.regret)
+
+
+def test_chances_of_all_k_add_up_to_one_and_losses_are_below_one() -> None:
+    assert sum(one.p_best for one in OUTCOMES) == pytest.approx(1.0, abs=0.02)
+    assert all(0.0 <= one.regret < 1.0 for one in OUTCOMES)
+
+
+def with_speedup(value: float, low: float) -> str:
+    shown = [dataclasses.replace(one, speedup=value, low=low) if one.n_draft else one for one in OUTCOMES]
+    return headline(ADVICE, 3, shown)
+
+
+def test_the_headline_is_a_number_where_it_pays_and_words_where_it_does_not() -> None:
+    assert with_speedup(1.84, 1.7) == "Draft 3 tokens: 1.8× faster"
+    assert with_speedup(1.04, 0.97) == "Hardly worth it: 1.04×, and it may lose"
+    assert with_speedup(1.04, 1.01) == "Hardly worth it: 1.04×"
+    assert with_speedup(0.8, 0.7) == "Draft 3 tokens: 0.80×, slower than plain"
+    never = advise(SCENARIO.model_copy(update={"acceptance": "1.05@3"}))
+    assert headline(never, 0, outcomes_of(never)).startswith("Don’t speculate: 0.")
+
+
+def test_below_the_headline_stands_the_chance_of_a_gain_in_the_verdict_s_words() -> None:
+    small = advise(SCENARIO.model_copy(update={"batch_size": 256, "acceptance": "1.9@3"}))
+    k, outcomes = small.recommendation.n_draft, outcomes_of(small)
+    assert k
+    assert outcomes[k].low < 1.0
+    said = f"may lose; the chance of a gain is {outcomes[k].p_gain:.0%}."
+    assert said in small.recommendation.verdict
+    assert f"It {said}" in likely_text(small, k, outcomes)
+    sure = max(OUTCOMES[1:], key=lambda one: one.low)
+    assert sure.low > 1.0
+    below = likely_text(ADVICE, sure.n_draft, OUTCOMES)
+    assert f"The chance of a gain is {sure.p_gain:.0%}." in below
+    assert "may lose" not in below
+
+
+def test_a_limit_that_nothing_keeps_stands_in_the_headline() -> None:
+    missed = advise(SCENARIO.model_copy(update={"max_tpot_ms": 0.5}))
+    assert headline(missed, missed.recommendation.n_draft, outcomes_of(missed)).startswith("No draft keeps 0.5 ms")
+
+
+def test_a_picked_k_is_held_against_the_recommended_one() -> None:
+    recommended = ADVICE.recommendation.n_draft
+    other = 8 if recommended != 8 else 7
+    behind = f"it is {OUTCOMES[other].regret:.1%} behind the best K in each of 256 simulated cases"
+    against = f"K = {recommended} {OUTCOMES[recommended].regret:.1%}."
+    assert f"You picked K = {other}; on average {behind}, {against}" in likely_text(ADVICE, other, OUTCOMES)
+
+
+def test_the_place_names_what_is_served_in_words() -> None:
+    assert place_text(ADVICE) == ("Qwen3-30B-A3B + EAGLE-3", "on 1 × H200 SXM, batch 16, context 2,048")
+
+
+def test_flips_are_where_the_library_recommends_another_k() -> None:
+    k = ADVICE.curve_k
+    today = float(ADVICE.curve.accepted_length[k])
+    flips = accepted_length_flips(ADVICE)
+    assert {flip.is_below for flip in flips} == {True, False}
+    for flip in flips:
+        assert flip.is_below == (flip.accepted_length < today)
+        before, after = (flip.accepted_length + step for step in ((0.1, -0.1) if flip.is_below else (-0.1, 0.1)))
+        assert recommended(before, k) == flip.k_before
+        assert recommended(after, k) == flip.k_after
+    assert all(f"now {today:.1f}" in text for text in flip_texts(flips, k, today))
+
+
+def recommended(length: float, k: int) -> int:
+    """K that is recommended where this many tokens are accepted at `k`."""
+    return advise(SCENARIO.model_copy(update={"acceptance": f"{length:.3f}@{k}"})).recommendation.n_draft
+
+
+def test_what_does_not_fit_names_the_bytes_and_gpus_on_which_it_does() -> None:
+    assert fit_of(ADVICE) is None
+    large = advise(SCENARIO.model_copy(update={"model_id": "deepseek-v3", "drafter_id": "mtp"}))
+    fit = fit_of(large)
+    assert fit is not None
+    assert fit.needed_bytes > fit.usable_bytes
+    assert fit.scenario is not None
+    assert load_setup(fit.scenario).memory.largest_batch >= 16
+    smaller = fit.scenario.model_copy(
+        update={"n_gpus": fit.scenario.n_gpus // 2, "tensor_parallel": fit.scenario.n_gpus // 2}
+    )
+    assert load_setup(smaller).memory.largest_batch < 16
+
+
+@pytest.mark.parametrize(
+    ("change", "because", "helps", "does_not"),
+    [
+        (
+            {"model_id": "deepseek-v3", "drafter_id": "mtp"},
+            "The weights alone are too large.",
+            "weight format",
+            "batch",
+        ),
+        ({"batch_size": 4096}, "is the largest that fits.", "a smaller batch, a shorter context", "weight format"),
+        ({"context_tokens": 5_000_000}, "One sequence at context 5,000,000 is too", "a shorter context", "batch"),
+    ],
+)
+def test_what_makes_it_fit_goes_by_what_does_not(
+    change: dict[str, object], because: str, helps: str, does_not: str
+) -> None:
+    fit = fit_of(advise(SCENARIO.model_copy(update=change)))
+    assert fit is not None
+    assert because in fit.because
+    assert helps in fit.remedy
+    assert does_not not in fit.remedy
+
+
+def test_errors_of_few_rows_are_told_and_give_way_to_those_of_all() -> None:
+    few = Errors(3, median_ape=0.01, coverage=1.0, n_sources=1)
+    many = Errors(65, median_ape=0.075, coverage=0.83, n_sources=14)
+    found = {"this accelerator and model": few, "all published points": many}
+    assert "On 65 published speedups (all published points) from 14 laboratories, each counting alike," in errors_text(
+        found
+    )
+    near = (
+        "Few published speedups are near: 3 of this accelerator and model (median error 1%, 100% in the band). On 65 "
+    )
+    assert errors_text(found).startswith(near)
+    enough = {"this accelerator and model": dataclasses.replace(few, n=21)} | {"all published points": many}
+    assert "On 21 published speedups of this accelerator and model from 1 laboratory the median" in errors_text(enough)
+    assert "Few" not in errors_text(enough)
+    assert errors_text({}) == ""
+
+
+def test_rows_on_the_wrong_side_of_one_are_told_wherever_they_are_few_or_many() -> None:
+    few = Errors(8, median_ape=0.26, coverage=0.75, sign_accuracy=0.5, n_sources=1)
+    many = Errors(701, median_ape=0.17, coverage=0.78, sign_accuracy=0.87, n_sources=22)
+    said = errors_text({"this accelerator and model": few, "all published points": many})
+    assert "(median error 26%, 75% in the band, 50% on the right side of 1×)" in said
+    assert said.endswith("78% lie in the band and 87% on the right side of 1×.")
+
+
+def test_a_limit_that_only_the_centre_of_the_band_keeps_is_told() -> None:
+    tpot_ms = {one.n_draft: one.tpot_s * 1e3 for one in OUTCOMES}
+    k = ADVICE.recommendation.n_draft
+    slow_ms = tpot_ms[k] * OUTCOMES[k].speedup / OUTCOMES[k].low
+    limited = advise(SCENARIO.model_copy(update={"max_tpot_ms": round((tpot_ms[k] + slow_ms) / 2.0, 2)}))
+    assert limited.recommendation.n_draft == k
+    said = f"At the slow end a token takes {slow_ms:.3g} ms, over the limit of {limited.scenario.max_tpot_ms:g}."
+    assert said in likely_text(limited, k, outcomes_of(limited))
+    ample = advise(SCENARIO.model_copy(update={"max_tpot_ms": round(slow_ms * 1.1, 2)}))
+    assert "slow end" not in likely_text(ample, k, outcomes_of(ample))
+
+
+def test_k_by_batch_names_each_k_once_and_where_the_limit_ends() -> None:
+    def ranges(*rows: tuple[int, int, bool]) -> tuple[KRange, ...]:
+        starts = [1, *(end + 1 for end, _, _ in rows)]
+        return tuple(KRange(start, end, k, 1.5, 0.0, kept) for start, (end, k, kept) in zip(starts, rows, strict=False))
+
+    limited = advise(SCENARIO.model_copy(update={"max_tpot_ms": 12.0}))
+    found = dataclasses.replace(limited, k_by_batch=ranges((40, 3, True), (58, 2, True), (108, 2, False)))
+    said = one_k_text(found)
+    assert said.startswith("K by batch: 3 to batch 40, 2 to batch 108. From batch 59 no K keeps 12 ms: let at most 58 ")
+    kept = dataclasses.replace(limited, k_by_batch=ranges((40, 3, True), (58, 2, True)))
+    assert "no K keeps" not in one_k_text(kept)
+
+
+def refitted_with(noise: float) -> Scenario:
+    found = refit(synthetic_points((1, 4, 16, 64), (1, 3), truth={"round_host": 4.0}, noise=noise))
+    return SCENARIO.model_copy(update={"refit": write_adjustment(adjustment_of(found))})
+
+
+def test_a_refit_says_what_it_did_to_speedup_and_band_and_which_uncertainty_made_the_difference() -> None:
+    answer = advise(refitted_with(noise=0.01))
+    said = refit_text(answer, ADVICE)
+    (was, now), row = (one.curve.speedup[one.batch_index, 3] for one in (ADVICE, answer)), answer.batch_index
+    half = [(c.high[row, 3] - c.low[row, 3]) / (2 * c.speedup[row, 3]) for c in (ADVICE.curve, answer.curve)]
+    assert f"from {was:.2f}× to {now:.2f}×; the band narrows from ±{half[0]:.0%} to ±{half[1]:.0%}." in said
+    assert "Most of that: what the model leaves unexplained" in said
+    assert refit_text(ADVICE, ADVICE) == "", "no refit, nothing to say"
+
+
+def test_a_band_that_a_refit_leaves_says_what_most_of_it_is() -> None:
+    answer = advise(refitted_with(noise=0.01))
+    assert "stays ±" in (said := refit_text(answer, answer))
+    assert "Most of it is: " in said
+
+
+def test_times_of_a_refit_name_the_constants_that_moved_most() -> None:
+    found = advise(refitted_with(noise=0.01)).setup.adjustment
+    assert found is not None
+    assert found.learnt
+    named = sorted(found.learnt, key=lambda name: -abs(math.log(found.factors[name])))[:2]
+    moved = ", ".join(f"{FACTORS[name]} {found.factors[name] - 1:+.0%}" for name in named)
+    assert refitted_times_text(found) == f"refitted on 8 points of yours ({moved})"
+    still = dataclasses.replace(found, factors=dict.fromkeys(found.factors, 1.001))
+    assert "(no constant that they determine moved by 1% or more)" in refitted_times_text(still)
+    assert refitted_times_text(dataclasses.replace(found, learnt=None)) == "refitted on 8 points of yours"
+
+
+def test_a_constant_that_the_points_do_not_determine_is_not_named() -> None:
+    found = advise(refitted_with(noise=0.01)).setup.adjustment
+    assert found is not None
+    assert found.learnt is not None
+    open_ones = [name for name in found.factors if name not in found.learnt]
+    assert open_ones
+    moved = dataclasses.replace(found, factors=dict(found.factors) | dict.fromkeys(open_ones, 3.0))
+    assert refitted_times_text(moved) == refitted_times_text(found)
+
+
+def test_no_break_even_is_said_beyond_the_largest_batch_that_fits() -> None:
+    longer = advise(SCENARIO.model_copy(update={"context_tokens": 8192}))
+    assert ADVICE.break_even_batch is not None
+    assert ADVICE.break_even_batch > longer.setup.memory.largest_batch, "as it would be beyond the memory's end"
+    assert longer.break_even_batch is None
+
+
+def test_an_accepted_length_carried_to_another_k_is_not_called_yours_or_measured() -> None:
+    def said(acceptance: str) -> str:
+        return accepted_text(advise(SCENARIO.model_copy(update={"acceptance": acceptance})))
+
+    assert said("2.4@3") == "Accepted length 2.40 at K = 3: yours."
+    assert said("2.9@3").endswith(": carried there from yours (2.9@3).")
+    assert ": measured, " in said("gpt-oss-20b-eagle3-mt-bench")
+
+
+def test_a_borrowed_acceptance_stands_in_the_headline_and_its_origin_asks_for_one_s_own() -> None:
+    question = SCENARIO.model_copy(update={"acceptance": "gpt-oss-20b-eagle3-mt-bench"})
+    answer = advise(question)
+    assert borrowed_from(answer) == "gpt-oss-20b"
+    assert headline(answer, 3, outcomes_of(answer)).endswith(", acceptance borrowed from gpt-oss-20b")
+    assert "borrowed from gpt-oss-20b: fill in yours at Accepted." in accepted_text(answer)
+    own = advise(question.model_copy(update={"model_id": "gpt-oss-20b"}))
+    assert borrowed_from(own) == borrowed_from(ADVICE) == ""
+    assert "borrowed" not in headline(own, 3, outcomes_of(own)) + accepted_text(own)
+
+
+def test_the_checkpoint_that_was_measured_is_named_where_it_is_another() -> None:
+    question = {"model_id": "deepseek-v3", "drafter_id": "mtp", "n_gpus": 8, "tensor_parallel": 8}
+    answer = advise(SCENARIO.model_copy(update=question | {"acceptance": "deepseek-r1-mtp-internal"}))
+    assert accepted_text(answer).endswith(", by DeepSeek-R1.")

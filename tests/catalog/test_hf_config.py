@@ -1,0 +1,661 @@
+"""Import of Hugging Face configurations: dialects, weight formats, broken files.
+
+Every key that a config.json leaves out and that is assumed stands in a warning, with its size in GB.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from advisor.catalog.hf.config import architecture_from_config
+from advisor.catalog.hf.dialects import DIALECTS, REFUSED
+from advisor.catalog.models import load_model, model_ids, model_profile
+from advisor.physics.architecture import Architecture, parameter_counts, weight_bytes, weight_bytes_by_component
+from advisor.prediction import AdvisorError
+
+HOSTILE = Path(__file__).parents[1] / "fixtures" / "configs" / "hostile"
+
+
+EXPECTED_FRAGMENTS = {
+    "adapter_config.json": ("adapter_config.json", "base model's config.json"),
+    "block_configs.json": ("block_configs", "not modelled"),
+    "boolean_for_number.json": ("num_experts is true", "whole number"),
+    "checkpoint.json": ("zip archive or PyTorch checkpoint", "JSON"),
+    "comment.json": ("line 2, column 3", "JSON"),
+    "diffusers_pipeline.json": ("diffusers", "expected a language model"),
+    "diffusion_language_model.json": ("llada", "does not decode token by token"),
+    "duplicate_key.json": ('"hidden_size" occurs twice', "remove one"),
+    "empty_file.json": ("line 1, column 1", "JSON"),
+    "empty_object.json": ("the object is empty",),
+    "encoder_bert.json": ("bert", "generates no text"),
+    "encoder_decoder_flag.json": ("is_encoder_decoder is true", "decoder-only"),
+    "encoder_decoder_t5.json": ("t5", "encoder-decoder"),
+    "float_for_number.json": ("hidden_size is 2048.5", "whole number"),
+    "gguf_weights.json": ("GGUF", "give the config.json"),
+    "heads_not_multiple.json": ("num_attention_heads 32", "num_key_value_heads 5"),
+    "hidden_not_divisible.json": ("2050 is not divisible", "add head_dim"),
+    "huge_integer.json": ("thousands of digits",),
+    "ignore_list_of_numbers.json": ("modules_to_not_convert", "module names"),
+    "latent_without_sizes.json": ("qk_nope_head_dim is missing",),
+    "latin1.json": ("byte 19 is not UTF-8",),
+    "linear_without_sizes.json": ("linear_num_value_heads", "add them"),
+    "list.json": ("holds a list", "expected an object"),
+    "list_with_text.json": ('mlp_only_layers[1] is "one"',),
+    "missing_hidden_size.json": ("hidden_size is missing", "add it"),
+    "missing_layers.json": ("num_hidden_layers is missing", "num_layers"),
+    "missing_top_k.json": ("128 experts", "num_experts_per_tok"),
+    "missing_vocab_size.json": ("vocab_size is missing",),
+    "negative_width.json": ("moe_intermediate_size is -768", "correct the file"),
+    "not_a_number.json": ("hidden_size is NaN",),
+    "only_state_space.json": ("mamba2", "not modelled"),
+    "publisher_params.json": ("params.json", "give the config.json"),
+    "quantisation_is_text.json": ('quantization_config is "fp8"', "an object"),
+    "short_layer_types.json": ("layer_types is a list of 47 entries", "48 entries"),
+    "short_top_k_list.json": ("num_experts_per_tok is a list of 47 entries", "48 entries"),
+    "single_number.json": ("single value 42", "expected an object"),
+    "text_config_is_list.json": ("text_config is a list", "an object"),
+    "text_for_flag.json": ('tie_word_embeddings is "false"', "true or false"),
+    "text_for_number.json": ('num_attention_heads is "32"', "whole number"),
+    "tokenizer_config.json": ("tokenizer_config.json", "give the config.json"),
+    "top_k_above_experts.json": ("129 exceeds the 128 routed experts", "num_experts_per_tok"),
+    "trillion_layers.json": ("num_hidden_layers is 1000000000000", "2000"),
+    "truncated.json": ("line 1, column 145", "JSON"),
+    "unknown_layer_type.json": ("quantum_attention", "full_attention"),
+    "zero_heads.json": ("num_attention_heads is 0", "from 1"),
+}
+
+
+def test_every_hostile_file_has_an_expected_message() -> None:
+    assert {path.name for path in HOSTILE.iterdir()} == set(EXPECTED_FRAGMENTS)
+
+
+@pytest.mark.parametrize("file_name", sorted(EXPECTED_FRAGMENTS))
+def test_a_hostile_file_is_refused_in_one_clear_sentence(file_name: str) -> None:
+    with pytest.raises(AdvisorError) as caught:
+        architecture_from_config((HOSTILE / file_name).read_bytes())
+    message = str(caught.value)
+    assert all(fragment in message for fragment in EXPECTED_FRAGMENTS[file_name]), message
+    assert "\n" not in message
+    assert message.startswith("config.json")
+
+
+def test_a_deeply_nested_file_is_refused() -> None:
+    with pytest.raises(AdvisorError, match="nested too deeply"):
+        architecture_from_config('{"a":' * 200_000 + "1" + "}" * 200_000)
+
+
+def test_a_huge_file_is_refused_before_it_is_parsed() -> None:
+    with pytest.raises(AdvisorError, match="expected at most"):
+        architecture_from_config(b'{"a": "' + b"x" * 9_000_000 + b'"}')
+
+
+def test_infinity_in_a_field_that_sizes_nothing_is_no_error() -> None:
+    text = json.dumps({**_profile("nemotron-3-nano"), "time_step_limit": [0.0, math.inf]})
+    assert architecture_from_config(text) == architecture_from_config(_profile("nemotron-3-nano"))
+
+
+def _profile(model_id: str) -> dict[str, Any]:
+    return dict(model_profile(model_id).config)
+
+
+# --- dialects: two spellings of one model ---------------------------------------------------------------------------
+
+
+def _renamed(config: dict[str, Any], names: dict[str, str | None], **added: Any) -> dict[str, Any]:
+    kept = {names.get(key, key): value for key, value in config.items() if names.get(key, key) is not None}
+    return {**kept, **added}  # type: ignore[dict-item]
+
+
+def _spellings() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    linear3 = ["linear_attention"] * 3 + ["full_attention"]
+    deepseek, flash = _profile("deepseek-v3"), _profile("deepseek-v4-flash")
+    names = {0: "sliding_attention", 4: "compressed_sparse_attention", 128: "heavily_compressed_attention"}
+    kimi, mimo, jamba = _profile("kimi-linear-48b-a3b"), _profile("mimo-v2-flash"), _profile("jamba-v0.1")
+    ultra, north, scout = _profile("nemotron-3-ultra"), _profile("north-mini-code"), _profile("llama4-maverick")
+    letters = {"mamba": "M", "moe": "E", "attention": "*"}
+    return [
+        (
+            "qwen3_moe",
+            _profile("qwen3-30b-a3b"),
+            _renamed(_profile("qwen3-30b-a3b"), {"num_experts": "num_local_experts", "torch_dtype": "dtype"}),
+        ),
+        (
+            "deepseek_v3",
+            deepseek,
+            _renamed(
+                deepseek,
+                {
+                    "n_routed_experts": "num_local_experts",
+                    "first_k_dense_replace": None,
+                    "moe_layer_freq": None,
+                    "num_nextn_predict_layers": "num_mtp_layers",
+                },
+                mlp_layer_types=["dense"] * 3 + ["sparse"] * 58,
+            ),
+        ),
+        (
+            "deepseek_v4",
+            flash,
+            _renamed(
+                flash,
+                {"compress_ratios": None, "n_routed_experts": "num_local_experts"},
+                layer_types=[names[ratio] for ratio in flash["compress_ratios"][:43]],
+                compress_rates={"compressed_sparse_attention": 4, "heavily_compressed_attention": 128},
+                mlp_layer_types=["hash_moe"] * 3 + ["moe"] * 40,
+            ),
+        ),
+        (
+            "gpt_oss",
+            _profile("gpt-oss-20b"),
+            _renamed(_profile("gpt-oss-20b"), {"layer_types": None, "num_experts_per_tok": None}),
+        ),
+        (
+            "qwen3_next",
+            _profile("qwen3-next-80b-a3b"),
+            _renamed(_profile("qwen3-next-80b-a3b"), {"full_attention_interval": None}, layer_types=linear3 * 12),
+        ),
+        (
+            "kimi_linear",
+            kimi,
+            _renamed(
+                kimi,
+                {
+                    "num_local_experts": "num_experts",
+                    "num_experts_per_tok": "num_experts_per_token",
+                    "n_shared_experts": "num_shared_experts",
+                    "mlp_layer_types": None,
+                    "layer_types": None,
+                    "linear_num_heads": None,
+                    "linear_head_dim": None,
+                    "linear_conv_kernel_dim": None,
+                    "max_position_embeddings": "model_max_length",
+                },
+                first_k_dense_replace=1,
+                linear_attn_config={
+                    "kda_layers": [i + 1 for i, kind in enumerate(kimi["layer_types"]) if kind == "linear_attention"],
+                    "full_attn_layers": [4, 8, 12, 16, 20, 24, 27],
+                    "head_dim": 128,
+                    "num_heads": 32,
+                    "short_conv_kernel_size": 4,
+                },
+            ),
+        ),
+        (
+            "nemotron_h",
+            ultra,
+            _renamed(
+                ultra,
+                {"layers_block_type": None},
+                hybrid_override_pattern="".join(letters[name] for name in ultra["layers_block_type"]),
+                num_hidden_layers=108,
+            ),
+        ),
+        (
+            "mimo_v2_flash",
+            mimo,
+            _renamed(
+                mimo,
+                {"hybrid_layer_pattern": None, "moe_layer_freq": None},
+                layer_types=[("full_attention", "sliding_attention")[flag] for flag in mimo["hybrid_layer_pattern"]],
+                mlp_layer_types=[("dense", "sparse")[flag] for flag in mimo["moe_layer_freq"]],
+            ),
+        ),
+        (
+            "jamba",
+            jamba,
+            _renamed(
+                jamba,
+                {"attn_layer_period": None, "attn_layer_offset": None},
+                layer_types=["attention" if i % 8 == 4 else "mamba" for i in range(32)],
+            ),
+        ),
+        (
+            "cohere2_moe",
+            north,
+            _renamed(
+                north,
+                {"sliding_window_pattern": None, "first_k_dense_replace": None, "tie_word_embeddings": None},
+                layer_types=["full_attention" if i % 4 == 0 else "sliding_attention" for i in range(49)],
+                mlp_layer_types=["dense"] + ["sparse"] * 48,
+            ),
+        ),
+        (
+            "llama4",
+            scout,
+            {
+                **scout,
+                "text_config": _renamed(
+                    scout["text_config"],
+                    {"interleave_moe_layer_step": None, "attention_chunk_size": None},
+                    moe_layers=list(range(1, 48, 2)),
+                    no_rope_layers=[1, 1, 1, 0] * 12,
+                    attention_chunk_size=8192,
+                ),
+            },
+        ),
+        (
+            "hunyuan",
+            _profile("hunyuan-a13b"),
+            _renamed(
+                _profile("hunyuan-a13b"),
+                {"num_shared_expert": None, "use_mixed_mlp_moe": None},
+                model_type="hunyuan_v1_moe",
+                moe_topk=8,
+                moe_intermediate_size=3072,
+            ),
+        ),
+        (
+            "ernie4_5_moe",
+            _profile("ernie-4.5-21b-a3b"),
+            _renamed(
+                _profile("ernie-4.5-21b-a3b"),
+                {
+                    "moe_k": "num_experts_per_tok",
+                    "moe_num_experts": "num_experts",
+                    "moe_layer_start_index": None,
+                    "moe_layer_interval": None,
+                    "moe_layer_end_index": None,
+                    "tie_word_embeddings": None,
+                },
+                mlp_layer_types=["dense"] + ["moe"] * 27,
+            ),
+        ),
+    ]
+
+
+@pytest.mark.parametrize(("_type", "old", "new"), _spellings(), ids=[case[0] for case in _spellings()])
+def test_both_generations_of_key_names_give_the_same_architecture(
+    _type: str, old: dict[str, Any], new: dict[str, Any]
+) -> None:
+    assert old != new
+    one, other = (architecture_from_config(config, "model", published=True) for config in (old, new))
+    assert one == other
+
+
+def test_a_language_model_nested_twice_is_unwrapped_with_what_the_outer_level_says() -> None:
+    inner = {key: value for key, value in _profile("qwen3-30b-a3b").items() if key != "torch_dtype"}
+    inner.pop("tie_word_embeddings")
+    block = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+    nested = {
+        "model_type": "qwen3_omni_moe",
+        "thinker_config": {"text_config": inner, "tie_word_embeddings": True},
+        "quantization_config": block,
+    }
+    model = architecture_from_config(nested)
+    assert model.tie_embeddings
+    assert model.dtypes.routed == "fp8_block"
+    assert model.moe == architecture_from_config(_profile("qwen3-30b-a3b")).moe
+
+
+GRANITE = {
+    "model_type": "granitemoehybrid",
+    "hidden_size": 1536,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 4,
+    "vocab_size": 1000,
+    "num_local_experts": 64,
+    "num_experts_per_tok": 6,
+    "intermediate_size": 512,
+    "shared_intermediate_size": 1024,
+    "layer_types": ["mamba", "mamba", "attention", "mamba"],
+    "mamba_n_heads": 48,
+    "mamba_d_head": 64,
+    "mamba_d_state": 128,
+    "mamba_n_groups": 1,
+    "mamba_d_conv": 4,
+}
+
+
+def test_shared_experts_count_the_same_in_either_currency() -> None:
+    model = architecture_from_config(GRANITE)
+    renamed = ["linear_attention" if name == "mamba" else "full_attention" for name in GRANITE["layer_types"]]  # type: ignore[attr-defined]
+    assert architecture_from_config({**GRANITE, "layer_types": renamed}) == model
+    assert model.moe is not None
+    assert (model.moe.count, model.moe.n_shared, model.moe.shared_width) == (4, 2, 1024)
+    by_count = architecture_from_config({**GRANITE, "shared_intermediate_size": None, "n_shared_experts": 2})
+    assert by_count.moe == model.moe
+    bailing = {**_profile("ling-mini-2.0"), "num_shared_experts": 2, "moe_shared_expert_intermediate_size": 700}
+    own_width = architecture_from_config(bailing).moe
+    assert own_width is not None
+    assert own_width.shared_width == 2 * 700
+
+
+WINDOW = {
+    "hidden_size": 64,
+    "num_hidden_layers": 8,
+    "num_attention_heads": 4,
+    "vocab_size": 100,
+    "intermediate_size": 128,
+    "sliding_window": 16,
+}
+
+
+@pytest.mark.parametrize(
+    ("extra", "window_layers"),
+    [
+        ({"model_type": "mistral"}, 8),
+        ({"model_type": "mistral", "sliding_window": None}, 0),
+        ({"model_type": "qwen2"}, 0),
+        ({"model_type": "qwen2", "use_sliding_window": False, "max_window_layers": 6}, 0),
+        ({"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": 6}, 2),
+        ({"model_type": "qwen2", "use_sliding_window": True}, 8),
+        ({"model_type": "cohere2", "sliding_window_pattern": 4}, 6),
+        ({"model_type": "cohere2"}, 6),
+        ({"model_type": "gemma2"}, 4),
+        ({"model_type": "gemma3_text"}, 7),
+        ({"model_type": "exaone4", "sliding_window_pattern": "LLLG"}, 6),
+        ({"model_type": "afmoe", "global_attn_every_n_layers": 2}, 4),
+        ({"model_type": "llama", "hybrid_layer_pattern": [0, 1, 1, 1, 1, 1, 1, 0]}, 6),
+        ({"model_type": "llama4_text", "attention_chunk_size": 16, "sliding_window": None}, 6),
+        ({"model_type": "llama", "layer_types": ["sliding_attention"] * 3 + ["full_attention"] * 5}, 3),
+    ],
+)
+def test_sliding_windows_are_found_in_each_spelling(extra: dict[str, Any], window_layers: int) -> None:
+    model = architecture_from_config({**WINDOW, **extra})
+    counts = {mixer.kind: mixer.count for mixer in model.mixers}
+    assert counts.get("sliding", 0) == window_layers
+    assert counts.get("full", 0) == 8 - window_layers
+    assert all(mixer.window_tokens == 16 for mixer in model.mixers if mixer.kind == "sliding")
+
+
+def test_block_sparse_attention_keeps_index_keys_and_reads_chosen_blocks() -> None:
+    sparse = {
+        "use_sparse_attention": True,
+        "sparse_attention_freq": [0, 0, 1, 1, 1, 1, 1, 1],
+        "sparse_block_size": 128,
+        "sparse_topk_blocks": 16,
+        "sparse_local_block": 1,
+        "sparse_index_dim": 128,
+        "sparse_num_index_heads": 4,
+    }
+    config = {**WINDOW, "model_type": "minimax_m3", "sliding_window": None, "sparse_attention_config": sparse}
+    full, chosen = architecture_from_config(config).mixers
+    assert (full.kind, full.count, chosen.kind, chosen.count) == ("full", 2, "sparse", 6)
+    assert (chosen.window_tokens, chosen.index_elements_per_token) == (17 * 128, 128)
+
+
+def test_layers_that_reuse_an_index_hold_no_index_keys() -> None:
+    config = {**_profile("glm-5"), "indexer_types": (["full"] + ["shared"] * 3) * 19 + ["full"] * 2}
+    counts = {mixer.index_elements_per_token: mixer.count for mixer in architecture_from_config(config).mixers}
+    assert counts == {128: 21, 0: 57}
+
+
+def test_index_keys_that_stand_for_several_tokens_keep_a_fraction_of_an_entry_each() -> None:
+    model = load_model("qwen3.8-flash-next")
+    linear, indexed = model.mixers
+    assert (linear.kind, indexed.kind, indexed.count, indexed.window_tokens) == ("linear", "sparse", 12, 2048)
+    assert indexed.index_elements_per_token == 128 // 4
+    assert indexed.replicated_params == 2560 * (4 + 1) * 128
+    assert any("n-gram" in warning for warning in model.warnings)
+    without = {key: value for key, value in _profile("qwen3.8-flash-next")["text_config"].items() if "index" not in key}
+    plain = architecture_from_config(without).mixers[1]
+    assert plain.kind == "full"
+    assert indexed.projection_params - plain.projection_params == indexed.replicated_params
+
+
+def test_a_layer_list_may_go_on_for_the_multi_token_prediction_layers() -> None:
+    step = _profile("step-3.5-flash")
+    longer = {
+        **step,
+        "layer_types": [*step["layer_types"], *["sliding_attention"] * 3],
+        "num_nextn_predict_layers": 3,
+        "use_mtp": False,
+    }
+    assert architecture_from_config(longer) == architecture_from_config(step)
+    with pytest.raises(AdvisorError, match="layer_types is a list of 48 entries, expected a list of 45"):
+        architecture_from_config({**longer, "num_nextn_predict_layers": 2})
+
+
+def test_window_layers_may_have_more_query_heads_than_full_ones() -> None:
+    full, sliding = load_model("step-3.5-flash").mixers
+    assert (full.count, sliding.count) == (12, 33)
+    assert sliding.projection_params - full.projection_params == 2 * 4096 * 32 * 128
+    assert full.kv_elements_per_token == sliding.kv_elements_per_token
+
+
+def test_a_list_of_ratios_that_is_too_short_is_refused_beside_layer_types() -> None:
+    config = {**_profile("deepseek-v4-flash"), "compress_ratios": [4], "layer_types": ["sliding_attention"] * 43}
+    with pytest.raises(AdvisorError, match="compress_ratios is a list of 1 entries"):
+        architecture_from_config(config)
+
+
+# --- weight formats -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, ("fp8_block", "fp8_block", "fp8_block")),
+        ({"quant_method": "fp8"}, ("fp8", "fp8", "fp8")),
+        ({"quant_method": "mxfp4"}, ("mxfp4", "bf16", "bf16")),
+        ({"quant_method": "awq", "bits": 4}, ("int4", "int4", "int4")),
+        ({"quant_method": "gptq", "bits": 8}, ("int8", "int8", "int8")),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, ("int8", "int8", "int8")),
+        (
+            {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head", "*.self_attn.*"]},
+            ("nvfp4", "nvfp4", "bf16"),
+        ),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "format": "pack-quantized",
+                "config_groups": {
+                    "group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "group_size": 32}}
+                },
+                "ignore": ["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up)_proj.*"],
+            },
+            ("int4", "bf16", "bf16"),
+        ),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float", "strategy": "channel"}}},
+            },
+            ("fp8", "fp8", "fp8"),
+        ),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "format": "mxfp4-pack-quantized",
+                "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "float", "group_size": 32}}},
+            },
+            ("mxfp4", "mxfp4", "mxfp4"),
+        ),
+        (
+            {
+                "quant_method": "modelopt",
+                "quant_algo": "MIXED_PRECISION",
+                "quantized_layers": {
+                    "model.layers.0.mlp.experts": {"quant_algo": "NVFP4"},
+                    "model.layers.0.self_attn.q_proj": {"quant_algo": "FP8"},
+                },
+            },
+            ("nvfp4", "bf16", "fp8"),
+        ),
+        # half of the layers keep their attention in 16 bits, and one layer does not decide
+        (
+            {"quant_method": "fp8", "modules_to_not_convert": [f"model.layers.{i}.self_attn" for i in range(31)]},
+            ("fp8", "fp8", "bf16"),
+        ),
+        ({"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.self_attn"]}, ("fp8", "fp8", "fp8")),
+        ({"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.mlp.gate", "gate"]}, ("fp8", "fp8", "fp8")),
+    ],
+)
+def test_weight_formats_are_read_by_component(block: dict[str, Any], expected: tuple[str, str, str]) -> None:
+    dtypes = architecture_from_config({**_profile("kimi-k2"), "quantization_config": block}).dtypes
+    assert (dtypes.routed, dtypes.shared, dtypes.attention) == expected
+    assert dtypes.embedding == "bf16"
+
+
+def test_an_unknown_quantisation_method_is_a_visible_warning() -> None:
+    model = architecture_from_config({**_profile("kimi-k2"), "quantization_config": {"quant_method": "magic"}})
+    assert model.dtypes.routed == "bf16"
+    assert any("magic" in warning for warning in model.warnings)
+
+
+def test_a_pattern_that_would_stall_a_regular_expression_engine_is_harmless() -> None:
+    block = {"quant_method": "fp8", "modules_to_not_convert": ["re:(.*)*(.*)*(.*)*$" + "a" * 5000, "re:(("]}
+    assert architecture_from_config({**_profile("kimi-k2"), "quantization_config": block}).dtypes.routed == "fp8"
+
+
+# --- unknown types --------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_type_is_imported_with_a_warning() -> None:
+    config = {**_profile("qwen3-30b-a3b"), "model_type": "brand_new"}
+    model = architecture_from_config(config, "org/BrandNew-30B-A3B")
+    assert model.moe == load_model("qwen3-30b-a3b").moe
+    assert any("brand_new is not known" in warning for warning in model.warnings)
+    assert not any("contradicts" in warning for warning in model.warnings)
+
+
+def test_a_size_that_contradicts_the_name_is_a_warning() -> None:
+    config = {**_profile("qwen3-30b-a3b"), "model_type": "brand_new", "_name_or_path": "org/BrandNew-49B-A3B"}
+    (warning,) = (text for text in architecture_from_config(config).warnings if "contradicts" in text)
+    assert "30.53B parameters, the name says 49B" in warning
+    active = architecture_from_config(config, "x-30B-A9B").warnings
+    assert any("the name says 9B" in text for text in active)
+
+
+def test_every_refused_type_is_refused_and_none_is_also_known() -> None:
+    assert not set(REFUSED) & set(DIALECTS)
+    for model_type in REFUSED:
+        with pytest.raises(AdvisorError, match="cannot be imported"):
+            architecture_from_config({**_profile("qwen3-8b"), "model_type": model_type})
+
+
+# --- anything at all ------------------------------------------------------------------------------------------------
+
+_SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 300),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from(["full_attention", "linear_attention", "fp8", "M*E-", "auto", "deepseek_v4", "gemma4_text"]),
+)
+
+
+_VALUES = st.recursive(
+    _SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+)
+
+
+_KNOWN_KEYS = sorted({key for model_id in model_ids() for key in _profile(model_id)} | {"text_config", "dtype"})
+
+
+def _import_or_refuse(config: Any) -> None:
+    try:
+        architecture = architecture_from_config(config)
+    except AdvisorError:
+        return
+    assert isinstance(architecture, Architecture)
+    assert math.isfinite(parameter_counts(architecture).active_all)
+
+
+@given(st.dictionaries(st.text(max_size=8) | st.sampled_from(_KNOWN_KEYS), _VALUES, max_size=12))
+@settings(max_examples=200, deadline=None)
+def test_any_json_object_is_imported_or_refused(config: dict[str, Any]) -> None:
+    _import_or_refuse(config)
+    _import_or_refuse(json.dumps(config))
+
+
+@given(st.sampled_from(model_ids()), st.dictionaries(st.sampled_from(_KNOWN_KEYS), _VALUES, min_size=1, max_size=3))
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_damaged_config_is_imported_or_refused(model_id: str, damage: dict[str, Any]) -> None:
+    _import_or_refuse({**_profile(model_id), **damage})
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=100, deadline=None)
+def test_any_bytes_are_refused_or_imported(content: bytes) -> None:
+    _import_or_refuse(content)
+
+
+@pytest.mark.parametrize("value", [None, 3, [], object(), 2.5])
+def test_a_value_that_is_no_object_is_refused(value: Any) -> None:
+    with pytest.raises(AdvisorError, match="expected an object"):
+        architecture_from_config(value)
+
+
+def test_a_design_is_not_held_against_the_size_in_its_parent_s_name() -> None:
+    config = {**_profile("qwen3-30b-a3b"), "num_experts": 64, "num_experts_per_tok": 16}
+    for name in ("own-qwen3-30b-a3b-n64k16s0w768", "qwen3-30b-a3b-n64k16s0w768-2"):
+        assert not any("contradicts" in text for text in architecture_from_config(config, name).warnings)
+    assert any("contradicts" in text for text in architecture_from_config(config, "own-qwen3-30b-a3b").warnings)
+
+
+def test_messages_name_the_file_that_was_given() -> None:
+    with pytest.raises(AdvisorError, match=r"^broken\.json: line 2"):
+        architecture_from_config('{"model_type": "mixtral",\n "hid', "broken", "broken.json")
+    with pytest.raises(AdvisorError, match=r"^foo\.json: hidden_size is missing"):
+        architecture_from_config({"model_type": "mixtral"}, "foo", "foo.json")
+
+
+def config(model_id: str, **changes: Any) -> dict[str, Any]:
+    """A shipped configuration without the keys whose change is None."""
+    changed = {**model_profile(model_id).config, **changes}
+    return {key: value for key, value in changed.items() if value is not None}
+
+
+def warning(configuration: dict[str, Any], key: str) -> str:
+    (found,) = [text for text in architecture_from_config(configuration).warnings if text.startswith(key)]
+    return found
+
+
+def test_a_missing_expert_width_is_said_with_the_size_it_comes_to() -> None:
+    """Qwen3-30B-A3B without it: its experts would be 6144 wide, 464 GB of them where there are 58."""
+    without = config("qwen3-30b-a3b", moe_intermediate_size=None)
+    read = architecture_from_config(without)
+    routed = weight_bytes_by_component(read)["routed"]
+    assert routed / weight_bytes_by_component(load_model("qwen3-30b-a3b"))["routed"] == pytest.approx(6144 / 768)
+    said = warning(without, "moe_intermediate_size is missing")
+    assert "6144 wide" in said
+    assert f"{routed / 1e9:.3g} GB" in said
+
+
+@pytest.mark.parametrize(
+    ("model_id", "key", "words"),
+    [
+        ("qwen3-30b-a3b", "num_key_value_heads", "GB of cache per million tokens"),
+        ("qwen3-30b-a3b", "head_dim", "GB of attention weights"),
+        ("qwen3-30b-a3b", "torch_dtype", "taken to be in bf16"),
+        ("qwen3-30b-a3b", "tie_word_embeddings", "the output has its own table, 0.622 GB each"),
+        ("deepseek-v3", "first_k_dense_replace", "are taken to route"),
+        ("deepseek-v3", "n_shared_experts", "one in each layer would be"),
+    ],
+)
+def test_every_other_missing_key_is_said_with_its_size(model_id: str, key: str, words: str) -> None:
+    complete = config(model_id)
+    changes: dict[str, Any] = {key: None}
+    if model_id == "deepseek-v3":
+        changes["moe_layer_freq"] = None
+    assert not [text for text in architecture_from_config(complete).warnings if text.startswith(f"{key} is missing")]
+    said = warning(config(model_id, **changes), f"{key} is missing")
+    assert words in said
+    assert " GB" in said
+
+
+def test_the_whole_size_is_that_of_the_weights() -> None:
+    without = config("qwen3-30b-a3b", torch_dtype=None)
+    size = weight_bytes(architecture_from_config(without)) / 1e9
+    assert f"{size:.3g} GB" in warning(without, "torch_dtype is missing")
+
+
+@pytest.mark.parametrize("model_id", ["mixtral-8x7b", "gpt-oss-120b", "llama4-scout", "olmoe-1b-7b"])
+def test_a_width_that_the_type_defines_by_another_key_is_no_assumption(model_id: str) -> None:
+    said = architecture_from_config(config(model_id)).warnings
+    assert not any(text.startswith("moe_intermediate_size") for text in said)
+
+
+def test_shipped_models_carry_no_such_warning() -> None:
+    assert not [text for name in model_ids() for text in load_model(name).warnings if "is missing:" in text]

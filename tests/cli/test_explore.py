@@ -1,0 +1,343 @@
+"""`rank` and `context` as a user calls them: the questions of the day, odd input, and what machines read.
+
+`ranks` as a user calls it: without a trace, with one, with loads, and what is refused.
+
+`advisor sweep`: a file in, a folder of Parquet out, one sentence for what cannot be.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from advisor.catalog.models import model_profile
+from advisor.physics.expert_ranks import drawn_choices, skewed_loads
+from tests.command_line import QWEN, run
+
+RANK = ("rank", "--hardware", "h200-sxm", "--gpus", "8", "--users", "64", "--max-tpot-ms", "20")
+
+
+FEW = ("--models", "qwen3-30b-a3b,gpt-oss-*,deepseek-v3")
+
+
+MTP = ("--model", "deepseek-v3", "--drafter", "mtp", "--acceptance-preset", "deepseek-r1-mtp-internal")
+
+
+def test_the_cheapest_model_under_a_limit_is_told_with_its_doubt(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, *RANK, *FEW)
+    assert status == 0
+    first = out.splitlines()[0]
+    assert first.startswith("Cheapest under 20 ms per token at 64 users on 8 x NVIDIA H200")
+    assert "of 100 cases" in first
+    assert "USD per million output tokens" in first
+    heading = next(line for line in out.splitlines() if line.startswith("rank"))
+    assert "80%" in heading
+    assert "keeps limit" in heading
+    assert sum(line.lstrip()[:1].isdigit() for line in out.splitlines()) == 4
+
+
+def test_without_a_size_it_says_that_it_answers_with_the_smallest(capsys: pytest.CaptureFixture[str]) -> None:
+    said = "Smaller models are cheaper: nothing here says how good they are; set --min-total-params or bring --scores."
+    _, out, _ = run(capsys, *RANK)
+    assert out.splitlines()[1] == said
+    _, out, _ = run(capsys, *RANK, "--min-total-params", "1e11")
+    assert said not in out
+    assert "Only models with at least 100 B parameters take part." in out.splitlines()[0]
+
+
+def test_a_config_under_a_name_that_is_taken_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("mine", "qwen3-4b"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(model_profile("olmoe-1b-7b").config))
+    one = ("rank", "--hardware", "h200-sxm", "--models", "llama-3.1-8b")
+    status, _, error = run(capsys, *one, "--config", tmp_path / "mine.json", "--config", tmp_path / "mine.json")
+    assert (status, "the name mine is given twice" in error) == (2, True)
+    status, _, error = run(capsys, *one, "--config", tmp_path / "qwen3-4b.json")
+    assert (status, "the name qwen3-4b is a shipped model's" in error) == (2, True)
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_kind_of_text_is_one_option_that_the_settings_say(capsys: pytest.CaptureFixture[str]) -> None:
+    one = ("rank", "--hardware", "h200-sxm", "--models", "gpt-oss-20b", "--json")
+    status, out, _ = run(capsys, *one, "--task", "chat")
+    assert status == 0
+    found = json.loads(out)
+    assert found["settings"]["task"] == "chat"
+    assert "MT-Bench" in found["models"][0]["acceptance_text"]
+
+
+@pytest.mark.parametrize("by", ["cost", "throughput", "speed", "energy"])
+def test_every_figure_can_be_ranked_by(by: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, *RANK, *FEW, "--by", by, "--json")
+    assert status == 0
+    rows = json.loads(out)["models"]
+    column = {
+        "cost": "usd_per_million",
+        "throughput": "tokens_per_s_per_gpu",
+        "speed": "tpot_s",
+        "energy": "joules_per_token",
+    }[by]
+    values = [row[column]["value"] for row in rows]
+    assert values == sorted(values, reverse=by == "throughput")
+
+
+def test_the_whole_board_goes_into_a_spreadsheet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "board.csv"
+    status, _, _ = run(capsys, *RANK, *FEW, "--top", "1", "--csv", file)
+    assert status == 0
+    rows = list(csv.DictReader(file.open(encoding="utf-8")))
+    assert len(rows) == 4
+    for row in rows:
+        assert float(row["tpot_s_low"]) <= float(row["tpot_s"]) <= float(row["tpot_s_high"])
+
+
+def test_scores_of_one_s_own_filter_and_stand_beside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores = tmp_path / "scores.csv"
+    scores.write_text("model,elo,licence\nqwen3-30b-a3b,1300,apache\ngpt-oss-120b,1350,apache\nqwen3-4b,1200,mit\n")
+    status, out, _ = run(capsys, *RANK, "--scores", scores, "--where", "licence=apache", "--quality", "elo")
+    assert status == 0
+    assert "front" in out
+    assert "69 models: left out by the table of scores" in out
+    status, out, _ = run(capsys, *RANK, "--scores", scores, "--min-quality", "1320")
+    listed = [line.split()[2] for line in out.splitlines() if line.lstrip()[:1].isdigit()]
+    assert "gpt-oss-120b" in out
+    assert "qwen3-30b-a3b" not in listed
+
+
+def test_a_config_of_one_s_own_is_ranked_under_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "my-moe"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(model_profile("olmoe-1b-7b").config))
+    status, out, _ = run(capsys, *RANK, "--models", "qwen3-4b", "--config", folder / "config.json")
+    assert status == 0
+    assert "my-moe" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--users", "0"), "0 users cannot be served"),
+        (("--gpus", "0"), "n_gpus=0"),
+        (("--engine", "nope"), "engine"),
+        (("--users", "4", "--histogram", "1:1"), "not both"),
+        (("--histogram", "a:b"), "batch histogram"),
+        (("--models", "no-such-*"), "no shipped model"),
+        (("--min-total-params", "1e15"), "no model takes part"),
+        (("--accepted-length", "2.4@3"), "--drafter"),
+        (("--drafter", "eagle3"), "accepted is missing"),
+        (("--quality", "elo"), "--scores FILE"),
+        (("--usd-per-hour", "-1"), "GPU-hour"),
+        (("--config", "nowhere.json"), "nowhere.json"),
+        (("--scores", "nowhere.csv"), "nowhere.csv"),
+    ],
+)
+def test_odd_input_ends_in_one_sentence(
+    options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, _, err = run(capsys, "rank", "--hardware", "h200-sxm", "--gpus", "8", *options)
+    assert status == 2
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_the_accelerator_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, "rank", "--users", "4")
+    assert status == 2
+    assert "give --hardware" in err
+
+
+def test_a_limit_that_nobody_keeps_is_an_answer_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "rank", "--hardware", "h200-sxm", "--users", "64", "--max-tpot-ms", "0.3", *FEW)
+    assert status == 0
+    assert out.startswith("No model serves 64 users under 0.3 ms per token")
+    assert "The nearest is" in out
+
+
+def test_mtp_at_128k_is_answered_with_where_it_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("--hardware", "h200-sxm", "--tp", "8", "--batch", "16", "--context", "131072")
+    status, out, _ = run(capsys, "context", *where, *MTP)
+    assert status == 0
+    assert "it does not fit; the largest batch that does is" in out
+    assert "batch 4 on 8 x NVIDIA H200 SXM 141GB, Own MTP module pays with K =" in out
+    assert "131,072 tokens over 8,192" in out  # what was measured of acceptance over context
+
+
+def test_the_map_is_machine_readable(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "context", *QWEN, "--contexts", "1024,8192", "--batches", "1,64", "--json")
+    assert status == 0
+    read = json.loads(out)
+    assert {(cell["context_tokens"], cell["batch_size"]) for cell in read["cells"]} == {
+        (context, batch) for context in (1024, 2048, 8192) for batch in (1, 16, 64)
+    }
+    assert all(cell["low"] <= cell["speedup"] <= cell["high"] for cell in read["cells"])
+
+
+@pytest.mark.parametrize(("option", "text"), [("--contexts", "1,x"), ("--contexts", "0"), ("--batches", "-1")])
+def test_axes_that_are_none_are_refused(option: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, "context", *QWEN, option, text)
+    assert status == 2
+    assert err.startswith("error: ")
+
+
+def test_advise_tells_cost_and_energy_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "advise", *QWEN, "--usd-per-hour", "2")
+    assert status == 0
+    line = next(line for line in out.splitlines() if line.startswith("Cost "))
+    assert "at 2 USD per GPU-hour (as given)" in line
+    assert "times plain decoding's" in line
+    assert "roofline estimate" in line
+
+
+RANKS = (
+    "ranks",
+    "--hardware",
+    "h200-sxm",
+    "--ep",
+    "8",
+    "--model",
+    "qwen3-30b-a3b",
+    "--batch",
+    "16",
+    "--k-max",
+    "2",
+    "--drafter",
+    "eagle3",
+    "--accepted-length",
+    "2.4@3",
+    "--hotter",
+    "10",
+)
+
+
+def trace_file(folder: Path) -> Path:
+    rng = np.random.default_rng(0)
+    ids = drawn_choices(skewed_loads(128, 8, 0.5, 3, rng), 8, 20, 32, rng, 0.1, 0.2)
+    np.save(folder / "trace.npy", ids.astype(np.uint8))
+    return folder / "trace.npy"
+
+
+def test_without_a_trace_the_ranks_are_drawn_and_called_assumed(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, *RANKS)
+    assert status == 0
+    assert out.startswith("Qwen3-30B-A3B on 8 expert-parallel ranks")
+    assert "note: Loads of ranks: assumed" in out
+    assert "warning: Expert-parallel imbalance follows an assumed formula" in out
+    headings = (
+        "Layouts, each at its recommended K:",
+        "Experts in order, by K:",
+        "What hotter experts cost",
+        "The same ranks with attention in other groups",
+    )
+    assert all(heading in out for heading in headings)
+
+
+def test_a_trace_takes_the_place_of_the_assumption(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, *RANKS, "--trace", trace_file(tmp_path), "--json")
+    assert status == 0
+    told = json.loads(out)
+    assert told["origin"] == "trace"
+    assert told["scenario"]["routing"] == told["routing"] != "auto"
+    assert [one["layout"] for one in told["layouts"]] == ["assumed", "in order", "balanced", "balanced, 8 copies"]
+    assert not any("assumed formula" in text for text in told["warnings"])
+    assert len(told["attention_splits"]) == 4
+
+
+def test_loads_and_copies_are_taken_as_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "loads.csv"
+    rows = [f"{layer},{expert},{9 if expert < 16 else 1}" for layer in range(2) for expert in range(128)]
+    file.write_text("\n".join(["layer,expert,tokens", *rows]))
+    status, out, _ = run(capsys, *RANKS, "--expert-loads", file, "--copies", "0,16", "--json")
+    assert status == 0
+    told = json.loads(out)
+    assert [one["redundant"] for one in told["layouts"]] == [0, 0, 0, 16]
+    in_order, balanced = (told["layouts"][place]["fullest_rows_over_mean"][-1] for place in (1, 2))
+    assert in_order > 3.0 > 2.0 > balanced  # 144 of 256 parts on one of eight ranks
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--ep", "1"), "give --ep"),
+        (("--copies", "3"), "choose 0, 8 or 16 copies"),
+        (("--copies", "x"), "--copies 'x'"),
+        (("--hotter", "a"), "expected percentages"),
+        (("--hotter", "0"), "above 0"),
+        (("--trace", "no.npy"), "no.npy"),
+        (("--expert-loads", "no.csv"), "no.csv"),
+        (("--model", "command-a", "--ep", "1"), "dense"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(
+    options: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, _, error = run(capsys, *RANKS, *options)
+    assert status == 2
+    assert error.startswith("error: ")
+    assert says in error
+    assert error.count("\n") == 1
+
+
+def test_a_trace_and_loads_together_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loads = tmp_path / "x.csv"
+    loads.write_text("layer,expert,tokens\n" + "\n".join(f"0,{expert},1" for expert in range(128)))
+    status, _, error = run(capsys, *RANKS, "--trace", trace_file(tmp_path), "--expert-loads", loads)
+    assert (status, "not both" in error) == (2, True)
+
+
+def test_a_trace_s_loads_are_written_and_taken_by_other_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "loads.txt"
+    status, told, _ = run(capsys, "trace", trace_file(tmp_path), "--experts", 128, "--output", out)
+    assert (status, f"--expert-loads {out}" in told) == (0, True)
+    assumed, counted = (
+        json.loads(run(capsys, "advise", *RANKS[1:-2], *more, "--json")[1])
+        for more in ((), ("--expert-loads", out, "--redundant-experts", "8"))
+    )
+    assert counted["scenario"]["redundant_experts"] == 8
+    assert any("assumed formula" in text for text in assumed["warnings"])
+    assert not any("assumed formula" in text for text in counted["warnings"])
+    assert any("counted on your loads" in text for text in counted["warnings"])
+
+
+def test_a_log_without_ids_has_no_loads_to_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log.json"
+    log.write_text(json.dumps([{"batch_size": 2, "forward_mode": "decode", "expert_activation": 9.0}] * 3))
+    status, _, error = run(capsys, "trace", log, "--experts", 128, "--active", 8, "--output", tmp_path / "x")
+    assert status == 2
+    assert error.count("\n") == 1
+
+
+def test_a_sweep_writes_its_parts_and_says_how_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, out = tmp_path / "grid.yaml", tmp_path / "out"
+    file.write_text("acceptance: 2.4@3\nhardware_id: [h100-sxm, h200-sxm]\nbatch_size: [1, 8]\nk_max: 2\n")
+    status, text, _ = run(capsys, "sweep", file, "--output", out, "--dry-run")
+    assert (status, text) == (0, "4 scenarios: 2 combinations at 2 batches\n")
+    assert not out.exists()
+    status, text, _ = run(capsys, "sweep", file, "--output", out)
+    assert status == 0
+    assert text.startswith("4 scenarios: 1 part in ")
+    assert len(pd.read_parquet(out / "part-000000.parquet")) == 12
+    status, text, _ = run(capsys, "sweep", file, "--output", out, "--json")
+    assert (json.loads(text)["found"], json.loads(text)["scenarios"]) == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "words"),
+    [
+        ("engine: vllm", (), "grid.yaml: batch_size: expected whole numbers"),
+        ("batch_size: 1", ("--workers", "2", "--ray", "x:1"), "give --workers or --ray, not both"),
+        ("batch_size: 1", ("--workers", "0"), "0 is not in the range"),
+    ],
+)
+def test_what_cannot_be_swept_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, arguments: tuple[str, ...], words: str
+) -> None:
+    (tmp_path / "grid.yaml").write_text(content)
+    status, _, err = run(capsys, "sweep", tmp_path / "grid.yaml", "--output", tmp_path / "out", *arguments)
+    assert status == 2
+    assert words in err

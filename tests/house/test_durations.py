@@ -1,0 +1,44 @@
+"""Where the suite's time goes: read from what pytest writes, and what the mutation pass is told to run exists."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+from tests.house.durations import DOCUMENT, END, START, by_folder, lines_of, times_of, written
+from tools.mutation.plan import ALSO, TARGETS
+
+ROOT = Path(__file__).resolve().parents[2]
+XML = """<testsuites><testsuite><testcase classname="tests.physics.test_touched_experts" name="a" time="1.5"/>
+<testcase classname="tests.physics.test_routing_trace" name="b[x]" time="2.5"/>
+<testcase classname="tests.predict.test_curve" name="c" time="1.0"/></testsuite></testsuites>"""
+
+
+def test_time_is_added_up_by_folder_and_the_slowest_tests_come_first(tmp_path: Path) -> None:
+    file = tmp_path / "suite.xml"
+    file.write_text(XML)
+    times = times_of(file)
+    assert by_folder(times) == [("routing", 2, 4.0), ("tests", 1, 1.0)]
+    lines = lines_of(times)
+    assert lines[2] == "| routing | 2 | 4 | 80% |"
+    assert lines[-3:] == [
+        "| routing/test_counts.py: b[x] | 2.5 |",
+        "| routing/test_law.py: a | 1.5 |",
+        "| test_curve.py: c | 1.0 |",
+    ]
+    page = written(f"before\n{START}\nstale\n{END}\nafter\n", lines, dt.date(2026, 11, 22))
+    assert page.startswith(f"before\n{START}\n\nMeasured on 2026-11-22.\n\n| folder")
+    assert "stale" not in page
+    assert page.endswith(f"{END}\nafter\n")
+
+
+def test_the_page_about_tests_has_its_places_for_tables() -> None:
+    page = DOCUMENT.read_text(encoding="utf-8")
+    assert page.index(START) < page.index(END) < page.index("<!-- mutation scores") < page.index("<!-- end of mutation")
+
+
+def test_what_the_mutation_pass_breaks_and_runs_exists() -> None:
+    for target in TARGETS:
+        missing = [place for place in (target.path, *target.tests) if not (ROOT / place.partition("::")[0]).exists()]
+        assert not missing, f"{target.module}: no {missing}"
+    assert all((ROOT / place.partition("::")[0]).exists() for place in ALSO)

@@ -1,0 +1,38 @@
+"""What readers are told has no word of the house: looked for in every text of the package that a screen may show."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.house.test_layout import SOURCES
+
+DRAWS = re.compile(r"\bdraws?\b(?!\.|_)", re.IGNORECASE)
+"""The variations that a band is made of: readers are told of simulated cases."""
+
+
+def told(source: str) -> Iterator[tuple[int, str]]:
+    """Line and words of each text of several words; docstrings are for developers."""
+    tree = ast.parse(source)
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
+    of_developers = {id(line.value) for body in bodies for line in body if isinstance(line, ast.Expr)}
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in of_developers
+        if is_text and " " in node.value.strip(" "):
+            yield node.lineno, node.value
+
+
+@pytest.mark.parametrize(
+    "module", sorted(name for name in SOURCES if ".studies" not in name and "studies." not in name)
+)
+def test_no_reader_is_told_of_draws(module: str) -> None:
+    found = [f"{module}:{line}: {words}" for line, words in told(SOURCES[module]) if DRAWS.search(words)]
+    assert not [one for one in found if "power.draw" not in one]
+
+
+def test_a_text_with_the_word_is_found_and_a_docstring_is_not() -> None:
+    source = '"""Shared draws."""\n\ndef f():\n    """All draws."""\n    return f"{1} of the draws"\n'
+    assert [words for _, words in told(source) if DRAWS.search(words)] == [" of the draws"]

@@ -1,0 +1,318 @@
+"""Row-level honesty: every refused row is listed with line, column, value and reason, and the good rows stay.
+
+docs/formats.md says what the code does.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from advisor.catalog.models import model_ids
+from advisor.measured.ingest import derived
+from advisor.measured.ingest import derived as baselines
+from advisor.measured.ingest.columns import (
+    COLUMNS,
+    MEASURED_COLUMNS,
+    REQUIRED_CONTEXT,
+    USEFUL_CONTEXT,
+    column_table,
+    match_header,
+    template_csv,
+)
+from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.result import csv_of
+from advisor.measured.ingest.rows import complete, resolve_names
+from advisor.measured.ingest.upload import (
+    MAX_BYTES,
+    MAX_COLUMNS,
+    MAX_JSON_BYTES,
+    MAX_JSON_RECORDS,
+    MAX_LINE_BYTES,
+    MAX_REJECTS,
+    MAX_ROWS,
+    MAX_TEXT_LOG_BYTES,
+    MIB,
+)
+from advisor.measured.readers import FORMATS
+from advisor.physics.hardware import hardware_ids
+from advisor.prediction import AdvisorError
+
+HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,tpot_ms"
+
+
+GOOD = "h200-sxm,m,vllm,4,3,2.5,10"
+
+
+def rows_of(*rows: str, head: str = HEAD):
+    return read_upload("t.csv", "\n".join((head, *rows, "")).encode())
+
+
+def table(*rows: str, head: str = HEAD):
+    return rows_of(*rows, head=head).result
+
+
+def only_reject(*rows: str, head: str = HEAD) -> dict[str, object]:
+    result = table(*rows, head=head)
+    assert len(result.rejects) == 1, result.rejects.to_string()
+    return result.rejects.iloc[0].to_dict()
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "value", "reason"),
+    [
+        ("h200-sxm,m,vllm,4,3,2.5,NaN", "tpot_ms", "NaN", "leave the cell empty"),
+        ("h200-sxm,m,vllm,4,3,2.5,-inf", "tpot_ms", "-inf", "infinite"),
+        ("h200-sxm,m,vllm,4,3,2.5,1e400", "tpot_ms", "1e400", "too large"),
+        ("h200-sxm,m,vllm,4,3,2.5,0", "tpot_ms", "0", "outside the range"),
+        ("h200-sxm,m,vllm,4,3,2.5,-3", "tpot_ms", "-3", "outside the range"),
+        ("h200-sxm,m,vllm,4,3,2.5,12 ms", "tpot_ms", "12 ms", "not a number"),
+        ("h200-sxm,m,vllm,4,3,2.5,0x10", "tpot_ms", "0x10", "not a number"),
+        ("h200-sxm,m,vllm,4,3,2.5,=A1*2", "tpot_ms", "=A1*2", "formula"),
+        ('h200-sxm,m,vllm,4,3,2.5,"1,234"', "tpot_ms", "1,234", "ambiguous"),
+        ("h200-sxm,m,vllm,4,2.5,2.5,10", "draft_tokens_k", "2.5", "integer"),
+        ("h200-sxm,m,vllm,4,-1,,10", "draft_tokens_k", "-1", "0 to 128"),
+        ("h200-sxm,m,vllm,0,3,2.5,10", "batch_size", "0", "outside the range"),
+        ("h200-sxm,m,vllm,4,3,0.5,10", "accepted_length", "0.5", "outside the range"),
+        ("h200-sxm,m,vllm,4,3,4.5,10", "accepted_length / draft_tokens_k", "4.5 / 3", "exceeds K + 1"),
+        ("h200-sxm,m,vllm,4,0,1.5,10", "accepted_length / draft_tokens_k", "1.5 / 0", "exceeds K + 1"),
+        ("=cmd|'/C calc'!A0,m,vllm,4,3,2.5,10", "hardware_id", "=cmd|'/C calc'!A0", "formula"),
+        ("h200-sxm,@SUM(A1),vllm,4,3,2.5,10", "model_id", "@SUM(A1)", "formula"),
+        ("h200-sxm,m,vllm,4,3,,", "", "", "nothing measured"),
+        ("h200-sxm,m,vllm", "", "h200-sxm,m,vllm", "3 cells where the header has 7"),
+    ],
+)
+def test_a_bad_row_is_listed_with_line_column_value_and_reason_and_good_rows_stay(row, column, value, reason):
+    result = table(GOOD, row, f"{GOOD}.5")
+    assert result.rows_kept == 2
+    assert result.rows_refused == 1
+    assert result.rows_read == 3
+    reject = result.rejects.iloc[0]
+    assert (reject["line"], reject["column"], reject["value"]) == (3, column, value)
+    assert reject["reason"].find(reason) >= 0
+
+
+def test_an_accepted_length_of_exactly_k_plus_1_is_allowed():
+    assert table("h200-sxm,m,vllm,4,3,4,10").rows_refused == 0
+
+
+def test_a_row_with_two_faults_lists_both_and_counts_once():
+    result = table(GOOD, "h200-sxm,m,vllm,x,3,2.5,y")
+    assert result.rejects["column"].tolist() == ["batch_size", "tpot_ms"]
+    assert result.rows_refused == 1
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "columns"),
+    [
+        ("n_experts,n_active", "8,128", "n_active / n_experts"),
+        ("gpu_count,tensor_parallel", "2,4", "tensor_parallel / gpu_count"),
+        ("gpu_count,tensor_parallel", "8,3", "tensor_parallel / gpu_count"),
+        ("gpu_count,expert_parallel", "2,4", "expert_parallel / gpu_count"),
+        ("ttft_ms,request_latency_ms", "50,40", "ttft_s / request_latency_s"),
+        (
+            "speedup,baseline_value,sd_value,metric",
+            "1.9,100,150,output_tok_per_s",
+            "speedup / sd_value / baseline_value",
+        ),
+        ("speedup,baseline_value,sd_value,metric", "1.5,100,150,tpot_ms", "speedup / sd_value / baseline_value"),
+    ],
+)
+def test_rules_across_columns_refuse_rows_that_contradict_themselves(head, row, columns):
+    assert only_reject(f"{GOOD},{row}", head=f"{HEAD},{head}")["column"] == columns
+
+
+def test_speedup_follows_from_both_values_and_is_inverse_for_times():
+    head = f"{HEAD},baseline_value,sd_value,metric"
+    frame = table(f"{GOOD},100,150,output_tok_per_s", f"{GOOD},30,20,tpot_ms", head=head).frame
+    assert frame["speedup"].tolist() == pytest.approx([1.5, 1.5])
+    assert frame["derived"].str.contains("speedup").all()
+
+
+def test_swapped_columns_are_named_but_not_silently_exchanged():
+    result = table(*[f"{GOOD},8,128"] * 5, head=f"{HEAD},n_experts,n_active")
+    assert result.rows_kept == 0
+    assert any("n_active and n_experts look swapped" in warning for warning in result.warnings)
+    result = table(*["4,m,vllm,h200-sxm,3,2.5,10"] * 3)
+    assert any("batch_size holds words and hardware_id holds numbers" in warning for warning in result.warnings)
+
+
+def test_one_wrong_row_among_many_is_not_called_a_swap():
+    rows = [f"h200-sxm,m,vllm,{batch},3,2.5,10,128,8" for batch in range(1, 6)]
+    assert not table(*rows, f"{GOOD},8,128", head=f"{HEAD},n_experts,n_active").warnings
+
+
+def test_units_and_aliases_map_to_si():
+    frame = table(
+        "H200,m,vllm,4,3,10,2,9000",
+        head="GPU,Model,framework,concurrency,spec_k,TPOT (ms),ttft_s,Inter-Token Latency [us]",
+    ).frame
+    row = frame.iloc[0]
+    assert (row["hardware_id"], row["draft_tokens_k"], row["batch_size"]) == ("H200", 3, 4)
+    assert (row["tpot_s"], row["ttft_s"], row["itl_s"]) == pytest.approx((0.01, 2.0, 0.009))
+
+
+def test_a_time_without_a_unit_is_ignored_with_a_hint():
+    result = table(f"{GOOD},5", head=f"{HEAD},ttft")
+    assert result.frame["ttft_s"].isna().all()
+    assert any("'ttft'" in warning and "ttft_ms" in warning for warning in result.warnings)
+
+
+def test_duplicate_headers_are_refused_when_they_differ_and_named_when_they_agree():
+    with pytest.raises(AdvisorError, match=r"columns 7 .* and 8 .* differ"):
+        table(f"{GOOD},11", head=f"{HEAD},tpot_ms")
+    result = table(f"{GOOD},10", head=f"{HEAD},tpot_ms")
+    assert result.rows_kept == 1
+    assert any("repeats column 7" in warning for warning in result.warnings)
+
+
+def test_decimal_commas_are_read_and_said():
+    result = table("h200-sxm;m;vllm;4;3;2,5;1.234,5", "h200-sxm;m;vllm;4;3;2;7", head=HEAD.replace(",", ";"))
+    assert result.frame["accepted_length"].tolist() == [2.5, 2]
+    assert result.frame["tpot_s"].tolist() == pytest.approx([1.2345, 0.007])
+    assert any("decimal points" in warning for warning in result.warnings)
+
+
+def test_thousands_separators_are_read_where_a_decimal_point_proves_them():
+    frame = table('h200-sxm,m,vllm,4,3,2.5,"1,234.5"', 'h200-sxm,m,vllm,4,3,2.5,"1,000"').frame
+    assert frame["tpot_s"].tolist() == pytest.approx([1.2345, 1.0])
+
+
+def test_empty_means_unknown_and_never_zero():
+    result = table("h200-sxm,m,vllm,,,,10", "h200-sxm,m,vllm,n/a,-,None,10")
+    assert result.frame["batch_size"].isna().all()
+    assert result.frame["draft_tokens_k"].isna().all()
+    assert result.frame["speedup"].isna().all()
+
+
+def test_line_numbers_survive_comments_blank_lines_and_quoted_line_breaks():
+    text = f'# note\n\n{HEAD},notes\n{GOOD},"two\nlines"\n\nh200-sxm,m,vllm,4,3,2.5,bad,x\nshort,row\n{GOOD},ok\n'
+    result = read_upload("t.csv", text.encode()).result
+    assert result.rejects["line"].tolist() == [7, 8]
+    assert result.frame.index.tolist() == [4, 9]
+
+
+def test_a_quote_that_never_closes_is_refused_with_the_number_of_lines_it_swallowed():
+    result = read_upload("t.csv", f'{HEAD},notes\n{GOOD},a\n{GOOD},"oops\n{GOOD},c\n{GOOD},d\n'.encode()).result
+    assert result.rows_kept == 1
+    assert "never closed, so the 3 lines" in result.rejects["reason"].iloc[0]
+
+
+def test_short_form_asks_for_required_context_first_and_completing_checks_again():
+    rows = rows_of("4,2.5,10", head="batch_size,accepted_length,tpot_ms")
+    result = rows.result
+    asked = [item.name for item in result.missing]
+    assert asked[:4] == ["hardware_id", "model_id", "engine", "draft_tokens_k"]
+    assert not result.ready
+    done = complete(rows, {"hardware_id": "h200-sxm", "model_id": "m", "engine": "vLLM", "draft_tokens_k": 3}).result
+    assert done.ready
+    assert done.frame["engine"].tolist() == ["vllm"]
+    refused = complete(rows, {"draft_tokens_k": 1})
+    assert refused.result.rows_kept == 0
+    assert "K + 1" in refused.result.rejects["reason"].iloc[0]
+    assert complete(refused, {"draft_tokens_k": 3}, override=True).result.rows_kept == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"tpot_s": 1}, "cannot be filled in"),
+        ({"nonsense": 1}, "cannot be filled in"),
+        ({"draft_tokens_k": 2.5}, "integer"),
+        ({"draft_tokens_k": float("nan")}, "NaN"),
+        ({"batch_size": -1}, "outside the range"),
+        ({"model_id": "=1+1"}, "formula"),
+    ],
+)
+def test_context_that_is_not_allowed_is_refused_by_name(values, words):
+    with pytest.raises(AdvisorError, match=words):
+        complete(rows_of(GOOD), values)
+
+
+def test_rejects_download_as_csv_with_formulas_quoted_and_numbers_left():
+    result = table(GOOD, "h200-sxm,m,vllm,4,3,2.5,=1+1", "h200-sxm,m,vllm,4,3,2.5,-3")
+    rows = list(csv.reader(io.StringIO(csv_of(result.rejects).decode())))
+    assert rows[0] == ["line", "column", "value", "reason"]
+    assert [row[2] for row in rows[1:]] == ["'=1+1", "-3"]
+
+
+@pytest.mark.parametrize("kind", ["points", "kernels"])
+def test_the_template_has_every_column_and_no_row(kind):
+    rows = list(csv.reader(io.StringIO(template_csv(kind).decode())))
+    assert rows == [list(COLUMNS[kind])]
+    with pytest.raises(AdvisorError, match="no rows"):
+        read_upload("t.csv", template_csv(kind))
+
+
+def test_what_was_read_can_be_written_as_the_template_and_read_again():
+    first = table(GOOD, "h200-sxm,m,vllm,4,0,,20").frame
+    again = read_upload("t.csv", first.to_csv(index=False).encode()).result.frame
+    pd.testing.assert_frame_equal(first.reset_index(drop=True), again.reset_index(drop=True))
+    assert first["speedup"].iloc[0] == pytest.approx(2.0)
+
+
+def test_types_are_stable_whatever_the_file_lacks():
+    frame = table(GOOD).frame
+    assert list(frame.columns) == list(COLUMNS["points"])
+    assert str(frame["draft_tokens_k"].dtype) == "Int64"
+    assert frame["tpot_s"].dtype == np.float64
+    assert str(frame["model_id"].dtype) == "str"
+
+
+def test_a_name_that_the_user_replaced_is_not_warned_of_any_more():
+    text = "hardware_id,model_id,batch_size,tpot_s\nmybox,qwen3-30b-a3b,8,0.01\n"
+    rows = resolve_names(read_upload("points.csv", text.encode()), hardware_ids(), model_ids())
+    assert any("mybox" in warning for warning in rows.result.warnings)
+    chosen = complete(rows, {"hardware_id": "h200-sxm"}, override=True).result
+    assert not any("mybox" in warning for warning in chosen.warnings)
+
+
+DOCS = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ["points", "kernels"])
+def test_the_documented_column_list_is_the_code_s(kind):
+    assert column_table(kind) in DOCS
+
+
+def test_every_format_is_documented_and_no_other():
+    listed = re.findall(r"^\| `(\w+)` \| ([^|]+) \| ([^|]+) \|$", DOCS, flags=re.MULTILINE)
+    assert listed == [(item.id, item.name, item.recognised_by) for item in FORMATS]
+
+
+def test_documented_limits_are_the_code_s():
+    for value in (MAX_BYTES, MAX_JSON_BYTES, MAX_TEXT_LOG_BYTES, MAX_LINE_BYTES):
+        assert f"| {value // MIB} MiB |" in DOCS
+    for value in (MAX_ROWS, MAX_COLUMNS, MAX_JSON_RECORDS, MAX_REJECTS):
+        assert f"| {value:,} |" in DOCS
+
+
+def test_every_documented_derivation_exists():
+    names = set(re.findall(r"\(`([a-z]\w+)`\)", DOCS))
+    assert len(names) >= 7
+    assert all(callable(vars(derived).get(name) or vars(baselines).get(name)) for name in names)
+
+
+def test_required_context_is_documented():
+    sentence = re.search(r"Required before a row[^:]*: ([^.]*)\.", DOCS)
+    assert sentence is not None
+    assert tuple(name.strip() for name in sentence[1].split(",")) == REQUIRED_CONTEXT["points"]
+
+
+@pytest.mark.parametrize("kind", ["points", "kernels"])
+def test_column_lists_are_consistent(kind):
+    for name in (*REQUIRED_CONTEXT[kind], *USEFUL_CONTEXT[kind]):
+        assert COLUMNS[kind][name].context
+    assert set(MEASURED_COLUMNS[kind]) <= set(COLUMNS[kind])
+    for column in COLUMNS[kind].values():
+        assert match_header(column.name, kind) == (column.name, 1.0)
+        assert column.meaning
+        for alias in column.aliases:
+            found = match_header(f"{alias}_ms" if column.unit == "s" else alias, kind)
+            assert found == (column.name, 1e-3 if column.unit == "s" else 1.0), alias

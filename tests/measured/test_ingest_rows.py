@@ -1,0 +1,203 @@
+"""Reading, naming, remapping, combining and completing only add: a result is computed, checked and matched once.
+
+Several uploads read as one: lines, hashes, refusals and baselines across files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.catalog.models import model_ids
+from advisor.cli import main
+from advisor.measured.ingest import rows
+from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.result import kept_table
+from advisor.measured.ingest.rows import Rows, combine, complete, resolve_names
+from advisor.measured.kept_uploads import kept_as, list_uploads, save_upload
+from advisor.physics.hardware import hardware_ids
+from advisor.prediction import AdvisorError
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "ingest"
+
+
+OWN = b"users;drafted;gain;gap (ms);gpu\n1;3;1.9;5;NVIDIA H200\n8;3;1.7;9;h999\n8;3;1.7;-9;h999\n"
+
+
+COLUMNS = {"users": "batch_size", "drafted": "draft_tokens_k", "gain": "speedup", "gap (ms)": "itl_ms"}
+
+
+ONCE = {"derive_rows": 1, "check_rows": 1, "match_baselines": 1}
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each of the three was called."""
+    counted: Counter[str] = Counter()
+
+    def watched(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            counted[name] += 1
+            return real(*given)
+
+        return call
+
+    for name in ONCE:
+        monkeypatch.setattr(rows, name, watched(name, getattr(rows, name)))
+    return counted
+
+
+def fixture(name: str) -> Rows:
+    return read_upload(name, (FIXTURES / name).read_bytes())
+
+
+def named(table: Rows) -> Rows:
+    return resolve_names(table, hardware_ids(), model_ids())
+
+
+def test_one_file_is_evaluated_once_however_often_its_result_is_asked_for(calls: Counter[str]) -> None:
+    read = named(fixture("vllm_serve_constructed.jsonl"))
+    assert not calls
+    assert read.result.rows_kept == 2
+    assert read.result is read.result
+    assert calls == ONCE
+
+
+def test_two_files_combined_and_completed_are_evaluated_once(calls: Counter[str]) -> None:
+    files = [named(fixture(name)) for name in ("vllm_serve_constructed.jsonl", "vllm_sweep_constructed.csv")]
+    both = complete(complete(combine(files), {"weight_dtype": "bf16"}), {"drafter": "eagle3"}, override=True)
+    assert not calls
+    assert both.result.rows_kept == 5
+    assert calls == ONCE
+
+
+def test_a_remapped_file_with_refused_rows_and_unknown_names_is_evaluated_once(calls: Counter[str]) -> None:
+    read = complete(named(read_upload("own.csv", OWN, COLUMNS)), {"engine": "vllm", "model_id": "qwen3-30b-a3b"})
+    assert not calls
+    assert (read.result.rows_kept, read.result.rows_refused) == (2, 1)
+    assert "1 row (line 3) kept" in read.result.warnings[-1]
+    assert calls == ONCE
+
+
+def test_completing_leaves_the_table_it_started_from(calls: Counter[str]) -> None:
+    read = fixture("aiperf_0.13.0_reduced.json")
+    filled = complete(read, {"draft_tokens_k": 4})
+    assert read.frame["draft_tokens_k"].isna().all()
+    assert filled.frame["draft_tokens_k"].tolist() == [4]
+    assert not calls
+
+
+def test_the_command_that_refits_evaluates_all_its_files_once(
+    calls: Counter[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
+    files = [
+        str(FIXTURES / f"{name}_constructed.{kind}") for name, kind in (("vllm_serve", "jsonl"), ("vllm_sweep", "csv"))
+    ]
+    with pytest.raises(SystemExit):
+        main(["fit", *files])
+    assert calls == ONCE
+
+
+def test_the_command_that_lists_files_evaluates_each_once_and_all_together_once(
+    calls: Counter[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
+    one, two = (str(FIXTURES / name) for name in ("vllm_serve_constructed.jsonl", "vllm_sweep_constructed.csv"))
+    with pytest.raises(SystemExit):
+        main(["ingest", one, "--save", "run 7"])
+    assert calls == ONCE
+    with pytest.raises(SystemExit):
+        main(["ingest", one, two])
+    assert calls == dict.fromkeys(ONCE, 4)
+
+
+HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,tensor_parallel,drafter,accepted_length\n"
+
+
+PLAIN = f"{HEAD}h200-sxm,qwen3-30b-a3b,vllm,4,0,10,1,,\nh200-sxm,m,vllm,-4,0,10,1,,\n"
+
+
+DRAFTED = f"{HEAD}h200-sxm,qwen3-30b-a3b,vllm,4,3,8,1,eagle3,2.4\nh200-sxm,m,vllm,4,3,NaN,1,eagle3,2.4\n"
+
+
+COMBINE_FIXTURES = Path(__file__).parents[1] / "fixtures/ingest"
+
+
+@pytest.fixture(autouse=True)
+def own_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
+
+
+def read(text: str, name: str = "x.csv"):
+    return read_upload(name, text.encode())
+
+
+def test_rows_and_refusals_count_on_through_the_files_and_baselines_are_found_across_them():
+    one, two = read(PLAIN, "plain.csv"), read(DRAFTED, "drafted.csv")
+    both = combine([one, two]).result
+    assert both.frame.index.tolist() == [2, 5]
+    assert both.rejects["line"].tolist() == [3, 6]
+    assert (both.rows_read, both.rows_kept, both.rows_refused) == (4, 2, 2)
+    assert both.frame.loc[5, "speedup"] == pytest.approx(1.25)
+    assert "plain.csv from line 1, drafted.csv from line 4" in both.derived[0]
+    assert two.result.frame["speedup"].isna().all()
+
+
+def test_the_hash_names_the_set_of_files_whatever_their_order():
+    one, two = read(PLAIN), read(DRAFTED)
+    assert combine([one, two]).sha256 == combine([two, one]).sha256 != one.sha256
+    assert combine([one]) is one
+
+
+def test_context_is_filled_in_for_all_files_together():
+    both = combine([read(PLAIN), read(DRAFTED)])
+    assert set(complete(both, {"weight_dtype": "bf16"}).result.frame["weight_dtype"]) == {"bf16"}
+
+
+def test_kernel_tables_and_runs_are_not_one_data_set():
+    kernels = read_upload("k.csv", (COMBINE_FIXTURES / "kernel_table_constructed.csv").read_bytes())
+    with pytest.raises(AdvisorError, match="upload them apart"):
+        combine([read(PLAIN), kernels])
+
+
+def test_bytes_that_are_kept_are_known_by_their_hash():
+    one = read(PLAIN)
+    assert kept_as(one.sha256) is None
+    dataset_id = save_upload(kept_table(one.result), name="run 7", sha256=one.sha256)
+    assert kept_as(read(PLAIN, "another name.csv").sha256) == (dataset_id, "run 7")
+    assert kept_as(read(DRAFTED).sha256) is None
+
+
+def test_the_command_reads_several_files_as_one(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    for name, text in (("plain.csv", PLAIN), ("drafted.csv", DRAFTED), ("again.csv", PLAIN)):
+        (tmp_path / name).write_text(text)
+    files = [str(tmp_path / name) for name in ("plain.csv", "drafted.csv", "again.csv")]
+    with pytest.raises(SystemExit) as stopped:
+        main(["ingest", *files, "--save", "run 7"])
+    out = capsys.readouterr().out
+    assert stopped.value.code == 0
+    assert "again.csv: not read: it is the same file as plain.csv" in out
+    assert "together, 2 rows read: speedup computed in 1 row from a baseline row" in out
+    assert list_uploads()["name"].tolist() == ["run 7"]
+    with pytest.raises(SystemExit):
+        main(["ingest", *files[:2], "--json"])
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["together"][0]["rows_kept"] == 2
+    with pytest.raises(SystemExit):
+        main(["ingest", files[0], "--save", "alone"])
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["ingest", files[0]])
+    assert "kept already as alone (upload-" in capsys.readouterr().out
+
+
+def test_the_command_prints_the_acceptance_that_a_run_measured(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main(["ingest", str(COMBINE_FIXTURES / "vllm_serve_constructed.jsonl")])
+    assert "to use the acceptance measured in line 2: --acceptance 0.7,0.6429,0.5556" in capsys.readouterr().out

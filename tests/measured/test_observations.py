@@ -1,0 +1,157 @@
+"""Every source belongs to one laboratory, and which laboratories are set apart follows from their names alone.
+
+The one solver, the observations that it works on, and the one way from a row to them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from advisor.measured.ingest.columns import COLUMNS
+from advisor.measured.measurements import dataset_folders, read_dataset
+from advisor.measured.observations import NAMES, _File, joined, laboratory_of, log_predicted, log_slopes, set_apart
+from advisor.measured.overheads import Prior, solve
+from advisor.measured.points import point_of, refit_points
+from advisor.prediction import AdvisorError
+from advisor.profiles import MEASUREMENTS
+from tests.measured.refit_synthetic import ROW, synthetic_points
+
+TITLES = sorted(
+    {
+        title
+        for folder in dataset_folders(MEASUREMENTS)
+        for frame in [read_dataset(folder)[1]]
+        for title in frame.get("source_title", frame.get("source", []))
+    }
+)
+
+
+def test_there_are_sources_to_place() -> None:
+    assert len(TITLES) > 80
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_every_source_of_every_dataset_has_a_laboratory(title: str) -> None:
+    assert laboratory_of(title)
+
+
+def test_one_wiki_and_one_company_are_one_laboratory() -> None:
+    assert len({laboratory_of(title) for title in TITLES if title.startswith("rtx6kpro wiki")}) == 1
+    assert len({laboratory_of(title) for title in TITLES if title.startswith("vLLM blog")}) == 1
+    assert laboratory_of("ROCm/ATOM recipe for DeepSeek-R1") == laboratory_of(
+        "ROCm blog: MTP for DeepSeek V3 with SGLang on MI300X, tables 1-2"
+    )
+
+
+def test_an_unlisted_title_is_refused_with_what_to_do() -> None:
+    with pytest.raises(AdvisorError, match=r"'A new blog'; add its title to profiles/validation/laboratories\.yaml"):
+        laboratory_of("A new blog")
+
+
+def test_a_laboratory_is_set_apart_by_the_hash_of_its_name() -> None:
+    for title in TITLES:
+        name = laboratory_of(title)
+        assert set_apart(name) == (int(hashlib.sha256(name.encode("utf-8")).hexdigest(), 16) % 5 == 0)
+    laboratories = {laboratory_of(title) for title in TITLES}
+    assert 0.1 < sum(map(set_apart, laboratories)) / len(laboratories) < 0.3
+
+
+def test_a_title_of_two_laboratories_is_refused() -> None:
+    twice = {"laboratories": ({"name": "one", "titles": ("a",)}, {"name": "two", "titles": ("b", "a")})}
+    with pytest.raises(ValueError, match="these do not: a"):
+        _File.model_validate(twice)
+
+
+X = np.linspace(0.0, 1.0, 11)
+
+
+WEAK = Prior(np.zeros(2), 1e-3 * np.eye(2))
+
+
+def line_errors(y):
+    return lambda unknown: (unknown[0] + unknown[1] * X - y) / 0.1
+
+
+def test_a_straight_line_and_its_covariance_come_back():
+    found = solve(line_errors(1.0 + 2.0 * X), [np.zeros(2)], robust=False)
+    assert found.success
+    assert found.x == pytest.approx([1.0, 2.0])
+    design = np.stack([np.ones(11), X], axis=1) / 0.1
+    assert found.covariance == pytest.approx(np.linalg.inv(design.T @ design), rel=1e-5)
+
+
+def test_one_wild_value_moves_the_robust_answer_less():
+    y = 1.0 + 2.0 * X
+    y[5] += 5.0
+    plain, robust = (solve(line_errors(y), [np.zeros(2)], prior=WEAK, robust=kind).x for kind in (False, True))
+    assert abs(robust[0] - 1.0) < 0.1 * abs(plain[0] - 1.0)
+
+
+def test_without_data_the_prior_is_the_answer():
+    prior = Prior(np.array([0.3, -0.2]), np.diag([1 / 0.5, 1 / 0.1]))
+    found = solve(lambda x: x[:0], [np.zeros(2)], prior=prior)
+    assert found.x == pytest.approx(prior.centre)
+    assert np.sqrt(np.diag(found.covariance)) == pytest.approx([0.5, 0.1])
+
+
+def test_exact_slopes_lead_where_finite_differences_do():
+    y = 1.0 + 2.0 * X + 0.1 * np.sin(9 * X)
+    slopes = np.stack([np.ones(11), X], axis=1) / 0.1
+    ends = [solve(line_errors(y), [np.zeros(2)], prior=WEAK, slopes=s) for s in (None, lambda _: slopes)]
+    assert ends[0].x == pytest.approx(ends[1].x, rel=1e-6)
+    assert ends[0].covariance == pytest.approx(ends[1].covariance, rel=1e-5)
+
+
+def test_the_best_of_several_starts_within_bounds_is_taken():
+    def wavy(x):
+        return np.array([np.cos(3 * x[0]), 0.3 * (x[0] - 3.0)])
+
+    starts = [np.array([0.2]), np.array([2.5])]
+    found = solve(wavy, starts, bounds=(0.0, 4.0), robust=False)
+    assert found.x[0] == pytest.approx(5 * np.pi / 6, abs=0.1)
+    assert found.cost < solve(wavy, starts[:1], bounds=(0.0, 4.0), robust=False).cost
+    assert solve(lambda x: x - 3.0, [np.zeros(1)], bounds=(-1.0, 1.0), robust=False).x == pytest.approx([1.0])
+
+
+def test_slopes_of_every_quantity_are_its_derivatives():
+    frame = synthetic_points((1, 32), (3,), accepted_length_same_run=0)
+    frame["metric"], frame["tpot_s"], frame["verify_time_s"], frame["draft_time_s"] = (
+        "output_tok_per_s",
+        5e-3,
+        4e-3,
+        1e-3,
+    )
+    observed = joined(point.observations for point in refit_points(frame)[0])
+    assert set(observed.quantity) == {"speedup", "tpot_s", "verify_time_s", "draft_time_s"}
+    theta = 0.2 * np.cos(np.arange(len(NAMES)))
+    step = 1e-6 * np.eye(len(NAMES))
+    differences = [(log_predicted(observed, theta + d) - log_predicted(observed, theta - d)) / 2e-6 for d in step]
+    assert log_slopes(observed, theta) == pytest.approx(np.transpose(differences), abs=1e-8)
+    each = np.tile(theta, (len(observed.line), 1))
+    assert log_predicted(observed, each) == pytest.approx(log_predicted(observed, theta), rel=1e-12)
+
+
+def test_a_published_row_and_the_same_row_of_a_user_are_the_same_observation():
+    row = {**ROW, "batch_size": 8, "draft_tokens_k": 3, "accepted_length": 2.4, "speedup": 1.5, "date": "2026-06"}
+    row |= {"metric": "output_tok_per_s"}
+    published = point_of({name: str(value) for name, value in row.items()})
+    frame = pd.DataFrame([row], index=pd.Index([7], name="line")).reindex(columns=list(COLUMNS["points"]))
+    (own,), _ = refit_points(frame)
+    assert (own.line, own.engine_class, own.tier) == (7, published.engine_class, published.tier)
+    for name in ("quantity", "measured"):
+        assert getattr(own.observations, name).tolist() == getattr(published.observations, name).tolist()
+    for name in ("upper", "lower", "shift", "length_share"):
+        ours, theirs = getattr(own.observations, name), getattr(published.observations, name)
+        assert ours == pytest.approx(theirs, rel=1e-12)
+
+
+def test_the_same_row_seen_by_another_setup_keeps_its_place_and_what_it_measured():
+    (point,), _ = refit_points(synthetic_points((4,), (3,)))
+    other = next(p for p in refit_points(synthetic_points((4,), (3,), hardware_id="b200-sxm"))[0])
+    seen = point.seen_by(other.setup)
+    assert seen.observations.upper == pytest.approx(other.observations.upper)
+    assert (seen.line, seen.measured, seen.tier) == (point.line, point.measured, point.tier)

@@ -1,0 +1,113 @@
+"""The collections of published rows: one reader, the times they print, and rows with a defect.
+
+Words of a refusal for a column in another unit; what is refused: tests/hostile/test_wrong_units.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.measured.point_checks import check_units, faster_than_reading, least_pass_s
+from advisor.measured.points import (
+    COLLECTIONS,
+    FIRST_COLLECTION,
+    measured_times,
+    point_of,
+    points_of,
+    published_rows,
+    refit_points,
+)
+from advisor.prediction import AdvisorError
+from studies.validation.outside import external_points
+from tests.measured.refit_synthetic import synthetic_points
+
+ROW = {
+    "hardware_id": "h200-sxm",
+    "gpu_count": "1",
+    "model_id": "qwen3-30b-a3b",
+    "engine": "vLLM",
+    "drafter": "eagle3",
+    "draft_tokens_k": "3",
+    "batch_size": "8",
+    "accepted_length": "2.4",
+    "accepted_length_same_run": "1",
+    "baseline_value": "800",
+    "sd_value": "1200",
+    "metric": "output_tok_per_s",
+    "speedup": "1.5",
+}
+
+
+def test_the_first_collection_is_read_where_none_is_named_and_all_have_the_same_columns() -> None:
+    first, every = published_rows(), published_rows(*COLLECTIONS)
+    assert first.equals(published_rows(FIRST_COLLECTION))
+    assert len(every) > len(first) > 700
+    assert list(every.columns) == list(first.columns)
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ({}, (0.01, 8 / 1200)),
+        ({"metric": "tpot_ms", "baseline_value": "20", "sd_value": "10"}, (0.02, 0.01)),
+        ({"metric": "output_tok_per_s_per_user", "baseline_value": "50", "sd_value": "100"}, (0.02, 0.01)),
+        ({"metric": "output_tok_per_s_per_gpu", "gpu_count": "4"}, (0.0025, 2 / 1200)),
+        ({"metric": "total_tok_per_s", "input_tokens": "300", "output_tokens": "100"}, (0.0025, 8 * 0.25 / 1200)),
+        ({"metric": "request_latency_s", "output_tokens": "100", "baseline_value": "2", "sd_value": "1"}, (0.02, 0.01)),
+    ],
+)
+def test_a_rows_times_are_seconds_for_a_token_of_one_sequence(
+    cells: dict[str, str], expected: tuple[float, float]
+) -> None:
+    assert measured_times(ROW | cells) == pytest.approx(expected)
+
+
+def test_a_row_that_prints_a_ratio_alone_has_no_times() -> None:
+    plain, speculative = measured_times(ROW | {"metric": "ratio_only", "baseline_value": "", "sd_value": ""})
+    assert plain != plain
+    assert speculative != speculative
+
+
+def test_a_row_with_a_defect_is_set_aside_with_its_reason() -> None:
+    frame = published_rows().head(1).assign(**(ROW | {"defect": "the engine was at fault"}))
+    assert points_of(frame) == ([], {"set aside for a defect: the engine was at fault": 1})
+    assert len(points_of(frame.assign(defect=""))[0]) == 1
+
+
+def test_a_pass_cannot_be_shorter_than_reading_its_weights_at_the_nominal_bandwidth() -> None:
+    setup = point_of(ROW).setup
+    one, many = least_pass_s(setup, 1, 1), least_pass_s(setup, 64, 4)
+    assert one < many
+    # All 30.5e9 parameters but the embedding, two bytes each, over 4.8 TB/s.
+    assert many <= 2 * 30.5e9 / 4.8e12
+    # 3.3e9 active parameters with the embedding: the least that one token can touch.
+    assert one == pytest.approx(2 * 3.0e9 / 4.8e12, rel=0.1)
+
+
+def test_a_round_faster_than_memory_is_found_and_an_ordinary_one_is_not() -> None:
+    assert faster_than_reading(point_of(ROW)) == ""
+    assert "the printed round of 0.80 ms is shorter" in faster_than_reading(point_of(ROW | {"sd_value": "24000"}))
+    assert "the printed plain step of 0.50 ms" in faster_than_reading(point_of(ROW | {"baseline_value": "16000"}))
+
+
+def test_rows_faster_than_memory_are_those_marked_so() -> None:
+    frame = published_rows(*COLLECTIONS)
+    marked = frame[frame["defect"].str.contains("shorter than reading")]
+    found = {point.row["point_id"] for point in external_points(frame) if faster_than_reading(point)}
+    stated, _ = points_of(frame.assign(defect=""), other_models=True)
+    found |= {point.row["point_id"] for point in stated if faster_than_reading(point)}
+    assert found
+    assert found <= set(marked["point_id"])
+    assert set(marked["model_id"]) == {"llama4-scout"}
+
+
+@pytest.mark.parametrize(
+    ("factor", "said"), [(1234.5, "is 1,230 times"), (1 / 25_000, "is 1/25,000 of"), (7.5, "7.5 t")]
+)
+def test_a_factor_is_said_in_three_digits_and_never_as_a_power_of_ten(factor: float, said: str) -> None:
+    frame = synthetic_points((1, 4, 16), (3,), quantity="tpot_s")
+    frame["tpot_s"] *= factor
+    points, _ = refit_points(frame)
+    with pytest.raises(AdvisorError) as refused:
+        check_units(points)
+    assert said in str(refused.value)

@@ -1,0 +1,91 @@
+"""The tab Diagnosis of the page Data: what is pasted is diagnosed, and what cannot be read is refused in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+from advisor.show.words.diagnosis import COMPARED_COLUMNS
+from tests.answers.console_runs import block, launch
+from tests.pages.app_page import opened
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/diagnosis"
+SLOW = (FIXTURES / "misconfigured.txt").read_text()
+SERVED = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "engine": "sglang", "acceptance": "2.4@3"}
+
+
+def page(**query: str) -> AppTest:
+    return opened("data", "Diagnosis", **(SERVED | query))
+
+
+def diagnosed(test: AppTest, text: str = "") -> AppTest:
+    test.text_area(key="diagnosis_text").set_value(text)
+    test.button(key="diagnose").click().run()
+    assert not test.exception, [item.value for item in test.exception]
+    return test
+
+
+def fixes(test: AppTest) -> list[str]:
+    """Code blocks of the page; the bar has one more, the query of its link."""
+    return [item.value for item in test.code if not item.value.startswith("?")]
+
+
+def words(test: AppTest) -> str:
+    kinds = (test.subheader, test.markdown, test.caption, test.error)
+    return "\n".join(item.value for kind in kinds for item in kind).replace("\\", "")
+
+
+def test_a_pasted_run_gets_its_sentence_a_card_with_the_fix_and_its_prediction() -> None:
+    test = diagnosed(page(), SLOW)
+    assert test.subheader[0].value.startswith("The engine is not configured to win: SGLang admits 48 requests")
+    assert fixes(test) == ["--max-running-requests N, the concurrency of the client"]
+    assert "batch_size 128 sequences, above 48 sequences" in words(test)
+    assert "Source: sgl-project/sglang pull request 34290" in words(test)
+    table = test.table[-1].value
+    assert [table.index.name, *table.columns] == list(COMPARED_COLUMNS)
+    assert table.loc["Round of speculation", "Measured"] == "28.34 ms"
+    assert not test.error
+
+
+def test_the_bar_fills_what_the_text_does_not_say() -> None:
+    one, other = (diagnosed(page(hardware_id=name), SLOW).table[-1].value for name in ("h200-sxm", "b200-sxm"))
+    assert (one["Predicted"] != other["Predicted"]).any()
+    assert (one["Measured"] == other["Measured"]).all()
+
+
+def test_files_are_diagnosed_without_a_text() -> None:
+    test = page()
+    test.file_uploader(key="diagnosis_files").upload("honest.csv", (FIXTURES / "honest.csv").read_bytes(), "text/csv")
+    diagnosed(test)
+    assert "Speculation does not pay at this batch on this hardware" in test.subheader[0].value
+    assert fixes(test) == ["python -m sglang.launch_server ... without --speculative-algorithm"]
+
+
+def test_two_uploads_keep_their_launch_lines_and_the_verdict_names_the_bar_s_accelerator() -> None:
+    files = [
+        ("plain.txt", launch() + block(32.1), "text/plain"),
+        ("drafted.txt", launch(7, "--enforce-eager") + block(70.1, 2.14), "text/plain"),
+    ]
+    for order in (files, files[::-1]):
+        test = page(engine="vllm")
+        test.file_uploader(key="diagnosis_files").set_value([(name, text.encode(), kind) for name, text, kind in order])
+        diagnosed(test)
+        assert "CUDA graphs are switched off" in test.subheader[0].value
+        assert "In drafted.txt, line 3" in words(test)
+        assert test.subheader[0].value.endswith("Judged as 1 x NVIDIA H200 SXM 141GB, the accelerator from the bar.")
+
+
+def test_what_lacks_evidence_says_what_to_collect() -> None:
+    test = diagnosed(page(), SLOW)
+    wanted = next(item.value for item in test.dataframe if "What to collect" in item.value.columns)
+    assert wanted["What to collect"].str.contains("prefix cache").any()
+
+
+def test_errors_stand_beside_the_button_and_an_older_diagnosis_goes() -> None:
+    test = diagnosed(page(), SLOW)
+    diagnosed(test, "hello <b>there</b>")
+    assert "pasted text is not recognised" in test.error[0].value
+    assert not fixes(test)
+    diagnosed(test)
+    assert test.error[0].value.startswith("Nothing to diagnose")

@@ -1,0 +1,284 @@
+"""The page Profile this machine: what it offers, a run in its own process, what it makes of the result.
+
+Runs here are started with a stand-in for the profiler's process unless torch is installed; sweeps are made up.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from advisor.measured.fits.sweep import fit_sweep
+from advisor.measured.kept_uploads import list_uploads, read_upload
+from advisor.measured.measurements import read_sweep
+from advisor.prediction import AdvisorError
+from advisor.show.charts.measured import ratio_chart
+from advisor.ui.data import profile
+from tests.measured.sweep_fixture import sweep_rows, write_sweep
+from tests.pages.app_page import opened
+
+WAIT_S = 20.0
+DEVICES = [{"backend": "cpu", "index": 0, "name": "stand-in CPU"}]
+PLAN = {"estimate_s": 99.4, "limit_s": 120.0, "blocks": [{"name": "launch", "op": "launch", "estimate_s": 0.4}]}
+
+STAND_IN = """
+import json, signal, sys, time
+from pathlib import Path
+out = Path(sys.argv[sys.argv.index("--output") + 1])
+out.mkdir(parents=True, exist_ok=True)
+(out / "progress.json").write_text("{}")
+at = dict(done_blocks=2, total_blocks=5, block="moe", round=3, rounds=24, elapsed_s=10.0, remaining_s=30.0, message="m")
+def stop(*_):
+    print("stopping after this round", flush=True)
+    sys.exit(3)
+signal.signal(signal.SIGTERM, stop)
+print(json.dumps({"plan": {}}), flush=True)
+print(json.dumps({"progress": at}), flush=True)
+if "--resume" in sys.argv:
+    sys.exit(0)
+time.sleep(60)
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing remembered, no leave to measure, and whatever still runs at a test's end is ended."""
+    monkeypatch.delenv(profile.ALLOW_VARIABLE, raising=False)
+    st.cache_data.clear()
+    st.cache_resource.clear()
+    yield
+    for child in profile._CHILDREN.values():
+        child.kill()
+        child.wait(timeout=WAIT_S)
+    profile._CHILDREN.clear()
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with torch whose profiler is STAND_IN."""
+    st.cache_data.clear()
+    monkeypatch.setattr(profile, "find_spec", lambda _: object())
+    monkeypatch.setattr(profile, "devices", lambda: DEVICES)
+    monkeypatch.setattr(profile, "plan", lambda _preset, _device: PLAN)
+    monkeypatch.setattr(profile, "_command", lambda options: [sys.executable, "-c", STAND_IN, *options])
+
+
+def page() -> AppTest:
+    return opened("data", "Profile this machine")
+
+
+def texts(test: AppTest) -> str:
+    kinds = (test.title, test.subheader, test.markdown, test.caption, test.warning, test.error, test.info, test.success)
+    return "\n".join(item.value for kind in kinds for item in kind)
+
+
+def button(test: AppTest, key: str) -> Any:
+    return next(item for item in test.button if item.key == key)
+
+
+def until(done: Any) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not done():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def started() -> profile.ProfilerRun:
+    run = profile.start("quick", "cpu")
+    until(lambda: profile.progress(run) is not None)
+    return run
+
+
+def finished(name: str = "cpu-made-up-quick", code: int | None = 0, **meta: Any) -> profile.ProfilerRun:
+    """A made-up run that is over, on disk as a real one would be."""
+    write_sweep(profile.runs_folder() / name, sweep_rows(noise=0.03), **meta)
+    profile._note(name, {"preset": "quick", "device": "cpu", "pid": 1, "started": 0.0, "exit_code": code})
+    run = profile.latest()
+    assert run is not None
+    return run
+
+
+def test_without_torch_the_page_says_so_in_one_sentence_and_offers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile, "find_spec", lambda _: None)
+    test = page()
+    assert test.info[0].value == profile.TORCH_MISSING
+    assert "profile_start" not in {button.key for button in test.button}
+    assert not test.error
+
+
+def test_beyond_this_machine_measuring_is_off_unless_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile, "find_spec", lambda _: object())
+    here, proxied = "http://127.0.0.1:8501/profile", "https://advisor.example.org/profile"
+    assert profile.refusal("127.0.0.1", here) == ""
+    assert profile.refusal("localhost", None) == ""
+    for address, url in (("0.0.0.0", here), (None, here), ("127.0.0.1", proxied)):
+        assert "served beyond its own machine" in profile.refusal(address, url)
+    monkeypatch.setenv(profile.ALLOW_VARIABLE, "1")
+    assert profile.refusal("0.0.0.0", proxied) == ""
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_the_page_shows_device_and_price_before_anything_runs() -> None:
+    test = page()
+    assert test.selectbox(key="profile_device").options == ["cpu: stand-in CPU"]
+    assert "About **99 s** for 1 blocks; it stops by itself at 120 s" in texts(test)
+    assert button(test, "profile_start").label == "Measure"
+    assert profile.latest() is None
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_device_that_cannot_be_asked_is_reported_not_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    st.cache_data.clear()
+
+    def broken() -> list[dict[str, Any]]:
+        raise AdvisorError("the driver does not answer")
+
+    monkeypatch.setattr(profile, "devices", broken)
+    assert page().error[0].value == "the driver does not answer"
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_measure_starts_a_run_that_a_reloaded_page_finds_and_can_cancel() -> None:
+    button(page(), "profile_start").click().run()
+    run = profile.latest()
+    assert run is not None
+    until(lambda: profile.progress(run) is not None)
+    again = page()  # a new session: nothing of the old one is left
+    assert "Measuring cpu, preset quick" in texts(again)
+    assert any("10 s, about 30 s left; block 3 of 5: moe" in str(item.proto) for item in again.get("progress"))
+    button(again, "profile_cancel").click().run()
+    until(lambda: not profile.latest().alive)  # type: ignore[union-attr]
+    after = page()
+    assert "Cancelled: what was measured until then is below. Go on measures what is left." in texts(after)
+    button(after, "profile_resume").click().run()
+    until(lambda: not profile.latest().alive)  # type: ignore[union-attr]
+    done = profile.latest()
+    assert done is not None
+    assert (done.name, done.exit_code) == (run.name, 0)
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_second_sweep_at_the_same_time_is_refused() -> None:
+    run = started()
+    with pytest.raises(AdvisorError, match="a sweep is running on this machine already"):
+        profile.start("quick", "cpu")
+    assert profile.share_done(profile.progress(run) or {}) == pytest.approx(0.25)
+    assert "[  10.0 s] moe: m 3/24" in profile.log_text(run)
+
+
+def test_sessions_that_look_at_the_same_time_never_take_each_other_for_a_sweep() -> None:
+    profile.runs_folder().mkdir(parents=True)
+    (profile.runs_folder() / "running.lock").touch()
+    with ThreadPoolExecutor(8) as sessions:
+        assert not any(sessions.map(lambda _: profile._is_running(), range(400)))
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_killed_run_is_explained() -> None:
+    run = started()
+    os.kill(run.pid, signal.SIGKILL)
+    until(lambda: not profile.latest().alive)  # type: ignore[union-attr]
+    over = profile.latest()
+    assert over is not None
+    assert over.exit_code == -signal.SIGKILL
+    assert "ended by SIGKILL; the system does that when memory runs out. Go on" in profile.ending(over)
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_an_app_started_again_finds_the_run_alive_and_sees_it_end() -> None:
+    run = started()
+    child = profile._CHILDREN.pop(run.name)  # the new app is not its parent
+    found = profile.latest()
+    assert found is not None
+    assert found.alive
+    child.kill()
+    child.wait(timeout=WAIT_S)
+    over = profile.latest()
+    assert over is not None
+    assert not over.alive
+    assert "ended before it had results" in profile.ending(over)
+
+
+def test_a_refusal_of_the_profiler_is_shown_in_its_own_words() -> None:
+    run = finished(code=2)
+    run.log.write_text("error: no device 'cuda:3' here; choose one of cpu\n")
+    assert profile.ending(run) == "The profiler refused: no device 'cuda:3' here; choose one of cpu."
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_finished_sweep_shows_findings_bandwidth_and_the_held_out_chart() -> None:
+    run = finished()
+    test = page()
+    assert {item.label: item.value for item in test.metric} == {
+        "Status": "complete",
+        "Measured rows": "52",
+        "Copy bandwidth": "30.0 GB/s",
+    }
+    assert "made-up numbers for a test" in texts(test)
+    fit = fit_sweep(read_sweep(run.folder))[0]
+    assert f"mean error {fit.mean_ratio_error:.1%}" in test.get("plotly_chart")[0].proto.alt
+    assert any(f"cp -r {run.folder} measurements/" in item.value for item in test.main.code)
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_damaged_result_is_reported_not_raised() -> None:
+    run = finished()
+    (run.folder / "data.csv").write_text("block,op\n")
+    assert "columns are not the profiler" in page().error[0].value
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_the_layers_are_kept_among_the_user_s_measurements_once() -> None:
+    finished()
+    test = page()
+    button(test, "profile_keep").click().run()
+    assert "Kept" in test.success[0].value
+    kept = read_upload(list_uploads()["dataset_id"].item())
+    assert set(kept["hardware"]) == {"generated, not a device"}
+    assert len(kept) == 50
+    button(test, "profile_keep").click().run()
+    assert "kept already" in test.error[0].value
+
+
+def test_the_download_is_a_folder_to_unpack_under_measurements(tmp_path: Path) -> None:
+    run = finished()
+    with zipfile.ZipFile(io.BytesIO(profile.archive(run))) as packed:
+        assert sorted(packed.namelist()) == [f"{run.name}/data.csv", f"{run.name}/meta.yaml"]
+        packed.extractall(tmp_path / "measurements")
+    assert read_sweep(tmp_path / "measurements" / run.name).sha256 == read_sweep(run.folder).sha256
+
+
+def test_the_ratio_chart_holds_every_held_out_pair_and_says_its_error(tmp_path: Path) -> None:
+    fit = fit_sweep(read_sweep(write_sweep(tmp_path / "made-up", sweep_rows(noise=0.05))))[0]
+    chart = ratio_chart(fit)
+    points = [trace for trace in chart.figure.data if trace.mode == "markers"]
+    assert [trace.name for trace in points] == ["k = 1", "k = 2", "k = 4", "k = 8"]
+    assert sum(len(trace.x) for trace in points) == len(chart.data) == len(fit.ratios)
+    assert f"worst {fit.ratios['error'].max():.1%}" in chart.alt
+
+
+def test_a_smoke_sweep_runs_in_its_own_process_from_plan_to_result() -> None:
+    pytest.importorskip("torch", reason="the profiler itself needs torch (requirements.txt has it)")
+    assert "cpu" in [profile.label(item) for item in profile.devices()]
+    assert profile.plan("smoke", "cpu")["estimate_s"] > 0
+    run = profile.start("smoke", "cpu", extra=("--only", "moe-smoke", "--only", "bandwidth"))
+    until(lambda: not profile.latest().alive)  # type: ignore[union-attr]
+    over = profile.latest()
+    assert over is not None
+    assert (over.exit_code, profile.ending(over)) == (0, "")
+    sweep = read_sweep(run.folder)
+    assert sweep.meta.status == "complete"
+    assert (profile.copy_bandwidth(sweep) or 0) > 0
+    assert (profile.progress(over) or {})["done_blocks"] == 2

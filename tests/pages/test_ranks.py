@@ -1,0 +1,282 @@
+"""Experts on ranks in the session: counted on a trace, on loads or on a preset, and used in every answer.
+
+Experts on ranks on the page Report: offered under expert parallelism, counted on Data or drawn from the preset.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from advisor.answers.expert_ranks import splits
+from advisor.predict.scenario import Scenario, loads_shape, write_loads
+from advisor.ui.answers import remembered
+from advisor.ui.data import trace_panel
+from advisor.ui.report import files as report_files
+from tests.measured.test_ingest_traces import npy, synthetic
+from tests.pages.app_page import go_to, opened
+from tests.pages.test_answers import SHIPPED, FakeCache
+from tests.pages.test_uploads import TRACE, alts, page, texts, upload
+
+
+def test_ranks_are_counted_on_the_trace_when_the_scenario_has_some() -> None:
+    assert "With EP above 1" in texts(page(TRACE))
+    test = page(TRACE, expert_parallel=8, n_gpus=8)
+    assert "Without a trace" in texts(test)
+    test = upload(test, "trace.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")), key="trace_file")
+    test.number_input(key="rank_copies_8").set_value(3).run()
+    test.button(key="count_ranks").click().run()
+    assert "do not fill 8 ranks evenly" in test.error[0].value
+    test.number_input(key="rank_copies_8").set_value(8).run()
+    test.button(key="count_ranks").click().run()
+    assert not test.exception
+    assert not test.error
+    assert "on 8 expert-parallel ranks" in texts(test)
+    assert "counted on 12 sequences, 2 layers of your trace" in texts(test)
+    assert any("ranks serves" in alt for alt in alts(test))
+    test.button(key="forget_trace").click().run()
+    assert "Without a trace" in texts(test)
+
+
+def test_ranks_counted_on_one_trace_or_with_other_copies_are_not_shown_for_another() -> None:
+    test = page(TRACE, expert_parallel=8, n_gpus=8)
+    ids = synthetic(12, 32, 2, n=128, k=8).astype("uint8")
+    test = upload(test, "a.npy", npy(ids), key="trace_file")
+    test.button(key="count_ranks").click().run()
+    assert "on 8 expert-parallel ranks" in texts(test)
+    test.number_input(key="rank_copies_8").set_value(16).run()
+    assert "on 8 expert-parallel ranks" not in texts(test)
+    test.number_input(key="rank_copies_8").set_value(8).run()
+    assert "on 8 expert-parallel ranks" in texts(test)
+    test = upload(test, "b.npy", npy(ids[:, ::-1].copy()), key="trace_file")
+    assert "on 8 expert-parallel ranks" not in texts(test)
+    assert "Counts on your trace" in texts(test)
+
+
+def test_a_trace_of_another_number_of_experts_is_said_not_to_be_counted() -> None:
+    test = page(TRACE, expert_parallel=8, n_gpus=8)
+    test = upload(test, "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")), key="trace_file")
+    test.session_state["model_id"] = "gpt-oss-20b"
+    test.run()
+    assert test.session_state["_scenario"].model_id == "gpt-oss-20b"
+    assert "Your trace is not counted: it is of 128 experts and gpt-oss-20b has 32" in texts(test)
+    assert "Counts on your trace" not in texts(test)
+
+
+def test_attention_groups_that_are_not_possible_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    test = page(TRACE, expert_parallel=8, n_gpus=8)
+    monkeypatch.setattr(trace_panel, "splits", lambda answer: (splits(answer)[0], ("TP 3 cannot be",)))
+    test.button(key="count_ranks").click().run()
+    assert "Not possible: TP 3 cannot be" in texts(test)
+
+
+def table(hot: float = 9.0, experts: int = 128) -> bytes:
+    """A CSV of loads of two layers whose first 16 experts are `hot` times as popular as the others."""
+    cells = ((layer, expert, hot if expert < 16 else 1) for layer in range(2) for expert in range(experts))
+    return "\n".join(["layer,expert,tokens", *(",".join(map(str, cell)) for cell in cells)]).encode()
+
+
+def on_ranks(**query: str) -> AppTest:
+    return page(TRACE, expert_parallel="8", n_gpus="8", **query)
+
+
+def test_loads_are_counted_used_on_every_page_and_undone() -> None:
+    test = upload(on_ranks(), "loads.csv", table(), key="loads_file")
+    assert "Counts on your table of loads" in texts(test)
+    test.button(key="count_ranks").click().run()
+    assert "drawn from your loads of 2 layers" in texts(test)
+    test.selectbox(key="rank_layout").select("balanced").run()
+    test.button(key="use_ranks").click().run()
+    used: Scenario = test.session_state["_scenario"]
+    assert used.redundant_experts == 0
+    assert loads_shape(used.expert_loads or "") == (2, 128)
+    assert "on 8 expert-parallel ranks" in texts(test)
+    go_to(test, "serve")
+    assert "Experts on ranks: counted on your loads (2 layers, 128 experts), balanced." in texts(test).replace("*", "")
+    test.button(key="undo_ranks_in_use").click().run()
+    assert test.session_state["_scenario"] == used.on_assumed_ranks()
+
+
+def test_a_table_that_cannot_be_read_leaves_the_one_before() -> None:
+    test = upload(on_ranks(), "loads.csv", table(), key="loads_file")
+    test = upload(test, "cut.csv", b"layer,expert,tokens\n0,x,1", key="loads_file")
+    assert "cut.csv, line 2" in test.error[0].value
+    assert "Counts on your table of loads" in texts(test)
+
+
+def test_a_table_of_another_number_of_experts_is_said_not_to_be_counted() -> None:
+    test = upload(on_ranks(), "loads.csv", table(experts=64), key="loads_file")
+    assert "Your table of loads is not counted: it is of 64 experts" in texts(test)
+
+
+def test_on_a_preset_s_loads_only_balanced_layouts_can_be_used() -> None:
+    test = on_ranks()
+    test.button(key="count_ranks").click().run()
+    assert test.selectbox(key="rank_layout").options == ["balanced", "balanced, 8 copies"]
+    test.selectbox(key="rank_layout").select("balanced, 8 copies").run()
+    test.button(key="use_ranks").click().run()
+    used = test.session_state["_scenario"]
+    assert (used.expert_loads, used.redundant_experts) == (None, 8)
+
+
+def test_a_used_trace_brings_its_routing_too() -> None:
+    test = upload(on_ranks(), "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")), key="trace_file")
+    test.button(key="count_ranks").click().run()
+    test.selectbox(key="rank_layout").select("in order").run()
+    test.button(key="use_ranks").click().run()
+    used = test.session_state["_scenario"]
+    assert "," in used.routing
+    assert (loads_shape(used.expert_loads), used.redundant_experts) == ((2, 128), None)
+    assert "on 8 expert-parallel ranks" in texts(test)
+
+
+def test_undoing_a_used_trace_brings_the_routing_back() -> None:
+    test = upload(
+        on_ranks(routing="uniform"), "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")), "trace_file"
+    )
+    test.button(key="count_ranks").click().run()
+    test.button(key="use_ranks").click().run()
+    assert "," in test.session_state["_scenario"].routing
+    test.button(key="undo_ranks_in_use").click().run()
+    assert test.session_state["_scenario"].routing == "uniform"
+
+
+def test_ranks_counted_without_the_scenario_s_loads_are_not_shown_for_them() -> None:
+    test = on_ranks()
+    test.button(key="count_ranks").click().run()
+    assert "on 8 expert-parallel ranks" in texts(test)
+    test.session_state["expert_loads"] = write_loads(np.ones((2, 128)))
+    test.run()
+    assert "Counts on the loads that the scenario carries" in texts(test)
+    assert "on 8 expert-parallel ranks" not in texts(test)
+
+
+def test_a_link_carries_loads_and_another_model_leaves_them_aside() -> None:
+    loads = write_loads(np.ones((2, 128)))
+    test = opened("serve", acceptance="2.4@3", expert_parallel="8", n_gpus="8", expert_loads=loads)
+    assert test.session_state["_scenario"].expert_loads == loads
+    test.session_state["model_id"] = "gpt-oss-20b"
+    test.run()
+    assert test.session_state["_scenario"].expert_loads is None
+    assert "this model is another" in texts(test)
+
+
+def test_a_link_with_damaged_loads_says_so() -> None:
+    test = opened("serve", acceptance="2.4@3", expert_parallel="8", n_gpus="8", expert_loads="2x128:eJw")
+    assert "carries loads of experts that cannot be read" in texts(test)
+    assert test.session_state["_scenario"].expert_loads is None
+
+
+WIDE = {"acceptance": "2.4@3", "expert_parallel": "8", "n_gpus": "8", "k_max": "3"}
+
+
+BEGIN = "## Experts on ranks"
+
+
+def section(test: AppTest) -> str:
+    """The section in the preview."""
+    assert not test.exception
+    return texts(test).split(BEGIN)[1].split("\n## ")[0]
+
+
+def counted_on_data(copies: int) -> AppTest:
+    """The page Data after its ranks were counted on a trace."""
+    test = opened("data", TRACE, **WIDE)
+    test = upload(test, "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")), key="trace_file")
+    test.number_input(key="rank_copies_8").set_value(copies).run()
+    test.button(key="count_ranks").click().run()
+    assert not test.error
+    return test
+
+
+def test_it_is_offered_under_expert_parallelism_alone() -> None:
+    asked = opened("report", **(WIDE | {"expert_parallel": "1", "report_ranks": "True"}))
+    assert not [item for item in asked.toggle if item.key == "report_ranks"]
+    assert BEGIN not in texts(asked)
+    assert "Experts on ranks are" not in texts(asked)
+    assert BEGIN not in texts(opened("report", **WIDE))
+
+
+def test_without_counts_of_the_session_it_is_drawn_from_the_preset_and_says_so() -> None:
+    test = opened("report", **WIDE)
+    test.toggle(key="report_ranks").set_value(True).run()
+    assert "Experts on ranks are drawn from the routing preset's spread" in texts(test)
+    assert "Origin of the counts: preset." in section(test)
+    assert test.query_params["report_ranks"] in ("True", ["True"])
+
+
+def test_what_was_counted_on_data_is_taken_with_its_trace_and_copies() -> None:
+    test = go_to(counted_on_data(16), "report").run()
+    test.toggle(key="report_ranks").set_value(True).run()
+    said = "as you counted them on Data: counted on 12 sequences, 2 layers of your trace; 0 and 16 copies"
+    assert said in texts(test)
+    part = section(test)
+    assert "Origin of the counts: trace." in part
+    assert "balanced, 16 copies" in part
+    assert "takes the trace's routing" in part
+
+
+def test_counts_of_another_scenario_are_not_taken() -> None:
+    test = go_to(counted_on_data(8), "report").run()
+    test.session_state["batch_size"] = 24
+    test.toggle(key="report_ranks").set_value(True).run()
+    assert test.session_state["_scenario"].batch_size == 24
+    assert "Experts on ranks are drawn from the routing preset's spread" in texts(test)
+    assert "Origin of the counts: preset." in section(test)
+
+
+def test_counts_of_a_trace_that_was_forgotten_are_not_taken() -> None:
+    test = counted_on_data(8)
+    test.button(key="forget_trace").click().run()
+    test = go_to(test, "report").run()
+    test.toggle(key="report_ranks").set_value(True).run()
+    assert "Origin of the counts: preset." in section(test)
+
+
+@pytest.mark.parametrize(("ranks", "scope"), [(None, None), ("", None), ("hash/digest/8", "session")])
+def test_a_file_with_what_a_session_counted_stays_in_it(ranks: str | None, scope: str | None) -> None:
+    cache = FakeCache()
+
+    @remembered(cache, shared=64, own=8, keys=(report_files.Extras,))
+    def answer(scenario: object, extras: report_files.Extras) -> str:
+        return f"{scenario} {extras.ranks}"
+
+    answer(SHIPPED, report_files.Extras(ranks=ranks))
+    assert [options.get("scope") for options in cache.calls] == [scope]
+
+
+def a_download_on_a_thread_of_its_own() -> None:
+    """A script: the file of a scenario on a model of one's own, made as Streamlit does after a click."""
+    import datetime as dt
+    from threading import Thread
+
+    import streamlit as st
+
+    from advisor.ui.report import files as report_files
+    from tests.show.report_fixtures import own_model
+
+    chosen = report_files.Chosen(report_files.Extras(), None, "", ())
+    make = report_files.download(own_model("mine"), dt.date(2026, 11, 22), "csv", chosen)
+    files: list[bytes] = []
+    thread = Thread(target=lambda: files.append(make()))
+    thread.start()
+    thread.join()
+    st.text(files[0].decode()[:13])
+
+
+def test_a_download_on_a_user_s_own_model_is_made_outside_the_script_s_thread() -> None:
+    test = AppTest.from_function(a_download_on_a_thread_of_its_own, default_timeout=60).run()
+    assert not test.exception, [item.value for item in test.exception]
+    assert test.text[0].value == "scenario_hash"
+
+
+def test_ranks_that_cannot_be_are_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise report_files.AdvisorError("these ranks cannot be counted")
+
+    monkeypatch.setattr(report_files, "ranks_answer", refuse)
+    test = opened("report", **(WIDE | {"batch_size": "20", "report_ranks": "True"}))
+    assert "these ranks cannot be counted" in test.error[0].value
+    assert BEGIN not in texts(test)
+    assert "## Answer" in texts(test)

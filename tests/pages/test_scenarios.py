@@ -1,0 +1,226 @@
+"""Scenarios in the app: examples, own accelerators, files, links that restore them, pins. Back is in tests/e2e."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from advisor.answers.advice import advise
+from advisor.answers.explore.compare import finding, short_names
+from advisor.physics.hardware import load_hardware
+from advisor.predict.scenario import Scenario, example_ids, load_example, scenario_json
+from advisor.text import screen_style
+from advisor.ui.state import MAX_LINK_CHARACTERS
+from tests.catalog.test_hardware import POD
+from tests.own_model import CONFIG, CONFIG_JSON
+from tests.pages.test_app import START, answered, app, chart, headings, link, texts
+
+OWN = Scenario(acceptance="2.4@3", hardware_id="own-pod", hardware_json=json.dumps(POD), batch_size=4)
+
+
+def shown(test: AppTest) -> Scenario:
+    assert not test.exception, [item.value for item in test.exception]
+    scenario: Scenario = test.session_state["_scenario"]
+    return scenario
+
+
+def open_file(test: AppTest, content: bytes) -> AppTest:
+    uploader = next(item for item in test.file_uploader if str(item.key).startswith("scenario_file_"))
+    uploader.upload("scenario.json", content, "application/json").run()
+    return test
+
+
+@pytest.mark.parametrize("name", example_ids())
+def test_one_click_makes_an_example_the_scenario_and_says_which(name: str) -> None:
+    test = app()
+    test.button(key=f"example_{name}").click().run()
+    example = load_example(name)
+    assert shown(test) == example.scenario
+    assert screen_style(example.description) in texts(test).replace("\\", "")
+    assert example.acceptance_origin in texts(test)
+    test.number_input(key="batch_size").set_value(7).run()
+    assert screen_style(example.acceptance_note) not in texts(test).replace("\\", "")
+
+
+def test_an_example_after_the_user_s_own_settings_leaves_none_of_them() -> None:
+    test = app(acceptance="2.4@3", max_tpot_ms="5", weight_dtype="fp8", input_tokens="5", output_tokens="6")
+    test.button(key="example_mixtral").click().run()
+    assert shown(test) == load_example("mixtral").scenario
+
+
+def test_the_address_says_what_is_on_screen_after_every_change() -> None:
+    test = app()
+    test.number_input(key="batch_size").set_value(512).run()
+    test.selectbox(key="weight_dtype").set_value("fp8").run()
+    test.number_input(key="batch_size").set_value(16).run()
+    test.selectbox(key="weight_dtype").set_value(None).run()
+    query = {name: value[0] if isinstance(value, list) else value for name, value in test.query_params.items()}
+    assert query["batch_size"] == "16"
+    again = app(**query)
+    assert shown(again) == shown(test) == START
+    assert not again.warning or not any("link" in item.value for item in again.warning)
+
+
+def test_a_note_on_a_link_goes_when_the_user_moves_on() -> None:
+    test = app(acceptance="2.4@3", batch_size="many")
+    assert any("many" in item.value for item in test.warning)
+    test.number_input(key="batch_size").set_value(32).run()
+    assert not any("many" in item.value for item in test.warning)
+
+
+def test_the_form_makes_an_accelerator_and_the_answer_a_roofline() -> None:
+    test = app(acceptance="2.4@3")
+    test.text_input(key="hw_name").set_value("Pod of 2027")
+    test.number_input(key="hw_memory").set_value(200.0)
+    test.number_input(key="hw_bandwidth").set_value(9.0)
+    test.number_input(key="hw_link").set_value(900.0)
+    test.number_input(key="hw_bf16").set_value(2000.0)
+    test.number_input(key="hw_fp8").set_value(4000.0)
+    test.button(key="hw_use").click().run()
+    scenario = shown(test)
+    assert scenario.hardware_id == "own-pod-of-2027"
+    given = json.loads(scenario.hardware_json or "")
+    assert {name: given[name] for name in POD if name != "date"} == {k: v for k, v in POD.items() if k != "date"}
+    assert "on 1 × Pod of 2027" in headings(test)
+    assert "data sheet only" in texts(test)
+    test.selectbox(key="hardware_id").set_value("h200-sxm").run()
+    assert shown(test).hardware_json is None
+
+
+def test_the_form_says_what_is_missing_and_the_answer_stays() -> None:
+    test = app(acceptance="2.4@3")
+    test.button(key="hw_use").click().run()
+    assert test.error[0].value == "Still needed: Memory, Memory bandwidth, Peak bf16."
+    assert shown(test) == Scenario(acceptance="2.4@3")
+    assert answered(test)
+
+
+def test_an_accelerator_without_a_name_gets_one_and_several_need_a_link() -> None:
+    test = app(acceptance="2.4@3", n_gpus=2, tensor_parallel=2)
+    test.number_input(key="hw_memory").set_value(96.0)
+    test.number_input(key="hw_bandwidth").set_value(2.0)
+    test.number_input(key="hw_bf16").set_value(400.0)
+    test.button(key="hw_use").click().run()
+    assert test.error[0].value == "Still needed: Link (or one GPU in the bar)."
+    test.number_input(key="hw_link").set_value(300.0)
+    test.button(key="hw_use").click().run()
+    assert "on 2 × My accelerator" in headings(test)
+
+
+def test_filling_in_from_a_profile_and_using_it_changes_nothing_but_the_origin() -> None:
+    test = app(acceptance="2.4@3")
+    before = test.title[0].value
+    test.button(key="hw_fill").click().run()
+    assert test.text_input(key="hw_name").value == load_hardware("h200-sxm").name
+    test.button(key="hw_use").click().run()
+    assert shown(test).hardware_id == "own-nvidia-h200-sxm-141gb"
+    assert test.title[0].value == before
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[]", b"{}", b"x" * 20_001])
+def test_a_broken_accelerator_file_is_one_message_and_the_answer_stays(content: bytes) -> None:
+    test = app(acceptance="2.4@3")
+    test.file_uploader(key="hw_file").upload("pod.json", content, "application/json").run()
+    assert not test.exception
+    assert len(test.error) == 1
+    assert shown(test).hardware_id == "h200-sxm"
+
+
+def test_a_link_restores_an_own_accelerator_and_another_session_does_not_see_it() -> None:
+    test = app(**link(OWN))
+    assert shown(test) == OWN
+    assert not any("link" in item.value for item in test.warning)
+    assert "own-pod" not in app().selectbox(key="hardware_id").options
+
+
+def test_an_accelerator_that_cannot_be_is_one_message_on_every_page() -> None:
+    bad = OWN.model_copy(update={"hardware_json": json.dumps(POD | {"memory_bytes": 1})})
+    for page in ("serve", "design", "report"):
+        test = app(page, **link(bad))
+        assert "memory" in test.error[0].value
+        assert not answered(test)
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [OWN, Scenario(acceptance="0.7,0.5", model_id="own-tiny", model_config_json=CONFIG_JSON, max_tpot_ms=9.5)],
+    ids=["accelerator", "model"],
+)
+def test_a_scenario_file_opens_with_everything_in_it(scenario: Scenario) -> None:
+    test = open_file(app(acceptance="2@3", k_max="3"), scenario_json(scenario).encode())
+    assert shown(test) == scenario
+    assert not test.error
+
+
+def test_a_json_report_opens_too_and_an_edited_one_is_said() -> None:
+    import datetime as dt
+
+    from advisor.show.report.build import build_report
+    from advisor.show.report.formats import render
+
+    content = render(build_report(advise(OWN), dt.date(2026, 1, 2)), "json")
+    test = open_file(app(), content)
+    assert shown(test) == OWN
+    test = open_file(app(), content.replace(b'"batch_size": 4,', b'"batch_size": 5,', 1))
+    assert shown(test).batch_size == 5
+    assert any("it was edited" in item.value for item in test.warning)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b'{"schema_version": 9, "scenario": {}}'])
+def test_a_file_that_is_no_scenario_is_one_message_and_the_answer_stays(content: bytes) -> None:
+    test = open_file(app(acceptance="2@3"), content)
+    assert len(test.error) == 1
+    assert shown(test) == Scenario(acceptance="2@3")
+
+
+def test_what_a_file_names_and_this_advisor_lacks_is_said() -> None:
+    text = scenario_json(Scenario(acceptance="2@3", hardware_id="h999", batch_size=8))
+    test = open_file(app(), text.encode())
+    assert (shown(test).hardware_id, shown(test).batch_size) == ("h200-sxm", 8)
+    assert any("file asks for hardware" in item.value.replace("\\", "") for item in test.warning)
+
+
+def compared(test: AppTest) -> Any:
+    """The table of pinned scenarios."""
+    return next(table.value for table in test.dataframe if table.value.index.name == "Setting or answer")
+
+
+def test_pinned_scenarios_stand_beside_the_one_on_screen() -> None:
+    test = app(acceptance="2.4@3")
+    test.button(key="pin").click().run()
+    assert "Change something" in texts(test)
+    test.number_input(key="batch_size").set_value(256).run()
+    scenarios = [Scenario(acceptance="2.4@3"), Scenario(acceptance="2.4@3", batch_size=256)]
+    names, advices = short_names(scenarios), [advise(one) for one in scenarios]
+    assert list(compared(test).columns) == list(names)
+    assert screen_style(finding(advices, names)) in texts(test).replace("\\", "")
+    assert chart(test, "comparison") is not None
+    test.button(key=f"go_{scenarios[0].hash}").click().run()
+    assert shown(test) == scenarios[0]
+    test.button(key="pin").click().run()
+    assert chart(test, "comparison") is None
+    assert "Pinned scenarios" not in [item.value for item in test.subheader]
+
+
+def test_at_most_three_are_pinned() -> None:
+    test = app(acceptance="2.4@3")
+    for size in (1, 2, 4):
+        test.number_input(key="batch_size").set_value(size).run()
+        test.button(key="pin").click().run()
+    test.number_input(key="batch_size").set_value(8).run()
+    assert test.button(key="pin").disabled
+    assert len(compared(test).columns) == 4
+
+
+def test_a_document_too_large_for_an_address_stays_out_of_it() -> None:
+    import secrets
+
+    padded = json.dumps(CONFIG | {"note": secrets.token_hex(MAX_LINK_CHARACTERS)})
+    test = app(acceptance="2.4@3")
+    test.file_uploader(key="config_file").upload("big.json", padded.encode(), "application/json").run()
+    assert shown(test).model_config_json == padded
+    assert "model_config_json" not in test.query_params
+    assert any("Too large for a link" in item.value for item in test.warning)

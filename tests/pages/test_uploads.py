@@ -1,0 +1,689 @@
+"""The Measurements page with a user's own files: read, refit, undo, keep, forget; files that must not break it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from advisor.measured.ingest import rows
+from advisor.measured.ingest.rows import evaluate
+from advisor.measured.kept_uploads import list_uploads
+from tests.measured.refit_synthetic import synthetic_points
+from tests.measured.test_ingest_acceptance import scrape
+from tests.measured.test_ingest_traces import npy, synthetic
+from tests.own_model import CONFIG_JSON
+from tests.pages.app_page import go_to, opened
+
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = ROOT / "tests/fixtures/ingest"
+
+
+@pytest.fixture(scope="module")
+def points() -> bytes:
+    """SYNTHETIC rows under a slower round, with one line that is far off."""
+    frame = synthetic_points((1, 2, 4, 8, 16, 32, 64), (1, 3), truth={"round_host": 4.0}, noise=0.02)
+    frame.loc[8, "speedup"] /= 2.5
+    return frame.dropna(axis=1, how="all").to_csv(index=False).encode()
+
+
+TRACE, ACCEPTANCE = "Your routing trace", "Your acceptance"
+
+
+def page(tab: str = "", **query: str) -> AppTest:
+    return opened("data", tab, **({"acceptance": "2.4@3"} | query))
+
+
+def upload(test: AppTest, name: str, data: bytes, key: str = "bench_file") -> AppTest:
+    """Choose one file in an uploader, in place of those that are in it."""
+    test.file_uploader(key=key).clear()
+    test.file_uploader(key=key).upload(name, data, "application/octet-stream").run()
+    assert not test.exception, [item.value for item in test.exception]
+    return test
+
+
+def texts(test: AppTest) -> str:
+    kinds = (test.title, test.markdown, test.caption, test.warning, test.error, test.info, test.text, test.subheader)
+    return "\n".join(item.value for kind in kinds for item in kind).replace("\\", "")
+
+
+def alts(test: AppTest) -> list[str]:
+    return [chart.proto.alt for chart in test.get("plotly_chart")]
+
+
+def test_an_upload_is_read_refitted_and_the_refit_undone(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    assert [item.value for item in test.metric][:2] == ["14", "0"]
+    assert "Format: **our own CSV template**" in texts(test)
+    test.button(key="refit_upload").click().run()
+    assert not test.exception
+    assert not test.error
+    said = texts(test)
+    assert re.search(r"Your data moved host time per speculative round by \+\d+%", said)
+    assert "13 points of h200-sxm with vllm, 1 set aside as outlier because in line 8" in said
+    assert "before and" in alts(test)[0]
+    assert any("Errors on your own 13 points" in alt for alt in alts(test))
+    test.button(key="undo_refit").click().run()
+    assert not alts(test)
+    assert "What your data changed" not in texts(test)
+
+
+def test_missing_fields_are_asked_for_prefilled_and_filled_in() -> None:
+    lines = ["model_id,engine,batch_size,draft_tokens_k,accepted_length,drafter,speedup"]
+    lines += [f"qwen3-30b-a3b,vllm,{b},3,2.4,eagle3,{s}" for b, s in ((1, 1.6), (4, 1.7), (16, 1.6), (64, 1.4))]
+    test = upload(page(hardware_id="b200-sxm", acceptance="2.4@3"), "mine.csv", "\n".join(lines).encode())
+    assert test.selectbox(key="missing_hardware_id").value == "b200-sxm"
+    form = next(item for item in test.button if item.label == "Fill in")
+    form.click().run()
+    assert not test.exception
+    assert test.session_state["_upload"].frame["hardware_id"].unique().tolist() == ["b200-sxm"]
+    test.button(key="refit_upload").click().run()
+    assert not test.error
+    assert "4 points of b200-sxm" in texts(test)
+
+
+def test_a_file_of_another_model_is_not_filled_in_from_the_bar_and_does_not_go_on_one_gpu() -> None:
+    lines = ["model_id,engine,batch_size,draft_tokens_k,accepted_length,tpot_s"]
+    lines += [f"deepseek-v3,vllm,{b},1,1.8,{s}" for b, s in ((1, 0.012), (4, 0.014), (16, 0.02), (64, 0.03))]
+    test = upload(page(hardware_id="b200-sxm", model_id="gpt-oss-20b"), "theirs.csv", "\n".join(lines).encode())
+    assert test.selectbox(key="missing_hardware_id").value == "b200-sxm"
+    assert test.selectbox(key="missing_drafter").value is None
+    assert {test.text_input(key=f"missing_{name}").value for name in ("gpu_count", "tensor_parallel")} == {""}
+    said = texts(test)
+    assert "The file is of deepseek-v3. Not taken from the bar, which is for gpt-oss-20b:" in said
+    assert "Number of GPUs 1, Tensor-parallel size 1" in said
+    assert "Drafter eagle3" in said
+    test.selectbox(key="missing_drafter").set_value("mtp")
+    test.text_input(key="missing_gpu_count").set_value("1")
+    next(item for item in test.button if item.label == "Fill in").click().run()
+    test.button(key="refit_upload").click().run()
+    refused = test.error[0].value.replace("\\", "")
+    assert "0 rows can be used" in refused
+    assert re.search(r"the weights of deepseek-v3 on NVIDIA B200[^,]* need \d+ GiB a GPU, it has 180", refused)
+
+
+def test_an_unknown_accelerator_name_is_asked_for(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points.replace(b"h200-sxm", b"our box"))
+    test.selectbox(key="known_hardware_id").set_value("h200-sxm")
+    next(item for item in test.button if item.label == "Fill in").click().run()
+    assert test.session_state["_upload"].frame["hardware_id"].unique().tolist() == ["h200-sxm"]
+
+
+def test_refused_rows_are_listed_and_the_good_ones_stay(points: bytes) -> None:
+    lines = points.decode().splitlines()
+    column = lines[0].split(",").index("batch_size")
+    cells = lines[3].split(",")
+    cells[column] = "-4"
+    test = upload(page(), "mine.csv", "\n".join([*lines[:3], ",".join(cells), *lines[4:]]).encode())
+    assert [item.value for item in test.metric][:2] == ["13", "1"]
+    rejected = next(item.value for item in test.dataframe if "reason" in item.value)
+    assert rejected["line"].tolist() == [4]
+    assert rejected["column"].tolist() == ["batch_size"]
+
+
+def test_saving_keeps_it_in_the_store_and_the_page_can_use_and_delete_it(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    assert list_uploads().empty
+    test.text_input(key="keep_name").set_value("my run").run()
+    test.text_input(key="keep_given_by").set_value("Ada").run()
+    test.button(key="keep").click().run()
+    assert list_uploads()["name"].tolist() == ["my run"]
+    told = list_uploads().loc[0, ["given_by", "file_name", "reader", "rows_refused", "n_rows"]].tolist()
+    assert told == ["Ada", "mine.csv", "canonical_csv", 0, 14]
+    assert "keep" not in {button.key for button in test.button}
+    assert "kept already as my run (upload-" in texts(test)
+    test.toggle(key="inspect_kept").set_value(True).run()
+    assert any("accepted_length" in item.value and len(item.value) == 14 for item in test.dataframe)
+    test.button(key="forget").click().run()
+    assert "_upload" not in test.session_state
+    test.button(key="use_kept").click().run()
+    assert "13 points of h200-sxm" in texts(test)
+    test.button(key="forget_kept").click().run()
+    assert list_uploads().empty
+
+
+def test_another_session_does_not_see_an_upload_that_was_not_saved(points: bytes) -> None:
+    first = upload(page(), "mine.csv", points)
+    first.button(key="refit_upload").click().run()
+    second = page()
+    assert "_upload" not in second.session_state
+    assert "What was read" not in texts(second)
+
+
+@pytest.mark.parametrize("file", sorted(FIXTURES.glob("*.*")), ids=lambda file: file.name)
+def test_every_sample_file_is_read_or_refused_in_one_message(file: Path) -> None:
+    if file.suffix == ".md":
+        pytest.skip("a note about the fixtures")
+    test = upload(page(), file.name, file.read_bytes())
+    assert ("What was read" in texts(test)) == (len(test.error) == 0)
+    assert len(test.error) <= 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\x00\x01\x02", b"{", b"a,b\n1,2\n", b"\x80\x04\x95", b"speedup,batch_size,k\n1e400,x,y\n", b"[" * 10_000],
+)
+def test_a_hostile_file_is_one_message_and_the_page_stays(data: bytes) -> None:
+    test = upload(page(), "x*y:red[z].csv", data)
+    assert len(test.error) == 1 or "Rows refused" in {item.label for item in test.metric}
+    assert "What is shipped" in {item.label for item in test.tabs}
+
+
+def test_a_routing_trace_is_fitted_shown_and_used_in_the_scenario() -> None:
+    ids = synthetic(12, 32, 2, n=128, k=8).astype("uint8")
+    test = upload(page(TRACE), "trace.npy", npy(ids), key="trace_file")
+    assert "12 sequences, 384 tokens, 2 layers, 8 of 128 experts; read as" in texts(test)
+    assert "sequences, tokens, layers, k" in texts(test)
+    assert any("differ from those counted by at most" in alt for alt in alts(test))
+    test.button(key="use_trace").click().run()
+    assert not test.exception
+    routing = test.session_state["_scenario"].routing
+    found = test.session_state["_trace"][0].fit
+    assert routing.startswith(f"{found.load_cv:.3g}/")
+    test.button(key="forget_trace").click().run()
+    assert test.session_state["_scenario"].routing == "auto"
+
+
+def test_a_trace_of_another_kind_is_one_message() -> None:
+    test = upload(page(TRACE), "trace.npy", json.dumps({"a": 1}).encode(), key="trace_file")
+    assert "no field" in test.error[0].value
+
+
+def test_a_dense_model_has_no_trace_to_upload() -> None:
+    test = page(TRACE, model_id="command-a")
+    assert "no experts to trace" in texts(test)
+
+
+def test_acceptance_from_metrics_is_shown_and_used_in_the_scenario() -> None:
+    test = upload(page(ACCEPTANCE), "metrics.txt", scrape(15_000, [8_100, 4_050]).encode(), key="metrics_file")
+    test = upload(test, "before.txt", scrape(5_000, [100, 50]).encode(), key="metrics_before")
+    assert "10,000 rounds, 2 draft positions" in texts(test)
+    assert any("Accepted length 2.20 at K = 2, the longest measured" in alt for alt in alts(test))
+    test.button(key="use_acceptance").click().run()
+    assert not test.exception
+    assert test.session_state["_scenario"].acceptance == "0.8,0.5"
+
+
+def test_acceptance_from_a_list_asks_what_the_rates_are() -> None:
+    test = page(ACCEPTANCE)
+    test.text_input(key="rates_text").set_value("0.5, 0.6").run()
+    assert "conditional" in test.error[0].value
+    test.selectbox(key="rates_kind").select_index(1).run()
+    assert not test.error
+    assert "`0.5,0.6`" in texts(test)
+
+
+def test_metrics_without_drafts_are_one_message() -> None:
+    test = upload(page(ACCEPTANCE), "metrics.txt", b"up 1", key="metrics_file")
+    assert "no counter" in test.error[0].value.replace("\\", "")
+    assert "use_acceptance" not in {button.key for button in test.button}
+
+
+OWN = b"users;drafted tokens;gain;gap (ms);box\n1;3;1,9;5;H200\n8;3;1,7;9;H200\n32;3;1,4;14;H200\n"
+
+
+def by_label(test: AppTest, label: str):
+    return next(item for item in test.button if item.label == label)
+
+
+def test_headers_of_ones_own_are_mapped_in_a_form_that_guesses() -> None:
+    test = upload(page(), "own.csv", OWN)
+    assert "not recognised" in test.error[0].value
+    guesses = {item.key: item.value for item in test.selectbox if str(item.key).startswith("map_")}
+    assert guesses == {
+        "map_users": "batch_size",
+        "map_drafted tokens": "draft_tokens_k",
+        "map_gain": "speedup",
+        "map_gap (ms)": "itl_ms",
+        "map_box": "ignore",
+    }
+    test.selectbox(key="map_box").set_value("hardware_id")
+    by_label(test, "Read with these columns").click().run()
+    assert not test.exception
+    assert not test.error
+    frame = test.session_state["_upload"].frame
+    assert frame["batch_size"].tolist() == [1, 8, 32]
+    assert frame["itl_s"].tolist() == pytest.approx([0.005, 0.009, 0.014])
+    assert set(frame["hardware_id"]) == {"h200-sxm"}
+
+
+def test_swapped_columns_are_offered_the_other_way_round() -> None:
+    lines = ["hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,drafter,speedup"]
+    lines += [f"{b},qwen3-30b-a3b,vllm,h200-sxm,3,2.4,eagle3,1.6" for b in (1, 4, 16)]
+    test = upload(page(), "mine.csv", "\n".join(lines).encode())
+    assert "look swapped" in texts(test)
+    assert test.selectbox(key="map_hardware_id").value == "batch_size"
+    by_label(test, "Read with these columns").click().run()
+    assert "look swapped" not in texts(test)
+    assert test.session_state["_upload"].frame["batch_size"].tolist() == [1, 4, 16]
+
+
+def test_two_columns_for_one_of_ours_are_refused_and_the_form_stays() -> None:
+    test = upload(page(), "own.csv", OWN)
+    test.selectbox(key="map_gap (ms)").set_value("speedup")
+    by_label(test, "Read with these columns").click().run()
+    assert "both give" in test.error[0].value
+    test.selectbox(key="map_gap (ms)").set_value("ignore")
+    by_label(test, "Read with these columns").click().run()
+    assert not test.error
+
+
+def test_the_same_bytes_again_are_recognised_and_nothing_is_lost(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    test.button(key="refit_upload").click().run()
+    upload(test, "copy of mine.csv", points)
+    assert "already read in this session" in texts(test)
+    assert "What your data changed" in texts(test)
+
+
+def test_an_upload_that_is_kept_already_is_recognised_in_another_session(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    test.button(key="keep").click().run()
+    other = upload(page(), "renamed.csv", points)
+    assert "kept already as mine.csv (upload-" in texts(other)
+    assert "keep" not in {button.key for button in other.button}
+
+
+def test_the_baseline_may_lie_in_another_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+    monkeypatch.setattr(rows, "evaluate", lambda table: checked.append(table.file_name) or evaluate(table))
+    head = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,tensor_parallel,drafter,accepted_length"
+    runs = [
+        (f"k{k}-{b}.csv", f"{head}\nh200-sxm,qwen3-30b-a3b,vllm,{b},{k},{ms},1,{drafter},{length}\n".encode(), "")
+        for b, k, ms, drafter, length in (
+            (1, 0, 5, "", ""),
+            (1, 3, 3, "eagle3", 2.4),
+            (16, 0, 10, "", ""),
+            (16, 3, 8, "eagle3", 2.4),
+        )
+    ]
+    test = page()
+    test.file_uploader(key="bench_file").set_value(runs).run()
+    assert not test.error
+    frame = test.session_state["_upload"].frame
+    assert frame["speedup"].dropna().round(3).tolist() == [round(5 / 3, 3), 1.25]
+    assert "k3-1.csv from line 3" in texts(test)
+    assert checked == ["4 files"], "all files are evaluated together, once"
+
+
+def test_a_file_that_cannot_be_read_does_not_keep_the_others_out(points: bytes) -> None:
+    test = page()
+    test.file_uploader(key="bench_file").set_value(
+        [("a.csv", points, ""), ("b.csv", b"{", ""), ("c.csv", points, "")]
+    ).run()
+    assert len(test.error) == 1
+    assert "b.csv" in test.error[0].value
+    assert "c.csv is the same file as a.csv" in texts(test)
+    assert len(test.session_state["_upload"].frame) == 14
+
+
+def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one_click(points: bytes) -> None:
+    test = upload(page(acceptance="2.4@3"), "mine.csv", points)
+    test.button(key="refit_upload").click().run()
+    test.button(key="use_refit").click().run()
+    assert not test.exception
+    assert test.button(key="use_refit").disabled
+    refit = test.session_state["_scenario"].refit
+    assert test.query_params["refit"] == refit
+    for name in ("serve", "design", "report", "trust"):
+        go_to(test, name).run(timeout=120)
+        assert not test.exception
+        assert "Refitted on 13 uploaded points" in texts(test)
+    go_to(test, "serve").run()
+    used = test.metric[0].value
+    assert "refitted on 13 uploaded points" in texts(test).lower()
+    other = page(acceptance="2.4@3", refit=refit)
+    go_to(other, "serve").run()
+    assert other.metric[0].value == used
+    test.selectbox(key="engine").set_value("sglang").run()
+    assert "here the shipped constants are used" in texts(test)
+    assert test.session_state["_scenario"].refit is None
+    test.selectbox(key="engine").set_value("vllm").run()
+    assert test.metric[0].value == used
+    test.button(key="undo_refit_in_use").click().run()
+    assert "uploaded points" not in texts(test)
+    assert test.metric[0].value != used
+    assert "refit" not in test.query_params
+
+
+def test_forgetting_the_upload_or_undoing_its_refit_ends_its_use(points: bytes) -> None:
+    for key in ("undo_refit", "forget"):
+        test = upload(page(), "mine.csv", points)
+        test.button(key="refit_upload").click().run()
+        test.button(key="use_refit").click().run()
+        assert test.session_state["_scenario"].refit is not None
+        test.button(key=key).click().run()
+        assert test.session_state["_scenario"].refit is None
+
+
+def test_a_link_with_a_damaged_refit_says_so_and_answers_with_the_shipped_constants() -> None:
+    test = page(acceptance="2.4@3", refit="on=<b>/x;n=1")
+    assert "The link carries a refit that cannot be read" in texts(test)
+    assert test.session_state["_scenario"].refit is None
+
+
+def test_acceptance_by_position_of_an_uploaded_run_is_used_in_the_scenario() -> None:
+    test = upload(page(), "serve.jsonl", (FIXTURES / "vllm_serve_constructed.jsonl").read_bytes())
+    assert "3 positions: 0.7, 0.45, 0.25" in test.selectbox(key="own_acceptance").value
+    test.button(key="use_own_acceptance").click().run()
+    assert not test.exception
+    assert test.session_state["_scenario"].acceptance == "0.7,0.6429,0.5556"
+
+
+def test_a_kept_run_of_a_model_of_ones_own_is_refitted() -> None:
+    lines = ["hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,drafter,speedup,tensor_parallel"]
+    lines += [f"h200-sxm,own-mixtral,vllm,{b},3,2.4,eagle3,1.2,1" for b in (1, 4, 16)]
+    test = page()
+    test.session_state["_own_models"] = {"own-mixtral": CONFIG_JSON}
+    upload(test, "mine.csv", "\n".join(lines).encode())
+    test.button(key="keep").click().run()
+    test.button(key="forget").click().run()
+    test.button(key="use_kept").click().run()
+    assert not test.error
+    assert "3 points of h200-sxm" in texts(test)
+
+
+def test_a_log_of_activated_experts_is_fitted_and_used_in_the_scenario() -> None:
+    from tests.physics.test_routing_trace import synthetic_log
+
+    log = "\n".join(map(json.dumps, synthetic_log((0.5, 0.15, 0.25)))).encode()
+    test = upload(page(TRACE), "expert_distribution_record.jsonl", log, key="trace_file")
+    said = texts(test)
+    assert "300 passes, 8 of 128 experts" in said
+    assert "say nothing about affinity and stickiness" in said
+    test.button(key="use_trace").click().run()
+    assert not test.exception
+    assert test.session_state["_scenario"].routing.endswith(",-,-")
+    test.session_state["serve_tab"] = "Why"
+    go_to(test, "serve").run()
+    assert "leaves affinity and stickiness open" in texts(test)
+
+
+def test_a_pasted_console_block_is_read_and_a_near_miss_says_what_it_lacks() -> None:
+    block = "\n".join((FIXTURES / "serving_console_constructed.txt").read_text().splitlines()[1:44])
+    test = page()
+    test.text_area(key="bench_text").set_value(block).run()
+    test.button(key="read_bench_text").click().run()
+    assert not test.exception
+    assert "Format: **the console block of a serving benchmark**" in texts(test)
+    assert test.session_state["_upload"].frame["tpot_s"].tolist() == pytest.approx([0.004])
+    test.text_area(key="bench_text").set_value('{"output_throughput": 5, "n": 1}').run()
+    test.button(key="read_bench_text").click().run()
+    assert "is nearly vLLM bench serve JSON" in test.error[0].value or "say below which column" in test.error[0].value
+
+
+def test_a_name_that_the_file_states_can_be_changed_on_the_page() -> None:
+    lines = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,8,0,7.5"
+    test = upload(page(), "mine.csv", lines.encode())
+    test.selectbox(key="stated_model_id").select("qwen3-235b-a22b")
+    next(button for button in test.button if button.label == "Read with these names").click().run()
+    assert test.session_state["_upload"].frame["model_id"].tolist() == ["qwen3-235b-a22b"]
+    assert "which the file states in 1 row" in texts(test)
+
+
+def test_a_made_up_sample_is_read_refitted_and_finds_the_slower_host() -> None:
+    test = page()
+    test.button(key="bench_sample").click().run()
+    assert not test.exception
+    assert "not measured" in texts(test)
+    assert len(test.session_state["_upload"].frame) == 12
+    test.button(key="refit_upload").click().run()
+    assert not test.exception
+    assert "host time per speculative round" in texts(test)
+
+
+def test_own_points_are_on_the_chart_of_serve(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    go_to(test, "serve").run()
+    spec = next(item for item in test.get("plotly_chart") if item.key == "speedup_points").proto.spec
+    assert '"name":"yours"' in spec
+    assert "14 of yours" in texts(test) or "13 of yours" in texts(test)
+
+
+def test_own_points_below_the_curve_are_explained_and_one_click_tries_it() -> None:
+    head = (
+        "hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,drafter,gpu_count,context_tokens,speedup"
+    )
+    rows = [f"h200-sxm,qwen3-30b-a3b,vllm,{b},3,2.1,eagle3,1,512,{s}" for b, s in ((1, 1.2), (8, 1.2), (32, 1.2))]
+    query = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "context_tokens": "2048"}
+    test = upload(page(**query), "mine.csv", "\n".join([head, *rows]).encode())
+    go_to(test, "serve").run()
+    said = texts(test)
+    assert re.search(r"Your 3 points lie \d+ to \d+% below the curve of K = 3", said)
+    assert "your file states 2.10 at K = 3" in said
+    assert "They were measured at context 512; this is for 2,048." in said
+    test.button(key="use_gap_length").click().run()
+    assert test.session_state["_scenario"].acceptance == "2.10@3"
+    assert test.number_input(key="accepted").value == 2.1
+    test.button(key="use_gap_context").click().run()
+    assert not test.exception
+    assert test.session_state["_scenario"].context_tokens == 512
+    assert "measured at context" not in texts(test)
+
+
+def test_forgetting_an_upload_clears_the_uploader(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    before = next(item for item in test.file_uploader if "Benchmark" in item.label).key
+    test.button(key="forget").click().run()
+    assert not test.exception
+    after = next(item for item in test.file_uploader if "Benchmark" in item.label)
+    assert after.key != before
+    assert not after.value
+
+
+RUNS = (
+    b"batch size,speculation,K,TPOT (ms),accepted length\n"
+    b"1,no,0,4.9,\n1,eagle3,3,3.4,2.4\n8,no,0,8.6,\n8,eagle3,3,5.9,2.38\n32,eagle3,3,9.9,2.36\n"
+)
+"""Five runs as a newcomer writes them down."""
+BENCH = json.dumps(
+    {
+        "date": "20261120-141500",
+        "backend": "vllm",
+        "model_id": "Qwen/Qwen3-30B-A3B",
+        "num_prompts": 320,
+        "max_concurrency": 32,
+        "duration": 172.4,
+        "completed": 320,
+        "total_input_tokens": 1310720,
+        "total_output_tokens": 163840,
+        "request_throughput": 1.856,
+        "output_throughput": 950.3,
+        "total_token_throughput": 8553.0,
+        "mean_ttft_ms": 812.4,
+        "mean_tpot_ms": 14.61,
+        "mean_itl_ms": 14.6,
+    }
+).encode()
+"""CONSTRUCTED as `vllm bench serve --save-result` writes it: the run without drafts at batch 32."""
+BAR = {"hardware_id": "h100-sxm", "n_gpus": "2", "tensor_parallel": "2", "batch_size": "32"}
+
+
+def both(**query: str) -> AppTest:
+    test = page(**(BAR | query))
+    files = [("runs.csv", RUNS, ""), ("vllm_bench.json", BENCH, "")]
+    test.file_uploader(key="bench_file").set_value(files).run()
+    assert not test.exception
+    return test
+
+
+def test_refit_uses_what_the_form_shows_without_a_click_on_fill_in() -> None:
+    test = upload(page(**BAR), "runs.csv", RUNS)
+    assert (test.text_input(key="missing_gpu_count").value, test.text_input(key="missing_tensor_parallel").value) == (
+        "2",
+        "2",
+    )
+    refit = test.button(key="refit_upload")
+    assert not refit.disabled
+    refit.click().run()
+    assert not test.exception
+    assert not test.error
+    assert "What your data changed" in texts(test)
+    assert set(test.session_state["_upload"].frame["gpu_count"]) == {2}
+
+
+def test_refit_waits_for_what_is_needed_and_says_it_in_words_beside_the_button() -> None:
+    test = upload(page(**BAR), "runs.csv", RUNS)
+    for name in ("gpu_count", "tensor_parallel"):
+        assert "is needed" in test.text_input(key=f"missing_{name}").label
+        test.text_input(key=f"missing_{name}").set_value("").run()
+    assert test.button(key="refit_upload").disabled
+    waiting = next(item.value for item in test.caption if "Still missing above" in item.value)
+    assert "Number of GPUs or tensor-parallel size (5 rows)" in waiting
+    labels = [item.label for kind in (test.selectbox, test.text_input) for item in kind]
+    assert not [label for label in labels if "may stay empty" in label and "Drafter" in label]
+    assert "tensor_parallel=" not in texts(test)
+    test.text_input(key="missing_gpu_count").set_value("2").run()
+    assert not test.button(key="refit_upload").disabled
+
+
+def test_a_wrong_value_in_the_form_is_said_once_and_nothing_is_lost() -> None:
+    test = upload(page(**BAR), "runs.csv", RUNS)
+    test.text_input(key="missing_gpu_count").set_value("two").run()
+    test.button(key="refit_upload").click().run()
+    assert len(test.error) == 1
+    assert "two" in test.error[0].value
+    assert test.text_input(key="missing_gpu_count").value == "two"
+
+
+def test_what_the_file_does_not_say_is_no_longer_asked_for_once_all_that_is_needed_is_filled_in() -> None:
+    test = upload(page(**BAR), "runs.csv", RUNS)
+    assert "What the file does not say" in texts(test)
+    by_label(test, "Fill in").click().run()
+    assert not test.error
+    assert "What the file does not say" not in texts(test)
+    assert any(re.fullmatch(r"All that is needed is there; \d fields may stay empty", e.label) for e in test.expander)
+    assert not [item for item in test.text_input if "needed)" in item.label]
+    test.selectbox(key="missing_accepted_length_same_run").set_value(1).run()
+    test.button(key="refit_upload").click().run()
+    assert set(test.session_state["_upload"].frame["accepted_length_same_run"].dropna()) == {1}
+
+
+CUT = BENCH[:200]
+"""A result file whose copying broke off."""
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["beside the good file", "in its place"])
+def test_a_file_that_is_cut_leaves_what_was_read_filled_in_and_refitted_before(beside: bool) -> None:
+    test = upload(page(**BAR), "runs.csv", RUNS)
+    by_label(test, "Fill in").click().run()
+    test.button(key="refit_upload").click().run()
+    good = [("runs.csv", RUNS, "")] if beside else []
+    test.file_uploader(key="bench_file").set_value([*good, ("cut.json", CUT, "")]).run()
+    assert not test.exception
+    assert len(test.error) == 1
+    said = test.error[0].value.replace("\\", "")
+    assert "cut.json" in said
+    assert said.endswith("What was read before stays: runs.csv.")
+    frame = test.session_state["_upload"].frame
+    assert (len(frame), set(frame["gpu_count"])) == (5, {2})
+    assert "What your data changed" in texts(test)
+    test.file_uploader(key="bench_file").set_value([("runs.csv", RUNS, "")]).run()
+    assert not test.error, "the cut file is taken out again"
+    assert "What your data changed" in texts(test)
+
+
+def test_text_that_cannot_be_read_leaves_what_was_read_before(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    test.text_area(key="bench_text").set_value("{").run()
+    test.button(key="read_bench_text").click().run()
+    assert "What was read before stays: mine.csv." in test.error[0].value
+    assert len(test.session_state["_upload"].frame) == 14
+
+
+def test_a_kernel_table_beside_served_runs_leaves_the_runs(points: bytes) -> None:
+    test = upload(page(), "mine.csv", points)
+    table = b"num_tokens,hidden_size,inter_size,topk,num_experts,latency\n" + b"16,2048,768,8,128,0.1\n" * 3
+    test.file_uploader(key="bench_file").set_value([("mine.csv", points, ""), ("moe.csv", table, "")]).run()
+    assert "cannot be read as one" in test.error[0].value
+    assert len(test.session_state["_upload"].frame) == 14
+
+
+def test_correcting_a_column_keeps_what_was_filled_in() -> None:
+    test = upload(page(**BAR), "runs.csv", RUNS)
+    by_label(test, "Fill in").click().run()
+    test.selectbox(key="map_speculation").set_value("notes")
+    by_label(test, "Read with these columns").click().run()
+    assert not test.error
+    frame = test.session_state["_upload"].frame
+    assert frame["notes"].tolist() == ["no", "eagle3", "no", "eagle3", "eagle3"]
+    assert set(frame["hardware_id"]) == {"h100-sxm"}
+    assert set(frame["gpu_count"]) == {2}
+
+
+def test_the_list_of_columns_is_in_words_with_our_name_behind() -> None:
+    test = upload(page(**BAR), "runs.csv", RUNS)
+    options = test.selectbox(key="map_TPOT (ms)").options
+    assert "Time per output token of one request (tpot_ms)" in options
+    assert "Draft length K (draft_tokens_k)" in options
+
+
+def test_of_two_files_each_that_has_headers_of_its_own_is_mapped_by_itself() -> None:
+    test = both()
+    assert any("Which column is which in runs" in item.label for item in test.expander)
+    test.selectbox(key="map_0_speculation").set_value("notes")
+    by_label(test, "Read with these columns").click().run()
+    frame = test.session_state["_upload"].frame
+    assert frame["notes"].dropna().tolist() == ["no", "eagle3", "no", "eagle3", "eagle3"]
+    assert len(frame) == 6
+
+
+def test_forgetting_an_upload_says_that_its_refit_in_use_goes_too_and_leaves_one_that_came_by_a_link(
+    points: bytes,
+) -> None:
+    test = upload(page(), "mine.csv", points)
+    assert "refit" in test.button(key="forget").help
+    test.button(key="refit_upload").click().run()
+    test.button(key="use_refit").click().run()
+    carried = test.session_state["_scenario"].refit
+    test.button(key="forget").click().run()
+    assert "every page predicts with the shipped constants again" in texts(test)
+    other = upload(page(refit=carried), "runs.csv", RUNS)
+    other.button(key="forget").click().run()
+    assert "shipped constants again" not in texts(other)
+    assert other.session_state["_scenario"].refit == carried
+
+
+def test_a_run_without_drafts_from_a_vllm_file_is_the_baseline_of_a_row_that_states_no_lengths() -> None:
+    test = both()
+    assert test.text_input(key="missing_input_tokens").value == "4096", "as the other file states"
+    test.text_input(key="missing_input_tokens").set_value("").run()
+    test.text_input(key="missing_output_tokens").set_value("").run()
+    test.text_input(key="missing_draft_tokens_k").set_value("0").run()
+    by_label(test, "Fill in").click().run()
+    assert not test.error
+    frame = test.session_state["_upload"].frame
+    assert frame["speedup"].dropna().round(3).tolist() == [1.441, 1.458, round(14.61 / 9.9, 3)]
+    assert "no baseline found" not in texts(test)
+    assert "what batch_size counts, prompt length, generated length" in texts(test)
+
+
+def test_seconds_under_a_header_in_milliseconds_are_said_on_reading_and_refused_at_the_button_in_the_users_words() -> (
+    None
+):
+    lines = ["batch size,K,TPOT (ms),accepted length"]
+    lines += [f"{b},{k},{ms / 1e3},{2.4 if k else ''}" for b, k, ms in ((1, 0, 4.9), (1, 3, 3.4), (8, 0, 8.6))]
+    test = upload(page(**BAR), "runs_sec.csv", "\n".join(lines).encode())
+    said = test.error[0].value.replace("\\", "")
+    assert "the header says ms" in said, "on reading, before a refit is asked for"
+    assert len(test.session_state["_upload"].frame) == 3, "the file stays"
+    test.button(key="refit_upload").click().run()
+    assert [item.value.replace("\\", "") for item in test.error] == [said], "once"
+    assert re.search(r"TPOT \(ms\) is 1/\S+ of what is predicted .* \(line \d: 0\.00\d+ ms where \d\.\d+ ms is", said)
+    assert "the numbers look like s, the header says ms" in said
+    assert "tpot_s" not in said
+
+
+def test_lengths_said_to_be_of_these_runs_are_held_and_constants_are_moved_instead() -> None:
+    test = upload(page(**BAR), "runs.csv", RUNS)
+    test.button(key="refit_upload").click().run()
+    assert "Accepted length counted in this very run" in texts(test)
+    test.selectbox(key="missing_accepted_length_same_run").set_value(1).run()
+    test.button(key="refit_upload").click().run()
+    assert not test.error
+    _, found = test.session_state["_upload_refit"]
+    assert "accepted_length" not in {item.name for item in found.parameters}
+    assert "missing_accepted_length_same_run" not in {item.key for item in test.selectbox}

@@ -1,0 +1,122 @@
+"""One row per part of a step or round, and no second list of them anywhere."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.catalog.fit_records import OVERHEAD_NAMES
+from advisor.catalog.kernel_costs import kernel_costs
+from advisor.catalog.models import load_model
+from advisor.physics.bands import make_draws
+from advisor.physics.components import BY_KEY, COMPONENTS, FACTORS, JOINT, KERNELS, OVERHEADS
+from advisor.physics.hardware import load_hardware
+from advisor.physics.kernel_costs import KernelCosts
+from advisor.physics.step import Placement, step_time
+from advisor.predict.curve import component_tier_ranks, curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from tests.house.source_scan import listed_words
+
+PACKAGE = Path(__file__).resolve().parents[2] / "advisor"
+CREATED_IN = {"physics/components.py", "physics/step.py", "physics/draft.py"}
+"""The table itself, and the modules whose formulas make the times."""
+BARE = "profiling/"
+"""Imports nothing of the advisor, and names operations of its own."""
+FEW = 3
+"""So many keys in one literal are a formula's; more are a list."""
+
+
+def repeated_lists(name: str, source: str) -> list[str]:
+    if name in CREATED_IN or name.startswith(BARE):
+        return []
+    listed = ((line, words & set(BY_KEY)) for line, words in listed_words(source))
+    return [f"{name}:{line} lists {sorted(keys)}" for line, keys in listed if len(keys) > FEW]
+
+
+@pytest.fixture(scope="module")
+def a_round() -> set[str]:
+    """Keys of everything that a round of an MoE takes, on several devices and where the cache is read again."""
+    wide = {"n_gpus": 8, "tensor_parallel": 2, "expert_parallel": 8}
+    several = Scenario(model_id="deepseek-v3", drafter_id="mtp", acceptance="2.4@3", **wide)
+    again = Scenario(acceptance="2.4@3", hardware_id="rtx-pro-6000-blackwell")
+    return {key for one in (several, again) for key in curve_for(load_setup(one), [16], [3]).round_components}
+
+
+def test_every_component_of_a_step_or_round_has_a_row_and_every_row_is_one(a_round: set[str]) -> None:
+    assert a_round == {one.key for one in COMPONENTS}
+    dense = step_time(
+        load_model("llama-3.1-8b"),
+        kernel_costs(load_hardware("h200-sxm"), "vllm", load_model("llama-3.1-8b").dtypes),
+        Placement(),
+        batch_size=16,
+        tokens_per_sequence=1,
+        context_tokens=1024,
+    )
+    assert set(dense.components) <= a_round
+
+
+def test_the_components_stand_in_one_list() -> None:
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        found += repeated_lists(path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8"))
+    assert not found, "read advisor/physics/components.py instead"
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        'NAMES = {"routed": "Experts", "dense": "FFN", "host": "Host", "launch": "Launches"}',
+        'for name in ("attention", "router", "shared", "lm_head"):\n    pass',
+        'ROWS = dict(a=["draft", "draft_host", "round_host", "routed"])',
+        "TIMES = dict(routed=1, dense=2, host=3, launch=4)",
+        'for name in "routed dense host launch".split():\n    pass',
+    ],
+)
+def test_a_planted_list_is_seen(planted: str) -> None:
+    assert repeated_lists("show/charts/why.py", planted)
+    assert not repeated_lists("show/charts/why.py", 'host = parts["host"] + parts["launch"] + parts["draft_host"]')
+
+
+def test_rows_name_what_there_is() -> None:
+    fields = {item.name for item in dataclasses.fields(KernelCosts)}
+    assert {name for one in COMPONENTS for name in one.priced_by} <= fields
+    assert {one.factor for one in COMPONENTS} == set(FACTORS), "each multiplier of a refit scales something"
+    for one in COMPONENTS:
+        assert one.meaning.endswith(".")
+    for one in OVERHEADS:
+        assert len(one.priced_by) == 1, "an overhead is one constant"
+        assert one.factor == one.key, "and refitted by itself"
+    for one in KERNELS:
+        assert one.drafter or len(one.parts) == len(one.priced_by)
+
+
+def test_parts_are_those_that_kernel_costs_report_on() -> None:
+    costs = kernel_costs(load_hardware("h200-sxm"), "vllm", load_model("deepseek-v3").dtypes)
+    assert {part for one in KERNELS for part in one.parts} <= {*costs.sources, *costs.warnings}
+
+
+def test_every_component_has_a_draw_and_every_kernel_a_tier(a_round: set[str]) -> None:
+    setup = load_setup(Scenario(acceptance="2.4@3"))
+    assert set(make_draws(setup.costs, n_draws=4).factor) == a_round
+    assert set(component_tier_ranks(setup, np.array([16.0]))) == a_round - {one.key for one in OVERHEADS}
+
+
+def test_the_overheads_that_are_drawn_together_are_those_of_the_covariance() -> None:
+    costs = kernel_costs(load_hardware("h200-sxm"), "vllm", load_model("mixtral-8x7b").dtypes)
+    assert (
+        *("launch_per_layer_s", "host_per_draft_pass_s", "host_per_round_s"),
+        *("reread_share", "verified_per_sequence"),
+    ) == OVERHEAD_NAMES
+    assert np.shape(costs.overhead_log_covariance) == (len(JOINT), len(JOINT))
+
+
+def test_kernels_measured_apart_share_no_error_and_the_host_keeps_its_own() -> None:
+    costs = kernel_costs(load_hardware("h200-sxm"), "vllm", load_model("mixtral-8x7b").dtypes)
+    together, apart = make_draws(costs, n_draws=8), make_draws(costs, n_draws=8, kernel_seed=1)
+    moved = {name for name in together.factor if not np.array_equal(together.factor[name], apart.factor[name])}
+    free = {one.key for one in KERNELS if not np.allclose(together.factor[one.key], 1.0)}
+    assert moved == free

@@ -1,0 +1,350 @@
+"""Experts on ranks: in order, and balanced with copies, held to a published example and to what must hold of any.
+
+What ranks do in a step, by hand on planted traces; draws against the loads and the law they follow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.physics.expert_ranks import (
+    Layout,
+    RankBalance,
+    Sources,
+    balanced,
+    contiguous,
+    drawn_choices,
+    expert_loads,
+    fitted_loads,
+    heated,
+    rank_counts,
+    skewed_loads,
+    windows,
+)
+from advisor.physics.touched_experts import local_experts, touched_experts
+from advisor.prediction import AdvisorError
+
+LOADS = st.lists(st.floats(0.0, 1.0), min_size=16, max_size=16).filter(lambda row: sum(row) > 0.0)
+
+
+EPLB_LOADS = np.array(
+    [
+        [90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86],
+        [20, 107, 104, 64, 19, 197, 187, 157, 172, 86, 16, 27],
+    ],
+    float,
+)
+
+
+EPLB_SLOTS = np.array(
+    [
+        [5, 6, 5, 7, 8, 4, 3, 4, 10, 9, 10, 2, 0, 1, 11, 1],
+        [7, 10, 6, 8, 6, 11, 8, 9, 2, 4, 5, 1, 5, 0, 3, 1],
+    ]
+)
+
+
+"""The example of deepseek-ai/EPLB's README: 16 slots, 4 groups, 2 nodes, 8 GPUs."""
+
+
+def published_rank_loads() -> np.ndarray:
+    copies = np.array([[np.sum(row == expert) for expert in range(12)] for row in EPLB_SLOTS])
+    each = np.take_along_axis(EPLB_LOADS / copies, EPLB_SLOTS, axis=1)
+    return each.reshape(2, 8, 2).sum(axis=2)
+
+
+def test_the_published_example_of_eplb_comes_back() -> None:
+    found = balanced(EPLB_LOADS, ranks=8, redundant=4, nodes=2, groups=4)
+    published = np.array([[np.sum(row == expert) for expert in range(12)] for row in EPLB_SLOTS])
+    assert (found.copies == published).all()
+    assert np.sort(found.rank_loads(EPLB_LOADS)) == pytest.approx(np.sort(published_rank_loads()))
+
+
+def test_groups_of_experts_stay_together_on_a_node() -> None:
+    found = balanced(EPLB_LOADS, ranks=8, redundant=4, nodes=2, groups=4)
+    for layer in found.expert_of_slot:
+        first, second = set(layer[:8] // 3), set(layer[8:] // 3)
+        assert not first & second
+
+
+def test_experts_in_order_lie_in_blocks() -> None:
+    found = contiguous(8, 4)
+    assert found.rank_of_slot.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    loads = np.array([[1, 2, 3, 4, 5, 6, 7, 8], [8, 0, 0, 0, 0, 0, 0, 0]], float)
+    assert found.rank_loads(loads).tolist() == [[3, 7, 11, 15], [8, 0, 0, 0]]
+
+
+def test_where_ranks_do_not_divide_the_experts_the_first_hold_one_more() -> None:
+    assert np.bincount(contiguous(10, 4).rank_of_slot).tolist() == [3, 3, 2, 2]
+
+
+def test_a_copy_goes_to_the_hottest_expert_and_the_coldest_go_beside_the_hot() -> None:
+    # 8 6 1 1 on two ranks, two copies: 8 -> 4 + 4, then 6 -> 3 + 3; packed 4 4 3 3 1 1: 4 3 1 on each.
+    found = balanced([[8.0, 6.0, 1.0, 1.0]], ranks=2, redundant=2)
+    assert found.copies.tolist() == [[2, 2, 1, 1]]
+    assert found.rank_loads([[8.0, 6.0, 1.0, 1.0]]).tolist() == [[8.0, 8.0]]
+    assert found.n_redundant == 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(LOADS)
+def test_without_copies_each_expert_has_one_place(row: list[float]) -> None:
+    found = balanced([row], ranks=4)
+    assert sorted(found.expert_of_slot[0].tolist()) == list(range(16))
+    assert np.bincount(found.rank_of_slot).tolist() == [4] * 4
+
+
+@settings(max_examples=60, deadline=None)
+@given(LOADS, st.sampled_from([0, 4, 8, 12]))
+def test_all_load_is_served_and_slots_are_equal(row: list[float], copies: int) -> None:
+    found = balanced([row], ranks=4, redundant=copies)
+    assert found.rank_loads([row]).sum() == pytest.approx(sum(row))
+    assert np.bincount(found.rank_of_slot).tolist() == [4 + copies // 4] * 4
+    assert found.copies.min() >= 1
+    for expert, slots in enumerate(found.slot_of[0]):
+        assert (found.expert_of_slot[0][slots] == expert).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(LOADS)
+def test_more_copies_never_make_the_hottest_copy_hotter(row: list[float]) -> None:
+    hottest = [(np.array(row) / balanced([row], 4, copies).copies[0]).max() for copies in (0, 4, 8, 12)]
+    assert (np.diff(hottest) <= 1e-12).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(LOADS, st.sampled_from([0, 4, 8]))
+def test_the_fullest_rank_has_at_most_one_hottest_copy_more_than_the_mean(row: list[float], copies: int) -> None:
+    found = balanced([row], 4, copies)
+    hottest = (np.array(row) / found.copies[0]).max()
+    assert found.rank_loads([row]).max() <= sum(row) / 4 + hottest + 1e-9
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([0, 4, 16]))
+def test_equal_loads_give_ranks_that_carry_the_same(copies: int) -> None:
+    loads = np.ones((2, 16))
+    for found in (contiguous(16, 4), balanced(loads, 4)):
+        assert np.ptp(found.rank_loads(loads)) == pytest.approx(0.0)
+    assert balanced(loads, 4, 16).rank_loads(loads) == pytest.approx(np.full((2, 4), 4.0))
+    assert balanced(loads, 4, copies).rank_loads(loads).max() <= 4.0 + 1.0
+
+
+def test_more_skew_makes_blocks_more_uneven() -> None:
+    def fullest(power: float) -> float:
+        loads = np.arange(1, 17)[None] ** power
+        return float(contiguous(16, 4).rank_loads(loads).max() / loads.sum() * 4)
+
+    assert (np.diff([fullest(power) for power in (0.0, 0.5, 1.0, 2.0)]) > 0).all()
+
+
+def test_balancing_beats_blocks_where_neighbours_are_hot() -> None:
+    loads = np.array([[8.0, 8.0, 8.0, 8.0, 1.0, 1.0, 1.0, 1.0]])
+    assert contiguous(8, 2).rank_loads(loads).max() == 32.0
+    assert balanced(loads, 2).rank_loads(loads).max() == 18.0
+
+
+def test_one_layer_stands_for_all_where_they_are_alike() -> None:
+    loads = np.arange(32.0).reshape(4, 8)
+    assert contiguous(8, 2).rank_loads(loads).shape == (4, 2)
+
+
+def test_some_layers_of_a_layout_are_those_layers() -> None:
+    loads = skewed_loads(16, 2, 0.8, 5, np.random.default_rng(0))
+    whole, some = balanced(loads, 4, 4), np.array([1, 3])
+    assert whole.of_layers(some).rank_loads(loads[some]).tolist() == whole.rank_loads(loads)[some].tolist()
+    assert contiguous(16, 4).of_layers(some).rank_loads(loads[some]).shape == (2, 4)
+
+
+@pytest.mark.parametrize("case", range(40))
+def test_a_copy_for_each_rank_does_not_make_the_fullest_rank_fuller_beyond_the_packing_s_roughness(
+    case: int,
+) -> None:
+    rng = np.random.default_rng(case)
+    loads = skewed_loads(256, 8, float(rng.uniform(0.1, 1.5)), 1, rng)
+    ranks = int(rng.choice([8, 16, 32, 64]))
+    without, with_copies = (balanced(loads, ranks, copies).rank_loads(loads).max() for copies in (0, ranks))
+    assert with_copies <= without * 1.002
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: contiguous(4, 8), "choose 1 to 4 ranks"),
+        (lambda: balanced(np.ones((1, 8)), 4, 3), "choose 0, 4 or 8 copies"),
+        (lambda: balanced(np.ones((1, 8)), 4, -4), "copies do not fill"),
+        (lambda: balanced(np.ones((1, 8)), 4, 0, nodes=3), "a divisor of 4"),
+        (lambda: balanced(np.ones((1, 8)), 4, 0, groups=3), "do not make 3 groups"),
+        (lambda: balanced(np.ones((1, 8)), 4, 0, nodes=4, groups=4), None),
+        (lambda: balanced(np.ones((1, 9)), 5, 1, nodes=5, groups=9), None),
+    ],
+)
+def test_what_cannot_be_placed_is_refused_with_what_to_do(call: object, says: str | None) -> None:
+    if says is None:
+        assert isinstance(call(), Layout)  # type: ignore[operator]
+        return
+    with pytest.raises(AdvisorError, match=says):
+        call()  # type: ignore[operator]
+
+
+RNG = np.random.default_rng
+
+
+def ids(*tokens: list[int]) -> np.ndarray:
+    """One sequence of one layer: [1, t, 1, k]."""
+    return np.array(tokens)[None, :, None, :]
+
+
+def test_a_planted_trace_on_two_ranks_is_counted_as_by_hand() -> None:
+    # Experts 0-3 on rank 0, 4-7 on rank 1. Tokens: {0, 1}, {0, 4}, {5, 4}.
+    found = rank_counts(ids([0, 1], [0, 4], [5, 4]), contiguous(8, 2), RNG(0))
+    assert found.touched[:, 0].tolist() == [[2, 0], [2, 1], [2, 2]]
+    assert found.pairs[:, 0].tolist() == [[2, 0], [3, 1], [3, 3]]
+    assert found.touched_overall[:, 0].tolist() == [2, 3, 4]
+    assert found.reached[:, 0] == pytest.approx([1.0, 1.5, 4 / 3])
+
+
+def test_messages_to_other_ranks_are_counted_by_expert_and_by_rank() -> None:
+    # Two attention groups: sequence 0 starts on rank 0, sequence 1 on rank 1; both choose experts 4 and 5, of rank 1.
+    chosen = np.array([[[[4, 5]]], [[[4, 5]]]])
+    found = rank_counts(chosen, contiguous(8, 2), RNG(0), Sources(groups=2))
+    assert found.received_pairs[0, 0].tolist() == [0, 2]  # sequence 0 sends a message for each expert
+    assert found.received_tokens[0, 0].tolist() == [0, 1]  # or one for the rank
+    assert found.other_rank[0, 0] == pytest.approx(0.5)
+
+
+def test_tokens_of_a_group_are_spread_over_its_ranks_before_they_are_sent() -> None:
+    # One group of two ranks: tokens 0 and 1 of the one sequence start on ranks 0 and 1, both want rank 0's expert.
+    found = rank_counts(ids([0], [0]), contiguous(4, 2), RNG(0), Sources(groups=1))
+    assert found.received_pairs[:, 0].tolist() == [[0, 0], [1, 0]]
+
+
+def test_other_nodes_are_counted_once_a_token() -> None:
+    # Four ranks, two to a node; the token starts on rank 0 and goes to ranks 2, 3 (other node) and 1 (its own).
+    found = rank_counts(ids([2, 4, 6]), contiguous(8, 4), RNG(0), Sources(groups=4, ranks_per_node=2))
+    assert found.other_nodes[0, 0] == 1.0
+    assert found.received_tokens[0, 0].tolist() == [0, 1, 1, 1]
+
+
+def test_choices_of_an_expert_with_copies_go_to_both() -> None:
+    hot = np.zeros((400, 1, 1, 1), int)
+    layout = balanced([[9.0, 1.0, 1.0, 1.0]], 2, 2)
+    assert layout.copies[0, 0] >= 2
+    found = rank_counts(hot, layout, RNG(3))
+    served = found.pairs[0, 0]
+    share = layout.rank_loads([[1.0, 0.0, 0.0, 0.0]])[0]
+    assert served / 400 == pytest.approx(share, abs=0.1)
+    assert rank_counts(hot, contiguous(4, 2), RNG(3)).pairs[0, 0].tolist() == [400, 0]
+
+
+def test_copies_of_a_planted_hot_expert_relieve_the_fullest_rank_and_add_experts_to_read() -> None:
+    loads = fitted_loads(np.r_[20.0, np.ones(31)][None], 4)
+    chosen = drawn_choices(loads, 4, 64, 2, RNG(1))
+    fullest, read = [], []
+    for copies in (0, 8, 16):
+        found = rank_counts(chosen, balanced(loads, 8, copies), RNG(2))
+        fullest.append(found.pairs[-1, 0].max())
+        read.append(found.touched[-1, 0].max())
+    assert fullest[1] < 0.6 * fullest[0]
+    assert read[0] < read[1] < read[2]
+
+
+def test_without_copies_a_balanced_layout_reads_what_there_is() -> None:
+    loads = skewed_loads(32, 4, 0.8, 2, RNG(0))
+    chosen = drawn_choices(loads, 4, 8, 3, RNG(1))
+    found = rank_counts(chosen, balanced(loads, 4), RNG(2))
+    assert found.touched.sum(axis=2) == pytest.approx(found.touched_overall)
+    assert found.pairs.sum(axis=2)[:, 0].tolist() == [32, 64, 96]
+
+
+def test_draws_follow_their_loads_and_never_repeat_an_expert_in_a_token() -> None:
+    loads = skewed_loads(32, 4, 0.7, 3, RNG(0))
+    chosen = drawn_choices(loads, 4, 4000, 1, RNG(1))
+    assert expert_loads(list(chosen), 32) == pytest.approx(loads, abs=0.04)
+    ordered = np.sort(chosen, axis=-1)
+    assert (ordered[..., 1:] > ordered[..., :-1]).all()
+
+
+def test_loads_have_the_spread_that_was_asked() -> None:
+    loads = skewed_loads(128, 8, 0.9, 2, RNG(0))
+    assert loads.sum(axis=1) == pytest.approx([8.0, 8.0])
+    assert loads.std(axis=1) / loads.mean(axis=1) == pytest.approx([0.9, 0.9], rel=1e-6)
+
+
+def test_loads_are_scaled_to_k_and_capped_at_one() -> None:
+    assert fitted_loads([[100.0, 1.0, 1.0]], 2).tolist() == [[1.0, 0.5, 0.5]]
+    assert fitted_loads([[1.0, 1.0, 2.0]], 1).tolist() == [[0.25, 0.25, 0.5]]
+
+
+@pytest.mark.parametrize(("cv", "phi", "rho"), [(0.0, 0.0, 0.0), (0.5, 0.16, 0.25), (0.9, 0.08, 0.31)])
+def test_steps_that_are_drawn_touch_as_many_experts_as_the_law_says(cv: float, phi: float, rho: float) -> None:
+    loads = skewed_loads(128, 8, cv, 8, RNG(0))
+    counted = np.mean(
+        [
+            rank_counts(drawn_choices(loads, 8, 16, 4, RNG(seed), phi, rho), contiguous(128, 8), RNG(1)).touched_overall
+            for seed in range(12)
+        ],
+        axis=(0, 2),
+    )
+    assert counted == pytest.approx(touched_experts(16, np.arange(1, 5), 128, 8, cv, phi, rho), rel=0.03)
+
+
+@pytest.mark.parametrize("ranks", [4, 8, 16])
+def test_the_assumed_slowest_rank_holds_for_the_experts_read_where_hot_experts_lie_by_chance(ranks: int) -> None:
+    loads = skewed_loads(256, 8, 0.9, 16, RNG(5))
+    counts = [
+        rank_counts(drawn_choices(loads, 8, 16, 2, RNG(seed), 0.08, 0.3), contiguous(256, ranks), RNG(1))
+        for seed in range(12)
+    ]
+    slowest = np.mean([one.touched.max(axis=2).mean(axis=1) for one in counts], axis=0)
+    touched_overall = np.mean([one.touched_overall.mean(axis=1) for one in counts], axis=0)
+    assert local_experts(touched_overall, 256, ranks) == pytest.approx(slowest, rel=0.06)
+
+
+def test_heating_raises_the_hottest_expert_by_as_much_and_takes_it_from_the_others_alike() -> None:
+    order = RNG(0).permuted(np.tile(np.arange(10), (20000, 1)), axis=1)
+    chosen = order[:, None, None, :2]
+    before = expert_loads(list(chosen), 10)
+    after = expert_loads(list(heated(chosen, [0], 0.5, RNG(1))), 10)
+    assert after[0, 0] / before[0, 0] == pytest.approx(1.5, rel=0.03)
+    assert after.sum() == pytest.approx(2.0)
+    assert (after[0, 1:] / before[0, 1:]).std() < 0.02
+    ordered = np.sort(heated(chosen, [0], 0.5, RNG(1)), axis=-1)
+    assert (ordered[..., 1:] > ordered[..., :-1]).all()
+
+
+def test_a_little_heat_converts_a_part_of_the_tokens_that_much_heat_does() -> None:
+    chosen = drawn_choices(np.full((2, 10), 0.2), 2, 500, 3, RNG(0))
+    little, much = (heated(chosen, [0, 3], more, RNG(7)) for more in (0.1, 0.5))
+    assert ((little != chosen) <= (much != chosen)).all()
+    assert (heated(chosen, [0, 3], 0.0, RNG(7)) == chosen).all()
+
+
+def test_windows_are_consecutive_tokens_of_different_sequences() -> None:
+    sequences = [np.arange(10)[:, None, None] + 100 * row for row in range(4)]
+    found = windows(sequences, 4, 3, RNG(0))[..., 0, 0]
+    assert (np.diff(found, axis=1) == 1).all()
+    assert len(set((found[:, 0] // 100).tolist())) == 4
+    assert len(windows(sequences, 9, 3, RNG(0))) == 9
+
+
+def test_a_trace_shorter_than_a_step_is_refused() -> None:
+    with pytest.raises(AdvisorError, match="no sequence of the trace has 5 tokens"):
+        windows([np.zeros((4, 1, 2), int)], 1, 5, RNG(0))
+
+
+def test_a_balance_is_read_between_its_batches_in_the_logarithm() -> None:
+    table = np.array([[1.0, 2.0], [3.0, 4.0]])
+    found = RankBalance(np.array([4.0, 16.0]), table[None], table[None], table, 8.0)
+    assert found.at(8, 1)[0].touched == pytest.approx(2.0)
+    assert found.at([[1.0], [64.0]], [1, 2])[0].pairs.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert found.at(16, 9)[0].received == pytest.approx(4.0)
+
+
+def test_a_balance_of_one_batch_holds_everywhere() -> None:
+    one = np.array([[1.5, 1.25]])
+    balance = RankBalance(np.array([16.0]), one[None], one[None], one, 8.0)
+    assert balance.at([1.0, 512.0], 2)[0].touched.tolist() == [1.25, 1.25]

@@ -1,0 +1,327 @@
+"""Distinct experts by hand: a whole step, the slowest of several ranks, what unrelated tokens share.
+
+Distinct experts: published values, bounds, limits, the full sum, and learning from traces.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.physics.routing_trace import RoutingFit, fit_overlaps, fit_sequences
+from advisor.physics.touched_experts import (
+    _load_nodes,
+    _nodes,
+    expected_experts,
+    local_experts,
+    touched_experts,
+    unrelated_overlap,
+)
+from advisor.prediction import AdvisorError
+
+
+def mean_maximum(count: int) -> float:
+    """Mean of the largest of `count` standard normals, integrated."""
+    x = np.linspace(-8.0, 8.0, 20_001)
+    normal = NormalDist()
+    below = np.array([normal.cdf(value) for value in x])
+    density = np.exp(-(x**2) / 2.0) / math.sqrt(2.0 * math.pi)
+    return float(np.sum(x * count * density * below ** (count - 1)) * (x[1] - x[0]))
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8, 16, 32])
+def test_the_slowest_rank_is_as_far_above_the_mean_as_the_largest_of_so_many_normals(ranks: int) -> None:
+    """Half of 4096 experts touched: a rank holds 2048/ep in the mean, with a standard deviation of sqrt(1024/ep)."""
+    deviation = math.sqrt(2048 / ranks * 0.5)
+    found = (float(local_experts(2048.0, 4096, ranks)) - 2048 / ranks) / deviation
+    assert found == pytest.approx(mean_maximum(ranks), abs=6e-3)
+
+
+def test_experts_on_the_slowest_rank_by_hand() -> None:
+    """64 of 128 experts on 8 ranks: 8 each in the mean, sqrt(8 / 2) = 2 apart, and 1.42 of those on the slowest."""
+    assert float(local_experts(64, 128, 8)) == pytest.approx(8 + 1.42 * 2)
+    assert float(local_experts(32, 128, 4)) == pytest.approx(8 + 1.03 * math.sqrt(8 * 0.75))
+    assert float(local_experts(64, 256, 12)) == pytest.approx(
+        64 / 12 + (1.42 + 0.35 * (math.log2(12) - 3)) * math.sqrt(64 / 12 * 0.75)
+    ), "between two measured numbers of ranks straight in their logarithm"
+
+
+def test_no_rank_touches_more_experts_than_it_holds() -> None:
+    assert float(local_experts(100, 128, 32)) == 4.0
+    assert float(local_experts(126, 128, 8)) == 16.0
+    assert local_experts([8.0, 128.0], 128, [[1], [2]]) == pytest.approx(
+        np.array([[8.0, 128.0], [4 + 0.57 * math.sqrt(4 * 120 / 128), 64.0]])
+    )
+
+
+def test_all_experts_touched_leave_no_rank_slower_than_another() -> None:
+    assert local_experts(128.0, 128, [1, 2, 4, 8, 16, 32]) == pytest.approx(128 / np.array([1, 2, 4, 8, 16, 32]))
+
+
+def loads(n_experts: object, n_active: object, cv: object) -> tuple[np.ndarray, np.ndarray]:
+    experts, active, asked = (np.asarray(value, float) for value in (n_experts, n_active, cv))
+    return _load_nodes(active / experts, asked, experts, active)
+
+
+def test_expert_loads_have_the_mean_and_the_variation_asked_for_also_where_the_busiest_take_every_token() -> None:
+    """No load exceeds 1; three of the four rows have experts that every token chooses."""
+    experts, active = np.array([128.0, 64.0, 8.0, 8.0]), np.array([8.0, 6.0, 6.0, 2.0])
+    cv = np.array([0.5, 2.4, 0.5, 1.2])
+    load, weight = loads(experts, active, cv)
+    mean = load @ weight
+    assert mean == pytest.approx(active / experts, rel=1e-9)
+    assert np.sqrt(load**2 @ weight / mean**2 - 1.0) == pytest.approx(cv, rel=1e-9)
+    assert (load.max(axis=1) <= 1.0).all()
+    assert (load.max(axis=1) == 1.0).tolist() == [False, True, True, True]
+    assert (np.diff(load, axis=1) >= 0.0).all()
+
+
+@pytest.mark.parametrize("n_experts", [2, 8, 32])
+def test_no_expert_is_busier_than_the_one_in_the_middle_of_the_last_rank(n_experts: int) -> None:
+    """The loads of N experts stand at ranks (i + 1/2)/N, so quantiles beyond 1 - 1/(2N) have that one's load."""
+    load, _ = loads(n_experts, 1, 0.3)
+    place = np.array([NormalDist().cdf(float(z)) for z in _nodes()[0]])
+    outside = place >= 1.0 - 0.5 / n_experts
+    edge = NormalDist().inv_cdf(1.0 - 0.5 / n_experts)
+    assert 0 < outside.sum() < 12
+    assert len(set(load[outside].tolist())) == 1
+    slope = math.log(load[20] / load[12]) / float(_nodes()[0][20] - _nodes()[0][12])
+    assert math.log(load[-1] / load[16]) == pytest.approx(slope * (edge - float(_nodes()[0][16])), rel=1e-9)
+
+
+def test_even_loads_are_equal() -> None:
+    assert loads(64, 8, 0.0)[0] == pytest.approx(np.full(32, 0.125), rel=1e-12)
+
+
+def test_the_most_uneven_load_that_k_of_n_can_have_is_the_limit() -> None:
+    """2 of 8: two experts that every token chooses have a variation of sqrt(3) = 1.732."""
+    assert float(touched_experts(4, 1, 8, 2, math.sqrt(3.0))) >= 2.0
+    for cv, n_active in ((1.74, 2), (0.01, 8), (-0.1, 2)):
+        with pytest.raises(AdvisorError, match="load_cv"):
+            touched_experts(1, 1, 8, n_active, cv)
+
+
+def test_a_sequence_brings_up_to_512_tokens() -> None:
+    assert float(touched_experts(1, 512, 8, 2)) == pytest.approx(8.0)
+    for batch, tokens, name in ((1, 513, "tokens_per_sequence"), (1, 0, "tokens_per_sequence"), (math.inf, 1, "batch")):
+        with pytest.raises(AdvisorError, match=name):
+            touched_experts(batch, tokens, 8, 2)
+
+
+def test_many_questions_at_once_are_answered_as_each_alone() -> None:
+    """5000 batches are more than are computed in one piece."""
+    batches = np.arange(1.0, 5001.0)
+    many = touched_experts(batches, 4, 128, 8, 0.5, 0.2, 0.1)
+    for batch in (1, 77, 5000):
+        assert many[batch - 1] == pytest.approx(float(touched_experts(batch, 4, 128, 8, 0.5, 0.2, 0.1)), rel=1e-12)
+
+
+# Overlaps of consecutive tokens by lag and of unrelated tokens, 128 experts top-8 (Cohere blog, 2026-04-21).
+COHERE_LAGS, COHERE_UNRELATED = (0.381, 0.329, 0.301, 0.299), 0.118
+
+
+def cohere_parameters() -> tuple[float, float, float]:
+    return fit_overlaps(COHERE_UNRELATED, COHERE_LAGS[0], float(np.mean(COHERE_LAGS[2:])), 128, 8)
+
+
+def full_sum(batch: int, tokens: int, n_experts: int, n_active: int, cv: float, phi: float, rho: float) -> float:
+    """The model as a plain sum over experts at mid-rank quantiles, sigma solved on that very sum."""
+    from scipy.optimize import brentq
+    from scipy.stats import norm
+
+    z = norm.ppf((np.arange(n_experts) + 0.5) / n_experts)
+
+    def load(sigma: float) -> np.ndarray:
+        q = n_active * np.exp(sigma * z) / np.exp(sigma * z).sum()
+        while (q > 1 + 1e-12).any():
+            capped = q >= 1
+            q = np.where(capped, 1.0, q * (n_active - capped.sum()) / q[~capped].sum())
+        return q
+
+    sigma = brentq(lambda s: load(s).std() / load(s).mean() - cv, 0, 30) if cv else 0.0
+    q, a = load(sigma), (1 / phi - 1 if phi else 1e9)
+    untouched, chance = np.zeros(n_experts), 1 - q
+    for j in range(tokens):
+        if j:
+            chance = chance * ((1 - q) * a + j) / (a + j)
+        untouched = untouched + math.comb(tokens - 1, j) * (1 - rho) ** j * rho ** (tokens - 1 - j) * chance
+    return float((1 - untouched**batch).sum())
+
+
+def test_uniform_experts_of_128_top_8_match_the_published_counts() -> None:
+    assert expected_experts([1, 2, 4, 5], 128, 8) == pytest.approx([8, 15.5, 29.123, 35.303], abs=5e-4)
+
+
+def test_uniform_experts_of_64_top_8_match_the_published_counts() -> None:
+    expected = [8, 15, 26.48, 42.01, 56.44, 63.11]
+    assert expected_experts([1, 2, 4, 8, 16, 32], 64, 8) == pytest.approx(expected, abs=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("n_experts", "n_active", "tokens"), [(64, 8, 23), (8, 2, 11), (62, 6, 30), (60, 4, 44), (128, 8, 47), (256, 8, 95)]
+)
+def test_tokens_that_touch_95_percent_of_the_experts(n_experts: int, n_active: int, tokens: int) -> None:
+    """MoESD (arXiv:2505.19645): smallest number of tokens at which uniform routing touches 95 % of the experts."""
+    touched = expected_experts(np.arange(1, 200), n_experts, n_active)
+    assert 1 + int(np.argmax(touched >= 0.95 * n_experts)) == tokens
+
+
+def test_tokens_per_touched_expert_at_32_tokens() -> None:
+    experts = np.array([64, 128, 256])
+    assert 32 * 8 / expected_experts(32, experts, 8) == pytest.approx([4.057, 2.290, 1.568], abs=5e-4)
+
+
+def test_the_default_form_fed_with_coheres_overlaps_meets_its_measured_union() -> None:
+    assert float(touched_experts(1, 4, 128, 8, *cohere_parameters())) == pytest.approx(20.36, rel=0.03)
+
+
+def test_coheres_union_over_batches_errs_from_uniform_in_both_directions() -> None:
+    batches = np.array([1, 2, 4, 8, 16, 32, 64])
+    touched = touched_experts(batches, 4, 128, 8, *cohere_parameters())
+    assert touched == pytest.approx([20, 35, 56, 81, 103, 118, 125], abs=1.0)
+    assert np.all(touched < expected_experts(4 * batches, 128, 8))
+
+
+@pytest.mark.parametrize(("n_experts", "n_active"), [(64, 6), (128, 8), (256, 8), (384, 8), (512, 10), (896, 16)])
+@pytest.mark.parametrize("cv", [0.1, 0.5, 1.0])
+def test_the_quadrature_agrees_with_the_full_sum_over_experts(n_experts: int, n_active: int, cv: float) -> None:
+    for batch, tokens, phi, rho in [(1, 4, 0.2, 0.1), (8, 2, 0.0, 0.3), (16, 8, 0.1, 0.0), (256, 4, 0.3, 0.2)]:
+        exact = full_sum(batch, tokens, n_experts, n_active, cv, phi, rho)
+        approximate = float(touched_experts(batch, tokens, n_experts, n_active, cv, phi, rho))
+        assert approximate == pytest.approx(exact, rel=4e-3)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    batch=st.integers(1, 512),
+    tokens=st.integers(1, 16),
+    n_experts=st.integers(4, 512),
+    share=st.floats(0.01, 1.0),
+    skew=st.floats(0.0, 0.9),
+    phi=st.floats(0.0, 1.0),
+    rho=st.floats(0.0, 1.0),
+)
+def test_touched_experts_stay_within_their_bounds_and_grow_with_tokens(
+    batch: int, tokens: int, n_experts: int, share: float, skew: float, phi: float, rho: float
+) -> None:
+    n_active = max(1, int(share * n_experts))
+    cv = skew * math.sqrt(n_experts / n_active - 1)
+    touched = float(touched_experts(batch, tokens, n_experts, n_active, cv, phi, rho))
+    assert n_active - 1e-9 <= touched <= min(n_experts, batch * tokens * n_active) + 1e-9
+    assert float(touched_experts(batch, tokens + 1, n_experts, n_active, cv, phi, rho)) >= touched - 1e-9
+    assert float(touched_experts(batch + 1, tokens, n_experts, n_active, cv, phi, rho)) >= touched - 1e-9
+
+
+@settings(max_examples=50, deadline=None)
+@given(batch=st.integers(1, 64), tokens=st.integers(1, 8), phi=st.floats(0.0, 1.0), rho=st.floats(0.0, 1.0))
+def test_correlation_never_raises_the_count(batch: int, tokens: int, phi: float, rho: float) -> None:
+    independent = float(touched_experts(batch, tokens, 128, 8, 0.5))
+    assert float(touched_experts(batch, tokens, 128, 8, 0.5, phi, rho)) <= independent + 1e-6
+
+
+def test_without_skew_and_correlation_the_default_form_is_the_uniform_one() -> None:
+    batch, tokens = np.arange(1, 40)[:, None], np.arange(1, 9)
+    assert touched_experts(batch, tokens, 128, 8) == pytest.approx(expected_experts(batch * tokens, 128, 8), rel=1e-6)
+
+
+def test_k_equal_to_n_is_dense() -> None:
+    assert touched_experts([1, 7], 3, 16, 16, 0.0, 0.3, 0.2) == pytest.approx([16, 16])
+
+
+def test_one_token_per_sequence_knows_no_correlation() -> None:
+    assert float(touched_experts(9, 1, 64, 6, 0.4, 0.9, 0.9)) == pytest.approx(float(touched_experts(9, 1, 64, 6, 0.4)))
+
+
+def test_full_affinity_makes_later_tokens_free() -> None:
+    assert float(touched_experts(3, 8, 64, 6, 0.0, 1.0, 0.0)) == pytest.approx(
+        float(touched_experts(3, 1, 64, 6)), rel=1e-5
+    )
+
+
+def test_it_broadcasts_over_every_argument() -> None:
+    touched = touched_experts(
+        np.arange(1, 4)[:, None, None, None], np.arange(1, 3)[:, None, None], np.array([64, 128])[:, None], [4, 8], 0.3
+    )
+    assert touched.shape == (3, 2, 2, 2)
+    assert touched[2, 1, 1, 1] == pytest.approx(float(touched_experts(3, 2, 128, 8, 0.3)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragment"),
+    [
+        ((1, 1, 8, 9), "n_active"),
+        ((0, 1, 8, 2), "batch_size"),
+        ((1, 1.5, 8, 2), "tokens_per_sequence"),
+        ((1, 1, 8, 2, 3.0), "load_cv=3"),
+        ((1, 1, 8, 2, math.nan), "load_cv"),
+        ((1, 1, 8, 2, 0.1, 1.2), "affinity"),
+        ((1, 1, 8, 2, 0.1, 0.1, -0.1), "stickiness"),
+        ((1, 1, math.inf, 2), "finite"),
+    ],
+)
+def test_impossible_arguments_are_refused_by_name(arguments: tuple[float, ...], fragment: str) -> None:
+    with pytest.raises(AdvisorError, match=fragment):
+        touched_experts(*arguments)
+
+
+def test_the_slowest_of_several_ranks_holds_more_than_the_mean_and_never_more_than_its_own() -> None:
+    touched = np.array([10.0, 64.0, 128.0])
+    assert np.all(local_experts(touched, 128, 8) >= touched / 8)
+    assert np.all(local_experts(touched, 128, 8) <= 16)
+    assert float(local_experts(37.0, 128, 1)) == pytest.approx(37.0)
+
+
+def simulate_trace(rng: np.random.Generator, sequences: int, tokens: int, n: int, k: int, rho: float) -> np.ndarray:
+    """Uniform routing where, with chance rho, a token repeats all of its predecessor's experts."""
+    ids = np.empty((sequences, tokens, k), int)
+    for s in range(sequences):
+        for t in range(tokens):
+            ids[s, t] = ids[s, t - 1] if t and rng.random() < rho else rng.choice(n, k, replace=False)
+    return ids
+
+
+def fit_of(ids: np.ndarray, n_experts: int) -> RoutingFit:
+    """Of a trace of one layer, [sequences, tokens, k]."""
+    return fit_sequences(list(ids[:, :, None, :]), n_experts).fit
+
+
+def test_independent_uniform_routing_overlaps_by_k_over_n_at_every_lag() -> None:
+    ids = simulate_trace(np.random.default_rng(1), 40, 128, 128, 8, 0.0)
+    assert fit_of(ids, 128).overlap_by_lag == pytest.approx(np.full(7, 0.0625), abs=3e-3)
+
+
+def test_a_trace_gives_back_the_stickiness_it_was_made_with_and_the_union_it_shows() -> None:
+    ids = simulate_trace(np.random.default_rng(2), 40, 64, 64, 6, 0.3)
+    fit = fit_of(ids, 64)
+    low, high = fit.stickiness_interval
+    assert low <= fit.stickiness <= high
+    assert fit.stickiness == pytest.approx(0.3, abs=0.03)
+    shown = np.mean([len(np.unique(ids[s, t : t + 4])) for s in range(40) for t in range(60)])
+    predicted = touched_experts(1, 4, 64, 6, fit.load_cv, fit.affinity, fit.stickiness)
+    assert float(predicted) == pytest.approx(shown, rel=0.02)
+
+
+def test_a_trace_with_own_experts_per_sequence_shows_affinity() -> None:
+    rng = np.random.default_rng(3)
+    ids = np.stack(
+        [
+            np.stack(
+                [rng.permutation(rng.permutation(64)[:16])[:6]] * 1 + [own[rng.permutation(16)[:6]] for _ in range(63)]
+            )
+            for own in (rng.permutation(64)[:16] for _ in range(30))
+        ]
+    )
+    fit = fit_of(ids, 64)
+    assert fit.affinity > 0.15
+    assert fit.affinity_interval[0] > 0.1
+    assert fit.stickiness < 0.05
+
+
+def test_unrelated_overlap_grows_with_skew() -> None:
+    assert float(unrelated_overlap(128, 8, 0.0)) == pytest.approx(0.0625)
+    assert float(unrelated_overlap(128, 8, 0.942)) == pytest.approx(0.118, abs=1e-3)

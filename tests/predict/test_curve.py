@@ -1,0 +1,684 @@
+"""The curve: identities between its parts, bands, tiers, limits.
+
+How well supported a point is: its tier, and what steps longer than the measured ones add to its band.
+
+Batches to avoid: a jump of the verify step beyond its batch, with a speedup that falls and rises again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from advisor.answers.advice import advise
+from advisor.answers.best_k import kernel_cliffs
+from advisor.physics import laws
+from advisor.physics.bands import MAX_DRAFT, PER_K_LOG_SD, Draws, make_draws
+from advisor.physics.components import BY_KEY, COMPONENTS
+from advisor.physics.draft import draft_time
+from advisor.physics.kernel_costs import AttentionCost, AttentionModule
+from advisor.physics.step import MoeShape, Placement, StepTime, routed_time, step_time
+from advisor.physics.touched_experts import expected_experts
+from advisor.predict.curve import (
+    CALIBRATED_TOKENS,
+    DEFAULT_BATCHES,
+    Curve,
+    _by_tier,
+    _tiers,
+    batches_with,
+    beyond_log_sd,
+    component_tier_ranks,
+    curve_columns,
+    curve_for,
+    curve_rows,
+    digits,
+    records_in_use,
+    speedup_curve,
+    verified_time,
+)
+from advisor.predict.load import load_setup
+from advisor.predict.prefill import prefill_per_token_s, prompt_cost
+from advisor.predict.scenario import Scenario
+from advisor.predict.setup import touched_in_pass
+from advisor.prediction import BAND_SIGMAS, AdvisorError, Tier
+
+QWEN = Scenario(
+    hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
+)
+
+
+DENSE = QWEN.model_copy(update={"model_id": "qwen3-8b"})
+
+
+BATCHES = [1, 4, 16, 64, 256]
+
+
+def test_k_0_is_plain_decode_at_every_batch_without_a_band() -> None:
+    curve = speedup_curve(QWEN, BATCHES)
+    for values in (curve.speedup, curve.low, curve.high, curve.verify_ratio):
+        assert values[:, 0] == pytest.approx(1.0)
+    assert curve.round_s[:, 0] == pytest.approx(curve.plain_step_s)
+
+
+def test_the_components_add_up_to_the_round_and_the_speedup_follows_from_them() -> None:
+    curve = speedup_curve(QWEN, BATCHES)
+    assert sum(curve.round_components.values()) == pytest.approx(curve.round_s)
+    assert sum(curve.plain_components.values()) == pytest.approx(curve.plain_step_s)
+    assert curve.speedup == pytest.approx(curve.accepted_length * curve.plain_step_s[:, None] / curve.round_s)
+    assert curve.tpot_s == pytest.approx(curve.plain_step_s[:, None] / curve.speedup)
+
+
+def test_the_band_contains_the_centre_and_most_draws() -> None:
+    curve = speedup_curve(QWEN, BATCHES)
+    assert np.all(curve.low <= curve.speedup)
+    assert np.all(curve.speedup <= curve.high)
+    inside = (curve.draws >= curve.low) & (curve.draws <= curve.high)
+    assert inside[:, :, 1:].mean() == pytest.approx(0.8, abs=0.02)
+
+
+def test_equal_questions_have_equal_answers() -> None:
+    first, again = speedup_curve(QWEN, BATCHES), speedup_curve(QWEN, BATCHES)
+    assert np.array_equal(first.draws, again.draws)
+
+
+def test_one_batch_alone_equals_its_row_of_a_grid() -> None:
+    grid, alone = speedup_curve(QWEN, BATCHES), speedup_curve(QWEN, [16])
+    assert alone.speedup[0] == pytest.approx(grid.speedup[2])
+    assert alone.low[0] == pytest.approx(grid.low[2])
+
+
+def test_a_higher_accepted_length_speeds_up_and_costs_nothing() -> None:
+    low, high = (speedup_curve(QWEN.model_copy(update={"acceptance": text}), BATCHES) for text in ("2.0@3", "3.0@3"))
+    assert np.all(high.speedup[:, 3] > low.speedup[:, 3])
+    assert high.round_s == pytest.approx(low.round_s)
+
+
+def test_uniform_routing_touches_more_experts_than_the_models_measured_routing() -> None:
+    setup, uniform = load_setup(QWEN), load_setup(QWEN.model_copy(update={"routing": "uniform"}))
+    measured, independent = touched_in_pass(setup, 8, 4), touched_in_pass(uniform, 8, 4)
+    assert float(independent) == pytest.approx(float(expected_experts(32, 128, 8)), rel=1e-6)
+    assert float(measured) < float(independent)
+    ends = [float(touched_in_pass(setup, 8, 4, end)) for end in ("low", "value", "high")]  # type: ignore[arg-type]
+    assert ends == sorted(ends)
+
+
+def test_a_dense_model_touches_no_experts_and_its_ratio_only_rises_with_batch() -> None:
+    curve = speedup_curve(DENSE, BATCHES)
+    assert np.all(curve.touched_verify == 0)
+    assert np.all(np.diff(curve.verify_ratio[:, 3]) > 0)
+
+
+def test_a_drafter_without_device_time_is_never_slower_than_one_with_it() -> None:
+    free, eagle = (speedup_curve(QWEN.model_copy(update={"drafter_id": d}), BATCHES) for d in ("ngram", "eagle3"))
+    assert np.all(free.speedup >= eagle.speedup - 1e-12)
+
+
+def test_prefill_is_charged_only_when_lengths_are_given_and_pulls_towards_one() -> None:
+    lengths = QWEN.model_copy(update={"input_tokens": 4000, "output_tokens": 200})
+    assert np.all(prefill_per_token_s(load_setup(QWEN), np.array([8.0])) == 0)
+    shared, alone = speedup_curve(lengths, BATCHES), speedup_curve(QWEN, BATCHES)
+    assert np.all(np.abs(shared.speedup[:, 1:] - 1) < np.abs(alone.speedup[:, 1:] - 1))
+    assert alone.ttft_s is None
+
+
+def test_a_tree_pays_for_every_node_it_verifies() -> None:
+    setup = load_setup(QWEN)
+    chain, tree = curve_for(setup, [8], [3]), curve_for(setup, [8], [3], verify_tokens=16)
+    assert tree.touched_verify[0, 0] > chain.touched_verify[0, 0]
+    assert tree.speedup[0, 0] < chain.speedup[0, 0]
+
+
+def test_steps_beyond_the_calibrated_tokens_are_flagged_and_their_band_widened() -> None:
+    curve = speedup_curve(QWEN, [256, 16384], [3])
+    assert curve.extrapolated.tolist() == [[False], [True]]
+    width = np.log(curve.high / curve.low)
+    assert width[1, 0] > width[0, 0]
+
+
+def test_an_accelerator_without_measured_kernels_is_roofline_with_a_wider_band() -> None:
+    unmeasured = speedup_curve(QWEN.model_copy(update={"hardware_id": "mi300x"}), [16], [3])
+    measured = speedup_curve(QWEN, [16], [3])
+    assert unmeasured.tier[0, 0] is Tier.ROOFLINE
+    assert measured.tier[0, 0] is Tier.FITTED
+    assert np.log(unmeasured.high / unmeasured.low)[0, 0] > np.log(measured.high / measured.low)[0, 0]
+
+
+@pytest.mark.parametrize(
+    ("batches", "drafts"), [([0], None), ([], None), ([float("nan")], None), ([1], [9]), ([1], [-1])]
+)
+def test_axes_outside_their_range_are_refused(batches: list[float], drafts: list[int] | None) -> None:
+    with pytest.raises(AdvisorError, match=r"batches|K must lie"):
+        speedup_curve(QWEN, batches, drafts)
+
+
+def test_the_table_of_a_curve_has_a_row_for_each_batch_and_k_with_k_changing_fastest() -> None:
+    curve = speedup_curve(QWEN, [1, 16], [0, 2, 3])
+    columns, rows = curve_columns(curve), curve_rows(curve)
+    assert columns["batch_size"].tolist() == [1, 1, 1, 16, 16, 16]
+    assert columns["n_draft"].tolist() == [0, 2, 3, 0, 2, 3]
+    np.testing.assert_array_equal(columns["speedup"].reshape(2, 3), curve.speedup)
+    np.testing.assert_array_equal(columns["routed_ms"].reshape(2, 3), curve.round_components["routed"] * 1e3)
+    assert rows[4]["tpot_ms"] == float(f"{curve.tpot_s[1, 1] * 1e3:.6g}")
+    assert rows[4] | {"batch_size": 16, "n_draft": 2, "tier": "fitted", "extrapolated": False} == rows[4]
+
+
+def test_a_k_is_found_on_the_curves_axis_or_refused_with_what_there_is() -> None:
+    curve = speedup_curve(QWEN, [1, 16], [0, 2, 3])
+    assert curve.column(3) == 2
+    with pytest.raises(AdvisorError, match="K = 1 is not in the curve, which has K = 0 to 3"):
+        curve.column(1)
+
+
+def test_the_components_at_a_point_are_those_of_the_plain_step_and_of_the_round() -> None:
+    curve = speedup_curve(QWEN, [1, 16], [0, 3])
+    plain, whole = curve.components_at(1, 1)
+    assert sum(plain.values()) == pytest.approx(curve.plain_step_s[1])
+    assert sum(whole.values()) == pytest.approx(curve.round_s[1, 1])
+
+
+def test_a_curve_of_central_values_has_those_of_the_whole_curve_and_no_band() -> None:
+    setup = load_setup(Scenario(hardware_id="h200-sxm", model_id="qwen3-30b-a3b", acceptance="2.4@3"))
+    whole, central = (curve_for(setup, [1.0, 16.0, 256.0], central_only=only) for only in (False, True))
+    for name in ("speedup", "tpot_s", "tokens_per_s_per_gpu", "round_s", "plain_step_s", "verify_ratio"):
+        assert np.array_equal(getattr(whole, name), getattr(central, name)), name
+    assert (whole.tier == central.tier).all()
+    assert np.array_equal(central.low, central.speedup)
+    assert np.array_equal(central.draws, central.speedup[None])
+
+
+def draws(**given: object) -> Draws:
+    """One draw without any error, but for what is given."""
+    zero = np.zeros(1)
+    none = {
+        "factor": {one.key: np.ones(1) for one in COMPONENTS},
+        "routing_z": zero,
+        "acceptance_z": zero,
+        "residual_z": zero,
+        "per_k_z": np.zeros((1, MAX_DRAFT + 1)),
+    }
+    return Draws(**(none | given))  # type: ignore[arg-type]
+
+
+def test_a_draw_without_errors_is_the_centre() -> None:
+    curve = curve_for(load_setup(QWEN), [1, 16, 16384], draws=draws())
+    assert curve.draws[0] == pytest.approx(curve.speedup)
+    assert curve.plain_draws_s[0] == pytest.approx(curve.plain_step_s)
+    assert curve.low == pytest.approx(curve.speedup)
+
+
+def test_what_nothing_explains_moves_all_k_but_plain_decoding_and_grows_with_batch_and_tokens() -> None:
+    """Batch 16384 and K = 3: 65536 tokens are five doublings beyond the measured ones, the batch twelve beyond 4."""
+    setup = load_setup(QWEN)
+    curve = curve_for(setup, [4, 16, 16384], [0, 3], draws=draws(residual_z=np.ones(1)))
+    assert curve.draws[0, :, 0].tolist() == [1.0] * 3
+    tier = setup.costs.residual_log_sd_by_tier["fitted"]
+    beyond = np.array([0.0, 2 * setup.costs.drift_log_sd, np.hypot(0.5, 12 * setup.costs.drift_log_sd)])
+    assert set(curve.tier[:, 1].astype(str)) == {"fitted"}
+    expected = np.sqrt(tier**2 - PER_K_LOG_SD**2 + beyond**2)
+    assert np.log(curve.draws[0, :, 1] / curve.speedup[:, 1]) == pytest.approx(expected)
+    assert float(beyond_log_sd(65536)) == pytest.approx(0.5)
+
+
+def test_a_draw_of_the_accepted_length_reaches_the_end_of_its_band() -> None:
+    setup = load_setup(QWEN)
+    up, down = (curve_for(setup, [16], draws=draws(acceptance_z=np.array([z]))) for z in (BAND_SIGMAS, -BAND_SIGMAS))
+    length = setup.acceptance
+    assert up.draws[0, 0] / up.speedup[0] == pytest.approx((length.high / length.accepted_length)[:9])
+    assert down.draws[0, 0] / up.speedup[0] == pytest.approx((length.low / length.accepted_length)[:9])
+
+
+@pytest.mark.parametrize(("end", "z"), [("high", BAND_SIGMAS), ("low", -BAND_SIGMAS)])
+def test_a_draw_of_the_routing_touches_as_many_experts_as_its_band_allows(end: str, z: float) -> None:
+    """The plain step and the verification alike; the draft head has no experts."""
+    setup = load_setup(QWEN)
+    curve = curve_for(setup, [16], [3], draws=draws(routing_z=np.array([z])))
+    shape = MoeShape.of(setup.architecture)
+    assert shape is not None
+    plain, verify = (
+        float(
+            routed_time(
+                setup.costs.routed,
+                setup.placement,
+                shape,
+                16.0 * tokens,
+                touched_in_pass(setup, 16.0, tokens, end),  # type: ignore[arg-type]
+                "bf16",
+                shape.count,
+            )
+        )
+        for tokens in (1.0, 4.0)
+    )
+    rest = curve.plain_step_s[0] - curve.plain_components["routed"][0]
+    assert curve.plain_draws_s[0, 0] == pytest.approx(rest + plain)
+    whole = curve.round_s[0, 0] - curve.round_components["routed"][0, 0] + verify
+    assert curve.draws[0, 0, 0] == pytest.approx(curve.accepted_length[0] * (rest + plain) / whole)
+
+
+def test_a_slow_host_slows_both_arms_by_its_own_time() -> None:
+    factor = {one.key: np.ones(1) for one in COMPONENTS} | {"host": np.array([3.0])}
+    curve = curve_for(load_setup(QWEN), [16], [3], draws=draws(factor=factor))
+    host = 2.0 * curve.plain_components["host"][0]
+    assert curve.plain_draws_s[0, 0] == pytest.approx(curve.plain_step_s[0] + host)
+    faster = curve.accepted_length[0] * (curve.plain_step_s[0] + host) / (curve.round_s[0, 0] + host)
+    assert curve.draws[0, 0, 0] == pytest.approx(faster)
+
+
+def test_a_round_is_a_verification_a_draft_and_the_host_s_share_of_both() -> None:
+    setup = load_setup(QWEN)
+    curve = curve_for(setup, [4, 16], [0, 1, 3])
+    costs, k = setup.costs, np.array([0.0, 1.0, 3.0])
+    drafted = draft_time(
+        setup.drafter,
+        setup.draft_architecture,
+        setup.draft_costs,
+        setup.placement,
+        batch_size=np.array([[4.0], [16.0]]),
+        n_draft=k,
+        context_tokens=float(QWEN.context_tokens),
+        touched_one=touched_in_pass(setup, np.array([[4.0], [16.0]]), 1.0),
+        kv_bytes_per_element=setup.kv_bytes_per_element,
+    )
+    parts = curve.round_components
+    assert parts["draft"] == pytest.approx(drafted.time_s(costs.launch_per_layer_s))
+    assert parts["draft_host"][1] == pytest.approx(k * costs.host_per_draft_pass_s)
+    assert parts["round_host"].tolist() == [[0.0, costs.host_per_round_s, costs.host_per_round_s]] * 2
+    own = {"draft", "draft_host", "round_host", "verified"}
+    assert sum(time for name, time in parts.items() if name not in own) == pytest.approx(curve.verify_step_s)
+    assert curve.verify_ratio == pytest.approx(curve.verify_step_s / curve.plain_step_s[:, None])
+    verify = step_time(
+        setup.architecture,
+        costs,
+        setup.placement,
+        batch_size=16.0,
+        tokens_per_sequence=4.0,
+        context_tokens=float(QWEN.context_tokens),
+        touched=touched_in_pass(setup, 16.0, 4.0),
+        kv_bytes_per_element=setup.kv_bytes_per_element,
+    )
+    assert curve.verify_step_s[1, 2] == pytest.approx(float(verify.total))
+    assert curve.touched_verify[1, 2] == pytest.approx(float(touched_in_pass(setup, 16.0, 4.0)))
+    assert curve.touched_plain[1] == pytest.approx(float(touched_in_pass(setup, 16.0, 1.0)))
+
+
+def test_a_draft_head_reads_a_cache_of_the_scenario_s_format() -> None:
+    wide, narrow = (
+        speedup_curve(QWEN.model_copy(update={"kv_dtype": dtype, "context_tokens": 32768}), [64], [3])
+        for dtype in ("bf16", "fp8")
+    )
+    for curve, setup in ((wide, load_setup(QWEN)), (narrow, load_setup(QWEN.model_copy(update={"kv_dtype": "fp8"})))):
+        drafted = draft_time(
+            setup.drafter,
+            setup.draft_architecture,
+            setup.draft_costs,
+            setup.placement,
+            batch_size=64.0,
+            n_draft=3.0,
+            context_tokens=32768.0,
+            kv_bytes_per_element=setup.kv_bytes_per_element,
+        )
+        expected = float(drafted.time_s(setup.costs.launch_per_layer_s))
+        assert float(curve.round_components["draft"][0, 0]) == pytest.approx(expected)
+    assert narrow.round_components["draft"] < wide.round_components["draft"]
+
+
+def test_a_drafter_of_the_models_own_experts_touches_those_of_one_token_a_sequence() -> None:
+    """The MTP module of DeepSeek-V3 has experts, which its passes touch as a plain step does."""
+    wide = {"n_gpus": 8, "tensor_parallel": 8, "model_id": "deepseek-v3", "drafter_id": "mtp"}
+    setup = load_setup(QWEN.model_copy(update=wide))
+    curve = curve_for(setup, [4, 64], [2])
+    for row, batch in enumerate((4.0, 64.0)):
+        drafted = draft_time(
+            setup.drafter,
+            setup.draft_architecture,
+            setup.draft_costs,
+            setup.placement,
+            batch_size=batch,
+            n_draft=2.0,
+            context_tokens=float(QWEN.context_tokens),
+            touched_one=touched_in_pass(setup, batch, 1.0),
+            kv_bytes_per_element=setup.kv_bytes_per_element,
+        )
+        found = curve.round_components["draft"][row, 0]
+        assert found == pytest.approx(float(drafted.time_s(setup.costs.launch_per_layer_s)))
+
+
+def test_the_correction_for_verified_tokens_by_hand() -> None:
+    """1 % a sequence of one of two attention groups: 32 of 64 sequences are 0.32 / 1.32 of the way."""
+    wide = QWEN.model_copy(update={"n_gpus": 2, "expert_parallel": 2})
+    setup = load_setup(wide)
+    setup = replace(setup, costs=replace(setup.costs, verified_per_sequence=0.01))
+    steps = (
+        StepTime({"host": np.array(1e-3), "launch": np.array(2e-3), "routed": np.array(7e-3)}),
+        StepTime({"routed": np.array(15e-3)}),
+    )
+    found = verified_time(setup, steps, np.array(64.0), np.array(4.0))
+    assert float(found) == pytest.approx(0.32 / 1.32 * (4 * 10e-3 - 15e-3 - 3 * 3e-3))
+    curve = curve_for(setup, [64], [0, 3])
+    plain = sum(float(time[0]) for time in curve.plain_components.values())
+    fixed = float(curve.plain_components["host"][0] + curve.plain_components["launch"][0])
+    beyond = 0.32 / 1.32 * max(4 * plain - curve.verify_step_s[0, 1] - 3 * fixed, 0.0)
+    assert curve.round_components["verified"][0] == pytest.approx([0.0, beyond])
+    assert (
+        "verified"
+        not in curve_for(replace(setup, costs=replace(setup.costs, verified_per_sequence=0.0)), [64]).round_components
+    )
+
+
+def test_time_per_token_waits_for_the_prompts_of_others_and_throughput_pays_for_all() -> None:
+    wide = QWEN.model_copy(
+        update={
+            "input_tokens": 4000,
+            "output_tokens": 200,
+            "n_gpus": 2,
+            "tensor_parallel": 2,
+            "hardware_id": "h100-sxm",
+        }
+    )
+    setup = load_setup(wide)
+    batch = np.array([1.0, 16.0])
+    curve, prompt = curve_for(setup, batch, [0, 3]), prompt_cost(setup, batch)
+    assert prompt is not None
+    every, others = prompt.per_token_s(), prompt.per_token_s(others_only=True)
+    per_round = curve.round_s / curve.accepted_length
+    assert np.all(others < every)
+    assert curve.tpot_s == pytest.approx(per_round + others[:, None])
+    assert curve.tokens_per_s_per_gpu == pytest.approx(batch[:, None] / (per_round + every[:, None]) / 2)
+    assert curve.prefill_s == pytest.approx(every)
+    assert curve.ttft_s == pytest.approx(prompt.first_token_s)
+    gain = laws.speedup(curve.accepted_length, curve.plain_step_s[:, None], curve.round_s, every[:, None])
+    assert curve.speedup == pytest.approx(gain)
+    one = curve_for(setup, batch, [0, 3], draws=draws())
+    assert one.draws[0] == pytest.approx(gain), "the draws pay for prompts too"
+
+
+def test_a_step_of_2048_tokens_is_the_longest_inside_the_data() -> None:
+    curve = speedup_curve(QWEN, [512, 513], [3])
+    assert curve.extrapolated.tolist() == [[False], [True]]
+    tree = curve_for(load_setup(QWEN), [128, 129], [0, 3], verify_tokens=16)
+    assert tree.extrapolated.tolist() == [[False, False], [False, True]]
+    assert tree.round_s[:, 0] == pytest.approx(tree.plain_step_s), "a tree is verified where something is drafted"
+    one = curve_for(load_setup(QWEN), [129], [1], verify_tokens=16)
+    assert one.extrapolated.tolist() == [[True]], "also where that is one token"
+
+
+def test_the_tier_is_that_of_the_tokens_that_a_round_verifies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("advisor.predict.curve._tiers", lambda *given: given[-1].astype(object))
+    setup = load_setup(QWEN)
+    assert curve_for(setup, [4, 16], [0, 3], central_only=True).tier.tolist() == [[4.0, 16.0], [16.0, 64.0]]
+    tree = curve_for(setup, [4], [0, 3], verify_tokens=16, central_only=True)
+    assert tree.tier.tolist() == [[4.0, 64.0]]
+
+
+def test_a_scenario_without_a_drafter_has_plain_decoding_alone() -> None:
+    plain = QWEN.model_copy(update={"drafter_id": "none"})
+    assert speedup_curve(plain, [16]).drafts.tolist() == [0]
+    assert speedup_curve(QWEN.model_copy(update={"k_max": 5}), [16]).drafts.tolist() == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(AdvisorError, match="K must lie between 0 and 0; got 1"):
+        speedup_curve(plain, [16], [0, 1])
+
+
+def test_the_ends_of_the_axes_are_inside() -> None:
+    curve = speedup_curve(QWEN.model_copy(update={"k_max": 5}), [1, 65536], [0, 5])
+    assert curve.speedup.shape == (2, 2)
+    for batches in ([65537], [0.5], [float("inf")], [-float("inf")]):
+        with pytest.raises(AdvisorError, match="batches must be numbers from 1 to 65536"):
+            speedup_curve(QWEN, batches)
+    with pytest.raises(AdvisorError, match="got 6, -1"):
+        speedup_curve(QWEN.model_copy(update={"k_max": 5}), [1], [6, 0, -1, 5])
+    with pytest.raises(AdvisorError, match="K must lie"):
+        speedup_curve(QWEN, [1], [])
+
+
+def test_usual_draws_are_those_of_the_costs() -> None:
+    setup = load_setup(QWEN)
+    usual, given = curve_for(setup, [16]), curve_for(setup, [16], draws=make_draws(setup.costs))
+    assert np.array_equal(usual.draws, given.draws)
+    assert usual.low[0, 1:] == pytest.approx(np.quantile(usual.draws[:, 0, 1:], 0.1, axis=0))
+    assert usual.high[0, 1:] == pytest.approx(np.quantile(usual.draws[:, 0, 1:], 0.9, axis=0))
+
+
+def test_a_band_that_misses_its_centre_is_stretched_to_it() -> None:
+    """A draw far off on one side: the centre is its other end."""
+    setup = load_setup(QWEN)
+    up = curve_for(setup, [16], [3], draws=draws(residual_z=np.ones(1)))
+    assert (up.low[0, 0], up.high[0, 0]) == (up.speedup[0, 0], up.draws[0, 0, 0])
+    down = curve_for(setup, [16], [3], draws=draws(residual_z=-np.ones(1)))
+    assert (down.low[0, 0], down.high[0, 0]) == (down.draws[0, 0, 0], down.speedup[0, 0])
+
+
+def test_every_column_of_the_table_is_what_its_name_says() -> None:
+    lengths = QWEN.model_copy(update={"input_tokens": 4000, "output_tokens": 200})
+    curve = speedup_curve(lengths, [1, 16], [0, 3])
+    columns = curve_columns(curve)
+    assert curve.ttft_s is not None
+    expected = {
+        "batch_size": [1, 1, 16, 16],
+        "n_draft": [0, 3, 0, 3],
+        "speedup": curve.speedup.ravel(),
+        "speedup_low": curve.low.ravel(),
+        "speedup_high": curve.high.ravel(),
+        "extrapolated": [False] * 4,
+        "accepted_length": [1.0, 2.4, 1.0, 2.4],
+        "verify_ratio": curve.verify_ratio.ravel(),
+        "touched_plain": np.repeat(curve.touched_plain, 2),
+        "touched_verify": curve.touched_verify.ravel(),
+        "tpot_ms": curve.tpot_s.ravel() * 1e3,
+        "tokens_per_s_per_user": 1.0 / curve.tpot_s.ravel(),
+        "tokens_per_s_per_gpu": curve.tokens_per_s_per_gpu.ravel(),
+        "ttft_ms": np.repeat(curve.ttft_s, 2) * 1e3,
+        **{f"{name}_ms": time.ravel() * 1e3 for name, time in curve.round_components.items()},
+    }
+    assert set(columns) == {*expected, "tier"}
+    for name, values in expected.items():
+        assert columns[name].tolist() == pytest.approx(list(values)), name
+    assert columns["tier"].tolist() == ["fitted"] * 4
+    assert "ttft_ms" not in curve_columns(speedup_curve(QWEN, [1], [0]))
+    assert [type(value) for value in curve_rows(curve)[0].values()][:3] == [int, int, float]
+
+
+def test_numbers_are_written_with_six_significant_digits() -> None:
+    assert [digits(value) for value in (1234567.0, 0.001234567, 2.0)] == [1234570.0, 0.00123457, 2.0]
+
+
+def test_the_usual_batches_are_the_powers_of_two_and_halfway_between_them() -> None:
+    assert sorted({2**i for i in range(11)} | {3 * 2**i for i in range(9)}) == list(DEFAULT_BATCHES)
+
+
+def test_more_batches_join_the_usual_ones_in_order() -> None:
+    found = batches_with(5, 16, 2000)
+    assert found.tolist() == sorted(found.tolist())
+    assert len(found) == 22
+    assert {1.0, 5.0, 1024.0, 2000.0} <= set(found.tolist())
+
+
+ROOFLINE, FITTED, INTERPOLATED = Tier.ROOFLINE.rank, Tier.FITTED.rank, Tier.INTERPOLATED.rank
+
+
+def test_a_band_widens_by_a_tenth_for_each_doubling_of_a_step_beyond_the_measured_ones() -> None:
+    steps = [1, 1024, 2048, 2048 * 2**0.5, 4096, 16384]
+    assert beyond_log_sd(steps) == pytest.approx([0.0, 0.0, 0.0, 0.05, 0.1, 0.3])
+    assert CALIBRATED_TOKENS == 2048, "the longest step of the tables that kernels are fitted on"
+
+
+def test_tiers_above_fitted_share_its_residual_and_a_tier_without_one_takes_the_default() -> None:
+    tier = np.array([[Tier.MEASURED, Tier.INTERPOLATED], [Tier.FITTED, Tier.ROOFLINE]], dtype=object)
+    both = {"fitted": 0.2, "roofline": 0.4, "interpolated": 9.0}
+    assert _by_tier(tier, both, 0.1).tolist() == [[0.2, 0.2], [0.2, 0.4]]
+    assert _by_tier(tier, {"roofline": 0.4}, 0.1).tolist() == [[0.1, 0.1], [0.1, 0.4]]
+    assert _by_tier(tier, {"fitted": 0.2}, 0.1).tolist() == [[0.2, 0.2], [0.2, 0.1]]
+
+
+def tiers_of(ranks: dict[str, int], plain: dict[str, float], whole: dict[str, float], monkeypatch) -> str:
+    """The tier of one point whose components have these ranks and take this long; others have the best rank."""
+    monkeypatch.setattr(
+        "advisor.predict.curve.component_tier_ranks",
+        lambda setup, tokens: {name: np.full(tokens.shape, rank) for name, rank in ranks.items() if setup == "own"},
+    )
+    arrays = (
+        {name: np.array([value]) for name, value in plain.items()},
+        {name: np.array([[value]]) for name, value in whole.items()},
+    )
+    return str(_tiers("own", *arrays, np.array([16.0]), np.array([[64.0]]))[0, 0])  # type: ignore[arg-type]
+
+
+def test_a_result_is_as_good_as_the_worst_kernel_that_takes_a_tenth_of_either_arm(monkeypatch) -> None:
+    rest = {"host": 9.0, "routed": 1.0}
+    ranks = {"routed": ROOFLINE, "draft": FITTED}
+    assert tiers_of(ranks, rest, {"host": 99.0}, monkeypatch) == "roofline"
+    assert tiers_of(ranks, {"host": 99.0}, rest, monkeypatch) == "roofline"
+    assert tiers_of(ranks, {"host": 9.1, "routed": 1.0}, {"host": 9.1, "routed": 1.0}, monkeypatch) == "interpolated"
+    assert tiers_of(ranks, {"host": 1.0}, {"host": 8.0, "draft": 1.0}, monkeypatch) == "fitted"
+    assert tiers_of(ranks, {"routed": 1.0}, {"draft": 1.0}, monkeypatch) == "roofline"
+
+
+def test_a_step_put_together_from_measured_parts_is_at_best_interpolated(monkeypatch) -> None:
+    measured = {"routed": Tier.MEASURED.rank}
+    assert tiers_of(measured, {"routed": 1.0}, {"routed": 1.0}, monkeypatch) == "interpolated"
+
+
+def test_a_component_is_as_good_as_the_worst_of_its_records(monkeypatch) -> None:
+    cores = [AttentionCost(1e-5, 3e12, 5e14, tier) for tier in (Tier.FITTED, Tier.ROOFLINE, Tier.FITTED)]
+    monkeypatch.setattr("advisor.predict.curve.records_in_use", lambda *_: cores)
+    assert component_tier_ranks(load_setup(QWEN), [16, 64])["attention"].tolist() == [ROOFLINE, ROOFLINE]
+
+
+def test_layers_measured_whole_are_judged_by_the_rows_of_one_group_and_by_the_context(monkeypatch) -> None:
+    """Measured to 64 rows: 256 tokens on 8 groups are 32 rows each; beyond the longest context nothing was measured."""
+    module = AttentionModule((1.0, 64.0), (1.0, 4096.0), ((1e-5, 2e-5), (3e-5, 9e-5)), (64.0, 64.0), False, 0.1, "")
+    monkeypatch.setattr("advisor.predict.curve.records_in_use", lambda *_: [module])
+
+    def rank(groups: int, context: int) -> int:
+        scenario = QWEN.model_copy(update={"context_tokens": context})
+        setup = replace(load_setup(QWEN), placement=Placement(1, groups), scenario=scenario)
+        return int(component_tier_ranks(setup, 256)["attention"])
+
+    assert (rank(8, 4096), rank(2, 4096), rank(8, 5000)) == (INTERPOLATED, FITTED, FITTED)
+
+
+def test_each_batch_and_k_has_the_tier_of_its_own_step(monkeypatch) -> None:
+    """The kernel is fitted up to 64 tokens, roofline beyond: the plain step of batch 128 decides for its whole row."""
+    monkeypatch.setattr(
+        "advisor.predict.curve.component_tier_ranks",
+        lambda _, tokens: {"routed": np.where(tokens > 64, ROOFLINE, FITTED)},
+    )
+    batch = np.array([16.0, 128.0])
+    one, whole = {"routed": np.ones(2)}, {"routed": np.ones((2, 3))}
+    found = _tiers(None, one, whole, batch, batch[:, None] * np.array([1.0, 4.0, 5.0]))  # type: ignore[arg-type]
+    assert found.astype(str).tolist() == [["fitted", "fitted", "roofline"], ["roofline"] * 3]
+
+
+def test_records_are_those_that_price_a_component_of_this_model_and_placement() -> None:
+    one = load_setup(QWEN)
+    assert records_in_use(one, BY_KEY["routed"]) == [one.costs.routed]
+    assert records_in_use(one, BY_KEY["dense"]) == [one.costs.dense]
+    assert records_in_use(one, BY_KEY["draft"]) == [one.draft_costs.dense]
+    assert records_in_use(one, BY_KEY["communication"]) == []
+    split = load_setup(QWEN.model_copy(update={"n_gpus": 4, "tensor_parallel": 4}))
+    assert records_in_use(split, BY_KEY["communication"]) == [split.costs.all_reduce[4]]
+    placed = {"n_gpus": 8, "tensor_parallel": 4, "expert_parallel": 8}
+    wide = load_setup(QWEN.model_copy(update=placed))
+    assert records_in_use(wide, BY_KEY["communication"]) == [wide.costs.all_reduce[4], wide.costs.all_to_all[8]]
+    nodes = load_setup(QWEN.model_copy(update={"n_gpus": 16, "expert_parallel": 16, "batch_size": 64}))
+    assert nodes.costs.network is not None
+    assert records_in_use(nodes, BY_KEY["communication"]) == [nodes.costs.all_to_all[8], nodes.costs.network]
+    assert component_tier_ranks(nodes, 64.0)["communication"] == Tier.FITTED.rank
+    sheet = load_setup(nodes.scenario.model_copy(update={"hardware_id": "b200-sxm"}))
+    assert component_tier_ranks(sheet, 64.0)["communication"] == Tier.ROOFLINE.rank
+    inside = load_setup(QWEN.model_copy(update=placed | {"n_gpus": 4, "expert_parallel": 4}))
+    assert records_in_use(inside, BY_KEY["communication"]) == [inside.costs.all_reduce[4]]
+
+
+def test_attention_is_priced_by_its_core_once_or_by_the_layers_measured_whole() -> None:
+    core = load_setup(QWEN)
+    assert records_in_use(core, BY_KEY["attention"]) == [core.costs.attention]
+    whole = load_setup(QWEN.model_copy(update={"model_id": "deepseek-v3", "n_gpus": 8, "tensor_parallel": 8}))
+    assert len(whole.costs.modules) > 0
+    assert records_in_use(whole, BY_KEY["attention"]) == list(whole.costs.modules.values())
+    mixed = load_setup(
+        QWEN.model_copy(update={"model_id": "qwen3-next-80b-a3b", "kv_dtype": "fp8", "n_gpus": 4, "tensor_parallel": 4})
+    )
+    assert mixed.costs.state != mixed.costs.attention, "states are kept in 32 bits, whatever the cache has"
+    kinds = {mixer.kind for mixer in mixed.architecture.mixers}
+    assert kinds == {"linear", "full"}
+    assert set(records_in_use(mixed, BY_KEY["attention"])) == {mixed.costs.attention, mixed.costs.state}
+    mixers = tuple(
+        mixer if mixer.kind == "linear" else mixer.model_copy(update={"kind": "none"})
+        for mixer in mixed.architecture.mixers
+    )
+    without = replace(mixed, architecture=mixed.architecture.model_copy(update={"mixers": mixers}))
+    assert records_in_use(without, BY_KEY["attention"]) == [mixed.costs.state], "a layer without attention has no core"
+
+
+def test_a_component_has_the_rank_of_its_records_and_an_unused_link_that_of_a_roofline() -> None:
+    found = component_tier_ranks(load_setup(QWEN), [[16.0, 64.0]])
+    assert found["lm_head"].tolist() == [[FITTED, FITTED]]
+    assert found["communication"].tolist() == [[ROOFLINE, ROOFLINE]]
+    assert {name: ranks.shape for name, ranks in found.items()} == dict.fromkeys(found, (1, 2))
+    bare = component_tier_ranks(load_setup(QWEN.model_copy(update={"hardware_id": "mi300x"})), [16.0])
+    assert {int(ranks[0]) for ranks in bare.values()} == {ROOFLINE}
+
+
+MAVERICK = Scenario(
+    hardware_id="h200-sxm",
+    n_gpus=8,
+    tensor_parallel=8,
+    model_id="llama4-maverick",
+    engine="sglang",
+    drafter_id="eagle3",
+    acceptance="2.6@3",
+    k_max=3,
+    batch_size=4,
+)
+
+
+"""SGLang's measured MoE kernel of this shape slows abruptly beyond 128 tokens: 32 sequences at K = 3."""
+
+
+CLIFFS_BATCHES = [1.0, 8.0, 16.0, 32.0, 64.0, 128.0]
+
+
+PLAIN = speedup_curve(Scenario(acceptance="2.4@3", k_max=3), CLIFFS_BATCHES, [3])
+
+
+def curve(verify_s: list[float], speedup: list[float], tier: Tier = Tier.FITTED) -> Curve:
+    return dataclasses.replace(
+        PLAIN,
+        verify_step_s=np.array(verify_s)[:, None],
+        speedup=np.array(speedup)[:, None],
+        tier=np.full((len(CLIFFS_BATCHES), 1), tier, dtype=object),
+    )
+
+
+JUMP = [0.005, 0.006, 0.007, 0.020, 0.022, 0.024]
+
+
+DIP = [2.0, 1.8, 1.7, 1.1, 1.15, 1.5]
+
+
+def test_a_jump_with_a_dip_is_named_with_the_batches_inside() -> None:
+    (found,) = kernel_cliffs(curve(JUMP, DIP), 0)
+    assert (found.first, found.last) == (17, 64)
+    assert (found.before, found.least, found.later) == (1.7, 1.1, 1.5)
+    assert found.text.startswith(
+        "Avoid 17-64 sequences at K = 3: a kernel switches above 16 (measured), verification jumps"
+    )
+
+
+def test_a_dip_without_a_jump_a_jump_without_a_return_and_a_data_sheet_are_no_cliffs() -> None:
+    smooth = [0.005, 0.006, 0.007, 0.0139, 0.022, 0.024]
+    assert kernel_cliffs(curve(smooth, DIP), 0) == ()
+    assert kernel_cliffs(curve(JUMP, [2.0, 1.8, 1.7, 1.1, 1.05, 1.0]), 0) == ()
+    assert kernel_cliffs(curve(JUMP, [2.0, 1.8, 1.7, 1.6, 1.62, 1.65]), 0) == ()
+    assert kernel_cliffs(curve(JUMP, DIP, Tier.ROOFLINE), 0) == ()
+
+
+def test_a_model_whose_table_shows_a_switch_is_warned_of_and_one_without_is_not() -> None:
+    advice = advise(MAVERICK)
+    (found,) = kernel_cliffs(advice.curve, advice.curve.column(3))
+    assert (found.first, found.least < 1.0 < found.before) == (33, True)
+    assert found.first <= 48 <= found.last
+    assert any(text.startswith("Avoid 33-") for text in advice.warnings)
+    assert not any(text.startswith("Avoid") for text in advise(Scenario(acceptance="2.4@3")).warnings)

@@ -1,0 +1,257 @@
+"""A scenario that carries loads of experts or asks for copies: counted ranks in every prediction.
+
+The slowest rank over all batches of a scenario: against direct counts, and at its limits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from advisor.answers.by_batch import static_ranges
+from advisor.answers.design.search import design_space
+from advisor.answers.engines.export import export_scenario
+from advisor.physics.expert_loads import Steps, Variant, counted, traffic_of_loads
+from advisor.physics.expert_ranks import RankBalance, Sources, drawn_choices, skewed_loads
+from advisor.physics.memory import GIB
+from advisor.physics.step import Placement, routed_time, slowest_rank
+from advisor.predict.curve import curve_for
+from advisor.predict.load import _remembered, load_setup, with_placement
+from advisor.predict.scenario import Scenario, build_scenario, write_loads
+from advisor.predict.setup import (
+    _KNOWN,
+    Setup,
+    counted_balance,
+    filling_copies,
+    layout_plan,
+    touched_in_pass,
+    traffic_of,
+)
+from advisor.prediction import AdvisorError
+
+
+def scenario(**values: object) -> Scenario:
+    given: dict[str, object] = {
+        "hardware_id": "h200-sxm",
+        "model_id": "qwen3-30b-a3b",
+        "drafter_id": "eagle3",
+        "acceptance": "2.4@3",
+        "k_max": 3,
+        "batch_size": 128,
+        "expert_parallel": 8,
+        "n_gpus": 8,
+    }
+    return build_scenario(**given | values)
+
+
+def setup_of(**values: object) -> Setup:
+    return load_setup(scenario(**values))
+
+
+def block(hot: float) -> str:
+    """Loads whose first 16 experts, one of eight ranks, are `hot` times as popular as the others."""
+    return write_loads(np.repeat(np.r_[np.full(16, hot), np.ones(112)][None], 4, axis=0))
+
+
+def test_a_hot_rank_makes_every_step_longer_and_even_loads_do_not() -> None:
+    assumed, even, hot = (
+        curve_for(setup_of(expert_loads=loads), [16, 128]) for loads in (None, block(1.0), block(9.0))
+    )
+    assert (hot.round_s > even.round_s).all()
+    assert hot.round_s[1, 3] > 1.2 * even.round_s[1, 3]  # 512 tokens: arithmetic of the hot rank
+    assert even.round_s == pytest.approx(assumed.round_s, rel=0.05)
+
+
+def test_a_balanced_layout_takes_the_heat_out() -> None:
+    in_order, balanced = (
+        curve_for(setup_of(expert_loads=block(9.0), redundant_experts=copies), [128]).round_s for copies in (None, 0)
+    )
+    assert (balanced < 0.97 * in_order).all()
+
+
+def test_copies_take_memory_and_are_rounded_up_to_fill_the_ranks() -> None:
+    plain, copied = setup_of(), setup_of(redundant_experts=3)
+    assert copied.placement.redundant == 8
+    moe = plain.architecture.moe
+    assert moe is not None
+    one_expert = 3 * 2048 * 768 * 2 * moe.count
+    # One copy for each rank in the model, and in its drafter none: the head has no experts.
+    assert copied.memory.weights_bytes - plain.memory.weights_bytes == pytest.approx(one_expert, abs=0.001 * GIB)
+    assert any("8 copies, to fill the ranks evenly" in text for text in copied.warnings)
+
+
+def test_what_is_counted_says_so_and_what_is_assumed_too() -> None:
+    assumed, loads, preset = setup_of(), setup_of(expert_loads=block(2.0)), setup_of(redundant_experts=0)
+    assert any("follows an assumed formula" in text for text in assumed.warnings)
+    assert any("counted on your loads" in text for text in loads.warnings)
+    assert any("preset's spread" in text for text in preset.warnings)
+    assert any(text.startswith("Loads of experts") for text in loads.sources)
+
+
+def spread(cv: float) -> str:
+    """Loads of 48 layers of a lognormal spread."""
+    return write_loads(skewed_loads(128, 8, cv, 48, np.random.default_rng(2)))
+
+
+def test_more_skewed_loads_touch_fewer_experts_on_one_rank_and_on_several() -> None:
+    for placed in ({"expert_parallel": 1, "tensor_parallel": 8}, {"redundant_experts": 0}):
+        even, skewed = (curve_for(setup_of(expert_loads=spread(cv), **placed), [16]) for cv in (0.3, 1.7))
+        assert skewed.plain_step_s[0] < even.plain_step_s[0]
+
+
+@pytest.mark.parametrize("cv", [0.3, 0.9, 1.7])
+def test_as_many_experts_are_touched_as_are_counted(cv: float) -> None:
+    """Without correlation, which loads say nothing of: drawn from the loads against the law at their spread."""
+    setup = setup_of(expert_loads=spread(cv), routing="uniform")
+    traffic = traffic_of(setup, setup.scenario.expert_loads)
+    drawn = drawn_choices(traffic.loads, 8, 16, 2, np.random.default_rng(0))
+    counted = np.mean([len(np.unique(drawn[:, :, layer])) for layer in range(48)])
+    assert float(touched_in_pass(setup, 16.0, 2.0)) == pytest.approx(counted, rel=0.03)
+
+
+def test_a_trace_s_own_spread_stands_beside_its_loads() -> None:
+    routing = "0.5/0.4/0.6,0.2/0.1/0.3,0.1/0/0.2"
+    given = setup_of(expert_loads=spread(1.7), routing=routing)
+    assert given.routing_parameters() == (0.5, 0.2, 0.1)
+    assert setup_of(expert_loads=spread(1.7)).routing_parameters()[0] == pytest.approx(1.7, rel=0.02)
+
+
+def test_on_one_rank_copies_change_nothing_and_it_is_said() -> None:
+    plain, given = (setup_of(expert_parallel=1, tensor_parallel=8, redundant_experts=copies) for copies in (None, 8))
+    assert (curve_for(given, [64]).round_s == curve_for(plain, [64]).round_s).all()
+    assert "On one expert-parallel rank copies of experts change nothing." in given.warnings
+
+
+def test_loads_of_fewer_layers_and_idle_experts_are_told() -> None:
+    assert any("of 4 of 48 routed layers" in text for text in setup_of(expert_loads=block(2.0)).warnings)
+    idle = np.ones((48, 128))
+    idle[:, 7] = 0.0
+    warned = setup_of(expert_loads=write_loads(idle)).warnings
+    assert any("1 of 128 experts have no load" in text for text in warned)
+    assert not any("routed layers" in text for text in warned)
+
+
+def test_more_copies_than_experts_are_refused() -> None:
+    with pytest.raises(AdvisorError, match="65,536 copies of 128 experts cannot be placed; give at most 128"):
+        setup_of(redundant_experts=65_536)
+
+
+@pytest.mark.parametrize(
+    ("loads", "says"),
+    [
+        ("nonsense", "no text of loads"),
+        (write_loads(np.ones((2, 64))), "2 layers and 64 experts; expected up to 48 layers and 128 experts"),
+        (write_loads(np.ones((49, 128))), "49 layers and 128 experts; expected up to 48 layers"),
+    ],
+)
+def test_loads_that_cannot_be_are_refused(loads: str, says: str) -> None:
+    with pytest.raises(AdvisorError, match=says):
+        setup_of(expert_loads=loads)
+
+
+def test_loads_are_private_and_no_cache_keeps_them() -> None:
+    loads = spread(1.23)
+    given = scenario(expert_loads=loads, redundant_experts=8)
+    assert given.is_private
+    before = _remembered.cache_info().currsize
+    load_setup(given)
+    assert _remembered.cache_info().currsize == before
+    assert _KNOWN
+    assert loads not in repr(list(_KNOWN.items()))
+    assert not scenario(redundant_experts=8).is_private
+
+
+def test_a_scenario_without_them_has_the_hash_it_always_had() -> None:
+    values = json.loads(scenario().model_dump_json())
+    assert scenario().hash == Scenario(**{k: v for k, v in values.items() if v is not None}).hash
+    assert len({scenario(redundant_experts=copies).hash for copies in (None, 0, 8)}) == 3
+
+
+def test_another_placement_is_counted_anew() -> None:
+    wide = with_placement(setup_of(expert_loads=block(9.0), redundant_experts=4), Placement(1, 4))
+    assert wide.placement.redundant == 4
+    assert wide.placement.balance is not None
+    assert wide.placement.balance.slots == 132
+
+
+def test_engines_are_told_the_copies() -> None:
+    copied = setup_of(redundant_experts=8)
+    ranges = static_ranges(curve_for(copied, [1, 128]), 3, 128)
+    vllm, sglang = (
+        export_scenario(copied, ranges, engine, draft_model="head").launch_line for engine in ("vllm", "sglang")
+    )
+    assert "--enable-eplb --eplb-config '{\"num_redundant_experts\":8}'" in vllm
+    assert "--enable-eplb --ep-num-redundant-experts 8" in sglang
+    even = export_scenario(setup_of(redundant_experts=0), ranges, "vllm", draft_model="head").launch_line
+    assert "--enable-eplb --" in even
+    assert "num_redundant_experts" not in even
+    assert "eplb" not in export_scenario(setup_of(), ranges, "vllm", draft_model="head").launch_line
+
+
+def test_other_designs_are_searched_without_this_model_s_loads() -> None:
+    plain, given = (design_space(scenario(expert_loads=loads)) for loads in (None, block(9.0)))
+    assert (plain.tpot_s == given.tpot_s).all()
+
+
+SETUP = load_setup(
+    build_scenario(
+        hardware_id="h200-sxm",
+        model_id="qwen3-30b-a3b",
+        drafter_id="none",
+        acceptance="0",
+        expert_parallel=8,
+        n_gpus=8,
+    )
+)
+
+
+LOADS = skewed_loads(128, 8, 0.8, 48, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize(("wanted", "filled"), [(0, 0), (1, 8), (8, 8), (9, 16)])
+def test_copies_are_rounded_up_to_fill_the_ranks(wanted: int, filled: int) -> None:
+    assert filling_copies(128, 8, wanted) == filled
+
+
+def test_experts_that_ranks_do_not_share_evenly_get_copies() -> None:
+    assert filling_copies(126, 8, 0) == 2
+
+
+@pytest.mark.parametrize(("hardware", "copies"), [("h200-sxm", None), ("rtx-pro-6000-blackwell", 8)])
+def test_it_takes_as_long_as_long_counts_with_these_kernels_say(hardware: str, copies: int | None) -> None:
+    setup = load_setup(SETUP.scenario.model_copy(update={"hardware_id": hardware}))
+    layer, traffic = setup.routed_layer, traffic_of_loads(LOADS, setup.router)
+    placement = dataclasses.replace(layer.placement, balance=counted_balance(traffic, 8, copies, 4))
+    variant = Variant(layout_plan(128, 8, copies))
+    for batch in (4, 32, 256):
+        once = counted(layer.rank_seconds, traffic, [variant], Sources(8), Steps(batch, 4, 1_500_000))[0]
+        tokens, touched = np.arange(1.0, 5.0), once.touched_overall
+        kind = (layer.cost, placement, layer.shape)
+        uneven = slowest_rank(*kind, np.asarray(float(batch)), tokens, touched, layer.dtype)
+        here = routed_time(*kind, batch * tokens, touched, layer.dtype, uneven=uneven)
+        assert here == pytest.approx(once.slowness[:, 0].mean(axis=0), rel=0.04)
+
+
+def fullest(found: RankBalance, batch: float, tokens: float) -> float:
+    return max(float(one.pairs) for one in found.at(batch, tokens))
+
+
+def test_many_tokens_load_the_fullest_rank_as_the_loads_say() -> None:
+    found = counted_balance(traffic_of_loads(LOADS, SETUP.router), 8, None, 4)
+    by_rank = LOADS.reshape(48, 8, 16).sum(axis=2)
+    assert fullest(found, 1024, 4) == pytest.approx((by_rank.max(axis=1) / by_rank.mean(axis=1)).mean(), rel=0.04)
+
+
+def test_even_loads_leave_ranks_even_in_large_steps() -> None:
+    found = counted_balance(traffic_of_loads(np.ones((4, 128)), SETUP.router), 8, None, 4)
+    assert fullest(found, 1024, 4) == pytest.approx(1.0, abs=0.05)
+    assert fullest(found, 1, 1) > 2.0  # eight choices on eight ranks are never one each
+
+
+def test_longer_drafts_than_are_counted_hold_the_last() -> None:
+    found = counted_balance(traffic_of_loads(LOADS, SETUP.router), 8, None, 9)
+    assert found.pairs.shape == (5, 6, 9)
+    assert (found.pairs[:, -1, 4:] == found.pairs[:, -1, 3:4]).all()

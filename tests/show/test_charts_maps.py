@@ -1,0 +1,182 @@
+"""The chart of speedup over batch and context: a cell for each, none where memory ends, the scenario's own framed.
+
+The map of regions as a chart: labels, edges, empty cells, colours, the finding in words, and its data.
+
+The map of a sweep as a chart: cells, colours, what the pointer says, what is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from advisor.answers.design.regions import RegionMap
+from advisor.answers.explore.context import context_map
+from advisor.answers.explore.files import sweep_map
+from advisor.predict.scenario import build_scenario
+from advisor.show.charts.figure import CELL_TEXT, GAIN_SCALE, Chart
+from advisor.show.charts.maps import _CELL_TEXT, REGION_TINTS, context_chart, design_regions_chart, sweep_chart
+from advisor.show.words.design import cell_lines, region_rows, region_verdict
+from tests.answers.made_up_sweep import frame_of, grid
+from tests.answers.made_up_sweep import row as sweep_row
+from tests.answers.test_design_regions import BATCHES, PLACES, drawn_map
+
+
+def test_every_cell_that_fits_shows_its_speedup_and_k() -> None:
+    scenario = build_scenario(hardware_id="h200-sxm", model_id="qwen3-30b-a3b", acceptance="2.4@3", batch_size=16)
+    found = context_map(scenario, (1024, 131072), (1, 256))
+    chart = context_chart(found, scenario.context_tokens, 16)
+    cells = chart.figure.data[0]
+    assert (np.isnan(np.array(cells.z, float)) == ~found.fits).all()
+    row, column = found.at(1024, 1)
+    assert cells.text[row][column] == f"{found.speedup[row, column]:.2f}x<br>K {found.n_draft[row, column]}"
+    assert cells.zmin + cells.zmax == 2.0  # even at 1x
+    frame = chart.figure.layout.shapes[0]
+    assert (frame.x0 + 0.5, frame.y0 + 0.5) == tuple(reversed(found.at(scenario.context_tokens, 16)))
+    assert len(chart.data) == found.fits.size
+    assert "do not fit" in chart.left_out
+    assert chart.alt.startswith("Drafting is recommended")
+
+
+@lru_cache(maxsize=1)
+def chart() -> Chart:
+    return design_regions_chart(drawn_map())
+
+
+def with_an_edge(found: RegionMap) -> tuple[RegionMap, int]:
+    """The map with one of the first region's cores turned into an edge."""
+    first = found.regions[0]
+    cell = first.core[0]
+    edged = replace(first, core=first.core[1:], edge=(*first.edge, cell))
+    return replace(found, regions=(edged, *found.regions[1:])), cell
+
+
+def relative_luminance(color: str) -> float:
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return float(np.dot((0.2126, 0.7152, 0.0722), linear))
+
+
+def test_each_cell_says_who_holds_it_with_experts_width_k_and_loss() -> None:
+    found, shown = drawn_map(), chart().figure.data[0]
+    for row, line in enumerate(found.grid.T):
+        for column, cell in enumerate(line):
+            text = re.sub(r"</?b>", "", shown.text[row][column]).replace("<br>", "|")
+            assert text == "|".join(cell_lines(found, int(cell)))
+    served = found.grid.T[0][1]
+    assert re.fullmatch(r"[A-Z]\d*\?? \d+/\d+", cell_lines(found, int(served))[0])
+
+
+def test_cells_of_one_region_have_one_colour_and_empty_cells_none_with_the_reason_in_words() -> None:
+    found, shown = drawn_map(), chart().figure.data[0]
+    z = np.array(shown.z, float)
+    assert np.array_equal(np.isnan(z), (found.holder < 0)[found.grid.T])
+    assert len(set(z[~np.isnan(z)])) == len(found.regions)
+    assert chart().left_out == "Empty cells: does not fit in memory."
+    assert shown.hoverongaps is False
+
+
+def test_an_edge_has_a_dashed_frame_and_a_question_mark() -> None:
+    found, cell = with_an_edge(drawn_map())
+    figure = design_regions_chart(found).figure
+    frames = [(shape.x0 + shape.x1, shape.y0 + shape.y1) for shape in figure.layout.shapes]
+    row, column = np.argwhere(int(cell) == found.grid.T)[0]
+    assert (2 * column, 2 * row) in [tuple(round(edge, 6) for edge in frame) for frame in frames]
+    assert all(shape.line.dash == "dash" for shape in figure.layout.shapes)
+    assert len(frames) == sum(len(region.edge) for region in found.regions)
+    assert "?" in figure.data[0].text[row][column]
+
+
+def test_dark_text_is_read_on_every_tint_and_neighbours_differ() -> None:
+    text = relative_luminance(_CELL_TEXT)
+    for tint in REGION_TINTS:
+        assert (relative_luminance(tint) + 0.05) / (text + 0.05) >= 7.0
+    assert len(set(REGION_TINTS)) == len(REGION_TINTS)
+
+
+def test_the_axes_name_batches_and_accelerators_and_the_title_the_units() -> None:
+    layout = chart().figure.layout
+    assert list(layout.yaxis.ticktext) == [str(batch) for batch in BATCHES]
+    assert [text.replace("<br>", "-") for text in layout.xaxis.ticktext] == list(PLACES)
+    assert "(%)" in layout.title.text
+    assert layout.yaxis.title.text == "Batch size (sequences)"
+
+
+def test_the_alt_text_states_the_finding_and_every_region() -> None:
+    found = drawn_map()
+    assert chart().alt.startswith(region_verdict(found))
+    assert all(f"{region.letter} is {region.words}" in chart().alt for region in found.regions)
+    names = [trace.name for trace in chart().figure.data if trace.name]
+    assert names == [f"{region.letter}: {region.words}" for region in found.regions]
+
+
+def test_the_data_behind_it_are_the_rows_of_the_map() -> None:
+    rows = region_rows(drawn_map())
+    assert len(chart().data) == len(rows) == len(BATCHES) * len(PLACES)
+    lows = [np.nan if row["loss_low"] is None else row["loss_low"] for row in rows]
+    assert chart().data["loss_low"].tolist() == pytest.approx(lows, nan_ok=True)
+
+
+def test_a_hover_tells_time_loss_band_tie_and_the_cell_s_own_best() -> None:
+    found = drawn_map()
+    told = chart().figure.data[0].customdata[0][1]
+    each = found.standing(int(found.grid[1, 0]))
+    assert each is not None
+    for part in (
+        f"{each.tpot_s * 1e3:.2f} ms",
+        f"K = {each.n_draft}",
+        str(each.tier),
+        "Own best:",
+        f"{each.chance:.0%}",
+    ):
+        assert part in told
+
+
+def contrast(one: str, other: str) -> float:
+    """Ratio of luminances (WCAG 2.2, 1.4.3)."""
+
+    def luminance(color: str) -> float:
+        parts = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return float(linear @ (0.2126, 0.7152, 0.0722))
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_cells_say_speedup_and_k_and_the_pointer_band_odds_and_tier() -> None:
+    chart = sweep_chart(sweep_map(grid(), "batch_size", "hardware_id", {"model_id": "big"}))
+    drawn = chart.figure.data[0]
+    assert [list(line) for line in drawn.text] == [["", ""], ["1.10x<br>K 1", "1.10x<br>K 1"]]
+    for told in ("1.10x", "(1.00 to 1.20)", "K = 1", "gains in 90%", "ms per token", "fitted"):
+        assert told in drawn.customdata[1][0]
+    assert np.isnan(np.asarray(drawn.z, float)[0]).all()
+    assert chart.left_out == "Empty cells do not fit in memory."
+    assert "Model big" in chart.alt
+    assert "the largest is 1.10x at b200-sxm" in chart.alt.lower()
+    assert len(chart.data) == 4
+    assert set(chart.data["fits"]) == {True, False}
+
+
+def test_one_is_in_the_middle_of_the_colours_and_text_is_read_on_each() -> None:
+    frame = frame_of(
+        *(
+            sweep_row("m", hw, b, 1, speedup=s)
+            for hw, b, s in (("x", 1, 0.5), ("x", 8, 1.2), ("y", 1, 1), ("y", 8, 1.1))
+        )
+    )
+    drawn = sweep_chart(sweep_map(frame, "batch_size", "hardware_id", {})).figure.data[0]
+    assert (drawn.zmin + drawn.zmax) / 2 == pytest.approx(1.0)
+    assert drawn.zmin == pytest.approx(0.5)
+    assert all(contrast(CELL_TEXT, color) >= 7 for _, color in GAIN_SCALE)
+
+
+def test_a_wide_map_keeps_its_cells_readable_and_says_what_is_not_in_the_grid() -> None:
+    rows = [sweep_row("m", hw, batch, 1) for batch in range(1, 13) for hw in "xy" if (hw, batch) != ("y", 3)]
+    chart = sweep_chart(sweep_map(frame_of(*rows), "batch_size", "hardware_id", {}))
+    assert chart.figure.data[0].text[0][0] == "1.10"
+    assert chart.left_out == "Empty cells are not in the grid."

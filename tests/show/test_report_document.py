@@ -1,0 +1,442 @@
+"""One report, five formats: what stands in it, that it reads back, and that the same input gives the same bytes."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import dataclasses
+import datetime as dt
+import html.parser
+import io
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pypdf
+import pytest
+
+from advisor.answers.advice import advise
+from advisor.answers.explore.changes import best_effects, next_steps
+from advisor.predict.scenario import Scenario, ScenarioFile, read_scenario
+from advisor.prediction import AdvisorError
+from advisor.show.report import document
+from advisor.show.report import document as document_design
+from advisor.show.report import document as document_ranks
+from advisor.show.report import document as document_sweep
+from advisor.show.report.blocks import Code, FigureBlock, Table
+from advisor.show.report.build import LIMITS, Report, build_report
+from advisor.show.report.document import ReportDocument
+from advisor.show.report.formats import FORMATS, document_of, file_name, render
+from advisor.show.report.layout import sections
+from advisor.show.report.paper import report_svg
+from advisor.text import unbroken_ranges
+from tests.show.report_fixtures import DATE, QWEN, own_model, report_on
+
+ROOT = Path(__file__).resolve().parents[2]
+TITLES = [
+    "Question",
+    "Answer",
+    "Speedup by batch size",
+    "Where the time goes",
+    "Try next",
+    "Which design to train",
+    "K by batch size",
+    "Engine configuration",
+    "How far this has been checked",
+    "Check it yourself",
+    "Assumptions",
+    "Limits",
+    "Cost and energy",
+    "Constants of the accelerator",
+    "How the speedup was made",
+    "Works cited",
+    "Sources",
+    "This report",
+]
+
+
+class Page(html.parser.HTMLParser):
+    """Headings, tables' cells, and every address that the page names."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.headings: list[str] = []
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.body: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self._open.append(tag)
+        self.addresses += [f"{name}={value}" for name, value in attrs if name in ("src", "href", "srcset", "action")]
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] in ("h1", "h2"):
+            self.headings.append(data)
+        if "script" not in self._open and "style" not in self._open:
+            self.body.append(data)
+
+
+def page(report: Report) -> Page:
+    return Page(render(report, "html").decode())
+
+
+def pdf(report: Report) -> pypdf.PdfReader:
+    return pypdf.PdfReader(io.BytesIO(render(report, "pdf")))
+
+
+def pdf_text(report: Report) -> str:
+    return "\n".join(sheet.extract_text() for sheet in pdf(report).pages)
+
+
+def test_the_sections_stand_in_this_order_in_every_readable_format() -> None:
+    report = report_on()
+    assert [section.title for section in sections(report)] == TITLES
+    assert re.findall(r"^## (.+)$", render(report, "md").decode(), flags=re.M) == TITLES
+    assert page(report).headings == [unbroken_ranges(report.verdict), *TITLES]
+    text = pdf_text(report)
+    places = [re.search(rf"^{re.escape(title)}\s*$", text, flags=re.M) for title in TITLES]
+    assert all(places), [title for title, place in zip(TITLES, places, strict=True) if not place]
+    starts = [place.start() for place in places if place]
+    assert starts == sorted(starts)
+
+
+def test_the_report_carries_the_numbers_of_the_advice() -> None:
+    advice, report = advise(QWEN), document_of(report_on())
+    assert report.answer.n_draft == advice.recommendation.n_draft
+    assert report.answer.speedup == pytest.approx(advice.recommendation.speedup.value, rel=1e-4)
+    assert len(report.curve) == advice.curve.speedup.size
+    here = next(p for p in report.curve if (p.batch_size, p.n_draft) == (16, report.answer.n_draft))
+    assert here.speedup == report.answer.speedup
+    assert sum(here.components_ms.values()) == pytest.approx(sum(part.round_ms for part in report.components), rel=1e-3)
+    plain = advice.curve.plain_step_s[advice.batch_index] * 1e3
+    assert sum(part.plain_ms for part in report.components) == pytest.approx(plain, rel=1e-3)
+    assert set(advice.setup.sources) == set(report.sources)
+    assert [item.n_draft for item in report.schedule] == [item.n_draft for item in advice.k_by_batch]
+
+
+def test_the_report_says_how_the_design_stands_what_to_try_and_how_the_speedup_was_made() -> None:
+    report, steps = document_of(report_on()), next_steps(advise(QWEN))
+    assert report.design is not None
+    assert steps.standing is not None
+    assert report.design.text == steps.standing.text
+    assert report.design.choices[0].gain == pytest.approx(steps.standing.best.speedup_gain.value, rel=1e-4)
+    assert report.next_steps is not None
+    best = best_effects(steps, "tokens_per_s_per_gpu")
+    assert [item.what for item in report.next_steps][: len(best)] == [effect.change.what for effect in best]
+    speedup = next(step for step in report.derivation if step.title == "Speedup")
+    assert speedup.text.startswith("speedup = AL × T_plain / T_round = ")
+    assert speedup.text.endswith(f"= {report.answer.speedup:.4g}")
+    assert any("EAGLE-3" in work.text for work in report.cited)
+    assert any("equal quality" in work.used_for for work in report.cited)
+
+
+def test_a_dense_model_has_no_design_section() -> None:
+    report = report_on(QWEN.model_copy(update={"model_id": "command-a", "n_gpus": 4, "tensor_parallel": 4}))
+    assert document_of(report).design is None
+    assert "Which design to train" not in [section.title for section in sections(report)]
+
+
+@pytest.mark.parametrize("form", ["md", "html", "pdf"])
+def test_every_table_cell_and_sentence_is_in_every_readable_format(form: str) -> None:
+    report = report_on()
+    text = {
+        "md": lambda: re.sub(r"\\(.)", r"\1", render(report, "md").decode()).replace("&gt;", ">").replace("&lt;", "<"),
+        "html": lambda: "".join(page(report).body),
+        "pdf": lambda: pdf_text(report),
+    }[form]()
+    shown = re.sub(r"\s+", "", text)
+    cells = [cell for s in sections(report) for b in s.blocks if isinstance(b, Table) for row in b.rows for cell in row]
+    cells += [*report.warnings, *LIMITS, *report.assumptions, *report.sources]
+    missing = [cell for cell in cells if re.sub(r"\s+", "", cell) not in shown]
+    assert not missing
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_same_scenario_and_date_give_the_same_bytes(form: str) -> None:
+    advice = advise(QWEN)
+    again = build_report(advice, DATE, steps=next_steps(advice))
+    assert render(again, form) == render(report_on(checked=False), form)
+
+
+@pytest.mark.parametrize("key", ["speedup", "components"])
+def test_drawings_for_paper_are_the_same_each_time(key: str) -> None:
+    assert report_svg(report_on(), key) == report_svg(report_on(), key)
+    assert "<dc:date>" not in report_svg(report_on(), key)
+
+
+@pytest.mark.parametrize("form", ["html", "pdf"])
+def test_another_process_gives_the_same_bytes(form: str) -> None:
+    script = (
+        "import hashlib; from tests.show.report_fixtures import MIXED, QWEN, report_on;"
+        "from advisor.show.report.formats import render;"
+        f"print([hashlib.sha256(render(report_on(scenario), {form!r})).hexdigest() for scenario in (QWEN, MIXED)])"
+    )
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": seed, "TZ": zone},
+        ).stdout
+        for seed, zone in (("1", "UTC"), ("2", "Asia/Tokyo"))
+    }
+    assert len(runs) == 1
+
+
+def test_another_date_changes_every_dated_format() -> None:
+    other = dataclasses.replace(report_on(), date=dt.date(2027, 1, 2))
+    for form in ("md", "html", "pdf", "json"):
+        assert render(other, form) != render(report_on(), form)
+
+
+def test_json_reads_back_as_the_same_report_and_scenario() -> None:
+    report = report_on()
+    text = render(report, "json").decode()
+    assert ReportDocument.model_validate_json(text) == document_of(report)
+    assert read_scenario(text.encode()) == ScenarioFile(QWEN, DATE, QWEN.hash)
+
+
+@pytest.mark.parametrize("scenario", [QWEN, own_model("own"), QWEN.model_copy(update={"acceptance": "0.05"})], ids=str)
+def test_json_matches_its_published_schema(scenario: Scenario) -> None:
+    schema = json.loads((ROOT / "docs/report.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    value = json.loads(render(report_on(scenario), "json"))
+    jsonschema.validate(value, schema)
+    value["answer"]["speedup"] = "fast"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(value, schema)
+
+
+def test_the_published_schema_is_that_of_the_code() -> None:
+    schema = json.loads((ROOT / "docs/report.schema.json").read_text(encoding="utf-8"))
+    assert schema == ReportDocument.model_json_schema(mode="serialization")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Report",
+        "Answer",
+        "CurvePoint",
+        "ScheduleRange",
+        "ScheduleContexts",
+        "ScheduleContext",
+        "EngineSetup",
+        "ComponentTime",
+        "AcceptedLength",
+        "UsedConstant",
+        "ErrorLine",
+        "DesignSection",
+        "DesignChoice",
+        "TriedChange",
+        "DiagnosisSection",
+        "DiagnosisFinding",
+        "DerivationStep",
+        "CitedWork",
+        "SpendSection",
+        "SpendArm",
+        "OverContext",
+        "ContextCell",
+        "ModelsSection",
+        "RankedModel",
+        "MissedModel",
+        "RegionsSection",
+        "DesignRegion",
+        "RegionCell",
+        "RanksSection",
+        "RankLayout",
+        "HotterExperts",
+        "RankExchange",
+        "AttentionSplit",
+        "SweepSection",
+        "SweptSetting",
+        "SweepPays",
+        "SweepFastest",
+        "SweepOneK",
+        "SweepCells",
+        "SweepCell",
+    ],
+)
+def test_every_field_is_documented(name: str) -> None:
+    text = (ROOT / "docs/report-schema.md").read_text(encoding="utf-8")
+    part = text.split(f"### {name}\n")[1].split("\n### ")[0]
+    listed = {field for row in re.findall(r"^\| ([^|]+) \|", part, flags=re.M) for field in re.findall(r"`(\w+)`", row)}
+    wanted = "ReportDocument" if name == "Report" else name
+    module = next(one for one in (document, document_design, document_ranks, document_sweep) if hasattr(one, wanted))
+    assert listed == set(getattr(module, wanted).model_fields)
+
+
+def test_csv_has_a_row_for_each_point_and_every_documented_column() -> None:
+    report = report_on()
+    rows = list(csv.DictReader(io.StringIO(render(report, "csv").decode())))
+    assert len(rows) == len(document_of(report).curve)
+    assert {row["scenario_hash"] for row in rows} == {QWEN.hash}
+    point = next(p for p in document_of(report).curve if (p.batch_size, p.n_draft) == (64, 2))
+    row = next(r for r in rows if (r["batch_size"], r["n_draft"]) == ("64", "2"))
+    assert float(row["speedup"]) == point.speedup
+    assert float(row["routed_ms"]) == point.components_ms["routed"]
+    fields = set(document.CurvePoint.model_fields) - {"components_ms", "ttft_ms"}
+    assert set(rows[0]) == {"scenario_hash", *fields, *(f"{name}_ms" for name in point.components_ms)}
+
+
+def test_csv_has_the_time_to_first_token_where_lengths_are_given() -> None:
+    asked = QWEN.model_copy(update={"input_tokens": 1000, "output_tokens": 200})
+    rows = list(csv.DictReader(io.StringIO(render(report_on(asked), "csv").decode())))
+    assert min(float(row["ttft_ms"]) for row in rows) > 5.0
+
+
+def test_the_pdf_is_tagged_has_a_language_a_title_alternative_texts_and_its_date() -> None:
+    reader = pdf(report_on())
+    root = reader.trailer["/Root"]
+    assert root["/MarkInfo"]["/Marked"]
+    assert root["/Lang"] == "en"
+    assert "pdfuaid:part" in root["/Metadata"].get_object().get_data().decode()
+    assert reader.metadata is not None
+    assert reader.metadata.title is not None
+    assert reader.metadata.title.replace("\N{NON-BREAKING HYPHEN}", "-") == report_on().verdict
+    assert reader.metadata.creation_date is not None
+    assert reader.metadata.creation_date.date() == DATE
+    assert 4 <= len(reader.pages) <= 6
+    alternatives = alt_texts(root["/StructTreeRoot"])
+    figures = [b.alt for s in sections(report_on()) for b in s.blocks if isinstance(b, FigureBlock)]
+    assert alternatives == figures
+
+
+def alt_texts(node: object) -> list[str]:
+    """Alternative texts of the structure tree below a node, in reading order."""
+    node = node.get_object() if hasattr(node, "get_object") else node
+    if isinstance(node, list):
+        return [text for item in node for text in alt_texts(item)]
+    if not isinstance(node, dict):
+        return []
+    own = [str(node["/Alt"])] if "/Alt" in node else []
+    return own + (alt_texts(node["/K"]) if "/K" in node else [])
+
+
+def test_the_html_loads_nothing_and_runs_only_its_own_two_scripts() -> None:
+    text = render(report_on(), "html").decode()
+    found = Page(text)
+    assert found.addresses == []
+    assert not {"link", "iframe", "img", "object", "embed", "base", "form"} & set(found.tags)
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)
+    assert policy is not None
+    assert "default-src &#39;none&#39;" in policy[1]
+    assert policy[1].count("sha256-") == 2
+    assert "url(" not in text.split("</style>")[0]
+    assert "@import" not in text.split("</style>")[0]
+
+
+def test_the_charts_of_the_html_hold_the_numbers() -> None:
+    text, report = render(report_on(), "html").decode(), document_of(report_on())
+    figures = [json.loads(part) for part in re.findall(r'data-target="[^"]+">(.*?)</script>', text, flags=re.S)]
+    assert len(figures) == 2
+    line = next(trace for trace in figures[0]["data"] if trace["name"] == f"K = {report.curve_k}")
+    drawn = np.frombuffer(base64.b64decode(line["y"]["bdata"]), line["y"]["dtype"])
+    np.testing.assert_array_equal(drawn, [p.speedup for p in report.curve if p.n_draft == report.curve_k])
+    hidden = {trace["name"] for trace in figures[0]["data"] if trace.get("visible") == "legendonly"}
+    assert hidden == {f"K = {k}" for k in range(1, 9) if k != report.curve_k}
+    assert "(×)" in figures[0]["layout"]["title"]["text"]
+    assert "(ms)" in figures[1]["layout"]["title"]["text"]
+
+
+def test_launch_lines_are_broken_for_readers_without_changing_a_word() -> None:
+    report = report_on()
+    shown = [b for s in sections(report) for b in s.blocks if isinstance(b, Code) and "launch" in b.caption]
+    for engine, block in zip(report.engines, shown, strict=True):
+        assert shlex.split(block.text.replace("\\\n", "")) == shlex.split(engine.launch_line)
+
+
+@pytest.mark.parametrize("drafter", ["dspark", "p-eagle", "suffix", "ngram", "mtp", "none"])
+def test_an_engine_that_cannot_run_the_drafter_says_why(drafter: str) -> None:
+    model = "deepseek-v3" if drafter == "mtp" else "qwen3-30b-a3b"
+    given = {"drafter_id": drafter, "model_id": model} | ({"acceptance": "0"} if drafter == "none" else {})
+    report = report_on(QWEN.model_copy(update=given))
+    for engine in report.engines:
+        assert bool(engine.problem) != bool(engine.launch_line)
+    problems = {engine.engine for engine in report.engines if engine.problem}
+    expected = {"dspark": {"vllm", "sglang"}, "p-eagle": {"sglang"}, "suffix": {"sglang"}}
+    expected["none"] = {"vllm", "sglang"}
+    assert problems == expected.get(drafter, set())
+
+
+def test_a_launch_line_of_a_model_of_the_users_own_says_what_goes_in_for_its_name() -> None:
+    own = build_report(advise(own_model("mine")), DATE)
+    assert all("your model for mine" in " ".join(e.warnings) for e in own.engines if e.launch_line)
+    assert not any("your model for" in " ".join(e.warnings) for e in report_on().engines)
+    named = build_report(advise(own_model("mine")), DATE, served_model="/models/mine-v2")
+    assert not any("your model for" in " ".join(e.warnings) for e in named.engines)
+
+
+def test_a_placeholder_on_a_launch_line_is_named_and_a_given_name_replaces_it() -> None:
+    assert all("YOUR-DRAFT-MODEL" in " ".join(e.warnings) for e in report_on().engines)
+    named = build_report(advise(QWEN), DATE, draft_model="me/eagle", served_model="/models/q 3")
+    for engine in named.engines:
+        assert "YOUR-DRAFT-MODEL" not in engine.launch_line + " ".join(engine.warnings)
+        assert "me/eagle" in engine.launch_line
+        assert "/models/q 3" in shlex.split(engine.launch_line)
+
+
+def test_a_given_draft_model_is_used_where_a_profile_knows_another() -> None:
+    scenario = QWEN.model_copy(update={"drafter_id": "draft_model"})
+    assert "Qwen/Qwen2-0.5B" in report_on(scenario).engines[0].launch_line
+    named = build_report(advise(scenario), DATE, draft_model="me/small")
+    assert all("me/small" in engine.launch_line for engine in named.engines)
+
+
+def test_a_drafter_that_does_not_pay_is_reported_with_the_best_k_it_was_held_against() -> None:
+    report = report_on(QWEN.model_copy(update={"acceptance": "0.05"}))
+    assert report.advice.recommendation.n_draft == 0
+    assert report.advice.curve_k > 0
+    text = render(report, "md").decode()
+    assert "do not speculate" in text
+    assert "slowdown" in text
+    assert "YOUR-DRAFT-MODEL" not in text
+    assert len(pdf(report).pages) <= 6
+
+
+def test_known_errors_are_printed_or_their_absence_is_said() -> None:
+    text = render(report_on(), "md").decode()
+    assert "| this model, other accelerators | 4 | 20% | 40% | 75% | 50% |" in text
+    assert "off by 20% at the median" in text
+    assert "Not looked up" in render(report_on(checked=False), "md").decode()
+    nothing = build_report(advise(QWEN), DATE, validation={})
+    assert "No published measurement" in render(nothing, "md").decode()
+
+
+def test_a_link_too_large_to_share_is_left_out_and_said() -> None:
+    import secrets
+
+    scenario = own_model("big")
+    padded = json.dumps(json.loads(scenario.model_config_json or "") | {"note": secrets.token_hex(20_000)})
+    report = report_on(scenario.model_copy(update={"model_config_json": padded}))
+    assert report.share_query == ""
+    assert "too long to print" in render(report, "md").decode()
+    assert read_scenario(render(report, "json")).scenario == report.scenario
+
+
+def test_the_share_query_restores_the_scenario() -> None:
+    assert Scenario.from_query(report_on().share_query) == QWEN
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(AdvisorError, match="no report format"):
+        render(report_on(), "docx")  # type: ignore[arg-type]
+
+
+def test_file_names_come_from_the_hash_alone() -> None:
+    assert re.fullmatch(r"advice-[0-9a-f]{12}\.pdf", file_name(own_model("../../etc/passwd"), "pdf"))

@@ -1,0 +1,209 @@
+"""What a user typed stays text in every format: no template code, no markup, no script, no formula.
+
+A measured run in a report: its section, its place in the JSON, and the option that gives it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shlex
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pypdf
+import pytest
+
+from advisor.answers.advice import advise
+from advisor.answers.diagnosis.diagnose import diagnose
+from advisor.answers.diagnosis.runs import Given
+from advisor.show.report.blocks import Code
+from advisor.show.report.build import Report, build_report
+from advisor.show.report.formats import FORMATS, document_of, escape, markdown_code, render, script_json
+from advisor.show.report.paper import showable
+from advisor.show.words.diagnosis import view_of
+from advisor.text import MAX_NAME, printable
+from tests.command_line import QWEN as QWEN_OPTIONS
+from tests.command_line import run
+from tests.show.report_fixtures import DATE, PAYLOADS, QWEN, own_model, report_on
+
+
+def attacked(payload: str) -> Report:
+    return report_on(own_model(payload))
+
+
+def html_of(report: Report) -> tuple[list[str], str]:
+    """Start tags, and the text outside scripts."""
+
+    class Reader(HTMLParser):
+        tags: list[str] = []  # noqa: RUF012
+        words: list[str] = []  # noqa: RUF012
+        inside = False
+
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            self.inside = tag in ("script", "style")
+            self.tags = [*self.tags, " ".join([tag, *(name for name, _ in attrs)])]
+
+        def handle_endtag(self, tag: str) -> None:  # noqa: ARG002
+            self.inside = False
+
+        def handle_data(self, data: str) -> None:
+            if not self.inside:
+                self.words = [*self.words, data]
+
+    reader = Reader()
+    reader.feed(render(report, "html").decode())
+    return reader.tags, "".join(reader.words)
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_html_shows_the_payload_as_text_and_gains_no_element(payload: str) -> None:
+    tags, words = html_of(attacked(payload))
+    harmless, _ = html_of(attacked("harmless"))
+    assert tags == harmless
+    assert printable(payload, MAX_NAME) in words
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_pdf_shows_the_payload_as_text(payload: str) -> None:
+    reader = pypdf.PdfReader(io.BytesIO(render(attacked(payload), "pdf")))
+    text = re.sub(r"\s+", "", "".join(sheet.extract_text() for sheet in reader.pages))
+    assert re.sub(r"\s+", "", showable(printable(payload, MAX_NAME))) in text
+    assert "root:x:0" not in text
+    assert all("/Annots" not in sheet for sheet in reader.pages), "no link is made from a user's text"
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_markdown_outside_code_holds_no_live_markup_of_the_payload(payload: str) -> None:
+    lines, fenced, fence = [], False, ""
+    for line in render(attacked(payload), "md").decode().splitlines():
+        if line.startswith("```") and (not fenced or line.strip() == fence):
+            fenced, fence = not fenced, line.strip()
+        elif not fenced:
+            lines.append(line)
+    assert not fenced, "a fence was left open"
+    text = "\n".join(lines)
+    assert not re.search(r"<(?!!)", text)
+    assert not re.search(r"(?<!\\)\]\(", text)
+    assert not re.search(r"(?<!\\)[`$]", text)
+    rows = [line for line in lines if line.startswith("| Model |")]
+    assert len(rows) == 1
+    assert len(re.findall(r"(?<!\\)\|", rows[0])) == 3
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_no_control_or_direction_character_reaches_a_readable_format(payload: str) -> None:
+    for form in ("md", "csv"):
+        text = render(attacked(payload), form).decode()
+        assert not set(text) & (set(map(chr, range(32))) - {"\n"} | {"\u202e", "\x7f"})
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_csv_and_json_stay_well_formed(payload: str) -> None:
+    report = attacked(payload)
+    rows = list(csv.reader(io.StringIO(render(report, "csv").decode())))
+    assert len({len(row) for row in rows}) == 1
+    assert not [cell for row in rows for cell in row if re.match(r"[=+@\t]|-\D", cell)]
+    assert json.loads(render(report, "json"))["scenario"]["model_id"] == payload
+
+
+def test_a_payload_in_a_config_or_in_the_acceptance_reaches_no_template() -> None:
+    scenario = own_model("x")
+    config = json.loads(scenario.model_config_json or "") | {"model_type": "mixtral", "_name_or_path": PAYLOADS[0]}
+    report = report_on(scenario.model_copy(update={"model_config_json": json.dumps(config)}))
+    for form in FORMATS:
+        assert render(report, form)
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("# h", r"\# h"),
+        ("- a", r"\- a"),
+        ("1. a", r"1\. a"),
+        ("1.5x", "1.5x"),
+        ("a|b", r"a\|b"),
+        ("<b>&", "&lt;b&gt;&amp;"),
+        ("[x](y)", r"\[x\](y)"),
+        (":material/home:", r"\:material/home:"),
+        ("a\nb", "a b"),
+    ],
+)
+def test_markdown_escapes(text: str, escaped: str) -> None:
+    assert escape(text) == escaped
+
+
+def test_characters_without_a_font_are_named() -> None:
+    assert showable("模 a é λ") == "U+6A21 a é λ"
+
+
+def test_printable_cuts_long_text_and_keeps_ordinary_text() -> None:
+    assert printable("Qwen3 30B – λ") == "Qwen3 30B – λ"
+    assert printable("a" * 1000, 20) == "a" * 16 + " ..."
+    assert printable("a\x1b[31m\u202eb\nc") == "a[31mb c"
+
+
+def test_code_cannot_close_its_fence() -> None:
+    lines = markdown_code(Code("a\n```\n<script>", "caption"))
+    fence = lines[-1]
+    assert re.fullmatch("`{4,}", fence)
+    assert lines.count(fence) == 2
+
+
+def test_chart_data_cannot_end_its_script_element() -> None:
+    text = script_json('{"name": "</script><script>alert(1)</script><!--"}')
+    assert "<" not in text
+    assert json.loads(text) == {"name": "</script><script>alert(1)</script><!--"}
+
+
+def test_names_on_launch_lines_stay_on_their_line() -> None:
+    report = build_report(advise(QWEN), DATE, served_model="a\n; rm -rf ~", draft_model="b\n$(id)")
+    for engine in report.engines:
+        words = shlex.split(engine.launch_line)
+        assert "\n" not in engine.launch_line
+        assert "a ; rm -rf ~" in words
+        assert "b $(id)" in engine.launch_line
+        assert "$(id)" not in words
+
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "diagnosis"
+
+
+def test_a_report_without_a_measured_run_says_nothing_of_one() -> None:
+    assert document_of(report_on()).diagnosis is None
+    assert "diagnosed" not in render(report_on(), "md").decode()
+
+
+def test_a_report_on_a_measured_run_has_its_verdict_evidence_and_remedy() -> None:
+    name = "mismeasured.jsonl"
+    found = view_of(diagnose([Given(name, (FIXTURES / name).read_bytes())]))
+    report = build_report(advise(QWEN), DATE, diagnosis=found)
+    text = render(report, "md").decode()
+    assert "## A measured run, diagnosed" in text
+    assert "Measure again before anything is tuned" in text
+    assert "philschmid/mt-bench" in text
+    section = document_of(report).diagnosis
+    assert section is not None
+    assert section.verdict == "mismeasured"
+    assert {one.kind for one in section.findings} == {"measurement"}
+
+
+def test_the_command_takes_measured_files_and_the_scenario_fills_what_they_leave_out(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    output = tmp_path / "out.json"
+    options = (*QWEN_OPTIONS, "--brief", "--no-checks", "--output", output)
+    status, _, _ = run(capsys, "report", *options, "--diagnose", FIXTURES / "misconfigured.txt")
+    assert status == 0
+    document = json.loads(output.read_text(encoding="utf-8"))
+    assert [one["title"][:23] for one in document["diagnosis"]["findings"]] == ["SGLang admits 48 reques"]
+    assert document["diagnosis"]["gaps"], "the scenario's accelerator let the run be predicted"
+
+
+def test_what_the_files_say_stands_against_the_scenario() -> None:
+    given = Given("honest.csv", (FIXTURES / "honest.csv").read_bytes())
+    with_h100, with_h200 = diagnose([given]), diagnose([given], otherwise={"hardware_id": "h200-sxm"})
+    assert with_h100.comparisons[-1][1].rows == with_h200.comparisons[-1][1].rows
+    assert diagnose([given], {"hardware_id": "h200-sxm"}).comparisons[-1][1].rows != with_h100.comparisons[-1][1].rows

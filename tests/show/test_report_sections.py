@@ -1,0 +1,433 @@
+"""What a report says of the load: cost and energy always, context unless brief, other models when asked.
+
+Experts on ranks in a report: in every format when they were counted, with their origin, and null otherwise.
+
+The map of regions in a report: in every format when it was asked for, and null otherwise.
+
+A sweep in a report: in every format when one was given, and null otherwise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from functools import lru_cache
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+from advisor.answers.advice import Advice, advise
+from advisor.answers.design.cells import parse_place
+from advisor.answers.design.regions import RegionMap, region_map
+from advisor.answers.expert_ranks import Placing, RanksAnswer, ranks_answer, splits
+from advisor.answers.explore.context import context_map
+from advisor.answers.explore.files import fastest_within, view_of, where_drafting_pays
+from advisor.answers.explore.leaderboard import RankQuestion, Wanted, one_load
+from advisor.answers.explore.standing import leaderboard
+from advisor.physics.expert_loads import traffic_of_loads, traffic_of_preset, traffic_of_trace
+from advisor.physics.expert_ranks import drawn_choices, skewed_loads
+from advisor.predict.load import load_setup
+from advisor.show.charts.measured import rank_chart, rank_lines
+from advisor.show.report.blocks import FigureBlock, Table
+from advisor.show.report.build import Report, build_report
+from advisor.show.report.formats import document_of, render
+from advisor.show.report.layout import sections
+from advisor.show.report.sections import ranks_blocks
+from advisor.show.words.design import held_where, map_cells_table, region_verdict
+from advisor.show.words.expert_ranks import document, layout_table, split_table, verdict, warnings
+from advisor.text import json_values, printable
+from tests.answers.made_up_sweep import MAKER, frame_of, grid, parquet, row, sweep
+from tests.answers.test_design_regions import GRID
+from tests.command_line import QWEN as OPTIONS
+from tests.command_line import run
+from tests.show.report_fixtures import DATE, QWEN, report_on
+
+POWER = Path(__file__).parents[1] / "fixtures/power/nvidia_smi_constructed.csv"
+
+
+def test_every_report_says_what_a_token_costs_and_rests_on() -> None:
+    text = render(report_on(), "md").decode()
+    part = text.split("## Cost and energy")[1].split("\n## ")[0]
+    assert "USD per million output tokens" in part
+    assert "one-year reserved price" in part
+    assert "not measured: TDP" in part
+    section = document_of(report_on()).spend
+    assert section is not None
+    assert section.recommended.usd_per_million_tokens is not None
+    assert section.recommended.n_draft == report_on().advice.recommendation.n_draft
+    assert sum(section.plain.share_of_time.values()) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_context_and_other_models_stand_in_every_format_when_they_were_looked_up() -> None:
+    load = RankQuestion(QWEN, one_load(16), "cost", wanted=Wanted(("qwen3-30b-a3b", "gpt-oss-120b")))
+    report = build_report(advise(QWEN), DATE, over_context=context_map(QWEN), board=leaderboard(load))
+    text = render(report, "md").decode()
+    assert "## Over context" in text
+    assert "Attention's share" in text
+    assert "## Other models at this load" in text
+    part = text.split("## Other models at this load")[1].split("\n## ")[0]
+    assert "Qwen3-30B-A3B stands" in part
+    assert "| rank | model | placement | drafter | accepted | K | memory |" in part
+    assert "| rank | model | USD/M tokens | ms/token | tokens/s/GPU | J/token |" in part
+    assert "Only models chosen by name take part." in part
+    for form in ("html", "pdf", "json"):
+        assert render(report, form)
+    found = document_of(report)
+    assert found.over_context is not None
+    assert found.other_models is not None
+    assert [one.rank for one in found.other_models.models] == [1, 2]
+    bare = document_of(report_on())
+    assert (bare.over_context, bare.other_models) == (None, None)
+
+
+def test_the_json_names_every_model_that_is_not_ranked_and_why_as_the_page_does() -> None:
+    wanted = Wanted(("qwen3-30b-a3b", "deepseek-v3"))
+    board = leaderboard(RankQuestion(QWEN, one_load(16), "cost", wanted=wanted))
+    report = build_report(advise(QWEN), DATE, board=board)
+    found = json.loads(render(report, "json"))["other_models"]
+    assert [one["model"] for one in found["models"]] == ["qwen3-30b-a3b"]
+    assert [one["model"] for one in found["missed"]] == ["deepseek-v3"]
+    why = found["missed"][0]
+    assert f"{why['reason']}: DeepSeek-V3 ({why['detail']})" in render(report, "md").decode()
+
+
+def test_the_command_ranks_models_of_a_least_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "r.json"
+    asked = ("report", *OPTIONS, "--output", file, "--brief", "--no-checks", "--min-total-params", "2e11")
+    status, _, error = run(capsys, *asked)
+    assert status == 2
+    assert "give --models too" in error
+    status, _, _ = run(capsys, *asked, "--tp", 8, "--models")
+    assert status == 0
+    found = json.loads(file.read_text("utf-8"))["other_models"]
+    assert "at least 200 B parameters" in found["verdict"]
+    assert found["models"]
+    assert all(one["total_params"] >= 2e11 for one in found["models"])
+
+
+def test_the_command_takes_a_price_and_a_power_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "r.json"
+    asked = ("report", *OPTIONS, "--output", file, "--brief", "--usd-per-hour", "2", "--power-log", POWER)
+    status, _, error = run(capsys, *asked)
+    assert status == 2
+    assert "2 GPUs worked in it (0, 1) and the scenario's instance has 1" in error
+    status, _, _ = run(capsys, *asked, "--tp", 2)
+    assert status == 0
+    spend = json.loads(file.read_text("utf-8"))["spend"]
+    assert spend["price_usd_per_gpu_hour"] == 2.0
+    assert spend["recommended"]["power_w_per_gpu"]["tier"] == "measured"
+    assert spend["plain"]["power_w_per_gpu"]["tier"] == "roofline"
+
+
+def test_cost_and_energy_of_a_batch_that_does_not_fit_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    large = QWEN.model_copy(update={"batch_size": 4096, "context_tokens": 32768})
+    report = build_report(advise(large), DATE)
+    assert report.spend is None
+    part = render(report, "md").decode().split("## Cost and energy")[1].split("\n## ")[0]
+    assert "not told: batch 4,096 does not fit" in part
+    assert document_of(report).spend is None
+    for form in ((), ("--json",)):
+        _, out, _ = run(capsys, "advise", *OPTIONS, "--batch", 4096, "--context", 32768, *form)
+        assert "USD per million" not in out
+        assert ('"spend": null' if form else "Cost and energy are not told") in out
+
+
+ROOT = Path(__file__).parents[2]
+
+
+WIDE = QWEN.model_copy(update={"expert_parallel": 8, "n_gpus": 8, "batch_size": 32, "k_max": 3})
+
+
+PLACING = Placing(redundant=(0, 8), heat=(0.1,))
+
+
+RNG = np.random.default_rng
+
+
+@lru_cache(maxsize=1)
+def advice() -> Advice:
+    return advise(WIDE)
+
+
+@lru_cache(maxsize=1)
+def found() -> RanksAnswer:
+    return ranks_answer(advice().setup, traffic_of_preset(advice().setup.router, RNG(0)), PLACING)
+
+
+@lru_cache(maxsize=1)
+def report() -> Report:
+    return build_report(advice(), DATE, ranks=found())
+
+
+def with_answer(answer: RanksAnswer) -> Report:
+    return build_report(advice(), DATE, ranks=answer)
+
+
+def part_of(some: Report) -> str:
+    """The section in Markdown."""
+    return render(some, "md").decode().split("## Experts on ranks")[1].split("\n## ")[0]
+
+
+def test_the_section_stands_in_every_format() -> None:
+    part = part_of(report())
+    assert verdict(found()).split(":")[0] in part
+    for heading in (
+        "| Layout | Experts read |",
+        "| K | Experts touched |",
+        "| Exchange | K |",
+        "| Attention | Sequences",
+    ):
+        assert heading in part
+    assert "Loads of ranks: assumed" in part
+    html = render(report(), "html").decode()
+    assert 'id="figure-ranks"' in html
+    assert "Rows of the fullest rank" in html
+    assert render(report(), "pdf").startswith(b"%PDF")
+
+
+def test_the_verdict_is_first_and_every_table_says_what_it_is_counted_on() -> None:
+    blocks = ranks_blocks(report(), found())
+    assert blocks[0].text == verdict(found())  # type: ignore[union-attr]
+    tables = [block for block in blocks if isinstance(block, Table)]
+    assert len(tables) == 7
+    assert all(table.caption.endswith("Origin of the counts: preset.") for table in tables)
+    assert [block.key for block in blocks if isinstance(block, FigureBlock)] == ["ranks"]
+
+
+@pytest.mark.parametrize("table", ["layouts", "groups"])
+def test_two_narrow_tables_lose_no_column_of_the_wide_one(table: str) -> None:
+    columns, rows = layout_table(found()) if table == "layouts" else split_table(splits(found())[0])
+    pair = [one for one in ranks_blocks(report(), found()) if isinstance(one, Table) and one.rows[0][0] == rows[0][0]]
+    pair = [one for one in pair if len(one.rows) == len(rows)][:2]
+    shown = {name: [row[at] for row in one.rows] for one in pair for at, name in enumerate(one.columns)}
+    wanted = {f"{name[0].upper()}{name[1:]}": [row[at] for row in rows] for at, name in enumerate(columns)}
+    assert shown == wanted
+
+
+def test_json_carries_the_answer_and_keeps_its_schema() -> None:
+    value = json.loads(render(report(), "json"))
+    jsonschema.validate(value, json.loads((ROOT / "docs/report.schema.json").read_text(encoding="utf-8")))
+    told = value["expert_ranks"]
+    assert (told["origin"], told["ranks"], told["drafts"]) == ("preset", 8, [0, 1, 2, 3])
+    assert [one["layout"] for one in told["layouts"]] == ["assumed", "in order", "balanced", "balanced, 8 copies"]
+    counted = document(found(), splits(found())[0])
+    assert told["layouts"] == json_values(counted)["layouts"]
+    assert len(told["hotter"]) == 3
+    assert len(told["attention_splits"]) == 4
+    own = next(one for one in told["layouts"] if one["layout"] == "assumed")
+    assert own["n_draft"] == value["answer"]["n_draft"]
+    assert own["speedup"][own["n_draft"]] == value["answer"]["speedup"]
+
+
+def test_a_report_that_was_not_asked_for_it_has_none() -> None:
+    assert document_of(report_on()).expert_ranks is None
+    assert "Experts on ranks" not in render(report_on(), "md").decode()
+
+
+def test_the_same_answer_gives_the_same_bytes_and_counts_that_differ_by_rounding_the_same_drawing() -> None:
+    nearly = [dataclasses.replace(arm, pairs_ratio=arm.pairs_ratio * (1.0 + 1e-12)) for arm in found().arms]
+    again = with_answer(dataclasses.replace(found(), arms=tuple(nearly)))
+    for form in ("md", "html", "pdf"):
+        assert render(again, form) == render(report(), form)  # type: ignore[arg-type]
+
+
+def test_a_trace_is_named_as_the_origin_and_its_routing_as_this_section_s_own() -> None:
+    sequences = list(drawn_choices(skewed_loads(128, 8, 0.5, 3, RNG(0)), 8, 20, 32, RNG(1), 0.1, 0.2))
+    traffic = traffic_of_trace(sequences, 128, 4)
+    assert traffic.routing is not None
+    setup = load_setup(WIDE.model_copy(update={"routing": traffic.routing}))
+    answer = ranks_answer(setup, traffic, PLACING)
+    part = part_of(with_answer(answer)).replace("\\", "")
+    assert "Origin of the counts: trace. Choices of experts are counted on a routing trace." in part
+    assert f"takes the trace's routing, {traffic.routing}, and not the auto of the rest" in part
+    assert "is drawn from 10 sequences, each several times" in part.split("Note before use:")[1]
+    assert "takes the trace's routing" not in part_of(report())
+    values = document_of(with_answer(answer)).expert_ranks
+    assert values is not None
+    assert (values.origin, values.routing) == ("trace", traffic.routing)
+
+
+def test_loads_are_named_as_the_origin() -> None:
+    answer = ranks_answer(advice().setup, traffic_of_loads(np.ones((2, 128)), advice().setup.router), PLACING)
+    assert "Origin of the counts: loads. Choices of experts are drawn from given loads by layer." in part_of(
+        with_answer(answer)
+    )
+
+
+def test_warnings_that_the_answer_carries_are_not_told_twice() -> None:
+    assert any("assumed formula" in text for text in warnings(found()))
+    assert sum("assumed formula; it has not" in text for text in render(report(), "md").decode().splitlines()) == 1
+    quiet = dataclasses.replace(report(), warnings=())
+    told = [block for section in sections(quiet) if section.title == "Experts on ranks" for block in section.blocks]
+    assert any("assumed formula" in printable(str(block)) for block in told)
+
+
+def test_the_picture_has_a_line_for_every_layout_and_points_where_there_is_one_length() -> None:
+    many = ranks_answer(
+        advice().setup,
+        traffic_of_preset(advice().setup.router, RNG(0)),
+        Placing(redundant=(0, 8, 16, 24, 32, 40), heat=(0.1,)),
+    )
+    assert [line.name for line in rank_lines(many)] == [arm.name for arm in many.arms]
+    assert len(rank_chart(many).figure.data) == 8
+    assert {line.dash for line in rank_lines(many) if "copies" in line.name} == {"dot"}
+    setup = load_setup(WIDE.model_copy(update={"drafter_id": "none"}))
+    alone = rank_chart(ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), PLACING)).figure
+    assert {trace.mode for trace in alone.data} == {"markers"}
+
+
+def test_nothing_travels_in_the_section_where_attention_shares_the_ranks() -> None:
+    setup = load_setup(WIDE.model_copy(update={"tensor_parallel": 8}))
+    answer = ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), PLACING)
+    part = part_of(build_report(advise(setup.scenario), DATE, ranks=answer))
+    assert "no tokens are exchanged" in part
+    assert "| Exchange |" not in part
+
+
+@lru_cache(maxsize=1)
+def found_regions() -> RegionMap:
+    return region_map(QWEN, [parse_place("h100-sxm"), parse_place("b200-sxm")], (8, 128, 256), grid=GRID)
+
+
+@lru_cache(maxsize=1)
+def report_regions() -> Report:
+    return build_report(advise(QWEN), DATE, regions=found_regions())
+
+
+def test_the_map_stands_in_every_format() -> None:
+    text = render(report_regions(), "md").decode()
+    part = text.split("## One design for several accelerators")[1].split("\n## ")[0]
+    assert "| batch | h100-sxm | b200-sxm |" in part
+    assert region_verdict(found_regions()).split("(")[0].strip() in part
+    assert (
+        f"{found_regions().regions[0].letter} holds {held_where(found_regions(), found_regions().regions[0])}" in part
+    )
+    html = render(report_regions(), "html").decode()
+    assert "Design to train, by batch and accelerator" in html
+    assert render(report_regions(), "pdf").startswith(b"%PDF")
+
+
+def test_json_carries_every_cell_and_region_and_keeps_its_schema() -> None:
+    value = json.loads(render(report_regions(), "json"))
+    jsonschema.validate(value, json.loads((ROOT / "docs/report.schema.json").read_text(encoding="utf-8")))
+    section = document_of(report_regions()).design_regions
+    assert section is not None
+    assert len(section.cells) == 6
+    assert sum(region.core_cells + region.edge_cells for region in section.regions) == 5
+    empty = next(cell for cell in section.cells if cell.kind == "none")
+    told = (empty.accelerator, empty.batch_size, empty.why_not, empty.loss)
+    assert told == ("h100-sxm", 256, "does not fit in memory", None)
+    assert all(cell.loss_low <= cell.loss <= cell.loss_high for cell in section.cells if cell.loss is not None)  # type: ignore[operator]
+
+
+def test_a_report_that_was_not_asked_for_it_has_none_regions() -> None:
+    assert document_of(report_on()).design_regions is None
+    assert "One design for several" not in render(report_on(), "md").decode()
+
+
+def test_the_same_map_gives_the_same_bytes() -> None:
+    again = build_report(advise(QWEN), DATE, regions=found_regions())
+    for form in ("md", "html", "json"):
+        assert render(again, form) == render(report_regions(), form)
+
+
+def test_the_table_of_cells_has_a_dash_where_nothing_fits() -> None:
+    assert map_cells_table(found_regions())[1][-1][1] == "-"
+
+
+def test_the_command_adds_the_map_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "r.json"
+    status, _, _ = run(capsys, "report", *OPTIONS, "--output", file, "--brief", "--no-checks", "--regions")
+    assert status == 0
+    assert len(json.loads(file.read_text("utf-8"))["design_regions"]["cells"]) == 54
+
+
+@lru_cache(maxsize=1)
+def report_sweep() -> Report:
+    return build_report(advise(QWEN), DATE, swept=view_of(sweep(), 5.0, {"model_id": "big"}))
+
+
+def test_the_questions_stand_in_every_format() -> None:
+    part = render(report_sweep(), "md").decode().split("## A sweep of scenarios")[1].split("\n## ")[0]
+    for told in (
+        "computed by release 1.2.3, constants 0123456789ab",
+        "- Model: small, big",
+        "| small | b200-sxm | 8 | 1 | 1.10x (1.00-1.20) | 90% | fitted |",
+        "| big | h100-sxm | does not fit |",
+        "Most tokens/s per GPU within 5 ms per token",
+        "K = 1 for all loses 2.0% on average",
+        "Speedup at the recommended K by Batch and Accelerator, at Model big.",
+        "| b200-sxm | 1.10x, K 1 | 1.10x, K 1 |",
+    ):
+        assert told in part, told
+    html = render(report_sweep(), "html").decode()
+    assert "1.10x\\u003cbr>K 1" in html, "the cells of the drawing"
+    assert render(report_sweep(), "pdf").startswith(b"%PDF")
+
+
+def test_json_carries_the_figures_with_bands_and_keeps_its_schema() -> None:
+    value = json.loads(render(report_sweep(), "json"))
+    jsonschema.validate(value, json.loads((ROOT / "docs/report.schema.json").read_text(encoding="utf-8")))
+    section = document_of(report_sweep()).sweep
+    assert section is not None
+    pays, fastest = where_drafting_pays(grid()), fastest_within(grid(), 5.0)
+    assert [(one.model_id, one.hardware_id, one.pays_up_to) for one in section.pays] == [
+        (model, hardware, None if model == "big" and hardware == "h100-sxm" else 8)
+        for model, hardware in zip(pays["model_id"], pays["hardware_id"], strict=True)
+    ]
+    assert [one.n_draft for one in section.fastest] == list(fastest["n_draft"])
+    for one in section.fastest:
+        low, value, high = (getattr(one, name) for name in ("tpot_low_ms", "tpot_ms", "tpot_high_ms"))
+        assert low < value < high
+    assert section.map is not None
+    assert [(cell.y, cell.x, cell.fits) for cell in section.map.cells] == [
+        ("h100-sxm", "1", False),
+        ("h100-sxm", "8", False),
+        ("b200-sxm", "1", True),
+        ("b200-sxm", "8", True),
+    ]
+
+
+def test_a_report_without_a_sweep_has_no_section() -> None:
+    assert document_of(report_on()).sweep is None
+    assert "A sweep of scenarios" not in render(report_on(), "md").decode()
+
+
+def test_a_sweep_of_one_axis_or_with_nothing_that_fits_has_no_map_to_draw() -> None:
+    one = frame_of(*(row("m", "h100-sxm", batch, k, fits=False) for batch in (1, 8) for k in (0, 1)))
+    made = build_report(advise(QWEN), DATE, swept=view_of(sweep(one), None, {}))
+    section = document_of(made).sweep
+    assert section is not None
+    assert (section.map, section.fastest[0].hardware_id, section.one_k) == (None, None, ())
+    for form in ("md", "html", "pdf", "json"):
+        assert render(made, form)
+
+
+def test_a_map_with_nothing_that_fits_is_drawn_all_the_same() -> None:
+    view = view_of(sweep(grid().assign(fits=False)), None, {})
+    made = build_report(advise(QWEN), DATE, swept=view)
+    assert view.map is not None
+    assert render(made, "pdf").startswith(b"%PDF")
+    assert "Nothing in this sweep fits in memory." in render(made, "md").decode()
+
+
+def test_the_same_sweep_gives_the_same_bytes() -> None:
+    again = build_report(advise(QWEN), DATE, swept=view_of(sweep(), 5.0, {"model_id": "big"}))
+    for form in ("md", "html", "pdf", "json"):
+        assert render(again, form) == render(report_sweep(), form)
+
+
+def test_the_command_reads_a_folder_or_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, file = tmp_path / "out", tmp_path / "r.json"
+    folder.mkdir()
+    (folder / "part-000000.parquet").write_bytes(parquet(grid(), MAKER))
+    for given in (folder, folder / "part-000000.parquet"):
+        arguments = ("report", *OPTIONS, "--output", file, "--brief", "--no-checks", "--sweep", given)
+        assert run(capsys, *arguments)[0] == 0
+        assert json.loads(file.read_text("utf-8"))["sweep"]["constants"] == MAKER["constants"]
+    (folder / "part-000000.parquet").write_bytes(b"no parquet")
+    status, _, err = run(capsys, *arguments)
+    assert status == 2
+    assert "part-000000.parquet is no readable Parquet file" in err

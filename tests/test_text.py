@@ -1,0 +1,177 @@
+"""Words that go with a number.
+
+CSV cells that no spreadsheet runs, and the one helper that every export uses.
+
+Figures of merit: their names and how their values read.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.answers.design.grid import OBJECTIVES
+from advisor.answers.explore.changes import GOALS
+from advisor.text import MERITS, counted, csv_text, frame_csv, safe_cell, tier_text, token_count, with_prefix
+
+
+def test_one_is_singular_and_thousands_are_parted() -> None:
+    assert [counted(n, "row") for n in (0, 1, 2, 1200)] == ["0 rows", "1 row", "2 rows", "1,200 rows"]
+    assert counted(2, "entry", "entries") == "2 entries"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (0.5625, "B", "0.5625 B"),
+        (1.0, "B", "1 B"),
+        (1536.0, "B", "1.536 kB"),
+        (0.25, "FLOP", "0.25 FLOP"),
+        (0.02, "B/s", "0.02 B/s"),
+        (0.002, "s", "2 ms"),
+    ],
+)
+def test_bytes_and_operations_never_go_below_one_with_a_prefix(value: float, unit: str, shown: str) -> None:
+    assert with_prefix(value, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("131072", 131_072),
+        (" 131,072 ", 131_072),
+        ("128k", 128_000),
+        ("128 K", 131_072),
+        ("25.6k", 25_600),
+        ("1M", 2**20),
+        ("1m", 10**6),
+        ("0.5M", 2**19),
+    ],
+)
+def test_tokens_are_read_as_people_and_vllm_write_them(text: str, count: int) -> None:
+    assert token_count(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "k", "1.5", "1.0001k", "-3", "1e5", "13,10", "2G", "nan"])
+def test_what_is_no_number_of_tokens_is_refused_with_the_forms_it_may_have(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no number of tokens; type it as 4096, 128k \(128,000\)"):
+        token_count(text)
+
+
+@pytest.mark.parametrize("text", ["9" * 400, "9" * 400 + "K", "1" + "0" * 15, "1000000000000k", "9" * 310 + ".5"])
+def test_more_tokens_than_any_context_has_are_refused_in_words(text: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"^'[0-9k]{1,20}(\.\.\.)?' is more tokens than any context has; type it as 4096"
+    ):
+        token_count(text)
+
+
+def test_the_most_tokens_that_are_read_are_read_to_the_last_one() -> None:
+    assert token_count("999,999,999,999,999") == 10**15 - 1
+
+
+PACKAGE = Path(__file__).resolve().parents[1] / "advisor"
+
+
+@given(st.text(alphabet="=+-@|%;,\t\r\n\x00 '\"0aA＝＋－＠\ufeff", max_size=12))
+def test_no_cell_starts_a_formula_under_any_separator(text: str) -> None:
+    safe = safe_cell(text)
+    for piece in re.split(r"[;,\t\r\n]", safe):
+        if piece.lstrip(" \ufeff")[:1] in set("=+-@|%＝＋－＠") - {""} and piece == piece.lstrip(" \ufeff"):
+            assert re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", safe), (text, safe)
+
+
+@given(st.text(max_size=12))
+def test_only_apostrophes_are_added_and_only_nul_is_dropped(text: str) -> None:
+    assert safe_cell(text).replace("'", "") == text.replace("'", "").replace("\x00", "")
+
+
+@pytest.mark.parametrize("text", ["-0.5", "+3", "1e-3", "-.5", "plain", "a-b", "x = 1", "2.4@3"])
+def test_numbers_and_harmless_text_stay_as_they_are(text: str) -> None:
+    assert safe_cell(text) == text
+
+
+@pytest.mark.parametrize("cell", [-0.5, 3, True, None, float("-inf")])
+def test_what_is_no_text_stays_as_it_is(cell: object) -> None:
+    assert safe_cell(cell) is cell
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ('=HYPERLINK("http://e","x")', '\'=HYPERLINK("http://e","x")'),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("-1+cmd|' /C calc'!A0", "'-1+cmd|' /C calc'!A0"),
+        ("  =1", "'  =1"),
+        ("\t1", "'\t1"),
+        ("a;=1", "a;'=1"),
+        ("\x00=1", "'=1"),
+        ("＝1", "'＝1"),
+    ],
+)
+def test_formulas_get_an_apostrophe(text: str, safe: str) -> None:
+    assert safe_cell(text) == safe
+
+
+def test_rows_come_back_from_a_csv_reader() -> None:
+    rows = list(csv.reader(io.StringIO(csv_text(("name", "=x"), [{"name": 'say "hi", =1', "=x": -2.5}]))))
+    assert rows == [["name", "'=x"], ['say "hi", =1', "-2.5"]]
+
+
+def test_a_frame_keeps_numbers_and_gaps_and_loses_formulas() -> None:
+    frame = pd.DataFrame({"=name": ["@a", None], "value": [-1.5, float("nan")]})
+    assert frame_csv(frame, "abc").splitlines() == ["scenario_hash,'=name,value", "abc,'@a,-1.5", "abc,,"]
+
+
+def test_csv_leaves_the_advisor_through_this_helper_only() -> None:
+    """Of the other writers, profiling runs without the rest of the package; its cells are its own numbers and names.
+
+    `predict` hands a user's own rows back to the same user, unchanged; the template is a line of column names; a
+    remapped upload is read again and never leaves.
+    """
+    known = {
+        "text.py",
+        "profiling/results.py",
+        "cli/measure.py",
+        "measured/ingest/columns.py",
+        "measured/ingest/remap.py",
+    }
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and node.attr in ("to_csv", "DictWriter"):
+                found.add(path.relative_to(PACKAGE).as_posix())
+            if isinstance(node, ast.Attribute) and node.attr == "writer" and ast.unparse(node.value) == "csv":
+                found.add(path.relative_to(PACKAGE).as_posix())
+    assert found <= known, f"use advisor.text.csv_text in {sorted(found - known)}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("speedup", 1.764, "1.76x"),
+        ("tpot", 7.674e-3, "7.67 ms"),
+        ("tokens_per_s_per_gpu", 2084.6, "2,085"),
+        ("cost_per_million_tokens", 0.4061, "0.406"),
+    ],
+)
+def test_values_in_si_units_read_with_their_unit(name: str, value: float, text: str) -> None:
+    assert MERITS[name].text(value) == text
+
+
+def test_every_goal_and_objective_has_its_row_and_names_of_their_own() -> None:
+    assert {*GOALS, *OBJECTIVES, "ttft"} == set(MERITS)  # the first token is shown, and nothing aims at it
+    assert len({MERITS[name].name for name in OBJECTIVES}) == len(OBJECTIVES)
+
+
+def test_a_tier_says_when_the_value_lies_outside_the_data() -> None:
+    assert tier_text("fitted", False) == "fitted"
+    assert tier_text("fitted", True) == "fitted, outside the data"
