@@ -510,4 +510,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main_widths() if sys.argv[1:] == ["--widths"] else main())
+    if sys.argv[1:] == ["--widths"]:
+        main_widths()
+    else:
+        raise SystemExit(main())
