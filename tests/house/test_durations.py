@@ -18,13 +18,13 @@ def test_time_is_added_up_by_folder_and_the_slowest_tests_come_first(tmp_path: P
     file = tmp_path / "suite.xml"
     file.write_text(XML)
     times = times_of(file)
-    assert by_folder(times) == [("routing", 2, 4.0), ("tests", 1, 1.0)]
+    assert by_folder(times) == [("physics", 2, 4.0), ("predict", 1, 1.0)]
     lines = lines_of(times)
-    assert lines[2] == "| routing | 2 | 4 | 80% |"
+    assert lines[2] == "| physics | 2 | 4 | 80% |"
     assert lines[-3:] == [
-        "| routing/test_counts.py: b[x] | 2.5 |",
-        "| routing/test_law.py: a | 1.5 |",
-        "| test_curve.py: c | 1.0 |",
+        "| physics/test_routing_trace.py: b[x] | 2.5 |",
+        "| physics/test_touched_experts.py: a | 1.5 |",
+        "| predict/test_curve.py: c | 1.0 |",
     ]
     page = written(f"before\n{START}\nstale\n{END}\nafter\n", lines, dt.date(2026, 11, 22))
     assert page.startswith(f"before\n{START}\n\nMeasured on 2026-11-22.\n\n| folder")
