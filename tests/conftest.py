@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).resolve().parent
 LONGEST_FIRST = (
@@ -25,6 +26,11 @@ LONGEST_FIRST = (
     "hostile/test_faults.py",
 )
 """Files that take long, whole, on one worker: begun last, they would leave the others idle."""
+
+
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
+"""An example takes as long as a busy machine lets it: a test judges what comes out, never the time."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from advisor.answers.diagnosis import facts
 from advisor.answers.diagnosis.facts import client_facts, read_servers, read_settings, settings_of
 
 
@@ -81,6 +82,52 @@ def test_text_that_tells_of_no_server_gives_no_facts() -> None:
 )
 def test_damaged_arguments_are_left_out(text: str) -> None:
     assert read_settings(text).get("max_num_seqs") is None
+
+
+@pytest.mark.parametrize(
+    "place", ["non-default args: {'a': %s}", "ServerArgs(max_num_seqs=%s)", "non-default args: %s"]
+)
+@pytest.mark.parametrize(
+    "value",
+    [
+        "{1, 2}",
+        "{[1]: 2}",
+        "{{}}",
+        "1e400",
+        "-" * 100_000 + "1",
+        "[" * 150 + "]" * 150,
+        "(" * 199 + ",)" * 199,
+        "9" * 5000,
+    ],
+    ids=lambda value: value[:4],
+)
+def test_values_that_python_cannot_hold_are_no_facts(place: str, value: str) -> None:
+    text = f"{place % value}\nRunning: 7 reqs, Waiting: 1 reqs"
+    facts = read_settings(text)
+    assert facts["running_requests"] == 7
+    assert facts.get("max_num_seqs") is None
+    assert read_settings(f"vllm serve m --max-num-seqs 8 --speculative-config '{value}'")["max_num_seqs"] == 8
+
+
+def test_a_launch_line_without_end_is_cut_before_it_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The words of a line of 600,000 letters took 17 s."""
+    split: list[str] = []
+    monkeypatch.setattr(facts.shlex, "split", lambda line, **_: split.append(line) or line.split())
+    found = read_settings("vllm serve m --max-num-seqs 8 --speculative-config '" + '{"a":' * 120_000)
+    assert found["max_num_seqs"] == 8
+    assert 10_000 < len(split[0]) < 60_000
+
+
+@pytest.mark.parametrize("number", ["1.2.3", ".", ",", "9" * 5000, "nan"])
+def test_numbers_of_a_log_that_are_none_are_left_out(number: str) -> None:
+    text = (
+        f"Running: {number} reqs, Waiting: 1 reqs\nGPU KV cache size: {number} tokens\n"
+        f"Prefix cache hit rate: {number}%\nMean acceptance length: {number},\n"
+        f"Avg generation throughput: {number} tokens/s, Running: 3 reqs\nvLLM API server version 0.24.1"
+    )
+    told = read_settings(text)
+    assert told["engine_version"] == "0.24.1"
+    assert not {"running_requests", "kv_pool_tokens", "prefix_hit_share", "logged_tok_per_s"} & set(told)
 
 
 def test_what_follows_a_launch_line_is_of_that_server() -> None:

@@ -129,7 +129,7 @@ def test_what_is_no_parquet_is_refused(content: bytes) -> None:
         read_sweep([("x.parquet", content)])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(place=st.floats(0, 1), value=st.integers(0, 255), cut=st.floats(0, 1), shorten=st.booleans())
 def test_a_damaged_file_is_refused_or_read_and_never_breaks(
     place: float, value: int, cut: float, shorten: bool

@@ -168,7 +168,7 @@ def test_one_server_drafts_nowhere_where_a_table_loses_more_than_it_gains_unless
     assert [r.k_running for r in k_by_batch(k_values(BATCHES, range(2), table, idle=0.999))] == [1, 0]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.floats(0.3, 3.0), min_size=3, max_size=3), min_size=3, max_size=3))
 def test_no_single_k_and_no_one_switch_beats_the_schedule_in_what_it_minimises(rows: list[list[float]]) -> None:
     """The sum it minimises, written out by hand: loss beyond the noise (here none) over doublings, and switches."""

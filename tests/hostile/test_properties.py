@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.answers.simulation.compare import recorded
@@ -48,7 +48,7 @@ READERS: dict[str, tuple[Read, bytes]] = {
     "accepted drafts": (lambda data: recorded(data, "file"), b"[[3, 0, 2], [1, 1]]"),
     "refit": (as_text(parse_adjustment), REFIT.encode()),
 }
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=60)
 
 
 @pytest.mark.parametrize("reader", READERS)

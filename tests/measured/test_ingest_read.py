@@ -9,7 +9,7 @@ import json
 import zipfile
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.measured.ingest import upload
@@ -154,14 +154,14 @@ SEEDS = [
 ]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(st.binary(max_size=400))
 def test_random_bytes_raise_nothing_but_advisor_error(data):
     with contextlib.suppress(AdvisorError):
         evaluate(read_unguarded("file", data))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(st.sampled_from(SEEDS), st.lists(st.tuples(st.integers(0, 10_000), st.binary(max_size=4)), max_size=6))
 def test_mutated_files_raise_nothing_but_advisor_error(seed, edits):
     data = bytearray(seed)
@@ -188,7 +188,7 @@ FIELDS = sorted(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(st.sampled_from([seed for seed in SEEDS if seed[:1] in b"{["]), st.data())
 def test_any_json_value_in_any_field_raises_nothing_but_advisor_error(seed, data):
     document = json.loads(seed)

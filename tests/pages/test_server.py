@@ -201,38 +201,52 @@ def test_a_page_that_ends_early_gives_its_turn_back() -> None:
     server._turn.release()
 
 
-def test_a_part_within_a_part_goes_on_with_the_turn_and_gives_it_back_at_its_own_end() -> None:
+class Counted(threading.Semaphore):
+    """A turn that notes how long each one who asked for it was ready to wait. [s]"""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.asked: list[float | None] = []
+
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+        if blocking:
+            self.asked.append(timeout)
+        return super().acquire(blocking, timeout)
+
+
+def test_a_part_within_a_part_goes_on_with_the_turn_and_gives_it_back_at_its_own_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "_turn", turn := Counted())
     with server.in_turn():
-        start = time.perf_counter()
         with server.in_turn():
-            assert time.perf_counter() - start < server.LONGEST_WAIT_S / 2
-            assert not server._turn.acquire(blocking=False)
-        assert server._turn.acquire(blocking=False), "what follows in the page holds up nobody"
-        server._turn.release()
-    assert server._turn.acquire(blocking=False)
-    assert not server._turn.acquire(blocking=False), "it is given back once"
-    server._turn.release()
+            assert len(turn.asked) == 1, "the part within waits for nothing"
+            assert not turn.acquire(blocking=False)
+        assert turn.acquire(blocking=False), "what follows in the page holds up nobody"
+        turn.release()
+    assert turn.acquire(blocking=False)
+    assert not turn.acquire(blocking=False), "it is given back once"
 
 
 def test_nobody_waits_long_for_a_run_that_keeps_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever went ahead without the turn gives none back, so that two never hold it later."""
     monkeypatch.setattr(server, "LONGEST_WAIT_S", 0.05)
-    waited = []
+    monkeypatch.setattr(server, "_turn", turn := Counted())
+    drawn = []
 
     def other_user() -> None:
-        start = time.perf_counter()
         with server.in_turn():
-            waited.append(time.perf_counter() - start)
+            drawn.append(True)
 
     with server.in_turn():
         other = threading.Thread(target=other_user)
         other.start()
         other.join()
-        assert 0.04 < waited[0] < 1.0
-        assert not server._turn.acquire(blocking=False)
-    assert server._turn.acquire(blocking=False)
-    assert not server._turn.acquire(blocking=False)
-    server._turn.release()
+        assert drawn == [True]
+        assert turn.asked == [0.05, 0.05]
+        assert not turn.acquire(blocking=False)
+    assert turn.acquire(blocking=False)
+    assert not turn.acquire(blocking=False)
 
 
 def test_the_first_screen_is_drawn_in_turn_and_what_may_take_long_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,16 +269,9 @@ def test_the_first_screen_is_drawn_in_turn_and_what_may_take_long_is_not(monkeyp
 @pytest.mark.parametrize("page", ["serve", "trust"])
 def test_a_page_is_drawn_in_one_turn(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bar and the first screen leave together: a browser draws the page anew for each piece that comes."""
-    taken: list[float] = []
-
-    class Counted(threading.Semaphore):
-        def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
-            taken.append(time.perf_counter())
-            return super().acquire(blocking, timeout)
-
-    monkeypatch.setattr(server, "_turn", Counted(1))
+    monkeypatch.setattr(server, "_turn", turn := Counted())
     opened(page)
-    assert len(taken) == 1
+    assert len(turn.asked) == 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the server's memory from /proc")

@@ -89,7 +89,7 @@ def test_a_copy_goes_to_the_hottest_expert_and_the_coldest_go_beside_the_hot() -
     assert found.n_redundant == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(LOADS)
 def test_without_copies_each_expert_has_one_place(row: list[float]) -> None:
     found = balanced([row], ranks=4)
@@ -97,7 +97,7 @@ def test_without_copies_each_expert_has_one_place(row: list[float]) -> None:
     assert np.bincount(found.rank_of_slot).tolist() == [4] * 4
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(LOADS, st.sampled_from([0, 4, 8, 12]))
 def test_all_load_is_served_and_slots_are_equal(row: list[float], copies: int) -> None:
     found = balanced([row], ranks=4, redundant=copies)
@@ -108,14 +108,14 @@ def test_all_load_is_served_and_slots_are_equal(row: list[float], copies: int) -
         assert (found.expert_of_slot[0][slots] == expert).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(LOADS)
 def test_more_copies_never_make_the_hottest_copy_hotter(row: list[float]) -> None:
     hottest = [(np.array(row) / balanced([row], 4, copies).copies[0]).max() for copies in (0, 4, 8, 12)]
     assert (np.diff(hottest) <= 1e-12).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(LOADS, st.sampled_from([0, 4, 8]))
 def test_the_fullest_rank_has_at_most_one_hottest_copy_more_than_the_mean(row: list[float], copies: int) -> None:
     found = balanced([row], 4, copies)
@@ -123,7 +123,7 @@ def test_the_fullest_rank_has_at_most_one_hottest_copy_more_than_the_mean(row: l
     assert found.rank_loads([row]).max() <= sum(row) / 4 + hottest + 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from([0, 4, 16]))
 def test_equal_loads_give_ranks_that_carry_the_same(copies: int) -> None:
     loads = np.ones((2, 16))

@@ -267,7 +267,7 @@ def test_the_nearest_larger_group_stands_in_for_an_unmeasured_one() -> None:
     assert stream_cost(COSTS.all_reduce, 1) is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     batch=st.integers(1, 512),
     q=st.integers(1, 9),

@@ -196,7 +196,7 @@ def test_the_quadrature_agrees_with_the_full_sum_over_experts(n_experts: int, n_
         assert approximate == pytest.approx(exact, rel=4e-3)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     batch=st.integers(1, 512),
     tokens=st.integers(1, 16),
@@ -217,7 +217,7 @@ def test_touched_experts_stay_within_their_bounds_and_grow_with_tokens(
     assert float(touched_experts(batch + 1, tokens, n_experts, n_active, cv, phi, rho)) >= touched - 1e-9
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(batch=st.integers(1, 64), tokens=st.integers(1, 8), phi=st.floats(0.0, 1.0), rho=st.floats(0.0, 1.0))
 def test_correlation_never_raises_the_count(batch: int, tokens: int, phi: float, rho: float) -> None:
     independent = float(touched_experts(batch, tokens, 128, 8, 0.5))

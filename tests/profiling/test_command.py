@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +42,8 @@ def test_only_a_kernel_past_its_limit_is_overdue(tmp_path: Path, monkeypatch: py
 def test_a_child_whose_kernel_hangs_is_ended_and_the_reason_left(tmp_path: Path) -> None:
     progress = write(tmp_path / "progress.json", COMPILING | {"elapsed_s": 3.0})
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    start = time.monotonic()
     status, why = supervisor.wait(child, progress, 5.0)
-    assert time.monotonic() - start < 30
-    assert status < 0
+    assert status < 0, "it was ended: a sleep that ends by itself returns 0"
     assert "took longer" in why
     left = json.loads(progress.read_text())
     assert left["running"]["why"] == why

@@ -159,12 +159,14 @@ def test_a_lost_device_ends_the_process_and_a_new_one_avoids_the_kernel(
 
     monkeypatch.setattr(kernels_moe, "grouped_mm", crashing)
     out = tmp_path / "out"
+    begun = time.time()
     outcome = run(plan, out)
     assert outcome.device_lost
     assert outcome.status == "partial"
     running = json.loads((out / "progress.json").read_text())["running"]
     assert (running["block"], running["kernel"]) == ("moe-smoke", "grouped_mm")
-    assert time.time() - float(running["since"]) < 600, "a supervisor must see how long the kernel has been tried"
+    since = float(running["since"])
+    assert begun - 1.0 <= since <= time.time(), "a supervisor must see since when the kernel has been tried"
     fake_cuda.lost = False
     monkeypatch.setattr(kernels_moe, "grouped_mm", right)
     assert run_plan(plan, out, resume=True, after_crash=True).status == "complete"

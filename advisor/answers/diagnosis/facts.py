@@ -167,7 +167,8 @@ def known_names(names: Iterable[str]) -> list[str]:
 
 MAX_TEXT = 4_000_000
 """Characters of a log that are looked at. [-]"""
-_LAUNCHES = re.compile(r"(?:vllm\s+serve|vllm\.entrypoints[\w.]*|sglang\.launch_server|sglang\s+serve)\b[^\n]*")
+_LAUNCHES = re.compile(r"(?:vllm\s+serve|vllm\.entrypoints[\w.]*|sglang\.launch_server|sglang\s+serve)\b[^\n]{0,50000}")
+"""A launch line, as far as it is looked at: splitting it into words takes time that grows with its square."""
 _PRINTED = re.compile(r"(?:ServerArgs|server_args=ServerArgs|Namespace)\((?P<args>[^\n]*)\)")
 _SERVES = re.compile(r"subparser='serve'|gpu_memory_utilization=|max_num_seqs=")
 """What tells a server's printed arguments from those of a benchmark."""
@@ -191,7 +192,7 @@ class _Flag:
 def _whole(value: Any) -> int | None:
     try:
         return int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
@@ -205,15 +206,8 @@ def _false(value: Any) -> bool:
 
 def _largest(value: Any) -> int | None:
     """The largest of a list of sizes, as typed after a flag or printed."""
-    sizes = [int(size) for size in re.findall(r"\d+", str(value))]
+    sizes = [int(size) for size in re.findall(r"\b\d{1,12}\b", str(value))]
     return max(sizes, default=None)
-
-
-def _decimal(value: Any) -> float | None:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return None
 
 
 _FLAGS: Mapping[str, _Flag] = {
@@ -240,7 +234,7 @@ _FLAGS: Mapping[str, _Flag] = {
     "speculative_eagle_topk": _Flag("draft_topk", _whole),
     "speculative_num_steps": _Flag("draft_tokens_k", _whole),
     "num_speculative_tokens": _Flag("draft_tokens_k", _whole),
-    "temperature": _Flag("temperature", _decimal),
+    "temperature": _Flag("temperature", as_number),
     "model": _Flag("model_id", str),
     "model_path": _Flag("model_id", str),
 }
@@ -248,16 +242,17 @@ _FLAGS: Mapping[str, _Flag] = {
 _UNSAID = {"graphs_off": False, "draft_graphs_off": False, "asynchronous": True, "data_parallel": 1}
 """What holds where a launch line says nothing of it."""
 _BARE = frozenset({"enforce_eager", "disable_cuda_graph", "no_async_scheduling", "disable_overlap_schedule"})
-_VLLM_LINE = re.compile(r"Running: (\d+) reqs, Waiting: (\d+) reqs")
-_SGLANG_LINE = re.compile(r"Decode batch[^\n]*?#running-req: (\d+)[^\n]*")
-_QUEUE = re.compile(r"#queue-req: (\d+)")
-_HITS = re.compile(r"Prefix cache hit rate: ([\d.]+)%")
-_POOL = re.compile(r"GPU KV cache size: ([\d,]+) tokens|max_total_num_tokens=(\d+)")
+_WHOLE, _DECIMAL = r"(\d{1,12})\b", r"(\d{1,12}(?:\.\d{0,12})?)"
+_VLLM_LINE = re.compile(rf"Running: {_WHOLE} reqs, Waiting: {_WHOLE} reqs")
+_SGLANG_LINE = re.compile(rf"Decode batch[^\n]*?#running-req: {_WHOLE}[^\n]*")
+_QUEUE = re.compile(rf"#queue-req: {_WHOLE}")
+_HITS = re.compile(rf"Prefix cache hit rate: {_DECIMAL}%")
+_POOL = re.compile(rf"GPU KV cache size: (\d[\d,]{{0,15}}) tokens|max_total_num_tokens={_WHOLE}")
 _LOWERED = re.compile(r"[Ss]etting cudagraph_mode=(?:CUDAGraphMode\.)?(\w+)")
-_VLLM_RATE = re.compile(r"Avg generation throughput: ([\d.]+) tokens/s, Running: ([1-9]\d*) reqs")
-_SGLANG_RATE = re.compile(r"#running-req: ([1-9]\d*)[^\n]*?gen throughput \(token/s\): ([\d.]+)")
+_VLLM_RATE = re.compile(rf"Avg generation throughput: {_DECIMAL} tokens/s, Running: ([1-9]\d*) reqs")
+_SGLANG_RATE = re.compile(rf"#running-req: ([1-9]\d*)[^\n]*?gen throughput \(token/s\): {_DECIMAL}\b")
 _POSITIONS = re.compile(r"Per-position acceptance rate: ([\d., ]+)")
-_MEAN_LENGTH = re.compile(r"Mean acceptance length: ([\d.]+)|accept len: ([\d.]+)")
+_MEAN_LENGTH = re.compile(rf"Mean acceptance length: {_DECIMAL}|accept len: {_DECIMAL}")
 
 
 def read_settings(text: str) -> dict[str, Any]:
@@ -326,34 +321,29 @@ def _from_printed(text: str) -> dict[str, Any]:
         if "ServerArgs" in found[0] or _SERVES.search(found[0]):
             out |= {pair["name"]: _literal(pair["value"]) for pair in _PAIR.finditer(found["args"])}
             out["_engine"] = "sglang" if "ServerArgs" in found[0] else out.get("_engine", "vllm")
-    if stated := _NON_DEFAULT.search(text):
-        try:
-            out |= ast.literal_eval(stated["args"])
-            out["_engine"] = "vllm"
-        except (ValueError, SyntaxError, RecursionError):
-            pass
+    stated = _NON_DEFAULT.search(text)
+    if stated and isinstance(given := _literal(stated["args"]), dict):
+        out |= {**given, "_engine": "vllm"}
     return out
 
 
-def _literal(value: str) -> Any:
+def _literal(text: str) -> Any:
+    """A printed Python value. The text itself where it is none: `...`, a set of lists, brackets nested too deeply."""
     try:
-        return ast.literal_eval(value)
-    except (ValueError, SyntaxError, RecursionError):
-        return value
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return text
 
 
 def _object(value: Any) -> dict[str, Any]:
     """An argument that is a JSON object, as given or printed. Empty for anything else."""
     if isinstance(value, Mapping):
         return dict(value)
-    for read in (json.loads, ast.literal_eval):
-        try:
-            found = read(str(value))
-        except (ValueError, SyntaxError, RecursionError):
-            continue
-        if isinstance(found, dict):
-            return found
-    return {}
+    try:
+        found = json.loads(str(value))
+    except (ValueError, RecursionError):
+        found = _literal(str(value))
+    return found if isinstance(found, dict) else {}
 
 
 def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
