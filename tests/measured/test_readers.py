@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -495,3 +496,41 @@ def test_a_profiler_sweep_without_layers_or_with_a_lost_column_is_refused():
         read_upload("x", "\n".join(text.splitlines()[:2]).encode())
     with pytest.raises(AdvisorError, match="lacks the columns notes"):
         read_upload("x", text.replace(",notes", ",remarks", 1).encode())
+
+
+def test_a_chunk_of_negative_time_is_refused_with_its_request_and_not_averaged_in():
+    lines = (FOLDER / "aiperf_0.13.0_reduced.jsonl").read_text().splitlines()
+    whole = read_upload("x", "\n".join(lines).encode()).result
+    record = json.loads(lines[0])
+    record["metrics"]["inter_chunk_latency"]["value"][0] = -7.0
+    result = read_upload("x", "\n".join([json.dumps(record), *lines[1:]]).encode()).result
+    assert result.rejects[["line", "column"]].to_dict("list") == {"line": [1], "column": ["inter_chunk_latency"]}
+    others = read_upload("x", "\n".join(lines[1:]).encode()).result
+    assert result.frame["itl_s"].tolist() == others.frame["itl_s"].tolist() != whole.frame["itl_s"].tolist()
+    record["metrics"]["inter_chunk_latency"]["value"][0] = 0.0  # two chunks may come at once
+    assert not len(read_upload("x", json.dumps(record).encode()).result.rejects)
+
+
+def test_digits_of_another_script_are_no_number_in_any_reader():
+    six = "\N{FULLWIDTH DIGIT SIX}"
+    for name, place in (
+        ("aiperf_0.13.0_reduced.csv", r"(Inter Token Latency \(ms\),)[\d.]+"),
+        ("guidellm_0.8.1_reduced.csv", r"(concurrent@)4"),
+        ("serving_console_constructed.txt", r"(Mean TPOT \(ms\): +)[\d.]+"),
+    ):
+        text, places = re.subn(place, rf"\g<1>1{six}", (FOLDER / name).read_text())
+        assert places, name
+        result = read_upload("x", text.encode()).result
+        assert any(f"1{six}" in value for value in result.rejects["value"]), name
+
+
+def test_a_number_computed_from_a_row_is_held_to_its_columns_range():
+    documents = json.loads((FOLDER / "inferencex_constructed.json").read_text())
+    documents[0]["output_tput_per_gpu"] = -100.0
+    result = read(documents)
+    assert result.rejects[["line", "column", "value"]].to_dict("list") == {
+        "line": [1],
+        "column": ["output_tok_per_s"],
+        "value": ["-800"],
+    }
+    assert 1 not in result.frame.index
