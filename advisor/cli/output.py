@@ -150,7 +150,7 @@ class _WholeRange(_Ascii, click.IntRange):
 
 
 def read_as_typed(command: click.Command) -> click.Command:
-    """The command, all of whose options with numbers take them as `number_of` does; those of its subcommands too."""
+    """The command with every option of a number read as `number_of` does, its subcommands too."""
     for param in command.params:
         kind = param.type
         if isinstance(kind, click.IntRange):
