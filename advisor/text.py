@@ -52,9 +52,31 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?"
+"""How a number is written wherever one is read: ASCII digits and a decimal point. A regular expression."""
+
+
+def number_of(value: Any) -> float | None:
+    """The finite number that a text or a value of JSON states. None for anything else.
+
+    `float` alone would take the digits of every script, so that `1` and a full-width 6 are 16, and `1_0`, `nan`, `inf`.
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        number = float(text) if re.fullmatch(NUMBER, text) else math.nan
+    elif isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        return None
+    else:
+        try:
+            number = float(value)
+        except OverflowError:  # a whole number of hundreds of digits
+            return None
+    return number if math.isfinite(number) else None
+
+
 TOKENS_FORMS = "4096, 128k (128,000), 128K (131,072) or 1M (1,048,576)"
 """How a number of tokens may be typed."""
-_TOKENS = re.compile(r"(\d+(?:\.\d+)?|\d{1,3}(?:,\d{3})+)\s*([kKmM]?)")
+_TOKENS = re.compile(r"([0-9]+(?:\.[0-9]+)?|[0-9]{1,3}(?:,[0-9]{3})+)\s*([kKmM]?)")
 _SUFFIXES = {"": 1, "k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20}
 """As vLLM reads `--max-model-len`: small letters are powers of ten, capitals of two."""
 _SHOWN = 20
@@ -198,7 +220,6 @@ def tier_text(tier: str, extrapolated: bool) -> str:
     return f"{tier}{', outside the data' if extrapolated else ''}"
 
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _RISKY = r"[=+\-@|%\uff1d\uff0b\uff0d\uff20]"
 """Characters that begin a formula or a command in some spreadsheet, full width ones included."""
 _STARTS = re.compile(rf"[\s\ufeff]*{_RISKY}|[\t\r\n]")
@@ -218,7 +239,7 @@ def safe_cell(cell: Any) -> Any:
     ----------
     OWASP, "CSV Injection".
     """
-    if not isinstance(cell, str) or _NUMBER.fullmatch(cell):
+    if not isinstance(cell, str) or re.fullmatch(NUMBER, cell):
         return cell
     text = _AFTER_SEPARATOR.sub(r"\1'", cell.replace("\x00", ""))
     return f"'{text}" if _STARTS.match(text) else text

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from advisor.answers.design.grid import OBJECTIVES
 from advisor.answers.explore.changes import GOALS
-from advisor.text import MERITS, counted, csv_text, frame_csv, safe_cell, tier_text, token_count, with_prefix
+from advisor.text import MERITS, counted, csv_text, frame_csv, number_of, safe_cell, tier_text, token_count, with_prefix
 
 
 def test_one_is_singular_and_thousands_are_parted() -> None:
@@ -175,3 +175,21 @@ def test_every_goal_and_objective_has_its_row_and_names_of_their_own() -> None:
 def test_a_tier_says_when_the_value_lies_outside_the_data() -> None:
     assert tier_text("fitted", False) == "fitted"
     assert tier_text("fitted", True) == "fitted, outside the data"
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("12.5", 12.5), (" -3 ", -3.0), (".5e1", 5.0), (7, 7.0), (2.5, 2.5)]
+    + [
+        (text, None)
+        for text in ("1\N{FULLWIDTH DIGIT SIX}", "\N{ARABIC-INDIC DIGIT FOUR}", "1_0", "nan", "inf", "1e400")
+    ]
+    + [(value, None) for value in ("", "0x10", "1,5", "12 ms", True, None, float("inf"), 10**400, [1])],
+)
+def test_a_number_is_ascii_digits_with_a_point_and_finite(given: object, meant: float | None) -> None:
+    assert number_of(given) == meant
+
+
+def test_a_number_of_tokens_is_typed_in_ascii_digits() -> None:
+    with pytest.raises(ValueError, match="no number of tokens"):
+        token_count("1\N{FULLWIDTH DIGIT SIX}")

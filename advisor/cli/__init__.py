@@ -56,8 +56,10 @@ class _Lazy(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(f"advisor.cli.{_COMMANDS[cmd_name][0]}")
+        from advisor.cli.output import read_as_typed  # every command's module has imported it
+
         command: click.Command = getattr(module, cmd_name)
-        return command
+        return read_as_typed(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The command list, from the table above: nothing is imported to print it."""

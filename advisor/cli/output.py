@@ -34,7 +34,7 @@ from advisor.predict.scenario import (
 from advisor.predict.scenario_fields import FIELDS, FieldRow, Flag
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, shown_path
-from advisor.text import json_text, token_count
+from advisor.text import json_text, number_of, printable, token_count
 
 _GLANCE_S = 0.5
 """How long something may take before its progress is shown. [s]"""
@@ -124,6 +124,42 @@ MAX_CONFIG_BYTES = 5_000_000
 MAX_REFIT_BYTES = 4096
 _PACKED_LOADS = r"\d+x\d+:"
 _ACCEPTANCE = ("accepted_length", "acceptance", "acceptance_preset")
+
+
+class _Ascii(click.ParamType):
+    """Checks how a typed number is written before click reads it, which takes more than is meant (see `number_of`)."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number that is meant. Raises click.BadParameter for anything else."""
+        if isinstance(value, str) and number_of(value) is None:
+            shown = printable(value, 40)
+            self.fail(f"{shown!r} is not a number; type digits with a decimal point, as in 12.5", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class _Decimal(_Ascii, click.types.FloatParamType):
+    """A finite number."""
+
+
+class _Whole(_Ascii, click.types.IntParamType):
+    """A whole number."""
+
+
+class _WholeRange(_Ascii, click.IntRange):
+    """A whole number between bounds."""
+
+
+def read_as_typed(command: click.Command) -> click.Command:
+    """The command with every option of a number read as `number_of` does, its subcommands too."""
+    for param in command.params:
+        kind = param.type
+        if isinstance(kind, click.IntRange):
+            param.type = _WholeRange(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
+        elif kind in (click.INT, click.FLOAT):
+            param.type = _Whole() if kind is click.INT else _Decimal()
+    for inner in command.commands.values() if isinstance(command, click.Group) else ():
+        read_as_typed(inner)
+    return command
 
 
 class TokenCount(click.ParamType):
@@ -291,7 +327,7 @@ def given_acceptance(accepted_length: str | None, acceptance: str | None, preset
         raise AdvisorError(
             f"--accepted-length {accepted_length!r} is not X@K, e.g. 2.73@3: 2.73 tokens per round at K = 3"
         )
-    if acceptance is not None and ("@" in acceptance or not any(letter.isdigit() for letter in acceptance)):
+    if acceptance is not None and ("@" in acceptance or not re.search(r"[0-9]", acceptance)):
         raise AdvisorError(f"--acceptance {acceptance!r} is not a list of probabilities, e.g. 0.7,0.5,0.4")
     if preset is not None:
         load_acceptance_curve(preset)

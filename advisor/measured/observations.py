@@ -30,6 +30,7 @@ from advisor.predict.curve import Curve
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Frozen
 from advisor.profiles import PROFILES, read_yaml, validate
+from advisor.text import number_of
 
 TIME_NAMES = tuple(FACTORS)
 NAMES = (*TIME_NAMES, "accepted_length")
@@ -157,9 +158,7 @@ def _measured(row: Mapping[str, Any]) -> list[str]:
 
 def number(row: Mapping[str, Any], name: str) -> float | None:
     """A cell as a finite number. None for an empty one."""
-    value = row.get(name)
-    found = math.nan if value is None or value == "" else float(value)
-    return found if math.isfinite(found) else None
+    return number_of(row.get(name))
 
 
 def time_columns(setup: Setup, curve: Curve) -> tuple[Array, Array]:

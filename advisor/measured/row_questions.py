@@ -21,6 +21,7 @@ from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.scenario_fields import DEFAULT_CONTEXT_TOKENS, mean_context
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
+from advisor.text import number_of
 
 ASSUMED_PROMPT_TOKENS = 512
 """Prompt of rows that state their output alone (assumed; speedups of short-context benchmarks hardly depend on it).
@@ -165,11 +166,8 @@ def _whole(cells: Mapping[str, str], name: str) -> int:
 
 def _number(cells: Mapping[str, str], name: str) -> float:
     text = _needed(cells, name)
-    try:
-        value = float(text)
-    except ValueError as error:
-        raise AdvisorError(f"{name}={text!r} is not a number") from error
-    if not math.isfinite(value) or value < 0:
+    value = number_of(text)
+    if value is None or value < 0:
         raise AdvisorError(f"{name}={text!r} is not a number of at least 0")
     return value
 
@@ -297,7 +295,7 @@ def _weights(cells: Mapping[str, str]) -> dict[str, str]:
 def _verify_tokens(cells: Mapping[str, str], n_draft: int) -> int | None:
     """Nodes a tree or chain verifies, where the row states them. A bare tree without them is refused."""
     structure = cells.get("draft_structure", "")
-    found = re.search(r"verify=(\d+)", structure)
+    found = re.search(r"verify=([0-9]+)", structure)
     if found:
         return int(found.group(1)) if int(found.group(1)) != n_draft + 1 else None
     if structure.startswith("tree"):

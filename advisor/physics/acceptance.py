@@ -23,6 +23,7 @@ from pydantic import Field, model_validator
 from advisor.physics import laws
 from advisor.prediction import BAND_SIGMAS, AdvisorError, Array, Confidence, Frozen, arrays
 from advisor.profiles import PROFILES, read_yaml, unknown_id, validate
+from advisor.text import number_of
 
 SAME_RUN_LOG_SD = 0.04
 """Spread of an accepted length measured in the run it is used for, as a standard deviation of its logarithm.
@@ -32,7 +33,6 @@ This and the next are what remains between published speculative-decoding points
 BORROWED_LOG_SD = 0.13
 """The same for one taken from another run: another model, drafter or workload."""
 _MAX_DRAFT = 64
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _GRAMMAR = (
     "give `X@K` (2.4@3), a list of acceptance probabilities (0.7,0.5,0.4), or a measured curve's id "
     "(`python -m advisor presets` lists them)"
@@ -211,7 +211,7 @@ def parse_acceptance(
         length, at = _length_at(given)
         what = f"accepted length {length:g} at K={at}, as given; other K follow the measured curves' shape"
         return _from_points(np.array([at]), np.array([length]), k_max, bool(borrowed), what)
-    if "," in given or _NUMBER.fullmatch(given):
+    if "," in given or number_of(given) is not None:
         return _from_list(_probabilities(given), k_max, bool(borrowed))
     curve = load_acceptance_curve(given)
     other = model_id not in (None, curve.model_id) or drafter_id not in (None, curve.drafter_id)
@@ -272,7 +272,7 @@ def _curves() -> dict[str, AcceptanceCurve]:
 def _length_at(given: str) -> tuple[float, int]:
     """X and K of `X@K`, refused with one sentence where it is no such thing."""
     left, _, right = (piece.strip() for piece in given.partition("@"))
-    if not _NUMBER.fullmatch(left) or not re.fullmatch(r"\d{1,9}", right, re.ASCII):
+    if number_of(left) is None or not re.fullmatch(r"[0-9]{1,9}", right):
         raise AdvisorError(f"acceptance={_shown(given)}: expected an accepted length and a whole K, as in 2.4@3")
     length, at = float(left), int(right)
     if not 1 <= at <= _MAX_DRAFT:
@@ -291,7 +291,7 @@ def _probabilities(given: str) -> Array:
     if len(pieces) > _MAX_DRAFT:
         raise AdvisorError(f"acceptance lists {len(pieces)} probabilities; give at most {_MAX_DRAFT}")
     for place, piece in enumerate(pieces, start=1):
-        if not _NUMBER.fullmatch(piece):
+        if number_of(piece) is None:
             raise AdvisorError(
                 f"acceptance={_shown(given)}: entry {place} is {_shown(piece)}, not a number; {_GRAMMAR}"
             )

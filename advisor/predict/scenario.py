@@ -379,7 +379,8 @@ def write_loads(loads: Array) -> str:
 def loads_shape(text: str) -> tuple[int, int]:
     """Layers and experts of a text of loads, (0, 0) where it is none."""
     layers, _, experts = text.partition(":")[0].partition("x")
-    return (int(layers), int(experts)) if layers.isdecimal() and experts.isdecimal() else (0, 0)
+    whole = text.isascii() and layers.isdecimal() and experts.isdecimal()
+    return (int(layers), int(experts)) if whole else (0, 0)
 
 
 def parse_loads(text: str) -> Array:

@@ -16,6 +16,7 @@ import pytest
 
 from advisor.cli import output
 from advisor.cli.output import progress
+from tests.command_line import QWEN, run
 from tests.golden.cli_reference import FILE, commands, reference
 
 
@@ -100,3 +101,19 @@ def test_every_setting_of_the_app_is_documented_with_its_value() -> None:
     for name, value in wanted.items():
         assert f"| `{name}` | {value} |" in SETTINGS, name
     assert {name for name in documented() if "." in name} == set(wanted)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("advise", *QWEN, "--batch", "1\N{FULLWIDTH DIGIT SIX}"),
+        ("advise", *QWEN, "--batch", "1_6"),
+        ("simulate", *QWEN, "--switch-ms", "nan"),
+        ("design", *QWEN, "--top", "\N{ARABIC-INDIC DIGIT FOUR}"),
+        ("rank", "--users", "1\N{FULLWIDTH DIGIT SIX}"),
+    ],
+)
+def test_an_option_takes_a_number_in_ascii_digits_alone(capsys: pytest.CaptureFixture[str], typed: tuple[str, ...]):
+    status, printed, said = run(capsys, *typed)
+    assert (status, printed) == (2, "")
+    assert f"'{typed[-1]}' is not a number" in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -52,6 +53,12 @@ EXPECTED = {
     "benchmark_moe_constructed.log": "benchmark_moe",
     "inferencex_constructed.json": "inferencex",
     "profiler_sweep_constructed.csv": "profiler_sweep",
+    "llama_benchy_constructed.json": "llama_benchy_json",
+    "llama_benchy_constructed.md": "llama_benchy",
+    "llama_benchy_constructed.csv": "llama_benchy_csv",
+    "trtllm_bench_constructed.log": "trtllm_bench",
+    "trtllm_report_constructed.json": "trtllm_report",
+    "decode_matrix_constructed.json": "decode_matrix",
 }
 
 
@@ -495,3 +502,108 @@ def test_a_profiler_sweep_without_layers_or_with_a_lost_column_is_refused():
         read_upload("x", "\n".join(text.splitlines()[:2]).encode())
     with pytest.raises(AdvisorError, match="lacks the columns notes"):
         read_upload("x", text.replace(",notes", ",remarks", 1).encode())
+
+
+def test_a_chunk_of_negative_time_is_refused_with_its_request_and_not_averaged_in():
+    lines = (FOLDER / "aiperf_0.13.0_reduced.jsonl").read_text().splitlines()
+    whole = read_upload("x", "\n".join(lines).encode()).result
+    record = json.loads(lines[0])
+    record["metrics"]["inter_chunk_latency"]["value"][0] = -7.0
+    result = read_upload("x", "\n".join([json.dumps(record), *lines[1:]]).encode()).result
+    assert result.rejects[["line", "column"]].to_dict("list") == {"line": [1], "column": ["inter_chunk_latency"]}
+    others = read_upload("x", "\n".join(lines[1:]).encode()).result
+    assert result.frame["itl_s"].tolist() == others.frame["itl_s"].tolist() != whole.frame["itl_s"].tolist()
+    record["metrics"]["inter_chunk_latency"]["value"][0] = 0.0  # two chunks may come at once
+    assert not len(read_upload("x", json.dumps(record).encode()).result.rejects)
+
+
+def test_digits_of_another_script_are_no_number_in_any_reader():
+    six = "\N{FULLWIDTH DIGIT SIX}"
+    for name, place in (
+        ("aiperf_0.13.0_reduced.csv", r"(Inter Token Latency \(ms\),)[\d.]+"),
+        ("guidellm_0.8.1_reduced.csv", r"(concurrent@)4"),
+        ("serving_console_constructed.txt", r"(Mean TPOT \(ms\): +)[\d.]+"),
+    ):
+        text, places = re.subn(place, rf"\g<1>1{six}", (FOLDER / name).read_text())
+        assert places, name
+        result = read_upload("x", text.encode()).result
+        assert any(f"1{six}" in value for value in result.rejects["value"]), name
+
+
+def test_a_number_computed_from_a_row_is_held_to_its_columns_range():
+    documents = json.loads((FOLDER / "inferencex_constructed.json").read_text())
+    documents[0]["output_tput_per_gpu"] = -100.0
+    result = read(documents)
+    assert result.rejects[["line", "column", "value"]].to_dict("list") == {
+        "line": [1],
+        "column": ["output_tok_per_s"],
+        "value": ["-800"],
+    }
+    assert 1 not in result.frame.index
+
+
+def test_llama_benchy_says_the_same_in_each_of_its_forms():
+    wanted = ["batch_size", "input_tokens", "output_tokens", "tpot_s", "ttft_s"]
+    for ending in ("json", "md", "csv"):
+        result = load(f"llama_benchy_constructed.{ending}")
+        first, second = result.frame[wanted].astype(float).to_numpy().tolist()
+        assert first == pytest.approx([1, 2048, 128, 0.008, 0.1])
+        # 8 users behind 4,096 tokens: the rate of one request, not of all; the loading of the context is no row
+        assert second == pytest.approx([8, 6144, 128, 0.02, 0.4])
+        assert set(missing(result)) == {"hardware_id", "engine", "draft_tokens_k"}
+
+
+def test_llama_benchy_of_one_user_is_read_from_a_quotation_and_without_a_prompt_test():
+    text = (
+        "> | model | test | t/s | peak t/s | ttfr (ms) |\n> |:--|--:|--:|--:|--:|\n"
+        "> | m | tg480 @ d1000 | 60.65 \u00b1 4.41 | 81.67 \u00b1 0.47 | |\n> | m | tg480x | 1 | | |\n"
+    )
+    result = read_upload("x", text.encode()).result
+    assert result.frame["tpot_s"].tolist() == [pytest.approx(1 / 60.65)]
+    assert result.frame["input_tokens"].isna().all()
+    assert result.rejects["value"].tolist() == ["tg480x"]
+
+
+def test_llama_benchy_rate_of_all_users_is_no_rate_of_one():
+    text = "| model | test | t/s | ttfr (ms) |\n|--|--|--|--|\n| m | tg32 (c4) | 100.0 | |\n"
+    row = read_upload("x", text.encode()).result.frame.iloc[0]
+    assert row["output_tok_per_s"] == 100.0
+    assert pd.isna(row["tpot_s"])
+
+
+def test_trtllm_bench_log_and_json_agree_and_k_comes_from_the_drafts_of_a_round():
+    wanted = {"batch_size": 31.5, "gpu_count": 2, "draft_tokens_k": 3, "accepted_length": 2.4, "tpot_s": 0.01}
+    for name in ("trtllm_bench_constructed.log", "trtllm_report_constructed.json"):
+        row = load(name).frame.iloc[0]
+        assert {column: float(row[column]) for column in wanted} == pytest.approx(wanted)
+        assert row[["engine", "weight_dtype", "drafter"]].tolist() == ["trtllm", "fp8", "eagle3"]
+
+
+def test_a_trtllm_report_without_draft_statistics_asks_for_k():
+    text = (FOLDER / "trtllm_bench_constructed.log").read_text()
+    start, end = text.index("= DECODING"), text.index("= DATASET")
+    result = read_upload("x", (text[:start] + text[end:]).encode()).result
+    assert missing(result)["draft_tokens_k"] is None
+    two = read_upload("x", (text + text.replace("10.0000", "11.0000")).encode()).result
+    assert two.frame["tpot_s"].tolist() == [0.01, 0.011]
+
+
+def test_a_cell_of_a_decode_matrix_has_the_batch_that_ran_and_a_failed_one_is_refused():
+    result = load("decode_matrix_constructed.json")
+    frame = result.frame
+    assert frame["batch_size"].tolist() == [1, 120, 8]  # 128 streams were asked for and 120 ran
+    assert frame["batch_kind"].tolist() == ["max_concurrency", "concurrency", "max_concurrency"]
+    assert frame["tpot_s"].tolist() == pytest.approx([0.005, 0.04, 8 / 800])
+    assert frame["accepted_length"].fillna(0).tolist() == pytest.approx([2.4, 2.4, 0])  # 2001.0 of old files is no rate
+    assert frame["draft_tokens_k"].isna().tolist() == [False, False, True]
+    assert result.rejects[["line", "reason"]].to_dict("records") == [
+        {"line": 4, "reason": "the cell failed: warmup timed out"}
+    ]
+
+
+@pytest.mark.parametrize("start", ["[07/22/2026-19:12:43] [TRT-LLM] [I] x", "[1,0]<stdout>: x", "[TensorRT-LLM] x"])
+def test_a_log_that_begins_with_a_bracket_is_text_and_a_list_stays_json(start: str):
+    body = (FOLDER / "trtllm_bench_constructed.log").read_text()
+    assert read_upload("x", f"{start}\n{body}".encode()).result.format_id == "trtllm_bench"
+    with pytest.raises(AdvisorError, match=r"starts like JSON|is cut off"):
+        read_upload("x", b"[1.5, 2")

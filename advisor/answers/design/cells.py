@@ -35,7 +35,7 @@ IN_MEMORY, ON_TIME, ON_LIMITS = (
     "no design keeps every limit",
 )
 """Why no design serves a cell."""
-_PLACE = re.compile(r"((?P<gpus>[1-9]\d{0,2})x)?(?P<id>[A-Za-z0-9][\w.-]{0,99})")
+_PLACE = re.compile(r"((?P<gpus>[1-9][0-9]{0,2})x)?(?P<id>[A-Za-z0-9][\w.-]{0,99})")
 
 
 @dataclass(frozen=True, order=True)

@@ -202,7 +202,7 @@ def _pool(cells: DesignCells) -> NDArray[np.intp]:
     return np.array(sorted(found), np.intp)
 
 
-_TARGET = re.compile(r"(?P<place>[^:]+):(?P<batch>\d{1,6})")
+_TARGET = re.compile(r"(?P<place>[^:]+):(?P<batch>[0-9]{1,6})")
 _POOL_EACH = 16
 """Designs of least central loss that are drawn at least, by the mean and by the worst over the targets. [-]"""
 

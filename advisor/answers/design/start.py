@@ -51,7 +51,7 @@ _VOCABULARY = 151_936  # Qwen3's
 NEAR = 1.5
 """Choice of this project: shipped models within this factor of a target size may start from it, the newest first."""
 _MAX_TEXT = 200
-_PIECE = re.compile(r"(?:(?P<count>\d+)L|(?P<letter>[A-Za-z])(?P<value>\d+))", re.IGNORECASE)
+_PIECE = re.compile(r"(?:(?P<count>[0-9]+)L|(?P<letter>[A-Za-z])(?P<value>[0-9]+))", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import json
-import math
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +22,7 @@ from advisor.catalog.engines import engine_called
 from advisor.measured.ingest.columns import COLUMNS, drafter_name
 from advisor.measured.ingest.upload import open_upload
 from advisor.prediction import AdvisorError
+from advisor.text import number_of
 
 Facts = Mapping[str, Any]
 """Values by name: columns of a point (advisor.measured.ingest) and names of FACTS; what is unknown is absent."""
@@ -125,13 +125,7 @@ class Run:
 
 def as_number(value: Any) -> float | None:
     """A cell as a finite number. None for anything else."""
-    if isinstance(value, bool):
-        return float(value)
-    try:
-        found = float(value)
-    except (TypeError, ValueError):
-        return None
-    return found if math.isfinite(found) else None
+    return float(value) if isinstance(value, bool) else number_of(value)
 
 
 def fact_words(needed: str) -> str:
@@ -175,8 +169,8 @@ _SERVES = re.compile(r"subparser='serve'|gpu_memory_utilization=|max_num_seqs=")
 _NON_DEFAULT = re.compile(r"non-default args: (?P<args>\{[^\n]*\})")
 _PAIR = re.compile(r"\b(?P<name>[a-z][a-z0-9_]*)=(?P<value>'[^']*'|\"[^\"]*\"|\{[^}]*\}|\[[^\]]*\]|[^,()\s]+)")
 _VERSION = re.compile(
-    r"(?:vLLM (?:API server )?version v?|LLM engine \(v)(?P<vllm>\d+(?:\.\d+)+\w*)"
-    r"|sglang[ =]+v?(?P<sglang>\d+(?:\.\d+)+\w*)",
+    r"(?:vLLM (?:API server )?version v?|LLM engine \(v)(?P<vllm>[0-9]+(?:\.[0-9]+)+\w*)"
+    r"|sglang[ =]+v?(?P<sglang>[0-9]+(?:\.[0-9]+)+\w*)",
     re.I,
 )
 
@@ -190,10 +184,8 @@ class _Flag:
 
 
 def _whole(value: Any) -> int | None:
-    try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
+    number = number_of(value)
+    return None if number is None or number != int(number) else int(number)
 
 
 def _true(value: Any) -> bool:
@@ -206,7 +198,7 @@ def _false(value: Any) -> bool:
 
 def _largest(value: Any) -> int | None:
     """The largest of a list of sizes, as typed after a flag or printed."""
-    sizes = [int(size) for size in re.findall(r"\b\d{1,12}\b", str(value))]
+    sizes = [int(size) for size in re.findall(r"\b[0-9]{1,12}\b", str(value))]
     return max(sizes, default=None)
 
 
@@ -234,7 +226,7 @@ _FLAGS: Mapping[str, _Flag] = {
     "speculative_eagle_topk": _Flag("draft_topk", _whole),
     "speculative_num_steps": _Flag("draft_tokens_k", _whole),
     "num_speculative_tokens": _Flag("draft_tokens_k", _whole),
-    "temperature": _Flag("temperature", as_number),
+    "temperature": _Flag("temperature", number_of),
     "model": _Flag("model_id", str),
     "model_path": _Flag("model_id", str),
 }
@@ -242,16 +234,16 @@ _FLAGS: Mapping[str, _Flag] = {
 _UNSAID = {"graphs_off": False, "draft_graphs_off": False, "asynchronous": True, "data_parallel": 1}
 """What holds where a launch line says nothing of it."""
 _BARE = frozenset({"enforce_eager", "disable_cuda_graph", "no_async_scheduling", "disable_overlap_schedule"})
-_WHOLE, _DECIMAL = r"(\d{1,12})\b", r"(\d{1,12}(?:\.\d{0,12})?)"
+_WHOLE, _DECIMAL = r"([0-9]{1,12})\b", r"([0-9]{1,12}(?:\.[0-9]{0,12})?)"
 _VLLM_LINE = re.compile(rf"Running: {_WHOLE} reqs, Waiting: {_WHOLE} reqs")
 _SGLANG_LINE = re.compile(rf"Decode batch[^\n]*?#running-req: {_WHOLE}[^\n]*")
 _QUEUE = re.compile(rf"#queue-req: {_WHOLE}")
 _HITS = re.compile(rf"Prefix cache hit rate: {_DECIMAL}%")
-_POOL = re.compile(rf"GPU KV cache size: (\d[\d,]{{0,15}}) tokens|max_total_num_tokens={_WHOLE}")
+_POOL = re.compile(rf"GPU KV cache size: ([0-9][0-9,]{{0,15}}) tokens|max_total_num_tokens={_WHOLE}")
 _LOWERED = re.compile(r"[Ss]etting cudagraph_mode=(?:CUDAGraphMode\.)?(\w+)")
-_VLLM_RATE = re.compile(rf"Avg generation throughput: {_DECIMAL} tokens/s, Running: ([1-9]\d*) reqs")
-_SGLANG_RATE = re.compile(rf"#running-req: ([1-9]\d*)[^\n]*?gen throughput \(token/s\): {_DECIMAL}\b")
-_POSITIONS = re.compile(r"Per-position acceptance rate: ([\d., ]+)")
+_VLLM_RATE = re.compile(rf"Avg generation throughput: {_DECIMAL} tokens/s, Running: ([1-9][0-9]{{0,11}}) reqs")
+_SGLANG_RATE = re.compile(rf"#running-req: ([1-9][0-9]{{0,11}})[^\n]*?gen throughput \(token/s\): {_DECIMAL}\b")
+_POSITIONS = re.compile(r"Per-position acceptance rate: ([0-9., ]+)")
 _MEAN_LENGTH = re.compile(rf"Mean acceptance length: {_DECIMAL}|accept len: {_DECIMAL}")
 
 
@@ -407,7 +399,7 @@ def _from_log(text: str) -> dict[str, Any]:
     if rates:
         facts["logged_tok_per_s"] = median(rates)
     if shares := _POSITIONS.findall(text):
-        facts["acceptance_by_position"] = ";".join(re.findall(r"[\d.]*\d", shares[-1]))
+        facts["acceptance_by_position"] = ";".join(re.findall(r"[0-9.]*[0-9]", shares[-1]))
     lengths = [float(one or other) for one, other in _MEAN_LENGTH.findall(text)]
     if lengths:
         facts |= {"accepted_length": fmean(lengths), "accepted_length_same_run": 1}
@@ -435,9 +427,9 @@ _LABELS = {
     "total generated tokens (retokenized)": "tokens_retokenized",
 }
 """Labels of the console block, likewise."""
-_CLIENT_LINE = re.compile(r"^[\s>|*`]*([A-Za-z][\w ()/]*?)\s*:\s*([\d.]+)", re.MULTILINE)
+_CLIENT_LINE = re.compile(r"^[\s>|*`]*([A-Za-z][\w ()/]*?)\s*:\s*([0-9.]+)", re.MULTILINE)
 _BLOCK = "Serving Benchmark Result"
-_ASKED = re.compile(r"num_prompts=(\d+)")
+_ASKED = re.compile(r"num_prompts=([0-9]+)")
 
 
 def client_facts(name: str, data: bytes) -> dict[int, dict[str, Any]]:

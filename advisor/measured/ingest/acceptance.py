@@ -26,6 +26,7 @@ from advisor.measured.ingest.upload import MIB, open_upload
 from advisor.measured.ingest.upload import Sample as FileSample
 from advisor.physics.acceptance import SAME_RUN_LOG_SD, parse_acceptance
 from advisor.prediction import AdvisorError, Array
+from advisor.text import number_of
 
 MAX_METRICS_BYTES = 32 * MIB
 MAX_POSITIONS = 64
@@ -117,7 +118,7 @@ def rates_from_list(text: str, conditional: bool = False) -> AcceptanceRates:
     pieces = [piece for piece in re.split(r"[,;\s]+", text.strip().strip("[]()").strip()) if piece]
     if not 1 <= len(pieces) <= MAX_POSITIONS:
         raise AdvisorError(f"the list has {len(pieces)} entries; give 1 to {MAX_POSITIONS} acceptance rates")
-    shares = np.array([_number(piece) for piece in pieces])
+    shares = np.array([number_of(piece) for piece in pieces], dtype=float)
     for place, (piece, share) in enumerate(zip(pieces, shares, strict=True), start=1):
         if not 0 <= share <= 1:
             raise AdvisorError(
@@ -254,7 +255,7 @@ def _by_position(name: str, counters: Series) -> Array:
         if counter != _BY_POSITION:
             continue
         position = dict(labels).get("position", "")
-        if not re.fullmatch(r"\d{1,3}", position, re.ASCII):
+        if not re.fullmatch(r"[0-9]{1,3}", position):
             raise AdvisorError(f"{name}: {_BY_POSITION} needs a label position=0, 1, ...; found {shorten(position)!r}")
         sums[int(position)] = sums.get(int(position), 0.0) + count
     if sorted(sums) != list(range(len(sums))):
@@ -291,13 +292,6 @@ def _warnings(counters: Series, drafts: float, accepted: Array, error: float) ->
 
 def _sum(counters: Series, name: str) -> float:
     return math.fsum(count for (counter, _), count in counters.items() if counter == name)
-
-
-def _number(text: str) -> float:
-    """The number. NaN where it is none. Underscores and the like, which float() takes, are no numbers here."""
-    if not re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII):
-        return math.nan
-    return float(text)
 
 
 _HISTOGRAMS = ("pooled_spec_decode_acceptance_histogram", "acceptance_histogram")
@@ -370,7 +364,7 @@ def _as_rounds(value: Any) -> dict[int, float]:
     pairs = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     rounds: dict[int, float] = {}
     for key, count in pairs:
-        good = isinstance(count, int | float) and not isinstance(count, bool) and str(key).isdecimal()
+        good = isinstance(count, int | float) and not isinstance(count, bool) and re.fullmatch(r"[0-9]{1,9}", str(key))
         if not good or int(key) > MAX_POSITIONS:
             return {}
         rounds[int(key)] = float(count)
@@ -433,11 +427,9 @@ def _sglang_values(data: bytes) -> dict[str, list[float]]:
         name, _, rest = line.partition("{") if "{" in line else line.partition(" ")
         if not name.startswith("sglang:"):
             continue
-        try:
-            value = float(rest.rpartition("}")[2].split()[0])
-        except (ValueError, IndexError):
-            continue
-        found.setdefault(name.removeprefix("sglang:"), []).append(value)
+        value = number_of((rest.rpartition("}")[2].split() or [""])[0])
+        if value is not None:
+            found.setdefault(name.removeprefix("sglang:"), []).append(value)
     return found
 
 

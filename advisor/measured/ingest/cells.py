@@ -139,6 +139,12 @@ def _outside(values: np.ndarray, column: CanonicalColumn) -> np.ndarray:
     return np.asarray(low | high)
 
 
+def outside_range(values: np.ndarray, column: CanonicalColumn) -> np.ndarray:
+    """Rows whose number lies outside the column's range: a time that is not above 0, say. [rows]; False for NaN."""
+    with np.errstate(invalid="ignore"):
+        return ~np.isnan(values) & _outside(values, column)
+
+
 def _flags(text: pa.Array) -> pa.Array:
     """Words for yes and no as 1 and 0. Anywhere but in a flag they are no numbers."""
     lowered = pc.utf8_lower(text)

@@ -18,7 +18,7 @@ from advisor.measured.ingest.cells import FileTable
 from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, TableKind
 from advisor.measured.ingest.derived import lower_is_better, match_baselines, speedup_from_values
 from advisor.measured.ingest.result import Reject, Swap
-from advisor.text import counted
+from advisor.text import counted, number_of
 
 SPEEDUP_TOLERANCE = 0.05
 """A stated speedup may differ from the ratio of the two stated values by this share: figures are printed rounded."""
@@ -204,11 +204,7 @@ def _is_name(name: str, kind: TableKind) -> bool:
 
 
 def _is_number(cell: str) -> bool:
-    try:
-        float(cell.replace(",", "."))
-    except ValueError:
-        return False
-    return True
+    return number_of(cell.replace(",", ".")) is not None
 
 
 IMPOSSIBLE = 1.5

@@ -331,6 +331,11 @@ _DTYPES = {
     "modelopt_fp4": "nvfp4",
     "modelopt_mxfp8": "fp8",
     "modelopt_fp8": "fp8",
+    "fp8_block_scales": "fp8_block",
+    "w4a8_mxfp4_fp8": "mxfp4",
+    "w4a8_mxfp4_mxfp8": "mxfp4",
+    "w4a16_mxfp4": "mxfp4",
+    "w4a8_nvfp4_fp8": "nvfp4",
     "petit_nvfp4": "nvfp4",
     "fp_quant": "mxfp4",
     "w8a8_fp8": "fp8",
@@ -343,7 +348,9 @@ _DTYPES = {
     "awq": "int4",
     "awq_marlin": "int4",
 }
-_UNSAID = frozenset({"", "auto", "none", "null", "compressed_tensors", "modelopt", "quark", "gguf", "bitsandbytes"})
+_UNSAID = frozenset(
+    {"", "auto", "none", "null", "compressed_tensors", "modelopt", "quark", "gguf", "bitsandbytes", "no_quant"}
+)
 """What engines call a choice left to the checkpoint, and ways of quantising that come in several formats."""
 _METHODS = {
     "nextn": "mtp",
@@ -351,6 +358,7 @@ _METHODS = {
     "standalone": "draft_model",
     "draft": "draft_model",
     "vanilla": "draft_model",
+    "drafttarget": "draft_model",
     "ngram_gpu": "ngram",
     "prompt_lookup": "ngram",
     "p_eagle": "p-eagle",

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from advisor.measured.ingest.upload import Sample, open_upload
 from advisor.prediction import AdvisorError
-from advisor.text import counted
+from advisor.text import counted, number_of
 
 MAX_TOKENS = 16
 """Passes with more tokens per sequence are prefill: they touch nearly all experts and tell nothing. [-]"""
@@ -115,13 +115,7 @@ def _lengths(record: dict[str, Any]) -> list[int] | None:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+    return None if isinstance(value, str) else number_of(value)
 
 
 MAX_SAMPLES = 2_000_000
@@ -141,9 +135,9 @@ _STRAY = 0.005
 """Share of a GPU's samples, at either end of its range, that make no level. [-]"""
 _LEAST_SAMPLES = 5
 """Of a run, where idle ones are left out: fewer are a peak and no run. [-]"""
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)(?:\s*(m?)W)?")
+_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:\s*(m?)W)?")
 _DCGM_POWER = ("POWER", "PWR", "POWER_USAGE")
-_DCGM_LINE = re.compile(r"\s*GPU(?:-I)?\s+(\d+)\s+(.*)")
+_DCGM_LINE = re.compile(r"\s*GPU(?:-I)?\s+([0-9]+)\s+(.*)")
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.measured.ingest.cells import FileTable, map_header, read_table, table_header
+from advisor.measured.ingest.cells import FileTable, map_header, outside_range, read_table, table_header
 from advisor.measured.ingest.checks import check_rows
-from advisor.measured.ingest.columns import COLUMNS, header_key
+from advisor.measured.ingest.columns import COLUMNS, TableKind, header_key
 from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers
-from advisor.measured.ingest.result import rejects_frame, shorten
+from advisor.measured.ingest.result import Reject, rejects_frame, shorten
 from advisor.measured.ingest.rows import Rows, RowSource
 from advisor.measured.ingest.upload import Sample, one_sentence, open_upload
 from advisor.measured.readers import FORMATS
@@ -64,7 +64,10 @@ def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
     rows_read = len(raw.lines) + int((~np.isin(refused_before, raw.lines)).sum())
     headers = {name: (cells.source, cells.scale) for name, cells in raw.cells.items() if isinstance(cells.source, str)}
     frame, rejects = coerce(raw)
-    notes = [*raw.notes, *(raw.finish(frame) if raw.finish is not None else ())]
+    notes = list(raw.notes)
+    if raw.finish is not None:
+        notes += raw.finish(frame)
+        frame, rejects = _within_range(raw.kind, frame, rejects)
     if not len(frame) and not len(rejects):
         raise AdvisorError(f"{name} has a header but no rows; add at least one measurement")
     source = RowSource(
@@ -81,6 +84,21 @@ def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
         headers=headers,
     )
     return Rows(raw.kind, frame[list(COLUMNS[raw.kind])], rejects, (source,))
+
+
+def _within_range(kind: TableKind, frame: pd.DataFrame, rejects: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows whose computed numbers are possible, and the refusals with the others: `coerce` saw what files state."""
+    keep, more = np.ones(len(frame), dtype=bool), []
+    for column in COLUMNS[kind].values():
+        if not column.numeric or frame[column.name].isna().all():
+            continue
+        values = frame[column.name].to_numpy(dtype=float, na_value=np.nan)
+        broken = outside_range(values, column)
+        reason = f"computed from this row, and outside the range of {column.name} ({column.range_text} {column.unit})"
+        for row in np.flatnonzero(broken):
+            more.append(Reject(int(frame.index[row]), column.name, f"{values[row]:.6g}", reason))
+        keep &= ~broken
+    return (frame, rejects) if not more else (frame[keep], pd.concat([rejects, rejects_frame(more)], ignore_index=True))
 
 
 def detect(sample: Sample) -> Format:
@@ -139,7 +157,7 @@ def why_unusable(sample: Sample) -> str | None:
 
 
 def _is_tuned_config(first: dict[str, object]) -> bool:
-    bodies = [value for key, value in first.items() if re.fullmatch(r"\d+", str(key)) and isinstance(value, dict)]
+    bodies = [value for key, value in first.items() if re.fullmatch(r"[0-9]+", str(key)) and isinstance(value, dict)]
     return bool(bodies) and all("BLOCK_SIZE_M" in body for body in bodies)
 
 

@@ -38,6 +38,8 @@ SampleKind = Literal["json", "jsonl", "parquet", "text"]
 _CHUNK = MIB
 _OPEN_STRING = "Unterminated string"
 _HEAD_BYTES = 256 * 1024
+_LOG_LINE = re.compile(rb"\[(?:[0-9]{1,4}[/:-][0-9]|[0-9]+,[0-9]+\]<|[A-Z][A-Za-z ._-]*\])")
+"""How a log begins that is no JSON list: `[07/22/2026-19:12:43]`, `[1,0]<stdout>` of mpirun, `[TensorRT-LLM]`."""
 _FOREIGN: tuple[tuple[bytes | tuple[bytes, ...], str], ...] = (
     (b"\x93NUMPY", "it is a NumPy array; arrays are read as routing traces, not as benchmark results"),
     (b"\x28\xb5\x2f\xfd", "it is compressed with zstd; compress it with gzip or send it as it is"),
@@ -152,7 +154,7 @@ def open_upload(name: str, data: bytes) -> Sample:
     stripped = data[:_HEAD_BYTES].lstrip()
     if not stripped:
         raise AdvisorError(f"{name} holds only blanks; send a file with at least one measurement")
-    if stripped[:1] in (b"{", b"["):
+    if stripped[:1] in (b"{", b"[") and not _LOG_LINE.match(stripped):
         return _open_json(name, data, warnings)
     return Sample(name, "text", data, warnings=warnings)
 

@@ -20,7 +20,7 @@ from advisor.measured.ingest.result import Reject, shorten
 from advisor.measured.ingest.upload import Sample
 from advisor.measured.readers.base import Format, RawRows, field_of
 from advisor.prediction import AdvisorError
-from advisor.text import counted
+from advisor.text import counted, number_of
 
 COUNT_TOLERANCE = 0.10
 """Client and server token counts that differ by more make per-token times doubtful."""
@@ -84,10 +84,8 @@ def _value(name: str, metric: Metric) -> Any:
     factor = UNIT_FACTORS.get(metric.unit.strip().lower())
     if factor is None:
         raise AdvisorError(f"{name} is in {metric.unit or 'no unit'!r}; expected one of s, ms, us, ns")
-    try:
-        return float(metric.value) * factor
-    except (TypeError, ValueError, OverflowError):
-        return metric.value
+    number = number_of(metric.value)
+    return metric.value if number is None else number * factor
 
 
 def _count_warnings(rows: Sequence[Mapping[str, Metric]]) -> list[str]:
@@ -96,11 +94,8 @@ def _count_warnings(rows: Sequence[Mapping[str, Metric]]) -> list[str]:
         client, server = row.get("output_sequence_length"), row.get("usage_completion_tokens")
         if client is None or server is None:
             continue
-        try:
-            ours, theirs = float(client.value), float(server.value)
-        except (TypeError, ValueError, OverflowError):
-            continue
-        if theirs > 0 and abs(ours / theirs - 1.0) > COUNT_TOLERANCE:
+        ours, theirs = number_of(client.value), number_of(server.value)
+        if ours is not None and theirs and theirs > 0 and abs(ours / theirs - 1.0) > COUNT_TOLERANCE:
             return [
                 f"the tool counted {ours:g} output tokens per request, the server {theirs:g}: times per token, and an "
                 "accepted length computed from them, rest on the tool's own tokenizer; run it with the "
@@ -235,19 +230,12 @@ def read_csv(sample: Sample) -> RawRows:
     raw = raw_from_metrics([metrics], [1])
     raw.notes.append("the CSV rounds to two decimals; the JSON of the same run is more exact")
     if "effective_concurrency_max" in metrics:
-        raw.prefill["batch_size"] = _number(metrics["effective_concurrency_max"].value)
+        raw.prefill["batch_size"] = number_of(metrics["effective_concurrency_max"].value)
     names = {name for name, _ in gpus}
     if len(names) == 1:
         raw.prefill["hardware_id"] = names.pop()
         raw.prefill["gpu_count"] = len({uuid for _, uuid in gpus})
     return raw
-
-
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return None
 
 
 def _parse_csv(sample: Sample) -> tuple[dict[str, Metric], set[tuple[str, str]]]:
@@ -337,7 +325,10 @@ def read_records(sample: Sample) -> RawRows:
             continue
         found, problem = _numbers(metrics, units)
         if problem:
-            shown, reason = shorten(metrics.get(problem)), "not a finite number in the file's unit"
+            shown, reason = (
+                shorten(metrics.get(problem)),
+                "not a finite number in the file's unit, or a time that is not above 0",
+            )
             rejects.append(Reject(line, problem, shown, reason))
             continue
         n_used += 1
@@ -364,7 +355,10 @@ def _numbers(metrics: Mapping[str, Any], units: dict[str, str]) -> tuple[dict[st
         unit = str(metric.get("unit", ""))
         value = metric["value"]
         numbers = value if isinstance(value, list) else [value]
-        good = all(isinstance(n, int | float) and not isinstance(n, bool) and abs(n) < 1e15 for n in numbers)
+        good = all(_is_number(n) and abs(n) < 1e15 for n in numbers)
+        # A time within a list may be 0, of chunks that came at once; that of a request may not, nor any be negative.
+        if name in _TIMES and good:
+            good = all(n > 0 or (n == 0 and isinstance(value, list)) for n in numbers)
         if not good or units.setdefault(name, unit) != unit:
             return {}, name
         found[name] = [float(number) for number in numbers]

@@ -381,5 +381,5 @@ def version_of_image(image: Any) -> str | None:
     """
     if not isinstance(image, str):
         return None
-    found = re.search(r":v?(\d+(?:\.\d+)+[\w.]*)", image)
+    found = re.search(r":v?([0-9]+(?:\.[0-9]+)+[\w.]*)", image)
     return found[1] if found else image

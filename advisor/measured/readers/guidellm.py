@@ -14,6 +14,7 @@ from advisor.measured.ingest.result import Reject, shorten
 from advisor.measured.ingest.upload import MAX_JSON_RECORDS, MAX_LINE_BYTES, Sample
 from advisor.measured.readers.base import FieldMap, Format, RawRows, field_of, from_records, with_header
 from advisor.prediction import AdvisorError
+from advisor.text import number_of
 
 # guidellm benchmarks.json (0.3 and later): one row per benchmark of the run.
 _MS = 1e-3
@@ -84,14 +85,14 @@ def prefill_of_labels(labels: Any) -> dict[str, Any]:
 
 
 def chunk_latency(token_latency: Any, tokens_per_iteration: Any) -> Any:
-    """Token latency x tokens per iteration. A value that is no number is passed on so that the row is refused."""
+    """Token latency x tokens per iteration. What cannot be is passed on so that the row is refused."""
     for value in (token_latency, tokens_per_iteration):
         if value is None or (isinstance(value, str) and not value.strip()):
             return None
-    try:
-        return float(token_latency) * float(tokens_per_iteration)
-    except (TypeError, ValueError, OverflowError):
+    latency, tokens = number_of(token_latency), number_of(tokens_per_iteration)
+    if latency is None or tokens is None or tokens <= 0:
         return tokens_per_iteration
+    return latency * tokens
 
 
 def batch_of_strategy(strategy: str, mean_concurrency: Any) -> tuple[Any, str | None]:

@@ -234,9 +234,9 @@ TABLE = Format(
     read_table,
 )
 # Log of vLLM's or SGLang's benchmark_moe without --tune: kernel times by batch size. The shape is not printed.
-_BATCH = re.compile(r"Batch size:\s*(\d{1,9})\b")
+_BATCH = re.compile(r"Batch size:\s*([0-9]{1,9})\b")
 _TIME = re.compile(r"Kernel time:\s*(\S{1,40})\s*us\b")
-_ARGUMENT = re.compile(r"\b(model|tp_size|tp|ep_size|dtype)=('([^']{0,200})'|\d{1,6})")
+_ARGUMENT = re.compile(r"\b(model|tp_size|tp|ep_size|dtype)=('([^']{0,200})'|[0-9]{1,6})")
 
 
 def detect_log(sample: Sample) -> float:

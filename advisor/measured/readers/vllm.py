@@ -33,6 +33,7 @@ from advisor.measured.readers.base import (
     with_header,
 )
 from advisor.prediction import AdvisorError
+from advisor.text import number_of
 
 
 # Field names that `vllm bench serve` results share, whether written as JSON or flattened into a sweep's CSV.
@@ -323,7 +324,7 @@ _LABELS = {
     "backend": "backend",
 }
 _TIME = re.compile(r"^(mean|median) (ttft|tpot|itl|e2el|e2e latency) \(ms\)$")
-_POSITION = re.compile(r"^position (\d+)$")
+_POSITION = re.compile(r"^position ([0-9]+)$")
 _ARGUMENT = re.compile(
     r"\b(model|tokenizer|served_model_name|dataset_name|max_concurrency|random_input_len|random_output_len)=(?:'([^']*)'|([\w.]+))"
 )
@@ -426,10 +427,8 @@ def _take(record: dict[str, Any], label: str, value: str) -> None:
 
 def _share(percent: str) -> float | None:
     """A share of a printed percentage. None where it is no number."""
-    try:
-        return float(percent) / 100.0
-    except ValueError:
-        return None
+    number = number_of(percent)
+    return None if number is None else number / 100.0
 
 
 def _engine(record: dict[str, Any]) -> str | None:

@@ -24,7 +24,9 @@ from advisor.prediction import AdvisorError
 from advisor.text import MERITS, counted, tier_text
 
 _PIECE = re.compile(
-    r"(?P<first>\d{1,6})(\s*-\s*(?P<last>\d{1,6})|\s*:\s*(?P<weight>\d*\.?\d+(e[+-]?\d+)?))?", re.IGNORECASE
+    r"(?P<first>[0-9]{1,6})"
+    r"(\s*-\s*(?P<last>[0-9]{1,6})|\s*:\s*(?P<weight>[0-9]*\.?[0-9]+(e[+-]?[0-9]+)?))?",
+    re.IGNORECASE,
 )
 
 

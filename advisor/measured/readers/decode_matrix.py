@@ -1,0 +1,145 @@
+"""llm-inference-bench's decode matrix: streams by context, each cell decoded for a while at a held concurrency.
+
+Read in local-inference-lab/llm-inference-bench, llm_decode_bench.py (0.6), and in results that people published.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from advisor.measured.ingest.cells import Cells
+from advisor.measured.ingest.result import Reject, shorten
+from advisor.measured.ingest.upload import Sample
+from advisor.measured.readers.base import (
+    FieldMap,
+    Format,
+    RawRows,
+    by_position,
+    field_of,
+    finish_serve,
+    from_records,
+    model_cells,
+)
+from advisor.text import counted, number_of
+
+_MAPS = (
+    FieldMap("output_tok_per_s", ("aggregate_tps",)),
+    FieldMap("itl_s", ("chunk_inter_token_latency_avg",)),
+    FieldMap("ttft_s", ("ttft_avg",)),
+    FieldMap("output_tokens", ("output_seq_len_avg",)),
+    FieldMap("accepted_length", ("server_spec_accept_length",)),
+    FieldMap("_drafts", ("server_spec_drafts",)),
+    FieldMap("_draft_tokens", ("server_spec_draft_tokens",)),
+    FieldMap("_accepted", ("server_spec_accepted_tokens",)),
+)
+_UNMEASURED = frozenset(name for item in _MAPS if item.column != "output_tok_per_s" for name in item.sources)
+"""Fields whose 0 is the tool's word for what it did not measure."""
+_CELL = ("concurrency", "context_tokens", "aggregate_tps")
+_VERSION = re.compile(r"startup engine (?:vLLM|SGLang) (\S+)")
+
+
+def _matrix(document: Any) -> list[Any]:
+    """The cells of a matrix. Empty for another document."""
+    cells = field_of(document, "results")
+    first = cells[0] if isinstance(cells, list) and cells and isinstance(cells[0], dict) else {}
+    return cells if {*_CELL} <= first.keys() else []
+
+
+def detect(sample: Sample) -> float:
+    """0.95 for the tool's settings beside cells with a concurrency, a context and a rate of all streams."""
+    own = isinstance(sample.first.get("metadata"), dict) and _matrix(sample.first)
+    return 0.95 if sample.kind == "json" and own else 0.0
+
+
+def read(sample: Sample) -> RawRows:
+    """One row per cell, under its number in `results`. Cells that failed are refused."""
+    document, rejects = sample.first, list(sample.rejects)
+    records: list[dict[str, Any]] = []
+    lines: list[int] = []
+    for line, cell in enumerate(_matrix(document), start=1):
+        reason = _fault(cell)
+        if reason:
+            shown = cell.get("aggregate_tps") if isinstance(cell, dict) else cell
+            rejects.append(Reject(line, "aggregate_tps", shorten(shown), reason))
+            continue
+        records.append({name: value for name, value in cell.items() if not (name in _UNMEASURED and value == 0)})
+        lines.append(line)
+    raw = RawRows("points", np.array(lines, dtype=np.int64), from_records(records, _MAPS), rejects, finish=finish_serve)
+    cells = raw.cells
+    cells["tpot_s"] = Cells([_token_time(record) for record in records], "inter_token_latency_avg")
+    batches = [_batch(record) for record in records]
+    cells["batch_size"] = Cells([batch for batch, _ in batches], "concurrency")
+    cells["batch_kind"] = Cells([kind for _, kind in batches], "concurrency")
+    cells["input_tokens"] = Cells([_prompt(record) for record in records], "input_seq_len_avg")
+    cells["model_id"], said = model_cells([document["metadata"]] * len(records), ("model",))
+    if any(record.get("server_spec_pos_accept") for record in records):
+        cells |= by_position([record.get("server_spec_pos_accept") for record in records])
+    for column, value in _of_server(document).items():
+        raw.constant(column, value, "metadata")
+    raw.prefill = _accelerator(document)
+    raw.notes += said
+    limited = sum(kind == "concurrency" for _, kind in batches)
+    if limited:
+        raw.notes.append(f"{counted(limited, 'cell')} queued: the batch is the mean of the requests that ran")
+    return raw
+
+
+def _fault(cell: Any) -> str:
+    """Why a cell is no measurement. Empty where it is one."""
+    if not isinstance(cell, dict):
+        return "expected a JSON object"
+    if cell.get("failure_reason"):
+        return f"the cell failed: {shorten(cell['failure_reason'])[:100]}"
+    rate = number_of(cell.get("aggregate_tps"))
+    return "the cell was skipped or failed, so it has no rate" if rate is None or rate <= 0 else ""
+
+
+def _token_time(cell: Mapping[str, Any]) -> Any:
+    """Time per token of one stream: as measured, else its share of the rate of all streams. [s]"""
+    measured = cell.get("inter_token_latency_avg")
+    if measured:
+        return measured
+    rate, streams = number_of(cell.get("aggregate_tps")), number_of(_batch(cell)[0])
+    return streams / rate if rate and streams else None
+
+
+def _batch(cell: Mapping[str, Any]) -> tuple[Any, str]:
+    """Streams that decoded together and what that counts: fewer than were asked for ran where some had to wait."""
+    running = number_of(cell.get("avg_running_reqs"))
+    queued = number_of(cell.get("queue_fraction")) or cell.get("capacity_limited") is True
+    return (running, "concurrency") if running and queued else (cell.get("concurrency"), "max_concurrency")
+
+
+def _prompt(cell: Mapping[str, Any]) -> Any:
+    """Prompt length: as counted, else the context that was asked for. 0 of that says a short one of unknown length."""
+    return cell.get("input_seq_len_avg") or cell.get("context_tokens") or None
+
+
+def _of_server(document: Mapping[str, Any]) -> dict[str, str]:
+    """Engine and its version, as far as they are told."""
+    events = document.get("event_log")
+    found = [match[1] for event in events if (match := _VERSION.search(str(event)))] if isinstance(events, list) else []
+    engine = field_of(document, "metadata.engine")
+    told = {"engine": engine if isinstance(engine, str) else None, "engine_version": found[0] if found else None}
+    return {column: value for column, value in told.items() if value}
+
+
+def _accelerator(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The accelerator of the machine that the client ran on, to be confirmed: the server may be another."""
+    listed = str(field_of(document, "startup_diagnostics.nvidia_smi_query.stdout") or "")
+    names = {parts[1].strip() for line in listed.splitlines() if len(parts := line.split(",")) > 1}
+    return {"hardware_id": names.pop()} if len(names) == 1 else {}
+
+
+MATRIX = Format(
+    "decode_matrix",
+    "llm-inference-bench decode matrix",
+    "an object metadata beside a list results whose cells have concurrency, context_tokens and aggregate_tps",
+    detect,
+    read,
+    wants=("metadata", "results"),
+)
