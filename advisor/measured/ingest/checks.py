@@ -16,7 +16,7 @@ import pandas as pd
 
 from advisor.measured.ingest.cells import FileTable
 from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, TableKind
-from advisor.measured.ingest.derived import lower_is_better, match_baselines, speedup_from_values
+from advisor.measured.ingest.derived import match_baselines, speedup_from_values
 from advisor.measured.ingest.result import Reject, Swap
 from advisor.text import counted
 
@@ -175,12 +175,10 @@ def _swap_hint(rule: CheckRule, values: Values, broken: np.ndarray) -> str:
 
 
 def _speedup_contradicted(frame: pd.DataFrame) -> np.ndarray:
-    values = numeric_values(frame, ("speedup", "sd_value", "baseline_value"))
-    metric = frame["metric"].fillna("")
-    expected = speedup_from_values(values["baseline_value"], values["sd_value"], lower_is_better(metric))
+    v = numeric_values(frame, ("speedup", "sd_value", "baseline_value", "accepted_length"))
+    expected = speedup_from_values(v["baseline_value"], v["sd_value"], frame["metric"].fillna(""), v["accepted_length"])
     with np.errstate(invalid="ignore"):
-        off = np.abs(values["speedup"] / expected - 1.0) > SPEEDUP_TOLERANCE
-    return off & (metric != "").to_numpy()
+        return np.asarray(np.abs(v["speedup"] / expected - 1.0) > SPEEDUP_TOLERANCE)
 
 
 def misplaced_columns(table: FileTable, mapped: dict[str, tuple[int, float]], kind: TableKind) -> list[Swap]:

@@ -189,7 +189,7 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
         positive=True,
     ),
     CanonicalColumn("sd_value", "number", "as metric", "The metric with drafting", high=1e12, positive=True),
-    _text("metric", "What baseline_value and sd_value are, for example output_tok_per_s or tpot_ms"),
+    _text("metric", "What baseline_value and sd_value are, for example output_tok_per_s or tpot_ms", context=True),
     CanonicalColumn(
         "speedup",
         "number",
@@ -238,6 +238,7 @@ USEFUL_CONTEXT: dict[TableKind, tuple[str, ...]] = {
         "expert_parallel",
         "weight_dtype",
         "drafter",
+        "metric",
         "accepted_length_same_run",
         "input_tokens",
         "output_tokens",

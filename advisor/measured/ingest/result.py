@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.measured.ingest.columns import COLUMNS, REQUIRED_CONTEXT, USEFUL_CONTEXT, TableKind
+from advisor.measured.ingest.side_by_side import open_pairs
 from advisor.measured.kept_uploads import ORIGIN
 from advisor.prediction import AdvisorError
 from advisor.text import frame_csv
@@ -146,6 +147,19 @@ def kept_points(table: pd.DataFrame) -> pd.DataFrame:
     return table[wanted].set_index("line")
 
 
+def measured_length(points: pd.DataFrame) -> str | None:
+    """Accepted length that runs counted themselves, the median at the K with most rows, as a scenario takes it.
+
+    `2.4@3`; None where no run states one.
+    """
+    here = points["accepted_length_same_run"].fillna(1).eq(1) & points["draft_tokens_k"].fillna(0).gt(0)
+    found = points[here.to_numpy(dtype=bool)].dropna(subset=["accepted_length"])
+    if not len(found):
+        return None
+    k = int(found["draft_tokens_k"].mode().iloc[-1])
+    return f"{float(found.loc[found['draft_tokens_k'] == k, 'accepted_length'].median()):.4g}@{k}"
+
+
 def csv_of(table: pd.DataFrame) -> bytes:
     """Read, refused or kept rows as UTF-8 CSV. Cells that a spreadsheet could run as formulas are quoted."""
     return frame_csv(table).encode("utf-8", errors="replace")
@@ -186,6 +200,8 @@ def _lacking(frame: pd.DataFrame, name: str) -> np.ndarray:
         empty = empty & (frame["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan) != 0)
     if name == "accepted_length_same_run":
         empty = empty & frame["accepted_length"].notna().to_numpy()
+    if name == "metric":
+        empty = open_pairs(frame)
     return np.asarray(empty)
 
 
@@ -194,7 +210,7 @@ def _needs(frame: pd.DataFrame, name: str) -> np.ndarray | bool:
     either = ["gpu_count", "tensor_parallel"]  # one of the two says where the model lies
     if name in either:
         return np.asarray(frame[either].isna().all(axis=1))
-    return name == "drafter"
+    return name in ("drafter", "metric")
 
 
 def _plain(value: Any) -> Any:

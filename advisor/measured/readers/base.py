@@ -30,6 +30,7 @@ from advisor.measured.ingest.columns import (
 )
 from advisor.measured.ingest.derived import acceptance_by_position_text, accepted_length_from_counts
 from advisor.measured.ingest.result import Reject, Swap, rejects_frame, shorten
+from advisor.measured.ingest.side_by_side import metric_name
 from advisor.measured.ingest.upload import Sample
 from advisor.text import counted
 
@@ -40,6 +41,7 @@ NAME_MAPS: dict[str, Callable[[str], str | None]] = {
     "engine": engine_name,
     "weight_dtype": weight_dtype,
     "drafter": drafter_name,
+    "metric": metric_name,
 }
 Finish = Callable[[pd.DataFrame], list[str]]
 
@@ -167,11 +169,14 @@ def from_table(table: FileTable, maps: Sequence[FieldMap]) -> dict[str, Cells]:
 
 
 def from_mapped(table: FileTable, mapped: Mapped) -> dict[str, Cells]:
-    """Raw cells of a table whose headers were matched to canonical columns."""
-    return {
+    """Raw cells of a table whose headers were matched to canonical columns, and the metric that a pair of them says."""
+    cells = {
         name: Cells(table.columns[index], table.header[index], factor)
         for name, (index, factor) in mapped.columns.items()
     }
+    if mapped.pair is not None and mapped.pair.metric is not None:
+        cells.setdefault("metric", Cells([mapped.pair.metric] * len(table.lines), "(headers)"))
+    return cells
 
 
 def floats(frame: pd.DataFrame, name: str) -> np.ndarray:
