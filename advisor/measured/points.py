@@ -329,7 +329,9 @@ def _ask(line: int, row: dict[str, Any], acceptance: str | None, configs: Mappin
         scenario = scenario.model_copy(update={"context_tokens": min(max(round(context), 1), MAX_CONTEXT)})
     if scenario.model_id in configs:
         scenario = scenario.model_copy(update={"model_config_json": configs[scenario.model_id]})
-    return _Asked(line, row, replace(question, scenario=scenario, n_draft=int(n_draft)), max(batch, 1.0))
+    return _Asked(
+        line, row, replace(question, scenario=scenario, n_draft=int(n_draft)), max(batch * question.batch_share, 1.0)
+    )
 
 
 def _by_curve(asked: Iterable[_Asked]) -> list[tuple[Scenario, list[_Asked]]]:

@@ -34,6 +34,7 @@ from advisor.measured.refit_result import (
     errors_of,
     relative_error,
 )
+from advisor.measured.row_questions import open_copies
 from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.components import FACTORS, JOINT, OVERHEADS
 from advisor.predict.curve import DEFAULT_BATCHES, Curve, curve_for
@@ -70,10 +71,11 @@ def lacking(frame: pd.DataFrame, given: Container[str] = ()) -> dict[tuple[str, 
     frame : canonical points (`advisor.measured.ingest`). given : columns whose empty cells are about to be filled.
     """
     plain = (frame["draft_tokens_k"] == 0).to_numpy(dtype=bool, na_value=False)
-    absent = {}
+    absent: dict[tuple[str, ...], NDArray[np.bool_]] = {}
     for names in NEEDED:
         stated = frame[list(names)].notna().any(axis=1).to_numpy() | any(name in given for name in names)
         absent[names] = ~(stated | plain if names == ("drafter",) else stated)
+    absent[("data_parallel",)] = open_copies(frame) & ("data_parallel" not in given)
     absent[("metric",)] = open_pairs(frame) & ("metric" not in given)
     absent[QUANTITIES] = frame[list(QUANTITIES)].isna().all(axis=1).to_numpy() & ~open_pairs(frame)
     if int((~np.any(list(absent.values()), axis=0)).sum()) >= MIN_POINTS:

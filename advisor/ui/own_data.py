@@ -35,6 +35,7 @@ from advisor.catalog.routing_presets import routing_preset_ids
 from advisor.measured.ingest.result import IngestResult
 from advisor.measured.refit import adjustment_of
 from advisor.measured.refit_result import RefitResult
+from advisor.measured.row_questions import copies_sharing
 from advisor.physics.architecture import Moe
 from advisor.physics.draft import drafter_ids
 from advisor.predict.scenario import Scenario, loads_shape, parse_loads
@@ -126,8 +127,10 @@ def own_points(scenario: Scenario) -> pd.DataFrame | None:
     rows = read.frame
     here = (rows["hardware_id"] == scenario.hardware_id) & (rows["model_id"] == scenario.model_id)
     found = rows[here].dropna(subset=["speedup", "batch_size"])
-    if "gpu_count" in found:
-        found = found[found["gpu_count"].fillna(scenario.n_gpus) == scenario.n_gpus]
+    copies = copies_sharing(found)  # the curve is that of one copy
+    found = found.assign(batch_size=found["batch_size"] / copies)
+    gpus = found["gpu_count"].fillna(scenario.n_gpus)
+    found = found[((gpus == scenario.n_gpus) | (gpus == copies * scenario.n_gpus)).to_numpy(dtype=bool)]
     found = found.rename(columns={"draft_tokens_k": "n_draft"}).assign(source="your upload")
     found = found.reindex(columns=list(_COLUMNS))
     return found[found["n_draft"].fillna(1) > 0].reset_index(drop=True) if len(found) else None

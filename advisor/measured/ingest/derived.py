@@ -253,13 +253,15 @@ PLACE_COLUMNS = (
     "gpu_count",
     "tensor_parallel",
     "expert_parallel",
+    "data_parallel",
+    "decode_context_parallel",
     "engine",
     "model_id",
     "weight_dtype",
     "batch_size",
 )
 """What a baseline must share with a run; unknown matches only unknown."""
-LOAD_COLUMNS = ("engine_version", "n_experts", "n_active", "batch_kind", "dataset")
+LOAD_COLUMNS = ("engine_version", "kv_dtype", "captured", "n_experts", "n_active", "batch_kind", "dataset")
 """What it must not contradict, like the two lengths."""
 MATCH_COLUMNS = (*PLACE_COLUMNS, *LOAD_COLUMNS)
 MAX_CANDIDATES = 8

@@ -282,7 +282,7 @@ def _pair(alike: Sequence[_Header], headers: Sequence[str]) -> tuple[_Header, _H
 
 def _side_by_side(plain: _Header, spec: _Header) -> SideBySide:
     said = {"draft_tokens_k": spec.n_draft or None, "drafter": spec.drafter}
-    given = {name: value for name, value in said.items() if value is not None}
+    given: dict[str, object] = {name: value for name, value in said.items() if value is not None}
     kind = plain.kind
     units = [UNIT_FACTORS.get(one.unit) for one in (plain, spec)]
     if not kind or (plain.unit != "/s" and None in units):

@@ -23,6 +23,7 @@ from advisor.measured.ingest.columns import (
     COLUMNS,
     CanonicalColumn,
     TableKind,
+    cache_dtype,
     drafter_name,
     engine_name,
     match_model,
@@ -42,6 +43,7 @@ NAME_MAPS: dict[str, Callable[[str], str | None]] = {
     "weight_dtype": weight_dtype,
     "drafter": drafter_name,
     "metric": metric_name,
+    "kv_dtype": cache_dtype,
 }
 Finish = Callable[[pd.DataFrame], list[str]]
 
