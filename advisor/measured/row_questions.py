@@ -38,7 +38,7 @@ _WEIGHTS: dict[str, dict[str, str]] = {
     "fp4_experts": {"expert_dtype": "nvfp4"},
 }
 _NAMED_IN_NOTES = {"p-eagle": "p-eagle", "dspark": "dspark", "dflash": "dflash", "suffix": "suffix"}
-WHOLE_BATCH_KINDS = {"batch", "max_concurrency", "concurrency", "single_stream", "batch_per_node"}
+WHOLE_BATCH_KINDS = {"batch", "mean_running", "max_concurrency", "concurrency", "single_stream", "batch_per_node"}
 PREFILL_METRICS = {
     *("output_tok_per_s", "output_tok_per_s_per_rank", "output_tok_per_s_per_gpu"),
     *("total_tok_per_s", "total_tok_per_s_per_gpu", "request_latency_s"),

@@ -213,6 +213,8 @@ IMPOSSIBLE = 1.5
 """A bound is broken when it is exceeded by this factor: means and medians over requests mix in files. [-]"""
 LOW_RATE = 0.5
 """A rate below this share of batch / time per token is named: batches drain, prefill interrupts, seldom so long. [-]"""
+QUEUED = 0.5
+"""Requests before their first token, over those that decode: more is named. [-]"""
 SHORTEST_PROMPT = 16.0
 """Chat templates alone are longer, so shorter prompts are asked about. [tokens]"""
 NEAR = 0.15
@@ -269,6 +271,7 @@ def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]
             *_full_acceptance(v),
             *_short_prompts(v),
             *_stated_speedups(frame, v),
+            *_queued(frame, v),
         ]
     lines = frame.index.to_numpy()
     return [one for one in impossible if one.rows.any()], [_sentence(lines, *one) for one in odd if one[0].any()]
@@ -368,6 +371,20 @@ def _round_as_token(frame: pd.DataFrame, v: RowValues) -> Iterator[tuple[np.ndar
     apart = told & ~same & (np.abs(np.log(ratio / v["accepted_length"])) > np.log(IMPOSSIBLE))
     if apart.sum() > _MOST * told.sum():
         yield apart, "step_time_s is not tpot_s x accepted_length; check units and headers"
+
+
+def _queued(frame: pd.DataFrame, v: RowValues) -> Iterator[tuple[np.ndarray, str]]:
+    """Open loads: requests before their first token beside those that decode, both by Little's law."""
+    computed = frame["derived"].str.contains("batch_size", na=False).to_numpy(dtype=bool)
+    waiting = v["output_tok_per_s"] / v["output_tokens"] * v["ttft_s"]
+    queued = computed & (waiting > QUEUED * v["batch_size"])
+    if queued.any():
+        typical = float(np.median((waiting / v["batch_size"])[queued]))
+        yield (
+            queued,
+            f"requests queued: {typical:.2g} waited for their first token or were prefilled for each one that decoded; "
+            "their prefills also slow the decoding, so compare at a lower request rate",
+        )
 
 
 def _full_acceptance(v: RowValues) -> Iterator[tuple[np.ndarray, str]]:

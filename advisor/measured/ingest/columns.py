@@ -179,7 +179,11 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
         context=True,
         aliases=("batch", "bs", "concurrency", "max_concurrency"),
     ),
-    _text("batch_kind", "What batch_size counts: batch, max_concurrency, concurrency, single_stream", context=True),
+    _text(
+        "batch_kind",
+        "What batch_size counts: batch, max_concurrency, concurrency, mean_running, single_stream",
+        context=True,
+    ),
     _length("input_tokens", "Prompt length, mean over requests", 0, "isl", "input_len", "input_length"),
     _length("output_tokens", "Generated length, mean over requests", 1, "osl", "output_len", "output_length"),
     _length("context_tokens", "Tokens in the KV cache per sequence, mean over steps", 0, "context", "kv_len"),

@@ -26,6 +26,8 @@ from advisor.measured.ingest.side_by_side import METRICS, ROUND_TIME, open_pairs
 from advisor.predict.scenario_fields import mean_context
 from advisor.text import counted
 
+MEAN_RUNNING = "mean_running"
+"""Kind of a batch that is a mean over a run, not a limit on its requests."""
 CHUNK_TOLERANCE = 0.10
 """Two accounts of the accepted length may differ by this share before a streamed chunk stops counting as one step.
 Means over chunks and means over requests weigh long requests differently, so exact agreement is not to be expected."""
@@ -64,6 +66,17 @@ def step_time_from_latencies(chunk_latency_s: Any, token_latency_s: Any, accepte
 def output_rate_from_latency(batch_size: Any, output_tokens: Any, request_latency_s: Any) -> np.ndarray:
     """Generated tokens per second of one batch run to its end, prefill included. [tokens/s]"""
     return np.asarray(batch_size, float) * np.asarray(output_tokens, float) / np.asarray(request_latency_s, float)
+
+
+def batch_from_rate(output_tok_per_s: Any, token_latency_s: Any, output_tokens: Any) -> np.ndarray:
+    """Sequences that decode together on average, by Little's law. [sequences]
+
+    Output rate x time per token, less the first token of each request where their length is known: that token has no
+    time of its own. Requests that wait for a turn or are prefilled are not among them.
+    """
+    length = np.asarray(output_tokens, float)
+    decoded = np.where(length > 1.0, 1.0 - 1.0 / np.where(length > 1.0, length, 2.0), 1.0)
+    return np.asarray(np.asarray(output_tok_per_s, float) * np.asarray(token_latency_s, float) * decoded)
 
 
 def output_rate_from_total(total_tok_per_s: Any, input_tokens: Any, output_tokens: Any) -> np.ndarray:
@@ -125,6 +138,8 @@ _HOW = {
     "output_tok_per_s": "total rate or whole-batch latency and the lengths; includes prefill",
     "speedup": "sd_value and baseline_value; for times the inverse ratio, for rounds x accepted length",
     "tpot_s": "sd_value, by its metric",
+    "batch_size": "output rate x time per token (Little's law): sequences that decoded together on average, without "
+    "requests that waited or were prefilled",
 }
 _OTHERWISE = {
     "accepted_length": "accepted_length and step_time_s left empty in {rows}: chunk latency / token latency exceeds "
@@ -137,8 +152,8 @@ _OTHERWISE = {
 def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     """Fill the empty cells of a points frame that follow from others of their row. Never overwrites.
 
-    Filled are tpot_s, accepted_length, step_time_s, context_tokens, output_tok_per_s and speedup. Returns a new frame
-    whose `derived` column names what was computed, and where that was.
+    Filled are tpot_s, accepted_length, step_time_s, context_tokens, output_tok_per_s, batch_size and speedup. Returns a
+    new frame whose `derived` column names what was computed, and where that was.
     """
     values = {name: frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _INPUTS}
     done: dict[str, np.ndarray] = {}
@@ -166,6 +181,12 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     fixed = (frame["batch_kind"] == "batch").to_numpy(dtype=bool, na_value=False)
     wanted = np.isnan(values["output_tok_per_s"]) & ~np.isnan(whole) & fixed
     _fill(out, values, done, "output_tok_per_s", whole, wanted)
+
+    running = batch_from_rate(values["output_tok_per_s"], values["tpot_s"], values["output_tokens"])
+    wanted = np.isnan(values["batch_size"]) & (running > 0.0) & frame["batch_kind"].isna().to_numpy()
+    _fill(out, values, done, "batch_size", running, wanted)
+    if wanted.any():
+        out["batch_kind"] = out["batch_kind"].mask(wanted, MEAN_RUNNING)
 
     names = ("baseline_value", "sd_value", "accepted_length")
     baseline, sd, length = (values[name] for name in names)
