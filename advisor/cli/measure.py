@@ -21,7 +21,7 @@ from advisor.catalog.models import model_ids
 from advisor.cli.output import given_acceptance, json_option, print_json, print_labelled, print_table, write_file
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
 from advisor.measured.ingest.read import GivenRows, read_given, read_upload
-from advisor.measured.ingest.result import IngestResult, csv_of, kept_table
+from advisor.measured.ingest.result import IngestResult, csv_of, kept_table, measured_length
 from advisor.measured.ingest.rows import NAME_COLUMNS, Rows, combine, resolve_names, with_given
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.kept_uploads import kept_as, save_upload
@@ -307,6 +307,8 @@ def _print_result(result: IngestResult) -> None:
         click.echo(f"  {need}: --set {item.name}=...  {item.meaning}; missing in {counted(item.rows, 'row')}{guess}")
     for text in result.derived:
         click.echo(f"  {text}")
+    if result.kind == "points" and (length := measured_length(result.frame)) is not None:
+        click.echo(f"  to predict with the accepted length of these runs: --accepted-length {length}")
     for line, rates in _acceptances(result):
         click.echo(f"  to use the acceptance measured in line {line}: --acceptance {rates}")
     known = kept_as(result.sha256)

@@ -141,6 +141,7 @@ def observe(
     return every.where(np.isin(QUANTITIES, _measured(row)) & every.upper.any(axis=1))
 
 
+_ROUND_METRICS = ("step_time_ms", "step_time_s")
 _LAUNCH = TIME_NAMES.index("launch")
 _DRAFTING = [TIME_NAMES.index("drafter"), TIME_NAMES.index("draft_host")]
 _SCHEDULING = [TIME_NAMES.index("round_host"), TIME_NAMES.index("host")]
@@ -149,7 +150,8 @@ _SCHEDULING = [TIME_NAMES.index("round_host"), TIME_NAMES.index("host")]
 def _measured(row: Mapping[str, Any]) -> list[str]:
     """Quantities of a row, none of them twice in other words."""
     given, derived = [name for name in QUANTITIES if number(row, name)], str(row.get("derived") or "")
-    if "speedup" in given and "speedup" in derived:  # computed from a baseline row: it already holds the row's time
+    paired = "tpot_s" in derived or str(row.get("metric")) in _ROUND_METRICS  # the plain value stands in no other row
+    if "speedup" in given and "speedup" in derived and not paired:  # from a baseline row: it holds the row's time
         return ["speedup"]
     if "step_time_s" in given and "tpot_s" in given:  # one tells the other; the computed one gives way
         given.remove("step_time_s" if "step_time_s" in derived else "tpot_s")

@@ -52,6 +52,7 @@ MAX_POINTS = 400
 MAX_ASKED = 4000
 """Rows of one file that become questions; of more, an even sample of those that measure something. [-]"""
 _MEASURES_NOTHING = "neither a speedup nor a time per step or token; add one, or a baseline row with K = 0"
+_METRIC_OPEN = "metric does not say what baseline_value and sd_value count; fill it in"
 _BAND_SIGMAS = 2.563  # from end to end of an 80 % band
 # A plain row asks for a drafter without device time; K = 0 is what its curve is evaluated at.
 _NO_DRAFT = {
@@ -308,7 +309,8 @@ def _not_stated(column: str) -> str:
 def _ask(line: int, row: dict[str, Any], acceptance: str | None, configs: Mapping[str, str]) -> _Asked:
     """The row as a question. Raises AdvisorError with the reason when it cannot be predicted or measures nothing."""
     if not any(number(row, name) for name in QUANTITIES):
-        raise AdvisorError(_MEASURES_NOTHING)
+        open_pair = number(row, "baseline_value") and number(row, "sd_value") and not row.get("metric")
+        raise AdvisorError(_METRIC_OPEN if open_pair else _MEASURES_NOTHING)
     if "adaptive" in str(row.get("draft_structure") or ""):
         raise AdvisorError("the draft length was adaptive; no single K stands for the row")
     n_draft, batch = number(row, "draft_tokens_k"), number(row, "batch_size")
@@ -327,7 +329,9 @@ def _ask(line: int, row: dict[str, Any], acceptance: str | None, configs: Mappin
         scenario = scenario.model_copy(update={"context_tokens": min(max(round(context), 1), MAX_CONTEXT)})
     if scenario.model_id in configs:
         scenario = scenario.model_copy(update={"model_config_json": configs[scenario.model_id]})
-    return _Asked(line, row, replace(question, scenario=scenario, n_draft=int(n_draft)), max(batch, 1.0))
+    return _Asked(
+        line, row, replace(question, scenario=scenario, n_draft=int(n_draft)), max(batch * question.batch_share, 1.0)
+    )
 
 
 def _by_curve(asked: Iterable[_Asked]) -> list[tuple[Scenario, list[_Asked]]]:

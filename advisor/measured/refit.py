@@ -19,7 +19,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.catalog.adjustment import JOINT_PAIRS, Adjustment, adjusted, carried, check_adjustment
-from advisor.measured.observations import NAMES, Observations, joined, log_predicted
+from advisor.measured.ingest.side_by_side import open_pairs
+from advisor.measured.observations import NAMES, QUANTITIES, Observations, joined, log_predicted
 from advisor.measured.overheads import BOUND_SIGMAS, MultiplierPrior, Posterior, fit_multipliers, multiplier_prior
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused, refit_points
@@ -33,6 +34,7 @@ from advisor.measured.refit_result import (
     errors_of,
     relative_error,
 )
+from advisor.measured.row_questions import open_copies
 from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.components import FACTORS, JOINT, OVERHEADS
 from advisor.predict.curve import DEFAULT_BATCHES, Curve, curve_for
@@ -69,10 +71,13 @@ def lacking(frame: pd.DataFrame, given: Container[str] = ()) -> dict[tuple[str, 
     frame : canonical points (`advisor.measured.ingest`). given : columns whose empty cells are about to be filled.
     """
     plain = (frame["draft_tokens_k"] == 0).to_numpy(dtype=bool, na_value=False)
-    absent = {}
+    absent: dict[tuple[str, ...], NDArray[np.bool_]] = {}
     for names in NEEDED:
         stated = frame[list(names)].notna().any(axis=1).to_numpy() | any(name in given for name in names)
         absent[names] = ~(stated | plain if names == ("drafter",) else stated)
+    absent[("data_parallel",)] = open_copies(frame) & ("data_parallel" not in given)
+    absent[("metric",)] = open_pairs(frame) & ("metric" not in given)
+    absent[QUANTITIES] = frame[list(QUANTITIES)].isna().all(axis=1).to_numpy() & ~open_pairs(frame)
     if int((~np.any(list(absent.values()), axis=0)).sum()) >= MIN_POINTS:
         return {}
     return {names: int(rows.sum()) for names, rows in absent.items() if rows.any()}

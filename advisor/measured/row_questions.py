@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
+import pandas as pd
 
 from advisor.catalog.engines import OTHER_ENGINE, Build, engine_called, engine_ids, load_engine
 from advisor.catalog.models import load_model, model_ids, resolve_model_name
@@ -18,7 +19,7 @@ from advisor.physics.architecture import WeightDtype
 from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
-from advisor.predict.scenario_fields import DEFAULT_CONTEXT_TOKENS, mean_context
+from advisor.predict.scenario_fields import DEFAULT_CONTEXT_TOKENS, KvDtype, mean_context
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.text import number_of
@@ -38,7 +39,7 @@ _WEIGHTS: dict[str, dict[str, str]] = {
     "fp4_experts": {"expert_dtype": "nvfp4"},
 }
 _NAMED_IN_NOTES = {"p-eagle": "p-eagle", "dspark": "dspark", "dflash": "dflash", "suffix": "suffix"}
-WHOLE_BATCH_KINDS = {"batch", "max_concurrency", "concurrency", "single_stream", "batch_per_node"}
+WHOLE_BATCH_KINDS = {"batch", "mean_running", "max_concurrency", "concurrency", "single_stream", "batch_per_node"}
 PREFILL_METRICS = {
     *("output_tok_per_s", "output_tok_per_s_per_rank", "output_tok_per_s_per_gpu"),
     *("total_tok_per_s", "total_tok_per_s_per_gpu", "request_latency_s"),
@@ -62,6 +63,8 @@ class RowQuestion:
     assumed: tuple[str, ...]
     engine_class: str
     """Engine and vintage whose overheads the row shares, see `engine_class`; `other` where it is none of the known."""
+    batch_share: float = 1.0
+    """Sequences of one instance for each of the row's batch: 1 / copies, or the ranks where it counts one. [-]"""
 
     @property
     def borrowed(self) -> bool:
@@ -89,7 +92,10 @@ def question_of(
     if "adaptive" in cells.get("draft_structure", ""):
         raise AdvisorError("the draft length was adaptive; no single K stands for the row")
     n_draft = _whole(cells, "draft_tokens_k")
-    gpus, tensor_parallel, expert_parallel, batch = _placement(cells)
+    batch = _whole(cells, "batch_size")
+    gpus, tensor_parallel, expert_parallel, share = _placement(cells)
+    if cells.get("captured") in _EAGER:
+        raise AdvisorError("it ran eagerly (captured=0), and the engines' overheads are those of captured graphs")
     drafter = _drafter(cells)
     acceptance, origin = _acceptance(cells, drafter, n_draft, other_models)
     lengths, rounded = _lengths(cells)
@@ -105,17 +111,19 @@ def question_of(
         tensor_parallel=tensor_parallel,
         expert_parallel=expert_parallel,
         model_id=_needed(cells, "model_id"),
-        batch_size=batch,
+        batch_size=max(round(batch * share), 1),
         drafter_id=drafter,
         acceptance=acceptance,
         engine=engine.id if engine else OTHER_ENGINE,
         k_max=max(n_draft, 1),
         **_weights(cells),
+        **_cache(cells),
         **lengths,
     )
-    return RowQuestion(
-        scenario, n_draft, _verify_tokens(cells, n_draft), origin, tuple(filled), engine_class(cells, scenario.engine)
-    )
+    if share < 1.0:
+        filled.append(f"each of {1 / share:.0f} copies decodes its part of batch_size")
+    named = engine_class(cells, scenario.engine)
+    return RowQuestion(scenario, n_draft, _verify_tokens(cells, n_draft), origin, tuple(filled), named, share)
 
 
 def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -172,29 +180,105 @@ def _number(cells: Mapping[str, str], name: str) -> float:
     return value
 
 
-def _placement(cells: Mapping[str, str]) -> tuple[int, int, int, int]:
-    """(gpus, tp, ep, batch of the instance) from counts and the kind of batch."""
+def _placement(cells: Mapping[str, str]) -> tuple[int, int, int, float]:
+    """(gpus, tp, ep, batch of one instance for each of batch_size) from counts and the kind of batch."""
     kind = cells.get("batch_kind") or "batch"
-    batch = _whole(cells, "batch_size")
-    stated_gpus = _whole(cells, "gpu_count") if cells.get("gpu_count") else None
+    gpus = _whole(cells, "gpu_count") if cells.get("gpu_count") else None
     if kind == "requests_per_rank":
-        if stated_gpus is None:
+        if gpus is None:
             raise AdvisorError(
                 "gpu_count is not stated, so requests per rank give no batch; use --assume gpu_count=..."
             )
-        return stated_gpus, 1, stated_gpus, batch * stated_gpus
+        return gpus, 1, gpus, float(gpus)
     if kind not in WHOLE_BATCH_KINDS:
         raise AdvisorError(f"batch_kind={kind!r} does not say how many sequences decode together")
+    split = _whole(cells, "decode_context_parallel") if cells.get("decode_context_parallel") else 1
+    if split > 1:
+        raise AdvisorError(f"decode_context_parallel={split} splits the KV cache over GPUs, which is not modelled")
+    copies = _whole(cells, "data_parallel") if cells.get("data_parallel") else None
     if cells.get("tensor_parallel"):
-        tensor_parallel = _whole(cells, "tensor_parallel")
-    elif stated_gpus is not None:
-        tensor_parallel = stated_gpus
+        tensor = _whole(cells, "tensor_parallel")
+    elif gpus is not None:
+        tensor = gpus // copies if copies and gpus % copies == 0 else gpus
     else:
         raise AdvisorError("tensor_parallel and gpu_count are not stated; fill one with --assume tensor_parallel=...")
-    expert_parallel = _whole(cells, "expert_parallel") if cells.get("expert_parallel") else 1
-    instance = max(tensor_parallel, expert_parallel)
-    gpus = stated_gpus if stated_gpus is not None and stated_gpus % instance == 0 else instance
-    return gpus, tensor_parallel, expert_parallel, batch
+    expert = _whole(cells, "expert_parallel") if cells.get("expert_parallel") else 1
+    if copies is not None and copies > 1:
+        return _shared(cells, gpus or max(tensor * copies, expert), tensor, expert, copies)
+    instance = max(tensor, expert)
+    if gpus is None or gpus == instance or gpus % instance:
+        return instance, tensor, expert, 1.0
+    if copies is None:
+        raise AdvisorError(
+            f"gpu_count={gpus}, and one instance of the model takes {instance}: state data_parallel="
+            f"{gpus // instance} where as many copies share batch_size, else the gpu_count that decodes it"
+        )
+    raise AdvisorError(
+        f"gpu_count={gpus} is not tensor_parallel={tensor} x data_parallel=1: pipeline stages and GPUs that prefill "
+        "are not modelled; state the gpu_count that decodes"
+    )
+
+
+def _shared(
+    cells: Mapping[str, str], gpus: int, tensor: int, expert: int, data_parallel: int
+) -> tuple[int, int, int, float]:
+    """(gpus, tp, ep, batch of one instance for each of batch_size) where data-parallel ranks share the batch.
+
+    Ranks beside the tensor-parallel ones are copies, or attention groups of one instance where the experts lie over
+    all of them; within them (SGLang, TensorRT-LLM), attention groups.
+    """
+    whole = f"gpu_count={gpus}, tensor_parallel={tensor}, data_parallel={data_parallel}"
+    if gpus == tensor and tensor % data_parallel == 0 and expert == tensor:
+        return gpus, tensor // data_parallel, expert, 1.0
+    if gpus != tensor * data_parallel:
+        raise AdvisorError(f"{whole} do not go together: expected gpu_count = tensor_parallel x data_parallel")
+    engine = engine_called(cells.get("engine", ""), forks=True)
+    spreads = engine is not None and engine.id in _SPREAD_EXPERTS and _is_mixture(cells.get("model_id", ""))
+    if spreads and not cells.get("expert_parallel"):
+        raise AdvisorError(
+            f"{whole}: {engine.name if engine else 'the engine'} lays the experts over all ranks of one server; state "
+            f"expert_parallel={gpus} where it did (--enable-expert-parallel), 1 where the copies are servers apart"
+        )
+    instance = max(tensor, expert)
+    if gpus % instance:
+        raise AdvisorError(f"expert_parallel={expert} does not divide gpu_count={gpus}; state both as they ran")
+    return gpus, tensor, expert, instance / gpus
+
+
+_SPREAD_EXPERTS = frozenset({"vllm"})
+"""Engines whose data-parallel ranks hold a model's experts together (vLLM, docs/serving/data_parallel_deployment)."""
+_EAGER = frozenset({"0", "0.0", "False", "false"})
+
+
+def _is_mixture(model_id: str) -> bool:
+    """Whether a model has experts; a model without a profile may."""
+    return model_id not in model_ids() or load_model(model_id).moe is not None
+
+
+def copies_at_most(frame: pd.DataFrame) -> np.ndarray:
+    """GPUs over those of one instance, 1 where either is not stated [rows]. [-]"""
+    gpus, tensor, expert = (frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _PLACED)
+    found = gpus / np.fmax(tensor, np.nan_to_num(expert, nan=1.0))
+    return np.where(np.isnan(found) | (found < 1.0) | (found % 1.0 > 0.0), 1.0, found)
+
+
+def open_copies(frame: pd.DataFrame) -> np.ndarray:
+    """Rows of more GPUs than one instance takes that do not say whether copies share their batch [rows]."""
+    per_rank = (frame["batch_kind"] == "requests_per_rank").to_numpy(dtype=bool, na_value=False)
+    return np.asarray((copies_at_most(frame) > 1.0) & frame["data_parallel"].isna().to_numpy() & ~per_rank)
+
+
+def copies_sharing(frame: pd.DataFrame) -> np.ndarray:
+    """Copies of the model that share each row's batch and rates, 1 where it says nothing of several [rows]. [-]"""
+    gpus, tensor, expert = (frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _PLACED)
+    ranks = np.nan_to_num(frame["data_parallel"].to_numpy(dtype=float, na_value=np.nan), nan=1.0)
+    tensor = np.where(np.isnan(tensor), gpus / ranks, tensor)
+    found = tensor * ranks / np.fmax(tensor, np.nan_to_num(expert, nan=1.0))
+    within = gpus == tensor  # attention groups within the tensor-parallel ranks
+    return np.where(np.isnan(found) | (found < 1.0) | within, 1.0, found)
+
+
+_PLACED = ("gpu_count", "tensor_parallel", "expert_parallel")
 
 
 def _drafter(cells: Mapping[str, str]) -> str:
@@ -290,6 +374,17 @@ def _weights(cells: Mapping[str, str]) -> dict[str, str]:
     if stated not in _WEIGHTS:
         raise AdvisorError(f"weight_dtype={stated!r} is not one that is modelled")
     return _WEIGHTS[stated]
+
+
+def _cache(cells: Mapping[str, str]) -> dict[str, str]:
+    """Format of the KV cache, where the row states it."""
+    stated = cells.get("kv_dtype", "").lower()
+    if not stated:
+        return {}
+    named = {"fp16": "bf16"}.get(stated, stated)
+    if named not in get_args(KvDtype):
+        raise AdvisorError(f"kv_dtype={stated!r} is not one that is modelled; expected bf16 or fp8")
+    return {"kv_dtype": named}
 
 
 def _verify_tokens(cells: Mapping[str, str], n_draft: int) -> int | None:

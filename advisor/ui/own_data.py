@@ -35,6 +35,7 @@ from advisor.catalog.routing_presets import routing_preset_ids
 from advisor.measured.ingest.result import IngestResult
 from advisor.measured.refit import adjustment_of
 from advisor.measured.refit_result import RefitResult
+from advisor.measured.row_questions import copies_sharing
 from advisor.physics.architecture import Moe
 from advisor.physics.draft import drafter_ids
 from advisor.predict.scenario import Scenario, loads_shape, parse_loads
@@ -126,8 +127,10 @@ def own_points(scenario: Scenario) -> pd.DataFrame | None:
     rows = read.frame
     here = (rows["hardware_id"] == scenario.hardware_id) & (rows["model_id"] == scenario.model_id)
     found = rows[here].dropna(subset=["speedup", "batch_size"])
-    if "gpu_count" in found:
-        found = found[found["gpu_count"].fillna(scenario.n_gpus) == scenario.n_gpus]
+    copies = copies_sharing(found)  # the curve is that of one copy
+    found = found.assign(batch_size=found["batch_size"] / copies)
+    gpus = found["gpu_count"].fillna(scenario.n_gpus)
+    found = found[((gpus == scenario.n_gpus) | (gpus == copies * scenario.n_gpus)).to_numpy(dtype=bool)]
     found = found.rename(columns={"draft_tokens_k": "n_draft"}).assign(source="your upload")
     found = found.reindex(columns=list(_COLUMNS))
     return found[found["n_draft"].fillna(1) > 0].reset_index(drop=True) if len(found) else None
@@ -203,6 +206,8 @@ def ranks_banner(scenario: Scenario) -> None:
 
 
 FIELD = "refit"
+_ACCEPTANCE_BEFORE: Slot[tuple[str, str]] = Slot("_acceptance_before_refit", lambda: ("", ""))
+"""The acceptance that a refit's runs brought, and the one before it."""
 _LEFT_OUT: Slot[tuple[str, str]] = Slot("_refit_left_out", lambda: ("", ""))
 """A refit, and how far off points are that it did not see."""
 
@@ -218,10 +223,16 @@ def text_of(result: RefitResult) -> str:
     return write_adjustment(adjustment_of(result))
 
 
-def use_refit(result: RefitResult) -> None:
-    """Predict with a refit from the next run on, in this session only."""
+def use_refit(result: RefitResult, acceptance: str | None = None) -> None:
+    """Predict with a refit from the next run on, in this session only.
+
+    acceptance : what the runs behind it counted, which takes the place of the scenario's; None leaves that as it is.
+    """
     text, errors = text_of(result), result.own_errors
     st.session_state[FIELD] = text
+    if acceptance is not None and acceptance != (before := st.session_state.get("acceptance")):
+        _ACCEPTANCE_BEFORE.put((acceptance, str(before or START_ACCEPTANCE)))
+        st.session_state["acceptance"] = acceptance
     if errors.before.mape is not None and errors.after.mape is not None:
         said = f"Points left out of the refit are off by {errors.after.mape:.0%} in the mean, {errors.before.mape:.0%}"
         _LEFT_OUT.put((text, f"{said} before it."))
@@ -237,8 +248,12 @@ def left_out_text() -> str:
 
 
 def stop_refit() -> None:
-    """Back to the shipped constants."""
+    """Back to the shipped constants, and to the acceptance before the one that came with the refit."""
     st.session_state[FIELD] = None
+    brought, before = _ACCEPTANCE_BEFORE.get()
+    if brought and st.session_state.get("acceptance") == brought:
+        st.session_state["acceptance"] = before
+    _ACCEPTANCE_BEFORE.drop()
 
 
 def is_used(result: RefitResult) -> bool:

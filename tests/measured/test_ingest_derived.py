@@ -15,7 +15,6 @@ from advisor.measured.ingest.derived import (
     acceptance_by_position_text,
     accepted_length_from_counts,
     accepted_length_from_latencies,
-    lower_is_better,
     match_baselines,
     output_rate_from_latency,
     output_rate_from_total,
@@ -23,6 +22,7 @@ from advisor.measured.ingest.derived import (
     step_time_from_latencies,
 )
 from advisor.measured.ingest.read import read_upload
+from advisor.measured.ingest.side_by_side import value_direction
 from advisor.predict.scenario_fields import mean_context
 
 TIMES = st.floats(1e-6, 100)
@@ -55,7 +55,10 @@ def test_output_rates_and_context_are_plain_arithmetic():
     assert output_rate_from_latency(8, 100, 2.5) == pytest.approx(320)
     assert output_rate_from_total(12000, 1000, 200) == pytest.approx(2000)
     assert mean_context(1000, 200) == 1100
-    assert speedup_from_values([100, 30], [150, 20], [False, True]) == pytest.approx([1.5, 1.5])
+    metric = pd.Series(["output_tok_per_s", "tpot_ms", "step_time_ms", "marks"])
+    speedups = speedup_from_values([100, 30, 10, 10], [150, 20, 16, 16], metric, [np.nan, np.nan, 2.4, 2.4])
+    assert speedups[:3] == pytest.approx([1.5, 1.5, 10 * 2.4 / 16])
+    assert np.isnan(speedups[3]), "a name that says neither time nor rate gives no direction"
 
 
 @pytest.mark.parametrize(
@@ -66,11 +69,13 @@ def test_output_rates_and_context_are_plain_arithmetic():
         ("output_tok_per_s", False),
         ("decode_tok_per_s_per_user", False),
         ("time_per_output_token", True),
-        ("", False),
+        ("", None),
+        ("ratio_only", None),
     ],
 )
 def test_the_name_of_a_metric_tells_which_way_is_faster(metric, lower):
-    assert bool(lower_is_better(pd.Series([metric]))[0]) is lower
+    is_lower, told = value_direction(pd.Series([metric]))
+    assert (bool(is_lower[0]) if told[0] else None) is lower
 
 
 def points(**columns: list) -> pd.DataFrame:

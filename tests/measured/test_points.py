@@ -5,8 +5,10 @@ Words of a refusal for a column in another unit; what is refused: tests/hostile/
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from advisor.measured.ingest.read import read_upload
 from advisor.measured.point_checks import check_units, faster_than_reading, least_pass_s
 from advisor.measured.points import (
     COLLECTIONS,
@@ -111,3 +113,20 @@ def test_a_factor_is_said_in_three_digits_and_never_as_a_power_of_ten(factor: fl
     with pytest.raises(AdvisorError) as refused:
         check_units(points)
     assert said in str(refused.value)
+
+
+def test_a_file_of_eight_copies_is_predicted_as_one_copy_at_an_eighth_of_the_batch() -> None:
+    head = "hardware,model,engine,k,drafter,al,accepted_length_same_run,batch,gpus,tp,dp,tpot_ms,kv_cache_dtype"
+    of_one = "\n".join([head, *(f"h200-sxm,qwen3-30b-a3b,sglang,3,eagle3,2.4,1,{b},1,1,,5,auto" for b in (1, 8, 32))])
+    of_all = "\n".join([head, *(f"h200-sxm,qwen3-30b-a3b,sglang,3,eagle3,2.4,1,{b * 8},8,1,8,5," for b in (1, 8, 32))])
+    frames = [read_upload("copies.csv", text.encode()).result.frame for text in (of_one, of_all)]
+    (one, refused), (whole, also_refused) = map(refit_points, frames)
+    assert not refused
+    assert not also_refused
+    assert [point.batch_size for point in whole] == [1.0, 8.0, 32.0] == [point.batch_size for point in one]
+    for each, other in zip(one, whole, strict=True):
+        assert np.allclose(each.observations.upper, other.observations.upper)
+    asked = read_upload("copies.csv", of_all.replace(",8,1,8,5", ",8,1,,5").encode()).result
+    (field,) = [item for item in asked.missing if item.name == "data_parallel"]
+    assert (field.needed, field.prefill) == (True, 8)
+    assert not refit_points(asked.frame)[0]

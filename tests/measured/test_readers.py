@@ -126,7 +126,7 @@ def test_an_old_vllm_file_without_draft_counters_asks_for_k_and_does_not_assume_
         del record[key]
     rows = read_upload("x", json.dumps(record).encode())
     result = rows.result
-    assert missing(result) == {"hardware_id": None, "engine": "vllm", "batch_size": 18, "draft_tokens_k": None}
+    assert missing(result) == {"hardware_id": None, "engine": "vllm", "draft_tokens_k": None}
     done = completed(rows, {"hardware_id": "h200-sxm", "engine": "vllm", "batch_size": 16, "draft_tokens_k": "0"})
     assert done.ready
     assert not result.ready
@@ -241,7 +241,8 @@ def test_aiperf_accepted_length_is_chunk_over_token_latency_and_a_count_mismatch
         assert any("106" in warning and "32" in warning for warning in result.warnings)
         assert "draft_tokens_k" in missing(result)
     assert load("aiperf_0.13.0_reduced.json").frame["batch_size"].tolist() == [4]
-    assert missing(load("aiperf_0.13.0_reduced.csv"))["batch_size"] == 4.0
+    running = 1863.65 * 1.6e-3 * 105 / 106  # of 4 requests in flight; the others wait for their first token
+    assert load("aiperf_0.13.0_reduced.csv").frame["batch_size"].tolist() == pytest.approx([running])
 
 
 def test_an_accepted_length_beyond_k_plus_1_from_chunk_latency_is_left_out_and_said():
@@ -607,3 +608,84 @@ def test_a_log_that_begins_with_a_bracket_is_text_and_a_list_stays_json(start: s
     assert read_upload("x", f"{start}\n{body}".encode()).result.format_id == "trtllm_bench"
     with pytest.raises(AdvisorError, match=r"starts like JSON|is cut off"):
         read_upload("x", b"[1.5, 2")
+
+
+def open_run(**fields: object) -> bytes:
+    """A run of `vllm bench serve` at 5 requests a second, 200 tokens each, 60 requests at its peak."""
+    run = {
+        "backend": "vllm",
+        "model_id": "Qwen/Qwen3-30B-A3B",
+        "request_rate": 5.0,
+        "max_concurrency": None,
+        "duration": 40.0,
+        "completed": 200,
+        "total_input_tokens": 200 * 512,
+        "total_output_tokens": 200 * 200,
+        "output_throughput": 1000.0,
+        "total_token_throughput": 3560.0,
+        "mean_ttft_ms": 60.0,
+        "mean_tpot_ms": 9.0,
+        "max_concurrent_requests": 60,
+        "spec_k": "0",
+    }
+    return json.dumps(run | fields).encode()
+
+
+def test_the_batch_of_an_open_load_is_rate_times_time_per_token_and_never_its_peak() -> None:
+    result = read_upload("open.json", open_run()).result
+    assert result.frame["batch_size"].iloc[0] == pytest.approx(1000 * 9e-3 * 199 / 200)
+    assert result.frame["batch_kind"].iloc[0] == "mean_running"
+    assert not any(item.name == "batch_size" for item in result.missing)
+    assert not any("queued" in text for text in result.warnings)
+    capped = read_upload("open.json", open_run(max_concurrency=128)).result.frame
+    assert capped["batch_size"].iloc[0] == pytest.approx(1000 * 9e-3 * 199 / 200), (
+        "a cap that is not reached is no batch"
+    )
+    closed = read_upload("open.json", open_run(max_concurrency=16, request_rate="inf")).result.frame
+    assert (closed["batch_size"].iloc[0], closed["batch_kind"].iloc[0]) == (16, "max_concurrency")
+
+
+def test_a_queue_before_an_open_load_is_said() -> None:
+    result = read_upload("open.json", open_run(mean_ttft_ms=2400.0)).result
+    assert any("requests queued: 1.3 waited" in text for text in result.warnings), result.warnings
+
+
+def test_a_folder_of_open_runs_has_a_batch_for_each_file() -> None:
+    tables = [read_upload(f"{ms}.json", open_run(mean_tpot_ms=ms)) for ms in (8.0, 12.0)]
+    frame = combine(tables).result.frame
+    assert frame["batch_size"].tolist() == pytest.approx([8 * 0.995, 12 * 0.995])
+
+
+@pytest.mark.parametrize(
+    ("per_draft", "k", "shares"),
+    [(2.0, 2, "0.8;0.5"), (3.0, 3, "0.8;0.5;0"), (2.97, 3, "0.8;0.5;0"), (2.4, None, None)],
+)
+def test_k_of_a_run_with_a_table_is_what_it_drafted_and_not_its_number_of_positions(per_draft, k, shares) -> None:
+    counts = {
+        "spec_decode_num_drafts": 1000,
+        "spec_decode_draft_tokens": round(1000 * per_draft),
+        "spec_decode_accepted_tokens": 1300,
+        "spec_decode_per_position_acceptance_rates": [0.8, 0.5, 0.0],
+    }
+    run = json.loads(open_run()) | counts
+    del run["spec_k"]
+    result = read_upload("table.json", json.dumps(run).encode()).result
+    row = result.frame.iloc[0]
+    assert (None if pd.isna(row["draft_tokens_k"]) else row["draft_tokens_k"]) == k
+    assert (None if pd.isna(row["acceptance_by_position"]) else row["acceptance_by_position"]) == shares
+    assert row["accepted_length"] == pytest.approx(2.3)
+
+
+def test_sglang_with_data_parallel_attention_counts_its_gpus_once() -> None:
+    run = json.loads((FOLDER / "sglang_serving_constructed.jsonl").read_text().splitlines()[0])
+    server = run["server_info"] | {"tp_size": 8, "dp_size": 8, "ep_size": 8, "kv_cache_dtype": "fp8_e4m3"}
+    rows = []
+    for attention in (True, False):
+        info = server | {"enable_dp_attention": attention, "disable_cuda_graph": attention}
+        rows.append(read_upload("run.jsonl", json.dumps(run | {"server_info": info}).encode()).result.frame.iloc[0])
+    assert [(row["gpu_count"], row["data_parallel"], row["kv_dtype"]) for row in rows] == [
+        (8, 8, "fp8"),
+        (64, 8, "fp8"),
+    ]
+    assert rows[0]["captured"] == 0
+    assert pd.isna(rows[1]["captured"])

@@ -97,3 +97,65 @@ def test_a_round_that_emits_one_token_accepts_nothing() -> None:
 )
 def test_the_kind_of_build_follows_from_what_the_row_states(cells: dict[str, str], expected: str) -> None:
     assert question_of(ROW | cells).engine_class == expected
+
+
+SERVER = ROW | {"hardware_id": "h200-sxm", "engine": "sglang", "model_id": "qwen3-30b-a3b", "batch_size": "64"}
+
+
+def placed(**cells: object) -> tuple[int, int, int, int, float]:
+    asked = question_of(SERVER | {name: str(value) for name, value in cells.items()})
+    one = asked.scenario
+    return one.n_gpus, one.tensor_parallel, one.expert_parallel, one.batch_size, asked.batch_share
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ({"gpu_count": 8, "tensor_parallel": 1, "data_parallel": 8}, (8, 1, 1, 8, 1 / 8)),
+        ({"gpu_count": 8, "tensor_parallel": 2, "data_parallel": 4}, (8, 2, 1, 16, 1 / 4)),
+        ({"gpu_count": 8, "tensor_parallel": "", "data_parallel": 4}, (8, 2, 1, 16, 1 / 4)),
+        ({"gpu_count": "", "tensor_parallel": 1, "data_parallel": 8}, (8, 1, 1, 8, 1 / 8)),
+        ({"gpu_count": 8, "tensor_parallel": 1, "data_parallel": 8, "expert_parallel": 8}, (8, 1, 8, 64, 1.0)),
+        ({"gpu_count": 16, "tensor_parallel": 2, "data_parallel": 8, "expert_parallel": 4}, (16, 2, 4, 16, 1 / 4)),
+        ({"gpu_count": 8, "tensor_parallel": 8, "data_parallel": 8, "expert_parallel": 8}, (8, 1, 8, 64, 1.0)),
+        ({"gpu_count": 8, "tensor_parallel": 8, "data_parallel": 1}, (8, 8, 1, 64, 1.0)),
+        ({"gpu_count": 8, "tensor_parallel": 8}, (8, 8, 1, 64, 1.0)),
+        ({"gpu_count": 4, "tensor_parallel": 1, "batch_kind": "requests_per_rank"}, (4, 1, 4, 256, 4.0)),
+    ],
+)
+def test_a_copy_decodes_its_part_of_the_whole_servers_batch(cells, expected) -> None:
+    assert placed(**cells) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("cells", "question"),
+    [
+        ({"gpu_count": 8, "tensor_parallel": 1}, "gpu_count=8, and one instance of the model takes 1: state data_par"),
+        ({"gpu_count": 8, "tensor_parallel": 4, "data_parallel": 1}, "pipeline stages and GPUs that prefill"),
+        ({"gpu_count": 8, "tensor_parallel": 1, "data_parallel": 4}, "do not go together"),
+        ({"gpu_count": 6, "tensor_parallel": 1, "data_parallel": 6, "expert_parallel": 4}, "does not divide"),
+        (
+            {"gpu_count": 8, "tensor_parallel": 1, "data_parallel": 8, "engine": "vllm"},
+            "vLLM lays the experts over all ranks of one server; state expert_parallel=8 where it did",
+        ),
+        ({"gpu_count": 8, "tensor_parallel": 8, "decode_context_parallel": 8}, "splits the KV cache"),
+        ({"gpu_count": 1, "tensor_parallel": 1, "captured": 0}, "ran eagerly"),
+        ({"gpu_count": 1, "tensor_parallel": 1, "kv_dtype": "int4"}, "kv_dtype='int4' is not one that is modelled"),
+    ],
+)
+def test_what_the_counts_leave_open_is_one_question(cells, question) -> None:
+    with pytest.raises(AdvisorError, match=question):
+        placed(**cells)
+
+
+def test_a_dense_model_under_vllm_has_copies_and_no_experts_to_ask_for() -> None:
+    assert placed(gpu_count=4, tensor_parallel=1, data_parallel=4, engine="vllm", model_id="qwen3-32b")[3:] == (
+        16,
+        1 / 4,
+    )
+
+
+def test_the_cache_format_of_a_row_is_the_scenarios() -> None:
+    one = SERVER | {"gpu_count": "1", "tensor_parallel": "1"}
+    assert question_of(one | {"kv_dtype": "fp8"}).scenario.kv_dtype == "fp8"
+    assert question_of(one).scenario.kv_dtype == "auto"

@@ -163,7 +163,7 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
     whole = {"batch_size": round(batch)} if facts.get("batch_size") is not None else {}
     question = question_of({**facts, **whole, **(_NO_DRAFT if n_draft == 0 else {})})
     setup = _setup(question, facts, configs or {})
-    batch = batch * question.scenario.batch_size / max(round(batch), 1)  # of all ranks, where the row counts one
+    batch = max(batch * question.batch_share, 1.0)  # of all ranks, where the row counts one; of one copy of several
     verified = question.verify_tokens
     curve = curve_for(setup, [batch], [0, n_draft] if n_draft else [0], verified)
     every = curve_for(setup, [batch], range(n_draft + 1)) if n_draft and verified is None else curve

@@ -14,6 +14,7 @@ from advisor.answers.diagnosis.physics import Comparison, token_time_s
 from advisor.answers.diagnosis.runs import differences
 from advisor.catalog.engines import Build, engine_ids, load_engine
 from advisor.measured.ingest.columns import COLUMNS
+from advisor.measured.ingest.derived import MEAN_RUNNING
 from advisor.physics.hardware import hardware_ids, load_hardware
 
 Value = float | bool | str | None
@@ -223,7 +224,12 @@ def prefill_in_token(run: Run) -> float | None:
 def open_loop(run: Run) -> float | None:
     """Requests a second of a client that keeps no number of them in flight. 0 for one that does."""
     rate = run.number("request_rate")
-    return 0.0 if rate is None or run.number("batch_size") is not None else rate
+    return 0.0 if rate is None or (run.number("batch_size") is not None and not _mean_batch(run)) else rate
+
+
+def _mean_batch(run: Run) -> bool:
+    """Whether the batch is what an open load came to, not what the client kept in flight."""
+    return run.facts.get("batch_kind") == MEAN_RUNNING
 
 
 def gain_of_another_k(run: Run) -> float | None:
@@ -235,7 +241,7 @@ def gain_of_another_k(run: Run) -> float | None:
 def first_token(run: Run) -> float | None:
     """Time to first token over the prompts of all requests at once. In a burst the last one waits for them all."""
     found, first, batch = run.comparison, run.number("ttft_s"), run.number("batch_size")
-    if found is None or first is None or batch is None or not found.first_token_s:
+    if found is None or first is None or batch is None or not found.first_token_s or _mean_batch(run):
         return None
     return first / (found.first_token_s * max(batch, 1.0))
 

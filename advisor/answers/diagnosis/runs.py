@@ -21,7 +21,7 @@ from advisor.answers.diagnosis.facts import Run, as_number, client_facts, read_s
 from advisor.answers.diagnosis.physics import compare, token_time_s
 from advisor.catalog.models import model_ids
 from advisor.measured.ingest.columns import COLUMNS
-from advisor.measured.ingest.derived import MATCH_COLUMNS
+from advisor.measured.ingest.derived import MATCH_COLUMNS, MEAN_RUNNING
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import NAME_COLUMNS, Rows, resolve_names, with_given
 from advisor.measured.ingest.upload import MAX_BYTES
@@ -213,7 +213,6 @@ _EXACT = (
     "max_num_seqs",
     "max_running_requests",
     "graphs_off",
-    "data_parallel",
     "temperature",
     "request_rate",
 )
@@ -229,10 +228,17 @@ def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]
         here, other = facts.get(name), plain.get(name)
         if here is None or other is None or here == other:
             continue
+        if name == "batch_size" and _is_mean(facts):
+            continue
         if name in _WITHIN and abs(float(here) - float(other)) <= SAME_LENGTH * float(other):
             continue
         out.append(f"{name}: {_shown(other)} -> {_shown(here)}")
     return out
+
+
+def _is_mean(facts: Mapping[str, Any]) -> bool:
+    """Whether a run's batch is the mean that an open load came to, which no two runs have alike."""
+    return facts.get("batch_kind") == MEAN_RUNNING
 
 
 def _shown(value: Any) -> str:
@@ -247,7 +253,8 @@ def plain_beside(
     One for another model, accelerator, batch or data set is none, except where the two are all there is (`a_pair`):
     then they were meant for each other. Empty where none fits.
     """
-    fitting = plain if a_pair else [row for row in plain if all(row.get(n) in (None, facts.get(n)) for n in _THE_SAME)]
+    same = [name for name in _THE_SAME if name != "batch_size" or not _is_mean(facts)]
+    fitting = plain if a_pair else [row for row in plain if all(row.get(n) in (None, facts.get(n)) for n in same)]
     return min(fitting, key=lambda row: sum(row.get(name) != facts.get(name) for name in _TOLD), default={})
 
 

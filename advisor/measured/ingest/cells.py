@@ -17,6 +17,7 @@ import pyarrow.csv as pacsv
 
 from advisor.measured.ingest.columns import FREE_TEXT, CanonicalColumn, TableKind, header_key, match_header
 from advisor.measured.ingest.result import Reject, shorten
+from advisor.measured.ingest.side_by_side import SideBySide, side_by_side
 from advisor.measured.ingest.upload import MAX_BYTES, MAX_COLUMNS, MAX_LINE_BYTES, MAX_REJECTS, MAX_ROWS, MIB, Sample
 from advisor.prediction import AdvisorError
 
@@ -417,6 +418,7 @@ class Mapped:
     columns: dict[str, tuple[int, float]]
     unknown: tuple[str, ...]
     warnings: tuple[str, ...]
+    pair: SideBySide | None = None
 
 
 def map_header(table: FileTable, kind: TableKind, name: str) -> Mapped:
@@ -424,10 +426,14 @@ def map_header(table: FileTable, kind: TableKind, name: str) -> Mapped:
 
     Raises AdvisorError for two headers of one column, unless they hold the same cells.
     """
-    columns: dict[str, tuple[int, float]] = {}
+    pair = side_by_side(table.header) if kind == "points" else None
+    columns: dict[str, tuple[int, float]] = {} if pair is None else pair.columns
+    paired = () if pair is None else (pair.plain, pair.spec)
     unknown: list[str] = []
     warnings: list[str] = []
     for index, header in enumerate(table.header):
+        if index in paired:
+            continue
         found = match_header(header, kind)
         if found is None:
             if header:
@@ -445,7 +451,7 @@ def map_header(table: FileTable, kind: TableKind, name: str) -> Mapped:
                 f"{target} and differ; keep one of them"
             )
         warnings.append(f"column {index + 1} ({header!r}) repeats column {first + 1} and was ignored")
-    return Mapped(columns, tuple(unknown), tuple(warnings))
+    return Mapped(columns, tuple(unknown), tuple(warnings), pair)
 
 
 def unit_hints(unknown: tuple[str, ...], kind: TableKind) -> list[str]:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from advisor.measured.ingest.cells import FileTable
 from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, TableKind
-from advisor.measured.ingest.derived import lower_is_better, match_baselines, speedup_from_values
+from advisor.measured.ingest.derived import match_baselines, speedup_from_values
 from advisor.measured.ingest.result import Reject, Swap
 from advisor.text import counted, number_of
 
@@ -175,12 +175,10 @@ def _swap_hint(rule: CheckRule, values: Values, broken: np.ndarray) -> str:
 
 
 def _speedup_contradicted(frame: pd.DataFrame) -> np.ndarray:
-    values = numeric_values(frame, ("speedup", "sd_value", "baseline_value"))
-    metric = frame["metric"].fillna("")
-    expected = speedup_from_values(values["baseline_value"], values["sd_value"], lower_is_better(metric))
+    v = numeric_values(frame, ("speedup", "sd_value", "baseline_value", "accepted_length"))
+    expected = speedup_from_values(v["baseline_value"], v["sd_value"], frame["metric"].fillna(""), v["accepted_length"])
     with np.errstate(invalid="ignore"):
-        off = np.abs(values["speedup"] / expected - 1.0) > SPEEDUP_TOLERANCE
-    return off & (metric != "").to_numpy()
+        return np.asarray(np.abs(v["speedup"] / expected - 1.0) > SPEEDUP_TOLERANCE)
 
 
 def misplaced_columns(table: FileTable, mapped: dict[str, tuple[int, float]], kind: TableKind) -> list[Swap]:
@@ -211,6 +209,8 @@ IMPOSSIBLE = 1.5
 """A bound is broken when it is exceeded by this factor: means and medians over requests mix in files. [-]"""
 LOW_RATE = 0.5
 """A rate below this share of batch / time per token is named: batches drain, prefill interrupts, seldom so long. [-]"""
+QUEUED = 0.5
+"""Requests before their first token, over those that decode: more is named. [-]"""
 SHORTEST_PROMPT = 16.0
 """Chat templates alone are longer, so shorter prompts are asked about. [tokens]"""
 NEAR = 0.15
@@ -267,6 +267,7 @@ def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]
             *_full_acceptance(v),
             *_short_prompts(v),
             *_stated_speedups(frame, v),
+            *_queued(frame, v),
         ]
     lines = frame.index.to_numpy()
     return [one for one in impossible if one.rows.any()], [_sentence(lines, *one) for one in odd if one[0].any()]
@@ -366,6 +367,20 @@ def _round_as_token(frame: pd.DataFrame, v: RowValues) -> Iterator[tuple[np.ndar
     apart = told & ~same & (np.abs(np.log(ratio / v["accepted_length"])) > np.log(IMPOSSIBLE))
     if apart.sum() > _MOST * told.sum():
         yield apart, "step_time_s is not tpot_s x accepted_length; check units and headers"
+
+
+def _queued(frame: pd.DataFrame, v: RowValues) -> Iterator[tuple[np.ndarray, str]]:
+    """Open loads: requests before their first token beside those that decode, both by Little's law."""
+    computed = frame["derived"].str.contains("batch_size", na=False).to_numpy(dtype=bool)
+    waiting = v["output_tok_per_s"] / v["output_tokens"] * v["ttft_s"]
+    queued = computed & (waiting > QUEUED * v["batch_size"])
+    if queued.any():
+        typical = float(np.median((waiting / v["batch_size"])[queued]))
+        yield (
+            queued,
+            f"requests queued: {typical:.2g} waited for their first token or were prefilled for each one that decoded; "
+            "their prefills also slow the decoding, so compare at a lower request rate",
+        )
 
 
 def _full_acceptance(v: RowValues) -> Iterator[tuple[np.ndarray, str]]:

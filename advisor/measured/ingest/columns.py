@@ -110,10 +110,40 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
     ),
     _count("tensor_parallel", "1", "Tensor-parallel size", 1, MAX_GPUS, "tp", "tp_size", "tensor_parallel_size"),
     _count("expert_parallel", "1", "Expert-parallel size", 1, MAX_GPUS, "ep", "ep_size", "expert_parallel_size"),
+    _count(
+        "data_parallel",
+        "1",
+        "Data-parallel size: copies of the model (of its attention alone where expert_parallel spans them) that share "
+        "batch_size and the rates",
+        1,
+        MAX_GPUS,
+        "dp",
+        "dp_size",
+        "data_parallel_size",
+    ),
+    _count(
+        "decode_context_parallel",
+        "1",
+        "GPUs among which the KV cache of a sequence is split while decoding",
+        1,
+        MAX_GPUS,
+        "dcp",
+        "dcp_size",
+        "decode_context_parallel_size",
+    ),
     _text("engine", _ENGINE, "framework", "backend", context=True),
     _text("engine_version", "Version of the engine", "version", context=True),
     _text("model_id", "Model: a model profile's id, or its plain name", "model", context=True),
     _text("weight_dtype", "Stored type of the routed experts' weights", "precision", "quantization", context=True),
+    _text("kv_dtype", "Format of the KV cache, for example bf16 or fp8", "kv_cache_dtype", context=True),
+    CanonicalColumn(
+        "captured",
+        "flag",
+        "1",
+        "Decoding replayed captured (CUDA) graphs: 1; ran eagerly: 0",
+        context=True,
+        aliases=("cuda_graphs", "cuda_graph", "cudagraph"),
+    ),
     _count("n_experts", "1", "Routed experts per MoE layer (N)", 1, MAX_DIMENSION, "num_experts"),
     _count("n_active", "1", "Routed experts per token (k), at most N", 1, MAX_DIMENSION, "topk", "top_k"),
     _text(
@@ -149,7 +179,11 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
         context=True,
         aliases=("batch", "bs", "concurrency", "max_concurrency"),
     ),
-    _text("batch_kind", "What batch_size counts: batch, max_concurrency, concurrency, single_stream", context=True),
+    _text(
+        "batch_kind",
+        "What batch_size counts: batch, max_concurrency, concurrency, mean_running, single_stream",
+        context=True,
+    ),
     _length("input_tokens", "Prompt length, mean over requests", 0, "isl", "input_len", "input_length"),
     _length("output_tokens", "Generated length, mean over requests", 1, "osl", "output_len", "output_length"),
     _length("context_tokens", "Tokens in the KV cache per sequence, mean over steps", 0, "context", "kv_len"),
@@ -189,7 +223,7 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
         positive=True,
     ),
     CanonicalColumn("sd_value", "number", "as metric", "The metric with drafting", high=1e12, positive=True),
-    _text("metric", "What baseline_value and sd_value are, for example output_tok_per_s or tpot_ms"),
+    _text("metric", "What baseline_value and sd_value are, for example output_tok_per_s or tpot_ms", context=True),
     CanonicalColumn(
         "speedup",
         "number",
@@ -236,8 +270,10 @@ USEFUL_CONTEXT: dict[TableKind, tuple[str, ...]] = {
         "gpu_count",
         "tensor_parallel",
         "expert_parallel",
+        "data_parallel",
         "weight_dtype",
         "drafter",
+        "metric",
         "accepted_length_same_run",
         "input_tokens",
         "output_tokens",
@@ -402,6 +438,14 @@ def weight_dtype(text: str) -> str | None:
     case, and None where the text leaves the format to the checkpoint (`auto`, `compressed-tensors`)."""
     key = name_key(text)
     return None if key in _UNSAID else _DTYPES.get(key, text.strip().lower())
+
+
+def cache_dtype(text: str) -> str | None:
+    """Our name of a KV cache's format (`fp8_e4m3` is `fp8`), else lower case. None where the text leaves it open."""
+    key = name_key(text)
+    if key in _UNSAID:
+        return None
+    return "fp8" if key.startswith(("fp8", "float8")) else _DTYPES.get(key, text.strip().lower())
 
 
 def drafter_name(text: str) -> str:

@@ -22,9 +22,12 @@ import pyarrow.compute as pc
 
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.result import shorten
+from advisor.measured.ingest.side_by_side import METRICS, ROUND_TIME, open_pairs, value_direction
 from advisor.predict.scenario_fields import mean_context
 from advisor.text import counted
 
+MEAN_RUNNING = "mean_running"
+"""Kind of a batch that is a mean over a run, not a limit on its requests."""
 CHUNK_TOLERANCE = 0.10
 """Two accounts of the accepted length may differ by this share before a streamed chunk stops counting as one step.
 Means over chunks and means over requests weigh long requests differently, so exact agreement is not to be expected."""
@@ -65,24 +68,37 @@ def output_rate_from_latency(batch_size: Any, output_tokens: Any, request_latenc
     return np.asarray(batch_size, float) * np.asarray(output_tokens, float) / np.asarray(request_latency_s, float)
 
 
+def batch_from_rate(output_tok_per_s: Any, token_latency_s: Any, output_tokens: Any) -> np.ndarray:
+    """Sequences that decode together on average, by Little's law. [sequences]
+
+    Output rate x time per token, less the first token of each request where their length is known: that token has no
+    time of its own. Requests that wait for a turn or are prefilled are not among them.
+    """
+    length = np.asarray(output_tokens, float)
+    decoded = np.where(length > 1.0, 1.0 - 1.0 / np.where(length > 1.0, length, 2.0), 1.0)
+    return np.asarray(np.asarray(output_tok_per_s, float) * np.asarray(token_latency_s, float) * decoded)
+
+
 def output_rate_from_total(total_tok_per_s: Any, input_tokens: Any, output_tokens: Any) -> np.ndarray:
     """Generated tokens per second, from prompt and generated tokens per second. [tokens/s]"""
     generated, prompt = np.asarray(output_tokens, float), np.asarray(input_tokens, float)
     return np.asarray(total_tok_per_s, float) * generated / (prompt + generated)
 
 
-def lower_is_better(metric: pd.Series) -> np.ndarray:
-    """Whether smaller values of a metric are faster, from its name [rows]: times are, rates are not."""
-    rate = metric.str.contains(r"tok|per_s|/s|rate|throughput", case=False, regex=True)
-    time = metric.str.contains(r"latency|_ms|_s$|time|tpot|itl|ttft", case=False, regex=True)
-    named = metric.str.contains(r"tpot|itl|ttft|per_output_token", case=False, regex=True)
-    return np.asarray(((time & ~rate) | named).to_numpy(dtype=bool, na_value=False))
+def speedup_from_values(
+    baseline_value: Any, sd_value: Any, metric: pd.Series, accepted_length: Any = np.nan
+) -> np.ndarray:
+    """Speedup from two values, with drafting over without, as a rate [rows]. [-] Of times the inverse ratio.
 
-
-def speedup_from_values(baseline_value: Any, sd_value: Any, lower: Any) -> np.ndarray:
-    """Speedup from two values, with drafting over without, as a rate. [-] Of times (`lower` true) the inverse ratio."""
+    Of a plain step and a whole round, the inverse ratio x accepted length. NaN where the metric's name says neither
+    time nor rate.
+    """
     ratio = np.asarray(sd_value, float) / np.asarray(baseline_value, float)
-    return np.where(lower, 1.0 / ratio, ratio)
+    lower, told = value_direction(metric)
+    rounds = metric.str.contains(ROUND_TIME, case=False, regex=True).to_numpy(dtype=bool, na_value=False)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        speedup = np.where(lower, 1.0 / ratio, ratio) * np.where(rounds, np.asarray(accepted_length, float), 1.0)
+    return np.where(told, speedup, np.nan)
 
 
 def acceptance_by_position_text(rates: Any) -> str | None:
@@ -120,7 +136,10 @@ _HOW = {
     "step_time_s": "latency between chunks, or token latency x accepted length; includes host time",
     "context_tokens": "prompt length + half the output length",
     "output_tok_per_s": "total rate or whole-batch latency and the lengths; includes prefill",
-    "speedup": "sd_value and baseline_value; for times the inverse ratio",
+    "speedup": "sd_value and baseline_value; for times the inverse ratio, for rounds x accepted length",
+    "tpot_s": "sd_value, by its metric",
+    "batch_size": "output rate x time per token (Little's law): sequences that decoded together on average, without "
+    "requests that waited or were prefilled",
 }
 _OTHERWISE = {
     "accepted_length": "accepted_length and step_time_s left empty in {rows}: chunk latency / token latency exceeds "
@@ -133,12 +152,13 @@ _OTHERWISE = {
 def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     """Fill the empty cells of a points frame that follow from others of their row. Never overwrites.
 
-    Filled are accepted_length, step_time_s, context_tokens, output_tok_per_s and speedup. Returns a new frame whose
-    `derived` column names what was computed, and where that was.
+    Filled are tpot_s, accepted_length, step_time_s, context_tokens, output_tok_per_s, batch_size and speedup. Returns a
+    new frame whose `derived` column names what was computed, and where that was.
     """
     values = {name: frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _INPUTS}
     done: dict[str, np.ndarray] = {}
     out = frame.copy(deep=False)
+    _fill_from_pairs(out, values, done)
 
     drafting = values["draft_tokens_k"] != 0  # unknown K counts as drafting: chunk and token latency then tell
     from_chunks = accepted_length_from_latencies(values["itl_s"], values["tpot_s"])
@@ -162,13 +182,32 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     wanted = np.isnan(values["output_tok_per_s"]) & ~np.isnan(whole) & fixed
     _fill(out, values, done, "output_tok_per_s", whole, wanted)
 
-    named = frame["metric"].notna().to_numpy() & (values["draft_tokens_k"] != 0)
-    lower = lower_is_better(frame["metric"].fillna(""))
-    ratio = speedup_from_values(values["baseline_value"], values["sd_value"], lower)
-    _fill(out, values, done, "speedup", ratio, np.isnan(values["speedup"]) & ~np.isnan(ratio) & named)
+    running = batch_from_rate(values["output_tok_per_s"], values["tpot_s"], values["output_tokens"])
+    wanted = np.isnan(values["batch_size"]) & (running > 0.0) & frame["batch_kind"].isna().to_numpy()
+    _fill(out, values, done, "batch_size", running, wanted)
+    if wanted.any():
+        out["batch_kind"] = out["batch_kind"].mask(wanted, MEAN_RUNNING)
+
+    names = ("baseline_value", "sd_value", "accepted_length")
+    baseline, sd, length = (values[name] for name in names)
+    ratio = speedup_from_values(baseline, sd, frame["metric"].fillna(""), length)
+    wanted = np.isnan(values["speedup"]) & ~np.isnan(ratio) & (values["draft_tokens_k"] != 0)
+    _fill(out, values, done, "speedup", ratio, wanted)
 
     out["derived"] = merge_names(frame["derived"], done)
     return out, Computed(done, {"accepted_length": too_long, "step_time_s": product_used})
+
+
+def _fill_from_pairs(out: pd.DataFrame, values: dict[str, np.ndarray], done: dict[str, np.ndarray]) -> None:
+    """The value with drafts of a row that states it beside the plain one, under the column that its metric names."""
+    pair = ~np.isnan(values["sd_value"]) & ~np.isnan(values["baseline_value"]) & (values["draft_tokens_k"] != 0)
+    if not pair.any():
+        return
+    for name, metric in METRICS.items():
+        if metric.column:
+            here = pair & (out["metric"] == name).to_numpy(dtype=bool, na_value=False)
+            found = 1.0 / values["sd_value"] if metric.per_second else values["sd_value"] * metric.scale
+            _fill(out, values, done, metric.column, found, here & np.isnan(values[metric.column]))
 
 
 _INPUTS = (
@@ -235,13 +274,15 @@ PLACE_COLUMNS = (
     "gpu_count",
     "tensor_parallel",
     "expert_parallel",
+    "data_parallel",
+    "decode_context_parallel",
     "engine",
     "model_id",
     "weight_dtype",
     "batch_size",
 )
 """What a baseline must share with a run; unknown matches only unknown."""
-LOAD_COLUMNS = ("engine_version", "n_experts", "n_active", "batch_kind", "dataset")
+LOAD_COLUMNS = ("engine_version", "kv_dtype", "captured", "n_experts", "n_active", "batch_kind", "dataset")
 """What it must not contradict, like the two lengths."""
 MATCH_COLUMNS = (*PLACE_COLUMNS, *LOAD_COLUMNS)
 MAX_CANDIDATES = 8
@@ -271,9 +312,10 @@ def match_baselines(frame: pd.DataFrame, unstated_fits: bool = True) -> tuple[pd
     baselines count with their median. Rows that state a speedup keep it.
     """
     k = frame["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan)
-    stated = frame["speedup"].notna().to_numpy()
+    known = frame["speedup"].notna().to_numpy()
+    stated = known & ~frame["derived"].str.contains("speedup", na=False).to_numpy(dtype=bool)
     timed = frame[list(_COMPARED)].notna().any(axis=1).to_numpy()
-    drafting = (k > 0) & ~stated
+    drafting = (k > 0) & ~known
     wanted = drafting & timed & frame["batch_size"].notna().to_numpy()
     said = [f"speedup stated by the file in {counted(n, 'row')}"] if (n := int((stated & ~(k == 0)).sum())) else []
     out = frame
@@ -282,12 +324,20 @@ def match_baselines(frame: pd.DataFrame, unstated_fits: bool = True) -> tuple[pd
         out, ok = _with_speedups(frame, found.values)
         said += _matched(ok, found)
         said += _unmatched(frame, np.flatnonzero(drafting & timed & ~ok))
-    if untimed := int((drafting & ~timed).sum()):
+    unsaid = open_pairs(frame)
+    if n := int(unsaid.sum()):
+        said.append(
+            f"no speedup follows in {counted(n, 'row')} until metric says what baseline_value and sd_value count: "
+            f"{', '.join(METRICS)}"
+        )
+    if untimed := int((drafting & ~timed & ~unsaid).sum()):
         said.append(
             f"neither a time per token nor a rate in {counted(untimed, 'row')} with K > 0, so no speedup follows there"
         )
     if np.isnan(k).any():
         said.append("rows whose K is unknown get no speedup until it is filled in")
+    if (drafting_rows := int(((k > 0) & known & ~stated).sum())) and not said:
+        said.append(f"the value without drafts stands beside the one with them in {counted(drafting_rows, 'row')}")
     return out, "; ".join(said) or "no row has K > 0, so there is no speedup to compute"
 
 

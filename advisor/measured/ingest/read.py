@@ -206,9 +206,10 @@ def _read(name: str, table: FileTable, warnings: tuple[str, ...], data: bytes) -
     table = FileTable(table.header, tuple(map(_stated, table.columns)), table.lines, table.rejects)
     mapped = map_header(table, "points", name)
     raw = RawRows("points", table.lines, from_mapped(table, mapped))
+    columns = list(raw.cells)
     rows = typed_rows(raw, TEMPLATE, name, hashlib.sha256(data).hexdigest())
     checked = check_rows(rows.frame, "points", measured=False)
-    frame = rows.frame.loc[checked.keep, list(mapped.columns)]
+    frame = rows.frame.loc[checked.keep, columns]
     rejects = pd.concat([rows.rejects, rejects_frame(checked.rejects)], ignore_index=True)
     index = pd.Index(table.lines, name="line")
     said = [*warnings, *raw.warnings, *mapped.warnings, *checked.warnings, *_unfit(table)]

@@ -17,6 +17,7 @@ from typing import Any
 from advisor.measured.ingest.cells import Cells, table_header
 from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, UNIT_FACTORS, TableKind, header_key, match_header
 from advisor.measured.ingest.result import shorten
+from advisor.measured.ingest.side_by_side import METRICS, SIDES, own_header, side_by_side, side_of
 from advisor.measured.ingest.upload import MAX_COLUMNS, Sample, open_upload
 from advisor.measured.readers.base import Format, RawRows, field_of
 from advisor.prediction import AdvisorError
@@ -81,7 +82,7 @@ def own_headers(
     header, cells = _fields(sample) if sample.kind in ("json", "jsonl") else _columns(sample)
     if len(header) < 2 or len(set(header)) < len(header):
         return ()
-    known = {cell: _with_unit(cell, kind) for cell in header}
+    known = {cell: _with_unit(cell, kind) for cell in header} | _paired(header, kind)
     taken = {found for found in known.values() if found}
     exchange = _exchanged(known, swapped, kind)
     out = []
@@ -91,6 +92,15 @@ def own_headers(
         if cell:
             out.append(Header(cell, ours, known[cell], first))
     return tuple(out)
+
+
+def _paired(header: Sequence[str], kind: TableKind) -> dict[str, str | None]:
+    """Our names of the two columns that hold one quantity without and with drafts. Empty where there are none."""
+    try:
+        pair = side_by_side(header) if kind == "points" else None
+    except AdvisorError:
+        return {}
+    return {} if pair is None else {header[place]: name for place, name in pair.names().items()}
 
 
 def _columns(sample: Sample) -> tuple[list[str], list[tuple[str, ...]]]:
@@ -128,6 +138,8 @@ def scalar_paths(record: Mapping[str, Any], depth: int = 3, before: str = "") ->
 def targets(kind: TableKind = "points") -> list[str]:
     """Headers of ours that a column may be read as, times once for each unit. IGNORE comes first."""
     out = [IGNORE]
+    if kind == "points":
+        out += [f"{side}_{metric}" for metric in METRICS for side in SIDES]
     for column in COLUMNS[kind].values():
         stem = column.name.removesuffix("_s")
         out += [f"{stem}_{unit}" for unit in _SHOWN_UNITS] if column.unit == "s" else [column.name]
@@ -136,6 +148,9 @@ def targets(kind: TableKind = "points") -> list[str]:
 
 def target_label(target: str, kind: TableKind = "points") -> str:
     """One of `targets` in words, its own name behind: `Time per output token of one request (tpot_ms)`."""
+    side, _, metric = target.partition("_")
+    if side in SIDES and metric in METRICS:
+        return f"{METRICS[metric].title}, {'without' if side == 'baseline' else 'with'} drafts ({target})"
     found = match_header(target, kind)
     return "(ignored)" if found is None else f"{COLUMNS[kind][found[0]].title} ({target})"
 
@@ -155,7 +170,7 @@ def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
             there = "twice or more" if theirs.strip() in header else "not"
             shown = ", ".join(shorten(cell)[:40] for cell in header[:12])
             raise AdvisorError(f"{sample.name}: column {shorten(theirs)!r} is {there} in the header ({shown})")
-        if ours.strip() != IGNORE and not any(match_header(ours, kind) for kind in COLUMNS):
+        if ours.strip() != IGNORE and not (own_header(ours) or any(match_header(ours, kind) for kind in COLUMNS)):
             raise AdvisorError(
                 f"{shorten(ours)!r} is no column that is understood; see the column list, and give times a unit "
                 "as in tpot_ms"
@@ -244,6 +259,8 @@ def _exchanged(known: Mapping[str, str | None], swapped: Iterable[tuple[str, str
 def _guess(header: str, kind: TableKind, taken: set[str]) -> str:
     """The target most like a header that no reader knows. IGNORE where none is near or a time gives no unit."""
     key = header_key(header)
+    if kind == "points" and side_of(header) == "plain":  # never the value of a row with drafts
+        return _guess_plain(key, taken)
     words = set(key.split("_"))
     unit = next((unit for unit in _SHOWN_UNITS if unit in words), None)
     bare = "_".join(word for word in key.split("_") if word != unit)
@@ -262,6 +279,12 @@ def _guess(header: str, kind: TableKind, taken: set[str]) -> str:
         if near > score:
             best, score = target, near
     return best
+
+
+def _guess_plain(key: str, taken: set[str]) -> str:
+    """The target for a value without drafts that stands beside no value with them."""
+    fits = (f"baseline_{metric}" for metric in METRICS if set(metric.split("_")) <= set(key.split("_")))
+    return next((name for name in fits if name not in taken), IGNORE)
 
 
 _NEAR = 0.5

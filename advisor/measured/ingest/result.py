@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 
 from advisor.measured.ingest.columns import COLUMNS, REQUIRED_CONTEXT, USEFUL_CONTEXT, TableKind
+from advisor.measured.ingest.side_by_side import open_pairs
 from advisor.measured.kept_uploads import ORIGIN
+from advisor.measured.row_questions import copies_at_most, open_copies
 from advisor.prediction import AdvisorError
 from advisor.text import frame_csv
 
@@ -140,10 +142,22 @@ def kept_table(result: IngestResult) -> pd.DataFrame:
 
 def kept_points(table: pd.DataFrame) -> pd.DataFrame:
     """The points frame of a kept table (index: line). Raises AdvisorError when it keeps kernel rows."""
-    wanted = ["line", *COLUMNS["points"]]
-    if any(name not in table.columns for name in wanted):
+    if not {"line", *REQUIRED_CONTEXT["points"]} <= set(table.columns):
         raise AdvisorError("this kept table holds no serving points, so nothing can be refitted on it")
-    return table[wanted].set_index("line")
+    return table.reindex(columns=["line", *COLUMNS["points"]]).set_index("line")  # kept before a column was known
+
+
+def measured_length(points: pd.DataFrame) -> str | None:
+    """Accepted length that runs counted themselves, the median at the K with most rows, as a scenario takes it.
+
+    `2.4@3`; None where no run states one.
+    """
+    here = points["accepted_length_same_run"].fillna(1).eq(1) & points["draft_tokens_k"].fillna(0).gt(0)
+    found = points[here.to_numpy(dtype=bool)].dropna(subset=["accepted_length"])
+    if not len(found):
+        return None
+    k = int(found["draft_tokens_k"].mode().iloc[-1])
+    return f"{float(found.loc[found['draft_tokens_k'] == k, 'accepted_length'].median()):.4g}@{k}"
 
 
 def csv_of(table: pd.DataFrame) -> bytes:
@@ -174,6 +188,8 @@ def missing_fields(
         stated = [] if guess is not None or name in _OF_ONE_RUN else frame[name].dropna().unique().tolist()
         if len(stated) == 1:
             guess = _plain(stated[0])
+        if name == "data_parallel" and guess is None:
+            guess = _one_value(copies_at_most(frame)[empty])
         required, needs = name in REQUIRED_CONTEXT[kind], bool((empty & _needs(frame, name)).any())
         out.append(MissingField(name, column.unit, column.meaning, required, int(empty.sum()), guess, needs))
     return tuple(out)
@@ -186,6 +202,10 @@ def _lacking(frame: pd.DataFrame, name: str) -> np.ndarray:
         empty = empty & (frame["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan) != 0)
     if name == "accepted_length_same_run":
         empty = empty & frame["accepted_length"].notna().to_numpy()
+    if name == "metric":
+        empty = open_pairs(frame)
+    if name == "data_parallel":
+        empty = empty & open_copies(frame)
     return np.asarray(empty)
 
 
@@ -194,7 +214,13 @@ def _needs(frame: pd.DataFrame, name: str) -> np.ndarray | bool:
     either = ["gpu_count", "tensor_parallel"]  # one of the two says where the model lies
     if name in either:
         return np.asarray(frame[either].isna().all(axis=1))
-    return name == "drafter"
+    return name in ("drafter", "metric", "data_parallel")
+
+
+def _one_value(numbers: np.ndarray) -> int | None:
+    """The number that all agree on, as a whole one. None where they do not."""
+    found = np.unique(numbers)
+    return int(found[0]) if len(found) == 1 else None
 
 
 def _plain(value: Any) -> Any:

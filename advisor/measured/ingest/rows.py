@@ -29,6 +29,7 @@ from advisor.measured.ingest.derived import derive_rows, match_baselines
 from advisor.measured.ingest.result import IngestResult, Swap, missing_fields, rejects_frame, shorten
 from advisor.measured.ingest.upload import MAX_REJECTS, MAX_ROWS, one_sentence
 from advisor.measured.readers.base import NAME_MAPS
+from advisor.measured.row_questions import copies_sharing
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 
@@ -300,6 +301,11 @@ def evaluate(rows: Rows) -> IngestResult:
         warnings.append(f"{counted(repeated, 'row')} equal to another in every cell: counted once")
     if computed is not None:
         notes += computed.notes(keep)
+        several = copies_sharing(frame)
+        if (several > 1.0).any():
+            rows_of_several = counted(int((several > 1.0).sum()), "row")
+            at_most = f"{several.max():.0f} copies of the model"
+            notes.append(f"batch_size and rates in {rows_of_several} are shared by {at_most}: each decodes its part")
         if len(frame):
             frame, matching = match_baselines(frame)
             notes.append(matching)

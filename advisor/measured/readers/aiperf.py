@@ -164,8 +164,6 @@ def read_json(sample: Sample) -> RawRows:
     if concurrency is not None:
         raw.constant("batch_size", concurrency, "input_config concurrency")
         raw.constant("batch_kind", "max_concurrency")
-    elif "effective_concurrency" in metrics:
-        raw.prefill["batch_size"] = metrics["effective_concurrency"].value
     return raw
 
 
@@ -225,12 +223,10 @@ def detect_csv(sample: Sample) -> float:
 
 
 def read_csv(sample: Sample) -> RawRows:
-    """One row for the file. Neither the concurrency nor the model is in it: both are asked for."""
+    """One row for the file. The model is not in it and is asked for."""
     metrics, gpus = _parse_csv(sample)
     raw = raw_from_metrics([metrics], [1])
     raw.notes.append("the CSV rounds to two decimals; the JSON of the same run is more exact")
-    if "effective_concurrency_max" in metrics:
-        raw.prefill["batch_size"] = number_of(metrics["effective_concurrency_max"].value)
     names = {name for name, _ in gpus}
     if len(names) == 1:
         raw.prefill["hardware_id"] = names.pop()
@@ -251,7 +247,7 @@ def _parse_csv(sample: Sample) -> tuple[dict[str, Metric], set[tuple[str, str]]]
             if first in ("Metric", "Endpoint"):
                 header = [cell.strip().lower() for cell in row]
             elif header[:1] == ["metric"]:
-                _add_metric(metrics, header, row)
+                _add_metric(metrics, row)
             elif header[:1] == ["endpoint"] and {"gpu_name", "gpu_uuid"} <= set(header) and len(row) >= len(header):
                 gpus.add((row[header.index("gpu_name")].strip(), row[header.index("gpu_uuid")].strip()))
     except csv.Error as error:
@@ -259,14 +255,12 @@ def _parse_csv(sample: Sample) -> tuple[dict[str, Metric], set[tuple[str, str]]]
     return metrics, gpus
 
 
-def _add_metric(metrics: dict[str, Metric], header: list[str], row: list[str]) -> None:
+def _add_metric(metrics: dict[str, Metric], row: list[str]) -> None:
     match = _UNIT.match(row[0].strip())
     if match is None or len(row) < 2:
         return
     key, unit = header_key(match["name"]), match["unit"] or ""
     metrics[key] = Metric(row[1], unit)
-    if "max" in header and key == "effective_concurrency" and len(row) > header.index("max"):
-        metrics["effective_concurrency_max"] = Metric(row[header.index("max")], unit)
 
 
 CSV = Format(

@@ -23,6 +23,7 @@ from advisor.measured.ingest.columns import (
     COLUMNS,
     CanonicalColumn,
     TableKind,
+    cache_dtype,
     drafter_name,
     engine_name,
     match_model,
@@ -30,6 +31,7 @@ from advisor.measured.ingest.columns import (
 )
 from advisor.measured.ingest.derived import acceptance_by_position_text, accepted_length_from_counts
 from advisor.measured.ingest.result import Reject, Swap, rejects_frame, shorten
+from advisor.measured.ingest.side_by_side import metric_name
 from advisor.measured.ingest.upload import Sample
 from advisor.text import counted
 
@@ -40,6 +42,8 @@ NAME_MAPS: dict[str, Callable[[str], str | None]] = {
     "engine": engine_name,
     "weight_dtype": weight_dtype,
     "drafter": drafter_name,
+    "metric": metric_name,
+    "kv_dtype": cache_dtype,
 }
 Finish = Callable[[pd.DataFrame], list[str]]
 
@@ -167,11 +171,14 @@ def from_table(table: FileTable, maps: Sequence[FieldMap]) -> dict[str, Cells]:
 
 
 def from_mapped(table: FileTable, mapped: Mapped) -> dict[str, Cells]:
-    """Raw cells of a table whose headers were matched to canonical columns."""
-    return {
+    """Raw cells of a table whose headers were matched to canonical columns, and the metric that a pair of them says."""
+    cells = {
         name: Cells(table.columns[index], table.header[index], factor)
         for name, (index, factor) in mapped.columns.items()
     }
+    if mapped.pair is not None and mapped.pair.metric is not None:
+        cells.setdefault("metric", Cells([mapped.pair.metric] * len(table.lines), "(headers)"))
+    return cells
 
 
 def floats(frame: pd.DataFrame, name: str) -> np.ndarray:
@@ -235,6 +242,8 @@ MS = 1e-3
 PER_POSITION = "spec_decode_per_position_acceptance_rates"
 _WHOLE_TOLERANCE = 1e-3
 """Draft tokens per draft this close to an integer are a fixed K."""
+_CUT_SHORT = 0.02
+"""Draft tokens per draft this near below the number of positions are that K: ends of requests cut drafts short. [-]"""
 _TIMES = {
     "tpot_s": ("tpot",),
     "itl_s": ("itl",),
@@ -339,7 +348,7 @@ def _parsed(value: Any) -> Any:
 
 
 def finish_serve(frame: pd.DataFrame) -> list[str]:
-    """Lengths per request, accepted length from counts, and K from counts or from the number of positions."""
+    """Lengths per request, accepted length and K from counts. K without counts is the number of positions."""
     notes: list[str] = []
     completed = floats(frame, "_completed")
     lengths = (("input_tokens", "_total_input", "_asked_input"), ("output_tokens", "_total_output", "_asked_output"))
@@ -355,16 +364,31 @@ def finish_serve(frame: pd.DataFrame) -> list[str]:
         frame.loc[empty, "accepted_length"] = length[empty]
         notes.append(f"accepted_length computed in {counted(int(empty.sum()), 'row')} as 1 + accepted tokens / drafts")
     frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
-    _fill_k(frame, floats(frame, "_positions"), "the number of draft positions reported", notes)
+    # A run with a table of K by batch reports the positions of its largest K, whatever it drafted.
+    positions = floats(frame, "_positions")
+    cut_short = np.abs(per_draft / positions - 1.0) <= _CUT_SHORT
     whole = np.where(np.abs(per_draft - np.round(per_draft)) <= _WHOLE_TOLERANCE, np.round(per_draft), np.nan)
-    _fill_k(frame, whole, "draft tokens / drafts", notes)
+    _fill_k(frame, np.where(cut_short, positions, whole), "draft tokens / drafts", notes)
+    _fill_k(frame, np.where(np.isnan(per_draft), positions, np.nan), "the number of draft positions reported", notes)
     varying = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(per_draft)
     if varying.any():
         notes.append(
             f"draft length varied in {counted(int(varying.sum()), 'row')} "
-            f"(mean {np.nanmean(per_draft[varying]):.2f}); state K"
+            f"(mean {np.nanmean(per_draft[varying]):.2f}); state K. Acceptance by position is left out: the later "
+            "positions were not drafted in every round"
         )
+    _drafted_positions(frame, varying)
     return notes
+
+
+def _drafted_positions(frame: pd.DataFrame, varying: np.ndarray) -> None:
+    """Leave out acceptance at positions that a run did not draft, and all of it where K varied."""
+    stated = frame["acceptance_by_position"].notna().to_numpy()
+    longer = stated & (floats(frame, "draft_tokens_k") < floats(frame, "_positions"))
+    for row in np.flatnonzero(longer | (stated & varying)):
+        line, k = frame.index[row], frame["draft_tokens_k"].iloc[row]
+        shares = str(frame["acceptance_by_position"].iloc[row]).split(";")
+        frame.loc[line, "acceptance_by_position"] = pd.NA if varying[row] or k < 1 else ";".join(shares[: int(k)])
 
 
 def _fill_k(frame: pd.DataFrame, k: np.ndarray, how: str, notes: list[str]) -> None:
@@ -372,6 +396,25 @@ def _fill_k(frame: pd.DataFrame, k: np.ndarray, how: str, notes: list[str]) -> N
     if empty.any():
         frame.loc[empty, "draft_tokens_k"] = k[empty].astype(int)
         notes.append(f"draft_tokens_k taken in {counted(int(empty.sum()), 'row')} from {how}")
+
+
+def closed_loads(records: Sequence[Mapping[str, Any]]) -> dict[str, Cells]:
+    """The limit on requests of each run as its batch, [rows]. None for an open load, which sends at a rate.
+
+    Such a run seldom fills its limit: its batch follows from its rate and its time per token.
+    """
+    limits = [None if _sends_at_a_rate(record) else record.get("max_concurrency") for record in records]
+    kinds = [None if limit is None else "max_concurrency" for limit in limits]
+    return {"batch_size": Cells(limits, "max_concurrency"), "batch_kind": Cells(kinds, "max_concurrency")}
+
+
+def _sends_at_a_rate(record: Mapping[str, Any]) -> bool:
+    """Whether a run states requests per second: the tools write infinity where all may come at once."""
+    try:
+        rate = float(record.get("request_rate") or "inf")
+    except (TypeError, ValueError):
+        return False
+    return bool(np.isfinite(rate)) and rate > 0.0
 
 
 def version_of_image(image: Any) -> str | None:

@@ -54,7 +54,7 @@ def read_json(sample: Sample) -> RawRows:
     cells["itl_s"] = Cells(
         [chunk_latency(a, b) for a, b in zip(latency, per_iteration, strict=True)], "iter_tokens_per_iteration", _MS
     )
-    batches = [batch_of_strategy(_strategy(record), _mean_concurrency(record)) for record in records]
+    batches = [batch_of_strategy(_strategy(record)) for record in records]
     cells["batch_size"] = Cells([size for size, _ in batches], "strategy")
     cells["batch_kind"] = Cells([kind for _, kind in batches], "strategy")
     model = field_of(sample.document, "config.spec.backend.model") or field_of(sample.document, "args.model")
@@ -95,17 +95,17 @@ def chunk_latency(token_latency: Any, tokens_per_iteration: Any) -> Any:
     return latency * tokens
 
 
-def batch_of_strategy(strategy: str, mean_concurrency: Any) -> tuple[Any, str | None]:
-    """Batch size and what it counts, of a strategy.
+def batch_of_strategy(strategy: str) -> tuple[Any, str | None]:
+    """Batch size and what it counts, of a strategy: `concurrent@4` or `synchronous`.
 
-    A strategy is `concurrent@4`, `synchronous`, or a rate with its mean concurrency.
+    None of a rate, whose batch follows from what was served: the tool's mean concurrency counts queued requests too.
     """
     kind, _, amount = strategy.partition("@")
     if kind == "synchronous":
         return 1, "single_stream"
     if kind == "concurrent" and amount:
         return amount, "max_concurrency"
-    return mean_concurrency, "concurrency" if mean_concurrency is not None else None
+    return None, None
 
 
 def _benchmarks(sample: Sample) -> list[dict[str, Any]]:
@@ -116,10 +116,6 @@ def _benchmarks(sample: Sample) -> list[dict[str, Any]]:
 def _metrics(record: dict[str, Any]) -> dict[str, Any]:
     metrics = record.get("metrics")
     return metrics if isinstance(metrics, dict) else {}
-
-
-def _mean_concurrency(record: dict[str, Any]) -> Any:
-    return field_of(record, "metrics.request_concurrency.successful.mean")
 
 
 def _strategy(record: dict[str, Any]) -> str:
@@ -173,9 +169,8 @@ def read_csv(sample: Sample) -> RawRows:
     }
     chunks = [chunk_latency(a, b) for a, b in zip(column(_ITL), column(_ITERATION), strict=True)]
     cells["itl_s"] = Cells(chunks, " | ".join(_ITERATION), _MS)
-    mean = column(("Server Throughput", "Successful Concurrency", "Mean"))
     strategies = column(("Benchmark", "Strategy", ""))
-    batches = [batch_of_strategy(kind or "", size) for kind, size in zip(strategies, mean, strict=True)]
+    batches = [batch_of_strategy(kind or "") for kind in strategies]
     cells["batch_size"] = Cells([size for size, _ in batches], "Benchmark | Strategy")
     cells["batch_kind"] = Cells([kind for _, kind in batches], "Benchmark | Strategy")
     cells["model_id"] = Cells(

@@ -6,6 +6,7 @@ MoE kernel times: measured tables, and logs of benchmark_moe.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from advisor.measured.ingest.cells import read_table as read_file_table
 from advisor.measured.ingest.checks import misplaced_columns
 from advisor.measured.ingest.columns import MEASURED_COLUMNS, header_key, match_header
 from advisor.measured.ingest.result import Reject, shorten
+from advisor.measured.ingest.side_by_side import SIDES, side_by_side
 from advisor.measured.ingest.upload import MAX_TEXT_LOG_BYTES, MIB, Sample
 from advisor.measured.readers.base import (
     FieldMap,
@@ -45,11 +47,21 @@ def detect_template(sample: Sample) -> float:
     if sample.kind not in ("text", "parquet"):
         return 0.0
     header = table_header(sample)
-    found = {match[0] for cell in header if (match := match_header(cell, "points"))}
+    found = _understood(header)
     exact = {header_key(cell) for cell in header} & found
     if len(found) < _MIN_COLUMNS or not found & set(MEASURED_COLUMNS["points"]):
         return 0.0
     return 0.9 if len(exact) >= _MIN_COLUMNS else 0.6
+
+
+def _understood(headers: Sequence[str]) -> set[str]:
+    """Canonical columns among some headers, those of a pair without and with drafts included."""
+    found = {match[0] for header in headers if (match := match_header(header, "points"))}
+    try:
+        pair = side_by_side(headers)
+    except AdvisorError:  # said when the table is read
+        return found | set(SIDES.values())
+    return found if pair is None else found | set(pair.columns)
 
 
 def read_template(sample: Sample) -> RawRows:
@@ -61,7 +73,11 @@ def read_template(sample: Sample) -> RawRows:
         shown = ", ".join(name[:40] for name in mapped.unknown[:10])
         warnings.append(f"{counted(len(mapped.unknown), 'column')} not known and ignored: {shown}")
     cells, swaps = from_mapped(table, mapped), misplaced_columns(table, mapped.columns, "points")
-    return RawRows("points", table.lines, cells, list(table.rejects), warnings=warnings, swaps=swaps)
+    raw = RawRows("points", table.lines, cells, list(table.rejects), warnings=warnings, swaps=swaps)
+    if mapped.pair is not None:
+        raw.notes.append(mapped.pair.note(table.header))
+        raw.prefill |= mapped.pair.said
+    return raw
 
 
 TEMPLATE = Format(
@@ -78,7 +94,7 @@ def detect_records(sample: Sample) -> float:
     """0.5 for a record with our measured columns, less than any tool's own."""
     if sample.kind not in ("json", "jsonl"):
         return 0.0
-    found = {match[0] for name in sample.first if (match := match_header(str(name), "points"))}
+    found = _understood([str(name) for name in sample.first])
     return 0.5 if len(found) >= _MIN_COLUMNS and found & set(MEASURED_COLUMNS["points"]) else 0.0
 
 
@@ -89,10 +105,13 @@ def read_records(sample: Sample) -> RawRows:
     """
     records, lines, rejects = keep_objects(sample)
     names = list(dict.fromkeys(str(name) for record in records for name in record))
-    maps: dict[str, FieldMap] = {}
+    pair = side_by_side(names)
+    paired = {} if pair is None else pair.columns
+    maps = {column: FieldMap(column, (names[place],), factor) for column, (place, factor) in paired.items()}
+    taken = {names[place] for place, _ in paired.values()}
     for name in names:
         found = match_header(name, "points")
-        if found is None:
+        if found is None or name in taken:
             continue
         column, factor = found
         if column in maps:
@@ -100,12 +119,18 @@ def read_records(sample: Sample) -> RawRows:
                 f"{sample.name}: fields {maps[column].sources[0]!r} and {name!r} both give {column}; keep one of them"
             )
         maps[column] = FieldMap(column, (name,), factor)
-    unknown = [name for name in names if match_header(name, "points") is None]
+    unknown = [name for name in names if match_header(name, "points") is None and name not in taken]
     warnings = unit_hints(tuple(unknown), "points")
     if unknown:
         shown = ", ".join(shorten(name)[:40] for name in unknown[:10])
         warnings.append(f"{counted(len(unknown), 'field')} not known and ignored: {shown}")
-    return RawRows("points", lines, from_records(records, list(maps.values())), rejects, warnings=warnings)
+    raw = RawRows("points", lines, from_records(records, list(maps.values())), rejects, warnings=warnings)
+    if pair is not None:
+        raw.notes.append(pair.note(names))
+        raw.prefill |= pair.said
+        if pair.metric is not None and "metric" not in raw.cells:
+            raw.constant("metric", pair.metric, "(fields)")
+    return raw
 
 
 RECORDS = Format(

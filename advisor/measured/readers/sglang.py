@@ -16,6 +16,7 @@ from advisor.measured.readers.base import (
     FieldMap,
     Format,
     RawRows,
+    closed_loads,
     field_of,
     finish_serve,
     floats,
@@ -35,6 +36,9 @@ _SERVING_MAPS = (
     FieldMap("engine_version", ("server_info.version",)),
     FieldMap("tensor_parallel", ("server_info.tp_size",)),
     FieldMap("expert_parallel", ("server_info.ep_size",)),
+    FieldMap("data_parallel", ("server_info.dp_size",)),
+    FieldMap("decode_context_parallel", ("server_info.dcp_size",)),
+    FieldMap("kv_dtype", ("server_info.kv_cache_dtype",)),
     FieldMap("weight_dtype", ("server_info.quantization",)),
     FieldMap("batch_size", ("max_concurrency",)),
     FieldMap("dataset", ("dataset_name",)),
@@ -74,11 +78,23 @@ def read_serving(sample: Sample) -> RawRows:
         [positive_or_none(record.get("accept_length")) for record in records], "accept_length"
     )
     cells["engine"] = Cells([_engine(record.get("backend")) for record in records], "backend")
-    kinds = ["max_concurrency" if record.get("max_concurrency") is not None else None for record in records]
-    cells["batch_kind"] = Cells(kinds, "max_concurrency")
-    mean = sample.first.get("concurrency")
-    raw.prefill = {"batch_size": round(mean, 2) if isinstance(mean, float) else mean, "engine": "sglang"}
+    cells |= closed_loads(records)
+    servers = [record.get("server_info") for record in records]
+    cells["gpu_count"] = Cells([_gpus(server) for server in servers], "server_info")
+    eager = [isinstance(server, dict) and server.get("disable_cuda_graph") is True for server in servers]
+    cells["captured"] = Cells([0 if one else None for one in eager], "server_info.disable_cuda_graph")
+    raw.prefill = {"engine": "sglang"}
     return raw
+
+
+def _gpus(server_info: Any) -> int | None:
+    """GPUs of a server with several data-parallel ranks: its tensor-parallel ones where these share the attention."""
+    if not isinstance(server_info, dict):
+        return None
+    tensor, ranks = server_info.get("tp_size"), server_info.get("dp_size")
+    if not isinstance(tensor, int) or not isinstance(ranks, int) or ranks < 2:
+        return None
+    return tensor if server_info.get("enable_dp_attention") else tensor * ranks
 
 
 def positive_or_none(value: Any) -> Any:

@@ -19,6 +19,7 @@ from advisor.measured.readers.base import (
     Format,
     RawRows,
     by_position,
+    closed_loads,
     finish_serve,
     from_records,
     from_table,
@@ -54,6 +55,9 @@ _SERVE_MAPS: tuple[FieldMap, ...] = (
     FieldMap("gpu_count", _spellings("gpu_count", "num_gpus", "n_gpus", "gpus")),
     FieldMap("tensor_parallel", _spellings("tensor_parallel_size", "tensor_parallel", "tp_size", "tp")),
     FieldMap("expert_parallel", _spellings("expert_parallel_size", "ep_size", "ep")),
+    FieldMap("data_parallel", _spellings("data_parallel_size", "data_parallel", "dp_size", "dp")),
+    FieldMap("decode_context_parallel", _spellings("decode_context_parallel_size", "dcp_size", "dcp")),
+    FieldMap("kv_dtype", _spellings("kv_cache_dtype", "kv_dtype")),
     FieldMap("n_experts", _spellings("num_experts", "n_experts")),
     FieldMap("n_active", _spellings("topk", "top_k", "n_active")),
     FieldMap("weight_dtype", _spellings("weight_dtype", "quantization")),  # `dtype` is the activations' type
@@ -96,15 +100,10 @@ def read_serve(sample: Sample) -> RawRows:
     raw.notes += [*said, *medians_note(records)]
     if any(PER_POSITION in record for record in records):
         cells |= by_position([record.get(PER_POSITION) for record in records])
-    kinds = ["max_concurrency" if record.get("max_concurrency") is not None else None for record in records]
-    cells["batch_kind"] = Cells(kinds, "max_concurrency")
+    cells |= closed_loads(records)
     cells["engine"] = Cells([serving_engine(record) for record in records], "backend")
     cells["date"] = Cells([record.get("date") for record in records], "date")
-    seen = max(
-        (int(c) for r in records if isinstance(c := r.get("max_concurrent_requests"), int | float) and c > 0),
-        default=None,
-    )
-    raw.prefill = {"engine": "vllm", "batch_size": seen}
+    raw.prefill = {"engine": "vllm"}
     return raw
 
 
@@ -314,8 +313,6 @@ _LABELS = {
     "total generated tokens": "_total_output",
     "output token throughput (tok/s)": "output_throughput",
     "total token throughput (tok/s)": "total_token_throughput",
-    "peak concurrent requests": "_peak",
-    "concurrency": "_concurrency",
     "accept length": "accept_length",
     "acceptance length": "accept_length",
     "drafts": "_drafts",
@@ -376,8 +373,7 @@ def read(sample: Sample) -> RawRows:
     limited = ["max_concurrency" if "max_concurrency" in record else None for record in records]
     raw.cells["batch_kind"] = Cells(limited, "max_concurrency")
     if len(records) == 1:
-        mean = records[0].get("_concurrency", records[0].get("_peak"))
-        raw.prefill = {"batch_size": mean, "engine": engines[0]}
+        raw.prefill = {"engine": engines[0]}
     return raw
 
 

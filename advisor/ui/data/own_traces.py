@@ -167,6 +167,11 @@ def use_acceptance() -> None:
         st.session_state["acceptance"] = found.text
 
 
+def use_length(accepted_length: str) -> None:
+    """Make the accepted length of an upload (`2.4@3`) the scenario's, in the bar and the address."""
+    st.session_state["acceptance"] = accepted_length
+
+
 def use_rates(by_position: str) -> None:
     """Make the acceptance by position of an uploaded run the scenario's.
 

@@ -19,12 +19,15 @@ from advisor.catalog.models import model_ids
 from advisor.measured.ingest.columns import COLUMNS, template_csv
 from advisor.measured.ingest.remap import target_label, targets
 from advisor.measured.ingest.result import IngestResult, MissingField, csv_of
+from advisor.measured.ingest.side_by_side import METRICS
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.moesd import moesd_of
+from advisor.measured.observations import QUANTITIES
 from advisor.measured.points import Point
 from advisor.measured.refit import MIN_POINTS, before_after, curve_groups, curve_name
 from advisor.measured.refit_result import PARAMETER_COLUMNS, RefitResult, parameter_rows
 from advisor.measured.refit_result import notes as refit_notes
+from advisor.physics.acceptance import acceptance_curves
 from advisor.physics.draft import drafter_ids
 from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import Scenario
@@ -32,7 +35,7 @@ from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import before_after_chart, residual_chart
 from advisor.text import counted
 from advisor.ui.answers import refit_text_for
-from advisor.ui.data.own_traces import acceptance_problem, use_rates
+from advisor.ui.data.own_traces import acceptance_problem, use_length, use_rates
 from advisor.ui.data.uploads import (
     UploadFile,
     acceptances,
@@ -44,6 +47,7 @@ from advisor.ui.data.uploads import (
     kept_name,
     kept_rows,
     notes,
+    own_length,
     problem,
     read_with,
     refit_upload,
@@ -109,7 +113,7 @@ def draw_upload_panel(scenario: Scenario) -> None:
     if found is not None:
         draw_refit_panel(found[0], found[1], scenario)
     if read is not None:
-        _acceptance(read)
+        _acceptance(read, scenario)
         _notes(read)
         _refused(read)
         keep(read)
@@ -313,6 +317,7 @@ def _field(label: str, name: str, guess: Any, key: str, meaning: str = "") -> An
         "model_id": [*own_models(), *model_ids()],
         "drafter": list(drafter_ids()),
         "accepted_length_same_run": list(_YES_NO),
+        "metric": list(METRICS),
     }
     options = choices.get(name)
     help_text = plain(meaning) or None
@@ -325,13 +330,24 @@ def _field(label: str, name: str, guess: Any, key: str, meaning: str = "") -> An
         index=index,
         key=key,
         help=help_text,
-        format_func=lambda option: _YES_NO.get(option, option),
+        format_func=lambda option: METRICS[option].title if option in METRICS else _YES_NO.get(option, option),
         placeholder="Not stated",
     )
 
 
-def _acceptance(read: IngestResult) -> None:
-    """Acceptance by position that the runs themselves measured, for the scenario."""
+def _acceptance(read: IngestResult, scenario: Scenario) -> None:
+    """Accepted length, and acceptance by position, that the runs themselves measured, for the scenario."""
+    length = own_length(read, scenario)
+    if length is not None and length != scenario.acceptance:
+        own, _, k = length.partition("@")
+        st.button(
+            f"Use your accepted length {float(own):.2f} at K = {k} on every page",
+            key="use_own_length",
+            icon=":material/input:",
+            on_click=use_length,
+            args=(length,),
+            help=f"In place of {scenario.acceptance} at Accepted in the bar.",
+        )
     found = acceptances(read)
     if not found:
         return
@@ -493,6 +509,8 @@ def ask(read: IngestResult, scenario: Scenario) -> str:
 
 def _needed(names: tuple[str, ...], rows: int) -> str:
     """A field that is needed, or several of which one is, in words."""
+    if names == QUANTITIES:
+        return f"a speedup, or a time per step or token ({counted(rows, 'row')})"
     columns = COLUMNS["points"]
     titles = [columns[names[0]].title, *(columns[name].in_text for name in names[1:])]
     return f"{' or '.join(titles)} ({counted(rows, 'row')})"
@@ -542,27 +560,34 @@ def _changed(result: RefitResult, scenario: Scenario) -> str:
         return ""
 
 
-def _use(result: RefitResult, scenario: Scenario) -> None:
-    """Take it into every prediction of this session, or drop it."""
-    used = is_used(result)
-    for reason in result.reasons_against:
+def _use(found: RefitResult, scenario: Scenario) -> None:
+    """Take it into every prediction of this session, or drop it.
+
+    The accepted length that the upload counted comes with it where the scenario's is borrowed from a measured curve.
+    """
+    used = is_used(found)
+    read = result()
+    borrowed = scenario.acceptance in {curve.id for curve in acceptance_curves()}
+    length = own_length(read, scenario) if read is not None and borrowed else None
+    for reason in found.reasons_against:
         st.warning(plain(reason), icon=":material/help:")
     use, drop = st.columns(2)
-    offer = "Use it all the same, on every page" if result.reasons_against else "Use this refit on every page"
+    offer = "Use it all the same, on every page" if found.reasons_against else "Use this refit on every page"
+    with_length = f" With it comes the accepted length of your runs, {length}." if length else ""
     use.button(
         "In use on every page" if used else offer,
         key="use_refit",
         disabled=used,
         icon=":material/public:",
         on_click=use_refit,
-        args=(result,),
-        help="In this session only; the link and the report of a scenario then carry it.",
+        args=(found, length),
+        help=f"In this session only; the link and the report of a scenario then carry it.{with_length}",
     )
     drop.button("Undo the refit", key="undo_refit", on_click=undo_refit, icon=":material/undo:")
-    if (result.hardware_id, result.engine) != (scenario.hardware_id, scenario.engine):
+    if (found.hardware_id, found.engine) != (scenario.hardware_id, scenario.engine):
         st.caption(
             plain(
-                f"It holds for {result.hardware_id} with {result.engine_class}; the scenario in the bar is on "
+                f"It holds for {found.hardware_id} with {found.engine_class}; the scenario in the bar is on "
                 f"{scenario.hardware_id} with {scenario.engine}."
             )
         )

@@ -20,7 +20,7 @@ from advisor.catalog.models import model_ids
 from advisor.measured.ingest.columns import COLUMNS, TableKind
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.remap import IGNORE, Header, own_headers
-from advisor.measured.ingest.result import IngestResult, csv_of, kept_points, kept_table
+from advisor.measured.ingest.result import IngestResult, csv_of, kept_points, kept_table, measured_length
 from advisor.measured.ingest.rows import Rows, combine, complete, resolve_names, with_given
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused
@@ -414,6 +414,15 @@ def acceptances(read: IngestResult) -> dict[str, str]:
         f"line {line}, {len(text.split(';'))} positions: {text.replace(';', ', ')}": text
         for line, text in column.drop_duplicates().items()
     }
+
+
+def own_length(read: IngestResult, scenario: Scenario) -> str | None:
+    """Accepted length that the upload's runs of a scenario's model and drafter counted (`2.4@3`), or None."""
+    if read.kind != "points":
+        return None
+    rows = read.frame
+    drafter = rows["drafter"].fillna(scenario.drafter_id)
+    return measured_length(rows[rows["model_id"].eq(scenario.model_id) & drafter.eq(scenario.drafter_id)])
 
 
 def refit_upload(acceptance: str | None) -> None:

@@ -1,0 +1,300 @@
+"""Two columns of one table that hold one quantity side by side: without drafts, and with them.
+
+Many people keep one row a batch: `batch, plain_tpot_ms, mtp_tpot_ms`. The two become `baseline_value` and `sd_value`,
+and what they count becomes `metric`, where the headers say it; where they leave it open, it is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from advisor.measured.ingest.columns import COLUMNS, UNIT_FACTORS, drafter_name, header_key, match_header
+from advisor.physics.draft import drafter_ids
+from advisor.prediction import AdvisorError
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a pair of values may count: a few words, the column that the value with drafts fills, and how.
+
+    `scale` turns the value into the column's unit; of its inverse where `per_second`. No column: a ratio alone follows.
+    """
+
+    title: str
+    column: str = ""
+    scale: float = 1.0
+    per_second: bool = False
+
+
+METRICS = {
+    "tpot_ms": Metric("Time per output token, ms", "tpot_s", 1e-3),
+    "tpot_s": Metric("Time per output token, s", "tpot_s"),
+    "step_time_ms": Metric("Plain step, and whole round with drafts, ms", "step_time_s", 1e-3),
+    "step_time_s": Metric("Plain step, and whole round with drafts, s", "step_time_s"),
+    "output_tok_per_s": Metric("Generated tokens/s, all requests together", "output_tok_per_s"),
+    "output_tok_per_s_per_user": Metric("Generated tokens/s of one request", "tpot_s", per_second=True),
+    "request_latency_s": Metric("Whole request, s"),
+}
+"""Metrics that are offered where a file leaves its own open."""
+ROUND_TIME = r"^(?:step|round)_time"
+"""Metrics whose value with drafts is the time of a whole round, which gives several tokens."""
+SIDES = {"baseline": "baseline_value", "sd": "sd_value"}
+"""How our own headers of a pair begin (`baseline_tpot_ms`, `sd_tpot_ms`), and the columns they fill."""
+_PLAIN = frozenset(
+    {
+        "plain",
+        "base",
+        "baseline",
+        "vanilla",
+        "without",
+        "off",
+        "no",
+        "non",
+        "nospec",
+        "nosd",
+        "nomtp",
+        "autoregressive",
+        "k0",
+        "ohne",
+        "unspeculated",
+    }
+)
+_SPEC = frozenset(
+    {
+        "with",
+        "w",
+        "on",
+        "spec",
+        "speculative",
+        "speculation",
+        "speculated",
+        "specdec",
+        "drafted",
+        "sd",
+        "mtp",
+        "eagle",
+        "eagle3",
+        "ngram",
+        "dflash",
+    }
+)
+_DRAFTING = frozenset({"draft", "drafts", "drafting", "decoding"})
+"""Say nothing more where a header says that it is with or without them; alone, they may be the drafter's own time."""
+_FILLERS = frozenset(
+    {
+        "mean",
+        "avg",
+        "average",
+        "time",
+        "per",
+        "value",
+        "of",
+        "the",
+        "in",
+        "token",
+        "tok",
+        "toks",
+        "tokens",
+        "generated",
+        "output",
+    }
+)
+_RATES = frozenset({"tps", "throughput"})
+_TOKENS = frozenset({"tok", "toks", "token", "tokens"})
+_TOKEN_RATE = re.compile(r"(?<!_per)_tok(?:en)?s?_(?:per_)?s(?:ec|econds?)?_")
+"""Tokens per second, and not seconds per token."""
+_KINDS = {
+    "tpot": "tpot",
+    "step": "step_time",
+    "round": "step_time",
+    "iteration": "step_time",
+    "e2e": "request_latency",
+    "e2el": "request_latency",
+    "request": "request_latency",
+}
+_ORDER = ("tpot", "step_time", "output_tok_per_s", "output_tok_per_s_per_user", "request_latency")
+"""Of several pairs in one table, the one that tells most comes first."""
+
+
+def value_direction(metric: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    """Whether smaller values of a metric are faster, as times are, and whether its name tells at all [rows]."""
+    rate = metric.str.contains(r"tok|per_s|/s|rate|throughput", case=False, regex=True)
+    time = metric.str.contains(r"latency|_ms|_s$|time|tpot|itl|ttft", case=False, regex=True)
+    named = metric.str.contains(r"tpot|itl|ttft|per_output_token", case=False, regex=True)
+    lower = np.asarray(((time & ~rate) | named).to_numpy(dtype=bool, na_value=False))
+    return lower, np.asarray((time | rate | named).to_numpy(dtype=bool, na_value=False))
+
+
+def metric_name(text: str) -> str | None:
+    """Our name of a metric (`TPOT (ms)` is tpot_ms), else the text. None where it says neither a time nor a rate."""
+    key = header_key(text)
+    if key in METRICS:
+        return key
+    return text.strip() if value_direction(pd.Series([text], dtype="str"))[1][0] else None
+
+
+def open_pairs(frame: pd.DataFrame) -> np.ndarray:
+    """Rows with a value without drafts and one with them, of which no speedup follows until their metric is said."""
+    pair = frame[["baseline_value", "sd_value"]].notna().all(axis=1) & frame["speedup"].isna()
+    drafting = frame["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan) != 0
+    return np.asarray(pair.to_numpy() & drafting & frame["metric"].isna().to_numpy())
+
+
+@dataclass(frozen=True)
+class _Header:
+    """One header taken apart."""
+
+    place: int
+    side: str
+    """plain, spec, or neither."""
+    kind: str
+    """Of _ORDER; empty where the header does not say what is counted."""
+    rest: frozenset[str]
+    unit: str
+    n_draft: int | None
+    drafter: str | None
+    weak: bool
+    """Whether its only word for drafts is `sd`, which may be a standard deviation."""
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """The two columns of a pair, and what their headers say of it."""
+
+    plain: int
+    spec: int
+    metric: str | None
+    """Of METRICS; None where the headers leave it open."""
+    factors: tuple[float, float]
+    """From each header's unit to that of the metric; 1 where it is open."""
+    said: dict[str, object]
+    """K and drafter that the header of the values with drafts names: guesses, to be confirmed."""
+
+    @property
+    def columns(self) -> dict[str, tuple[int, float]]:
+        """Place and factor of the canonical columns that the pair fills."""
+        return {"baseline_value": (self.plain, self.factors[0]), "sd_value": (self.spec, self.factors[1])}
+
+    def names(self) -> dict[int, str]:
+        """What each of the two may be called in our words, by place."""
+        stem = "value" if self.metric is None else self.metric
+        return {self.plain: f"baseline_{stem}", self.spec: f"sd_{stem}"}
+
+    def note(self, headers: Sequence[str]) -> str:
+        """The sentence that says how the two columns are read."""
+        counts = "what they count is asked for" if self.metric is None else METRICS[self.metric].title
+        plain, spec = (headers[place][:40] for place in (self.plain, self.spec))
+        return f"{plain!r} is read as the value without drafts, {spec!r} as the one with them ({counts})"
+
+
+def side_by_side(headers: Sequence[str]) -> SideBySide | None:
+    """The pair of columns without and with drafts among the headers of a table, or None.
+
+    One of the two may be called by its quantity alone, where the other says its side. Raises AdvisorError where several
+    columns may be one side of the pair, since a row has one K and one value with drafts.
+    """
+    native = [match_header(header, "points") for header in headers]
+    if any(found and found[0] in SIDES.values() for found in native):
+        return None
+    read = [_taken_apart(place, header) for place, header in enumerate(headers) if _may_be_one(native[place])]
+    groups: dict[tuple[str, frozenset[str], bool], list[_Header]] = {}
+    for one in read:
+        groups.setdefault((one.kind, one.rest, one.unit == "/s"), []).append(one)
+    pairs = [pair for alike in groups.values() if (pair := _pair(alike, headers)) is not None]
+    rank = {kind: place for place, kind in enumerate(_ORDER)}
+    first = min(pairs, key=lambda pair: rank.get(pair[0].kind, len(_ORDER)), default=None)
+    return None if first is None else _side_by_side(*first)
+
+
+def own_header(header: str) -> str | None:
+    """The column that one of our own headers of a pair fills (`sd_tpot_ms`: sd_value), or None."""
+    side, _, metric = header_key(header).partition("_")
+    return SIDES.get(side) if metric in METRICS else None
+
+
+def side_of(header: str) -> str:
+    """Whether a header says that its column is without drafts (`plain`), with them (`spec`), or neither (empty)."""
+    return _taken_apart(0, header).side
+
+
+def _may_be_one(native: tuple[str, float] | None) -> bool:
+    """Whether a column may be part of a pair: none of ours, or one that measures."""
+    return native is None or (COLUMNS["points"][native[0]].positive and not COLUMNS["points"][native[0]].context)
+
+
+def _words(header: str) -> list[str]:
+    key = re.sub(r"(^|_)w_o(_|$)", r"\1without\2", header_key(header))
+    return re.sub(r"(^|_)k_(\d+)(?=_|$)", r"\1k\2", key).split("_")
+
+
+def _taken_apart(place: int, header: str) -> _Header:
+    words = set(_words(header))
+    if match_header(header, "points") is not None:  # one of our own headers never says a side
+        marks: set[str] = set()
+    elif words <= {"no", "non"}:  # a number of a row
+        marks = set()
+    else:
+        marks = words & (_PLAIN | _SPEC) | {word for word in words if re.fullmatch(r"k\d+", word)}
+    n_draft = next((int(word[1:]) for word in marks if re.fullmatch(r"k\d+", word)), None)
+    side = "plain" if marks & _PLAIN or n_draft == 0 else "spec" if marks else ""
+    left = words - marks - (_DRAFTING if marks else set())
+    rate = bool(left & _RATES) or _TOKEN_RATE.search(f"_{header_key(header)}_") is not None
+    unit = "/s" if rate else next((word for word in left if word in UNIT_FACTORS), "")
+    named = next((_KINDS[word] for word in sorted(left) if word in _KINDS), "")
+    kind = _rate_kind(left) if rate else named or ("tpot" if unit and left & _TOKENS else "")
+    rest = left - _FILLERS - set(_KINDS) - set(UNIT_FACTORS) - {"second", "latency" if kind else ""}
+    rest -= (_RATES | {"user", "seq", "sequence", "all", "system"}) if rate else set()
+    known = (drafter_name(word) for word in sorted(marks))
+    drafter = next((name for name in known if name in drafter_ids()), None)
+    return _Header(place, side, kind, frozenset(rest), unit, n_draft, drafter, marks == {"sd"})
+
+
+def _rate_kind(words: set[str]) -> str:
+    if words & {"user", "request", "req", "seq", "sequence", "stream"}:
+        return "output_tok_per_s_per_user"
+    return "output_tok_per_s" if words & {"output", "system", "all", "throughput", "generated"} else ""
+
+
+def _pair(alike: Sequence[_Header], headers: Sequence[str]) -> tuple[_Header, _Header] | None:
+    """The columns without and with drafts among those of one quantity, or None."""
+    by_side = {side: [one for one in alike if one.side == side] for side in ("plain", "spec", "")}
+    plain, spec, bare = by_side["plain"], by_side["spec"], by_side[""]
+    if plain and not spec and len(bare) == 1:
+        spec = bare
+    elif spec and not plain and len(bare) == 1 and (bare[0].kind or bare[0].rest):
+        plain, spec = bare, [one for one in spec if not one.weak]
+    if not plain or not spec:
+        return None
+    if len(plain) > 1 or len(spec) > 1:
+        which = plain if len(plain) > 1 else spec
+        named = ", ".join(repr(headers[one.place][:40]) for one in which[:4])
+        raise AdvisorError(
+            f"several columns may be the values {'without' if which is plain else 'with'} drafts ({named}), and a row "
+            "has one K: keep one of them, or give each K a row of its own with its K in draft_tokens_k"
+        )
+    return plain[0], spec[0]
+
+
+def _side_by_side(plain: _Header, spec: _Header) -> SideBySide:
+    said = {"draft_tokens_k": spec.n_draft or None, "drafter": spec.drafter}
+    given: dict[str, object] = {name: value for name, value in said.items() if value is not None}
+    kind = plain.kind
+    units = [UNIT_FACTORS.get(one.unit) for one in (plain, spec)]
+    if not kind or (plain.unit != "/s" and None in units):
+        return SideBySide(plain.place, spec.place, None, _relative(units), given)
+    if plain.unit == "/s":
+        return SideBySide(plain.place, spec.place, kind, (1.0, 1.0), given)
+    ending = "s" if kind == "request_latency" else "ms"
+    one, other = (float(unit or 1.0) / UNIT_FACTORS[ending] for unit in units)
+    return SideBySide(plain.place, spec.place, f"{kind}_{ending}", (one, other), given)
+
+
+def _relative(units: Sequence[float | None]) -> tuple[float, float]:
+    """Factors that bring both columns to the first one's unit, where both say theirs."""
+    first, second = units
+    return 1.0, 1.0 if first is None or second is None else second / first

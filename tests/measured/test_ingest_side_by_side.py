@@ -1,0 +1,154 @@
+"""Tables with one row a batch, plain and speculative values side by side."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from advisor.measured.ingest.read import read_given, read_upload
+from advisor.measured.ingest.remap import own_headers, targets
+from advisor.measured.ingest.rows import Rows, resolve_names, with_given
+from advisor.measured.ingest.side_by_side import METRICS, side_by_side
+from advisor.measured.points import refit_points
+from advisor.physics.hardware import hardware_ids
+from advisor.prediction import AdvisorError
+
+BATCHES = (1, 2, 4, 8, 16, 32)
+PLAIN_MS = (6.1, 6.6, 7.5, 8.9, 11.2, 14.0)
+SPEC_MS = (3.4, 3.9, 4.8, 6.0, 7.9, 10.8)
+PLACE = {"hardware": "h200-sxm", "model": "qwen3-30b-a3b", "engine": "vllm", "tp": 1, "drafter": "eagle3", "K": 3}
+
+
+def wide(plain: str, spec: str, more: dict[str, object] | None = None, scale: float = 1.0) -> bytes:
+    """Six batches with the plain and the speculative time under these headers."""
+    context = PLACE | (more or {})
+    lines = [",".join(["batch", plain, spec, *context])]
+    for batch, one, other in zip(BATCHES, PLAIN_MS, SPEC_MS, strict=True):
+        lines.append(",".join(map(str, [batch, one * scale, other * scale, *context.values()])))
+    return "\n".join(lines).encode()
+
+
+def rows_of(data: bytes, **values: object) -> Rows:
+    return resolve_names(with_given(read_upload("wide.csv", data), values), hardware_ids())
+
+
+@pytest.mark.parametrize(
+    ("plain", "spec", "scale"),
+    [
+        ("plain_tpot_ms", "spec_tpot_ms", 1.0),
+        ("tpot_ms", "tpot_spec_ms", 1.0),  # bare beside marked: the bare one is the other side
+        ("baseline_tpot_ms", "tpot_ms", 1.0),
+        ("TPOT (ms) no spec", "TPOT (ms) EAGLE3", 1.0),
+        ("Without speculation [ms/token]", "With speculation [ms/token]", 1.0),
+        ("plain time per token (s)", "speculative time per token (s)", 1e-3),
+        ("tpot_k0_ms", "tpot_k3_ms", 1.0),
+        ("baseline_tpot_ms", "sd_tpot_ms", 1.0),
+        ("w/o MTP: mean TPOT us", "w/ MTP: mean TPOT us", 1e3),
+    ],
+)
+def test_plain_and_speculative_times_side_by_side_give_speedups_and_times(plain, spec, scale):
+    frame = rows_of(wide(plain, spec, scale=scale)).result.frame
+    assert frame["speedup"].to_numpy(float) == pytest.approx(np.divide(PLAIN_MS, SPEC_MS))
+    assert frame["tpot_s"].to_numpy(float) == pytest.approx(np.array(SPEC_MS) * 1e-3), "the time is that with drafts"
+    assert set(frame["metric"]) == {"tpot_ms"}
+
+
+def test_every_row_of_a_wide_table_can_be_refitted_on_both_its_values():
+    data = wide("plain_tpot_ms", "spec_tpot_ms", {"accepted_length": 2.4})
+    points, refused = refit_points(rows_of(data).result.frame)
+    assert not refused
+    assert [point.observations.quantity.tolist() for point in points] == [["speedup", "tpot_s"]] * len(BATCHES)
+    assert points[0].accepted_length == pytest.approx(2.4)
+
+
+def test_what_side_by_side_values_count_is_asked_where_the_headers_leave_it_open():
+    rows = rows_of(wide("plain (ms)", "MTP (ms)", {"accepted_length": 2.4}))
+    (asked,) = [item for item in rows.result.missing if item.name == "metric"]
+    assert asked.needed
+    assert asked.rows == len(BATCHES)
+    points, refused = refit_points(rows.result.frame)
+    assert not points
+    assert {item.reason for item in refused} == {
+        "metric does not say what baseline_value and sd_value count; fill it in"
+    }
+    as_tokens = with_given(rows, {"metric": "TPOT (ms)"}).result
+    assert not [item for item in as_tokens.missing if item.name == "metric"]
+    assert as_tokens.frame["speedup"].iloc[0] == pytest.approx(6.1 / 3.4)
+
+
+def test_a_plain_step_beside_a_whole_round_is_a_speedup_times_the_accepted_length():
+    rounds_ms = [time * 2.4 for time in SPEC_MS]
+    lines = [f"{b},{p},{r},3,2.4" for b, p, r in zip(BATCHES, PLAIN_MS, rounds_ms, strict=True)]
+    data = "\n".join(["batch,plain_step_ms,spec_step_ms,k,accepted_length", *lines]).encode()
+    frame = read_upload("wide.csv", data).result.frame
+    assert frame["speedup"].to_numpy(float) == pytest.approx(np.divide(PLAIN_MS, SPEC_MS))
+    assert frame["step_time_s"].to_numpy(float) == pytest.approx(np.array(rounds_ms) * 1e-3)
+
+
+def test_rates_of_one_request_become_times_per_token():
+    frame = rows_of(wide("baseline tok/s/user", "eagle3 tok/s/user")).result.frame
+    assert frame["speedup"].to_numpy(float) == pytest.approx(np.divide(SPEC_MS, PLAIN_MS))
+    assert frame["tpot_s"].to_numpy(float) == pytest.approx(1.0 / np.array(SPEC_MS))
+
+
+def test_several_speculative_columns_are_a_question_and_never_a_guess():
+    with pytest.raises(AdvisorError, match=r"several columns may be the values with drafts \('tpot_k1_ms', 'tpot_k3"):
+        read_upload("wide.csv", b"batch,tpot_ms,tpot_k1_ms,tpot_k3_ms\n1,6,4,3\n")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "batch,tpot_ms,tpot_sd_ms",  # a standard deviation
+        "batch,step_time_ms,draft_time_ms,verify_time_ms",
+        "no,batch,mtp,tpot_ms",  # a row's number and a flag
+        "batch,tpot_ms,tpot_p99_ms",
+        "batch,baseline_tpot_ms,output_tok_per_s",
+        "batch,baseline_value,sd_value",
+    ],
+)
+def test_columns_that_are_no_pair_stay_what_they_are(header):
+    assert side_by_side(header.split(",")) is None
+
+
+def test_the_header_with_drafts_suggests_k_and_drafter():
+    pair = side_by_side(["batch", "TPOT off (ms)", "TPOT MTP K=2 (ms)"])
+    assert pair is not None
+    assert pair.said == {"draft_tokens_k": 2, "drafter": "mtp"}
+
+
+def test_json_records_with_a_pair_are_read_like_a_table():
+    records = [
+        {"batch": b, "plain_tpot_ms": p, "mtp_tpot_ms": s, "k": 3}
+        for b, p, s in zip(BATCHES, PLAIN_MS, SPEC_MS, strict=True)
+    ]
+    result = read_upload("wide.json", json.dumps(records).encode()).result
+    assert result.frame["speedup"].to_numpy(float) == pytest.approx(np.divide(PLAIN_MS, SPEC_MS))
+
+
+def test_predict_takes_a_wide_table_with_its_metric():
+    found = read_given("wide.csv", wide("plain_tpot_ms", "spec_tpot_ms"))
+    assert set(found.asked["metric"]) == {"tpot_ms"}
+    assert float(found.asked["sd_value"].iloc[0]) == pytest.approx(3.4)
+
+
+def test_the_form_preselects_the_plain_time_as_plain():
+    found = {item.theirs: item.ours for item in own_headers("wide.csv", wide("plain_tpot_ms", "spec_tpot_ms"))}
+    assert found["plain_tpot_ms"] == "baseline_tpot_ms"
+    assert found["spec_tpot_ms"] == "sd_tpot_ms"
+    alone = {item.theirs: item.ours for item in own_headers("x.csv", b"users,plain tpot ms p50,k\n1,6,3\n")}
+    assert alone["plain tpot ms p50"] == "baseline_tpot_ms", "never the time of a row with drafts"
+    assert set(found.values()) <= set(targets())
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_columns_of_any_name_can_be_mapped_to_a_pair(metric):
+    data = wide("A", "B")
+    columns = {"A": f"baseline_{metric}", "B": f"sd_{metric}"}
+    frame = read_upload("wide.csv", data, columns=columns).result.frame
+    unit = 1e3 if metric in ("tpot_s", "step_time_s") else 1.0  # times are kept in ms
+    assert set(frame["metric"]) == {metric.removesuffix("_s") + "_ms" if unit > 1 else metric}
+    assert frame["baseline_value"].to_numpy(float) == pytest.approx(np.array(PLAIN_MS) * unit)
+    assert frame["sd_value"].to_numpy(float) == pytest.approx(np.array(SPEC_MS) * unit)
