@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from advisor.catalog.engines import implied_mtp
 from advisor.catalog.hf.dialects import NESTED_KEYS, REFUSED, Dialect, Layers, dialect_of
 from advisor.catalog.hf.fields import MAX_CONTEXT, MAX_LAYERS, MAX_VOCABULARY, Fields, parse_json
 from advisor.catalog.hf.layers import (
@@ -46,6 +47,8 @@ from advisor.physics.architecture import (
 )
 from advisor.prediction import AdvisorError
 
+OWN = "own"
+"""Id of an architecture that was read from a configuration: a name says nothing of what is in it."""
 _INHERITED_KEYS = ("tie_word_embeddings", "dtype", "torch_dtype", "quantization_config", "_name_or_path")
 _MTP_KEYS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 _SIZE_IN_NAME = re.compile(r"(?<![\w.])(\d{1,5}(?:\.\d{1,3})?)[bB]-[aA](\d{1,5}(?:\.\d{1,3})?)([bBmM])(?![a-zA-Z])")
@@ -250,7 +253,7 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
         others = ", ".join(f"{name} in {dtype}" for name, dtype in formats.attention_projections.items())
         warnings.append(f"attention is counted as {formats.attention} throughout; the checkpoint has {others}")
     return Architecture(
-        id=re.sub(r"[^a-z0-9.]+", "-", label.split("/")[-1].lower()).strip("-") or "imported",
+        id=OWN,
         name=label,
         hidden_size=hidden,
         vocab_size=vocabulary,
@@ -280,7 +283,10 @@ def _extra_params(fields: Fields, hidden: int, ffns: list[Any], moe: Moe | None)
 
 
 def _mtp_modules(fields: Fields) -> int:
-    found = fields.optional_count(*_MTP_KEYS, maximum=64) or 0
+    """Multi-token-prediction modules: as stated, else as many as engines load for the family."""
+    found = fields.optional_count(*_MTP_KEYS, maximum=64)
+    if found is None:
+        found = implied_mtp(fields.text("model_type"))
     return found if fields.flag("use_mtp", default=True) else 0
 
 
