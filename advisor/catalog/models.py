@@ -136,7 +136,8 @@ def own_model(config: Mapping[str, Any] | str | bytes, name: str, file_name: str
     if not alike:
         return architecture
     shipped = next((one for one in alike if one.mtp_modules == architecture.mtp_modules), alike[0])
-    return architecture.model_copy(update={"id": shipped.id})
+    origin = f"the configuration given; its dimensions are those of {shipped.name}, whose releases and routing count"
+    return architecture.model_copy(update={"id": shipped.id, "sources": (origin,)})
 
 
 def _dimensions(architecture: Architecture) -> tuple[object, ...]:
