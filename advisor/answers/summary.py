@@ -418,7 +418,7 @@ def borrowed_from(answer: Advice | DesignSpace) -> str:
     curve = next((one for one in acceptance_curves() if one.id == given), None)
     if curve is None or not setup.acceptance.borrowed or setup.drafter.kind == "none":
         return ""
-    if curve.model_id == setup.scenario.model_id:
+    if curve.model_id == setup.architecture.id:
         return drafter_name(curve.drafter_id)
     return curve.checkpoint or model_name(curve.model_id)
 

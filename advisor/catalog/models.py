@@ -14,12 +14,12 @@ import difflib
 import functools
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from advisor.catalog.engines import implied_mtp
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.hf.dialects import NESTED_KEYS
 from advisor.catalog.hf.fields import MAX_FILE_BYTES, parse_json
@@ -121,10 +121,39 @@ def _from_profile(profile: ModelProfile) -> Architecture:
     }
     if profile.weight_dtypes is not None:
         changes["dtypes"] = profile.weight_dtypes
-    implied = implied_mtp(str(profile.config.get("model_type", "")))
-    if not architecture.mtp_modules and implied:
-        changes["mtp_modules"] = implied
     return architecture.model_copy(update=changes)
+
+
+def own_model(config: Mapping[str, Any] | str | bytes, name: str, file_name: str = "config.json") -> Architecture:
+    """Architecture of a user's configuration, known by what it says and never by what it is called.
+
+    Its id is that of the shipped model with the same dimensions, whose releases, routing and accepted lengths then
+    count as its own; where there is none it stays OWN. Where several have them, the multi-token-prediction modules
+    decide. Raises AdvisorError as `architecture_from_config` does.
+    """
+    architecture = architecture_from_config(config, name, file_name)
+    alike = _shipped_by_dimensions().get(_dimensions(architecture), ())
+    if not alike:
+        return architecture
+    shipped = next((one for one in alike if one.mtp_modules == architecture.mtp_modules), alike[0])
+    origin = f"the configuration given; its dimensions are those of {shipped.name}, whose releases and routing count"
+    return architecture.model_copy(update={"id": shipped.id, "sources": (origin,)})
+
+
+def _dimensions(architecture: Architecture) -> tuple[object, ...]:
+    """What sizes a model. Formats, context limit and drafting modules differ between releases of one."""
+    of = architecture
+    return (of.hidden_size, of.vocab_size, of.tie_embeddings, of.mixers, of.dense, of.moe, of.extra_params)
+
+
+@functools.cache
+def _shipped_by_dimensions() -> dict[tuple[object, ...], tuple[Architecture, ...]]:
+    """Shipped models by their dimensions. Reads every profile once."""
+    found: dict[tuple[object, ...], tuple[Architecture, ...]] = {}
+    for model_id in model_ids():
+        shipped = _shipped(model_id)
+        found[_dimensions(shipped)] = (*found.get(_dimensions(shipped), ()), shipped)
+    return found
 
 
 def _read(path: Path) -> bytes:
@@ -151,7 +180,7 @@ def checkpoint_name(path: Path) -> str:
 
 def _from_file(path: Path, name: str) -> Architecture:
     content = _read(path)
-    return architecture_from_config(with_quantisation_file(path, content), name, path.name)
+    return own_model(with_quantisation_file(path, content), name, path.name)
 
 
 def with_quantisation_file(path: Path, content: str | bytes) -> str | bytes:

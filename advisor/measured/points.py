@@ -322,13 +322,11 @@ def _ask(line: int, row: dict[str, Any], acceptance: str | None, configs: Mappin
     elif number(row, "accepted_length") is None and acceptance:
         length = parse_acceptance(acceptance, max(int(n_draft), 1)).accepted_length[int(n_draft)]
         given |= {"accepted_length": float(length), "accepted_length_same_run": 0}
-    question = question_of(given)
+    question = question_of(given, configs=configs)
     scenario = question.scenario
     context = number(row, "context_tokens")
     if context:
         scenario = scenario.model_copy(update={"context_tokens": min(max(round(context), 1), MAX_CONTEXT)})
-    if scenario.model_id in configs:
-        scenario = scenario.model_copy(update={"model_config_json": configs[scenario.model_id]})
     return _Asked(
         line, row, replace(question, scenario=scenario, n_draft=int(n_draft)), max(batch * question.batch_share, 1.0)
     )

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.engines import OTHER_ENGINE, Build, engine_called, engine_ids, load_engine
-from advisor.catalog.models import load_model, model_ids, resolve_model_name
+from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name
 from advisor.measured.ingest.columns import match_hardware
 from advisor.physics.acceptance import acceptance_curves, parse_acceptance
 from advisor.physics.architecture import WeightDtype
@@ -80,15 +80,24 @@ class RowQuestion:
 
 
 def question_of(
-    row: Mapping[str, Any], assume: Mapping[str, str] | None = None, other_models: bool = False
+    row: Mapping[str, Any],
+    assume: Mapping[str, str] | None = None,
+    other_models: bool = False,
+    configs: Mapping[str, str] | None = None,
 ) -> RowQuestion:
     """Scenario, K and verified tokens of one row.
 
     `assume` fills cells that are empty or say "not-stated", nothing else. `other_models` lets a row without an
-    accepted length borrow the median of what the same drafter reaches on other models. Raises AdvisorError with the
-    reason when the row cannot be predicted.
+    accepted length borrow the median of what the same drafter reaches on other models. `configs` are config.json texts
+    by the name that rows use: such a model is what its text says, also where the name is a shipped model's. Raises
+    AdvisorError with the reason when the row cannot be predicted.
     """
     cells, filled = _filled(row, assume or {})
+    name = cells.get("model_id", "")
+    if config := (configs or {}).get(name):
+        cells["model_id"] = own_model(config, name).id
+    elif name:
+        _resolve_model(cells)
     if "adaptive" in cells.get("draft_structure", ""):
         raise AdvisorError("the draft length was adaptive; no single K stands for the row")
     n_draft = _whole(cells, "draft_tokens_k")
@@ -110,7 +119,8 @@ def question_of(
         n_gpus=gpus,
         tensor_parallel=tensor_parallel,
         expert_parallel=expert_parallel,
-        model_id=_needed(cells, "model_id"),
+        model_id=name if config else _needed(cells, "model_id"),
+        model_config_json=config,
         batch_size=max(round(batch * share), 1),
         drafter_id=drafter,
         acceptance=acceptance,
@@ -127,24 +137,29 @@ def question_of(
 
 
 def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Cells as text with accelerator and model by our ids, and what was assumed in them."""
+    """Cells as text with the accelerator by our id, and what was assumed in them."""
     cells = {name: _text(value) for name, value in row.items()}
     filled = []
     for name, value in assume.items():
         if not cells.get(name):
             cells[name] = value
             filled.append(f"{name}={value}")
-    hardware, model = cells.get("hardware_id", ""), cells.get("model_id", "")
+    hardware = cells.get("hardware_id", "")
     if hardware in _SAME_CHIP:
         filled.append(f"hardware_id={_SAME_CHIP[hardware]}")
     if hardware:
         cells["hardware_id"] = _SAME_CHIP.get(hardware) or _hardware(hardware)
-    named = resolve_model_name(model) if model and model not in model_ids() else None
-    if named is not None:
-        cells["model_id"] = named.model_id
-        if named.weight_format and not cells.get("weight_dtype"):
-            cells["weight_dtype"] = named.weight_format
     return cells, filled
+
+
+def _resolve_model(cells: dict[str, str]) -> None:
+    """The model by our id, and the weight format that its name says where no cell does."""
+    named = None if cells["model_id"] in model_ids() else resolve_model_name(cells["model_id"])
+    if named is None:
+        return
+    cells["model_id"] = named.model_id
+    if named.weight_format and not cells.get("weight_dtype"):
+        cells["weight_dtype"] = named.weight_format
 
 
 def _hardware(name: str) -> str:

@@ -112,6 +112,15 @@ class Moe(Frozen):
     """Bias elements of one expert (gpt-oss); 0 for most models."""
 
 
+class MtpBlock(Frozen):
+    """Block of one multi-token-prediction module where it is not built like the target's layers (Step-3.5)."""
+
+    dense_width: int = Field(ge=1)
+    """Intermediate width of the dense block that stands in place of experts."""
+    windowed: bool
+    """Whether it attends to a window, as the target's window layers do."""
+
+
 class Architecture(Frozen):
     """A decoder-only transformer, MoE or dense."""
 
@@ -124,6 +133,8 @@ class Architecture(Frozen):
     dense: tuple[DenseFfn, ...] = ()
     moe: Moe | None = None
     mtp_modules: int = Field(default=0, ge=0)
+    mtp_block: MtpBlock | None = None
+    """What one of them is made of; None: of the target's own attention and feed-forward block."""
     dtypes: WeightDtypes = WeightDtypes()
     kv_cache_dtype: CacheDtype | None = None
     """Format of the KV cache that the checkpoint names, None where it names none; a scenario says what is used."""
@@ -135,6 +146,9 @@ class Architecture(Frozen):
     warnings: tuple[str, ...] = ()
     extra_params: int = 0
     """Parameters outside the groups above (final norm, latent projections): counted, negligible in time."""
+    lookup_params: int = Field(default=0, ge=0)
+    """Rows beside the input table of which a token looks up one for each layer (Gemma's per-layer inputs): resident,
+    in the embeddings' format, and not read as a whole."""
 
 
 class ParameterCounts(Frozen):
@@ -169,26 +183,37 @@ def effective_n_active(moe: Moe) -> float:
 
 
 def mtp_mixer(architecture: Architecture) -> Mixer | None:
-    """The attention of an MTP module: the model's own softmax layer, a growing one where there is one."""
-    for kinds in (("full", "mla", "sparse"), ("sliding",), ("linear",)):
+    """The attention of an MTP module: the model's own softmax layer, a growing one where its block names no window."""
+    own = architecture.mtp_block
+    growing, window = ("full", "mla", "sparse"), ("sliding",)
+    for kinds in (*((window, growing) if own is not None and own.windowed else (growing, window)), ("linear",)):
         for mixer in architecture.mixers:
             if mixer.kind in kinds:
                 return mixer
     return None
 
 
+def mtp_ffn(architecture: Architecture) -> tuple[DenseFfn | None, Moe | None]:
+    """The feed-forward block of an MTP module: dense or routed, as its block says or as the target has it."""
+    if architecture.mtp_block is not None:
+        return DenseFfn(count=1, width=architecture.mtp_block.dense_width), None
+    if architecture.moe is not None:
+        return None, architecture.moe.model_copy(update={"count": 1})
+    return (architecture.dense[0].model_copy(update={"count": 1}) if architecture.dense else None), None
+
+
 def _mtp_params(architecture: Architecture) -> int:
     if not architecture.mtp_modules:
         return 0
-    hidden, moe, mixer = architecture.hidden_size, architecture.moe, mtp_mixer(architecture)
+    hidden, mixer, (dense, moe) = architecture.hidden_size, mtp_mixer(architecture), mtp_ffn(architecture)
     block = 2 * hidden * hidden + (mixer.projection_params if mixer else 0)
     if moe is not None:
         block += moe.n_experts * expert_params(moe) + moe.matrices * hidden * moe.shared_width
         block += hidden * (moe.n_experts + moe.zero_experts)
         if moe.expert_input_width != hidden:
             block += 2 * hidden * moe.expert_input_width
-    elif architecture.dense:
-        block += architecture.dense[0].matrices * hidden * architecture.dense[0].width
+    elif dense is not None:
+        block += dense.matrices * hidden * dense.width
     return architecture.mtp_modules * block
 
 
@@ -200,7 +225,7 @@ def parameter_counts(architecture: Architecture) -> ParameterCounts:
     """
     hidden, moe = architecture.hidden_size, architecture.moe
     table = architecture.vocab_size * hidden
-    embedding = table if architecture.tie_embeddings else 2 * table
+    embedding = (table if architecture.tie_embeddings else 2 * table) + architecture.lookup_params
     attention = sum(m.count * m.projection_params for m in architecture.mixers)
     dense = sum(f.count * f.matrices * hidden * f.width for f in architecture.dense)
     routed = shared = router = 0
@@ -246,7 +271,7 @@ def weight_bytes_by_component(architecture: Architecture, dtypes: WeightDtypes |
     components = {name: getattr(counts, name) * width[name] for name in width}
     components["router"] = counts.router * BYTES_PER_WEIGHT["bf16"]
     components["other"] = counts.other * BYTES_PER_WEIGHT["bf16"]
-    components["mtp"] = counts.mtp * (width["routed"] if architecture.moe else width["dense"])
+    components["mtp"] = counts.mtp * (width["routed"] if mtp_ffn(architecture)[1] else width["dense"])
     return components
 
 

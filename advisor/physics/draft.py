@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.physics import laws
-from advisor.physics.architecture import Architecture, DenseFfn, Mixer, WeightDtypes, mtp_mixer
+from advisor.physics.architecture import Architecture, DenseFfn, Mixer, WeightDtypes, mtp_ffn, mtp_mixer
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.step import MoeShape, Placement, n_layers, step_time
 from advisor.prediction import AdvisorError, Array, Constant, Frozen, arrays
@@ -175,7 +175,7 @@ def _mtp_module(target: Architecture) -> Architecture:
         raise AdvisorError(
             f"{target.name} has no multi-token-prediction module; choose another drafter, e.g. eagle3 or ngram"
         )
-    template = mtp_mixer(target) or target.mixers[-1]
+    template, (dense, moe) = mtp_mixer(target) or target.mixers[-1], mtp_ffn(target)
     fusion = 2 * target.hidden_size**2  # joins the hidden state with the embedding of the token just drafted
     mixer = template.model_copy(
         update={
@@ -187,8 +187,8 @@ def _mtp_module(target: Architecture) -> Architecture:
         update={
             "id": f"mtp of {target.id}",
             "mixers": (mixer,),
-            "dense": () if target.moe else (target.dense[0].model_copy(update={"count": 1}),),
-            "moe": target.moe.model_copy(update={"count": 1}) if target.moe else None,
+            "dense": () if dense is None else (dense,),
+            "moe": moe,
         }
     )
 

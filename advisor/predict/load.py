@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from advisor.catalog.adjustment import check_adjustment, parse_adjustment
 from advisor.catalog.engines import OTHER_ENGINE, engines, load_engine
 from advisor.catalog.hardware import hardware_from_own
-from advisor.catalog.hf.config import architecture_from_config
-from advisor.catalog.models import load_model, model_ids, unknown_model
+from advisor.catalog.models import load_model, model_ids, own_model, unknown_model
 from advisor.catalog.task_transfer import carried, curve_on_task
 from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.architecture import MATRICES, Architecture, parameter_counts
@@ -352,7 +351,7 @@ def _check_engine(scenario: Scenario, hardware: Hardware) -> None:
 
 def _architecture(scenario: Scenario) -> Architecture:
     if scenario.model_config_json is not None:
-        architecture = architecture_from_config(scenario.model_config_json, name=scenario.model_id)
+        architecture = own_model(scenario.model_config_json, scenario.model_id)
     elif scenario.model_id not in model_ids():
         # Never a path: a shared link must not make the server read its files.
         raise AdvisorError(unknown_model(scenario.model_id))

@@ -35,9 +35,20 @@ from advisor.text import RepeatedKeyError, read_json
 MAX_CONFIG_BYTES = 1_000_000
 """Largest config.json a link may carry. [B]"""
 
+UNNAMED_MODEL = "own-model"
+"""Name of a configuration that is given without one."""
+
 
 class Scenario(ScenarioFields):
     """Choices of the user. `acceptance` is one string: `X@K`, a list `a1,a2,...`, or the id of a measured curve."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name(cls, values: Any) -> Any:
+        """A name for a configuration that comes without one: the default is another model's."""
+        if isinstance(values, dict) and values.get("model_config_json") is not None:
+            return {"model_id": UNNAMED_MODEL} | values
+        return values
 
     @model_validator(mode="before")
     @classmethod
@@ -99,6 +110,8 @@ class Scenario(ScenarioFields):
         values = self.model_dump(mode="json", exclude_defaults=True)
         if self.input_tokens is not None:  # without it the lengths would say another one
             values["context_tokens"] = self.context_tokens
+        if self.model_config_json is not None:  # without it the configuration would have no name
+            values["model_id"] = self.model_id
         return urlencode({name: pack(value) if name in DOCUMENTS else value for name, value in values.items()})
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.catalog.models import model_ids, published_architecture
+from advisor.catalog.models import load_model, model_ids, published_architecture
 from advisor.physics.architecture import MATRICES, Architecture, CacheDtype, WeightDtype, parameter_counts, with_dtype
 from advisor.physics.hardware import Hardware
 from advisor.predict.scenario import Scenario
@@ -23,8 +23,9 @@ _NAMES = {"routed": "routed experts", "shared": "shared experts"}
 def served_weights(architecture: Architecture, scenario: Scenario) -> Architecture:
     """Architecture with the weights that the scenario asks for.
 
-    A shipped model that is published in the format asked for is taken as published: parts that the release leaves in
-    16 bits stay so, and a warning names them. Other models get the format in every matrix.
+    A checkpoint that is in the format already is taken as it is stored. A model with the dimensions of a shipped one
+    that is published in the format is taken as published: parts that the release leaves in 16 bits stay so, and a
+    warning names them. Other models get the format in every matrix.
     """
     wanted = scenario.weight_dtype
     if wanted is not None:
@@ -37,10 +38,14 @@ def served_weights(architecture: Architecture, scenario: Scenario) -> Architectu
 
 def _as_published(architecture: Architecture, wanted: WeightDtype) -> Architecture | None:
     """The model as a release in `wanted` stores it. None where none is known."""
-    if architecture.id not in model_ids():
+    known = load_model(architecture.id) if architecture.id in model_ids() else None
+    as_stored = _main_format(architecture) in ((wanted, "fp8_block") if wanted == "fp8" else (wanted,))
+    if as_stored and (known is None or architecture.dtypes != known.dtypes):
+        return architecture  # the user's own quantisation
+    if known is None:
         return None
     try:
-        published = published_architecture(architecture.id, wanted)
+        published = published_architecture(known.id, wanted)
     except AdvisorError:
         return None
     dtypes, counts = published.dtypes, parameter_counts(architecture)
@@ -52,7 +57,10 @@ def _as_published(architecture: Architecture, wanted: WeightDtype) -> Architectu
     )
     if kept and wanted != "bf16":
         notes.append(f"As published in {wanted}, {architecture.name} keeps its {' and '.join(kept)} in bf16.")
-    return published.model_copy(update={"warnings": (*published.warnings, *notes)})
+    as_released = {name: getattr(published, name) for name in ("dtypes", "kv_cache_dtype", "activation_scheme")}
+    sources = tuple(dict.fromkeys((*architecture.sources, *published.sources)))
+    warnings = (*architecture.warnings, *notes)
+    return architecture.model_copy(update={**as_released, "sources": sources, "warnings": warnings})
 
 
 @dataclass(frozen=True)

@@ -273,7 +273,7 @@ def _chosen(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPres
     if scenario.routing == "uniform":
         return None, "independent uniform routing, as chosen"
     if scenario.routing == "auto":
-        return _own_preset(scenario, architecture)
+        return _own_preset(architecture)
     if "," in scenario.routing:
         return _own_trace(scenario, architecture)
     return load_routing_preset(scenario.routing), "the preset chosen"
@@ -281,7 +281,7 @@ def _chosen(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPres
 
 def _own_trace(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset, str]:
     """What the user's own trace or log told. What it left open is the model's preset's."""
-    preset, because = _own_preset(scenario, architecture)
+    preset, because = _own_preset(architecture)
     left_open = not_learnt(scenario.routing)
     text = "Your own routing trace."
     if left_open:
@@ -289,9 +289,9 @@ def _own_trace(scenario: Scenario, architecture: Architecture) -> tuple[RoutingP
     return own_routing(scenario.routing, preset), text
 
 
-def _own_preset(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset, str]:
-    """The preset of the model. A user's config with the dimensions of a measured model has its routing."""
-    if scenario.model_config_json is not None:
+def _own_preset(architecture: Architecture) -> tuple[RoutingPreset, str]:
+    """The preset of the model. An own config whose experts have a measured model's dimensions has its routing."""
+    if architecture.id not in model_ids():
         for preset_id in routing_preset_ids():
             preset = load_routing_preset(preset_id)
             if preset.model_id in model_ids() and preset.model_id is not None:

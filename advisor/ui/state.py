@@ -22,7 +22,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from advisor.catalog.hardware import hardware_slug, read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
-from advisor.catalog.models import model_ids
+from advisor.catalog.models import model_ids, own_model
 from advisor.physics.acceptance import acceptance_curves
 from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import MAX_CONFIG_BYTES, Scenario, build_scenario, pack, unpack
@@ -62,6 +62,13 @@ _VALUES: Slot[dict[str, Any] | None] = Slot("_values", nothing)
 def own_models() -> dict[str, str]:
     """Configurations given in this session: name to config.json text."""
     return own(CONFIG)
+
+
+def known_as(model_id: str) -> str:
+    """Id of the shipped model that has the dimensions of a model of this session. Its own name where none has."""
+    text = own_models().get(model_id)
+    shipped = model_id if text is None else own_model(text, model_id).id
+    return shipped if shipped in model_ids() else model_id
 
 
 def own_hardware() -> dict[str, str]:
@@ -239,14 +246,14 @@ def _short(text: str) -> str:
     return f"'{plain[:40]}'"
 
 
-def best_acceptance(model_id: str, drafter_id: str, current: str) -> str:
-    """The measured curve nearest to a model and drafter.
+def best_acceptance(model: str, drafter_id: str, current: str) -> str:
+    """The measured curve nearest to a model, shipped or of this session, and drafter.
 
     It is `current` when that is the user's own numbers or as near.
 
     Near: measured with this model and drafter, else with this drafter, else any.
     """
-    curves = {curve.id: curve for curve in acceptance_curves()}
+    curves, model_id = {curve.id: curve for curve in acceptance_curves()}, known_as(model)
     if current not in curves:
         return current
 

@@ -1,6 +1,8 @@
 """How far a long command is: on a terminal, on standard error, and nowhere else.
 
 Each command, option, environment variable and configured setting is documented, and no other.
+
+A model given as a file: it is what its configuration says, whatever it is called and whichever way it comes in.
 """
 
 from __future__ import annotations
@@ -10,12 +12,23 @@ import json
 import re
 import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
+from advisor.answers.advice import advise
+from advisor.answers.explore.cells import sweep_rows
+from advisor.answers.explore.compare import comparison_rows
+from advisor.catalog.hf.layers import EXPERT_COUNT_KEYS
+from advisor.catalog.models import model_ids, model_profile, short_name
 from advisor.cli import output
-from advisor.cli.output import progress
+from advisor.cli.output import progress, scenario_from
+from advisor.physics.architecture import WeightDtype
+from advisor.predict.curve import curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario, build_scenario
 from tests.command_line import QWEN, run
 from tests.golden.cli_reference import FILE, commands, reference
 
@@ -117,3 +130,67 @@ def test_an_option_takes_a_number_in_ascii_digits_alone(capsys: pytest.CaptureFi
     status, printed, said = run(capsys, *typed)
     assert (status, printed) == (2, "")
     assert f"'{typed[-1]}' is not a number" in said
+
+
+WAYS_IN = ("file", "cache", "python", "unnamed", "link")
+PLACE = {"hardware_id": "h200-sxm", "drafter_id": "ngram"}
+
+
+def grown(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with one more expert, or with dense blocks that are 128 wider."""
+    counts = {key: config[key] + 1 for key in EXPERT_COUNT_KEYS if isinstance(config.get(key), int)}
+    nested = {key: grown(config[key]) for key in ("ffn_config", "text_config") if isinstance(config.get(key), dict)}
+    wider = {} if counts or nested else {"intermediate_size": config["intermediate_size"] + 128}
+    return {**config, **counts, **nested, **wider}
+
+
+def given(config: Mapping[str, Any], name: str, way: str, folder: Path, weight_dtype: str | None) -> Scenario:
+    """The scenario of a configuration that comes in under a name."""
+    asked, text = {**PLACE, "weight_dtype": weight_dtype}, json.dumps(config)
+    if way in ("file", "cache"):
+        path = folder / (f"models--org--{name}/snapshots/0123456789abcdef" if way == "cache" else name)
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "config.json").write_text(text)
+        return scenario_from({**asked, "model_id": str(path), "accepted_length": "2.4@3"})
+    named = {} if way == "unnamed" else {"model_id": name}
+    made = build_scenario(**asked, **named, acceptance="2.4@3", model_config_json=text)
+    return Scenario.from_query(made.to_query()) if way == "link" else made
+
+
+def answer(scenario: Scenario) -> tuple[object, ...]:
+    """What a reader sees of a model: weights, cache, times, speedups, routing, whose acceptance."""
+    setup = load_setup(scenario)
+    curve = curve_for(setup, [16], [0, 3])
+    times = (curve.plain_step_s.tolist(), curve.speedup.tolist(), str(curve.tier))
+    return setup.memory, setup.cache, *times, setup.routing and setup.routing.id, setup.acceptance.borrowed
+
+
+@pytest.mark.parametrize(("place", "model_id"), enumerate(model_ids()))
+def test_a_model_is_what_its_config_says_and_not_what_it_is_called(place: int, model_id: str, tmp_path: Path) -> None:
+    """The same file answers alike under any name, and one more expert under the same name does not."""
+    profile, called = model_profile(model_id), (model_id, short_name(model_profile(model_id).hf_repo))[place % 2]
+    config, released = dict(profile.config), [each.weight_format for each in profile.published_formats]
+    named = [(name, WAYS_IN[(place + step) % len(WAYS_IN)]) for step, name in enumerate((called, "mine"))]
+    for weight_dtype in (None, released[-1] if released else get_args(WeightDtype)[place % 8]):
+        shipped = answer(build_scenario(**PLACE, model_id=model_id, weight_dtype=weight_dtype, acceptance="2.4@3"))
+        same = [answer(given(config, name, way, tmp_path, weight_dtype)) for name, way in named]
+        other = [answer(given(grown(config), name, way, tmp_path, weight_dtype)) for name, way in named]
+        assert same[0] == same[1], (weight_dtype, named)
+        # A profile that states its weights' format beside the configuration says more than a copy of that does.
+        assert same[0] == shipped or profile.weight_dtypes is not None, weight_dtype
+        assert other[0] == other[1], (weight_dtype, named)
+        assert other[0][0] != shipped[0], weight_dtype
+        assert other[0][2:4] != shipped[2:4], weight_dtype
+
+
+def test_a_sweep_and_a_comparison_go_by_the_config_too(tmp_path: Path) -> None:
+    config = dict(model_profile("qwen3-30b-a3b").config) | {"num_experts": 512}
+    made = [given(config, name, "file", tmp_path, "fp8") for name in ("mine", "Qwen3-30B-A3B")]
+    made.append(given(config, "", "unnamed", tmp_path, "fp8"))
+    swept = [sweep_rows([one.model_dump(exclude={"batch_size"})], [16]).drop(columns="model_id") for one in made]
+    assert set(swept[0].reason) == {""}
+    assert swept[0].equals(swept[1])
+    assert swept[0].equals(swept[2])
+    rows = comparison_rows([advise(one) for one in made])
+    assert {len(set(row.values)) for row in rows if row.is_answer} == {1}
+    assert next(row.values[0] for row in rows if row.label == "Draft length K") == "2"

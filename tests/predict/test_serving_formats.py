@@ -107,3 +107,17 @@ def test_the_scheme_of_a_checkpoint_ends_with_its_format() -> None:
     assert own.architecture.activation_scheme == "dynamic"
     assert served_fp8("dynamic", "trtllm", weight_dtype="nvfp4").architecture.activation_scheme is None
     assert served_fp8("dynamic", "trtllm", weight_dtype="fp8").costs.dense == own.costs.dense
+
+
+def test_a_file_that_is_in_the_format_asked_for_is_taken_as_it_is_stored() -> None:
+    """Also where a known release of those dimensions stores it otherwise."""
+    block = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["*self_attn*", "lm_head"]}
+    for experts in (128, 129):
+        config = dict(model_profile("qwen3-30b-a3b").config) | {"num_experts": experts}
+        text = json.dumps(config | {"quantization_config": block})
+        stored, asked = (
+            setup("mine", n_gpus=1, tensor_parallel=1, model_config_json=text, weight_dtype=chosen).architecture.dtypes
+            for chosen in (None, "nvfp4")
+        )
+        assert asked == stored
+        assert (stored.routed, stored.attention) == ("nvfp4", "bf16")

@@ -161,8 +161,8 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
     n_draft = int(stated)
     batch = min(max(_number(facts, "batch_size") or 1.0, 1.0), float(MAX_BATCH))
     whole = {"batch_size": round(batch)} if facts.get("batch_size") is not None else {}
-    question = question_of({**facts, **whole, **(_NO_DRAFT if n_draft == 0 else {})})
-    setup = _setup(question, facts, configs or {})
+    question = question_of({**facts, **whole, **(_NO_DRAFT if n_draft == 0 else {})}, configs=configs)
+    setup = _setup(question, facts)
     batch = max(batch * question.batch_share, 1.0)  # of all ranks, where the row counts one; of one copy of several
     verified = question.verify_tokens
     curve = curve_for(setup, [batch], [0, n_draft] if n_draft else [0], verified)
@@ -210,10 +210,10 @@ def _known_classes() -> set[str]:
     return {name for name in found if name.partition("-")[0] in engine_ids() and not name.endswith("-community")}
 
 
-def _setup(question: RowQuestion, facts: Facts, configs: Mapping[str, str]) -> Setup:
+def _setup(question: RowQuestion, facts: Facts) -> Setup:
     """What answers: with prefill where requests come one after the other and their lengths are known."""
     scenario, changes = question.scenario, dict[str, Any]()
-    context, name = _number(facts, "context_tokens"), facts.get("model_id")
+    context = _number(facts, "context_tokens")
     if context:
         changes["context_tokens"] = max(round(context), 1)
     lengths = {key: _number(facts, key) for key in ("input_tokens", "output_tokens")}
@@ -223,8 +223,6 @@ def _setup(question: RowQuestion, facts: Facts, configs: Mapping[str, str]) -> S
     shares = facts.get("acceptance_by_position")
     if shares and question.n_draft and not question.borrowed:
         changes["acceptance"] = rates_from_list(str(shares)).text
-    if name in configs:
-        changes["model_config_json"] = configs[str(name)]
     scenario = scenario.model_copy(update=changes)
     return with_costs(load_setup(scenario, question.borrowed), **class_costs(question.engine_class))
 

@@ -9,7 +9,7 @@ Files of any kind to runs: measured rows with the settings, log and client facts
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
@@ -306,7 +306,7 @@ def read_runs(files: Sequence[Given], words: Words, configs: Mapping[str, str]) 
             out.read.append(f"{given.name}: {what_of(told)}")
         if table is not None:
             out.read.append(f"{given.name}: {table.format_name}")
-            rows += _rows(table, given, words, out)
+            rows += _rows(table, given, words, (*model_ids(), *configs), out)
         elif not told:
             out.not_read[given.name] = why
     if not rows and not servers:
@@ -365,13 +365,13 @@ def _table(given: Given, columns: Mapping[str, str]) -> tuple[Rows | None, str]:
     return (rows, "") if rows.kind == "points" else (None, "it holds kernel times, not served runs")
 
 
-def _rows(stated: Rows, given: Given, words: Words, out: Read) -> list[ServerRow]:
-    """Every row with its facts, the refused ones as they were written.
+def _rows(stated: Rows, given: Given, words: Words, models: Collection[str], out: Read) -> list[ServerRow]:
+    """Every row with its facts, the refused ones as they were written. A name of `models` stays what it is.
 
     Names are those that the user says. Numbers that the user fills in stand behind those of a launch line, so that they
     are none of the row's own.
     """
-    table = resolve_names(with_given(stated, words.values), hardware_ids(), model_ids())
+    table = resolve_names(with_given(stated, words.values), hardware_ids(), models)
     client, kept = client_facts(given.name, given.data), table.result.frame
     out.n_kept += len(kept)
     refused: dict[int, str] = {}

@@ -191,10 +191,8 @@ def _accelerators(advice: Advice) -> Iterator[Change]:
 def _drafters(advice: Advice) -> Iterator[Change]:
     """Drafters whose accepted length was measured with this very model."""
     scenario = advice.scenario
-    if scenario.model_config_json is not None:
-        return
     seen = {scenario.drafter_id}
-    for curve in acceptance_curves(model_id=scenario.model_id):
+    for curve in acceptance_curves(model_id=advice.setup.architecture.id):
         if curve.drafter_id in seen:
             continue
         seen.add(curve.drafter_id)

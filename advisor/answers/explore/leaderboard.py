@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from advisor.answers.by_batch import BatchHistogram
 from advisor.catalog.hardware import hardware_from_own
-from advisor.catalog.hf.config import architecture_from_config
-from advisor.catalog.models import load_model, model_ids
+from advisor.catalog.models import load_model, model_ids, own_model
 from advisor.catalog.task_transfer import TASKS, Task, carried, task_of, task_transfer
 from advisor.physics import laws
 from advisor.physics.acceptance import Acceptance, AcceptanceCurve, acceptance_curves, parse_acceptance
@@ -223,7 +222,7 @@ def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[E
     base = question.scenario.model_dump() | {"model_id": name, "model_config_json": config, "batch_size": 1}
     architecture = architecture_of(name, config)
     found = []
-    for known in _drafters(name, config, architecture, question):
+    for known in _drafters(architecture, question):
         # What is borrowed comes carried already, and plain decoding has nothing to carry.
         task = question.scenario.task if known.heads is None and known.accepted != "none" else None
         drafter = {"drafter_id": known.drafter_id, "acceptance": known.acceptance, "task": task}
@@ -242,7 +241,7 @@ def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[E
 
 def architecture_of(name: str, config: str | None) -> Architecture:
     """The model as stored: a shipped one by its id, or of the user's config."""
-    return load_model(name) if config is None else architecture_from_config(config, name=name)
+    return load_model(name) if config is None else own_model(config, name)
 
 
 @dataclass(frozen=True)
@@ -257,14 +256,14 @@ class _Known:
     """Where it is borrowed from; None: it is not."""
 
 
-def _drafters(name: str, config: str | None, architecture: Architecture, question: RankQuestion) -> Iterator[_Known]:
+def _drafters(architecture: Architecture, question: RankQuestion) -> Iterator[_Known]:
     """Each drafter that is known, and plain decoding last."""
     scenario = question.scenario
     if question.drafter is not None:
         if question.drafter[0] != "none":
             yield _Known(*question.drafter, "given", "as given for every model")
     else:
-        known = _own_curves(name, scenario.task) if config is None else {}
+        known = _own_curves(architecture.id, scenario.task)
         for drafter_id, curve in known.items():
             accepted = _accepted(curve, load_drafter(drafter_id).kind, scenario.task)
             yield _Known(drafter_id, curve.id, accepted, f"{curve.dataset}: {curve.source}")

@@ -18,9 +18,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from advisor.catalog.engines import implied_mtp
 from advisor.catalog.hf.dialects import NESTED_KEYS, REFUSED, Dialect, Layers, dialect_of
 from advisor.catalog.hf.fields import MAX_CONTEXT, MAX_LAYERS, MAX_VOCABULARY, Fields, parse_json
 from advisor.catalog.hf.layers import (
+    PLAIN_WIDTH_KEYS,
     SHARED_COUNT_KEYS,
     SHARED_TOTAL_KEYS,
     FfnKind,
@@ -34,11 +36,13 @@ from advisor.catalog.hf.layers import (
     layer_kinds,
 )
 from advisor.catalog.hf.mixers import build_mixers
+from advisor.catalog.hf.unread import OF_EXPERTS, OF_MTP, dspark_stages, gaps, gb, unread
 from advisor.catalog.hf.weight_format import CheckpointFormats, checkpoint_formats
 from advisor.physics.architecture import (
     BYTES_PER_WEIGHT,
     Architecture,
     Moe,
+    MtpBlock,
     kv_bytes,
     parameter_counts,
     weight_bytes,
@@ -46,6 +50,8 @@ from advisor.physics.architecture import (
 )
 from advisor.prediction import AdvisorError
 
+OWN = "own"
+"""Id of an architecture that was read from a configuration: a name says nothing of what is in it."""
 _INHERITED_KEYS = ("tie_word_embeddings", "dtype", "torch_dtype", "quantization_config", "_name_or_path")
 _MTP_KEYS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 _SIZE_IN_NAME = re.compile(r"(?<![\w.])(\d{1,5}(?:\.\d{1,3})?)[bB]-[aA](\d{1,5}(?:\.\d{1,3})?)([bBmM])(?![a-zA-Z])")
@@ -97,9 +103,10 @@ def architecture_from_config(
             f"{fields.where}: {'.'.join(map(str, first['loc']))} is not usable ({first['msg']}); "
             "correct the file or download it again"
         ) from None
+    said = (*architecture.warnings, *gaps(fields, architecture))
     if not published:
-        said = (*architecture.warnings, *assumptions(fields, architecture))
-        architecture = architecture.model_copy(update={"warnings": said})
+        said = (*said, *assumptions(fields, architecture), *unread(fields, architecture))
+    architecture = architecture.model_copy(update={"warnings": said})
     known = dialect_of(fields.text("model_type")) is not None
     return _checked_against_name(architecture, (label, fields.text("_name_or_path")), known)
 
@@ -176,7 +183,8 @@ def _unwrapped(outer: Fields, warnings: list[str]) -> Fields:
         if fields.find("vision_config", "audio_config", "vision_tower"):
             warnings.append("text tower only: the vision or audio encoder is not counted")
         merged = dict(inner.values)
-        for name in _INHERITED_KEYS:
+        of_drafts = [name for name in fields.values if OF_MTP.search(name) or OF_EXPERTS.search(name)]
+        for name in (*_INHERITED_KEYS, *of_drafts):
             if merged.get(name) in (None, "") and fields.values.get(name) is not None:
                 merged[name] = fields.values[name]
         if merged.get("model_type") is None and fields.values.get("model_type") is not None:
@@ -250,7 +258,7 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
         others = ", ".join(f"{name} in {dtype}" for name, dtype in formats.attention_projections.items())
         warnings.append(f"attention is counted as {formats.attention} throughout; the checkpoint has {others}")
     return Architecture(
-        id=re.sub(r"[^a-z0-9.]+", "-", label.split("/")[-1].lower()).strip("-") or "imported",
+        id=OWN,
         name=label,
         hidden_size=hidden,
         vocab_size=vocabulary,
@@ -259,6 +267,7 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
         dense=build_dense(fields, dialect, n_experts, ffns),
         moe=moe,
         mtp_modules=_mtp_modules(fields),
+        mtp_block=_mtp_block(fields, dialect),
         dtypes=formats.weight_dtypes,
         kv_cache_dtype=formats.kv_cache,
         activation_scheme=formats.activation_scheme,
@@ -267,31 +276,48 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
         ),
         warnings=tuple(dict.fromkeys(warnings)),
         extra_params=_extra_params(fields, hidden, ffns, moe),
+        lookup_params=_lookup_params(fields, n_layers),
     )
 
 
 def _extra_params(fields: Fields, hidden: int, ffns: list[Any], moe: Moe | None) -> int:
-    """Norms of the feed-forward blocks and of the output, the projections into and out of a latent expert width, and
-    the scalar gate of Qwen's shared expert."""
+    """Norms of the feed-forward blocks and of the output, the projections into and out of a latent expert width, the
+    scalar gate of Qwen's shared expert, and what brings Gemma's per-layer inputs into each layer."""
     norms = hidden * (1 + sum(kind != "none" for kind in ffns))
     latent = 2 * hidden * moe.expert_input_width * moe.count if moe and moe.expert_input_width != hidden else 0
     gate = hidden * moe.count if moe and moe.n_shared and fields.find("shared_expert_intermediate_size") else 0
-    return norms + latent + gate
+    per_layer = fields.optional_count("hidden_size_per_layer_input") or 0
+    return norms + latent + gate + len(ffns) * (3 * hidden * per_layer + hidden) * bool(per_layer)
+
+
+def _lookup_params(fields: Fields, n_layers: int) -> int:
+    """Table of Gemma's per-layer inputs: a row for each token and layer."""
+    width = fields.optional_count("hidden_size_per_layer_input") or 0
+    rows = fields.optional_count("vocab_size_per_layer_input", maximum=MAX_VOCABULARY)
+    return width * n_layers * (fields.count("vocab_size", maximum=MAX_VOCABULARY) if rows is None else rows)
 
 
 def _mtp_modules(fields: Fields) -> int:
-    found = fields.optional_count(*_MTP_KEYS, maximum=64) or 0
+    """Multi-token-prediction modules: as stated, else as many as engines load for the family. DSpark has none."""
+    if dspark_stages(fields):
+        return 0
+    found = fields.optional_count(*_MTP_KEYS, maximum=64)
+    if found is None:
+        found = implied_mtp(fields.text("model_type"))
     return found if fields.flag("use_mtp", default=True) else 0
 
 
+def _mtp_block(fields: Fields, dialect: Dialect) -> MtpBlock | None:
+    """Block of a module that is not built like the target's layers (Step-3.5), else None."""
+    blocks, kinds = fields.get("mtp_mlp_layer_types"), fields.get("mtp_layer_types")
+    dense = dialect.mtp_dense if blocks is None else "dense" in blocks
+    windowed = dialect.mtp_dense if kinds is None else "sliding_attention" in kinds
+    if not dense:
+        return None
+    return MtpBlock(dense_width=fields.count(*PLAIN_WIDTH_KEYS), windowed=windowed)
+
+
 def _warn_about_gaps(fields: Fields, warnings: list[str]) -> None:
-    """Features that change memory or time and are not modelled."""
-    if fields.optional_count("num_kv_shared_layers") or fields.flag("use_cla"):
-        warnings.append("layers that share one KV cache are counted with a cache of their own")
-    if fields.optional_count("hidden_size_per_layer_input"):
-        warnings.append("per-layer input embeddings are not counted")
-    if fields.get("ple_layer_ids"):
-        warnings.append("the n-gram embedding table is not counted, nor are hyper-connections")
     if is_compressed(fields):
         warnings.append("compressed attention: shapes are inferred from the config keys, not read from published code")
 
@@ -374,7 +400,7 @@ def _experts(fields: Fields, architecture: Architecture) -> list[str]:
     moe, model_type, said = architecture.moe, fields.text("model_type"), []
     if moe is None:
         return []
-    size = f"{_gb(weight_bytes_by_component(architecture)['routed'])} of routed experts"
+    size = f"{gb(weight_bytes_by_component(architecture)['routed'])} of routed experts"
     own_width = expert_fields(fields).find("moe_intermediate_size", "expert_ffn_hidden_size")
     if own_width is None and model_type not in WIDTH_IS_INTERMEDIATE:
         said.append(f"moe_intermediate_size is missing: experts are taken to be {moe.expert_width} wide, {size}")
@@ -383,7 +409,7 @@ def _experts(fields: Fields, architecture: Architecture) -> list[str]:
             said.append(f"first_k_dense_replace is missing: all {moe.count} layers are taken to route, {size}")
         if fields.find(*SHARED_COUNT_KEYS, *SHARED_TOTAL_KEYS) is None and not moe.n_shared:
             one = moe.count * moe.matrices * architecture.hidden_size * moe.expert_width
-            one_size = _gb(one * BYTES_PER_WEIGHT[architecture.dtypes.shared])
+            one_size = gb(one * BYTES_PER_WEIGHT[architecture.dtypes.shared])
             said.append(f"n_shared_experts is missing: none is counted, where one in each layer would be {one_size}")
     return said
 
@@ -391,10 +417,10 @@ def _experts(fields: Fields, architecture: Architecture) -> list[str]:
 def _attention(fields: Fields, architecture: Architecture) -> list[str]:
     said, model_type = [], fields.text("model_type")
     if fields.find(*_GROUPS) is None and any(mixer.kind == "full" for mixer in architecture.mixers):
-        cache = _gb(float(kv_bytes(architecture, 1_000_000)))
+        cache = gb(float(kv_bytes(architecture, 1_000_000)))
         said.append(f"num_key_value_heads is missing: as many as query heads, {cache} of cache per million tokens")
     if fields.find(*_HEADS) is None and model_type.startswith(OWN_HEAD_DIM):
-        size = _gb(weight_bytes_by_component(architecture)["attention"])
+        size = gb(weight_bytes_by_component(architecture)["attention"])
         said.append(f"head_dim is missing: hidden_size / num_attention_heads is taken, {size} of attention weights")
     return said
 
@@ -402,15 +428,9 @@ def _attention(fields: Fields, architecture: Architecture) -> list[str]:
 def _formats(fields: Fields, architecture: Architecture) -> list[str]:
     said = []
     if fields.find("dtype", "torch_dtype", "quantization_config", "compression_config") is None:
-        said.append(
-            f"torch_dtype is missing: weights are taken to be in bf16, {_gb(weight_bytes(architecture))} in all"
-        )
+        said.append(f"torch_dtype is missing: weights are taken to be in bf16, {gb(weight_bytes(architecture))} in all")
     if fields.get("tie_word_embeddings") is None:
         table = architecture.vocab_size * architecture.hidden_size * BYTES_PER_WEIGHT[architecture.dtypes.embedding]
         how = "one table serves as input and output" if architecture.tie_embeddings else "the output has its own table"
-        said.append(f"tie_word_embeddings is missing: {how}, {_gb(table)} each")
+        said.append(f"tie_word_embeddings is missing: {how}, {gb(table)} each")
     return said
-
-
-def _gb(size_bytes: float) -> str:
-    return f"{size_bytes / 1e9:,.3g} GB"

@@ -45,6 +45,8 @@ class Dialect(Frozen):
     query_key_norm: bool = False
     """Queries and keys are normalised, where no key of the configuration (use_qk_norm) says so or not."""
     expert_bias: bool = False
+    mtp_dense: bool = False
+    """A multi-token-prediction module has window attention and a dense block, where no key says what it has."""
     quirk: str = ""
     """What the import leaves out; shown as a warning."""
 
@@ -95,8 +97,6 @@ _PLAIN_TYPES = [
     "minimax_m3_vl",
     "minimax_m3_vl_text",
     "jamba",
-    "step3p5",
-    "step3p7",
     "hy_v3",
     "hy_v4",
     "inkling_text",
@@ -139,6 +139,7 @@ _PLAIN_TYPES = [
 ]
 DIALECTS: dict[str, Dialect] = {
     **dict.fromkeys(_PLAIN_TYPES, _PLAIN),
+    **dict.fromkeys(("step3p5", "step3p7"), Dialect(mtp_dense=True)),
     **dict.fromkeys(("olmoe", "flex_olmo", "olmo2", "olmo3"), _NORMED),
     **dict.fromkeys(
         ("qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_omni_moe_text", "qwen3_omni_moe_talker_text"), _QWEN

@@ -19,7 +19,7 @@ MAX_VOCABULARY = 100_000_000
 MAX_CONTEXT = 10**12
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A short, one-line rendering of a bad value."""
     if isinstance(value, (dict, list)):
         kind = "an object" if isinstance(value, dict) else "a list"
@@ -34,15 +34,17 @@ def _shown(value: object) -> str:
 
 
 class Fields:
-    """Keys of one configuration object. `where` is how messages name it."""
+    """Keys of one configuration object. `where` is how messages name it; `read` are the keys that were looked up."""
 
     def __init__(self, values: Mapping[str, Any], where: str = "config.json") -> None:
         self.values = values
         self.where = where
+        self.read: set[str] = set()
+        self._blocks: dict[str, Fields] = {}
 
     def fail(self, key: str, expected: str, remedy: str = "correct the file or download it again") -> NoReturn:
         """Raise AdvisorError on the value found at `key`."""
-        raise AdvisorError(f"{self.where}: {key} is {_shown(self.values.get(key))}, expected {expected}; {remedy}")
+        raise AdvisorError(f"{self.where}: {key} is {shown(self.values.get(key))}, expected {expected}; {remedy}")
 
     def refuse(self, problem: str) -> NoReturn:
         """Raise AdvisorError on the file as a whole."""
@@ -50,6 +52,7 @@ class Fields:
 
     def find(self, *keys: str) -> str | None:
         """The first of `keys` that is present and not null."""
+        self.read.update(keys)
         return next((key for key in keys if self.values.get(key) is not None), None)
 
     def get(self, *keys: str) -> Any:
@@ -62,7 +65,7 @@ class Fields:
             expected = f"a whole number from {minimum} to {maximum}"
             if item:
                 raise AdvisorError(
-                    f"{self.where}: {item} is {_shown(value)}, expected {expected}; "
+                    f"{self.where}: {item} is {shown(value)}, expected {expected}; "
                     "correct the file or download it again"
                 )
             self.fail(key, expected)
@@ -134,16 +137,18 @@ class Fields:
 
     def block(self, key: str) -> Fields | None:
         """A nested object, or None when the key is absent. Raises AdvisorError on anything else."""
-        value = self.values.get(key)
+        value = self.get(key)
         if value is None:
             return None
         if not isinstance(value, dict):
             self.fail(key, "an object")
-        return Fields(value, f"{self.where}, {key}")
+        if key not in self._blocks:
+            self._blocks[key] = Fields(value, f"{self.where}, {key}")
+        return self._blocks[key]
 
     def text(self, key: str) -> str:
         """A string, "" when absent. Raises AdvisorError on anything else."""
-        value = self.values.get(key)
+        value = self.get(key)
         if value is None:
             return ""
         if not isinstance(value, str):
@@ -193,6 +198,6 @@ def parse_json(content: str | bytes, where: str = "config.json") -> dict[str, An
             ) from None
         raise AdvisorError(f"{where}: a number has thousands of digits, expected a JSON text; {advice}") from None
     if not isinstance(values, dict):
-        kind = "a list" if isinstance(values, list) else f"the single value {_shown(values)}"
+        kind = "a list" if isinstance(values, list) else f"the single value {shown(values)}"
         raise AdvisorError(f"{where}: the file holds {kind}, expected an object in braces; {advice}")
     return values

@@ -59,8 +59,10 @@ def _listed(fields: Fields, n_layers: int) -> list[LayerKind] | None:
         return [_PATTERN_LETTERS[letter] for letter in pattern]
     block = fields.block("linear_attn_config")
     if block is not None and block.find("kda_layers"):
-        counted_from_one = set(block.integers("kda_layers", minimum=1, maximum=n_layers))
-        return ["linear" if i + 1 in counted_from_one else "full" for i in range(n_layers)]
+        return _kimi_delta_layers(block, n_layers)
+    if fields.find("full_attention_layers"):
+        attending = set(fields.integers("full_attention_layers", maximum=n_layers - 1))
+        return ["full" if i in attending else "linear" for i in range(n_layers)]
     if fields.find("attn_type_list"):
         softmax = fields.integers("attn_type_list", maximum=1, length=n_layers)
         return ["full" if flag else "linear" for flag in softmax]
@@ -85,6 +87,19 @@ def _listed(fields: Fields, n_layers: int) -> list[LayerKind] | None:
             fields.fail("compress_ratios", f"a list of at least {n_layers} entries, one per layer")
         return ["sliding" if r == 0 else ("csa" if r <= 16 else "hca") for r in ratios[:n_layers]]
     return None
+
+
+def _kimi_delta_layers(block: Fields, n_layers: int) -> list[LayerKind]:
+    """Layers of `linear_attn_config`, which Kimi counts from 1 and GLM-5.3-Flash from 0: a 0 in either list says so."""
+    linear = block.integers("kda_layers", maximum=n_layers)
+    full = block.integers("full_attn_layers", maximum=n_layers) if block.find("full_attn_layers") else []
+    first = 0 if 0 in (*linear, *full) else 1
+    if any(layer > n_layers - 1 + first for layer in (*linear, *full)):
+        block.refuse(
+            f"kda_layers and full_attn_layers name both layer 0 and layer {n_layers} of {n_layers} layers; expected "
+            f"{first} to {n_layers - 1 + first}; correct the lists"
+        )
+    return ["linear" if i + first in linear else "full" for i in range(n_layers)]
 
 
 def _without_predict_layers(fields: Fields, key: str, n_layers: int) -> list[object]:
@@ -169,6 +184,7 @@ TOP_K_KEYS = (
     "top_k_experts",
 )
 EXPERT_WIDTH_KEYS = ("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size", "ffn_hidden_size")
+LATENT_WIDTH_KEYS = ("moe_latent_size", "routed_expert_hidden_size", "moe_hidden_size")
 DENSE_WIDTH_KEYS = ("dense_intermediate_size", "prefix_dense_intermediate_size", "intermediate_size_mlp")
 PLAIN_WIDTH_KEYS = ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff")
 SHARED_TOTAL_KEYS = (
@@ -327,7 +343,7 @@ def build_moe(
     if width is None:
         fields.refuse(f"the expert width is missing, expected one of {', '.join(EXPERT_WIDTH_KEYS[:3])}; add it")
     matrices = _ffn_matrices(fields, dialect)
-    latent = fields.optional_count("moe_latent_size", "routed_expert_hidden_size", minimum=1) or hidden
+    latent = fields.optional_count(*LATENT_WIDTH_KEYS, minimum=1) or hidden
     n_shared, shared_width = _shared(source, dialect, width, n_layers, warnings)
     return Moe(
         count=count,
@@ -375,8 +391,10 @@ def build_dense(fields: Fields, dialect: Dialect, n_experts: int, kinds: list[Ff
     widths: Counter[int] = Counter()
     dense_layers = [i for i, kind in enumerate(kinds) if kind == "dense"]
     if dense_layers:
+        sharing = len(kinds) - (fields.optional_count("num_kv_shared_layers") or 0)
         for i in dense_layers:
-            widths[_dense_width(fields, bool(n_experts), i, len(kinds))] += 1
+            doubled = i >= sharing and fields.flag("use_double_wide_mlp")
+            widths[_dense_width(fields, bool(n_experts), i, len(kinds)) * (2 if doubled else 1)] += 1
     if fields.flag("residual_moe"):
         widths[fields.count("intermediate_size")] += kinds.count("moe")
     if fields.find("zero_expert_num", "expert_ffn_hidden_size") and fields.find("num_layers"):

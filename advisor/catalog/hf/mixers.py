@@ -22,16 +22,25 @@ def build_mixers(fields: Fields, dialect: Dialect, hidden: int, kinds: list[Laye
     shared_index = _shared_index_layers(fields, len(kinds))
     sparse_layers = _block_sparse_layers(fields, len(kinds))
     ratios = _ratios(fields, len(kinds))
+    sharing = len(kinds) - (fields.optional_count("num_kv_shared_layers") or 0)
     groups: dict[Mixer, int] = {}
     built: dict[tuple[object, ...], Mixer] = {}
     for i, kind in enumerate(kinds):
         ratio = ratios[i] if ratios else None
         heads = _heads_of_layer(fields, i, len(kinds))
-        key = (kind, i in shared_index, i in sparse_layers, ratio, heads)
+        key = (kind, i in shared_index, i in sparse_layers, ratio, heads, i >= sharing)
         if key not in built:
-            built[key] = _one_mixer(fields, dialect, hidden, kind, i in shared_index, i in sparse_layers, ratio, heads)
+            made = _one_mixer(fields, dialect, hidden, kind, i in shared_index, i in sparse_layers, ratio, heads)
+            built[key] = _without_keys(fields, hidden, made) if i >= sharing else made
         groups[built[key]] = groups.get(built[key], 0) + 1
     return tuple(mixer.model_copy(update={"count": count}) for mixer, count in groups.items())
+
+
+def _without_keys(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:
+    """A grouped-query layer that reads the cache of an earlier one, and projects queries alone (Gemma 4)."""
+    tied = mixer.kind == "full" and fields.find("global_head_dim") is not None and fields.flag("attention_k_eq_v")
+    keys = hidden * mixer.kv_elements_per_token // (2 if tied else 1)
+    return mixer.model_copy(update={"projection_params": mixer.projection_params - keys})
 
 
 def _ratios(fields: Fields, n_layers: int) -> list[int]:

@@ -73,10 +73,11 @@ def checkpoint_formats(
         latent = fields.find("kv_lora_rank") is not None
         projections = _projections(block, base, formats["attention"], layers, latent)
         cache, scheme = _cache_dtype(block), _activation_scheme(block)
-    expert = fields.text("expert_dtype").lower()
+    named = next((each for each in (fields, block) if each is not None and each.text("expert_dtype")), fields)
+    expert = named.text("expert_dtype").lower()  # DeepSeek-V4.1 has it in quantization_config
     if expert:
         if expert not in _FLOATS:
-            fields.fail("expert_dtype", f"one of {', '.join(_FLOATS)}")
+            named.fail("expert_dtype", f"one of {', '.join(_FLOATS)}")
         blocked = formats["attention"] == "fp8_block"
         if formats["routed"] not in ("nvfp4", "mxfp4", "int4"):
             formats["routed"] = "fp8_block" if _FLOATS[expert] == "fp8" and blocked else _FLOATS[expert]

@@ -20,7 +20,7 @@ from advisor.predict.scenario_fields import FIELDS, MAX_DRAFT, FieldRow
 from advisor.prediction import AdvisorError
 from advisor.text import TOKENS_FORMS, token_count
 from advisor.ui.session import Slot
-from advisor.ui.state import escaped, scenario_or_problem
+from advisor.ui.state import escaped, known_as, scenario_or_problem
 
 LENGTH, AT = "accepted", "accepted_k"
 DEFAULT_K = 3
@@ -89,7 +89,7 @@ def remark(model_id: str, drafter_id: str) -> str:
 def _borrowed(given: str, model_id: str, drafter_id: str) -> str:
     """Model and drafter of a measured curve of another model or drafter; empty for the scenario's own."""
     curve = next((curve for curve in acceptance_curves() if curve.id == given), None)
-    if curve is None or drafter_id == "none" or (curve.model_id, curve.drafter_id) == (model_id, drafter_id):
+    if curve is None or drafter_id == "none" or (curve.model_id, curve.drafter_id) == (known_as(model_id), drafter_id):
         return ""
     return f"{curve.checkpoint or model_name(curve.model_id)} with {drafter_name(curve.drafter_id)}"
 
