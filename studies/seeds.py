@@ -23,7 +23,7 @@ from advisor.measured.seeds import (
     STATES,
     TOLERANCE,
     Claim,
-    Finding,
+    JudgedClaim,
     Ours,
     described,
     judge,
@@ -253,14 +253,14 @@ def _largest_ratio(values: Array) -> float:
     return float((values[1:] / values[:-1]).max())
 
 
-def found_now() -> dict[str, Finding]:
+def found_now() -> dict[str, JudgedClaim]:
     """Every claim judged on what the library answers now."""
     answers = quantities()
     return {claim.id: judge(claim, answers) for claim in read_claims()}
 
 
 def unexplained(
-    claims: Sequence[Claim], before: Mapping[str, Finding], now: Mapping[str, Finding], notes: str
+    claims: Sequence[Claim], before: Mapping[str, JudgedClaim], now: Mapping[str, JudgedClaim], notes: str
 ) -> list[str]:
     """Changes of state that no decision note explains. `notes`: the text of all notes. A new claim is no change."""
     said = " ".join(notes.split())
@@ -290,12 +290,12 @@ part* where some do, and *disagrees* where none does. Nothing is fitted to these
 below. Bands are 80 %."""
 
 
-def _counts(findings: Mapping[str, Finding]) -> str:
+def _counts(findings: Mapping[str, JudgedClaim]) -> str:
     counts = Counter(found.state for found in findings.values())
     return f"{len(findings)} claims: {', '.join(f'{counts[state]} {state}' for state in STATES)}."
 
 
-def page(claims: Sequence[Claim], findings: Mapping[str, Finding]) -> str:
+def page(claims: Sequence[Claim], findings: Mapping[str, JudgedClaim]) -> str:
     """docs/sources.md."""
     table = seeds_table(claims, findings)
     parts = [f"{_HEAD}\n\n{_counts(findings)}"]

@@ -71,7 +71,7 @@ class Figure(Frozen):
 
     @property
     def published(self) -> str:
-        """What is published, in words."""
+        """The published figure in words."""
         if self.between is not None:
             return f"{self.shown(self.between[0])} to {self.shown(self.between[1])}"
         if self.value is not None:
@@ -85,7 +85,7 @@ class Figure(Frozen):
 
 
 class Claim(Frozen):
-    """What one source says. `where`: the screen that answers it. `remark`: what is assumed, what is second hand."""
+    """A claim of one source. `where`: the screen that answers it. `remark`: what is assumed, what is second hand."""
 
     id: str
     source: str
@@ -103,7 +103,7 @@ class Claim(Frozen):
         return self
 
     def all_figures(self) -> tuple[Figure, ...]:
-        """The figures, those of `cells` read from the published table."""
+        """The figures, those of `cells` read from the published table. Raises AdvisorError where it lacks them."""
         if not self.cells:
             return self.figures
         with CELLS.open(encoding="utf-8", newline="") as file:
@@ -128,21 +128,21 @@ class Ours(Frozen):
     high: float | None = None
 
 
-class Finding(Frozen):
-    """What was found of one claim: its state, and the answers by what they are of."""
+class JudgedClaim(Frozen):
+    """A claim beside its answers: the state, and ours by what it is of."""
 
     state: State
     figures: Mapping[str, Ours] = {}
 
 
-def judge(claim: Claim, quantities: Mapping[str, Ours]) -> Finding:
+def judge(claim: Claim, quantities: Mapping[str, Ours]) -> JudgedClaim:
     """The state of a claim by the rule at the head of this file. Raises AdvisorError for a quantity nobody computes."""
     figures = claim.all_figures()
     missing = [figure.ours for figure in figures if figure.ours not in quantities]
     if missing:
         raise AdvisorError(f"{claim.id}: nothing computes {', '.join(missing)}; add it to studies/seeds.py")
     ours = {figure.what: quantities[figure.ours] for figure in figures}
-    return Finding(state=_state(figures, ours), figures=ours)
+    return JudgedClaim(state=_state(figures, ours), figures=ours)
 
 
 def _state(figures: Sequence[Figure], ours: Mapping[str, Ours]) -> State:
@@ -152,8 +152,8 @@ def _state(figures: Sequence[Figure], ours: Mapping[str, Ours]) -> State:
     return "reproduced" if held == len(figures) else "in part" if held else "disagrees"
 
 
-def lost(claim: Claim, before: Finding, now: Finding) -> list[str]:
-    """How a claim left the state it was found in: `old -> new`, and figures that held and hold no more. Empty: not."""
+def lost(claim: Claim, before: JudgedClaim, now: JudgedClaim) -> list[str]:
+    """List how a claim left its state: `old -> new`, and figures that held and hold no more."""
     changed = [f"{before.state} -> {now.state}"] if before.state != now.state else []
     for figure in claim.all_figures():
         was = before.figures.get(figure.what)
@@ -175,11 +175,11 @@ def read_claims(path: Path = CLAIMS) -> tuple[Claim, ...]:
     return claims
 
 
-def read_findings(path: Path = FOUND) -> dict[str, Finding]:
-    """What was found of each claim when it was last written. Raises AdvisorError when that cannot be read."""
+def read_findings(path: Path = FOUND) -> dict[str, JudgedClaim]:
+    """Read what each claim was judged when last written. Raises AdvisorError when that cannot be read."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        return {name: Finding.model_validate(entry) for name, entry in stored.items()}
+        return {name: JudgedClaim.model_validate(entry) for name, entry in stored.items()}
     except (OSError, ValueError, AttributeError) as error:
         why = explain(error) if isinstance(error, ValidationError) else error
         raise AdvisorError(
@@ -187,7 +187,7 @@ def read_findings(path: Path = FOUND) -> dict[str, Finding]:
         ) from error
 
 
-def write_findings(findings: Mapping[str, Finding], path: Path = FOUND) -> None:
+def write_findings(findings: Mapping[str, JudgedClaim], path: Path = FOUND) -> None:
     """Write what was found, one claim a line."""
     lines = [
         f" {json.dumps(name)}: {json.dumps(_rounded(found.model_dump(exclude_none=True)))}"
@@ -203,8 +203,8 @@ def _rounded(found: dict[str, object]) -> dict[str, object]:
     return {**found, "figures": short}
 
 
-def seeds_table(claims: Sequence[Claim], findings: Mapping[str, Finding]) -> pd.DataFrame:
-    """One row a claim, COLUMNS: what is published, ours with its 80 % band, the state and where it is on screen.
+def seeds_table(claims: Sequence[Claim], findings: Mapping[str, JudgedClaim]) -> pd.DataFrame:
+    """One row a claim, COLUMNS: published, ours with its 80 % band, the state and where it is on screen.
 
     Raises AdvisorError where a claim or one of its figures was never answered.
     """
@@ -218,7 +218,7 @@ def seeds_table(claims: Sequence[Claim], findings: Mapping[str, Finding]) -> pd.
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def described(claim: Claim, found: Finding) -> str:
+def described(claim: Claim, found: JudgedClaim) -> str:
     """A claim over several lines: its state, then each figure published and ours."""
     lines = [f"{found.state.upper():12} {claim.id}: {claim.claim}"]
     for figure in claim.all_figures():
@@ -231,7 +231,7 @@ def described(claim: Claim, found: Finding) -> str:
     return "\n".join(lines if claim.all_figures() else [*lines, f"    {claim.not_testable}"])
 
 
-def _texts(claim: Claim, found: Finding) -> tuple[str, str, str, str]:
+def _texts(claim: Claim, found: JudgedClaim) -> tuple[str, str, str, str]:
     """Published, ours, band, state."""
     figures = claim.all_figures()
     if not figures:

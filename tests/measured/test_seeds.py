@@ -12,7 +12,7 @@ from advisor.measured.seeds import (
     COLUMNS,
     Claim,
     Figure,
-    Finding,
+    JudgedClaim,
     Ours,
     described,
     judge,
@@ -30,7 +30,7 @@ FALLS = Figure(what="rise", ours="b", at_most=1.0)
 CLAIM = Claim(id="one", source="moesd2025", claim="It falls", where="Serve", figures=(VALUE, FALLS))
 
 
-def of(a: float, b: float) -> Finding:
+def of(a: float, b: float) -> JudgedClaim:
     return judge(CLAIM, {"a": Ours(value=a), "b": Ours(value=b)})
 
 

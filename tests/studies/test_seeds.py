@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.measured.seeds import Finding, Ours, read_claims, read_findings
+from advisor.measured.seeds import JudgedClaim, Ours, read_claims, read_findings
 from studies import seeds
 from studies.seeds import DOCUMENT, decision_notes, found_now, page, quantities, unexplained
 
 
 @pytest.fixture(scope="module")
-def now() -> dict[str, Finding]:
+def now() -> dict[str, JudgedClaim]:
     return found_now()
 
 
-def test_no_claim_left_its_state_without_a_decision_note_that_says_why(now: dict[str, Finding]) -> None:
+def test_no_claim_left_its_state_without_a_decision_note_that_says_why(now: dict[str, JudgedClaim]) -> None:
     stored = read_findings()
     assert list(stored) == [claim.id for claim in read_claims()], "run `make seeds WRITE=1`"
     assert unexplained(read_claims(), stored, now, decision_notes()) == []
@@ -34,7 +34,7 @@ def test_a_claim_that_leaves_its_state_is_named_until_a_note_says_so() -> None:
     assert unexplained(read_claims(), stored, {**stored, "cohere-dense": moved}, note) == []
 
 
-def test_every_quantity_answers_a_claim_and_the_sources_own_settings_are_asked(now: dict[str, Finding]) -> None:
+def test_every_quantity_answers_a_claim_and_the_sources_own_settings_are_asked(now: dict[str, JudgedClaim]) -> None:
     asked = {figure.ours for claim in read_claims() for figure in claim.all_figures()}
     unused = {name for name in quantities() if name not in asked}
     assert not {name for name in unused if not name.endswith(" eagle")}, "compute nothing that no claim asks for"
@@ -46,7 +46,7 @@ def test_the_page_is_the_one_of_what_was_found() -> None:
 
 
 def test_an_unexplained_change_is_printed_and_not_kept(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], now: dict[str, Finding]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], now: dict[str, JudgedClaim]
 ) -> None:
     changed = {**now, "cohere-dense": now["cohere-dense"].model_copy(update={"state": "disagrees"})}
     monkeypatch.setattr(seeds, "found_now", lambda: changed)
