@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Where compiled files are forbidden, every process compiles the whole package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-browser bench bench-peer mutants test-engines screenshots format store calibrate validation documents predict-diff clean
+.PHONY: run test test-browser bench bench-peer mutants test-engines screenshots format store calibrate validation seeds documents predict-diff clean
 
 run: $(VENV)/.app-ready
 	$(BIN)/python -m advisor app --port $(PORT)
@@ -84,6 +84,10 @@ validation: $(VENV)/.app-ready
 	$(BIN)/python -m studies.runtime_report
 	$(BIN)/python -m studies.diagnosis
 
+# The claims of the sources beside our answers; WRITE=1 keeps them and writes docs/sources.md.
+seeds: $(VENV)/.app-ready
+	$(BIN)/python -m studies.seeds $(if $(WRITE),--write)
+
 documents: $(VENV)/.dev-ready
 	$(BIN)/python -m advisor store build --if-stale
 	$(BIN)/python -m tests.golden.cli_reference
@@ -94,6 +98,7 @@ documents: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.diagnose_page
 	$(BIN)/python -m tests.golden.tour_page
 	$(BIN)/python -m tests.golden.counts
+	$(BIN)/python -m tests.golden.sources_page
 
 predict-diff: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.predict_grid

@@ -48,6 +48,7 @@ PREFILL_METRICS = {
 over its throughput)."""
 _SAME_CHIP = {"RTX PRO 6000 Blackwell Max-Q": "rtx-pro-6000-blackwell"}
 # The same GPU and memory at 300 W instead of 600 W (NVIDIA at GTC 2025: 96 GB and 1792 GB/s in all three editions).
+_YES = ("1", "1.0", "True", "true")
 _EMPTY = {"", "nan", "none", "not-stated", "not stated"}
 
 
@@ -332,7 +333,7 @@ def engine_class(cells: Mapping[str, str], engine: str) -> str:
 def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_models: bool = False) -> tuple[str, str]:
     stated = cells.get("accepted_length")
     if stated:
-        same_run = cells.get("accepted_length_same_run", "") in ("1", "1.0", "True", "true")
+        same_run = cells.get("accepted_length_same_run", "") in _YES
         nothing = ",".join(["0"] * n_draft)  # one emitted token a round: no draft was accepted
         return nothing if stated in ("1", "1.0") else f"{stated}@{n_draft}", "same_run" if same_run else "borrowed"
     curves = acceptance_curves(model_id=cells.get("model_id"), drafter_id=drafter)
@@ -372,8 +373,8 @@ def _lengths(cells: Mapping[str, str]) -> tuple[dict[str, int], list[str]]:
         return {"context_tokens": DEFAULT_CONTEXT_TOKENS}, []
     context = int(mean_context(given.get("input_tokens", ASSUMED_PROMPT_TOKENS), given.get("output_tokens", 0)))
     lengths = {"context_tokens": max(context, 1)}
-    # On separate decode nodes, prefill costs the decode rate nothing.
-    shared = "decode nodes" not in cells.get("notes", "")
+    # On separate decode nodes, from a prefix cache or outside the timed window, prefill costs the decode rate nothing.
+    shared = "decode nodes" not in cells.get("notes", "") and cells.get("prompts_cached", "") not in _YES
     if len(given) == 2 and shared and cells.get("metric") in PREFILL_METRICS:
         lengths |= given
     return lengths, rounded

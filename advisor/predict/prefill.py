@@ -107,7 +107,7 @@ def step_rows(setup: Setup, batch: Array) -> tuple[Array, Array]:
 
 
 def prompt_cost(setup: Setup, batch: Array, layers_s: tuple[Array, Array] | None = None) -> Prompt | None:
-    """One prompt of the scenario beside each batch [nB]. None where input and output lengths are not given.
+    """One prompt of the scenario beside each batch [nB]. None where `has_lengths` says no.
 
     `layers_s` is the time of all layers but attention over both of `step_rows`, where it is not this setup's own: a
     search has many designs, [nB, designs]. [s]
@@ -141,8 +141,9 @@ def prompt_cost(setup: Setup, batch: Array, layers_s: tuple[Array, Array] | None
 
 
 def has_lengths(setup: Setup) -> bool:
-    """Whether the scenario gives prompt and output lengths, so that prefill is charged."""
-    return setup.scenario.input_tokens is not None and setup.scenario.output_tokens is not None
+    """Whether prefill is charged: the scenario gives prompt and output lengths, and prompts are not cached."""
+    scenario = setup.scenario
+    return scenario.prompts != "cached" and scenario.input_tokens is not None and scenario.output_tokens is not None
 
 
 def _chunk(setup: Setup) -> float:
@@ -153,7 +154,7 @@ def prefill_per_token_s(setup: Setup, batch: Array) -> Array:
     """Prefill charged to one output token, [nB]: `laws.prefill`. [s]
 
     batch: sequences of the instance, [nB]. [-]
-    0 where input and output lengths are not given. Prefill shares the GPU with decode, so throughput pays for it.
+    0 where `has_lengths` says no. Prefill shares the GPU with decode, so throughput pays for it.
     """
     prompt = prompt_cost(setup, batch)
     return np.zeros_like(batch) if prompt is None else prompt.per_token_s()

@@ -182,6 +182,7 @@ def _filled_in(name: str, info: FieldInfo) -> FieldRow:
 
 
 KvDtype = Literal["auto", "bf16", "fp8"]
+Prompts = Literal["prefilled", "cached"]
 MAX_BATCH = 65536
 MAX_CONTEXT = 10_000_000
 MAX_DRAFT = 32
@@ -501,7 +502,7 @@ class ScenarioFields(Frozen):
             unit="tokens",
             short="prompt {}",
             widget=Widget(3, help="With output tokens, prefill is charged."),
-            told=Told("Prefill", "charged: {} prompt", "not charged"),
+            told=Told("Prefill", "{} prompt", "not charged"),
             flags=(Flag("--input-tokens", "Prompt length; with --output-tokens, prefill is charged."),),
         ),
     ] = None
@@ -518,6 +519,23 @@ class ScenarioFields(Frozen):
             flags=(Flag("--output-tokens", "Output length."),),
         ),
     ] = None
+    prompts: Annotated[
+        Prompts,
+        FieldRow(
+            "Prompts",
+            FieldSection.ADVANCED,
+            short="prompts {}",
+            widget=Widget(5, help="cached: prompts come from a prefix cache, or only decoding is timed; no prefill."),
+            flags=(
+                Flag(
+                    "--prompts",
+                    "cached: no prefill is charged, as prompts come from a prefix cache or only decoding is timed.",
+                ),
+            ),
+            is_younger=True,
+        ),
+    ] = "prefilled"
+    """cached: prompt lengths set the context alone."""
     max_tpot_ms: Annotated[
         float | None,
         Field(ge=0.01, le=1e6, allow_inf_nan=False),
@@ -526,7 +544,7 @@ class ScenarioFields(Frozen):
             FieldSection.ADVANCED,
             unit="ms",
             short="limit {} ms",
-            widget=Widget(5, help="A K that exceeds it is not recommended."),
+            widget=Widget(6, help="A K that exceeds it is not recommended."),
             told=Told("Limit", "{} ms per output token", "none"),
             flags=(Flag("--max-tpot-ms", "Limit on time per output token, milliseconds."),),
         ),

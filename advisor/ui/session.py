@@ -82,7 +82,7 @@ DATA_TABS = (
     "Profile this machine",
     "What is shipped",
 )
-TRUST_TABS = ("How often right", "Sources", "Assumptions")
+TRUST_TABS = ("How often right", "Published claims", "Sources", "Assumptions")
 MAX_GPUS = int((FIELDS["n_gpus"].range or (1, 1))[1])
 LARGEST_LIMIT = 1e9
 SMALLEST_LIMIT = 1e-3

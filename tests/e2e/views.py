@@ -28,6 +28,7 @@ TABS: Mapping[str, tuple[str, str]] = {
     "design-laws": ("design", "design_tab=Laws+and+limits"),
     "data-profile": ("data", "data_tab=Profile+this+machine"),
     "data-shipped": ("data", "data_tab=What+is+shipped"),
+    "trust-claims": ("trust", "trust_tab=Published+claims"),
     "trust-sources": ("trust", "trust_tab=Sources"),
 }
 """Tabs of pages that show much: the page, and what its address says besides the scenario."""

@@ -70,6 +70,14 @@ def test_prefill_is_charged_to_throughput_and_request_latency(metric: str, charg
     assert (question_of(ROW | lengths).scenario.input_tokens == 1000) == charged
 
 
+@pytest.mark.parametrize(("cell", "charged"), [("", True), ("0", True), ("1", False), ("1.0", False)])
+def test_a_row_whose_prompts_were_cached_pays_no_prefill_and_keeps_its_context(cell: str, charged: bool) -> None:
+    lengths = {"input_tokens": "1000", "output_tokens": "500", "metric": "output_tok_per_s"}
+    scenario = question_of(ROW | lengths | {"prompts_cached": cell}).scenario
+    assert (scenario.input_tokens == 1000) == charged
+    assert scenario.context_tokens == 1250
+
+
 def test_a_round_that_emits_one_token_accepts_nothing() -> None:
     asked = question_of(ROW | {"accepted_length": "1.0"})
     assert asked.setup().acceptance.accepted_length[3] == 1.0

@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.answers.advice import advise
 from advisor.answers.summary import accepted_text, headline, outcomes_of
+from advisor.measured.seeds import read_claims, read_findings
 from advisor.physics.acceptance import acceptance_curves, load_acceptance_curve
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
@@ -716,3 +717,12 @@ def test_measurements_show_what_the_store_holds() -> None:
     assert "kernel tables are not installed" in texts(test)
     assert any(item.label == "aiconfigurator-core" for item in test.metric)
     assert len(test.dataframe[1].value) >= 1
+
+
+def test_trust_lists_the_claims_of_the_sources_with_their_state() -> None:
+    test = app("trust", "Published claims", acceptance="2.4@3")
+    claims, shown = read_claims(), [item.value for item in test.table]
+    assert sum(map(len, shown)) == len(claims)
+    assert f"{len(claims)} claims" in texts(test)
+    states = [state for table in shown for state in table["State"]]
+    assert sorted(states) == sorted(found.state for found in read_findings().values())

@@ -42,6 +42,17 @@ def test_a_dense_prompt_costs_its_arithmetic_by_hand() -> None:
     assert found.time_s == pytest.approx(products + found.attention_s + found.small_s)
 
 
+def test_cached_prompts_cost_nothing_and_their_length_is_the_context() -> None:
+    cached = DENSE.model_copy(update={"prompts": "cached"})
+    assert prompt_cost(load_setup(cached), BATCH) is None
+    bare = DENSE.model_copy(update={"input_tokens": None, "output_tokens": None})
+    with_lengths, without = (curve_for(load_setup(each), BATCH, [0, 1]) for each in (cached, bare))
+    assert with_lengths.tpot_s == pytest.approx(without.tpot_s)
+    assert np.all(with_lengths.tpot_s < curve_for(load_setup(DENSE), BATCH, [0, 1]).tpot_s + 1e-12)
+    assert with_lengths.ttft_s is None
+    assert cached.hash != DENSE.hash
+
+
 def test_prefill_needs_both_lengths() -> None:
     for left_out in ("input_tokens", "output_tokens"):
         assert prompt_cost(load_setup(DENSE.model_copy(update={left_out: None})), BATCH) is None

@@ -186,6 +186,13 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
     ),
     _length("input_tokens", "Prompt length, mean over requests", 0, "isl", "input_len", "input_length"),
     _length("output_tokens", "Generated length, mean over requests", 1, "osl", "output_len", "output_length"),
+    CanonicalColumn(
+        "prompts_cached",
+        "flag",
+        "1",
+        "No prompt is prefilled in the timed window, from a prefix cache or since only decoding is timed: 1; else 0",
+        context=True,
+    ),
     _length("context_tokens", "Tokens in the KV cache per sequence, mean over steps", 0, "context", "kv_len"),
     _text("dataset", "Prompts used", "dataset_name", context=True),
     CanonicalColumn(

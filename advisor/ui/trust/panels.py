@@ -5,6 +5,8 @@ What the model assumes, and what its words mean.
 What this scenario's answer rests on: works cited, constants, accepted length, routing, model.
 
 How often this has been right: published speedups that no fit has seen, with plots, by accelerator and by worst.
+
+What the sources that this project started from claim, and what comes out here.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from advisor.answers.explore.changes import design_is_searched
 from advisor.answers.summary import tier_words
 from advisor.catalog.hardware import hardware_called, model_name
 from advisor.measured.refit_result import Errors
+from advisor.measured.seeds import STATES, TOLERANCE, read_claims, read_findings, seeds_table
 from advisor.measured.validation import judged_errors, read_judged
 from advisor.physics.architecture import parameter_counts
 from advisor.physics.hardware import Hardware
@@ -27,7 +30,7 @@ from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.setup import Setup
 from advisor.prediction import Constant
 from advisor.show.charts.measured import TIER_NAMES, coverage_chart, error_chart, predicted_chart
-from advisor.show.explain.round import cited, derive
+from advisor.show.explain.round import citations, cited, derive
 from advisor.show.report.build import LIMITS
 from advisor.text import counted, with_prefix
 from advisor.ui.answers import errors_for
@@ -301,3 +304,37 @@ def _worst(judged: pd.DataFrame) -> pd.DataFrame:
             "Source": rows["source_title"],
         }
     )
+
+
+def draw_claims() -> None:
+    """The whole tab. Not of this scenario: each claim is answered on its own set-up."""
+    claims = read_claims()
+    table = seeds_table(claims, read_findings())
+    counts = table["state"].value_counts()
+    st.markdown(
+        f"**{len(table)} claims of the works behind this tool, each with our answer:** "
+        f"{', '.join(f'{counts.get(state, 0)} {state}' for state in STATES)}."
+    )
+    st.caption(
+        f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; (no) marks what does not "
+        "hold. Reproduced: all figures hold; in part: some; disagrees: none. Whatever your scenario is, these are "
+        "the sources' own settings; docs/sources.md says what is assumed."
+    )
+    for citation in citations():
+        rows = table[table["source"] == citation.id]
+        if rows.empty:
+            continue
+        st.subheader(citation.title, anchor=False)
+        st.caption(f"[{citation.url.split('/')[2]}]({citation.url})")
+        shown = rows.drop(columns="source").map(plain)
+        st.table(shown.rename(columns={name: _CLAIM_COLUMNS[name] for name in shown}).set_index("Claim"))
+
+
+_CLAIM_COLUMNS = {
+    "claim": "Claim",
+    "published": "Published",
+    "ours": "Ours",
+    "band": "80% band",
+    "state": "State",
+    "where": "On screen",
+}

@@ -1,0 +1,260 @@
+"""What the sources that this project started from claim, and what the library answers.
+
+Claims are data (profiles/validation/seeds.yaml). `make seeds` computes ours and, asked to, writes what it found with
+the state of each claim (profiles/validation/seeds.json), from which docs/sources.md and the page Trust are drawn.
+
+A figure holds where ours lies within TOLERANCE of what is published; a direction (at least, at most) has no tolerance.
+A claim is reproduced where all of its figures hold, in part where some do, and disagrees where none does.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+import yaml
+from pydantic import ValidationError, model_validator
+
+from advisor.prediction import AdvisorError, Frozen, explain
+from advisor.profiles import MEASUREMENTS, PROFILES
+
+CLAIMS = PROFILES / "validation" / "seeds.yaml"
+FOUND = PROFILES / "validation" / "seeds.json"
+CELLS = MEASUREMENTS / "moesd_cells" / "data.csv"
+TOLERANCE = 0.10
+"""How far ours may lie from a published value and hold: chosen before any claim was judged. [-]"""
+SHOWN = 6
+"""Figures of a claim that are written out; of more, how many there are and their range. [-]"""
+State = Literal["reproduced", "in part", "disagrees", "not testable"]
+STATES: tuple[State, ...] = ("reproduced", "in part", "disagrees", "not testable")
+COLUMNS = ("source", "claim", "published", "ours", "band", "state", "where")
+
+
+class Figure(Frozen):
+    """One number of a claim: what is published of it, and the name of the quantity that answers."""
+
+    what: str
+    ours: str
+    value: float | None = None
+    between: tuple[float, float] | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    unit: Literal["", "%"] = ""
+
+    @model_validator(mode="after")
+    def _one_of_four(self) -> Figure:
+        given = [name for name in ("value", "between", "at_least", "at_most") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"{self.what}: give one of value, between, at_least, at_most; here are {given or 'none'}")
+        return self
+
+    @property
+    def accepted(self) -> tuple[float, float]:
+        """Least and largest value of ours that hold."""
+        low, high = self.between or (self.value, self.value)
+        if low is None or high is None:  # a direction
+            return (-math.inf if self.at_least is None else self.at_least), (
+                math.inf if self.at_most is None else self.at_most
+            )
+        return low / (1.0 + TOLERANCE), high * (1.0 + TOLERANCE)
+
+    def holds(self, ours: float) -> bool:
+        """Whether ours lies where `accepted` says."""
+        low, high = self.accepted
+        return low <= ours <= high
+
+    @property
+    def published(self) -> str:
+        """The published figure in words."""
+        if self.between is not None:
+            return f"{self.shown(self.between[0])} to {self.shown(self.between[1])}"
+        if self.value is not None:
+            return self.shown(self.value)
+        bound = self.at_least if self.at_most is None else self.at_most
+        return f"at {'least' if self.at_most is None else 'most'} {self.shown(bound or 0.0)}"
+
+    def shown(self, value: float) -> str:
+        """A value in this figure's unit."""
+        return f"{100 * value:.3g} %" if self.unit else f"{value:.4g}"
+
+
+class Claim(Frozen):
+    """A claim of one source. `where`: the screen that answers it. `remark`: what is assumed, what is second hand."""
+
+    id: str
+    source: str
+    claim: str
+    where: str
+    figures: tuple[Figure, ...] = ()
+    cells: Mapping[str, str] = {}
+    not_testable: str = ""
+    remark: str = ""
+
+    @model_validator(mode="after")
+    def _one_of_three(self) -> Claim:
+        if sum(map(bool, (self.figures, self.cells, self.not_testable))) != 1:
+            raise ValueError(f"{self.id}: give figures, cells, or the reason why it is not_testable")
+        return self
+
+    def all_figures(self) -> tuple[Figure, ...]:
+        """The figures, those of `cells` read from the published table. Raises AdvisorError where it lacks them."""
+        if not self.cells:
+            return self.figures
+        with CELLS.open(encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.DictReader(file) if all(row[key] == v for key, v in self.cells.items())]
+        if not rows:
+            raise AdvisorError(f"{self.id}: measurements/moesd_cells has no row with {dict(self.cells)}")
+        return tuple(
+            Figure(
+                what=f"{row['dataset']}, temperature {row['temperature']}, {row['draft_tokens_gamma']} drafts",
+                ours=f"moesd/{row['cell_id']}",
+                value=float(row["speedup_peak"]),
+            )
+            for row in rows
+        )
+
+
+class Ours(Frozen):
+    """The library's answer to one figure, with its 80 % band where it has one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+class JudgedClaim(Frozen):
+    """A claim beside its answers: the state, and ours by what it is of."""
+
+    state: State
+    figures: Mapping[str, Ours] = {}
+
+
+def judge(claim: Claim, quantities: Mapping[str, Ours]) -> JudgedClaim:
+    """The state of a claim by the rule at the head of this file. Raises AdvisorError for a quantity nobody computes."""
+    figures = claim.all_figures()
+    missing = [figure.ours for figure in figures if figure.ours not in quantities]
+    if missing:
+        raise AdvisorError(f"{claim.id}: nothing computes {', '.join(missing)}; add it to studies/seeds.py")
+    ours = {figure.what: quantities[figure.ours] for figure in figures}
+    return JudgedClaim(state=_state(figures, ours), figures=ours)
+
+
+def _state(figures: Sequence[Figure], ours: Mapping[str, Ours]) -> State:
+    if not figures:
+        return "not testable"
+    held = sum(figure.holds(ours[figure.what].value) for figure in figures)
+    return "reproduced" if held == len(figures) else "in part" if held else "disagrees"
+
+
+def lost(claim: Claim, before: JudgedClaim, now: JudgedClaim) -> list[str]:
+    """List how a claim left its state: `old -> new`, and figures that held and hold no more."""
+    changed = [f"{before.state} -> {now.state}"] if before.state != now.state else []
+    for figure in claim.all_figures():
+        was = before.figures.get(figure.what)
+        if was is not None and figure.holds(was.value) and not figure.holds(now.figures[figure.what].value):
+            changed.append(f"{figure.what}: no longer {figure.published}")
+    return changed
+
+
+@lru_cache(maxsize=1)
+def read_claims(path: Path = CLAIMS) -> tuple[Claim, ...]:
+    """Every claim. Raises AdvisorError for a damaged file and for an id that stands twice."""
+    try:
+        claims = tuple(Claim.model_validate(entry) for entry in yaml.safe_load(path.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        raise AdvisorError(f"profiles/validation/{path.name}: {explain(error)}") from error
+    twice = {claim.id for claim in claims if sum(other.id == claim.id for other in claims) > 1}
+    if twice:
+        raise AdvisorError(f"profiles/validation/{path.name}: {', '.join(sorted(twice))} stands twice")
+    return claims
+
+
+def read_findings(path: Path = FOUND) -> dict[str, JudgedClaim]:
+    """Read what each claim was judged when last written. Raises AdvisorError when that cannot be read."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return {name: JudgedClaim.model_validate(entry) for name, entry in stored.items()}
+    except (OSError, ValueError, AttributeError) as error:
+        why = explain(error) if isinstance(error, ValidationError) else error
+        raise AdvisorError(
+            f"profiles/validation/{path.name} cannot be read ({why}); run `make seeds WRITE=1`"
+        ) from error
+
+
+def write_findings(findings: Mapping[str, JudgedClaim], path: Path = FOUND) -> None:
+    """Write what was found, one claim a line."""
+    lines = [
+        f" {json.dumps(name)}: {json.dumps(_rounded(found.model_dump(exclude_none=True)))}"
+        for name, found in findings.items()
+    ]
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def _rounded(found: dict[str, object]) -> dict[str, object]:
+    figures: Mapping[str, Mapping[str, float]] = found["figures"]  # type: ignore[assignment]
+    # Five digits: a claim never turns on the sixth, and machines differ there.
+    short = {what: {name: float(f"{x:.5g}") for name, x in ours.items()} for what, ours in figures.items()}
+    return {**found, "figures": short}
+
+
+def seeds_table(claims: Sequence[Claim], findings: Mapping[str, JudgedClaim]) -> pd.DataFrame:
+    """One row a claim, COLUMNS: published, ours with its 80 % band, the state and where it is on screen.
+
+    Raises AdvisorError where a claim or one of its figures was never answered.
+    """
+    for claim in claims:
+        answered = findings[claim.id].figures.keys() if claim.id in findings else None
+        if answered != {figure.what for figure in claim.all_figures()}:
+            raise AdvisorError(
+                f"profiles/validation/seeds.json lacks {claim.id} as it is now; run `make seeds WRITE=1`"
+            )
+    rows = [(claim.source, claim.claim, *_texts(claim, findings[claim.id]), claim.where) for claim in claims]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def described(claim: Claim, found: JudgedClaim) -> str:
+    """A claim over several lines: its state, then each figure published and ours."""
+    lines = [f"{found.state.upper():12} {claim.id}: {claim.claim}"]
+    for figure in claim.all_figures():
+        ours = found.figures[figure.what]
+        band = (
+            "" if ours.low is None or ours.high is None else f" ({figure.shown(ours.low)} to {figure.shown(ours.high)})"
+        )
+        holds = "" if figure.holds(ours.value) else "  <- does not hold"
+        lines.append(f"    {figure.what}: published {figure.published}, ours {figure.shown(ours.value)}{band}{holds}")
+    return "\n".join(lines if claim.all_figures() else [*lines, f"    {claim.not_testable}"])
+
+
+def _texts(claim: Claim, found: JudgedClaim) -> tuple[str, str, str, str]:
+    """Published, ours, band, state."""
+    figures = claim.all_figures()
+    if not figures:
+        return "no figure", claim.not_testable, "", found.state
+    ours = [found.figures[figure.what] for figure in figures]
+    held = sum(figure.holds(one.value) for figure, one in zip(figures, ours, strict=True))
+    if len(figures) > SHOWN:
+        values, ends = [figure.value or 0.0 for figure in figures], [one.value for one in ours]
+        inside = sum((o.low or o.value) <= v <= (o.high or o.value) for v, o in zip(values, ours, strict=True))
+        return (
+            f"{len(figures)} peaks, {min(values):.2f} to {max(values):.2f}",
+            f"{min(ends):.2f} to {max(ends):.2f}; {held} within {TOLERANCE:.0%}",
+            f"{inside} of {len(figures)} published inside",
+            found.state,
+        )
+    shown = [
+        f"{figure.shown(one.value)}{'' if figure.holds(one.value) else ' (no)'}"
+        for figure, one in zip(figures, ours, strict=True)
+    ]
+    bands = [
+        "-" if one.low is None or one.high is None else f"{figure.shown(one.low)} to {figure.shown(one.high)}"
+        for figure, one in zip(figures, ours, strict=True)
+    ]
+    none = all(band == "-" for band in bands)
+    published = "; ".join(f"{figure.what}: {figure.published}" for figure in figures)
+    return published, "; ".join(shown), "" if none else "; ".join(bands), found.state
