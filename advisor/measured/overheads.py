@@ -379,7 +379,8 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
 
     Parameters
     ----------
-    points : published rows; those of UNKNOWN_CLASS inform the mean over classes only.
+    points : published rows; those of UNKNOWN_CLASS inform the mean over classes only, those whose plain step is not
+      the one predicted nothing (`Point.informs`).
     common_share : share of the weak prior's variance that all classes have in common, 0 to 1; at least COMMON. [-]
 
     Notes
@@ -388,6 +389,7 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
     covariance that its offset, its drift and each row's own spread give them. A class seen in one laboratory only keeps
     the prior's width, whatever its rows say.
     """
+    points = [point for point in points if point.informs]
     classes = sorted({p.engine_class for p in points} - {UNKNOWN_CLASS})
     place = {name: number for number, name in enumerate(classes)}
     at = np.array([place.get(p.engine_class, len(classes)) for p in points], int)
@@ -410,7 +412,7 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
         for name, number in place.items()
     }
     new_class = covariances[-1] + np.diag(spread[-1] ** 2 * (1.0 - common))
-    by_class[ANY_CLASS] = _overheads(values[-1], new_class, list(points), spread[-1])
+    by_class[ANY_CLASS] = _overheads(values[-1], new_class, points, spread[-1])
     return OverheadModel(by_class)
 
 

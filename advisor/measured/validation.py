@@ -296,7 +296,8 @@ def held_out(points: Sequence[Point]) -> pd.DataFrame:
 
     Returns one row a point: source (its laboratory), title (the publication), engine_class, known_class (the class was
     fitted on other laboratories), immature (its engine calls itself so), tier, acceptance, reading, dataset, model_id,
-    hardware_id, drafter, verify_tokens, batch_size, n_draft, accepted_length, measured, predicted, low, high, draws.
+    hardware_id, drafter, verify_tokens, batch_size, n_draft, accepted_length, plain_over_measured, measured, predicted,
+    low, high, draws.
     """
     return pd.DataFrame([_row(point, points) for point in points])
 
@@ -351,6 +352,7 @@ def _row(point: Point, points: Sequence[Point]) -> dict[str, object]:
         "batch_size": scenario.batch_size,
         "n_draft": point.n_draft,
         "accepted_length": point.accepted_length,
+        "plain_over_measured": point.plain_over_measured,
         "measured": point.measured,
         "predicted": float(curve.speedup[0, 0]),
         "low": float(curve.low[0, 0]),

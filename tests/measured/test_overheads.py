@@ -62,6 +62,7 @@ def invented(source: str, truth: tuple[float, ...], engine: str = "vllm", rows: 
             overheads=(1.0,) * len(OVERHEAD_NAMES),
             observations=observed,
             batch_size=1.0,
+            informs=True,
         )
         known = np.log(np.where(np.array(truth) > 0, truth, 1.0))
         measured = np.exp(log_speedup([point], known[None]))  # type: ignore[list-item]
@@ -107,6 +108,14 @@ def test_what_a_verified_token_takes_is_one_constant_for_all_classes() -> None:
     found = fit_overheads(rows, 0.0)  # type: ignore[arg-type]
     values = {found.of(name).values[4] for name in ("vllm", "sglang", "trtllm", ANY_CLASS)}
     assert max(values) == pytest.approx(min(values))
+
+
+def test_a_row_whose_plain_step_is_not_ours_informs_no_constant() -> None:
+    wrong = [SimpleNamespace(**vars(point) | {"informs": False}) for point in invented("two", (9e-5, 4e-3, 4e-3, 0, 1))]
+    rows = [*invented("one", TRUTH), *invented("three", TRUTH)]
+    alone, beside = (fit_overheads(each, 0.0).by_class["vllm"] for each in (rows, [*rows, *wrong]))  # type: ignore[arg-type]
+    assert beside.values == alone.values
+    assert (beside.n_rows, beside.n_sources) == (24, 2)
 
 
 def test_an_unseen_class_gets_the_prior_when_classes_are_fitted_alone_and_the_mean_when_they_share() -> None:
