@@ -80,6 +80,24 @@ def _own_constant(group: str) -> Banded:
     )
 
 
+UNRELATED = "docs/decisions/0018-rounds-by-tokens.md"
+"""Where it is said why tokens of a sequence count as unrelated on workstation parts."""
+
+
+def unrelated(preset: RoutingPreset) -> RoutingPreset:
+    """The preset without the correlation of a sequence's tokens, which bands still reach up to.
+
+    A correction for accelerators without the data centre's kernels (sm_120, sm_121), by their published speedups.
+    """
+    changed = {
+        name: (old := getattr(preset, name)).model_copy(
+            update={"value": 0.0, "low": 0.0, "high": old.value, "kind": "fitted", "source": UNRELATED}
+        )
+        for name in ("affinity", "stickiness")
+    }
+    return preset.model_copy(update=changed)
+
+
 def preset_for(architecture: Architecture) -> tuple[RoutingPreset, str]:
     """The preset that fits `architecture` best, and one sentence that says why.
 

@@ -240,10 +240,10 @@ def _learnt_scale(residual: Array, prior: Prior, covariance: Array, held: float,
     return max(float(np.sqrt(variance)), _MIN_SCALE)
 
 
-PRIOR = (10e-6, 0.3e-3, 0.4e-3, 0.0, 2e-3)
+PRIOR = (10e-6, 0.3e-3, 0.4e-3, 0.0, 3e-4)
 """Centre of the weak prior, in the order of OVERHEAD_NAMES: times as in docs/decisions/0003-engine-overheads.md [s],
-no second reading of the cache, and verified tokens half of the way to plain ones at 500 sequences [-], which was chosen
-on the rows that are fitted (docs/decisions/0015-what-a-round-lacked.md)."""
+no second reading of the cache, and verified tokens half of the way to plain ones at 3,300 of them [-], which was chosen
+on the rows that are fitted (docs/decisions/0018-rounds-by-tokens.md)."""
 PRIOR_LOG_SD = math.log(2.0) / BAND_SIGMAS
 """A factor of 2 either way at 80 %: factors of 1.4, 1.7 and 2 give the same error and coverage on laboratories left
 out, 3 gives a larger error; chosen on the rows that are fitted (docs/decisions/0015-what-a-round-lacked.md)."""
@@ -395,8 +395,10 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
     at = np.array([place.get(p.engine_class, len(classes)) for p in points], int)
     # The table of log overheads, a row per class and one of their mean: centre + to_table z, z independent and normal.
     spread = np.array([*map(_prior_log_sd, classes), _prior_log_sd(UNKNOWN_CLASS)])
-    common = np.maximum(COMMON, common_share)
-    to_table, priors = _prior_map(spread, common), np.array([*map(prior_of, classes), PRIOR])
+    common, held = np.maximum(COMMON, common_share), spread.copy()
+    # How often one laboratory's kernels read the cache is no property of the class: it stays at the prior.
+    held[[i for i, name in enumerate(classes) if _n_laboratories(points, name) < 2], _REREAD] = 1e-6
+    to_table, priors = _prior_map(held, common), np.array([*map(prior_of, classes), PRIOR])
     centre = np.log(_positive(priors))
     prior = Prior(np.zeros(to_table.shape[2]), np.eye(to_table.shape[2]))
     offset, matrix = np.zeros((len(points), len(NAMES))), np.zeros((len(points), len(NAMES), to_table.shape[2]))
@@ -414,6 +416,10 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
     new_class = covariances[-1] + np.diag(spread[-1] ** 2 * (1.0 - common))
     by_class[ANY_CLASS] = _overheads(values[-1], new_class, points, spread[-1])
     return OverheadModel(by_class)
+
+
+def _n_laboratories(points: Sequence[Point], engine_class: str) -> int:
+    return len({laboratory_or_title(point.source) for point in points if point.engine_class == engine_class})
 
 
 def _prior_map(spread: Array, common: Array) -> Array:

@@ -203,7 +203,7 @@ def _overheads() -> str:
     tried = ", ".join(f"{name} {percent(error)}" for name, error in fit.held_out_error.items())
     return (
         "## Overheads that kernels do not show\n\nMilliseconds, for the cache's second reading thousandths of the "
-        "attention, for verified tokens thousandths for each sequence, with the factor of their 80 % range. "
+        "attention, for verified tokens thousandths for each token, with the factor of their 80 % range. "
         "`-synchronous`: sources from "
         "before the engine overlapped the host's work on a round with the device's, and SGLang's draft trees.\n\n"
         + markdown_table(

@@ -390,7 +390,7 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
         return ConstantUse(symbol, name, value, "s", "assumed", "docs/model.md")
     fit = load_overheads()
     today = class_today(setup.scenario.engine, setup.hardware.vendor, setup.hardware.generation)
-    common = field == "verified_per_sequence"  # one constant for all classes
+    common = field == "verified_per_token"  # one constant for all classes
     record = None if fit is None else fit.record(ANY_CLASS if common else today)
     if record is not None and record.n_rows and (common or record.engine_class != ANY_CLASS):
         index = list(record.parameters).index(field)
