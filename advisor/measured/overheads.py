@@ -395,10 +395,8 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
     at = np.array([place.get(p.engine_class, len(classes)) for p in points], int)
     # The table of log overheads, a row per class and one of their mean: centre + to_table z, z independent and normal.
     spread = np.array([*map(_prior_log_sd, classes), _prior_log_sd(UNKNOWN_CLASS)])
-    common, held = np.maximum(COMMON, common_share), spread.copy()
-    # How often one laboratory's kernels read the cache is no property of the class: it stays at the prior.
-    held[[i for i, name in enumerate(classes) if _n_laboratories(points, name) < 2], _REREAD] = 1e-6
-    to_table, priors = _prior_map(held, common), np.array([*map(prior_of, classes), PRIOR])
+    common = np.maximum(COMMON, common_share)
+    to_table, priors = _prior_map(spread, common), np.array([*map(prior_of, classes), PRIOR])
     centre = np.log(_positive(priors))
     prior = Prior(np.zeros(to_table.shape[2]), np.eye(to_table.shape[2]))
     offset, matrix = np.zeros((len(points), len(NAMES))), np.zeros((len(points), len(NAMES), to_table.shape[2]))
@@ -406,6 +404,9 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
     observed = joined(point.observations for point in points)
     found = solve_observed(observed, whitening(points), prior, prior.centre, matrix, offset)
     values = np.where(priors > 0.0, np.exp(centre + to_table @ found.x), 0.0)
+    # How often one laboratory's kernels read the cache is no property of its class.
+    alone = [number for name, number in place.items() if len(_laboratories(points, name)) < 2]
+    values[alone, _REREAD] = priors[alone, _REREAD]
     covariances = np.einsum("cpz,zy,cqy->cpq", to_table, found.covariance, to_table)
     by_class = {
         name: _overheads(
@@ -418,8 +419,8 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
     return OverheadModel(by_class)
 
 
-def _n_laboratories(points: Sequence[Point], engine_class: str) -> int:
-    return len({laboratory_or_title(point.source) for point in points if point.engine_class == engine_class})
+def _laboratories(points: Sequence[Point], engine_class: str) -> set[str]:
+    return {laboratory_or_title(point.source) for point in points if point.engine_class == engine_class}
 
 
 def _prior_map(spread: Array, common: Array) -> Array:

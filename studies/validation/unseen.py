@@ -32,7 +32,7 @@ from advisor.measured.overheads import (
 )
 from advisor.measured.points import MAX_PLAIN_FACTOR, Point
 from advisor.measured.refit_result import errors_of, relative_error
-from advisor.measured.validation import COMMON_SHARE, held_out_predictions
+from advisor.measured.validation import COMMON_SHARE, chances_kept, held_out_predictions
 from advisor.physics.components import FACTORS
 from advisor.physics.hardware import load_hardware, of_data_centre
 from advisor.predict.curve import curve_for
@@ -141,6 +141,22 @@ def _losses(rows: pd.DataFrame) -> str:
         f"{_met(right >= 0.95)}). Of {len(below)} measured slowdowns {percent(foreseen, 0)} are predicted below 1, and "
         f"{percent(warned, 0)} carry a band that reaches below 1 (bar 80 %: {_met(warned >= 0.8)}); of {len(gains)} "
         f"gains of 1.2x or more {percent(false, 0)} carry such a band (bar 15 %: {_met(false <= 0.15)})."
+    )
+
+
+def chances_section(rows: pd.DataFrame) -> str:
+    """The section on stated chances of a gain. `rows` as `held_out` gives them."""
+    chances = [float(np.mean(np.asarray(draws) > 1.0)) for draws in rows["draws"]]
+    judged = rows.assign(predicted_chance=chances, source_title=rows["title"])
+    body = [
+        (f"{line['least']:.0%} to {line['most']:.0%}", line["n"], line["laboratories"], *map(percent, kept))
+        for line in chances_kept(judged).to_dict("records")
+        for kept in [(line["stated"], line["happened"])]
+    ]
+    return (
+        "## The chance of a gain\n\nStated for a row by a fit without its laboratory, and the share of such rows that "
+        "were gains, rows counting alike.\n\n"
+        + markdown_table(("stated", "rows", "laboratories", "mean stated", "gained"), body)
     )
 
 

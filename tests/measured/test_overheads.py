@@ -24,7 +24,14 @@ from advisor.measured.overheads import (
 )
 from advisor.measured.points import Point, fitted_rows, points_of
 from advisor.measured.row_questions import engine_class
-from advisor.measured.validation import HeldOutDraw, held_out_draws, held_out_fits, held_out_predictions, residuals_of
+from advisor.measured.validation import (
+    COMMON_SHARE,
+    HeldOutDraw,
+    held_out_draws,
+    held_out_fits,
+    held_out_predictions,
+    residuals_of,
+)
 from advisor.physics.bands import make_draws
 from advisor.physics.hardware import load_hardware
 from studies.overheads import classes_today, rows_hash
@@ -167,7 +174,7 @@ def test_the_shipped_records_are_what_the_shipped_rows_give(points: list[Point])
     shipped = load_overheads()
     assert shipped is not None
     assert shipped.data_sha256 == rows_hash(), "run `make calibrate`"
-    fitted = fit_overheads(points, 0.0)
+    fitted = fit_overheads(points, COMMON_SHARE)
     assert {record.engine_class for record in shipped.records} == set(fitted.by_class) | set(classes_today())
     for record in shipped.records:
         values = [record.value(name) for name in OVERHEAD_NAMES]
@@ -178,7 +185,7 @@ def test_left_out_constants_are_those_of_a_fit_without_the_laboratory(points: li
     left_out = load_held_out()
     name = "SpecForge issue 339"
     rest = [point for point in points if point.source != name]
-    fitted = fit_overheads(rest, 0.0)
+    fitted = fit_overheads(rest, COMMON_SHARE)
     assert name in left_out
     seen = {point.engine_class for point in points} - {"other"}
     assert all(seen <= {record.engine_class for record in each.records} for each in left_out.values())
