@@ -27,6 +27,7 @@ from advisor.catalog.measured_shapes import with_attention_modules, with_measure
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import (
     UNRELATED,
+    UNRELATED_CHIPS,
     load_routing_preset,
     not_learnt,
     own_routing,
@@ -50,7 +51,7 @@ from advisor.physics.expert_loads import (
     traffic_of_preset,
 )
 from advisor.physics.expert_ranks import Layout, RankBalance, Sources, Uneven, balanced, contiguous
-from advisor.physics.hardware import Hardware, load_hardware, of_data_centre
+from advisor.physics.hardware import Hardware, load_hardware
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.memory import MemoryFit, memory_fit
 from advisor.physics.step import MoeShape, Placement, expert_shape
@@ -282,7 +283,7 @@ def _chosen(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPres
         return None, "independent uniform routing, as chosen"
     if scenario.routing == "auto":
         preset, because = _own_preset(scenario, architecture)
-        if of_data_centre(load_hardware(scenario.hardware_id)):
+        if not set(load_hardware(scenario.hardware_id).generation.split()) & set(UNRELATED_CHIPS):
             return preset, because
         return unrelated(preset), f"{because.rstrip('.')}; tokens of a sequence as unrelated, a correction: {UNRELATED}"
     if "," in scenario.routing:
