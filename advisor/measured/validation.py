@@ -450,8 +450,8 @@ def chance_kept_text(p_gain: float, judged: pd.DataFrame) -> str:
         return ""
     one = here.iloc[0]
     return (
-        f"Of {int(one['n']):,} published runs given {one['least']:.0%} to {one['most']:.0%}, each by a fit that had not "
-        f"seen its laboratory, {one['happened']:.0%} gained."
+        f"Of {int(one['n']):,} published runs given {one['least']:.0%} to {one['most']:.0%}, each by a fit that had "
+        f"not seen its laboratory, {one['happened']:.0%} gained."
     )
 
 
