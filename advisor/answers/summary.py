@@ -394,6 +394,23 @@ def errors_text(found: Mapping[str, Errors]) -> str:
     )
 
 
+_LEAST_SHARE = 0.01
+"""Of a round: a smaller correction is not told. [-]"""
+
+
+def correction_text(advice: Advice) -> str:
+    """Share of the recommended K's round that no kernel explains, in one sentence; empty where it hardly counts."""
+    curve, n_draft = advice.curve, advice.recommendation.n_draft
+    if n_draft not in curve.drafts or advice.scenario.batch_size not in curve.batches:
+        return ""
+    row = int(np.flatnonzero(curve.batches == advice.scenario.batch_size)[0])
+    parts = curve.components_at(row, curve.column(n_draft))[1]
+    share = parts.get("verified", 0.0) / sum(parts.values())
+    if share < _LEAST_SHARE:
+        return ""
+    return f"{share:.0%} of the round is a correction for verified tokens, fitted on published speedups."
+
+
 def _right_side(errors: Errors, before: str) -> str:
     """How many rows were placed on the right side of 1, where that was judged."""
     return "" if errors.sign_accuracy is None else f"{before}{errors.sign_accuracy:.0%} on the right side of 1×"

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.fit_records import MAX_FACTOR, MeasuredTable, ModuleTable, load_measured, load_modules
 from advisor.catalog.kernel_choice import BORROWED_LOG_SD, STAND_INS
+from advisor.catalog.kernel_costs import KV_BYTES
 from advisor.catalog.models import load_model
 from advisor.physics import laws
 from advisor.physics.architecture import Architecture, Mixer, WeightDtype
@@ -167,6 +168,12 @@ _FORMATS: dict[WeightDtype, str] = {"bf16": "bf16", "fp8_block": "fp8_block", "n
 MAX_GAP = 1.35
 """A table whose single sequence takes longer than this times another engine's holds launch gaps that an engine with
 captured graphs does not have: H100, H200, B300 and GB200 under vLLM 35-45 us for DeepSeek's layer. [-]"""
+MAX_OVER_READING = 20.0
+"""A table is of no kernel that engines serve where the time of one sequence grows with its context by more than this
+times what reading all of its cache takes at the accelerator's bandwidth. TensorRT-LLM's latent attention on sm_120 does
+not split the context (51 to 221 times: 12 ms a layer at 131,072 tokens, where a published step of 61 layers takes 15)
+and its sparse attention over grouped heads does not choose (24 and more). All others stay below 10, which is 128 heads
+bound by arithmetic. [-]"""
 SAME_SIZE = 0.002
 """Relative difference of weights up to which two layers are the same. [-]"""
 
@@ -184,10 +191,11 @@ def with_attention_modules(
     Reads one shipped file, once per measured device. Raises AdvisorError when that file is damaged.
     """
     tables = load_modules(hardware.kernel_table_device) if hardware.kernel_table_device else ()
+    bandwidth = hardware.bandwidth_bytes_per_s.value
     modules: dict[Mixer, AttentionModule] = {}
     sources, warnings = dict(costs.sources), dict(costs.warnings)
     for mixer in architecture.mixers:
-        found = serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype)
+        found = serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype, bandwidth)
         if found is None:
             continue
         table, modules[mixer], warning = found
@@ -205,7 +213,8 @@ def table_behind(
 ) -> ModuleTable | None:
     """The measured table that serves a mixer's layers in `with_attention_modules`. None where none does."""
     tables = load_modules(hardware.kernel_table_device) if hardware.kernel_table_device else ()
-    found = serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype)
+    bandwidth = hardware.bandwidth_bytes_per_s.value
+    found = serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype, bandwidth)
     return None if found is None else found[0]
 
 
@@ -216,13 +225,15 @@ def serving_module(
     tensor_parallel: int,
     engine: str,
     kv_dtype: str,
+    bandwidth_bytes_per_s: float,
 ) -> tuple[ModuleTable, AttentionModule, str] | None:
     """Table that serves a mixer's layers, as `attention` reads it, with a warning where borrowed.
 
     Another engine's table is borrowed.
 
     The engine's own table, unless another engine's single sequence is MAX_GAP times quicker; else the quickest there.
-    None where no table has this layer's sizes, heads per rank and formats.
+    None where no table has this layer's sizes, heads per rank and formats, or is as quick as MAX_OVER_READING asks at
+    the accelerator's bandwidth.
     """
     stored = architecture.dtypes.attention
     names = [_FORMATS[each] for each in (stored, *STAND_INS.get(stored, ())) if each in _FORMATS]
@@ -234,6 +245,7 @@ def serving_module(
         if table.n_heads == mixer.query_heads // tensor_parallel
         and (table.kv_dtype, table.gemm_dtype) == (kv_dtype, names[0])
         and _same_layer(table, architecture, mixer)
+        and _over_reading(table, mixer, tensor_parallel, bandwidth_bytes_per_s) <= MAX_OVER_READING
     ]
     if not fitting:
         return None
@@ -249,6 +261,14 @@ def serving_module(
     log_sd = math.hypot(table.log_sd, BORROWED_LOG_SD) if borrowed else table.log_sd
     because = f"{table.engine} {table.version}, {table.gemm_dtype}, {table.n_heads} heads, this very layer measured"
     return table, served(table, mixer.kind == "mla", log_sd, because, borrowed), warning
+
+
+def _over_reading(table: ModuleTable, mixer: Mixer, tensor_parallel: int, bandwidth_bytes_per_s: float) -> float:
+    """How much longer one sequence takes at the longest context, over the time to read what it has cached more. [-]"""
+    cached = mixer.kv_elements_per_token * KV_BYTES[table.kv_dtype] / min(tensor_parallel, mixer.kv_shards)
+    read_s = (cached + mixer.index_elements_per_token) / mixer.compression / bandwidth_bytes_per_s
+    longer_s = 1e-6 * (table.time_us[0][-1] - table.time_us[0][0])
+    return longer_s / ((table.contexts[-1] - table.contexts[0]) * read_s)
 
 
 def _alone_us(table: ModuleTable) -> float:

@@ -240,10 +240,10 @@ def _learnt_scale(residual: Array, prior: Prior, covariance: Array, held: float,
     return max(float(np.sqrt(variance)), _MIN_SCALE)
 
 
-PRIOR = (10e-6, 0.3e-3, 0.4e-3, 0.0, 2e-3)
+PRIOR = (10e-6, 0.3e-3, 0.4e-3, 0.0, 3e-4)
 """Centre of the weak prior, in the order of OVERHEAD_NAMES: times as in docs/decisions/0003-engine-overheads.md [s],
-no second reading of the cache, and verified tokens half of the way to plain ones at 500 sequences [-], which was chosen
-on the rows that are fitted (docs/decisions/0015-what-a-round-lacked.md)."""
+no second reading of the cache, and verified tokens half of the way to plain ones at 3,300 of them [-], which was chosen
+on the rows that are fitted (docs/decisions/0018-rounds-by-tokens.md)."""
 PRIOR_LOG_SD = math.log(2.0) / BAND_SIGMAS
 """A factor of 2 either way at 80 %: factors of 1.4, 1.7 and 2 give the same error and coverage on laboratories left
 out, 3 gives a larger error; chosen on the rows that are fitted (docs/decisions/0015-what-a-round-lacked.md)."""
@@ -379,7 +379,8 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
 
     Parameters
     ----------
-    points : published rows; those of UNKNOWN_CLASS inform the mean over classes only.
+    points : published rows; those of UNKNOWN_CLASS inform the mean over classes only, those whose plain step is not
+      the one predicted nothing (`Point.informs`).
     common_share : share of the weak prior's variance that all classes have in common, 0 to 1; at least COMMON. [-]
 
     Notes
@@ -388,6 +389,7 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
     covariance that its offset, its drift and each row's own spread give them. A class seen in one laboratory only keeps
     the prior's width, whatever its rows say.
     """
+    points = [point for point in points if point.informs]
     classes = sorted({p.engine_class for p in points} - {UNKNOWN_CLASS})
     place = {name: number for number, name in enumerate(classes)}
     at = np.array([place.get(p.engine_class, len(classes)) for p in points], int)
@@ -402,6 +404,9 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
     observed = joined(point.observations for point in points)
     found = solve_observed(observed, whitening(points), prior, prior.centre, matrix, offset)
     values = np.where(priors > 0.0, np.exp(centre + to_table @ found.x), 0.0)
+    # How often one laboratory's kernels read the cache is no property of its class.
+    alone = [number for name, number in place.items() if len(_laboratories(points, name)) < 2]
+    values[alone, _REREAD] = priors[alone, _REREAD]
     covariances = np.einsum("cpz,zy,cqy->cpq", to_table, found.covariance, to_table)
     by_class = {
         name: _overheads(
@@ -410,8 +415,12 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
         for name, number in place.items()
     }
     new_class = covariances[-1] + np.diag(spread[-1] ** 2 * (1.0 - common))
-    by_class[ANY_CLASS] = _overheads(values[-1], new_class, list(points), spread[-1])
+    by_class[ANY_CLASS] = _overheads(values[-1], new_class, points, spread[-1])
     return OverheadModel(by_class)
+
+
+def _laboratories(points: Sequence[Point], engine_class: str) -> set[str]:
+    return {laboratory_or_title(point.source) for point in points if point.engine_class == engine_class}
 
 
 def _prior_map(spread: Array, common: Array) -> Array:

@@ -53,6 +53,9 @@ MAX_ASKED = 4000
 """Rows of one file that become questions; of more, an even sample of those that measure something. [-]"""
 _MEASURES_NOTHING = "neither a speedup nor a time per step or token; add one, or a baseline row with K = 0"
 _METRIC_OPEN = "metric does not say what baseline_value and sd_value count; fill it in"
+MAX_PLAIN_FACTOR = 1.5
+"""A published row whose own plain step is further than this from ours, either way, says nothing of rounds: its ratio is
+one of two wrong steps. It informs no constant of rounds and is listed as a step to repair (docs/validation.md). [-]"""
 _BAND_SIGMAS = 2.563  # from end to end of an 80 % band
 # A plain row asks for a drafter without device time; K = 0 is what its curve is evaluated at.
 _NO_DRAFT = {
@@ -116,6 +119,25 @@ class Point:
         """Spread that reading, accepted length and kernels leave in a published log speedup. [-]"""
         reading = READING_LOG_SD.get(str(self.row.get("tier", "")), READING_LOG_SD["C"])
         return float(np.sqrt(np.sum(np.square((self.length_log_sd, reading, KERNEL_LOG_SD[self.tier])))))
+
+    @property
+    def plain_over_measured(self) -> float:
+        """Plain step predicted for a published row over the one it prints, prefill in both. NaN where it prints none.
+
+        [-]
+        """
+        return float(self.observations.upper[0].sum()) / measured_times(self.row)[0]
+
+    @property
+    def informs(self) -> bool:
+        """Whether constants of rounds may be fitted on the row. All rows are judged.
+
+        Not where its plain step is off by MAX_PLAIN_FACTOR, where random tokens were drafted for and nobody counted
+        what was accepted, nor where a step ran without its graph.
+        """
+        unknown = self.row.get("task") == "random" and self.question.borrowed
+        eager = _UNCAPTURED in str(self.row.get("notes"))
+        return not (unknown or eager or abs(math.log(self.plain_over_measured)) > math.log(MAX_PLAIN_FACTOR))
 
     def curve(self, setup: Setup | None = None, draws: Draws | None = None) -> Curve:
         """Prediction at this row's batch and K, for another setup or draws if given."""
@@ -361,9 +383,12 @@ def _parsed_length(text: str, n_draft: int, borrowed: bool, model_id: str, draft
 
 FIRST_COLLECTION = "published_speedups"
 SECOND_COLLECTION = "published_speedups_2"
-COLLECTIONS = (FIRST_COLLECTION, SECOND_COLLECTION)
+THIRD_COLLECTION = "published_speedups_3"
+COLLECTIONS = (FIRST_COLLECTION, SECOND_COLLECTION, THIRD_COLLECTION)
 """Folders of measurements/ with one published speedup a row, in the same columns."""
 COLLECTION_FILES = tuple(MEASUREMENTS / name / "data.csv" for name in COLLECTIONS)
+_UNCAPTURED = "beyond captured graphs"
+"""What the notes of a row call a step that no captured graph holds: its launches decide, not its tokens."""
 _IMMATURE = "immature"
 """What the notes of a row call an engine whose authors measured it before they tuned it."""
 _PER_SEQUENCE = {"output_tok_per_s_per_user", "decode_tok_per_s_per_user"}

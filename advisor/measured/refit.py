@@ -287,7 +287,7 @@ def _parameters(
     present = observed.depend_on()
     sds = np.sqrt(np.diag(posterior.covariance))
     overheads = {one.factor: float(getattr(setup.costs, one.priced_by[0])) for one in OVERHEADS}
-    units = {one.factor: "s" if one.priced_by[0].endswith("_s") else "per sequence" for one in OVERHEADS}
+    units = {one.factor: "s" if one.priced_by[0].endswith("_s") else "per token" for one in OVERHEADS}
     out = []
     for i, name in enumerate(NAMES):
         if not present[i] and not overheads.get(name):

@@ -154,7 +154,7 @@ MAX_ERROR = 0.30
 
 @dataclass(frozen=True)
 class RefitParameter:
-    """One constant before and after. `unit` s or per sequence: the constant; 1: a factor on shipped kernel times."""
+    """One constant before and after. `unit` s or per token: the constant; 1: a factor on shipped kernel times."""
 
     name: str
     meaning: str

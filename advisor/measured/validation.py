@@ -138,6 +138,7 @@ def validate(
     measured = pd.to_numeric(rows["speedup"], errors="coerce")
     measured = measured.where(np.isfinite(measured) & (measured > 0))  # anything else is no speedup: not judged
     rows["absolute_percentage_error"] = (rows["predicted_speedup"] / measured - 1.0).abs()
+    rows["predicted_chance"] = [np.nan if draws is None else np.mean(np.asarray(draws) > 1.0) for draws in rows[_DRAWS]]
     judged = rows[rows["absolute_percentage_error"].notna()].assign(measured=measured)
     keys = [name for name in _SAME_GRID if name in judged.columns]
     regret, n_best_k = best_k_regret(judged, keys, _DRAWS, "draft_tokens_k")
@@ -209,9 +210,10 @@ def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
-COMMON_SHARE = 0.0
-"""Classes are fitted each alone: of 0, 1/4, 1/2, 3/4 and 1 the lowest error on sources left out
-(docs/decisions/0003-engine-overheads.md)."""
+COMMON_SHARE = 0.25
+"""Classes are shrunk towards their mean: 0, 1/4, 1/2, 3/4 and 1 err alike on laboratories left out, within a point, and
+of those half a point from the best this says most of a class that one laboratory has
+(docs/decisions/0018-rounds-by-tokens.md). [-]"""
 RESIDUALS = tuple(r / 100.0 for r in range(81))
 """Log standard deviations that a band's residual may have, rising. [-]"""
 MIN_LABORATORIES = 5
@@ -296,7 +298,8 @@ def held_out(points: Sequence[Point]) -> pd.DataFrame:
 
     Returns one row a point: source (its laboratory), title (the publication), engine_class, known_class (the class was
     fitted on other laboratories), immature (its engine calls itself so), tier, acceptance, reading, dataset, model_id,
-    hardware_id, drafter, verify_tokens, batch_size, n_draft, accepted_length, measured, predicted, low, high, draws.
+    hardware_id, drafter, verify_tokens, batch_size, n_draft, accepted_length, plain_over_measured, measured, predicted,
+    low, high, draws.
     """
     return pd.DataFrame([_row(point, points) for point in points])
 
@@ -351,6 +354,7 @@ def _row(point: Point, points: Sequence[Point]) -> dict[str, object]:
         "batch_size": scenario.batch_size,
         "n_draft": point.n_draft,
         "accepted_length": point.accepted_length,
+        "plain_over_measured": point.plain_over_measured,
         "measured": point.measured,
         "predicted": float(curve.speedup[0, 0]),
         "low": float(curve.low[0, 0]),
@@ -374,8 +378,9 @@ COLUMNS = (
     "predicted_tier",
     "absolute_percentage_error",
     "engine",
+    "predicted_chance",
 )
-_NUMBERS = COLUMNS[4:10] + COLUMNS[11:12]
+_NUMBERS = (*COLUMNS[4:10], "absolute_percentage_error", "predicted_chance")
 
 
 def judge(points: pd.DataFrame) -> pd.DataFrame:
@@ -408,3 +413,47 @@ def read_judged(path: Path = JUDGED) -> tuple[str, pd.DataFrame]:
         raise AdvisorError(
             f"profiles/validation/{path.name} cannot be read ({error}); run `make validation`"
         ) from error
+
+
+CHANCES = (0.0, 0.2, 0.5, 0.8, 0.9, 0.95, 0.98, 1.0)
+"""Ends of the ranges of stated chances of a gain that are held against what happened. [-]"""
+
+
+def chances_kept(judged: pd.DataFrame) -> pd.DataFrame:
+    """Stated chances of a gain, left out, against the share of rows that were gains.
+
+    `judged` has COLUMNS. One line for each range of CHANCES that has rows: least and most [-], n, laboratories, stated
+    (mean) and happened [-], rows counting alike. No map of the stated chances comes closer on laboratories left out
+    (docs/decisions/0018-rounds-by-tokens.md), so they are shown as they are.
+    """
+    place = np.clip(np.searchsorted(CHANCES, judged["predicted_chance"], "right") - 1, 0, len(CHANCES) - 2)
+    named = _by_laboratory(judged).assign(gain=judged["measured"] > 1.0)
+    lines = [
+        {
+            "least": CHANCES[i],
+            "most": CHANCES[i + 1],
+            "n": len(group),
+            "laboratories": group["laboratory"].nunique(),
+            "stated": float(group["predicted_chance"].mean()),
+            "happened": float(group["gain"].mean()),
+        }
+        for i, group in named.groupby(place)
+    ]
+    return pd.DataFrame(lines)
+
+
+def chance_kept_text(p_gain: float, judged: pd.DataFrame) -> str:
+    """What happened where published speedups were given such a chance of a gain; empty for fewer than LEAST_KEPT."""
+    kept = chances_kept(judged)
+    here = kept[(kept["least"] <= p_gain) & ((p_gain < kept["most"]) | (kept["most"] == 1.0))]
+    if here.empty or here.iloc[0]["n"] < LEAST_KEPT:
+        return ""
+    one = here.iloc[0]
+    return (
+        f"Of {int(one['n']):,} published runs given {one['least']:.0%} to {one['most']:.0%}, each by a fit that had "
+        f"not seen its laboratory, {one['happened']:.0%} gained."
+    )
+
+
+LEAST_KEPT = 20
+"""Published runs of a range from which on its record is told. [-]"""

@@ -316,8 +316,8 @@ class KernelCosts:
     host_per_round_s: float = 400e-6
     reread_share: float = 0.0
     """Share of its attention that each further token of a sequence adds to a pass; 0: the cache is read once. [-]"""
-    verified_per_sequence: float = 0.0
-    """How fast verification tends, with the sequences of an attention group, to a plain step for each token: phi of
+    verified_per_token: float = 0.0
+    """How fast verification tends, with the tokens of an attention group, to a plain step for each of them: phi of
     `laws.verified`. [-]"""
     overhead_log_sd: float = 0.86
     """A factor of 3 either way at 80 %: ln 3 / 1.28."""

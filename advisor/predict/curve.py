@@ -301,7 +301,7 @@ def curve_for(
     plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
     plain_s = np.asarray(sum(plain_components.values()))
     components = _round_components(setup, verify, column, k, plain.touched[:, None])
-    if setup.costs.verified_per_sequence:
+    if setup.costs.verified_per_token:
         steps = (StepTime({name: time[:, None] for name, time in plain_components.items()}), verify.step)
         beyond = verified_time(setup, steps, column, verified)
         components["verified"] = np.asarray(beyond * (k > 0))
@@ -384,7 +384,7 @@ def verified_time(setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, 
     group_batch = batch / setup.placement.attention_groups
     times = {"T_plain": plain.total, "T_verify": verify.total}
     times["T_fix"] = plain.components["host"] + plain.components["launch"]
-    return np.asarray(laws.verified(phi=setup.costs.verified_per_sequence, b=group_batch, q=tokens, **times))
+    return np.asarray(laws.verified(phi=setup.costs.verified_per_token, b=group_batch, q=tokens, **times))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,16 @@ from advisor.catalog.kernel_choice import ActivationScales
 from advisor.catalog.kernel_costs import kernel_costs, with_network
 from advisor.catalog.measured_shapes import with_attention_modules, with_measured_shape
 from advisor.catalog.models import load_model, model_ids
-from advisor.catalog.routing_presets import load_routing_preset, not_learnt, own_routing, preset_for, routing_preset_ids
+from advisor.catalog.routing_presets import (
+    UNRELATED,
+    UNRELATED_CHIPS,
+    load_routing_preset,
+    not_learnt,
+    own_routing,
+    preset_for,
+    routing_preset_ids,
+    unrelated,
+)
 from advisor.physics.acceptance import Acceptance
 from advisor.physics.architecture import Architecture, Moe
 from advisor.physics.draft import Drafter
@@ -42,7 +51,7 @@ from advisor.physics.expert_loads import (
     traffic_of_preset,
 )
 from advisor.physics.expert_ranks import Layout, RankBalance, Sources, Uneven, balanced, contiguous
-from advisor.physics.hardware import Hardware
+from advisor.physics.hardware import Hardware, load_hardware
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.memory import MemoryFit, memory_fit
 from advisor.physics.step import MoeShape, Placement, expert_shape
@@ -273,7 +282,10 @@ def _chosen(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPres
     if scenario.routing == "uniform":
         return None, "independent uniform routing, as chosen"
     if scenario.routing == "auto":
-        return _own_preset(architecture)
+        preset, because = _own_preset(architecture)
+        if not set(load_hardware(scenario.hardware_id).generation.split()) & set(UNRELATED_CHIPS):
+            return preset, because
+        return unrelated(preset), f"{because.rstrip('.')}; tokens of a sequence as unrelated, a correction: {UNRELATED}"
     if "," in scenario.routing:
         return _own_trace(scenario, architecture)
     return load_routing_preset(scenario.routing), "the preset chosen"

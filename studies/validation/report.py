@@ -61,7 +61,7 @@ from studies.validation.tables import (
     summary,
     worst,
 )
-from studies.validation.unseen import held_out_section, rivals_section
+from studies.validation.unseen import chances_section, held_out_section, rivals_section, steps_to_repair
 
 REPORT = PROFILES.parent / "docs" / "validation.md"
 MOESD = MEASUREMENTS / "moesd_cells" / "data.csv"
@@ -109,6 +109,8 @@ def report(decode: Decode) -> str:
         _left_out(rows),
         apart_section(answered(published_rows(*COLLECTIONS))),
         held_out_section(rows),
+        steps_to_repair(rows),
+        chances_section(rows),
         own_runs_section(own),
         rivals_section(points, rows, outside, external),
         external_section(external, as_prior),
@@ -202,7 +204,7 @@ def _overheads() -> str:
     tried = ", ".join(f"{name} {percent(error)}" for name, error in fit.held_out_error.items())
     return (
         "## Overheads that kernels do not show\n\nMilliseconds, for the cache's second reading thousandths of the "
-        "attention, for verified tokens thousandths for each sequence, with the factor of their 80 % range. "
+        "attention, for verified tokens thousandths for each token, with the factor of their 80 % range. "
         "`-synchronous`: sources from "
         "before the engine overlapped the host's work on a round with the device's, and SGLang's draft trees.\n\n"
         + markdown_table(

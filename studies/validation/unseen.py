@@ -30,9 +30,9 @@ from advisor.measured.overheads import (
     solve,
     speedups,
 )
-from advisor.measured.points import Point
+from advisor.measured.points import MAX_PLAIN_FACTOR, Point
 from advisor.measured.refit_result import errors_of, relative_error
-from advisor.measured.validation import COMMON_SHARE, held_out_predictions
+from advisor.measured.validation import COMMON_SHARE, chances_kept, held_out_predictions
 from advisor.physics.components import FACTORS
 from advisor.physics.hardware import load_hardware, of_data_centre
 from advisor.predict.curve import curve_for
@@ -56,7 +56,16 @@ def in_data_centre(rows: pd.DataFrame) -> pd.Series:
 def held_out_section(rows: pd.DataFrame) -> str:
     """The section of docs/validation.md. `rows` as `held_out` gives them."""
     centre, mature = in_data_centre(rows), ~rows["immature"]
-    header = ("laboratory", "n", "mean error", "bias", "a doubling of batch", "in the 80 % band", "width of the band")
+    header = (
+        "laboratory",
+        "n",
+        "plain step",
+        "mean error",
+        "bias",
+        "a doubling of batch",
+        "in the 80 % band",
+        "width of the band",
+    )
     lines = {str(name): _figures(group) for name, group in rows.groupby("source")}
     body = [_cells(name, *found) for name, found in lines.items()]
     means = [
@@ -68,16 +77,37 @@ def held_out_section(rows: pd.DataFrame) -> str:
     body += [_cells(*_mean(name, chosen)) for name, chosen in means]
     return (
         "## Speedups by laboratory, each left out\n\nConstants and bands from a fit without the laboratory; width is "
-        "the median of its rows. The form of a round was chosen on these same rows (docs/decisions/"
-        "0015-what-a-round-lacked.md), so they are development scores: laboratories added later are the test.\n\n"
+        "the median of its rows, plain step the mean error of the plain times that they print. The form of a round was "
+        "chosen on these same rows (docs/decisions/"
+        "0018-rounds-by-tokens.md), so they are development scores: laboratories added later are the test.\n\n"
         f"{markdown_table(header, body)}\n\n{_asked(rows[mature], centre[mature])}\n\n{_losses(rows[mature])}"
+    )
+
+
+def steps_to_repair(rows: pd.DataFrame) -> str:
+    """The section on rows whose plain step is not the one predicted. `rows` as `held_out` gives them."""
+    stated = rows[rows["plain_over_measured"].notna()]
+    off = stated["plain_over_measured"].map(np.log).abs()
+    wrong = stated[off > np.log(MAX_PLAIN_FACTOR)].assign(ratio=stated["plain_over_measured"])
+    keys = ["source", "model_id", "hardware_id", "engine_class"]
+    table = wrong.groupby(keys)["ratio"].agg(["size", "median", "min", "max"]).reset_index()
+    body = [
+        (*(line[key] for key in keys), line["size"], *(f"{line[name]:.2f}" for name in ("median", "min", "max")))
+        for line in table.to_dict("records")
+    ]
+    header = ("laboratory", "model", "accelerator", "engine", "rows", "predicted / measured", "least", "most")
+    return (
+        f"## Plain steps to repair\n\n{len(stated)} rows print their plain rate. Ours (with the prefill that the "
+        f"metric holds) is off by more than {MAX_PLAIN_FACTOR:g} times in {len(wrong)} of them, 2 times in "
+        f"{int((off > np.log(2.0)).sum())}, 5 times in {int((off > np.log(5.0)).sum())}. The ratio of such a row is "
+        "one of two wrong steps: it is judged, and informs no constant of rounds.\n\n" + markdown_table(header, body)
     )
 
 
 def _asked(rows: pd.DataFrame, centre: pd.Series) -> str:
     """The bars, line by line, met or missed."""
-    _, _, error, _, slope, inside, width = _mean("", rows)
-    _, _, error_dc, _, slope_dc, inside_dc, width_dc = _mean("", rows[centre])
+    _, _, error, _, slope, inside, width, _ = _mean("", rows)
+    _, _, error_dc, _, slope_dc, inside_dc, width_dc, _ = _mean("", rows[centre])
     (low, high), (bar_dc, bar), (wide_dc, wide), bend = COVERAGE_BAR, ERROR_BARS, WIDTH_BARS, SLOPE_BAR
     classes = {name: float(_inside(group).mean()) for name, group in rows.groupby("engine_class")}
     worst = min(classes, key=lambda name: classes[name])
@@ -114,6 +144,22 @@ def _losses(rows: pd.DataFrame) -> str:
     )
 
 
+def chances_section(rows: pd.DataFrame) -> str:
+    """The section on stated chances of a gain. `rows` as `held_out` gives them."""
+    chances = [float(np.mean(np.asarray(draws) > 1.0)) for draws in rows["draws"]]
+    judged = rows.assign(predicted_chance=chances, source_title=rows["title"])
+    body = [
+        (f"{line['least']:.0%} to {line['most']:.0%}", line["n"], line["laboratories"], *map(percent, kept))
+        for line in chances_kept(judged).to_dict("records")
+        for kept in [(line["stated"], line["happened"])]
+    ]
+    return (
+        "## The chance of a gain\n\nStated for a row by a fit without its laboratory, and the share of such rows that "
+        "were gains, rows counting alike.\n\n"
+        + markdown_table(("stated", "rows", "laboratories", "mean stated", "gained"), body)
+    )
+
+
 def _met(good: bool) -> str:
     return "met" if good else "missed"
 
@@ -122,11 +168,12 @@ def _inside(group: pd.DataFrame) -> pd.Series:
     return group["measured"].between(group["low"], group["high"])
 
 
-_Figures = tuple[int, float, float, float, float, float]
+_Figures = tuple[int, float, float, float, float, float, float]
 
 
 def _figures(group: pd.DataFrame) -> _Figures:
-    """n, mean error, median bias, log error per doubling of batch (NaN on few batches), share in band, median width."""
+    """n, mean error, median bias, log error per doubling of batch (NaN on few batches), share in band, median width,
+    and mean error of the plain times that rows print (NaN without)."""
     log_ratio = np.log(group["predicted"] / group["measured"])
     doublings = np.log2(group["batch_size"].to_numpy(float))
     slope = np.polyfit(doublings, log_ratio, 1)[0] if group["batch_size"].nunique() >= LEAST_BATCHES else np.nan
@@ -137,13 +184,14 @@ def _figures(group: pd.DataFrame) -> _Figures:
         float(slope),
         float(_inside(group).mean()),
         float(((group["high"] - group["low"]) / group["predicted"]).median()),
+        float((group["plain_over_measured"] - 1.0).abs().mean()),
     )
 
 
 def _mean(name: str, rows: pd.DataFrame) -> tuple[Any, ...]:
     table = np.array([_figures(group) for _, group in rows.groupby("source")], float)
-    means = [float(np.nanmean(table[:, i])) for i in range(1, 5)]
-    return (name, int(table[:, 0].sum()), *means, float(np.median(table[:, 5])))
+    means = [float(np.nanmean(table[:, i])) for i in (1, 2, 3, 4, 6)]
+    return (name, int(table[:, 0].sum()), *means[:4], float(np.median(table[:, 5])), means[4])
 
 
 def _cells(name: str, n: int, *figures: float) -> tuple[str | int, ...]:

@@ -392,7 +392,7 @@ def constant(engine, alone_us, heads=16, **changes):
 def serving(tables, engine, model_id="deepseek-v3", tensor=8, kv_dtype="bf16"):
     model = load_model(model_id)
     mixer = next(each for each in model.mixers if each.kind in ("mla", "sparse"))
-    return serving_module(tables, model, mixer, tensor, engine, kv_dtype)
+    return serving_module(tables, model, mixer, tensor, engine, kv_dtype, 3.35e12)
 
 
 def test_an_engine_s_own_table_serves_unless_another_s_shows_its_launch_gaps():
@@ -403,6 +403,25 @@ def test_an_engine_s_own_table_serves_unless_another_s_shows_its_launch_gaps():
     assert (table.engine, module.stands_in) == ("trtllm", True)
     assert "launch gaps" in warning
     assert module.log_sd > 0.1
+
+
+def test_a_table_that_reads_its_cache_far_below_the_bandwidth_serves_nobody():
+    # 32,640 positions of 1,152 B at 3.35 TB/s: 11.2 us, and 20 times that 225 us; one sequence grows by 1 ms.
+    whole = ((50.0, 1050.0), (500.0, 10500.0))
+    assert serving([constant("trtllm", 50.0, time_us=whole), constant("vllm", 90.0)], "trtllm")[0].engine == "vllm"
+    assert serving([constant("trtllm", 50.0, time_us=whole)], "trtllm") is None
+    split = ((50.0, 270.0), (500.0, 2700.0))
+    assert serving([constant("trtllm", 50.0, time_us=split), constant("vllm", 90.0)], "trtllm")[0].engine == "trtllm"
+
+
+def test_latent_attention_on_workstations_is_that_of_a_kernel_which_splits_the_context():
+    # Published plain steps of Kimi-K2.6 on eight RTX PRO 6000 take 13.4 ms at 16,384 tokens, attention included.
+    part = {"hardware_id": "rtx-pro-6000-blackwell", "n_gpus": 8, "tensor_parallel": 8, "engine": "vllm"}
+    setup = load_setup(build_scenario(model_id="kimi-k2", acceptance="2.4@3", weight_dtype="int4", **part))
+    (mixer,) = setup.costs.modules
+    seconds = setup.costs.modules[mixer].time_s(1, [2048, 65536]) * mixer.count
+    assert setup.costs.modules[mixer].because.startswith("vllm")
+    assert seconds[1] < 2.0 * seconds[0] < 14.2e-3
 
 
 def test_an_engine_without_a_table_borrows_the_quickest_and_says_so():

@@ -24,7 +24,14 @@ from advisor.measured.overheads import (
 )
 from advisor.measured.points import Point, fitted_rows, points_of
 from advisor.measured.row_questions import engine_class
-from advisor.measured.validation import HeldOutDraw, held_out_draws, held_out_fits, held_out_predictions, residuals_of
+from advisor.measured.validation import (
+    COMMON_SHARE,
+    HeldOutDraw,
+    held_out_draws,
+    held_out_fits,
+    held_out_predictions,
+    residuals_of,
+)
 from advisor.physics.bands import make_draws
 from advisor.physics.hardware import load_hardware
 from studies.overheads import classes_today, rows_hash
@@ -62,6 +69,7 @@ def invented(source: str, truth: tuple[float, ...], engine: str = "vllm", rows: 
             overheads=(1.0,) * len(OVERHEAD_NAMES),
             observations=observed,
             batch_size=1.0,
+            informs=True,
         )
         known = np.log(np.where(np.array(truth) > 0, truth, 1.0))
         measured = np.exp(log_speedup([point], known[None]))  # type: ignore[list-item]
@@ -107,6 +115,14 @@ def test_what_a_verified_token_takes_is_one_constant_for_all_classes() -> None:
     found = fit_overheads(rows, 0.0)  # type: ignore[arg-type]
     values = {found.of(name).values[4] for name in ("vllm", "sglang", "trtllm", ANY_CLASS)}
     assert max(values) == pytest.approx(min(values))
+
+
+def test_a_row_whose_plain_step_is_not_ours_informs_no_constant() -> None:
+    wrong = [SimpleNamespace(**vars(point) | {"informs": False}) for point in invented("two", (9e-5, 4e-3, 4e-3, 0, 1))]
+    rows = [*invented("one", TRUTH), *invented("three", TRUTH)]
+    alone, beside = (fit_overheads(each, 0.0).by_class["vllm"] for each in (rows, [*rows, *wrong]))  # type: ignore[arg-type]
+    assert beside.values == alone.values
+    assert (beside.n_rows, beside.n_sources) == (24, 2)
 
 
 def test_an_unseen_class_gets_the_prior_when_classes_are_fitted_alone_and_the_mean_when_they_share() -> None:
@@ -158,7 +174,7 @@ def test_the_shipped_records_are_what_the_shipped_rows_give(points: list[Point])
     shipped = load_overheads()
     assert shipped is not None
     assert shipped.data_sha256 == rows_hash(), "run `make calibrate`"
-    fitted = fit_overheads(points, 0.0)
+    fitted = fit_overheads(points, COMMON_SHARE)
     assert {record.engine_class for record in shipped.records} == set(fitted.by_class) | set(classes_today())
     for record in shipped.records:
         values = [record.value(name) for name in OVERHEAD_NAMES]
@@ -169,7 +185,7 @@ def test_left_out_constants_are_those_of_a_fit_without_the_laboratory(points: li
     left_out = load_held_out()
     name = "SpecForge issue 339"
     rest = [point for point in points if point.source != name]
-    fitted = fit_overheads(rest, 0.0)
+    fitted = fit_overheads(rest, COMMON_SHARE)
     assert name in left_out
     seen = {point.engine_class for point in points} - {"other"}
     assert all(seen <= {record.engine_class for record in each.records} for each in left_out.values())

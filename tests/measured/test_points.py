@@ -130,3 +130,23 @@ def test_a_file_of_eight_copies_is_predicted_as_one_copy_at_an_eighth_of_the_bat
     (field,) = [item for item in asked.missing if item.name == "data_parallel"]
     assert (field.needed, field.prefill) == (True, 8)
     assert not refit_points(asked.frame)[0]
+
+
+def test_a_row_informs_rounds_where_its_plain_step_is_ours_and_its_drafts_were_counted() -> None:
+    plain_s = float(point_of(ROW).observations.upper[0].sum())
+    assert measured_times(ROW)[0] == pytest.approx(0.01)
+
+    def informs(**cells: str) -> bool:
+        return point_of({**ROW, **cells}).informs
+
+    def printed(factor: float) -> dict[str, str]:
+        """Rates 1.5 times apart, the plain one `factor` times as slow as predicted."""
+        rate = 8.0 / (plain_s * factor)
+        return {"baseline_value": f"{rate}", "sd_value": f"{1.5 * rate}"}
+
+    assert point_of({**ROW, **printed(1.25)}).plain_over_measured == pytest.approx(0.8)
+    assert [informs(**printed(factor)) for factor in (0.6, 0.7, 1.45, 1.6)] == [False, True, True, False]
+    assert informs(metric="ratio_only")
+    assert informs(**printed(1.0), task="random")
+    assert not informs(**printed(1.0), task="random", accepted_length_same_run="0")
+    assert not informs(**printed(1.0), notes="beyond captured graphs: 768 tokens in a step")

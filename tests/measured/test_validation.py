@@ -10,7 +10,7 @@ import pytest
 
 from advisor.measured.refit_result import best_k_regret, errors_of
 from advisor.measured.row_questions import question_of
-from advisor.measured.validation import predict_rows, validate
+from advisor.measured.validation import chance_kept_text, chances_kept, predict_rows, validate
 from advisor.prediction import AdvisorError
 
 SHIPPED = Path(__file__).resolve().parents[2] / "measurements/published_speedups/data.csv"
@@ -232,3 +232,30 @@ def test_of_rows_measured_below_one_too_every_source_counts_alike() -> None:
     )
     assert errors_of(rows).sign_accuracy_below_one == pytest.approx(0.5)
     assert errors_of(rows[rows["measured"] < 1.0]).sign_accuracy == pytest.approx(0.5)
+
+
+def test_a_stated_chance_of_a_gain_is_held_against_what_happened() -> None:
+    rows = pd.DataFrame(
+        {
+            "predicted_chance": [0.1, 0.5, 0.85, *[0.93] * 20, 1.0],
+            "measured": [0.8, 1.0, 1.2, *[1.1] * 15, *[0.9] * 5, 1.5],
+            "source_title": ["one"] * 10 + ["two"] * 14,
+        }
+    )
+    kept = chances_kept(rows)
+    assert kept["least"].tolist() == [0.0, 0.5, 0.8, 0.9, 0.98]
+    assert kept["n"].tolist() == [1, 1, 1, 20, 1]
+    assert kept["happened"].tolist() == [0.0, 0.0, 1.0, 0.75, 1.0]
+    assert kept["stated"].tolist() == pytest.approx([0.1, 0.5, 0.85, 0.93, 1.0])
+    assert kept["laboratories"].tolist() == [1, 1, 1, 2, 1]
+    told = chance_kept_text(0.91, rows)
+    assert told.startswith("Of 20 published runs given 90% to 95%")
+    assert told.endswith("75% gained.")
+    assert chance_kept_text(1.0, rows) == chance_kept_text(0.6, rows) == "", "one run is no record"
+
+
+def test_a_validated_row_carries_the_chance_that_its_prediction_gave_a_gain() -> None:
+    rows = validate(pd.DataFrame([ROW, {**ROW, "accepted_length": "1.05"}, {**ROW, "hardware_id": "no-such"}])).rows
+    sure, none, unknown = rows["predicted_chance"]
+    assert sure > 0.95 > 0.05 > none
+    assert np.isnan(unknown)

@@ -109,7 +109,7 @@ def test_the_overheads_that_are_drawn_together_are_those_of_the_covariance() -> 
     costs = kernel_costs(load_hardware("h200-sxm"), "vllm", load_model("mixtral-8x7b").dtypes)
     assert (
         *("launch_per_layer_s", "host_per_draft_pass_s", "host_per_round_s"),
-        *("reread_share", "verified_per_sequence"),
+        *("reread_share", "verified_per_token"),
     ) == OVERHEAD_NAMES
     assert np.shape(costs.overhead_log_covariance) == (len(JOINT), len(JOINT))
 

@@ -346,24 +346,24 @@ def test_a_drafter_of_the_models_own_experts_touches_those_of_one_token_a_sequen
 
 
 def test_the_correction_for_verified_tokens_by_hand() -> None:
-    """1 % a sequence of one of two attention groups: 32 of 64 sequences are 0.32 / 1.32 of the way."""
+    """0.1 % a token of one of two attention groups: 4 tokens of 32 sequences are 0.128 / 1.128 of the way."""
     wide = QWEN.model_copy(update={"n_gpus": 2, "expert_parallel": 2})
     setup = load_setup(wide)
-    setup = replace(setup, costs=replace(setup.costs, verified_per_sequence=0.01))
+    setup = replace(setup, costs=replace(setup.costs, verified_per_token=0.001))
     steps = (
         StepTime({"host": np.array(1e-3), "launch": np.array(2e-3), "routed": np.array(7e-3)}),
         StepTime({"routed": np.array(15e-3)}),
     )
     found = verified_time(setup, steps, np.array(64.0), np.array(4.0))
-    assert float(found) == pytest.approx(0.32 / 1.32 * (4 * 10e-3 - 15e-3 - 3 * 3e-3))
+    assert float(found) == pytest.approx(0.128 / 1.128 * (4 * 10e-3 - 15e-3 - 3 * 3e-3))
     curve = curve_for(setup, [64], [0, 3])
     plain = sum(float(time[0]) for time in curve.plain_components.values())
     fixed = float(curve.plain_components["host"][0] + curve.plain_components["launch"][0])
-    beyond = 0.32 / 1.32 * max(4 * plain - curve.verify_step_s[0, 1] - 3 * fixed, 0.0)
+    beyond = min(0.128 / 1.128 * max(4 * plain - curve.verify_step_s[0, 1] - 3 * fixed, 0.0), 0.75 * plain)
     assert curve.round_components["verified"][0] == pytest.approx([0.0, beyond])
     assert (
         "verified"
-        not in curve_for(replace(setup, costs=replace(setup.costs, verified_per_sequence=0.0)), [64]).round_components
+        not in curve_for(replace(setup, costs=replace(setup.costs, verified_per_token=0.0)), [64]).round_components
     )
 
 

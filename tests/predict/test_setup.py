@@ -255,3 +255,22 @@ def test_longer_drafts_than_are_counted_hold_the_last() -> None:
     found = counted_balance(traffic_of_loads(LOADS, SETUP.router), 8, None, 9)
     assert found.pairs.shape == (5, 6, 9)
     assert (found.pairs[:, -1, 4:] == found.pairs[:, -1, 3:4]).all()
+
+
+def test_tokens_of_a_sequence_count_as_unrelated_on_sm_120_alone() -> None:
+    alone = {"expert_parallel": 1, "n_gpus": 1}
+    server, desk = (setup_of(**alone, hardware_id=name) for name in ("h200-sxm", "rtx-pro-6000-blackwell"))
+    ada = setup_of(**alone, hardware_id="l40s")
+    assert server.routing == ada.routing
+    assert "unrelated" not in ada.routing_because
+    cv, phi, rho = server.routing_parameters()
+    assert phi > 0.0 < rho
+    assert desk.routing_parameters() == (cv, 0.0, 0.0)
+    assert desk.routing_parameters("low")[1:] == (phi, rho), "the band reaches as far as the preset's own correlation"
+    # Four tokens of one sequence touch what one token of four sequences does; a plain step is the same.
+    assert touched_in_pass(desk, 1.0, 4.0) == pytest.approx(float(touched_in_pass(desk, 4.0, 1.0)))
+    assert touched_in_pass(server, 1.0, 4.0) < 0.9 * touched_in_pass(server, 4.0, 1.0)
+    assert touched_in_pass(desk, 4.0, 1.0) == pytest.approx(float(touched_in_pass(server, 4.0, 1.0)))
+    assert "correction" in desk.routing_because
+    given = setup_of(**alone, hardware_id="rtx-pro-6000-blackwell", routing="0.5/0.4/0.6,0.2/0.1/0.3,0.1/0/0.2")
+    assert given.routing_parameters() == (0.5, 0.2, 0.1), "a trace of one's own is taken as it is"

@@ -57,18 +57,22 @@ def reread(kappa: Floats, q: Floats, T_attn: Floats) -> Floats:
 def verified(phi: Floats, b: Floats, q: Floats, T_plain: Floats, T_verify: Floats, T_fix: Floats = 0.0) -> Floats:
     """Time that verifying many tokens adds beyond the kernels, a correction without measured mechanism.
 
-    T_verified = phi × b / (1 + phi × b) × max(q × T_plain - T_verify - (q - 1) × T_fix, 0)
+    T_verified = min(phi × b × q / (1 + phi × b × q) × max(q × T_plain - T_verify - (q - 1) × T_fix, 0), 0.75 × T_plain)
 
-    phi: fitted on speedups: 1/phi sequences of an attention group are half of the way to the limit. [-]
+    phi: fitted on speedups: 1/phi tokens of an attention group are half of the way to the limit. [-]
     b, q: sequences of one attention group, and tokens that each verifies. [-]
     T_plain, T_verify: one plain step, and a step of q tokens for each sequence. [s]
     T_fix: host time and launches of a step, which do not grow with its tokens. [s]
-    Limits: 0 for few sequences; at most what makes every verified token as dear on the device as one of a plain step.
-    Candidates are sampling, rejection, copies of hidden states, padding, and kernels off their tables.
-    Source: docs/decisions/0015-what-a-round-lacked.md.
+    Limits: 0 for few tokens; at most three quarters of a plain step, and at most what makes every verified token as
+      dear on the device as one of a plain step. Candidates are sampling, rejection, copies of hidden states, padding,
+      and kernels off their tables.
+    Source: docs/decisions/0018-rounds-by-tokens.md.
     """
     # Bounded on both sides: verified tokens are never dearer than plain steps, and the kernels are never made cheaper.
-    return phi * b / (1 + phi * b) * np.maximum(q * T_plain - T_verify - (q - 1) * T_fix, 0)
+    # 0.75: none, 1 and 1/2 serve laboratories left out as well, within a third of a point (decision 0018).
+    return np.minimum(
+        phi * b * q / (1 + phi * b * q) * np.maximum(q * T_plain - T_verify - (q - 1) * T_fix, 0), 0.75 * T_plain
+    )
 
 
 def accepted_length(alpha: Floats, K: Floats) -> Floats:

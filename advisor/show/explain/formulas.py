@@ -390,7 +390,7 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
         return ConstantUse(symbol, name, value, "s", "assumed", "docs/model.md")
     fit = load_overheads()
     today = class_today(setup.scenario.engine, setup.hardware.vendor, setup.hardware.generation)
-    common = field == "verified_per_sequence"  # one constant for all classes
+    common = field == "verified_per_token"  # one constant for all classes
     record = None if fit is None else fit.record(ANY_CLASS if common else today)
     if record is not None and record.n_rows and (common or record.engine_class != ANY_CLASS):
         index = list(record.parameters).index(field)
@@ -399,7 +399,7 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
         source = (
             f"fitted on {record.n_rows} published speedups of {laboratories} "
             f"({'all classes' if common else record.engine_class}), 80% range a factor of {factor:.1f} either way: "
-            "docs/decisions/0015-what-a-round-lacked.md"
+            f"docs/decisions/{'0018-rounds-by-tokens' if common else '0015-what-a-round-lacked'}.md"
         )
         return ConstantUse(symbol, name, value, unit, "fitted", source)
     launched = small_launch(setup.scenario.engine, field)

@@ -102,9 +102,9 @@ def _drafting(b: Builder, setup: Setup, batch: float, k: int) -> Mapping[str, Qu
 def _verified(b: Builder, whole: Pass, plain: Quantity, verify: Quantity) -> Mapping[str, Quantity]:
     """What verifying many tokens adds beyond the kernels."""
     setup = whole.setup
-    if not setup.costs.verified_per_sequence:
+    if not setup.costs.verified_per_token:
         return {}
-    use = overhead_constant(setup, "phi", "how soon verified tokens are as dear as plain ones", "verified_per_sequence")
+    use = overhead_constant(setup, "phi", "how soon verified tokens are as dear as plain ones", "verified_per_token")
     head = Head("verified", "Verified tokens", "T_verified", "s")
     fixed = [step.result.value for step in b.steps if step.id in ("plain.host", "plain.launch")]
     times: Values = {"T_plain": plain, "T_verify": verify, "T_fix": Quantity(sum(fixed), "s")}

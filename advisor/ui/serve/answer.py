@@ -29,6 +29,7 @@ from advisor.answers.summary import (
     Outcome,
     accepted_text,
     borrowed_from,
+    correction_text,
     errors_text,
     flip_texts,
     headline,
@@ -40,6 +41,7 @@ from advisor.answers.summary import (
 )
 from advisor.catalog.engines import export_engines
 from advisor.catalog.hardware import drafter_name, hardware_name
+from advisor.measured.validation import chance_kept_text, read_judged
 from advisor.physics.bands import BEST_K_OF_EACH, SIMULATED
 from advisor.physics.draft import drafter_ids
 from advisor.physics.hardware import Hardware
@@ -145,7 +147,8 @@ def _how_sure(advice: Advice) -> tuple[str, ...]:
     rests_on = tier_words(advice.setup, advice.recommendation.speedup.tier)
     accepted = f"{accepted_text(advice)} {_as_in_the_bar(advice)}".rstrip()
     if advice.setup.adjustment is None:
-        said = [f"Times are {rests_on}.", errors_text(errors_for(advice.scenario))]
+        chance = chance_kept_text(advice.recommendation.p_gain, read_judged()[1])
+        said = [f"Times are {rests_on}.", correction_text(advice), errors_text(errors_for(advice.scenario)), chance]
         own_runs = [own_runs_text(advice)]
     else:
         refitted = f"Times are {rests_on}, {refitted_times_text(advice.setup.adjustment)}."

@@ -21,7 +21,7 @@ from advisor.answers.summary import tier_words
 from advisor.catalog.hardware import hardware_called, model_name
 from advisor.measured.refit_result import Errors
 from advisor.measured.seeds import STATES, TOLERANCE, read_claims, read_findings, seeds_table
-from advisor.measured.validation import judged_errors, read_judged
+from advisor.measured.validation import chances_kept, judged_errors, read_judged
 from advisor.physics.architecture import parameter_counts
 from advisor.physics.hardware import Hardware
 from advisor.physics.touched_experts import RoutingPreset
@@ -247,6 +247,8 @@ def draw_validation_panel(scenario: Scenario) -> None:
     with right:
         show_chart(error_chart(groups), "errors", scenario)
     show_chart(predicted_chart(judged, by), "predicted", scenario)
+    st.subheader("The chance of a gain: stated, and what happened", anchor=False)
+    st.dataframe(_chances(judged), hide_index=True)
     st.subheader("Worst cases", anchor=False)
     st.dataframe(_worst(judged), hide_index=True)
     st.caption(
@@ -280,6 +282,20 @@ def _by_group(judged: pd.DataFrame, by: str) -> pd.DataFrame:
             "median_error": [errors.median_ape for _, errors in rows],
             "coverage": [errors.coverage for _, errors in rows],
             "width": [errors.mean_band_width for _, errors in rows],
+        }
+    )
+
+
+def _chances(judged: pd.DataFrame) -> pd.DataFrame:
+    kept = chances_kept(judged)
+    ends = zip(kept["least"], kept["most"], strict=True)
+    return pd.DataFrame(
+        {
+            "Stated chance": [f"{least:.0%} to {most:.0%}" for least, most in ends],
+            "Rows": kept["n"],
+            "Laboratories": kept["laboratories"],
+            "Mean stated": kept["stated"].map("{:.1%}".format),
+            "Gained": kept["happened"].map("{:.1%}".format),
         }
     )
 
