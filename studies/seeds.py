@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -196,7 +197,7 @@ def cascade() -> dict[str, Ours]:
     """Cascade's comparison on this project's step times."""
     study = paper_study(n_requests=N_REQUESTS)
     by_drafter = {drafter: summarise_study(rows_of(study.rows, drafter)) for drafter in ("ngram", "eagle")}
-    found = {}
+    found: dict[str, Ours] = {}
     for drafter, tail in (("ngram", ""), ("eagle", " eagle")):
         worst, gains = by_drafter[drafter].worst_slowdown, by_drafter[drafter].gain_over_best_static.values()
         found |= {f"cascade/worst K {k}{tail}": _value(worst[f"static K={k}"]) for k in (1, 2, 3)}
@@ -235,7 +236,7 @@ def _varying(study: PaperStudy, model: str) -> dict[str, Ours]:
     }
 
 
-def _value(value: float) -> Ours:
+def _value(value: float | np.floating[Any]) -> Ours:
     return Ours(value=float(value))
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.catalog.adjustment import Adjustment, adjusted
+from advisor.catalog.hardware import hardware_from_own
 from advisor.catalog.kernel_choice import ActivationScales
 from advisor.catalog.kernel_costs import kernel_costs, with_network
 from advisor.catalog.measured_shapes import with_attention_modules, with_measured_shape
@@ -278,12 +279,19 @@ def own_loads(scenario: Scenario, model: str, moe: Moe) -> Array | None:
     return parse_loads(scenario.expert_loads)
 
 
+def hardware_of(scenario: Scenario) -> Hardware:
+    """The accelerator of a scenario, shipped or the user's own. Raises AdvisorError where there is none."""
+    if scenario.hardware_json is not None:
+        return hardware_from_own(scenario.hardware_json, scenario.hardware_id)
+    return load_hardware(scenario.hardware_id)
+
+
 def _chosen(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset | None, str]:
     if scenario.routing == "uniform":
         return None, "independent uniform routing, as chosen"
     if scenario.routing == "auto":
         preset, because = _own_preset(architecture)
-        if not set(load_hardware(scenario.hardware_id).generation.split()) & set(UNRELATED_CHIPS):
+        if not set(hardware_of(scenario).generation.split()) & set(UNRELATED_CHIPS):
             return preset, because
         return unrelated(preset), f"{because.rstrip('.')}; tokens of a sequence as unrelated, a correction: {UNRELATED}"
     if "," in scenario.routing:
