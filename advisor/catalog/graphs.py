@@ -121,7 +121,7 @@ def captured_sizes(rule: GraphRule, server: GraphServer, q: int) -> NDArray[np.i
     if server.sizes is not None:
         found = set(server.sizes)
     else:
-        found = _on_grid(rule.plain_grid if q == 1 and rule.plain_grid else rule.grid, top)
+        found = grid_sizes(rule.plain_grid if q == 1 and rule.plain_grid else rule.grid, top)
         if rule.counts == "requests":
             found |= {top}
         elif rule.request_counts and server.largest is None:
@@ -155,7 +155,8 @@ def _ceiling(rule: GraphRule, server: GraphServer) -> int:
     return step.many if server.n_gpus >= 4 else step.few
 
 
-def _on_grid(grid: tuple[tuple[int, int], ...], top: int) -> set[int]:
+def grid_sizes(grid: tuple[tuple[int, int], ...], top: int) -> set[int]:
+    """Numbers on a rule's grid up to `top`. [tokens or requests]"""
     ends = [*(first for first, _ in grid[1:]), top + 1]
     stretches = zip(grid, ends, strict=True)
     return {size for (first, step), end in stretches for size in range(first, min(end, top + 1), step)}
@@ -166,7 +167,7 @@ def _counts_of_requests(rule: GraphRule, server: GraphServer, top: int, q: int) 
     if q == 1:
         return {server.admitted} if server.admitted <= top else set()
     most = min(server.admitted, _ceiling(rule, server))
-    return {count * q for count in _on_grid(rule.grid, most) | {most} if count * q <= top}
+    return {count * q for count in grid_sizes(rule.grid, most) | {most} if count * q <= top}
 
 
 @dataclass(frozen=True)
@@ -191,6 +192,10 @@ class Graphs:
     def largest(self, q: int) -> int:
         """Tokens of the largest graph for q verified tokens each; 0 where there is none. [tokens]"""
         return int(max(self.sizes(q), default=0))
+
+    def largest_of(self, q: int, most: int) -> int:
+        """Tokens of the largest graph of such steps, on a server whose K varies up to `most` - 1. [tokens]"""
+        return self.largest(q if self.rule.counts == "requests" else most)
 
     def sizes(self, q: int) -> NDArray[np.int64]:
         """Sizes of steps whose requests verify q tokens each, in tokens."""

@@ -415,10 +415,10 @@ _BESIDE_THE_STEP = {one.key for one in COMPONENTS if one.drafter or (one.bound =
 
 
 def _launched_apart(setup: Setup, components: Mapping[str, Array], ran: Ran) -> Array:
-    """Time that steps without a CUDA graph wait for their launches: `laws.eager`, broadcast. [s]"""
+    """Time that steps without a CUDA graph wait for their launches: `laws.eager_wait`, broadcast. [s]"""
     device = sum((time for name, time in components.items() if name not in _BESIDE_THE_STEP), np.zeros(1))
     e, layers = setup.costs.eager_per_layer_s, n_layers(setup.architecture)
-    return np.asarray(np.where(ran.eager, laws.eager(e, layers, device), 0.0))
+    return np.asarray(np.where(ran.eager, laws.eager_wait(e, layers, device), 0.0))
 
 
 def _drawn(setup: Setup, components: Mapping[str, Array], draws: Draws, run: _Pass) -> Array:
@@ -434,7 +434,9 @@ def _drawn(setup: Setup, components: Mapping[str, Array], draws: Draws, run: _Pa
     device = {name: time for name, time in rest.items() if name not in _BESIDE_THE_STEP}
     factor = draws.factor["eager"].reshape(-1, *(1,) * (total.ndim - 1))
     e, layers = factor * setup.costs.eager_per_layer_s, n_layers(setup.architecture)
-    return np.asarray(total + np.where(run.ran.eager, laws.eager(e, layers, draw_total(device, draws, low, high)), 0.0))
+    return np.asarray(
+        total + np.where(run.ran.eager, laws.eager_wait(e, layers, draw_total(device, draws, low, high)), 0.0)
+    )
 
 
 @dataclass(frozen=True)

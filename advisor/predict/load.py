@@ -301,6 +301,18 @@ def _graphs(scenario: Scenario, hardware: Hardware, placement: Placement) -> Gra
     return Graphs(f"{name} {version}" if version else name, rule, dataclasses.replace(server, **stated))
 
 
+def default_graphs(setup: Setup, engine: str, version: str | None = None) -> Graphs | None:
+    """CUDA graphs that a release of an engine captures by itself on the scenario's accelerator.
+
+    version: default the release whose rules were read. None where what it captures was not.
+    """
+    found, hardware = load_engine(engine), setup.hardware
+    asked = version or (found.reviewed.version if found.reviewed else "0.0")
+    rule = found.graph_rule(asked)
+    server = GraphServer(hardware.generation, hardware.memory_bytes.value, setup.placement.gpus)
+    return None if rule is None else Graphs(f"{found.name} {asked}", rule, server)
+
+
 def widest_graph(setup: Setup, tokens: int) -> int | None:
     """Most tokens that a release of the scenario's engine captures by default, of those that were read. [tokens]
 

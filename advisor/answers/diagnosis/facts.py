@@ -49,8 +49,12 @@ FACTS = {
     "max_num_batched_tokens": Fact("tokens of a step", f"{_LINE} (vLLM --max-num-batched-tokens)", "tokens"),
     "graphs_off": Fact("CUDA graphs are switched off", f"{_LINE} (--enforce-eager, --disable-cuda-graph)"),
     "graph_mode": Fact("mode of CUDA graphs", f"{_LINE} or {_LOG} (cudagraph_mode)"),
-    "largest_graph": Fact("tokens of the largest captured graph", f"{_LINE} (cudagraph_capture_sizes)", "tokens"),
-    "largest_graph_batch": Fact("requests of the largest captured graph", f"{_LINE} (SGLang --cuda-graph-max-bs)"),
+    "largest_graph": Fact(
+        "tokens of the largest captured graph", f"{_LINE}, or its log (cudagraph_capture_sizes)", "tokens"
+    ),
+    "largest_graph_batch": Fact(
+        "requests of the largest captured graph", f"{_LINE} or log (SGLang --cuda-graph-max-bs)"
+    ),
     "draft_graphs_off": Fact("the drafter runs without CUDA graphs", f"{_LINE} (enforce_eager of the drafter)"),
     "asynchronous": Fact(
         "the host prepares a round while another runs", f"{_LINE} (--no-async-scheduling, --disable-overlap-schedule)"
@@ -225,6 +229,7 @@ _FLAGS: Mapping[str, _Flag] = {
     "cudagraph_capture_sizes": _Flag("largest_graph", _largest),
     "cuda_graph_sizes": _Flag("largest_graph", _largest),
     "max_cudagraph_capture_size": _Flag("largest_graph", _whole),
+    "cuda_graph_max_bs_decode": _Flag("largest_graph_batch", _whole),
     "cuda_graph_max_bs": _Flag("largest_graph_batch", _whole),
     "cuda_graph_bs": _Flag("largest_graph_batch", _largest),
     "max_running_requests": _Flag("max_running_requests", _whole),
@@ -253,6 +258,8 @@ _SGLANG_LINE = re.compile(r"Decode batch[^\n]*?#running-req: (\d+)[^\n]*")
 _QUEUE = re.compile(r"#queue-req: (\d+)")
 _HITS = re.compile(r"Prefix cache hit rate: ([\d.]+)%")
 _POOL = re.compile(r"GPU KV cache size: ([\d,]+) tokens|max_total_num_tokens=(\d+)")
+_CAPTURED = re.compile(r"max_cudagraph_capture_size['\"]?[:=] ?(\d+)|cudagraph_capture_sizes['\"]?[:=] ?\[([\d, ]+)\]")
+_CAPTURED_REQUESTS = re.compile(r"(?:Capture [^\n]*?graph[^\n]*?\bbs[= ])\[([\d, ]+)\]", re.I)
 _LOWERED = re.compile(r"[Ss]etting cudagraph_mode=(?:CUDAGraphMode\.)?(\w+)")
 _VLLM_RATE = re.compile(r"Avg generation throughput: ([\d.]+) tokens/s, Running: ([1-9]\d*) reqs")
 _SGLANG_RATE = re.compile(r"#running-req: ([1-9]\d*)[^\n]*?gen throughput \(token/s\): ([\d.]+)")
@@ -409,6 +416,10 @@ def _from_log(text: str) -> dict[str, Any]:
         facts["prefix_hit_share"] = float(hits[-1]) / 100.0
     if pool := _POOL.search(text):
         facts["kv_pool_tokens"] = int((pool[1] or pool[2]).replace(",", ""))
+    if sizes := _CAPTURED.findall(text):
+        facts["largest_graph"] = max(_largest(" ".join(each)) or 0 for each in sizes) or None
+    if requests := _CAPTURED_REQUESTS.search(text):
+        facts["largest_graph_batch"] = _largest(requests[1])
     if lowered := _LOWERED.search(text):
         facts["graph_mode"] = lowered[1].upper()
     rates = [float(rate) for rate, _ in _VLLM_RATE.findall(text)] + [

@@ -296,7 +296,7 @@ def launches(c_l: Floats, L: Floats) -> Floats:
     return c_l * L
 
 
-def eager(e: Floats, L: Floats, T_device: Floats) -> Floats:
+def eager_wait(e: Floats, L: Floats, T_device: Floats) -> Floats:
     """Time that a step without a CUDA graph waits for its launches, beyond the device's own.
 
     T_eager = max(e × L - T_device, 0)

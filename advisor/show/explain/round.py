@@ -89,7 +89,7 @@ def _launched(b: Builder, run: Pass, total: Quantity, beyond: Quantity | None) -
     known = b.given(Head("device", "What the device computes", "T_device", "s"), device, note=note)
     use = overhead_constant(run.setup, "e", "launching a layer without a graph", "eager_per_layer_s")
     head = Head("eager", "Launches without a graph", "T_eager", "s")
-    wait = b.add(head, laws.eager, {"L": n_layers(run.architecture), "T_device": known}, (use,))
+    wait = b.add(head, laws.eager_wait, {"L": n_layers(run.architecture), "T_device": known}, (use,))
     head = Head("launched", "The step with its launches", f"{_SYMBOL[b.prefix]}_eager", "s")
     return b.add_sum(head, {_SYMBOL[b.prefix]: total, "T_eager": wait})
 
