@@ -65,6 +65,8 @@ class GraphRule(Frozen):
     """The grid's own numbers of requests are captured too, up to the largest size."""
     pads: bool = True
     """A step between two sizes runs in the larger one; else without a graph."""
+    of_rows: bool = True
+    """Whether published runs that name the release are taken to capture so; else their recipes set other sizes."""
     source: str = Field(min_length=3)
     date: str = Field(pattern=r"\d{4}-\d{2}-\d{2}")
     """Day it was read."""
@@ -190,7 +192,10 @@ class Graphs:
     server: GraphServer
 
     def largest(self, q: int) -> int:
-        """Tokens of the largest graph for q verified tokens each; 0 where there is none. [tokens]"""
+        """Tokens of the largest graph for q verified tokens of each request. [tokens]
+
+        0 where nothing is captured.
+        """
         return int(max(self.sizes(q), default=0))
 
     def largest_of(self, q: int, most: int) -> int:

@@ -177,7 +177,10 @@ def by_default(run: Run) -> float | None:
 
 
 def graph_excess(run: Run) -> float | None:
-    """Tokens of a round, or its requests, over the largest captured graph: as stated or logged, else by release."""
+    """Tokens of a round, or its requests, over the largest captured graph.
+
+    As stated or logged, else by the release.
+    """
     batch, k = run.number("batch_size"), run.number("draft_tokens_k")
     tokens, requests = run.number("largest_graph"), run.number("largest_graph_batch")
     if batch is None or k is None:
