@@ -175,11 +175,12 @@ def kernel_cliffs(curve: Curve, column: int) -> tuple[Cliff, ...]:
     sheets have no kernels to switch.
     """
     batches, gain = np.log(curve.batches), np.log(curve.speedup[:, column])
-    # Rows of a captured graph: it grows by steps, and leaving all of them is told by `graph_text`, not as a kernel's.
+    # Rows of captured graphs grow by steps, and leaving all graphs is no kernel's doing: `graph_texts` tells of it.
+    left = np.zeros(len(batches), bool) if curve.eager is None else curve.eager[:, column]
     rows = batches if curve.padding is None else batches + np.log(curve.padding[:, column])
     grows = np.diff(np.log(curve.verify_step_s[:, column])) / np.maximum(np.diff(batches), np.diff(rows))
     found: list[Cliff] = []
-    for i in np.flatnonzero(grows > 1.0):
+    for i in np.flatnonzero((grows > 1.0) & (left[1:] == left[:-1])):
         if (found and curve.batches[i] < found[-1].last) or curve.tier[i + 1, column] == Tier.ROOFLINE:
             continue
         rise = np.array([gain[j:].max() for j in range(i + 1, len(gain))]) - gain[i + 1 :]

@@ -696,7 +696,7 @@ def test_a_round_above_the_largest_graph_takes_the_longer_of_kernels_and_launche
     parts = {name: float(time[0, 1]) for name, time in apart.round_components.items()}
     host = sum(parts[name] for name in ("host", "draft", "draft_host", "round_host"))
     assert apart.round_s[0, 1] == pytest.approx(48 * 1.1e-3 + host, rel=1e-9)
-    assert held.round_s[1, 1] > 1.2 * held.round_s[0, 1], "one sequence more"
+    assert held.round_s[1, 1] > 1.1 * held.round_s[0, 1], "one sequence more"
     assert held.plain_components["eager"].tolist() == [0.0, 0.0]
     plain = curve_for(load_setup(QWEN.model_copy(update={"k_max": 5})), [84], [0, 5])
     assert plain.eager is None, "no release is named"
@@ -735,7 +735,7 @@ def test_bands_hold_launches_and_kernels_as_the_longer_of_two() -> None:
 
     usual, slow, fast = rounds(1.0), rounds(1.2), rounds(0.01)
     assert slow[1] < usual[1] < fast[1]
-    kernels = curve_for(load_setup(QWEN.model_copy(update={"k_max": 5})), [84], [0, 5])
+    kernels = curve_for(load_setup(GRAPHS.model_copy(update={"graph_sizes": "88, 504"})), [84], [0, 5])
     assert fast[1] == pytest.approx(kernels.speedup[0, 1], rel=1e-6)
 
 
