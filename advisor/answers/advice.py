@@ -11,6 +11,7 @@ from advisor.answers.best_k import (
     DraftRow,
     break_even_batch,
     draft_rows,
+    graph_texts,
     kernel_cliffs,
     last_batch,
     others_text,
@@ -22,7 +23,7 @@ from advisor.answers.schedule import schedule_texts
 from advisor.physics import laws
 from advisor.physics.bands import BAND_LEVEL, SIMULATED
 from advisor.physics.components import BY_KEY, component_name
-from advisor.predict.curve import DEFAULT_BATCHES, Curve, curve_for, digits
+from advisor.predict.curve import DEFAULT_BATCHES, Curve, curve_for, digits, graph_edges
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
@@ -165,7 +166,7 @@ def answer_values(advice: Advice) -> dict[str, Any]:
 def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Advice:
     """Answer a scenario. Raises AdvisorError when it names something unknown or impossible."""
     setup = load_setup(scenario)
-    grid = np.unique([*batches, scenario.batch_size]).astype(float)
+    grid = np.unique([*batches, scenario.batch_size, *graph_edges(setup)]).astype(float)
     curve = curve_for(setup, grid)
     row = int(np.searchsorted(grid, scenario.batch_size))
     ranges, rows = ranges_of(setup, curve), draft_rows(setup, curve, row)
@@ -351,5 +352,6 @@ def _warnings(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) 
         warnings.append(f"The best K is the longest considered ({setup.scenario.k_max}); raise it to look further.")
     if setup.acceptance.extrapolated[curve.drafts[chosen]]:
         warnings.append("The accepted length at this K is extrapolated from the K you gave.")
+    warnings += graph_texts(setup, curve, row, chosen)
     warnings += [cliff.text for cliff in kernel_cliffs(curve, chosen or _best_drafting(rows))]
     return tuple(dict.fromkeys(warnings))

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.catalog.engines import load_engine
 from advisor.physics.bands import BEST_K_OF_EACH, PER_K_LOG_SD
 from advisor.predict.curve import Curve, draft_odds, excess_loss, recommended
+from advisor.predict.load import widest_graph
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Tier
 
@@ -173,9 +175,12 @@ def kernel_cliffs(curve: Curve, column: int) -> tuple[Cliff, ...]:
     sheets have no kernels to switch.
     """
     batches, gain = np.log(curve.batches), np.log(curve.speedup[:, column])
-    grows = np.diff(np.log(curve.verify_step_s[:, column])) / np.diff(batches)
+    # Rows of captured graphs grow by steps, and leaving all graphs is no kernel's doing: `graph_texts` tells of it.
+    left = np.zeros(len(batches), bool) if curve.eager is None else curve.eager[:, column]
+    rows = batches if curve.padding is None else batches + np.log(curve.padding[:, column])
+    grows = np.diff(np.log(curve.verify_step_s[:, column])) / np.maximum(np.diff(batches), np.diff(rows))
     found: list[Cliff] = []
-    for i in np.flatnonzero(grows > 1.0):
+    for i in np.flatnonzero((grows > 1.0) & (left[1:] == left[:-1])):
         if (found and curve.batches[i] < found[-1].last) or curve.tier[i + 1, column] == Tier.ROOFLINE:
             continue
         rise = np.array([gain[j:].max() for j in range(i + 1, len(gain))]) - gain[i + 1 :]
@@ -199,6 +204,55 @@ def kernel_cliffs(curve: Curve, column: int) -> tuple[Cliff, ...]:
             )
         )
     return tuple(found)
+
+
+LEAST_PADDING = 1.2
+"""Choice of this project: rows beyond those asked for are told from this share on. [-]"""
+
+
+def graph_texts(setup: Setup, curve: Curve, row: int, column: int) -> tuple[str, ...]:
+    """Sentences on rounds at the curve's batch `row` that no captured CUDA graph holds, and on padding.
+
+    column : of the recommended K, or 0. What is captured by a release that nobody named is only warned of.
+    """
+    batch = int(np.ceil(curve.batches[row] / setup.placement.attention_groups - 1e-9))
+    where = f"at batch {batch}" + (" of a rank" if setup.placement.attention_groups > 1 else "")
+    graphs = setup.graphs
+    if graphs is None or curve.eager is None or curve.padding is None:
+        return _unnamed_release(setup, batch, int(curve.drafts[column]), where)
+    said = []
+    outside = np.flatnonzero(curve.eager[row])
+    if outside.size:
+        first = int(column if curve.eager[row, column] else outside[0])
+        k = int(curve.drafts[first])
+        largest, tokens = graphs.largest(k + 1), batch * (k + 1)
+        held = f"above the {largest:,} that {graphs.release} captures" if tokens > largest else "which none holds"
+        held = held if largest else f"and {graphs.release} captures none"
+        rest = " and so is every larger K" if first == outside[0] and outside.size > 1 else ""
+        said.append(
+            f"K = {k} {where} is {tokens:,} tokens, {held}: no CUDA graph, "
+            f"{curve.speedup[row, first]:.2f}x{rest}. Capture sizes up to {tokens:,} hold it (export writes them)."
+        )
+    rows = float(curve.padding[row, column])
+    if rows >= LEAST_PADDING:
+        tokens = batch * (int(curve.drafts[column]) + 1)
+        said.append(
+            f"K = {int(curve.drafts[column])} {where} is {tokens:,} tokens and runs as {round(rows * tokens):,}, the "
+            f"next size that {graphs.release} captures: the rows between are computed for nothing."
+        )
+    return tuple(said)
+
+
+def _unnamed_release(setup: Setup, batch: int, n_draft: int, where: str) -> tuple[str, ...]:
+    tokens, widest = batch * (n_draft + 1), widest_graph(setup, n_draft + 1)
+    if setup.scenario.engine_version is not None or widest is None or tokens <= widest:
+        return ()
+    name = load_engine(setup.scenario.engine).name
+    return (
+        f"K = {n_draft} {where} is {tokens:,} tokens, above the {widest:,} that {name} captures in CUDA graphs by "
+        "default: such a step is launched kernel by kernel, which is not charged here. Name the release "
+        "(engine_version), or capture larger sizes.",
+    )
 
 
 def break_even_accepted_length(round_time_s: ArrayLike) -> Array:

@@ -26,7 +26,15 @@ from advisor.answers.schedule import (
     schedule_texts,
     values_of,
 )
-from advisor.predict.curve import Curve, batches_with, curve_for, draft_odds, excess_loss, recommended
+from advisor.predict.curve import (
+    Curve,
+    batches_with,
+    curve_for,
+    draft_odds,
+    excess_loss,
+    graph_edges,
+    recommended,
+)
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH, MAX_CONTEXT
@@ -143,8 +151,8 @@ def schedule_for(
     histogram : batch sizes the server runs at; the grid is extended to reach them.
     """
     extra = [max(histogram.batches)] if histogram is not None else []
-    grid = batches_with(scenario.batch_size, *extra)
     setup = load_setup(scenario)
+    grid = batches_with(scenario.batch_size, *extra, *graph_edges(setup))
     if histogram is not None:
         check_fits(histogram, setup)
     curve = curve_for(setup, grid)

@@ -89,6 +89,9 @@ def values_of(curve: Curve, without: int | None = None) -> KValues:
     """
     inside = (curve.batches > DEFAULT_BATCHES[0]) & (curve.batches < DEFAULT_BATCHES[-1])
     kept = (curve.batches != without) | ~inside | np.isin(curve.batches, DEFAULT_BATCHES)
+    if curve.eager is not None:  # where a K leaves the captured graphs, between two neighbours of every such curve
+        leaves = np.diff(curve.eager, axis=0).any(axis=1)
+        kept |= np.append(leaves, False) | np.insert(leaves, 0, False)
     return k_values(
         curve.batches[kept],
         curve.drafts,

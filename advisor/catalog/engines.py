@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
+from advisor.catalog.graphs import GraphRule
 from advisor.prediction import AdvisorError, Frozen
 from advisor.profiles import load_profile, profile_ids, unknown_id
 from advisor.text import name_key
@@ -199,6 +200,8 @@ class Engine(Frozen):
     reviewed: Reviewed | None = None
     """None: nothing is exported for it."""
     guards: tuple[Guard, ...] = ()
+    graphs: tuple[GraphRule, ...] = ()
+    """What its releases capture in CUDA graphs, oldest first; empty: not looked up."""
     vendors: tuple[str, ...] = ()
     """Vendors whose accelerators it runs on, as in profiles/hardware; empty: not looked up."""
     unlisted: tuple[Unlisted, ...] = ()
@@ -216,6 +219,11 @@ class Engine(Frozen):
         if not _release(asked):
             raise AdvisorError(f"{asked[:40]!r} is no version of {self.name}; give a release such as 0.33.0")
         return tuple(guard for guard in self.guards if set(guard.when) <= set(tags) and guard.concerns(asked))
+
+    def graph_rule(self, version: str) -> GraphRule | None:
+        """Rule of what a release captures in CUDA graphs. None where that was not read."""
+        asked = _release(version)
+        return next((one for one in self.graphs if _release(one.since) <= asked < _release(one.before)), None)
 
     def least_release(self, tags: Collection[str]) -> str | None:
         """First release that does not refuse an export of these kinds. None where none is known to refuse it."""
@@ -309,6 +317,11 @@ def engine_called(text: str, forks: bool = False) -> Engine | None:
 
 def _names_any(text: str, words: tuple[str, ...]) -> bool:
     return any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) for word in words)
+
+
+def is_release(version: str) -> bool:
+    """Whether a text starts as a release number does, `0.33.0` or `v0.14.1.dev3`."""
+    return bool(_release(version))
 
 
 def _release(version: str) -> tuple[int, ...]:

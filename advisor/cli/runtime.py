@@ -85,7 +85,6 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
 )
 @click.option("--served-model", help="Name or path the engine serves [default: the profile's Hugging Face name].")
 @click.option("--draft-model", help="Name or path of the draft model or EAGLE head.")
-@click.option("--engine-version", help="Release that will load it [default: the one whose rules were read].")
 @click.option("--max-running-requests", type=click.IntRange(1), help="Put this limit on the launch line.")
 @json_option()
 def export(

@@ -286,7 +286,8 @@ def _parameters(
 ) -> tuple[RefitParameter, ...]:
     present = observed.depend_on()
     sds = np.sqrt(np.diag(posterior.covariance))
-    overheads = {one.factor: float(getattr(setup.costs, one.priced_by[0])) for one in OVERHEADS}
+    # Backwards, so that of two that share a multiplier the first stands for it.
+    overheads = {one.factor: float(getattr(setup.costs, one.priced_by[0])) for one in reversed(OVERHEADS)}
     units = {one.factor: "s" if one.priced_by[0].endswith("_s") else "per token" for one in OVERHEADS}
     out = []
     for i, name in enumerate(NAMES):

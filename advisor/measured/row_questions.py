@@ -126,6 +126,7 @@ def question_of(
         drafter_id=drafter,
         acceptance=acceptance,
         engine=engine.id if engine else OTHER_ENGINE,
+        engine_version=_graph_release(cells),
         k_max=max(n_draft, 1),
         **_weights(cells),
         **_cache(cells),
@@ -328,6 +329,13 @@ def engine_class(cells: Mapping[str, str], engine: str) -> str:
         notes=cells.get("notes", ""),
     )
     return load_engine(engine).class_of(build)
+
+
+def _graph_release(cells: Mapping[str, str]) -> str | None:
+    """The row's release, where it says what ran in CUDA graphs; None else, so that every step is priced as in one."""
+    version, engine = cells.get("engine_version", "")[:40], engine_called(cells.get("engine", ""))
+    rule = engine.graph_rule(version) if engine is not None and version else None
+    return version if rule is not None and rule.of_rows else None
 
 
 def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_models: bool = False) -> tuple[str, str]:

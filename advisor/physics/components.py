@@ -8,9 +8,9 @@ from typing import Literal
 Bound = Literal["device", "links", "host"]
 """What a component waits for. device: memory or arithmetic of the accelerator, whichever takes longer; links: traffic
 between accelerators; host: the processor that launches and schedules, while the device stands still."""
-Draw = Literal["kernel", "host", "joint"]
-"""How the error of a component is drawn. kernel: alone, and anew where kernels were measured apart; host: alone; joint:
-together with all else that was fitted on the same speedups."""
+Draw = Literal["kernel", "host", "apart", "joint"]
+"""How the error of a component is drawn. kernel: alone, and anew where kernels were measured apart; host: alone; apart:
+alone, by a generator of its own; joint: together with all else that was fitted on the same speedups."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +196,17 @@ COMPONENTS = (
         factor="verified",
         meaning="A correction, fitted on speedups, for what verifying many tokens adds beyond the kernels above: "
         "sampling, rejection, copies, padding or kernels off their tables. Which it is, nobody has measured.",
+    ),
+    Component(
+        key="eager",
+        label="Launches without a graph",
+        loads="launches without a graph",
+        priced_by=("eager_per_layer_s",),
+        bound="host",
+        draw="apart",
+        factor="launch",
+        meaning="Where a step has more tokens than any captured CUDA graph, its kernels are launched one by one: what "
+        "that takes beyond the kernels themselves.",
     ),
 )
 KERNELS = tuple(one for one in COMPONENTS if one.draw == "kernel")

@@ -85,6 +85,19 @@ class StepTime:
         return np.asarray(sum(self.components.values()))
 
 
+ASKED_ONLY = ("attention", "reread", "lm_head")
+"""Components that rows of padding have no part in: they attend to nothing, and their logits are not asked for."""
+
+
+def in_graph(asked: StepTime, computed: StepTime) -> StepTime:
+    """Step that runs in a larger captured graph.
+
+    asked: step of the sequences that decode. computed: of as many as the graph holds.
+    """
+    kept = {name: asked.components[name] for name in ASKED_ONLY if name in asked.components}
+    return StepTime({**computed.components, **kept})
+
+
 # Launches of one layer that are GEMMs: fused QKV and output; latent attention adds its two absorbed products and the
 # second query projection; gated linear attention adds its gates.
 PROJECTION_GEMMS = {"full": 2, "sliding": 2, "sparse": 6, "mla": 5, "linear": 3, "none": 0}

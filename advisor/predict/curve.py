@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.catalog.graphs import Ran
 from advisor.physics import laws
 from advisor.physics.acceptance import speedup, verification_ratio
 from advisor.physics.attention import core_cost
 from advisor.physics.bands import Draws, band, draw_acceptance, draw_total, drift, make_draws
 from advisor.physics.bands import wobble as sampled_wobble
-from advisor.physics.components import KERNELS, OVERHEADS, Component
+from advisor.physics.components import COMPONENTS, KERNELS, OVERHEADS, Component
 from advisor.physics.draft import draft_time
 from advisor.physics.kernel_costs import (
     AttentionCost,
@@ -30,12 +31,12 @@ from advisor.physics.kernel_costs import (
     StreamCost,
     stream_cost,
 )
-from advisor.physics.step import MoeShape, StepTime, routed_time, slowest_rank, step_time
+from advisor.physics.step import MoeShape, StepTime, in_graph, n_layers, routed_time, slowest_rank, step_time
 from advisor.predict.load import load_setup
 from advisor.predict.prefill import prompt_cost
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
-from advisor.predict.setup import Setup, touched_in_pass
+from advisor.predict.setup import Setup, graphs_of_steps, touched_in_pass
 from advisor.prediction import AdvisorError, Array, Tier
 
 CALIBRATED_TOKENS = 2048
@@ -160,6 +161,10 @@ class Curve:
     """Throughput, with the prefill of every prompt, [nB, nK]."""
     prefill_s: Array | float = 0.0
     """Prefill charged to each output token, [nB]."""
+    eager: NDArray[np.bool_] | None = None
+    """Rounds that no captured CUDA graph holds, [nB, nK]; None where it is not known what is captured."""
+    padding: Array | None = None
+    """Rows that a round's graph computes over those asked for, likewise."""
     ttft_s: Array | None = None
     """Time to first token of a prompt that does not queue, beside plain decode, [nB]; None without lengths."""
 
@@ -260,6 +265,18 @@ def batches_with(*more: int) -> Array:
     return np.unique([*DEFAULT_BATCHES, *more]).astype(float)
 
 
+def graph_edges(setup: Setup) -> tuple[int, ...]:
+    """Batches at which a K leaves the captured CUDA graphs, each with the next one. Empty where no K is known to.
+
+    Between two batches of a curve values are interpolated: without these, a drop would be smeared over both.
+    """
+    if setup.graphs is None:
+        return ()
+    groups, most = setup.placement.attention_groups, DEFAULT_BATCHES[-1]
+    last = (setup.graphs.largest(q) // q * groups for q in range(1, setup.longest_step + 1))
+    return tuple(sorted({batch for end in last if 0 < end < most for batch in (end, end + 1)}))
+
+
 def speedup_curve(scenario: Scenario, batches: ArrayLike = DEFAULT_BATCHES, drafts: ArrayLike | None = None) -> Curve:
     """Speedup over batch and K of a scenario, its setup loaded here.
 
@@ -299,13 +316,17 @@ def curve_for(
     verified = np.asarray(k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float)
     verify = _pass(setup, column, verified, context, central_only)
     plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
-    plain_s = np.asarray(sum(plain_components.values()))
     components = _round_components(setup, verify, column, k, plain.touched[:, None])
     if setup.costs.verified_per_token:
         steps = (StepTime({name: time[:, None] for name, time in plain_components.items()}), verify.step)
         beyond = verified_time(setup, steps, column, verified)
         components["verified"] = np.asarray(beyond * (k > 0))
+    if plain.ran is not None and verify.ran is not None:
+        plain_components["eager"] = _launched_apart(setup, plain_components, plain.ran)
+        components["eager"] = _launched_apart(setup, components, verify.ran)
+    plain_s = np.asarray(sum(plain_components.values()))
     round_s = np.asarray(sum(components.values()))
+    verify_s = verify.step.total + components.get("eager", 0.0) + np.zeros_like(round_s)
     accepted = setup.acceptance.accepted_length[k]
     prompt = prompt_cost(setup, batch)
     prefill = np.zeros_like(batch) if prompt is None else prompt.per_token_s()
@@ -318,8 +339,8 @@ def curve_for(
         low, high = central, central
     else:
         draws = draws or make_draws(setup.costs)
-        plain_draws = draw_total(plain_components, draws, plain.routed_low, plain.routed_high)
-        round_draws = draw_total(components, draws, verify.routed_low, verify.routed_high)
+        plain_draws = _drawn(setup, plain_components, draws, plain)
+        round_draws = _drawn(setup, components, draws, verify)
         samples = _samples(setup, draws, plain_draws, round_draws, batch, column * verified, k, prefill, tier)
         low, high = band(samples)
     each_s = laws.tpot(round_s, accepted, prefill[:, None])
@@ -334,9 +355,9 @@ def curve_for(
         plain_draws_s=plain_draws,
         accepted_length=accepted,
         plain_step_s=plain_s,
-        verify_step_s=verify.step.total + np.zeros_like(round_s),
+        verify_step_s=verify_s,
         round_s=round_s,
-        verify_ratio=verification_ratio(plain_s[:, None], verify.step.total),
+        verify_ratio=verification_ratio(plain_s[:, None], verify_s),
         touched_plain=plain.touched,
         touched_verify=np.broadcast_to(verify.touched, round_s.shape),
         plain_components=plain_components,
@@ -346,6 +367,8 @@ def curve_for(
         tpot_s=np.asarray(laws.tpot(round_s, accepted, waiting[:, None])),
         tokens_per_s_per_gpu=np.asarray(laws.tokens_per_s_per_gpu(column, each_s, setup.placement.gpus)),
         prefill_s=prefill,
+        eager=None if verify.ran is None else np.broadcast_to(verify.ran.eager, round_s.shape),
+        padding=None if verify.ran is None else np.broadcast_to(verify.ran.padding, round_s.shape),
         ttft_s=None if prompt is None else prompt.first_token_s,
     )
 
@@ -387,31 +410,69 @@ def verified_time(setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, 
     return np.asarray(laws.verified(phi=setup.costs.verified_per_token, b=group_batch, q=tokens, **times))
 
 
+_BESIDE_THE_STEP = {one.key for one in COMPONENTS if one.drafter or (one.bound == "host" and one.key != "launch")}
+"""Components of a round that do not hide launches of the target's own kernels."""
+
+
+def _launched_apart(setup: Setup, components: Mapping[str, Array], ran: Ran) -> Array:
+    """Time that steps without a CUDA graph wait for their launches: `laws.eager_wait`, broadcast. [s]"""
+    device = sum((time for name, time in components.items() if name not in _BESIDE_THE_STEP), np.zeros(1))
+    e, layers = setup.costs.eager_per_layer_s, n_layers(setup.architecture)
+    return np.asarray(np.where(ran.eager, laws.eager_wait(e, layers, device), 0.0))
+
+
+def _drawn(setup: Setup, components: Mapping[str, Array], draws: Draws, run: _Pass) -> Array:
+    """Total time under each draw, [draws, ...]. [s]
+
+    Launches of a step without a graph wait for its kernels as those are drawn: a sum would draw them apart.
+    """
+    low, high = run.routed_low, run.routed_high
+    rest = {name: time for name, time in components.items() if name != "eager"}
+    total = draw_total(rest, draws, low, high)
+    if run.ran is None or not run.ran.eager.any():
+        return total
+    device = {name: time for name, time in rest.items() if name not in _BESIDE_THE_STEP}
+    factor = draws.factor["eager"].reshape(-1, *(1,) * (total.ndim - 1))
+    e, layers = factor * setup.costs.eager_per_layer_s, n_layers(setup.architecture)
+    return np.asarray(
+        total + np.where(run.ran.eager, laws.eager_wait(e, layers, draw_total(device, draws, low, high)), 0.0)
+    )
+
+
 @dataclass(frozen=True)
 class _Pass:
     step: StepTime
     touched: Array
     routed_low: Array | None
     routed_high: Array | None
+    ran: Ran | None
+    """Captured graphs that its steps run in; None where they are not known."""
 
 
 def _pass(setup: Setup, batch: Array, tokens: Array, context: float, central_only: bool) -> _Pass:
-    touched = touched_in_pass(setup, batch, tokens)
-    step = step_time(
-        setup.architecture,
-        setup.costs,
-        setup.placement,
-        batch_size=batch,
-        tokens_per_sequence=tokens,
-        context_tokens=context,
-        touched=touched,
-        kv_bytes_per_element=setup.kv_bytes_per_element,
-    )
+    ran = graphs_of_steps(setup, batch, tokens)
+    # Rows of padding choose experts too: engines leave in them what stood there before.
+    computed = batch if ran is None else batch * ran.padding
+    touched = touched_in_pass(setup, computed, tokens)
+
+    def step_of(sequences: Array) -> StepTime:
+        return step_time(
+            setup.architecture,
+            setup.costs,
+            setup.placement,
+            batch_size=sequences,
+            tokens_per_sequence=tokens,
+            context_tokens=context,
+            touched=touched,
+            kv_bytes_per_element=setup.kv_bytes_per_element,
+        )
+
+    step = step_of(computed) if ran is None else in_graph(step_of(batch), step_of(computed))
     if setup.routing is None or central_only:
-        return _Pass(step, touched, None, None)
-    fewer = _routed_only(setup, batch, tokens, touched_in_pass(setup, batch, tokens, "low"))
-    more = _routed_only(setup, batch, tokens, touched_in_pass(setup, batch, tokens, "high"))
-    return _Pass(step, touched, fewer, more)
+        return _Pass(step, touched, None, None, ran)
+    fewer = _routed_only(setup, computed, tokens, touched_in_pass(setup, computed, tokens, "low"))
+    more = _routed_only(setup, computed, tokens, touched_in_pass(setup, computed, tokens, "high"))
+    return _Pass(step, touched, fewer, more, ran)
 
 
 def _routed_only(setup: Setup, batch: Array, tokens: Array, touched: Array) -> Array:

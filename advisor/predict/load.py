@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from advisor.catalog.adjustment import check_adjustment, parse_adjustment
 from advisor.catalog.engines import OTHER_ENGINE, engines, load_engine
+from advisor.catalog.graphs import ANY_SIZE, Graphs, GraphServer, captured_sizes, rule_words, stated_sizes
 from advisor.catalog.models import load_model, model_ids, own_model, unknown_model
 from advisor.catalog.task_transfer import carried, curve_on_task
 from advisor.physics.acceptance import parse_acceptance
@@ -40,6 +41,7 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
         *_placement_warnings(setup),
         *_node_warnings(setup),
         *_format_warnings(setup),
+        *_graph_warnings(setup),
         *_of(setup.costs.warnings, _parts(architecture, placement)),
     ]
     found += setup.acceptance.remarks
@@ -274,8 +276,66 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         warnings=(),
         sources=(),
         adjustment=adjustment,
+        graphs=_graphs(scenario, hardware, placement),
     )
     return _told(with_counted_ranks(setup))
+
+
+def _graphs(scenario: Scenario, hardware: Hardware, placement: Placement) -> Graphs | None:
+    """CUDA graphs that the scenario's server captured. None where neither a release that was read nor sizes say it."""
+    version, sizes = scenario.engine_version, scenario.graph_sizes
+    if version is None and sizes is None:
+        return None
+    stated = stated_sizes(sizes) if sizes is not None else {}
+    engine = None if scenario.engine == OTHER_ENGINE else load_engine(scenario.engine)
+    rule = None if engine is None or version is None else engine.graph_rule(version)
+    if rule is None and ("sizes" in stated or "largest" in stated):
+        # Sizes that are stated need no release: today's rule says what they count, and how they are rounded.
+        rule = engine.graphs[-1] if engine is not None and engine.graphs else ANY_SIZE
+    if rule is None:
+        return None
+    server = GraphServer(hardware.generation, hardware.memory_bytes.value, placement.gpus)
+    name = engine.name if engine is not None else "the engine"
+    return Graphs(f"{name} {version}" if version else name, rule, dataclasses.replace(server, **stated))
+
+
+def default_graphs(setup: Setup, engine: str, version: str | None = None) -> Graphs | None:
+    """CUDA graphs that a release of an engine captures by itself on the scenario's accelerator.
+
+    version: default the release whose rules were read. None where what it captures was not.
+    """
+    found, hardware = load_engine(engine), setup.hardware
+    asked = version or (found.reviewed.version if found.reviewed else "0.0")
+    rule = found.graph_rule(asked)
+    server = GraphServer(hardware.generation, hardware.memory_bytes.value, setup.placement.gpus)
+    return None if rule is None else Graphs(f"{found.name} {asked}", rule, server)
+
+
+def widest_graph(setup: Setup, tokens: int) -> int | None:
+    """Most tokens that a release of the scenario's engine captures by default, of those that were read. [tokens]
+
+    tokens: of each sequence of a step. [-]
+    None where none of its releases was read.
+    """
+    if setup.scenario.engine == OTHER_ENGINE or not (rules := load_engine(setup.scenario.engine).graphs):
+        return None
+    hardware = setup.hardware
+    server = GraphServer(hardware.generation, hardware.memory_bytes.value, setup.placement.gpus)
+    return max(int(captured_sizes(rule, server, tokens)[-1]) for rule in rules)
+
+
+def _graph_warnings(setup: Setup) -> list[str]:
+    """Warning that what the stated release captures was not read."""
+    scenario = setup.scenario
+    if setup.graphs is not None or (scenario.engine_version is None and scenario.graph_sizes is None):
+        return []
+    rules = () if scenario.engine == OTHER_ENGINE else load_engine(scenario.engine).graphs
+    name = "the engine" if scenario.engine == OTHER_ENGINE else load_engine(scenario.engine).name
+    release = f"{name} {scenario.engine_version}" if scenario.engine_version else f"this release of {name}"
+    return [
+        f"What {release} captures in CUDA graphs was not read{rule_words(rules)}: neither padding nor steps beyond the "
+        "largest graph are charged. State the largest size or a list (graph_sizes) to have them charged."
+    ]
 
 
 def with_placement(setup: Setup, placement: Placement) -> Setup:
@@ -292,6 +352,7 @@ def with_placement(setup: Setup, placement: Placement) -> Setup:
         scenario, setup.hardware, setup.cache, (target, per_pass), placement, setup.adjustment
     )
     placed = dataclasses.replace(setup, scenario=scenario, placement=placement, costs=costs, draft_costs=draft_costs)
+    placed = dataclasses.replace(placed, graphs=_graphs(scenario, setup.hardware, placement))
     return _told(with_counted_ranks(with_memory(placed)))
 
 

@@ -27,6 +27,8 @@ from urllib.parse import parse_qsl, urlencode
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
+from advisor.catalog.engines import is_release
+from advisor.catalog.graphs import stated_sizes
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, ScenarioFields, mean_context
 from advisor.prediction import AdvisorError, Array, Frozen, explain
 from advisor.profiles import load_profile, profile_ids, read_file, shown_path
@@ -75,6 +77,12 @@ class Scenario(ScenarioFields):
             raise ValueError(
                 f"expert_parallel={self.expert_parallel} does not divide n_gpus={self.n_gpus}; choose a divisor"
             )
+        if self.engine_version is not None and not is_release(self.engine_version):
+            raise ValueError(
+                f"engine_version={self.engine_version!r} is no release number; give one such as 0.33.0, or leave it out"
+            )
+        if self.graph_sizes is not None:
+            stated_sizes(self.graph_sizes)
         if (self.input_tokens is None) != (self.output_tokens is None):
             raise ValueError("input_tokens and output_tokens go together; give both or neither")
         if self.input_tokens is not None and self.context_tokens < self.input_tokens:

@@ -374,6 +374,56 @@ class ScenarioFields(Frozen):
             flags=(Flag("--engine", "Serving engine; sets kernels and overheads."),),
         ),
     ] = "vllm"
+    engine_version: Annotated[
+        str | None,
+        Field(max_length=40),
+        FieldRow(
+            "Engine release",
+            FieldSection.ENGINE,
+            short="release {}",
+            widget=Widget(
+                3,
+                help="E.g. 0.33.0: says which steps run in CUDA graphs. Launches of others and padding are charged.",
+                section=FieldSection.ADVANCED,
+            ),
+            told=Told("Engine", ", release {}", ""),
+            flags=(
+                Flag(
+                    "--engine-version",
+                    "Release of the engine, e.g. 0.33.0: says which steps run in CUDA graphs. Launches of others and "
+                    "padding are charged.",
+                ),
+            ),
+            is_younger=True,
+        ),
+    ] = None
+    """Release that serves; None: not known, so neither padding nor steps without a graph are charged."""
+    graph_sizes: Annotated[
+        str | None,
+        Field(max_length=2000),
+        FieldRow(
+            "CUDA graphs captured",
+            FieldSection.ENGINE,
+            short="graphs {}",
+            unset="the release's own",
+            widget=Widget(
+                3,
+                help="The largest size (512), a list (8,16,32), max_num_seqs=64, or none.",
+                section=FieldSection.ADVANCED,
+            ),
+            told=Told("Engine", ", CUDA graphs {}", ""),
+            flags=(
+                Flag(
+                    "--graph-sizes",
+                    "What it captures in CUDA graphs: the largest size (512), a list (8,16,32), max_num_seqs=64, or "
+                    "none. Tokens of a step for vLLM, requests for SGLang and TensorRT-LLM.",
+                    default="the release's own",
+                ),
+            ),
+            is_younger=True,
+        ),
+    ] = None
+    """As `catalog.graphs.stated_sizes` reads it; None: what the release captures by default."""
     k_max: Annotated[
         int,
         Field(ge=1, le=MAX_DRAFT),

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from advisor.catalog.adjustment import Adjustment, adjusted
+from advisor.catalog.graphs import EAGER_DENSE_S, EAGER_ROUTED_S, Graphs, Ran
 from advisor.catalog.hardware import hardware_from_own
 from advisor.catalog.kernel_choice import ActivationScales
 from advisor.catalog.kernel_costs import kernel_costs, with_network
@@ -84,6 +85,8 @@ class Setup:
     sources: tuple[str, ...]
     adjustment: Adjustment | None
     """What the user's own measurements changed in `costs` and `draft_costs`; None: as shipped."""
+    graphs: Graphs | None = None
+    """CUDA graphs that the engine captured; None: not known, so every step is priced as if one held it exactly."""
 
     def routing_parameters(self, end: Literal["value", "low", "high"] = "value") -> tuple[float, float, float]:
         """(load_cv, affinity, stickiness), all zero for uniform routing.
@@ -149,6 +152,16 @@ def touched_in_pass(
     experts, active = float(shape.n_experts), max(float(shape.n_active), 1.0)  # type: ignore[arg-type]
     cv, phi, rho = setup.routing_parameters(end)
     return touched_experts(batch, tokens, experts, active, min(cv, np.sqrt(experts / active - 1.0)), phi, rho)
+
+
+def graphs_of_steps(setup: Setup, batch: ArrayLike, tokens: ArrayLike) -> Ran | None:
+    """CUDA graphs that steps of B sequences x q tokens run in, broadcast. None where it is not known what is captured.
+
+    Each data-parallel rank runs graphs of its own, for its share of the sequences.
+    """
+    if setup.graphs is None:
+        return None
+    return setup.graphs.ran(np.asarray(batch, float) / setup.placement.attention_groups, tokens)
 
 
 def by_form(setup: Setup) -> Setup:
@@ -222,6 +235,8 @@ def _costs(
     layer = expert_shape(shape, placement) if shape is not None else None
     scales = scales or _stated_scales(architecture)
     costs = kernel_costs(hardware, scenario.engine, architecture.dtypes, cache.dtype, gated, layer, scales)
+    launched_s = EAGER_DENSE_S if architecture.moe is None else EAGER_ROUTED_S
+    costs = dataclasses.replace(costs, eager_per_layer_s=launched_s)
     if placement.attention_groups > 1:
         costs = with_network(costs, hardware, placement.expert_parallel)
     if not by_shape:

@@ -10,12 +10,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from advisor.answers.advice import advise
 from advisor.answers.best_k import (
     DraftRow,
     break_even_accepted_length,
     break_even_batch,
     can_pay,
     draft_rows,
+    graph_texts,
+    kernel_cliffs,
     last_batch,
     meets_limit,
     others_text,
@@ -288,3 +291,58 @@ def test_break_even_is_found_between_two_batches_and_absent_when_it_always_pays(
     assert break_even_batch(batches, np.array([1.5, 1.2, 1.1])) is None
     assert break_even_batch(batches, np.array([0.9, 0.8, 0.7])) is None
     assert sweet_spot(batches, np.array([1.0, 1.4, 1.2])) == 10
+
+
+CAPTURED = Scenario(
+    hardware_id="gb200", acceptance="3.3@5", k_max=5, context_tokens=1200, batch_size=128, engine_version="0.24.0"
+)
+
+
+def texts(scenario: Scenario, batch: int, k: int) -> tuple[str, ...]:
+    setup = load_setup(scenario)
+    curve = curve_for(setup, [batch])
+    return graph_texts(setup, curve, 0, curve.column(k))
+
+
+def test_a_round_that_no_graph_holds_is_told_with_its_tokens_and_the_largest() -> None:
+    (said,) = texts(CAPTURED, 128, 5)
+    assert said.startswith(
+        "K = 5 at batch 128 is 768 tokens, above the 498 that vLLM 0.24.0 captures: no CUDA graph, 0."
+    )
+    (first,) = texts(CAPTURED, 128, 2)
+    assert first.startswith("K = 4 at batch 128 is 640 tokens, above the 500 ")
+    assert "and so is every larger K" in first
+    assert texts(CAPTURED, 64, 2) == ()
+    (nothing,) = texts(CAPTURED.model_copy(update={"graph_sizes": "none"}), 64, 2)
+    assert "vLLM 0.24.0 captures none: no CUDA graph" in nothing
+
+
+def test_padding_is_told_from_a_fifth_on() -> None:
+    (said,) = texts(CAPTURED, 4, 2)
+    assert said.startswith("K = 2 at batch 4 is 12 tokens and runs as 18, the next size that vLLM 0.24.0 captures")
+
+
+def test_an_unnamed_release_is_warned_of_above_what_every_release_captures() -> None:
+    unnamed = CAPTURED.model_copy(update={"engine_version": None})
+    assert texts(unnamed, 128, 5) == (), "768 of at most 1,024 on this accelerator"
+    (said,) = texts(unnamed, 256, 5)
+    assert said.startswith("K = 5 at batch 256 is 1,536 tokens, above the 1,008 that vLLM captures in CUDA graphs")
+    assert texts(unnamed.model_copy(update={"engine": "other"}), 256, 5) == ()
+
+
+def test_best_k_and_schedule_leave_out_rounds_without_a_graph() -> None:
+    """K = 5 at batch 96 is 576 tokens, above the largest graph: it wins without the release, and loses with it."""
+    fast = {"acceptance": "4.6@5", "batch_size": 96}
+    named = advise(CAPTURED.model_copy(update=fast))
+    unnamed = advise(CAPTURED.model_copy(update=fast | {"engine_version": None}))
+    assert unnamed.recommendation.n_draft == 5
+    assert named.recommendation.n_draft < 5
+    assert any("no CUDA graph" in text for text in named.warnings)
+    assert int(k_at(named.k_by_batch, 83)) == 5, "the last batch that is captured"
+    assert int(k_at(named.k_by_batch, 84)) < 5
+
+
+def test_a_graph_s_edge_is_no_kernel_that_switches() -> None:
+    curve = curve_for(load_setup(CAPTURED), [64, 83, 84, 96, 128, 256, 512])
+    usual = curve_for(load_setup(CAPTURED.model_copy(update={"engine_version": None})), [64, 83, 84, 96, 128, 256, 512])
+    assert [one.first for one in kernel_cliffs(curve, 5)] == [one.first for one in kernel_cliffs(usual, 5)]

@@ -457,3 +457,15 @@ def test_a_target_size_is_kept_from_both_sides(name: str) -> None:
     assert np.all((reached <= 1.05 * target * 1.0001) & (reached >= target / 1.05 / 1.0001))
     with pytest.raises(AdvisorError, match=name):
         space(**{name: -1.0})
+
+
+@pytest.mark.parametrize("sizes", ["64", "none"])
+def test_designs_run_in_the_graphs_that_a_curve_runs_in(sizes: str) -> None:
+    """Steps above 64 tokens wait for their launches, others are padded: as on each design's own curve."""
+    asked = scenario(engine_version="0.24.0", graph_sizes=sizes)
+    found = design_space(asked, grid=SMALL, batches=(3, 16, 64))
+    for index in (0, len(found) // 2, len(found) - 1):
+        curve = curve_for(setup_of(found, index), found.question.batches)
+        best, rows = curve.speedup.argmax(axis=1), np.arange(3)
+        assert found.speedup[:, index] == pytest.approx(curve.speedup[rows, best], rel=1e-5)
+        assert found.tpot_s[:, index] == pytest.approx(curve.tpot_s[rows, best], rel=1e-5)

@@ -571,3 +571,24 @@ def test_there_are_faults_of_every_question() -> None:
     kinds = {rule.id: one.id for one in rule_sets() for rule in one.rules}
     assert len(FAULTS) >= 30
     assert {kinds[name] for name in FAULTS} == {"measurement", "configuration", "physics"}
+
+
+@pytest.mark.parametrize(
+    ("version", "hardware_id", "batch", "over"),
+    [
+        ("0.24.0", "h200-sxm", 84, 504 / 498),
+        ("0.24.0", "h200-sxm", 83, 1.0),
+        ("0.28.0", "b200-sxm", 128, 768 / 1008),
+        ("0.10.2", "h200-sxm", 84, None),
+        ("0.24.0", "", 84, None),
+    ],
+)
+def test_a_release_says_which_rounds_it_captured_where_nothing_else_does(
+    version: str, hardware_id: str, batch: int, over: float | None
+) -> None:
+    facts = {"engine": "vllm", "engine_version": version, "hardware_id": hardware_id}
+    run = Run({**facts, "batch_size": batch, "draft_tokens_k": 5})
+    found = quantity("tokens_over_graph").of(run)
+    assert found == (None if over is None else pytest.approx(over))
+    stated = Run({**facts, "batch_size": batch, "draft_tokens_k": 5, "largest_graph": 600})
+    assert quantity("tokens_over_graph").of(stated) == pytest.approx(batch * 6 / 600), "what is stated counts first"

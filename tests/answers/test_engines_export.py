@@ -349,3 +349,36 @@ def test_an_export_refused_or_a_planted_fault_taken_counts_as_wrong(capsys: pyte
     assert driver.report({"results": results, "stubs": []}, 2) == 1
     assert driver.report({"results": results[::-1], "stubs": []}, 1) == 2
     assert "REFUSED" in capsys.readouterr().out
+
+
+def captured(line: str) -> list[int]:
+    """Sizes that a vLLM launch line captures."""
+    words = shlex.split(line)
+    text = words[words.index("--compilation-config") + 1] if "--compilation-config" in words else "{}"
+    found: list[int] = json.loads(text).get("cudagraph_capture_sizes", [])
+    return found
+
+
+def test_sizes_are_captured_that_hold_every_round_of_the_schedule() -> None:
+    """K = 5 up to batch 83 is what vLLM 0.24 captures by itself; one sequence more, or K = 1 at 300, is not."""
+    setup = load_setup(Scenario(acceptance="2.4@3", engine_version="0.24.0"))
+    own = (KRange(1, 83, 5, 1.5),)
+    assert captured(export_scenario(setup, own, "vllm", draft_model="a/b").launch_line) == []
+    ranges = (KRange(1, 84, 5, 1.5), KRange(85, 300, 1, 1.2))
+    made = export_scenario(setup, ranges, "vllm", draft_model="a/b")
+    sizes = captured(made.launch_line)
+    for batch in range(1, 301):
+        tokens = batch * (6 if batch <= 84 else 2)
+        held = next(size for size in sizes if size >= tokens)
+        assert held <= tokens + max(6 * 16, 0.25 * tokens), "padded little"
+    assert sizes[-1] % 6 == 0, "Model Runner V1 drops sizes above the last multiple of K + 1"
+    assert any("600 tokens are captured" in text and "above the 498 that vLLM 0.24.0" in text for text in made.warnings)
+    few = export_scenario(setup, ranges, "vllm", draft_model="a/b", max_running_requests=80)
+    assert captured(few.launch_line) == [], "more requests are not admitted"
+
+
+def test_sglang_is_told_the_largest_batch_where_it_would_not_capture_it() -> None:
+    setup = load_setup(Scenario(acceptance="2.4@3", engine="sglang"))
+    wide, held = (KRange(1, 300, 3, 1.5),), (KRange(1, 256, 3, 1.5),)
+    assert "--cuda-graph-max-bs-decode 300" in export_scenario(setup, wide, "sglang", draft_model="a/b").launch_line
+    assert "graph" not in export_scenario(setup, held, "sglang", draft_model="a/b").launch_line

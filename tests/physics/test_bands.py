@@ -9,6 +9,7 @@ import pytest
 
 from advisor.physics.bands import (
     _ONE_THREAD,
+    EAGER_LOG_SD,
     MAX_DRAFT,
     N_DRAWS,
     Draws,
@@ -78,6 +79,7 @@ def test_each_component_scatters_as_much_as_what_prices_it() -> None:
         "attention": 0.25,
         "communication": 0.4,
         **{one.key: 0.5 for one in (*JOINT, next(each for each in COMPONENTS if each.key == "host"))},
+        "eager": EAGER_LOG_SD,
     }
     assert found == pytest.approx(expected, rel=0.02)
     assert all(np.median(values) == pytest.approx(1.0, abs=0.01) for values in make_draws(COSTS, MANY).factor.values())

@@ -43,7 +43,8 @@ def a_round() -> set[str]:
     wide = {"n_gpus": 8, "tensor_parallel": 2, "expert_parallel": 8}
     several = Scenario(model_id="deepseek-v3", drafter_id="mtp", acceptance="2.4@3", **wide)
     again = Scenario(acceptance="2.4@3", hardware_id="rtx-pro-6000-blackwell")
-    return {key for one in (several, again) for key in curve_for(load_setup(one), [16], [3]).round_components}
+    eager = Scenario(acceptance="2.4@3", graph_sizes="none")
+    return {key for one in (several, again, eager) for key in curve_for(load_setup(one), [16], [3]).round_components}
 
 
 def test_every_component_of_a_step_or_round_has_a_row_and_every_row_is_one(a_round: set[str]) -> None:
@@ -89,7 +90,7 @@ def test_rows_name_what_there_is() -> None:
         assert one.meaning.endswith(".")
     for one in OVERHEADS:
         assert len(one.priced_by) == 1, "an overhead is one constant"
-        assert one.factor == one.key, "and refitted by itself"
+        assert one.factor == (one.key if one.draw != "apart" else "launch"), "and refitted by itself, launches together"
     for one in KERNELS:
         assert one.drafter or len(one.parts) == len(one.priced_by)
 

@@ -35,13 +35,14 @@ from advisor.predict.curve import (
     curve_for,
     curve_rows,
     digits,
+    graph_edges,
     records_in_use,
     speedup_curve,
     verified_time,
 )
 from advisor.predict.load import load_setup
 from advisor.predict.prefill import prefill_per_token_s, prompt_cost
-from advisor.predict.scenario import Scenario
+from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.setup import touched_in_pass
 from advisor.prediction import BAND_SIGMAS, AdvisorError, Tier
 
@@ -682,3 +683,87 @@ def test_a_model_whose_table_shows_a_switch_is_warned_of_and_one_without_is_not(
     assert found.first <= 48 <= found.last
     assert any(text.startswith("Avoid 33-") for text in advice.warnings)
     assert not any(text.startswith("Avoid") for text in advise(Scenario(acceptance="2.4@3")).warnings)
+
+
+GRAPHS = QWEN.model_copy(update={"engine_version": "0.24.0", "k_max": 5})
+
+
+def test_a_round_above_the_largest_graph_takes_the_longer_of_kernels_and_launches() -> None:
+    """K = 5: 83 sequences are 498 tokens, the last captured; 84 wait for 48 layers of 1.1 ms."""
+    held, apart = curve_for(load_setup(GRAPHS), [83, 84], [0, 5]), curve_for(load_setup(GRAPHS), [84], [0, 5])
+    assert held.eager is not None
+    assert held.eager[:, 1].tolist() == [False, True]
+    parts = {name: float(time[0, 1]) for name, time in apart.round_components.items()}
+    host = sum(parts[name] for name in ("host", "draft", "draft_host", "round_host"))
+    assert apart.round_s[0, 1] == pytest.approx(48 * 1.1e-3 + host, rel=1e-9)
+    assert held.round_s[1, 1] > 1.1 * held.round_s[0, 1], "one sequence more"
+    assert held.plain_components["eager"].tolist() == [0.0, 0.0]
+    plain = curve_for(load_setup(QWEN.model_copy(update={"k_max": 5})), [84], [0, 5])
+    assert plain.eager is None, "no release is named"
+    assert "eager" not in plain.round_components
+
+
+def test_launches_that_the_device_outlasts_cost_nothing() -> None:
+    slow = GRAPHS.model_copy(update={"context_tokens": 100_000, "graph_sizes": "none"})
+    curve = curve_for(load_setup(slow), [256], [0, 5])
+    assert curve.round_components["eager"][0, 1] == 0.0
+    assert curve.eager is not None
+    assert curve.eager.all()
+
+
+def test_padding_is_priced_as_the_rows_that_run_but_for_attention_and_logits() -> None:
+    """4 sequences with K = 2 are 12 tokens, which vLLM 0.24 runs as 18: those of 6 sequences."""
+    setup = load_setup(GRAPHS)
+    padded, six = curve_for(setup, [4], [2]), curve_for(setup, [6], [2])
+    four = curve_for(load_setup(QWEN.model_copy(update={"k_max": 5})), [4], [2])
+    for name in ("routed", "router", "attention_projection"):
+        assert padded.round_components[name] == pytest.approx(six.round_components[name])
+    for name in ("attention", "lm_head"):
+        assert padded.round_components[name] == pytest.approx(four.round_components[name])
+    assert padded.padding is not None
+    assert padded.padding[0, 0] == pytest.approx(1.5)
+    assert padded.speedup[0, 0] < four.speedup[0, 0]
+
+
+def test_bands_hold_launches_and_kernels_as_the_longer_of_two() -> None:
+    """A fast host makes a round no faster than its kernels, a slow one as slow as itself."""
+    setup = load_setup(GRAPHS)
+
+    def rounds(host: float) -> np.ndarray:
+        factor = {one.key: np.ones(1) for one in COMPONENTS} | {"eager": np.array([host])}
+        return curve_for(setup, [84], [0, 5], draws=draws(factor=factor)).draws[0, 0]
+
+    usual, slow, fast = rounds(1.0), rounds(1.2), rounds(0.01)
+    assert slow[1] < usual[1] < fast[1]
+    kernels = curve_for(load_setup(GRAPHS.model_copy(update={"graph_sizes": "88, 504"})), [84], [0, 5])
+    assert fast[1] == pytest.approx(kernels.speedup[0, 1], rel=1e-6)
+
+
+def test_a_release_that_was_not_read_changes_nothing_and_says_so() -> None:
+    unread = load_setup(QWEN.model_copy(update={"engine_version": "0.10.2"}))
+    assert unread.graphs is None
+    (said,) = [text for text in unread.warnings if "CUDA graphs" in text]
+    assert said.startswith("What vLLM 0.10.2 captures in CUDA graphs was not read (read: 0.11.1 to before 0.34)")
+    usual = speedup_curve(QWEN, BATCHES)
+    np.testing.assert_array_equal(curve_for(unread, BATCHES).draws, usual.draws)
+    stated = load_setup(QWEN.model_copy(update={"engine_version": "0.10.2", "graph_sizes": "64"}))
+    assert stated.graphs is not None
+    assert stated.graphs.largest(1) == 64
+
+
+def test_the_last_captured_batch_of_each_k_and_the_next_stand_in_the_grid() -> None:
+    edges = graph_edges(load_setup(GRAPHS))
+    assert {83, 84, 512, 513, 128, 129} <= set(edges), "K = 5, 0 and 3"
+    assert graph_edges(load_setup(QWEN)) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"engine_version": "newest"}, "engine_version='newest' is no release"),
+        ({"graph_sizes": "some"}, "says no captured"),
+    ],
+)
+def test_a_release_or_sizes_that_are_none_are_one_sentence(changes: dict[str, str], said: str) -> None:
+    with pytest.raises(AdvisorError, match=said):
+        build_scenario(acceptance="2.4@3", **changes)

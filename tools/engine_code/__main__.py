@@ -24,6 +24,7 @@ from advisor.catalog.engines import load_engine
 from advisor.catalog.models import model_profile
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
+from tools.engine_code import graphs
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".data" / "engine_wheels"
@@ -95,6 +96,8 @@ def main() -> int:
             failed += 1
             continue
         failed += report(answer, len(exports))
+        for version in graphs.VERSIONS[engine_id]:
+            failed += graphs.report(engine_id, version, unpacked(engine_id, version))
     return min(failed, 1)
 
 

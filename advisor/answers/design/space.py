@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +26,7 @@ from advisor.answers.design.grid import (
     weight_bytes_each_gpu,
     weights,
 )
+from advisor.catalog.graphs import Ran
 from advisor.physics.acceptance import speedup
 from advisor.physics.architecture import Architecture
 from advisor.physics.draft import draft_architecture, draft_time
@@ -38,12 +40,12 @@ from advisor.physics.quality import (
     granularity,
     training_flops,
 )
-from advisor.physics.step import MoeShape, StepTime, step_time, weights_time
+from advisor.physics.step import MoeShape, StepTime, in_graph, n_layers, step_time, weights_time
 from advisor.physics.touched_experts import touched_experts
 from advisor.predict.curve import curve_for, verified_time
 from advisor.predict.prefill import has_lengths, prompt_cost, step_rows
-from advisor.predict.setup import Setup
-from advisor.prediction import Array
+from advisor.predict.setup import Setup, graphs_of_steps
+from advisor.prediction import Array, Floats
 
 _CHUNK_CELLS = 50_000
 """Designs x batches evaluated together: arrays of this size stay in a core's cache."""
@@ -112,7 +114,9 @@ def touched_by(setup: Setup, mix: Mixes, routing: RoutingShift, batches: Array, 
 
     tokens = np.array([1.0, *(drafts + 1.0)])
     unique, where = np.unique(tokens, return_inverse=True)
-    steps = experts(batches[None, :, None], unique[:, None, None])[where]
+    sequences, each = batches[None, :, None], unique[:, None, None]
+    ran = graphs_of_steps(setup, sequences, each)
+    steps = experts(sequences if ran is None else sequences * ran.padding, each)[where]
     if not has_lengths(setup):
         return Touched(steps, None)
     # The tokens of a chunk are counted as unrelated, one of as many sequences.
@@ -130,6 +134,11 @@ class Arms:
     plain_s: Array
     round_s: Array
     prefill_s: Array
+    plain_wait_s: Array | None = None
+    """Launches of a step without a captured graph beyond its device's time, below 0 where that is longer; 0 with a
+    graph. Apart from the step, since only so both are affine in the width. As `plain_s`; None: not known. [s]"""
+    round_wait_s: Array | None = None
+    """The same of a round, as `round_s`. [s]"""
 
 
 def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array, drafts: NDArray[np.int64]) -> Arms:
@@ -140,18 +149,23 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
     column, k = batches[:, None], drafts[:, None, None].astype(float)
     kv = setup.kv_bytes_per_element
 
-    def one_pass(tokens: Array, touched: Array) -> StepTime:
-        return step_time(
-            body.architecture,
-            setup.costs,
-            setup.placement,
-            batch_size=column,
-            tokens_per_sequence=tokens,
-            context_tokens=context,
-            touched=touched,
-            kv_bytes_per_element=kv,
-            moe=shape,
-        )
+    ran, ran_plain = (graphs_of_steps(setup, column, q) for q in (k + 1.0, 1.0))
+
+    def one_pass(tokens: Array, touched: Array, graphs: Ran | None) -> StepTime:
+        def step_of(sequences: Array) -> StepTime:
+            return step_time(
+                body.architecture,
+                setup.costs,
+                setup.placement,
+                batch_size=sequences,
+                tokens_per_sequence=tokens,
+                context_tokens=context,
+                touched=touched,
+                kv_bytes_per_element=kv,
+                moe=shape,
+            )
+
+        return step_of(column) if graphs is None else in_graph(step_of(column), step_of(column * graphs.padding))
 
     own_experts = _drafts_with_experts(setup)
     draft = draft_time(
@@ -168,18 +182,23 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
     )
     costs = setup.costs
     host = draft.host_s(costs.host_per_draft_pass_s) + costs.host_per_round_s * (k > 0)
-    plain = one_pass(np.asarray(1.0), touched.steps[0])
-    verify = one_pass(k + 1.0, touched.steps[1:])
+    plain = one_pass(np.asarray(1.0), touched.steps[0], ran_plain)
+    verify = one_pass(k + 1.0, touched.steps[1:], ran)
     beyond = verified_time(setup, (plain, verify), column, k + 1.0) * (k > 0)
     rounds = verify.total + beyond + draft.time_s(costs.launch_per_layer_s) + host
     size = (len(batches), len(mix))
     prefill = _prefill_s(body, shape, touched, batches)
-    return Arms(
-        *(
-            np.broadcast_to(time, full)
-            for time, full in ((plain.total, size), (rounds, (len(drafts), *size)), (prefill, size))
-        )
+    launches_s = costs.eager_per_layer_s * n_layers(body.architecture)
+
+    def wait_s(step: StepTime, more: Floats, graphs: Ran | None) -> Floats | None:
+        return None if graphs is None else graphs.eager * (launches_s - step.total - more + step.components["host"])
+
+    found = (plain.total, rounds, prefill, wait_s(plain, 0.0, ran_plain), wait_s(verify, beyond, ran))
+    shapes = (size, (len(drafts), *size), size, size, (len(drafts), *size))
+    times: Any = (
+        None if time is None else np.broadcast_to(time, full) for time, full in zip(found, shapes, strict=True)
     )
+    return Arms(*times)
 
 
 def _prefill_s(body: Body, shape: MoeShape, touched: Touched, batches: Array) -> Array:
@@ -214,13 +233,17 @@ class Served:
 def served(setup: Setup, both: Arms, drafts: NDArray[np.int64]) -> Served:
     """Speculation at the K with the highest speedup, or plain decode (K = 0) where none exceeds 1."""
     prefill, lengths = both.prefill_s, setup.acceptance.accepted_length
-    best, chosen = np.ones_like(both.plain_s), np.zeros(both.plain_s.shape, np.int16)
+    plain_s = both.plain_s if both.plain_wait_s is None else both.plain_s + np.maximum(both.plain_wait_s, 0.0)
+    best, chosen = np.ones_like(plain_s), np.zeros(plain_s.shape, np.int16)
     for index, k in enumerate(drafts):
-        gain = speedup(lengths[k], both.plain_s, both.round_s[index], prefill)
+        round_s = both.round_s[index]
+        if both.round_wait_s is not None:
+            round_s = round_s + np.maximum(both.round_wait_s[index], 0.0)
+        gain = speedup(lengths[k], plain_s, round_s, prefill)
         better = gain > best
         np.copyto(best, gain, where=better)
         np.copyto(chosen, np.int16(k), where=better)
-    return Served(best, (both.plain_s + prefill) / best, chosen)
+    return Served(best, (plain_s + prefill) / best, chosen)
 
 
 def over_widths(
@@ -240,11 +263,15 @@ def over_widths(
         arms(body, mix, np.full(len(mix), end), touched, batches, drafts) for end in (float(ends[0]), float(ends[1]))
     )
     share = (width - ends[0]) / (ends[1] - ends[0])
-    times = tuple((getattr(low, name), getattr(high, name)) for name in ("plain_s", "round_s", "prefill_s"))
+    names = [item.name for item in dataclasses.fields(Arms)]
+    times = tuple((getattr(low, name), getattr(high, name)) for name in names)
     size = max(1, _CHUNK_CELLS // (len(width) * len(batches)))
     for start in range(0, len(mix), size):
         block = slice(start, min(start + size, len(mix)))
-        between = (at_low[..., block, None] + (at_high - at_low)[..., block, None] * share for at_low, at_high in times)
+        between: Any = (
+            None if at_low is None else at_low[..., block, None] + (at_high - at_low)[..., block, None] * share
+            for at_low, at_high in times
+        )
         yield block, served(body.setup, Arms(*between), drafts)
 
 

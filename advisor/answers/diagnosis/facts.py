@@ -49,8 +49,12 @@ FACTS = {
     "max_num_batched_tokens": Fact("tokens of a step", f"{_LINE} (vLLM --max-num-batched-tokens)", "tokens"),
     "graphs_off": Fact("CUDA graphs are switched off", f"{_LINE} (--enforce-eager, --disable-cuda-graph)"),
     "graph_mode": Fact("mode of CUDA graphs", f"{_LINE} or {_LOG} (cudagraph_mode)"),
-    "largest_graph": Fact("tokens of the largest captured graph", f"{_LINE} (cudagraph_capture_sizes)", "tokens"),
-    "largest_graph_batch": Fact("requests of the largest captured graph", f"{_LINE} (SGLang --cuda-graph-max-bs)"),
+    "largest_graph": Fact(
+        "tokens of the largest captured graph", f"{_LINE}, or its log (cudagraph_capture_sizes)", "tokens"
+    ),
+    "largest_graph_batch": Fact(
+        "requests of the largest captured graph", f"{_LINE} or log (SGLang --cuda-graph-max-bs)"
+    ),
     "draft_graphs_off": Fact("the drafter runs without CUDA graphs", f"{_LINE} (enforce_eager of the drafter)"),
     "asynchronous": Fact(
         "the host prepares a round while another runs", f"{_LINE} (--no-async-scheduling, --disable-overlap-schedule)"
@@ -211,6 +215,7 @@ _FLAGS: Mapping[str, _Flag] = {
     "cudagraph_capture_sizes": _Flag("largest_graph", _largest),
     "cuda_graph_sizes": _Flag("largest_graph", _largest),
     "max_cudagraph_capture_size": _Flag("largest_graph", _whole),
+    "cuda_graph_max_bs_decode": _Flag("largest_graph_batch", _whole),
     "cuda_graph_max_bs": _Flag("largest_graph_batch", _whole),
     "cuda_graph_bs": _Flag("largest_graph_batch", _largest),
     "max_running_requests": _Flag("max_running_requests", _whole),
@@ -240,6 +245,10 @@ _SGLANG_LINE = re.compile(rf"Decode batch[^\n]*?#running-req: {_WHOLE}[^\n]*")
 _QUEUE = re.compile(rf"#queue-req: {_WHOLE}")
 _HITS = re.compile(rf"Prefix cache hit rate: {_DECIMAL}%")
 _POOL = re.compile(rf"GPU KV cache size: ([0-9][0-9,]{{0,15}}) tokens|max_total_num_tokens={_WHOLE}")
+_CAPTURED = re.compile(
+    rf"max_cudagraph_capture_size['\"]?[:=] ?{_WHOLE}|cudagraph_capture_sizes['\"]?[:=] ?\[([0-9, ]+)\]"
+)
+_CAPTURED_REQUESTS = re.compile(r"(?:Capture [^\n]*?graph[^\n]*?\bbs[= ])\[([0-9, ]+)\]", re.I)
 _LOWERED = re.compile(r"[Ss]etting cudagraph_mode=(?:CUDAGraphMode\.)?(\w+)")
 _VLLM_RATE = re.compile(rf"Avg generation throughput: {_DECIMAL} tokens/s, Running: ([1-9][0-9]{{0,11}}) reqs")
 _SGLANG_RATE = re.compile(rf"#running-req: ([1-9][0-9]{{0,11}})[^\n]*?gen throughput \(token/s\): {_DECIMAL}\b")
@@ -391,6 +400,10 @@ def _from_log(text: str) -> dict[str, Any]:
         facts["prefix_hit_share"] = float(hits[-1]) / 100.0
     if pool := _POOL.search(text):
         facts["kv_pool_tokens"] = int((pool[1] or pool[2]).replace(",", ""))
+    if sizes := _CAPTURED.findall(text):
+        facts["largest_graph"] = max(_largest(" ".join(each)) or 0 for each in sizes) or None
+    if requests := _CAPTURED_REQUESTS.search(text):
+        facts["largest_graph_batch"] = _largest(requests[1])
     if lowered := _LOWERED.search(text):
         facts["graph_mode"] = lowered[1].upper()
     rates = [float(rate) for rate, _ in _VLLM_RATE.findall(text)] + [

@@ -6,13 +6,14 @@ The quantities that rules test, each with what it needs, so that a rule says wha
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from advisor.answers.diagnosis.facts import FACTS, Run, unit_of
 from advisor.answers.diagnosis.physics import Comparison, token_time_s
 from advisor.answers.diagnosis.runs import differences
 from advisor.catalog.engines import Build, engine_ids, load_engine
+from advisor.catalog.graphs import GraphServer, captured_sizes
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.derived import MEAN_RUNNING
 from advisor.physics.hardware import hardware_ids, load_hardware
@@ -177,15 +178,40 @@ def by_default(run: Run) -> float | None:
 
 
 def graph_excess(run: Run) -> float | None:
-    """Tokens of a round, or its requests, over the largest captured graph."""
+    """Tokens of a round, or its requests, over the largest captured graph.
+
+    As stated or logged, else by the release.
+    """
     batch, k = run.number("batch_size"), run.number("draft_tokens_k")
     tokens, requests = run.number("largest_graph"), run.number("largest_graph_batch")
     if batch is None or k is None:
         return None
     admitted = min(batch, run.number("max_num_seqs") or run.number("max_running_requests") or batch)
+    if tokens is None and requests is None:
+        tokens = captured_by_release(run, int(k) + 1)
     if tokens:
         return admitted * (k + 1) / tokens
     return admitted / requests if requests else None
+
+
+def captured_by_release(run: Run, q: int) -> float | None:
+    """Tokens of the largest graph that the run's release captures by itself.
+
+    q: tokens that a request verifies. [-]
+    None where the release was not read, or its accelerator is not known. [tokens]
+    """
+    engine, hardware_id = run.text("engine"), run.text("hardware_id")
+    if engine not in engine_ids() or hardware_id not in hardware_ids() or not run.text("engine_version"):
+        return None
+    rule = load_engine(engine).graph_rule(run.text("engine_version"))
+    if rule is None:
+        return None
+    hardware = load_hardware(hardware_id)
+    gpus = int(run.number("gpu_count") or run.number("tensor_parallel") or 1)
+    server = GraphServer(hardware.generation, hardware.memory_bytes.value, gpus)
+    if admitted := run.number("max_num_seqs"):
+        server = replace(server, admitted=int(admitted))
+    return float(captured_sizes(rule, server, q)[-1])
 
 
 def budget_excess(run: Run) -> float | None:
@@ -402,7 +428,7 @@ QUANTITIES: dict[str, RunQuantity] = {
     "tokens_over_graph": RunQuantity(
         "round over the largest captured graph",
         "1",
-        ("batch_size", "draft_tokens_k", "largest_graph|largest_graph_batch"),
+        ("batch_size", "draft_tokens_k", "largest_graph|largest_graph_batch|engine_version"),
         graph_excess,
     ),
     "lowered_graphs": RunQuantity("graphs are piecewise, or none", "1", ("graph_mode",), lowered),

@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 
 from advisor.answers.round_costs import KRange
 from advisor.catalog.engines import load_engine
+from advisor.catalog.graphs import Graphs, grid_sizes
 from advisor.prediction import AdvisorError
 
 EFFECTS: dict[str, str] = {
@@ -61,6 +62,8 @@ class ExportRequest:
     """Release that will load it; None: the one whose rules were read."""
     context_matters: bool = False
     """Another context has another K than the schedule."""
+    graphs: Graphs | None = None
+    """CUDA graphs that the release captures by itself; None: not read."""
     target_k: int = 0
     """K at the target batch, for an engine that cannot vary it; 0: that of the widest range."""
 
@@ -121,6 +124,28 @@ def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:
         else:
             rows.append((item.batch_start, item.batch_end, item.k_running))
     return tuple(rows)
+
+
+LEAST_COUNTS = ((1, 1), (2, 2), (4, 4), (8, 8), (256, 16))
+"""Numbers of requests that an export captures: vLLM's own grid. [-]"""
+
+
+def missing_graphs(request: ExportRequest, rows: Sequence[tuple[int, int, int]]) -> tuple[int, ...]:
+    """Sizes to capture, in tokens, that hold every round of `rows` (first and last batch, K), increasing.
+
+    Empty where the release's own hold them, or were not read. Each range brings the grid of its own batches; what the
+    release captures by itself stays among them, since prompts run in those.
+    """
+    graphs, most = request.graphs, max(k for _, _, k in rows) + 1
+    limit = request.served.max_running_requests or rows[-1][1]
+    spans = [(first, min(last, limit), k + 1) for first, last, k in rows if first <= limit]
+    longest = max(last * q for _, last, q in spans)
+    if graphs is None or all(last * q <= graphs.largest_of(q, most) for _, last, q in spans):
+        return ()
+    found = {-(-longest // most) * most, *map(int, graphs.sizes(most))}
+    for first, last, q in spans:
+        found |= {count * q for count in {*grid_sizes(LEAST_COUNTS, last), last} if count >= first}
+    return tuple(sorted(found))
 
 
 def check_draft_model(method: str, draft_model: str | None) -> None:

@@ -25,6 +25,7 @@ from advisor.answers.simulation.simulator import concave
 from advisor.catalog.engines import ExportRule, MtpSupport, export_engines, load_engine
 from advisor.catalog.hf.fields import parse_json
 from advisor.catalog.models import model_ids, model_profile
+from advisor.predict.load import default_graphs
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 
@@ -49,13 +50,16 @@ def export_scenario(
     engine : one that has an export; may differ from the engine whose overheads the scenario assumes.
     served_model, draft_model : names or paths; default the Hugging Face names of the profiles, where there are any.
     max_running_requests : limit of concurrent requests on the launch line; None leaves the engine's own.
-    engine_version : release that will load it; None: the one whose rules were read (`profiles/engines`).
+    engine_version : release that will load it; None: the scenario's, else the one whose rules were read
+        (`profiles/engines`).
     folder : where the launch line looks for the engine's file, where it has one; None: where the server starts.
     contexts : whether another context has another K; None: not looked at.
 
     Raises AdvisorError when the engine cannot run the drafter, or a name is missing.
     """
     file_name = _export_rule(engine).file_name or ""
+    if engine_version is None and setup.scenario.engine == engine:
+        engine_version = setup.scenario.engine_version
     method = method_for(setup, engine)
     export = export_engine_config(
         engine,
@@ -69,6 +73,7 @@ def export_scenario(
             multi_layer=method == "mtp" and _model_type(setup) in _mtp_support(engine).multi_layer,
             version=engine_version,
             context_matters=contexts is not None and contexts.matters,
+            graphs=default_graphs(setup, engine, engine_version),
             target_k=int(k_running_at(ranges, min(setup.scenario.batch_size, ranges[-1].batch_end))),
         ),
     )

@@ -20,6 +20,7 @@ from advisor.answers.engines.config import (
     guard_warnings,
     is_whole,
     merged_rows,
+    missing_graphs,
     only_k,
 )
 from advisor.answers.round_costs import KRange
@@ -67,6 +68,14 @@ def export(request: ExportRequest) -> EngineExport:
     if not drafts:
         warnings.append("K = 0 throughout: the engine is started without speculation")
         return EngineExport("sglang", None, "", None, shlex.join(words), tuple(warnings))
+    if missing_graphs(request, rows) and request.graphs is not None:
+        q = max(k for _, _, k in rows) + 1
+        most = admitted // served.data_parallel if admitted is not None else rows[-1][1]
+        words += ["--cuda-graph-max-bs-decode", str(most)]
+        warnings.append(
+            f"CUDA graphs of up to {most:,} requests are captured, where {request.graphs.release} by itself stops at "
+            f"{request.graphs.largest(q) // q:,}: that takes memory and time at the start"
+        )
     dropped = served.data_parallel > 1 or request.multi_layer
     adaptive = len(rows) > 1 and method in ADAPTIVE_METHODS and not dropped
     k = max(k for _, _, k in rows) if adaptive else only_k(request)[0]

@@ -21,6 +21,7 @@ from advisor.answers.engines.config import (
     guard_warnings,
     is_whole,
     merged_rows,
+    missing_graphs,
     only_k,
     widest_k,
 )
@@ -98,6 +99,7 @@ def export(request: ExportRequest) -> EngineExport:
     if method == "suffix":
         warnings.append("suffix decoding needs the package arctic-inference beside vLLM")
     warnings += _token_budget(request, config, words)
+    warnings += _graphs(request, merged_rows(ranges), words)
     warnings += guard_warnings("vllm", request)
     text = json.dumps(config, separators=(",", ":"))
     line = shlex.join([*words, "--speculative-config", text])
@@ -119,6 +121,19 @@ def _token_budget(request: ExportRequest, config: Mapping[str, Any], words: list
     return [
         f"{requests} requests with their drafts are {needed:,} tokens a step; vLLM's own budget is {budgets} by the "
         f"size of the GPU, so give --max-num-batched-tokens {needed} or more where its default is less"
+    ]
+
+
+def _graphs(request: ExportRequest, rows: Sequence[tuple[int, int, int]], words: list[str]) -> list[str]:
+    """Extends the launch line by sizes to capture where the release's own do not hold every round."""
+    sizes = missing_graphs(request, rows)
+    if not sizes or request.graphs is None:
+        return []
+    own = request.graphs.largest(max(k for _, _, k in rows) + 1)
+    words += ["--compilation-config", json.dumps({"cudagraph_capture_sizes": list(sizes)}, separators=(",", ":"))]
+    return [
+        f"CUDA graphs of up to {sizes[-1]:,} tokens are captured, since rounds of the schedule are above the {own:,} "
+        f"that {request.graphs.release} captures by itself: that takes memory and time at the start"
     ]
 
 

@@ -296,6 +296,20 @@ def launches(c_l: Floats, L: Floats) -> Floats:
     return c_l * L
 
 
+def eager_wait(e: Floats, L: Floats, T_device: Floats) -> Floats:
+    """Time that a step without a CUDA graph waits for its launches, beyond the device's own.
+
+    T_eager = max(e × L - T_device, 0)
+
+    e: launching all kernels of a layer one by one. [s]
+    L: layers. [-]
+    T_device: what the device computes in the step. [s]
+    Limits: 0 where the device is slower than the launches, which run ahead of it; the same at every batch below that.
+    Source: own derivation, the longer of two that run beside each other; e in `advisor.catalog.graphs`.
+    """
+    return np.maximum(e * L - T_device, 0)
+
+
 def norms(c_q: Floats, L_q: Floats) -> Floats:
     """Time of normalising queries and keys, where an engine runs kernels of their own for that.
 

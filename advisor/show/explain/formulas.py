@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 from advisor.catalog.adjustment import Adjustment
 from advisor.catalog.engines import class_today
 from advisor.catalog.fit_records import ANY_CLASS, OVERHEAD_NAMES, FitRecord, load_overheads, load_records
+from advisor.catalog.graphs import EAGER_SOURCE
 from advisor.catalog.kernel_choice import small_launch
 from advisor.catalog.kernel_costs import NETWORK_FRACTION
 from advisor.physics import laws
@@ -387,7 +388,9 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
         stderr = _refit_stderr(setup.adjustment, key, value)
         return ConstantUse(symbol, name, value, unit, "fitted", _refit_source(setup.adjustment), stderr)
     if not shared:
-        return ConstantUse(symbol, name, value, "s", "assumed", "docs/model.md")
+        measured = field == "eager_per_layer_s"
+        origin = ("measured", EAGER_SOURCE) if measured else ("assumed", "docs/model.md")
+        return ConstantUse(symbol, name, value, "s", *origin)
     fit = load_overheads()
     today = class_today(setup.scenario.engine, setup.hardware.vendor, setup.hardware.generation)
     common = field == "verified_per_token"  # one constant for all classes

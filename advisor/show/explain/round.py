@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError
 from advisor.physics import laws
 from advisor.physics.step import n_layers
 from advisor.predict.prefill import ATTENTION_SHARE, Prompt, prompt_cost
-from advisor.predict.setup import Setup
+from advisor.predict.setup import Setup, graphs_of_steps
 from advisor.prediction import AdvisorError, Frozen, explain
 from advisor.profiles import PROFILES
 from advisor.show.explain.formulas import ConstantUse, overhead_constant
@@ -58,16 +58,43 @@ def derive(setup: Setup, batch_size: float, n_draft: int) -> Derivation:
         raise AdvisorError(f"batch {batch_size:g} is no batch; give 1 or more sequences")
     b = Builder()
     b.group, b.prefix = "Plain step", "plain"
-    plain = add_pass(b, Pass(setup, setup.architecture, batch_size, 1.0, None), "T_plain", "Plain decode step")
+    run = _pass(setup, batch_size, 1.0)
+    plain = add_pass(b, run, "T_plain", "Plain decode step")
+    plain_whole = _launched(b, run, plain, None)
     b.group, b.prefix = "Verification", "verify"
-    whole = Pass(setup, setup.architecture, batch_size, n_draft + 1.0, None)
+    whole = _pass(setup, batch_size, n_draft + 1.0)
     verify = add_pass(b, whole, "T_verify", f"Verification of {n_draft + 1} tokens per sequence")
     extra = {**_drafting(b, setup, batch_size, n_draft), **_verified(b, whole, plain, verify)} if n_draft else {}
+    b.group, b.prefix = "Verification", "verify"
+    verify = _launched(b, whole, verify, extra.get("T_verified"))
     b.group, b.prefix = "Answer", ""
-    _answer(b, setup, batch_size, n_draft, plain, verify, extra)
+    _answer(b, setup, batch_size, n_draft, plain_whole, verify, extra)
     return Derivation(batch_size, n_draft, tuple(sorted(b.steps, key=_reading_order)))
 
 
+def _pass(setup: Setup, batch: float, q: float) -> Pass:
+    """Pass of the target, with the rows of the captured graph that it runs in."""
+    ran = graphs_of_steps(setup, batch, q)
+    return Pass(setup, setup.architecture, batch, q, None, padding=1.0 if ran is None else float(ran.padding))
+
+
+def _launched(b: Builder, run: Pass, total: Quantity, beyond: Quantity | None) -> Quantity:
+    """A step with what it waits for launches. The step itself where a captured graph holds it, or none is known."""
+    ran = graphs_of_steps(run.setup, run.batch, run.q)
+    if ran is None or not ran.eager:
+        return total
+    host = next(step.result.value for step in b.steps if step.id == f"{b.prefix}.host")
+    note = "The step without the host's part, and what verified tokens add."
+    device = total.value - host + (beyond.value if beyond is not None else 0.0)
+    known = b.given(Head("device", "What the device computes", "T_device", "s"), device, note=note)
+    use = overhead_constant(run.setup, "e", "launching a layer without a graph", "eager_per_layer_s")
+    head = Head("eager", "Launches without a graph", "T_eager", "s")
+    wait = b.add(head, laws.eager_wait, {"L": n_layers(run.architecture), "T_device": known}, (use,))
+    head = Head("launched", "The step with its launches", f"{_SYMBOL[b.prefix]}_eager", "s")
+    return b.add_sum(head, {_SYMBOL[b.prefix]: total, "T_eager": wait})
+
+
+_SYMBOL = {"plain": "T_plain", "verify": "T_verify"}
 _READ_FIRST = ("speedup", "accepted_length", "round", "verify_ratio", "tpot", "ttft", "tokens_per_s_per_gpu", "prefill")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -169,6 +169,8 @@ class Pass:
     touched: float | None
     """U where it is known from elsewhere (drafting); None: computed from B and q."""
     drafting: bool = False
+    padding: float = 1.0
+    """Rows that a captured graph computes over those asked for. [-]"""
 
     @property
     def costs(self) -> KernelCosts:
@@ -183,7 +185,12 @@ class Pass:
     @property
     def rows(self) -> float:
         """Rows of a matrix product on one rank. [-]"""
-        return self.group_batch * self.q
+        return self.group_batch * self.q * self.padding
+
+    @property
+    def ran(self) -> float:
+        """Sequences whose rows are computed, those of padding among them. [-]"""
+        return self.batch * self.padding
 
     def uneven(self, touched: float) -> Uneven | None:
         """Load of the slowest rank where ranks were counted, else None.
@@ -191,7 +198,7 @@ class Pass:
         touched : distinct experts of the pass. [-]
         """
         shape, dtype = self.shape, self.architecture.dtypes.routed
-        step = (np.asarray(self.batch), np.asarray(self.q), np.asarray(touched), dtype)
+        step = (np.asarray(self.ran), np.asarray(self.q), np.asarray(touched), dtype)
         return None if shape is None else slowest_rank(self.costs.routed, self.setup.placement, shape, *step)
 
     @property
@@ -205,10 +212,13 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
     parts: dict[str, Quantity] = {}
     moe, uneven = run.architecture.moe, None
     products = matrix_products(run.architecture, run.costs, run.setup.placement, run.shape)
+    if run.padding > 1.0:
+        note = "Sequences of the captured graph that the step runs in: the rows between are computed for nothing."
+        b.given(Head("ran", "Sequences computed, with padding", "B_ran"), run.ran, note=note)
     if moe is not None:
         layers = counted(moe.count, "layer")
         active = effective_n_active(moe)
-        tokens = b.add(Head("tokens", "Tokens in the step", "M"), laws.step_tokens, {"B": run.batch, "q": run.q})
+        tokens = b.add(Head("tokens", "Tokens in the step", "M"), laws.step_tokens, {"B": run.ran, "q": run.q})
         touched = _touched(b, run, moe, active, tokens)
         uneven = run.uneven(touched.value)
         parts["T_routed"] = _routed(b, run, moe, tokens, touched, uneven)
@@ -232,9 +242,9 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
         parts["T_dense"] = _gemms(b, run, whole, "T_block", titles, products["dense"])
     if run.setup.placement.gpus > 1:
         parts["T_links"] = _communication(b, run, uneven)
-    parts["T_head"] = _gemm(
-        b, run, Head("lm_head", "LM head", "T_head", "s"), lm_head(run.architecture, run.costs, run.setup.placement)
-    )
+    scored = replace(run, padding=1.0)  # nothing is asked of the rows of padding
+    product = lm_head(run.architecture, run.costs, run.setup.placement)
+    parts["T_head"] = _gemm(b, scored, Head("lm_head", "LM head", "T_head", "s"), product)
     if not run.drafting:
         parts["T_launch"] = _launches(b, run)
         host = overhead_constant(run.setup, "T_host", "host time of a step", "host_per_step_s")
@@ -318,7 +328,7 @@ def _touched(b: Builder, run: Pass, moe: Moe, active: float, tokens: Quantity) -
         ConstantUse(symbol, name, value, "1", origin.kind, origin.source) for symbol, name, value, origin in found
     )
     note = "Sum over experts of 1 - P(untouched)^B with correlated choices: docs/model.md, routing."
-    return b.add(head, touched_experts, {"B": run.batch, "q": run.q, "N": experts, "k": k}, uses, note)
+    return b.add(head, touched_experts, {"B": run.ran, "q": run.q, "N": experts, "k": k}, uses, note)
 
 
 def _correction(b: Builder, run: Pass, shape: MoeShape, tokens: Quantity, m: Quantity) -> tuple[str, Quantity]:
