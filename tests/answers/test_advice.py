@@ -536,3 +536,15 @@ def test_small_losses_are_said_to_be_under_a_thousandth(answer: Advice) -> None:
 
 def test_an_engine_that_the_accelerator_does_not_run_leaves_the_answer_as_it_is(answer: Advice) -> None:
     assert advice_on(answer, "no-such-engine") is answer
+
+
+def test_another_engine_is_asked_without_the_release_that_is_stated_of_this_one() -> None:
+    stated = advise(QWEN.model_copy(update={"engine_version": "0.24.0", "graph_sizes": "64", "batch_size": 8}))
+    other = advice_on(stated, "sglang").scenario
+    assert (other.engine, other.engine_version, other.graph_sizes) == ("sglang", None, None)
+    assert advice_on(stated, "vllm") is stated
+
+
+def test_a_step_that_waits_for_its_launches_is_bound_by_them() -> None:
+    eager = advise(QWEN.model_copy(update={"graph_sizes": "none", "batch_size": 1}))
+    assert eager.recommendation.bound == "launch"
