@@ -382,7 +382,9 @@ def test_warnings_of_an_answer_name_what_is_outside_the_data_or_at_an_end(setup:
     told, unnamed = warned(setup, 1024, [0, 1, 3], plain, one, replace(three, **own))
     assert told == beyond
     assert unnamed.startswith("K = 3 at batch 1024 is 4,096 tokens, above the 512 that vLLM captures")
-    assert warned(setup, 1024, [0, 1, 3], plain, replace(one, **own), three) == [carried]
+    told, unnamed = warned(setup, 1024, [0, 1, 3], plain, replace(one, **own), three)
+    assert told == carried
+    assert unnamed.startswith("K = 1 at batch 1024 is 2,048 tokens")
     last = replace(setup, scenario=QWEN.model_copy(update={"k_max": 3}))
     longest = "The best K is the longest considered (3); raise it to look further."
     assert warned(last, 16, [0, 1, 3], plain, one, replace(three, **own)) == [longest]
