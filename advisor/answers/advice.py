@@ -26,6 +26,7 @@ from advisor.physics.components import BY_KEY, component_name
 from advisor.predict.curve import DEFAULT_BATCHES, Curve, curve_for, digits, graph_edges
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import RELEASE_FIELDS
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Prediction, Tier
 from advisor.text import MERITS
@@ -204,7 +205,7 @@ def advice_on(advice: Advice, engine: str) -> Advice:
     if engine == advice.scenario.engine:
         return advice
     try:
-        return advise(advice.scenario.model_copy(update={"engine": engine}))
+        return advise(advice.scenario.model_copy(update={"engine": engine, **dict.fromkeys(RELEASE_FIELDS)}))
     except AdvisorError:
         return advice
 
@@ -320,7 +321,7 @@ def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
     parts, _ = curve.components_at(row, 0)
     total = sum(parts.values())
     largest = max(parts, key=lambda name: parts[name])
-    overhead = parts["host"] + parts["launch"]
+    overhead = parts["host"] + parts["launch"] + parts.get("eager", 0.0)
     share = parts[largest] / total
     what = BY_KEY[largest].loads
     if overhead >= 0.5 * total:

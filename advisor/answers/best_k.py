@@ -229,6 +229,7 @@ def graph_texts(setup: Setup, curve: Curve, row: int, column: int) -> tuple[str,
         held = f"above the {largest:,} that {graphs.release} captures" if tokens > largest else "which none holds"
         held = held if largest else f"and {graphs.release} captures none"
         rest = " and so is every larger K" if first == outside[0] and outside.size > 1 else ""
+        rest += "; plain decoding has none there either" if k and curve.eager[row, 0] else ""
         said.append(
             f"K = {k} {where} is {tokens:,} tokens, {held}: no CUDA graph, "
             f"{curve.speedup[row, first]:.2f}x{rest}. Capture sizes up to {tokens:,} hold it (export writes them)."

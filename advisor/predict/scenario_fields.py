@@ -629,3 +629,5 @@ SETTINGS = tuple(
 """The rows of all other fields by subject, as tables list them: what says most comes first."""
 RANK_FIELDS = ("expert_loads", "redundant_experts")
 """What is said of one model's experts on its ranks; it says nothing of another model's."""
+RELEASE_FIELDS = ("engine_version", "graph_sizes")
+"""What is said of one engine's release; it says nothing of another engine's."""

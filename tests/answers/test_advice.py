@@ -382,7 +382,9 @@ def test_warnings_of_an_answer_name_what_is_outside_the_data_or_at_an_end(setup:
     told, unnamed = warned(setup, 1024, [0, 1, 3], plain, one, replace(three, **own))
     assert told == beyond
     assert unnamed.startswith("K = 3 at batch 1024 is 4,096 tokens, above the 512 that vLLM captures")
-    assert warned(setup, 1024, [0, 1, 3], plain, replace(one, **own), three) == [carried]
+    told, unnamed = warned(setup, 1024, [0, 1, 3], plain, replace(one, **own), three)
+    assert told == carried
+    assert unnamed.startswith("K = 1 at batch 1024 is 2,048 tokens")
     last = replace(setup, scenario=QWEN.model_copy(update={"k_max": 3}))
     longest = "The best K is the longest considered (3); raise it to look further."
     assert warned(last, 16, [0, 1, 3], plain, one, replace(three, **own)) == [longest]
@@ -536,3 +538,15 @@ def test_small_losses_are_said_to_be_under_a_thousandth(answer: Advice) -> None:
 
 def test_an_engine_that_the_accelerator_does_not_run_leaves_the_answer_as_it_is(answer: Advice) -> None:
     assert advice_on(answer, "no-such-engine") is answer
+
+
+def test_another_engine_is_asked_without_the_release_that_is_stated_of_this_one() -> None:
+    stated = advise(QWEN.model_copy(update={"engine_version": "0.24.0", "graph_sizes": "64", "batch_size": 8}))
+    other = advice_on(stated, "sglang").scenario
+    assert (other.engine, other.engine_version, other.graph_sizes) == ("sglang", None, None)
+    assert advice_on(stated, "vllm") is stated
+
+
+def test_a_step_that_waits_for_its_launches_is_bound_by_them() -> None:
+    eager = advise(QWEN.model_copy(update={"graph_sizes": "none", "batch_size": 1}))
+    assert eager.recommendation.bound == "launch"

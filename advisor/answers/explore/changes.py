@@ -35,7 +35,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.prefill import prefill_shares_s
 from advisor.predict.ratios import measured_range, records_between, unproven
 from advisor.predict.scenario import Scenario, build_scenario
-from advisor.predict.scenario_fields import MAX_BATCH, MAX_DRAFT
+from advisor.predict.scenario_fields import MAX_BATCH, MAX_DRAFT, RELEASE_FIELDS
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Tier, lowest
 
@@ -212,14 +212,24 @@ def _engines(advice: Advice) -> Iterator[Change]:
     for engine in engine_ids():
         if engine != advice.scenario.engine:
             what = f"engine {advice.scenario.engine} -> {engine}"
-            values = {"engine": engine, "refit": None}
-            notes = _without_refit(advice.scenario)
+            values = {"engine": engine, "refit": None, **dict.fromkeys(RELEASE_FIELDS)}
+            notes = (*_without_refit(advice.scenario), *_without_release(advice.scenario))
             yield from _made("engine", what, advice.scenario, values, notes=notes, kernels_apart=True)
 
 
 def _without_refit(scenario: Scenario) -> tuple[str, ...]:
     """What to say of a change that a refit, made on one accelerator and engine, does not follow."""
     return ("Predicted without your refit, which does not hold there.",) if scenario.refit else ()
+
+
+def _without_release(scenario: Scenario) -> tuple[str, ...]:
+    """What to say of another engine, of which the release that is stated says nothing."""
+    stated = any(getattr(scenario, name) is not None for name in RELEASE_FIELDS)
+    return (
+        ("Its captured CUDA graphs are not stated: neither padding nor steps without one are charged.",)
+        if stated
+        else ()
+    )
 
 
 _NOTES = (
