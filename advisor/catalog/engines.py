@@ -190,6 +190,8 @@ class Engine(Frozen):
     """It can be told that a drafter of a method that drafts in turn proposes all K tokens in one pass."""
     decodes_during_prefill: bool = True
     """A step may hold tokens of a prompt beside those of running sequences; else decoding stops for a prompt."""
+    prefills_together: bool = False
+    """Data-parallel groups hold prompts back until all have one; else every group waits for each other's prompts."""
     norms_apart_before: str | None = None
     """Version before which normalising queries and keys took more kernels; None: its launches are told by the layer
     alone (docs/decisions/0013-small-launches.md)."""
@@ -294,6 +296,11 @@ def class_today(engine: str, vendor: str, chip: str) -> str:
 def decodes_during_prefill(engine: str) -> bool:
     """Whether a scenario's engine puts a prompt's tokens into the steps of running sequences."""
     return engine == OTHER_ENGINE or load_engine(engine).decodes_during_prefill
+
+
+def prefills_together(engine: str) -> bool:
+    """Whether a scenario's engine lets its data-parallel groups prefill in the same steps."""
+    return engine != OTHER_ENGINE and load_engine(engine).prefills_together
 
 
 def export_engines() -> list[Engine]:

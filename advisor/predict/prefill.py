@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.catalog.engines import decodes_during_prefill
+from advisor.catalog.engines import decodes_during_prefill, prefills_together
 from advisor.physics import laws
 from advisor.physics.hardware import effective_bandwidth, peak_flops
 from advisor.physics.step import MoeShape, lm_head, n_layers, slowest_rank, step_time, weights_time
@@ -45,6 +45,8 @@ class Prompt:
     n_layers: int
     sequences: Array
     """Of one attention group, which share its GPUs. [-]"""
+    waits: Array
+    """Prompts of any data-parallel group that a group waits for, with each of its own. [-]"""
     first_step_s: Array
     """The part of a chunk's step that `with_s` leaves out: the running sequences' attention, launches, host."""
 
@@ -63,7 +65,7 @@ class Prompt:
     def symbols(self) -> dict[str, Floats]:
         """Arguments of `laws.prompt` by symbol. Times in [s], chunks in [-]."""
         times = {"T_with": self.with_s, "T_without": self.without_s}
-        return {"n": self.n_chunks, **times, "T_attn": self.attention_s, "T_small": self.small_s}
+        return {"n": self.n_chunks, **times, "T_attn": self.attention_s, "T_small": self.small_s, "w": self.waits}
 
     @property
     def time_s(self) -> Array:
@@ -76,7 +78,7 @@ class Prompt:
 
         Times in [s], chunks in [-].
         """
-        return {**self.symbols, "T_with": self.with_s + self.first_step_s, "T_without": 0.0}
+        return {**self.symbols, "T_with": self.with_s + self.first_step_s, "T_without": 0.0, "w": 1.0}
 
     @property
     def first_token_s(self) -> Array:
@@ -106,6 +108,28 @@ def step_rows(setup: Setup, batch: Array) -> tuple[Array, Array]:
     return decoding + _chunk(setup), decoding
 
 
+def step_tokens(setup: Setup, batch: Array) -> tuple[Array, Array]:
+    """Tokens of all attention groups together in a step with a chunk of a prompt, and in one without. [-]
+
+    batch: sequences of the instance, [nB]. [-]
+    With the chunks of as many groups as have one at the same time: `laws.prompt_waits`.
+    """
+    groups = setup.placement.attention_groups
+    decoding = step_rows(setup, batch)[1] * groups
+    return decoding + _chunk(setup) * groups / _waits(setup, batch), decoding
+
+
+def _waits(setup: Setup, batch: Array) -> Array:
+    """`laws.prompt_waits` beside each batch; 1 where groups prefill in the same steps or there is one. [-]"""
+    groups = setup.placement.attention_groups
+    if groups == 1 or prefills_together(setup.scenario.engine):
+        return np.ones_like(batch)
+    chunks = float(setup.scenario.input_tokens or 0) / _chunk(setup)
+    # A step gives each sequence one token, so that it brings this share of its prompt's chunks.
+    chance = np.minimum(chunks * batch / groups / float(setup.scenario.output_tokens or 1), 1.0)
+    return np.asarray(laws.prompt_waits(chance, groups))
+
+
 def prompt_cost(setup: Setup, batch: Array, layers_s: tuple[Array, Array] | None = None) -> Prompt | None:
     """One prompt of the scenario beside each batch [nB]. None where `has_lengths` says no.
 
@@ -116,8 +140,8 @@ def prompt_cost(setup: Setup, batch: Array, layers_s: tuple[Array, Array] | None
     if not has_lengths(setup):
         return None
     length, sequences = float(scenario.input_tokens or 0), batch / setup.placement.attention_groups
-    rows = step_rows(setup, batch)
-    with_s, without_s = layers_s or (_layers_s(setup, rows[0]), _layers_s(setup, rows[1]))
+    rows, tokens = step_rows(setup, batch), step_tokens(setup, batch)
+    with_s, without_s = layers_s or tuple(_layers_s(setup, *each) for each in zip(rows, tokens, strict=True))
     plain = _plain(setup, batch)
     joined = decodes_during_prefill(scenario.engine)
     logits = lm_head(architecture, setup.costs, setup.placement).time_s(sequences if joined else np.ones_like(batch))
@@ -136,6 +160,7 @@ def prompt_cost(setup: Setup, batch: Array, layers_s: tuple[Array, Array] | None
         width=architecture.hidden_size,
         n_layers=n_layers(architecture),
         sequences=sequences,
+        waits=_waits(setup, batch),
         first_step_s=outside + plain["attention"] if joined else np.zeros_like(batch),
     )
 
@@ -173,8 +198,8 @@ def prefill_shares_s(setup: Setup, batch: Array) -> tuple[Array, Array]:
     return prompt.per_token_s(), prompt.per_token_s() - prompt.per_token_s(others_only=True)
 
 
-def _layers_s(setup: Setup, rows: Array) -> Array:
-    """Time of all layers but attention over `rows` tokens of each attention group. Nothing for no rows. [s]
+def _layers_s(setup: Setup, rows: Array, tokens: Array) -> Array:
+    """Time of all layers but attention: `rows` tokens of the slowest group, `tokens` of all. Nothing for no rows. [s]
 
     Between nodes tokens are exchanged as in a step with a chunk, without one too: what a chunk adds is its own tokens,
     not another way of sending the others.
@@ -182,7 +207,7 @@ def _layers_s(setup: Setup, rows: Array) -> Array:
     Where ranks were counted, layers wait for the slowest one of as many sequences of one token each: a chunk's tokens
     choose experts by the same loads, and counts have settled long before a chunk's size.
     """
-    tokens = np.maximum(rows * setup.placement.attention_groups, 1.0)
+    tokens = np.maximum(tokens, 1.0)
     touched = touched_in_pass(setup, tokens, 1.0)
     shape = MoeShape.of(setup.architecture)
     # Layers measured as a whole were measured while decoding: a chunk's products are those of the form.

@@ -9,7 +9,7 @@ from advisor.catalog.models import load_model
 from advisor.physics.step import MoeShape, exchanges
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
-from advisor.predict.prefill import CHUNK_TOKENS, Prompt, prompt_cost
+from advisor.predict.prefill import CHUNK_TOKENS, Prompt, prompt_cost, step_tokens
 from advisor.predict.scenario import Scenario, write_loads
 
 DENSE = Scenario(
@@ -177,3 +177,44 @@ def test_a_longer_prompt_is_never_quicker_between_nodes_however_short() -> None:
     times = [float(wide(32, input_tokens=length).time_s[0]) for length in lengths]
     assert times[0] > 0.0
     assert times == sorted(times)
+
+
+GROUPS = Scenario(
+    hardware_id="h200-sxm",
+    n_gpus=8,
+    tensor_parallel=1,
+    expert_parallel=8,
+    model_id="minimax-m2",
+    drafter_id="ngram",
+    acceptance="1.5@1",
+    k_max=1,
+    input_tokens=8192,
+    output_tokens=1024,
+)
+
+
+def test_a_data_parallel_group_waits_for_the_others_prompts_while_they_are_rare() -> None:
+    """At batch 8 each of 8 groups brings a chunk in 1 of 1,024 steps: they never fall together."""
+    few, many = np.array([8.0]), np.array([8.0 * 1024])
+    found = prompt_cost(load_setup(GROUPS), few)
+    assert found is not None
+    assert found.waits == pytest.approx(8.0, rel=0.01)
+    assert found.time_s == pytest.approx(
+        8.0 * (found.with_s - found.without_s + found.attention_s + found.small_s), rel=0.01
+    )
+    assert found.first_token_s < found.time_s
+    always = prompt_cost(load_setup(GROUPS), many)
+    assert always is not None
+    assert always.waits == pytest.approx(1.0)
+    tokens = [step_tokens(load_setup(GROUPS), batch)[0] for batch in (few, many)]
+    assert tokens[0] == pytest.approx(8 + CHUNK_TOKENS, rel=0.01)
+    assert tokens[1] == pytest.approx(8 * 1024 + 8 * CHUNK_TOKENS)
+
+
+def test_one_group_waits_for_its_own_prompts_alone_and_so_do_groups_that_prefill_together() -> None:
+    batch = np.array([8.0, 64.0])
+    one = GROUPS.model_copy(update={"tensor_parallel": 8})
+    for scenario in (one, GROUPS.model_copy(update={"engine": "trtllm"})):
+        found = prompt_cost(load_setup(scenario), batch)
+        assert found is not None
+        assert found.waits == pytest.approx(1.0)

@@ -43,7 +43,7 @@ from advisor.physics.quality import (
 from advisor.physics.step import MoeShape, StepTime, in_graph, n_layers, step_time, weights_time
 from advisor.physics.touched_experts import touched_experts
 from advisor.predict.curve import curve_for, verified_time
-from advisor.predict.prefill import has_lengths, prompt_cost, step_rows
+from advisor.predict.prefill import has_lengths, prompt_cost, step_rows, step_tokens
 from advisor.predict.setup import Setup, graphs_of_steps
 from advisor.prediction import Array, Floats
 
@@ -120,8 +120,7 @@ def touched_by(setup: Setup, mix: Mixes, routing: RoutingShift, batches: Array, 
     if not has_lengths(setup):
         return Touched(steps, None)
     # The tokens of a chunk are counted as unrelated, one of as many sequences.
-    rows = step_rows(setup, batches)[0][:, None] * setup.placement.attention_groups
-    return Touched(steps, experts(rows, np.asarray(1.0)))
+    return Touched(steps, experts(step_tokens(setup, batches)[0][:, None], np.asarray(1.0)))
 
 
 @dataclass(frozen=True)
@@ -208,14 +207,13 @@ def _prefill_s(body: Body, shape: MoeShape, touched: Touched, batches: Array) ->
     setup, column = body.setup, batches[:, None]
     placement = setup.placement
 
-    def layers_s(rows: Array, touched: Array) -> Array:
-        tokens = rows * placement.attention_groups
+    def layers_s(rows: Array, tokens: Array, touched: Array) -> Array:
         parts = weights_time(body.architecture, setup.costs, placement, rows, tokens, touched, shape, for_prompt=True)
         return np.asarray(sum(parts.values()))
 
-    with_chunk, without = step_rows(setup, column)
-    decoding_s = layers_s(without, touched.steps[0]) if without.any() else np.zeros_like(column)
-    prompt = prompt_cost(setup, column, (layers_s(with_chunk, touched.chunk), decoding_s))
+    (with_chunk, without), (all_with, all_without) = step_rows(setup, column), step_tokens(setup, column)
+    decoding_s = layers_s(without, all_without, touched.steps[0]) if without.any() else np.zeros_like(column)
+    prompt = prompt_cost(setup, column, (layers_s(with_chunk, all_with, touched.chunk), decoding_s))
     assert prompt is not None
     return prompt.per_token_s()
 

@@ -89,20 +89,35 @@ def accepted_length(alpha: Floats, K: Floats) -> Floats:
     return one_minus_power(alpha, K + 1) / (1 - alpha)
 
 
-def prompt(n: Floats, T_with: Floats, T_without: Floats, T_attn: Floats, T_small: Floats) -> Floats:
+def prompt_waits(p: Floats, G: Floats) -> Floats:
+    """Steps with a chunk that a data-parallel group sits through for each chunk of its own.
+
+    w = (1 - (1 - p)^G) / p
+
+    p: chance that a step holds a chunk of one group's prompts, 0 < p <= 1. [-]
+    G: groups, which exchange tokens with each other's experts in every layer and so step together. [-]
+    Limits: G for rare prompts, which never fall together; 1 where every step holds a chunk of every group.
+    Source: own derivation: groups take prompts independently,
+      docs/decisions/0018-prompts-on-data-parallel-groups.md.
+    """
+    return one_minus_power(1 - p, G) / p
+
+
+def prompt(n: Floats, T_with: Floats, T_without: Floats, T_attn: Floats, T_small: Floats, w: Floats = 1.0) -> Floats:
     """Time that the prefill of one prompt takes from the sequences that decode on the same GPUs.
 
-    T_prompt = n × (T_with - T_without) + T_attn + T_small
+    T_prompt = w × (n × (T_with - T_without) + T_attn + T_small)
 
     n: chunks of the prompt. [-]
     T_with, T_without: a step with the tokens of one chunk, and without them; 0 without where an engine does not decode
       while it prefills. [s]
     T_attn: attention of the prompt's tokens on each other. [s]
     T_small: small kernels of the prompt's tokens. [s]
+    w: prompts that a data-parallel group waits for, with each of its own. [-]
     Limits: a prompt of one token costs next to nothing where chunks ride along.
     Source: docs/decisions/0008-prefill-as-a-mixed-step.md.
     """
-    return n * (T_with - T_without) + T_attn + T_small
+    return w * (n * (T_with - T_without) + T_attn + T_small)
 
 
 def prefill(S: Floats, T_prompt: Floats, OSL: Floats) -> Floats:

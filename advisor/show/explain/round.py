@@ -193,7 +193,7 @@ def _first_token(b: Builder, setup: Setup, batch: float) -> None:
     if found is None:
         return
     own = {name: Quantity(float(np.ravel(value)[0]), "s") for name, value in found.first_symbols.items()}
-    own["n"] = Quantity(own["n"].value)
+    own |= {name: Quantity(own[name].value) for name in ("n", "w")}
     note = (
         "Beside plain decoding: T_first is a whole step with a chunk of the prompt, the running sequences' attention, "
         "launches and host time included; nothing is taken off for them."
@@ -218,7 +218,8 @@ def _prompt(b: Builder, found: Prompt) -> Quantity:
     steps = {name: Quantity(float(np.ravel(found.symbols[name])[0]), "s") for name in ("T_with", "T_without")}
     head = Head("prompt", "One prompt", "T_prompt", "s")
     note = f"With {found.input_tokens / found.n_chunks:,.0f} tokens of the prompt in a step, all kernels but attention."
-    return b.add(head, laws.prompt, {"n": found.n_chunks, **steps, "T_attn": attention, "T_small": small}, note=note)
+    counts: Values = {"n": found.n_chunks, "w": float(np.ravel(found.waits)[0])}
+    return b.add(head, laws.prompt, {**counts, **steps, "T_attn": attention, "T_small": small}, note=note)
 
 
 FILE = PROFILES / "citations.yaml"
