@@ -165,8 +165,8 @@ def csv_of(table: pd.DataFrame) -> bytes:
     return frame_csv(table).encode("utf-8", errors="replace")
 
 
-_OF_ONE_RUN = frozenset({"batch_size", "draft_tokens_k"})
-"""What runs of a sweep differ in, so that other rows tell nothing of it."""
+OF_ONE_RUN = frozenset({"batch_size", "draft_tokens_k"})
+"""What runs of a sweep differ in: other rows tell nothing of it, and several files may be given one value each."""
 
 
 def missing_fields(
@@ -185,7 +185,7 @@ def missing_fields(
         column = COLUMNS[kind][name]
         guesses = [prefill.get(name) for prefill in prefills]
         guess = guesses[0] if all(item == guesses[0] for item in guesses) else None
-        stated = [] if guess is not None or name in _OF_ONE_RUN else frame[name].dropna().unique().tolist()
+        stated = [] if guess is not None or name in OF_ONE_RUN else frame[name].dropna().unique().tolist()
         if len(stated) == 1:
             guess = _plain(stated[0])
         if name == "data_parallel" and guess is None:
