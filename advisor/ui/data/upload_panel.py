@@ -77,7 +77,6 @@ _FROM_SCENARIO = {
     "model_id": "model_id",
     "engine": "engine",
     "batch_size": "batch_size",
-    "gpu_count": "n_gpus",
     "tensor_parallel": "tensor_parallel",
     "expert_parallel": "expert_parallel",
     "drafter": "drafter_id",
@@ -313,6 +312,8 @@ def _stated_names(read: IngestResult) -> None:
 
 
 def _of_scenario(name: str, scenario: Scenario) -> Any:
+    if name == "gpu_count":  # of one copy, as the scenario's batch is
+        return max(scenario.tensor_parallel, scenario.expert_parallel)
     return getattr(scenario, _FROM_SCENARIO[name]) if name in _FROM_SCENARIO else None
 
 
