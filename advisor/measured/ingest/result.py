@@ -148,9 +148,9 @@ def kept_points(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def measured_length(points: pd.DataFrame) -> str | None:
-    """Accepted length that runs counted themselves, the median at the K with most rows, as a scenario takes it.
+    """Accepted length that runs counted themselves, as a scenario takes it (`2.4@3`).
 
-    `2.4@3`; None where no run states one.
+    The median at the K with most rows; None where no run states one.
     """
     here = points["accepted_length_same_run"].fillna(1).eq(1) & points["draft_tokens_k"].fillna(0).gt(0)
     found = points[here.to_numpy(dtype=bool)].dropna(subset=["accepted_length"])
