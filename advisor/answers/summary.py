@@ -559,8 +559,9 @@ def sample_csv(advice: Advice) -> str:
             rows.append(
                 {
                     "hardware_id": scenario.hardware_id,
-                    "gpu_count": scenario.n_gpus,
+                    "gpu_count": advice.setup.placement.gpus,
                     "tensor_parallel": scenario.tensor_parallel,
+                    "expert_parallel": scenario.expert_parallel,
                     "engine": scenario.engine,
                     "model_id": scenario.model_id,
                     "drafter": scenario.drafter_id,

@@ -21,8 +21,8 @@ from advisor.catalog.models import model_ids
 from advisor.cli.output import given_acceptance, json_option, print_json, print_labelled, print_table, write_file
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
 from advisor.measured.ingest.read import GivenRows, read_given, read_upload
-from advisor.measured.ingest.result import IngestResult, csv_of, kept_table, measured_length
-from advisor.measured.ingest.rows import NAME_COLUMNS, Rows, combine, resolve_names, with_given
+from advisor.measured.ingest.result import OF_ONE_RUN, IngestResult, csv_of, kept_table, measured_length
+from advisor.measured.ingest.rows import NAME_COLUMNS, Rows, combine, resolve_names, values_of_files, with_given
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.kept_uploads import kept_as, save_upload
 from advisor.measured.points import Refused, judged_rows
@@ -125,9 +125,10 @@ def _read_all(
 ) -> tuple[list[Rows], list[dict[str, str]]]:
     """The files that can be read, each content once, and the others with the reason. Of one file, that is raised."""
     read, failed, seen = [], [], dict[str, str]()
-    for file in files:
+    given = [_values_of(number, values, len(files)) for number in range(len(files))]
+    for file, said in zip(files, given, strict=True):
         try:
-            rows = read_rows(file, values, columns)
+            rows = read_rows(file, said, columns)
         except AdvisorError as error:
             if len(files) == 1:
                 raise
@@ -141,6 +142,20 @@ def _read_all(
     if not read:
         raise AdvisorError(f"none of the {len(files)} files could be read; first: {failed[0]['reason']}")
     return read, failed
+
+
+def _values_of(number: int, values: Sequence[str], n_files: int) -> list[str]:
+    """What --set says of one of several files: `batch_size=8,16,32` names one value for each, in order."""
+    out = []
+    for text in values:
+        name, value = pair(text)
+        each = values_of_files(value, n_files) if name in OF_ONE_RUN else []
+        if each and len(each) != n_files:
+            raise AdvisorError(
+                f"--set {text!r} names {len(each)} values for {n_files} files; give one for all, or one for each"
+            )
+        out.append(f"{name}={each[number]}" if each else text)
+    return out
 
 
 def _by_kind(read: Sequence[Rows]) -> list[list[Rows]]:

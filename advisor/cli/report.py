@@ -176,8 +176,9 @@ def _diagnosis(files: Sequence[Path], scenario: Scenario) -> DiagnosisView:
     values = {
         "hardware_id": scenario.hardware_id,
         "model_id": scenario.model_id,
-        "gpu_count": str(scenario.n_gpus),
+        "gpu_count": str(max(scenario.tensor_parallel, scenario.expert_parallel)),  # batch and speed are per copy
         "tensor_parallel": str(scenario.tensor_parallel),
+        "expert_parallel": str(scenario.expert_parallel),
         "drafter": scenario.drafter_id,
     }
     config = scenario.model_config_json

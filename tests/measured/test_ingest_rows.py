@@ -20,6 +20,7 @@ from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.result import kept_table
 from advisor.measured.ingest.rows import Rows, combine, complete, resolve_names
 from advisor.measured.kept_uploads import kept_as, list_uploads, save_upload
+from advisor.measured.kept_uploads import read_upload as read_kept
 from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
 
@@ -201,3 +202,33 @@ def test_the_command_prints_the_acceptance_that_a_run_measured(capsys: pytest.Ca
     with pytest.raises(SystemExit):
         main(["ingest", str(COMBINE_FIXTURES / "vllm_serve_constructed.jsonl")])
     assert "to use the acceptance measured in line 2: --acceptance 0.7,0.6429,0.5556" in capsys.readouterr().out
+
+
+NO_BATCH = "hardware_id,model_id,engine,k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,0,{}\nh200-sxm,qwen3-30b-a3b,vllm,3,{}\n"
+
+
+def test_files_of_a_folder_may_be_given_a_batch_each():
+    tables = [read_upload(f"{ms}.csv", NO_BATCH.format(ms, ms - 1).encode()) for ms in (5, 6, 7)]
+    whole = combine(tables)
+    assert complete(whole, {"batch_size": "8, 16, 32"}).frame["batch_size"].tolist() == [8, 8, 16, 16, 32, 32]
+    assert complete(whole, {"batch_size": "8"}).frame["batch_size"].tolist() == [8] * 6
+    with pytest.raises(AdvisorError, match=r"names 2 values for 3 files that lack it \(5.csv, 6.csv, 7.csv\)"):
+        complete(whole, {"batch_size": "8,16"})
+    some = combine([complete(tables[0], {"batch_size": 8}), *tables[1:]])
+    assert complete(some, {"batch_size": "16 32"}).frame["batch_size"].tolist() == [8, 8, 16, 16, 32, 32]
+    with pytest.raises(AdvisorError, match="ambiguous: the comma"):
+        complete(tables[0], {"batch_size": "8,16"})
+
+
+def test_the_command_takes_a_batch_for_each_file(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    files = [tmp_path / f"{ms}.csv" for ms in (5, 6)]
+    for file in files:
+        file.write_text(NO_BATCH.format(file.stem, 4))
+    with pytest.raises(SystemExit):
+        main(["ingest", *map(str, files), "--set", "batch_size=8,16", "--save", "by file"])
+    (found,) = list_uploads()["dataset_id"]
+    assert read_kept(found)["batch_size"].tolist() == [8, 8, 16, 16]
+    with pytest.raises(SystemExit) as stopped:
+        main(["ingest", *map(str, files), "--set", "batch_size=8,16,32"])
+    assert stopped.value.code
+    assert "names 3 values for 2 files" in capsys.readouterr().err

@@ -152,3 +152,10 @@ def test_columns_of_any_name_can_be_mapped_to_a_pair(metric):
     assert set(frame["metric"]) == {metric.removesuffix("_s") + "_ms" if unit > 1 else metric}
     assert frame["baseline_value"].to_numpy(float) == pytest.approx(np.array(PLAIN_MS) * unit)
     assert frame["sd_value"].to_numpy(float) == pytest.approx(np.array(SPEC_MS) * unit)
+
+
+def test_a_pair_in_a_file_that_is_not_recognised_is_named_with_what_it_lacks():
+    with pytest.raises(AdvisorError, match=r"off \(baseline_value\), on \(sd_value\) are understood") as refused:
+        read_upload("wide.csv", b"users,off,on\n1,6.1,3.4\n")
+    assert "--map theirs=ours" in str(refused.value)
+    assert read_upload("wide.csv", b"users,off,on\n1,6.1,3.4\n", columns={"users": "batch_size"}).result.rows_kept == 1

@@ -687,3 +687,47 @@ def test_lengths_said_to_be_of_these_runs_are_held_and_constants_are_moved_inste
     _, found = test.session_state["_upload_refit"]
     assert "accepted_length" not in {item.name for item in found.parameters}
     assert "missing_accepted_length_same_run" not in {item.key for item in test.selectbox}
+
+
+BORROWED = "gpt-oss-20b-eagle3-mt-bench"
+WIDE = "batch,plain_tpot_ms,eagle3_tpot_ms,K,accepted_length\n" + "".join(
+    f"{batch},{plain},{spec},3,2.4\n"
+    for batch, plain, spec in (
+        (1, 6.1, 3.4),
+        (2, 6.6, 3.9),
+        (4, 7.5, 4.8),
+        (8, 8.9, 6.0),
+        (16, 11.2, 7.9),
+        (32, 14, 10.8),
+    )
+)
+ASKED = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": BORROWED}
+
+
+def test_a_wide_table_of_six_rows_reaches_yours_against_the_model_without_a_dead_end() -> None:
+    test = upload(page(**ASKED), "wide.csv", WIDE.encode())
+    assert test.selectbox(key="map_plain_tpot_ms").value == "baseline_tpot_ms"
+    assert not test.button(key="refit_upload").disabled, "the bar says the rest"
+    test.button(key="refit_upload").click().run()
+    assert "6 points of h200-sxm with vllm" in texts(test)
+    by_key = {button.key: button for button in test.button}
+    assert "Use your accepted length 2.40 at K = 3" in by_key["use_own_length"].label
+    by_key["use_refit"].click().run()
+    assert test.session_state["_scenario"].acceptance == "2.4@3", (
+        "the length that the runs counted, not the borrowed one"
+    )
+    go_to(test, "serve").run(timeout=120)
+    assert not test.exception
+    assert "● 6 of yours" in texts(test)
+    test.button(key="undo_refit_in_use").click().run()
+    assert test.session_state["_scenario"].acceptance == BORROWED
+
+
+def test_what_a_wide_table_counts_is_asked_on_the_page_where_its_headers_leave_it_open() -> None:
+    data = WIDE.replace("plain_tpot_ms", "plain (ms)").replace("eagle3_tpot_ms", "eagle3 (ms)").encode()
+    test = upload(page(**ASKED), "wide.csv", data)
+    assert test.button(key="refit_upload").disabled
+    assert "Still missing above: What baseline_value and sd_value are (6 rows)" in texts(test)
+    test.selectbox(key="missing_metric").set_value("tpot_ms").run()
+    test.button(key="refit_upload").click().run()
+    assert "6 points of h200-sxm with vllm" in texts(test)

@@ -341,6 +341,7 @@ def _near_columns(names: Iterable[str], what: str) -> str | None:
     """What our own table would need, where some names are understood already."""
     names = [name for name in names if name.strip()]
     known = {found[0]: name for name in names if (found := match_header(name, "points"))}
+    known |= {own_header(str(ours)) or str(ours): theirs for theirs, ours in _paired(names, "points").items()}
     if not known:
         return None
     has = ", ".join(f"{name} ({ours})" if name != ours else name for ours, name in list(known.items())[:_SHOWN])

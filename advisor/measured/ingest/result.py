@@ -148,9 +148,9 @@ def kept_points(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def measured_length(points: pd.DataFrame) -> str | None:
-    """Accepted length that runs counted themselves, the median at the K with most rows, as a scenario takes it.
+    """Accepted length that runs counted themselves, as a scenario takes it (`2.4@3`).
 
-    `2.4@3`; None where no run states one.
+    The median at the K with most rows; None where no run states one.
     """
     here = points["accepted_length_same_run"].fillna(1).eq(1) & points["draft_tokens_k"].fillna(0).gt(0)
     found = points[here.to_numpy(dtype=bool)].dropna(subset=["accepted_length"])
@@ -165,8 +165,8 @@ def csv_of(table: pd.DataFrame) -> bytes:
     return frame_csv(table).encode("utf-8", errors="replace")
 
 
-_OF_ONE_RUN = frozenset({"batch_size", "draft_tokens_k"})
-"""What runs of a sweep differ in, so that other rows tell nothing of it."""
+OF_ONE_RUN = frozenset({"batch_size", "draft_tokens_k"})
+"""What runs of a sweep differ in: other rows tell nothing of it, and several files may be given one value each."""
 
 
 def missing_fields(
@@ -185,7 +185,7 @@ def missing_fields(
         column = COLUMNS[kind][name]
         guesses = [prefill.get(name) for prefill in prefills]
         guess = guesses[0] if all(item == guesses[0] for item in guesses) else None
-        stated = [] if guess is not None or name in _OF_ONE_RUN else frame[name].dropna().unique().tolist()
+        stated = [] if guess is not None or name in OF_ONE_RUN else frame[name].dropna().unique().tolist()
         if len(stated) == 1:
             guess = _plain(stated[0])
         if name == "data_parallel" and guess is None:

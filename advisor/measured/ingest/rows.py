@@ -6,6 +6,7 @@ Quantities are computed, rules checked and baselines looked for once, when the r
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,7 +27,7 @@ from advisor.measured.ingest.columns import (
     named_format,
 )
 from advisor.measured.ingest.derived import derive_rows, match_baselines
-from advisor.measured.ingest.result import IngestResult, Swap, missing_fields, rejects_frame, shorten
+from advisor.measured.ingest.result import OF_ONE_RUN, IngestResult, Swap, missing_fields, rejects_frame, shorten
 from advisor.measured.ingest.upload import MAX_REJECTS, MAX_ROWS, one_sentence
 from advisor.measured.readers.base import NAME_MAPS
 from advisor.measured.row_questions import copies_sharing
@@ -173,6 +174,9 @@ def complete(rows: Rows, values: Mapping[str, Any], override: bool = False) -> R
             raise AdvisorError(f"{name!r} cannot be filled in; choose among {allowed}")
         if value is None or (isinstance(value, str) and not value.strip()):
             continue
+        if (each := _one_a_file(rows, name, value)) is not None:
+            frame[name] = frame[name].fillna(each)
+            continue
         typed = _one_value(column, value)
         if typed is not None:
             frame[name] = _filled(frame[name], typed, column, override)
@@ -257,6 +261,39 @@ def _with_named_formats(
             said = f"model_id {shorten(text)!r}: {note}"
             sources = tuple(source.saying(said, frame.index[bearing].to_numpy()) for source in sources)
     return sources
+
+
+def values_of_files(value: Any, n_files: int) -> list[str]:
+    """The values of a text that may name one for each of several files (`8, 16, 32`). Empty where it names one."""
+    parts = re.split(r"\s*[,;]\s*|\s+", str(value).strip()) if n_files > 1 else []
+    return parts if len(parts) > 1 else []
+
+
+def lacking_files(rows: Rows, name: str) -> list[RowSource]:
+    """Files of a table with a row that does not state a column, in order."""
+    empty = rows.frame.index[rows.frame[name].isna()].to_numpy()
+    return [source for source in rows.sources if source.holds(empty).any()]
+
+
+def _one_a_file(rows: Rows, name: str, value: Any) -> pd.Series | None:
+    """Values of each file for its own rows [rows], where a text names several. None where it names one for all.
+
+    Raises AdvisorError where they are not as many as the files that lack the column.
+    """
+    files = lacking_files(rows, name) if name in OF_ONE_RUN else []
+    parts = values_of_files(value, len(files))
+    if not parts:
+        return None
+    if len(parts) != len(files):
+        named = ", ".join(source.file_name for source in files[:_LINES_NAMED]) + ("..." if len(files) > 5 else "")
+        raise AdvisorError(
+            f"{name}={shorten(value)!r} names {len(parts)} values for {len(files)} files that lack it ({named}); give "
+            "one for all, or one for each in this order"
+        )
+    out = pd.Series(np.nan, index=rows.frame.index)
+    for source, part in zip(files, parts, strict=True):
+        out[source.holds(rows.frame.index.to_numpy())] = _one_value(COLUMNS[rows.kind][name], part)
+    return out.astype(rows.frame[name].dtype)
 
 
 def _one_value(column: CanonicalColumn, value: Any) -> Any:

@@ -19,8 +19,8 @@ from advisor.prediction import AdvisorError
 
 
 @dataclass(frozen=True)
-class Metric:
-    """What a pair of values may count: a few words, the column that the value with drafts fills, and how.
+class PairMetric:
+    """Quantity that a pair of values may count: a few words, the column that the second one fills, and how.
 
     `scale` turns the value into the column's unit; of its inverse where `per_second`. No column: a ratio alone follows.
     """
@@ -32,13 +32,13 @@ class Metric:
 
 
 METRICS = {
-    "tpot_ms": Metric("Time per output token, ms", "tpot_s", 1e-3),
-    "tpot_s": Metric("Time per output token, s", "tpot_s"),
-    "step_time_ms": Metric("Plain step, and whole round with drafts, ms", "step_time_s", 1e-3),
-    "step_time_s": Metric("Plain step, and whole round with drafts, s", "step_time_s"),
-    "output_tok_per_s": Metric("Generated tokens/s, all requests together", "output_tok_per_s"),
-    "output_tok_per_s_per_user": Metric("Generated tokens/s of one request", "tpot_s", per_second=True),
-    "request_latency_s": Metric("Whole request, s"),
+    "tpot_ms": PairMetric("Time per output token, ms", "tpot_s", 1e-3),
+    "tpot_s": PairMetric("Time per output token, s", "tpot_s"),
+    "step_time_ms": PairMetric("Plain step, and whole round with drafts, ms", "step_time_s", 1e-3),
+    "step_time_s": PairMetric("Plain step, and whole round with drafts, s", "step_time_s"),
+    "output_tok_per_s": PairMetric("Generated tokens/s, all requests together", "output_tok_per_s"),
+    "output_tok_per_s_per_user": PairMetric("Generated tokens/s of one request", "tpot_s", per_second=True),
+    "request_latency_s": PairMetric("Whole request, s"),
 }
 """Metrics that are offered where a file leaves its own open."""
 ROUND_TIME = r"^(?:step|round)_time"
@@ -122,7 +122,7 @@ _ORDER = ("tpot", "step_time", "output_tok_per_s", "output_tok_per_s_per_user", 
 
 
 def value_direction(metric: pd.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Whether smaller values of a metric are faster, as times are, and whether its name tells at all [rows]."""
+    """Whether smaller values are faster, by a metric's name, and whether it tells at all [rows]."""
     rate = metric.str.contains(r"tok|per_s|/s|rate|throughput", case=False, regex=True)
     time = metric.str.contains(r"latency|_ms|_s$|time|tpot|itl|ttft", case=False, regex=True)
     named = metric.str.contains(r"tpot|itl|ttft|per_output_token", case=False, regex=True)
@@ -139,7 +139,7 @@ def metric_name(text: str) -> str | None:
 
 
 def open_pairs(frame: pd.DataFrame) -> np.ndarray:
-    """Rows with a value without drafts and one with them, of which no speedup follows until their metric is said."""
+    """Rows with values without and with drafts whose metric is not said, so that no speedup follows."""
     pair = frame[["baseline_value", "sd_value"]].notna().all(axis=1) & frame["speedup"].isna()
     drafting = frame["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan) != 0
     return np.asarray(pair.to_numpy() & drafting & frame["metric"].isna().to_numpy())
@@ -181,7 +181,7 @@ class SideBySide:
         return {"baseline_value": (self.plain, self.factors[0]), "sd_value": (self.spec, self.factors[1])}
 
     def names(self) -> dict[int, str]:
-        """What each of the two may be called in our words, by place."""
+        """Name of each of the two in our words, by place."""
         stem = "value" if self.metric is None else self.metric
         return {self.plain: f"baseline_{stem}", self.spec: f"sd_{stem}"}
 
@@ -218,7 +218,7 @@ def own_header(header: str) -> str | None:
 
 
 def side_of(header: str) -> str:
-    """Whether a header says that its column is without drafts (`plain`), with them (`spec`), or neither (empty)."""
+    """Side that a header names, `plain` or `spec`. Empty for neither."""
     return _taken_apart(0, header).side
 
 

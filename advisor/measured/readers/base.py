@@ -171,7 +171,7 @@ def from_table(table: FileTable, maps: Sequence[FieldMap]) -> dict[str, Cells]:
 
 
 def from_mapped(table: FileTable, mapped: Mapped) -> dict[str, Cells]:
-    """Raw cells of a table whose headers were matched to canonical columns, and the metric that a pair of them says."""
+    """Raw cells of a table with matched headers, and the metric that a pair of them says."""
     cells = {
         name: Cells(table.columns[index], table.header[index], factor)
         for name, (index, factor) in mapped.columns.items()

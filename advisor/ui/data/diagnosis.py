@@ -174,7 +174,7 @@ def _of_scenario(scenario: Scenario) -> dict[str, str]:
         "hardware_id": scenario.hardware_id if scenario.hardware_json is None else None,
         "model_id": scenario.model_id,
         "engine": scenario.engine,
-        "gpu_count": scenario.n_gpus,
+        "gpu_count": max(scenario.tensor_parallel, scenario.expert_parallel),  # batch and speed are per copy
         "tensor_parallel": scenario.tensor_parallel,
         "expert_parallel": scenario.expert_parallel,
     }

@@ -47,6 +47,7 @@ from advisor.ui.data.uploads import (
     kept_name,
     kept_rows,
     notes,
+    one_a_file,
     own_length,
     problem,
     read_with,
@@ -76,7 +77,6 @@ _FROM_SCENARIO = {
     "model_id": "model_id",
     "engine": "engine",
     "batch_size": "batch_size",
-    "gpu_count": "n_gpus",
     "tensor_parallel": "tensor_parallel",
     "expert_parallel": "expert_parallel",
     "drafter": "drafter_id",
@@ -269,7 +269,11 @@ def _missing_field(item: MissingField, guess: Any, read: IngestResult) -> None:
     empty = read.frame.index[read.frame[item.name].isna()]
     lines = f" (line {', '.join(map(str, empty))})" if item.rows == len(empty) <= _FEW < len(read.frame) else ""
     label = f"{_title(item.name)} ({need}); missing in {counted(item.rows, 'row')}{lines}"
-    _field(label, item.name, guess, f"missing_{item.name}", item.meaning)
+    meaning = item.meaning
+    if files := one_a_file(item.name):
+        label += "; one for all files, or one for each"
+        meaning += f". One for each file: separated by commas, in this order: {', '.join(files)}"
+    _field(label, item.name, guess, f"missing_{item.name}", meaning)
 
 
 def _title(name: str) -> str:
@@ -308,6 +312,8 @@ def _stated_names(read: IngestResult) -> None:
 
 
 def _of_scenario(name: str, scenario: Scenario) -> Any:
+    if name == "gpu_count":  # of one copy, as the scenario's batch is
+        return max(scenario.tensor_parallel, scenario.expert_parallel)
     return getattr(scenario, _FROM_SCENARIO[name]) if name in _FROM_SCENARIO else None
 
 

@@ -20,8 +20,8 @@ from advisor.catalog.models import model_ids
 from advisor.measured.ingest.columns import COLUMNS, TableKind
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.remap import IGNORE, Header, own_headers
-from advisor.measured.ingest.result import IngestResult, csv_of, kept_points, kept_table, measured_length
-from advisor.measured.ingest.rows import Rows, combine, complete, resolve_names, with_given
+from advisor.measured.ingest.result import OF_ONE_RUN, IngestResult, csv_of, kept_points, kept_table, measured_length
+from advisor.measured.ingest.rows import Rows, combine, complete, lacking_files, resolve_names, with_given
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused
 from advisor.measured.refit import lacking, refit_chosen, select_points
@@ -326,6 +326,13 @@ def fill_in(values: Mapping[str, Any], override: Mapping[str, Any], place: str) 
     _ROWS.put(rows)
     _GIVEN.put((*_GIVEN.get(), (dict(values), dict(override))))
     return True
+
+
+def one_a_file(name: str) -> list[str]:
+    """Files that a field may be given one value each for, in order. Empty where it holds for all rows alike."""
+    rows = _ROWS.get()
+    files = lacking_files(rows, name) if rows is not None and name in OF_ONE_RUN else []
+    return [source.file_name for source in files] if len(files) > 1 else []
 
 
 def shown() -> tuple[dict[str, Any], dict[str, Any]]:
