@@ -267,7 +267,7 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
         dense=build_dense(fields, dialect, n_experts, ffns),
         moe=moe,
         mtp_modules=_mtp_modules(fields),
-        mtp_block=_mtp_block(fields, dialect),
+        mtp_block=_mtp_block(fields, dialect, n_layers),
         dtypes=formats.weight_dtypes,
         kv_cache_dtype=formats.kv_cache,
         activation_scheme=formats.activation_scheme,
@@ -307,9 +307,18 @@ def _mtp_modules(fields: Fields) -> int:
     return found if fields.flag("use_mtp", default=True) else 0
 
 
-def _mtp_block(fields: Fields, dialect: Dialect) -> MtpBlock | None:
-    """Block of a module that is not built like the target's layers (Step-3.5), else None."""
-    blocks, kinds = fields.get("mtp_mlp_layer_types"), fields.get("mtp_layer_types")
+def _mtp_block(fields: Fields, dialect: Dialect, n_layers: int) -> MtpBlock | None:
+    """Block of a module that is not built like the target's layers (Step-3.5), else None.
+
+    What it is made of stands in lists of its own, or behind the target's layers in theirs.
+    """
+
+    def stated(name: str) -> list[object] | None:
+        own, whole = fields.get(f"mtp_{name}"), fields.get(name)
+        found = own if own is not None else whole[n_layers:] if isinstance(whole, list) else None
+        return found if isinstance(found, list) and found else None
+
+    blocks, kinds = stated("mlp_layer_types"), stated("layer_types")
     dense = dialect.mtp_dense if blocks is None else "dense" in blocks
     windowed = dialect.mtp_dense if kinds is None else "sliding_attention" in kinds
     if not dense:
