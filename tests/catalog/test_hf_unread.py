@@ -217,6 +217,15 @@ def test_step_s_prediction_modules_are_dense_and_attend_to_a_window() -> None:
     assert mtp_ffn(read(config_of("step-3.5-flash", **stated)))[1] is not None
 
 
+def test_gigachat_s_prediction_modules_are_dense_and_make_up_its_checkpoint() -> None:
+    """445,994,440,544 bytes in fp8, an embedding and a head of each module among them."""
+    model = load_model("gigachat-3.5-432b-a28b")
+    own_tables = 3 * 2 * model.vocab_size * model.hidden_size * 2
+    assert weight_bytes(model, include_mtp=True) + own_tables == pytest.approx(445_994_440_544, rel=0.005)
+    sparse = read(config_of("gigachat-3.5-432b-a28b", nextn_is_sparse=True))
+    assert parameter_counts(sparse).mtp > 10 * parameter_counts(model).mtp
+
+
 def test_gemma_s_per_layer_inputs_shared_keys_and_wider_blocks_are_counted() -> None:
     """Gemma 4 E2B: 2.3B effective parameters and 5.1B with embeddings, its encoders (0.45B) among them."""
     kinds = (["sliding_attention"] * 4 + ["full_attention"]) * 7

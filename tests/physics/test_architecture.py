@@ -86,6 +86,7 @@ KV_BYTES_PER_TOKEN = {
     "mistral-small-4": 36 * (256 + 64) * BF16,
     "kimi-linear-48b-a3b": 7 * 576 * BF16,
     "minimax-m3": (60 * 2 * 4 * 128 + 57 * 128) * BF16,  # 57 layers with an index key
+    "gigachat-3.5-432b-a28b": 10 * 576 * BF16,
     "glm-5.3-flash": 11 * (512 + 128 / 4) * BF16,  # an index key for four tokens
     "glm-5.2": (78 * 576 + 21 * 128) * BF16,  # 57 of 78 layers share an index
     "kimi-k3": 24 * 576 * BF16,

@@ -319,9 +319,9 @@ def _mtp_block(fields: Fields, dialect: Dialect, n_layers: int) -> MtpBlock | No
         return found if isinstance(found, list) and found else None
 
     blocks, kinds = stated("mlp_layer_types"), stated("layer_types")
-    dense = dialect.mtp_dense if blocks is None else "dense" in blocks
-    windowed = dialect.mtp_dense if kinds is None else "sliding_attention" in kinds
-    if not dense:
+    dense = dialect.mtp != "as the target" if blocks is None else "dense" in blocks
+    windowed = dialect.mtp == "dense, windowed" if kinds is None else "sliding_attention" in kinds
+    if not dense or fields.flag("nextn_is_sparse"):
         return None
     return MtpBlock(dense_width=fields.count(*PLAIN_WIDTH_KEYS), windowed=windowed)
 
@@ -352,7 +352,9 @@ def _checked_against_name(architecture: Architecture, names: tuple[str, ...], kn
     total_text, active_text, unit = match.groups()
     total, active, scale = float(total_text), float(active_text), 1e-9 if unit in "bB" else 1e-6
     counts = parameter_counts(architecture)
-    conventions = (counts.active_all, counts.active_without_input_embedding, counts.active_nonembedding)
+    conventions = [counts.active_all, counts.active_without_input_embedding, counts.active_nonembedding]
+    if architecture.mtp_block is not None:
+        conventions.append(counts.active_all + counts.mtp)  # dense modules are active as a whole
     contradictions: list[str] = []
     if abs(counts.total * 1e-9 - total) > max(_NAME_TOLERANCE[known] * total, 0.5 * min(1.0, _last_place(total_text))):
         contradictions.append(f"{counts.total * 1e-9:.2f}B parameters, the name says {total_text}B")

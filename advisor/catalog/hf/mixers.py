@@ -265,7 +265,7 @@ def _latent(fields: Fields, hidden: int, index_shared: bool) -> Mixer:
         query_down, query_up = 0, hidden * heads * (nope + rope)
     key_value_down = hidden * (latent + rope) + latent
     params = query_down + query_up + key_value_down + latent * heads * (nope + value_dim) + heads * value_dim * hidden
-    if fields.flag("mla_use_output_gate"):
+    if fields.flag("mla_use_output_gate", "gated_attention"):
         params += hidden * heads * value_dim
     sparse = fields.find("index_topk") is not None
     index = _index_params(fields, hidden, query_rank or hidden) if sparse and not index_shared else 0
