@@ -185,7 +185,7 @@ def effective_n_active(moe: Moe) -> float:
 
 
 def mtp_mixer(architecture: Architecture) -> Mixer | None:
-    """The attention of an MTP module: the model's own softmax layer, a growing one or, where it says so, a window."""
+    """Attention of an MTP module: the model's own softmax layer, a window where its block says so."""
     own = architecture.mtp_block
     growing, window = ("full", "mla", "sparse"), ("sliding",)
     for kinds in (*((window, growing) if own is not None and own.windowed else (growing, window)), ("linear",)):
