@@ -75,6 +75,8 @@ class Mixer(Frozen):
     """Uncompressed recent positions kept and read beside a compressed cache (DeepSeek-V4)."""
     index_elements_per_token: int = Field(default=0, ge=0)
     """Sparse attention: index-key elements of one cache entry, all read before the top-k choice."""
+    shares_cache: bool = False
+    """Its growing cache is an earlier layer's: read, and not kept once more. A local window stays its own."""
     state_elements: int = Field(default=0, ge=0)
     """Recurrent state read and written each pass, per sequence; 0 for softmax attention."""
     compression: float = Field(default=1.0, ge=1.0)
@@ -183,7 +185,7 @@ def effective_n_active(moe: Moe) -> float:
 
 
 def mtp_mixer(architecture: Architecture) -> Mixer | None:
-    """The attention of an MTP module: the model's own softmax layer, a growing one where its block names no window."""
+    """Attention of an MTP module: the model's own softmax layer, a window where its block says so."""
     own = architecture.mtp_block
     growing, window = ("full", "mla", "sparse"), ("sliding",)
     for kinds in (*((window, growing) if own is not None and own.windowed else (growing, window)), ("linear",)):
@@ -303,6 +305,10 @@ def _contexts(context_tokens: Numbers) -> Floats:
 def _kept_elements(mixer: Mixer, context: Floats) -> Floats:
     """Cache elements one layer keeps for one sequence (index keys included)."""
     entry = float(mixer.kv_elements_per_token)
+    if mixer.shares_cache:
+        return entry * np.minimum(context, mixer.local_window_tokens) + mixer.index_elements_per_token * (
+            context / mixer.compression
+        )
     if mixer.kind == "sliding" and mixer.window_tokens is not None:
         return entry * np.minimum(context, mixer.window_tokens)
     local = entry * np.minimum(context, mixer.local_window_tokens)

@@ -118,8 +118,10 @@ class Scenario(ScenarioFields):
         values = self.model_dump(mode="json", exclude_defaults=True)
         if self.input_tokens is not None:  # without it the lengths would say another one
             values["context_tokens"] = self.context_tokens
-        if self.model_config_json is not None:  # without it the configuration would have no name
+        if self.model_config_json is not None:  # left out it would be UNNAMED_MODEL, which the page names itself
             values["model_id"] = self.model_id
+            if self.model_id == UNNAMED_MODEL:
+                del values["model_id"]
         return urlencode({name: pack(value) if name in DOCUMENTS else value for name, value in values.items()})
 
     @classmethod

@@ -406,8 +406,7 @@ def test_a_layer_list_may_go_on_for_the_multi_token_prediction_layers() -> None:
     longer = {
         **step,
         "layer_types": [*step["layer_types"], *["sliding_attention"] * 3],
-        "num_nextn_predict_layers": 3,
-        "use_mtp": False,
+        "mlp_layer_types": [*["dense"] * 3, *["sparse"] * 42, *["dense"] * 3],
     }
     assert architecture_from_config(longer) == architecture_from_config(step)
     with pytest.raises(AdvisorError, match="layer_types is a list of 48 entries, expected a list of 45"):

@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.answers.advice import advise
 from advisor.answers.summary import accepted_text, headline, outcomes_of
+from advisor.catalog.models import model_profile
 from advisor.measured.seeds import read_claims, read_findings
 from advisor.physics.acceptance import acceptance_curves, load_acceptance_curve
 from advisor.predict.scenario import Scenario
@@ -217,6 +218,17 @@ def test_a_link_restores_the_user_s_own_model() -> None:
     scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON, batch_size=4)
     test = app(**link(scenario))
     assert test.session_state["_scenario"] == scenario
+
+
+def test_an_own_model_is_answered_for_what_its_file_says_whatever_it_is_called() -> None:
+    asked = {"hardware_id": "h200-sxm", "weight_dtype": "fp8", "acceptance": "2.4@3", "batch_size": 16}
+    config = json.dumps(dict(model_profile("qwen3-30b-a3b").config) | {"num_experts": 512})
+    shipped = app(**link(Scenario(**asked, model_id="qwen3-30b-a3b")))
+    mine, same_name = (
+        app(**link(Scenario(**asked, model_id=name, model_config_json=config))) for name in ("mine", "qwen3-30b-a3b")
+    )
+    figures = [[(item.label, item.value) for item in test.metric] for test in (shipped, mine, same_name)]
+    assert figures[1] == figures[2] != figures[0]
 
 
 def test_the_launch_line_of_an_own_model_says_that_its_path_or_repository_goes_there() -> None:

@@ -35,6 +35,7 @@ KV_BYTES_PER_TOKEN = {
     "deepseek-v2": 60 * (512 + 64) * BF16,
     "deepseek-v3": 61 * 576 * BF16,
     "deepseek-v3.2": 61 * (576 + 128) * BF16,  # latent and index key
+    "deepseek-v4.1-flash": ((3 / 2 + 1) * 512 + (3 / 2 + 5) * 128) * BF16,  # four of 38 layers own a cache, eight index
     "deepseek-v4-flash": (21 * (512 + 128) / 4 + 20 * 512 / 128) * BF16,  # 21 CSA layers of ratio 4, 20 HCA of 128
     "deepseek-v4-pro": (30 * (512 + 128) / 4 + 31 * 512 / 128) * BF16,
     "qwen1.5-moe-a2.7b": 24 * 2 * 16 * 128 * BF16,
@@ -85,6 +86,8 @@ KV_BYTES_PER_TOKEN = {
     "mistral-small-4": 36 * (256 + 64) * BF16,
     "kimi-linear-48b-a3b": 7 * 576 * BF16,
     "minimax-m3": (60 * 2 * 4 * 128 + 57 * 128) * BF16,  # 57 layers with an index key
+    "gigachat-3.5-432b-a28b": 10 * 576 * BF16,
+    "glm-5.3-flash": 11 * (512 + 128 / 4) * BF16,  # an index key for four tokens
     "glm-5.2": (78 * 576 + 21 * 128) * BF16,  # 57 of 78 layers share an index
     "kimi-k3": 24 * 576 * BF16,
     "step-3.5-flash": 12 * 2 * 8 * 128 * BF16,

@@ -267,7 +267,7 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
         dense=build_dense(fields, dialect, n_experts, ffns),
         moe=moe,
         mtp_modules=_mtp_modules(fields),
-        mtp_block=_mtp_block(fields, dialect),
+        mtp_block=_mtp_block(fields, dialect, n_layers),
         dtypes=formats.weight_dtypes,
         kv_cache_dtype=formats.kv_cache,
         activation_scheme=formats.activation_scheme,
@@ -307,12 +307,21 @@ def _mtp_modules(fields: Fields) -> int:
     return found if fields.flag("use_mtp", default=True) else 0
 
 
-def _mtp_block(fields: Fields, dialect: Dialect) -> MtpBlock | None:
-    """Block of a module that is not built like the target's layers (Step-3.5), else None."""
-    blocks, kinds = fields.get("mtp_mlp_layer_types"), fields.get("mtp_layer_types")
-    dense = dialect.mtp_dense if blocks is None else "dense" in blocks
-    windowed = dialect.mtp_dense if kinds is None else "sliding_attention" in kinds
-    if not dense:
+def _mtp_block(fields: Fields, dialect: Dialect, n_layers: int) -> MtpBlock | None:
+    """Block of a module that is not built like the target's layers (Step-3.5), else None.
+
+    What it is made of stands in lists of its own, or behind the target's layers in theirs.
+    """
+
+    def stated(name: str) -> list[object] | None:
+        own, whole = fields.get(f"mtp_{name}"), fields.get(name)
+        found = own if own is not None else whole[n_layers:] if isinstance(whole, list) else None
+        return found if isinstance(found, list) and found else None
+
+    blocks, kinds = stated("mlp_layer_types"), stated("layer_types")
+    dense = dialect.mtp != "as the target" if blocks is None else "dense" in blocks
+    windowed = dialect.mtp == "dense, windowed" if kinds is None else "sliding_attention" in kinds
+    if not dense or fields.flag("nextn_is_sparse"):
         return None
     return MtpBlock(dense_width=fields.count(*PLAIN_WIDTH_KEYS), windowed=windowed)
 
@@ -343,7 +352,9 @@ def _checked_against_name(architecture: Architecture, names: tuple[str, ...], kn
     total_text, active_text, unit = match.groups()
     total, active, scale = float(total_text), float(active_text), 1e-9 if unit in "bB" else 1e-6
     counts = parameter_counts(architecture)
-    conventions = (counts.active_all, counts.active_without_input_embedding, counts.active_nonembedding)
+    conventions = [counts.active_all, counts.active_without_input_embedding, counts.active_nonembedding]
+    if architecture.mtp_block is not None:
+        conventions.append(counts.active_all + counts.mtp)  # dense modules are active as a whole
     contradictions: list[str] = []
     if abs(counts.total * 1e-9 - total) > max(_NAME_TOLERANCE[known] * total, 0.5 * min(1.0, _last_place(total_text))):
         contradictions.append(f"{counts.total * 1e-9:.2f}B parameters, the name says {total_text}B")

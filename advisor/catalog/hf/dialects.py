@@ -45,8 +45,8 @@ class Dialect(Frozen):
     query_key_norm: bool = False
     """Queries and keys are normalised, where no key of the configuration (use_qk_norm) says so or not."""
     expert_bias: bool = False
-    mtp_dense: bool = False
-    """A multi-token-prediction module has window attention and a dense block, where no key says what it has."""
+    mtp: Literal["as the target", "dense", "dense, windowed"] = "as the target"
+    """A multi-token-prediction module's block, and its attention, where no key says what it has."""
     quirk: str = ""
     """What the import leaves out; shown as a warning."""
 
@@ -73,6 +73,8 @@ _PLAIN_TYPES = [
     "deepseek_v3",
     "deepseek_v32",
     "deepseek_v4",
+    "deepseek_v41",
+    "deepseek_v41_text",
     "deepseek_ref",
     "deepseek_ocr2_text",
     "unlimited_ocr_text",
@@ -107,6 +109,7 @@ _PLAIN_TYPES = [
     "muse_spark_text",
     "kolibri1",
     "flint",
+    "glm5_next",
     "glm5_next_text",
     "dots3_note_text",
     "mimo_v2_flash",
@@ -139,7 +142,8 @@ _PLAIN_TYPES = [
 ]
 DIALECTS: dict[str, Dialect] = {
     **dict.fromkeys(_PLAIN_TYPES, _PLAIN),
-    **dict.fromkeys(("step3p5", "step3p7"), Dialect(mtp_dense=True)),
+    **dict.fromkeys(("step3p5", "step3p7"), Dialect(mtp="dense, windowed")),
+    "gigachat3_5": Dialect(mtp="dense"),
     **dict.fromkeys(("olmoe", "flex_olmo", "olmo2", "olmo3"), _NORMED),
     **dict.fromkeys(
         ("qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_omni_moe_text", "qwen3_omni_moe_talker_text"), _QWEN

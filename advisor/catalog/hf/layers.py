@@ -103,7 +103,7 @@ def _kimi_delta_layers(block: Fields, n_layers: int) -> list[LayerKind]:
 
 
 def _without_predict_layers(fields: Fields, key: str, n_layers: int) -> list[object]:
-    """The list, less the entries that Step-3.5 appends for its multi-token-prediction layers."""
+    """The list, less the entries that Step-3.5 appends to its lists for its multi-token-prediction layers."""
     listed, more = fields.get(key), fields.optional_count("num_nextn_predict_layers", maximum=64) or 0
     if isinstance(listed, list) and more and len(listed) == n_layers + more:
         return listed[:n_layers]
@@ -245,7 +245,7 @@ def _routed_layers(fields: Fields, n_layers: int) -> list[bool]:
     """True for each layer with routed experts, from whichever placement keys the file uses."""
     layers = range(n_layers)
     if fields.find("mlp_layer_types"):
-        names = fields.sequence("mlp_layer_types", n_layers)
+        names = _without_predict_layers(fields, "mlp_layer_types", n_layers)
         for i, name in enumerate(names):
             if name not in (*_SPARSE_NAMES, "dense"):
                 fields.refuse(

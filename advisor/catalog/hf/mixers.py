@@ -22,25 +22,45 @@ def build_mixers(fields: Fields, dialect: Dialect, hidden: int, kinds: list[Laye
     shared_index = _shared_index_layers(fields, len(kinds))
     sparse_layers = _block_sparse_layers(fields, len(kinds))
     ratios = _ratios(fields, len(kinds))
-    sharing = len(kinds) - (fields.optional_count("num_kv_shared_layers") or 0)
+    sharing = _cache_sharing_layers(fields, kinds)
     groups: dict[Mixer, int] = {}
     built: dict[tuple[object, ...], Mixer] = {}
     for i, kind in enumerate(kinds):
         ratio = ratios[i] if ratios else None
         heads = _heads_of_layer(fields, i, len(kinds))
-        key = (kind, i in shared_index, i in sparse_layers, ratio, heads, i >= sharing)
+        key = (kind, i in shared_index, i in sparse_layers, ratio, heads, i in sharing)
         if key not in built:
             made = _one_mixer(fields, dialect, hidden, kind, i in shared_index, i in sparse_layers, ratio, heads)
-            built[key] = _without_keys(fields, hidden, made) if i >= sharing else made
+            built[key] = _without_cache(fields, hidden, made) if i in sharing else made
         groups[built[key]] = groups.get(built[key], 0) + 1
     return tuple(mixer.model_copy(update={"count": count}) for mixer, count in groups.items())
 
 
-def _without_keys(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:
-    """A grouped-query layer that reads the cache of an earlier one, and projects queries alone (Gemma 4)."""
-    tied = mixer.kind == "full" and fields.find("global_head_dim") is not None and fields.flag("attention_k_eq_v")
-    keys = hidden * mixer.kv_elements_per_token // (2 if tied else 1)
-    return mixer.model_copy(update={"projection_params": mixer.projection_params - keys})
+def _cache_sharing_layers(fields: Fields, kinds: list[LayerKind]) -> set[int]:
+    """Layers that read an earlier layer's cache: the last ones (Gemma 4), or all but the named (DeepSeek-V4.1)."""
+    if fields.find("kv_source_layer_ids"):
+        sources = fields.integers("kv_source_layer_ids", maximum=len(kinds) - 1)
+        return {i for i, kind in enumerate(kinds) if kind in ("csa", "hca") and i not in sources}
+    return set(range(len(kinds) - (fields.optional_count("num_kv_shared_layers") or 0), len(kinds)))
+
+
+def _without_cache(fields: Fields, hidden: int, mixer: Mixer) -> Mixer:
+    """A layer that keeps no growing cache, and has no projections into one."""
+    entry = mixer.kv_elements_per_token
+    if is_compressed(fields):
+        overlap = 2 if mixer.kind == "sparse" else 1
+        unused = _compressor(hidden, entry, overlap, round(mixer.compression))
+        replicated = mixer.replicated_params - unused
+    else:
+        tied = mixer.kind == "full" and fields.find("global_head_dim") is not None and fields.flag("attention_k_eq_v")
+        unused, replicated = hidden * entry // (2 if tied else 1), mixer.replicated_params
+    params = mixer.projection_params - unused
+    return mixer.model_copy(update={"projection_params": params, "replicated_params": replicated, "shares_cache": True})
+
+
+def _compressor(hidden: int, entry: int, overlap: int, ratio: int) -> int:
+    """Parameters that make one entry of `ratio` positions: projections, position weights and a norm."""
+    return 2 * hidden * overlap * entry + ratio * overlap * entry + entry
 
 
 def _ratios(fields: Fields, n_layers: int) -> list[int]:
@@ -68,14 +88,16 @@ def _one_mixer(
     if kind == "linear":
         return linear_mixer(fields, hidden)
     if is_compressed(fields):
-        return _compressed(fields, hidden, kind, ratio)
+        return _compressed(fields, hidden, kind, ratio, index_shared)
     if kind == "full" and fields.find("kv_lora_rank") and fields.flag("use_mla", default=True):
         return _latent(fields, hidden, index_shared)
     return _grouped_query(fields, dialect, hidden, kind, block_sparse, heads)
 
 
 def _shared_index_layers(fields: Fields, n_layers: int) -> set[int]:
-    """Layers that reuse the top-k choice of an earlier layer and hold no index keys (GLM-5.3)."""
+    """Layers that reuse the top-k choice of an earlier layer and hold no index keys (GLM-5.3, DeepSeek-V4.1)."""
+    if fields.find("index_source_layer_ids"):
+        return set(range(n_layers)) - set(fields.integers("index_source_layer_ids", maximum=n_layers - 1))
     if fields.get("indexer_types") is None:
         return set()
     return {i for i, name in enumerate(fields.sequence("indexer_types", n_layers)) if name == "shared"}
@@ -243,10 +265,11 @@ def _latent(fields: Fields, hidden: int, index_shared: bool) -> Mixer:
         query_down, query_up = 0, hidden * heads * (nope + rope)
     key_value_down = hidden * (latent + rope) + latent
     params = query_down + query_up + key_value_down + latent * heads * (nope + value_dim) + heads * value_dim * hidden
-    if fields.flag("mla_use_output_gate"):
+    if fields.flag("mla_use_output_gate", "gated_attention"):
         params += hidden * heads * value_dim
     sparse = fields.find("index_topk") is not None
     index = _index_params(fields, hidden, query_rank or hidden) if sparse and not index_shared else 0
+    pooled = fields.optional_count("index_kpool", minimum=1, maximum=MAX_CONTEXT) or 1  # tokens of one index key
     return Mixer(
         kind="sparse" if sparse else "mla",
         count=1,
@@ -258,11 +281,11 @@ def _latent(fields: Fields, hidden: int, index_shared: bool) -> Mixer:
         flops_per_head_and_key=2 * (2 * latent + rope),
         prompt_flops_per_head_and_key=0 if sparse else 2 * (nope + rope + value_dim),
         window_tokens=fields.count("index_topk") if sparse else None,
-        index_elements_per_token=fields.count("index_head_dim") if index else 0,
+        index_elements_per_token=-(-fields.count("index_head_dim") // pooled) if index else 0,
     )
 
 
-def _compressed(fields: Fields, hidden: int, kind: LayerKind, ratio: int | None) -> Mixer:
+def _compressed(fields: Fields, hidden: int, kind: LayerKind, ratio: int | None, index_shared: bool) -> Mixer:
     """DeepSeek-V4 attention: one key-value head whose entry serves as key and value, grouped low-rank output.
 
     Every layer keeps a window of raw entries. CSA layers add one entry per few tokens and read a top-k of them by
@@ -293,12 +316,12 @@ def _compressed(fields: Fields, hidden: int, kind: LayerKind, ratio: int | None)
     if not ratio:
         ratio = _compression_rate(fields, kind)
     overlap = 2 if kind == "csa" else 1
-    extra = 2 * hidden * overlap * entry + ratio * overlap * entry + entry
-    if kind == "csa":
+    extra = _compressor(hidden, entry, overlap, ratio)
+    if kind == "csa" and not index_shared:
         index_dim = fields.count("index_head_dim")
         index_heads = fields.count("index_n_heads", maximum=MAX_HEADS)
         extra += query_rank * index_heads * index_dim + hidden * index_heads
-        extra += 2 * hidden * overlap * index_dim + ratio * overlap * index_dim + index_dim
+        extra += _compressor(hidden, index_dim, overlap, ratio)
     return Mixer(
         kind="sparse" if kind == "csa" else "full",
         count=1,

@@ -125,7 +125,7 @@ def _contradictions(fields: Fields) -> Iterator[str]:
 def gaps(fields: Fields, architecture: Architecture) -> list[str]:
     """A sentence for each part of the model that changes memory or time and is not modelled."""
     said = []
-    if fields.optional_count("num_kv_shared_layers") or fields.flag("use_cla") or fields.find("kv_source_layer_ids"):
+    if fields.flag("use_cla"):
         cache = gb(float(kv_bytes(architecture, 1_000_000)))
         said.append(
             "layers that share one KV cache are counted with a cache of their own: "
