@@ -43,6 +43,7 @@ from advisor.measured.ingest.upload import (
 from advisor.measured.readers import FORMATS
 from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
+from advisor.text import RENAMED
 
 HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,tpot_ms"
 
@@ -316,3 +317,21 @@ def test_column_lists_are_consistent(kind):
         for alias in column.aliases:
             found = match_header(f"{alias}_ms" if column.unit == "s" else alias, kind)
             assert found == (column.name, 1e-3 if column.unit == "s" else 1.0), alias
+
+
+def test_a_column_of_before_is_read_under_its_old_name_which_is_said():
+    old, new = table(GOOD, head=HEAD.replace("draft_tokens_k", "k_draft")), table(GOOD)
+    pd.testing.assert_frame_equal(old.frame, new.frame)
+    assert [text for text in old.warnings if "k_draft as n_draft" in text]
+    assert not [text for text in new.warnings if "k_draft" in text]
+
+
+def test_every_renamed_name_stands_in_the_table_of_renames():
+    page = (Path(__file__).parents[2] / "docs" / "report-schema.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith(("| `k_draft`", "| `distinct_"))]
+    for old, new in RENAMED.items():
+        stem, end = next((old.removesuffix(e), e) for e in ("_low", "_high", "") if old.endswith(e))
+        assert any(
+            f"`{stem}`" in row and (not end or f"`{end}`" in row) and f"`{new.removesuffix(end)}`" in row
+            for row in rows
+        )

@@ -19,6 +19,7 @@ from advisor.measured.ingest.columns import FREE_TEXT, CanonicalColumn, TableKin
 from advisor.measured.ingest.result import Reject, shorten
 from advisor.measured.ingest.upload import MAX_BYTES, MAX_COLUMNS, MAX_LINE_BYTES, MAX_REJECTS, MAX_ROWS, MIB, Sample
 from advisor.prediction import AdvisorError
+from advisor.text import names_of_today
 
 EMPTY = frozenset({"", "na", "n/a", "null", "none", "-", "--", "\u2014"})
 _EMPTY_SET = pa.array(
@@ -445,7 +446,8 @@ def map_header(table: FileTable, kind: TableKind, name: str) -> Mapped:
                 f"{target} and differ; keep one of them"
             )
         warnings.append(f"column {index + 1} ({header!r}) repeats column {first + 1} and was ignored")
-    return Mapped(columns, tuple(unknown), tuple(warnings))
+    remark = names_of_today(map(header_key, table.header))[1]
+    return Mapped(columns, tuple(unknown), tuple([*warnings, remark] if remark else warnings))
 
 
 def unit_hints(unknown: tuple[str, ...], kind: TableKind) -> list[str]:
