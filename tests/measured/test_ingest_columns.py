@@ -27,7 +27,7 @@ from advisor.measured.ingest.columns import (
     template_csv,
 )
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.ingest.result import csv_of
+from advisor.measured.ingest.result import comma_question, csv_of
 from advisor.measured.ingest.rows import complete, resolve_names
 from advisor.measured.ingest.upload import (
     MAX_BYTES,
@@ -335,3 +335,21 @@ def test_every_renamed_name_stands_in_the_table_of_renames():
             f"`{stem}`" in row and (not end or f"`{end}`" in row) and f"`{new.removesuffix(end)}`" in row
             for row in rows
         )
+
+
+def test_a_comma_that_nothing_settles_is_asked_about_and_the_answer_reads_the_rows():
+    text = b"batch_size;draft_tokens_k;accepted_length;tpot_ms\n1;3;2.5;8,310\n8;3;2.5;12,450\n"
+    open_ = read_upload("t.csv", text).result
+    assert open_.rows_kept == 0
+    assert comma_question(open_.rejects) == (
+        "what does the comma mark in tpot_ms '8,310' (line 2; 2 rows wait for it): decimal (8.310) or thousands (8310)?"
+    )
+    for meaning, wanted in (("decimal", [0.00831, 0.01245]), ("thousands", [8.31, 12.45])):
+        result = read_upload("t.csv", text, {",": meaning}).result
+        assert result.frame["tpot_s"].tolist() == pytest.approx(wanted)
+        assert comma_question(result.rejects) == ""
+    assert "8,310" in text.decode()
+    both = read_upload("t.csv", text.replace(b"batch_size", b"users"), {",": "decimal", "users": "batch_size"}).result
+    assert both.frame["batch_size"].tolist() == [1, 8]
+    with pytest.raises(AdvisorError, match="a comma marks decimal or thousands, not 'dot'"):
+        read_upload("t.csv", text, {",": "dot"})

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from advisor.measured.ingest.columns import FREE_TEXT, CanonicalColumn, TableKind, header_key, match_header
-from advisor.measured.ingest.result import Reject, shorten
+from advisor.measured.ingest.result import AMBIGUOUS, Reject, shorten
 from advisor.measured.ingest.upload import MAX_BYTES, MAX_COLUMNS, MAX_LINE_BYTES, MAX_REJECTS, MAX_ROWS, MIB, Sample
 from advisor.prediction import AdvisorError
 from advisor.text import names_of_today
@@ -28,6 +28,10 @@ _EMPTY_SET = pa.array(
 _PLAIN = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?$"
 _THOUSANDS = r"^[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?$"
 _DECIMAL_COMMA = r"^[+-]?[0-9]*(?:\.[0-9]{3})*,[0-9]*(?:[eE][+-]?[0-9]{1,6})?$"
+COMMA = ","
+"""What stands for the comma itself where a user says which header means what."""
+COMMA_MEANINGS = {"decimal": True, "thousands": False}
+"""What a user may say that a comma marks, and whether it is a decimal point."""
 _FORMULA = r"^(?:[=@\t\r]|[+-][^0-9. +-])"
 _TRUE_FALSE = {"true": "1", "false": "0", "yes": "1", "no": "0"}
 
@@ -187,7 +191,7 @@ def _reason(
         if cell[:1] in "=@" or (cell[:1] in "+-" and cell[1:2].isalpha()):
             return "a formula, not a number; save the file with values instead of formulas"
         if "," in cell and decimal_comma is None:
-            return "ambiguous: the comma may mark decimals or thousands; write a decimal point and no separators"
+            return f"{AMBIGUOUS}; say which, or write a decimal point and no separators"
         return "not a number; write digits with a decimal point, and the unit in the column's header"
     if infinite:
         if cell.lower().lstrip("+-") == "nan":
