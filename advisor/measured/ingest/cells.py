@@ -268,6 +268,9 @@ def read_table(sample: Sample) -> FileTable:
         for number, found, text in skipped
     ]
     columns = [column[1:] for column in columns]
+    if sample.delimiter == "|" and len(columns[0]):  # the dashes below a Markdown table's header are no row of it
+        dashes = all(re.fullmatch(r"\s*(:?-+:?)?\s*", column[0].as_py() or "") for column in columns)
+        columns, lines = [column[dashes:] for column in columns], np.delete(lines, [1] if dashes else [])
     columns, lines = _drop_blank_rows(columns, lines[1:])
     columns, lines, unclosed = _drop_unclosed_quote(data, columns, lines)
     return FileTable(header, tuple(columns), lines, tuple(rejects + unclosed))

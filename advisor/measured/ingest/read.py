@@ -26,7 +26,7 @@ from advisor.measured.ingest.cells import (
 )
 from advisor.measured.ingest.checks import check_rows
 from advisor.measured.ingest.columns import COLUMNS, TableKind, header_key
-from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers
+from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers, unfolded
 from advisor.measured.ingest.result import Reject, rejects_frame, shorten
 from advisor.measured.ingest.rows import Rows, RowSource
 from advisor.measured.ingest.upload import Sample, one_sentence, open_upload
@@ -56,6 +56,9 @@ def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None
 def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
     """Read an upload without the last guard of `read_upload`, so that tests see a reader's own faults."""
     sample = open_upload(name, data)
+    claimed = sample.kind != "json" or any(one.detect(sample) >= DETECTED for one in FORMATS)
+    if not claimed and why_unusable(sample) is None:
+        sample = unfolded(sample)
     columns, decimal_comma = _without_comma(columns or {})
     if columns:
         sample = rename_headers(sample, columns)
@@ -132,7 +135,7 @@ def detect(sample: Sample) -> Format:
     near = near_miss(sample, FORMATS)
     if near:
         raise AdvisorError(f"{sample.name} is not recognised: {near}")
-    known = ", ".join(item.name for item in FORMATS)
+    known = ", ".join(dict.fromkeys(re.sub(r" (JSONL?|CSV)\b.*", "", item.name) for item in FORMATS))
     raise AdvisorError(f"{sample.name} is not recognised: {_seen(sample)}; expected a result file of {known}")
 
 
