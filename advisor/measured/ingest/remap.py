@@ -131,7 +131,7 @@ _OF_THE_TOOL = frozenset({"id", "version", "context", "notes", "date", "derived"
 
 
 def unfolded(sample: Sample) -> Sample:
-    """A home-made JSON document as one record a run: the longest list of objects within it, and what holds of all.
+    """A home-made JSON document as one record for each object of its longest list of objects.
 
     What holds of all are known settings (model, GPU, parallel sizes) in the objects around the list, which is said.
     Objects within a run are opened too (`metrics.tpot_ms`). The sample itself where it has no such list.

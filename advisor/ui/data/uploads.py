@@ -62,7 +62,7 @@ class UploadFile:
 
     @property
     def asked(self) -> str:
-        """The question what its commas mark; empty where that is known."""
+        """The question what its commas mark. Empty where that is known."""
         return comma_question(self.rows.rejects) if self.rows is not None else ""
 
     @property
