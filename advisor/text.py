@@ -74,6 +74,24 @@ def number_of(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
+RENAMED: Mapping[str, str] = {
+    "k_draft": "n_draft",
+    "distinct_experts": "touched_experts",
+    "distinct_experts_low": "touched_experts_low",
+    "distinct_experts_high": "touched_experts_high",
+    "distinct_experts_plain": "touched_plain",
+    "distinct_experts_verify": "touched_verify",
+}
+"""Names that files of before 0.2 use, and today's (docs/report-schema.md): such files are read all the same."""
+
+
+def names_of_today(names: Iterable[str]) -> tuple[dict[str, str], str]:
+    """Old names among those of a file's columns with today's, and the remark to make. Empty where there is none."""
+    found = {name: RENAMED[name] for name in names if name in RENAMED}
+    said = ", ".join(f"{old} as {new}" for old, new in found.items())
+    return found, f"read under the names of before 0.2: {said}" if found else ""
+
+
 TOKENS_FORMS = "4096, 128k (128,000), 128K (131,072) or 1M (1,048,576)"
 """How a number of tokens may be typed."""
 _TOKENS = re.compile(r"([0-9]+(?:\.[0-9]+)?|[0-9]{1,3}(?:,[0-9]{3})+)\s*([kKmM]?)")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,8 +33,8 @@ from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import touched_in_pass
 from advisor.prediction import AdvisorError
-from advisor.profiles import data_root
-from advisor.text import frame_csv
+from advisor.profiles import data_root, read_file
+from advisor.text import RENAMED, frame_csv, names_of_today
 
 BLIND = data_root() / "docs" / "blind"
 SOURCE = "https://github.com/vllm-project/vllm/issues/46295, comment of 2026-09-22"
@@ -50,6 +51,7 @@ ANY_LENGTH = "2.0@4"
 """An n-gram drafter's accepted length belongs to the prompts: it is taken from the measurement when scored, and no
 column depends on it. [tokens per round]"""
 KEYS = ["model_id", "batch_size", "n_draft"]
+_MAX_BYTES = 1_000_000
 COLUMNS = {
     "named": "yes: of a family that the issue names; no: a model that it may be instead",
     "touched_experts": "distinct routed experts in one layer of a verification, mean over layers [1]",
@@ -63,10 +65,6 @@ COLUMNS = {
     "round_ratio_high": "upper end of its 80 % band [1]",
     "tier": "measured, interpolated, fitted or roofline",
 }
-_FROZEN_NAMES = {"k_draft": "n_draft"} | {
-    f"distinct_experts{end}": f"touched_experts{end}" for end in ("", "_low", "_high")
-}
-"""What the columns of older frozen grids are called today: a frozen file is never written again."""
 JUDGED = {
     "touched_experts": ("touched_experts_low", "touched_experts_high"),
     "plain_step_ms": None,
@@ -160,7 +158,7 @@ def frozen(folder: Path) -> pd.DataFrame:
     path, meta = folder / "grid.csv", yaml.safe_load((folder / "meta.yaml").read_text(encoding="utf-8"))
     if sha256_of(path) != meta["sha256"]:
         raise AdvisorError(f"{path} is not what was frozen on {meta['date']}: its hash differs; restore the file")
-    return pd.read_csv(path).rename(columns=_FROZEN_NAMES)
+    return pd.read_csv(path).rename(columns=RENAMED)  # a frozen file is never written again
 
 
 def latest() -> Path:
@@ -222,6 +220,19 @@ def _regret(rows: pd.DataFrame) -> float:
     return float(rows["speedup"].max() / rows.loc[chosen, "speedup"] - 1.0)
 
 
+def _measured(path: Path) -> pd.DataFrame:
+    """The measurement of a CSV, its columns under today's names. Raises AdvisorError for a file that is none."""
+    data = read_file(path, _MAX_BYTES, "a measurement")
+    try:
+        given = pd.read_csv(io.BytesIO(data), encoding_errors="replace")
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise AdvisorError(f"{path.name} is no CSV with a header line ({str(error)[:100]})") from error
+    old, remark = names_of_today(given.columns)
+    if remark:
+        print(remark)
+    return given.rename(columns=old)
+
+
 def main(arguments: Sequence[str]) -> None:
     """Freeze a prediction, or score the last one. `--write FOLDER`, `--score FILE`. Raises AdvisorError for neither."""
     match list(arguments):
@@ -230,7 +241,7 @@ def main(arguments: Sequence[str]) -> None:
         case ["--score", file]:
             last = latest()
             print(f"{last.name}, frozen as {sha256_of(last / 'grid.csv')}")
-            print("\n".join(score_lines(with_measured(frozen(last), pd.read_csv(file)))))
+            print("\n".join(score_lines(with_measured(frozen(last), _measured(Path(file))))))
         case _:
             raise AdvisorError("give --write docs/blind/DATE or --score FILE")
 
@@ -297,4 +308,7 @@ def main_absolute() -> None:
 
 
 if __name__ == "__main__":
-    main_absolute() if sys.argv[1:] == ["--absolute"] else main(sys.argv[1:])
+    try:
+        main_absolute() if sys.argv[1:] == ["--absolute"] else main(sys.argv[1:])
+    except AdvisorError as error:
+        sys.exit(f"error: {error}")

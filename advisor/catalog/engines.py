@@ -109,10 +109,11 @@ GuardTag = Literal[
     "own_forward",
     "older_runner",
     "context_matters",
+    "dspark",
 ]
 """What an export may be: it drafts at all; K varies by batch; K = 0 is in the table; more than one data-parallel rank
 (of SGLang's attention, too); MTP modules drafted by a worker each; a drafter with a forward pass of its own; a method
-that vLLM runs on its older model runner; another context has another K."""
+that vLLM runs on its older model runner; another context has another K; DSpark's drafter."""
 
 
 class Reviewed(Frozen):

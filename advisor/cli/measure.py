@@ -21,7 +21,7 @@ from advisor.catalog.models import model_ids
 from advisor.cli.output import given_acceptance, json_option, print_json, print_labelled, print_table, write_file
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
 from advisor.measured.ingest.read import GivenRows, read_given, read_upload
-from advisor.measured.ingest.result import OF_ONE_RUN, IngestResult, csv_of, kept_table, measured_length
+from advisor.measured.ingest.result import OF_ONE_RUN, IngestResult, comma_question, csv_of, kept_table, measured_length
 from advisor.measured.ingest.rows import NAME_COLUMNS, Rows, combine, resolve_names, values_of_files, with_given
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.kept_uploads import kept_as, save_upload
@@ -48,7 +48,8 @@ _MAP = click.option(
     "columns",
     multiple=True,
     metavar="THEIRS=OURS",
-    help="Read a CSV column or a JSON field (metrics.tpot) under another name, e.g. --map 'users=batch_size'; repeat.",
+    help="Read a CSV column or a JSON field (metrics.tpot) under another name, e.g. --map 'users=batch_size'; repeat. "
+    "--map ,=decimal or ,=thousands says what a comma in numbers marks.",
 )
 
 
@@ -307,6 +308,7 @@ def _summary(result: IngestResult) -> dict[str, Any]:
         **{name: getattr(result, name) for name in ("format_name", "kind", "sha256")},
         **{name: getattr(result, name) for name in ("rows_read", "rows_kept", "rows_refused")},
         **{name: getattr(result, name) for name in ("ready", "missing", "derived", "warnings")},
+        "asked": comma_question(result.rejects),
         "rejects": result.rejects.head(200).to_dict("records"),
     }
 
@@ -320,6 +322,8 @@ def _print_result(result: IngestResult) -> None:
         need = "needed" if item.needed else "useful"
         guess = f" (the file suggests {item.prefill})" if item.prefill is not None else ""
         click.echo(f"  {need}: --set {item.name}=...  {item.meaning}; missing in {counted(item.rows, 'row')}{guess}")
+    if asked := comma_question(result.rejects):
+        click.echo(f"  needed: --map ,=decimal or --map ,=thousands  {asked}")
     for text in result.derived:
         click.echo(f"  {text}")
     if result.kind == "points" and (length := measured_length(result.frame)) is not None:
@@ -344,6 +348,8 @@ def _print_said(result: IngestResult) -> None:
             click.echo(f"read: {text}")
     for text in result.warnings:
         click.echo(f"warning: {text}")
+    if asked := comma_question(result.rejects):
+        click.echo(f"asked, with --map ,=decimal or --map ,=thousands: {asked}")
     if result.kind == "points":
         means = result.frame[["input_tokens", "output_tokens"]].to_numpy(dtype=float, na_value=0.0)
         rounded = int((means % 1 != 0).any(axis=1).sum())

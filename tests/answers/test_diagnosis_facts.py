@@ -168,3 +168,23 @@ def test_client_facts_of_console_blocks_stand_under_their_titles() -> None:
 
 def test_a_file_that_cannot_be_opened_has_no_client_facts() -> None:
     assert client_facts("x", b"\x93NUMPY") == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "k"),
+    [
+        ("--speculative-algorithm DSPARK --speculative-dspark-block-size 7", 7),
+        ("--speculative-algorithm DSPARK --speculative-num-steps 1 --speculative-num-draft-tokens 8", 7),
+        ("--speculative-algorithm DFLASH --speculative-num-draft-tokens 16", 15),
+        ("--speculative-algorithm DSPARK", None),
+    ],
+)
+def test_a_block_drafter_s_k_is_its_block_and_not_its_one_step(line: str, k: int | None) -> None:
+    facts = read_settings(f"python -m sglang.launch_server --model-path m {line}")
+    assert facts["drafter"] == line.split()[1].lower()
+    assert facts.get("draft_tokens_k") == k
+
+
+def test_vllm_s_dspark_is_known_to_the_doctor() -> None:
+    facts = read_settings('vllm serve m --speculative-config \'{"method":"dspark","num_speculative_tokens":7}\'')
+    assert (facts["drafter"], facts["draft_tokens_k"]) == ("dspark", 7)

@@ -382,3 +382,45 @@ def test_sglang_is_told_the_largest_batch_where_it_would_not_capture_it() -> Non
     wide, held = (KRange(1, 300, 3, 1.5),), (KRange(1, 256, 3, 1.5),)
     assert "--cuda-graph-max-bs-decode 300" in export_scenario(setup, wide, "sglang", draft_model="a/b").launch_line
     assert "graph" not in export_scenario(setup, held, "sglang", draft_model="a/b").launch_line
+
+
+@pytest.mark.parametrize(
+    ("model", "draft", "words"),
+    [("qwen3-30b-a3b", "some/dspark", ["some/dspark"]), ("deepseek-v4-flash", None, [])],
+)
+def test_dspark_is_exported_with_its_block_and_its_checkpoint_where_it_has_one(model, draft, words) -> None:
+    setup = load_setup(EAGLE.model_copy(update={"drafter_id": "dspark", "model_id": model, "n_gpus": 8}))
+    assert needs_draft_model(setup, "vllm") == needs_draft_model(setup, "sglang") == (draft is not None)
+    vllm, sglang = (export_scenario(setup, RANGES, engine, draft_model=draft) for engine in ("vllm", "sglang"))
+    assert vllm.config is not None
+    assert vllm.config["method"] == "dspark"
+    assert [vllm.config[name] for name in ("model",) if name in vllm.config] == words
+    assert len(vllm.config["num_speculative_tokens_per_batch_size"]) == 3
+    given = flags(sglang.launch_line)
+    assert given["--speculative-algorithm"] == "DSPARK"
+    assert given["--speculative-dspark-block-size"] == "3"  # of the target batch, since SGLang does not vary it
+    assert "--speculative-num-steps" not in given
+    assert any("stages are looked for" in text for text in vllm.warnings) == (draft is None)
+
+
+def test_dspark_needs_its_checkpoint_where_the_target_does_not_hold_it_and_older_releases_are_warned_of() -> None:
+    setup = load_setup(EAGLE.model_copy(update={"drafter_id": "dspark", "n_gpus": 8, "expert_parallel": 8}))
+    with pytest.raises(AdvisorError, match="dspark needs a draft model"):
+        export_scenario(setup, RANGES, "vllm")
+    made = export_scenario(setup, RANGES, "sglang", draft_model="a/b", engine_version="0.5.20")
+    assert "--enable-dp-lm-head" in made.launch_line  # SGLang refuses DSpark under data-parallel attention without
+    assert any("earlier releases were not looked up" in text for text in made.warnings)
+    known = export_scenario(setup, RANGES, "sglang", draft_model="a/b", engine_version="0.5.23")
+    assert not any("earlier releases were not looked up" in text for text in known.warnings)
+
+
+def test_an_engines_own_lists_are_held_against_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    vllm = load_engine("vllm")
+    families = {family: family in vllm.mtp.models for family in driver.mtp_families()}
+    answer = {"methods": [*vllm.methods.values(), "custom_class"], "families": families}
+    assert driver.report_tables(vllm, answer) == 0
+    assert "custom_class" in capsys.readouterr().out
+    lost = {**answer, "methods": [name for name in vllm.methods.values() if name != "dspark"]}
+    assert driver.report_tables(vllm, lost) == 1
+    turned = {**answer, "families": {**families, "deepseek_v3": False, "brand_new": True}}
+    assert driver.report_tables(vllm, turned) == 2

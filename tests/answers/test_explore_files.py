@@ -71,6 +71,16 @@ def test_what_is_read_and_written_is_read_again() -> None:
     assert again.made_by == "release 1.2.3, constants 0123456789ab"
 
 
+def test_a_sweep_of_before_is_read_under_its_old_name_of_k_which_is_said() -> None:
+    today = read_sweep([("a", parquet(grid(), MAKER))])
+    old = io.BytesIO()
+    pq.write_table(pa.Table.from_pandas(grid().rename(columns={"n_draft": "k_draft"})), old)
+    found = read_sweep([("old", old.getvalue())])
+    pd.testing.assert_frame_equal(found.frame, today.frame)
+    assert "Read under the names of before 0.2: k_draft as n_draft." in found.notes
+    assert not any("names of before" in note for note in today.notes)
+
+
 def test_rows_that_stand_in_two_files_count_once() -> None:
     found = read_sweep([("a", parquet(grid())), ("b", parquet(grid().tail(5)))])
     assert len(found.frame) == len(grid())

@@ -19,6 +19,7 @@ WHEN = {
     "multi_layer_eagle": "multi-layer EAGLE",
     "own_forward": "a drafter that runs a model",
     "older_runner": "suffix, P-EAGLE",
+    "dspark": "DSpark's drafter",
     "context_matters": "K that differs by context",
 }
 

@@ -27,7 +27,7 @@ from advisor.measured.ingest.columns import (
     template_csv,
 )
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.ingest.result import csv_of
+from advisor.measured.ingest.result import comma_question, csv_of
 from advisor.measured.ingest.rows import complete, resolve_names
 from advisor.measured.ingest.upload import (
     MAX_BYTES,
@@ -43,6 +43,7 @@ from advisor.measured.ingest.upload import (
 from advisor.measured.readers import FORMATS
 from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
+from advisor.text import RENAMED
 
 HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,tpot_ms"
 
@@ -316,3 +317,39 @@ def test_column_lists_are_consistent(kind):
         for alias in column.aliases:
             found = match_header(f"{alias}_ms" if column.unit == "s" else alias, kind)
             assert found == (column.name, 1e-3 if column.unit == "s" else 1.0), alias
+
+
+def test_a_column_of_before_is_read_under_its_old_name_which_is_said():
+    old, new = table(GOOD, head=HEAD.replace("draft_tokens_k", "k_draft")), table(GOOD)
+    pd.testing.assert_frame_equal(old.frame, new.frame)
+    assert [text for text in old.warnings if "k_draft as n_draft" in text]
+    assert not [text for text in new.warnings if "k_draft" in text]
+
+
+def test_every_renamed_name_stands_in_the_table_of_renames():
+    page = (Path(__file__).parents[2] / "docs" / "report-schema.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith(("| `k_draft`", "| `distinct_"))]
+    for old, new in RENAMED.items():
+        stem, end = next((old.removesuffix(e), e) for e in ("_low", "_high", "") if old.endswith(e))
+        assert any(
+            f"`{stem}`" in row and (not end or f"`{end}`" in row) and f"`{new.removesuffix(end)}`" in row
+            for row in rows
+        )
+
+
+def test_a_comma_that_nothing_settles_is_asked_about_and_the_answer_reads_the_rows():
+    text = b"batch_size;draft_tokens_k;accepted_length;tpot_ms\n1;3;2.5;8,310\n8;3;2.5;12,450\n"
+    open_ = read_upload("t.csv", text).result
+    assert open_.rows_kept == 0
+    assert comma_question(open_.rejects) == (
+        "what does the comma mark in tpot_ms '8,310' (line 2; 2 rows wait for it): decimal (8.310) or thousands (8310)?"
+    )
+    for meaning, wanted in (("decimal", [0.00831, 0.01245]), ("thousands", [8.31, 12.45])):
+        result = read_upload("t.csv", text, {",": meaning}).result
+        assert result.frame["tpot_s"].tolist() == pytest.approx(wanted)
+        assert comma_question(result.rejects) == ""
+    assert "8,310" in text.decode()
+    both = read_upload("t.csv", text.replace(b"batch_size", b"users"), {",": "decimal", "users": "batch_size"}).result
+    assert both.frame["batch_size"].tolist() == [1, 8]
+    with pytest.raises(AdvisorError, match="a comma marks decimal or thousands, not 'dot'"):
+        read_upload("t.csv", text, {",": "dot"})

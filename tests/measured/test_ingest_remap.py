@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,42 @@ def test_a_column_can_be_ignored() -> None:
     both = OWN.replace(b"gain;", b"speedup;").replace(b"gap, mean", b"speed up")
     mapping = {"users": "batch_size", "drafted": "draft_tokens_k", "speed up": IGNORE}
     assert read_upload("own.csv", both, columns=mapping).result.frame["speedup"].tolist() == [1.9, 1.7]
+
+
+HOME_MADE = {
+    "host": "box7",
+    "version": "3",
+    "setup": {"model": "Qwen/Qwen3-30B-A3B", "gpu": "H200", "engine": "vllm", "tp": 2},
+    "levels": [{"n": 1}],
+    "runs": [
+        {"batch_size": 1, "k": 0, "times": {"tpot_ms": 8.0, "p99": 9.0}},
+        {"batch_size": 8, "k": 3, "times": {"tpot_ms": 5.0, "p99": 6.0}, "accepted_length": 2.4},
+    ],
+}
+
+
+def test_home_made_json_is_one_row_a_run_with_the_settings_around_its_list() -> None:
+    result = read_upload("mine.json", json.dumps(HOME_MADE).encode()).result
+    frame = result.frame
+    assert frame["batch_size"].tolist() == [1, 8]
+    assert frame["tpot_s"].tolist() == pytest.approx([0.008, 0.005])
+    assert set(frame["model_id"]) == {"Qwen/Qwen3-30B-A3B"}
+    assert frame["tensor_parallel"].tolist() == [2, 2]
+    assert frame["engine_version"].isna().all(), "the version around the runs is that of the file or its tool"
+    assert any("from around the list: model, gpu, engine, tp" in text for text in result.warnings)
+
+
+def test_home_made_json_under_other_names_is_mapped_by_the_names_that_the_form_shows() -> None:
+    text = json.dumps(HOME_MADE).replace("batch_size", "clients").replace("tpot_ms", "gap").encode()
+    names = {item.theirs: item.ours for item in own_headers("mine.json", text)}
+    assert {"clients", "k", "gap", "p99", "model"} <= set(names)
+    result = read_upload("mine.json", text, {"clients": "batch_size", "gap": "itl_ms"}).result
+    assert result.frame["batch_size"].tolist() == [1, 8]
+    assert result.frame["itl_s"].tolist() == pytest.approx([0.008, 0.005])
+
+
+def test_a_markdown_table_is_read_without_its_line_of_dashes() -> None:
+    text = "| batch_size | k | tpot_ms |\n|---:|---|:--|\n| 1 | 0 | 8.0 |\n| 8 | 3 | 5.0 |\n"
+    result = read_upload("table.md", text.encode()).result
+    assert (result.frame.index.tolist(), len(result.rejects)) == ([3, 4], 0)
+    assert result.frame["tpot_s"].tolist() == pytest.approx([0.008, 0.005])

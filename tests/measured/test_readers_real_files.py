@@ -277,6 +277,9 @@ def test_sglang_s_eagle_is_mtp_only_where_no_other_draft_checkpoint_is_named() -
 def test_sglang_s_number_of_draft_tokens_counts_the_last_emitted_one() -> None:
     block = {"speculative_algorithm": "DFLASH", "speculative_num_steps": 1, "speculative_num_draft_tokens": 16}
     assert speculation_of(block)["draft_tokens_k"] == 15
+    for algorithm in ("DFLASH", "DSPARK"):  # SGLang sets the steps of a block drafter to 1, and the breadth is n-grams'
+        server = block | {"speculative_algorithm": algorithm, "speculative_ngram_max_bfs_breadth": 10}
+        assert speculation_of(server) == {"draft_tokens_k": 15, "draft_structure": "chain", "drafter": algorithm}
     ngram = {
         "speculative_algorithm": "NGRAM",
         "speculative_num_draft_tokens": 8,

@@ -731,3 +731,19 @@ def test_what_a_wide_table_counts_is_asked_on_the_page_where_its_headers_leave_i
     test.selectbox(key="missing_metric").set_value("tpot_ms").run()
     test.button(key="refit_upload").click().run()
     assert "6 points of h200-sxm with vllm" in texts(test)
+
+
+def test_what_a_comma_marks_is_asked_and_the_answer_holds_when_columns_are_chosen_again() -> None:
+    rows = b"h200-sxm;qwen3-30b-a3b;vllm;eagle3;1;3;2.5;8,310;1\nh200-sxm;qwen3-30b-a3b;vllm;eagle3;8;3;2.5;12,450;1\n"
+    head = b"hardware_id;model_id;engine;drafter;batch_size;draft_tokens_k;accepted_length;tpot_ms;box\n"
+    test = upload(page(), "own.csv", head + rows)
+    assert "What does the comma mark in tpot_ms '8,310'" in texts(test).replace("\\", "")
+    test.selectbox(key="map_comma").set_value("decimal")
+    by_label(test, "Read with these columns").click().run()
+    assert not test.exception
+    assert test.session_state["_upload"].frame["tpot_s"].tolist() == pytest.approx([0.00831, 0.01245])
+    assert "map_comma" not in {item.key for item in test.selectbox}
+    test.selectbox(key="map_box").set_value("gpu_count")
+    by_label(test, "Read with these columns").click().run()
+    assert test.session_state["_upload"].frame["gpu_count"].tolist() == [1, 1]
+    assert test.session_state["_upload"].frame["tpot_s"].tolist() == pytest.approx([0.00831, 0.01245])

@@ -369,7 +369,7 @@ def test_an_engine_that_cannot_run_the_drafter_says_why(drafter: str) -> None:
     for engine in report.engines:
         assert bool(engine.problem) != bool(engine.launch_line)
     problems = {engine.engine for engine in report.engines if engine.problem}
-    expected = {"dspark": {"vllm", "sglang"}, "p-eagle": {"sglang"}, "suffix": {"sglang"}}
+    expected = {"p-eagle": {"sglang"}, "suffix": {"sglang"}}
     expected["none"] = {"vllm", "sglang"}
     assert problems == expected.get(drafter, set())
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ import yaml
 from advisor.measured.observations import laboratory_of, set_apart
 from advisor.measured.points import measured_times, point_of
 from advisor.prediction import AdvisorError
+from advisor.text import RENAMED
 from studies import blind
 from studies.blind import (
     BATCHES,
@@ -155,6 +158,42 @@ def test_the_command_scores_the_last_frozen_prediction(
     assert "regret" in printed
     with pytest.raises(AdvisorError, match="--write"):
         blind.main([])
+
+
+def documented(names: str) -> list[str]:
+    """Columns that the README names for the scoring command, `names` being the words before them."""
+    said = " ".join(line.lstrip(" #") for line in (BLIND / "README.md").read_text().splitlines())
+    found = re.search(rf"--score measured.csv\s+# {names} ([\w, ]+?), and any of ([\w, ]+?)\s+Each folder", said)
+    assert found is not None
+    return [name.strip() for part in found.groups() for name in part.split(",")]
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_the_documented_command_scores_its_documented_columns(tmp_path: Path, renamed: bool) -> None:
+    columns = documented("columns")
+    assert set(KEYS) < set(columns)
+    rows = frozen(FOLDERS[-1]).query("model_id == 'qwen3-30b-a3b'")
+    values = rows.assign(accepted_length=1.5, speedup=1.5 / rows["round_ratio"])[columns]
+    if renamed:
+        values = values.rename(columns={new: old for old, new in RENAMED.items()})
+    values.to_csv(tmp_path / "measured.csv", index=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "studies.blind", "--score", tmp_path / "measured.csv"],
+        capture_output=True,
+        text=True,
+        cwd=BLIND.parents[1],
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "regret" in done.stdout
+    assert ("k_draft as n_draft, distinct_experts as touched_experts" in done.stdout) == renamed
+
+
+@pytest.mark.parametrize("content", ["", 'a,b\n1,"2\n'])
+def test_a_file_that_is_no_measurement_gets_one_sentence(tmp_path: Path, content: str) -> None:
+    (tmp_path / "m.csv").write_text(content)
+    with pytest.raises(AdvisorError, match="no CSV with a header line"):
+        blind.main(["--score", str(tmp_path / "m.csv")])
 
 
 SOURCED = ROW | {"source_title": "SpecForge issue 339"}

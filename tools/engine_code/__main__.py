@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -20,8 +21,8 @@ from advisor.answers.by_batch import schedule_for
 from advisor.answers.engines.config import EngineExport
 from advisor.answers.engines.export import export_scenario, needs_draft_model, per_rank
 from advisor.answers.round_costs import KRange, k_running_at
-from advisor.catalog.engines import load_engine
-from advisor.catalog.models import model_profile
+from advisor.catalog.engines import Engine, load_engine
+from advisor.catalog.models import model_ids, model_profile
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from tools.engine_code import graphs
@@ -65,12 +66,20 @@ CASES = (
     _case("suffix", True, drafter_id="suffix"),
     _case("draft model", True, drafter_id="draft_model"),
     _case("DFlash", True, drafter_id="dflash"),
+    _case("DSpark, own checkpoint", True, drafter_id="dspark"),
+    _case(
+        "DSpark, in DeepSeek-V4", True, model_id="deepseek-v4-flash", drafter_id="dspark", n_gpus=8, tensor_parallel=8
+    ),
+    _case("DSpark, data-parallel attention", True, drafter_id="dspark", n_gpus=8, expert_parallel=8),
     _case("P-EAGLE", True, drafter_id="p-eagle"),
     _case("EAGLE-3, data-parallel attention", True, n_gpus=8, expert_parallel=8),
     _case("MTP, data-parallel attention", True, model_id="deepseek-v3", drafter_id="mtp", n_gpus=8, expert_parallel=8),
 )
+MTP_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", "mtp_num_layers")
 ARCHITECTURES = {
+    "mimo": "MiMoForCausalLM",
     "mimo_v2_flash": "MiMoV2FlashForCausalLM",
+    "minimax_m3": "MiniMaxM3SparseForConditionalGeneration",
     "glm4_moe": "Glm4MoeForCausalLM",
     "minimax_m2": "MiniMaxM2ForCausalLM",
 }
@@ -98,7 +107,72 @@ def main() -> int:
         failed += report(answer, len(exports))
         for version in graphs.VERSIONS[engine_id]:
             failed += graphs.report(engine_id, version, unpacked(engine_id, version))
+        failed += report_tables(engine, answer)
+        failed += check_newest(engine)
     return min(failed, 1)
+
+
+def check_newest(engine: Engine) -> int:
+    """Prints how the tables stand to the newest release, where that is another; returns the rows that are wrong."""
+    assert engine.reviewed is not None
+    newest = newest_release(engine.id)
+    if newest in (None, engine.reviewed.version):
+        print(f"  newest release: {newest or 'not known, the index cannot be asked'}")
+        return 0
+    wheel = unpacked(engine.id, str(newest))
+    answer = wheel if isinstance(wheel, str) else run_side(engine.id, wheel, [])
+    print(f"  newest release: {newest}; the rules were read in {engine.reviewed.version}")
+    if isinstance(answer, str):
+        print(f"  its tables are not compared: {answer}")
+        return 0
+    return report_tables(engine, answer)
+
+
+def newest_release(package: str) -> str | None:
+    """The newest release of a package in the index; None where it cannot be asked."""
+    command = [sys.executable, "-m", "pip", "index", "versions", "--disable-pip-version-check", package]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.match(rf"{re.escape(package)} \(([0-9][0-9a-z.]*)\)", said)
+    return found[1] if found else None
+
+
+def report_tables(engine: Engine, answer: dict[str, Any]) -> int:
+    """Prints how profiles/engines stands to the engine's own lists; returns the rows that are wrong.
+
+    A method that the engine no longer has and a family that the table and the engine see differently are wrong; methods
+    of the engine that no export asks for are only named.
+    """
+    gone = sorted(set(engine.methods.values()) - set(answer["methods"]))
+    others = sorted(set(answer["methods"]) - set(engine.methods.values()))
+    print(f"  methods: {len(engine.methods)} exported, gone: {', '.join(gone) or 'none'}")
+    print(f"  methods that no export asks for: {', '.join(others)}")
+    table = engine.mtp.models if engine.mtp is not None else {}
+    differ = [
+        f"{family} ({'runs' if runs else 'does not run'}, the table says otherwise)"
+        for family, runs in sorted(answer["families"].items())
+        if runs != (family in table)
+    ]
+    if answer["families"]:
+        said = "; ".join(differ) or "as in the table"
+        print(f"  MTP: {len(answer['families'])} families of shipped models asked: {said}")
+    else:
+        print("  MTP: not asked, since the engine decides by the architectures it has draft models of")
+    return len(gone) + len(differ)
+
+
+def mtp_families() -> dict[str, dict[str, Any]]:
+    """A configuration of each family of shipped models that states MTP modules, by its model_type."""
+    found: dict[str, dict[str, Any]] = {}
+    for model_id in model_ids():
+        config = dict(model_profile(model_id).config)
+        inner = config.get("text_config") if isinstance(config.get("text_config"), dict) else {}
+        if any(key in {**config, **inner} and {**config, **inner}[key] for key in MTP_KEYS):
+            family = str(config.get("model_type", ""))
+            found.setdefault(family, {"architectures": [ARCHITECTURES.get(family, "SomeForCausalLM")], **config})
+    return found
 
 
 def report(answer: dict[str, Any], n_exports: int) -> int:
@@ -197,11 +271,10 @@ def run_side(engine: str, wheel: Path, exports: list[dict[str, Any]]) -> dict[st
     if absent:
         return absent[0]
     path = os.pathsep.join(map(str, [wheel, *helpers, ROOT]))
+    asked = json.dumps({"exports": exports, "families": mtp_families()})
     environment = {**os.environ, "PYTHONPATH": path, "VLLM_LOGGING_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore"}
     command = [sys.executable, "-m", f"tools.engine_code.{engine}_side"]
-    done = subprocess.run(
-        command, input=json.dumps(exports), capture_output=True, text=True, env=environment, check=False
-    )
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, env=environment, check=False)
     try:
         answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index('{"results"') :])
     except ValueError:

@@ -29,7 +29,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     ServerArgs.add_cli_args(parser)
     done = []
-    for export in json.load(sys.stdin):
+    asked = json.load(sys.stdin)
+    for export in asked["exports"]:
         found: list[str] = []
         try:
             words = shlex.split(export["launch_line"])
@@ -40,7 +41,10 @@ def main() -> None:
         except (Exception, SystemExit) as error:  # whatever the engine's code raises is the finding
             said = f"{type(error).__name__}: {error}"[:300]
             done.append({"name": export["name"], "ok": False, "found": [*found, said]})
-    json.dump({"results": done, "stubs": sorted(stubs.USED)}, sys.stdout)
+    from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+
+    methods = [*SpeculativeAlgorithm.__members__, "NEXTN"]
+    json.dump({"results": done, "methods": methods, "families": {}, "stubs": sorted(stubs.USED)}, sys.stdout)
 
 
 def _check(adaptive: Any, given: SimpleNamespace | argparse.Namespace, export: dict[str, Any]) -> list[str]:

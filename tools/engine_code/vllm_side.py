@@ -8,7 +8,7 @@ import shlex
 import sys
 import traceback
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 from tools.engine_code import stubs
 
@@ -24,6 +24,9 @@ class _Config(SimpleNamespace):
 
     def to_dict(self) -> dict[str, Any]:
         return dict(self.__dict__)
+
+    def get_text_config(self) -> _Config:
+        return self
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name in ("text_config", "quantization_config"):
@@ -46,7 +49,8 @@ def main() -> None:
 
     parser = EngineArgs.add_cli_args(FlexibleArgumentParser())
     done = []
-    for export in json.load(sys.stdin):
+    asked = json.load(sys.stdin)
+    for export in asked["exports"]:
         found: list[str] = []
         try:
             words = shlex.split(export["launch_line"])
@@ -70,7 +74,31 @@ def main() -> None:
             done.append({"name": export["name"], "ok": False, "found": [*found, said]})
             if os.environ.get("SHOW_TRACEBACK"):
                 traceback.print_exc()
-    json.dump({"results": done, "stubs": sorted(stubs.USED)}, sys.stdout)
+    methods = [name for name in _names(speculative.SpeculativeMethod) if isinstance(name, str)]
+    families = {family: _runs_mtp(speculative, config) for family, config in asked["families"].items()}
+    json.dump({"results": done, "methods": methods, "families": families, "stubs": sorted(stubs.USED)}, sys.stdout)
+
+
+def _names(literal: Any) -> list[Any]:
+    """The values of nested Literals."""
+    inner = get_args(literal)
+    return [name for one in inner for name in (_names(one) or [one])]
+
+
+def _runs_mtp(speculative: Any, config: dict[str, Any]) -> bool:
+    """Whether vLLM makes an MTP draft model of a configuration."""
+    try:
+        made = speculative.SpeculativeConfig.hf_config_override(_described(config))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return False
+    return made.model_type in get_args(speculative.MTPModelTypes) and made.model_type != config.get("model_type")
+
+
+def _described(config: dict[str, Any]) -> _Config:
+    """A configuration and what is nested in it."""
+    values = {name: _described(value) if name == "text_config" else value for name, value in config.items()}
+    unstated = {"architectures": ["SomeForCausalLM"], "hc_count": 1}  # of what a profile leaves out, what is read
+    return _Config(**{**unstated, **values})
 
 
 def _check_config(speculative: Any, config: dict[str, Any], export: dict[str, Any]) -> list[str]:

@@ -21,6 +21,7 @@ from advisor.answers.diagnosis.physics import Comparison
 from advisor.catalog.engines import engine_called
 from advisor.measured.ingest.columns import COLUMNS, drafter_name
 from advisor.measured.ingest.upload import open_upload
+from advisor.measured.readers.sglang import WITHOUT_STEPS
 from advisor.prediction import AdvisorError
 from advisor.text import number_of
 
@@ -364,12 +365,21 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
         facts["draft_tokens_k"] = 0
     elif (method := spec.get("method") or algorithm) is not None:
         facts["drafter"] = drafter_name(str(method))
+        if str(algorithm).upper() in WITHOUT_STEPS:
+            facts["draft_tokens_k"] = _block_length(arguments)
     if "enforce_eager" in spec:
         facts["draft_graphs_off"] = _true(spec["enforce_eager"])
     facts["k_table"] = _table(spec.get("num_speculative_tokens_per_batch_size"))
     engine = engine_called(str(arguments.get("_engine", ""))) if arguments.get("_engine") else None
     facts["engine"] = engine.id if engine else None
     return facts
+
+
+def _block_length(arguments: Mapping[str, Any]) -> int | None:
+    """K of an SGLang server whose drafter has no steps: of the block, else of the verified tokens less the last."""
+    block = _whole(arguments.get("speculative_dspark_block_size"))
+    verified = _whole(arguments.get("speculative_num_draft_tokens"))
+    return block if block is not None or verified is None else verified - 1
 
 
 def _table(value: Any) -> str | None:

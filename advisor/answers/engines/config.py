@@ -20,10 +20,10 @@ EFFECTS: dict[str, str] = {
     "unknown": "not known",
 }
 """How a guard's effect is said."""
-OWN_FORWARD = ("eagle", "eagle3", "mtp", "draft_model", "dflash")
+OWN_FORWARD = ("eagle", "eagle3", "mtp", "draft_model", "dflash", "dspark")
 """Methods whose drafter runs a model."""
 NEEDS_MODEL = ("eagle", "eagle3", "draft_model", "dflash")
-"""Drafting methods with a checkpoint of their own; for mtp only where the heads are a separate one."""
+"""Drafting methods with a checkpoint of their own; mtp and dspark have one only where the target's does not hold it."""
 WITHOUT_MODEL = ("ngram", "suffix")
 
 
@@ -148,9 +148,12 @@ def missing_graphs(request: ExportRequest, rows: Sequence[tuple[int, int, int]])
     return tuple(sorted(found))
 
 
-def check_draft_model(method: str, draft_model: str | None) -> None:
-    """Check that a method has its draft model, and none where there can be none. Raises AdvisorError otherwise."""
-    if method in NEEDS_MODEL and not (draft_model or "").strip():
+def check_draft_model(method: str, draft_model: str | None, needed: bool = False) -> None:
+    """Check that a method has its draft model, and none where there can be none. Raises AdvisorError otherwise.
+
+    needed : the target's checkpoint does not hold the drafter of a method that may lie there (mtp, dspark).
+    """
+    if (needed or method in NEEDS_MODEL) and not (draft_model or "").strip():
         raise AdvisorError(f"method {method} needs a draft model; give its Hugging Face name or path")
     if method in WITHOUT_MODEL and draft_model is not None:
         raise AdvisorError(f"method {method} has no draft model; leave draft_model={draft_model!r} out")
@@ -195,6 +198,7 @@ def export_tags(request: ExportRequest) -> set[str]:
         "own_forward": request.method in OWN_FORWARD,
         "older_runner": older,
         "context_matters": drafts and request.context_matters,
+        "dspark": drafts and request.method == "dspark",
     }
     return {tag for tag, holds in held.items() if holds}
 

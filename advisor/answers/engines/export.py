@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,8 @@ def export_scenario(
     if engine_version is None and setup.scenario.engine == engine:
         engine_version = setup.scenario.engine_version
     method = method_for(setup, engine)
+    if draft_model is None and needs_draft_model(setup, engine):
+        check_draft_model(method, None, needed=any(item.k_running for item in ranges))
     export = export_engine_config(
         engine,
         ExportRequest(
@@ -160,15 +163,20 @@ def _mtp_support(engine: str) -> MtpSupport:
     return load_engine(engine).mtp or MtpSupport(source="not looked up")
 
 
-def _model_type(setup: Setup) -> str:
-    """The model_type of the scenario's configuration. Empty where it is not at hand."""
+_SHIP_DSPARK = ("deepseek_v4", "deepseek_v41")
+"""Families for which vLLM looks for the stages in the target's checkpoint where no draft model is named."""
+
+
+def _config(setup: Setup) -> Mapping[str, Any]:
+    """The scenario's configuration. Empty where it is not at hand."""
     scenario = setup.scenario
-    if scenario.model_config_json is None and scenario.model_id in model_ids():
-        return str(model_profile(scenario.model_id).config.get("model_type", ""))
-    if scenario.model_config_json is None:
-        return ""
-    config = parse_json(scenario.model_config_json, "the model's config.json")
-    return str(config.get("model_type", ""))
+    if scenario.model_config_json is not None:
+        return parse_json(scenario.model_config_json, "the model's config.json")
+    return model_profile(scenario.model_id).config if scenario.model_id in model_ids() else {}
+
+
+def _model_type(setup: Setup) -> str:
+    return str(_config(setup).get("model_type", ""))
 
 
 def _runs(setup: Setup, engine: str) -> bool:
@@ -178,7 +186,14 @@ def _runs(setup: Setup, engine: str) -> bool:
 
 def needs_draft_model(setup: Setup, engine: str) -> bool:
     """Whether an export needs a draft model's name that no profile knows. Only where the engine runs the drafter."""
-    return _runs(setup, engine) and setup.drafter.method in NEEDS_MODEL and default_draft_model(setup) is None
+    method = setup.drafter.method
+    apart = method in NEEDS_MODEL or (method == "dspark" and not _ships_dspark(setup))
+    return _runs(setup, engine) and apart and default_draft_model(setup) is None
+
+
+def _ships_dspark(setup: Setup) -> bool:
+    """Whether the target's checkpoint holds DSpark's stages: as its configuration says, or as all of its family do."""
+    return _model_type(setup) in _SHIP_DSPARK or any(key.startswith("dspark_") for key in _config(setup))
 
 
 def default_served_model(setup: Setup) -> str:
@@ -218,6 +233,10 @@ def _notes(setup: Setup, engine: str) -> list[str]:
     scenario, notes = setup.scenario, []
     if scenario.engine != engine:
         notes.append(f"the schedule was computed with the kernels and overheads of {scenario.engine}, not {engine}")
+    if setup.drafter.method == "dspark" and _model_type(setup) == "deepseek_v4":
+        notes.append(
+            "DSpark's stages are looked for in the target's checkpoint: serve a release of DeepSeek-V4 that has them"
+        )
     if scenario.weight_dtype or scenario.expert_dtype:
         notes.append("the scenario overrides the checkpoint's weight format; serve a checkpoint in that format")
     if scenario.max_tpot_ms is not None:

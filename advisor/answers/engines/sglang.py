@@ -52,6 +52,8 @@ def export(request: ExportRequest) -> EngineExport:
     words += ["--tp-size", str(served.tensor_parallel * served.data_parallel)]
     if served.data_parallel > 1:
         words += ["--dp-size", str(served.data_parallel), "--enable-dp-attention"]
+        if method == "dspark":
+            words.append("--enable-dp-lm-head")  # it refuses to start without
     if served.expert_parallel > 1:
         words += ["--ep-size", str(served.expert_parallel)]
     if served.redundant_experts is not None:
@@ -150,6 +152,8 @@ def _speculation(method: str, draft_model: str | None, k: int) -> list[str]:
     if method == "ngram":
         # Verified tokens per sequence: K drafts and the last emitted token. Breadth 1 keeps the drafts a chain.
         return [*words, "--speculative-num-draft-tokens", str(k + 1), "--speculative-ngram-max-bfs-breadth", "1"]
+    if method == "dspark":
+        return [*words, "--speculative-dspark-block-size", str(k)]
     if method == "dflash":
         return [*words, "--speculative-num-draft-tokens", str(k + 1)]
     return [

@@ -11,7 +11,7 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from advisor.answers.explore.cells import COLUMNS, SETTINGS
 from advisor.predict.scenario_fields import FIELDS, MAX_BATCH, MAX_DRAFT
 from advisor.prediction import AdvisorError, Tier
 from advisor.profiles import read_file, shown_path
-from advisor.text import counted, printable
+from advisor.text import counted, names_of_today, printable
 
 MAX_ROWS = 2_000_000
 """Rows that are read at most: 270 bytes each in memory. [-]"""
@@ -104,7 +104,9 @@ def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> 
                 "do not compare; give the files of one sweep"
             )
     frame = pd.concat([_frame(name, file) for name, file in tables], ignore_index=True)
-    return sweep_from(frame, makers[first])
+    sweep = sweep_from(frame, makers[first])
+    remarks = dict.fromkeys(names_of_today(file.schema_arrow.names)[1] for _, file in tables)
+    return replace(sweep, notes=(*sweep.notes, *(f"{text[0].upper()}{text[1:]}." for text in remarks if text)))
 
 
 def sweep_from(frame: pd.DataFrame, maker: Mapping[str, str]) -> Sweep:
@@ -138,7 +140,7 @@ def _opened(name: str, content: bytes) -> pq.ParquetFile:
         unpacked = sum(meta.row_group(index).total_byte_size for index in range(meta.num_row_groups))
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise AdvisorError(f"{name} is no readable Parquet file ({_first(error)}); {_HOW}") from error
-    known = set(file.schema_arrow.names)
+    known = set(_stored_names(file))
     needed = [column for column in COLUMNS if column not in _YOUNGER and not _may_be_missing(column)]
     if missing := [column for column in needed if column not in known]:
         more = " and others" if len(missing) > 6 else ""
@@ -151,6 +153,12 @@ def _opened(name: str, content: bytes) -> pq.ParquetFile:
     if unpacked > _BYTES_PER_ROW * max(meta.num_rows, 1000):
         raise AdvisorError(f"{name}: {meta.num_rows:,} rows unpack to {unpacked:,} bytes, more than a sweep's; {_HOW}")
     return file
+
+
+def _stored_names(file: pq.ParquetFile) -> dict[str, str]:
+    """Names of a file's columns as it has them, by today's."""
+    old, _ = names_of_today(file.schema_arrow.names)
+    return {old.get(name, name): name for name in file.schema_arrow.names}
 
 
 def _may_be_missing(column: str) -> bool:
@@ -175,12 +183,13 @@ def _by_words(maker: Mapping[str, str]) -> str:
 
 def _frame(name: str, file: pq.ParquetFile) -> pd.DataFrame:
     """The rows of one file as `COLUMNS`. Raises AdvisorError where a value is none of its column's."""
-    present = [column for column in COLUMNS if column in file.schema_arrow.names]
+    stored = _stored_names(file)
+    present = [column for column in COLUMNS if column in stored]
     try:
-        table = file.read(columns=present)
+        table = file.read(columns=[stored[column] for column in present])
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise AdvisorError(f"{name} is damaged: its rows cannot be read ({_first(error)}); write it anew") from error
-    found = {column: _values(name, column, table.column(column)) for column in present}
+    found = {column: _values(name, column, table.column(stored[column])) for column in present}
     for column in COLUMNS.keys() - found.keys():
         default = FIELDS[column].default if column in FIELDS else None
         found[column] = pd.Series([default] * table.num_rows, dtype=COLUMNS[column])

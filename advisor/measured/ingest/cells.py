@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from advisor.measured.ingest.columns import FREE_TEXT, CanonicalColumn, TableKind, header_key, match_header
-from advisor.measured.ingest.result import Reject, shorten
+from advisor.measured.ingest.result import AMBIGUOUS, Reject, shorten
 from advisor.measured.ingest.side_by_side import SideBySide, side_by_side
 from advisor.measured.ingest.upload import MAX_BYTES, MAX_COLUMNS, MAX_LINE_BYTES, MAX_REJECTS, MAX_ROWS, MIB, Sample
 from advisor.prediction import AdvisorError
+from advisor.text import names_of_today
 
 EMPTY = frozenset({"", "na", "n/a", "null", "none", "-", "--", "\u2014"})
 _EMPTY_SET = pa.array(
@@ -28,6 +29,10 @@ _EMPTY_SET = pa.array(
 _PLAIN = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?$"
 _THOUSANDS = r"^[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?$"
 _DECIMAL_COMMA = r"^[+-]?[0-9]*(?:\.[0-9]{3})*,[0-9]*(?:[eE][+-]?[0-9]{1,6})?$"
+COMMA = ","
+"""What stands for the comma itself where a user says which header means what."""
+COMMA_MEANINGS = {"decimal": True, "thousands": False}
+"""What a user may say that a comma marks, and whether it is a decimal point."""
 _FORMULA = r"^(?:[=@\t\r]|[+-][^0-9. +-])"
 _TRUE_FALSE = {"true": "1", "false": "0", "yes": "1", "no": "0"}
 
@@ -187,7 +192,7 @@ def _reason(
         if cell[:1] in "=@" or (cell[:1] in "+-" and cell[1:2].isalpha()):
             return "a formula, not a number; save the file with values instead of formulas"
         if "," in cell and decimal_comma is None:
-            return "ambiguous: the comma may mark decimals or thousands; write a decimal point and no separators"
+            return f"{AMBIGUOUS}; say which, or write a decimal point and no separators"
         return "not a number; write digits with a decimal point, and the unit in the column's header"
     if infinite:
         if cell.lower().lstrip("+-") == "nan":
@@ -264,6 +269,9 @@ def read_table(sample: Sample) -> FileTable:
         for number, found, text in skipped
     ]
     columns = [column[1:] for column in columns]
+    if sample.delimiter == "|" and len(columns[0]):  # the dashes below a Markdown table's header are no row of it
+        dashes = all(re.fullmatch(r"\s*(:?-+:?)?\s*", column[0].as_py() or "") for column in columns)
+        columns, lines = [column[dashes:] for column in columns], np.delete(lines, [1] if dashes else [])
     columns, lines = _drop_blank_rows(columns, lines[1:])
     columns, lines, unclosed = _drop_unclosed_quote(data, columns, lines)
     return FileTable(header, tuple(columns), lines, tuple(rejects + unclosed))
@@ -451,7 +459,8 @@ def map_header(table: FileTable, kind: TableKind, name: str) -> Mapped:
                 f"{target} and differ; keep one of them"
             )
         warnings.append(f"column {index + 1} ({header!r}) repeats column {first + 1} and was ignored")
-    return Mapped(columns, tuple(unknown), tuple(warnings), pair)
+    remark = names_of_today(map(header_key, table.header))[1]
+    return Mapped(columns, tuple(unknown), tuple([*warnings, remark] if remark else warnings), pair)
 
 
 def unit_hints(unknown: tuple[str, ...], kind: TableKind) -> list[str]:

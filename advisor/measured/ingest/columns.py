@@ -163,6 +163,8 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
         "spec_k",
         "draft_tokens",
         "num_speculative_tokens",
+        "n_draft",
+        "k_draft",
     ),
     _text(
         "draft_structure",

@@ -15,10 +15,18 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.measured.ingest.cells import FileTable, map_header, outside_range, read_table, table_header
+from advisor.measured.ingest.cells import (
+    COMMA,
+    COMMA_MEANINGS,
+    FileTable,
+    map_header,
+    outside_range,
+    read_table,
+    table_header,
+)
 from advisor.measured.ingest.checks import check_rows
 from advisor.measured.ingest.columns import COLUMNS, TableKind, header_key
-from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers
+from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers, unfolded
 from advisor.measured.ingest.result import Reject, rejects_frame, shorten
 from advisor.measured.ingest.rows import Rows, RowSource
 from advisor.measured.ingest.upload import Sample, one_sentence, open_upload
@@ -36,7 +44,7 @@ def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None
     """Read a benchmark result of any known format, recognised by its content alone.
 
     Parameters: `name` is used in messages only; `data` the bytes as uploaded (plain, gzip, or a zip of one file);
-    `columns` renames headers of a CSV, {theirs: ours}.
+    `columns` renames headers of a CSV, {theirs: ours}; what COMMA is mapped to says what a comma in numbers marks.
     Raises AdvisorError, and nothing else, when the file is not recognised, exceeds a limit, or carries nothing that
     can be used.
     """
@@ -48,14 +56,28 @@ def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None
 def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
     """Read an upload without the last guard of `read_upload`, so that tests see a reader's own faults."""
     sample = open_upload(name, data)
+    claimed = sample.kind != "json" or any(one.detect(sample) >= DETECTED for one in FORMATS)
+    if not claimed and why_unusable(sample) is None:
+        sample = unfolded(sample)
+    columns, decimal_comma = _without_comma(columns or {})
     if columns:
         sample = rename_headers(sample, columns)
     reader = detect(sample)
     raw = reader.read(sample)
+    raw.decimal_comma = decimal_comma
     if columns:
         fill_mapped(raw, sample, columns)
     raw.warnings = [*sample.warnings, *raw.warnings]
     return typed_rows(raw, reader, name, hashlib.sha256(data).hexdigest())
+
+
+def _without_comma(columns: Mapping[str, str]) -> tuple[dict[str, str], bool | None]:
+    """The renamed headers, and whether commas are said to be decimal points. Raises AdvisorError for another word."""
+    named = {theirs: ours for theirs, ours in columns.items() if theirs.strip() != COMMA}
+    meaning = next((ours.strip() for theirs, ours in columns.items() if theirs.strip() == COMMA), None)
+    if meaning is not None and meaning not in COMMA_MEANINGS:
+        raise AdvisorError(f"a comma marks {' or '.join(COMMA_MEANINGS)}, not {shorten(meaning)!r}")
+    return named, None if meaning is None else COMMA_MEANINGS[meaning]
 
 
 def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
@@ -113,7 +135,7 @@ def detect(sample: Sample) -> Format:
     near = near_miss(sample, FORMATS)
     if near:
         raise AdvisorError(f"{sample.name} is not recognised: {near}")
-    known = ", ".join(item.name for item in FORMATS)
+    known = ", ".join(dict.fromkeys(re.sub(r" (JSONL?|CSV)\b.*", "", item.name) for item in FORMATS))
     raise AdvisorError(f"{sample.name} is not recognised: {_seen(sample)}; expected a result file of {known}")
 
 

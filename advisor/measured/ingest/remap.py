@@ -10,7 +10,7 @@ import csv
 import difflib
 import io
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,7 +76,7 @@ def own_headers(
     Columns in `swapped` (`IngestResult.swapped`) are guessed the other way round.
     """
     try:
-        sample = open_upload(name, data)
+        sample = unfolded(open_upload(name, data))
     except AdvisorError:
         return ()
     header, cells = _fields(sample) if sample.kind in ("json", "jsonl") else _columns(sample)
@@ -133,6 +133,56 @@ def scalar_paths(record: Mapping[str, Any], depth: int = 3, before: str = "") ->
         elif not isinstance(value, list):
             out.append(path)
     return out
+
+
+_DEEPEST = 4
+_OF_THE_TOOL = frozenset({"id", "version", "context", "notes", "date", "derived"})
+"""Names that stand beside a list of runs and speak of the file or its tool, not of the runs."""
+
+
+def unfolded(sample: Sample) -> Sample:
+    """A home-made JSON document as one record for each object of its longest list of objects.
+
+    What holds of all are known settings (model, GPU, parallel sizes) in the objects around the list, which is said.
+    Objects within a run are opened too (`metrics.tpot_ms`). The sample itself where it has no such list.
+    """
+    if sample.kind != "json" or not isinstance(sample.document, dict):
+        return sample
+    found = max(_lists_of_objects(sample.document, {}, 0), key=lambda pair: len(pair[1]), default=None)
+    if found is None:
+        return sample
+    around, runs = found
+    settings = {name: value for name, value in around.items() if _is_setting(name)}
+    records = [{**settings, **_opened(run)} if isinstance(run, dict) else run for run in runs]
+    said = f"taken for every run from around the list: {', '.join(map(shorten, settings))}" if settings else ""
+    warnings = (*sample.warnings, said) if said else sample.warnings
+    lines = tuple(range(1, len(records) + 1))
+    return replace(sample, document=records, records=tuple(records), lines=lines, warnings=warnings)
+
+
+def _lists_of_objects(node: Any, around: dict[str, Any], depth: int) -> Iterator[tuple[dict[str, Any], list[Any]]]:
+    """Lists of objects within a document, each with the scalars of the objects around it."""
+    if not isinstance(node, Mapping) or depth > _DEEPEST:
+        return
+    beside = {**around, **_opened({k: v for k, v in node.items() if not isinstance(v, list)})}
+    for value in node.values():
+        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value[:FIRST_ROWS]):
+            yield beside, value
+        yield from _lists_of_objects(value, beside, depth + 1)
+
+
+def _opened(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The scalars of a record by their last name, by their path where a last name stands twice."""
+    paths = scalar_paths(record)
+    last = [path.rpartition(".")[2] for path in paths]
+    return {
+        name if last.count(name) == 1 else path: field_of(record, path) for path, name in zip(paths, last, strict=True)
+    }
+
+
+def _is_setting(name: str) -> bool:
+    found = match_header(name, "points")
+    return found is not None and COLUMNS["points"][found[0]].context and header_key(name) not in _OF_THE_TOOL
 
 
 def targets(kind: TableKind = "points") -> list[str]:

@@ -17,8 +17,10 @@ from advisor.measured.ingest.side_by_side import open_pairs
 from advisor.measured.kept_uploads import ORIGIN
 from advisor.measured.row_questions import copies_at_most, open_copies
 from advisor.prediction import AdvisorError
-from advisor.text import frame_csv
+from advisor.text import counted, frame_csv
 
+AMBIGUOUS = "ambiguous: the comma may mark decimals or thousands"
+"""How the reason begins for a cell like 8,310 in a file where no other cell settles it: it is asked about."""
 MAX_SHOWN = 200
 """Characters of a refused cell that are kept."""
 
@@ -108,8 +110,22 @@ class IngestResult:
 
     @property
     def ready(self) -> bool:
-        """Whether no required context is missing, so that the rows can be held against predictions."""
-        return not any(item.required for item in self.missing)
+        """Whether nothing needed is missing or open, so that the rows can be held against predictions."""
+        return not any(item.required for item in self.missing) and not comma_question(self.rejects)
+
+
+def comma_question(rejects: pd.DataFrame) -> str:
+    """The question what a comma in a file's numbers marks, with an example. Empty where the cells tell."""
+    open_ = rejects[rejects["reason"].str.startswith(AMBIGUOUS)] if len(rejects) else rejects
+    if not len(open_):
+        return ""
+    first = open_.iloc[0]
+    cell = str(first["value"])
+    rows = counted(int(open_["line"].nunique()), "row")
+    return (
+        f"what does the comma mark in {first['column']} {cell!r} (line {first['line']}; {rows} wait for it): "
+        f"decimal ({cell.replace(',', '.', 1)}) or thousands ({cell.replace(',', '')})?"
+    )
 
 
 def shorten(value: object) -> str:

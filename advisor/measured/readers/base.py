@@ -64,6 +64,8 @@ class RawRows:
     warnings: list[str] = field(default_factory=list)
     swaps: list[Swap] = field(default_factory=list)
     finish: Finish | None = None
+    decimal_comma: bool | None = None
+    """What a user says that commas in numbers mark; None: the cells tell."""
 
     def constant(self, column: str, value: Any, source: str = "(format)") -> None:
         """Give every row the same value."""
@@ -192,7 +194,9 @@ def coerce(raw: RawRows) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Typed frame of the good rows, and the rejects of the others. Index `line`, canonical and temporary columns."""
     spec = COLUMNS[raw.kind]
     numeric = {name for name in raw.cells if name.startswith(TEMPORARY) or spec[name].numeric}
-    decimal_comma = comma_is_decimal([raw.cells[name].values for name in raw.cells if name in numeric])
+    decimal_comma = raw.decimal_comma
+    if decimal_comma is None:
+        decimal_comma = comma_is_decimal([raw.cells[name].values for name in raw.cells if name in numeric])
     good = np.ones(len(raw.lines), dtype=bool)
     rejects = list(raw.rejects)
     series: dict[str, Any] = {}

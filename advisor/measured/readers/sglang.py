@@ -109,8 +109,8 @@ MTP_AS_EAGLE = (
     "the model itself or a NextN copy"
 )
 _OWN_HEADS = frozenset({"NEXTN", "FROZEN_KV_MTP"})
-_WITHOUT_STEPS = frozenset({"NGRAM", "DFLASH"})
-"""Algorithms whose length is `speculative_num_draft_tokens` alone; SGLang sets DFLASH's number of steps to 1."""
+WITHOUT_STEPS = frozenset({"NGRAM", "DFLASH", "DSPARK"})
+"""Algorithms whose length is `speculative_num_draft_tokens` alone; SGLang sets a block drafter's steps to 1."""
 
 
 def speculation_of(server_info: Any) -> dict[str, Any]:
@@ -122,8 +122,10 @@ def speculation_of(server_info: Any) -> dict[str, Any]:
         return {"draft_tokens_k": 0}
     steps, verified = server_info.get("speculative_num_steps"), server_info.get("speculative_num_draft_tokens")
     topk = server_info.get("speculative_eagle_topk")
-    if str(algorithm).upper() in _WITHOUT_STEPS:
-        steps, topk = None, server_info.get("speculative_ngram_max_bfs_breadth")
+    if str(algorithm).upper() in WITHOUT_STEPS:
+        steps, topk = None, None
+    if str(algorithm).upper() == "NGRAM":
+        topk = server_info.get("speculative_ngram_max_bfs_breadth")
     if steps is None and isinstance(verified, int) and not isinstance(verified, bool):
         steps = verified - 1  # the last emitted token is verified along with the drafts
     wide = isinstance(topk, int) and topk > 1

@@ -16,6 +16,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.catalog.models import model_ids
+from advisor.measured.ingest.cells import COMMA
 from advisor.measured.ingest.columns import COLUMNS, template_csv
 from advisor.measured.ingest.remap import target_label, targets
 from advisor.measured.ingest.result import IngestResult, MissingField, csv_of
@@ -368,6 +369,7 @@ def _acceptance(read: IngestResult, scenario: Scenario) -> None:
     )
 
 
+_COMMAS = {"": "Not said", "decimal": "Decimals", "thousands": "Thousands"}
 MAX_FIELDS = 40
 """Columns asked for; wider files are mapped on the command line (`ingest --map`)."""
 
@@ -388,13 +390,20 @@ def _form(number: int, file: UploadFile, several: bool, swapped: bool) -> None:
     label = f"Which column is which{f' in {plain(file.name)}' if several else ''}{said if file.unused else ''}"
     of = f"{number}_" if several else ""
     with (
-        st.expander(label, expanded=file.rows is None or swapped),
+        st.expander(label, expanded=file.rows is None or swapped or bool(file.asked)),
         st.form(f"column_mapping_{number}", border=False),
     ):
         st.caption(
             "Columns are matched where the name allows it. Nothing is renamed until you confirm. Times need a unit."
         )
-        options, chosen = targets(file.kind), {}
+        options = targets(file.kind)
+        chosen: dict[str, str] = {}
+        if file.asked:
+            st.warning(plain(f"{file.asked[0].upper()}{file.asked[1:]}"), icon=":material/help:")
+            named = "What a comma in numbers marks"
+            chosen[COMMA] = st.selectbox(
+                named, list(_COMMAS), key=f"map_{of}comma", format_func=lambda meaning: _COMMAS[meaning]
+            )
         shown = sorted(file.headers, key=lambda item: item.native == item.ours)[:MAX_FIELDS]
         with st.grid(3, min_column_width=200):
             for item in shown:

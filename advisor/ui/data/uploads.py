@@ -17,10 +17,19 @@ import streamlit as st
 
 from advisor.answers.summary import sample_csv
 from advisor.catalog.models import model_ids
+from advisor.measured.ingest.cells import COMMA
 from advisor.measured.ingest.columns import COLUMNS, TableKind
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.remap import IGNORE, Header, own_headers
-from advisor.measured.ingest.result import OF_ONE_RUN, IngestResult, csv_of, kept_points, kept_table, measured_length
+from advisor.measured.ingest.result import (
+    OF_ONE_RUN,
+    IngestResult,
+    comma_question,
+    csv_of,
+    kept_points,
+    kept_table,
+    measured_length,
+)
 from advisor.measured.ingest.rows import Rows, combine, complete, lacking_files, resolve_names, with_given
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused
@@ -56,6 +65,13 @@ class UploadFile:
     """Its own headers, each with what it is read as or may be; empty where they cannot be mapped."""
     chosen: bool = False
     """Whether a user said which column is which."""
+    commas: str = ""
+    """What the user says that a comma in its numbers marks (COMMA_MEANINGS); empty: its cells tell."""
+
+    @property
+    def asked(self) -> str:
+        """The question what its commas mark. Empty where that is known."""
+        return comma_question(self.rows.rejects) if self.rows is not None else ""
 
     @property
     def unused(self) -> int:
@@ -92,13 +108,16 @@ def with_headers(file: UploadFile, alone: bool) -> UploadFile:
 def read_as(file: UploadFile, chosen: Mapping[str, str]) -> UploadFile:
     """The file read anew with its headers as chosen {theirs: ours}."""
     changed = {item.theirs: chosen[item.theirs] for item in file.headers if _differs(item, chosen[item.theirs])}
+    commas = chosen.get(COMMA) or file.commas
+    if commas:
+        changed[COMMA] = commas
     headers = tuple(replace(item, ours=chosen[item.theirs]) for item in file.headers)
     problem, rows = "", None
     try:
         rows = _read(file.name, file.data, changed or None)
     except AdvisorError as error:
         problem = str(error)
-    return replace(file, rows=rows, problem=problem, headers=headers, chosen=True)
+    return replace(file, rows=rows, problem=problem, headers=headers, chosen=True, commas=commas)
 
 
 def _differs(item: Header, ours: str) -> bool:
