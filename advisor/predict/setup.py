@@ -51,7 +51,7 @@ from advisor.physics.expert_loads import (
     traffic_of_preset,
 )
 from advisor.physics.expert_ranks import Layout, RankBalance, Sources, Uneven, balanced, contiguous
-from advisor.physics.hardware import Hardware, load_hardware
+from advisor.physics.hardware import Hardware
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.memory import MemoryFit, memory_fit
 from advisor.physics.step import MoeShape, Placement, expert_shape
@@ -239,14 +239,14 @@ def _stated_scales(architecture: Architecture) -> ActivationScales:
     return "dynamic" if architecture.activation_scheme == "dynamic" and not mixed else "static"
 
 
-def routing_of(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset | None, str]:
+def routing_of(scenario: Scenario, architecture: Architecture, hardware: Hardware) -> tuple[RoutingPreset | None, str]:
     """Routing of the scenario's model: its own trace, a measured preset, or a class default. None for a dense model.
 
     Loads of experts that the scenario carries say how widely they spread, but for a trace, which says so itself.
     """
     if architecture.moe is None:
         return None, "dense model: no routing"
-    found, because = _chosen(scenario, architecture)
+    found, because = _chosen(scenario, architecture, hardware)
     loads = own_loads(scenario, architecture.name, architecture.moe)
     # A trace tells the spread itself; a log of counts may leave it open.
     if loads is None or ("," in scenario.routing and PARAMETERS[0] not in not_learnt(scenario.routing)):
@@ -278,12 +278,12 @@ def own_loads(scenario: Scenario, model: str, moe: Moe) -> Array | None:
     return parse_loads(scenario.expert_loads)
 
 
-def _chosen(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset | None, str]:
+def _chosen(scenario: Scenario, architecture: Architecture, hardware: Hardware) -> tuple[RoutingPreset | None, str]:
     if scenario.routing == "uniform":
         return None, "independent uniform routing, as chosen"
     if scenario.routing == "auto":
         preset, because = _own_preset(scenario, architecture)
-        if not set(load_hardware(scenario.hardware_id).generation.split()) & set(UNRELATED_CHIPS):
+        if not set(hardware.generation.split()) & set(UNRELATED_CHIPS):
             return preset, because
         return unrelated(preset), f"{because.rstrip('.')}; tokens of a sequence as unrelated, a correction: {UNRELATED}"
     if "," in scenario.routing:
