@@ -399,7 +399,7 @@ _LEAST_SHARE = 0.01
 
 
 def correction_text(advice: Advice) -> str:
-    """Share of the recommended K's round that no kernel explains, in one sentence; empty where it hardly counts."""
+    """Share of the recommended K's round that is a correction, in one sentence. Empty where it hardly counts."""
     curve, n_draft = advice.curve, advice.recommendation.n_draft
     if n_draft not in curve.drafts or advice.scenario.batch_size not in curve.batches:
         return ""

@@ -443,7 +443,7 @@ def chances_kept(judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def chance_kept_text(p_gain: float, judged: pd.DataFrame) -> str:
-    """What happened where published speedups were given such a chance of a gain; empty for fewer than LEAST_KEPT."""
+    """Record of published speedups with such a chance of a gain, in one sentence. Empty for fewer than LEAST_KEPT."""
     kept = chances_kept(judged)
     here = kept[(kept["least"] <= p_gain) & ((p_gain < kept["most"]) | (kept["most"] == 1.0))]
     if here.empty or here.iloc[0]["n"] < LEAST_KEPT:

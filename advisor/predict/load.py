@@ -241,7 +241,7 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     if adjustment is not None:
         check_adjustment(adjustment, hardware.id, scenario.engine)
     costs, draft_costs = both_costs(scenario, hardware, cache, (architecture, per_pass), placement, adjustment)
-    routing, because = routing_of(scenario, architecture)
+    routing, because = routing_of(scenario, architecture, hardware)
     given = curve_on_task(scenario.acceptance, scenario.task)
     measured = parse_acceptance(
         given,
@@ -369,7 +369,7 @@ def without_own_loads(setup: Setup) -> Setup:
     plain = setup.scenario.on_assumed_ranks()
     if plain == setup.scenario:
         return setup
-    routing, because = routing_of(plain, setup.architecture)
+    routing, because = routing_of(plain, setup.architecture, setup.hardware)
     return with_assumed_ranks(dataclasses.replace(setup, scenario=plain, routing=routing, routing_because=because))
 
 

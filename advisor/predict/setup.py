@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike
 
 from advisor.catalog.adjustment import Adjustment, adjusted
 from advisor.catalog.graphs import EAGER_DENSE_S, EAGER_ROUTED_S, Graphs, Ran
-from advisor.catalog.hardware import hardware_from_own
 from advisor.catalog.kernel_choice import ActivationScales
 from advisor.catalog.kernel_costs import kernel_costs, with_network
 from advisor.catalog.measured_shapes import with_attention_modules, with_measured_shape
@@ -53,7 +52,7 @@ from advisor.physics.expert_loads import (
     traffic_of_preset,
 )
 from advisor.physics.expert_ranks import Layout, RankBalance, Sources, Uneven, balanced, contiguous
-from advisor.physics.hardware import Hardware, load_hardware
+from advisor.physics.hardware import Hardware
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.memory import MemoryFit, memory_fit
 from advisor.physics.step import MoeShape, Placement, expert_shape
@@ -255,14 +254,14 @@ def _stated_scales(architecture: Architecture) -> ActivationScales:
     return "dynamic" if architecture.activation_scheme == "dynamic" and not mixed else "static"
 
 
-def routing_of(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset | None, str]:
+def routing_of(scenario: Scenario, architecture: Architecture, hardware: Hardware) -> tuple[RoutingPreset | None, str]:
     """Routing of the scenario's model: its own trace, a measured preset, or a class default. None for a dense model.
 
     Loads of experts that the scenario carries say how widely they spread, but for a trace, which says so itself.
     """
     if architecture.moe is None:
         return None, "dense model: no routing"
-    found, because = _chosen(scenario, architecture)
+    found, because = _chosen(scenario, architecture, hardware)
     loads = own_loads(scenario, architecture.name, architecture.moe)
     # A trace tells the spread itself; a log of counts may leave it open.
     if loads is None or ("," in scenario.routing and PARAMETERS[0] not in not_learnt(scenario.routing)):
@@ -294,19 +293,12 @@ def own_loads(scenario: Scenario, model: str, moe: Moe) -> Array | None:
     return parse_loads(scenario.expert_loads)
 
 
-def hardware_of(scenario: Scenario) -> Hardware:
-    """The accelerator of a scenario, shipped or the user's own. Raises AdvisorError where there is none."""
-    if scenario.hardware_json is not None:
-        return hardware_from_own(scenario.hardware_json, scenario.hardware_id)
-    return load_hardware(scenario.hardware_id)
-
-
-def _chosen(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset | None, str]:
+def _chosen(scenario: Scenario, architecture: Architecture, hardware: Hardware) -> tuple[RoutingPreset | None, str]:
     if scenario.routing == "uniform":
         return None, "independent uniform routing, as chosen"
     if scenario.routing == "auto":
         preset, because = _own_preset(architecture)
-        if not set(hardware_of(scenario).generation.split()) & set(UNRELATED_CHIPS):
+        if not set(hardware.generation.split()) & set(UNRELATED_CHIPS):
             return preset, because
         return unrelated(preset), f"{because.rstrip('.')}; tokens of a sequence as unrelated, a correction: {UNRELATED}"
     if "," in scenario.routing:
