@@ -232,3 +232,10 @@ def test_of_rows_measured_below_one_too_every_source_counts_alike() -> None:
     )
     assert errors_of(rows).sign_accuracy_below_one == pytest.approx(0.5)
     assert errors_of(rows[rows["measured"] < 1.0]).sign_accuracy == pytest.approx(0.5)
+
+
+def test_a_file_without_a_predictable_row_is_judged_to_hold_none() -> None:
+    row = {"source_title": "mine", "hardware_id": "h200-sxm", "model_id": "none such", "drafter": "eagle3"}
+    frame = pd.DataFrame([{**row, "draft_tokens_k": "3", "batch_size": "16", "tensor_parallel": "1", "speedup": "1.5"}])
+    found = validate(frame)
+    assert (found.overall.n, found.n_refused, found.by_laboratory) == (0, 1, {})

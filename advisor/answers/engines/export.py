@@ -27,6 +27,7 @@ from advisor.catalog.hf.fields import parse_json
 from advisor.catalog.models import model_ids, model_profile
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
+from advisor.profiles import write_whole
 
 
 def export_scenario(
@@ -203,7 +204,7 @@ def write_export(export: EngineExport, folder: Path) -> tuple[Path, ...]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in files:
-            path.write_text(text, encoding="utf-8")
+            write_whole(path, text.encode())
     except OSError as error:
         raise AdvisorError(f"cannot write to {folder}: {error.strerror or error}") from error
     return tuple(path for path, _ in files)
