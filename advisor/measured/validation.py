@@ -139,7 +139,7 @@ def validate(
     measured = measured.where(np.isfinite(measured) & (measured > 0))  # anything else is no speedup: not judged
     predicted = pd.to_numeric(rows["predicted_speedup"], errors="coerce")  # a column of None alone holds no numbers
     rows["absolute_percentage_error"] = (predicted / measured - 1.0).abs()
-    judged = rows[rows["absolute_percentage_error"].notna()].assign(measured=measured)
+    judged = rows.assign(measured=measured)[rows["absolute_percentage_error"].notna()]
     keys = [name for name in _SAME_GRID if name in judged.columns]
     regret, n_best_k = best_k_regret(judged, keys, _DRAWS, "draft_tokens_k")
     return Validation(
