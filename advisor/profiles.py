@@ -65,9 +65,11 @@ def read_up_to(stream: BinaryIO, size_bytes: int) -> bytes:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file beside its place and rename it: who is stopped, or meets a full disk, leaves the old one as it was.
+    """Write a file beside its place and rename it.
 
-    What is no regular file (/dev/stdout, a pipe) is written as it is. Raises OSError, for a pipe that nobody reads too.
+    Whoever is stopped, or meets a full disk, leaves the old one as it was. What is no regular file (/dev/stdout, a
+    pipe) is written as it is. Raises PermissionError for a file that is read-only, OSError for what else cannot be
+    written, a pipe that nobody reads too.
     """
     try:
         before = path.stat()
