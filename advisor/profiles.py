@@ -7,11 +7,14 @@ key, a value without a source, and a field that the type does not know are refus
 from __future__ import annotations
 
 import difflib
+import errno
+import io
 import itertools
+import os
 import re
 import stat
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import yaml
 from pydantic import ValidationError
@@ -45,12 +48,63 @@ def read_file(path: Path, limit: int, what: str = "a file that is read here", in
         raise AdvisorError(f"{shown} is {kind}, not a file{remedy}")
     try:
         with path.open("rb") as file:
-            content = file.read(limit + 1)
+            content = read_up_to(file, limit + 1)
     except OSError as error:
         raise AdvisorError(f"cannot read {shown}: {error.strerror or error}{remedy}") from error
     if len(content) > limit:
         raise AdvisorError(f"{shown} has more than {limit:,} bytes; {what} has at most so many")
     return content
+
+
+def read_up_to(stream: BinaryIO, size_bytes: int) -> bytes:
+    """Read the next bytes of a stream, at most so many, without setting memory aside for all of them."""
+    content = io.BytesIO()
+    while (left := size_bytes - content.tell()) > 0 and (piece := stream.read(min(left, 2**20))):
+        content.write(piece)
+    return content.getvalue()
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file beside its place and rename it.
+
+    Whoever is stopped, or meets a full disk, leaves the old one as it was. What is no regular file (/dev/stdout, a
+    pipe) is written as it is. Raises PermissionError for a file that is read-only, OSError for what else cannot be
+    written, a pipe that nobody reads too.
+    """
+    try:
+        before = path.stat()
+    except FileNotFoundError:
+        before = None
+    if before is not None and not stat.S_ISREG(before.st_mode):
+        _write_into(path, content)
+        return
+    place = Path(os.path.realpath(path))  # a link goes on to lead to it
+    if before is not None and not os.access(place, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    beside = place.with_name(f".{os.getpid()}-{os.urandom(4).hex()}.part")
+    try:
+        with beside.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if before is not None:
+            beside.chmod(stat.S_IMODE(before.st_mode))
+        os.replace(beside, place)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _write_into(path: Path, content: bytes) -> None:
+    """Write to a device or pipe. Raises OSError at once for a pipe that nobody reads, which would block for good."""
+    try:
+        opened = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(error.errno, "it is a pipe that nobody reads; start its reader first") from error
+        raise
+    with os.fdopen(opened, "wb") as stream:
+        os.set_blocking(opened, True)
+        stream.write(content)
 
 
 def is_there(path: Path) -> bool:

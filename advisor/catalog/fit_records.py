@@ -27,7 +27,7 @@ from pydantic import Field, TypeAdapter
 from advisor.physics.components import JOINT
 from advisor.physics.kernel_costs import ExpertShape
 from advisor.prediction import AdvisorError, Frozen
-from advisor.profiles import PROFILES
+from advisor.profiles import PROFILES, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,7 +171,7 @@ def one_a_line(entries: Iterable[str]) -> str:
 def write_text(path: Path, text: str) -> None:
     """Write `text` and a last line break. Makes the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text + "\n", encoding="utf-8")
+    write_whole(path, f"{text}\n".encode())
 
 
 def read_fitted(path: Path, parse: Callable[[str], _Read], what: str) -> _Read | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
+import threading
 
 import click
 
@@ -73,9 +75,18 @@ def root() -> None:
     """Recommend the K to draft, and the MoE to build, for your hardware, model and batch size."""
 
 
+def _terminated(number: int, _: object) -> None:
+    """End as an interrupt does, so that what is half written is taken away. A second signal ends at once."""
+    signal.signal(number, signal.SIG_DFL)
+    sys.exit(128 + number)
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run the command line. Always ends by SystemExit with 0, or 2 for bad input."""
+    before, first = signal.getsignal(signal.SIGTERM), threading.current_thread() is threading.main_thread()
     try:
+        if first:
+            signal.signal(signal.SIGTERM, _terminated)
         root.main(args=argv, prog_name="advisor", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
@@ -90,6 +101,9 @@ def main(argv: list[str] | None = None) -> None:
             raise
         click.echo(f"error: the package {error.name} is not installed; install requirements.txt", err=True)
         sys.exit(2)
+    except MemoryError:
+        click.echo("error: memory is too short for this; free some, or give fewer rows at once", err=True)
+        sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("error: interrupted", err=True)
         sys.exit(130)
@@ -98,4 +112,7 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(0)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
+    finally:
+        if first:
+            signal.signal(signal.SIGTERM, before)
     sys.exit(0)

@@ -31,7 +31,7 @@ from advisor.measured.validation import PREDICTED_COLUMNS, predict_rows
 from advisor.measured.validation import validate as validate_points
 from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
-from advisor.profiles import is_there, read_file
+from advisor.profiles import is_there, read_file, read_up_to
 from advisor.text import counted, frame_csv, json_text
 
 MAX_FILES = 1000
@@ -257,7 +257,7 @@ def read_bytes(file: Path) -> bytes:
 
     Raises AdvisorError when it cannot be read or is larger than an upload may be.
     """
-    return sys.stdin.buffer.read(MAX_BYTES + 1) if str(file) == "-" else read_file(file, MAX_BYTES, "an upload")
+    return read_up_to(sys.stdin.buffer, MAX_BYTES + 1) if str(file) == "-" else read_file(file, MAX_BYTES, "an upload")
 
 
 def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = ()) -> Rows:

@@ -33,7 +33,7 @@ from advisor.predict.scenario import (
 )
 from advisor.predict.scenario_fields import FIELDS, FieldRow, Flag
 from advisor.prediction import AdvisorError
-from advisor.profiles import is_there, read_file, shown_path
+from advisor.profiles import is_there, read_file, shown_path, write_whole
 from advisor.text import json_text, number_of, printable, token_count
 
 _GLANCE_S = 0.5
@@ -99,9 +99,12 @@ def print_labelled(label: str, texts: Iterable[str], err: bool = False) -> None:
 
 
 def write_file(path: Path, content: str | bytes, instead: str = "") -> None:
-    """Write text as UTF-8, or bytes as they are. Raises AdvisorError, which names `instead`, when that cannot be."""
+    """Write text as UTF-8, or bytes as they are: all of it, or the file stays as it was.
+
+    Raises AdvisorError, which names `instead`, when that cannot be.
+    """
     with file_errors(f"write {path}", instead):
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        write_whole(path, content.encode() if isinstance(content, str) else content)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

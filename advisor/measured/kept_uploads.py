@@ -7,8 +7,9 @@ import json
 import math
 import os
 import re
+import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,10 @@ _REPAIR = (
 def _opened(path: Path, *, writing: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     """The uploads file, one user at a time across threads and processes, brought to the newest schema.
 
-    What is only read is read where nothing can be written: on a read-only or full disk.
+    What is only read is read where nothing can be written: on a read-only or full disk. It is its owner's alone, as is
+    the log of changes that DuckDB writes beside it.
     """
-    with _alone(path, writing=writing), storage_faults(path, _REPAIR):
+    with _alone(path, writing=writing), storage_faults(path, _REPAIR), _private(path):
         connection = _connected(path, writing=writing)
         try:
             connection.execute("SET lock_configuration = true")
@@ -90,6 +92,18 @@ def _opened(path: Path, *, writing: bool = False) -> Iterator[duckdb.DuckDBPyCon
             yield connection
         finally:
             connection.close()
+
+
+@contextmanager
+def _private(path: Path) -> Iterator[None]:
+    """Files made here can be read by their owner alone; so can the file itself, which older versions left open."""
+    with suppress(OSError):  # not there yet, or another's
+        path.chmod(stat.S_IMODE(path.stat().st_mode) & 0o700)
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 @contextmanager

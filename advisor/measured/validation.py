@@ -137,9 +137,10 @@ def validate(
     rows = _predicted(frame, assume, held_out=True, other_models=True, refused=refused)
     measured = pd.to_numeric(rows["speedup"], errors="coerce")
     measured = measured.where(np.isfinite(measured) & (measured > 0))  # anything else is no speedup: not judged
-    rows["absolute_percentage_error"] = (rows["predicted_speedup"] / measured - 1.0).abs()
+    predicted = pd.to_numeric(rows["predicted_speedup"], errors="coerce")  # a column of None alone holds no numbers
+    rows["absolute_percentage_error"] = (predicted / measured - 1.0).abs()
     rows["predicted_chance"] = [np.nan if draws is None else np.mean(np.asarray(draws) > 1.0) for draws in rows[_DRAWS]]
-    judged = rows[rows["absolute_percentage_error"].notna()].assign(measured=measured)
+    judged = rows.assign(measured=measured)[rows["absolute_percentage_error"].notna()]
     keys = [name for name in _SAME_GRID if name in judged.columns]
     regret, n_best_k = best_k_regret(judged, keys, _DRAWS, "draft_tokens_k")
     return Validation(
@@ -164,7 +165,7 @@ def _by_laboratory(judged: pd.DataFrame) -> pd.DataFrame:
     """`judged` with the column laboratory, a title's own where none is listed for it."""
     if "source_title" not in judged:
         return judged
-    return judged.assign(laboratory=judged["source_title"].astype(str).map(laboratory_or_title))
+    return judged.assign(laboratory=[laboratory_or_title(str(title)) for title in judged["source_title"]])
 
 
 def _errors_by(judged: pd.DataFrame, column: str) -> dict[str, Errors]:

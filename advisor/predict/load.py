@@ -12,18 +12,19 @@ from collections.abc import Mapping
 from advisor.catalog.adjustment import check_adjustment, parse_adjustment
 from advisor.catalog.engines import OTHER_ENGINE, engines, load_engine
 from advisor.catalog.graphs import ANY_SIZE, Graphs, GraphServer, captured_sizes, rule_words, stated_sizes
+from advisor.catalog.hardware import hardware_from_own
 from advisor.catalog.models import load_model, model_ids, own_model, unknown_model
 from advisor.catalog.task_transfer import carried, curve_on_task
 from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.architecture import MATRICES, Architecture, parameter_counts
 from advisor.physics.draft import draft_architecture, load_drafter
 from advisor.physics.expert_loads import loads_warnings
-from advisor.physics.hardware import Hardware, compute_dtype, gpus_of_node
+from advisor.physics.hardware import Hardware, compute_dtype, gpus_of_node, load_hardware
 from advisor.physics.memory import GIB, MemoryFit, memory_fit
 from advisor.physics.step import Placement
 from advisor.predict.scenario import Scenario
 from advisor.predict.serving_formats import served_cache, served_weights
-from advisor.predict.setup import Setup, both_costs, hardware_of, own_loads, routing_of, with_counted_ranks, with_memory
+from advisor.predict.setup import Setup, both_costs, own_loads, routing_of, with_counted_ranks, with_memory
 from advisor.prediction import AdvisorError
 
 ASSUMED_IMBALANCE = (
@@ -228,7 +229,7 @@ def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> S
 
 
 def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
-    hardware = hardware_of(scenario)
+    hardware = _hardware(scenario)
     _check_engine(scenario, hardware)
     architecture = _architecture(scenario)
     drafter = load_drafter(scenario.drafter_id)
@@ -387,6 +388,12 @@ def _at_its_batch(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup
 
 _whatever_the_batch = functools.lru_cache(maxsize=128)(_load)
 _remembered = functools.lru_cache(maxsize=256)(_at_its_batch)
+
+
+def _hardware(scenario: Scenario) -> Hardware:
+    if scenario.hardware_json is not None:
+        return hardware_from_own(scenario.hardware_json, scenario.hardware_id)
+    return load_hardware(scenario.hardware_id)
 
 
 def _check_engine(scenario: Scenario, hardware: Hardware) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from advisor.profiling.device import Device
-from advisor.profiling.plan import Plan
-from advisor.profiling.runner import Outcome, Progress
-
-__all__ = ["COLUMNS", "detect_devices", "main", "make_plan", "run"]
+if TYPE_CHECKING:  # what measures needs torch, which the rest of the program does without
+    from advisor.profiling.device import Device
+    from advisor.profiling.plan import Plan
+    from advisor.profiling.runner import Outcome, Progress
 
 
 def detect_devices() -> list[Device]:

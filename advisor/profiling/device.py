@@ -25,8 +25,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 
 class ProfilingError(ValueError):
     """Bad input or a device that cannot be measured. The message is fit to be shown as it is."""
@@ -284,6 +282,8 @@ class Clock:
 
     def __init__(self, device: Device) -> None:
         self.device = device
+        import torch
+
         self.accelerator = device.backend != "cpu"
         self._spin = getattr(torch.cuda, "_sleep", None) if self.accelerator else None
         self._cycles_per_s = FIRST_CYCLES_PER_S
@@ -292,6 +292,8 @@ class Clock:
         """Wait for the device. Raises DeviceLostError when it no longer answers."""
         if not self.accelerator:
             return
+        import torch
+
         try:
             torch.cuda.synchronize(self.device.index)
         except RuntimeError as error:
@@ -334,6 +336,8 @@ class Clock:
         self, call: Callable[[], Any], control: Callable[[], Any] | None, spin_s: float, *, call_again: bool = True
     ) -> Sample:
         """Spin, call, control kernel, call, with events between. See the module's text."""
+        import torch
+
         spin, spun, warm, timed, last = (torch.cuda.Event(enable_timing=True) for _ in range(5))
         self.synchronize()
         start = time.perf_counter()
@@ -386,6 +390,8 @@ class GraphPool:
     def open(self) -> Any:
         """The pool's handle, made when first asked for. None where this torch has none."""
         if self.handle is None:
+            import torch
+
             make = getattr(torch.cuda, "graph_pool_handle", None)
             self.handle = make() if make else None
         return self.handle

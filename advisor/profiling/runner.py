@@ -15,7 +15,6 @@ import numpy as np
 from advisor.profiling.device import DeviceLostError, ProfilingError
 from advisor.profiling.plan import Block, Plan
 from advisor.profiling.results import ResultFolder, State, build_meta, status_of
-from advisor.profiling.timing import PRIOR_SHARE, Pace
 
 CRASHES_ALLOWED = 2
 """Times a block may take the process down before it is given up. [-]"""
@@ -169,6 +168,8 @@ class Run:
         self.context.control_reference_s = state.control_reference_s
         self.context.copy_bytes_per_s = state.copy_bytes_per_s
         self.context.avoid = dict(state.avoid)
+        from advisor.profiling.timing import PRIOR_SHARE, Pace
+
         self.pace = Pace(PRIOR_SHARE * plan.estimate_s)
 
     def elapsed(self) -> float:

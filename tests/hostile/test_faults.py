@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,11 +17,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from advisor.cli.output import write_file
 from advisor.measured import kept_uploads
 from advisor.measured.kept_uploads import forget_upload, kept_as, list_uploads, read_upload, save_upload
-from advisor.measured.store import SCHEMA_VERSION, open_store
+from advisor.measured.store import SCHEMA_VERSION, STORE_VARIABLE, open_store
 from advisor.measured.store_build import build, status
 from advisor.prediction import AdvisorError
+from advisor.profiles import read_file, read_up_to, write_whole
 from tests.cli.test_advise import BLOCKER
 from tests.command_line import QWEN, run
 
@@ -282,3 +287,76 @@ def test_absurd_and_empty_option_values_are_errors(
     assert (code, out) == (2, "")
     assert words in err
     assert len(err) < 1500
+
+
+def test_a_pipe_that_nobody_reads_is_refused_and_one_that_is_read_is_written(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="nobody reads"):
+        write_whole(pipe, b"never")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(pipe, b"read")
+    assert os.read(reader, 100) == b"read"
+    os.close(reader)
+    write_whole(Path("/dev/null"), b"gone")
+
+
+def test_a_file_is_replaced_as_a_whole_or_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, link = tmp_path / "report.md", tmp_path / "link.md"
+    old.write_text("old")
+    old.chmod(0o640)
+    link.symlink_to(old.name)
+    write_whole(link, b"new")
+    assert (old.read_text(), link.is_symlink(), old.stat().st_mode & 0o777) == ("new", True, 0o640)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(AdvisorError, match=r"cannot write .*: No space left on device"):
+        write_file(old, "half of it")
+    assert old.read_text() == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.md", "report.md"]
+
+
+def test_reading_takes_the_memory_of_what_is_there(tmp_path: Path) -> None:
+    """A read of at most 256 MB set them all aside, so that a refit of seven rows failed where 1 GB is free."""
+    asked: list[int] = []
+
+    class Stream(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            asked.append(size or 0)
+            return super().read(size)
+
+    assert read_up_to(Stream(b"x" * 3_000_000), 2_500_000) == b"x" * 2_500_000
+    assert max(asked) <= 2**20
+    (tmp_path / "a").write_bytes(b"abc")
+    assert read_file(tmp_path / "a", 3) == b"abc"
+    with pytest.raises(AdvisorError, match="more than 2 bytes"):
+        read_file(tmp_path / "a", 2)
+
+
+def test_a_command_that_is_terminated_takes_away_what_it_had_begun(tmp_path: Path) -> None:
+    store = tmp_path / "advisor.duckdb"
+    code = "import sys; from advisor.cli import main; main(['store', 'build'])"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, STORE_VARIABLE: str(store)}, stderr=subprocess.PIPE
+    )
+    while not store.with_name("advisor.duckdb.new").exists():
+        assert child.poll() is None, "it ended before it was terminated"
+        time.sleep(0.01)
+    child.terminate()
+    child.communicate()
+    assert child.returncode == 128 + signal.SIGTERM
+    assert [path.name for path in tmp_path.iterdir()] == ["advisor.duckdb.lock"]
+
+
+def test_memory_that_is_short_is_a_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("advisor.cli.root.main", short)
+    code, _, err = run(capsys, "models")
+    assert (code, err.count("\n"), err.startswith("error: memory")) == (2, 1, True)

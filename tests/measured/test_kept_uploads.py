@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -243,3 +244,17 @@ def test_a_process_killed_at_any_moment_leaves_whole_tables_only(path: Path, wai
     for row in listed.itertuples():
         assert len(read_upload(row.dataset_id, path)) == row.n_rows
     pd.testing.assert_frame_equal(read_upload(kept, path), sweep(), check_dtype=False)
+
+
+def test_what_is_kept_can_be_read_by_its_owner_alone(tmp_path: Path) -> None:
+    path, seen = tmp_path / "uploads.duckdb", set[str]()
+
+    save_upload(sweep(), name="kept", sha256=SHA, path=path)
+    path.chmod(0o644)  # as older versions left it
+    before = os.umask(0o022)
+    os.umask(before)
+    with kept_uploads._opened(path, writing=True) as connection:
+        connection.execute("INSERT INTO schema_steps VALUES (99)")
+        seen |= {f"{file.name} {file.stat().st_mode & 0o777:o}" for file in tmp_path.iterdir()}
+    assert {"uploads.duckdb 600", "uploads.duckdb.wal 600"} <= seen
+    assert os.umask(before) == before, "what others make is as open as ever"

@@ -259,3 +259,10 @@ def test_a_validated_row_carries_the_chance_that_its_prediction_gave_a_gain() ->
     sure, none, unknown = rows["predicted_chance"]
     assert sure > 0.95 > 0.05 > none
     assert np.isnan(unknown)
+
+
+def test_a_file_without_a_predictable_row_is_judged_to_hold_none() -> None:
+    row = {"source_title": "mine", "hardware_id": "h200-sxm", "model_id": "none such", "drafter": "eagle3"}
+    frame = pd.DataFrame([{**row, "draft_tokens_k": "3", "batch_size": "16", "tensor_parallel": "1", "speedup": "1.5"}])
+    found = validate(frame)
+    assert (found.overall.n, found.n_refused, found.by_laboratory) == (0, 1, {})

@@ -29,6 +29,7 @@ from advisor.catalog.models import model_ids, model_profile
 from advisor.predict.load import default_graphs
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
+from advisor.profiles import write_whole
 
 
 def export_scenario(
@@ -223,7 +224,7 @@ def write_export(export: EngineExport, folder: Path) -> tuple[Path, ...]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in files:
-            path.write_text(text, encoding="utf-8")
+            write_whole(path, text.encode())
     except OSError as error:
         raise AdvisorError(f"cannot write to {folder}: {error.strerror or error}") from error
     return tuple(path for path, _ in files)

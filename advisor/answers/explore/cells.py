@@ -39,7 +39,7 @@ from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH
 from advisor.predict.setup import Setup
 from advisor.predict.spend import drawn_times
 from advisor.prediction import AdvisorError, Array, Tier
-from advisor.profiles import PACKAGE, PROFILES, read_file, shown_path
+from advisor.profiles import PACKAGE, PROFILES, read_file, shown_path, write_whole
 
 MAX_SCENARIOS = 20_000_000
 """Batches times combinations that one sweep may ask for. [-]"""
@@ -460,12 +460,9 @@ def _part(folder: Path, index: int) -> Path:
 
 def _write(path: Path, content: bytes) -> None:
     """All or nothing: a run that is stopped leaves no half a part."""
-    beside = path.with_suffix(".writing")
     try:
-        beside.write_bytes(content)
-        os.replace(beside, path)
+        write_whole(path, content)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise AdvisorError(
             f"cannot write {shown_path(path)}: {error.strerror or error}; parts before it are kept"
         ) from error

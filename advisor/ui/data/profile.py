@@ -35,7 +35,7 @@ from advisor.measured.kept_uploads import save_upload
 from advisor.measured.measurements import ProfilerSweep, read_sweep
 from advisor.measured.store import default_store_path
 from advisor.prediction import AdvisorError
-from advisor.profiles import PACKAGE
+from advisor.profiles import PACKAGE, write_whole
 from advisor.show.charts.measured import ratio_chart
 from advisor.ui.widgets import plain
 
@@ -199,10 +199,7 @@ def start(preset: str, device: str, resume: ProfilerRun | None = None, extra: tu
 
 
 def _note(name: str, facts: dict[str, Any]) -> None:
-    file = runs_folder() / f"{name}.json"
-    partial = file.with_suffix(".partial")
-    partial.write_text(json.dumps(facts), encoding="utf-8")
-    os.replace(partial, file)
+    write_whole(runs_folder() / f"{name}.json", json.dumps(facts).encode())
 
 
 def _facts(name: str) -> dict[str, Any]:
