@@ -21,6 +21,7 @@ from advisor.catalog.fit_records import OVERHEAD_NAMES, class_costs
 from advisor.measured.observations import (
     QUANTITIES,
     Observations,
+    joined,
     laboratory_of,
     number,
     observe,
@@ -37,7 +38,7 @@ from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH, MAX_CONTEXT
 from advisor.predict.setup import Setup
-from advisor.prediction import AdvisorError
+from advisor.prediction import AdvisorError, Array
 from advisor.profiles import MEASUREMENTS
 
 ACCEPTANCE_LOG_SD = {"same_run": 0.04, "borrowed": 0.13, "other_model": 0.25}
@@ -168,10 +169,12 @@ class _Asked:
     batch_size: float
 
 
-def _points(asked: Sequence[_Asked], setup: Setup, lengths: Sequence[tuple[float, float]]) -> list[Point]:
+def _points(
+    asked: Sequence[_Asked], setup: Setup, lengths: Sequence[tuple[float, float]], central_only: bool = False
+) -> list[Point]:
     """Points of rows that differ in batch and accepted length alone, with each length and its log spread."""
     question, batches = asked[0].question, np.array([item.batch_size for item in asked])
-    curve = curve_for(setup, batches, [question.n_draft], question.verify_tokens)
+    curve = curve_for(setup, batches, [question.n_draft], question.verify_tokens, central_only=central_only)
     plain, whole = time_columns(setup, curve)
     prefill = prefill_per_token_s(setup, batches)
     out = []
@@ -181,6 +184,58 @@ def _points(asked: Sequence[_Asked], setup: Setup, lengths: Sequence[tuple[float
         tier = str(curve.tier[i, 0])
         out.append(Point(item.line, item.row, item.question, setup, item.batch_size, length, spread, tier, observed))
     return out
+
+
+def as_read(
+    points: Sequence[Point],
+    *,
+    batches: Array | None = None,
+    drafts: Array | None = None,
+    lengths: Array | None = None,
+    scenario: Mapping[str, Any] | None = None,
+) -> Observations:
+    """What the same rows would be predicted as with other batches, K or accepted lengths [n] or another scenario.
+
+    `scenario`: the fields that change in every row's. Raises AdvisorError where a row so read cannot be predicted.
+    """
+    batch = [point.batch_size for point in points] if batches is None else batches.tolist()
+    n_draft = [point.n_draft for point in points] if drafts is None else drafts.tolist()
+    length = [point.accepted_length for point in points] if lengths is None else lengths.tolist()
+    groups: dict[tuple[int, int, int | None], list[int]] = {}
+    for i, point in enumerate(points):
+        verified = point.question.verify_tokens if n_draft[i] == point.n_draft else None
+        groups.setdefault((id(point.setup), n_draft[i], verified), []).append(i)
+    out: dict[int, Observations] = {}
+    for (_, k, verified), places in groups.items():
+        first = points[places[0]]
+        asked = [
+            _Asked(
+                points[i].line,
+                points[i].row,
+                replace(points[i].question, n_draft=k, verify_tokens=verified),
+                batch[i],
+            )
+            for i in places
+        ]
+        spread = [(length[i], points[i].length_log_sd) for i in places]
+        found = _points(asked, _setup_read(first, k, scenario or {}), spread, central_only=True)
+        out |= {i: point.observations for i, point in zip(places, found, strict=True)}
+    return joined(out[i] for i in range(len(points)))
+
+
+def _setup_read(point: Point, n_draft: int, changes: Mapping[str, Any]) -> Setup:
+    """Setup of a point under other fields, or one that can predict a draft length beyond its own."""
+    setup = point.setup
+    if not changes and n_draft <= setup.scenario.k_max:
+        return setup
+    k = max(n_draft, setup.scenario.k_max)
+    update = {"k_max": k, "acceptance": f"{1 + k / 2}@{k}", **changes}
+    other = load_setup(setup.scenario.model_copy(update=update))
+    if not changes:
+        return replace(other, costs=setup.costs, draft_costs=setup.draft_costs)
+    other = with_costs(other, **class_costs(point.engine_class))
+    _check_weights_fit(other)
+    return other
 
 
 def with_costs(setup: Setup, **changes: Any) -> Setup:

@@ -24,12 +24,14 @@ from advisor.measured.observations import NAMES, QUANTITIES, Observations, joine
 from advisor.measured.overheads import BOUND_SIGMAS, MultiplierPrior, Posterior, fit_multipliers, multiplier_prior
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused, refit_points
+from advisor.measured.readings import rivals
 from advisor.measured.refit_result import (
     QUANTITY_WORDS,
     KindErrors,
     OwnErrors,
     RefitParameter,
     RefitResult,
+    Repeats,
     Worse,
     errors_of,
     relative_error,
@@ -55,6 +57,10 @@ OUTLIER_SHARE = 0.25
 UNIDENTIFIED = 0.9
 """A multiplier whose posterior spread exceeds this share of its prior's was not learnt from the data. [-]"""
 MAX_FOLDS = 40
+NEAR_SHIPPED = 0.06
+"""Rows that the shipped constants predict to less are not asked what else they may mean: they move little. [-]"""
+SAME_LENGTH = 0.05
+"""Rows of one setting whose accepted lengths differ by less are runs of the same thing. [-]"""
 _JUDGED = ("before", "left_out")
 ENOUGH_FOR_SCATTER = 4
 """From this many rows on, the band takes the scatter of the user's own rows. [-]"""
@@ -120,6 +126,7 @@ def refit_chosen(
     is off by a factor which no engine explains (`check_units`).
     """
     questions = check_units(points, header_of)
+    points, repeats = _without_repeats(points)
     prior, observed = multiplier_prior(points), joined(point.observations for point in points)
     posterior, aside = _without_outliers(observed, prior, len(points))
     used = ~np.isin(observed.line, list(aside))
@@ -128,6 +135,10 @@ def refit_chosen(
     keep = [i for i, name in enumerate(NAMES) if name in {item.name for item in parameters}]
     sds = np.sqrt(np.diag(posterior.covariance))[keep]
     correlation = posterior.covariance[np.ix_(keep, keep)] / np.outer(sds, sds)
+    errors, moved = _own_errors(rows), float((rows["after"] / rows["before"] - 1.0).abs()[rows["used"]].median())
+    if not questions and float(errors.before.mape or 0.0) > NEAR_SHIPPED:
+        kept = [point for point in points if point.line not in aside]
+        questions = tuple(one.text for one in rivals(kept, prior))
     return RefitResult(
         hardware_id=points[0].setup.hardware.id,
         engine=points[0].scenario.engine,
@@ -138,13 +149,14 @@ def refit_chosen(
         correlation=tuple(tuple(float(x) for x in row) for row in correlation),
         outliers=tuple(Refused(line, reason) for line, reason in sorted(aside.items())),
         refused=tuple(refused),
-        own_errors=_own_errors(rows),
+        own_errors=errors,
         noise_log_sd=posterior.scale,
-        moved=float((rows["after"] / rows["before"] - 1.0).abs()[rows["used"]].median()),
+        moved=moved,
         rows=rows,
         success=posterior.success,
         message=posterior.message,
         questions=questions,
+        repeats=repeats,
     )
 
 
@@ -175,6 +187,39 @@ def adjustment_of(result: RefitResult) -> Adjustment:
         learnt=tuple(item.name for item in parameters if item.identified),
         scatter_log_sd=result.noise_log_sd if result.n_points >= ENOUGH_FOR_SCATTER else None,
     )
+
+
+def _without_repeats(points: Sequence[Point]) -> tuple[list[Point], Repeats | None]:
+    """One point for each setting, with the mean of its runs, and what was repeated. None where nothing was.
+
+    What a refit gets wrong is the same in every run of a setting, so that fifty of them tell it no more than their
+    mean; counted as fifty, they would drag constants to their bounds.
+    """
+    cells: dict[tuple[object, ...], list[Point]] = {}
+    for point in points:
+        length = round(np.log(point.accepted_length) / SAME_LENGTH)
+        said = (str(point.row.get("dataset") or ""), tuple(point.observations.quantity.tolist()))
+        key = (id(point.setup), point.n_draft, point.question.verify_tokens, point.batch_size, length, said)
+        cells.setdefault(key, []).append(point)
+    if len(cells) == len(points):
+        return list(points), None
+    spread = [
+        np.log([one.observations.measured for one in cell]).std(axis=0, ddof=1)
+        for cell in cells.values()
+        if len(cell) > 1
+    ]
+    scatter = float(np.sqrt(np.mean(np.concatenate(spread) ** 2)))
+    return [_mean_of(cell) for cell in cells.values()], Repeats(len(points), len(cells), scatter)
+
+
+def _mean_of(cell: Sequence[Point]) -> Point:
+    """Runs of one setting as the first of them, with the geometric mean of what they measured."""
+    if len(cell) == 1:
+        return cell[0]
+    every = [point.observations for point in cell]
+    mean = {name: np.mean([getattr(one, name) for one in every], axis=0) for name in ("upper", "lower", "shift")}
+    measured = np.exp(np.mean([one.log_measured for one in every], axis=0))
+    return replace(cell[0], observations=replace(every[0], measured=measured, **mean))
 
 
 def _fingerprint(points: Sequence[Point], aside: Mapping[int, str]) -> str:

@@ -144,11 +144,13 @@ def best_k_regret(
     return (float(np.mean(regrets)) if regrets else None), len(regrets)
 
 
-_NO_CHANGE = 0.02
-"""Errors nearer than this share of each other are alike. [-]"""
+LEAST_FALL = 0.25
+"""A refit is called better where the error on rows that it did not see falls by this share at least. [-]"""
+MAX_MOVE = 0.5
+"""A median change of predictions above this is asked about: no engine was found that far from its class. [-]"""
 LEAST_MOVE = 0.01
 """A constant that moved by less is not named. [-]"""
-MAX_ERROR = 0.30
+MAX_ERROR = 0.15
 """Above this mean error on rows that it did not see, a refit is not called better than anything. [-]"""
 
 
@@ -245,8 +247,8 @@ class OwnErrors:
     @property
     def no_better(self) -> str:
         """Word for the judged values predicted no better, empty without any."""
-        limit = 1.0 - _NO_CHANGE
-        return next((what for what, before, after in self._judged() if not after < limit * before), "")
+        limit = 1.0 - LEAST_FALL
+        return next((what for what, before, after in self._judged() if not after <= limit * before), "")
 
     @property
     def far_off(self) -> str:
@@ -262,6 +264,23 @@ class OwnErrors:
             for what, before, after in named
             if None not in (before.mape, after.mape)
         ]
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Rows that repeat a setting: rows and settings, and the log scatter of one run around its setting's mean. [-]"""
+
+    n_rows: int
+    n_settings: int
+    log_sd: float
+
+    @property
+    def text(self) -> str:
+        """What was made of them, in words."""
+        return (
+            f"{counted(self.n_rows, 'row')} are runs of {counted(self.n_settings, 'setting')}: each counts once, with "
+            f"the mean of its runs, which scatter by {self.log_sd:.1%}."
+        )
 
 
 @dataclass(frozen=True)
@@ -291,7 +310,10 @@ class RefitResult:
     success: bool
     message: str
     questions: tuple[str, ...] = ()
-    """What the rows make one ask about their units and columns, see `advisor.measured.point_checks`."""
+    """What the rows make one ask: units and columns (`advisor.measured.point_checks`), or else another reading that
+    explains them better (`advisor.measured.readings`)."""
+    repeats: Repeats | None = None
+    """Runs of the same setting, None where every row is a setting of its own."""
 
     @property
     def reasons_against(self) -> tuple[str, ...]:
@@ -305,7 +327,15 @@ class RefitResult:
             said.append(f"{what} left out of the fit are off by more than {MAX_ERROR:.0%} in the mean.")
         elif not self.own_errors.better:
             what = self.own_errors.no_better.capitalize()
-            said.append(f"{what} left out of the fit are predicted no better than by the shipped constants.")
+            said.append(
+                f"{what} left out of the fit are predicted no better than by the shipped constants: "
+                f"the error has to fall by {LEAST_FALL:.0%}."
+            )
+        if self.moved > MAX_MOVE:
+            said.append(
+                f"Predictions of these rows change by {self.moved:.0%} in the median, more than an engine explains: "
+                "are batch, K, placement, model and unit those of the run?"
+            )
         if self.at_bound:
             said.append(f"Ended at their bound: {self._meanings(self.at_bound)}; something else is wrong.")
         return tuple(said)
@@ -402,10 +432,10 @@ def notes(result: RefitResult) -> list[str]:
 
     What speaks against the refit is said apart.
     """
-    said = []
+    said = [result.repeats.text] if result.repeats is not None else []
     if result.unidentified:
         names = result._meanings(result.unidentified)
-        said = [f"Cannot be determined from these data, so they stay near their values before: {names}."]
+        said += [f"Cannot be determined from these data, so they stay near their values before: {names}."]
     held = sorted({int(k) for k in result.rows["n_draft"] if k > 0})
     if held:
         listed = ", ".join(map(str, held))

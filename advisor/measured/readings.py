@@ -1,0 +1,272 @@
+"""What else the rows of a refit may mean: the misreadings that people make, and how well each explains the same rows.
+
+A column off by a factor that no engine explains is refused (`advisor.measured.point_checks`). Here the rows are within
+reason either way, so the readings compete: each is predicted and refitted as the given one is. One that is far more
+probable, and whose rows left out of the fit are far less off, is asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.measured.observations import NAMES, Observations, joined, log_predicted
+from advisor.measured.overheads import MultiplierPrior, Posterior, fit_multipliers
+from advisor.measured.points import Point, as_read
+from advisor.physics.hardware import hardware_ids, load_hardware
+from advisor.prediction import AdvisorError, Array
+
+FOLDS = 6
+"""Parts that the rows are left out in, in turn, to judge a reading. [-]"""
+MAX_COMPARED = 40
+"""Rows that readings compete on; of more, an even sample: rows of one file share what is wrong with it. [-]"""
+JUDGED = 3
+"""Readings, the most probable first, that are judged on rows left out. [-]"""
+LEAST_GAIN = 4.0
+"""Log odds by which a reading must beat the given one: a factor of 55. Chosen on the half of
+tests/hostile/wrong_readings.py that does not judge it. [-]"""
+MAX_LEFT_OUT = 0.85
+"""Share of the given reading's left-out error that a reading may have, chosen there too. [-]"""
+MAX_SIBLINGS = 3
+"""Accelerators of the same generation that are tried, those named most alike. [-]"""
+MAX_K = 64
+"""Longest draft that is tried. [-]"""
+
+Read = Callable[[Sequence[Point]], Observations]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Another meaning of the rows: the question that it raises, and the rows so read."""
+
+    question: str
+    read: Read
+
+
+@dataclass(frozen=True)
+class Rival:
+    """Reading that explains the rows clearly better, with both left-out errors [-] and its log odds. [-]"""
+
+    question: str
+    given_error: float
+    error: float
+    gain: float
+
+    @property
+    def text(self) -> str:
+        """Question in words: `Is batch_size the sum over 4 copies? Read so, rows left out are off by 4%, not 23%.`"""
+        return (
+            f"{self.question} Read so, values left out of the fit are off by {self.error:.1%} in place of "
+            f"{self.given_error:.1%}."
+        )
+
+
+def rivals(points: Sequence[Point], prior: MultiplierPrior) -> tuple[Rival, ...]:
+    """The reading that explains rows clearly better than the given one, the best alone; empty where none does."""
+    chosen = [points[i] for i in np.unique(np.linspace(0, len(points) - 1, MAX_COMPARED).round().astype(int))]
+    given = joined(point.observations for point in chosen)
+    own = _evidence(given, fit_multipliers(given, prior), prior)
+    tried = []
+    for reading in _readings(chosen):
+        try:
+            read = reading.read(chosen)
+        except AdvisorError:
+            continue  # rows so read cannot have run
+        if len(read.line) == len(given.line):
+            gain = _evidence(read, fit_multipliers(read, prior), prior) - own
+            tried.append((gain, reading, read))
+    better = sorted((one for one in tried if one[0] >= LEAST_GAIN), key=lambda one: -one[0])[:JUDGED]
+    if not better:
+        return ()
+    error = _left_out(given, prior)
+    found = [Rival(reading.question, error, _left_out(read, prior), gain) for gain, reading, read in better]
+    return tuple([one for one in found if one.error <= MAX_LEFT_OUT * error][:1])
+
+
+def _evidence(observed: Observations, posterior: Posterior, prior: MultiplierPrior) -> float:
+    """Log probability of the values under a reading, its constants integrated out around their best. [-]
+
+    It counts against a reading how far the constants must move from what is known of them (Laplace's approximation).
+    """
+    z = (log_predicted(observed, posterior.theta) - observed.log_measured) / posterior.scale
+    robust = float((np.sqrt(1.0 + z**2) - 1.0).sum())
+    moved = float(posterior.theta @ np.linalg.solve(prior.covariance, posterior.theta)) / 2.0
+    room = (np.linalg.slogdet(posterior.covariance)[1] - np.linalg.slogdet(prior.covariance)[1]) / 2.0
+    wide = posterior.scale / prior.residual_log_sd
+    scatter = 2.0 * (2.0 * np.log(wide) + wide**-2)  # its prior, worth four rows
+    return float(room - robust - moved - len(z) * np.log(posterior.scale) - scatter)
+
+
+def _left_out(observed: Observations, prior: MultiplierPrior) -> float:
+    """Mean relative error of values, each predicted by a refit without its part of the rows. [-]"""
+    lines = np.unique(observed.line)
+    part = np.searchsorted(lines, observed.line) % min(len(lines), FOLDS)
+    off = np.zeros(len(observed.line))
+    for one in np.unique(part):
+        theta = fit_multipliers(observed.where(part != one), prior).theta
+        off[part == one] = (log_predicted(observed, theta) - observed.log_measured)[part == one]
+    return float(np.abs(np.expm1(off)).mean())
+
+
+def _readings(points: Sequence[Point]) -> Iterator[Reading]:
+    """Every reading that changes something in the rows."""
+    yield from _of_batch(np.array([point.batch_size for point in points]))
+    drafts = np.array([point.n_draft for point in points])
+    if drafts.any():
+        yield from _of_draft(drafts)
+        yield from _of_length(np.array([point.accepted_length for point in points]), drafts)
+    yield from _of_values(points)
+    yield from _of_setup(points[0])
+
+
+def _of_batch(batch: Array) -> Iterator[Reading]:
+    def read(after: Array) -> Read:
+        return lambda points: as_read(points, batches=np.maximum(after, 1.0))
+
+    for copies in (2, 4, 8):
+        yield Reading(f"Is batch_size the sum over {copies} copies of the server?", read(batch / copies))
+    yield Reading("Did about a third of batch_size decode together, the others waiting?", read(batch / 3.0))
+    for parts in (2, 4):
+        yield Reading(f"Is batch_size that of one of {parts} clients or ranks?", read(batch * parts))
+    for cap in np.unique(batch)[:-1]:
+        yield Reading(f"Did the server run no more than {cap:g} sequences at once?", read(np.minimum(batch, cap)))
+
+
+def _of_draft(k: Array) -> Iterator[Reading]:
+    def read(after: Array) -> Read:
+        return lambda points: as_read(points, drafts=np.where(k > 0, after, 0).astype(int))
+
+    least = k[k > 0].min()
+    if least > 1:
+        yield Reading("Does draft_tokens_k count the bonus token, one more than were drafted?", read(k - 1))
+    if k.max() < MAX_K:
+        yield Reading("Was one token more drafted than draft_tokens_k says?", read(k + 1))
+    if k.max() > 1:
+        yield Reading("Is draft_tokens_k twice the length that was drafted?", read(np.maximum(k // 2, 1)))
+
+
+def _of_length(length: Array, k: Array) -> Iterator[Reading]:
+    def read(after: Array) -> Read:
+        return lambda points: as_read(points, lengths=np.where(k > 0, np.clip(after, 1.0, k + 1.0), 1.0))
+
+    yield Reading("Does accepted_length leave out the token that each round adds by itself?", read(length + 1.0))
+    yield Reading("Does accepted_length count a token more than a round emits?", read(length - 1.0))
+    yield Reading("Is accepted_length a share of the drafted tokens?", read(1.0 + length * k))
+    elsewhere = "Was accepted_length counted on {} text than these runs?"
+    yield Reading(elsewhere.format("easier"), read(1.0 + (length - 1.0) / 1.4))
+    yield Reading(elsewhere.format("harder"), read(1.0 + (length - 1.0) * 1.6))
+
+
+def _of_values(points: Sequence[Point]) -> Iterator[Reading]:
+    """Readings under which the values themselves change, or the parts that they hold."""
+    observed = joined(point.observations for point in points)
+    at = [point for point in points for _ in point.observations.line]
+    time = observed.quantity != "speedup"
+    length = np.array([point.accepted_length for point in at])
+    yield from _of_speculation(observed, time, np.array([point.n_draft for point in at]), length)
+    if not time.all():
+        inverse = np.where(time, 0.0, -2.0 * observed.log_measured)
+        yield Reading("Is speedup the time with drafts over the time without?", _scaled(observed, inverse))
+    if time.any():
+        gpus = np.array([point.scenario.n_gpus for point in at], float)
+        yield from _of_times(observed, time, gpus)
+    yield from _of_what_is_added(observed, time, length)
+
+
+def _scaled(observed: Observations, log_factor: Array) -> Read:
+    return lambda _: replace(observed, measured=observed.measured * np.exp(log_factor))
+
+
+def _of_speculation(observed: Observations, time: NDArray[np.bool_], k: Array, length: Array) -> Iterator[Reading]:
+    """Readings of rounds against plain steps, in times or in speedups."""
+    if not (k > 0).any():
+        return
+    drafting = np.where(k > 0, np.where(time, 1.0, -1.0), 0.0)
+    for question, factor in (
+        ("Is the time of speculation that of a whole round, not of a token?", 1.0 / length),
+        ("Is the time of a round that of one token?", length),
+        ("Is the time of a token that of a round divided by K + 1?", (k + 1.0) / length),
+        ("Does the time of speculation hold two rounds?", 0.5),
+        ("Does the time of speculation hold half a round?", 2.0),
+    ):
+        yield Reading(question, _scaled(observed, drafting * np.log(factor)))
+    plain = np.where(time, k == 0, 1.0)
+    for slower in (1.25, 1.5):
+        question = (
+            f"Is the run without drafts about {slower:g} times slower than plain decoding (drafting, eager mode)?"
+        )
+        yield Reading(question, _scaled(observed, -plain * np.log(slower)))
+    yield Reading("Do the times of speculation leave out drafting?", _without(observed, time, _DRAFTING))
+
+
+def _of_times(observed: Observations, time: NDArray[np.bool_], gpus: Array) -> Iterator[Reading]:
+    """Readings of times alone."""
+    for question, factor in (
+        ("Are the times half of what was measured?", 2.0),
+        ("Are the times twice what was measured?", 0.5),
+        ("Are the times divided by the number of GPUs?", gpus),
+        ("Are the times summed over GPUs?", 1.0 / gpus),
+    ):
+        if np.any(factor != 1.0):
+            yield Reading(question, _scaled(observed, np.where(time, np.log(factor), 0.0)))
+    yield Reading("Do the times leave out the host (launches, scheduling)?", _without(observed, time, _HOST))
+
+
+def _of_what_is_added(observed: Observations, time: NDArray[np.bool_], length: Array) -> Iterator[Reading]:
+    """Readings under which each token or round took a constant time more than decoding, in times and in speedups."""
+    token_s = np.where(time, observed.measured, observed.upper.sum(axis=1))
+    for share in (0.3, 0.6):
+        added_s = share * float(token_s.min())
+        for each, tokens in (("token", length), ("round", np.ones_like(length))):
+            upper, lower = observed.upper.copy(), observed.lower.copy()
+            upper[:, -1] += added_s * np.where(time, tokens, 1.0)
+            lower[:, -1] += np.where(time, 0.0, added_s * tokens)
+            question = f"Does the time of each {each} hold {added_s * 1e3:.2g} ms of something else (prefill, network)?"
+            yield Reading(question, _with_parts(observed, upper, lower))
+
+
+_DRAFTING = ("drafter", "draft_host")
+_HOST = ("host", "round_host", "launch")
+
+
+def _without(observed: Observations, time: NDArray[np.bool_], names: Sequence[str]) -> Read:
+    """Values whose times do not hold the parts of some multipliers."""
+    kept = np.ones(observed.upper.shape[1])
+    kept[[NAMES.index(name) for name in names]] = 0.0
+    lower = np.where(time[:, None], observed.lower, observed.lower * kept)
+    return _with_parts(observed, observed.upper * kept, lower)
+
+
+def _with_parts(observed: Observations, upper: Array, lower: Array) -> Read:
+    return lambda _: replace(observed, upper=upper, lower=lower)
+
+
+def _of_setup(point: Point) -> Iterator[Reading]:
+    """Readings under which the rows ran elsewhere. What holds for the first row is taken for all."""
+    scenario, hardware = point.scenario, point.setup.hardware
+
+    def read(**changes: object) -> Read:
+        return lambda points: as_read(points, scenario=changes)
+
+    if scenario.n_gpus == scenario.tensor_parallel > 1:
+        half = scenario.n_gpus // 2
+        yield Reading(f"Did {half} of the {scenario.n_gpus} GPUs serve?", read(n_gpus=half, tensor_parallel=half))
+    if scenario.n_gpus == scenario.tensor_parallel:
+        twice = 2 * scenario.n_gpus
+        yield Reading(f"Did {twice} GPUs serve, not {scenario.n_gpus}?", read(n_gpus=twice, tensor_parallel=twice))
+    for factor, words in ((8.0, "longer"), (1 / 8.0, "shorter")):
+        context = max(int(scenario.context_tokens * factor), 16)
+        yield Reading(f"Was the context about 8 times {words} than said?", read(context_tokens=context))
+    alike = [
+        name for name in hardware_ids() if name != hardware.id and load_hardware(name).generation == hardware.generation
+    ]
+    for name in sorted(alike, key=lambda name: -_common(name, hardware.id))[:MAX_SIBLINGS]:
+        yield Reading(f"Did these runs use {name}, not {hardware.id}?", read(hardware_id=name))
+
+
+def _common(one: str, other: str) -> int:
+    """Letters that two names begin with alike."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

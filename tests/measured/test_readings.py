@@ -1,0 +1,69 @@
+"""The readings that compete with what a file says: which one is named, and that a right file hears none."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from advisor.measured.observations import joined
+from advisor.measured.overheads import multiplier_prior
+from advisor.measured.points import as_read, refit_points
+from advisor.measured.readings import LEAST_GAIN, MAX_LEFT_OUT, rivals
+from tests.measured.refit_synthetic import synthetic_points
+
+BATCHES = (1, 4, 16, 64, 128)
+TRUTH = {"round_host": 2.0, "host": 1.5, "routed": 1.1}
+
+
+def frame(**changes):
+    return synthetic_points(BATCHES, (0, 1, 3), truth=TRUTH, noise=0.02, quantity="tpot_s", **changes)
+
+
+def heard(rows):
+    points, _ = refit_points(rows)
+    return rivals(points, multiplier_prior(points))
+
+
+def test_a_right_file_has_no_rival():
+    assert heard(frame()) == ()
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "question"),
+    [
+        ("batch_size", lambda f: 4.0 * f["batch_size"], "copies|decode together"),
+        ("batch_size", lambda f: f["batch_size"] / 4.0, "one of 4 clients"),
+        ("accepted_length", lambda f: f["accepted_length"] - 0.99, "leave out the token"),
+        ("tpot_s", lambda f: f["tpot_s"].where(f["draft_tokens_k"] == 0, f["tpot_s"] * f["accepted_length"]), "round"),
+        ("tpot_s", lambda f: f["tpot_s"].where(f["draft_tokens_k"] > 0, f["tpot_s"] * 1.5), "1.5 times slower"),
+        ("tpot_s", lambda f: f["tpot_s"] + 0.004, "of something else"),
+    ],
+)
+def test_a_misread_file_is_asked_about_its_own_misreading(column, change, question):
+    rows = frame()
+    (found,) = heard(rows.assign(**{column: change(rows)}))
+    assert re.search(question, found.text)
+    assert found.gain >= LEAST_GAIN
+    assert found.error <= MAX_LEFT_OUT * found.given_error
+
+
+def test_rows_read_with_their_own_batch_k_and_length_are_the_points_themselves():
+    points, _ = refit_points(frame())
+    same = as_read(points, batches=np.array([point.batch_size for point in points]))
+    for name, column in vars(joined(point.observations for point in points)).items():
+        if column.dtype.kind == "f":
+            assert getattr(same, name) == pytest.approx(column, rel=1e-12), name
+
+
+def test_a_longer_draft_is_predicted_as_a_file_that_states_it():
+    points, _ = refit_points(frame())
+    longer = as_read(points, drafts=np.array([point.n_draft + 1 if point.n_draft else 0 for point in points]))
+    stated = frame()
+    stated["draft_tokens_k"] = stated["draft_tokens_k"].where(
+        stated["draft_tokens_k"] == 0, stated["draft_tokens_k"] + 1
+    )
+    expected = joined(point.observations for point in refit_points(stated)[0])
+    assert longer.upper == pytest.approx(expected.upper, rel=1e-9)
+    assert longer.shift == pytest.approx(expected.shift, rel=1e-9)
