@@ -80,7 +80,7 @@ def _own_constant(group: str) -> Banded:
     )
 
 
-UNRELATED = "docs/decisions/0018-rounds-by-tokens.md"
+UNRELATED = "docs/decisions/0019-rounds-by-tokens.md"
 """Where it is said why tokens of a sequence count as unrelated on UNRELATED_CHIPS."""
 UNRELATED_CHIPS = ("sm_120", "sm_121")
 """Generations without the data centre's expert kernels whose published rounds ask for it. No round of sm_86 or sm_89 is

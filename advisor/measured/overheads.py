@@ -243,7 +243,7 @@ def _learnt_scale(residual: Array, prior: Prior, covariance: Array, held: float,
 PRIOR = (10e-6, 0.3e-3, 0.4e-3, 0.0, 3e-4)
 """Centre of the weak prior, in the order of OVERHEAD_NAMES: times as in docs/decisions/0003-engine-overheads.md [s],
 no second reading of the cache, and verified tokens half of the way to plain ones at 3,300 of them [-], which was chosen
-on the rows that are fitted (docs/decisions/0018-rounds-by-tokens.md)."""
+on the rows that are fitted (docs/decisions/0019-rounds-by-tokens.md)."""
 PRIOR_LOG_SD = math.log(2.0) / BAND_SIGMAS
 """A factor of 2 either way at 80 %: factors of 1.4, 1.7 and 2 give the same error and coverage on laboratories left
 out, 3 gives a larger error; chosen on the rows that are fitted (docs/decisions/0015-what-a-round-lacked.md)."""

@@ -214,7 +214,7 @@ def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
 COMMON_SHARE = 0.25
 """Classes are shrunk towards their mean: 0, 1/4, 1/2, 3/4 and 1 err alike on laboratories left out, within a point, and
 of those half a point from the best this says most of a class that one laboratory has
-(docs/decisions/0018-rounds-by-tokens.md). [-]"""
+(docs/decisions/0019-rounds-by-tokens.md). [-]"""
 RESIDUALS = tuple(r / 100.0 for r in range(81))
 """Log standard deviations that a band's residual may have, rising. [-]"""
 MIN_LABORATORIES = 5
@@ -425,7 +425,7 @@ def chances_kept(judged: pd.DataFrame) -> pd.DataFrame:
 
     `judged` has COLUMNS. One line for each range of CHANCES that has rows: least and most [-], n, laboratories, stated
     (mean) and happened [-], rows counting alike. No map of the stated chances comes closer on laboratories left out
-    (docs/decisions/0018-rounds-by-tokens.md), so they are shown as they are.
+    (docs/decisions/0019-rounds-by-tokens.md), so they are shown as they are.
     """
     place = np.clip(np.searchsorted(CHANCES, judged["predicted_chance"], "right") - 1, 0, len(CHANCES) - 2)
     named = _by_laboratory(judged).assign(gain=judged["measured"] > 1.0)

@@ -79,7 +79,7 @@ def held_out_section(rows: pd.DataFrame) -> str:
         "## Speedups by laboratory, each left out\n\nConstants and bands from a fit without the laboratory; width is "
         "the median of its rows, plain step the mean error of the plain times that they print. The form of a round was "
         "chosen on these same rows (docs/decisions/"
-        "0018-rounds-by-tokens.md), so they are development scores: laboratories added later are the test.\n\n"
+        "0019-rounds-by-tokens.md), so they are development scores: laboratories added later are the test.\n\n"
         f"{markdown_table(header, body)}\n\n{_asked(rows[mature], centre[mature])}\n\n{_losses(rows[mature])}"
     )
 

@@ -66,10 +66,10 @@ def verified(phi: Floats, b: Floats, q: Floats, T_plain: Floats, T_verify: Float
     Limits: 0 for few tokens; at most three quarters of a plain step, and at most what makes every verified token as
       dear on the device as one of a plain step. Candidates are sampling, rejection, copies of hidden states, padding,
       and kernels off their tables.
-    Source: docs/decisions/0018-rounds-by-tokens.md.
+    Source: docs/decisions/0019-rounds-by-tokens.md.
     """
     # Bounded on both sides: verified tokens are never dearer than plain steps, and the kernels are never made cheaper.
-    # 0.75: none, 1 and 1/2 serve laboratories left out as well, within a third of a point (decision 0018).
+    # 0.75: none, 1 and 1/2 serve laboratories left out as well, within a third of a point (decision 0019).
     return np.minimum(
         phi * b * q / (1 + phi * b * q) * np.maximum(q * T_plain - T_verify - (q - 1) * T_fix, 0), 0.75 * T_plain
     )
@@ -98,7 +98,7 @@ def prompt_waits(p: Floats, G: Floats) -> Floats:
     G: groups, which exchange tokens with each other's experts in every layer and so step together. [-]
     Limits: G for rare prompts, which never fall together; 1 where every step holds a chunk of every group.
     Source: own derivation: groups take prompts independently,
-      docs/decisions/0018-prompts-on-data-parallel-groups.md.
+      docs/decisions/0020-prompts-on-data-parallel-groups.md.
     """
     return one_minus_power(1 - p, G) / p
 

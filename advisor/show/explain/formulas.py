@@ -402,7 +402,7 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
         source = (
             f"fitted on {record.n_rows} published speedups of {laboratories} "
             f"({'all classes' if common else record.engine_class}), 80% range a factor of {factor:.1f} either way: "
-            f"docs/decisions/{'0018-rounds-by-tokens' if common else '0015-what-a-round-lacked'}.md"
+            f"docs/decisions/{'0019-rounds-by-tokens' if common else '0015-what-a-round-lacked'}.md"
         )
         return ConstantUse(symbol, name, value, unit, "fitted", source)
     launched = small_launch(setup.scenario.engine, field)
