@@ -65,7 +65,7 @@ class Rival:
 
 
 def rivals(points: Sequence[Point], prior: MultiplierPrior) -> tuple[Rival, ...]:
-    """The reading that explains rows clearly better than the given one, the best alone; empty where none does."""
+    """The best reading of the rows other than the given one, alone. Empty where none is clearly better."""
     chosen = [points[i] for i in np.unique(np.linspace(0, len(points) - 1, MAX_COMPARED).round().astype(int))]
     given = joined(point.observations for point in chosen)
     own = _evidence(given, fit_multipliers(given, prior), prior)

@@ -268,7 +268,7 @@ class OwnErrors:
 
 @dataclass(frozen=True)
 class Repeats:
-    """Rows that repeat a setting: rows and settings, and the log scatter of one run around its setting's mean. [-]"""
+    """Rows that repeat a setting, and the log scatter of one run around the mean of its setting. [-]"""
 
     n_rows: int
     n_settings: int
@@ -276,7 +276,7 @@ class Repeats:
 
     @property
     def text(self) -> str:
-        """What was made of them, in words."""
+        """Sentence on how repeated rows count."""
         return (
             f"{counted(self.n_rows, 'row')} are runs of {counted(self.n_settings, 'setting')}: each counts once, with "
             f"the mean of its runs, which scatter by {self.log_sd:.1%}."

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from advisor.answers.advice import advise
+from advisor.answers.advice import advise, chance_text
 from advisor.answers.round_costs import KRange
 from advisor.answers.summary import (
     accepted_length_flips,
@@ -74,7 +74,7 @@ def test_below_the_headline_stands_the_chance_of_a_gain_in_the_verdict_s_words()
     sure = max(OUTCOMES[1:], key=lambda one: one.low)
     assert sure.low > 1.0
     below = likely_text(ADVICE, sure.n_draft, OUTCOMES)
-    assert f"The chance of a gain is {sure.p_gain:.0%}." in below
+    assert f"The chance of a gain is {chance_text(sure.p_gain)}." in below
     assert "may lose" not in below
 
 
@@ -244,9 +244,10 @@ def test_a_constant_that_the_points_do_not_determine_is_not_named() -> None:
 
 
 def test_no_break_even_is_said_beyond_the_largest_batch_that_fits() -> None:
-    longer = advise(SCENARIO.model_copy(update={"context_tokens": 8192}))
-    assert ADVICE.break_even_batch is not None
-    assert ADVICE.break_even_batch > longer.setup.memory.largest_batch, "as it would be beyond the memory's end"
+    poor = SCENARIO.model_copy(update={"acceptance": "1.2@3"})
+    shorter, longer = advise(poor), advise(poor.model_copy(update={"context_tokens": 8192}))
+    assert shorter.break_even_batch is not None
+    assert shorter.break_even_batch > longer.setup.memory.largest_batch, "as it would be beyond the memory's end"
     assert longer.break_even_batch is None
 
 

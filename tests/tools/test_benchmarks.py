@@ -11,6 +11,7 @@ import pytest
 import tools.benchmarks
 
 SMALL: dict[str, dict[str, Any]] = {
+    "commands": {"RUNS": 1},
     "context": {"REPEATS": 1},
     "model": {},
     "refit": {"RUNS": 1},

@@ -1,0 +1,58 @@
+"""Processor time and memory of `advise` and `curve` as whole processes, beside another checkout's.
+
+`BEFORE=/path/to/checkout make bench` adds that checkout, run in turn with this one, and the median ratio of the pairs.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNS = 5
+LIMIT_S = 120.0
+SCENARIO = ("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "2.4@3")
+# The child's own children: what the command took, without this process.
+_CHILD = """
+import resource, subprocess, sys
+done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(done.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+"""
+
+
+def cost(command: str, folder: Path) -> tuple[float, float]:
+    """Processor time [s] and largest memory [MiB] of one run in a checkout. Raises RuntimeError where it fails."""
+    words = [sys.executable, "-m", "advisor", command, *SCENARIO]
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD, *words], cwd=folder, capture_output=True, text=True, timeout=LIMIT_S, check=True
+    )
+    status, seconds, memory = map(float, done.stdout.split())
+    if status:
+        raise RuntimeError(f"`advisor {command}` in {folder} ended with {status:.0f}")
+    return seconds, memory
+
+
+def main() -> None:
+    """Print the table."""
+    before = os.environ.get("BEFORE")
+    folders = [ROOT, *([Path(before)] if before else [])]
+    print(f"{'command':<12}{'CPU':>10}{'memory':>12}" + (f"{'before':>10}{'memory':>12}{'ratio':>8}" if before else ""))
+    for command in ("advise", "curve"):
+        for folder in folders:
+            cost(command, folder)  # compiles what was not compiled
+        pairs = [[cost(command, folder) for folder in folders] for _ in range(RUNS)]
+        line = f"{command:<12}"
+        for column in zip(*pairs, strict=True):
+            seconds, memory = (statistics.median(values) for values in zip(*column, strict=True))
+            line += f"{seconds:>8.2f} s{memory:>8.0f} MiB"
+        if before:
+            line += f"{statistics.median(now[0] / then[0] for now, then in pairs):>8.2f}"
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
