@@ -196,7 +196,8 @@ def as_read(
 ) -> Observations:
     """Observations of the same rows read with other batches, K, accepted lengths or settings.
 
-    `batches`, `drafts`, `lengths`: one for each row, [n]. `scenario`: the fields that change in every row's. Raises AdvisorError where a row so read cannot be predicted.
+    `batches`, `drafts`, `lengths`: one for each row, [n].
+    `scenario`: the fields that change in every row's. Raises AdvisorError where a row so read cannot be predicted.
     """
     batch = [point.batch_size for point in points] if batches is None else batches.tolist()
     n_draft = [point.n_draft for point in points] if drafts is None else drafts.tolist()
