@@ -144,6 +144,8 @@ def best_k_regret(
     return (float(np.mean(regrets)) if regrets else None), len(regrets)
 
 
+LEAST_ERROR = 1e-3
+"""A mean error below this leaves nothing to make better. [-]"""
 LEAST_FALL = 0.25
 """A refit is called better where the error on rows that it did not see falls by this share at least. [-]"""
 MAX_MOVE = 0.5
@@ -248,7 +250,9 @@ class OwnErrors:
     def no_better(self) -> str:
         """Word for the judged values predicted no better, empty without any."""
         limit = 1.0 - LEAST_FALL
-        return next((what for what, before, after in self._judged() if not after <= limit * before), "")
+        return next(
+            (what for what, before, after in self._judged() if before < LEAST_ERROR or not after <= limit * before), ""
+        )
 
     @property
     def far_off(self) -> str:

@@ -332,7 +332,7 @@ def test_an_unnamed_release_is_warned_of_above_what_every_release_captures() -> 
 
 def test_best_k_and_schedule_leave_out_rounds_without_a_graph() -> None:
     """K = 5 at batch 96 is 576 tokens, above the largest graph: it wins without the release, and loses with it."""
-    fast = {"acceptance": "4.6@5", "batch_size": 96}
+    fast = {"acceptance": "5.2@5", "batch_size": 96}
     named = advise(CAPTURED.model_copy(update=fast))
     unnamed = advise(CAPTURED.model_copy(update=fast | {"engine_version": None}))
     assert unnamed.recommendation.n_draft == 5

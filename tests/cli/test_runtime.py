@@ -187,7 +187,7 @@ def test_advise_says_why_there_is_nothing_to_export(
 
 AT_450 = [
     *("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--context", "1024", "--batch", "450"),
-    *("--drafter", "eagle3", "--accepted-length", "2.1@3", "--k-max", "3"),
+    *("--drafter", "eagle3", "--accepted-length", "1.35@3", "--k-max", "3"),
 ]
 """Drafting pays at smaller batches, not at the target batch."""
 

@@ -137,7 +137,8 @@ def test_the_bar_starts_at_a_model_with_published_points() -> None:
 def test_every_scenario_field_has_a_widget() -> None:
     test = app()
     shown = {item.key for kind in (test.selectbox, test.number_input) for item in kind}
-    typed = {name for name, key in TYPED.items() if key in {item.key for item in test.text_input}}
+    texts_typed = {item.key for item in test.text_input}
+    typed = texts_typed | {name for name, key in TYPED.items() if key in texts_typed}
     assert shown | typed >= set(NAMES) - WITHOUT_WIDGET
 
 

@@ -189,8 +189,8 @@ def test_a_model_is_opened_as_it_was_ranked_and_the_board_stays() -> None:
 
 
 def test_a_borrowed_length_that_leads_to_another_k_in_the_bar_is_said() -> None:
-    """At 300 users two K are nearly alike, and the wider band of what is borrowed decides."""
-    test = panel(batch_size="300", max_tpot_ms="", rank_names="glm-4.7-flash")
+    """At 575 users two K are nearly alike, and the wider band of what is borrowed decides."""
+    test = panel(batch_size="575", max_tpot_ms="", rank_names="glm-4.7-flash")
     board = board_for(test.session_state["_scenario"], BoardAsked(names="glm-4.7-flash"))
     test.button(key="rank_open").click().run()
     n_draft = advise(test.session_state["_scenario"]).recommendation.n_draft

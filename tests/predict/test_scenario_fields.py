@@ -206,6 +206,7 @@ DELIBERATE = {
     "ui/bar": "what the bar shows itself, with widths, and More does not show again",
     "answers/diagnosis": MEASURED,
     "cli/data.py": MEASURED,
+    "cli/report.py": f"{MEASURED}: what a diagnosis beside the answer takes from it",
     "ui/answers.py": "what a board over all models is asked, whatever the bar's own model",
     "answers/explore/cells.py": "what a count of experts on ranks follows from",
     "ui/data/sweep.py": "what a grid asks for first, and which settings follow from which",

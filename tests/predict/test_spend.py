@@ -242,7 +242,7 @@ def test_an_accelerator_of_one_s_own_brings_its_price_and_power() -> None:
 def test_a_figure_reads_with_its_band() -> None:
     found = spent(answer(), usd=3.5).chosen
     assert figure(found.usd_per_million).count("-") == 1
-    assert figure(found.tokens_per_s_per_gpu).startswith("1,8")
+    assert figure(found.tokens_per_s_per_gpu).startswith("1,9")
 
 
 def test_nothing_is_told_of_a_batch_that_does_not_fit() -> None:
