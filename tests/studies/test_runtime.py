@@ -93,13 +93,18 @@ def test_predicted_stands_beside_published_and_what_disagrees_is_named(study: Pa
 
 
 def test_a_gate_that_was_measured_gains_no_more_than_the_bound_of_one_that_is_never_wrong() -> None:
-    """vLLM pull request 52362, at every concurrency; the page prints these rows."""
+    """vLLM pull request 52362; the page prints these rows.
+
+    Over plain decoding at every concurrency. Over verifying all, up to 128: at 256 that lost (0.88), ours gains (1.21).
+    """
     rows = adaptive_rows()
     assert [row.batch for row in rows] == [4, 8, 16, 32, 64, 128, 256]
-    assert all(row.gain_measured <= row.gain_bound for row in rows)
+    assert all(row.adaptive_measured <= row.gated for row in rows)
+    assert [row.batch for row in rows if row.gain_measured > row.gain_bound] == [256], "the loss that is not foreseen"
+    assert rows[-1].fixed_measured < 1.0 < rows[-1].fixed
     assert max(row.gain_measured for row in rows) > 0.5
-    bounds = [row.gain_bound for row in rows]
-    assert bounds == sorted(bounds), "the larger the batch, the dearer what is verified in vain"
+    in_vain = [1.0 / row.fixed - 1.0 / row.gated for row in rows]  # plain steps a token
+    assert in_vain == sorted(in_vain), "the larger the batch, the dearer what is verified in vain"
     page = DOCUMENT.with_name("runtime-k.md").read_text(encoding="utf-8").split("<!-- adaptive -->")[1]
     for unit, near, n_columns in (("x", 0.05, 4), ("%", 2.0, 2)):
         printed, now = (

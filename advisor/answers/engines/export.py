@@ -63,8 +63,8 @@ def export_scenario(
     if engine_version is None and setup.scenario.engine == engine:
         engine_version = setup.scenario.engine_version
     method = method_for(setup, engine)
-    if draft_model is None and needs_draft_model(setup, engine):
-        check_draft_model(method, None, needed=any(item.k_running for item in ranges))
+    if draft_model is None and needs_draft_model(setup, engine) and any(item.k_running for item in ranges):
+        check_draft_model(method, None, needed=True)
     export = export_engine_config(
         engine,
         ExportRequest(
