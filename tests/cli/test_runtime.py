@@ -185,9 +185,9 @@ def test_advise_says_why_there_is_nothing_to_export(
     assert out.splitlines()[-1].startswith(said)
 
 
-AT_450 = [
-    *("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--context", "1024", "--batch", "450"),
-    *("--drafter", "eagle3", "--accepted-length", "1.35@3", "--k-max", "3"),
+AT_2000 = [
+    *("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--context", "256", "--batch", "2000"),
+    *("--drafter", "eagle3", "--accepted-length", "2.1@3", "--k-max", "3"),
 ]
 """Drafting pays at smaller batches, not at the target batch."""
 
@@ -196,22 +196,22 @@ def test_where_the_target_batch_should_not_draft_export_advise_and_report_say_so
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     why = (
-        "At batch 450 no drafting is recommended: the engine is started without speculation; "
+        "At batch 2,000 no drafting is recommended: the engine is started without speculation; "
         "export --by-batch writes the schedule."
     )
-    assert any(row["n_draft"] for row in json.loads(run(capsys, "schedule", *AT_450, "--json")[1])["k_by_batch"])
+    assert any(row["n_draft"] for row in json.loads(run(capsys, "schedule", *AT_2000, "--json")[1])["k_by_batch"])
     plain = tmp_path / "plain"
-    code, out, err = run(capsys, "export", *AT_450, "--output", plain)
+    code, out, err = run(capsys, "export", *AT_2000, "--output", plain)
     assert (code, err) == (0, "")
     assert why in out.splitlines()
     assert "The schedule gains" not in out
     assert [file.name for file in plain.iterdir()] == ["vllm_launch.sh"]
     assert "speculative" not in (plain / "vllm_launch.sh").read_text()
-    assert run(capsys, "advise", *AT_450)[1].splitlines()[-1] == why
-    assert run(capsys, "report", *AT_450, "--output", tmp_path / "report.md")[0] == 0
+    assert run(capsys, "advise", *AT_2000)[1].splitlines()[-1] == why
+    assert run(capsys, "report", *AT_2000, "--output", tmp_path / "report.md")[0] == 0
     report = (tmp_path / "report.md").read_text()
     assert report.count(why.replace("_", "\\_")) == 1
-    code, out, _ = run(capsys, "export", *AT_450, "--output", tmp_path / "by", "--by-batch", "--draft-model", "a/b")
+    code, out, _ = run(capsys, "export", *AT_2000, "--output", tmp_path / "by", "--by-batch", "--draft-model", "a/b")
     assert code == 0
     assert why not in out
     assert "The schedule gains" in out
