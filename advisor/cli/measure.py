@@ -11,6 +11,8 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,8 @@ from advisor.measured.validation import validate as validate_points
 from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, read_up_to
+from advisor.show.table import Column, Table, matrix
+from advisor.show.words.refit import PARAMETERS
 from advisor.text import counted, frame_csv, json_text
 
 MAX_FILES = 1000
@@ -198,7 +202,7 @@ def fit(
     from advisor.catalog.adjustment import write_adjustment
     from advisor.measured.moesd import moesd_of
     from advisor.measured.refit import adjustment_of, refit_chosen, select_points
-    from advisor.measured.refit_result import PARAMETER_COLUMNS, notes, parameter_rows
+    from advisor.measured.refit_result import notes
 
     given = given_acceptance(accepted_length, acceptance, acceptance_preset)
     read, failed = _read_all(_files(paths), values, columns)
@@ -231,7 +235,7 @@ def fit(
         click.echo(f"{item['file']}: not read: {item['reason']}")
     print_labelled("warning", rows.result.warnings)
     click.echo(answer.sentence + "\n")
-    print_table(PARAMETER_COLUMNS, parameter_rows(answer))
+    print_table(Table(PARAMETERS, answer.parameters))
     for note in notes(answer):
         click.echo(note)
     if small is not None:
@@ -442,10 +446,9 @@ def validate(file: Path | None, assume: str, as_json: bool) -> None:
         )
         return
     groups = [("all rows", result.overall), *result.by_acceptance.items(), *result.by_tier.items()]
-    header = ("rows", "n", "median error", "mean error", "p90", "sign right", "in 80% band", "band width")
-    print_table(header, [_line(name, errors) for name, errors in groups])
+    print_table(_errors_table("rows", groups))
     click.echo("\nBy laboratory; in all other lines every laboratory counts alike")
-    print_table(("laboratory", *header[1:]), [_line(name, errors) for name, errors in result.by_laboratory.items()])
+    print_table(_errors_table("laboratory", list(result.by_laboratory.items())))
     if result.best_k_regret is not None:
         click.echo(f"\nBest-K regret {result.best_k_regret:.1%} over {result.n_best_k} points with several K.")
     reasons = result.rows.loc[result.rows["predicted_speedup"].isna(), "predicted_reason"]
@@ -489,9 +492,27 @@ def _assumptions(text: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, value in pairs}
 
 
-def _line(name: str, errors: Errors) -> tuple[Any, ...]:
-    shares = (errors.median_ape, errors.mape, errors.p90_ape, errors.sign_accuracy, errors.coverage)
-    return (name, errors.n, *(_percent(share) for share in (*shares, errors.mean_band_width)))
+def _errors_table(label: str, rows: Sequence[tuple[str, Errors]]) -> Table[tuple[str, Errors]]:
+    """Errors of groups of rows, each under its name."""
+    shares = {
+        "median error": "median_ape",
+        "mean error": "mape",
+        "p90": "p90_ape",
+        "sign right": "sign_accuracy",
+        "in 80% band": "coverage",
+        "band width": "mean_band_width",
+    }
+    columns: list[Column[tuple[str, Errors]]] = [
+        Column(label, itemgetter(0), words=True),
+        Column("n", lambda row: row[1].n),
+    ]
+    for heading, name in shares.items():
+        columns.append(Column(heading, partial(_share, name=name)))
+    return Table(tuple(columns), rows)
+
+
+def _share(row: tuple[str, Errors], *, name: str) -> str:
+    return _percent(getattr(row[1], name))
 
 
 def _percent(share: float | None) -> str:
@@ -536,19 +557,17 @@ def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_
         )
         return
     click.echo(f"{found.source}\n")
-    print_table(
-        ("K", "accepted length", "low (80%)", "high (80%)", ""),
-        [
-            (
-                row.n_draft,
-                f"{row.accepted_length:.3f}",
-                f"{row.low:.3f}",
-                f"{row.high:.3f}",
-                "measured" if row.measured else "last probability held",
-            )
-            for row in lengths.itertuples()
-        ],
-    )
+    rows = [
+        (
+            row.n_draft,
+            f"{row.accepted_length:.3f}",
+            f"{row.low:.3f}",
+            f"{row.high:.3f}",
+            "measured" if row.measured else "last probability held",
+        )
+        for row in lengths.itertuples()
+    ]
+    print_table(matrix(("K", "accepted length", "low (80%)", "high (80%)", ""), rows, "rrrrl"))
     print_labelled("warning", found.warnings)
     option = "--acceptance" if found.length is None else "--accepted-length"
     click.echo(f"\nTo use it: {option} {found.text}")

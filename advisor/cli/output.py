@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from advisor.answers.round_costs import KRange, k_by_batch_table
 from advisor.catalog.adjustment import parse_adjustment
 from advisor.catalog.hardware import MAX_HARDWARE_BYTES, hardware_slug, read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
@@ -34,13 +33,12 @@ from advisor.predict.scenario import (
 from advisor.predict.scenario_fields import FIELDS, FieldRow, Flag
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, shown_path, write_whole
+from advisor.show.table import Table
 from advisor.text import json_text, number_of, printable, token_count
 
 _GLANCE_S = 0.5
 """How long something may take before its progress is shown. [s]"""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-_NUMBER = re.compile(r"|-|[+-]?[\d,]*\.?\d+(e[+-]?\d+)?( ?([x%s]|ms|\N{MICRO SIGN}s))?|nan")
-"""A cell that is a number, with its unit or without, empty or a dash for none."""
 
 
 def json_option(help_text: str = "Machine-readable output.") -> Callable[[_Command], _Command]:
@@ -51,15 +49,6 @@ def json_option(help_text: str = "Machine-readable output.") -> Callable[[_Comma
 def print_json(value: Any) -> None:
     """One JSON document on standard output."""
     click.echo(json_text(value))
-
-
-def k_by_batch_on_terminal(
-    ranges: Sequence[KRange], limited: bool = False
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heading and rows of K by batch for `print_table`: whole numbers of a batch are typed as they stand."""
-    columns, rows = k_by_batch_table(ranges, limited)
-    plain = [(row[0].replace(" to ", "-").replace(",", ""), row[1], row[2].removesuffix("x"), *row[3:]) for row in rows]
-    return tuple(name if name.startswith("K") else name.lower() for name in columns), plain
 
 
 @contextmanager
@@ -107,18 +96,14 @@ def write_file(path: Path, content: str | bytes, instead: str = "") -> None:
         write_whole(path, content.encode() if isinstance(content, str) else content)
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Columns aligned, text to the left and numbers to the right.
-
-    A number may be given as such or written with fixed decimals.
-    """
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
-    widths = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]
-    numeric = [all(_NUMBER.fullmatch(line[i]) for line in cells) for i in range(len(header))]
-    for line in [list(header), *cells]:
+def print_table(table: Table[Any]) -> None:
+    """Columns aligned, words to the left and numbers to the right."""
+    lines = [table.header, *table.cells]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
         padded = [
-            text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(line, widths, numeric, strict=True)
+            text.ljust(width) if letter == "l" else text.rjust(width)
+            for text, width, letter in zip(line, widths, table.align, strict=True)
         ]
         click.echo("  ".join(padded).rstrip())
 

@@ -30,6 +30,7 @@ from advisor.show.charts.speedup import MEASURED_POINT
 from advisor.show.explain.round import Derivation, derive
 from advisor.show.explain.steps import Quantity, Step, step_latex, value_text
 from advisor.show.report.build import scenario_settings
+from advisor.show.table import Table
 from advisor.text import frame_csv
 from advisor.ui.answers import Nearby, advice_for, nearby_for
 from advisor.ui.own_data import ranks_banner, refit_banner
@@ -110,6 +111,11 @@ def show_chart(
         icon=":material/download:",
         on_click="ignore",
     )
+
+
+def show_table(table: Table[Any]) -> None:
+    """A table as it reads, words and numbers as text."""
+    st.dataframe(table.frame.map(plain), hide_index=True)
 
 
 def csv_bytes(data: pd.DataFrame, scenario_hash: str) -> bytes:

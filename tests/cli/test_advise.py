@@ -22,6 +22,7 @@ from advisor.answers.explore.compare import finding
 from advisor.cli.output import print_table
 from advisor.predict.curve import speedup_curve
 from advisor.predict.scenario import Scenario, example_ids, load_example, scenario_json
+from advisor.show.table import matrix
 from tests.catalog.test_hardware import POD
 from tests.command_line import QWEN as QWEN_explain
 from tests.command_line import QWEN as QWEN_scenarios
@@ -333,7 +334,7 @@ def test_what_to_try_next_is_printed_where_nothing_fits(capsys: pytest.CaptureFi
 
 
 def test_a_column_of_a_table_keeps_its_decimals(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table(("what", "speedup", "loss"), [("a", "1.68", "2.0%"), ("b", "12.00", "-")])
+    print_table(matrix(("what", "speedup", "loss"), [("a", "1.68", "2.0%"), ("b", "12.00", "-")]))
     assert capsys.readouterr().out.splitlines() == ["what  speedup  loss", "a        1.68  2.0%", "b       12.00     -"]
 
 
