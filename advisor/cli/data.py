@@ -135,7 +135,7 @@ def _by_accelerator(coverage: pd.DataFrame) -> pd.DataFrame:
 def _print_frame(frame: pd.DataFrame, columns: tuple[str, ...]) -> None:
     """The columns of a frame as a table. A missing value is an empty cell."""
     cells = frame[list(columns)].astype(object)
-    letters = "".join("r" if pd.api.types.is_numeric_dtype(frame[name]) else "l" for name in columns)
+    letters = "".join("r" if frame[name].dtype.kind in "iuf" else "l" for name in columns)
     print_table(matrix(columns, cells.where(cells.notna(), None).values.tolist(), letters))
 
 

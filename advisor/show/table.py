@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any, Generic, TypeVar
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from advisor.text import csv_text
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Row = TypeVar("Row", contravariant=True)
 """What a row of a table is made of."""
@@ -23,7 +24,7 @@ def cell_text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """What one column shows of a row.
+    """One column of a table.
 
     label : heading for readers; None for a column that only files have.
     value : the row's value in SI units, None where it has none.
@@ -43,7 +44,7 @@ class Column(Generic[Row]):
     band: bool = False
 
     def record(self, row: Row) -> dict[str, Any]:
-        """What files have of a row: the value, and both ends of a prediction's band."""
+        """Values of a row for files: the value, and both ends of a prediction's band."""
         value = self.value(row)
         if not self.band:
             return {self.key: value}
@@ -85,6 +86,8 @@ class Table(Generic[Row]):
     @property
     def frame(self) -> pd.DataFrame:
         """Texts under their labels, headings with a capital, for a page."""
+        import pandas as pd  # a terminal's answer must not wait for it
+
         return pd.DataFrame(self.cells, columns=[capital(label) for label in self.header])
 
     def records(self) -> list[dict[str, Any]]:
@@ -116,5 +119,5 @@ def matrix(header: Sequence[str], rows: Sequence[Sequence[Any]], align: str = ""
 
 
 def capital(label: str) -> str:
-    """A heading with a capital; milliseconds and names such as h100-sxm:8 as they are."""
+    """Heading with a capital, but for milliseconds and names such as h100-sxm:8."""
     return label if re.match(r"ms\b|\S*[\d:]", label) else f"{label[:1].upper()}{label[1:]}"

@@ -71,7 +71,7 @@ def test_context_and_other_models_stand_in_every_format_when_they_were_looked_up
     part = text.split("## Other models at this load")[1].split("\n## ")[0]
     assert "Qwen3-30B-A3B stands" in part
     assert "| Rank | 80% | Model | Placement | Drafter | Accepted | K | Memory |" in part
-    assert "| rank | model | USD/M tokens | ms/token | tokens/s/GPU | J/token |" in part
+    assert "| Rank | Model | ms/token | Tokens/s/GPU | USD/M tokens | J/token |" in part
     assert "Only models chosen by name take part." in part
     for form in ("html", "pdf", "json"):
         assert render(report, form)

@@ -234,7 +234,7 @@ def _loss_band(standing: CellStanding | None) -> str:
 
 
 def map_cells_table(found: RegionMap) -> Table[Sequence[Any]]:
-    """Who holds each accelerator's cell, by batch."""
+    """Regions by batch and accelerator, one cell each."""
     header = ("batch", *map(str, found.cells.places))
     rows = [
         (f"{batch:,.0f}", *(cell_words(found, int(cell)) for cell in column))

@@ -25,7 +25,7 @@ DRAFTS: tuple[Column[DraftRow], ...] = (
 
 
 def k_by_batch_table(ranges: Sequence[KRange], limited: bool) -> Table[KRange]:
-    """K by batch. `limited` adds whether the limit on time per output token is kept.
+    """Ranges of batches, each with its K. `limited` adds whether the limit on time per output token is kept.
 
     Where one server for all batches runs another K than the schedule's, a column has it.
     """

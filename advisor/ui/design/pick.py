@@ -307,7 +307,7 @@ def _one(scenario: Scenario, question: DesignQuestion) -> None:
     for text in found.texts[1:]:
         st.markdown(plain(text))
     st.dataframe(found.targets, hide_index=True)
-    if found.choices[1]:
+    if len(found.choices):
         st.caption("Expected loss of the best designs, over the targets and at each.")
         st.dataframe(found.choices, hide_index=True)
     st.caption(plain(" ".join(found.notes)))
