@@ -29,15 +29,17 @@ from advisor.measured.ingest.columns import COLUMNS, TableKind, header_key
 from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers, unfolded
 from advisor.measured.ingest.result import Reject, rejects_frame, shorten
 from advisor.measured.ingest.rows import Rows, RowSource
+from advisor.measured.ingest.several_k import one_row_a_k
 from advisor.measured.ingest.upload import Sample, one_sentence, open_upload
 from advisor.measured.readers import FORMATS
 from advisor.measured.readers.base import Format, RawRows, coerce, from_mapped
-from advisor.measured.readers.ours import TEMPLATE
+from advisor.measured.readers.ours import RECORDS, TEMPLATE
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 
 DETECTED = 0.5
 """A reader that scores less does not claim the file."""
+_OURS = (TEMPLATE, RECORDS)
 
 
 def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
@@ -60,6 +62,9 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
     if not claimed and why_unusable(sample) is None:
         sample = unfolded(sample)
     columns, decimal_comma = _without_comma(columns or {})
+    long = one_row_a_k(sample, tuple(columns))
+    if long is not sample and not any(one.detect(sample) >= DETECTED for one in FORMATS if one not in _OURS):
+        sample = long
     if columns:
         sample = rename_headers(sample, columns)
     reader = detect(sample)
@@ -210,7 +215,7 @@ def read_given(name: str, data: bytes) -> GivenRows:
     """
     shown = shorten(name) or "the file"
     with one_sentence(shown):
-        sample = open_upload(shown, data)
+        sample = one_row_a_k(open_upload(shown, data))
         if sample.kind != "text":
             raise AdvisorError(f"{shown} is not a CSV file with a header line; expected a table of measured points")
         return _read(shown, read_table(sample), sample.warnings, data)
