@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -208,20 +208,27 @@ class GivenRows:
     warnings: tuple[str, ...]
 
 
-def read_given(name: str, data: bytes) -> GivenRows:
+def read_given(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> GivenRows:
     """Read a CSV of points, plain or in one gzip or zip, under every limit and rule of an upload.
 
-    Rows need not measure anything. Raises AdvisorError, and nothing else, when it is no such table.
+    Rows need not measure anything. `columns` as for `read_upload`; what is given keeps its own headers. Raises
+    AdvisorError, and nothing else, when it is no such table.
     """
     shown = shorten(name) or "the file"
     with one_sentence(shown):
-        sample = one_row_a_k(open_upload(shown, data))
+        sample = open_upload(shown, data)
         if sample.kind != "text":
             raise AdvisorError(f"{shown} is not a CSV file with a header line; expected a table of measured points")
-        return _read(shown, read_table(sample), sample.warnings, data)
+        renamed, decimal_comma = _without_comma(columns or {})
+        sample = one_row_a_k(sample, tuple(renamed))
+        headers = tuple(cell.strip() for cell in sample.header)
+        if renamed:
+            sample = rename_headers(sample, renamed)
+        read = _read(shown, read_table(sample), sample.warnings, data, decimal_comma)
+        return replace(read, given=read.given.set_axis(headers, axis=1)) if renamed else read
 
 
-def _read(name: str, table: FileTable, warnings: tuple[str, ...], data: bytes) -> GivenRows:
+def _read(name: str, table: FileTable, warnings: tuple[str, ...], data: bytes, decimal_comma: bool | None) -> GivenRows:
     twice = [header for header in dict.fromkeys(table.header) if table.header.count(header) > 1]
     if twice:
         raise AdvisorError(f"{name} has several columns named {shorten(twice[0])!r}; keep one of them")
@@ -233,6 +240,7 @@ def _read(name: str, table: FileTable, warnings: tuple[str, ...], data: bytes) -
     table = FileTable(table.header, tuple(map(_stated, table.columns)), table.lines, table.rejects)
     mapped = map_header(table, "points", name)
     raw = RawRows("points", table.lines, from_mapped(table, mapped))
+    raw.decimal_comma = decimal_comma
     columns = list(raw.cells)
     rows = typed_rows(raw, TEMPLATE, name, hashlib.sha256(data).hexdigest())
     checked = check_rows(rows.frame, "points", measured=False)
