@@ -1,7 +1,7 @@
 """`make test-configs`: parameters of the shipped models beside those of transformers, built on the meta device.
 
-transformers runs in an environment of its own, .configs-venv (requirements-configs.txt). The command fails where a total
-or the routed experts differ by more than TOLERANCE and catalogue.yaml knows no reason.
+transformers runs in an environment of its own, .configs-venv (requirements-configs.txt). The command fails where a
+total or the routed experts differ by more than TOLERANCE and catalogue.yaml knows no reason.
 """
 
 from __future__ import annotations
