@@ -60,11 +60,17 @@ def merged(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     return out
 
 
-def compared(model_id: str, ours: ParameterCounts, theirs: Mapping[str, Any], known: Mapping[str, Any]) -> Line:
-    """Our counts of a model beside theirs. known : of catalogue.yaml, what is known to differ; empty for nothing."""
+def compared(
+    model_id: str, ours: ParameterCounts, theirs: Mapping[str, Any], known: Mapping[str, Any], tables: int = 0
+) -> Line:
+    """Our counts of a model beside theirs.
+
+    known : of catalogue.yaml, what is known to differ; empty for nothing. tables : numbers in n-gram tables. [-]
+    """
+    total = ours.total + tables
     if "error" in theirs:
-        return Line((model_id, "-", "-", _billions(ours.total), "-", "-", str(theirs["error"])), fault=bool(known))
-    pairs = {"total": (ours.total, theirs["total"]), "routed": (ours.routed, theirs["routed"])}
+        return Line((model_id, "-", "-", _billions(total), "-", "-", str(theirs["error"])), fault=bool(known))
+    pairs = {"total": (total, theirs["total"]), "routed": (ours.routed, theirs["routed"])}
     ratios = {
         name: mine / other if other else (1.0 if not mine else float("inf")) for name, (mine, other) in pairs.items()
     }
@@ -74,7 +80,7 @@ def compared(model_id: str, ours: ParameterCounts, theirs: Mapping[str, Any], kn
         if abs(ratio - (wanted := float(known.get(name, 1.0)))) > (KNOWN_SPREAD if name in known else TOLERANCE)
     ]
     said = "; ".join([*(f"OFF: {fault}" for fault in faults), *([known["because"]] if known else [])])
-    counts = (_billions(theirs["total"]), _billions(ours.total), *(f"{ratio - 1:+.2%}" for ratio in ratios.values()))
+    counts = (_billions(theirs["total"]), _billions(total), *(f"{ratio - 1:+.2%}" for ratio in ratios.values()))
     return Line((model_id, str(theirs["class"]), *counts, said), bool(faults))
 
 
@@ -92,8 +98,9 @@ def main() -> int:
         subprocess.run([interpreter, str(THEIR_SIDE), str(asked), str(answers)], check=True)
         said = json.loads(answers.read_text(encoding="utf-8"))
     lines = [
-        compared(name, parameter_counts(load_model(name)), theirs, catalogue["differs"].get(name, {}))
+        compared(name, parameter_counts(made), theirs, catalogue["differs"].get(name, {}), made.table_params)
         for name, theirs in said["models"].items()
+        for made in [load_model(name)]
     ]
     print_table(HEADER, [line.cells for line in lines])
     faults, built = sum(line.fault for line in lines), sum("error" not in each for each in said["models"].values())
