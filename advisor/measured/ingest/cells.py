@@ -304,6 +304,8 @@ def _parse_file(sample: Sample, data: bytes, width: int, refuse: object) -> pa.T
                 column_types=dict.fromkeys(names, pa.large_string()), strings_can_be_null=False
             ),
         )
+    except MemoryError:
+        raise
     except pa.ArrowException as error:
         if "straddl" in str(error) or "block" in str(error):
             limit = MAX_LINE_BYTES // MIB
