@@ -35,10 +35,11 @@ from advisor.cli.output import (
     print_json,
     print_labelled,
     print_table,
+    scenario_in,
 )
 from advisor.predict.curve import DEFAULT_BATCHES, BandPart, band_parts, curve_for, curve_rows
 from advisor.predict.load import load_setup
-from advisor.predict.scenario import Scenario, example_ids, load_example, load_scenario_file
+from advisor.predict.scenario import Scenario, example_ids, load_example
 from advisor.predict.setup import Setup
 from advisor.predict.spend import MeasuredPower, Spend, price_of, spend_at
 from advisor.prediction import AdvisorError
@@ -326,7 +327,7 @@ def _scenario(text: str) -> Scenario:
     """An example's id, else a file. What looks like no file must be an example, so its near matches are named."""
     path = Path(text)
     is_file = path.suffix or is_there(path) or len(path.parts) > 1
-    return load_scenario_file(path).scenario if is_file and text not in example_ids() else load_example(text).scenario
+    return scenario_in(path).scenario if is_file and text not in example_ids() else load_example(text).scenario
 
 
 @click.command(cls=ScenarioCommand)

@@ -19,7 +19,7 @@ from advisor.answers.diagnosis.diagnose import diagnose as diagnosed
 from advisor.answers.diagnosis.runs import Given
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import load_routing_preset, preset_for, routing_preset_ids
-from advisor.cli.measure import pair, read_bytes
+from advisor.cli.measure import mapped, pair, read_bytes
 from advisor.cli.output import json_option, print_json, print_labelled, print_table, read_config, write_file
 from advisor.measured.ingest.logs import ActivationLog, open_activation_log
 from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_traces
@@ -301,8 +301,7 @@ def diagnose(
     given = {name: str(value) for name, value in options.items() if value is not None}
     configs = _own_model(given)
     given |= dict(pair(text, "--set", form) for text in values)
-    mapped = dict(pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
-    found = diagnosed([Given(path.name, read_bytes(path)) for path in paths], given, mapped, configs)
+    found = diagnosed([Given(path.name, read_bytes(path)) for path in paths], given, mapped(columns), configs)
     if as_json:
         print_json(diagnosis_document(found))
         return

@@ -26,6 +26,7 @@ from advisor.cli.output import (
     field_options,
     given_acceptance,
     json_option,
+    own_fields,
     print_json,
     print_labelled,
     print_table,
@@ -239,7 +240,7 @@ def sweep(file: Path, output: Path, workers: int, ray_address: str, dry_run: boo
     """Every combination of the settings in FILE (YAML), at every batch and K, as Parquet (docs/sweeps.md)."""
     if workers > 1 and ray_address:
         raise AdvisorError("give --workers or --ray, not both")
-    plan = load_plan(file)
+    plan = load_plan(file).own_named(lambda name, text: own_fields(name, text, file.parent))
     asked = {"scenarios": plan.n_scenarios, "combinations": plan.n_curves, "parts": plan.n_parts}
     scenarios = counted(plan.n_scenarios, "scenario")
     if dry_run:

@@ -266,10 +266,14 @@ def read_bytes(file: Path) -> bytes:
 
 def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = ()) -> Rows:
     """A benchmark result with headers and names resolved and missing context filled in. Raises AdvisorError."""
-    mapping = dict(pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
-    rows = read_upload(file.name, read_bytes(file), columns=mapping)
+    rows = read_upload(file.name, read_bytes(file), columns=mapped(columns))
     given = dict(pair(text) for text in values)
     return resolve_names(with_given(rows, given), hardware_ids(), model_ids())
+
+
+def mapped(columns: Sequence[str]) -> dict[str, str]:
+    """The headers that --map names, {theirs: ours}. Raises AdvisorError for what is no pair."""
+    return dict(pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
 
 
 def pair(
@@ -397,16 +401,17 @@ _ASSUME = click.option(
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @_ASSUME
+@_MAP
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
 @json_option("Rows as JSON instead of CSV.")
-def predict(file: Path, assume: str, output: Path | None, as_json: bool) -> None:
+def predict(file: Path, assume: str, columns: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     """Add predicted speedup, band, tier and reason to the rows of FILE.
 
     The columns are those of measurements/published_speedups.
 
     An accepted_length counts as borrowed, with a wider band, unless accepted_length_same_run is 1.
     """
-    found = read_points(file)
+    found = read_points(file, columns)
     answers = predict_rows(found.asked, _assumptions(assume), refused=found.refused)[list(PREDICTED_COLUMNS)]
     given = found.given.drop(columns=list(PREDICTED_COLUMNS), errors="ignore")  # of an earlier prediction
     rows = pd.concat([given.reset_index(drop=True), answers], axis=1)
@@ -422,13 +427,16 @@ def predict(file: Path, assume: str, output: Path | None, as_json: bool) -> None
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @_ASSUME
+@_MAP
 @json_option("Machine-readable output: overall, by_laboratory, rows.")
-def validate(file: Path | None, assume: str, as_json: bool) -> None:
+def validate(file: Path | None, assume: str, columns: tuple[str, ...], as_json: bool) -> None:
     """Errors of the predictions on FILE, or on the shipped published measurements."""
     if file is None:
+        if columns:
+            raise AdvisorError("--map names headers of a file; give the file")
         result = validate_points(judged_rows(), _assumptions(assume))
     else:
-        found = read_points(file)
+        found = read_points(file, columns)
         marked = found.given.get("defect", "")
         result = validate_points(found.asked.assign(defect=marked), _assumptions(assume), found.refused)
     if as_json:
@@ -477,9 +485,9 @@ def alike(reasons: Iterable[str]) -> list[tuple[str, int]]:
     return sorted(told, key=lambda each: -each[1])
 
 
-def read_points(path: Path) -> GivenRows:
+def read_points(path: Path, columns: Sequence[str] = ()) -> GivenRows:
     """A CSV of measured points, what is odd about it on standard error. Raises AdvisorError for anything else."""
-    found = read_given(path.name, read_bytes(path))
+    found = read_given(path.name, read_bytes(path), mapped(columns))
     for text in found.warnings:
         click.echo(f"warning: {text}", err=True)
     return found

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,11 +19,13 @@ import click
 from advisor.catalog.adjustment import parse_adjustment
 from advisor.catalog.hardware import MAX_HARDWARE_BYTES, hardware_slug, read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
-from advisor.catalog.models import checkpoint_name, load_model, with_quantisation_file
+from advisor.catalog.models import checkpoint_name, load_model, model_ids, with_quantisation_file
 from advisor.physics.acceptance import load_acceptance_curve
+from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import (
     MAX_LOADS_BYTES,
     Scenario,
+    ScenarioFile,
     build_scenario,
     load_example,
     load_scenario_file,
@@ -241,7 +244,7 @@ def _typed(ctx: click.Context) -> list[str]:
 
 
 def _from_file(ctx: click.Context, path: Path) -> Scenario:
-    found = load_scenario_file(path)
+    found = scenario_in(path)
     if found.note:
         click.echo(f"note: {path}: {found.note}", err=True)
     ctx.meta[FILE_DATE] = found.date
@@ -298,6 +301,33 @@ def _hardware(text: str) -> dict[str, Any]:
         return {"hardware_id": text, "hardware_json": None}
     document = _read_text(path, MAX_HARDWARE_BYTES, "an accelerator's file", "an accelerator's id or JSON file")
     return {"hardware_id": hardware_slug(read_own_hardware(document).name), "hardware_json": document}
+
+
+def scenario_in(path: Path) -> ScenarioFile:
+    """The scenario of a file, whose model and accelerator may be paths seen from its folder.
+
+    Raises AdvisorError as `load_scenario_file` does, and for a path that leads to no model or accelerator.
+    """
+    found = load_scenario_file(path)
+    said: dict[str, Any] = {}
+    if found.scenario.model_config_json is None:
+        said |= own_fields("model_id", found.scenario.model_id, path.parent)
+    if found.scenario.hardware_json is None:
+        said |= own_fields("hardware_id", found.scenario.hardware_id, path.parent)
+    return replace(found, scenario=build_scenario(**found.scenario.model_dump() | said)) if said else found
+
+
+def own_fields(name: str, text: str, folder: Path) -> dict[str, Any]:
+    """The fields that a path in a file sets where it leads to the user's own model or accelerator. Empty for an id.
+
+    name : model_id or hardware_id. folder : of the file, from which its paths are seen.
+    """
+    of_model = name == "model_id"
+    if text in (model_ids() if of_model else hardware_ids()):
+        return {}
+    if not (text.endswith(".json") or is_there(folder / text)):
+        return {}
+    return _model(str(folder / text)) if of_model else _hardware(str(folder / text))
 
 
 def given_acceptance(accepted_length: str | None, acceptance: str | None, preset: str | None) -> str | None:

@@ -247,6 +247,11 @@ def _shared(
     whole = f"gpu_count={gpus}, tensor_parallel={tensor}, data_parallel={data_parallel}"
     if gpus == tensor and tensor % data_parallel == 0 and expert == tensor:
         return gpus, tensor // data_parallel, expert, 1.0
+    if gpus == tensor and tensor % data_parallel == 0:
+        raise AdvisorError(
+            f"{whole}, expert_parallel={expert}: attention in groups beside experts that tensor parallelism splits is "
+            f"not modelled; state expert_parallel={gpus} where whole experts lay on the ranks"
+        )
     if gpus != tensor * data_parallel:
         raise AdvisorError(f"{whole} do not go together: expected gpu_count = tensor_parallel x data_parallel")
     engine = engine_called(cells.get("engine", ""), forks=True)

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Mapping
 
 from advisor.catalog.adjustment import check_adjustment, parse_adjustment
-from advisor.catalog.engines import OTHER_ENGINE, engines, load_engine
+from advisor.catalog.engines import OTHER_ENGINE, engines, load_engine, tables_on_host
 from advisor.catalog.graphs import ANY_SIZE, Graphs, GraphServer, captured_sizes, rule_words, stated_sizes
 from advisor.catalog.hardware import hardware_from_own
 from advisor.catalog.models import load_model, model_ids, own_model, unknown_model
@@ -418,6 +418,8 @@ def _architecture(scenario: Scenario) -> Architecture:
         raise AdvisorError(unknown_model(scenario.model_id))
     else:
         architecture = load_model(scenario.model_id)
+    if tables_on_host(scenario.engine):
+        architecture = architecture.model_copy(update={"table_params": 0})
     return served_weights(architecture, scenario)
 
 

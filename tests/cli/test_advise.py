@@ -28,6 +28,7 @@ from tests.command_line import QWEN as QWEN_explain
 from tests.command_line import QWEN as QWEN_scenarios
 from tests.command_line import QWEN as SCENARIO
 from tests.command_line import run
+from tests.own_model import CONFIG_JSON
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -445,6 +446,22 @@ def test_compare_prints_what_differs_and_the_finding(capsys: pytest.CaptureFixtu
     assert finding(advices, ["batch 16", "batch 64"]) in out
     document = json.loads(run(capsys, "compare", "mixtral", str(file), "--json")[1])
     assert [item["name"] for item in document["scenarios"]] == ["batch 16", "batch 64"]
+
+
+def test_a_scenario_file_may_name_a_config_and_an_accelerator_of_ones_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "mine.json").write_text(CONFIG_JSON)
+    (tmp_path / "pod.json").write_text(json.dumps(POD))
+    asked = {"model_id": "mine.json", "hardware_id": "pod.json", "drafter_id": "ngram", "acceptance": "2.4@3"}
+    for name, batch in (("one.json", 1), ("two.json", 64)):
+        scenario = asked | {"batch_size": batch}
+        (tmp_path / name).write_text(json.dumps({"schema_version": 1, "scenario": scenario}))
+    code, out, err = run(capsys, "compare", tmp_path / "one.json", tmp_path / "two.json", "--json")
+    assert code == 0, err
+    for found in json.loads(out)["scenarios"]:
+        assert found["scenario"]["model_config_json"] == CONFIG_JSON
+        assert json.loads(found["scenario"]["hardware_json"])["name"] == POD["name"]
 
 
 @pytest.mark.parametrize(

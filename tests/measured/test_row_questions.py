@@ -143,6 +143,10 @@ def test_a_copy_decodes_its_part_of_the_whole_servers_batch(cells, expected) -> 
         ({"gpu_count": 8, "tensor_parallel": 1, "data_parallel": 4}, "do not go together"),
         ({"gpu_count": 6, "tensor_parallel": 1, "data_parallel": 6, "expert_parallel": 4}, "does not divide"),
         (
+            {"gpu_count": 8, "tensor_parallel": 8, "data_parallel": 8, "expert_parallel": 1},
+            "experts that tensor parallelism splits is not modelled; state expert_parallel=8",
+        ),
+        (
             {"gpu_count": 8, "tensor_parallel": 1, "data_parallel": 8, "engine": "vllm"},
             "vLLM lays the experts over all ranks of one server; state expert_parallel=8 where it did",
         ),
