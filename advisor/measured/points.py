@@ -18,14 +18,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.catalog.fit_records import OVERHEAD_NAMES, class_costs
+from advisor.measured.laboratories import SOURCE_COLUMNS, laboratory_of_row, set_apart
 from advisor.measured.observations import (
     QUANTITIES,
     Observations,
     joined,
-    laboratory_of,
     number,
     observe,
-    set_apart,
     time_columns,
 )
 from advisor.measured.row_questions import RowQuestion, question_of
@@ -104,6 +103,11 @@ class Point:
     def source(self) -> str:
         """The publication that holds the row."""
         return str(self.row.get("source_title", "")) or "not stated"
+
+    @property
+    def laboratory(self) -> str:
+        """Whose publication that is. The publication itself where nobody is listed for it."""
+        return laboratory_of_row(self.row)
 
     @property
     def measured(self) -> float:
@@ -462,7 +466,7 @@ def published_rows(*collections: str) -> pd.DataFrame:
 def judged_rows() -> pd.DataFrame:
     """The rows that predictions are held against: of all collections, but for laboratories set apart."""
     rows = published_rows(*COLLECTIONS)
-    kept = [not set_apart(laboratory_of(title)) for title in rows["source_title"]]
+    kept = [not set_apart(laboratory_of_row(row)) for row in rows[list(SOURCE_COLUMNS)].to_dict("records")]
     return rows[kept].reset_index(drop=True)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.measured.observations import NAMES, laboratory_of
+from advisor.measured.laboratories import laboratory_of
+from advisor.measured.observations import NAMES
 from advisor.measured.points import Point, judged_rows, published_rows
 from advisor.measured.validation import held_out, judge, read_judged
 from studies.validation.outside import external_points, moesd_cells
