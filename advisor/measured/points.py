@@ -81,6 +81,7 @@ class Point:
     length_log_sd: float
     """Log standard deviation of the accepted length; 0 where a user counted it in the same run. [-]"""
     tier: str
+    """Of the kernels as the row was read: how much it weighs in a fit. What it is judged as: `validation.tier_of`."""
     observations: Observations
     """With the overheads of `setup`, at multipliers of 1."""
 

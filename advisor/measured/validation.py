@@ -28,7 +28,7 @@ from advisor.measured.points import Point, immature, with_costs
 from advisor.measured.refit_result import Errors, best_k_regret, errors_of
 from advisor.measured.row_questions import RowQuestion, question_of
 from advisor.physics.bands import BAND_LEVEL, band, drift, make_draws, wobble
-from advisor.predict.curve import beyond_log_sd, curve_for
+from advisor.predict.curve import Curve, beyond_log_sd, curve_for
 from advisor.prediction import AdvisorError, Array
 from advisor.profiles import PROFILES
 
@@ -207,11 +207,19 @@ def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
         float(curve.speedup[0, 0]),
         float(curve.low[0, 0]),
         float(curve.high[0, 0]),
-        str(curve.tier[0, 0]),
+        tier_of(curve),
         "; ".join(note for note in notes if note),
         question.acceptance_source,
         curve.draws[:, 0, 0],
     )
+
+
+def tier_of(curve: Curve) -> str:
+    """Tier of a judged row: of the very prediction that judges it, since what carries a step depends on its constants.
+
+    curve : of one batch and one K, by the fit without the row's laboratory.
+    """
+    return str(curve.tier[0, 0])
 
 
 COMMON_SHARE = 0.25
@@ -317,7 +325,8 @@ def _drawn(point: Point, model: OverheadModel) -> HeldOutDraw:
     setup = with_costs(point.setup, **costs)
     draws, k = make_draws(setup.costs), point.n_draft
     still = replace(draws, residual_z=0.0 * draws.residual_z, per_k_z=0.0 * draws.per_k_z)
-    samples = point.curve(setup, still).draws[:, 0, 0]
+    curve = point.curve(setup, still)
+    samples = curve.draws[:, 0, 0]
     tokens = point.batch_size * (point.question.verify_tokens or k + 1)
     beyond = np.hypot(beyond_log_sd(tokens), drift(setup.costs.drift_log_sd, np.asarray(point.batch_size)))
 
@@ -330,7 +339,7 @@ def _drawn(point: Point, model: OverheadModel) -> HeldOutDraw:
     place = bisect.bisect_left(RESIDUALS, True, key=holds)  # a wider band holds all that a narrower one does
     return HeldOutDraw(
         laboratory=point.laboratory,
-        tier=_pooled(point.tier),
+        tier=_pooled(tier_of(curve)),
         workstation=point.engine_class.endswith(WORKSTATION),
         needed_log_sd=RESIDUALS[place] if place < len(RESIDUALS) else np.inf,
     )
@@ -345,7 +354,7 @@ def _row(point: Point, points: Sequence[Point]) -> dict[str, object]:
         "engine_class": point.engine_class,
         "known_class": any(one.engine_class == point.engine_class and one.laboratory != laboratory for one in points),
         "immature": bool(immature(pd.DataFrame([dict(point.row)])).iloc[0]),
-        "tier": point.tier,
+        "tier": tier_of(curve),
         "acceptance": point.question.acceptance_source,
         "reading": str(point.row.get("tier", "")),
         "dataset": str(point.row.get("dataset", "")),

@@ -58,12 +58,12 @@ def held_out_section(rows: pd.DataFrame) -> str:
     header = (
         "laboratory",
         "n",
-        "plain step",
         "mean error",
         "bias",
         "a doubling of batch",
         "in the 80 % band",
         "width of the band",
+        "plain step",
     )
     lines = {str(name): _figures(group) for name, group in rows.groupby("source")}
     body = [_cells(name, *found) for name, found in lines.items()]
