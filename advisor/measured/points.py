@@ -28,7 +28,7 @@ from advisor.measured.observations import (
     time_columns,
 )
 from advisor.measured.row_questions import RowQuestion, question_of
-from advisor.physics.acceptance import parse_acceptance
+from advisor.physics.acceptance import Acceptance, parse_acceptance
 from advisor.physics.bands import Draws
 from advisor.physics.memory import GIB
 from advisor.predict.curve import Curve, curve_for
@@ -280,9 +280,16 @@ def point_of(row: Mapping[str, Any], assume: Mapping[str, str] | None = None, ot
     question = question_of(row, assume, other_models)
     setup = question.setup()
     length = float(setup.acceptance.accepted_length[question.n_draft])
+    spread = ACCEPTANCE_LOG_SD[question.acceptance_source]
+    if setup.acceptance.carried_from:
+        spread = max(spread, _band_log_sd(setup.acceptance, question.n_draft))
     asked = _Asked(0, row, question, float(question.scenario.batch_size))
-    (point,) = _points([asked], setup, [(length, ACCEPTANCE_LOG_SD[question.acceptance_source])])
+    (point,) = _points([asked], setup, [(length, spread)])
     return point
+
+
+def _band_log_sd(acceptance: Acceptance, n_draft: int) -> float:
+    return math.log(acceptance.high[n_draft] / acceptance.low[n_draft]) / _BAND_SIGMAS
 
 
 def refit_points(
@@ -438,8 +445,7 @@ def _length(question: RowQuestion, setup: Setup) -> tuple[float, float]:
 @lru_cache(maxsize=1024)  # a sweep repeats few of them
 def _parsed_length(text: str, n_draft: int, borrowed: bool, model_id: str, drafter_id: str) -> tuple[float, float]:
     got = parse_acceptance(text, n_draft, borrowed=borrowed, model_id=model_id, drafter_id=drafter_id)
-    spread = math.log(got.high[n_draft] / got.low[n_draft]) / _BAND_SIGMAS if borrowed else 0.0
-    return float(got.accepted_length[n_draft]), spread
+    return float(got.accepted_length[n_draft]), _band_log_sd(got, n_draft) if borrowed else 0.0
 
 
 FIRST_COLLECTION = "published_speedups"

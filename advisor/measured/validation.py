@@ -199,6 +199,8 @@ def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
     notes = [setup.costs.routed.because if setup.architecture.moe else "dense model"]
     if question.assumed:
         notes.append("assumed " + ", ".join(question.assumed))
+    if question.scenario.task is not None:
+        notes += [remark.rstrip(".") for remark in setup.acceptance.remarks]
     if question.verify_tokens is not None:
         notes.append(f"verifies {question.verify_tokens} tokens; overlap inside a draft tree is unmeasured")
     if setup.memory.largest_batch < question.scenario.batch_size:
