@@ -25,14 +25,14 @@ import numpy as np
 
 from advisor.catalog.fit_records import ANY_CLASS, OVERHEAD_NAMES, WORKSTATION
 from advisor.catalog.kernel_choice import small_launch
-from advisor.measured.observations import NAMES, Observations, joined, laboratory_of, log_predicted, log_slopes
+from advisor.measured.observations import NAMES, Observations, joined, log_predicted, log_slopes
 from advisor.measured.points import Point
 from advisor.physics.bands import drift
 from advisor.physics.components import JOINT, KERNELS, LINK_RECORDS
 from advisor.physics.kernel_costs import DRIFT_LOG_SD, MoeCost
 from advisor.predict.curve import records_in_use
 from advisor.predict.setup import Setup
-from advisor.prediction import BAND_SIGMAS, AdvisorError, Array
+from advisor.prediction import BAND_SIGMAS, Array
 
 
 @dataclass(frozen=True)
@@ -337,14 +337,6 @@ class OverheadModel:
         return replace(every, values=tuple(float(value) for value in moved), n_rows=0, n_sources=0)
 
 
-def laboratory_or_title(title: str) -> str:
-    """Laboratory of a source, or the title itself where none is listed for it (a user's own rows)."""
-    try:
-        return laboratory_of(title)
-    except AdvisorError:
-        return title
-
-
 def _positive(values: Array) -> Array:
     """`values`, with 1 in place of 0: a class without a constant has nothing that its multiplier could scale."""
     return np.where(values > 0.0, values, 1.0)
@@ -420,7 +412,7 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
 
 
 def _laboratories(points: Sequence[Point], engine_class: str) -> set[str]:
-    return {laboratory_or_title(point.source) for point in points if point.engine_class == engine_class}
+    return {point.laboratory for point in points if point.engine_class == engine_class}
 
 
 def _prior_map(spread: Array, common: Array) -> Array:
@@ -455,13 +447,13 @@ def whitening(points: Sequence[Point]) -> Array:
 
 def by_laboratory(points: Sequence[Point]) -> Iterator[list[int]]:
     """Places of each laboratory's points, laboratories in the order of their names."""
-    names = [laboratory_or_title(point.source) for point in points]
+    names = [point.laboratory for point in points]
     for name in sorted(set(names)):
         yield [i for i, one in enumerate(names) if one == name]
 
 
 def _overheads(values: Array, covariance: Array, points: list[Point], spread: Array) -> Overheads:
-    n_sources = len({laboratory_or_title(point.source) for point in points})
+    n_sources = len({point.laboratory for point in points})
     if n_sources < 2:  # but what all classes have in common is known from the others
         own = COMMON == 0.0
         covariance = np.where(np.outer(own, own), np.diag(spread**2), np.where(np.outer(~own, ~own), covariance, 0.0))

@@ -18,18 +18,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.catalog.fit_records import OVERHEAD_NAMES, class_costs
+from advisor.measured.laboratories import SOURCE_COLUMNS, laboratory_of_row, set_apart
 from advisor.measured.observations import (
     QUANTITIES,
     Observations,
     joined,
-    laboratory_of,
     number,
     observe,
-    set_apart,
     time_columns,
 )
 from advisor.measured.row_questions import RowQuestion, question_of
-from advisor.physics.acceptance import parse_acceptance
+from advisor.physics.acceptance import Acceptance, parse_acceptance
 from advisor.physics.bands import Draws
 from advisor.physics.memory import GIB
 from advisor.predict.curve import Curve, curve_for
@@ -82,6 +81,7 @@ class Point:
     length_log_sd: float
     """Log standard deviation of the accepted length; 0 where a user counted it in the same run. [-]"""
     tier: str
+    """Of the kernels as the row was read: how much it weighs in a fit. What it is judged as: `validation.tier_of`."""
     observations: Observations
     """With the overheads of `setup`, at multipliers of 1."""
 
@@ -104,6 +104,11 @@ class Point:
     def source(self) -> str:
         """The publication that holds the row."""
         return str(self.row.get("source_title", "")) or "not stated"
+
+    @property
+    def laboratory(self) -> str:
+        """Whose publication that is. The publication itself where nobody is listed for it."""
+        return laboratory_of_row(self.row)
 
     @property
     def measured(self) -> float:
@@ -275,9 +280,16 @@ def point_of(row: Mapping[str, Any], assume: Mapping[str, str] | None = None, ot
     question = question_of(row, assume, other_models)
     setup = question.setup()
     length = float(setup.acceptance.accepted_length[question.n_draft])
+    spread = ACCEPTANCE_LOG_SD[question.acceptance_source]
+    if setup.acceptance.carried_from:
+        spread = max(spread, _band_log_sd(setup.acceptance, question.n_draft))
     asked = _Asked(0, row, question, float(question.scenario.batch_size))
-    (point,) = _points([asked], setup, [(length, ACCEPTANCE_LOG_SD[question.acceptance_source])])
+    (point,) = _points([asked], setup, [(length, spread)])
     return point
+
+
+def _band_log_sd(acceptance: Acceptance, n_draft: int) -> float:
+    return math.log(acceptance.high[n_draft] / acceptance.low[n_draft]) / _BAND_SIGMAS
 
 
 def refit_points(
@@ -433,8 +445,7 @@ def _length(question: RowQuestion, setup: Setup) -> tuple[float, float]:
 @lru_cache(maxsize=1024)  # a sweep repeats few of them
 def _parsed_length(text: str, n_draft: int, borrowed: bool, model_id: str, drafter_id: str) -> tuple[float, float]:
     got = parse_acceptance(text, n_draft, borrowed=borrowed, model_id=model_id, drafter_id=drafter_id)
-    spread = math.log(got.high[n_draft] / got.low[n_draft]) / _BAND_SIGMAS if borrowed else 0.0
-    return float(got.accepted_length[n_draft]), spread
+    return float(got.accepted_length[n_draft]), _band_log_sd(got, n_draft) if borrowed else 0.0
 
 
 FIRST_COLLECTION = "published_speedups"
@@ -462,7 +473,7 @@ def published_rows(*collections: str) -> pd.DataFrame:
 def judged_rows() -> pd.DataFrame:
     """The rows that predictions are held against: of all collections, but for laboratories set apart."""
     rows = published_rows(*COLLECTIONS)
-    kept = [not set_apart(laboratory_of(title)) for title in rows["source_title"]]
+    kept = [not set_apart(laboratory_of_row(row)) for row in rows[list(SOURCE_COLUMNS)].to_dict("records")]
     return rows[kept].reset_index(drop=True)
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 from advisor.catalog.engines import OTHER_ENGINE, Build, engine_called, engine_ids, load_engine
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name
+from advisor.catalog.task_transfer import TASKS, Task, task_of
 from advisor.measured.ingest.columns import match_hardware
 from advisor.physics.acceptance import acceptance_curves, parse_acceptance
 from advisor.physics.architecture import WeightDtype
@@ -48,6 +49,8 @@ PREFILL_METRICS = {
 over its throughput)."""
 _SAME_CHIP = {"RTX PRO 6000 Blackwell Max-Q": "rtx-pro-6000-blackwell"}
 # The same GPU and memory at 300 W instead of 600 W (NVIDIA at GTC 2025: 96 GB and 1792 GB/s in all three editions).
+NO_TEXT = ("other", "random")
+"""What a prompt set may be besides the kinds of text that lengths are carried between."""
 _YES = ("1", "1.0", "True", "true")
 _EMPTY = {"", "nan", "none", "not-stated", "not stated"}
 
@@ -107,7 +110,8 @@ def question_of(
     if cells.get("captured") in _EAGER:
         raise AdvisorError("it ran eagerly (captured=0), and the engines' overheads are those of captured graphs")
     drafter = _drafter(cells)
-    acceptance, origin = _acceptance(cells, drafter, n_draft, other_models)
+    acceptance, origin, task = _acceptance(cells, drafter, n_draft, other_models)
+    filled += _unknown_task(cells)
     lengths, rounded = _lengths(cells)
     filled += rounded
     engine = engine_called(cells.get("engine", ""), forks=True)
@@ -125,6 +129,7 @@ def question_of(
         batch_size=max(round(batch * share), 1),
         drafter_id=drafter,
         acceptance=acceptance,
+        task=task,
         engine=engine.id if engine else OTHER_ENGINE,
         engine_version=_graph_release(cells),
         k_max=max(n_draft, 1),
@@ -343,12 +348,19 @@ def _graph_release(cells: Mapping[str, str]) -> str | None:
     return version if rule is not None and rule.of_rows else None
 
 
-def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_models: bool = False) -> tuple[str, str]:
+def _acceptance(
+    cells: Mapping[str, str], drafter: str, n_draft: int, other_models: bool = False
+) -> tuple[str, str, Task | None]:
+    """(acceptance as in a scenario, where it is from, the kind of text that it is carried to) of a row."""
     stated = cells.get("accepted_length")
     if stated:
         same_run = cells.get("accepted_length_same_run", "") in _YES
         nothing = ",".join(["0"] * n_draft)  # one emitted token a round: no draft was accepted
-        return nothing if stated in ("1", "1.0") else f"{stated}@{n_draft}", "same_run" if same_run else "borrowed"
+        return (
+            nothing if stated in ("1", "1.0") else f"{stated}@{n_draft}",
+            "same_run" if same_run else "borrowed",
+            None,
+        )
     curves = acceptance_curves(model_id=cells.get("model_id"), drafter_id=drafter)
     if not curves and other_models:
         lengths = [
@@ -356,14 +368,31 @@ def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_mode
             for curve in acceptance_curves(drafter_id=drafter)
         ]
         if lengths:
-            return f"{float(np.median(lengths)):.3f}@{n_draft}", "other_model"
+            return f"{float(np.median(lengths)):.3f}@{n_draft}", "other_model", None
     if not curves:
         raise AdvisorError(
             f"no accepted length in the row, and none measured for {cells.get('model_id') or 'it'} with {drafter}"
         )
     dataset = cells.get("dataset", "").lower()
     matching = [curve for curve in curves if dataset and curve.dataset.lower() in dataset]
-    return (matching or curves)[0].id, "borrowed"
+    task = None if matching else _task(cells)
+    alike = [curve for curve in curves if task is not None and task_of(curve.dataset) == task]
+    known = [curve for curve in curves if task is not None and task_of(curve.dataset) in TASKS]
+    return (matching or alike or known or curves)[0].id, "borrowed", task
+
+
+def _task(cells: Mapping[str, str]) -> Task | None:
+    """Kind of text that a row states, else that of its prompt set. None where lengths are carried to none such."""
+    stated = cells.get("task", "").lower().replace(" ", "_") or task_of(cells.get("dataset", ""))
+    return next((task for task in TASKS if task == stated), None)
+
+
+def _unknown_task(cells: Mapping[str, str]) -> list[str]:
+    """What is assumed where a row without an accepted length states a kind of text that nobody knows."""
+    known = {*TASKS, *NO_TEXT, ""}
+    if cells.get("accepted_length") or cells.get("task", "").lower().replace(" ", "_") in known:
+        return []
+    return [f"nothing of the text ({cells['task'][:40]!r} is none of {', '.join((*TASKS, *NO_TEXT))})"]
 
 
 def _stated_lengths(cells: Mapping[str, str]) -> dict[str, float]:

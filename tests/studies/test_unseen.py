@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.measured.observations import NAMES, laboratory_of
+from advisor.measured.laboratories import laboratory_of
+from advisor.measured.observations import NAMES
 from advisor.measured.points import Point, judged_rows, published_rows
 from advisor.measured.validation import held_out, judge, read_judged
 from studies.validation.outside import external_points, moesd_cells
@@ -64,6 +65,22 @@ def test_the_document_and_the_rows_behind_validate_and_report_are_the_same_predi
 
     assert f"n {len(rows)}, sources {laboratory.nunique()}, mean error {mean(errors):.1f} %" in line
     assert f"in band {mean(inside):.1f} %, width {mean(width):.1f} %" in line
+
+
+def test_a_row_has_one_tier_on_the_page_and_in_the_document(points: list[Point]) -> None:
+    """Some of this source lie on the edge: whether attention counts depends on the constants that predict them."""
+    title = "rtx6kpro wiki: GLM-5.2 v14 full sweep decode"
+    own = [point for point in points if point.source == title]
+    frame = judged_rows()
+    page = judge(frame[frame["source_title"] == title])["predicted_tier"].tolist()
+    assert held_out(own)["tier"].tolist() == page
+    assert page != [point.tier for point in own]
+
+
+def test_the_document_counts_the_rows_of_each_tier_as_the_page_does() -> None:
+    table = REPORT.read_text(encoding="utf-8").split("\nby tier:\n")[1].split("\nby ")[0]
+    printed = {tier: int(n) for tier, n in re.findall(r"^\| (\w+) \| (\d+) \|", table, re.MULTILINE)}
+    assert printed == read_judged()[1]["predicted_tier"].value_counts().to_dict(), "run `make validation`"
 
 
 def test_the_documents_errors_by_laboratory_are_what_the_code_predicts(points: list[Point]) -> None:

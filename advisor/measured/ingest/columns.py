@@ -200,6 +200,7 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
     ),
     _length("context_tokens", "Tokens in the KV cache per sequence, mean over steps", 0, "context", "kv_len"),
     _text("dataset", "Prompts used", "dataset_name", context=True),
+    _text("task", "Kind of text: coding, chat, math, mixed or long_document", "kind_of_text", context=True),
     CanonicalColumn(
         "accepted_length",
         "number",
