@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ _WINSOR = 2.5  # residuals count for no more than this many scales when the scal
 _MIN_SCALE = 0.01
 _STEPS = 60
 """Newton steps at one scatter; half a dozen do where no bound is met. [-]"""
-_SMALL_STEP = 1e-7
+_SMALL_STEP = 1e-5
 _KERNEL_FACTORS = tuple(dict.fromkeys(one.factor for one in KERNELS))
 
 
@@ -99,8 +100,7 @@ def fit_many(observed: Observations, known: MultiplierPrior, used: NDArray[np.bo
     covariance = np.empty((len(used), len(NAMES), len(NAMES)))
     left = np.arange(len(used))
     for _ in range(_SCALE_ROUNDS):
-        some = observed if observed.upper.ndim == 2 else observed.where(left)
-        held = scale[left]
+        some, held = _of(observed, left), scale[left]
         theta[left], covariance[left] = _most_probable(some, known, used[left], held, theta[left])
         residual = log_predicted(some, theta[left, None]) - some.log_measured
         scale[left] = _learnt_scale(residual, used[left], known, covariance[left], held)
@@ -108,6 +108,11 @@ def fit_many(observed: Observations, known: MultiplierPrior, used: NDArray[np.bo
         if not left.size:
             break
     return Posterior(theta, covariance, scale)
+
+
+def _of(observed: Observations, chosen: NDArray[Any]) -> Observations:
+    """Values of the `chosen` problems: the same ones where all share them."""
+    return observed if observed.upper.ndim == 2 else observed.where(chosen)
 
 
 def _most_probable(
@@ -140,13 +145,17 @@ def _most_probable(
         tried = np.clip(theta + step[:, :, 0], -bound, bound)
         tried_z, tried_cost = cost_of(tried)
         better = tried_cost <= cost
-        moved = np.abs(tried - theta).max(axis=1)
+        going = np.abs(tried - theta).max(axis=1) >= _SMALL_STEP
         theta = np.where(better[:, None], tried, theta)
         z, cost = np.where(better[:, None], tried_z, z), np.where(better, tried_cost, cost)
         damping = np.clip(np.where(better, damping / 10.0, damping * 30.0), 1e-9, 1e9)
-        if np.all(moved < _SMALL_STEP):
+        if going.mean() < 0.5:  # a few that meet bounds take long: the others are left alone
             break
-    return theta, np.linalg.inv(curvature)
+    covariance = np.linalg.inv(curvature)
+    if going.any() and not going.all():
+        some = _of(observed, going)
+        theta[going], covariance[going] = _most_probable(some, known, used[going], scale[going], theta[going])
+    return theta, covariance
 
 
 def _learnt_scale(

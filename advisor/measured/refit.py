@@ -277,7 +277,7 @@ def _without_outliers(observed: Observations, prior: MultiplierPrior, n_rows: in
         residual = np.where(used, observed.log_measured - log_predicted(observed, posterior.theta), 0.0)
         worst = int(np.argmax(np.abs(residual)))
         size = abs(float(residual[worst]))
-        if size < max(OUTLIER_SIGMAS * posterior.scale, OUTLIER_MIN_LOG):
+        if size < max(OUTLIER_SIGMAS * float(posterior.scale), OUTLIER_MIN_LOG):
             break
         measured = observed.measured[worst]
         aside[int(observed.line[worst])] = (
