@@ -7,7 +7,7 @@ NAMES, which scales the constants behind it, or to none; so the logarithm and it
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,8 +58,8 @@ class Observations:
         """Log of each value [n]."""
         return np.log(self.measured)
 
-    def where(self, chosen: NDArray[np.bool_]) -> Observations:
-        """Observations that are `chosen` [n]."""
+    def where(self, chosen: NDArray[Any]) -> Observations:
+        """Observations that are `chosen`: a mask [n], or places."""
         return Observations(*(column[chosen] for column in vars(self).values()))
 
     def depend_on(self) -> NDArray[np.bool_]:
@@ -78,6 +78,11 @@ def joined(parts: Iterable[Observations]) -> Observations:
     return Observations(*map(np.concatenate, columns))
 
 
+def stacked(several: Sequence[Observations]) -> Observations:
+    """Several observations of n values each as one, [m, n]."""
+    return Observations(*map(np.stack, zip(*(vars(one).values() for one in several), strict=True)))
+
+
 def log_predicted(observed: Observations, theta: Array) -> Array:
     """Log of each quantity [n] at log multipliers `theta`: [names], or [n, names] for one set each."""
     m = _multipliers(theta)
@@ -90,8 +95,8 @@ def log_slopes(observed: Observations, theta: Array) -> Array:
     m = _multipliers(theta)
     upper, lower = observed.upper * m, observed.lower * m
     slopes = upper / upper.sum(axis=-1, keepdims=True) - lower / lower.sum(axis=-1, keepdims=True)
-    slopes[:, LENGTH] += observed.length_share
-    return np.asarray(slopes[:, :_FIXED])
+    slopes[..., LENGTH] += observed.length_share
+    return np.asarray(slopes[..., :_FIXED])
 
 
 def _multipliers(theta: Array) -> Array:

@@ -191,42 +191,50 @@ def _points(
     return out
 
 
-def as_read(
-    points: Sequence[Point],
-    *,
-    batches: Array | None = None,
-    drafts: Array | None = None,
-    lengths: Array | None = None,
-    scenario: Mapping[str, Any] | None = None,
-) -> Observations:
-    """Observations of the same rows read with other batches, K, accepted lengths or settings.
+@dataclass(frozen=True)
+class Reread:
+    """What rows say in another reading: batches, K and accepted lengths [n], where they differ from those given.
 
-    `batches`, `drafts`, `lengths`: one for each row, [n].
-    `scenario`: the fields that change in every row's. Raises AdvisorError where a row so read cannot be predicted.
+    `scenario`: the fields that change in every row's.
     """
-    batch = [point.batch_size for point in points] if batches is None else batches.tolist()
-    n_draft = [point.n_draft for point in points] if drafts is None else drafts.tolist()
-    length = [point.accepted_length for point in points] if lengths is None else lengths.tolist()
-    groups: dict[tuple[int, int, int | None], list[int]] = {}
-    for i, point in enumerate(points):
-        verified = point.question.verify_tokens if n_draft[i] == point.n_draft else None
-        groups.setdefault((id(point.setup), n_draft[i], verified), []).append(i)
-    out: dict[int, Observations] = {}
-    for (_, k, verified), places in groups.items():
-        first = points[places[0]]
+
+    batches: Array | None = None
+    drafts: Array | None = None
+    lengths: Array | None = None
+    scenario: tuple[tuple[str, Any], ...] = ()
+
+
+def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observations | None]:
+    """Observations of the same rows in each of several readings, None where rows so read cannot have run.
+
+    Readings that ask for the same kernels share one prediction of them.
+    """
+    given = [np.array([getattr(p, name) for p in points]) for name in ("batch_size", "n_draft", "accepted_length")]
+    cells = [
+        [own if said is None else said for own, said in zip(given, (one.batches, one.drafts, one.lengths), strict=True)]
+        for one in rereads
+    ]
+    groups: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    for which, reread in enumerate(rereads):
+        for i, point in enumerate(points):
+            k = int(cells[which][1][i])
+            verified = point.question.verify_tokens if k == point.n_draft else None
+            groups.setdefault((id(point.setup), k, verified, reread.scenario), []).append((which, i))
+    out: list[dict[int, Observations]] = [{} for _ in rereads]
+    for (_, k, verified, changes), places in groups.items():
+        rows = [(points[i], float(cells[which][0][i]), float(cells[which][2][i])) for which, i in places]
         asked = [
-            _Asked(
-                points[i].line,
-                points[i].row,
-                replace(points[i].question, n_draft=k, verify_tokens=verified),
-                batch[i],
-            )
-            for i in places
+            _Asked(p.line, p.row, replace(p.question, n_draft=k, verify_tokens=verified), batch) for p, batch, _ in rows
         ]
-        spread = [(length[i], points[i].length_log_sd) for i in places]
-        found = _points(asked, _setup_read(first, k, scenario or {}), spread, central_only=True)
-        out |= {i: point.observations for i, point in zip(places, found, strict=True)}
-    return joined(out[i] for i in range(len(points)))
+        try:
+            setup = _setup_read(rows[0][0], k, dict(changes))
+        except AdvisorError:
+            continue
+        lengths = [(length, p.length_log_sd) for p, _, length in rows]
+        for (which, i), found in zip(places, _points(asked, setup, lengths, central_only=True), strict=True):
+            out[which][i] = found.observations
+    every = range(len(points))
+    return [joined(read[i] for i in every) if len(read) == len(every) else None for read in out]
 
 
 def _setup_read(point: Point, n_draft: int, changes: Mapping[str, Any]) -> Setup:

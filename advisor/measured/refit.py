@@ -20,8 +20,15 @@ from numpy.typing import NDArray
 
 from advisor.catalog.adjustment import JOINT_PAIRS, Adjustment, adjusted, carried, check_adjustment
 from advisor.measured.ingest.side_by_side import open_pairs
+from advisor.measured.multipliers import (
+    BOUND_SIGMAS,
+    MultiplierPrior,
+    Posterior,
+    fit_multipliers,
+    log_left_out,
+    multiplier_prior,
+)
 from advisor.measured.observations import NAMES, QUANTITIES, Observations, joined, log_predicted
-from advisor.measured.overheads import BOUND_SIGMAS, MultiplierPrior, Posterior, fit_multipliers, multiplier_prior
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused, refit_points
 from advisor.measured.readings import rivals
@@ -150,11 +157,9 @@ def refit_chosen(
         outliers=tuple(Refused(line, reason) for line, reason in sorted(aside.items())),
         refused=tuple(refused),
         own_errors=errors,
-        noise_log_sd=posterior.scale,
+        noise_log_sd=float(posterior.scale),
         moved=moved,
         rows=rows,
-        success=posterior.success,
-        message=posterior.message,
         questions=questions,
         repeats=repeats,
     )
@@ -272,7 +277,7 @@ def _without_outliers(observed: Observations, prior: MultiplierPrior, n_rows: in
         residual = np.where(used, observed.log_measured - log_predicted(observed, posterior.theta), 0.0)
         worst = int(np.argmax(np.abs(residual)))
         size = abs(float(residual[worst]))
-        if size < max(OUTLIER_SIGMAS * posterior.scale, OUTLIER_MIN_LOG):
+        if size < max(OUTLIER_SIGMAS * float(posterior.scale), OUTLIER_MIN_LOG):
             break
         measured = observed.measured[worst]
         aside[int(observed.line[worst])] = (
@@ -284,15 +289,10 @@ def _without_outliers(observed: Observations, prior: MultiplierPrior, n_rows: in
 
 
 def _held_out(observed: Observations, prior: MultiplierPrior, used: NDArray[np.bool_]) -> Array:
-    """Log prediction of each observation by a refit that did not see its row."""
-    out = np.full(len(observed.line), np.nan)
+    """Log prediction of each observation by a refit that did not see its row, NaN of those set aside."""
     lines = np.unique(observed.line[used])
-    folds = np.arange(len(lines)) % min(len(lines), MAX_FOLDS)
-    for fold in np.unique(folds):
-        held = np.isin(observed.line, lines[folds == fold])
-        posterior = fit_multipliers(observed.where(used & ~held), prior)
-        out[held] = log_predicted(observed.where(held), posterior.theta)
-    return out
+    part = np.where(used, np.searchsorted(lines, observed.line) % min(len(lines), MAX_FOLDS), -1)
+    return log_left_out(observed, prior, part)
 
 
 def drafter_of(point: Point) -> str:

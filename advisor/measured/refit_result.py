@@ -311,8 +311,6 @@ class RefitResult:
     rows: pd.DataFrame
     """One row per quantity: line, batch_size, n_draft, model_id, drafter, quantity, measured, before, after,
     left_out (predicted by a refit without this line), used."""
-    success: bool
-    message: str
     questions: tuple[str, ...] = ()
     """What the rows make one ask: units and columns (`advisor.measured.point_checks`), or else another reading that
     explains them better (`advisor.measured.readings`)."""

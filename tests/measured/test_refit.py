@@ -12,8 +12,8 @@ from advisor.answers.advice import advise
 from advisor.catalog.adjustment import carried, change_text, parse_adjustment, slower, write_adjustment
 from advisor.catalog.fit_records import class_costs
 from advisor.measured.ingest.columns import COLUMNS
+from advisor.measured.multipliers import fit_multipliers, multiplier_prior
 from advisor.measured.observations import NAMES, joined, log_predicted
-from advisor.measured.overheads import fit_multipliers, multiplier_prior
 from advisor.measured.points import refit_points
 from advisor.measured.refit import MIN_POINTS, adjustment_of, before_after, curve_groups, curve_name, refitted
 from advisor.measured.refit_result import notes
