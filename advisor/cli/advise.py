@@ -36,7 +36,8 @@ from advisor.cli.output import (
     print_labelled,
     print_table,
 )
-from advisor.predict.curve import DEFAULT_BATCHES, band_parts, curve_for, curve_rows
+from advisor.predict.band_parts import band_parts
+from advisor.predict.curve import DEFAULT_BATCHES, curve_for, curve_rows
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, example_ids, load_example, load_scenario_file
 from advisor.predict.setup import Setup
