@@ -37,7 +37,8 @@ from advisor.cli.output import (
     print_table,
     scenario_in,
 )
-from advisor.predict.curve import DEFAULT_BATCHES, BandPart, band_parts, curve_for, curve_rows
+from advisor.predict.band_parts import BandPart, band_parts
+from advisor.predict.curve import DEFAULT_BATCHES, curve_for, curve_rows
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, example_ids, load_example
 from advisor.predict.setup import Setup

@@ -274,11 +274,26 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scena
     whole = (base.model_dump() if base is not None else {}) | changed
     if "expert_loads" in changed:
         whole["expert_loads"] = _loads_text(changed["expert_loads"], _n_experts(whole))
+    own_sweep = changed.get("plain_sweep")
+    whole.pop("plain_sweep" if own_sweep else "", None)
     if "context_tokens" not in changed and changed.keys() & {"input_tokens", "output_tokens"}:
         whole.pop("context_tokens", None)  # other lengths, another context
     if "n_gpus" not in changed and (base is None or changed.keys() & {"tensor_parallel", "expert_parallel"}):
         whole["n_gpus"] = max(whole.get("tensor_parallel", 1), whole.get("expert_parallel", 1))
-    return build_scenario(**whole)
+    scenario = build_scenario(**whole)
+    return scenario if own_sweep is None else _with_sweep(scenario, own_sweep)
+
+
+def _with_sweep(scenario: Scenario, given: str) -> Scenario:
+    """The scenario with a plain sweep, given as its text or as a benchmark file.
+
+    Raises AdvisorError for a file that has no sweep of this scenario.
+    """
+    if re.search(r":\d+(\.\d+)?=", given) is None:
+        from advisor.measured.own_sweep import sweep_of_file  # readers of files need pandas, an answer does not
+
+        given = sweep_of_file(Path(given), scenario)
+    return build_scenario(**scenario.model_dump() | {"plain_sweep": given})
 
 
 def _model(text: str) -> dict[str, Any]:

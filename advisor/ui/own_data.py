@@ -33,11 +33,12 @@ from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import routing_preset_ids
 from advisor.measured.ingest.result import IngestResult
+from advisor.measured.own_sweep import rows_here
 from advisor.measured.refit import adjustment_of
 from advisor.measured.refit_result import RefitResult
-from advisor.measured.row_questions import copies_sharing
 from advisor.physics.architecture import Moe
 from advisor.physics.draft import drafter_ids
+from advisor.predict.plain_sweep import not_of, parse_sweep
 from advisor.predict.scenario import Scenario, loads_shape, parse_loads
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, SETTINGS, Catalogue
 from advisor.prediction import AdvisorError
@@ -58,7 +59,11 @@ _LISTED: dict[Catalogue, Callable[[], Sequence[str]]] = {
     "drafters": drafter_ids,
     "routing presets": lambda: ["auto", "uniform", *routing_preset_ids()],
 }
-_CHECKED: dict[str, Callable[[str], object]] = {"refit": parse_adjustment, "expert_loads": parse_loads}
+_CHECKED: dict[str, Callable[[str], object]] = {
+    "refit": parse_adjustment,
+    "expert_loads": parse_loads,
+    "plain_sweep": parse_sweep,
+}
 """Texts that no reader types, with what reads them."""
 _OWN = {"model_config_json": "_own_models", "hardware_json": "_own_hardware"}
 
@@ -124,13 +129,7 @@ def own_points(scenario: Scenario) -> pd.DataFrame | None:
     read = UPLOAD.get()
     if read is None or read.kind != "points":
         return None
-    rows = read.frame
-    here = (rows["hardware_id"] == scenario.hardware_id) & (rows["model_id"] == scenario.model_id)
-    found = rows[here].dropna(subset=["speedup", "batch_size"])
-    copies = copies_sharing(found)  # the curve is that of one copy
-    found = found.assign(batch_size=found["batch_size"] / copies)
-    gpus = found["gpu_count"].fillna(scenario.n_gpus)
-    found = found[((gpus == scenario.n_gpus) | (gpus == copies * scenario.n_gpus)).to_numpy(dtype=bool)]
+    found = rows_here(read.frame, scenario).dropna(subset=["speedup"])  # the curve is that of one copy
     found = found.rename(columns={"draft_tokens_k": "n_draft"}).assign(source="your upload")
     found = found.reindex(columns=list(_COLUMNS))
     return found[found["n_draft"].fillna(1) > 0].reset_index(drop=True) if len(found) else None
@@ -286,6 +285,33 @@ def refit_banner(scenario: Scenario) -> None:
         else:
             st.markdown(f":material/tune: The refit is for {place}; **here the shipped constants are used.**")
         st.button("Back to the shipped constants", key="undo_refit_in_use", on_click=stop_refit, icon=":material/undo:")
+
+
+SWEEP = "plain_sweep"
+
+
+def use_sweep(text: str | None) -> None:
+    """Predict with a plain sweep from the next run on, in this session only; None: without one."""
+    st.session_state[SWEEP] = text
+
+
+def sweep_is_for(values: Mapping[str, Any]) -> bool:
+    """Whether the plain sweep among a scenario's values is of it."""
+    text = values.get(SWEEP)
+    return text is not None and not not_of(parse_sweep(text), values)
+
+
+def sweep_banner(scenario: Scenario) -> None:
+    """Note on every page that steps follow the user's plain sweep, or why they do not. One click undoes it."""
+    if (text := st.session_state.get(SWEEP)) is None:
+        return
+    with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        if scenario.plain_sweep is not None:
+            st.markdown(":material/show_chart: **Steps follow your plain sweep** in this session.")
+        else:
+            other = not_of(parse_sweep(text), vars(scenario)).replace("_", " ")
+            st.markdown(f":material/show_chart: Your plain sweep is of {other}; **here it is not used.**")
+        st.button("Without it", key="undo_plain_sweep", on_click=use_sweep, args=(None,), icon=":material/undo:")
 
 
 MAX_ROWS = 200_000

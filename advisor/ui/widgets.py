@@ -21,7 +21,7 @@ from advisor.answers.round_costs import KRange
 from advisor.catalog.hardware import model_name
 from advisor.measured.ingest.upload import MIB
 from advisor.physics.bands import BAND_LEVEL, SIMULATED
-from advisor.predict.curve import band_parts
+from advisor.predict.band_parts import band_parts
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
@@ -33,7 +33,7 @@ from advisor.show.report.build import scenario_settings
 from advisor.show.table import Table
 from advisor.text import frame_csv
 from advisor.ui.answers import Nearby, advice_for, nearby_for
-from advisor.ui.own_data import ranks_banner, refit_banner
+from advisor.ui.own_data import ranks_banner, refit_banner, sweep_banner
 from advisor.ui.server import themed
 from advisor.ui.session import Slot, nothing
 from advisor.ui.state import config_problem, escaped, link_notes, scenario_or_problem
@@ -53,6 +53,7 @@ def scenario_or_stop() -> Scenario:
         stop_with(problem or "Choose a model, an accelerator and a drafter above.")
     refit_banner(scenario)
     ranks_banner(scenario)
+    sweep_banner(scenario)
     return scenario
 
 

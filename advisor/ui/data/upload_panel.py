@@ -37,6 +37,7 @@ from advisor.show.table import Table
 from advisor.show.words.refit import PARAMETERS
 from advisor.text import counted
 from advisor.ui.answers import refit_text_for
+from advisor.ui.data.own_sweep import draw_sweep_of_upload
 from advisor.ui.data.own_traces import acceptance_problem, use_length, use_rates
 from advisor.ui.data.uploads import (
     UploadFile,
@@ -109,6 +110,7 @@ def draw_upload_panel(scenario: Scenario) -> None:
     if read is not None:
         _missing_form(read, scenario)
         _stated_names(read)
+        draw_sweep_of_upload(read, scenario)
         acceptance = ask(read, scenario)
         if said := unit_problem(acceptance):
             units.error(plain(said), icon=":material/straighten:")
