@@ -23,6 +23,7 @@ CHROMIUM_ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--process-per-site",
 ]
 BUSY_MS = 120_000
 """How long anything may take: each wait is for a condition and ends with it, this is when it counts as broken. [ms]"""

@@ -36,9 +36,12 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def context(browser: Any) -> Iterator[Any]:
+def context(browser: Any, app_url: str) -> Iterator[Any]:
     """One context, so that the app's scripts are fetched once; each page is a session of its own."""
-    made = new_context(browser, viewport={"width": 1280, "height": 1000}, accept_downloads=True)
+    made = new_context(
+        browser, viewport={"width": 1280, "height": 1000}, accept_downloads=True, reduced_motion="reduce"
+    )
+    made.new_page().goto(f"{app_url}/_stcore/health")  # as long as one page is open, the next share its process
     yield made
     made.close()
 

@@ -70,7 +70,7 @@ def report_section() -> None:
     )
     advice, day = advise(scenario), dt.date(2026, 11, 22)
     cpu = time.process_time()
-    answer = ranks_answer(advice.setup, traffic_of_preset(advice.setup, np.random.default_rng(0)))
+    answer = ranks_answer(advice.setup, traffic_of_preset(advice.setup.router, np.random.default_rng(0)))
     print(f"section of a report, 8 ranks, batch {SECTION_BATCH}, K to 3: counting {time.process_time() - cpu:.2f} s")
     without, with_it = build_report(advice, day), build_report(advice, day, ranks=answer)
     for form in FORMATS:
