@@ -125,10 +125,11 @@ def select_points(
 
 
 def refit_chosen(
-    points: Sequence[Point], refused: Iterable[Refused] = (), header_of: HeaderOf | None = None
+    points: Sequence[Point], refused: Iterable[Refused] = (), header_of: HeaderOf | None = None, *, ask: bool = True
 ) -> RefitResult:
     """Refit on usable rows of one accelerator and engine, at least MIN_POINTS of them.
 
+    `ask`: whether other readings of the rows compete too, for rows that nobody vouches for.
     `header_of`: what the user's file calls a column, for the words of a refusal. Raises AdvisorError for a column that
     is off by a factor which no engine explains (`check_units`).
     """
@@ -143,7 +144,7 @@ def refit_chosen(
     sds = np.sqrt(np.diag(posterior.covariance))[keep]
     correlation = posterior.covariance[np.ix_(keep, keep)] / np.outer(sds, sds)
     errors, moved = _own_errors(rows), float((rows["after"] / rows["before"] - 1.0).abs()[rows["used"]].median())
-    if not questions and float(errors.before.mape or 0.0) > NEAR_SHIPPED:
+    if ask and not questions and float(errors.before.mape or 0.0) > NEAR_SHIPPED:
         kept = [point for point in points if point.line not in aside]
         questions = tuple(one.text for one in rivals(kept, prior))
     return RefitResult(

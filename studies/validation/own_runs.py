@@ -97,7 +97,7 @@ def _judged(key: tuple[str, ...], group: Sequence[Point]) -> Iterable[dict[str, 
     own = [_numbered(point.seen_by(with_costs(point.setup, **seen)), i) for i, point in enumerate(ordered)]
     chosen = set(np.linspace(0, len(own) - 1, OWN_ROWS).round().astype(int).tolist())
     try:
-        result = refit_chosen([own[i] for i in sorted(chosen)])
+        result = refit_chosen([own[i] for i in sorted(chosen)], ask=False)
     except AdvisorError:
         return []
     length = next((item.factor for item in result.parameters if item.name == "accepted_length"), 1.0)
