@@ -64,8 +64,6 @@ OUTLIER_SHARE = 0.25
 UNIDENTIFIED = 0.9
 """A multiplier whose posterior spread exceeds this share of its prior's was not learnt from the data. [-]"""
 MAX_FOLDS = 40
-NEAR_SHIPPED = 0.06
-"""Rows that the shipped constants predict to less are not asked what else they may mean: they move little. [-]"""
 SAME_LENGTH = 0.05
 """Rows of one setting whose accepted lengths differ by less are runs of the same thing. [-]"""
 _JUDGED = ("before", "left_out")
@@ -144,10 +142,7 @@ def refit_chosen(
     sds = np.sqrt(np.diag(posterior.covariance))[keep]
     correlation = posterior.covariance[np.ix_(keep, keep)] / np.outer(sds, sds)
     errors, moved = _own_errors(rows), float((rows["after"] / rows["before"] - 1.0).abs()[rows["used"]].median())
-    if ask and not questions and float(errors.before.mape or 0.0) > NEAR_SHIPPED:
-        kept = [point for point in points if point.line not in aside]
-        questions = tuple(one.text for one in rivals(kept, prior))
-    return RefitResult(
+    result = RefitResult(
         hardware_id=points[0].setup.hardware.id,
         engine=points[0].scenario.engine,
         engine_class=points[0].engine_class,
@@ -164,6 +159,11 @@ def refit_chosen(
         questions=questions,
         repeats=repeats,
     )
+    said = result.reasons_against
+    if questions or not ask or (errors.no_better and not errors.far_off and len(said) == 1):
+        return result  # asked already; or the shipped constants serve, and nothing is written
+    kept = [point for point in points if point.line not in aside]
+    return replace(result, questions=tuple(one.text for one in rivals(kept, prior)))
 
 
 def refitted(setup: Setup, result: RefitResult) -> Setup:
