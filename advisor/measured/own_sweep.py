@@ -31,7 +31,7 @@ def rows_here(frame: pd.DataFrame, scenario: Scenario) -> pd.DataFrame:
 
 
 def sweep_of_file(path: Path, scenario: Scenario) -> str:
-    """`plain_sweep_of` a benchmark file. Raises AdvisorError, also when it cannot be read."""
+    """Plain sweep in a benchmark file. Raises AdvisorError, also when it cannot be read."""
     rows = read_upload(path.name, read_file(path, MAX_BYTES, "a benchmark file"))
     rows = resolve_names(rows, hardware_ids(), model_ids())
     if rows.kind != "points":
@@ -40,7 +40,9 @@ def sweep_of_file(path: Path, scenario: Scenario) -> str:
 
 
 def plain_sweep_of(frame: pd.DataFrame, scenario: Scenario) -> str:
-    """The sweep of plain decoding (K = 0) in a points frame, as a scenario carries it: medians of equal batches.
+    """Sweep of plain decoding (K = 0) in a points frame, as a scenario carries it.
+
+    Equal batches count by their median.
 
     Rows that do not say where they were measured count as the scenario's.
     Raises AdvisorError saying what was found where these are not enough batches.

@@ -442,7 +442,11 @@ def held_sweep(setup: Setup) -> HeldSweep | None:
 
 
 def swept_factors(setup: Setup, batch: Array, tokens: Array) -> tuple[Array, Array]:
-    """Factors of the user's plain sweep on plain steps [nB] and verifications [nB, nK], 1 without: `sweep_factors`."""
+    """Factors of the user's plain sweep on plain steps [nB] and verifications [nB, nK]. [-]
+
+    batch, tokens: B, [nB], and q of each sequence, [nK]. [-]
+    1 without a sweep. Source: `sweep_factors`, docs/decisions/0026-own-plain-sweeps.md.
+    """
     if (held := held_sweep(setup)) is None:
         return np.ones_like(batch), np.ones((len(batch), len(tokens)))
     return sweep_factors(held, lambda sequences, each: _target_s(setup, sequences, each), batch, tokens)

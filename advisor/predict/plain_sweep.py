@@ -89,7 +89,7 @@ def parse_sweep(text: str) -> PlainSweep:
 
 
 def not_of(sweep: PlainSweep, scenario: Mapping[str, Any]) -> str:
-    """What a scenario has other than the sweep's, in words. Empty where the sweep holds for it."""
+    """Settings of the sweep that a scenario has otherwise, in words. Empty where the sweep holds for it."""
     other = [
         f"{name} {own}" for name, own, asked in zip(SWEEP_FIELDS, sweep.of, _of(scenario), strict=True) if own != asked
     ]
@@ -137,7 +137,7 @@ class HeldSweep:
 
     @property
     def text(self) -> str:
-        """What the sweep is used for, in words."""
+        """Use that is made of the sweep, in words."""
         first, last, off = int(self.sweep.batches[0]), self.sweep.tokens, float(np.median(self.ratio)) - 1.0
         where = f"Your plain sweep, batch {first:,} to {last:,}"
         if not self.steady:
@@ -154,7 +154,7 @@ class HeldSweep:
         )
 
     def text_at(self, batch: float) -> str:
-        """`text`, and which K run beyond a jump at a batch. [-]"""
+        """Use of the sweep, and which K run beyond a jump at a batch. [-]"""
         crossed = [max(int(low // batch), 1) for low, *_ in self.jumps] if self.steady else []
         more = f" At batch {batch:,.0f} K = {min(crossed)} and more run beyond it." if crossed else ""
         return self.text + more

@@ -291,7 +291,10 @@ SWEEP = "plain_sweep"
 
 
 def use_sweep(text: str | None) -> None:
-    """Predict with a plain sweep from the next run on, in this session only; None: without one."""
+    """Predict with a plain sweep from the next run on, in this session only.
+
+    text : None for no sweep.
+    """
     st.session_state[SWEEP] = text
 
 
