@@ -53,9 +53,10 @@ class _InGroups(LoadFileScheduling):
         return next((group[0] for group in TOGETHER if file.removeprefix("tests/") in group), file)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _InGroups:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _InGroups | None:
     """In place of `--dist loadfile`."""
-    return _InGroups(config, log)
+    return _InGroups(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="module")
