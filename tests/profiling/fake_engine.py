@@ -1,4 +1,4 @@
-"""A package `vllm` with the interface that `advisor.profiling.engine` drives, steps of known length, and faults on demand.
+"""A package `vllm` with the interface that `advisor.profiling.engine` drives: steps of known length, faults on demand.
 
 FAULT in the environment: `start` dies at its start, `hang:B`, `die:B` and `memory:B` at that batch, `one_expert`
 ignores the routing it was given, `no_k` drafts nothing whatever K is. Nothing here was copied from vLLM.
@@ -45,7 +45,7 @@ class LLM:
         most = (arguments.get("speculative_config") or {{}}).get("num_speculative_tokens", 0)
         self.engine_core = Thing(engine_core=Thing(scheduler=Scheduler(self, most)))
         self.vllm_config = Thing(
-            model_config=Thing(get_vocab_size=lambda: 100, dtype="torch.bfloat16", enforce_eager=True, quantization=None),
+            model_config=Thing(get_vocab_size=lambda: 100, dtype="torch.bfloat16", enforce_eager=True),
             scheduler_config=Thing(async_scheduling=False),
             device_config=Thing(device_type="cpu"),
         )

@@ -59,7 +59,8 @@ def test_a_run_times_every_cell_and_counts_its_experts(engine: Path) -> None:
         assert (row["n_experts"], row["n_active"], row["tokens_in_step"]) == ("64", "4", str(batch * (k + 1)))
         assert (row["weight_dtype"], row["captured"], row["engine_version"]) == ("bf16", "", "0.0.fake")
     meta = yaml.safe_load((engine / "meta.yaml").read_text(encoding="utf-8"))
-    assert meta["plan_hash"] == plan().hash and meta["engine"]["eager"] is True
+    assert meta["plan_hash"] == plan().hash
+    assert meta["engine"]["eager"] is True
     assert json.loads((engine / "config.json").read_text(encoding="utf-8")) == CONFIG
 
 
@@ -72,8 +73,9 @@ def test_rows_that_are_not_to_be_fitted_are_refused_by_ingest(engine: Path) -> N
         line[at] = "routing" if number == 0 else "ok"
     said = "\n".join(",".join(line) for line in lines)
     rows = read_upload("data.csv", said.encode())
-    assert rows.format_id == "engine_steps"
-    assert len(rows.result.rejects) == 1 and "not to be fitted" in rows.result.rejects[0].reason
+    assert rows.format_name == "steps of `advisor profile --engine` (data.csv)"
+    assert len(rows.result.rejects) == 1
+    assert "not to be fitted" in rows.result.rejects["reason"].iloc[0]
     assert len(rows.result.frame) == len(lines) - 2
 
 
@@ -84,15 +86,18 @@ def test_a_batch_that_takes_the_engine_down_costs_itself_alone(
     monkeypatch.setenv("FAULT", fault)
     outcome = measure(plan(drafts=(0,), repeats=1), engine)
     by_batch = {row["batch_size"]: row for row in table(engine)}
-    assert by_batch["4"]["status"] == status and not by_batch["4"]["step_time_s"]
-    assert by_batch["1"]["step_time_s"] and outcome.status == "partial"
+    assert by_batch["4"]["status"] == status
+    assert not by_batch["4"]["step_time_s"]
+    assert by_batch["1"]["step_time_s"]
+    assert outcome.status == "partial"
     assert any("b4-k0" in reason for reason in outcome.reasons)
 
 
 def test_an_engine_that_does_not_start_says_why(engine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULT", "start")
     outcome = measure(plan(), engine)
-    assert outcome.status == "failed" and "no device to be found" in outcome.reasons[0]
+    assert outcome.status == "failed"
+    assert "no device to be found" in outcome.reasons[0]
     assert {row["status"] for row in table(engine)} == {"skipped"}
 
 
@@ -107,24 +112,27 @@ def test_an_engine_that_does_not_do_what_it_was_told_is_not_believed(
 
 def test_a_stopped_run_goes_on_with_what_is_left(engine: Path) -> None:
     seen: list[runner.Progress] = []
-    first = measure(plan(repeats=1), engine, on_progress=seen.append, should_stop=lambda: len(seen) > 1)
+    slow = plan(repeats=1, steps=150)
+    first = measure(slow, engine, on_progress=seen.append, should_stop=lambda: bool(seen))
     assert first.status in ("partial", "failed")
-    done = [line["id"] for line in runner.Folder(engine, plan(repeats=1), resume=True).lines() if "times" in line]
+    done = [line["id"] for line in runner.Folder(engine, slow, resume=True).lines() if "times" in line]
     with (engine / "lines.jsonl").open("a", encoding="utf-8") as stream:
         stream.write('{"id": "cut off in the mid')
     with pytest.raises(ProfilingError, match="--resume"):
-        measure(plan(repeats=1), engine)
+        measure(slow, engine)
     with pytest.raises(ProfilingError, match="this is plan"):
         measure(plan(repeats=3), engine, resume=True)
-    measure(plan(repeats=1), engine, resume=True)
+    measure(slow, engine, resume=True)
     assert all(row["step_time_s"] for row in table(engine))
-    ids = [line["id"] for line in runner.Folder(engine, plan(repeats=1), resume=True).lines() if "times" in line]
-    assert ids[: len(done)] == done and len(set(ids)) == len(ids)
+    ids = [line["id"] for line in runner.Folder(engine, slow, resume=True).lines() if "times" in line]
+    assert ids[: len(done)] == done
+    assert len(set(ids)) == len(ids)
 
 
 def test_no_time_left_starts_no_engine(engine: Path) -> None:
     outcome = runner.run(plan(), engine, python=sys.executable, budget_s=1e-9)
-    assert outcome.counts == {"skipped": 4} and not (engine / "engine.log").exists()
+    assert outcome.counts == {"skipped": 4}
+    assert not (engine / "engine.log").exists()
 
 
 def lines(
@@ -161,7 +169,8 @@ def test_a_cell_is_ok_only_when_steady_and_as_asked(
 
 def test_five_repeats_forgive_one_disturbed_each_way() -> None:
     facts = cell_facts(plan(), Cell(1, 3, 16), lines([0.010, 0.0102, 0.0104, 0.030, 0.002], [0.005] * 6, 14.5))
-    assert facts["status"] == "ok" and facts["spread"] < 0.05
+    assert facts["status"] == "ok"
+    assert facts["spread"] < 0.05
 
 
 def test_every_round_has_all_cells_in_an_order_of_its_own() -> None:
@@ -184,13 +193,13 @@ def test_the_routing_handed_out_follows_the_advisors_own_law(routing: str) -> No
     strategy.route_tokens(SimpleNamespace(shape=(32, 8), device=None), logits, 4)
     strategy.prepare(8, 4)
     counts = []
-    for _ in range(200):
+    for _ in range(100):
         strategy.route_tokens(SimpleNamespace(shape=(32, 8), device=None), logits, 4)
         counts += strategy.counted(32)
     ours = float(touched_experts(8, 4, 64, 4, *routing_parameters(routing)))
-    assert len(counts) == 200
-    assert np.mean(counts) == pytest.approx(ours, rel=0.02)
-    assert strategy.law() == pytest.approx(ours, rel=0.02)
+    assert len(counts) == 100
+    assert np.mean(counts) == pytest.approx(ours, rel=0.03)
+    assert strategy.law() == pytest.approx(ours, rel=0.03)
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,9 @@ def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
         steps=options.steps,
         routing=options.routing,
         accepted_length=_accepted(options.accepted_length, max(drafts)),
-        checkpoint=str(Path(options.model).resolve()) if natural and Path(options.model).is_dir() else "",
+        checkpoint=str(Path(options.model).resolve())
+        if natural and any(Path(options.model).glob("*.safetensors"))
+        else "",
         engine_args=arguments,
         model_id=model_id,
         hardware="hardware.json" if options.hardware.endswith(".json") else options.hardware,
@@ -143,9 +145,7 @@ def _show(plan: Plan, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(facts))
     else:
-        print(
-            f"{plan.name}, drafter {plan.drafter}: {len(plan.cells)} cells, {plan.repeats} repeats of {plan.steps} steps"
-        )
+        print(f"{plan.name}, drafter {plan.drafter}: {len(plan.cells)} cells, {plan.repeats} x {plan.steps} steps")
         print(f"about {plan.estimate_s / 60:.0f} min where a step takes 0.1 s; plan {plan.hash}")
     return 0
 
