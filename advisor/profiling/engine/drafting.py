@@ -15,6 +15,8 @@ HEAD_VOCABULARY = 32_000
 """Rows of an EAGLE-3 head's own LM head, the usual size. (profiles/drafters/eagle3.yaml) [tokens]"""
 HEAD_WIDTH = 4
 """Intermediate over hidden size of the head's dense layer, the order of released heads. [-]"""
+LEAST_LAYERS = 8
+"""Layers from which the three that a head reads by default, 2, L/2 and L - 3, differ; of fewer, others are taken. [-]"""
 ARCHITECTURES = {
     "deepseek_v2": "DeepseekV2ForCausalLM",
     "deepseek_v3": "DeepseekV3ForCausalLM",
@@ -91,6 +93,8 @@ def head_config(plan: Plan) -> dict[str, Any]:
     if not heads or not target.get("vocab_size"):
         raise ProfilingError(f"{plan.name}: an EAGLE-3 head needs num_attention_heads and vocab_size in config.json")
     width = int(target.get("head_dim") or hidden // heads)
+    layers = int(target.get("num_hidden_layers") or 0)
+    read = (2, layers // 2, layers - 3) if layers >= LEAST_LAYERS else (1, layers // 2, layers - 1)
     return {
         "architectures": ["LlamaForCausalLMEagle3"],
         "model_type": "llama",
@@ -102,6 +106,7 @@ def head_config(plan: Plan) -> dict[str, Any]:
         "head_dim": width,
         "vocab_size": target["vocab_size"],
         "draft_vocab_size": min(HEAD_VOCABULARY, int(target["vocab_size"])),
+        "eagle_config": {"eagle_aux_hidden_state_layer_ids": sorted(set(read)), "use_aux_hidden_state": True},
         "max_position_embeddings": target.get("max_position_embeddings", 131_072),
         "rms_norm_eps": 1e-5,
         "tie_word_embeddings": False,
