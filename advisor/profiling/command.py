@@ -153,6 +153,10 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command. Returns 0 complete, 2 bad input, 3 not complete. Never a traceback for bad input."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if any(argument.split("=")[0] == "--engine" for argument in arguments):
+        from advisor.profiling.engine.command import main as engine_main
+
+        return engine_main(arguments)
     options = parser().parse_args(arguments)
     try:
         return _dispatch(options, arguments)
@@ -229,7 +233,7 @@ def _measure(options: argparse.Namespace, plan: Plan) -> int:
         print(plan.describe(), flush=True)
     elif form == "json":
         print(json.dumps({"plan": _plan_facts(plan)}), file=sys.stderr if options.json else sys.stdout, flush=True)
-    stop = _StopOnSignal()
+    stop = StopOnSignal()
     show = _Printer(form, to_stderr=options.json)
     outcome = run(
         plan,
@@ -251,11 +255,11 @@ def _measure(options: argparse.Namespace, plan: Plan) -> int:
     return 0 if outcome.status == "complete" else 3
 
 
-class _StopOnSignal:
-    """Becomes true at the first SIGINT or SIGTERM. The run then ends after the round in hand."""
+class StopOnSignal:
+    """Becomes true at the first SIGINT or SIGTERM, and says so."""
 
-    def __init__(self) -> None:
-        self.asked = False
+    def __init__(self, words: str = "stopping after this round; --resume goes on from here") -> None:
+        self.asked, self.words = False, words
         for name in (signal.SIGINT, signal.SIGTERM):
             try:
                 signal.signal(name, self._ask)
@@ -264,7 +268,7 @@ class _StopOnSignal:
 
     def _ask(self, _number: int, _frame: FrameType | None) -> None:
         self.asked = True
-        print("stopping after this round; --resume goes on from here", file=sys.stderr, flush=True)
+        print(self.words, file=sys.stderr, flush=True)
 
     def __call__(self) -> bool:
         return self.asked

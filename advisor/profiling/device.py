@@ -14,6 +14,7 @@ The memory that captured graphs of a block share.
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform
 import re
@@ -32,6 +33,21 @@ class ProfilingError(ValueError):
 
 class DeviceLostError(RuntimeError):
     """The accelerator stopped answering inside this process. A new process can resume."""
+
+
+class InterfaceError(Exception):
+    """The installed version is not what this driver knows."""
+
+
+def found(*places: str) -> Any:
+    """The first of `module:name` that the installed version has. Raises InterfaceError when it has none."""
+    for place in places:
+        module, name = place.split(":")
+        try:
+            return getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError):
+            continue
+    raise InterfaceError(f"this version has no {' or '.join(places)}")
 
 
 ASSUMED_CACHE_BYTES = 64 * 2**20
