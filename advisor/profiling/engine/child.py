@@ -67,7 +67,7 @@ class Engine:
         self.scheduler.schedule = watched
 
     def facts(self) -> dict[str, Any]:
-        """What the engine says of itself. "" for what this version does not tell."""
+        """Facts that the engine states of itself, "" where this version does not."""
         import vllm
 
         config = self.engine.vllm_config
@@ -97,7 +97,10 @@ class Engine:
         }
 
     def measure(self, work: Work) -> dict[str, Any]:
-        """One repeat of one cell: prompts, warm steps, timed steps. Raises what the engine raises."""
+        """One repeat of one cell: prompts, warm steps, timed steps.
+
+        Raises RuntimeError for steps that do not run what was asked, and what the engine raises.
+        """
         cell, plan = work.cell, self.plan
         lookup = getattr(self.scheduler, "dynamic_sd_lookup", None)
         if lookup is not None:

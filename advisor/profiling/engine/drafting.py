@@ -16,7 +16,7 @@ HEAD_VOCABULARY = 32_000
 HEAD_WIDTH = 4
 """Intermediate over hidden size of the head's dense layer, the order of released heads. [-]"""
 LEAST_LAYERS = 8
-"""Layers from which the three that a head reads by default, 2, L/2 and L - 3, differ; of fewer, others are taken. [-]"""
+"""Layers from which the three that a head reads by default, 2, L/2 and L - 3, differ; for fewer, others serve. [-]"""
 ARCHITECTURES = {
     "deepseek_v2": "DeepseekV2ForCausalLM",
     "deepseek_v3": "DeepseekV3ForCausalLM",
@@ -31,7 +31,7 @@ ARCHITECTURES = {
 
 
 class RandomDrafter:
-    """A drafter at no cost (vLLM's `custom_class`): K random tokens for each sequence, so that verification is left."""
+    """A drafter at no cost: K random tokens a sequence (vLLM's `custom_class`)."""
 
     n_draft = 0
     """K of the cell in hand, set between cells. [-]"""
@@ -44,13 +44,13 @@ class RandomDrafter:
         """Nothing to load."""
 
     def propose(self, sampled_token_ids: list[list[int]], *_: Any, **__: Any) -> list[list[int]]:
-        """Drafts by sequence; none for one whose prompt is not finished."""
+        """Drafts by sequence, none before its prompt is finished."""
         drafts = self.rng.integers(0, self.vocabulary, (len(sampled_token_ids), self.n_draft)).tolist()
         return [draft if tokens else [] for draft, tokens in zip(drafts, sampled_token_ids, strict=True)]
 
 
 def speculative_config(plan: Plan, head: str) -> dict[str, Any] | None:
-    """The engine's speculative configuration: a table over all batches, so that K can be switched between cells."""
+    """The engine's speculative configuration, a table over all batches: K is switched between cells."""
     most = max(plan.drafts)
     if plan.drafter == "none" or most == 0:
         return None
@@ -69,7 +69,10 @@ def speculative_config(plan: Plan, head: str) -> dict[str, Any] | None:
 
 
 def model_config(plan: Plan) -> dict[str, Any]:
-    """The config.json that the engine loads: the plan's, with what an engine wants and a design leaves out."""
+    """The config.json that the engine loads: the plan's, and fields that a design leaves out.
+
+    Raises ProfilingError for a model type that no engine here runs.
+    """
     config = dict(plan.model)
     if not config.get("architectures"):
         kind = str(config.get("model_type", ""))
@@ -87,7 +90,10 @@ def model_config(plan: Plan) -> dict[str, Any]:
 
 
 def head_config(plan: Plan) -> dict[str, Any]:
-    """config.json of an EAGLE-3 head for the plan's model: one dense layer of its hidden size, a reduced vocabulary."""
+    """The config.json of an EAGLE-3 head: one dense layer of the model's hidden size, fewer words.
+
+    Raises ProfilingError for a model whose sizes it cannot take.
+    """
     target = plan.model.get("text_config") or plan.model
     hidden, heads = int(target["hidden_size"]), int(target.get("num_attention_heads") or 0)
     if not heads or not target.get("vocab_size"):

@@ -167,7 +167,7 @@ def _problem(plan: Plan) -> str:
 
 
 def routing_parameters(text: str) -> tuple[float, float, float]:
-    """(load_cv, affinity, stickiness) of `uniform`, `natural` (0, 0, 0) or of the text that `advisor trace` prints. [-]
+    """Load CV, affinity and stickiness of `uniform`, `natural` or a text of `advisor trace`. [-]
 
     The text's bands, `value/low/high`, are left out. Raises ProfilingError for anything else.
     """
@@ -189,7 +189,7 @@ UNION_LIMIT = 0.05
 
 
 def cell_facts(plan: Plan, cell: Cell, lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """One cell's medians over its repeats, and a status: ok, noisy, routing (experts off the law), or why none.
+    """One cell's medians over its repeats, with a status: ok, noisy or routing (experts off the law).
 
     `control_ratio` is the median of the controls on either side of its repeats over the median of all controls.
     """
