@@ -65,6 +65,7 @@ def invented(source: str, truth: tuple[float, ...], engine: str = "vllm", rows: 
         )
         point = SimpleNamespace(
             source=source,
+            laboratory=source,
             engine_class=engine,
             log_sd=0.002,
             overheads=(1.0,) * len(OVERHEAD_NAMES),

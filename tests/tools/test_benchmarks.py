@@ -15,6 +15,7 @@ import tools.benchmarks
 from advisor.answers.design.grid import DesignGrid
 from advisor.answers.explore.leaderboard import Wanted
 
+ROOT = Path(__file__).resolve().parents[2]
 SMALL: dict[str, dict[str, Any]] = {
     "commands": {"RUNS": 1},
     "context": {"REPEATS": 1},
@@ -27,7 +28,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "ingest": {"n_rows": 400},
     "kills": {"kills": 1, "LONGEST_WAIT_S": 0.01},
     "model": {},
-    "profiling": {"BLOCKS": ("bandwidth", "moe-fp32-n32")},
+    "profiling": {"arguments": [str(ROOT / "measurements" / "cpu-epyc-turin-quick")]},
     "rank": {"WANTED": Wanted(("qwen3.5-35b-a3b", "gpt-oss-20b"))},
     "ranks": {"SIZES": ((4, 8, 1),), "LAYERS": 2, "SECTION_BATCH": 8},
     "refit": {"RUNS": 1},
@@ -36,7 +37,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "PLAN": "cases: [{model_id: qwen3-30b-a3b, acceptance: 2.4@3}]\nmax_tpot_ms: [20, 100]\nbatch_size: [1, 16]\n"
     },
     "trace": {"SEQUENCES": 8, "LAYERS": 2},
-    "upload": {"n_rows": 100},
+    "upload": {"n_rows": 400},
 }
 """Sizes of those that need no browser (tests/e2e/test_fast_checks.py runs the others): in capitals what stands in the
 module, small what `main` is given."""

@@ -15,7 +15,6 @@ from advisor.measured.fits.sweep import SweepFit, fit_sweep
 from advisor.measured.measurements import read_sweep
 from advisor.prediction import AdvisorError
 
-BLOCKS = ("bandwidth", "moe_layer")
 GOAL = 0.08
 """Mean error of the held-out verification ratio in bf16. [1]"""
 
@@ -49,8 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
                 return 1
             from advisor.profiling import main as profile
 
-            only = [word for block in BLOCKS for word in ("--only", block)]
-            options = ["--preset", "quick", "--device", "cpu", *only]
+            options = ["--preset", "quick", "--device", "cpu", "--only", "bandwidth", "--only", "moe_layer"]
             if profile([*options, "--output", str(folder)]) != 0:
                 return 1
         try:

@@ -57,7 +57,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: complete (every cell has a row), partial or failed; `counts` are rows by status."""
+    """End of a run.
+
+    `status`: complete (every cell has a row), partial or failed. `counts`: rows by their own status.
+    """
 
     status: str
     reasons: tuple[str, ...]
