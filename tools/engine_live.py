@@ -2,8 +2,8 @@
 
 1. Two made-up designs are measured at three K with `advisor profile --engine`: every cell runs the tokens it was asked
    for and touches the experts of the law, and `ingest` reads the rows.
-2. A table of K by batch, written by our export, is loaded by a live `vllm serve` with a made-up EAGLE-3 head: its /metrics
-   and its log say that K by batch is obeyed and that K = 0 drafts nothing.
+2. A table of K by batch, written by our export, is loaded by a live `vllm serve` with a made-up EAGLE-3 head: its
+   /metrics and its log say that K by batch is obeyed and that K = 0 drafts nothing.
 
 Times are printed and judged nowhere: the machine may be busy.
 """

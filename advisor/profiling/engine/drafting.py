@@ -16,7 +16,7 @@ HEAD_VOCABULARY = 32_000
 HEAD_WIDTH = 4
 """Intermediate over hidden size of the head's dense layer, the order of released heads. [-]"""
 LEAST_LAYERS = 8
-"""Layers from which the three that a head reads by default, 2, L/2 and L - 3, differ; of fewer, others are taken. [-]"""
+"""Layers from which the three that a head reads by default, 2, L/2 and L - 3, differ; else others are taken. [-]"""
 ARCHITECTURES = {
     "deepseek_v2": "DeepseekV2ForCausalLM",
     "deepseek_v3": "DeepseekV3ForCausalLM",
