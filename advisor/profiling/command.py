@@ -21,7 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
-from advisor.profiling.device import ProfilingError, pick_device
+from advisor.profiling.device import ProfilingError, StopOnSignal, pick_device
 from advisor.profiling.plan import Plan
 from advisor.profiling.results import write_atomically
 from advisor.profiling.runner import Progress
@@ -253,25 +253,6 @@ def _measure(options: argparse.Namespace, plan: Plan) -> int:
     if outcome.device_lost:
         return DEVICE_LOST
     return 0 if outcome.status == "complete" else 3
-
-
-class StopOnSignal:
-    """Becomes true at the first SIGINT or SIGTERM, and says so."""
-
-    def __init__(self, words: str = "stopping after this round; --resume goes on from here") -> None:
-        self.asked, self.words = False, words
-        for name in (signal.SIGINT, signal.SIGTERM):
-            try:
-                signal.signal(name, self._ask)
-            except ValueError:  # not in the main thread: the caller has other means to stop
-                return
-
-    def _ask(self, _number: int, _frame: FrameType | None) -> None:
-        self.asked = True
-        print(self.words, file=sys.stderr, flush=True)
-
-    def __call__(self) -> bool:
-        return self.asked
 
 
 class _Printer:

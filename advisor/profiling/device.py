@@ -19,11 +19,14 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 
@@ -48,6 +51,25 @@ def found(*places: str) -> Any:
         except (ImportError, AttributeError):
             continue
     raise InterfaceError(f"this version has no {' or '.join(places)}")
+
+
+class StopOnSignal:
+    """Becomes true at the first SIGINT or SIGTERM, and says so."""
+
+    def __init__(self, words: str = "stopping after this round; --resume goes on from here") -> None:
+        self.asked, self.words = False, words
+        for name in (signal.SIGINT, signal.SIGTERM):
+            try:
+                signal.signal(name, self._ask)
+            except ValueError:  # not in the main thread: the caller has other means to stop
+                return
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+        print(self.words, file=sys.stderr, flush=True)
+
+    def __call__(self) -> bool:
+        return self.asked
 
 
 ASSUMED_CACHE_BYTES = 64 * 2**20

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from advisor.profiling.device import ProfilingError
+from advisor.profiling.device import ProfilingError, StopOnSignal
 from advisor.profiling.engine.plan import DRAFTERS, ENGINES, Plan
 from advisor.profiling.engine.runner import Progress, run
 
@@ -158,8 +158,6 @@ def _text(path: Path) -> str:
 
 
 def _measure(plan: Plan, options: argparse.Namespace) -> int:
-    from advisor.profiling.command import StopOnSignal
-
     stream = sys.stderr if options.json else sys.stdout
     beside = {"hardware.json": _text(Path(options.hardware))} if plan.hardware == "hardware.json" else {}
 

@@ -31,7 +31,7 @@ ARCHITECTURES = {
 
 
 class RandomDrafter:
-    """A drafter at no cost (vLLM's `custom_class`): K random tokens for each sequence, so that verification is left."""
+    """A drafter at no cost (vLLM's `custom_class`): K random tokens for each sequence."""
 
     n_draft = 0
     """K of the cell in hand, set between cells. [-]"""
@@ -44,13 +44,16 @@ class RandomDrafter:
         """Nothing to load."""
 
     def propose(self, sampled_token_ids: list[list[int]], *_: Any, **__: Any) -> list[list[int]]:
-        """Drafts by sequence; none for one whose prompt is not finished."""
+        """Drafts by sequence. None for a prompt that is not finished."""
         drafts = self.rng.integers(0, self.vocabulary, (len(sampled_token_ids), self.n_draft)).tolist()
         return [draft if tokens else [] for draft, tokens in zip(drafts, sampled_token_ids, strict=True)]
 
 
 def speculative_config(plan: Plan, head: str) -> dict[str, Any] | None:
-    """The engine's speculative configuration: a table over all batches, so that K can be switched between cells."""
+    """The engine's speculative configuration, with a table over all batches.
+
+    The table is what lets K be switched between cells.
+    """
     most = max(plan.drafts)
     if plan.drafter == "none" or most == 0:
         return None
@@ -69,7 +72,10 @@ def speculative_config(plan: Plan, head: str) -> dict[str, Any] | None:
 
 
 def model_config(plan: Plan) -> dict[str, Any]:
-    """The config.json that the engine loads: the plan's, with what an engine wants and a design leaves out."""
+    """The config.json that the engine loads: the plan's, with what an engine wants and a design leaves out.
+
+    Raises ProfilingError where it names no class and none is known.
+    """
     config = dict(plan.model)
     if not config.get("architectures"):
         kind = str(config.get("model_type", ""))
@@ -87,7 +93,10 @@ def model_config(plan: Plan) -> dict[str, Any]:
 
 
 def head_config(plan: Plan) -> dict[str, Any]:
-    """config.json of an EAGLE-3 head for the plan's model: one dense layer of its hidden size, a reduced vocabulary."""
+    """Config.json of an EAGLE-3 head for the plan's model: one dense layer of its hidden size.
+
+    Raises ProfilingError where the model's sizes are not in its config.
+    """
     target = plan.model.get("text_config") or plan.model
     hidden, heads = int(target["hidden_size"]), int(target.get("num_attention_heads") or 0)
     if not heads or not target.get("vocab_size"):

@@ -137,9 +137,9 @@ class Plan:
 
 
 def control_of(cells: Iterable[Cell]) -> Cell:
-    """The cell measured again and again, which tells the machine's drift: few drafts, the middle batch, short context.
+    """The cell measured again and again: fewest drafts, middle batch, shortest context.
 
-    A middle batch is steadier than one sequence.
+    It tells the machine's drift. A middle batch is steadier than one sequence.
     """
     cells = list(cells)
     few = min(cell.n_draft for cell in cells)
@@ -176,9 +176,10 @@ def _problem(plan: Plan) -> str:
 
 
 def routing_parameters(text: str) -> tuple[float, float, float]:
-    """(load_cv, affinity, stickiness) of `uniform`, `natural` (0, 0, 0) or of the text that `advisor trace` prints. [-]
+    """(load_cv, affinity, stickiness) of a routing as text. [-]
 
-    The text's bands, `value/low/high`, are left out. Raises ProfilingError for anything else.
+    All are 0 of `uniform` and `natural`. Else the text is what `advisor trace` prints; its bands, `value/low/high`, are
+    left out. Raises ProfilingError for anything else.
     """
     if text in ("uniform", "natural"):
         return 0.0, 0.0, 0.0
@@ -198,7 +199,7 @@ UNION_LIMIT = 0.05
 
 
 def cell_facts(plan: Plan, cell: Cell, lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """One cell's medians over its repeats, and a status: ok, noisy, routing (experts off the law), or why none.
+    """One cell's medians over its repeats, and its status.
 
     `control_ratio` is the median of the controls on either side of its repeats over the lower quartile of all controls:
     what disturbs a machine makes it slower, hardly ever faster.

@@ -55,7 +55,7 @@ class Table:
         self.place += tokens
         return ids
 
-    def distinct(self, start: int, tokens: int) -> int:
+    def touched(self, start: int, tokens: int) -> int:
         """Distinct experts of the tokens handed out from place `start` on. [-]"""
         return len(np.unique(self.drawn[(start + np.arange(tokens)) % len(self.drawn)]))
 
@@ -122,12 +122,12 @@ class Strategy:
         found = []
         for table, count in calls:
             if count == tokens:
-                found.append(table.distinct(table.counted_to, count))
+                found.append(table.touched(table.counted_to, count))
             table.counted_to += count
         for table in self.tables.values():
             place = int(table.place[0])
             if not calls:
                 starts = range(table.counted_to, place - tokens + 1, tokens)
-                found += [table.distinct(start, tokens) for start in starts]
+                found += [table.touched(start, tokens) for start in starts]
             table.counted_to = place
         return found

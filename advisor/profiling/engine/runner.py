@@ -57,7 +57,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """status: complete (every cell has a row), partial or failed. `counts` are rows by their status."""
+    """Outcome of a run: complete (every cell has a time), partial or failed. `counts`: rows by status."""
 
     status: str
     reasons: tuple[str, ...]
@@ -136,7 +136,9 @@ def run(
     should_stop: Callable[[], bool] = lambda: False,
     limits_s: tuple[float, float] = (START_LIMIT_S, STEP_LIMIT_S),
 ) -> Outcome:
-    """Measure what is left of `plan` with the engine of `python`, at most `budget_s`; write the folder. [s]
+    """Measure what is left of `plan` with the engine of `python`, at most `budget_s`. [s]
+
+    Writes data.csv and meta.yaml whatever happened.
 
     `beside`: files by name that are kept with the rows. `limits_s`: to the engine's start, and for one repeat.
     Raises ProfilingError for a folder that holds something else and for a Python without the engine.
