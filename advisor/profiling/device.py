@@ -53,6 +53,25 @@ def found(*places: str) -> Any:
     raise InterfaceError(f"this version has no {' or '.join(places)}")
 
 
+class StopOnSignal:
+    """Becomes true at the first SIGINT or SIGTERM, and says so."""
+
+    def __init__(self, words: str = "stopping after this round; --resume goes on from here") -> None:
+        self.asked, self.words = False, words
+        for name in (signal.SIGINT, signal.SIGTERM):
+            try:
+                signal.signal(name, self._ask)
+            except ValueError:  # not in the main thread: the caller has other means to stop
+                return
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+        print(self.words, file=sys.stderr, flush=True)
+
+    def __call__(self) -> bool:
+        return self.asked
+
+
 ASSUMED_CACHE_BYTES = 64 * 2**20
 """Last-level cache taken where the system does not tell it: larger than most, so that buffers exceed the real one."""
 
@@ -423,22 +442,3 @@ class GraphPool:
     def drop(self) -> None:
         """Give up the pool: after a failed capture it is in no known state, after a block its graphs are gone."""
         self.handle = None
-
-
-class StopOnSignal:
-    """Becomes true at the first SIGINT or SIGTERM, and says so."""
-
-    def __init__(self, words: str = "stopping after this round; --resume goes on from here") -> None:
-        self.asked, self.words = False, words
-        for name in (signal.SIGINT, signal.SIGTERM):
-            try:
-                signal.signal(name, self._ask)
-            except ValueError:  # not in the main thread: the caller has other means to stop
-                return
-
-    def _ask(self, _number: int, _frame: FrameType | None) -> None:
-        self.asked = True
-        print(self.words, file=sys.stderr, flush=True)
-
-    def __call__(self) -> bool:
-        return self.asked

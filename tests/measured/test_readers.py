@@ -53,6 +53,8 @@ EXPECTED = {
     "benchmark_moe_constructed.log": "benchmark_moe",
     "inferencex_constructed.json": "inferencex",
     "profiler_sweep_constructed.csv": "profiler_sweep",
+    "engine_steps_constructed.csv": "engine_steps",
+    "vllm_steps_0.32.0_reduced.log": "vllm_steps",
     "llama_benchy_constructed.json": "llama_benchy_json",
     "llama_benchy_constructed.md": "llama_benchy",
     "llama_benchy_constructed.csv": "llama_benchy_csv",
@@ -513,6 +515,63 @@ def test_a_profiler_sweep_gives_kernel_rows_of_its_routed_layers_and_refuses_the
     }
     assert any("1 rows of other operations" in note for note in result.derived)
     assert missing(result) == {"hardware": None}
+
+
+def test_steps_of_an_engine_are_read_where_they_are_ok_and_refused_with_their_reason():
+    result = load("engine_steps_constructed.csv")
+    assert (result.rows_kept, result.rows_refused) == (4, 2)
+    assert result.rejects["value"].tolist() == ["noisy", "routing"]
+    assert "7.8 experts touched, 14.4 by the law" in result.rejects["reason"].iloc[1]
+    assert result.frame["draft_tokens_k"].tolist() == [0, 3, 0, 3]
+    assert result.frame["step_time_s"].iloc[0] == pytest.approx(0.0351609)
+    assert not any("ignored" in text for text in result.warnings)
+
+
+STEP = (
+    "INFO Engine {rank:03d}: Iteration({n}): {c} context requests, {ct} context tokens, {g} generation "
+    "requests, {m} generation tokens, iteration elapsed time: {ms:.2f} ms{dummy}, GPU KV cache usage: 0.1%"
+)
+
+
+def steps(*groups: tuple[int, int, int, float], **said: object) -> bytes:
+    """Log lines: (how many, requests, tokens, ms) of each group."""
+    common = {"rank": 0, "n": 1, "c": 0, "ct": 0, "dummy": ""} | said
+    return "\n".join(
+        STEP.format(**common, g=g, m=m, ms=ms) for count, g, m, ms in groups for _ in range(count)
+    ).encode()
+
+
+def test_a_servers_log_gives_plain_steps_and_rounds_by_batch():
+    """The log is of vLLM 0.32.0 with the table [[1,3,2],[4,7,1],[8,16,0]]: 2, 5 and 12 requests."""
+    result = load("vllm_steps_0.32.0_reduced.log")
+    cells = result.frame.set_index("batch_size")["draft_tokens_k"]
+    assert (cells[2], cells[5], cells[12]) == (2, 1, 0)
+    assert set(result.frame["engine_version"]) == {"0.32.0"}
+    assert result.frame["step_time_s"].between(0.005, 0.1).all()
+    assert any("with prompts" in note for note in result.derived)
+
+
+def test_a_log_of_steps_takes_the_median_and_leaves_out_what_is_no_decoding():
+    text = steps((3, 4, 16, 10.0), (3, 4, 16, 30.0), (1, 4, 16, 12.0), (4, 2, 2, 5.0), (6, 3, 7, 9.0), (2, 0, 0, 1.0))
+    result = read_upload("server.log", text).result
+    row = result.frame.iloc[0]
+    assert (row["batch_size"], row["draft_tokens_k"], row["step_time_s"]) == (4, 3, pytest.approx(0.012))
+    assert len(result.frame) == 1
+    assert "fewer than 5 steps" in result.rejects["reason"].iloc[0]
+    assert any("6 steps whose sequences differ in K" in note and "2 steps idle" in note for note in result.derived)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (steps((9, 1, 1, 5.0), c=1, ct=100), "9 steps with prompts"),
+        (steps((9, 1, 1, 5.0), dummy=" (dummy)"), "9 steps idle"),
+        (steps((9, 2, 2, 5.0)) + b"\n" + steps((9, 2, 2, 5.0), rank=1), "one engine's lines"),
+    ],
+)
+def test_a_log_without_decoding_of_one_engine_says_so(text, said):
+    with pytest.raises(AdvisorError, match=said):
+        read_upload("server.log", text)
 
 
 def test_a_profiler_sweep_without_layers_or_with_a_lost_column_is_refused():

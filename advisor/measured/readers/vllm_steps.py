@@ -25,7 +25,7 @@ _STEP = re.compile(
 )
 _ENGINE = re.compile(r"Engine (?P<rank>\d{1,6}): Iteration")
 _START = re.compile(r"Initializing a V1 LLM engine \(v(?P<version>[\w.+-]{1,40})\) with config: (?P<config>.*)")
-_CONFIG = re.compile(r"\b(model|tensor_parallel_size|data_parallel_size)='?([^',]{1,300})")
+_CONFIG = re.compile(r"\b(model|method|tensor_parallel_size|data_parallel_size)='?([^',)]{1,300})")
 _LONGEST_LINE = 20_000
 LEAST_STEPS = 5
 """Steps of one batch and K that make a row: a median of fewer says little. [-]"""
@@ -38,7 +38,7 @@ _MAPS = (
     FieldMap("engine_version", ("version",)),
     FieldMap("tensor_parallel", ("tensor_parallel_size",)),
     FieldMap("data_parallel", ("data_parallel_size",)),
-    FieldMap("drafter", ("drafter",)),
+    FieldMap("drafter", ("drafter", "method")),
     FieldMap("notes", ("notes",)),
 )
 
@@ -88,7 +88,10 @@ def _steps(text: str) -> tuple[dict[tuple[int, int], list[tuple[int, float]]], d
     for number, line in enumerate(text.splitlines(), start=1):
         short = line[:_LONGEST_LINE]
         if start := _START.search(short):
-            said |= {"version": start["version"], **dict(_CONFIG.findall(start["config"]))}
+            said |= {
+                "version": start["version"],
+                **dict(reversed(_CONFIG.findall(start["config"]))),
+            }  # a drafter's follow
         if not (step := _STEP.search(short)):
             continue
         if rank := _ENGINE.search(short):

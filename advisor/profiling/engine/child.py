@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from advisor.profiling.device import found
-from advisor.profiling.engine import drafting
+from advisor.profiling.engine.drafting import NGRAM_WORDS, RandomDrafter, speculative_config
 from advisor.profiling.engine.plan import LOST, Cell, Plan, Work, routing_parameters
 from advisor.profiling.engine.routing import NAME, Strategy
 
@@ -44,7 +44,7 @@ class Engine:
             "seed": plan.seed,
             "disable_log_stats": True,
         }
-        config = drafting.speculative_config(plan, str(folder / "head"))
+        config = speculative_config(plan, str(folder / "head"))
         if config is not None:
             arguments["speculative_config"] = config
         self.llm = vllm.LLM(**(arguments | plan.engine_args))
@@ -67,7 +67,7 @@ class Engine:
         self.scheduler.schedule = watched
 
     def facts(self) -> dict[str, Any]:
-        """Facts that the engine states of itself, "" where this version does not."""
+        """Facts that the engine tells of itself. "" for what this version does not tell."""
         import vllm
 
         config = self.engine.vllm_config
@@ -99,7 +99,7 @@ class Engine:
     def measure(self, work: Work) -> dict[str, Any]:
         """One repeat of one cell: prompts, warm steps, timed steps.
 
-        Raises RuntimeError for steps that do not run what was asked, and what the engine raises.
+        Raises RuntimeError where K cannot be switched, and what the engine raises.
         """
         cell, plan = work.cell, self.plan
         lookup = getattr(self.scheduler, "dynamic_sd_lookup", None)
@@ -107,7 +107,7 @@ class Engine:
             lookup[:] = [cell.n_draft] * len(lookup)
         elif cell.n_draft:
             raise RuntimeError("this engine has no table of K by batch (dynamic_sd_lookup): K cannot be switched")
-        drafting.RandomDrafter.n_draft = cell.n_draft
+        RandomDrafter.n_draft = cell.n_draft
         names = [f"{self.count}-{index}" for index in range(cell.batch)]
         self.count += 1
         tokens: dict[str, int] = {}
@@ -157,7 +157,7 @@ class Engine:
             tokens[output.request_id] = len(output.outputs[0].token_ids)
 
     def _prompt(self, cell: Cell) -> list[int]:
-        words = drafting.NGRAM_WORDS if self.plan.drafter == "ngram" else self.vocabulary
+        words = NGRAM_WORDS if self.plan.drafter == "ngram" else self.vocabulary
         tokens: list[int] = self.rng.integers(0, words, cell.context).tolist()
         return tokens
 
@@ -165,7 +165,7 @@ class Engine:
         most = (WARM_STEPS + self.plan.steps + 2) * (cell.n_draft + 1)
         named: dict[str, Any] = {"max_tokens": most, "ignore_eos": True, "temperature": 1.0, "detokenize": False}
         if self.plan.drafter == "ngram":
-            named["allowed_token_ids"] = list(range(drafting.NGRAM_WORDS))
+            named["allowed_token_ids"] = list(range(NGRAM_WORDS))
         return self.sampling(**named)
 
 

@@ -16,7 +16,7 @@ HEAD_VOCABULARY = 32_000
 HEAD_WIDTH = 4
 """Intermediate over hidden size of the head's dense layer, the order of released heads. [-]"""
 LEAST_LAYERS = 8
-"""Layers from which the three that a head reads by default, 2, L/2 and L - 3, differ; for fewer, others serve. [-]"""
+"""Layers from which the three that a head reads by default, 2, L/2 and L - 3, differ; else others are taken. [-]"""
 ARCHITECTURES = {
     "deepseek_v2": "DeepseekV2ForCausalLM",
     "deepseek_v3": "DeepseekV3ForCausalLM",
@@ -31,7 +31,7 @@ ARCHITECTURES = {
 
 
 class RandomDrafter:
-    """A drafter at no cost: K random tokens a sequence (vLLM's `custom_class`)."""
+    """A drafter at no cost (vLLM's `custom_class`): K random tokens for each sequence."""
 
     n_draft = 0
     """K of the cell in hand, set between cells. [-]"""
@@ -44,13 +44,16 @@ class RandomDrafter:
         """Nothing to load."""
 
     def propose(self, sampled_token_ids: list[list[int]], *_: Any, **__: Any) -> list[list[int]]:
-        """Drafts by sequence, none before its prompt is finished."""
+        """Drafts by sequence. None for a prompt that is not finished."""
         drafts = self.rng.integers(0, self.vocabulary, (len(sampled_token_ids), self.n_draft)).tolist()
         return [draft if tokens else [] for draft, tokens in zip(drafts, sampled_token_ids, strict=True)]
 
 
 def speculative_config(plan: Plan, head: str) -> dict[str, Any] | None:
-    """The engine's speculative configuration, a table over all batches: K is switched between cells."""
+    """The engine's speculative configuration, with a table over all batches.
+
+    The table is what lets K be switched between cells.
+    """
     most = max(plan.drafts)
     if plan.drafter == "none" or most == 0:
         return None
@@ -69,9 +72,9 @@ def speculative_config(plan: Plan, head: str) -> dict[str, Any] | None:
 
 
 def model_config(plan: Plan) -> dict[str, Any]:
-    """The config.json that the engine loads: the plan's, and fields that a design leaves out.
+    """The config.json that the engine loads: the plan's, with what an engine wants and a design leaves out.
 
-    Raises ProfilingError for a model type that no engine here runs.
+    Raises ProfilingError where it names no class and none is known.
     """
     config = dict(plan.model)
     if not config.get("architectures"):
@@ -90,9 +93,9 @@ def model_config(plan: Plan) -> dict[str, Any]:
 
 
 def head_config(plan: Plan) -> dict[str, Any]:
-    """The config.json of an EAGLE-3 head: one dense layer of the model's hidden size, fewer words.
+    """Config.json of an EAGLE-3 head for the plan's model: one dense layer of its hidden size.
 
-    Raises ProfilingError for a model whose sizes it cannot take.
+    Raises ProfilingError where the model's sizes are not in its config.
     """
     target = plan.model.get("text_config") or plan.model
     hidden, heads = int(target["hidden_size"]), int(target.get("num_attention_heads") or 0)

@@ -100,24 +100,20 @@ class Plan:
         return sorted(Cell(b, k, c) for b in set(self.batches) for k in set(drafts) for c in set(self.contexts))
 
     @property
-    def control(self) -> Cell:
-        """The cell measured again and again, which tells the machine's drift."""
-        return Cell(min(self.batches), 0 if 0 in self.drafts else min(self.drafts), min(self.contexts))
-
-    @property
     def estimate_s(self) -> float:
         """Price of the run by the priors above. [s]"""
         return START_S + STEP_S * (self.steps + 4) * self.repeats * (len(self.cells) + CONTROLS)
 
-    def round(self, number: int, cells: Iterable[Cell]) -> list[Work]:
-        """One repeat of each cell in random order, the control cell before, between and after."""
+    def round(self, number: int, cells: Iterable[Cell], usable: Iterable[Cell] | None = None) -> list[Work]:
+        """One repeat of each cell in random order, a control cell of those usable beside them."""
         order = sorted(cells)
         if not order:
             return []
+        control = control_of(order if usable is None else usable)
         np.random.default_rng([self.seed, number]).shuffle(order)
         work = [Work(cell, number) for cell in order]
         for place, index in reversed(list(enumerate((0, len(order) // 2, len(order))))):
-            work.insert(index, Work(self.control, number, place))
+            work.insert(index, Work(control, number, place))
         return work
 
     def left(self, lines: Iterable[Mapping[str, Any]]) -> list[Work]:
@@ -129,14 +125,27 @@ class Plan:
         done = {line["id"] for line in lines if "times" in line}
         failed = {tuple(line["cell"]) for line in lines if "failed" in line}
         cells = [cell for cell in self.cells if (cell.batch, cell.n_draft, cell.context) not in failed]
+        usable = list(cells)
         for number in range(self.repeats + EXTRA_ROUNDS):
             if number >= self.repeats:
                 rows = [cell_facts(self, cell, lines) for cell in cells]
                 cells = [cell for cell, facts in zip(cells, rows, strict=True) if facts.get("status") == "noisy"]
-            work = [one for one in self.round(number, cells) if one.id not in done]
+            work = [one for one in self.round(number, cells, usable) if one.id not in done]
             if work:
                 return work
         return []
+
+
+def control_of(cells: Iterable[Cell]) -> Cell:
+    """The cell measured again and again: fewest drafts, middle batch, shortest context.
+
+    It tells the machine's drift. A middle batch is steadier than one sequence.
+    """
+    cells = list(cells)
+    few = min(cell.n_draft for cell in cells)
+    batches = sorted({cell.batch for cell in cells if cell.n_draft == few})
+    middle = batches[len(batches) // 2]
+    return min(cell for cell in cells if (cell.batch, cell.n_draft) == (middle, few))
 
 
 def _problem(plan: Plan) -> str:
@@ -167,9 +176,10 @@ def _problem(plan: Plan) -> str:
 
 
 def routing_parameters(text: str) -> tuple[float, float, float]:
-    """Load CV, affinity and stickiness of `uniform`, `natural` or a text of `advisor trace`. [-]
+    """(load_cv, affinity, stickiness) of a routing as text. [-]
 
-    The text's bands, `value/low/high`, are left out. Raises ProfilingError for anything else.
+    All are 0 of `uniform` and `natural`. Else the text is what `advisor trace` prints; its bands, `value/low/high`, are
+    left out. Raises ProfilingError for anything else.
     """
     if text in ("uniform", "natural"):
         return 0.0, 0.0, 0.0
@@ -189,9 +199,10 @@ UNION_LIMIT = 0.05
 
 
 def cell_facts(plan: Plan, cell: Cell, lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """One cell's medians over its repeats, with a status: ok, noisy or routing (experts off the law).
+    """One cell's medians over its repeats, and its status.
 
-    `control_ratio` is the median of the controls on either side of its repeats over the median of all controls.
+    `control_ratio` is the median of the controls on either side of its repeats over the lower quartile of all controls:
+    what disturbs a machine makes it slower, hardly ever faster.
     """
     lines = list(lines)
     key = [cell.batch, cell.n_draft, cell.context]
@@ -209,8 +220,8 @@ def cell_facts(plan: Plan, cell: Cell, lines: Iterable[Mapping[str, Any]]) -> di
         "n_active": n_active,
         "step_time_s": float(np.median(medians)),
         "time_p10_s": float(np.quantile(np.concatenate([line["times"] for line in repeats]), 0.1)),
-        "spread": _spread(medians),
-        "control_ratio": float(np.median(beside) / np.median(all_controls)) if beside else None,
+        "spread": _spread(medians, repeats[0]["times"]),
+        "control_ratio": float(np.median(beside) / np.quantile(all_controls, 0.25)) if beside else None,
         "prefill_time_s": float(np.median([line["prefill_s"] for line in repeats])),
         "accepted_length": float(np.mean([line["accepted"] for line in repeats])),
         "context_tokens": float(np.mean([line["context"] for line in repeats])),
@@ -223,8 +234,13 @@ def cell_facts(plan: Plan, cell: Cell, lines: Iterable[Mapping[str, Any]]) -> di
     return facts | _status(plan, cell, facts)
 
 
-def _spread(medians: np.ndarray) -> float:
-    """Range of the repeats' medians over their median; of five, the middle three count, so that one can mend. [-]"""
+def _spread(medians: np.ndarray, times_s: list[float]) -> float:
+    """Range of the repeats' medians over their median; of five, the middle three count, so that one can mend. [-]
+
+    Of a single repeat: the range of the middle half of its steps.
+    """
+    if len(medians) == 1:
+        return float(np.diff(np.quantile(times_s, (0.25, 0.75)))[0] / medians[0])
     edge = max(0, (len(medians) - 3) // 2)
     return float(np.ptp(np.sort(medians)[edge : len(medians) - edge]) / np.median(medians))
 
@@ -232,7 +248,12 @@ def _spread(medians: np.ndarray) -> float:
 def _controls(lines: list[Mapping[str, Any]], ids: set[str]) -> tuple[list[float], list[float]]:
     """(controls nearest before and after the repeats of these ids, all controls), medians of each. [s]"""
     order = [line for line in lines if "times" in line]
-    controls = {index: float(np.median(line["times"])) for index, line in enumerate(order) if line["control"]}
+    last = next((line["cell"] for line in reversed(order) if line["control"]), None)  # of another one before it failed
+    controls = {
+        index: float(np.median(line["times"]))
+        for index, line in enumerate(order)
+        if line["control"] and line["cell"] == last
+    }
     beside = []
     for index in (index for index, line in enumerate(order) if line["id"] in ids):
         before = [place for place in controls if place < index][-1:]

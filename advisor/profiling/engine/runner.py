@@ -57,10 +57,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """End of a run.
-
-    `status`: complete (every cell has a row), partial or failed. `counts`: rows by their own status.
-    """
+    """Outcome of a run: complete (every cell has a time), partial or failed. `counts`: rows by status."""
 
     status: str
     reasons: tuple[str, ...]
@@ -139,9 +136,10 @@ def run(
     should_stop: Callable[[], bool] = lambda: False,
     limits_s: tuple[float, float] = (START_LIMIT_S, STEP_LIMIT_S),
 ) -> Outcome:
-    """Measure the rest of `plan` with the engine of `python` and write the folder.
+    """Measure what is left of `plan` with the engine of `python`, at most `budget_s`. [s]
 
-    `budget_s`: after it no repeat begins. [s]
+    Writes data.csv and meta.yaml whatever happened.
+
     `beside`: files by name that are kept with the rows. `limits_s`: to the engine's start, and for one repeat.
     Raises ProfilingError for a folder that holds something else and for a Python without the engine.
     """
