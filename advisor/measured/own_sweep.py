@@ -49,7 +49,7 @@ def plain_sweep_of(frame: pd.DataFrame, scenario: Scenario) -> str:
     """
     stated = {name: frame[name].fillna(getattr(scenario, name)) for name in ("hardware_id", "model_id", "engine")}
     rows = rows_here(frame.assign(**stated), scenario)
-    rows = rows[rows["draft_tokens_k"].eq(0).to_numpy(dtype=bool)]
+    rows = rows[rows["draft_tokens_k"].eq(0).to_numpy(dtype=bool, na_value=False)]
     context = rows["context_tokens"].fillna(scenario.context_tokens)
     same = rows["engine"].eq(scenario.engine) & np.isclose(context.astype(float), scenario.context_tokens, rtol=0.5)
     rows = rows[same.to_numpy(dtype=bool)]

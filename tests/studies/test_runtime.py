@@ -29,7 +29,7 @@ from studies.runtime_report import DOCUMENT, adaptive_table
 
 @pytest.fixture(scope="module")
 def study() -> PaperStudy:
-    return paper_study(n_requests=120)
+    return paper_study(n_requests=240)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_predicted_stands_beside_published_and_what_disagrees_is_named(study: Pa
     for one, (_, ngram, eagle) in zip(figures, printed, strict=True):
         for ends, text in ((one.ngram, ngram), (one.eagle, eagle)):
             shares = [float(share) / 100 for share in re.findall(r"-?[\d.]+(?=%)", text)]
-            assert shares[0] == pytest.approx(ends[0], abs=0.015), "120 requests here, 800 there"
+            assert shares[0] == pytest.approx(ends[0], abs=0.015), "240 requests here, 800 there"
             assert shares[-1] == pytest.approx(ends[1], abs=0.015)
 
 
