@@ -27,7 +27,7 @@ def rows_here(frame: pd.DataFrame, scenario: Scenario) -> pd.DataFrame:
     copies = copies_sharing(found)
     found = found.assign(batch_size=found["batch_size"] / copies)
     gpus = found["gpu_count"].fillna(scenario.n_gpus)
-    return found[((gpus == scenario.n_gpus) | (gpus == copies * scenario.n_gpus)).to_numpy(dtype=bool)]
+    return found[((gpus == scenario.n_gpus) | (gpus == copies * scenario.n_gpus)).to_numpy(dtype=bool, na_value=False)]
 
 
 def sweep_of_file(path: Path, scenario: Scenario) -> str:
@@ -52,7 +52,7 @@ def plain_sweep_of(frame: pd.DataFrame, scenario: Scenario) -> str:
     rows = rows[rows["draft_tokens_k"].eq(0).to_numpy(dtype=bool, na_value=False)]
     context = rows["context_tokens"].fillna(scenario.context_tokens)
     same = rows["engine"].eq(scenario.engine) & np.isclose(context.astype(float), scenario.context_tokens, rtol=0.5)
-    rows = rows[same.to_numpy(dtype=bool)]
+    rows = rows[same.to_numpy(dtype=bool, na_value=False)]
     times = rows["tpot_s"].fillna(rows["step_time_s"]).astype(float)
     steps = times.groupby(rows["batch_size"].astype(float)).median().dropna()
     if not LEAST_BATCHES <= len(steps) <= MOST_BATCHES:
