@@ -20,6 +20,7 @@ from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import build_scenario, load_example, scenario_json
 from advisor.profiling.command import parser as profiling_parser
+from advisor.profiling.engine.command import parser as engine_parser
 from tests.catalog.test_hardware import POD
 from tests.command_line import QWEN, run
 
@@ -105,7 +106,9 @@ def test_pages_hold_commands_and_the_reading_of_them_can_fail() -> None:
 
 @pytest.mark.parametrize(("module", "text", "where"), COMMANDS, ids=[each[2] for each in COMMANDS])
 def test_a_documented_command_is_understood(module: str, text: str, where: str) -> None:  # noqa: ARG001
-    if module == "advisor.profiling":
+    if module == "advisor.profiling" and "--engine" in words(text):
+        engine_parser().parse_args(words(text))
+    elif module == "advisor.profiling":
         profiling_parser().parse_args(words(text))
     elif words(text):
         parsed(text)

@@ -200,6 +200,7 @@ DELIBERATE = {
     "measured/readers": MEASURED,
     "measured/validation.py": MEASURED,
     "profiling/results.py": "columns of a sweep; profiling imports nothing of the advisor",
+    "profiling/engine": "columns of a sweep and facts an engine tells; profiling imports nothing of the advisor",
     "ui/data/upload_panel.py": f"{MEASURED}: which of them the scenario on screen can fill in",
     "ui/data/diagnosis.py": f"{MEASURED}: which of them the scenario on screen can fill in",
     "answers/summary.py": MEASURED,

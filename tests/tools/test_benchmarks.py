@@ -6,6 +6,7 @@ import contextlib
 import importlib
 from collections.abc import Callable
 from concurrent.futures import Future
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "MAPPED": {"mixtral-8x7b": {"n_gpus": 2, "tensor_parallel": 2}},
         "WHOLE_MAP": (16, 64),
     },
-    "ingest": {"n_rows": 400},
+    "ingest": {"n_rows": 400, "MAX_GIB": inf},
     "kills": {"kills": 1, "LONGEST_WAIT_S": 0.01},
     "model": {},
     "profiling": {"arguments": [str(ROOT / "measurements" / "cpu-epyc-turin-quick")]},
@@ -37,10 +38,11 @@ SMALL: dict[str, dict[str, Any]] = {
         "PLAN": "cases: [{model_id: qwen3-30b-a3b, acceptance: 2.4@3}]\nmax_tpot_ms: [20, 100]\nbatch_size: [1, 16]\n"
     },
     "trace": {"SEQUENCES": 8, "LAYERS": 2},
-    "upload": {"n_rows": 400},
+    "upload": {"n_rows": 400, "MAX_GIB": inf},
 }
 """Sizes of those that need no browser (tests/e2e/test_fast_checks.py runs the others): in capitals what stands in the
-module, small what `main` is given."""
+module, small what `main` is given. Memory has no limit here: the peak is that of the
+process that ran other tests before."""
 IN_A_BROWSER = {"app", "users"}
 
 
