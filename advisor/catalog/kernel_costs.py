@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from advisor.catalog.engines import class_today
+from advisor.catalog.engines import class_today, engine_ids, load_engine
 from advisor.catalog.fit_records import (
     OVERHEAD_NAMES,
     FitRecord,
@@ -169,6 +169,7 @@ def _kernel_costs(
         host_per_step_s=HOST_PER_STEP_S,
         overhead_log_sd=OVERHEAD_LOG_SD,
         **_overheads(engine, class_today(engine, hardware.vendor, hardware.generation)),
+        latent_rows_apart=bool(_apart(engine) & set(hardware.generation.split())),
         kernels_of=notes.kernels_of,
         sources={part: tuple(dict.fromkeys(texts)) for part, texts in notes.sources.items()},
         warnings={part: tuple(dict.fromkeys(texts)) for part, texts in notes.warnings.items()},
@@ -184,6 +185,10 @@ def _overheads(engine: str, engine_class: str) -> dict[str, Any]:
         names = (LAUNCH_PER_LAYER_S, HOST_PER_DRAFT_PASS_S, HOST_PER_ROUND_S, 0.0, 0.0)
         return added | dict(zip(OVERHEAD_NAMES, names, strict=True))
     return {**added, **class_costs(engine_class)}
+
+
+def _apart(engine: str) -> set[str]:
+    return set(load_engine(engine).latent_rows_apart) if engine in engine_ids() else set()
 
 
 def _formats(dtypes: WeightDtypes) -> tuple[WeightDtype, ...]:
