@@ -98,9 +98,10 @@ def attention_layers(
 
 
 def reread_share(architecture: Architecture, costs: KernelCosts) -> float:
-    """Share of its attention that each further token of a sequence adds to a pass by reading the cache again. [-]
+    """Share of its attention that each further token of a sequence adds to a pass. [-]
 
-    0 where tokens are taken apart, whose readings the attention itself holds.
+    Where tokens are taken apart the attention itself holds their readings, so 0. Fitted else:
+    docs/decisions/0015-what-a-round-lacked.md.
     """
     latent = any(mixer.kind == "mla" for mixer in architecture.mixers)
     return 0.0 if latent and costs.latent_rows_apart else costs.reread_share
