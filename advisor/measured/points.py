@@ -193,7 +193,7 @@ def _points(
 
 @dataclass(frozen=True)
 class Reread:
-    """What rows say in another reading: batches, K and accepted lengths [n], where they differ from those given.
+    """Rows in another reading: batches, K and accepted lengths [n], where they differ.
 
     `scenario`: the fields that change in every row's.
     """
