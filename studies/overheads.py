@@ -206,6 +206,8 @@ The fit of TensorRT-LLM comes to rest on it: its measured kernels add up to the 
 MIN_POINTS = 4
 LAUNCH, NORM = "launch_per_layer_s", "query_key_norm_s"
 LEAST_S = {LAUNCH: MIN_LAUNCH_S, NORM: 0.0}
+ASSUMED_S = {LAUNCH: PRIOR_LAUNCH_S, NORM: 0.0}
+"""What is assumed of each before any model: norms are then among the launches. [s]"""
 SOURCE = "plain decode of the measured-kernel package (silicon_sample.csv), batches up to 32"
 
 
@@ -263,17 +265,17 @@ def _missing(rows: pd.DataFrame, layers: str) -> dict[str, np.ndarray]:
 
 
 def _launch_record(named: Mapping[str, str | None], by_model: dict[str, np.ndarray]) -> SmallLaunch:
-    """The median of the models' medians, with the range of it that `SmallLaunch` promises."""
-    medians = np.array([np.median(each) for each in by_model.values()])
-    alone = next(iter(by_model.values()))
-    ends = np.quantile(alone, (0.25, 0.75))
-    if len(medians) > 1:
-        rest = [np.median(np.delete(medians, index)) for index in range(len(medians))]
-        ends = np.array([min(rest), max(rest)])
-    value, low, high = np.maximum([np.median(medians), *ends], LEAST_S[str(named["name"])])
+    """The median of the models' medians and of what is assumed before any, with the range of it over models left out.
+
+    The assumption counts as one model, so that the one or two of another family do not decide alone.
+    """
+    name = str(named["name"])
+    medians = [*(float(np.median(each)) for each in by_model.values()), ASSUMED_S[name]]
+    rest = [np.median(np.delete(medians, index)) for index in range(len(medians) - 1)]
+    value, low, high = np.maximum([np.median(medians), min(rest), max(rest)], LEAST_S[name])
     return SmallLaunch.model_validate(
         dict(named)
-        | {"value_s": float(value), "low_s": float(low), "high_s": float(high)}
+        | {"value_s": float(value), "low_s": float(min(low, value)), "high_s": float(max(high, value))}
         | {"n_points": sum(map(len, by_model.values())), "models": tuple(by_model), "source": SOURCE}
     )
 

@@ -10,17 +10,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from advisor.catalog.engines import class_today
+from advisor.catalog.engines import class_today, engine_ids, load_engine
 from advisor.catalog.fit_records import (
     OVERHEAD_NAMES,
     FitRecord,
+    MeasuredTable,
     Operation,
     class_costs,
     load_measured,
     load_overheads,
     load_records,
 )
-from advisor.catalog.kernel_choice import ActivationScales, Choice, choose, choose_experts, small_launch
+from advisor.catalog.kernel_choice import MIN_SHAPES, ActivationScales, Choice, choose, choose_experts, small_launch
 from advisor.physics.architecture import WeightDtype, WeightDtypes
 from advisor.physics.hardware import (
     ComputeDtype,
@@ -168,6 +169,7 @@ def _kernel_costs(
         host_per_step_s=HOST_PER_STEP_S,
         overhead_log_sd=OVERHEAD_LOG_SD,
         **_overheads(engine, class_today(engine, hardware.vendor, hardware.generation)),
+        latent_rows_apart=bool(_apart(engine) & set(hardware.generation.split())),
         kernels_of=notes.kernels_of,
         sources={part: tuple(dict.fromkeys(texts)) for part, texts in notes.sources.items()},
         warnings={part: tuple(dict.fromkeys(texts)) for part, texts in notes.warnings.items()},
@@ -183,6 +185,10 @@ def _overheads(engine: str, engine_class: str) -> dict[str, Any]:
         names = (LAUNCH_PER_LAYER_S, HOST_PER_DRAFT_PASS_S, HOST_PER_ROUND_S, 0.0, 0.0)
         return added | dict(zip(OVERHEAD_NAMES, names, strict=True))
     return {**added, **class_costs(engine_class)}
+
+
+def _apart(engine: str) -> set[str]:
+    return set(load_engine(engine).latent_rows_apart) if engine in engine_ids() else set()
 
 
 def _formats(dtypes: WeightDtypes) -> tuple[WeightDtype, ...]:
@@ -259,7 +265,7 @@ def _routed(
         tier=Tier.FITTED,
         per_expert_s=record.value("per_expert_s"),
         activation_bandwidth_bytes_per_s=_inverse(record.value("activation_s_per_byte")),
-        per_resident_expert_s=record.value("per_resident_expert_s"),
+        per_resident_expert_s=record.value("per_resident_expert_s") * _known_experts(record, shape, measured),
         log_sd=choice.log_sd,
         because=_because(choice),
         curve=record.curve,
@@ -267,6 +273,19 @@ def _routed(
         stands_in=bool(choice.borrowed),
         reason=choice.reason,
     )
+
+
+def _known_experts(record: FitRecord, shape: ExpertShape | None, measured: tuple[MeasuredTable, ...]) -> float:
+    """Share of a layer's experts for which a record charges their number: those of its largest table, where few tell.
+
+    On fewer than MIN_SHAPES shapes the cost of a resident expert is not told from the fixed one, and grows without end:
+    two gpt-oss tables (32 and 128 experts) would give Marlin's kernel 74 us for 384 experts and 260 for 896, where its
+    tables of Kimi-K2 and Kimi-K3 have 32 and 52.
+    """
+    seen = [rows.shape[3] for table in measured if table.fit_id == record.id for rows in table.shapes]
+    if shape is None or not seen or record.n_shapes >= MIN_SHAPES:
+        return 1.0
+    return min(1.0, max(seen) / shape[3])
 
 
 def _because(choice: Choice) -> str:

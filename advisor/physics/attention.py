@@ -79,12 +79,32 @@ class MeasuredAttention:
 def attention_layers(
     architecture: Architecture, costs: KernelCosts, load: AttentionLoad
 ) -> tuple[Core | MeasuredAttention, ...]:
-    """Attention of each mixer that has one: its measured layers, else its core without projections."""
-    return tuple(
-        measured_attention(mixer, costs, load) if mixer in costs.modules else attention_core(mixer, costs, load)
-        for mixer in architecture.mixers
-        if mixer.kind != "none"
+    """Attention of each mixer that has one: its measured layers, else its core without projections.
+
+    Where latent kernels take further tokens of a sequence apart (`latent_rows_apart`), each is a sequence of its own.
+    """
+    # The last of them attends to all the others; the table of a module counts its own token beside.
+    apart = replace(
+        load, sequences=load.sequences * load.tokens, tokens=np.ones(()), context=load.context + load.tokens - 1.0
     )
+    found: list[Core | MeasuredAttention] = []
+    for mixer in architecture.mixers:
+        here = apart if mixer.kind == "mla" and costs.latent_rows_apart else load
+        if mixer in costs.modules:
+            found.append(measured_attention(mixer, costs, here))
+        elif mixer.kind != "none":
+            found.append(attention_core(mixer, costs, here))
+    return tuple(found)
+
+
+def reread_share(architecture: Architecture, costs: KernelCosts) -> float:
+    """Share of its attention that each further token of a sequence adds to a pass. [-]
+
+    Where tokens are taken apart the attention itself holds their readings, so 0. Fitted else:
+    docs/decisions/0015-what-a-round-lacked.md.
+    """
+    latent = any(mixer.kind == "mla" for mixer in architecture.mixers)
+    return 0.0 if latent and costs.latent_rows_apart else costs.reread_share
 
 
 def attention_core(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> Core:

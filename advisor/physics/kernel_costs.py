@@ -316,6 +316,8 @@ class KernelCosts:
     host_per_step_s: float = 300e-6
     host_per_draft_pass_s: float = 300e-6
     host_per_round_s: float = 400e-6
+    latent_rows_apart: bool = False
+    """Whether latent kernels take each token of a sequence as a sequence of its own, and read its cache for each."""
     reread_share: float = 0.0
     """Share of its attention that each further token of a sequence adds to a pass; 0: the cache is read once. [-]"""
     verified_per_token: float = 0.0

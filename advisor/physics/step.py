@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from advisor.physics import laws
 from advisor.physics.architecture import BYTES_PER_WEIGHT, Architecture, WeightDtype, effective_n_active
-from advisor.physics.attention import AttentionLoad, attention_layers
+from advisor.physics.attention import AttentionLoad, attention_layers, reread_share
 from advisor.physics.expert_ranks import RankBalance, Uneven
 from advisor.physics.kernel_costs import ExpertShape, GemmCost, KernelCosts, MoeCost, StreamCost, stream_cost
 from advisor.physics.touched_experts import local_experts
@@ -167,8 +167,8 @@ def step_time(
     }
     # Only where kernels read the cache for every query (sm_120, sm_121): no data-centre row asks for it (decision
     # 0015).
-    if costs.reread_share:
-        parts["reread"] = np.asarray(laws.reread(costs.reread_share, q, attention_s))
+    if again := reread_share(architecture, costs):
+        parts["reread"] = np.asarray(laws.reread(again, q, attention_s))
     return StepTime(parts)
 
 

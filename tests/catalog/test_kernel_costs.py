@@ -265,3 +265,17 @@ def test_a_network_that_is_not_published_or_as_fast_as_the_links_is_none():
     for hardware in (unknown, fast):
         costs = kernel_costs(hardware, "vllm", uniform("bf16"))
         assert with_network(costs, hardware, 64) is costs
+
+
+def test_experts_beyond_those_of_two_tables_cost_no_more_to_hold():
+    """Two gpt-oss tables (32 and 128 experts) tell nothing of 256."""
+    hardware = load_hardware("rtx-pro-6000-blackwell")
+
+    def held(experts):
+        shape = (4096.0, 1024.0, 6.0, experts, 3.0, 1.0)
+        cost = kernel_costs(hardware, "vllm", WeightDtypes(routed="mxfp4"), shape=shape).routed
+        assert "mxfp4" in cost.fit_id
+        return cost.per_resident_expert_s * experts
+
+    assert held(256.0) == pytest.approx(held(128.0))
+    assert held(64.0) == pytest.approx(held(128.0) / 2)

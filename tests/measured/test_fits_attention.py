@@ -5,6 +5,8 @@ Attention layers measured as a whole: cleaned, thinned, served to models with th
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,7 +36,7 @@ from advisor.measured.fits.attention import (
     without_spikes,
 )
 from advisor.physics.architecture import WeightDtypes
-from advisor.physics.attention import AttentionLoad, attention_core, attention_layers, measured_attention
+from advisor.physics.attention import AttentionLoad, attention_core, attention_layers, measured_attention, reread_share
 from advisor.physics.hardware import hardware_ids, load_hardware, peak_flops
 from advisor.physics.kernel_costs import AttentionCost
 from advisor.predict.curve import component_tier_ranks, curve_for
@@ -521,3 +523,38 @@ def test_a_refit_scales_measured_layers_and_their_band():
 def test_a_model_without_measured_layers_has_none():
     assert not setup_of("qwen3-235b-a22b").costs.modules
     assert not setup_of("deepseek-v4-flash", kv_dtype="fp8").costs.modules
+
+
+def latent(kv_dtype, heads, core_us):
+    table = constant("vllm", 50.0)
+    time = [[50.0 + core_us * batch * context for context in table.contexts] for batch in table.batches]
+    return table.model_copy(update={"kv_dtype": kv_dtype, "n_heads": heads, "time_us": tuple(map(tuple, time))})
+
+
+def test_a_latent_layer_without_an_fp8_table_saves_what_it_saves_at_other_heads():
+    whole, small, asked = latent("bf16", 1, 2e-3), latent("fp8", 1, 1.2e-3), latent("bf16", 16, 2.5e-3)
+    table, _, _ = serving((whole, small, asked), "vllm", kv_dtype="fp8")
+    assert (table.kv_dtype, table.n_heads) == ("fp8", 16)
+    assert np.allclose(table.time_us, latent("fp8", 16, 1.7e-3).time_us)
+    assert table.log_sd > asked.log_sd
+    assert serving((whole, asked), "vllm", kv_dtype="fp8") is None
+    assert serving((whole, small.model_copy(update={"version": "0.1"}), asked), "vllm", kv_dtype="fp8") is None
+
+
+def test_latent_kernels_that_take_rows_apart_price_each_as_a_sequence():
+    costs = {
+        chip: setup_of("kimi-k2", "vllm", hardware_id=chip, weight_dtype="int4", kv_dtype="fp8").costs
+        for chip in ("h200-sxm", "rtx-pro-6000-blackwell")
+    }
+    assert [costs[chip].latent_rows_apart for chip in costs] == [False, True]
+    apart = costs["rtx-pro-6000-blackwell"]
+    model = load_model("kimi-k2")
+    assert reread_share(model, replace(apart, reread_share=0.5)) == 0.0
+    assert reread_share(load_model("qwen3-30b-a3b"), replace(apart, reread_share=0.5)) == 0.5
+
+    def time(sequences, tokens, context):
+        (found,) = attention_layers(model, apart, AttentionLoad(sequences, np.asarray(tokens), context, 1.0, 8))
+        return found.time_s
+
+    assert time(8.0, 4.0, 32768.0) == pytest.approx(time(32.0, 1.0, 32771.0))
+    assert time(8.0, 4.0, 32768.0) > 2.0 * time(8.0, 1.0, 32768.0)

@@ -210,3 +210,25 @@ def test_the_cache_format_of_a_row_is_the_scenarios() -> None:
     one = SERVER | {"gpu_count": "1", "tensor_parallel": "1"}
     assert question_of(one | {"kv_dtype": "fp8"}).scenario.kv_dtype == "fp8"
     assert question_of(one).scenario.kv_dtype == "auto"
+
+
+def test_a_benchmark_of_one_prompt_touches_fewer_experts_than_others() -> None:
+    row = ROW | {"hardware_id": "h200-sxm", "model_id": "kimi-k2", "gpu_count": "8", "tensor_parallel": "8"}
+    mixed, one = (question_of(row | {"dataset": name}).scenario for name in ("MT-Bench", "llm_decode_bench"))
+    assert mixed.routing == "auto"
+    cv, affinity, _ = (float(part.split("/")[0]) for part in one.routing.split(","))
+    # Sequences meet as two distant tokens of one do: (J + (1 - J) phi) N/k - 1 of class-fine-one-shared-one-domain.
+    overlap = 8 / 384 * (1 + 1.27**2)
+    assert cv == pytest.approx(np.sqrt((overlap + (1 - overlap) * 0.053) * 384 / 8 - 1), rel=5e-3)
+    assert affinity == 0.0
+
+
+@pytest.mark.parametrize("model_id", ["llama-3.1-8b", "mixtral-8x7b"])
+def test_a_model_of_a_class_whose_domains_were_not_counted_keeps_its_routing(model_id: str) -> None:
+    assert question_of(ROW | {"model_id": model_id, "dataset": "llm_decode_bench"}).scenario.routing == "auto"
+
+
+def test_experts_in_four_bits_are_those_of_the_checkpoint_where_it_has_such() -> None:
+    row = ROW | {"hardware_id": "h200-sxm", "weight_dtype": "fp4_experts"}
+    assert question_of(row | {"model_id": "deepseek-v4-flash"}).setup().architecture.dtypes.routed == "mxfp4"
+    assert question_of(row | {"model_id": "qwen3-30b-a3b"}).setup().architecture.dtypes.routed == "nvfp4"

@@ -17,7 +17,7 @@ import numpy as np
 
 from advisor.physics import laws
 from advisor.physics.architecture import BYTES_PER_WEIGHT, Architecture, Moe, effective_n_active
-from advisor.physics.attention import AttentionLoad, Core, MeasuredAttention, attention_layers
+from advisor.physics.attention import AttentionLoad, Core, MeasuredAttention, attention_layers, reread_share
 from advisor.physics.expert_ranks import Uneven
 from advisor.physics.kernel_costs import KernelCosts, Network
 from advisor.physics.laws.kernels import Law
@@ -232,7 +232,7 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
     if apart:
         parts["T_projections"] = _projections(b, run, whole, titles, products["attention_projection"])
     parts["T_attention"] = _attention(b, run)
-    if run.costs.reread_share:
+    if reread_share(run.architecture, run.costs):
         again = overhead_constant(run.setup, "kappa", "share of the attention for each further token", "reread_share")
         head = Head("reread", "KV cache, read again", "T_reread", "s")
         parts["T_reread"] = b.add(head, laws.reread, {"q": run.q, "T_attn": parts["T_attention"]}, (again,))
