@@ -217,9 +217,10 @@ def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def tier_of(curve: Curve) -> str:
-    """Tier of a judged row: of the very prediction that judges it, since what carries a step depends on its constants.
+    """Tier of a judged row, that of the very prediction that judges it.
 
-    curve : of one batch and one K, by the fit without the row's laboratory.
+    What carries a step depends on its constants. `curve` is of one batch and one K, by the fit without the row's
+    laboratory.
     """
     return str(curve.tier[0, 0])
 
