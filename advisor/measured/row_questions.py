@@ -13,7 +13,6 @@ import pandas as pd
 
 from advisor.catalog.engines import OTHER_ENGINE, Build, engine_called, engine_ids, load_engine
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name
-from advisor.catalog.routing_presets import one_prompt_routing
 from advisor.catalog.task_transfer import TASKS, Task, task_of
 from advisor.measured.ingest.columns import match_hardware
 from advisor.physics.acceptance import acceptance_curves, parse_acceptance
@@ -48,8 +47,6 @@ PREFILL_METRICS = {
 }
 """Metrics in which a prompt's prefill is paid: throughput, and by Little's law the latency of whole requests (a batch
 over its throughput)."""
-_ONE_PROMPT = ("llm_decode_bench",)
-"""Benchmarks whose requests all bring the same prompt (its script builds the messages once for all of a cell)."""
 _SAME_CHIP = {"RTX PRO 6000 Blackwell Max-Q": "rtx-pro-6000-blackwell"}
 # The same GPU and memory at 300 W instead of 600 W (NVIDIA at GTC 2025: 96 GB and 1792 GB/s in all three editions).
 NO_TEXT = ("other", "random")
@@ -138,7 +135,6 @@ def question_of(
         k_max=max(n_draft, 1),
         **_weights(cells),
         **_cache(cells),
-        **_routing(cells),
         **lengths,
     )
     if share < 1.0:
@@ -431,20 +427,11 @@ def _weights(cells: Mapping[str, str]) -> dict[str, str]:
     model_id = cells.get("model_id", "")
     if stated == "fp8" and model_id in model_ids() and load_model(model_id).dtypes.attention == "fp8_block":
         return {}  # "fp8" then names the published checkpoint: 128 x 128 blocks, its experts as they are stored
-    if stated in ("mxfp4", "fp4_experts") and model_id in model_ids() and load_model(model_id).dtypes.routed == "mxfp4":
-        return {}  # as published: just the experts are in 4 bits, in blocks of 32
+    if stated == "mxfp4" and model_id in model_ids() and load_model(model_id).dtypes.routed == "mxfp4":
+        return {}  # as published: just the experts are in mxfp4
     if stated not in _WEIGHTS:
         raise AdvisorError(f"weight_dtype={stated!r} is not one that is modelled")
     return _WEIGHTS[stated]
-
-
-def _routing(cells: Mapping[str, str]) -> dict[str, str]:
-    """Routing of requests that all bring one prompt, where the row's benchmark sends such."""
-    model_id = cells.get("model_id", "")
-    if cells.get("dataset") not in _ONE_PROMPT or model_id not in model_ids():
-        return {}
-    named = one_prompt_routing(load_model(model_id))
-    return {"routing": named} if named else {}
 
 
 def _cache(cells: Mapping[str, str]) -> dict[str, str]:

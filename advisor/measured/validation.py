@@ -217,10 +217,11 @@ def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def tier_of(curve: Curve) -> str:
-    """Tier of a judged row, that of the very prediction that judges it.
+    """Tier of a judged row: that of the very prediction which judges it.
 
-    What carries a step depends on its constants. `curve` is of one batch and one K, by the fit without the row's
-    laboratory.
+    The parts that carry a step depend on its constants, and so does the tier.
+
+    curve : of one batch and one K, by the fit without the row's laboratory.
     """
     return str(curve.tier[0, 0])
 

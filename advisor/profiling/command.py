@@ -21,7 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
-from advisor.profiling.device import ProfilingError, pick_device
+from advisor.profiling.device import ProfilingError, StopOnSignal, pick_device
 from advisor.profiling.plan import Plan
 from advisor.profiling.results import write_atomically
 from advisor.profiling.runner import Progress
@@ -153,6 +153,10 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command. Returns 0 complete, 2 bad input, 3 not complete. Never a traceback for bad input."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if any(argument.split("=")[0] == "--engine" for argument in arguments):
+        from advisor.profiling.engine.command import main as engine_main
+
+        return engine_main(arguments)
     options = parser().parse_args(arguments)
     try:
         return _dispatch(options, arguments)
@@ -229,7 +233,7 @@ def _measure(options: argparse.Namespace, plan: Plan) -> int:
         print(plan.describe(), flush=True)
     elif form == "json":
         print(json.dumps({"plan": _plan_facts(plan)}), file=sys.stderr if options.json else sys.stdout, flush=True)
-    stop = _StopOnSignal()
+    stop = StopOnSignal()
     show = _Printer(form, to_stderr=options.json)
     outcome = run(
         plan,
@@ -249,25 +253,6 @@ def _measure(options: argparse.Namespace, plan: Plan) -> int:
     if outcome.device_lost:
         return DEVICE_LOST
     return 0 if outcome.status == "complete" else 3
-
-
-class _StopOnSignal:
-    """Becomes true at the first SIGINT or SIGTERM. The run then ends after the round in hand."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        for name in (signal.SIGINT, signal.SIGTERM):
-            try:
-                signal.signal(name, self._ask)
-            except ValueError:  # not in the main thread: the caller has other means to stop
-                return
-
-    def _ask(self, _number: int, _frame: FrameType | None) -> None:
-        self.asked = True
-        print("stopping after this round; --resume goes on from here", file=sys.stderr, flush=True)
-
-    def __call__(self) -> bool:
-        return self.asked
 
 
 class _Printer:

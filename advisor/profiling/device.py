@@ -14,15 +14,19 @@ The memory that captured graphs of a block share.
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 
@@ -32,6 +36,21 @@ class ProfilingError(ValueError):
 
 class DeviceLostError(RuntimeError):
     """The accelerator stopped answering inside this process. A new process can resume."""
+
+
+class InterfaceError(Exception):
+    """The installed version is not what this driver knows."""
+
+
+def found(*places: str) -> Any:
+    """The first of `module:name` that the installed version has. Raises InterfaceError when it has none."""
+    for place in places:
+        module, name = place.split(":")
+        try:
+            return getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError):
+            continue
+    raise InterfaceError(f"this version has no {' or '.join(places)}")
 
 
 ASSUMED_CACHE_BYTES = 64 * 2**20
@@ -404,3 +423,22 @@ class GraphPool:
     def drop(self) -> None:
         """Give up the pool: after a failed capture it is in no known state, after a block its graphs are gone."""
         self.handle = None
+
+
+class StopOnSignal:
+    """Becomes true at the first SIGINT or SIGTERM, and says so."""
+
+    def __init__(self, words: str = "stopping after this round; --resume goes on from here") -> None:
+        self.asked, self.words = False, words
+        for name in (signal.SIGINT, signal.SIGTERM):
+            try:
+                signal.signal(name, self._ask)
+            except ValueError:  # not in the main thread: the caller has other means to stop
+                return
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+        print(self.words, file=sys.stderr, flush=True)
+
+    def __call__(self) -> bool:
+        return self.asked

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from advisor.profiling.device import InterfaceError, found
 from advisor.profiling.plan import Block
 from advisor.profiling.timing import Context, StoppedError, failed_row
 
@@ -49,27 +50,12 @@ CONFIG = {
 """A model of no weight: the scheduler asks a model's configuration for its longest context and little else."""
 
 
-class InterfaceError(Exception):
-    """The installed version is not what this driver knows."""
-
-
 def accepted(call: Callable[..., Any], **wanted: Any) -> Any:
     """Call a function with those of `wanted` that its signature has."""
     names = inspect.signature(call).parameters
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in names.values()):
         return call(**wanted)
     return call(**{name: value for name, value in wanted.items() if name in names})
-
-
-def found(*places: str) -> Any:
-    """The first of `module:name` that the installed version has. Raises InterfaceError when it has none."""
-    for place in places:
-        module, name = place.split(":")
-        try:
-            return getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError):
-            continue
-    raise InterfaceError(f"this vLLM has no {' or '.join(places)}")
 
 
 class Engine:

@@ -12,12 +12,13 @@ from advisor.measured.readers.inferencex import AGGREGATE, ARGUED, LOCAL, TURNS
 from advisor.measured.readers.llama_benchy import CSV as BENCHY_CSV
 from advisor.measured.readers.llama_benchy import JSON as BENCHY_JSON
 from advisor.measured.readers.llama_benchy import PRINTED as BENCHY_PRINTED
-from advisor.measured.readers.ours import LOG, RECORDS, TABLE, TEMPLATE
+from advisor.measured.readers.ours import ENGINE_STEPS, LOG, RECORDS, TABLE, TEMPLATE
 from advisor.measured.readers.ours import SWEEP as OUR_SWEEP
 from advisor.measured.readers.sglang import ONE_BATCH, SERVING, SPECFORGE, SPECULATIVE
 from advisor.measured.readers.trtllm import LOG as TRTLLM_LOG
 from advisor.measured.readers.trtllm import REPORT as TRTLLM_REPORT
 from advisor.measured.readers.vllm import BLOCK, FORWARD, LATENCY, SERVE, SWEEP, THROUGHPUT
+from advisor.measured.readers.vllm_steps import STEPS
 
 FORMATS: tuple[Format, ...] = (
     TEMPLATE,
@@ -50,5 +51,7 @@ FORMATS: tuple[Format, ...] = (
     BENCHY_CSV,
     MATRIX,
     OUR_SWEEP,
+    ENGINE_STEPS,
+    STEPS,
 )
 """In the order of docs/formats.md; the first of equally good scores wins."""

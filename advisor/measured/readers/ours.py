@@ -80,6 +80,38 @@ def read_template(sample: Sample) -> RawRows:
     return raw
 
 
+# data.csv of `advisor profile --engine`: our own columns, and how each cell went.
+_STEPS_NEEDED = ("status", "step_time_s", "touched_law", "tokens_in_step", "control_ratio", "n_repeats")
+"""Columns that only a measured engine's table has."""
+
+
+def read_engine_steps(sample: Sample) -> RawRows:
+    """Rows whose status is ok. The others are refused with the reason that they state."""
+    raw = read_template(sample)
+    table = load_table(sample, "points")
+    status = _words(table, "status")
+    kept = status == "ok"
+    raw.rejects += [
+        Reject(int(table.lines[row]), "status", shorten(status[row]), f"not to be fitted: {_word(table, 'notes', row)}")
+        for row in np.flatnonzero(~kept)
+    ]
+    mask = pa.array(kept)
+    cells = {name: Cells(cell.values.filter(mask), cell.source, cell.scale) for name, cell in raw.cells.items()}
+    raw.cells, raw.lines = cells, table.lines[kept]
+    raw.warnings = [text for text in raw.warnings if "not known and ignored" not in text]
+    raw.notes.append("steps of a real engine with made-up weights; the other columns stand in docs/profiling.md")
+    return raw
+
+
+ENGINE_STEPS = Format(
+    "engine_steps",
+    "steps of `advisor profile --engine` (data.csv)",
+    "columns status, step_time_s, touched_law, tokens_in_step, control_ratio and n_repeats",
+    with_header(0.98, *_STEPS_NEEDED),
+    read_engine_steps,
+)
+
+
 TEMPLATE = Format(
     "canonical_csv",
     "our own CSV template",

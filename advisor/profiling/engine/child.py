@@ -1,0 +1,248 @@
+"""The process beside the engine: starts it, times its steps one by one, writes one line for each finished repeat.
+
+Runs in the engine's own Python (`python -m advisor.profiling.engine.child request.json lines.jsonl`) with numpy alone
+besides the engine. Nothing here prints; whatever the engine says goes to the log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor.profiling.device import found
+from advisor.profiling.engine import drafting
+from advisor.profiling.engine.plan import LOST, Cell, Plan, Work, routing_parameters
+from advisor.profiling.engine.routing import NAME, Strategy
+
+_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+WARM_STEPS = 2
+"""Steps after the first tokens that are not timed. [-]"""
+
+
+class Engine:
+    """vLLM in this process, driven step by step."""
+
+    def __init__(self, plan: Plan, folder: Path, strategy: Strategy | None) -> None:
+        import vllm
+
+        self.plan, self.strategy = plan, strategy
+        longest = max(plan.contexts) + (WARM_STEPS + plan.steps + 4) * (max(plan.drafts) + 1)
+        arguments: dict[str, Any] = {
+            "model": plan.checkpoint or str(folder / "model"),
+            "load_format": "auto" if plan.checkpoint else "dummy",
+            "skip_tokenizer_init": True,
+            "enable_prefix_caching": False,
+            "max_num_seqs": max(plan.batches),
+            "max_model_len": longest,
+            "seed": plan.seed,
+            "disable_log_stats": True,
+        }
+        config = drafting.speculative_config(plan, str(folder / "head"))
+        if config is not None:
+            arguments["speculative_config"] = config
+        self.llm = vllm.LLM(**(arguments | plan.engine_args))
+        self.sampling = found("vllm.sampling_params:SamplingParams", "vllm:SamplingParams")
+        self.engine = self.llm.llm_engine
+        self.scheduler = self.engine.engine_core.engine_core.scheduler
+        self.vocabulary = int(self.engine.vllm_config.model_config.get_vocab_size())
+        self.rng = np.random.default_rng(plan.seed)
+        self.count, self.scheduled = 0, 0
+        self._watch(self.scheduler.schedule)
+
+    def _watch(self, schedule: Callable[..., Any]) -> None:
+        """Note how many tokens each step carries: what tells whether K is obeyed."""
+
+        def watched(*arguments: Any, **named: Any) -> Any:
+            output = schedule(*arguments, **named)
+            self.scheduled = sum(output.num_scheduled_tokens.values()) or self.scheduled
+            return output
+
+        self.scheduler.schedule = watched
+
+    def facts(self) -> dict[str, Any]:
+        """Facts that the engine states of itself, "" where this version does not."""
+        import vllm
+
+        config = self.engine.vllm_config
+        worker = _reach(self.engine, "engine_core.engine_core.model_executor.driver_worker")
+        runner = _reach(worker, "worker.model_runner") or _reach(worker, "model_runner")
+        layers = _reach(config, "compilation_config.static_forward_context") or {}
+        backends = {_backend(layer) for layer in getattr(layers, "values", list)()} - {""}
+        graphs = _reach(config, "compilation_config.cudagraph_mode")
+        graphs = str(getattr(graphs, "name", graphs or "NONE"))
+        device = str(_reach(config, "device_config.device_type") or "")
+        dtype = str(_reach(config, "model_config.dtype")).removeprefix("torch.")
+        cache = str(_reach(config, "cache_config.cache_dtype") or "auto")
+        return {
+            "engine": "vllm",
+            "engine_version": str(getattr(vllm, "__version__", "")),
+            "async_scheduling": bool(_reach(config, "scheduler_config.async_scheduling")),
+            "eager": bool(_reach(config, "model_config.enforce_eager")),
+            "graph_mode": graphs,
+            "captured_sizes": list(_reach(config, "compilation_config.cudagraph_capture_sizes") or []),
+            "runner": f"{type(runner).__module__}.{type(runner).__name__}" if runner else "",
+            "attention_backend": ", ".join(sorted(backends)),
+            "weight_dtype": str(_reach(config, "model_config.quantization") or _DTYPES.get(dtype, dtype)),
+            "kv_dtype": "" if cache == "auto" else _DTYPES.get(cache, cache),
+            "tensor_parallel": int(_reach(config, "parallel_config.tensor_parallel_size") or 1),
+            "device": device,
+            "captured": None if device == "cpu" else graphs != "NONE",
+        }
+
+    def measure(self, work: Work) -> dict[str, Any]:
+        """One repeat of one cell: prompts, warm steps, timed steps.
+
+        Raises RuntimeError for steps that do not run what was asked, and what the engine raises.
+        """
+        cell, plan = work.cell, self.plan
+        lookup = getattr(self.scheduler, "dynamic_sd_lookup", None)
+        if lookup is not None:
+            lookup[:] = [cell.n_draft] * len(lookup)
+        elif cell.n_draft:
+            raise RuntimeError("this engine has no table of K by batch (dynamic_sd_lookup): K cannot be switched")
+        drafting.RandomDrafter.n_draft = cell.n_draft
+        names = [f"{self.count}-{index}" for index in range(cell.batch)]
+        self.count += 1
+        tokens: dict[str, int] = {}
+        start = time.perf_counter()
+        for name in names:
+            self.engine.add_request(name, {"prompt_token_ids": self._prompt(cell)}, self._sampling(cell))
+        while len(tokens) < cell.batch:
+            self._step(tokens)
+        line: dict[str, Any] = {"prefill_s": time.perf_counter() - start}
+        if self.strategy:
+            self.strategy.prepare(cell.batch, cell.n_draft + 1)
+        for _ in range(WARM_STEPS):
+            self._step(tokens)
+        line |= self._timed(tokens)
+        self.engine.abort_request(names)
+        while self.engine.has_unfinished_requests():
+            self.engine.step()
+        emitted = line.pop("emitted")
+        line["accepted"] = emitted / (cell.batch * plan.steps)
+        line["context"] = cell.context + (sum(tokens.values()) - emitted / 2) / cell.batch
+        return line
+
+    def _timed(self, tokens: dict[str, int]) -> dict[str, Any]:
+        times, carried, touched = [], [], []
+        if self.strategy:
+            self.strategy.counted(0)
+        before = sum(tokens.values())
+        for _ in range(self.plan.steps):
+            start = time.perf_counter()
+            self._step(tokens)
+            times.append(time.perf_counter() - start)
+            carried.append(self.scheduled)
+            if self.strategy:
+                touched += self.strategy.counted(self.scheduled)
+        return {
+            "times": times,
+            "tokens": float(np.median(carried)),
+            "touched": [float(np.mean(touched))] if touched else [],
+            "law": self.strategy.law() if self.strategy else 0.0,
+            "experts": list(next(iter(self.strategy.tables), ())) if self.strategy else [],
+            "emitted": sum(tokens.values()) - before,
+        }
+
+    def _step(self, tokens: dict[str, int]) -> None:
+        """One step of the engine. `tokens` is each request's number of tokens so far."""
+        for output in self.engine.step():
+            tokens[output.request_id] = len(output.outputs[0].token_ids)
+
+    def _prompt(self, cell: Cell) -> list[int]:
+        words = drafting.NGRAM_WORDS if self.plan.drafter == "ngram" else self.vocabulary
+        tokens: list[int] = self.rng.integers(0, words, cell.context).tolist()
+        return tokens
+
+    def _sampling(self, cell: Cell) -> Any:
+        most = (WARM_STEPS + self.plan.steps + 2) * (cell.n_draft + 1)
+        named: dict[str, Any] = {"max_tokens": most, "ignore_eos": True, "temperature": 1.0, "detokenize": False}
+        if self.plan.drafter == "ngram":
+            named["allowed_token_ids"] = list(range(drafting.NGRAM_WORDS))
+        return self.sampling(**named)
+
+
+def _reach(thing: Any, path: str) -> Any:
+    """Attribute at the end of a dotted path. None where it ends early."""
+    for name in path.split("."):
+        thing = getattr(thing, name, None)
+    return thing
+
+
+def _backend(layer: Any) -> str:
+    backend = getattr(layer, "attn_backend", None) or getattr(layer, "backend", None)
+    name = getattr(backend, "get_name", None)
+    return str(name() if name else getattr(backend, "name", backend or ""))
+
+
+def install(plan: Plan) -> Strategy | None:
+    """Register our routing with the engine. None for real routing, which is neither replaced nor counted."""
+    if plan.routing == "natural":
+        return None
+    simulator = found(
+        "vllm.model_executor.layers.fused_moe.router.routing_simulator_router:RoutingSimulator",
+        "vllm.model_executor.layers.fused_moe.routing_simulator:RoutingSimulator",
+    )
+    strategy = Strategy(routing_parameters(plan.routing), plan.seed)
+    simulator.register_strategy(NAME, strategy)
+    return strategy
+
+
+def main(arguments: list[str]) -> int:
+    """Measure what is left of the request's plan until its deadline. 0 when there is nothing more to do here."""
+    request = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+    path = Path(arguments[1])
+    given: dict[str, Any] = request["plan"]
+    given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    plan = Plan(**given)
+    lines: list[dict[str, Any]] = request["lines"]
+    deadline = request["deadline"]
+    os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+    if plan.routing != "natural":
+        os.environ["VLLM_MOE_ROUTING_SIMULATION_STRATEGY"] = NAME
+    with path.open("a", encoding="utf-8") as stream:
+
+        def say(**line: Any) -> None:
+            lines.append(line)
+            stream.write(json.dumps(line) + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+
+        began = time.monotonic()
+        engine = Engine(plan, path.parent, install(plan))
+        say(started=engine.facts() | {"start_s": round(time.monotonic() - began, 3)})
+        while time.time() < deadline and (left := plan.left(lines)):
+            for work in left:
+                if time.time() >= deadline:
+                    break
+                cell = [work.cell.batch, work.cell.n_draft, work.cell.context]
+                say(begin=work.id, cell=cell)
+                try:
+                    say(id=work.id, cell=cell, control=work.control >= 0, **engine.measure(work))
+                except Exception as error:
+                    why = f"{type(error).__name__}: {error}".split("\n")[0][:300]
+                    memory = isinstance(error, MemoryError) or "out of memory" in why.lower()
+                    say(failed="out_of_memory" if memory else "error", cell=cell, why=why)
+                    return LOST
+        say(ended=engine.facts())
+    return 0
+
+
+if __name__ == "__main__":
+    code = 1
+    try:
+        code = main(sys.argv[1:])
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # an engine's threads would keep the process alive

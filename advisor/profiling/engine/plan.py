@@ -1,0 +1,260 @@
+"""What a run of an engine measures: the grid, its order, what is left of it, and what a repeat was worth."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from advisor.profiling.device import ProfilingError
+
+ENGINES = ("vllm",)
+DRAFTERS = ("none", "random", "eagle3", "mtp", "ngram")
+NOISE_LIMIT = 0.15
+"""Spread of the repeats, or distance of the control from its median, above which a cell counts as noisy. [-]"""
+EXTRA_ROUNDS = 2
+"""Rounds added at the end for noisy cells alone. [-]"""
+LOST = 75
+"""Exit status after a failed cell: the engine's state is unknown, a new process may go on. (sysexits: EX_TEMPFAIL)"""
+START_S, STEP_S = 60.0, 0.1
+"""Prior of an engine's start and of one step, for the estimate alone: times on two cores of a server. [s]"""
+CONTROLS = 3
+"""Times the control cell is measured in each round: first, in the middle, last. [-]"""
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One configuration: sequences B, drafts of each K, tokens of each in the cache before the first step. [-]"""
+
+    batch: int
+    n_draft: int
+    context: int
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of one step, B (K + 1). [-]"""
+        return self.batch * (self.n_draft + 1)
+
+
+@dataclass(frozen=True)
+class Work:
+    """One repeat of one cell. `round` tells repeats apart; `control` is its place among the round's controls, or -1."""
+
+    cell: Cell
+    round: int
+    control: int = -1
+
+    @property
+    def id(self) -> str:
+        """Name of the repeat in the file of finished ones."""
+        kind = "" if self.control < 0 else f":control{self.control}"
+        return f"r{self.round}:b{self.cell.batch}:k{self.cell.n_draft}:c{self.cell.context}{kind}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A grid over one config and drafter. `model`: the config.json's content. `engine_args` go to the engine.
+
+    routing: `natural` (real weights), `uniform`, or `load_cv,affinity,stickiness` as `advisor trace` prints them.
+    accepted_length: tokens emitted per round that the engine is to simulate at the largest K; None: as it comes.
+    """
+
+    model: dict[str, Any]
+    name: str
+    drafter: str = "random"
+    engine: str = "vllm"
+    batches: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    drafts: tuple[int, ...] = (0, 1, 2, 3, 5)
+    contexts: tuple[int, ...] = (32,)
+    repeats: int = 3
+    steps: int = 8
+    routing: str = "uniform"
+    accepted_length: float | None = None
+    checkpoint: str = ""
+    """Folder of real weights, with routing `natural`. Empty: made-up weights."""
+    engine_args: dict[str, Any] = field(default_factory=dict)
+    model_id: str = "config.json"
+    """Model of the rows: a shipped id, or the config that lies beside them."""
+    hardware: str = ""
+    """Accelerator of the rows: an id, or `hardware.json` for the document that lies beside them."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        problem = _problem(self)
+        if problem:
+            raise ProfilingError(problem)
+
+    @property
+    def hash(self) -> str:
+        """Twelve digits that name all that is measured and how."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def cells(self) -> list[Cell]:
+        """All cells, smallest first."""
+        drafts = (0,) if self.drafter == "none" else self.drafts
+        return sorted(Cell(b, k, c) for b in set(self.batches) for k in set(drafts) for c in set(self.contexts))
+
+    @property
+    def control(self) -> Cell:
+        """The cell measured again and again, which tells the machine's drift."""
+        return Cell(min(self.batches), 0 if 0 in self.drafts else min(self.drafts), min(self.contexts))
+
+    @property
+    def estimate_s(self) -> float:
+        """Price of the run by the priors above. [s]"""
+        return START_S + STEP_S * (self.steps + 4) * self.repeats * (len(self.cells) + CONTROLS)
+
+    def round(self, number: int, cells: Iterable[Cell]) -> list[Work]:
+        """One repeat of each cell in random order, the control cell before, between and after."""
+        order = sorted(cells)
+        if not order:
+            return []
+        np.random.default_rng([self.seed, number]).shuffle(order)
+        work = [Work(cell, number) for cell in order]
+        for place, index in reversed(list(enumerate((0, len(order) // 2, len(order))))):
+            work.insert(index, Work(self.control, number, place))
+        return work
+
+    def left(self, lines: Iterable[Mapping[str, Any]]) -> list[Work]:
+        """The repeats of the next round that are not done. All cells have one repeat before any has two.
+
+        Cells that failed are not tried again. After the last round, noisy cells get EXTRA_ROUNDS more.
+        """
+        lines = list(lines)
+        done = {line["id"] for line in lines if "times" in line}
+        failed = {tuple(line["cell"]) for line in lines if "failed" in line}
+        cells = [cell for cell in self.cells if (cell.batch, cell.n_draft, cell.context) not in failed]
+        for number in range(self.repeats + EXTRA_ROUNDS):
+            if number >= self.repeats:
+                rows = [cell_facts(self, cell, lines) for cell in cells]
+                cells = [cell for cell, facts in zip(cells, rows, strict=True) if facts.get("status") == "noisy"]
+            work = [one for one in self.round(number, cells) if one.id not in done]
+            if work:
+                return work
+        return []
+
+
+def _problem(plan: Plan) -> str:
+    """What is wrong with the plan, and what to give instead. "" for nothing."""
+    known = plan.drafter in DRAFTERS or plan.drafter.startswith("draft:")
+    if plan.engine not in ENGINES:
+        return f"--engine {plan.engine} is not one of {', '.join(ENGINES)}; read other engines' logs with `ingest`"
+    if not known:
+        return f"--drafter {plan.drafter} is not one of {', '.join(DRAFTERS)} or draft:FOLDER"
+    for words, values, least in (
+        ("--batches", plan.batches, 1),
+        ("--k", plan.drafts, 0),
+        ("--context", plan.contexts, 1),
+    ):
+        if not values or min(values) < least:
+            return f"{words} {','.join(map(str, values))}: give whole numbers from {least} on, e.g. {least},{least + 1}"
+    if plan.repeats < 1 or plan.steps < 1:
+        return f"--repeats {plan.repeats} and --steps {plan.steps} must be at least 1"
+    if not isinstance(plan.model.get("hidden_size", plan.model.get("text_config")), int | dict):
+        return f"{plan.name}: no hidden_size, so this is no model's config.json"
+    if plan.routing == "natural" and not plan.checkpoint:
+        return (
+            "--routing natural needs real weights: made-up ones send tokens to the same experts; "
+            "give a checkpoint's folder as --model, or --routing uniform"
+        )
+    routing_parameters(plan.routing)
+    return ""
+
+
+def routing_parameters(text: str) -> tuple[float, float, float]:
+    """Load CV, affinity and stickiness of `uniform`, `natural` or a text of `advisor trace`. [-]
+
+    The text's bands, `value/low/high`, are left out. Raises ProfilingError for anything else.
+    """
+    if text in ("uniform", "natural"):
+        return 0.0, 0.0, 0.0
+    try:
+        load_cv, affinity, stickiness = (float(part.split("/")[0]) for part in text.split(","))
+    except ValueError as error:
+        raise ProfilingError(
+            f"--routing {text}: give uniform, natural, or load_cv,affinity,stickiness as `advisor trace` prints them"
+        ) from error
+    if load_cv < 0 or not (0 <= affinity < 1 and 0 <= stickiness <= 1):
+        raise ProfilingError(f"--routing {text}: load_cv from 0 on, affinity and stickiness in 0..1")
+    return load_cv, affinity, stickiness
+
+
+UNION_LIMIT = 0.05
+"""Distance of the counted experts from the law above which a cell is not to be fitted. [-]"""
+
+
+def cell_facts(plan: Plan, cell: Cell, lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """One cell's medians over its repeats, with a status: ok, noisy or routing (experts off the law).
+
+    `control_ratio` is the median of the controls on either side of its repeats over the median of all controls.
+    """
+    lines = list(lines)
+    key = [cell.batch, cell.n_draft, cell.context]
+    failed = next((line for line in lines if "failed" in line and line["cell"] == key), None)
+    repeats = [line for line in lines if "times" in line and line["cell"] == key and not line["control"]]
+    if not repeats:
+        return {"status": failed["failed"], "notes": failed["why"]} if failed else {"status": "skipped"}
+    medians = np.array([np.median(line["times"]) for line in repeats])
+    beside, all_controls = _controls(lines, {line["id"] for line in repeats})
+    touched = [value for line in repeats for value in line["touched"]]
+    law = float(np.mean([line["law"] for line in repeats]))
+    n_experts, n_active = repeats[0]["experts"] or (None, None)
+    facts: dict[str, Any] = {
+        "n_experts": n_experts,
+        "n_active": n_active,
+        "step_time_s": float(np.median(medians)),
+        "time_p10_s": float(np.quantile(np.concatenate([line["times"] for line in repeats]), 0.1)),
+        "spread": _spread(medians),
+        "control_ratio": float(np.median(beside) / np.median(all_controls)) if beside else None,
+        "prefill_time_s": float(np.median([line["prefill_s"] for line in repeats])),
+        "accepted_length": float(np.mean([line["accepted"] for line in repeats])),
+        "context_tokens": float(np.mean([line["context"] for line in repeats])),
+        "tokens_in_step": float(np.median([line["tokens"] for line in repeats])),
+        "touched_experts": float(np.mean(touched)) if touched else None,
+        "touched_law": law or None,
+        "n_steps": sum(len(line["times"]) for line in repeats),
+        "n_repeats": len(repeats),
+    }
+    return facts | _status(plan, cell, facts)
+
+
+def _spread(medians: np.ndarray) -> float:
+    """Range of the repeats' medians over their median; of five, the middle three count, so that one can mend. [-]"""
+    edge = max(0, (len(medians) - 3) // 2)
+    return float(np.ptp(np.sort(medians)[edge : len(medians) - edge]) / np.median(medians))
+
+
+def _controls(lines: list[Mapping[str, Any]], ids: set[str]) -> tuple[list[float], list[float]]:
+    """(controls nearest before and after the repeats of these ids, all controls), medians of each. [s]"""
+    order = [line for line in lines if "times" in line]
+    controls = {index: float(np.median(line["times"])) for index, line in enumerate(order) if line["control"]}
+    beside = []
+    for index in (index for index, line in enumerate(order) if line["id"] in ids):
+        before = [place for place in controls if place < index][-1:]
+        after = [place for place in controls if place > index][:1]
+        beside += [controls[place] for place in before + after]
+    return beside, list(controls.values())
+
+
+def _status(plan: Plan, cell: Cell, facts: dict[str, Any]) -> dict[str, str]:
+    """The cell's status, worst first, and in words why."""
+    if facts["tokens_in_step"] != cell.tokens:
+        return {
+            "status": "drafts",
+            "notes": f"the engine ran {facts['tokens_in_step']:g} tokens in a step, {cell.tokens} were meant",
+        }
+    law, touched = facts["touched_law"], facts["touched_experts"]
+    if law and plan.routing != "natural":
+        if touched is None:
+            return {"status": "routing", "notes": "the engine did not ask for its experts here: none were counted"}
+        if abs(touched / law - 1) > UNION_LIMIT:
+            return {"status": "routing", "notes": f"{touched:.1f} experts touched, {law:.1f} by the law"}
+    ratio = facts["control_ratio"]
+    if facts["spread"] > NOISE_LIMIT or (ratio is not None and abs(ratio - 1) > NOISE_LIMIT):
+        return {"status": "noisy", "notes": f"repeats {100 * facts['spread']:.0f} % apart, control x{ratio or 1:.2f}"}
+    return {"status": "ok", "notes": ""}

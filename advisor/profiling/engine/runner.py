@@ -1,0 +1,353 @@
+"""Runs a plan: an engine in a process group of its own, watched, ended, started again; results written at the end.
+
+What a run leaves: lines.jsonl (one line for each finished repeat, flushed to the disk), engine.log, config.json, and
+the data.csv and meta.yaml that `advisor ingest` and the store read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+import platform
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from advisor.profiling.device import ProfilingError
+from advisor.profiling.engine.drafting import head_config, model_config
+from advisor.profiling.engine.plan import LOST, Plan, cell_facts
+from advisor.profiling.results import to_yaml, write_atomically
+
+COLUMNS = (
+    *("point_id", "status", "hardware_id", "gpu_count", "tensor_parallel", "engine", "engine_version"),
+    *("model_id", "n_experts", "n_active", "weight_dtype", "kv_dtype", "captured", "drafter", "draft_tokens_k"),
+    *("batch_size", "batch_kind", "context_tokens", "prompts_cached", "accepted_length", "accepted_length_same_run"),
+    *("step_time_s", "prefill_time_s", "routing", "touched_experts", "touched_law", "tokens_in_step"),
+    *("time_p10_s", "spread", "control_ratio", "n_steps", "n_repeats"),
+    *("async_scheduling", "graph_mode", "runner", "attention_backend", "date", "notes"),
+)
+"""Columns of data.csv, documented in docs/profiling.md. Empty means unknown or not applicable, never zero."""
+START_LIMIT_S, STEP_LIMIT_S = 900.0, 120.0
+"""Longest time to the engine's first line, and for one repeat, before it counts as hung. [s]"""
+GRACE_S = 20.0
+"""Time between SIGINT and SIGKILL. [s]"""
+STARTS = 8
+"""Engines that one run starts at most: each failed cell costs one. [-]"""
+FRUITLESS = 2
+"""Engines in a row without a finished repeat after which a run is given up. [-]"""
+POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Repeats done of those planned, and what is in hand. [-], [s]"""
+
+    done: int
+    total: int
+    message: str
+    elapsed_s: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: complete (every cell has a row), partial or failed; `counts` are rows by status."""
+
+    status: str
+    reasons: tuple[str, ...]
+    counts: dict[str, int]
+    out_dir: str
+    elapsed_s: float
+
+
+class Folder:
+    """The files of one run."""
+
+    def __init__(self, path: Path, plan: Plan, *, resume: bool) -> None:
+        self.path, self.plan = path, plan
+        self.lines_path, self.log = path / "lines.jsonl", path / "engine.log"
+        try:
+            kept = json.loads((path / "plan.json").read_text(encoding="utf-8"))["hash"] if path.exists() else None
+        except (OSError, ValueError, KeyError):
+            kept = None
+        if kept is None and path.exists() and any(path.iterdir()):
+            raise ProfilingError(f"{path} holds something else; choose another --output")
+        if kept is not None and not resume:
+            raise ProfilingError(f"{path} already holds results; give --resume to go on, or another --output")
+        if kept is not None and kept != plan.hash:
+            raise ProfilingError(f"{path} holds plan {kept}, this is plan {plan.hash}; choose another --output")
+        self._prepare()
+
+    def _prepare(self) -> None:
+        config = json.dumps(model_config(self.plan), indent=1)
+        head = json.dumps(head_config(self.plan), indent=1) if self.plan.drafter == "eagle3" else ""
+        try:
+            for name, text in (("model", config), ("head", head)):
+                if text:
+                    (self.path / name).mkdir(parents=True, exist_ok=True)
+                    write_atomically(self.path / name / "config.json", text)
+            write_atomically(self.path / "config.json", json.dumps(self.plan.model, indent=1))
+            write_atomically(
+                self.path / "plan.json", json.dumps({"hash": self.plan.hash, **asdict(self.plan)}, indent=1)
+            )
+        except OSError as error:
+            raise ProfilingError(f"cannot write results to {self.path}: {error}; choose another --output") from error
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Finished lines. One that was cut off when its process ended is left out."""
+        found = []
+        text = self.lines_path.read_text(encoding="utf-8", errors="replace") if self.lines_path.exists() else ""
+        for line in text.splitlines():
+            try:
+                value = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                found.append(value)
+        return found
+
+    def add(self, **line: Any) -> None:
+        """Add a line of the runner's own, on a line of its own whatever the child left."""
+        with self.lines_path.open("a", encoding="utf-8") as stream:
+            stream.write("\n" + json.dumps(line) + "\n")
+
+    def last_words(self) -> str:
+        """The last line of the engine's log that says something."""
+        text = self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+        spoken = [line.strip() for line in text.splitlines() if line.strip()]
+        return spoken[-1][-300:] if spoken else "it said nothing"
+
+
+def run(
+    plan: Plan,
+    out_dir: str | Path,
+    *,
+    python: str,
+    budget_s: float = 300.0,
+    resume: bool = False,
+    beside: Mapping[str, str] | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    should_stop: Callable[[], bool] = lambda: False,
+    limits_s: tuple[float, float] = (START_LIMIT_S, STEP_LIMIT_S),
+) -> Outcome:
+    """Measure the rest of `plan` with the engine of `python` and write the folder.
+
+    `budget_s`: after it no repeat begins. [s]
+    `beside`: files by name that are kept with the rows. `limits_s`: to the engine's start, and for one repeat.
+    Raises ProfilingError for a folder that holds something else and for a Python without the engine.
+    """
+    began = time.time()
+    _require_engine(python, plan.engine)
+    folder = Folder(Path(out_dir), plan, resume=resume)
+    for name, text in (beside or {}).items():
+        write_atomically(folder.path / name, text)
+    reasons: list[str] = []
+    fruitless = 0
+    for _ in range(STARTS):
+        lines = folder.lines()
+        if not plan.left(lines) or time.time() - began >= budget_s or should_stop():
+            break
+        ended = _one_engine(plan, folder, python, began + budget_s, on_progress, should_stop, limits_s)
+        if not any("started" in line for line in folder.lines()[len(lines) :]) and ended:
+            reasons.append(f"the engine did not start: it {ended}; {folder.last_words()}")
+            break
+        if ended:
+            _blame(folder, len(lines), ended)
+        fruitless = 0 if any("times" in line for line in folder.lines()[len(lines) :]) else fruitless + 1
+        if fruitless == FRUITLESS:
+            reasons.append(f"{FRUITLESS} engines in a row finished no repeat: given up")
+            break
+    return _close(plan, folder, reasons, began)
+
+
+def _require_engine(python: str, engine: str) -> None:
+    """Raise ProfilingError where `python` cannot be run or does not have the engine."""
+    look = f"import importlib.util as u; raise SystemExit(0 if u.find_spec({engine!r}) else 9)"
+    try:
+        status = subprocess.run([python, "-c", look], env=_environment(), capture_output=True, check=False).returncode
+    except OSError as error:
+        raise ProfilingError(f"--engine-python {python} cannot be run: {error}") from error
+    if status:
+        raise ProfilingError(
+            f"{engine} is not installed for {python}; give the Python that has it: --engine-python PATH"
+        )
+
+
+def _environment() -> dict[str, str]:
+    root = str(Path(__file__).resolve().parents[3])
+    paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {"VLLM_CPU_KVCACHE_SPACE": "1"} | dict(os.environ) | {"PYTHONPATH": paths}
+
+
+def _one_engine(
+    plan: Plan,
+    folder: Folder,
+    python: str,
+    deadline: float,
+    on_progress: Callable[[Progress], None],
+    should_stop: Callable[[], bool],
+    limits_s: tuple[float, float],
+) -> str:
+    """Start one engine and watch it to its end. "" when it ended well, else how it ended."""
+    lines = folder.lines()
+    request = folder.path / "request.json"
+    request.write_text(json.dumps({"plan": asdict(plan), "lines": lines, "deadline": deadline}), encoding="utf-8")
+    command = [python, "-m", "advisor.profiling.engine.child", str(request), str(folder.lines_path)]
+    began = time.time()
+    with folder.log.open("ab") as log:
+        child = subprocess.Popen(command, env=_environment(), stdout=log, stderr=log, start_new_session=True)
+        try:
+            seen, heard, said = 0, began, len(lines)
+            while child.poll() is None:
+                size = folder.lines_path.stat().st_size if folder.lines_path.exists() else 0
+                if size != seen:
+                    seen, heard, lines = size, time.time(), folder.lines()
+                    _tell(plan, lines, on_progress, time.time() - began)
+                started = any("started" in line for line in lines[said:])
+                quiet_s, limit_s = time.time() - heard, limits_s[1 if started else 0]
+                if should_stop():
+                    return "" if started else "was stopped on request"
+                if quiet_s > limit_s:
+                    return f"said nothing for {limit_s:.0f} s"
+                if time.time() > deadline + min(limit_s, GRACE_S):
+                    return ""
+                time.sleep(POLL_S)
+        finally:
+            end(child)
+            request.unlink(missing_ok=True)
+    if child.returncode in (0, LOST):
+        return ""
+    return f"ended with status {child.returncode}"
+
+
+def end(child: subprocess.Popen[bytes], grace_s: float = GRACE_S) -> None:
+    """End a child and all that it started: SIGINT to its group, then SIGKILL."""
+    if child.poll() is None:
+        _signal(child.pid, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(timeout=grace_s)
+    _signal(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def _signal(group: int, number: int) -> None:
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return
+
+
+def _tell(plan: Plan, lines: list[dict[str, Any]], on_progress: Callable[[Progress], None], elapsed_s: float) -> None:
+    done = sum("times" in line for line in lines)
+    last = lines[-1] if lines else {}
+    message = "engine started" if "started" in last else str(last.get("begin") or last.get("id") or last.get("why", ""))
+    total = sum(len(plan.round(number, plan.cells)) for number in range(plan.repeats))
+    on_progress(Progress(done, max(done, total), message, elapsed_s))
+
+
+def _blame(folder: Folder, since: int, ended: str) -> None:
+    """Count the engine's death against the cell that was in hand."""
+    lines = folder.lines()[since:]
+    begun = [line for line in lines if "begin" in line]
+    if begun and not any(line.get("id") == begun[-1]["begin"] for line in lines):
+        kind = "out_of_memory" if "status -9" in ended else "hung" if "nothing" in ended else "error"
+        folder.add(failed=kind, cell=begun[-1]["cell"], why=f"the engine {ended}: {folder.last_words()}")
+
+
+def rows_of(plan: Plan, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each cell of the plan. A step time that is not to be fitted has a status other than ok."""
+    said: dict[str, Any] = next((line["started"] for line in reversed(lines) if "started" in line), {})
+    said |= next((line["ended"] for line in reversed(lines) if "ended" in line), {})
+    rows = []
+    for cell in plan.cells:
+        facts = cell_facts(plan, cell, lines)
+        rows.append(
+            {
+                "point_id": f"{plan.name}-b{cell.batch}-k{cell.n_draft}-c{cell.context}",
+                "hardware_id": plan.hardware,
+                "gpu_count": said.get("tensor_parallel", 1),
+                "model_id": plan.model_id,
+                "drafter": plan.drafter.split(":")[0] if cell.n_draft else "none",
+                "draft_tokens_k": cell.n_draft,
+                "batch_size": cell.batch,
+                "batch_kind": "batch",
+                "prompts_cached": 1,
+                "accepted_length_same_run": int(cell.n_draft > 0),
+                "routing": plan.routing,
+                "date": time.strftime("%Y-%m-%d", time.gmtime()),
+                **{name: said[name] for name in said if name in COLUMNS},
+                **{name: facts[name] for name in facts if name in COLUMNS},
+            }
+        )
+        if not cell.n_draft:
+            rows[-1] |= {"accepted_length": None, "accepted_length_same_run": None}
+    return rows
+
+
+def table_text(rows: list[dict[str, Any]]) -> str:
+    """Rows as CSV text with the fixed columns."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        cells = {name: int(value) if isinstance(value, bool) else value for name, value in row.items()}
+        writer.writerow({n: f"{v:.6g}" if isinstance(v, float) else v for n, v in cells.items()})
+    return buffer.getvalue()
+
+
+def _close(plan: Plan, folder: Folder, reasons: list[str], began: float) -> Outcome:
+    """Write data.csv and meta.yaml from the lines."""
+    lines = folder.lines()
+    rows = rows_of(plan, lines)
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row["status"]] = counts.get(row["status"], 0) + 1
+        if row["status"] not in ("ok", "noisy", "skipped"):
+            reasons.append(f"{row['point_id']}: {row['status']}, {row['notes']}")
+    left = plan.left(lines)
+    if left and not reasons:
+        reasons.append(f"{len(left)} repeats of the round in hand are left; --resume measures them")
+    measured = sum("step_time_s" in row for row in rows)
+    status = "failed" if not measured else "complete" if measured == len(rows) and not left else "partial"
+    write_atomically(folder.path / "data.csv", table_text(rows))
+    elapsed_s = time.time() - began
+    write_atomically(folder.path / "meta.yaml", to_yaml(_meta(plan, folder, lines, rows, status, reasons, elapsed_s)))
+    return Outcome(status, tuple(reasons), counts, str(folder.path), elapsed_s)
+
+
+def _meta(
+    plan: Plan,
+    folder: Folder,
+    lines: list[dict[str, Any]],
+    rows: list[dict[str, Any]],
+    status: str,
+    reasons: list[str],
+    elapsed_s: float,
+) -> Mapping[str, Any]:
+    engines = [line["started"] for line in lines if "started" in line]
+    return {
+        "dataset": folder.path.resolve().name,
+        "kind": "measured",
+        "source": "advisor profile --engine, steps of a real engine timed one by one",
+        "status": status,
+        "reasons": reasons,
+        "limits": [
+            "made-up weights: times, not text; " + ("real weights" if plan.checkpoint else "routing is simulated"),
+            "drafts of a made-up head are refused: the round is what is measured, the accepted length is as it came",
+        ],
+        "data": "data.csv",
+        "rows": len(rows),
+        "rows_by_status": {name: sum(row["status"] == name for row in rows) for name in {r["status"] for r in rows}},
+        "machine": {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count(), "node": ""},
+        "elapsed_s": elapsed_s,
+        "plan_hash": plan.hash,
+        "plan": {name: value for name, value in asdict(plan).items() if name != "model"},
+        "engine_starts": len(engines),
+        "engine": engines[-1] if engines else {},
+    }

@@ -1,0 +1,129 @@
+"""A package `vllm` with the interface that `advisor.profiling.engine` drives: steps of known length, faults on demand.
+
+FAULT in the environment: `start` dies at its start, `hang:B`, `die:B` and `memory:B` at that batch, `one_expert`
+ignores the routing it was given, `no_k` drafts nothing whatever K is. Nothing here was copied from vLLM.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+STEP_S, TOKEN_S = 2e-3, 1e-4
+"""A step of B sequences and K drafts sleeps STEP_S + TOKEN_S B (K + 1). [s]"""
+N_EXPERTS, N_ACTIVE, LAYERS = 64, 4, 3
+
+ENGINE = f"""
+import os, time
+from types import SimpleNamespace as Thing
+from vllm.model_executor.layers.fused_moe.router.routing_simulator_router import RoutingSimulator
+__version__ = "0.0.fake"
+NAME, _, AT = os.environ.get("FAULT", "").partition(":")
+
+
+class Logits:
+    def __init__(self, *shape):
+        self.shape, self.device = shape, None
+
+
+class Scheduler:
+    def __init__(self, llm, most):
+        self.llm, self.dynamic_sd_lookup = llm, [most] * 65
+
+    def schedule(self):
+        k = 0 if NAME == "no_k" else self.dynamic_sd_lookup[len(self.llm.requests)]
+        tokens = {{n: (k + 1 if len(r.tokens) else len(r.prompt)) for n, r in self.llm.requests.items()}}
+        return Thing(num_scheduled_tokens=tokens)
+
+
+class LLM:
+    def __init__(self, model, **arguments):
+        print("fake engine starts", sorted(arguments))
+        if NAME == "start":
+            raise RuntimeError("no device to be found")
+        assert os.path.exists(os.path.join(model, "config.json"))
+        self.arguments, self.requests, self.llm_engine = arguments, {{}}, self
+        most = (arguments.get("speculative_config") or {{}}).get("num_speculative_tokens", 0)
+        self.engine_core = Thing(engine_core=Thing(scheduler=Scheduler(self, most)))
+        self.vllm_config = Thing(
+            model_config=Thing(get_vocab_size=lambda: 100, dtype="torch.bfloat16", enforce_eager=True),
+            scheduler_config=Thing(async_scheduling=False),
+            device_config=Thing(device_type="cpu"),
+        )
+
+    def add_request(self, name, prompt, sampling):
+        self.requests[name] = Thing(prompt=prompt["prompt_token_ids"], tokens=[])
+
+    def abort_request(self, names):
+        for name in names:
+            self.requests.pop(name)
+
+    def has_unfinished_requests(self):
+        return bool(self.requests)
+
+    def step(self):
+        scheduled = self.engine_core.engine_core.scheduler.schedule().num_scheduled_tokens
+        batch, tokens = len(scheduled), sum(scheduled.values())
+        if NAME and AT and batch == int(AT):
+            if NAME == "hang":
+                time.sleep(600)
+            if NAME == "die":
+                os._exit(41)
+            if NAME == "memory":
+                raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+        for _ in range({LAYERS}):
+            RoutingSimulator.strategy.route_tokens(Logits(tokens, 8), Logits(tokens, {N_EXPERTS}), {N_ACTIVE})
+        time.sleep({STEP_S} + {TOKEN_S} * tokens)
+        for name in scheduled:
+            self.requests[name].tokens.append(1)
+        return [
+            Thing(request_id=name, outputs=[Thing(token_ids=list(self.requests[name].tokens))]) for name in scheduled
+        ]
+
+
+class SamplingParams:
+    def __init__(self, max_tokens, ignore_eos, temperature, detokenize):
+        assert ignore_eos and max_tokens
+"""
+ROUTER = """
+import os
+
+
+class RoutingSimulator:
+    strategy = None
+
+    @classmethod
+    def register_strategy(cls, name, strategy):
+        assert os.environ["VLLM_MOE_ROUTING_SIMULATION_STRATEGY"] == name
+        if os.environ.get("FAULT") == "one_expert":
+            take = lambda table, tokens: [table.place.__iadd__(tokens), table.rows[:1].repeat(tokens, 0)][1]
+            drawn = strategy._draw
+            strategy._draw = lambda shape: drawn(shape)[:1].repeat(8192, 0)
+        cls.strategy = strategy
+"""
+TORCH = """
+import contextlib
+import numpy
+int32, int64, float32 = numpy.int32, numpy.int64, numpy.float32
+inference_mode = contextlib.nullcontext
+
+
+def as_tensor(values, dtype=None, device=None):
+    return numpy.asarray(values, dtype)
+
+
+def full(shape, value, dtype=None, device=None):
+    return numpy.full(shape, value, dtype)
+"""
+
+
+def install(folder: Path) -> Path:
+    """Write the package, and the few functions of torch that it wants, into a folder for PYTHONPATH."""
+    router = folder / "vllm" / "model_executor" / "layers" / "fused_moe" / "router"
+    router.mkdir(parents=True)
+    for package in (router, *router.parents[:3]):
+        (package / "__init__.py").write_text("", encoding="utf-8")
+    (router / "routing_simulator_router.py").write_text(ROUTER, encoding="utf-8")
+    (folder / "vllm" / "__init__.py").write_text(ENGINE, encoding="utf-8")
+    (folder / "vllm" / "sampling_params.py").write_text("from vllm import SamplingParams\n", encoding="utf-8")
+    (folder / "torch.py").write_text(TORCH, encoding="utf-8")
+    return folder

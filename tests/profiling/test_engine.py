@@ -1,0 +1,224 @@
+"""The engine's mode of the profiler, on a package that speaks vLLM's interface and fails on demand."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from advisor.measured.ingest.read import read_upload
+from advisor.physics.touched_experts import touched_experts
+from advisor.profiling.device import ProfilingError
+from advisor.profiling.engine import runner
+from advisor.profiling.engine.command import main
+from advisor.profiling.engine.plan import Cell, Plan, cell_facts
+from advisor.profiling.engine.routing import Strategy
+from tests.profiling import fake_engine
+
+CONFIG = {"model_type": "qwen3_moe", "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100}
+LIMITS_S = (30.0, 2.0)
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PYTHONPATH", str(fake_engine.install(tmp_path / "fake")))
+    monkeypatch.setattr(runner, "GRACE_S", 1.0)
+    return tmp_path / "out"
+
+
+def plan(**changes: object) -> Plan:
+    given: dict[str, object] = {"batches": (1, 4), "drafts": (0, 3), "contexts": (16,), "repeats": 2, "steps": 3}
+    return Plan(model=CONFIG, name="tiny", hardware="h200", **(given | changes))  # type: ignore[arg-type]
+
+
+def measure(asked: Plan, out: Path, **named: object) -> runner.Outcome:
+    return runner.run(asked, out, python=sys.executable, budget_s=60, limits_s=LIMITS_S, **named)  # type: ignore[arg-type]
+
+
+def table(out: Path) -> list[dict[str, str]]:
+    with (out / "data.csv").open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_a_run_times_every_cell_and_counts_its_experts(engine: Path) -> None:
+    outcome = measure(plan(), engine)
+    rows = table(engine)
+    assert not {"skipped", "error", "drafts", "routing"} & {row["status"] for row in rows}, outcome.reasons
+    for row in rows:
+        batch, k = int(row["batch_size"]), int(row["draft_tokens_k"])
+        sleeps = fake_engine.STEP_S + fake_engine.TOKEN_S * batch * (k + 1)
+        assert sleeps <= float(row["step_time_s"]) < sleeps + 0.05
+        law = 64 * (1 - (1 - 4 / 64) ** (batch * (k + 1)))
+        assert float(row["touched_law"]) == pytest.approx(law, rel=1e-4)
+        assert float(row["touched_experts"]) == pytest.approx(law, rel=0.06)
+        assert (row["n_experts"], row["n_active"], row["tokens_in_step"]) == ("64", "4", str(batch * (k + 1)))
+        assert (row["weight_dtype"], row["captured"], row["engine_version"]) == ("bf16", "", "0.0.fake")
+    meta = yaml.safe_load((engine / "meta.yaml").read_text(encoding="utf-8"))
+    assert meta["plan_hash"] == plan().hash
+    assert meta["engine"]["eager"] is True
+    assert json.loads((engine / "config.json").read_text(encoding="utf-8")) == CONFIG
+
+
+def test_rows_that_are_not_to_be_fitted_are_refused_by_ingest(engine: Path) -> None:
+    measure(plan(), engine)
+    text = (engine / "data.csv").read_text(encoding="utf-8")
+    lines = [line.split(",") for line in text.splitlines()]
+    at = lines[0].index("status")
+    for number, line in enumerate(lines[1:]):
+        line[at] = "routing" if number == 0 else "ok"
+    said = "\n".join(",".join(line) for line in lines)
+    rows = read_upload("data.csv", said.encode())
+    assert rows.format_name == "steps of `advisor profile --engine` (data.csv)"
+    assert len(rows.result.rejects) == 1
+    assert "not to be fitted" in rows.result.rejects["reason"].iloc[0]
+    assert len(rows.result.frame) == len(lines) - 2
+
+
+@pytest.mark.parametrize(("fault", "status"), [("die:4", "error"), ("hang:4", "hung"), ("memory:4", "out_of_memory")])
+def test_a_batch_that_takes_the_engine_down_costs_itself_alone(
+    engine: Path, monkeypatch: pytest.MonkeyPatch, fault: str, status: str
+) -> None:
+    monkeypatch.setenv("FAULT", fault)
+    outcome = measure(plan(drafts=(0,), repeats=1), engine)
+    by_batch = {row["batch_size"]: row for row in table(engine)}
+    assert by_batch["4"]["status"] == status
+    assert not by_batch["4"]["step_time_s"]
+    assert by_batch["1"]["step_time_s"]
+    assert outcome.status == "partial"
+    assert any("b4-k0" in reason for reason in outcome.reasons)
+
+
+def test_an_engine_that_does_not_start_says_why(engine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULT", "start")
+    outcome = measure(plan(), engine)
+    assert outcome.status == "failed"
+    assert "no device to be found" in outcome.reasons[0]
+    assert {row["status"] for row in table(engine)} == {"skipped"}
+
+
+@pytest.mark.parametrize(("fault", "status"), [("one_expert", "routing"), ("no_k", "drafts")])
+def test_an_engine_that_does_not_do_what_it_was_told_is_not_believed(
+    engine: Path, monkeypatch: pytest.MonkeyPatch, fault: str, status: str
+) -> None:
+    monkeypatch.setenv("FAULT", fault)
+    measure(plan(batches=(4,), drafts=(0, 3), repeats=1), engine)
+    assert table(engine)[1]["status"] == status
+
+
+def test_a_stopped_run_goes_on_with_what_is_left(engine: Path) -> None:
+    seen: list[runner.Progress] = []
+    slow = plan(repeats=1, steps=150)
+    first = measure(slow, engine, on_progress=seen.append, should_stop=lambda: bool(seen))
+    assert first.status in ("partial", "failed")
+    done = [line["id"] for line in runner.Folder(engine, slow, resume=True).lines() if "times" in line]
+    with (engine / "lines.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write('{"id": "cut off in the mid')
+    with pytest.raises(ProfilingError, match="--resume"):
+        measure(slow, engine)
+    with pytest.raises(ProfilingError, match="this is plan"):
+        measure(plan(repeats=3), engine, resume=True)
+    measure(slow, engine, resume=True)
+    assert all(row["step_time_s"] for row in table(engine))
+    ids = [line["id"] for line in runner.Folder(engine, slow, resume=True).lines() if "times" in line]
+    assert ids[: len(done)] == done
+    assert len(set(ids)) == len(ids)
+
+
+def test_no_time_left_starts_no_engine(engine: Path) -> None:
+    outcome = runner.run(plan(), engine, python=sys.executable, budget_s=1e-9)
+    assert outcome.counts == {"skipped": 4}
+    assert not (engine / "engine.log").exists()
+
+
+def lines(
+    medians_s: list[float], control_s: list[float], touched: float, tokens: float = 4.0
+) -> list[dict[str, object]]:
+    """Lines of one cell (B = 1, K = 3), a control before each repeat and one after the last."""
+    common = {"prefill_s": 1.0, "tokens": tokens, "law": 14.56, "accepted": 1.0, "context": 30.0, "experts": [64, 4]}
+    out: list[dict[str, object]] = []
+    for number, control in enumerate(control_s):
+        base = {**common, "touched": [touched], "cell": [1, 0, 16], "control": True}
+        out.append({**base, "id": f"c{number}", "times": [control]})
+        if number < len(medians_s):
+            cell = {**common, "touched": [touched], "cell": [1, 3, 16], "control": False}
+            out.append({**cell, "id": f"r{number}", "times": [medians_s[number]]})
+    return out
+
+
+@pytest.mark.parametrize(
+    ("measured", "status"),
+    [
+        (([0.010, 0.0105, 0.011], [0.005] * 4, 14.5), "ok"),
+        (([0.010, 0.012, 0.014], [0.005] * 4, 14.5), "noisy"),
+        (([0.010, 0.0105, 0.011], [0.005, 0.005, 0.005, 0.005], 7.8), "routing"),
+        (([0.010, 0.0105, 0.011], [0.005] * 4, 14.5, 1.0), "drafts"),
+    ],
+)
+def test_a_cell_is_ok_only_when_steady_and_as_asked(
+    measured: tuple[list[float], list[float], float], status: str
+) -> None:
+    facts = cell_facts(plan(), Cell(1, 3, 16), lines(*measured))
+    assert facts["status"] == status, facts["notes"]
+    assert facts["step_time_s"] == pytest.approx(np.median(measured[0]))
+
+
+def test_five_repeats_forgive_one_disturbed_each_way() -> None:
+    facts = cell_facts(plan(), Cell(1, 3, 16), lines([0.010, 0.0102, 0.0104, 0.030, 0.002], [0.005] * 6, 14.5))
+    assert facts["status"] == "ok"
+    assert facts["spread"] < 0.05
+
+
+def test_every_round_has_all_cells_in_an_order_of_its_own() -> None:
+    asked = plan(batches=(1, 2, 4, 8), drafts=(0, 1, 3))
+    rounds = [asked.round(number, asked.cells) for number in range(2)]
+    for one in rounds:
+        assert sorted(work.cell for work in one if work.control < 0) == asked.cells
+        assert [work.control for work in one if work.control >= 0] == [0, 1, 2]
+    assert [work.cell for work in rounds[0]] != [work.cell for work in rounds[1]]
+
+
+@pytest.mark.parametrize("routing", ["uniform", "0.6,0.05,0.1", "0.6/0.5/0.7,0.05/0/0.1,0.1/0.05/0.2"])
+def test_the_routing_handed_out_follows_the_advisors_own_law(routing: str) -> None:
+    from types import SimpleNamespace
+
+    from advisor.profiling.engine.plan import routing_parameters
+
+    strategy = Strategy(routing_parameters(routing), 0)
+    logits = SimpleNamespace(shape=(32, 64), device=None)
+    strategy.route_tokens(SimpleNamespace(shape=(32, 8), device=None), logits, 4)
+    strategy.prepare(8, 4)
+    counts = []
+    for _ in range(100):
+        strategy.route_tokens(SimpleNamespace(shape=(32, 8), device=None), logits, 4)
+        counts += strategy.counted(32)
+    ours = float(touched_experts(8, 4, 64, 4, *routing_parameters(routing)))
+    assert len(counts) == 100
+    assert np.mean(counts) == pytest.approx(ours, rel=0.03)
+    assert strategy.law() == pytest.approx(ours, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--k", "a"], "whole numbers"),
+        (["--routing", "skewed"], "advisor trace"),
+        (["--routing", "natural"], "real weights"),
+        (["--drafter", "medusa"], "is not one of"),
+        (["--accepted-length", "9@5"], "1..K+1"),
+        (["--engine-python", "/nowhere/python", "--output", "OUT"], "cannot be run"),
+    ],
+)
+def test_wrong_options_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
+    options = [option.replace("OUT", str(tmp_path / "out")) for option in options]
+    tail = [] if "--output" in options else ["--plan"]
+    assert main(["--engine", "vllm", "--model", str(tmp_path), *options, *tail]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
