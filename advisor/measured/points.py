@@ -475,7 +475,7 @@ def published_rows(*collections: str) -> pd.DataFrame:
     """The rows of `collections`, every cell as text. The first collection where none is named. COLLECTIONS are all."""
     names = collections or (FIRST_COLLECTION,)
     frames = [pd.read_csv(MEASUREMENTS / name / "data.csv", dtype=str, keep_default_na=False) for name in names]
-    return pd.concat(frames, ignore_index=True)
+    return pd.concat(frames, ignore_index=True).fillna("")  # a later collection may have a column more
 
 
 def judged_rows() -> pd.DataFrame:

@@ -61,7 +61,7 @@ from studies.validation.tables import (
     summary,
     worst,
 )
-from studies.validation.unseen import chances_section, held_out_section, rivals_section, steps_to_repair
+from studies.validation.unseen import bands_section, chances_section, held_out_section, rivals_section, steps_to_repair
 
 REPORT = PROFILES.parent / "docs" / "validation.md"
 MOESD = MEASUREMENTS / "moesd_cells" / "data.csv"
@@ -110,6 +110,7 @@ def report(decode: Decode) -> str:
         apart_section(answered(published_rows(*COLLECTIONS))),
         held_out_section(rows),
         steps_to_repair(rows),
+        bands_section(rows),
         chances_section(rows),
         own_runs_section(own),
         rivals_section(points, rows, outside, external),

@@ -143,6 +143,29 @@ def _losses(rows: pd.DataFrame) -> str:
     )
 
 
+def bands_section(rows: pd.DataFrame) -> str:
+    """The section on bands by class. `rows` as `held_out` gives them.
+
+    A class is a kind of accelerator and where the accepted length is from. Shares are means over laboratories, with the
+    standard error that these leave: a class is told from the asked 80 % from two of them on.
+    """
+    mature = rows[~rows["immature"]]
+    place = np.where(in_data_centre(mature), "data centre", "workstation")
+    body = []
+    for (where, acceptance), group in mature.groupby([place, mature["acceptance"].to_numpy()]):
+        own = group.assign(inside=_inside(group), width=(group["high"] - group["low"]) / group["predicted"])
+        by_source = own.groupby("source")
+        inside = by_source["inside"].mean()
+        spread = percent(float(inside.std(ddof=1) / np.sqrt(len(inside)))) if len(inside) > 1 else ""
+        width = percent(float(by_source["width"].median().median()))
+        body.append((where, acceptance, len(group), len(inside), percent(float(inside.mean())), spread, width))
+    header = ("accelerator", "accepted length", "rows", "laboratories", "in the 80 % band", "standard error", "width")
+    return (
+        "## Bands by class\n\nEngines that call themselves immature apart; widths are medians over laboratories. Why "
+        "no class has a width of its own: docs/decisions/0021-judging.md.\n\n" + markdown_table(header, body)
+    )
+
+
 def chances_section(rows: pd.DataFrame) -> str:
     """The section on stated chances of a gain. `rows` as `held_out` gives them."""
     chances = [float(np.mean(np.asarray(draws) > 1.0)) for draws in rows["draws"]]

@@ -43,8 +43,8 @@ FOLDERS = dataset_folders()
 
 ROWS = {
     "published_speedups": 755,
-    "published_speedups_2": 798,
-    "published_speedups_3": 224,
+    "published_speedups_2": 785,
+    "published_speedups_3": 231,
     "moesd_cells": 60,
     "verify_cost_curve": 129,
     "decode_no_sd": 250,

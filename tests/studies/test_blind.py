@@ -209,7 +209,7 @@ def test_predicted_times_are_those_behind_the_predicted_speedup() -> None:
 
 def test_rows_without_times_and_laboratories_set_apart_are_left_out() -> None:
     bare = SOURCED | {"baseline_value": "", "sd_value": "", "metric": "ratio_only"}
-    apart = SOURCED | {"source_title": "2 x RTX 3090 MTP clean A/B v3"}
+    apart = SOURCED | {"source_title": "S2-MoE README (arXiv 2608.15018)"}
     assert set_apart(laboratory_of(apart["source_title"]))
     assert ratios([point_of(bare), point_of(apart)]).empty
 
