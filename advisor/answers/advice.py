@@ -17,7 +17,7 @@ from advisor.answers.best_k import (
     others_text,
     sweet_spot,
 )
-from advisor.answers.by_batch import ranges_of, ranges_to_serve
+from advisor.answers.by_batch import ranges_of, ranges_to_serve, schedule_values
 from advisor.answers.round_costs import KRange
 from advisor.answers.schedule import schedule_texts
 from advisor.physics import laws
@@ -170,7 +170,8 @@ def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Ad
     grid = np.unique([*batches, scenario.batch_size, *graph_edges(setup)]).astype(float)
     curve = curve_for(setup, grid)
     row = int(np.searchsorted(grid, scenario.batch_size))
-    ranges, rows = ranges_of(setup, curve), draft_rows(setup, curve, row)
+    values = schedule_values(setup, curve)
+    ranges, rows = ranges_of(setup, curve, values), draft_rows(setup, curve, row)
     chosen = next(index for index, item in enumerate(rows) if item.recommended)
     shown = chosen or _best_drafting(rows)
     end = break_even_batch(curve.batches, curve.speedup[:, shown])
@@ -180,8 +181,8 @@ def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Ad
         recommendation=_recommendation(setup, curve, row, rows),
         drafts=rows,
         k_by_batch=ranges,
-        to_serve=ranges_to_serve(ranges, curve, scenario.batch_size),
-        schedule_texts=schedule_texts(ranges, curve, scenario.batch_size),
+        to_serve=ranges_to_serve(ranges, values, scenario.batch_size),
+        schedule_texts=schedule_texts(ranges, values, scenario.batch_size),
         curve=curve,
         batch_index=row,
         sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, shown]),

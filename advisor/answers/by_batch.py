@@ -18,6 +18,7 @@ from advisor.answers.best_k import last_batch, recommended_draft, within_limit
 from advisor.answers.round_costs import ContextSchedule, IntArray, KRange, buckets_by_context, k_at, k_running_at
 from advisor.answers.schedule import (
     SWITCH_COST,
+    KValues,
     ScheduleGain,
     gain_over_doublings,
     k_by_batch,
@@ -94,6 +95,8 @@ class RuntimeSchedule:
     setup: Setup
     curve: Curve
     """At the scenario's own context."""
+    values: KValues
+    """What the schedule was decided on, at the scenario's own context."""
     ranges: tuple[KRange, ...]
     """At the scenario's own context."""
     by_context: tuple[ContextSchedule, ...]
@@ -112,15 +115,30 @@ class RuntimeSchedule:
     @property
     def texts(self) -> tuple[str, ...]:
         """Sentences on the gain of the schedule over one K, at the scenario's own context."""
-        return schedule_texts(self.ranges, self.curve, self.setup.scenario.batch_size)
+        return schedule_texts(self.ranges, self.values, self.setup.scenario.batch_size)
 
     @property
     def to_serve(self) -> tuple[KRange, ...]:
         """Ranges that an engine is given, `ranges_to_serve` at the scenario's own batch."""
-        return ranges_to_serve(self.ranges, self.curve, self.setup.scenario.batch_size)
+        return ranges_to_serve(self.ranges, self.values, self.setup.scenario.batch_size)
 
 
-def ranges_of(setup: Setup, curve: Curve) -> tuple[KRange, ...]:
+SCHEDULE_STEPS = 4
+"""Batches to a doubling on which every schedule is decided, whatever batches are shown. Own choice. [-]"""
+
+
+def schedule_values(setup: Setup, curve: Curve) -> KValues:
+    """Values of each K on the fixed batches of every schedule, as far as a curve reaches.
+
+    The batches that an app, a command or an export shows differ; what they decide must not.
+    """
+    end = int(np.ceil(SCHEDULE_STEPS * np.log2(curve.batches[-1]) - 1e-9))
+    fixed = np.round(2.0 ** (np.arange(end + 1) / SCHEDULE_STEPS))
+    grid = np.minimum([*fixed, *graph_edges(setup)], MAX_BATCH)
+    return values_of(curve_for(setup, np.unique(grid), curve.drafts))
+
+
+def ranges_of(setup: Setup, curve: Curve, values: KValues | None = None) -> tuple[KRange, ...]:
     """Ranges of K by batch of a curve, for the batches that fit in memory.
 
     Under the scenario's limit on time per output token.
@@ -128,6 +146,8 @@ def ranges_of(setup: Setup, curve: Curve) -> tuple[KRange, ...]:
     At the scenario's own batch, where the curve has it, and at its neighbours that share it, the recommended K;
     elsewhere independent of that batch. The whole curve where nothing fits: a schedule of what does not run is of use
     to nobody who could run something.
+
+    values : `schedule_values`, where they are at hand.
     """
     limit_ms, batch = setup.scenario.max_tpot_ms, setup.scenario.batch_size
     rows = np.flatnonzero(curve.batches == batch)
@@ -135,7 +155,7 @@ def ranges_of(setup: Setup, curve: Curve) -> tuple[KRange, ...]:
     if rows.size:
         target = (batch, int(curve.drafts[recommended_draft(setup, curve, int(rows[0]))]))
     limit_s = None if limit_ms is None else limit_ms / 1e3
-    return k_by_batch(values_of(curve, without=batch), limit_s, last_batch(setup, curve), target)
+    return k_by_batch(values or schedule_values(setup, curve), limit_s, last_batch(setup, curve), target)
 
 
 def schedule_for(
@@ -156,11 +176,12 @@ def schedule_for(
     if histogram is not None:
         check_fits(histogram, setup)
     curve = curve_for(setup, grid)
-    ranges = ranges_of(setup, curve)
+    values = schedule_values(setup, curve)
+    ranges = ranges_of(setup, curve, values)
     others = curves_at(setup, curve, contexts) if contexts else None
     by_context = schedules_by_context(scenario, contexts, ranges, grid, others)
     gain = gain_of(curve, ranges, histogram) if histogram is not None else None
-    return RuntimeSchedule(setup, curve, ranges, by_context, gain, others)
+    return RuntimeSchedule(setup, curve, values, ranges, by_context, gain, others)
 
 
 def schedules_by_context(
@@ -207,21 +228,21 @@ def gain_of(curve: Curve, ranges: Sequence[KRange], histogram: BatchHistogram) -
     return schedule_gain(ranges, values_of(curve), histogram.batches, histogram.weights)
 
 
-def static_ranges(curve: Curve, n_draft: int, last: int) -> tuple[KRange, ...]:
+def static_ranges(values: KValues, n_draft: int, last: int) -> tuple[KRange, ...]:
     """One range with the same K from batch 1 to `last`, for a static export.
 
     last : the batch at which the schedule ends, so that an engine admits as many requests either way. [-]
 
-    Raises AdvisorError for a K not in the curve.
+    Raises AdvisorError for a K that has no values.
     """
-    if n_draft not in curve.drafts:
-        raise AdvisorError(f"static K={n_draft} must lie in 0..{int(curve.drafts[-1])}; raise k_max for longer drafts")
-    column, within = curve.column(n_draft), curve.batches <= last
-    regret = float(draft_odds(curve.draws).loss[within, column].max())
-    return (KRange(1, last, n_draft, float(curve.speedup[within, column].mean()), regret),)
+    if n_draft not in values.drafts:
+        raise AdvisorError(f"static K={n_draft} must lie in 0..{int(values.drafts[-1])}; raise k_max for longer drafts")
+    column, within = int(np.flatnonzero(values.drafts == n_draft)[0]), values.batches <= last
+    regret = float(values.loss[within, column].max())
+    return (KRange(1, last, n_draft, float(values.speedup[within, column].mean()), regret),)
 
 
-def ranges_to_serve(ranges: tuple[KRange, ...], curve: Curve, batch_size: int) -> tuple[KRange, ...]:
+def ranges_to_serve(ranges: tuple[KRange, ...], values: KValues, batch_size: int) -> tuple[KRange, ...]:
     """Ranges that an engine is given, by app, report and export alike.
 
     One K where one is enough, else the schedule.
@@ -229,14 +250,14 @@ def ranges_to_serve(ranges: tuple[KRange, ...], curve: Curve, batch_size: int) -
     The one K is that of the target batch, so whatever is pasted runs the recommended K there. Where that is none, the
     engine is started without a drafter: one that waits for other batches would slow it down.
 
-    ranges : the schedule. batch_size : the target batch. [-]
+    ranges : the schedule. values : those that it was decided on. batch_size : the target batch. [-]
     """
     n_draft = int(k_at(ranges, batch_size))
-    gain = gain_over_doublings(ranges, values_of(curve, without=batch_size))  # as the sentence has it
+    gain = gain_over_doublings(ranges, values)  # as the sentence has it
     runs_it = int(k_running_at(ranges, batch_size)) == n_draft
     if n_draft and runs_it and not one_k_is_enough(ranges, gain, n_draft):
         return ranges
-    return static_ranges(curve, n_draft, ranges[-1].batch_end)
+    return static_ranges(values, n_draft, ranges[-1].batch_end)
 
 
 def contexts_from_text(text: str) -> tuple[int, ...]:

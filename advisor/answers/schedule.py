@@ -24,7 +24,7 @@ from advisor.answers.round_costs import (
     k_running_at,
 )
 from advisor.physics.bands import PER_K_LOG_SD
-from advisor.predict.curve import DEFAULT_BATCHES, Curve, draft_odds, excess_loss, recommended
+from advisor.predict.curve import Curve, draft_odds, excess_loss, recommended
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array
 
@@ -81,24 +81,10 @@ def k_values(
     return KValues(grid, ks, table, odds.loss, odds.noise, waiting, None if tpot_s is None else np.asarray(tpot_s))
 
 
-def values_of(curve: Curve, without: int | None = None) -> KValues:
-    """Values of each K of a curve by batch, as a schedule needs them.
-
-    without : a target batch, left out where it lies between the batches that every curve has, so that what is
-        interpolated between those does not depend on it. [-]
-    """
-    inside = (curve.batches > DEFAULT_BATCHES[0]) & (curve.batches < DEFAULT_BATCHES[-1])
-    kept = (curve.batches != without) | ~inside | np.isin(curve.batches, DEFAULT_BATCHES)
-    if curve.eager is not None:  # where a K leaves the captured graphs, between two neighbours of every such curve
-        leaves = np.diff(curve.eager, axis=0).any(axis=1)
-        kept |= np.append(leaves, False) | np.insert(leaves, 0, False)
+def values_of(curve: Curve) -> KValues:
+    """Values of each K of a curve by batch, as a schedule needs them."""
     return k_values(
-        curve.batches[kept],
-        curve.drafts,
-        curve.speedup[kept],
-        draws=curve.draws[:, kept],
-        idle=idle_speedup(curve)[kept],
-        tpot_s=curve.tpot_s[kept],
+        curve.batches, curve.drafts, curve.speedup, draws=curve.draws, idle=idle_speedup(curve), tpot_s=curve.tpot_s
     )
 
 
@@ -425,15 +411,15 @@ def one_k_is_enough(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) 
 _EQUALLY = "(each doubling counts equally)"
 
 
-def schedule_texts(ranges: Sequence[KRange], curve: Curve, batch_size: int) -> tuple[str, ...]:
+def schedule_texts(ranges: Sequence[KRange], values: KValues, batch_size: int) -> tuple[str, ...]:
     """Sentences on the gain of a schedule over one K.
 
     They tell what its K = 0 means, too, and where the target batch has a K of its own.
 
-    batch_size : the target batch, which the curve holds. [-]
+    values : those that the schedule was decided on. batch_size : the target batch. [-]
     """
-    idle = float(idle_speedup(curve)[np.searchsorted(curve.batches, batch_size)])
-    gain = gain_over_doublings(ranges, values_of(curve, without=batch_size))
+    idle = float(interpolate_batches(values.batches, values.idle[:, None], np.array([batch_size]))[0, 0])
+    gain = gain_over_doublings(ranges, values)
     said = [one_k_text(ranges, gain, int(k_at(ranges, batch_size))), _zero_text(ranges, batch_size, idle)]
     here = next((item for item in ranges if item.smoothed_k is not None), None)
     if here is not None:

@@ -105,7 +105,7 @@ def export(
     found = schedule_for(scenario)
     ranges = found.ranges if by_batch else found.to_serve
     if static_k is not None:
-        ranges = static_ranges(found.curve, static_k, found.ranges[-1].batch_end)
+        ranges = static_ranges(found.values, static_k, found.ranges[-1].batch_end)
     contexts = found.at_contexts if static_k is None else None
     made = export_scenario(found.setup, ranges, scenario.engine, folder=output, contexts=contexts, **launch)
     files = write_export(made, output)

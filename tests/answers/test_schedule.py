@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from advisor.answers.round_costs import (
     KRange,
     buckets_by_context,
-    idle_speedup,
     interpolate_losses,
     k_at,
     k_running_at,
@@ -39,9 +38,8 @@ from advisor.answers.schedule import (
     one_k_text,
     schedule_gain,
     schedule_rule,
-    values_of,
 )
-from advisor.predict.curve import curve_for, recommended
+from advisor.predict.curve import recommended
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
@@ -299,29 +297,6 @@ def test_the_table_of_k_by_batch_says_whether_the_limit_is_kept_only_where_there
     apart = (KRange(1, 64, 1, 1.2), KRange(65, 128, 0, 1.0, table_k=1))
     table = k_by_batch_table(apart, limited=False)
     assert (table.header[-1], [row[-1] for row in table.cells]) == ("K in one server", ["1", "1"])
-
-
-def test_the_target_batch_is_left_out_only_between_the_batches_that_every_curve_has() -> None:
-    grid = [1, 2, 5, 7, 16, 900, 1024, 2000]
-    curve = curve_for(load_setup(Scenario(acceptance="2.4@3")), grid, [0, 1, 3])
-
-    def kept(without: int | None) -> list[int]:
-        return values_of(curve, without).batches.astype(int).tolist()
-
-    assert kept(None) == grid
-    for target in (5, 900):
-        assert kept(target) == [batch for batch in grid if batch != target]
-    for target in (1, 2, 16, 1024, 2000, 3):
-        assert kept(target) == grid
-    found, rows = values_of(curve, 5), [0, 1, 3, 4, 5, 6, 7]
-    assert found.speedup.tolist() == curve.speedup[rows].tolist()
-    assert found.idle.tolist() == idle_speedup(curve)[rows].tolist()
-    assert found.tpot_s is not None
-    assert found.tpot_s.tolist() == curve.tpot_s[rows].tolist()
-    assert (
-        found.loss.tolist()
-        == k_values(found.batches, [0, 1, 3], found.speedup, draws=curve.draws[:, rows]).loss.tolist()
-    )
 
 
 def test_without_draws_a_loss_is_certain_and_an_idle_server_as_fast_as_plain_decoding() -> None:

@@ -16,6 +16,7 @@ from advisor.answers.advice import advise
 from advisor.answers.by_batch import static_ranges
 from advisor.answers.engines.config import one_option_a_line
 from advisor.answers.engines.export import export_scenario
+from advisor.answers.schedule import values_of
 from advisor.predict.scenario import Scenario, read_scenario
 from tests.e2e.app_server import new_context, wait_until, wait_until_drawn
 from tests.e2e.test_journeys import choose, in_address, wait_for_answer
@@ -101,7 +102,7 @@ def test_the_exported_schedule_is_what_the_engine_s_rules_allow(page: Any, app_u
     box.fill("my/eagle3-head")
     box.press("Enter")
     answer = advise(START)
-    alone = static_ranges(answer.curve, 2, answer.k_by_batch[-1].batch_end)
+    alone = static_ranges(values_of(answer.curve), 2, answer.k_by_batch[-1].batch_end)
     for choice, ranges in (("", answer.to_serve), ("K by batch", answer.k_by_batch), ("K = 2 throughout", alone)):
         if choice:
             choose(page, "Export", choice)

@@ -14,6 +14,7 @@ import pytest
 from advisor.answers.by_batch import static_ranges
 from advisor.answers.design.search import design_space
 from advisor.answers.engines.export import export_scenario
+from advisor.answers.schedule import values_of
 from advisor.physics.expert_loads import Steps, Variant, counted, traffic_of_loads
 from advisor.physics.expert_ranks import RankBalance, Sources, drawn_choices, skewed_loads
 from advisor.physics.memory import GIB
@@ -179,7 +180,7 @@ def test_another_placement_is_counted_anew() -> None:
 
 def test_engines_are_told_the_copies() -> None:
     copied = setup_of(redundant_experts=8)
-    ranges = static_ranges(curve_for(copied, [1, 128]), 3, 128)
+    ranges = static_ranges(values_of(curve_for(copied, [1, 128])), 3, 128)
     vllm, sglang = (
         export_scenario(copied, ranges, engine, draft_model="head").launch_line for engine in ("vllm", "sglang")
     )

@@ -33,7 +33,7 @@ from advisor.answers.by_batch import (
 from advisor.answers.engines.config import EngineExport, one_option_a_line
 from advisor.answers.engines.export import default_served_model, export_scenario, needs_draft_model
 from advisor.answers.round_costs import ContextSchedule, KRange, costs_of, k_at
-from advisor.answers.schedule import schedule_rule
+from advisor.answers.schedule import schedule_rule, values_of
 from advisor.answers.simulation.compare import (
     MAX_TRACE_BYTES,
     SimulationPlan,
@@ -280,7 +280,7 @@ def chosen_ranges(advice: Advice, choice: str) -> tuple[KRange, ...]:
     """Ranges behind one of `export_choices`."""
     if choice in (RECOMMENDED, SCHEDULE):
         return advice.to_serve if choice == RECOMMENDED else advice.k_by_batch
-    return static_ranges(advice.curve, int(choice.split()[2]), advice.k_by_batch[-1].batch_end)
+    return static_ranges(values_of(advice.curve), int(choice.split()[2]), advice.k_by_batch[-1].batch_end)
 
 
 @remembered(st.cache_resource, shared=64, own=16)
