@@ -12,8 +12,6 @@ A scenario's experts on its ranks: assumed, in order, and balanced with copies; 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,16 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.physics import laws
-from advisor.physics.expert_loads import Counted, Planned, Steps, Traffic, Variant, counted
-from advisor.physics.expert_ranks import RankBalance, Sources
+from advisor.physics.expert_loads import Counted, Planned, Steps, Traffic, counted
+from advisor.physics.expert_ranks import Sources
 from advisor.physics.hardware import gpus_of_node
 from advisor.physics.memory import weight_bytes_per_gpu
-from advisor.physics.step import MoeShape, Placement, exchanges
+from advisor.physics.step import MoeShape, exchanges
 from advisor.physics.touched_experts import local_experts
 from advisor.predict.curve import Curve, curve_for, draft_odds, recommended
-from advisor.predict.load import with_assumed_ranks, with_placement
+from advisor.predict.load import with_assumed_ranks
 from advisor.predict.setup import Setup, filling_copies, layout_plan, touched_in_pass
-from advisor.prediction import BAND_SIGMAS, AdvisorError, Array
+from advisor.prediction import AdvisorError, Array
 
 Travels = Literal["to each expert", "to each rank", "to all ranks"]
 
@@ -148,78 +146,6 @@ def charged(setup: Setup, drafts: NDArray[np.int64]) -> Charged:
     return Charged(np.asarray((1.0 - share) * sent), np.asarray(share * values.get("X_net", 0.0) + 0.0 * rows))
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Attention in groups of `tensor_parallel` ranks over the scenario's expert-parallel ranks."""
-
-    setup: Setup
-    fullest: int
-    """Sequences of the fullest group: engines keep groups in step, so it is the one that counts. [-]"""
-    fits: bool
-    curve: Curve
-    """At the batch whose groups are all as full as the fullest."""
-    best: int
-    exchange_s: float
-    """Dispatch and combine, and all-reduces, of a round at the recommended K. [s]"""
-
-    @property
-    def groups(self) -> int:
-        """Data-parallel attention groups. [-]"""
-        return self.setup.placement.attention_groups
-
-    @property
-    def tensor_parallel(self) -> int:
-        """Ranks of a group. [-]"""
-        return self.setup.placement.tensor_parallel
-
-
-def splits(answer: RanksAnswer) -> tuple[tuple[Split, ...], tuple[str, ...]]:
-    """Every grouping of the ranks for attention that is possible, and why the others are not.
-
-    Experts lie in order on all ranks. Attention costs what each group's own batch costs, the experts what all batches
-    together cost, with the slowest rank that was counted at the scenario's batch. Groups of more ranks than a node has
-    are refused: their all-reduces would cross the network for nothing, which the exchange of all others is charged for.
-    """
-    setup, found = answer.setup, answer.in_order.found
-    assert found is not None
-    ranks, node = setup.placement.expert_parallel, gpus_of_node(setup.hardware)
-    out, refused = [], []
-    for tensor in (size for size in range(1, ranks + 1) if ranks % size == 0):
-        if tensor > node:
-            refused.append(
-                f"{ranks // tensor} x TP {tensor}: a group of {tensor} ranks is wider than a node of {node}, and what "
-                "its all-reduces take between nodes is not priced; compare groups within a node"
-            )
-            continue
-        try:
-            placed = with_placement(setup, Placement(tensor, ranks))
-        except AdvisorError as error:
-            refused.append(str(error))
-            continue
-        out.append(_split(placed, found.balance(setup.scenario.batch_size)))
-    return tuple(out), tuple(refused)
-
-
-def _split(setup: Setup, balance: RankBalance) -> Split:
-    groups = setup.placement.attention_groups
-    fullest = math.ceil(setup.scenario.batch_size / groups)
-    placement = dataclasses.replace(setup.placement, balance=balance)
-    full = setup.scenario.model_copy(update={"batch_size": fullest * groups})
-    curve, best = recommended_curve(dataclasses.replace(setup, scenario=full, placement=placement))
-    return Split(
-        setup,
-        fullest,
-        fullest * groups <= setup.memory.largest_batch,
-        curve,
-        best,
-        float(curve.round_components["communication"][0, best]),
-    )
-
-
-HEAT = (0.02, 0.1, 0.5)
-"""Shares by which the hottest experts are tried hotter. [-]"""
-
-
 @dataclass(frozen=True)
 class Placing:
     """Layouts to try: copies of experts, machines, and groups of experts that stay together on one."""
@@ -229,7 +155,6 @@ class Placing:
     ranks_per_node: int | None = None
     """None: the GPUs of the accelerator's own node. [-]"""
     groups: int = 1
-    heat: tuple[float, ...] = HEAT
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,20 +179,6 @@ class RankArm:
     """Whether experts are placed by their load; else they lie in order."""
 
 
-@dataclass(frozen=True)
-class Heated:
-    """Change by hotter experts under one layout at one K, as shares of the values before. [-]"""
-
-    arm: str
-    more: float
-    draft: int
-    plain_step: float
-    round: float
-    speedup: float
-    noise: float
-    """80 % half-width of the change of the round by the draws, as a share. [-]"""
-
-
 @dataclass(frozen=True, eq=False)
 class RanksAnswer:
     """Everything about a scenario's experts on its ranks."""
@@ -279,7 +190,6 @@ class RanksAnswer:
     """Assumed, in order, then balanced by number of copies."""
     moved: tuple[Moved, ...]
     """Bytes moved with the experts in order."""
-    heated: tuple[Heated, ...]
     touched_overall: Array
     """Distinct experts of a step by K: counted, [nK]. [-]"""
 
@@ -333,23 +243,12 @@ def ranks_answer(setup: Setup, traffic: Traffic, placing: Placing | None = None)
     nodes = -(-ranks // node) if placing.groups > 1 else 1
     sources = Sources(setup.placement.attention_groups, node)
     plans = _plans(n_experts, ranks, placing, nodes)
-    warm = [Variant(plans[place][1], more) for place in _heated_plans(plans) for more in placing.heat]
-    variants = [*(Variant(planned) for _, planned in plans), *warm]
     steps = Steps(setup.scenario.batch_size, setup.longest_step)
-    found = counted(setup.routed_layer.rank_seconds, traffic, variants, sources, steps)
-    arms = [_assumed(setup), *(_arm(setup, copies, one) for (copies, _), one in zip(plans, found, strict=False))]
-    heated = _heated(setup, [arms[place + 1] for place in _heated_plans(plans)], found[len(plans) :], placing.heat)
+    found = counted(setup.routed_layer.rank_seconds, traffic, [planned for _, planned in plans], sources, steps)
+    arms = [_assumed(setup), *(_arm(setup, copies, one) for (copies, _), one in zip(plans, found, strict=True))]
     curve = arms[1].curve
     travels = moved(setup, found[0], curve.drafts, curve.accepted_length)
-    return RanksAnswer(setup, traffic, placing, tuple(arms), travels, heated, found[0].touched_overall[curve.drafts])
-
-
-def _heated_plans(plans: Sequence[_Plan]) -> list[int]:
-    """The plans that are heated: the engines' own order, balanced with fewest copies, and with most.
-
-    plans : as `_plans` gives them, by number of copies.
-    """
-    return list(dict.fromkeys((0, min(1, len(plans) - 1), len(plans) - 1)))
+    return RanksAnswer(setup, traffic, placing, tuple(arms), travels, found[0].touched_overall[curve.drafts])
 
 
 _Plan = tuple[int | None, Planned]
@@ -416,34 +315,3 @@ def _extra(setup: Setup, redundant: int) -> float:
     return weight_bytes_per_gpu(setup.architecture, with_copies) - weight_bytes_per_gpu(
         setup.architecture, setup.placement
     )
-
-
-def _heated(
-    setup: Setup, arms: Sequence[RankArm], found: Sequence[Counted], heat: Sequence[float]
-) -> tuple[Heated, ...]:
-    """What each arm loses when each layer's hottest expert is hotter than it was planned for."""
-    cases = [(arm, more) for arm in arms for more in heat]
-    return tuple(_change(setup, arm, more, after) for (arm, more), after in zip(cases, found, strict=True))
-
-
-def _change(setup: Setup, arm: RankArm, more: float, after: Counted) -> Heated:
-    before, k, layers = arm.found, arm.best, _routed_share(arm)
-    assert before is not None
-    curve = curve_for(placed_setup(setup, after), [setup.scenario.batch_size], central_only=True)
-    layer_s, usual = before.slowness[:, 0, k], before.slowness[:, 0, k].mean()
-    apart = after.slowness[:, 0, k] / usual - layer_s / usual
-    noise = float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else 0.0
-    return Heated(
-        arm.name,
-        more,
-        int(arm.curve.drafts[k]),
-        float(curve.plain_step_s[0] / arm.curve.plain_step_s[0] - 1.0),
-        float(curve.round_s[0, k] / arm.curve.round_s[0, k] - 1.0),
-        float(curve.speedup[0, k] / arm.curve.speedup[0, k] - 1.0),
-        BAND_SIGMAS * noise * layers,
-    )
-
-
-def _routed_share(arm: RankArm) -> float:
-    """Share of a round that the routed experts take, at the recommended K. [-]"""
-    return float(arm.curve.round_components["routed"][0, arm.best] / arm.curve.round_s[0, arm.best])

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from advisor.answers.by_batch import BatchHistogram
-from advisor.answers.expert_ranks import HEAT, Placing, RanksAnswer, ranks_answer, splits
+from advisor.answers.expert_ranks import Placing, RanksAnswer, ranks_answer
 from advisor.answers.explore.cells import load_plan, run_sweep
 from advisor.answers.explore.leaderboard import BY, RankQuestion, Wanted, default_by, one_load
 from advisor.answers.explore.standing import MAX_SCORES_BYTES, leaderboard, read_scores
@@ -46,10 +46,8 @@ from advisor.show.words.expert_ranks import document as ranks_document
 from advisor.show.words.expert_ranks import (
     exchange_table,
     exchange_text,
-    heat_table,
     layout_table,
     rank_table,
-    split_table,
     warnings,
 )
 from advisor.show.words.expert_ranks import notes as ranks_notes
@@ -293,12 +291,6 @@ def counting_options(needs: str = "") -> Callable[[Callable[..., Any]], Callable
 @click.option(
     "--expert-groups", type=click.IntRange(1, 65536), default=1, show_default=True, help="Groups kept on one node."
 )
-@click.option(
-    "--hotter",
-    default=",".join(f"{100 * more:g}" for more in HEAT),
-    show_default=True,
-    help="How much hotter each layer's hottest expert is tried, in %.",
-)
 @json_option()
 def ranks(
     scenario: Scenario,
@@ -306,27 +298,20 @@ def ranks(
     copies: str | None,
     ranks_per_node: int | None,
     expert_groups: int,
-    hotter: str,
     as_json: bool,
 ) -> None:
-    """Place experts on the --ep ranks: slowest rank, copies of hot experts, exchange, attention groups.
+    """Place experts on the --ep ranks: slowest rank, copies of hot experts, exchange.
 
     Without --trace or --expert-loads the routing preset's spread of loads is used, with hot experts placed by chance.
     """
-    placing = Placing(copies_tried(copies), ranks_per_node, expert_groups, _shares(hotter))
+    placing = Placing(copies_tried(copies), ranks_per_node, expert_groups)
     answer = counted_ranks(scenario, traces, placing)
-    found, refused = splits(answer)
     if as_json:
-        print_json(
-            {"verdict": ranks_verdict(answer), "scenario": answer.setup.scenario, **ranks_document(answer, found)}
-        )
+        print_json({"verdict": ranks_verdict(answer), "scenario": answer.setup.scenario, **ranks_document(answer)})
         return
     _print(answer)
-    click.echo("\nThe same ranks with attention in other groups, experts in order:")
-    print_table(split_table(found))
     click.echo()
     print_labelled("note", ranks_notes(answer))
-    print_labelled("not possible", refused)
     print_labelled("warning", warnings(answer))
 
 
@@ -336,8 +321,6 @@ def _print(answer: RanksAnswer) -> None:
     print_table(layout_table(answer))
     click.echo("\nExperts in order, by K:")
     print_table(rank_table(answer))
-    click.echo("\nWhat hotter experts cost, each layer's hottest beyond its plan:")
-    print_table(heat_table(answer))
     click.echo(f"\n{exchange_text(answer)}")
     if answer.moved:
         print_table(exchange_table(answer))
@@ -368,14 +351,3 @@ def _traffic(scenario: Scenario, traces: tuple[Path, ...]) -> tuple[Setup, Traff
     read = read_traces([(file.name, read_bytes(file)) for file in traces], layer_counts(setup.architecture))
     traffic = traffic_of_trace(read.sequences, moe.n_experts, setup.longest_step)
     return load_setup(setup.scenario.model_copy(update={"routing": traffic.routing})), traffic
-
-
-def _shares(text: str) -> tuple[float, ...]:
-    """Percentages as shares. Raises AdvisorError for anything but numbers from 0 to 1,000."""
-    try:
-        found = tuple(float(part) / 100.0 for part in text.split(","))
-    except ValueError as error:
-        raise AdvisorError(f"--hotter {text!r}: expected percentages, e.g. 2,10") from error
-    if not all(0.0 < share <= 10.0 for share in found):
-        raise AdvisorError(f"--hotter {text!r}: percentages lie above 0, up to 1,000")
-    return found

@@ -23,7 +23,6 @@ from advisor.physics.expert_ranks import (
     drawn_choices,
     expert_loads,
     fitted_loads,
-    heated,
     rank_counts,
     skewed_loads,
     windows,
@@ -241,14 +240,6 @@ class Counted:
         return RankBalance(np.array([batch]), reads, serves, one.received[None], one.slots)
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A layout to count, and how much hotter each layer's hottest expert is than it was planned for."""
-
-    planned: Planned
-    hotter: float = 0.0
-
-
 @dataclass(frozen=True, eq=False)
 class RoutedLayer:
     """One routed layer as its kernels run it under a placement."""
@@ -307,27 +298,25 @@ class Steps:
 
 
 def counted(
-    slowness: Slowness, traffic: Traffic, variants: Sequence[Variant], sources: Sources, steps: Steps, seed: int = 0
+    slowness: Slowness, traffic: Traffic, plans: Sequence[Planned], sources: Sources, steps: Steps, seed: int = 0
 ) -> list[Counted]:
-    """Count steps under each variant, planned on one half of the traffic and judged on the other.
+    """Count steps under each layout, planned on one half of the traffic and judged on the other.
 
-    All variants see the same steps, so that differences between layouts and temperatures are not chance.
+    All layouts see the same steps, so that differences between them are not chance.
     """
-    levels = sorted({one.hotter for one in variants})
     draws, n_layers = steps.n_draws(traffic)
-    rows: list[list[dict[str, Array]]] = [[] for _ in variants]
+    rows: list[list[dict[str, Array]]] = [[] for _ in plans]
     shapes: list[Layout] = []
     for fold, (loads, judged) in enumerate(traffic.folds()):
-        layouts = [one.planned(loads) for one in variants]
+        layouts = [planned(loads) for planned in plans]
         shapes = shapes or layouts
         for draw in range(draws):
             rng = np.random.default_rng((seed, fold, draw))
             some = _some_layers(layouts[0].rank_loads(loads), n_layers, (draw + 0.5) / draws)
             ids = traffic.choices(judged, steps.batch, steps.tokens, some, rng)
-            warm = {level: _warmed(ids, loads[some], level, (seed, fold, draw, 1)) for level in levels}
-            for row, layout, one in zip(rows, layouts, variants, strict=True):
+            for row, layout in zip(rows, layouts, strict=True):
                 copies = np.random.default_rng((seed, fold, draw, 2))
-                counts = rank_counts(warm[one.hotter], layout.of_layers(some), copies, sources)
+                counts = rank_counts(ids, layout.of_layers(some), copies, sources)
                 row.append(_step(slowness(layout, counts, steps.batch), counts))
     return [_summed(row, layout) for row, layout in zip(rows, shapes, strict=True)]
 
@@ -341,10 +330,6 @@ def _some_layers(rank_loads: Array, count: int, offset: float) -> NDArray[np.int
     by_unevenness = np.argsort(rank_loads.max(axis=1), kind="stable")
     places = (np.arange(count) + offset) * len(by_unevenness) / count
     return np.sort(by_unevenness[places.astype(np.int64)])
-
-
-def _warmed(ids: Choices, loads: Array, hotter: float, seed: tuple[int, ...]) -> Choices:
-    return heated(ids, loads.argmax(axis=1), hotter, np.random.default_rng(seed)) if hotter > 0.0 else ids
 
 
 def _summed(rows: list[dict[str, Array]], layout: Layout) -> Counted:

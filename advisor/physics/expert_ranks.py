@@ -14,7 +14,7 @@ What each expert-parallel rank does in a step, counted: experts it reads, expert
 Counts are kept for every number of tokens from 1 to t, so that one draw serves plain decoding and every K. A layer
 waits for its slowest rank: take the largest over ranks first, then the mean over layers.
 
-Expert choices of whole steps: windows of a trace, draws from known loads, and the same with a hotter expert.
+Expert choices of whole steps: windows of a trace, draws from known loads.
 
 Choices are expert ids [B, t, layers, k]: t consecutive tokens of B sequences.
 """
@@ -463,28 +463,6 @@ def _systematic(rng: np.random.Generator, loads: Array, n_active: int) -> NDArra
         clash = at[:, slot] <= at[:, slot - 1]
         at[clash, slot - 1] = at[clash, slot] - 1
     return order[np.maximum(at, 0)]
-
-
-def heated(ids: Choices, hottest: ArrayLike, more: float, rng: np.random.Generator) -> Choices:
-    """Choices with one expert of each layer made hotter.
-
-    The expert `hottest` [layers] is chosen `more` times [-] as often again as in `ids`, in the mean.
-
-    Tokens that had not chosen it give up one of their choices for it, each with the same chance. The same generator
-    converts a part of the same tokens for a smaller `more`, so small differences are not drowned by chance.
-    Where fewer tokens are left than that, all of them convert.
-    """
-    expert = np.asarray(hottest)[:, None]
-    has = (ids == expert).any(axis=-1)  # [B, t, layers]
-    share = has.mean(axis=(0, 1))
-    # more x share more tokens are wanted, out of the 1 - share that had not chosen it.
-    chance = np.where(share < 1.0, more * share / np.maximum(1.0 - share, 1e-300), 0.0)
-    convert = ~has & (rng.random(has.shape) < chance)
-    place = rng.integers(0, ids.shape[-1], has.shape)
-    out = ids.copy()
-    at = np.nonzero(convert)
-    out[(*at, place[at])] = np.broadcast_to(np.asarray(hottest), has.shape)[at]
-    return out
 
 
 def skewed_loads(n_experts: int, n_active: int, load_cv: float, layers: int, rng: np.random.Generator) -> Array:

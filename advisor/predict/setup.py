@@ -45,7 +45,6 @@ from advisor.physics.expert_loads import (
     Router,
     Steps,
     Traffic,
-    Variant,
     by_weight,
     counted,
     traffic_of_loads,
@@ -437,8 +436,8 @@ def counted_balance(traffic: Traffic, ranks: int, redundant: int | None, tokens:
 
     redundant : copies of experts in a balanced layout; None: experts in order. [-]
     """
-    variant = Variant(layout_plan(traffic.loads.shape[1], ranks, redundant))
-    found = [_at(traffic, variant, batch, min(tokens, max(2, MOST_TOKENS // batch))) for batch in BATCHES]
+    planned = layout_plan(traffic.loads.shape[1], ranks, redundant)
+    found = [_at(traffic, planned, batch, min(tokens, max(2, MOST_TOKENS // batch))) for batch in BATCHES]
 
     def joined(name: str) -> Array:
         each = [getattr(one, name) for one in found]
@@ -449,6 +448,6 @@ def counted_balance(traffic: Traffic, ranks: int, redundant: int | None, tokens:
     return RankBalance(np.array(BATCHES, float), joined("touched"), joined("pairs"), joined("received"), slots)
 
 
-def _at(traffic: Traffic, variant: Variant, batch: int, tokens: int) -> Uneven:
+def _at(traffic: Traffic, planned: Planned, batch: int, tokens: int) -> Uneven:
     steps = Steps(batch, tokens, BUDGET_EACH, least_draws=1, least_layers=LEAST_LAYERS)
-    return counted(by_weight, traffic, [variant], Sources(), steps)[0].slowest
+    return counted(by_weight, traffic, [planned], Sources(), steps)[0].slowest

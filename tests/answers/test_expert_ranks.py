@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from advisor.answers.expert_ranks import Placing, RanksAnswer, ranks_answer, splits
+from advisor.answers.expert_ranks import Placing, RanksAnswer, ranks_answer
 from advisor.physics.expert_loads import traffic_of_loads, traffic_of_preset, traffic_of_trace
 from advisor.physics.expert_ranks import drawn_choices, skewed_loads
 from advisor.predict.curve import curve_for
@@ -19,11 +19,9 @@ from advisor.show.words.expert_ranks import (
     document,
     exchange_table,
     exchange_text,
-    heat_table,
     layout_table,
     notes,
     rank_table,
-    split_table,
     verdict,
     warnings,
 )
@@ -49,7 +47,7 @@ def setup_of(**values: object) -> Setup:
 @pytest.fixture(scope="module")
 def found() -> RanksAnswer:
     setup = setup_of()
-    return ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing(redundant=(0, 8), heat=(0.1, 0.5)))
+    return ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing(redundant=(0, 8)))
 
 
 def block_loads(hot: float) -> np.ndarray:
@@ -59,7 +57,7 @@ def block_loads(hot: float) -> np.ndarray:
 
 def hot_block(hot: float, **values: object) -> RanksAnswer:
     setup = setup_of(**values)
-    return ranks_answer(setup, traffic_of_loads(block_loads(hot), setup.router), Placing(redundant=(0,), heat=(0.1,)))
+    return ranks_answer(setup, traffic_of_loads(block_loads(hot), setup.router), Placing(redundant=(0,)))
 
 
 def test_without_counts_the_prediction_is_the_curve_s(found: RanksAnswer) -> None:
@@ -76,7 +74,7 @@ def test_counts_change_the_routed_experts_and_the_exchange_alone(found: RanksAns
 
 def test_equal_loads_without_correlation_leave_the_assumption_within_three_percent() -> None:
     setup = setup_of(routing="uniform")
-    answer = ranks_answer(setup, traffic_of_loads(np.ones((8, 128)), setup.router), Placing(heat=(0.1,)))
+    answer = ranks_answer(setup, traffic_of_loads(np.ones((8, 128)), setup.router), Placing())
     assert answer.in_order.touched == pytest.approx(answer.assumed.touched, rel=0.03)
     assert answer.in_order.curve.plain_step_s == pytest.approx(answer.assumed.curve.plain_step_s, rel=0.03)
 
@@ -106,7 +104,7 @@ def test_a_balanced_layout_planned_on_other_traffic_is_judged_on_its_own() -> No
     setup, (a, b) = setup_of(), (half(0), half(64))
     drifting = traffic_of_trace([one for pair in zip(a, b, strict=True) for one in pair], 128, 4)
     steady = traffic_of_trace([*a, *half(0)], 128, 4)
-    placing = Placing(redundant=(0,), heat=(0.1,))
+    placing = Placing(redundant=(0,))
     away, home = (ranks_answer(setup, traffic, placing).arms[2] for traffic in (drifting, steady))
     assert home.pairs_ratio[-1] < 1.5
     assert away.pairs_ratio[-1] > 1.2 * home.pairs_ratio[-1]
@@ -132,32 +130,13 @@ def test_the_best_layout_is_one_that_fits_in_memory() -> None:
     assert "No balanced layout that was tried and fits in memory is quicker." in verdict(crowded)
 
 
-def test_fewest_and_most_copies_are_heated_in_whatever_order_they_are_given() -> None:
-    setup = setup_of(drafter_id="none")
-    placing = Placing(redundant=(8, 16, 0), heat=(0.1,))
-    answer = ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), placing)
-    assert [one.arm for one in answer.heated] == ["in order", "balanced", "balanced, 16 copies"]
-
-
-def test_hotter_experts_cost_more_the_hotter_they_are() -> None:
-    setup = setup_of(batch_size=256)
-    loads = np.ones((2, 128))
-    loads[:, 0] = 12.0  # alone the reason that its rank is the fullest
-    answer = ranks_answer(setup, traffic_of_loads(loads, setup.router), Placing(redundant=(8,), heat=(0.02, 0.1, 0.5)))
-    in_order = [one for one in answer.heated if one.arm == "in order"]
-    copies = [one for one in answer.heated if one.arm == "balanced, 8 copies"]
-    assert [one.more for one in in_order] == [0.02, 0.1, 0.5]
-    assert (np.diff([0.0, *(one.round for one in in_order)]) > 0).all()
-    assert copies[-1].round < in_order[-1].round
-
-
 def test_bytes_of_an_exchange_are_what_a_hand_counts() -> None:
     # Eight groups of one rank. Everybody's eight experts lie on rank 0, whose own eighth of the tokens stays there.
     setup = setup_of(batch_size=64, drafter_id="none")
     sequences = [np.tile(np.arange(8), (40, 2, 1)) for _ in range(4)]
     for at, ids in enumerate(sequences):
         ids[::2, :, 7] = 8 + at % 2  # a trace that never varies is no trace
-    answer = ranks_answer(setup, traffic_of_trace(sequences, 128, 1), Placing(heat=(0.1,)))
+    answer = ranks_answer(setup, traffic_of_trace(sequences, 128, 1), Placing())
     low, normal, gather = answer.moved
     assert low.combine[0] == pytest.approx(56 * 8 * 2048 * 2)
     assert low.dispatch[0] == pytest.approx(56 * 8 * (2048 * 1.03125 + 16))
@@ -177,36 +156,9 @@ def test_a_step_of_k_drafts_moves_k_plus_one_times_a_plain_one_s_bytes(found: Ra
 
 def test_nothing_is_exchanged_where_attention_shares_the_ranks() -> None:
     setup = setup_of(tensor_parallel=8)
-    answer = ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing(heat=(0.1,)))
+    answer = ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing())
     assert answer.moved == ()
     assert "no tokens are exchanged" in exchange_text(answer)
-
-
-def test_attention_groups_cover_the_ranks_and_the_scenario_s_own_are_its_prediction(found: RanksAnswer) -> None:
-    each, refused = splits(found)
-    assert [(one.tensor_parallel, one.groups) for one in each] == [(1, 8), (2, 4), (4, 2), (8, 1)]
-    assert [one.fullest for one in each] == [4, 8, 16, 32]
-    assert each[0].curve.round_s == pytest.approx(found.in_order.curve.round_s)
-    assert refused == ()
-
-
-@pytest.mark.parametrize(("hardware_id", "widest"), [("h200-sxm", 8), ("gb200", 16)])
-def test_attention_groups_wider_than_a_node_are_refused_with_the_reason(hardware_id: str, widest: int) -> None:
-    """Their all-reduces would cross the network for nothing, beside groups whose exchange pays for it."""
-    setup = setup_of(hardware_id=hardware_id, expert_parallel=16, n_gpus=16)
-    answer = ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing((0,), heat=(0.1,)))
-    each, refused = splits(answer)
-    assert max(one.tensor_parallel for one in each) == widest
-    wide = [text for text in refused if "wider than a node of 8" in text]
-    assert [text.split(":")[0] for text in wide] == (["1 x TP 16"] if widest == 8 else [])
-
-
-def test_groups_that_sequences_do_not_fill_wait_for_the_fullest() -> None:
-    setup = setup_of(batch_size=20)
-    answer = ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing(heat=(0.1,)))
-    eight = splits(answer)[0][0]
-    assert eight.fullest == 3
-    assert eight.curve.batches.tolist() == [24.0]
 
 
 def test_a_layer_waits_for_one_rank_and_not_for_two_maxima(found: RanksAnswer) -> None:
@@ -233,9 +185,7 @@ def test_what_cannot_be_placed_is_refused(values: dict[str, object], copies: tup
 
 def test_the_same_question_has_the_same_answer() -> None:
     setup = setup_of(drafter_id="none")
-    first, second = (
-        ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing(heat=(0.1,))) for _ in range(2)
-    )
+    first, second = (ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing()) for _ in range(2))
     assert (first.in_order.touched == second.in_order.touched).all()
 
 
@@ -245,20 +195,18 @@ def test_sentences_and_tables_say_what_was_counted_and_what_is_assumed(found: Ra
     assert "rank that reads most" in rank_table(found).header
     assert [row[0] for row in layout_table(found).cells] == ["assumed", "in order", "balanced", "balanced, 8 copies"]
     assert len(rank_table(found).cells) == 4
-    assert len(heat_table(found).cells) == 6
     assert len(exchange_table(found).cells) == 6  # K = 0 and K = 3, recommended and longest, three ways
-    assert len(split_table(splits(found)[0]).cells) == 4
     assert any(text.startswith("Loads of ranks: assumed") for text in notes(found))
     assert any("assumed formula" in text for text in warnings(found))
-    told = document(found, splits(found)[0])
-    assert {"layouts", "hotter", "exchange", "attention_splits", "notes"} <= set(told)
+    told = document(found)
+    assert {"layouts", "exchange", "notes"} <= set(told)
     assert "NaN" not in json_text(told)
 
 
 def test_a_trace_takes_the_warning_of_the_assumption_away() -> None:
     setup = setup_of(drafter_id="none")
     sequences = list(drawn_choices(skewed_loads(128, 8, 0.5, 2, RNG(0)), 8, 8, 32, RNG(1), 0.1, 0.2))
-    answer = ranks_answer(setup, traffic_of_trace(sequences, 128, 1), Placing(heat=(0.1,)))
+    answer = ranks_answer(setup, traffic_of_trace(sequences, 128, 1), Placing())
     assert not any("assumed formula" in text for text in warnings(answer))
     assert any("judged on the other" in text for text in notes(answer))
 
@@ -266,7 +214,7 @@ def test_a_trace_takes_the_warning_of_the_assumption_away() -> None:
 def test_beyond_one_node_it_is_said_what_the_exchange_holds_and_whose_nodes_were_counted() -> None:
     def told(hardware_id: str, given: int | None) -> tuple[str, str, float]:
         setup = setup_of(hardware_id=hardware_id, expert_parallel=16, n_gpus=16)
-        placing = Placing((0,), ranks_per_node=given, heat=(0.1,))
+        placing = Placing((0,), ranks_per_node=given)
         answer = ranks_answer(setup, traffic_of_loads(np.ones((2, 128)), setup.router), placing)
         assert answer.in_order.found is not None
         return exchange_text(answer), " ".join(notes(answer)), float(answer.in_order.found.other_nodes[0])

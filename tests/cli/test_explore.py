@@ -209,8 +209,6 @@ RANKS = (
     "eagle3",
     "--accepted-length",
     "2.4@3",
-    "--hotter",
-    "10",
 )
 
 
@@ -230,8 +228,6 @@ def test_without_a_trace_the_ranks_are_drawn_and_called_assumed(capsys: pytest.C
     headings = (
         "Layouts, each at its recommended K:",
         "Experts in order, by K:",
-        "What hotter experts cost",
-        "The same ranks with attention in other groups",
     )
     assert all(heading in out for heading in headings)
 
@@ -244,7 +240,6 @@ def test_a_trace_takes_the_place_of_the_assumption(tmp_path: Path, capsys: pytes
     assert told["scenario"]["routing"] == told["routing"] != "auto"
     assert [one["layout"] for one in told["layouts"]] == ["assumed", "in order", "balanced", "balanced, 8 copies"]
     assert not any("assumed formula" in text for text in told["warnings"])
-    assert len(told["attention_splits"]) == 4
 
 
 def test_loads_and_copies_are_taken_as_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -265,8 +260,6 @@ def test_loads_and_copies_are_taken_as_given(tmp_path: Path, capsys: pytest.Capt
         (("--ep", "1"), "give --ep"),
         (("--copies", "3"), "choose 0, 8 or 16 copies"),
         (("--copies", "x"), "--copies 'x'"),
-        (("--hotter", "a"), "expected percentages"),
-        (("--hotter", "0"), "above 0"),
         (("--trace", "no.npy"), "no.npy"),
         (("--expert-loads", "no.csv"), "no.csv"),
         (("--model", "command-a", "--ep", "1"), "dense"),
@@ -296,7 +289,7 @@ def test_a_trace_s_loads_are_written_and_taken_by_other_commands(
     status, told, _ = run(capsys, "trace", trace_file(tmp_path), "--experts", 128, "--output", out)
     assert (status, f"--expert-loads {out}" in told) == (0, True)
     assumed, counted = (
-        json.loads(run(capsys, "advise", *RANKS[1:-2], *more, "--json")[1])
+        json.loads(run(capsys, "advise", *RANKS[1:], *more, "--json")[1])
         for more in ((), ("--expert-loads", out, "--redundant-experts", "8"))
     )
     assert counted["scenario"]["redundant_experts"] == 8

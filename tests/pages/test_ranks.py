@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.answers.expert_ranks import splits
 from advisor.predict.scenario import Scenario, loads_shape, write_loads
 from advisor.ui.answers import remembered
-from advisor.ui.data import trace_panel
 from advisor.ui.report import files as report_files
 from tests.measured.test_ingest_traces import npy, synthetic
 from tests.pages.app_page import go_to, opened
@@ -62,13 +60,6 @@ def test_a_trace_of_another_number_of_experts_is_said_not_to_be_counted() -> Non
     assert test.session_state["_scenario"].model_id == "gpt-oss-20b"
     assert "Your trace is not counted: it is of 128 experts and gpt-oss-20b has 32" in texts(test)
     assert "Counts on your trace" not in texts(test)
-
-
-def test_attention_groups_that_are_not_possible_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    test = page(TRACE, expert_parallel=8, n_gpus=8)
-    monkeypatch.setattr(trace_panel, "splits", lambda answer: (splits(answer)[0], ("TP 3 cannot be",)))
-    test.button(key="count_ranks").click().run()
-    assert "Not possible: TP 3 cannot be" in texts(test)
 
 
 def table(hot: float = 9.0, experts: int = 128) -> bytes:

@@ -19,7 +19,6 @@ from advisor.physics.expert_ranks import (
     drawn_choices,
     expert_loads,
     fitted_loads,
-    heated,
     rank_counts,
     skewed_loads,
     windows,
@@ -302,25 +301,6 @@ def test_the_assumed_slowest_rank_holds_for_the_experts_read_where_hot_experts_l
     slowest = np.mean([one.touched.max(axis=2).mean(axis=1) for one in counts], axis=0)
     touched_overall = np.mean([one.touched_overall.mean(axis=1) for one in counts], axis=0)
     assert local_experts(touched_overall, 256, ranks) == pytest.approx(slowest, rel=0.06)
-
-
-def test_heating_raises_the_hottest_expert_by_as_much_and_takes_it_from_the_others_alike() -> None:
-    order = RNG(0).permuted(np.tile(np.arange(10), (20000, 1)), axis=1)
-    chosen = order[:, None, None, :2]
-    before = expert_loads(list(chosen), 10)
-    after = expert_loads(list(heated(chosen, [0], 0.5, RNG(1))), 10)
-    assert after[0, 0] / before[0, 0] == pytest.approx(1.5, rel=0.03)
-    assert after.sum() == pytest.approx(2.0)
-    assert (after[0, 1:] / before[0, 1:]).std() < 0.02
-    ordered = np.sort(heated(chosen, [0], 0.5, RNG(1)), axis=-1)
-    assert (ordered[..., 1:] > ordered[..., :-1]).all()
-
-
-def test_a_little_heat_converts_a_part_of_the_tokens_that_much_heat_does() -> None:
-    chosen = drawn_choices(np.full((2, 10), 0.2), 2, 500, 3, RNG(0))
-    little, much = (heated(chosen, [0, 3], more, RNG(7)) for more in (0.1, 0.5))
-    assert ((little != chosen) <= (much != chosen)).all()
-    assert (heated(chosen, [0, 3], 0.0, RNG(7)) == chosen).all()
 
 
 def test_windows_are_consecutive_tokens_of_different_sequences() -> None:

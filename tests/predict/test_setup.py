@@ -15,7 +15,7 @@ from advisor.answers.by_batch import static_ranges
 from advisor.answers.design.search import design_space
 from advisor.answers.engines.export import export_scenario
 from advisor.answers.schedule import values_of
-from advisor.physics.expert_loads import Steps, Variant, counted, traffic_of_loads
+from advisor.physics.expert_loads import Steps, counted, traffic_of_loads
 from advisor.physics.expert_ranks import RankBalance, Sources, drawn_choices, skewed_loads
 from advisor.physics.memory import GIB
 from advisor.physics.step import Placement, routed_time, slowest_rank
@@ -226,9 +226,9 @@ def test_it_takes_as_long_as_long_counts_with_these_kernels_say(hardware: str, c
     setup = load_setup(SETUP.scenario.model_copy(update={"hardware_id": hardware}))
     layer, traffic = setup.routed_layer, traffic_of_loads(LOADS, setup.router)
     placement = dataclasses.replace(layer.placement, balance=counted_balance(traffic, 8, copies, 4))
-    variant = Variant(layout_plan(128, 8, copies))
+    planned = layout_plan(128, 8, copies)
     for batch in (4, 32, 256):
-        once = counted(layer.rank_seconds, traffic, [variant], Sources(8), Steps(batch, 4, 1_500_000))[0]
+        once = counted(layer.rank_seconds, traffic, [planned], Sources(8), Steps(batch, 4, 1_500_000))[0]
         tokens, touched = np.arange(1.0, 5.0), once.touched_overall
         kind = (layer.cost, placement, layer.shape)
         uneven = slowest_rank(*kind, np.asarray(float(batch)), tokens, touched, layer.dtype)

@@ -21,7 +21,7 @@ import pytest
 from advisor.answers.advice import Advice, advise
 from advisor.answers.design.cells import parse_place
 from advisor.answers.design.regions import RegionMap, region_map
-from advisor.answers.expert_ranks import Placing, RanksAnswer, ranks_answer, splits
+from advisor.answers.expert_ranks import Placing, RanksAnswer, ranks_answer
 from advisor.answers.explore.context import context_map
 from advisor.answers.explore.files import fastest_within, view_of, where_drafting_pays
 from advisor.answers.explore.leaderboard import RankQuestion, Wanted, one_load
@@ -37,7 +37,7 @@ from advisor.show.report.layout import sections
 from advisor.show.report.sections import ranks_blocks
 from advisor.show.table import capital
 from advisor.show.words.design import held_where, map_cells_table, region_verdict
-from advisor.show.words.expert_ranks import document, layout_table, split_table, verdict, warnings
+from advisor.show.words.expert_ranks import document, layout_table, verdict, warnings
 from advisor.text import json_values, printable
 from tests.answers.made_up_sweep import MAKER, frame_of, grid, parquet, row, sweep
 from tests.answers.test_design_regions import GRID
@@ -141,7 +141,7 @@ ROOT = Path(__file__).parents[2]
 WIDE = QWEN.model_copy(update={"expert_parallel": 8, "n_gpus": 8, "batch_size": 32, "k_max": 3})
 
 
-PLACING = Placing(redundant=(0, 8), heat=(0.1,))
+PLACING = Placing(redundant=(0, 8))
 
 
 RNG = np.random.default_rng
@@ -178,7 +178,6 @@ def test_the_section_stands_in_every_format() -> None:
         "| Layout | Experts read |",
         "| K | Experts touched |",
         "| Exchange | K |",
-        "| Attention | Sequences",
     ):
         assert heading in part
     assert "Loads of ranks: assumed" in part
@@ -192,14 +191,13 @@ def test_the_verdict_is_first_and_every_table_says_what_it_is_counted_on() -> No
     blocks = ranks_blocks(report(), found())
     assert blocks[0].text == verdict(found())  # type: ignore[union-attr]
     tables = [block for block in blocks if isinstance(block, TableBlock)]
-    assert len(tables) == 7
+    assert len(tables) == 4
     assert all(table.caption.endswith("Origin of the counts: preset.") for table in tables)
     assert [block.key for block in blocks if isinstance(block, FigureBlock)] == ["ranks"]
 
 
-@pytest.mark.parametrize("table", ["layouts", "groups"])
-def test_two_narrow_tables_lose_no_column_of_the_wide_one(table: str) -> None:
-    whole = layout_table(found()) if table == "layouts" else split_table(splits(found())[0])
+def test_two_narrow_tables_lose_no_column_of_the_wide_one() -> None:
+    whole = layout_table(found())
     columns, rows = whole.header, whole.cells
     pair = [
         one for one in ranks_blocks(report(), found()) if isinstance(one, TableBlock) and one.rows[0][0] == rows[0][0]
@@ -216,10 +214,8 @@ def test_json_carries_the_answer_and_keeps_its_schema() -> None:
     told = value["expert_ranks"]
     assert (told["origin"], told["ranks"], told["drafts"]) == ("preset", 8, [0, 1, 2, 3])
     assert [one["layout"] for one in told["layouts"]] == ["assumed", "in order", "balanced", "balanced, 8 copies"]
-    counted = document(found(), splits(found())[0])
+    counted = document(found())
     assert told["layouts"] == json_values(counted)["layouts"]
-    assert len(told["hotter"]) == 3
-    assert len(told["attention_splits"]) == 4
     own = next(one for one in told["layouts"] if one["layout"] == "assumed")
     assert own["n_draft"] == value["answer"]["n_draft"]
     assert own["speedup"][own["n_draft"]] == value["answer"]["speedup"]
@@ -272,7 +268,7 @@ def test_the_picture_has_a_line_for_every_layout_and_points_where_there_is_one_l
     many = ranks_answer(
         advice().setup,
         traffic_of_preset(advice().setup.router, RNG(0)),
-        Placing(redundant=(0, 8, 16, 24, 32, 40), heat=(0.1,)),
+        Placing(redundant=(0, 8, 16, 24, 32, 40)),
     )
     assert [line.name for line in rank_lines(many)] == [arm.name for arm in many.arms]
     assert len(rank_chart(many).figure.data) == 8

@@ -498,18 +498,6 @@ class RankLayout(Frozen):
     fits: bool
 
 
-class HotterExperts(Frozen):
-    """Change under one layout where each layer's hottest expert is hotter than planned for, as shares."""
-
-    arm: str
-    more: float
-    draft: int
-    plain_step: float
-    round: float
-    speedup: float
-    noise: float
-
-
 class RankExchange(Frozen):
     """Bytes that one way of exchanging tokens moves, along the section's draft lengths."""
 
@@ -520,24 +508,6 @@ class RankExchange(Frozen):
     combine_bytes: tuple[float, ...]
     step_bytes: tuple[float, ...]
     bytes_per_emitted_token: tuple[float, ...]
-
-
-class AttentionSplit(Frozen):
-    """One way of grouping the ranks for attention, experts in order."""
-
-    tensor_parallel: int
-    data_parallel: int
-    sequences_per_group: int
-    fits: bool
-    n_draft: int
-    plain_step_s: float
-    round_s: float
-    exchange_s: float
-    speedup: float
-    low: float
-    high: float
-    tpot_s: float
-    tier: Tier
 
 
 class RanksSection(Frozen):
@@ -552,10 +522,7 @@ class RanksSection(Frozen):
     drafts: tuple[int, ...]
     experts_touched: tuple[float, ...]
     layouts: tuple[RankLayout, ...]
-    hotter: tuple[HotterExperts, ...]
     exchange: tuple[RankExchange, ...]
-    attention_splits: tuple[AttentionSplit, ...]
-    not_possible: tuple[str, ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
 

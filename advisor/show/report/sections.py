@@ -1,4 +1,4 @@
-"""The section on experts on expert-parallel ranks: the slowest one counted, layouts, hotter experts, what travels.
+"""The section on experts on expert-parallel ranks: the slowest one counted, layouts, what travels.
 
 The section on one design for several accelerators and batches: the map of regions, when it was asked for.
 
@@ -24,7 +24,7 @@ from advisor.answers.advice import Advice
 from advisor.answers.design.answer import NOTHING_BINDS, binding_constraints, binding_start
 from advisor.answers.design.candidates import LAW_NAMES, Band, Candidate
 from advisor.answers.design.regions import RegionMap
-from advisor.answers.expert_ranks import RanksAnswer, splits
+from advisor.answers.expert_ranks import RanksAnswer
 from advisor.answers.explore.cells import SETTINGS
 from advisor.answers.explore.changes import GOALS, DesignStanding, Effect, Goal, NextSteps, best_effects
 from advisor.answers.explore.context import ContextMap
@@ -67,11 +67,9 @@ from advisor.show.words.expert_ranks import (
     document,
     exchange_table,
     exchange_text,
-    heat_table,
     layout_table,
     notes,
     rank_table,
-    split_table,
     verdict,
     warnings,
 )
@@ -118,20 +116,16 @@ _ORIGINS = {
 _PLACED = ("layout", "experts read", "rows, fullest/mean", "K", "copies/GPU")
 _TIMES = ("layout", "plain step ms", "K", "round ms", "speedup", "band", "time per token ms", "tier")
 """Columns of the layouts that fit the width of a page, in two tables."""
-_GROUPED = ("attention", "sequences/group", "fits", "plain step ms", "K", "round ms", "exchange ms")
-_GAINED = ("attention", "K", "speedup", "band", "time per token ms", "tokens/s/GPU", "tier")
-"""The same of the attention groups."""
 
 
 def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
-    """Verdict and origin, then layouts, the picture, rows by K, hotter experts, exchange and groups."""
+    """Verdict and origin, then layouts, the picture, rows by K and exchange."""
     kind, band = answer.traffic.kind, f"{report.advice.band_level:.0%} bands"
     of_counts = f"Origin of the counts: {kind}."
-    groups, refused = splits(answer)
     moved = (table_block(exchange_table(answer), f"Bytes of one layer at the rank that receives most. {of_counts}"),)
     # Sentences that the answer carries already are not told again.
     told = [text for text in warnings(answer) if printable(text) not in report.warnings]
-    layouts, attention = layout_table(answer), split_table(groups)
+    layouts = layout_table(answer)
     return (
         Paragraph(_said(verdict(answer))),
         Paragraph(f"{of_counts} Choices of experts are {_ORIGINS[kind]}. {_routing_text(report, answer)}".rstrip()),
@@ -145,19 +139,9 @@ def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
         table_block(
             rank_table(answer), f"Experts in order, by K: counted, and what is assumed without counts. {of_counts}"
         ),
-        table_block(
-            heat_table(answer),
-            "What hotter experts cost at each layout's K: each layer's hottest is chosen more often than the layout "
-            f"was planned for. {of_counts}",
-        ),
         Paragraph(_said(exchange_text(answer))),
         *(moved if answer.moved else ()),
-        table_block(
-            attention.only(*_GROUPED),
-            f"The same ranks with attention in other groups, experts in order. {of_counts}",
-        ),
-        table_block(attention.only(*_GAINED), f"What the same groups bring; {band} of the speedup. {of_counts}"),
-        Listing((*map(_said, notes(answer)), *(f"Not possible: {_said(text)}" for text in refused))),
+        Listing(tuple(map(_said, notes(answer)))),
         *([Paragraph("Note before use:"), Listing(tuple(_sentence(text) for text in told))] if told else []),
     )
 
@@ -186,10 +170,8 @@ def ranks_values(answer: RanksAnswer | None) -> dict[str, Any]:
     """The section as the JSON report carries it, null where no ranks were counted."""
     if answer is None:
         return {"expert_ranks": None}
-    groups, refused = splits(answer)
-    told = {name: _printed(value) for name, value in document(answer, groups).items()}
-    said = {"verdict": _said(verdict(answer)), "not_possible": [_said(text) for text in refused]}
-    return {"expert_ranks": told | said}
+    told = {name: _printed(value) for name, value in document(answer).items()}
+    return {"expert_ranks": told | {"verdict": _said(verdict(answer))}}
 
 
 def _printed(value: Any) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from advisor.answers.expert_ranks import Heated, Moved, RankArm, RanksAnswer, Split, charged
+from advisor.answers.expert_ranks import Moved, RankArm, RanksAnswer, charged
 from advisor.physics import laws
 from advisor.physics.hardware import gpus_of_node
 from advisor.predict.load import ASSUMED_IMBALANCE
@@ -63,7 +63,7 @@ def layout_table(answer: RanksAnswer) -> Table[RankArm]:
     return Table(_LAYOUT, answer.arms)
 
 
-def _at_best(name: str) -> Callable[[RankArm | Split], float]:
+def _at_best(name: str) -> Callable[[RankArm], float]:
     """A figure of an arm's curve at its recommended K."""
     return lambda arm: getattr(arm.curve, name)[0, arm.best]
 
@@ -73,19 +73,19 @@ def ms(time_s: float) -> str:
     return f"{time_s * 1e3:.2f}"
 
 
-def _band(arm: RankArm | Split) -> str:
+def _band(arm: RankArm) -> str:
     return f"{arm.curve.low[0, arm.best]:.2f}-{arm.curve.high[0, arm.best]:.2f}"
 
 
-_K = Column[RankArm | Split]("K", lambda arm: arm.curve.drafts[arm.best])
-_PLAIN = Column[RankArm | Split]("plain step ms", lambda arm: arm.curve.plain_step_s[0], ms)
-_ROUND = Column[RankArm | Split]("round ms", _at_best("round_s"), ms)
+_K = Column[RankArm]("K", lambda arm: arm.curve.drafts[arm.best])
+_PLAIN = Column[RankArm]("plain step ms", lambda arm: arm.curve.plain_step_s[0], ms)
+_ROUND = Column[RankArm]("round ms", _at_best("round_s"), ms)
 _SPEED = (
-    Column[RankArm | Split]("speedup", _at_best("speedup"), "{:.2f}".format),
-    Column[RankArm | Split]("band", _band),
-    Column[RankArm | Split]("time per token ms", _at_best("tpot_s"), ms),
+    Column[RankArm]("speedup", _at_best("speedup"), "{:.2f}".format),
+    Column[RankArm]("band", _band),
+    Column[RankArm]("time per token ms", _at_best("tpot_s"), ms),
 )
-_TIER = Column[RankArm | Split]("tier", _at_best("tier"), words=True)
+_TIER = Column[RankArm]("tier", _at_best("tier"), words=True)
 _LAYOUT: tuple[Column[RankArm], ...] = (
     Column("layout", attrgetter("name"), words=True),
     Column("experts read", lambda arm: arm.touched[arm.best], "{:.1f}".format),
@@ -112,26 +112,6 @@ def rank_table(answer: RanksAnswer) -> Table[int]:
         Column[int]("assumed", lambda row: assumed.pairs_ratio[row], "{:.2f}".format),
     )
     return Table(columns, range(len(arm.curve.drafts)))
-
-
-def heat_table(answer: RanksAnswer) -> Table[Heated]:
-    """Changes that hotter experts make, at the recommended K."""
-    return Table(_HEAT, answer.heated)
-
-
-def _signed(share: float) -> str:
-    """`+0.12%`; `0.00%` for what rounds to nothing."""
-    return f"{share:+.2%}" if abs(share) >= 5e-5 else "0.00%"
-
-
-_HEAT: tuple[Column[Heated], ...] = (
-    Column("layout", attrgetter("arm"), words=True),
-    Column("hottest hotter by", attrgetter("more"), "{:.0%}".format),
-    Column("plain step", attrgetter("plain_step"), _signed),
-    Column("round", attrgetter("round"), _signed),
-    Column("+- (80%)", attrgetter("noise"), "{:.2%}".format),
-    Column("speedup", attrgetter("speedup"), _signed),
-)
 
 
 def exchange_table(answer: RanksAnswer) -> Table[tuple[Moved, int]]:
@@ -199,25 +179,6 @@ def _charged_text(setup: Setup, k: int) -> str:
     )
 
 
-def split_table(found: Sequence[Split]) -> Table[Split]:
-    """Attention groups over the same ranks."""
-    return Table(_SPLIT, found)
-
-
-_SPLIT: tuple[Column[Split], ...] = (
-    Column("attention", lambda one: f"{one.groups} x TP {one.tensor_parallel}", words=True),
-    Column("sequences/group", attrgetter("fullest")),
-    Column("fits", lambda one: "yes" if one.fits else "no", words=True),
-    _PLAIN,
-    _K,
-    _ROUND,
-    Column("exchange ms", attrgetter("exchange_s"), ms),
-    *_SPEED,
-    Column("tokens/s/GPU", _at_best("tokens_per_s_per_gpu"), "{:,.0f}".format),
-    _TIER,
-)
-
-
 def notes(answer: RanksAnswer) -> tuple[str, ...]:
     """Notes on where the counts come from and what stays assumed."""
     setup, placing = answer.setup, answer.placing
@@ -266,7 +227,7 @@ def trace_warnings(answer: RanksAnswer) -> tuple[str, ...]:
     return tuple(told)
 
 
-def document(answer: RanksAnswer, found: Sequence[Split]) -> dict[str, Any]:
+def document(answer: RanksAnswer) -> dict[str, Any]:
     """Everything as JSON, SI units."""
     return {
         "ranks": answer.setup.placement.expert_parallel,
@@ -276,7 +237,6 @@ def document(answer: RanksAnswer, found: Sequence[Split]) -> dict[str, Any]:
         "drafts": answer.in_order.curve.drafts,
         "experts_touched": answer.touched_overall,
         "layouts": [_arm_document(answer, arm) for arm in answer.arms],
-        "hotter": [vars(one) for one in answer.heated],
         "exchange": [
             {
                 "transport": one.transport.id,
@@ -288,24 +248,6 @@ def document(answer: RanksAnswer, found: Sequence[Split]) -> dict[str, Any]:
                 "bytes_per_emitted_token": one.per_token,
             }
             for one in answer.moved
-        ],
-        "attention_splits": [
-            {
-                "tensor_parallel": one.tensor_parallel,
-                "data_parallel": one.groups,
-                "sequences_per_group": one.fullest,
-                "fits": one.fits,
-                "n_draft": int(one.curve.drafts[one.best]),
-                "plain_step_s": float(one.curve.plain_step_s[0]),
-                "round_s": float(one.curve.round_s[0, one.best]),
-                "exchange_s": one.exchange_s,
-                "speedup": float(one.curve.speedup[0, one.best]),
-                "low": float(one.curve.low[0, one.best]),
-                "high": float(one.curve.high[0, one.best]),
-                "tpot_s": float(one.curve.tpot_s[0, one.best]),
-                "tier": str(one.curve.tier[0, one.best]),
-            }
-            for one in found
         ],
         "notes": notes(answer),
         "warnings": warnings(answer),

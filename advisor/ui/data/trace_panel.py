@@ -2,7 +2,7 @@
 
 The user's own acceptance by draft position: vLLM's metrics or a list, accepted length by K, use it.
 
-Experts on the scenario's expert-parallel ranks: the slowest one counted, layouts, hotter experts, what travels.
+Experts on the scenario's expert-parallel ranks: the slowest one counted, layouts, what travels.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.answers.advice import Advice
-from advisor.answers.expert_ranks import RanksAnswer, splits
+from advisor.answers.expert_ranks import RanksAnswer
 from advisor.catalog.routing_presets import load_routing_preset
 from advisor.measured.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates
 from advisor.measured.ingest.logs import ActivationLog
@@ -24,10 +24,8 @@ from advisor.show.charts.measured import acceptance_chart, layer_chart, overlap_
 from advisor.show.words.expert_ranks import (
     exchange_table,
     exchange_text,
-    heat_table,
     layout_table,
     notes,
-    split_table,
     trace_warnings,
     verdict,
 )
@@ -252,17 +250,9 @@ def _answer(answer: RanksAnswer, advice: Advice) -> None:
     show_table(layout_table(answer))
     _use(answer)
     show_chart(rank_chart(answer), "ranks", advice.scenario)
-    with st.expander("Hotter experts, exchange, attention groups"):
-        st.caption("Each layer's hottest expert hotter than it was planned for, at the recommended K.")
-        show_table(heat_table(answer))
-        st.caption(plain(exchange_text(answer)))
-        if answer.moved:
-            show_table(exchange_table(answer))
-        st.caption("The same ranks with attention in other groups, experts in order.")
-        found, refused = splits(answer)
-        show_table(split_table(found))
-        for text in refused:
-            st.caption(plain(f"Not possible: {text}"))
+    st.caption(plain(exchange_text(answer)))
+    if answer.moved:
+        show_table(exchange_table(answer))
     for text in notes(answer):
         st.caption(plain(text))
 
