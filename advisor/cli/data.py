@@ -2,7 +2,7 @@
 
 `diagnose`: why a run with speculation is slow.
 
-`trace`: routing parameters from a user's own expert ids or counts of activated experts.
+`trace`: routing parameters from a user's own expert ids.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ import click
 from advisor.answers.diagnosis.diagnose import diagnose as diagnosed
 from advisor.answers.diagnosis.runs import Given
 from advisor.catalog.models import load_model, model_ids
-from advisor.catalog.routing_presets import load_routing_preset, preset_for, routing_preset_ids
+from advisor.catalog.routing_presets import load_routing_preset, routing_preset_ids
 from advisor.cli.measure import mapped, pair, read_bytes
 from advisor.cli.output import json_option, print_json, print_labelled, print_table, read_config, write_file
-from advisor.measured.ingest.logs import ActivationLog, open_activation_log
 from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_traces
 from advisor.measured.store_build import StoreStatus
 from advisor.measured.store_build import build as build_store
@@ -392,19 +391,10 @@ def trace(
 ) -> None:
     """Fit load variation, affinity and stickiness to the routing trace in FILES.
 
-    FILES hold the ids of the experts that each token chose, one request or several in each, or one log of how many
-    experts each pass activated (MoE-CAP).
+    FILES hold the ids of the experts that each token chose, one request or several in each.
     """
     count, model = _experts(model_id, experts, LayerCounts(layers, layers, active))
     given = [(file.name, read_bytes(file)) for file in files]
-    log = open_activation_log(*given[0]) if len(given) == 1 else None
-    if log is not None:
-        if output is not None:
-            raise AdvisorError(
-                "a log of activated experts does not say which ones; --output needs a trace of their ids"
-            )
-        _counts(log, count, model.n_active, model_id, as_json)
-        return
     _ids(given, count, model, output, as_json)
 
 
@@ -439,37 +429,10 @@ def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, output:
         click.echo(f"With expert-parallel ranks also: --expert-loads {output}")
 
 
-def _counts(log: ActivationLog, n_experts: int, n_active: int | None, model_id: str | None, as_json: bool) -> None:
-    from advisor.physics.routing_trace import fit_counts
-
-    if n_active is None:
-        raise AdvisorError("a log of activated experts needs the experts per token too; give --model ID or --active K")
-    preset = _preset(model_id)
-    found = fit_counts(log.sequences, log.tokens_per_sequence, log.experts, n_experts, n_active, preset)
-    if as_json:
-        told = {**vars(found), "routing": found.routing, "left_out": dict(log.left_out)}
-        print_json({"file": log.file_name, "layout": "log of activated experts", **told})
-        return
-    click.echo(f"{found.n_passes:,} passes, {n_active} of {n_experts} experts (log of activated experts)")
-    for item in found.parameters:
-        origin = "" if item.identified else f"  not told by the log: {preset.name}"
-        click.echo(f"{item.name:11s} {item.value:.3f}  (80%: {item.low:.3f} to {item.high:.3f}){origin}")
-    click.echo("")
-    _union_table([(c.batch_size, c.tokens, c.counted, c.predicted, c.uniform) for c in found.cells])
-    for reason, count in log.left_out:
-        click.echo(f"not used, {count:,} passes: {reason}")
-    print_labelled("warning", found.warnings)
-    click.echo(f"\nTo use it: --routing {found.routing}")
-
-
 def _union_table(rows: list[tuple[int, int, float, float, float]]) -> None:
     header = ("sequences", "tokens each", "experts counted", "predicted", "error", "uniform")
     cells = [(b, t, f"{c:.1f}", f"{p:.1f}", f"{p / c - 1:+.1%}", f"{u:.1f}") for b, t, c, p, u in rows]
     print_table(matrix(header, cells, "r" * len(header)))
-
-
-def _preset(model_id: str | None) -> RoutingPreset:
-    return preset_for(load_model(model_id))[0] if model_id is not None else load_routing_preset(ANY_MOE)
 
 
 def _experts(model_id: str | None, experts: int | None, given: LayerCounts) -> tuple[int, LayerCounts]:

@@ -311,12 +311,12 @@ def _chosen(scenario: Scenario, architecture: Architecture, hardware: Hardware) 
 
 
 def _own_trace(scenario: Scenario, architecture: Architecture) -> tuple[RoutingPreset, str]:
-    """What the user's own trace or log told. What it left open is the model's preset's."""
+    """Routing of the user's trace. Parameters that it leaves open are those of the model's preset."""
     preset, because = _own_preset(architecture)
     left_open = not_learnt(scenario.routing)
     text = "Your own routing trace."
     if left_open:
-        text = f"Your own log of activated experts; it leaves {' and '.join(left_open)} open. {because}"
+        text = f"Your own routing; it leaves {' and '.join(left_open)} open. {because}"
     return own_routing(scenario.routing, preset), text
 
 

@@ -298,14 +298,6 @@ def test_a_trace_s_loads_are_written_and_taken_by_other_commands(
     assert any("counted on your loads" in text for text in counted["warnings"])
 
 
-def test_a_log_without_ids_has_no_loads_to_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = tmp_path / "log.json"
-    log.write_text(json.dumps([{"batch_size": 2, "forward_mode": "decode", "expert_activation": 9.0}] * 3))
-    status, _, error = run(capsys, "trace", log, "--experts", 128, "--active", 8, "--output", tmp_path / "x")
-    assert status == 2
-    assert error.count("\n") == 1
-
-
 def test_a_sweep_writes_its_parts_and_says_how_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, out = tmp_path / "grid.yaml", tmp_path / "out"
     file.write_text("acceptance: 2.4@3\nhardware_id: [h100-sxm, h200-sxm]\nbatch_size: [1, 8]\nk_max: 2\n")

@@ -16,7 +16,6 @@ from advisor.catalog.adjustment import parse_adjustment
 from advisor.catalog.hardware import read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.measured.ingest.acceptance import read_acceptance_file
-from advisor.measured.ingest.logs import open_activation_log
 from advisor.measured.ingest.read import read_given, read_upload
 from advisor.measured.ingest.traces import read_trace
 from advisor.predict.scenario import read_scenario
@@ -37,10 +36,6 @@ READERS: dict[str, tuple[Read, bytes]] = {
     "benchmark": (lambda data: read_upload("file", data).result, table(GOOD, GOOD)),
     "points to predict": (lambda data: read_given("file", data), table(GOOD)),
     "trace": (lambda data: read_trace("file", data), npy(np.arange(48, dtype=np.int32).reshape(8, 3, 2))),
-    "activation log": (
-        lambda data: open_activation_log("file", data),
-        b'{"batch_size": 4, "forward_mode": "decode", "expert_activation": 12.5}',
-    ),
     "metrics": (lambda data: read_acceptance_file("file", data), METRICS.encode()),
     "config.json": (architecture_from_config, json.dumps(CONFIG).encode()),
     "scenario": (read_scenario, json.dumps(SCENARIO).encode()),

@@ -12,7 +12,7 @@ from tools.mutation.plan import ALSO, TARGETS
 
 ROOT = Path(__file__).resolve().parents[2]
 XML = """<testsuites><testsuite><testcase classname="tests.physics.test_touched_experts" name="a" time="1.5"/>
-<testcase classname="tests.physics.test_routing_trace" name="b[x]" time="2.5"/>
+<testcase classname="tests.physics.test_step" name="b[x]" time="2.5"/>
 <testcase classname="tests.predict.test_curve" name="c" time="1.0"/></testsuite></testsuites>"""
 
 
@@ -24,7 +24,7 @@ def test_time_is_added_up_by_folder_and_the_slowest_tests_come_first(tmp_path: P
     lines = lines_of(times)
     assert lines[2] == "| physics | 2 | 4 | 80% |"
     assert lines[-3:] == [
-        "| physics/test_routing_trace.py: b[x] | 2.5 |",
+        "| physics/test_step.py: b[x] | 2.5 |",
         "| physics/test_touched_experts.py: a | 1.5 |",
         "| predict/test_curve.py: c | 1.0 |",
     ]

@@ -327,7 +327,7 @@ def test_a_tuned_kernel_configuration_is_refused_because_it_holds_no_latency():
     [
         ('[{"benchmark": {}, "model": {}, "metric": {}}]', "PyTorch benchmark"),
         ('{"sample_batch_tokens": [], "sample_steps_per_sec": []}', "step-rate table"),
-        ('{"batch_size": 1, "forward_mode": "decode", "expert_activation": 3}', "routing trace"),
+        ('{"batch_size": 1, "forward_mode": "decode", "expert_activation": 3}', "counts activated experts"),
         ("model,isl,osl,tokens/s/gpu,num_total_gpus\na,1,1,1,1\n", "predict"),
         ("framework,op_name,kernel_source,m,n,k,latency\nvllm,gemm,x,1,2,3,0.1\n", "another operation"),
     ],

@@ -404,22 +404,6 @@ def test_a_kept_run_of_a_model_of_ones_own_is_refitted() -> None:
     assert "3 points of h200-sxm" in texts(test)
 
 
-def test_a_log_of_activated_experts_is_fitted_and_used_in_the_scenario() -> None:
-    from tests.physics.test_routing_trace import synthetic_log
-
-    log = "\n".join(map(json.dumps, synthetic_log((0.5, 0.15, 0.25)))).encode()
-    test = upload(page(TRACE), "expert_distribution_record.jsonl", log, key="trace_file")
-    said = texts(test)
-    assert "300 passes, 8 of 128 experts" in said
-    assert "say nothing about affinity and stickiness" in said
-    test.button(key="use_trace").click().run()
-    assert not test.exception
-    assert test.session_state["_scenario"].routing.endswith(",-,-")
-    test.session_state["serve_tab"] = "Why"
-    go_to(test, "serve").run()
-    assert "leaves affinity and stickiness open" in texts(test)
-
-
 def test_a_pasted_console_block_is_read_and_a_near_miss_says_what_it_lacks() -> None:
     block = "\n".join((FIXTURES / "serving_console_constructed.txt").read_text().splitlines()[1:44])
     test = page()

@@ -41,7 +41,10 @@ class Target:
 
 TARGETS = (
     Target("advisor.physics.touched_experts", ("tests/physics/test_touched_experts.py",)),
-    Target("advisor.physics.routing_trace", ("tests/physics/test_routing_trace.py",)),
+    Target(
+        "advisor.physics.routing_trace",
+        ("tests/physics/test_touched_experts.py", "tests/measured/test_ingest_traces.py"),
+    ),
     Target("advisor.physics.laws.kernels", ("tests/physics/test_laws.py",)),
     Target("advisor.physics.laws.attention", ("tests/physics/test_laws.py",)),
     Target("advisor.physics.laws.rounds", ("tests/physics/test_laws.py",)),

@@ -169,7 +169,7 @@ def why_unusable(sample: Sample) -> str | None:
     if "report" in keys and "config" in keys:
         return "it is an optimum-benchmark report, whose latencies have no batch of drafts; send a serving benchmark"
     if "expert_activation" in keys or "forward_mode" in keys:
-        return "it is a log of activated experts per step: give it as a routing trace (`trace`, tab Your routing trace)"
+        return "it counts activated experts and does not say which; send a trace of their ids (`trace`)"
     if {"error", "returncode"} & keys and not {"metrics"} & keys:
         return "it records a run that failed; send the result of a run that finished"
     header = {header_key(cell) for cell in table_header(sample)}

@@ -21,7 +21,7 @@ from advisor.answers.expert_ranks import RanksAnswer
 from advisor.measured.fits.sweep import SweepFit
 from advisor.measured.refit import BeforeAfter, curve_name
 from advisor.measured.refit_result import RefitResult
-from advisor.physics.routing_trace import CountCell, TraceFit, UnionRow
+from advisor.physics.routing_trace import TraceFit, UnionRow
 from advisor.predict.plain_sweep import HeldSweep
 from advisor.prediction import Array
 from advisor.show.charts.figure import (
@@ -202,7 +202,7 @@ def layer_chart(trace: TraceFit) -> Chart:
     return Chart(figure, alt, table)
 
 
-def union_chart(rows: Sequence[UnionRow] | Sequence[CountCell]) -> Chart:
+def union_chart(rows: Sequence[UnionRow]) -> Chart:
     """Distinct experts touched: counted in the trace or log, predicted by the fit, and by uniform routing."""
     frame = pd.DataFrame([vars(row) for row in rows])
     figure = new_figure(

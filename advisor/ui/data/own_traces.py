@@ -12,13 +12,11 @@ import numpy as np
 import streamlit as st
 
 from advisor.answers.expert_ranks import Placing, RankArm, RanksAnswer, ranks_answer
-from advisor.catalog.routing_presets import preset_for
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
-from advisor.measured.ingest.logs import ActivationLog, open_activation_log
 from advisor.measured.ingest.traces import layer_counts, read_traces
 from advisor.physics.expert_loads import Traffic, traffic_of_trace
 from advisor.physics.expert_ranks import Choices
-from advisor.physics.routing_trace import CountFit, TraceFit, fit_counts, fit_sequences
+from advisor.physics.routing_trace import TraceFit, fit_sequences
 from advisor.physics.touched_experts import write_own_routing
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import loads_shape, read_loads, write_loads
@@ -28,7 +26,6 @@ from advisor.ui.own_data import use_ranks
 from advisor.ui.session import Slot, nothing
 
 _TRACE: Slot[tuple[TraceFit, str] | None] = Slot("_trace", nothing)
-_COUNTS: Slot[tuple[ActivationLog, CountFit] | None] = Slot("_activation_log", nothing)
 _SEQUENCES: Slot[tuple[Choices, ...]] = Slot("_trace_sequences", tuple)
 _DIGEST: Slot[str] = Slot("_trace_digest", str)
 _TRACE_PROBLEM: Slot[str] = Slot("_trace_problem", str)
@@ -41,7 +38,7 @@ RATES_GIVEN = "given that all before it were accepted"
 
 
 def take_trace(setup: Setup) -> None:
-    """Read and fit the routing trace, or the log of activated experts, of the uploader `trace_file`."""
+    """Read and fit the routing trace of the uploader `trace_file`."""
     files = st.session_state.get("trace_file")
     moe = setup.architecture.moe
     if not files or moe is None:
@@ -49,14 +46,6 @@ def take_trace(setup: Setup) -> None:
     forget_trace()
     try:
         given = [(file.name, file.getvalue()) for file in files]
-        log = open_activation_log(*given[0]) if len(given) == 1 else None
-        if log is not None:
-            shape = (moe.n_experts, moe.n_active)
-            found = fit_counts(
-                log.sequences, log.tokens_per_sequence, log.experts, *shape, preset_for(setup.architecture)[0]
-            )
-            _COUNTS.put((log, found))
-            return
         read = read_traces(given, layer_counts(setup.architecture))
         _TRACE.put((fit_sequences(read.sequences, moe.n_experts), read.layout))
         _SEQUENCES.put(_first(read.sequences))
@@ -102,28 +91,21 @@ def trace_problem() -> str:
     return _TRACE_PROBLEM.get()
 
 
-def counts() -> tuple[ActivationLog, CountFit] | None:
-    """The log of activated experts of this session and its fit."""
-    return _COUNTS.get()
-
-
 def forget_trace() -> None:
     """Drop the trace or log.
 
     A scenario that uses it goes back to the model's own routing.
     """
-    for slot in (_TRACE, _SEQUENCES, _DIGEST, _COUNTS, _TRACE_PROBLEM):
+    for slot in (_TRACE, _SEQUENCES, _DIGEST, _TRACE_PROBLEM):
         slot.drop()
     if "," in str(st.session_state.get("routing", "")):
         st.session_state["routing"] = "auto"
 
 
 def use_trace() -> None:
-    """Make the trace or log the scenario's routing, in the bar and the address."""
-    found, log = trace(), counts()
-    if log is not None:
-        st.session_state["routing"] = log[1].routing
-    elif found is not None:
+    """Make the trace the scenario's routing, in the bar and the address."""
+    found = trace()
+    if found is not None:
         fit = found[0].fit
         st.session_state["routing"] = write_own_routing(
             (fit.load_cv, fit.affinity, fit.stickiness),

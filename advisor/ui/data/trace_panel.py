@@ -14,10 +14,9 @@ from advisor.answers.advice import Advice
 from advisor.answers.expert_ranks import RanksAnswer
 from advisor.catalog.routing_presets import load_routing_preset
 from advisor.measured.ingest.acceptance import MAX_METRICS_BYTES, AcceptanceRates
-from advisor.measured.ingest.logs import ActivationLog
 from advisor.measured.ingest.traces import MAX_TRACE_BYTES
 from advisor.measured.ingest.upload import MIB
-from advisor.physics.routing_trace import CountFit, TraceFit, implied_overlaps
+from advisor.physics.routing_trace import TraceFit, implied_overlaps
 from advisor.physics.touched_experts import RoutingPreset
 from advisor.predict.scenario import MAX_LOADS_BYTES, Scenario
 from advisor.show.charts.measured import acceptance_chart, layer_chart, overlap_chart, rank_chart, union_chart
@@ -49,7 +48,6 @@ from advisor.ui.data.own_traces import (
     use_trace,
 )
 from advisor.ui.data.own_traces import answer as ranks_answer
-from advisor.ui.data.own_traces import counts as own_counts
 from advisor.ui.data.own_traces import trace as own_trace
 from advisor.ui.widgets import plain, show_chart, show_table, upload_limit
 
@@ -64,7 +62,7 @@ def draw_trace_panel(advice: Advice) -> None:
         st.info(f"{advice.setup.architecture.name} is dense: it has no experts to trace.")
         return
     st.file_uploader(
-        f"Expert ids of {advice.setup.architecture.name} (.npy, .npz, CSV, JSON lines), or a log of activated experts",
+        f"Expert ids of {advice.setup.architecture.name} (.npy, .npz, CSV, JSON lines)",
         key="trace_file",
         on_change=take_trace,
         args=(advice.setup,),
@@ -73,17 +71,14 @@ def draw_trace_panel(advice: Advice) -> None:
     )
     st.caption(
         "Arrays [tokens, layers, k] of one request each (several files are one trace), [sequences, tokens, k] of one "
-        "layer, or [sequences, tokens, layers, k]; CSV columns sequence, token, layer, experts; one reply per line "
-        "with routed_experts; or MoE-CAP's log with expert_activation of each pass. It stays in this session."
+        "layer, or [sequences, tokens, layers, k]; CSV columns sequence, token, layer, experts; or one reply per line "
+        "with routed_experts. It stays in this session."
     )
     if trace_problem():
         st.error(plain(trace_problem()), icon=":material/error:")
     trace = own_trace()
-    counts = own_counts()
     if trace is not None and trace[0].n_experts == moe.n_experts:
         _found(*trace, advice)
-    elif counts is not None and (counts[1].n_experts, counts[1].n_active) == (moe.n_experts, moe.n_active):
-        _counted(*counts, advice)
     draw_ranks_panel(advice)
 
 
@@ -107,27 +102,6 @@ def _found(trace: TraceFit, layout: str, advice: Advice) -> None:
     show_chart(overlap_chart(trace, others), "overlaps", scenario)
     if len(trace.layers) > 1:
         show_chart(layer_chart(trace), "layers", scenario)
-    _buttons()
-
-
-def _counted(log: ActivationLog, found: CountFit, advice: Advice) -> None:
-    """What counts of activated experts tell, and what they leave to the preset."""
-    st.markdown(
-        f"{found.n_passes:,} passes, {found.n_active} of {found.n_experts} experts. The fit predicts the experts "
-        f"counted within {found.largest_error:.1%}."
-    )
-    for warning in found.warnings:
-        st.warning(plain(f"{warning[0].upper()}{warning[1:]}."))
-    _statistics(
-        [
-            (name, item.value, item.low, item.high, "yes" if item.identified else "no: the preset's")
-            for name, item in zip(_STATISTICS, found.parameters, strict=True)
-        ]
-    )
-    show_chart(union_chart(found.cells), "unions", advice.scenario)
-    if log.left_out:
-        with st.expander(f"Passes not used ({sum(count for _, count in log.left_out):,})"):
-            st.dataframe(pd.DataFrame(log.left_out, columns=["Reason", "Passes"]), hide_index=True)
     _buttons()
 
 
