@@ -57,8 +57,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_advise_computes_one_curve_and_one_schedule(calls: Counter[str]) -> None:
-    """The curve over all batches answers the target batch too. A schedule is decided on a curve of its own, whose batches
-    are the same in every answer."""
+    """The curve over all batches answers the target batch too. A schedule is decided on a curve of its own, on the same
+    batches in every answer."""
     advise(QWEN)
     assert calls == {"load_setup": 1, "curve_for": 2, "k_by_batch": 1}
 
