@@ -11,6 +11,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,20 @@ import pandas as pd
 
 from advisor.catalog.models import model_ids
 from advisor.cli.output import given_acceptance, json_option, print_json, print_labelled, print_table, write_file
+from advisor.cli.own import cell_documents, given_documents, with_own
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
+from advisor.measured.ingest.own import OwnDocument, own_rows
 from advisor.measured.ingest.read import GivenRows, read_given, read_upload
 from advisor.measured.ingest.result import OF_ONE_RUN, IngestResult, comma_question, csv_of, kept_table, measured_length
-from advisor.measured.ingest.rows import NAME_COLUMNS, Rows, combine, resolve_names, values_of_files, with_given
+from advisor.measured.ingest.rows import (
+    NAME_COLUMNS,
+    Rows,
+    combine,
+    complete,
+    resolve_names,
+    values_of_files,
+    with_given,
+)
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.kept_uploads import kept_as, save_upload
 from advisor.measured.points import Refused, judged_rows
@@ -43,6 +54,12 @@ _SET = click.option(
     help="Fill a column that the file lacks, or say what a name in it means (hardware_id, model_id, engine, drafter, "
     "weight_dtype: for every row), e.g. --set hardware_id=h200-sxm; repeat for several.",
 )
+_OWN_MODEL = click.option(
+    "--model", "models", multiple=True, help="Model of rows that name none (an id), or a path to a config.json in them."
+)
+_OWN_HARDWARE = click.option(
+    "--hardware", "hardware", multiple=True, help="Accelerator of rows that name none (an id), or a path to its JSON."
+)
 _MAP = click.option(
     "--map",
     "columns",
@@ -57,6 +74,8 @@ _MAP = click.option(
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 @_SET
 @_MAP
+@_OWN_MODEL
+@_OWN_HARDWARE
 @click.option("--save", "name", help="Keep the rows read in this advisor's store under this name.")
 @click.option("--by", "given_by", default="", help="Name of the giver, kept with the rows of --save.")
 @click.option("--rejects", type=click.Path(path_type=Path), help="Write the refused rows and their reasons here (CSV).")
@@ -65,6 +84,8 @@ def ingest(
     paths: Sequence[Path],
     values: Sequence[str],
     columns: Sequence[str],
+    models: Sequence[str],
+    hardware: Sequence[str],
     name: str | None,
     given_by: str,
     rejects: Path | None,
@@ -74,7 +95,7 @@ def ingest(
 
     A run with K = 0 in one of the files is the baseline of those in the others. --save keeps all of them as one.
     """
-    read, failed = _read_all(_files(paths), values, columns)
+    read, failed = _read_all(_files(paths), values, columns, _Own.given(models, hardware))
     results = [rows.result for rows in read]
     if rejects is not None:
         _write_rejects(rejects, results)
@@ -121,15 +142,33 @@ def _print_refit_use(n_rows: int, refused: Sequence[Refused]) -> None:
     _print_reasons(refused)
 
 
+@dataclass(frozen=True)
+class _Own:
+    """What --model and --hardware say: documents by path, and columns that an id fills."""
+
+    documents: tuple[OwnDocument, ...] = ()
+    values: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def given(cls, models: Sequence[str], hardware: Sequence[str]) -> _Own:
+        documents: list[OwnDocument] = []
+        values = []
+        for column, options in (("model_id", models), ("hardware_id", hardware)):
+            found, ids = given_documents(column, options)
+            documents += found
+            values += [(column, ids[0])] if len(ids) == 1 and not found else []
+        return cls(tuple(documents), tuple(values))
+
+
 def _read_all(
-    files: Sequence[Path], values: Sequence[str], columns: Sequence[str]
+    files: Sequence[Path], values: Sequence[str], columns: Sequence[str], own: _Own
 ) -> tuple[list[Rows], list[dict[str, str]]]:
     """The files that can be read, each content once, and the others with the reason. Of one file, that is raised."""
     read, failed, seen = [], [], dict[str, str]()
     given = [_values_of(number, values, len(files)) for number in range(len(files))]
     for file, said in zip(files, given, strict=True):
         try:
-            rows = read_rows(file, said, columns)
+            rows = read_rows(file, said, columns, own)
         except AdvisorError as error:
             if len(files) == 1:
                 raise
@@ -168,7 +207,12 @@ def _by_kind(read: Sequence[Rows]) -> list[list[Rows]]:
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 @_SET
 @_MAP
-@click.option("--hardware", "hardware_id", help="Refit this accelerator's rows [default: the pair with most rows].")
+@_OWN_MODEL
+@click.option(
+    "--hardware",
+    "hardware_id",
+    help="Refit this accelerator's rows, an id or a path to its JSON [default: the pair with most rows].",
+)
 @click.option("--engine", help="Refit this engine's rows.")
 @click.option("--accepted-length", metavar="X@K", help="Accepted length X at K, for rows that give none.")
 @click.option("--acceptance", help="a1,a2,...: chance that draft token i is accepted, for rows that give no length.")
@@ -182,6 +226,7 @@ def fit(
     paths: Sequence[Path],
     values: Sequence[str],
     columns: Sequence[str],
+    models: Sequence[str],
     hardware_id: str | None,
     engine: str | None,
     accepted_length: str | None,
@@ -201,7 +246,9 @@ def fit(
     from advisor.measured.refit_result import PARAMETER_COLUMNS, notes, parameter_rows
 
     given = given_acceptance(accepted_length, acceptance, acceptance_preset)
-    read, failed = _read_all(_files(paths), values, columns)
+    own = _Own.given(models, [hardware_id] if hardware_id else [])
+    hardware_id = next((one.name for one in own.documents if one.column == "hardware_id"), hardware_id)
+    read, failed = _read_all(_files(paths), values, columns, own)
     rows = combine(read)
     if rows.kind != "points":
         raise AdvisorError(
@@ -260,12 +307,26 @@ def read_bytes(file: Path) -> bytes:
     return read_up_to(sys.stdin.buffer, MAX_BYTES + 1) if str(file) == "-" else read_file(file, MAX_BYTES, "an upload")
 
 
-def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = ()) -> Rows:
+def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = (), own: _Own | None = None) -> Rows:
     """A benchmark result with headers and names resolved and missing context filled in. Raises AdvisorError."""
+    own = own or _Own()
     mapping = dict(pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
     rows = read_upload(file.name, read_bytes(file), columns=mapping)
     given = dict(pair(text) for text in values)
-    return resolve_names(with_given(rows, given), hardware_ids(), model_ids())
+    rows = with_given(rows, given)
+    if rows.kind == "points":
+        rows = complete(rows, dict(own.values))
+        documents = (*own.documents, *cell_documents(rows.frame, file.parent))
+        rows = own_rows(rows, documents, {"hardware_id": hardware_ids(), "model_id": model_ids()})
+    return resolve_names(rows, hardware_ids(), model_ids())
+
+
+def read_measured(files: Sequence[Path]) -> pd.DataFrame:
+    """Served runs of several files as one table of points. Raises AdvisorError for kernel tables."""
+    rows = combine(_read_all(files, (), (), _Own())[0])
+    if rows.kind != "points":
+        raise AdvisorError(f"{rows.file_name} holds kernel times; give served runs")
+    return rows.result.frame
 
 
 def pair(
@@ -393,9 +454,13 @@ _ASSUME = click.option(
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @_ASSUME
+@_OWN_MODEL
+@_OWN_HARDWARE
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
 @json_option("Rows as JSON instead of CSV.")
-def predict(file: Path, assume: str, output: Path | None, as_json: bool) -> None:
+def predict(
+    file: Path, assume: str, models: Sequence[str], hardware: Sequence[str], output: Path | None, as_json: bool
+) -> None:
     """Add predicted speedup, band, tier and reason to the rows of FILE.
 
     The columns are those of measurements/published_speedups.
@@ -403,7 +468,8 @@ def predict(file: Path, assume: str, output: Path | None, as_json: bool) -> None
     An accepted_length counts as borrowed, with a wider band, unless accepted_length_same_run is 1.
     """
     found = read_points(file)
-    answers = predict_rows(found.asked, _assumptions(assume), refused=found.refused)[list(PREDICTED_COLUMNS)]
+    asked = with_own(found.asked, models, hardware, file.parent)
+    answers = predict_rows(asked, _assumptions(assume), refused=found.refused)[list(PREDICTED_COLUMNS)]
     given = found.given.drop(columns=list(PREDICTED_COLUMNS), errors="ignore")  # of an earlier prediction
     rows = pd.concat([given.reset_index(drop=True), answers], axis=1)
     text = json_text(_records(rows)) + "\n" if as_json else frame_csv(rows, float_format="%.6g")
@@ -418,15 +484,18 @@ def predict(file: Path, assume: str, output: Path | None, as_json: bool) -> None
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @_ASSUME
+@_OWN_MODEL
+@_OWN_HARDWARE
 @json_option("Machine-readable output: overall, by_laboratory, rows.")
-def validate(file: Path | None, assume: str, as_json: bool) -> None:
+def validate(file: Path | None, assume: str, models: Sequence[str], hardware: Sequence[str], as_json: bool) -> None:
     """Errors of the predictions on FILE, or on the shipped published measurements."""
     if file is None:
         result = validate_points(judged_rows(), _assumptions(assume))
     else:
         found = read_points(file)
+        asked = with_own(found.asked, models, hardware, file.parent)
         marked = found.given.get("defect", "")
-        result = validate_points(found.asked.assign(defect=marked), _assumptions(assume), found.refused)
+        result = validate_points(asked.assign(defect=marked), _assumptions(assume), found.refused)
     if as_json:
         print_json(
             {

@@ -278,9 +278,9 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scena
     if given is not None or base is None:
         changed["acceptance"] = given or "0"
     if (model := changed.pop("model_id", None)) is not None:
-        changed |= _model(model)
+        changed |= model_fields(model)
     if (hardware := changed.pop("hardware_id", None)) is not None:
-        changed |= _hardware(hardware)
+        changed |= hardware_fields(hardware)
     if "refit" in changed:
         changed["refit"] = _refit_text(changed["refit"])
     whole = (base.model_dump() if base is not None else {}) | changed
@@ -293,7 +293,7 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scena
     return build_scenario(**whole)
 
 
-def _model(text: str) -> dict[str, Any]:
+def model_fields(text: str) -> dict[str, Any]:
     """The fields that a model's id, or a path to its config.json, sets. The file is checked while its name is known."""
     path = Path(text)
     if not (text.endswith(".json") or is_there(path)):
@@ -306,7 +306,7 @@ def _model(text: str) -> dict[str, Any]:
     return {"model_id": name, "model_config_json": config}
 
 
-def _hardware(text: str) -> dict[str, Any]:
+def hardware_fields(text: str) -> dict[str, Any]:
     """The fields that an accelerator's id, or a path to the user's own, sets."""
     path = Path(text)
     if not (text.endswith(".json") or is_there(path)):

@@ -19,9 +19,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.catalog.adjustment import JOINT_PAIRS, Adjustment, adjusted, carried, check_adjustment
+from advisor.catalog.hardware import own_digest
 from advisor.measured.ingest.side_by_side import open_pairs
-from advisor.measured.observations import NAMES, QUANTITIES, Observations, joined, log_predicted
-from advisor.measured.overheads import BOUND_SIGMAS, MultiplierPrior, Posterior, fit_multipliers, multiplier_prior
+from advisor.measured.observations import NAMES, QUANTITIES, Observations, joined, log_predicted, number
+from advisor.measured.overheads import (
+    BOUND_SIGMAS,
+    MultiplierPrior,
+    Posterior,
+    fit_multipliers,
+    multiplier_prior,
+    with_known,
+)
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused, refit_points
 from advisor.measured.readings import rivals
@@ -95,7 +103,6 @@ def select_points(
     hardware_id: str | None = None,
     engine: str | None = None,
     acceptance: str | None = None,
-    configs: Mapping[str, str] | None = None,
 ) -> tuple[list[Point], list[Refused]]:
     """The rows of one accelerator and engine that a refit uses, and the others with the reason.
 
@@ -104,13 +111,12 @@ def select_points(
     frame : canonical points (`advisor.measured.ingest`), index: line.
     hardware_id, engine : which rows; None takes the pair with the most usable rows.
     acceptance : as in a scenario; stands in for rows without an accepted length.
-    configs : config.json texts of models without a profile, by the name the rows use.
 
     Raises
     ------
     AdvisorError : fewer than MIN_POINTS usable rows, with the reasons of those not used.
     """
-    points, refused = refit_points(frame, acceptance, configs)
+    points, refused = refit_points(frame, acceptance)
     chosen, others = _one_group(points, hardware_id, engine)
     if len(chosen) < MIN_POINTS:
         raise AdvisorError(_too_few(len(chosen), refused, points, hardware_id, engine))
@@ -127,7 +133,8 @@ def refit_chosen(
     """
     questions = check_units(points, header_of)
     points, repeats = _without_repeats(points)
-    prior, observed = multiplier_prior(points), joined(point.observations for point in points)
+    observed = joined(point.observations for point in points)
+    prior = _told_apart(points, observed, multiplier_prior(points))
     posterior, aside = _without_outliers(observed, prior, len(points))
     used = ~np.isin(observed.line, list(aside))
     rows = _rows(points, observed, posterior, _held_out(observed, prior, used), used)
@@ -144,6 +151,7 @@ def refit_chosen(
         engine=points[0].scenario.engine,
         engine_class=points[0].engine_class,
         data=_fingerprint(points, aside),
+        own=own_digest(points[0].scenario.hardware_json),
         n_points=len(points) - len(aside),
         parameters=parameters,
         correlation=tuple(tuple(float(x) for x in row) for row in correlation),
@@ -163,7 +171,8 @@ def refit_chosen(
 def refitted(setup: Setup, result: RefitResult) -> Setup:
     """Setup with the refit's constants and their spread. Raises AdvisorError for another accelerator or engine."""
     adjustment = adjustment_of(result)
-    check_adjustment(adjustment, setup.hardware.id, setup.scenario.engine)
+    own = own_digest(setup.scenario.hardware_json)
+    check_adjustment(adjustment, setup.hardware.id, setup.scenario.engine, own)
     costs, draft_costs = adjusted(setup.costs, setup.draft_costs, adjustment)
     return replace(setup, costs=costs, draft_costs=draft_costs)
 
@@ -181,6 +190,7 @@ def adjustment_of(result: RefitResult) -> Adjustment:
         engine_class=result.engine_class,
         n_points=result.n_points,
         data=result.data,
+        own=result.own,
         factors={item.name: item.factor for item in parameters},
         log_sd={item.name: item.log_stderr for item in parameters},
         correlation=correlation,
@@ -199,7 +209,10 @@ def _without_repeats(points: Sequence[Point]) -> tuple[list[Point], Repeats | No
     for point in points:
         length = round(np.log(point.accepted_length) / SAME_LENGTH)
         said = (str(point.row.get("dataset") or ""), tuple(point.observations.quantity.tolist()))
-        key = (id(point.setup), point.n_draft, point.question.verify_tokens, point.batch_size, length, said)
+        counted = point.question.counted
+        touched = counted and (round(np.log(counted.touched or 1.0) / SAME_LENGTH), counted.in_turn)
+        setup = (point.setup.scenario, point.engine_class, touched)
+        key = (setup, point.n_draft, point.question.verify_tokens, point.batch_size, length, said)
         cells.setdefault(key, []).append(point)
     if len(cells) == len(points):
         return list(points), None
@@ -235,18 +248,33 @@ def _fingerprint(points: Sequence[Point], aside: Mapping[int, str]) -> str:
 def _one_group(
     points: Sequence[Point], hardware_id: str | None, engine: str | None
 ) -> tuple[list[Point], list[Refused]]:
-    groups: dict[tuple[str, str, str], list[Point]] = {}
+    groups: dict[tuple[object, ...], list[Point]] = {}
     for point in points:
-        key = (point.setup.hardware.id, point.scenario.engine, point.engine_class)
+        key = (point.setup.hardware.id, point.scenario.engine, point.engine_class, *_how_it_ran(point))
         if (hardware_id or key[0], engine or key[1]) == key[:2]:
             groups.setdefault(key, []).append(point)
     chosen = max(groups.values(), key=len, default=[])
     lines = {point.line for point in chosen}
     return chosen, [
-        Refused(point.line, f"{point.setup.hardware.id} with {point.engine_class} is refitted by itself")
+        Refused(
+            point.line, f"{point.setup.hardware.id} with {point.engine_class}{_ran_text(point)} is refitted by itself"
+        )
         for point in points
         if point.line not in lines
     ]
+
+
+def _how_it_ran(point: Point) -> tuple[object, ...]:
+    """What runs of one engine class must have in common to share overheads, beside the accelerator's own figures."""
+    stated = tuple(number(point.row, name) for name in ("captured", "async_scheduling"))
+    return (point.scenario.hardware_json, *stated)
+
+
+def _ran_text(point: Point) -> str:
+    """How a row ran where it says so, ` (captured=0, async_scheduling=1)`."""
+    stated = ((name, number(point.row, name)) for name in ("captured", "async_scheduling"))
+    said = ", ".join(f"{name}={value:g}" for name, value in stated if value is not None)
+    return f" ({said})" if said else ""
 
 
 def _too_few(
@@ -283,13 +311,37 @@ def _without_outliers(observed: Observations, prior: MultiplierPrior, n_rows: in
     return posterior, aside
 
 
-def _held_out(observed: Observations, prior: MultiplierPrior, used: NDArray[np.bool_]) -> Array:
-    """Log prediction of each observation by a refit that did not see its row."""
+def _told_apart(points: Sequence[Point], observed: Observations, prior: MultiplierPrior) -> MultiplierPrior:
+    """The prior, with the time per touched expert held where rows left out are predicted worse with it free.
+
+    Worse by more than the standard error of the difference, as K is chosen. Of several designs each is left out whole,
+    since fine against coarse experts is what the constant is for; of one, each row.
+    """
+    if not observed.depend_on()[NAMES.index("expert")]:
+        return prior
+    design = {point.line: point.scenario.model_config_json or point.scenario.model_id for point in points}
+    group = np.unique([design[line] for line in observed.line.tolist()], return_inverse=True)[1]
+    used = np.ones(len(observed.line), dtype=bool)
+    held = with_known(prior, "expert")
+
+    def error(one: MultiplierPrior) -> Array:
+        left_out = _held_out(observed, one, used, group if group.any() else None)
+        return np.abs(left_out - observed.log_measured)
+
+    lost = error(prior) - error(held)
+    return held if lost.mean() > lost.std() / np.sqrt(len(lost)) else prior
+
+
+def _held_out(
+    observed: Observations, prior: MultiplierPrior, used: NDArray[np.bool_], group: NDArray[np.int_] | None = None
+) -> Array:
+    """Log prediction of each observation by a refit that did not see its row, or its group of rows [n]."""
     out = np.full(len(observed.line), np.nan)
-    lines = np.unique(observed.line[used])
+    place = observed.line if group is None else group
+    lines = np.unique(place[used])
     folds = np.arange(len(lines)) % min(len(lines), MAX_FOLDS)
     for fold in np.unique(folds):
-        held = np.isin(observed.line, lines[folds == fold])
+        held = np.isin(place, lines[folds == fold])
         posterior = fit_multipliers(observed.where(used & ~held), prior)
         out[held] = log_predicted(observed.where(held), posterior.theta)
     return out
@@ -333,7 +385,9 @@ def _parameters(
     sds = np.sqrt(np.diag(posterior.covariance))
     # Backwards, so that of two that share a multiplier the first stands for it.
     overheads = {one.factor: float(getattr(setup.costs, one.priced_by[0])) for one in reversed(OVERHEADS)}
-    units = {one.factor: "s" if one.priced_by[0].endswith("_s") else "per token" for one in OVERHEADS}
+    if setup.costs.routed.assumed and present[NAMES.index("expert")]:
+        overheads["expert"] = setup.costs.routed.per_expert_s
+    units = {"expert": "s"} | {one.factor: "s" if one.priced_by[0].endswith("_s") else "per token" for one in OVERHEADS}
     out = []
     for i, name in enumerate(NAMES):
         if not present[i] and not overheads.get(name):

@@ -185,6 +185,16 @@ def complete(rows: Rows, values: Mapping[str, Any], override: bool = False) -> R
     return replace(rows, frame=frame, unknown=unknown)
 
 
+DOCUMENT_OF = {"hardware_id": "hardware_json", "model_id": "model_config_json"}
+"""Columns of names, and those of the documents that a user's own models and accelerators have in their rows."""
+
+
+def lacks_document(frame: pd.DataFrame, column: str) -> np.ndarray:
+    """Rows whose name in a column is explained by no document of their own [rows]."""
+    own = frame.get(DOCUMENT_OF.get(column, ""))
+    return np.ones(len(frame), dtype=bool) if own is None else (own.isna() | (own == "")).to_numpy(dtype=bool)
+
+
 NAME_COLUMNS = frozenset({"hardware_id", "hardware", "model_id", "engine", "drafter", "weight_dtype"})
 """Columns of names. What a user says of one holds for every row, since a file may call a thing as it likes; numbers
 that a file states are facts of its run and stay."""
@@ -232,7 +242,8 @@ def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[s
     frame, unknown, sources = rows.frame.copy(deep=False), list(rows.unknown), rows.sources
     for name, match, ids in wanted:
         renamed: dict[str, str] = {}
-        for text in frame[name].dropna().unique():
+        named = lacks_document(frame, name)
+        for text in frame.loc[named, name].dropna().unique():
             found = text if text in ids else match(text, ids)
             if found is None:
                 unknown.append(UnknownName(name, text, frame.index[frame[name] == text].to_numpy()))
@@ -240,7 +251,7 @@ def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[s
                 renamed[text] = found
         if name == "model_id":
             sources = _with_named_formats(frame, sources, [text for text in renamed if text not in ids])
-        frame[name] = frame[name].replace(renamed)
+        frame[name] = frame[name].mask(pd.Series(named, frame.index), frame[name].replace(renamed))
     return replace(rows, frame=frame, sources=sources, unknown=tuple(unknown))
 
 
