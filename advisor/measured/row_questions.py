@@ -14,7 +14,7 @@ import pandas as pd
 from advisor.catalog.engines import OTHER_ENGINE, Build, engine_called, engine_ids, load_engine
 from advisor.catalog.hardware import hardware_slug, read_own_hardware
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name
-from advisor.measured.ingest.columns import match_hardware
+from advisor.measured.ingest.columns import SET_ASIDE, match_hardware
 from advisor.physics.acceptance import acceptance_curves, parse_acceptance
 from advisor.physics.architecture import WeightDtype
 from advisor.physics.hardware import hardware_ids, load_hardware
@@ -101,7 +101,10 @@ def question_of(
         name = name or UNNAMED_MODEL
         cells["model_id"] = own_model(config, name).id
     elif name:
+        check_named("model_id", name)
         _resolve_model(cells)
+    if cells.get("status", "").lower() in SET_ASIDE:
+        raise AdvisorError(f"set aside by the tool that measured it: status {cells['status']}")
     if "adaptive" in cells.get("draft_structure", ""):
         raise AdvisorError("the draft length was adaptive; no single K stands for the row")
     n_draft = _whole(cells, "draft_tokens_k")
@@ -158,6 +161,7 @@ def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str
     if hardware in _SAME_CHIP:
         filled.append(f"hardware_id={_SAME_CHIP[hardware]}")
     if hardware and not own:
+        check_named("hardware_id", hardware)
         cells["hardware_id"] = _SAME_CHIP.get(hardware) or _hardware(hardware)
     return cells, filled
 
@@ -199,6 +203,13 @@ def _text(value: Any) -> str:
         return ""
     text = str(value).strip()
     return "" if text.lower() in _EMPTY else text
+
+
+def check_named(column: str, name: str) -> None:
+    """Raise AdvisorError for a name that says that it is the user's own while nobody gave its document."""
+    if name.startswith("own-"):
+        option, file = ("--model", "config.json") if column == "model_id" else ("--hardware", "my-accelerator.json")
+        raise AdvisorError(f"{name} is one of your own: give its file as well, {option} {file}")
 
 
 def _needed(cells: Mapping[str, str], name: str) -> str:

@@ -31,6 +31,14 @@ MAX_DIMENSION = 10_000_000
 ROUTINGS = ("natural", "uniform", "round_robin", "traced")
 """Words for how tokens chose experts. natural: by the model's router; the others were simulated, `traced` by parameters
 of a trace that the row does not repeat, so that its touched experts have to be counted."""
+SET_ASIDE = ("noisy", "routing", "failed")
+"""Words of a row's status that keep it from a fit: repeats or a control cell apart, other experts than its routing
+chooses, no whole measurement."""
+REMARKS = (
+    *("prefill_time_s", "tokens_in_step", "n_steps", "n_repeats", "time_p10_s", "spread", "control_ratio"),
+    *("graph_mode", "runner", "attention_backend"),
+)
+"""Columns of `advisor profile --engine` that no fit uses: they stay with the row in its notes."""
 _ENGINE = f"Serving engine: {', '.join(engine_ids())}, or another name"
 
 
@@ -276,6 +284,7 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
         high=1000.0,
         positive=True,
     ),
+    _text("status", f"What the tool that measured says of the row; {', '.join(SET_ASIDE)}: not fitted"),
     _text("tier", "Provenance grade: A, B or C, where the source has one"),
     _text("source_title", "Where the row was published"),
     _text("source_url", "Address of that publication"),

@@ -17,7 +17,6 @@ from advisor.catalog.hardware import hardware_slug, read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.measured.ingest.columns import match_hardware, match_model
 from advisor.measured.ingest.rows import DOCUMENT_OF, Rows, lacks_document
-from advisor.prediction import AdvisorError
 from advisor.text import counted, read_json
 
 _MATCH: dict[str, Callable[[str, tuple[str, ...]], str | None]] = {
@@ -121,7 +120,7 @@ def with_open_names(
     names, (one,) = open_names(out, column, known), mine
     means = _empty(out[column])
     if len(names) == 1:
-        means |= (out[column] == names[0]).to_numpy(dtype=bool) & lacks_document(out, column)
+        means = means | ((out[column] == names[0]).to_numpy(dtype=bool) & lacks_document(out, column))
     if not means.any():
         return out, nobody, ""
     out = out.copy(deep=False)
@@ -129,13 +128,6 @@ def with_open_names(
     _put(out, DOCUMENT_OF[column], means, one.text)
     stated = f"{column} {names[0]!r}" if len(names) == 1 else f"{column}, not stated,"
     return distinct(out), means, f"{stated} in {counted(int(means.sum()), 'row')} read as {one.name}, the one given"
-
-
-def check_named(column: str, name: str) -> None:
-    """Raise AdvisorError for a name that says that it is the user's own while nobody gave its document."""
-    if name.startswith("own-"):
-        option, file = ("--model", "config.json") if column == "model_id" else ("--hardware", "my-accelerator.json")
-        raise AdvisorError(f"{name} is one of your own: give its file as well, {option} {file}")
 
 
 def _empty(cells: pd.Series) -> np.ndarray:
