@@ -176,9 +176,6 @@ def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustmen
     for one in KERNELS:
         if not one.drafter:
             changes |= _scaled_records(base, one.priced_by, factors.get(one.factor, 1.0), log_sd.get(one.factor))
-    if base.routed.assumed and "expert" in factors:
-        each = base.routed.per_expert_s * factors["expert"]
-        changes["routed"] = replace(changes["routed"], per_expert_s=each)
     changes |= _scaled_modules(base, factors.get("attention", 1.0), log_sd.get("attention"))
     changes["network"] = _scaled(base.network, factors.get("communication", 1.0), log_sd.get("communication"))
     return replace(base, **changes), slower(draft_costs, factors.get("drafter", 1.0), log_sd.get("drafter"))

@@ -9,8 +9,8 @@ import pandas as pd
 
 from advisor.catalog.models import model_ids
 from advisor.cli.output import hardware_fields, model_fields
+from advisor.measured.ingest.documents import DOCUMENT_OF, lacks_document
 from advisor.measured.ingest.own import OwnDocument, own_document, with_open_names
-from advisor.measured.ingest.rows import DOCUMENT_OF, lacks_document
 from advisor.measured.row_questions import check_named
 from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import load_scenario_file

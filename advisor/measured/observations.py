@@ -26,7 +26,6 @@ from pydantic import Field, model_validator
 from advisor.physics import laws
 from advisor.physics.components import COMPONENTS, FACTORS
 from advisor.physics.step import n_layers
-from advisor.physics.touched_experts import local_experts
 from advisor.predict.curve import Curve
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Frozen
@@ -143,7 +142,7 @@ def observe(
 
 
 _ROUND_METRICS = ("step_time_ms", "step_time_s")
-_LAUNCH, _ROUTED, _EXPERT = (TIME_NAMES.index(name) for name in ("launch", "routed", "expert"))
+_LAUNCH = TIME_NAMES.index("launch")
 _DRAFTING = [TIME_NAMES.index("drafter"), TIME_NAMES.index("draft_host")]
 _SCHEDULING = [TIME_NAMES.index("round_host"), TIME_NAMES.index("host")]
 
@@ -169,22 +168,7 @@ def time_columns(setup: Setup, curve: Curve) -> tuple[Array, Array]:
     parts = {name: time[:, 0] for name, time in curve.round_components.items()}
     launched_s = laws.launches(setup.costs.launch_per_layer_s, _draft_layers(setup, int(curve.drafts[0])))
     parts |= {"launch": parts["launch"] + launched_s, "draft": np.maximum(parts["draft"] - launched_s, 0.0)}
-    plain, whole = _grouped(curve.plain_components), _grouped(parts)
-    if setup.scenario.hardware_json is not None and setup.costs.routed.assumed:
-        for seconds, touched in ((plain, curve.touched_plain), (whole, curve.touched_verify[:, 0])):
-            each = np.minimum(_per_expert_s(setup, touched), seconds[..., _ROUTED])
-            seconds[..., _EXPERT] += each
-            seconds[..., _ROUTED] -= each
-    return plain, whole
-
-
-def _per_expert_s(setup: Setup, touched: Array) -> Array:
-    """Part of a pass that goes to its touched experts apart from their bytes and operations, broadcast. [s]"""
-    moe, ranks = setup.architecture.moe, setup.placement.expert_parallel
-    if moe is None:
-        return np.zeros_like(touched)
-    here = local_experts(touched, float(moe.n_experts), ranks) if ranks > 1 else touched
-    return np.asarray(moe.count * here * setup.costs.routed.per_expert_s)
+    return _grouped(curve.plain_components), _grouped(parts)
 
 
 def _draft_layers(setup: Setup, n_draft: int) -> int:

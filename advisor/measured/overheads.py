@@ -160,12 +160,6 @@ _PRIOR_ROWS = 4.0
 _SCALE_ROUNDS = 4
 _WINSOR = 2.5  # residuals count for no more than this many scales when the scale is learnt
 _MIN_SCALE = 0.01
-PER_EXPERT_LOG_SD = math.log(1000.0) / BOUND_SIGMAS
-"""Of the time per touched expert, where no kernel was measured: the bound is a factor of 1000, from the 0.1 us that
-an expert adds to a grouped kernel (fitted tables) to the 100 us of one whose kernels the host launches alone. [-]"""
-_EXPERT = NAMES.index("expert")
-_FAR_START = math.log(100.0)
-"""Where a second search for it starts: near 0.1 us it is lost in the kernels, so that no slope leads away. [-]"""
 OWN_OVERHEAD_LOG_SD = math.log(10.0) / BAND_SIGMAS
 """Of the host's times on an accelerator of the user's own: a factor of 10 either way at 80 %, since the shipped ones
 were fitted on servers of data-centre GPUs and nobody measured this host (assumed). [-]"""
@@ -202,7 +196,6 @@ def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
     overhead = OWN_OVERHEAD_LOG_SD if own else max(point.setup.costs.overhead_log_sd for point in points)
     widths = dict.fromkeys(NAMES, overhead)
     widths |= {name: max(_kernel_log_sd(point.setup, name) for point in points) for name in _KERNEL_FACTORS}
-    widths["expert"] = PER_EXPERT_LOG_SD
     widths["accepted_length"] = max(point.length_log_sd for point in points)
     log_sd = np.array([max(widths[name], MIN_LOG_SD) for name in NAMES])
     covariance = np.diag(log_sd**2)
@@ -216,14 +209,6 @@ def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
             covariance[place, place] = OWN_OVERHEAD_LOG_SD**2
         log_sd = np.sqrt(np.diag(covariance))
     return MultiplierPrior(log_sd, covariance, max(point.setup.costs.residual_log_sd for point in points))
-
-
-def with_known(prior: MultiplierPrior, name: str) -> MultiplierPrior:
-    """The prior with one multiplier held where it is."""
-    at, log_sd, covariance = NAMES.index(name), prior.log_sd.copy(), prior.covariance.copy()
-    log_sd[at], covariance[at], covariance[:, at] = MIN_LOG_SD, 0.0, 0.0
-    covariance[at, at] = MIN_LOG_SD**2
-    return replace(prior, log_sd=log_sd, covariance=covariance)
 
 
 def _kernel_log_sd(setup: Setup, factor: str) -> float:
@@ -243,28 +228,15 @@ def fit_multipliers(observed: Observations, known: MultiplierPrior) -> Posterior
     theta, scale = prior.centre, known.residual_log_sd
     for _ in range(_SCALE_ROUNDS):
         held = scale
-        searches = [
-            solve_observed(
-                observed, held, prior, start, np.eye(len(NAMES)), prior.centre, bounds=(-bound, bound), xtol=1e-10
-            )
-            for start in _starts(theta, observed, bound)
-        ]
-        found = min(searches, key=lambda one: one.cost)
+        found = solve_observed(
+            observed, held, prior, theta, np.eye(len(NAMES)), prior.centre, bounds=(-bound, bound), xtol=1e-10
+        )
         theta, covariance = found.x, found.covariance
         residual = log_predicted(observed, theta) - observed.log_measured
         scale = _learnt_scale(residual, prior, covariance, held, known.residual_log_sd)
         if abs(np.log(scale / held)) < 0.01:
             break
     return Posterior(theta, covariance, scale, found.success, found.message)
-
-
-def _starts(theta: Array, observed: Observations, bound: Array) -> list[Array]:
-    """Log multipliers to search from: those at hand, and others with dear experts where experts may be so."""
-    if not observed.depend_on()[_EXPERT] or bound[_EXPERT] <= _FAR_START:
-        return [theta]
-    dear = theta.copy()
-    dear[_EXPERT] = _FAR_START
-    return [theta, dear]
 
 
 def _learnt_scale(residual: Array, prior: Prior, covariance: Array, held: float, guess: float) -> float:

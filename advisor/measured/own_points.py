@@ -9,7 +9,7 @@ import pandas as pd
 
 from advisor.catalog.hardware import own_digest
 from advisor.catalog.models import config_digest
-from advisor.measured.ingest.rows import DOCUMENT_OF, lacks_document
+from advisor.measured.ingest.documents import DOCUMENT_OF, lacks_document
 from advisor.measured.row_questions import copies_sharing
 from advisor.predict.scenario import Scenario
 from advisor.prediction import Array

@@ -28,7 +28,6 @@ from advisor.measured.overheads import (
     Posterior,
     fit_multipliers,
     multiplier_prior,
-    with_known,
 )
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused, refit_points
@@ -133,8 +132,7 @@ def refit_chosen(
     """
     questions = check_units(points, header_of)
     points, repeats = _without_repeats(points)
-    observed = joined(point.observations for point in points)
-    prior = _told_apart(points, observed, multiplier_prior(points))
+    prior, observed = multiplier_prior(points), joined(point.observations for point in points)
     posterior, aside = _without_outliers(observed, prior, len(points))
     used = ~np.isin(observed.line, list(aside))
     rows = _rows(points, observed, posterior, _held_out(observed, prior, used), used)
@@ -311,37 +309,13 @@ def _without_outliers(observed: Observations, prior: MultiplierPrior, n_rows: in
     return posterior, aside
 
 
-def _told_apart(points: Sequence[Point], observed: Observations, prior: MultiplierPrior) -> MultiplierPrior:
-    """The prior, with the time per touched expert held where rows left out are predicted worse with it free.
-
-    Worse by more than the standard error of the difference, as K is chosen. Of several designs each is left out whole,
-    since fine against coarse experts is what the constant is for; of one, each row.
-    """
-    if not observed.depend_on()[NAMES.index("expert")]:
-        return prior
-    design = {point.line: point.scenario.model_config_json or point.scenario.model_id for point in points}
-    group = np.unique([design[line] for line in observed.line.tolist()], return_inverse=True)[1]
-    used = np.ones(len(observed.line), dtype=bool)
-    held = with_known(prior, "expert")
-
-    def error(one: MultiplierPrior) -> Array:
-        left_out = _held_out(observed, one, used, group if group.any() else None)
-        return np.abs(left_out - observed.log_measured)
-
-    lost = error(prior) - error(held)
-    return held if lost.mean() > lost.std() / np.sqrt(len(lost)) else prior
-
-
-def _held_out(
-    observed: Observations, prior: MultiplierPrior, used: NDArray[np.bool_], group: NDArray[np.int_] | None = None
-) -> Array:
-    """Log prediction of each observation by a refit that did not see its row, or its group of rows [n]."""
+def _held_out(observed: Observations, prior: MultiplierPrior, used: NDArray[np.bool_]) -> Array:
+    """Log prediction of each observation by a refit that did not see its row."""
     out = np.full(len(observed.line), np.nan)
-    place = observed.line if group is None else group
-    lines = np.unique(place[used])
+    lines = np.unique(observed.line[used])
     folds = np.arange(len(lines)) % min(len(lines), MAX_FOLDS)
     for fold in np.unique(folds):
-        held = np.isin(place, lines[folds == fold])
+        held = np.isin(observed.line, lines[folds == fold])
         posterior = fit_multipliers(observed.where(used & ~held), prior)
         out[held] = log_predicted(observed.where(held), posterior.theta)
     return out
@@ -385,9 +359,7 @@ def _parameters(
     sds = np.sqrt(np.diag(posterior.covariance))
     # Backwards, so that of two that share a multiplier the first stands for it.
     overheads = {one.factor: float(getattr(setup.costs, one.priced_by[0])) for one in reversed(OVERHEADS)}
-    if setup.costs.routed.assumed and present[NAMES.index("expert")]:
-        overheads["expert"] = setup.costs.routed.per_expert_s
-    units = {"expert": "s"} | {one.factor: "s" if one.priced_by[0].endswith("_s") else "per token" for one in OVERHEADS}
+    units = {one.factor: "s" if one.priced_by[0].endswith("_s") else "per token" for one in OVERHEADS}
     out = []
     for i, name in enumerate(NAMES):
         if not present[i] and not overheads.get(name):

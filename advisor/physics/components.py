@@ -49,10 +49,8 @@ FACTORS = {
     "drafter": "kernel time of the drafter",
     "reread": "second readings of the KV cache",
     "verified": "time per verified token",
-    "expert": "time per touched expert",
 }
-"""What each multiplier of a refit scales. All GEMMs of the target share one: few rows of a user tell them apart.
-`expert` scales a part of the component `routed`, tau of `laws.routed_layers`, on an accelerator of one's own."""
+"""What each multiplier of a refit scales. All GEMMs of the target share one: few rows of a user tell them apart."""
 # The order of the rows is that of the random draws (`bands.make_draws`): exchange two, and every band moves a little.
 COMPONENTS = (
     Component(

@@ -134,11 +134,6 @@ class MoeCost:
         return factor_at(self.curve, rows_per_expert)
 
     @property
-    def assumed(self) -> bool:
-        """Whether no kernel behind it was measured, so that the split between bytes and experts is an assumption."""
-        return not self.fit_id
-
-    @property
     def band_log_sd(self) -> float:
         """Log standard deviation of a layer's time: of the measured rows where they are used, else of the form. [-]"""
         return self.log_sd if self.measured is None else self.measured.log_sd

@@ -6,6 +6,7 @@ two documents of one name are two models.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +17,8 @@ import pandas as pd
 from advisor.catalog.hardware import hardware_slug, read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.measured.ingest.columns import match_hardware, match_model
-from advisor.measured.ingest.rows import DOCUMENT_OF, Rows, lacks_document
+from advisor.measured.ingest.documents import DOCUMENT_OF, distinct, empty, lacks_document, put
+from advisor.measured.ingest.rows import Rows
 from advisor.text import counted, read_json
 
 _MATCH: dict[str, Callable[[str, tuple[str, ...]], str | None]] = {
@@ -69,26 +71,9 @@ def with_documents(frame: pd.DataFrame, given: Iterable[OwnDocument]) -> pd.Data
             continue
         mine = lacks_document(out, one.column) & out[one.column].isin(one.names).to_numpy(dtype=bool)
         if mine.any():
-            _put(out, one.column, mine, one.name)
-            _put(out, DOCUMENT_OF[one.column], mine, one.text)
+            put(out, one.column, mine, one.name)
+            put(out, DOCUMENT_OF[one.column], mine, one.text)
     return distinct(out)
-
-
-def distinct(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with a number behind the name of each further document that has the name of another."""
-    out = frame
-    for column, document in DOCUMENT_OF.items():
-        if column not in out or document not in out or not (stated := ~_empty(out[document])).any():
-            continue
-        texts = out[document].where(stated, "")
-        for name, own in texts.groupby(out[column]).unique().items():
-            taken = set(out[column].dropna())
-            for text in sorted(own, key=bool)[1:]:  # a shipped model of that name keeps it
-                number = next(n for n in range(2, len(taken) + 3) if f"{name}-{n}" not in taken)
-                taken.add(f"{name}-{number}")
-                out = out.copy(deep=False) if out is frame else out
-                _put(out, column, ((frame[column] == name) & (texts == text)).to_numpy(dtype=bool), f"{name}-{number}")
-    return out
 
 
 def own_rows(rows: Rows, given: Iterable[OwnDocument], known: Mapping[str, Iterable[str]]) -> Rows:
@@ -96,13 +81,25 @@ def own_rows(rows: Rows, given: Iterable[OwnDocument], known: Mapping[str, Itera
 
     known : ids of shipped profiles by column.
     """
-    documents = list(given)
+    documents, held = list(given), _documents(rows.frame)
     frame, sources = rows.frame, rows.sources
     for column, ids in known.items():
         frame, means, said = with_open_names(frame, column, documents, ids)
         if said:
             sources = tuple(source.saying(said, frame.index[means].to_numpy()) for source in sources)
+    if added := sorted(_documents(frame) - held):
+        sources = tuple(replace(source, sha256=_sha256(source.sha256, *added)) for source in sources)
     return replace(rows, frame=frame, sources=sources)
+
+
+def _documents(frame: pd.DataFrame) -> set[str]:
+    """All documents that rows hold."""
+    return {text for column in DOCUMENT_OF.values() if column in frame for text in frame[column].dropna().unique()}
+
+
+def _sha256(*texts: str) -> str:
+    """Hash of a file and of the documents that it names by path: other documents, other file."""
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
 def with_open_names(
@@ -118,22 +115,13 @@ def with_open_names(
     if len(mine) != 1 or column not in out:
         return out, nobody, ""
     names, (one,) = open_names(out, column, known), mine
-    means = _empty(out[column])
+    means = empty(out[column])
     if len(names) == 1:
         means = means | ((out[column] == names[0]).to_numpy(dtype=bool) & lacks_document(out, column))
     if not means.any():
         return out, nobody, ""
     out = out.copy(deep=False)
-    _put(out, column, means, one.name)
-    _put(out, DOCUMENT_OF[column], means, one.text)
+    put(out, column, means, one.name)
+    put(out, DOCUMENT_OF[column], means, one.text)
     stated = f"{column} {names[0]!r}" if len(names) == 1 else f"{column}, not stated,"
     return distinct(out), means, f"{stated} in {counted(int(means.sum()), 'row')} read as {one.name}, the one given"
-
-
-def _empty(cells: pd.Series) -> np.ndarray:
-    return (cells.isna() | (cells == "")).to_numpy(dtype=bool)
-
-
-def _put(frame: pd.DataFrame, column: str, rows: np.ndarray, value: str) -> None:
-    before = frame[column] if column in frame else pd.Series("", index=frame.index, dtype="str")
-    frame[column] = before.astype("str").mask(pd.Series(rows, index=frame.index), value)

@@ -27,6 +27,7 @@ from advisor.measured.ingest.columns import (
     named_format,
 )
 from advisor.measured.ingest.derived import derive_rows, match_baselines
+from advisor.measured.ingest.documents import distinct, lacks_document
 from advisor.measured.ingest.result import OF_ONE_RUN, IngestResult, Swap, missing_fields, rejects_frame, shorten
 from advisor.measured.ingest.upload import MAX_REJECTS, MAX_ROWS, one_sentence
 from advisor.measured.readers.base import NAME_MAPS
@@ -185,16 +186,6 @@ def complete(rows: Rows, values: Mapping[str, Any], override: bool = False) -> R
     return replace(rows, frame=frame, unknown=unknown)
 
 
-DOCUMENT_OF = {"hardware_id": "hardware_json", "model_id": "model_config_json"}
-"""Columns of names, and those of the documents that a user's own models and accelerators have in their rows."""
-
-
-def lacks_document(frame: pd.DataFrame, column: str) -> np.ndarray:
-    """Rows whose name in a column is explained by no document of their own [rows]."""
-    own = frame.get(DOCUMENT_OF.get(column, ""))
-    return np.ones(len(frame), dtype=bool) if own is None else (own.isna() | (own == "")).to_numpy(dtype=bool)
-
-
 NAME_COLUMNS = frozenset({"hardware_id", "hardware", "model_id", "engine", "drafter", "weight_dtype"})
 """Columns of names. What a user says of one holds for every row, since a file may call a thing as it likes; numbers
 that a file states are facts of its run and stay."""
@@ -336,7 +327,7 @@ def _filled(series: pd.Series, value: Any, column: CanonicalColumn, override: bo
 
 def evaluate(rows: Rows) -> IngestResult:
     """The result of a table: empty quantities computed, rules checked, speedups over baselines matched."""
-    unique, repeated = without_repeats(rows.frame)
+    unique, repeated = without_repeats(distinct(rows.frame))
     frame, computed = derive_rows(unique) if rows.kind == "points" else (unique, None)
     checked = check_rows(frame, rows.kind)
     keep, broken = checked.keep, checked.rejects

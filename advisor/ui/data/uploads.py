@@ -19,6 +19,7 @@ from advisor.answers.summary import sample_csv
 from advisor.catalog.models import model_ids
 from advisor.measured.ingest.cells import COMMA
 from advisor.measured.ingest.columns import COLUMNS, TableKind
+from advisor.measured.ingest.documents import lacks_document
 from advisor.measured.ingest.own import own_document, with_documents
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.remap import IGNORE, Header, own_headers
@@ -36,7 +37,6 @@ from advisor.measured.ingest.rows import (
     combine,
     complete,
     lacking_files,
-    lacks_document,
     resolve_names,
     with_given,
 )
