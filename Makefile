@@ -8,7 +8,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Where compiled files are forbidden, every process compiles the whole package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-browser bench bench-peer mutants test-engines screenshots format store calibrate validation seeds documents predict-diff clean
+.PHONY: run test test-browser bench bench-peer mutants test-engines test-configs screenshots format store calibrate validation seeds documents predict-diff clean
 
 run: $(VENV)/.app-ready
 	$(BIN)/python -m advisor app --port $(PORT)
@@ -28,6 +28,15 @@ test-browser: $(VENV)/.dev-ready
 
 test-engines: $(VENV)/.dev-ready
 	$(BIN)/python -m tools.engine_code
+
+# Parameters of the shipped models beside transformers, which builds them on the meta device; half a minute.
+test-configs: $(VENV)/.app-ready .configs-venv/.ready
+	$(BIN)/python -m tools.config_totals
+
+.configs-venv/.ready: requirements-configs.txt
+	test -x .configs-venv/bin/python || $(PYTHON) -m venv .configs-venv
+	.configs-venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-configs.txt
+	touch $@
 
 bench: $(VENV)/.dev-ready
 	$(BIN)/python -m tools.benchmarks

@@ -21,7 +21,7 @@ import pandas as pd
 
 from advisor.catalog.fit_records import rounded
 from advisor.catalog.task_transfer import ANY_KIND, FOLDER, TASKS, TRANSFERS, Transfer, log_odds, task_of
-from advisor.measured.observations import laboratory_of, set_apart
+from advisor.measured.laboratories import laboratory_of, set_apart
 from advisor.measured.points import COLLECTIONS, published_rows
 from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves
 from advisor.physics.draft import load_drafter

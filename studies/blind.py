@@ -25,7 +25,7 @@ import yaml
 
 import advisor
 from advisor.catalog.fit_records import class_costs
-from advisor.measured.observations import laboratory_of, set_apart
+from advisor.measured.laboratories import set_apart
 from advisor.measured.points import COLLECTIONS, Point, measured_times, points_of, published_rows, with_costs
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
@@ -269,7 +269,7 @@ def ratios(points: Sequence[Point]) -> pd.DataFrame:
     """
     rows = []
     for point in points:
-        laboratory = laboratory_of(point.source)
+        laboratory = point.laboratory
         measured = np.array(measured_times(point.row))
         if set_apart(laboratory) or not np.isfinite(measured).any():
             continue

@@ -24,7 +24,7 @@ import pandas as pd
 from advisor.answers.diagnosis.diagnose import judged
 from advisor.answers.diagnosis.facts import Run
 from advisor.answers.diagnosis.runs import with_prediction
-from advisor.measured.observations import laboratory_of, set_apart
+from advisor.measured.laboratories import laboratory_of, set_apart
 from advisor.measured.points import COLLECTIONS, measured_times, published_rows
 from advisor.measured.row_questions import question_of
 from advisor.physics.bands import BAND_LEVEL

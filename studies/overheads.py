@@ -38,7 +38,6 @@ from advisor.measured.overheads import (
     OverheadModel,
     Overheads,
     fit_overheads,
-    laboratory_or_title,
     prior_overheads,
 )
 from advisor.measured.points import COLLECTION_FILES, Point, fitted_rows, points_of, with_costs
@@ -193,7 +192,7 @@ def _residuals(
 
 def _error_by_laboratory(points: Sequence[Point], share: float) -> float:
     error = np.abs(held_out_predictions(points, share) / np.array([p.measured for p in points]) - 1.0)
-    names = np.array([laboratory_or_title(point.source) for point in points])
+    names = np.array([point.laboratory for point in points])
     return float(np.mean([error[names == name].mean() for name in np.unique(names)]))
 
 

@@ -6,9 +6,11 @@ import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 TESTS = Path(__file__).resolve().parent
 LONGEST_FIRST = (
@@ -26,7 +28,10 @@ LONGEST_FIRST = (
     "hostile/test_faults.py",
 )
 """Files that take long, whole, on one worker: begun last, they would leave the others idle."""
-
+TOGETHER = (
+    ("studies/test_own_runs.py", "studies/test_unseen.py", "measured/test_overheads.py", "measured/test_points.py"),
+)
+"""Files that share what is made once a worker (tests/published.py)."""
 
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
@@ -38,6 +43,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tests, and the longest files have few)."""
     rank = {TESTS / name: number for number, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
+
+
+class _InGroups(LoadFileScheduling):
+    """A worker for each file, and one for all files of TOGETHER."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return next((group[0] for group in TOGETHER if file.removeprefix("tests/") in group), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _InGroups | None:
+    """In place of `--dist loadfile`."""
+    return _InGroups(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A Ray cluster of two nodes on this machine."""
+    ray = pytest.importorskip("ray", reason="work over a cluster is an optional extra: ray is not installed")
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 * 2**20})
+    made.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+    yield made
+    ray.shutdown()
+    made.shutdown()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -23,7 +23,7 @@ from advisor.answers.schedule import schedule_texts
 from advisor.physics import laws
 from advisor.physics.bands import BAND_LEVEL, SIMULATED
 from advisor.physics.components import BY_KEY, component_name
-from advisor.predict.curve import DEFAULT_BATCHES, Curve, curve_for, digits, graph_edges
+from advisor.predict.curve import DEFAULT_BATCHES, Curve, curve_for, digits, graph_edges, held_sweep
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import RELEASE_FIELDS
@@ -354,5 +354,7 @@ def _warnings(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) 
     if setup.acceptance.extrapolated[curve.drafts[chosen]]:
         warnings.append("The accepted length at this K is extrapolated from the K you gave.")
     warnings += graph_texts(setup, curve, row, chosen)
+    if (held := held_sweep(setup)) is not None:
+        warnings.append(held.text_at(float(curve.batches[row])))
     warnings += [cliff.text for cliff in kernel_cliffs(curve, chosen or _best_drafting(rows))]
     return tuple(dict.fromkeys(warnings))

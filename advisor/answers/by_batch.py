@@ -316,15 +316,11 @@ class KByContext:
             f"this schedule's {self.own_k[column]} would {'miss the limit' if self.misses[row, column] else cost}"
         )
 
-    def table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        """Heading and rows of the recommended K as text, for SHOWN_BATCHES and those that `text` names. A dash where it
-        does not fit."""
-        heading = ("Batch", *(f"{context:,}" for context in self.contexts))
+    @property
+    def shown(self) -> NDArray[np.int64]:
+        """Places of the batches that a table has: SHOWN_BATCHES and those that `text` names."""
         named = [self.batches[column] for _, column in self._worst]
-        columns = np.flatnonzero(np.isin(self.batches, [*SHOWN_BATCHES, *named]))
-        return heading, tuple(
-            (f"{self.batches[at]:,}", *("-" if k < 0 else str(k) for k in self.k[:, at])) for at in columns
-        )
+        return np.flatnonzero(np.isin(self.batches, [*SHOWN_BATCHES, *named]))
 
 
 def context_values(found: KByContext) -> dict[str, object]:

@@ -255,24 +255,6 @@ def buckets_by_context(contexts: Sequence[int], schedules: Sequence[tuple[KRange
     return tuple(found)
 
 
-def k_by_batch_table(ranges: Sequence[KRange], limited: bool) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Heading and rows of K by batch as text. `limited` adds whether the limit on time per output token is kept.
-
-    Where one server for all batches runs another K than the schedule's, a column has it.
-    """
-    cells: dict[str, list[str]] = {
-        "Batch": [f"{item.batch_start:,} to {item.batch_end:,}" for item in ranges],
-        "K": [str(item.n_draft) for item in ranges],
-        "Mean speedup": [f"{item.speedup:.2f}x" for item in ranges],
-        "Largest expected loss": [f"{item.regret:.1%}" for item in ranges],
-    }
-    if limited:
-        cells["Meets the limit"] = ["yes" if item.meets_limit else "no" for item in ranges]
-    if any(item.k_running != item.n_draft for item in ranges):
-        cells["K in one server"] = [str(item.k_running) for item in ranges]
-    return tuple(cells), tuple(zip(*cells.values(), strict=True))
-
-
 def k_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64]:
     """The scheduled K at each batch size (beyond the last range: the last range's K, as vLLM does)."""
     return _looked_up(ranges, [item.n_draft for item in ranges], batch)

@@ -37,7 +37,7 @@ from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves, parse
 from advisor.physics.bands import BEST_K_OF_EACH, SIMULATED
 from advisor.physics.components import FACTORS
 from advisor.physics.memory import GIB
-from advisor.predict.curve import BandPart, band_parts
+from advisor.predict.band_parts import BandPart, band_parts
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup

@@ -191,6 +191,8 @@ class Engine(Frozen):
     """It can be told that a drafter of a method that drafts in turn proposes all K tokens in one pass."""
     decodes_during_prefill: bool = True
     """A step may hold tokens of a prompt beside those of running sequences; else decoding stops for a prompt."""
+    tables_on_host: bool = False
+    """N-gram tables lie in host memory unless it is told otherwise; else on the GPUs, split among them."""
     prefills_together: bool = False
     """Data-parallel groups hold prompts back until all have one; else every group waits for each other's prompts."""
     norms_apart_before: str | None = None
@@ -297,6 +299,11 @@ def class_today(engine: str, vendor: str, chip: str) -> str:
 def decodes_during_prefill(engine: str) -> bool:
     """Whether a scenario's engine puts a prompt's tokens into the steps of running sequences."""
     return engine == OTHER_ENGINE or load_engine(engine).decodes_during_prefill
+
+
+def tables_on_host(engine: str) -> bool:
+    """Whether a scenario's engine keeps n-gram tables in host memory. An unknown one is taken not to."""
+    return engine != OTHER_ENGINE and load_engine(engine).tables_on_host
 
 
 def prefills_together(engine: str) -> bool:

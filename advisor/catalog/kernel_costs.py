@@ -14,13 +14,14 @@ from advisor.catalog.engines import class_today
 from advisor.catalog.fit_records import (
     OVERHEAD_NAMES,
     FitRecord,
+    MeasuredTable,
     Operation,
     class_costs,
     load_measured,
     load_overheads,
     load_records,
 )
-from advisor.catalog.kernel_choice import ActivationScales, Choice, choose, choose_experts, small_launch
+from advisor.catalog.kernel_choice import MIN_SHAPES, ActivationScales, Choice, choose, choose_experts, small_launch
 from advisor.physics.architecture import WeightDtype, WeightDtypes
 from advisor.physics.hardware import (
     ComputeDtype,
@@ -259,7 +260,7 @@ def _routed(
         tier=Tier.FITTED,
         per_expert_s=record.value("per_expert_s"),
         activation_bandwidth_bytes_per_s=_inverse(record.value("activation_s_per_byte")),
-        per_resident_expert_s=record.value("per_resident_expert_s"),
+        per_resident_expert_s=record.value("per_resident_expert_s") * _known_experts(record, shape, measured),
         log_sd=choice.log_sd,
         because=_because(choice),
         curve=record.curve,
@@ -267,6 +268,19 @@ def _routed(
         stands_in=bool(choice.borrowed),
         reason=choice.reason,
     )
+
+
+def _known_experts(record: FitRecord, shape: ExpertShape | None, measured: tuple[MeasuredTable, ...]) -> float:
+    """Share of a layer's experts for which a record charges their number: those of its largest table, where few tell.
+
+    On fewer than MIN_SHAPES shapes the cost of a resident expert is not told from the fixed one, and grows without end:
+    two gpt-oss tables (32 and 128 experts) would give Marlin's kernel 74 us for 384 experts and 260 for 896, where its
+    tables of Kimi-K2 and Kimi-K3 have 32 and 52.
+    """
+    seen = [rows.shape[3] for table in measured if table.fit_id == record.id for rows in table.shapes]
+    if shape is None or not seen or record.n_shapes >= MIN_SHAPES:
+        return 1.0
+    return min(1.0, max(seen) / shape[3])
 
 
 def _because(choice: Choice) -> str:

@@ -219,7 +219,7 @@ def table_behind(
 
 
 def serving_module(
-    tables: Iterable[ModuleTable],
+    tables: tuple[ModuleTable, ...],
     architecture: Architecture,
     mixer: Mixer,
     tensor_parallel: int,
@@ -241,7 +241,7 @@ def serving_module(
         return None
     fitting = [
         table
-        for table in tables
+        for table in (*tables, *_smaller_caches(tables, mixer.query_heads // tensor_parallel, kv_dtype))
         if table.n_heads == mixer.query_heads // tensor_parallel
         and (table.kv_dtype, table.gemm_dtype) == (kv_dtype, names[0])
         and _same_layer(table, architecture, mixer)
@@ -261,6 +261,48 @@ def serving_module(
     log_sd = math.hypot(table.log_sd, BORROWED_LOG_SD) if borrowed else table.log_sd
     because = f"{table.engine} {table.version}, {table.gemm_dtype}, {table.n_heads} heads, this very layer measured"
     return table, served(table, mixer.kind == "mla", log_sd, because, borrowed), warning
+
+
+ONE_BLOCK = 16
+"""Query heads up to which a latent kernel reads as long as for one: they fill one block of a matrix instruction. [-]"""
+
+
+def _smaller_caches(tables: tuple[ModuleTable, ...], n_heads: int, kv_dtype: str) -> list[ModuleTable]:
+    """Latent layers of `n_heads` heads in `kv_dtype` that were measured with a 16-bit cache alone."""
+    latent = [table for table in tables if table.op == "mla_generation_module"]
+    asked = [table for table in latent if table.n_heads == n_heads]
+    return [made for table in asked if (made := _with_smaller_cache(latent, table, kv_dtype)) is not None]
+
+
+def _with_smaller_cache(tables: Iterable[ModuleTable], plain: ModuleTable, kv_dtype: str) -> ModuleTable | None:
+    """A latent layer measured with a 16-bit cache alone, as it would be with a smaller one. None where nothing tells.
+
+    It saves what the same engine's layer saves with other heads, as few as fill ONE_BLOCK: vLLM's with an fp8 cache on
+    sm_120 were timed at one head.
+    """
+    alike = [
+        table
+        for table in tables
+        if (_layer(table), table.batches, table.contexts) == (_layer(plain), plain.batches, plain.contexts)
+        and max(table.n_heads, plain.n_heads) <= ONE_BLOCK
+    ]
+    small = {table.n_heads: np.array(table.time_us) for table in alike if table.kv_dtype == kv_dtype}
+    whole = {table.n_heads: np.array(table.time_us) for table in alike if table.kv_dtype == "bf16"}
+    heads = small.keys() & whole.keys()
+    if plain.kv_dtype != "bf16" or plain.n_heads in small or not heads:
+        return None
+    nearest = min(heads, key=lambda each: (abs(each - plain.n_heads), each))
+    left = np.array(plain.time_us) - np.clip(whole[nearest] - small[nearest], 0.0, None)
+    # A longer context or a larger batch is never cheaper, as in the tables themselves.
+    rising = np.maximum.accumulate(np.maximum.accumulate(left, axis=0), axis=1)
+    spread = math.hypot(plain.log_sd, BORROWED_LOG_SD)
+    return plain.model_copy(
+        update={"kv_dtype": kv_dtype, "time_us": tuple(map(tuple, rising.tolist())), "log_sd": spread}
+    )
+
+
+def _layer(table: ModuleTable) -> tuple[str, ...]:
+    return table.op, table.engine, table.version, table.model, table.gemm_dtype
 
 
 def _over_reading(table: ModuleTable, mixer: Mixer, tensor_parallel: int, bandwidth_bytes_per_s: float) -> float:

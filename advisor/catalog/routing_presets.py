@@ -10,7 +10,15 @@ import datetime as dt
 from functools import lru_cache
 
 from advisor.physics.architecture import Architecture, Moe
-from advisor.physics.touched_experts import NOT_LEARNT, PARAMETERS, Banded, RoutingPreset, shared_share
+from advisor.physics.touched_experts import (
+    NOT_LEARNT,
+    PARAMETERS,
+    Banded,
+    RoutingPreset,
+    one_prompt_cv,
+    shared_share,
+    write_own_routing,
+)
 from advisor.prediction import AdvisorError
 from advisor.profiles import load_profile, profile_ids
 
@@ -123,6 +131,29 @@ def preset_for(architecture: Architecture) -> tuple[RoutingPreset, str]:
     )
 
 
+def one_prompt_routing(architecture: Architecture) -> str:
+    """Routing of requests that all bring one prompt, as text that a scenario takes. Empty where no class tells.
+
+    From the unions of single domains: what one sequence prefers all of them prefer, so that its affinity is spread over
+    their loads and none is left between them (`one_prompt_cv`). The low end is a single domain as it was counted, since
+    sampled answers drift apart.
+    """
+    moe = architecture.moe
+    if moe is None or _class_of(moe, shared_share(moe)) != _FINE:
+        return ""
+    preset = load_routing_preset(f"{_FINE}-one-domain")
+    cv, affinity, stickiness = preset.parameters
+    value, high = (
+        float(one_prompt_cv(moe.n_experts, moe.n_active, getattr(cv, end), getattr(affinity, end)))
+        for end in ("value", "high")
+    )
+    ends = ((cv.value, high), (0.0, 0.0), (stickiness.low, stickiness.high))
+    return write_own_routing((value, 0.0, stickiness.value), ends)
+
+
+_FINE = "class-fine-one-shared"
+
+
 def _class_of(moe: Moe, share: float) -> str:
     if share >= _HALF_FROM:
         return "class-half-shared"
@@ -130,7 +161,7 @@ def _class_of(moe: Moe, share: float) -> str:
         return "class-quarter-shared"
     if moe.n_experts <= _COARSE_UP_TO:
         return "class-coarse-top2"
-    return "class-fine-one-shared" if share > 0 else "class-fine-no-shared"
+    return _FINE if share > 0 else "class-fine-no-shared"
 
 
 @lru_cache(maxsize=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import signal
 import sys
 import threading
@@ -42,6 +43,8 @@ _COMMANDS = {
     "hardware": ("data", "List the known accelerators."),
     "presets": ("data", "List drafters, acceptance curves and routing presets."),
 }
+_SHORT_OF_MEMORY = re.compile(r"cannot allocate|out of memory|map segment|start new thread|bad_alloc", re.IGNORECASE)
+"""What libraries and the loader say where there is no memory left; libraries seldom raise MemoryError."""
 _LONGEST = 1200
 """Characters of an error that are printed; what a file holds may stand in it. [-]"""
 
@@ -101,7 +104,9 @@ def main(argv: list[str] | None = None) -> None:
             raise
         click.echo(f"error: the package {error.name} is not installed; install requirements.txt", err=True)
         sys.exit(2)
-    except MemoryError:
+    except (MemoryError, ImportError, OSError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not _SHORT_OF_MEMORY.search(str(error)):
+            raise
         click.echo("error: memory is too short for this; free some, or give fewer rows at once", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):

@@ -13,6 +13,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from math import nan
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +33,23 @@ from advisor.cli.output import (
     TYPED,
     ScenarioCommand,
     json_option,
-    k_by_batch_on_terminal,
     print_json,
     print_labelled,
     print_table,
+    scenario_in,
 )
-from advisor.predict.curve import DEFAULT_BATCHES, band_parts, curve_for, curve_rows, digits
+from advisor.predict.band_parts import BandPart, band_parts
+from advisor.predict.curve import DEFAULT_BATCHES, curve_for, curve_rows, digits
 from advisor.predict.load import load_setup
-from advisor.predict.scenario import Scenario, example_ids, load_example, load_scenario_file
+from advisor.predict.scenario import Scenario, example_ids, load_example
 from advisor.predict.setup import Setup
 from advisor.predict.spend import MeasuredPower, Spend, price_of, spend_at
 from advisor.prediction import AdvisorError, Tier
 from advisor.profiles import is_there
+from advisor.show.explain.formulas import ConstantUse
 from advisor.show.explain.round import Derivation, derive
 from advisor.show.explain.steps import GROUPS, Quantity, step_text, value_text
+from advisor.show.table import Column, Table, matrix
 from advisor.show.words.load import (
     acceptance_texts,
     does_not_fit,
@@ -57,7 +61,13 @@ from advisor.show.words.load import (
     turn_texts,
     verdict,
 )
-from advisor.show.words.next_steps import change_text, gain_text, none_text, steps_document, unoffered_texts
+from advisor.show.words.next_steps import (
+    effects_table,
+    none_text,
+    steps_document,
+    unoffered_texts,
+)
+from advisor.show.words.schedule import DRAFTS, k_by_batch_table
 from advisor.text import MERITS, csv_text
 
 
@@ -109,9 +119,9 @@ def advise(
         click.echo(own)
     click.echo()
     click.echo(f"Each K at batch {scenario.batch_size}:")
-    print_table(*_drafts_on_terminal(advice))
+    print_table(Table(DRAFTS, advice.drafts))
     click.echo("\nK by batch:")
-    print_table(*k_by_batch_on_terminal(advice.k_by_batch, scenario.max_tpot_ms is not None))
+    print_table(k_by_batch_table(advice.k_by_batch, scenario.max_tpot_ms is not None))
     click.echo(" ".join((*advice.schedule_texts, schedule_rule(scenario.max_tpot_ms))))
     _print_next(steps, goal)
     _print_notes(advice)
@@ -244,25 +254,6 @@ def _too_large(setup: Setup, largest: float) -> list[str]:
     return [f"Batches above {fits:,} do not fit in memory at {context:,} tokens of context."]
 
 
-def _drafts_on_terminal(advice: Advice) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heading and rows of every K at the target batch."""
-    header = ("K", "", "speedup", "band", "ms/token", "best in", "gains in", "expected loss")
-    rows: list[tuple[str, ...]] = [
-        (
-            str(item.n_draft),
-            "recommended" if item.recommended else "",
-            f"{item.speedup:.2f}",
-            f"{item.speedup_low:.2f}-{item.speedup_high:.2f}",
-            f"{item.tpot_s * 1e3:.2f}",
-            f"{item.p_best:.0%}",
-            f"{item.p_gain:.0%}" if item.n_draft else "",
-            f"{item.expected_loss:.1%}",
-        )
-        for item in advice.drafts
-    ]
-    return header, rows
-
-
 def advice_document(advice: Advice) -> dict[str, Any]:
     """The answer as one JSON-able document. Its keys are part of the public contract."""
     curve = advice.curve
@@ -323,12 +314,7 @@ def _print_next(steps: NextSteps, goal: Goal) -> None:
         click.echo(f"\n{none_text(steps, goal)}")
         return
     click.echo(f"\nTry next, the single changes that help {MERITS[goal].words} most (80% band):")
-    header = ("change", "gain", *(MERITS[shown].name for shown in GOALS), "tier")
-    rows = [
-        (item.change.what, gain_text(item, goal), *(change_text(item, shown) for shown in GOALS), str(item.tier))
-        for item in best
-    ]
-    print_table(header, rows)
+    print_table(effects_table(best, goal))
     print_labelled("note", dict.fromkeys(note for item in best for note in item.change.notes))
     print_labelled("not offered", unoffered_texts(steps))
 
@@ -372,7 +358,7 @@ def compare(scenarios: tuple[str, ...], as_json: bool) -> None:
         answers = [{"name": name} | advice_document(one) for name, one in zip(names, advices, strict=True)]
         print_json({"finding": finding(advices, names), "scenarios": answers})
         return
-    print_table(("", *names), [(row.label, *row.values) for row in rows])
+    print_table(matrix(("", *names), [(row.label, *row.values) for row in rows]))
     click.echo(f"\n{finding(advices, names)}")
     for warning in dict.fromkeys(text for advice in advices for text in advice.warnings):
         of = [name for name, advice in zip(names, advices, strict=True) if warning in advice.warnings]
@@ -383,7 +369,7 @@ def _scenario(text: str) -> Scenario:
     """An example's id, else a file. What looks like no file must be an example, so its near matches are named."""
     path = Path(text)
     is_file = path.suffix or is_there(path) or len(path.parts) > 1
-    return load_scenario_file(path).scenario if is_file and text not in example_ids() else load_example(text).scenario
+    return scenario_in(path).scenario if is_file and text not in example_ids() else load_example(text).scenario
 
 
 @click.command(cls=ScenarioCommand)
@@ -416,9 +402,9 @@ def context(scenario: Scenario, contexts: str, batches: str, as_json: bool) -> N
     for text in turn_texts(found):
         click.echo(text)
     click.echo("\nSpeedup and recommended K:")
-    print_table(*map_table(found))
+    print_table(map_table(found))
     click.echo("\nAttention's share of a plain step:")
-    print_table(*share_table(found))
+    print_table(share_table(found))
     click.echo()
     print_labelled("note", acceptance_texts(found))
     row, _ = found.at(scenario.context_tokens, scenario.batch_size)
@@ -456,38 +442,40 @@ def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool
             click.echo(f"  {step.title}{f' ({note})' if note else ''}\n    {step_text(step)}")
         click.echo("")
     click.echo("Where the 80% band comes from, each kind of uncertainty alone")
-    rows = [
-        (p.what, f"{p.low:.2f}-{p.high:.2f}", f"{p.share:.0%}") for p in band_parts(advice.setup, made.batch_size, k)
-    ]
-    print_table(("uncertain", "band", "share of variance"), rows)
+    print_table(Table(_BAND_PARTS, band_parts(advice.setup, made.batch_size, k)))
     click.echo("\nConstants")
-    constants = [
-        (use.name, value_text(Quantity(use.value, use.unit)), use.tier, use.source)
-        for use in dict.fromkeys(made.constants)
-    ]
-    print_table(("constant", "value", "tier", "source"), constants)
+    print_table(Table(_CONSTANTS, list(dict.fromkeys(made.constants))))
     _print_nearby(kernels, speedups)
     print_labelled("warning", advice.warnings)
+
+
+_BAND_PARTS: tuple[Column[BandPart], ...] = (
+    Column("uncertain", attrgetter("what"), words=True),
+    Column("band", lambda part: f"{part.low:.2f}-{part.high:.2f}"),
+    Column("share of variance", attrgetter("share"), "{:.0%}".format),
+)
+_CONSTANTS: tuple[Column[ConstantUse], ...] = (
+    Column("constant", attrgetter("name"), words=True),
+    Column("value", lambda use: value_text(Quantity(use.value, use.unit))),
+    Column("tier", attrgetter("tier"), words=True),
+    Column("source", attrgetter("source"), words=True),
+)
+_NEAR: tuple[Column[dict[str, Any]], ...] = (
+    *(Column(label, itemgetter(label.replace(" ", "_")), words=True) for label in ("part", "step", "measured at")),
+    Column("measured", lambda row: value_text(Quantity(row["measured_s"], "s"))),
+    Column("model", lambda row: value_text(Quantity(row["model_s"], "s"))),
+    Column("model/measured", itemgetter("ratio"), "{:.2f}".format),
+)
 
 
 def _print_nearby(kernels: list[dict[str, Any]], speedups: list[dict[str, Any]]) -> None:
     if kernels:
         click.echo("\nKernel measurements near it")
-        rows = [
-            (
-                item["part"],
-                item["step"],
-                item["measured_at"],
-                value_text(Quantity(item["measured_s"], "s")),
-                value_text(Quantity(item["model_s"], "s")),
-                f"{item['ratio']:.2f}",
-            )
-            for item in kernels
-        ]
-        print_table(("part", "step", "measured at", "measured", "model", "model/measured"), rows)
+        print_table(Table(_NEAR, kernels))
     if speedups:
         click.echo("\nPublished speedups near it")
-        print_table(tuple(speedups[0]), [tuple(map(str, item.values())) for item in speedups])
+        rows = [tuple(map(str, item.values())) for item in speedups]
+        print_table(matrix(tuple(speedups[0]), rows, "l" * len(speedups[0])))
 
 
 def _document(setup: Setup, made: Derivation) -> dict[str, Any]:

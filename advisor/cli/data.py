@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,23 +19,24 @@ from advisor.answers.diagnosis.diagnose import diagnose as diagnosed
 from advisor.answers.diagnosis.runs import Given
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import load_routing_preset, preset_for, routing_preset_ids
-from advisor.cli.measure import pair, read_bytes
+from advisor.cli.measure import mapped, pair, read_bytes
 from advisor.cli.output import json_option, print_json, print_labelled, print_table, read_config, write_file
 from advisor.measured.ingest.logs import ActivationLog, open_activation_log
 from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_traces
 from advisor.measured.store_build import StoreStatus
 from advisor.measured.store_build import build as build_store
 from advisor.measured.store_build import status as store_status
-from advisor.physics.acceptance import acceptance_curves
+from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves
 from advisor.physics.architecture import attention_share_of_active, parameter_counts, weight_bytes
 from advisor.physics.draft import drafter_ids, load_drafter
 from advisor.physics.expert_ranks import expert_loads
-from advisor.physics.hardware import hardware_ids, load_hardware
+from advisor.physics.hardware import Hardware, hardware_ids, load_hardware
 from advisor.physics.touched_experts import RoutingPreset, write_own_routing
 from advisor.predict.scenario import write_loads
-from advisor.prediction import AdvisorError
+from advisor.prediction import AdvisorError, Constant
 from advisor.profiles import is_there
-from advisor.show.words.diagnosis import COMPARED_COLUMNS, DiagnosisView, FindingView, diagnosis_document, view_of
+from advisor.show.table import Column, Table, matrix
+from advisor.show.words.diagnosis import DiagnosisView, FindingView, diagnosis_document, view_of
 from advisor.text import counted
 
 if TYPE_CHECKING:
@@ -133,7 +135,8 @@ def _by_accelerator(coverage: pd.DataFrame) -> pd.DataFrame:
 def _print_frame(frame: pd.DataFrame, columns: tuple[str, ...]) -> None:
     """The columns of a frame as a table. A missing value is an empty cell."""
     cells = frame[list(columns)].astype(object)
-    print_table(columns, cells.where(cells.notna(), None).values.tolist())
+    letters = "".join("r" if frame[name].dtype.kind in "iuf" else "l" for name in columns)
+    print_table(matrix(columns, cells.where(cells.notna(), None).values.tolist(), letters))
 
 
 @click.command()
@@ -160,23 +163,20 @@ def models(as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    print_table(
-        ("model", "total B", "active B", "N", "k", "expert width", "weights GB", "MTP", "confidence"),
-        [
-            (
-                row["id"],
-                f"{row['total_params'] / 1e9:.1f}",
-                f"{row['active_params'] / 1e9:.2f}",
-                row["n_experts"],
-                row["n_active"],
-                row["expert_width"],
-                round(row["weight_bytes"] / 1e9),
-                row["mtp_modules"],
-                row["confidence"],
-            )
-            for row in rows
-        ],
-    )
+    print_table(Table(_MODELS, rows))
+
+
+_MODELS: tuple[Column[dict[str, Any]], ...] = (
+    Column("model", itemgetter("id"), words=True),
+    Column("total B", lambda row: row["total_params"] / 1e9, "{:.1f}".format),
+    Column("active B", lambda row: row["active_params"] / 1e9, "{:.2f}".format),
+    Column("N", itemgetter("n_experts")),
+    Column("k", itemgetter("n_active")),
+    Column("expert width", itemgetter("expert_width")),
+    Column("weights GB", lambda row: row["weight_bytes"] / 1e9, "{:.0f}".format),
+    Column("MTP", itemgetter("mtp_modules")),
+    Column("confidence", itemgetter("confidence"), words=True),
+)
 
 
 @click.command()
@@ -187,20 +187,21 @@ def hardware(as_json: bool) -> None:
     if as_json:
         print_json(profiles)
         return
-    print_table(
-        ("accelerator", "memory GB", "bandwidth GB/s", "bf16 TFLOP/s", "kernel tables", "confidence"),
-        [
-            (
-                item.id,
-                round(item.memory_bytes.value / 1e9),
-                round(item.bandwidth_bytes_per_s.value / 1e9),
-                round(item.peak_flops_per_s["bf16"].value / 1e12) if "bf16" in item.peak_flops_per_s else None,
-                "measured" if item.kernel_table_device else "-",
-                item.confidence,
-            )
-            for item in profiles
-        ],
-    )
+    print_table(Table(_HARDWARE, profiles))
+
+
+_HARDWARE: tuple[Column[Hardware], ...] = (
+    Column("accelerator", attrgetter("id"), words=True),
+    Column("memory GB", lambda item: item.memory_bytes.value / 1e9, "{:.0f}".format),
+    Column("bandwidth GB/s", lambda item: item.bandwidth_bytes_per_s.value / 1e9, "{:.0f}".format),
+    Column("bf16 TFLOP/s", lambda item: _tera(item.peak_flops_per_s.get("bf16"))),
+    Column("kernel tables", lambda item: "measured" if item.kernel_table_device else "-", words=True),
+    Column("confidence", attrgetter("confidence"), words=True),
+)
+
+
+def _tera(rate: Constant | None) -> str:
+    return "" if rate is None else f"{rate.value / 1e12:.0f}"
 
 
 def _show_progress(step: str, fraction: float) -> None:
@@ -222,20 +223,29 @@ def presets(as_json: bool) -> None:
     if as_json:
         print_json({"drafters": drafters, "acceptance_curves": curves, "routing_presets": routing})
         return
-    print_table(("--drafter", "kind", "name"), [(item.id, item.kind, item.name) for item in drafters])
+    print_table(matrix(("--drafter", "kind", "name"), [(item.id, item.kind, item.name) for item in drafters], "lll"))
     click.echo("")
-    print_table(
-        ("--acceptance-preset", "model", "drafter", "K", "accepted length at the largest K"),
-        [(c.id, c.model_id, c.drafter_id, f"{c.n_draft[0]}-{c.n_draft[-1]}", c.accepted_length[-1]) for c in curves],
-    )
+    print_table(Table(_CURVES, curves))
     click.echo("")
-    print_table(
-        ("--routing", "kind", "N", "k", "load CV", "affinity", "stickiness"),
-        [
-            (p.id, p.kind, p.n_experts, p.n_active, p.load_cv.value, p.affinity.value, p.stickiness.value)
-            for p in routing
-        ],
-    )
+    print_table(Table(_ROUTING, routing))
+
+
+_CURVES: tuple[Column[AcceptanceCurve], ...] = (
+    Column("--acceptance-preset", attrgetter("id"), words=True),
+    Column("model", attrgetter("model_id"), words=True),
+    Column("drafter", attrgetter("drafter_id"), words=True),
+    Column("K", lambda one: f"{one.n_draft[0]}-{one.n_draft[-1]}"),
+    Column("accepted length at the largest K", lambda one: one.accepted_length[-1]),
+)
+_ROUTING: tuple[Column[RoutingPreset], ...] = (
+    Column("--routing", attrgetter("id"), words=True),
+    Column("kind", attrgetter("kind"), words=True),
+    Column("N", attrgetter("n_experts")),
+    Column("k", attrgetter("n_active")),
+    Column("load CV", attrgetter("load_cv.value")),
+    Column("affinity", attrgetter("affinity.value")),
+    Column("stickiness", attrgetter("stickiness.value")),
+)
 
 
 _OF_A_RUN = {
@@ -291,8 +301,7 @@ def diagnose(
     given = {name: str(value) for name, value in options.items() if value is not None}
     configs = _own_model(given)
     given |= dict(pair(text, "--set", form) for text in values)
-    mapped = dict(pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
-    found = diagnosed([Given(path.name, read_bytes(path)) for path in paths], given, mapped, configs)
+    found = diagnosed([Given(path.name, read_bytes(path)) for path in paths], given, mapped(columns), configs)
     if as_json:
         print_json(diagnosis_document(found))
         return
@@ -321,7 +330,7 @@ def _print(found: DiagnosisView, show_all: bool) -> None:
         _print_finding(one)
     for compared in found.comparisons[:_SHOWN_RUNS]:
         click.echo(f"\n{compared.title}, measured beside predicted")
-        print_table(tuple(name.lower() for name in COMPARED_COLUMNS), compared.rows)
+        print_table(compared.table)
         click.echo(compared.parts)
     for text in found.gaps[:_SHOWN_RUNS]:
         click.echo(text)
@@ -455,10 +464,8 @@ def _counts(log: ActivationLog, n_experts: int, n_active: int | None, model_id: 
 
 def _union_table(rows: list[tuple[int, int, float, float, float]]) -> None:
     header = ("sequences", "tokens each", "experts counted", "predicted", "error", "uniform")
-    print_table(
-        header,
-        [(b, t, f"{c:.1f}", f"{p:.1f}", f"{p / c - 1:+.1%}", f"{u:.1f}") for b, t, c, p, u in rows],
-    )
+    cells = [(b, t, f"{c:.1f}", f"{p:.1f}", f"{p / c - 1:+.1%}", f"{u:.1f}") for b, t, c, p, u in rows]
+    print_table(matrix(header, cells, "r" * len(header)))
 
 
 def _preset(model_id: str | None) -> RoutingPreset:

@@ -4,6 +4,8 @@ accelerator and batch, for several targets as one, or over a map of both."""
 from __future__ import annotations
 
 import json
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from advisor.answers.design.answer import DesignAnswer, design_answer, sensitivity_text
-from advisor.answers.design.candidates import LAW_NAMES
+from advisor.answers.design.candidates import LAW_NAMES, Candidate
 from advisor.answers.design.cells import parse_place
 from advisor.answers.design.grid import OBJECTIVES, DesignGrid
 from advisor.answers.design.regions import (
@@ -24,7 +26,7 @@ from advisor.answers.design.regions import (
     parse_targets,
     region_map,
 )
-from advisor.answers.design.search import design_space
+from advisor.answers.design.search import DesignChange, design_space
 from advisor.answers.design.space import DesignSpace
 from advisor.answers.design.start import (
     SHAPE_EXAMPLE,
@@ -46,6 +48,7 @@ from advisor.cli.output import (
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError, explain
+from advisor.show.table import Column, Table
 from advisor.show.words.design import (
     against_baseline,
     answer_document,
@@ -229,10 +232,10 @@ def _give_one(one: OneDesign, start: str, csv_file: Path | None, config_file: Pa
         if text:
             click.echo(text)
     click.echo()
-    print_table(*one_design_table(one))
+    print_table(one_design_table(one))
     if one.choices:
         click.echo("\nExpected loss of the best designs, over the targets and at each:")
-        print_table(*choices_table(one))
+        print_table(choices_table(one))
     click.echo()
     print_labelled("note", one_design_notes(one))
 
@@ -246,9 +249,9 @@ def _give_map(drawn: RegionMap, start: str, csv_file: Path | None, *, as_json: b
         return
     _print_start(start)
     click.echo(f"{region_verdict(drawn)}\n\nRegion, K, and expected loss against the cell's own best:")
-    print_table(*map_cells_table(drawn))
+    print_table(map_cells_table(drawn))
     click.echo()
-    print_table(*region_table(drawn))
+    print_table(region_table(drawn))
     for region in drawn.regions:
         click.echo(f"{region.letter} holds {held_where(drawn, region)}.")
     click.echo()
@@ -289,6 +292,40 @@ def _grid(
         raise AdvisorError(f"grid values must be comma-separated numbers: {error}") from error
 
 
+def _law(item: Candidate, *, at: int) -> str:
+    return item.quality[at].short
+
+
+def _best_designs(answer: DesignAnswer) -> Table[Candidate]:
+    """The best distinct designs, shared experts without decimals where all are whole."""
+    question = answer.space.question
+    shared = "{:.0f}" if all(item.n_shared == round(item.n_shared) for item in answer.top) else "{:.2f}"
+    columns: tuple[Column[Candidate], ...] = (
+        Column("N", attrgetter("n_experts")),
+        Column("k", attrgetter("n_active")),
+        Column("s", attrgetter("n_shared"), shared.format),
+        Column("width", attrgetter("expert_width")),
+        Column("total B", lambda item: item.total_params / 1e9, "{:.1f}".format),
+        Column("active B", lambda item: item.active_params / 1e9, "{:.2f}".format),
+        Column("training", attrgetter("training_cost"), "{:.2f}x".format),
+        *(Column[Candidate](f"law {letter}", partial(_law, at=at)) for at, letter in enumerate("ABC")),
+        Column("speedup", lambda item: question.mean_speedup(item.speedup, item.tpot_s), "{:.2f}".format),
+        Column("ms/token", lambda item: question.mean_tpot_s(item.tpot_s) * 1e3, "{:.2f}".format),
+        Column("K", lambda item: "/".join(map(str, item.n_draft))),
+        Column("gain", lambda item: item.objective_gain.value, "{:.3f}".format),
+        Column("band", lambda item: f"{item.objective_gain.low:.2f}-{item.objective_gain.high:.2f}"),
+    )
+    return Table(columns, answer.top)
+
+
+_SINGLE_CHANGES: tuple[Column[DesignChange], ...] = (
+    Column("change", attrgetter("what"), words=True),
+    Column("objective", lambda one: f"{one.objective_gain - 1:+.1%}"),
+    Column("speedup", lambda one: f"{one.speedup_gain - 1:+.1%}"),
+    Column("speed per token", lambda one: f"{one.tpot_gain - 1:+.1%}"),
+)
+
+
 def _print(answer: DesignAnswer) -> None:
     space = answer.space
     click.echo(answer.verdict)
@@ -296,56 +333,12 @@ def _print(answer: DesignAnswer) -> None:
         return
     click.echo(f"\n{answer.disagreement}\n{answer.binding_text}\n")
     click.echo(f"{len(space):,} designs, {len(space.candidates):,} at equal quality within all limits. Best distinct:")
-    question = space.question
-    shared = "{:.0f}" if all(item.n_shared == round(item.n_shared) for item in answer.top) else "{:.2f}"
-    header = (
-        "N",
-        "k",
-        "s",
-        "width",
-        "total B",
-        "active B",
-        "training",
-        "law A",
-        "law B",
-        "law C",
-        "speedup",
-        "ms/token",
-        "K",
-        "gain",
-        "band",
-    )
-    print_table(
-        header,
-        [
-            (
-                item.n_experts,
-                item.n_active,
-                shared.format(item.n_shared),
-                item.expert_width,
-                f"{item.total_params / 1e9:.1f}",
-                f"{item.active_params / 1e9:.2f}",
-                f"{item.training_cost:.2f}x",
-                *(law.short for law in item.quality),
-                f"{question.mean_speedup(item.speedup, item.tpot_s):.2f}",
-                f"{question.mean_tpot_s(item.tpot_s) * 1e3:.2f}",
-                "/".join(map(str, item.n_draft)),
-                f"{item.objective_gain.value:.3f}",
-                f"{item.objective_gain.low:.2f}-{item.objective_gain.high:.2f}",
-            )
-            for item in answer.top
-        ],
-    )
+    print_table(_best_designs(answer))
     laws = "; ".join(f"{letter}: {name}" for letter, name in zip("ABC", LAW_NAMES.values(), strict=True))
     click.echo(f"Training: compute at equal tokens over the baseline's. Quality by law {laws}.")
     if answer.try_next:
         click.echo("\nSingle changes to the baseline, at equal quality")
-        columns = ("change", "objective", "speedup", "speed per token")
-        rows = [
-            (c.what, *(f"{x - 1:+.1%}" for x in (c.objective_gain, c.speedup_gain, c.tpot_gain)))
-            for c in answer.try_next
-        ]
-        print_table(columns, rows)
+        print_table(Table(_SINGLE_CHANGES, answer.try_next))
     flipped = [item for item in answer.sensitivity if item.flips]
     click.echo(f"\n{sensitivity_text(answer.sensitivity)}")
     for item in flipped:

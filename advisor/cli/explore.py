@@ -26,6 +26,7 @@ from advisor.cli.output import (
     field_options,
     given_acceptance,
     json_option,
+    own_fields,
     print_json,
     print_labelled,
     print_table,
@@ -55,7 +56,6 @@ from advisor.show.words.expert_ranks import notes as ranks_notes
 from advisor.show.words.expert_ranks import verdict as ranks_verdict
 from advisor.show.words.leaderboard import (
     by_size,
-    csv_rows,
     document,
     missed_texts,
     notes,
@@ -63,7 +63,7 @@ from advisor.show.words.leaderboard import (
     table,
     verdict,
 )
-from advisor.text import counted, csv_text
+from advisor.text import counted
 
 _OF_ONE_MODEL = ("model_id", "batch_size", "routing", *RANK_FIELDS)
 _FIELDS = tuple(name for name, row in FIELDS.items() if row.flags and name not in _OF_ONE_MODEL and row.unit != "ranks")
@@ -112,7 +112,7 @@ def rank(*, top: int, csv_file: Path | None, as_json: bool, **values: Any) -> No
     question, axis = _question(values)
     board = leaderboard(question, progress("ranking"))
     if csv_file is not None:
-        write_file(csv_file, csv_text(*csv_rows(board, axis)))
+        write_file(csv_file, table(board, quality=axis).csv())
     if as_json:
         print_json(document(board, axis))
         return
@@ -121,7 +121,7 @@ def rank(*, top: int, csv_file: Path | None, as_json: bool, **values: Any) -> No
         click.echo(said)
     if board.standings:
         click.echo(f"{by_size(board)}\n".lstrip("\n"))
-        print_table(*table(board, top, axis))
+        print_table(table(board, top, axis))
         if len(board.standings) > top:
             click.echo(f"... and {len(board.standings) - top} more; --top shows them.")
         click.echo()
@@ -240,7 +240,7 @@ def sweep(file: Path, output: Path, workers: int, ray_address: str, dry_run: boo
     """Every combination of the settings in FILE (YAML), at every batch and K, as Parquet (docs/sweeps.md)."""
     if workers > 1 and ray_address:
         raise AdvisorError("give --workers or --ray, not both")
-    plan = load_plan(file)
+    plan = load_plan(file).own_named(lambda name, text: own_fields(name, text, file.parent))
     asked = {"scenarios": plan.n_scenarios, "combinations": plan.n_curves, "parts": plan.n_parts}
     scenarios = counted(plan.n_scenarios, "scenario")
     if dry_run:
@@ -323,7 +323,7 @@ def ranks(
         return
     _print(answer)
     click.echo("\nThe same ranks with attention in other groups, experts in order:")
-    print_table(*split_table(found))
+    print_table(split_table(found))
     click.echo()
     print_labelled("note", ranks_notes(answer))
     print_labelled("not possible", refused)
@@ -333,14 +333,14 @@ def ranks(
 def _print(answer: RanksAnswer) -> None:
     click.echo(ranks_verdict(answer))
     click.echo("\nLayouts, each at its recommended K:")
-    print_table(*layout_table(answer))
+    print_table(layout_table(answer))
     click.echo("\nExperts in order, by K:")
-    print_table(*rank_table(answer))
+    print_table(rank_table(answer))
     click.echo("\nWhat hotter experts cost, each layer's hottest beyond its plan:")
-    print_table(*heat_table(answer))
+    print_table(heat_table(answer))
     click.echo(f"\n{exchange_text(answer)}")
     if answer.moved:
-        print_table(*exchange_table(answer))
+        print_table(exchange_table(answer))
 
 
 def copies_tried(text: str | None) -> tuple[int, ...]:

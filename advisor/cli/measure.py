@@ -12,6 +12,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,8 @@ from advisor.measured.validation import validate as validate_points
 from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, read_up_to
+from advisor.show.table import Column, Table, matrix
+from advisor.show.words.refit import PARAMETERS
 from advisor.text import counted, frame_csv, json_text
 
 MAX_FILES = 1000
@@ -243,7 +247,7 @@ def fit(
     from advisor.catalog.adjustment import write_adjustment
     from advisor.measured.moesd import moesd_of
     from advisor.measured.refit import adjustment_of, refit_chosen, select_points
-    from advisor.measured.refit_result import PARAMETER_COLUMNS, notes, parameter_rows
+    from advisor.measured.refit_result import notes
 
     given = given_acceptance(accepted_length, acceptance, acceptance_preset)
     own = _Own.given(models, [hardware_id] if hardware_id else [])
@@ -278,7 +282,7 @@ def fit(
         click.echo(f"{item['file']}: not read: {item['reason']}")
     print_labelled("warning", rows.result.warnings)
     click.echo(answer.sentence + "\n")
-    print_table(PARAMETER_COLUMNS, parameter_rows(answer))
+    print_table(Table(PARAMETERS, answer.parameters))
     for note in notes(answer):
         click.echo(note)
     if small is not None:
@@ -310,8 +314,7 @@ def read_bytes(file: Path) -> bytes:
 def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = (), own: _Own | None = None) -> Rows:
     """A benchmark result with headers and names resolved and missing context filled in. Raises AdvisorError."""
     own = own or _Own()
-    mapping = dict(pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
-    rows = read_upload(file.name, read_bytes(file), columns=mapping)
+    rows = read_upload(file.name, read_bytes(file), columns=mapped(columns))
     given = dict(pair(text) for text in values)
     rows = with_given(rows, given)
     if rows.kind == "points":
@@ -327,6 +330,11 @@ def read_measured(files: Sequence[Path]) -> pd.DataFrame:
     if rows.kind != "points":
         raise AdvisorError(f"{rows.file_name} holds kernel times; give served runs")
     return rows.result.frame
+
+
+def mapped(columns: Sequence[str]) -> dict[str, str]:
+    """The headers that --map names, {theirs: ours}. Raises AdvisorError for what is no pair."""
+    return dict(pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
 
 
 def pair(
@@ -454,12 +462,19 @@ _ASSUME = click.option(
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @_ASSUME
+@_MAP
 @_OWN_MODEL
 @_OWN_HARDWARE
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
 @json_option("Rows as JSON instead of CSV.")
 def predict(
-    file: Path, assume: str, models: Sequence[str], hardware: Sequence[str], output: Path | None, as_json: bool
+    file: Path,
+    assume: str,
+    columns: tuple[str, ...],
+    models: Sequence[str],
+    hardware: Sequence[str],
+    output: Path | None,
+    as_json: bool,
 ) -> None:
     """Add predicted speedup, band, tier and reason to the rows of FILE.
 
@@ -467,7 +482,7 @@ def predict(
 
     An accepted_length counts as borrowed, with a wider band, unless accepted_length_same_run is 1.
     """
-    found = read_points(file)
+    found = read_points(file, columns)
     asked = with_own(found.asked, models, hardware, file.parent)
     answers = predict_rows(asked, _assumptions(assume), refused=found.refused)[list(PREDICTED_COLUMNS)]
     given = found.given.drop(columns=list(PREDICTED_COLUMNS), errors="ignore")  # of an earlier prediction
@@ -484,15 +499,25 @@ def predict(
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @_ASSUME
+@_MAP
 @_OWN_MODEL
 @_OWN_HARDWARE
 @json_option("Machine-readable output: overall, by_laboratory, rows.")
-def validate(file: Path | None, assume: str, models: Sequence[str], hardware: Sequence[str], as_json: bool) -> None:
+def validate(
+    file: Path | None,
+    assume: str,
+    columns: tuple[str, ...],
+    models: Sequence[str],
+    hardware: Sequence[str],
+    as_json: bool,
+) -> None:
     """Errors of the predictions on FILE, or on the shipped published measurements."""
     if file is None:
+        if columns or models or hardware:
+            raise AdvisorError("--map, --model and --hardware speak of the rows of a file; give the file")
         result = validate_points(judged_rows(), _assumptions(assume))
     else:
-        found = read_points(file)
+        found = read_points(file, columns)
         asked = with_own(found.asked, models, hardware, file.parent)
         marked = found.given.get("defect", "")
         result = validate_points(asked.assign(defect=marked), _assumptions(assume), found.refused)
@@ -511,10 +536,9 @@ def validate(file: Path | None, assume: str, models: Sequence[str], hardware: Se
         )
         return
     groups = [("all rows", result.overall), *result.by_acceptance.items(), *result.by_tier.items()]
-    header = ("rows", "n", "median error", "mean error", "p90", "sign right", "in 80% band", "band width")
-    print_table(header, [_line(name, errors) for name, errors in groups])
+    print_table(_errors_table("rows", groups))
     click.echo("\nBy laboratory; in all other lines every laboratory counts alike")
-    print_table(("laboratory", *header[1:]), [_line(name, errors) for name, errors in result.by_laboratory.items()])
+    print_table(_errors_table("laboratory", list(result.by_laboratory.items())))
     if result.best_k_regret is not None:
         click.echo(f"\nBest-K regret {result.best_k_regret:.1%} over {result.n_best_k} points with several K.")
     reasons = result.rows.loc[result.rows["predicted_speedup"].isna(), "predicted_reason"]
@@ -543,9 +567,9 @@ def alike(reasons: Iterable[str]) -> list[tuple[str, int]]:
     return sorted(told, key=lambda each: -each[1])
 
 
-def read_points(path: Path) -> GivenRows:
+def read_points(path: Path, columns: Sequence[str] = ()) -> GivenRows:
     """A CSV of measured points, what is odd about it on standard error. Raises AdvisorError for anything else."""
-    found = read_given(path.name, read_bytes(path))
+    found = read_given(path.name, read_bytes(path), mapped(columns))
     for text in found.warnings:
         click.echo(f"warning: {text}", err=True)
     return found
@@ -558,9 +582,27 @@ def _assumptions(text: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, value in pairs}
 
 
-def _line(name: str, errors: Errors) -> tuple[Any, ...]:
-    shares = (errors.median_ape, errors.mape, errors.p90_ape, errors.sign_accuracy, errors.coverage)
-    return (name, errors.n, *(_percent(share) for share in (*shares, errors.mean_band_width)))
+def _errors_table(label: str, rows: Sequence[tuple[str, Errors]]) -> Table[tuple[str, Errors]]:
+    """Errors of groups of rows, each under its name."""
+    shares = {
+        "median error": "median_ape",
+        "mean error": "mape",
+        "p90": "p90_ape",
+        "sign right": "sign_accuracy",
+        "in 80% band": "coverage",
+        "band width": "mean_band_width",
+    }
+    columns: list[Column[tuple[str, Errors]]] = [
+        Column(label, itemgetter(0), words=True),
+        Column("n", lambda row: row[1].n),
+    ]
+    for heading, name in shares.items():
+        columns.append(Column(heading, partial(_share, name=name)))
+    return Table(tuple(columns), rows)
+
+
+def _share(row: tuple[str, Errors], *, name: str) -> str:
+    return _percent(getattr(row[1], name))
 
 
 def _percent(share: float | None) -> str:
@@ -605,19 +647,17 @@ def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_
         )
         return
     click.echo(f"{found.source}\n")
-    print_table(
-        ("K", "accepted length", "low (80%)", "high (80%)", ""),
-        [
-            (
-                row.n_draft,
-                f"{row.accepted_length:.3f}",
-                f"{row.low:.3f}",
-                f"{row.high:.3f}",
-                "measured" if row.measured else "last probability held",
-            )
-            for row in lengths.itertuples()
-        ],
-    )
+    rows = [
+        (
+            row.n_draft,
+            f"{row.accepted_length:.3f}",
+            f"{row.low:.3f}",
+            f"{row.high:.3f}",
+            "measured" if row.measured else "last probability held",
+        )
+        for row in lengths.itertuples()
+    ]
+    print_table(matrix(("K", "accepted length", "low (80%)", "high (80%)", ""), rows, "rrrrl"))
     print_labelled("warning", found.warnings)
     option = "--acceptance" if found.length is None else "--accepted-length"
     click.echo(f"\nTo use it: {option} {found.text}")

@@ -8,22 +8,24 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from advisor.answers.round_costs import KRange, k_by_batch_table
 from advisor.catalog.adjustment import parse_adjustment
 from advisor.catalog.hardware import MAX_HARDWARE_BYTES, hardware_slug, read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
-from advisor.catalog.models import checkpoint_name, load_model, with_quantisation_file
+from advisor.catalog.models import checkpoint_name, load_model, model_ids, with_quantisation_file
 from advisor.physics.acceptance import load_acceptance_curve
+from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import (
     MAX_LOADS_BYTES,
     Scenario,
+    ScenarioFile,
     build_scenario,
     load_example,
     load_scenario_file,
@@ -34,13 +36,12 @@ from advisor.predict.scenario import (
 from advisor.predict.scenario_fields import FIELDS, FieldRow, Flag
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, shown_path, write_whole
+from advisor.show.table import Table
 from advisor.text import json_text, number_of, printable, token_count
 
 _GLANCE_S = 0.5
 """How long something may take before its progress is shown. [s]"""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-_NUMBER = re.compile(r"|-|[+-]?[\d,]*\.?\d+(e[+-]?\d+)?( ?([x%s]|ms|\N{MICRO SIGN}s))?|nan")
-"""A cell that is a number, with its unit or without, empty or a dash for none."""
 
 
 def json_option(help_text: str = "Machine-readable output.") -> Callable[[_Command], _Command]:
@@ -51,15 +52,6 @@ def json_option(help_text: str = "Machine-readable output.") -> Callable[[_Comma
 def print_json(value: Any) -> None:
     """One JSON document on standard output."""
     click.echo(json_text(value))
-
-
-def k_by_batch_on_terminal(
-    ranges: Sequence[KRange], limited: bool = False
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heading and rows of K by batch for `print_table`: whole numbers of a batch are typed as they stand."""
-    columns, rows = k_by_batch_table(ranges, limited)
-    plain = [(row[0].replace(" to ", "-").replace(",", ""), row[1], row[2].removesuffix("x"), *row[3:]) for row in rows]
-    return tuple(name if name.startswith("K") else name.lower() for name in columns), plain
 
 
 @contextmanager
@@ -107,18 +99,14 @@ def write_file(path: Path, content: str | bytes, instead: str = "") -> None:
         write_whole(path, content.encode() if isinstance(content, str) else content)
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Columns aligned, text to the left and numbers to the right.
-
-    A number may be given as such or written with fixed decimals.
-    """
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
-    widths = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]
-    numeric = [all(_NUMBER.fullmatch(line[i]) for line in cells) for i in range(len(header))]
-    for line in [list(header), *cells]:
+def print_table(table: Table[Any]) -> None:
+    """Columns aligned, words to the left and numbers to the right."""
+    lines = [table.header, *table.cells]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
         padded = [
-            text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(line, widths, numeric, strict=True)
+            text.ljust(width) if letter == "l" else text.rjust(width)
+            for text, width, letter in zip(line, widths, table.align, strict=True)
         ]
         click.echo("  ".join(padded).rstrip())
 
@@ -256,7 +244,7 @@ def _typed(ctx: click.Context) -> list[str]:
 
 
 def _from_file(ctx: click.Context, path: Path) -> Scenario:
-    found = load_scenario_file(path)
+    found = scenario_in(path)
     if found.note:
         click.echo(f"note: {path}: {found.note}", err=True)
     ctx.meta[FILE_DATE] = found.date
@@ -286,11 +274,26 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scena
     whole = (base.model_dump() if base is not None else {}) | changed
     if "expert_loads" in changed:
         whole["expert_loads"] = _loads_text(changed["expert_loads"], _n_experts(whole))
+    own_sweep = changed.get("plain_sweep")
+    whole.pop("plain_sweep" if own_sweep else "", None)
     if "context_tokens" not in changed and changed.keys() & {"input_tokens", "output_tokens"}:
         whole.pop("context_tokens", None)  # other lengths, another context
     if "n_gpus" not in changed and (base is None or changed.keys() & {"tensor_parallel", "expert_parallel"}):
         whole["n_gpus"] = max(whole.get("tensor_parallel", 1), whole.get("expert_parallel", 1))
-    return build_scenario(**whole)
+    scenario = build_scenario(**whole)
+    return scenario if own_sweep is None else _with_sweep(scenario, own_sweep)
+
+
+def _with_sweep(scenario: Scenario, given: str) -> Scenario:
+    """The scenario with a plain sweep, given as its text or as a benchmark file.
+
+    Raises AdvisorError for a file that has no sweep of this scenario.
+    """
+    if re.search(r":\d+(\.\d+)?=", given) is None:
+        from advisor.measured.own_sweep import sweep_of_file  # readers of files need pandas, an answer does not
+
+        given = sweep_of_file(Path(given), scenario)
+    return build_scenario(**scenario.model_dump() | {"plain_sweep": given})
 
 
 def model_fields(text: str) -> dict[str, Any]:
@@ -313,6 +316,33 @@ def hardware_fields(text: str) -> dict[str, Any]:
         return {"hardware_id": text, "hardware_json": None}
     document = _read_text(path, MAX_HARDWARE_BYTES, "an accelerator's file", "an accelerator's id or JSON file")
     return {"hardware_id": hardware_slug(read_own_hardware(document).name), "hardware_json": document}
+
+
+def scenario_in(path: Path) -> ScenarioFile:
+    """The scenario of a file, whose model and accelerator may be paths seen from its folder.
+
+    Raises AdvisorError as `load_scenario_file` does, and for a path that leads to no model or accelerator.
+    """
+    found = load_scenario_file(path)
+    said: dict[str, Any] = {}
+    if found.scenario.model_config_json is None:
+        said |= own_fields("model_id", found.scenario.model_id, path.parent)
+    if found.scenario.hardware_json is None:
+        said |= own_fields("hardware_id", found.scenario.hardware_id, path.parent)
+    return replace(found, scenario=build_scenario(**found.scenario.model_dump() | said)) if said else found
+
+
+def own_fields(name: str, text: str, folder: Path) -> dict[str, Any]:
+    """The fields that a path in a file sets where it leads to the user's own model or accelerator. Empty for an id.
+
+    name : model_id or hardware_id. folder : of the file, from which its paths are seen.
+    """
+    of_model = name == "model_id"
+    if text in (model_ids() if of_model else hardware_ids()):
+        return {}
+    if not (text.endswith(".json") or is_there(folder / text)):
+        return {}
+    return model_fields(str(folder / text)) if of_model else hardware_fields(str(folder / text))
 
 
 def given_acceptance(accepted_length: str | None, acceptance: str | None, preset: str | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from advisor.answers.round_costs import ContextSchedule, bucket_values, costs_of
 from advisor.answers.schedule import accepted_length_text, plain_text, schedule_rule
 from advisor.answers.simulation.compare import (
     MAX_TRACE_BYTES,
+    PolicyOutcome,
     SimulationPlan,
     SimulationReport,
     recorded,
@@ -37,7 +39,6 @@ from advisor.answers.simulation.simulator import (
 from advisor.cli.output import (
     ScenarioCommand,
     json_option,
-    k_by_batch_on_terminal,
     print_json,
     print_labelled,
     print_table,
@@ -46,6 +47,8 @@ from advisor.cli.output import (
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.profiles import read_file, shown_path
+from advisor.show.table import Column, Table, matrix
+from advisor.show.words.schedule import k_by_batch_table, k_by_context_table
 
 
 @click.command(cls=ScenarioCommand)
@@ -59,12 +62,12 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
     if as_json:
         print_json(schedule_document(found))
         return
-    print_table(*k_by_batch_on_terminal(found.ranges, scenario.max_tpot_ms is not None))
+    print_table(k_by_batch_table(found.ranges, scenario.max_tpot_ms is not None))
     click.echo(" ".join((*found.texts, schedule_rule(scenario.max_tpot_ms))))
     _print_contexts(found)
     for bucket in found.by_context:
         click.echo(f"\nContext {_context_name(bucket)}")
-        print_table(*k_by_batch_on_terminal(bucket.ranges, scenario.max_tpot_ms is not None))
+        print_table(k_by_batch_table(bucket.ranges, scenario.max_tpot_ms is not None))
     if found.gain is not None:
         gain = found.gain
         click.echo(
@@ -213,7 +216,7 @@ def simulate(
 
 def _print_simulation(found: RuntimeSchedule, plan: SimulationPlan, report: SimulationReport, kind: str) -> None:
     """What each policy gives on the load, the bounds, and what to know of both."""
-    print_table(*_policy_table(report))
+    print_table(Table(_POLICIES, report.outcomes))
     click.echo(
         f"\n{report.requests} requests of {plan.request_tokens} tokens, batch {plan.batch_size}, acceptance: {kind}, "
         f"seed {plan.seed}. Best single K: {report.best_static_k}. Decode iterations only; prefill is not simulated."
@@ -232,7 +235,7 @@ def _print_contexts(found: RuntimeSchedule) -> None:
     at = found.at_contexts
     if at.matters or found.others is not None:
         click.echo("\nRecommended K by batch and tokens of context (-: does not fit):")
-        print_table(*at.table())
+        print_table(k_by_context_table(at))
     if at.text:
         click.echo(at.text)
 
@@ -265,22 +268,16 @@ def simulation_document(report: SimulationReport) -> dict[str, Any]:
     }
 
 
-def _policy_table(report: SimulationReport) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    header = ("policy", "speedup", "to best single K", "ms per token", "p95 ms", "mean K", "mean batch", "tests")
-    rows = [
-        (
-            o.policy,
-            f"{o.speedup:.3f}",
-            f"{o.gain_over_best_static:+.1%}",
-            f"{o.tpot_s * 1e3:.3f}",
-            None if o.p95_request_tpot_s is None else f"{o.p95_request_tpot_s * 1e3:.3f}",
-            f"{o.mean_draft:.2f}",
-            f"{o.mean_batch:.1f}",
-            "" if o.test_share is None else f"{o.test_share:.0%}",
-        )
-        for o in report.outcomes
-    ]
-    return header, rows
+_POLICIES: tuple[Column[PolicyOutcome], ...] = (
+    Column("policy", attrgetter("policy"), words=True),
+    Column("speedup", attrgetter("speedup"), "{:.3f}".format),
+    Column("to best single K", attrgetter("gain_over_best_static"), "{:+.1%}".format),
+    Column("ms per token", lambda row: row.tpot_s * 1e3, "{:.3f}".format),
+    Column("p95 ms", attrgetter("p95_request_tpot_s"), lambda time_s: "" if time_s is None else f"{time_s * 1e3:.3f}"),
+    Column("mean K", attrgetter("mean_draft"), "{:.2f}".format),
+    Column("mean batch", attrgetter("mean_batch"), "{:.1f}".format),
+    Column("tests", attrgetter("test_share"), lambda share: "" if share is None else f"{share:.0%}"),
+)
 
 
 def _print_bounds(report: SimulationReport) -> None:
@@ -311,7 +308,7 @@ def _print_bounds(report: SimulationReport) -> None:
                 *(f"{value:.2f}" for value in (one.verified_per_token, verified, one.drafted_per_token, drafted)),
             )
         )
-    print_table(header, rows)
+    print_table(matrix(header, rows, "r" * len(header)))
     most = max(bound.gain_over_best_static for bound in report.bounds)
     click.echo(f"At most {most:+.1%} over the best single K.")
 

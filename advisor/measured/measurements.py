@@ -31,7 +31,7 @@ from advisor.profiles import MEASUREMENTS
 from advisor.profiling.results import COLUMNS
 
 
-class Column(Frozen):
+class DataColumn(Frozen):
     """One column of data.csv. `values` lists all values it may take, when it is an enumeration."""
 
     meaning: str = Field(min_length=3)
@@ -58,7 +58,7 @@ class DatasetMeta(Frozen):
     credit: str = Field(min_length=3)
     row_count: int = Field(ge=1)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    columns: dict[str, Column]
+    columns: dict[str, DataColumn]
     sources: tuple[Source, ...] = Field(min_length=1)
     caveats: tuple[str, ...] = ()
 

@@ -2,34 +2,24 @@
 
 A speedup, a step time or a time per token is a ratio of two sums of seconds. Each second belongs to a multiplier of
 NAMES, which scales the constants behind it, or to none; so the logarithm and its slopes are cheap for any multipliers.
-
-Who measured which source, and which laboratories are set apart: their rows choose nothing.
-
-Titles and laboratories stand in profiles/validation/laboratories.yaml. Whether one is set apart follows from its name,
-so that nobody picks the rows that judge; each look at them is logged in docs/set-apart.md.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
 
 from advisor.physics import laws
 from advisor.physics.components import COMPONENTS, FACTORS
 from advisor.physics.step import n_layers
 from advisor.predict.curve import Curve
 from advisor.predict.setup import Setup
-from advisor.prediction import AdvisorError, Array, Frozen
-from advisor.profiles import PROFILES, read_yaml, validate
+from advisor.prediction import Array
 from advisor.text import number_of
 
 TIME_NAMES = tuple(FACTORS)
@@ -68,8 +58,8 @@ class Observations:
         """Log of each value [n]."""
         return np.log(self.measured)
 
-    def where(self, chosen: NDArray[np.bool_]) -> Observations:
-        """Observations that are `chosen` [n]."""
+    def where(self, chosen: NDArray[Any]) -> Observations:
+        """Observations that are `chosen`: a mask [n], or places."""
         return Observations(*(column[chosen] for column in vars(self).values()))
 
     def depend_on(self) -> NDArray[np.bool_]:
@@ -88,6 +78,11 @@ def joined(parts: Iterable[Observations]) -> Observations:
     return Observations(*map(np.concatenate, columns))
 
 
+def stacked(several: Sequence[Observations]) -> Observations:
+    """Several observations of n values each as one, [m, n]."""
+    return Observations(*map(np.stack, zip(*(vars(one).values() for one in several), strict=True)))
+
+
 def log_predicted(observed: Observations, theta: Array) -> Array:
     """Log of each quantity [n] at log multipliers `theta`: [names], or [n, names] for one set each."""
     m = _multipliers(theta)
@@ -100,8 +95,8 @@ def log_slopes(observed: Observations, theta: Array) -> Array:
     m = _multipliers(theta)
     upper, lower = observed.upper * m, observed.lower * m
     slopes = upper / upper.sum(axis=-1, keepdims=True) - lower / lower.sum(axis=-1, keepdims=True)
-    slopes[:, LENGTH] += observed.length_share
-    return np.asarray(slopes[:, :_FIXED])
+    slopes[..., LENGTH] += observed.length_share
+    return np.asarray(slopes[..., :_FIXED])
 
 
 def _multipliers(theta: Array) -> Array:
@@ -184,51 +179,3 @@ def _grouped(parts: Mapping[str, Array]) -> Array:
         if one.key in parts:
             out[..., TIME_NAMES.index(one.factor)] += parts[one.key]
     return out
-
-
-LABORATORIES = PROFILES / "validation" / "laboratories.yaml"
-SET_APART_OF = 5
-"""One laboratory of this many is set apart, in the mean over names. [-]"""
-
-
-class Laboratory(Frozen):
-    """A company, wiki, team or person with the sources that are theirs."""
-
-    name: str = Field(min_length=2)
-    titles: tuple[str, ...] = Field(min_length=1)
-
-
-class _File(Frozen):
-    laboratories: tuple[Laboratory, ...]
-
-    @model_validator(mode="after")
-    def _each_once(self) -> _File:
-        names = [name for one in self.laboratories for name in (f"laboratory {one.name}", *one.titles)]
-        twice = sorted(name for name, times in Counter(names).items() if times > 1)
-        if twice:
-            raise ValueError(f"each laboratory and title stands once, but these do not: {', '.join(twice)}")
-        return self
-
-
-def laboratory_of(title: str) -> str:
-    """The laboratory that published the source `title`. Raises AdvisorError for a title that the file does not list."""
-    try:
-        return _by_title()[title]
-    except KeyError:
-        raise AdvisorError(
-            f"no laboratory is known for the source {title[:120]!r}; "
-            f"add its title to profiles/validation/{LABORATORIES.name}"
-        ) from None
-
-
-def set_apart(laboratory: str) -> bool:
-    """Whether a laboratory's rows are kept from every choice: sha256 of its name modulo SET_APART_OF is 0."""
-    return int(hashlib.sha256(laboratory.encode()).hexdigest(), 16) % SET_APART_OF == 0
-
-
-@lru_cache(maxsize=1)
-def _by_title() -> dict[str, str]:
-    content: dict[str, Any] = read_yaml(LABORATORIES)
-    content.pop("_source_texts")
-    found = validate(content, _File, LABORATORIES)
-    return {title: one.name for one in found.laboratories for title in one.titles}

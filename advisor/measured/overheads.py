@@ -2,10 +2,6 @@
 
 Unknowns are logarithms of what is sought (or a linear map of them), so that the prior of the thing is log-normal.
 
-Time multipliers of the shipped constants: what they are worth before any data, and what observations make of them.
-
-The scatter of one observation is learnt along: from winsorised residuals, with a prior worth a few rows.
-
 What surrounds the kernels of a round, per engine class, fitted on published speedups by robust least squares.
 
 A class's log constants are a mean over classes plus a deviation, which share the prior's variance. How much of it is
@@ -25,14 +21,12 @@ import numpy as np
 
 from advisor.catalog.fit_records import ANY_CLASS, OVERHEAD_NAMES, WORKSTATION
 from advisor.catalog.kernel_choice import small_launch
-from advisor.measured.observations import NAMES, Observations, joined, laboratory_of, log_predicted, log_slopes
+from advisor.measured.observations import NAMES, Observations, joined, log_predicted, log_slopes
 from advisor.measured.points import Point
 from advisor.physics.bands import drift
-from advisor.physics.components import JOINT, KERNELS, LINK_RECORDS, OVERHEADS
-from advisor.physics.kernel_costs import DRIFT_LOG_SD, MoeCost
-from advisor.predict.curve import records_in_use
-from advisor.predict.setup import Setup
-from advisor.prediction import BAND_SIGMAS, AdvisorError, Array
+from advisor.physics.components import JOINT
+from advisor.physics.kernel_costs import DRIFT_LOG_SD
+from advisor.prediction import BAND_SIGMAS, Array
 
 
 @dataclass(frozen=True)
@@ -151,104 +145,6 @@ def _soft_slope(z: Array) -> Array:
     return np.asarray(1.0 / (np.sqrt(1.0 + z**2) * _softening(z)))
 
 
-MIN_LOG_SD = 0.03
-"""No kernel time is held known to better than this. [-]"""
-BOUND_SIGMAS = 3.0
-"""A log multiplier stays within this many of its prior's standard deviations. [-]"""
-_PRIOR_ROWS = 4.0
-"""How many rows the prior on the scatter counts for. [-]"""
-_SCALE_ROUNDS = 4
-_WINSOR = 2.5  # residuals count for no more than this many scales when the scale is learnt
-_MIN_SCALE = 0.01
-OWN_OVERHEAD_LOG_SD = math.log(10.0) / BAND_SIGMAS
-"""Of the host's times on an accelerator of the user's own: a factor of 10 either way at 80 %, since the shipped ones
-were fitted on servers of data-centre GPUs and nobody measured this host (assumed). [-]"""
-_OF_A_HOST = tuple(dict.fromkeys(one.factor for one in OVERHEADS if one.bound == "host"))
-_KERNEL_FACTORS = tuple(dict.fromkeys(one.factor for one in KERNELS))
-
-
-@dataclass(frozen=True)
-class MultiplierPrior:
-    """Prior of the multipliers: log standard deviations [names] and covariance [names, names].
-
-    It holds the spread of what they leave, too.
-    """
-
-    log_sd: Array
-    covariance: Array
-    residual_log_sd: float
-
-
-@dataclass(frozen=True)
-class Posterior:
-    """Log multipliers [names], their covariance, and the scatter of one observation [-]."""
-
-    theta: Array
-    covariance: Array
-    scale: float
-    success: bool
-    message: str
-
-
-def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
-    """Spread of the shipped fits that the points' predictions rest on, the widest of several."""
-    own = all(point.scenario.hardware_json is not None for point in points)
-    overhead = OWN_OVERHEAD_LOG_SD if own else max(point.setup.costs.overhead_log_sd for point in points)
-    widths = dict.fromkeys(NAMES, overhead)
-    widths |= {name: max(_kernel_log_sd(point.setup, name) for point in points) for name in _KERNEL_FACTORS}
-    widths["accepted_length"] = max(point.length_log_sd for point in points)
-    log_sd = np.array([max(widths[name], MIN_LOG_SD) for name in NAMES])
-    covariance = np.diag(log_sd**2)
-    fitted = points[0].setup.costs.overhead_log_covariance
-    if fitted:
-        at = [NAMES.index(one.factor) for one in JOINT]
-        covariance[np.ix_(at, at)] = np.array(fitted) + MIN_LOG_SD**2 * np.eye(len(at))
-        for name in _OF_A_HOST if own else ():
-            place = NAMES.index(name)
-            covariance[place], covariance[:, place] = 0.0, 0.0
-            covariance[place, place] = OWN_OVERHEAD_LOG_SD**2
-        log_sd = np.sqrt(np.diag(covariance))
-    return MultiplierPrior(log_sd, covariance, max(point.setup.costs.residual_log_sd for point in points))
-
-
-def _kernel_log_sd(setup: Setup, factor: str) -> float:
-    """Of the kernels that a multiplier scales, the widest. Of links, over every number of ranks. [-]"""
-    if factor == "communication":
-        links = [cost.log_sd for name in LINK_RECORDS for cost in getattr(setup.costs, name).values()]
-        network = setup.costs.network
-        return max((*links, *(() if network is None else (network.log_sd,))), default=0.2)
-    records = [cost for one in KERNELS if one.factor == factor for cost in records_in_use(setup, one)]
-    return max(cost.band_log_sd if isinstance(cost, MoeCost) else cost.log_sd for cost in records)
-
-
-def fit_multipliers(observed: Observations, known: MultiplierPrior) -> Posterior:
-    """The most probable multipliers, and the scatter around them, in turn until the scatter stands."""
-    prior = Prior(np.zeros(len(NAMES)), np.linalg.inv(np.linalg.cholesky(known.covariance)))
-    bound = BOUND_SIGMAS * known.log_sd
-    theta, scale = prior.centre, known.residual_log_sd
-    for _ in range(_SCALE_ROUNDS):
-        held = scale
-        found = solve_observed(
-            observed, held, prior, theta, np.eye(len(NAMES)), prior.centre, bounds=(-bound, bound), xtol=1e-10
-        )
-        theta, covariance = found.x, found.covariance
-        residual = log_predicted(observed, theta) - observed.log_measured
-        scale = _learnt_scale(residual, prior, covariance, held, known.residual_log_sd)
-        if abs(np.log(scale / held)) < 0.01:
-            break
-    return Posterior(theta, covariance, scale, found.success, found.message)
-
-
-def _learnt_scale(residual: Array, prior: Prior, covariance: Array, held: float, guess: float) -> float:
-    """Scatter [-] of residuals [n] whose weight was 1 / held, with a prior at `guess`."""
-    squares = np.minimum(residual**2, (_WINSOR * held) ** 2)
-    prior_precision = prior.whitening.T @ prior.whitening
-    learnt = len(covariance) - float(np.trace(prior_precision @ covariance))
-    freedom = max(len(residual) - max(learnt, 0.0), 0.0)
-    variance = (_PRIOR_ROWS * guess**2 + squares.sum()) / (_PRIOR_ROWS + freedom)
-    return max(float(np.sqrt(variance)), _MIN_SCALE)
-
-
 PRIOR = (10e-6, 0.3e-3, 0.4e-3, 0.0, 3e-4)
 """Centre of the weak prior, in the order of OVERHEAD_NAMES: times as in docs/decisions/0003-engine-overheads.md [s],
 no second reading of the cache, and verified tokens half of the way to plain ones at 3,300 of them [-], which was chosen
@@ -346,14 +242,6 @@ class OverheadModel:
         return replace(every, values=tuple(float(value) for value in moved), n_rows=0, n_sources=0)
 
 
-def laboratory_or_title(title: str) -> str:
-    """Laboratory of a source, or the title itself where none is listed for it (a user's own rows)."""
-    try:
-        return laboratory_of(title)
-    except AdvisorError:
-        return title
-
-
 def _positive(values: Array) -> Array:
     """`values`, with 1 in place of 0: a class without a constant has nothing that its multiplier could scale."""
     return np.where(values > 0.0, values, 1.0)
@@ -429,7 +317,7 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
 
 
 def _laboratories(points: Sequence[Point], engine_class: str) -> set[str]:
-    return {laboratory_or_title(point.source) for point in points if point.engine_class == engine_class}
+    return {point.laboratory for point in points if point.engine_class == engine_class}
 
 
 def _prior_map(spread: Array, common: Array) -> Array:
@@ -464,13 +352,13 @@ def whitening(points: Sequence[Point]) -> Array:
 
 def by_laboratory(points: Sequence[Point]) -> Iterator[list[int]]:
     """Places of each laboratory's points, laboratories in the order of their names."""
-    names = [laboratory_or_title(point.source) for point in points]
+    names = [point.laboratory for point in points]
     for name in sorted(set(names)):
         yield [i for i, one in enumerate(names) if one == name]
 
 
 def _overheads(values: Array, covariance: Array, points: list[Point], spread: Array) -> Overheads:
-    n_sources = len({laboratory_or_title(point.source) for point in points})
+    n_sources = len({point.laboratory for point in points})
     if n_sources < 2:  # but what all classes have in common is known from the others
         own = COMMON == 0.0
         covariance = np.where(np.outer(own, own), np.diag(spread**2), np.where(np.outer(~own, ~own), covariance, 0.0))

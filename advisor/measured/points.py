@@ -18,18 +18,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.catalog.fit_records import OVERHEAD_NAMES, class_costs
+from advisor.measured.laboratories import SOURCE_COLUMNS, laboratory_of_row, set_apart
 from advisor.measured.observations import (
     QUANTITIES,
     Observations,
     joined,
-    laboratory_of,
     number,
     observe,
-    set_apart,
     time_columns,
 )
 from advisor.measured.row_questions import RowQuestion, question_of
-from advisor.physics.acceptance import parse_acceptance
+from advisor.physics.acceptance import Acceptance, parse_acceptance
 from advisor.physics.bands import Draws
 from advisor.physics.memory import GIB
 from advisor.predict.curve import Curve, curve_for
@@ -82,6 +81,7 @@ class Point:
     length_log_sd: float
     """Log standard deviation of the accepted length; 0 where a user counted it in the same run. [-]"""
     tier: str
+    """Of the kernels as the row was read: how much it weighs in a fit. What it is judged as: `validation.tier_of`."""
     observations: Observations
     """With the overheads of `setup`, at multipliers of 1."""
 
@@ -104,6 +104,11 @@ class Point:
     def source(self) -> str:
         """The publication that holds the row."""
         return str(self.row.get("source_title", "")) or "not stated"
+
+    @property
+    def laboratory(self) -> str:
+        """Whose publication that is. The publication itself where nobody is listed for it."""
+        return laboratory_of_row(self.row)
 
     @property
     def measured(self) -> float:
@@ -186,42 +191,51 @@ def _points(
     return out
 
 
-def as_read(
-    points: Sequence[Point],
-    *,
-    batches: Array | None = None,
-    drafts: Array | None = None,
-    lengths: Array | None = None,
-    scenario: Mapping[str, Any] | None = None,
-) -> Observations:
-    """Observations of the same rows read with other batches, K, accepted lengths or settings.
+@dataclass(frozen=True)
+class Reread:
+    """What rows say in another reading: batches, K and accepted lengths [n], where they differ from those given.
 
-    `batches`, `drafts`, `lengths`: one for each row, [n].
-    `scenario`: the fields that change in every row's. Raises AdvisorError where a row so read cannot be predicted.
+    `scenario`: the fields that change in every row's.
     """
-    batch = [point.batch_size for point in points] if batches is None else batches.tolist()
-    n_draft = [point.n_draft for point in points] if drafts is None else drafts.tolist()
-    length = [point.accepted_length for point in points] if lengths is None else lengths.tolist()
-    groups: dict[tuple[int, int, int | None], list[int]] = {}
-    for i, point in enumerate(points):
-        verified = point.question.verify_tokens if n_draft[i] == point.n_draft else None
-        groups.setdefault((id(point.setup), n_draft[i], verified), []).append(i)
-    out: dict[int, Observations] = {}
-    for (_, k, verified), places in groups.items():
-        first = points[places[0]]
+
+    batches: Array | None = None
+    drafts: Array | None = None
+    lengths: Array | None = None
+    scenario: tuple[tuple[str, Any], ...] = ()
+
+
+def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observations | None]:
+    """Observations of the same rows in each of several readings, None where rows so read cannot have run.
+
+    Readings that ask for the same kernels share one prediction of them.
+    """
+    given = [np.array([getattr(p, name) for p in points]) for name in ("batch_size", "n_draft", "accepted_length")]
+    cells = [
+        [own if said is None else said for own, said in zip(given, (one.batches, one.drafts, one.lengths), strict=True)]
+        for one in rereads
+    ]
+    groups: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    for which, reread in enumerate(rereads):
+        for i, point in enumerate(points):
+            k = int(cells[which][1][i])
+            verified = point.question.verify_tokens if k == point.n_draft else None
+            groups.setdefault((id(point.setup), k, verified, reread.scenario), []).append((which, i))
+    out: list[dict[int, Observations]] = [{} for _ in rereads]
+    for (_, k, verified, changes), places in groups.items():
+        rows = [(points[i], float(cells[which][0][i]), float(cells[which][2][i])) for which, i in places]
         asked = [
-            _Asked(
-                points[i].line,
-                points[i].row,
-                replace(points[i].question, n_draft=k, verify_tokens=verified),
-                batch[i],
-            )
-            for i in places
+            _Asked(p.line, p.row, replace(p.question, n_draft=k, verify_tokens=verified), batch) for p, batch, _ in rows
         ]
-        spread = [(length[i], points[i].length_log_sd) for i in places]
-        found = _points(asked, _setup_read(first, k, scenario or {}), spread, central_only=True)
-        out |= {i: point.observations for i, point in zip(places, found, strict=True)}
-    return joined(out[i] for i in range(len(points)))
+        try:
+            setup = _setup_read(rows[0][0], k, dict(changes))
+            lengths = [(length, p.length_log_sd) for p, _, length in rows]
+            read = _points(asked, setup, lengths, central_only=True)
+        except AdvisorError:  # the ranks of an accelerator without links, too
+            continue
+        for (which, i), found in zip(places, read, strict=True):
+            out[which][i] = found.observations
+    every = range(len(points))
+    return [joined(each[i] for i in every) if len(each) == len(every) else None for each in out]
 
 
 def _setup_read(point: Point, n_draft: int, changes: Mapping[str, Any]) -> Setup:
@@ -275,9 +289,16 @@ def point_of(row: Mapping[str, Any], assume: Mapping[str, str] | None = None, ot
     question = question_of(row, assume, other_models)
     setup = question.setup()
     length = float(setup.acceptance.accepted_length[question.n_draft])
+    spread = ACCEPTANCE_LOG_SD[question.acceptance_source]
+    if setup.acceptance.carried_from:
+        spread = max(spread, _band_log_sd(setup.acceptance, question.n_draft))
     asked = _Asked(0, row, question, float(question.scenario.batch_size))
-    (point,) = _points([asked], setup, [(length, ACCEPTANCE_LOG_SD[question.acceptance_source])])
+    (point,) = _points([asked], setup, [(length, spread)])
     return point
+
+
+def _band_log_sd(acceptance: Acceptance, n_draft: int) -> float:
+    return math.log(acceptance.high[n_draft] / acceptance.low[n_draft]) / _BAND_SIGMAS
 
 
 def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[list[Point], list[Refused]]:
@@ -431,8 +452,7 @@ def _length(question: RowQuestion, setup: Setup) -> tuple[float, float]:
 @lru_cache(maxsize=1024)  # a sweep repeats few of them
 def _parsed_length(text: str, n_draft: int, borrowed: bool, model_id: str, drafter_id: str) -> tuple[float, float]:
     got = parse_acceptance(text, n_draft, borrowed=borrowed, model_id=model_id, drafter_id=drafter_id)
-    spread = math.log(got.high[n_draft] / got.low[n_draft]) / _BAND_SIGMAS if borrowed else 0.0
-    return float(got.accepted_length[n_draft]), spread
+    return float(got.accepted_length[n_draft]), _band_log_sd(got, n_draft) if borrowed else 0.0
 
 
 FIRST_COLLECTION = "published_speedups"
@@ -460,7 +480,7 @@ def published_rows(*collections: str) -> pd.DataFrame:
 def judged_rows() -> pd.DataFrame:
     """The rows that predictions are held against: of all collections, but for laboratories set apart."""
     rows = published_rows(*COLLECTIONS)
-    kept = [not set_apart(laboratory_of(title)) for title in rows["source_title"]]
+    kept = [not set_apart(laboratory_of_row(row)) for row in rows[list(SOURCE_COLUMNS)].to_dict("records")]
     return rows[kept].reset_index(drop=True)
 
 

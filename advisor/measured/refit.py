@@ -21,14 +21,15 @@ from numpy.typing import NDArray
 from advisor.catalog.adjustment import JOINT_PAIRS, Adjustment, adjusted, carried, check_adjustment
 from advisor.catalog.hardware import own_digest
 from advisor.measured.ingest.side_by_side import open_pairs
-from advisor.measured.observations import NAMES, QUANTITIES, Observations, joined, log_predicted, number
-from advisor.measured.overheads import (
+from advisor.measured.multipliers import (
     BOUND_SIGMAS,
     MultiplierPrior,
     Posterior,
     fit_multipliers,
+    log_left_out,
     multiplier_prior,
 )
+from advisor.measured.observations import NAMES, QUANTITIES, Observations, joined, log_predicted, number
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused, refit_points
 from advisor.measured.readings import rivals
@@ -64,8 +65,6 @@ OUTLIER_SHARE = 0.25
 UNIDENTIFIED = 0.9
 """A multiplier whose posterior spread exceeds this share of its prior's was not learnt from the data. [-]"""
 MAX_FOLDS = 40
-NEAR_SHIPPED = 0.06
-"""Rows that the shipped constants predict to less are not asked what else they may mean: they move little. [-]"""
 SAME_LENGTH = 0.05
 """Rows of one setting whose accepted lengths differ by less are runs of the same thing. [-]"""
 _JUDGED = ("before", "left_out")
@@ -123,10 +122,11 @@ def select_points(
 
 
 def refit_chosen(
-    points: Sequence[Point], refused: Iterable[Refused] = (), header_of: HeaderOf | None = None
+    points: Sequence[Point], refused: Iterable[Refused] = (), header_of: HeaderOf | None = None, *, ask: bool = True
 ) -> RefitResult:
     """Refit on usable rows of one accelerator and engine, at least MIN_POINTS of them.
 
+    `ask`: whether other readings of the rows compete too, for rows that nobody vouches for.
     `header_of`: what the user's file calls a column, for the words of a refusal. Raises AdvisorError for a column that
     is off by a factor which no engine explains (`check_units`).
     """
@@ -141,10 +141,7 @@ def refit_chosen(
     sds = np.sqrt(np.diag(posterior.covariance))[keep]
     correlation = posterior.covariance[np.ix_(keep, keep)] / np.outer(sds, sds)
     errors, moved = _own_errors(rows), float((rows["after"] / rows["before"] - 1.0).abs()[rows["used"]].median())
-    if not questions and float(errors.before.mape or 0.0) > NEAR_SHIPPED:
-        kept = [point for point in points if point.line not in aside]
-        questions = tuple(one.text for one in rivals(kept, prior))
-    return RefitResult(
+    result = RefitResult(
         hardware_id=points[0].setup.hardware.id,
         engine=points[0].scenario.engine,
         engine_class=points[0].engine_class,
@@ -156,14 +153,17 @@ def refit_chosen(
         outliers=tuple(Refused(line, reason) for line, reason in sorted(aside.items())),
         refused=tuple(refused),
         own_errors=errors,
-        noise_log_sd=posterior.scale,
+        noise_log_sd=float(posterior.scale),
         moved=moved,
         rows=rows,
-        success=posterior.success,
-        message=posterior.message,
         questions=questions,
         repeats=repeats,
     )
+    said = result.reasons_against
+    if questions or not ask or (errors.no_better and not errors.far_off and len(said) == 1):
+        return result  # asked already; or the shipped constants serve, and nothing is written
+    kept = [point for point in points if point.line not in aside]
+    return replace(result, questions=tuple(one.text for one in rivals(kept, prior)))
 
 
 def refitted(setup: Setup, result: RefitResult) -> Setup:
@@ -298,7 +298,7 @@ def _without_outliers(observed: Observations, prior: MultiplierPrior, n_rows: in
         residual = np.where(used, observed.log_measured - log_predicted(observed, posterior.theta), 0.0)
         worst = int(np.argmax(np.abs(residual)))
         size = abs(float(residual[worst]))
-        if size < max(OUTLIER_SIGMAS * posterior.scale, OUTLIER_MIN_LOG):
+        if size < max(OUTLIER_SIGMAS * float(posterior.scale), OUTLIER_MIN_LOG):
             break
         measured = observed.measured[worst]
         aside[int(observed.line[worst])] = (
@@ -310,15 +310,10 @@ def _without_outliers(observed: Observations, prior: MultiplierPrior, n_rows: in
 
 
 def _held_out(observed: Observations, prior: MultiplierPrior, used: NDArray[np.bool_]) -> Array:
-    """Log prediction of each observation by a refit that did not see its row."""
-    out = np.full(len(observed.line), np.nan)
+    """Log prediction of each observation by a refit that did not see its row, NaN of those set aside."""
     lines = np.unique(observed.line[used])
-    folds = np.arange(len(lines)) % min(len(lines), MAX_FOLDS)
-    for fold in np.unique(folds):
-        held = np.isin(observed.line, lines[folds == fold])
-        posterior = fit_multipliers(observed.where(used & ~held), prior)
-        out[held] = log_predicted(observed.where(held), posterior.theta)
-    return out
+    part = np.where(used, np.searchsorted(lines, observed.line) % min(len(lines), MAX_FOLDS), -1)
+    return log_left_out(observed, prior, part)
 
 
 def drafter_of(point: Point) -> str:

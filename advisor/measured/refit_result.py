@@ -311,8 +311,6 @@ class RefitResult:
     rows: pd.DataFrame
     """One row per quantity: line, batch_size, n_draft, model_id, drafter, quantity, measured, before, after,
     left_out (predicted by a refit without this line), used."""
-    success: bool
-    message: str
     questions: tuple[str, ...] = ()
     """What the rows make one ask: units and columns (`advisor.measured.point_checks`), or else another reading that
     explains them better (`advisor.measured.readings`)."""
@@ -397,40 +395,6 @@ def _sentence(result: RefitResult) -> str:
         "these points. If the lengths in your file were counted in these very runs, say yes to 'Accepted length "
         "counted in this very run'; they are then held."
     )
-
-
-PARAMETER_COLUMNS = (
-    "Constant",
-    "Before",
-    "After",
-    "Change",
-    "Known before to",
-    "Known after to",
-    "Learnt from your data",
-)
-"""The last says whether your data narrowed what was known before (`refit.UNIDENTIFIED`), however well that was."""
-
-
-def parameter_rows(result: RefitResult) -> list[tuple[str, ...]]:
-    """One row per constant, under PARAMETER_COLUMNS."""
-    return [
-        (
-            item.meaning.capitalize(),
-            _amount(item, item.before),
-            _amount(item, item.after),
-            change_text(item.factor),
-            f"±{item.prior_log_sd:.0%}",
-            f"±{item.log_stderr:.0%}",
-            "at its bound" if item.at_bound else "yes" if item.identified else "no",
-        )
-        for item in result.parameters
-    ]
-
-
-def _amount(item: RefitParameter, value: float) -> str:
-    if item.unit == "s":
-        return f"{value * 1e6:,.1f} \N{MICRO SIGN}s"
-    return f"{value:.2f}x" if item.unit == "1" else f"{value:.2g} {item.unit}"
 
 
 def notes(result: RefitResult) -> list[str]:

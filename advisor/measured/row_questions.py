@@ -14,6 +14,8 @@ import pandas as pd
 from advisor.catalog.engines import OTHER_ENGINE, Build, engine_called, engine_ids, load_engine
 from advisor.catalog.hardware import hardware_slug, read_own_hardware
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name
+from advisor.catalog.routing_presets import one_prompt_routing
+from advisor.catalog.task_transfer import TASKS, Task, task_of
 from advisor.measured.ingest.columns import SET_ASIDE, match_hardware
 from advisor.physics.acceptance import acceptance_curves, parse_acceptance
 from advisor.physics.architecture import WeightDtype
@@ -47,8 +49,12 @@ PREFILL_METRICS = {
 }
 """Metrics in which a prompt's prefill is paid: throughput, and by Little's law the latency of whole requests (a batch
 over its throughput)."""
+_ONE_PROMPT = ("llm_decode_bench",)
+"""Benchmarks whose requests all bring the same prompt (its script builds the messages once for all of a cell)."""
 _SAME_CHIP = {"RTX PRO 6000 Blackwell Max-Q": "rtx-pro-6000-blackwell"}
 # The same GPU and memory at 300 W instead of 600 W (NVIDIA at GTC 2025: 96 GB and 1792 GB/s in all three editions).
+NO_TEXT = ("other", "random")
+"""What a prompt set may be besides the kinds of text that lengths are carried between."""
 _YES = ("1", "1.0", "True", "true")
 _EMPTY = {"", "nan", "none", "not-stated", "not stated"}
 
@@ -113,7 +119,8 @@ def question_of(
     if cells.get("captured") in _EAGER and not hardware:  # of one's own nothing is shipped that graphs are part of
         raise AdvisorError("it ran eagerly (captured=0), and the engines' overheads are those of captured graphs")
     drafter = _drafter(cells)
-    acceptance, origin = _acceptance(cells, drafter, n_draft, other_models)
+    acceptance, origin, task = _acceptance(cells, drafter, n_draft, other_models)
+    filled += _unknown_task(cells)
     lengths, rounded = _lengths(cells)
     filled += rounded
     engine = engine_called(cells.get("engine", ""), forks=True)
@@ -132,6 +139,7 @@ def question_of(
         batch_size=max(round(batch * share), 1),
         drafter_id=drafter,
         acceptance=acceptance,
+        task=task,
         engine=engine.id if engine else OTHER_ENGINE,
         engine_version=_graph_release(cells),
         k_max=max(n_draft, 1),
@@ -169,6 +177,8 @@ def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str
 def _routing(cells: Mapping[str, str]) -> str:
     """How a scenario says that the row's tokens chose experts."""
     stated = cells.get("routing") or "natural"
+    if stated == "natural" and (one_prompt := _one_prompt(cells)):
+        return one_prompt
     if stated == "traced" and not cells.get("touched_experts"):
         raise AdvisorError(
             "routing=traced does not say by which trace; give touched_experts, or in its place what `trace` prints"
@@ -283,6 +293,11 @@ def _shared(
     whole = f"gpu_count={gpus}, tensor_parallel={tensor}, data_parallel={data_parallel}"
     if gpus == tensor and tensor % data_parallel == 0 and expert == tensor:
         return gpus, tensor // data_parallel, expert, 1.0
+    if gpus == tensor and tensor % data_parallel == 0:
+        raise AdvisorError(
+            f"{whole}, expert_parallel={expert}: attention in groups beside experts that tensor parallelism splits is "
+            f"not modelled; state expert_parallel={gpus} where whole experts lay on the ranks"
+        )
     if gpus != tensor * data_parallel:
         raise AdvisorError(f"{whole} do not go together: expected gpu_count = tensor_parallel x data_parallel")
     engine = engine_called(cells.get("engine", ""), forks=True)
@@ -374,12 +389,19 @@ def _graph_release(cells: Mapping[str, str]) -> str | None:
     return version if rule is not None and rule.of_rows else None
 
 
-def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_models: bool = False) -> tuple[str, str]:
+def _acceptance(
+    cells: Mapping[str, str], drafter: str, n_draft: int, other_models: bool = False
+) -> tuple[str, str, Task | None]:
+    """(acceptance as in a scenario, where it is from, the kind of text that it is carried to) of a row."""
     stated = cells.get("accepted_length")
     if stated:
         same_run = cells.get("accepted_length_same_run", "") in _YES
         nothing = ",".join(["0"] * n_draft)  # one emitted token a round: no draft was accepted
-        return nothing if stated in ("1", "1.0") else f"{stated}@{n_draft}", "same_run" if same_run else "borrowed"
+        return (
+            nothing if stated in ("1", "1.0") else f"{stated}@{n_draft}",
+            "same_run" if same_run else "borrowed",
+            None,
+        )
     curves = acceptance_curves(model_id=cells.get("model_id"), drafter_id=drafter)
     if not curves and other_models:
         lengths = [
@@ -387,14 +409,31 @@ def _acceptance(cells: Mapping[str, str], drafter: str, n_draft: int, other_mode
             for curve in acceptance_curves(drafter_id=drafter)
         ]
         if lengths:
-            return f"{float(np.median(lengths)):.3f}@{n_draft}", "other_model"
+            return f"{float(np.median(lengths)):.3f}@{n_draft}", "other_model", None
     if not curves:
         raise AdvisorError(
             f"no accepted length in the row, and none measured for {cells.get('model_id') or 'it'} with {drafter}"
         )
     dataset = cells.get("dataset", "").lower()
     matching = [curve for curve in curves if dataset and curve.dataset.lower() in dataset]
-    return (matching or curves)[0].id, "borrowed"
+    task = None if matching else _task(cells)
+    alike = [curve for curve in curves if task is not None and task_of(curve.dataset) == task]
+    known = [curve for curve in curves if task is not None and task_of(curve.dataset) in TASKS]
+    return (matching or alike or known or curves)[0].id, "borrowed", task
+
+
+def _task(cells: Mapping[str, str]) -> Task | None:
+    """Kind of text that a row states, else that of its prompt set. None where lengths are carried to none such."""
+    stated = cells.get("task", "").lower().replace(" ", "_") or task_of(cells.get("dataset", ""))
+    return next((task for task in TASKS if task == stated), None)
+
+
+def _unknown_task(cells: Mapping[str, str]) -> list[str]:
+    """What is assumed where a row without an accepted length states a kind of text that nobody knows."""
+    known = {*TASKS, *NO_TEXT, ""}
+    if cells.get("accepted_length") or cells.get("task", "").lower().replace(" ", "_") in known:
+        return []
+    return [f"nothing of the text ({cells['task'][:40]!r} is none of {', '.join((*TASKS, *NO_TEXT))})"]
 
 
 def _stated_lengths(cells: Mapping[str, str]) -> dict[str, float]:
@@ -429,11 +468,19 @@ def _weights(cells: Mapping[str, str]) -> dict[str, str]:
     model_id = cells.get("model_id", "")
     if stated == "fp8" and model_id in model_ids() and load_model(model_id).dtypes.attention == "fp8_block":
         return {}  # "fp8" then names the published checkpoint: 128 x 128 blocks, its experts as they are stored
-    if stated == "mxfp4" and model_id in model_ids() and load_model(model_id).dtypes.routed == "mxfp4":
-        return {}  # as published: just the experts are in mxfp4
+    if stated in ("mxfp4", "fp4_experts") and model_id in model_ids() and load_model(model_id).dtypes.routed == "mxfp4":
+        return {}  # as published: just the experts are in 4 bits, in blocks of 32
     if stated not in _WEIGHTS:
         raise AdvisorError(f"weight_dtype={stated!r} is not one that is modelled")
     return _WEIGHTS[stated]
+
+
+def _one_prompt(cells: Mapping[str, str]) -> str | None:
+    """Routing of requests that all bring one prompt, where the row's benchmark sends such."""
+    model_id = cells.get("model_id", "")
+    if cells.get("dataset") not in _ONE_PROMPT or model_id not in model_ids():
+        return None
+    return one_prompt_routing(load_model(model_id))
 
 
 def _cache(cells: Mapping[str, str]) -> dict[str, str]:

@@ -22,12 +22,13 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.fit_records import WORKSTATION, class_costs, rounded
-from advisor.measured.overheads import OverheadModel, by_laboratory, fit_overheads, laboratory_or_title, speedups
+from advisor.measured.laboratories import SOURCE_COLUMNS, laboratory_of_row
+from advisor.measured.overheads import OverheadModel, by_laboratory, fit_overheads, speedups
 from advisor.measured.points import Point, immature, with_costs
 from advisor.measured.refit_result import Errors, best_k_regret, errors_of
 from advisor.measured.row_questions import RowQuestion, question_of
 from advisor.physics.bands import BAND_LEVEL, band, drift, make_draws, wobble
-from advisor.predict.curve import beyond_log_sd, curve_for
+from advisor.predict.curve import Curve, beyond_log_sd, curve_for
 from advisor.prediction import AdvisorError, Array
 from advisor.profiles import PROFILES
 
@@ -143,9 +144,10 @@ def validate(
     judged = rows.assign(measured=measured)[rows["absolute_percentage_error"].notna()]
     keys = [name for name in _SAME_GRID if name in judged.columns]
     regret, n_best_k = best_k_regret(judged, keys, _DRAWS, "draft_tokens_k")
+    named = _by_laboratory(judged)
     return Validation(
         overall=judged_errors(judged),
-        by_laboratory=_errors_by(_by_laboratory(judged), "laboratory" if "source_title" in judged else "hardware_id"),
+        by_laboratory=_errors_by(named, "laboratory" if "laboratory" in named else "hardware_id"),
         by_tier=_errors_by(judged, "predicted_tier"),
         by_acceptance=_errors_by(judged, "accepted_length_source"),
         best_k_regret=regret,
@@ -162,10 +164,11 @@ def judged_errors(judged: pd.DataFrame) -> Errors:
 
 
 def _by_laboratory(judged: pd.DataFrame) -> pd.DataFrame:
-    """`judged` with the column laboratory, a title's own where none is listed for it."""
-    if "source_title" not in judged:
+    """`judged` with the column laboratory, where rows name their source."""
+    named = [name for name in SOURCE_COLUMNS if name in judged]
+    if not named:
         return judged
-    return judged.assign(laboratory=[laboratory_or_title(str(title)) for title in judged["source_title"]])
+    return judged.assign(laboratory=[laboratory_of_row(row) for row in judged[named].to_dict("records")])
 
 
 def _errors_by(judged: pd.DataFrame, column: str) -> dict[str, Errors]:
@@ -180,7 +183,7 @@ def _predict(
 ) -> tuple[Any, ...]:
     try:
         question = question_of(row, assume, other_models)
-        without = laboratory_or_title(str(row.get("source_title", ""))) if held_out else ""
+        without = laboratory_of_row(row) if held_out else ""
         return _answer(question, class_costs(question.engine_class, without))
     except AdvisorError as error:
         return _not_predicted(str(error))
@@ -196,6 +199,8 @@ def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
     notes = [setup.costs.routed.because if setup.architecture.moe else "dense model"]
     if question.assumed:
         notes.append("assumed " + ", ".join(question.assumed))
+    if question.scenario.task is not None:
+        notes += [remark.rstrip(".") for remark in setup.acceptance.remarks]
     if question.verify_tokens is not None:
         notes.append(f"verifies {question.verify_tokens} tokens; overlap inside a draft tree is unmeasured")
     if setup.memory.largest_batch < question.scenario.batch_size:
@@ -204,11 +209,19 @@ def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:
         float(curve.speedup[0, 0]),
         float(curve.low[0, 0]),
         float(curve.high[0, 0]),
-        str(curve.tier[0, 0]),
+        tier_of(curve),
         "; ".join(note for note in notes if note),
         question.acceptance_source,
         curve.draws[:, 0, 0],
     )
+
+
+def tier_of(curve: Curve) -> str:
+    """Tier of a judged row: of the very prediction that judges it, since what carries a step depends on its constants.
+
+    curve : of one batch and one K, by the fit without the row's laboratory.
+    """
+    return str(curve.tier[0, 0])
 
 
 COMMON_SHARE = 0.25
@@ -230,7 +243,7 @@ def held_out_fits(points: Sequence[Point], common_share: float = COMMON_SHARE) -
     for own in by_laboratory(points):
         held = set(own)
         rest = [point for i, point in enumerate(points) if i not in held]
-        out[laboratory_or_title(points[own[0]].source)] = fit_overheads(rest, common_share)
+        out[points[own[0]].laboratory] = fit_overheads(rest, common_share)
     return out
 
 
@@ -239,7 +252,7 @@ def held_out_predictions(points: Sequence[Point], common_share: float = COMMON_S
     out = np.zeros(len(points))
     models = held_out_fits(points, common_share)
     for own in by_laboratory(points):
-        out[own] = speedups([points[i] for i in own], models[laboratory_or_title(points[own[0]].source)])
+        out[own] = speedups([points[i] for i in own], models[points[own[0]].laboratory])
     return out
 
 
@@ -257,7 +270,7 @@ class HeldOutDraw:
 
 def held_out_draws(points: Sequence[Point], models: Mapping[str, OverheadModel]) -> list[HeldOutDraw]:
     """Every point with the fit that has not seen its laboratory."""
-    return [_drawn(point, models[laboratory_or_title(point.source)]) for point in points]
+    return [_drawn(point, models[point.laboratory]) for point in points]
 
 
 def residuals_of(drawn: Sequence[HeldOutDraw], without: str = "") -> dict[tuple[str, bool], float]:
@@ -314,7 +327,8 @@ def _drawn(point: Point, model: OverheadModel) -> HeldOutDraw:
     setup = with_costs(point.setup, **costs)
     draws, k = make_draws(setup.costs), point.n_draft
     still = replace(draws, residual_z=0.0 * draws.residual_z, per_k_z=0.0 * draws.per_k_z)
-    samples = point.curve(setup, still).draws[:, 0, 0]
+    curve = point.curve(setup, still)
+    samples = curve.draws[:, 0, 0]
     tokens = point.batch_size * (point.question.verify_tokens or k + 1)
     beyond = np.hypot(beyond_log_sd(tokens), drift(setup.costs.drift_log_sd, np.asarray(point.batch_size)))
 
@@ -326,25 +340,23 @@ def _drawn(point: Point, model: OverheadModel) -> HeldOutDraw:
 
     place = bisect.bisect_left(RESIDUALS, True, key=holds)  # a wider band holds all that a narrower one does
     return HeldOutDraw(
-        laboratory=laboratory_or_title(point.source),
-        tier=_pooled(point.tier),
+        laboratory=point.laboratory,
+        tier=_pooled(tier_of(curve)),
         workstation=point.engine_class.endswith(WORKSTATION),
         needed_log_sd=RESIDUALS[place] if place < len(RESIDUALS) else np.inf,
     )
 
 
 def _row(point: Point, points: Sequence[Point]) -> dict[str, object]:
-    scenario, laboratory = point.scenario, laboratory_or_title(point.source)
+    scenario, laboratory = point.scenario, point.laboratory
     curve = point.curve(with_costs(point.setup, **class_costs(point.engine_class, without=laboratory)))
     return {
         "source": laboratory,
         "title": point.source,
         "engine_class": point.engine_class,
-        "known_class": any(
-            one.engine_class == point.engine_class and laboratory_or_title(one.source) != laboratory for one in points
-        ),
+        "known_class": any(one.engine_class == point.engine_class and one.laboratory != laboratory for one in points),
         "immature": bool(immature(pd.DataFrame([dict(point.row)])).iloc[0]),
-        "tier": point.tier,
+        "tier": tier_of(curve),
         "acceptance": point.question.acceptance_source,
         "reading": str(point.row.get("tier", "")),
         "dataset": str(point.row.get("dataset", "")),

@@ -151,6 +151,9 @@ class Architecture(Frozen):
     lookup_params: int = Field(default=0, ge=0)
     """Rows beside the input table of which a token looks up one for each layer (Gemma's per-layer inputs): resident,
     in the embeddings' format, and not read as a whole."""
+    table_params: int = Field(default=0, ge=0)
+    """Rows of n-gram tables (engram), in attention's format: looked up by hash, counted apart by their releases, on the
+    GPUs or in host memory as the engine keeps them. 0 once it is known that they lie on the host."""
 
 
 class ParameterCounts(Frozen):
@@ -275,6 +278,11 @@ def weight_bytes_by_component(architecture: Architecture, dtypes: WeightDtypes |
     components["other"] = counts.other * BYTES_PER_WEIGHT["bf16"]
     components["mtp"] = counts.mtp * (width["routed"] if mtp_ffn(architecture)[1] else width["dense"])
     return components
+
+
+def table_bytes(architecture: Architecture) -> float:
+    """Size of the n-gram tables. [B] Definition: their numbers in attention's format."""
+    return architecture.table_params * BYTES_PER_WEIGHT[architecture.dtypes.attention]
 
 
 def weight_bytes(architecture: Architecture, dtypes: WeightDtypes | None = None, *, include_mtp: bool = False) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.physics.architecture import Architecture, WeightDtypes, kv_bytes, weight_bytes_by_component
+from advisor.physics.architecture import Architecture, WeightDtypes, kv_bytes, table_bytes, weight_bytes_by_component
 from advisor.physics.step import Placement
 
 GIB = 2**30
@@ -61,7 +61,7 @@ def weight_bytes_per_gpu(architecture: Architecture, placement: Placement) -> fl
     """Bytes of weights on one GPU, MTP modules apart. [B]
 
     Own derivation: routed experts and their copies are split over all expert ranks, the other matrices over
-    tensor-parallel ranks; router and norms are replicated.
+    tensor-parallel ranks, n-gram tables over all GPUs; router and norms are replicated.
     """
     tp = placement.tensor_parallel
     split = dict.fromkeys(WeightDtypes.model_fields, tp)
@@ -69,7 +69,8 @@ def weight_bytes_per_gpu(architecture: Architecture, placement: Placement) -> fl
     parts = weight_bytes_by_component(architecture)
     if architecture.moe is not None:
         parts["routed"] *= 1.0 + placement.redundant / architecture.moe.n_experts
-    return sum(size / split.get(name, 1) for name, size in parts.items() if name != "mtp")
+    tables = table_bytes(architecture) / (tp * placement.attention_groups)
+    return sum(size / split.get(name, 1) for name, size in parts.items() if name != "mtp") + tables
 
 
 def cache_bytes_per_gpu(

@@ -240,6 +240,18 @@ def unrelated_overlap(n_experts: ArrayLike, n_active: ArrayLike, load_cv: ArrayL
     return np.asarray(np.asarray(n_active, float) / np.asarray(n_experts, float) * (1.0 + np.square(load_cv)))
 
 
+def one_prompt_cv(n_experts: ArrayLike, n_active: ArrayLike, load_cv: ArrayLike, affinity: ArrayLike) -> Array:
+    """CV of the loads of sequences that share a prompt, and so the experts that one of them prefers. [-]
+
+    sqrt((J + (1 - J) phi) N/k - 1), J = k/N (1 + CV^2): two sequences then meet as two distant tokens of one do. For
+    `n_experts` N, `n_active` k, `load_cv` CV and `affinity` phi [-] of sequences with prompts of their own. Own
+    derivation.
+    """
+    overlap = unrelated_overlap(n_experts, n_active, load_cv)
+    alike = overlap + (1.0 - overlap) * np.asarray(affinity, float)
+    return np.sqrt(alike * np.asarray(n_experts, float) / np.asarray(n_active, float) - 1.0)
+
+
 def _log_untouched(load: Array, fresh_chances: Sequence[Array], affinity: Array) -> Array:
     """log P0(t): log-chance that none of one sequence's t tokens chooses an expert of load q.
 

@@ -1,14 +1,12 @@
 """Tier of a result, by component, and what lies beyond the calibrated range.
 
 Speedup over batch and K: the model's steps strung together as arrays, with bands.
-
-Where a band comes from: the band that each kind of uncertainty would give alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,7 @@ from advisor.physics.acceptance import speedup, verification_ratio
 from advisor.physics.attention import core_cost
 from advisor.physics.bands import Draws, band, draw_acceptance, draw_total, drift, make_draws
 from advisor.physics.bands import wobble as sampled_wobble
-from advisor.physics.components import COMPONENTS, KERNELS, OVERHEADS, Component
+from advisor.physics.components import COMPONENTS, KERNELS, Component
 from advisor.physics.draft import draft_time
 from advisor.physics.kernel_costs import (
     AttentionCost,
@@ -33,7 +31,8 @@ from advisor.physics.kernel_costs import (
 )
 from advisor.physics.step import MoeShape, StepTime, in_graph, n_layers, routed_time, slowest_rank, step_time
 from advisor.predict.load import load_setup
-from advisor.predict.prefill import prompt_cost
+from advisor.predict.plain_sweep import HeldSweep, sweep_factors
+from advisor.predict.prefill import prefill_shares_s, prompt_cost
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import Setup, graphs_of_steps, touched_in_pass
@@ -324,9 +323,13 @@ def curve_for(
     if plain.ran is not None and verify.ran is not None:
         plain_components["eager"] = _launched_apart(setup, plain_components, plain.ran)
         components["eager"] = _launched_apart(setup, components, verify.ran)
+    by_model = (plain_components, components)
+    of_plain, of_round = swept_factors(setup, batch, verified)
+    plain_components = {name: time * of_plain for name, time in plain_components.items()}
+    components = {name: time if name in _BESIDE else time * of_round for name, time in components.items()}
     plain_s = np.asarray(sum(plain_components.values()))
     round_s = np.asarray(sum(components.values()))
-    verify_s = verify.step.total + components.get("eager", 0.0) + np.zeros_like(round_s)
+    verify_s = verify.step.total * of_round + components.get("eager", 0.0) + np.zeros_like(round_s)
     accepted = setup.acceptance.accepted_length[k]
     prompt = prompt_cost(setup, batch)
     prefill = np.zeros_like(batch) if prompt is None else prompt.per_token_s()
@@ -339,8 +342,9 @@ def curve_for(
         low, high = central, central
     else:
         draws = draws or make_draws(setup.costs)
-        plain_draws = _drawn(setup, plain_components, draws, plain)
-        round_draws = _drawn(setup, components, draws, verify)
+        plain_draws = _drawn(setup, by_model[0], draws, plain) * of_plain
+        beside = draw_total({name: components[name] for name in _BESIDE}, draws, None, None)
+        round_draws = (_drawn(setup, by_model[1], draws, verify) - beside) * of_round + beside
         samples = _samples(setup, draws, plain_draws, round_draws, batch, column * verified, k, prefill, tier)
         low, high = band(samples)
     each_s = laws.tpot(round_s, accepted, prefill[:, None])
@@ -412,6 +416,40 @@ def verified_time(setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, 
 
 _BESIDE_THE_STEP = {one.key for one in COMPONENTS if one.drafter or (one.bound == "host" and one.key != "launch")}
 """Components of a round that do not hide launches of the target's own kernels."""
+
+
+_BESIDE = ("draft", "draft_host", "round_host")
+"""Components of a round that no plain step has."""
+
+
+def _target_s(setup: Setup, batch: Array, tokens: Array) -> Array:
+    """The model's step of the target, B sequences x q tokens, broadcast: kernels, launches, verified tokens. [s]"""
+    context = float(setup.scenario.context_tokens)
+    run, one = (_pass(setup, batch, each, context, central_only=True) for each in (tokens, np.ones(())))
+    parts = {**run.step.components, "verified": verified_time(setup, (one.step, run.step), batch, tokens)}
+    if run.ran is not None:
+        parts["eager"] = _launched_apart(setup, parts, run.ran)
+    return np.asarray(sum(parts.values()))
+
+
+def held_sweep(setup: Setup) -> HeldSweep | None:
+    """The user's own plain sweep beside the model's times per output token. None where the scenario has none."""
+    if (sweep := setup.sweep) is None:
+        return None
+    # A user waits for the others' prompts between two tokens, not for the own one.
+    waiting = np.subtract(*prefill_shares_s(setup, sweep.batches))
+    return HeldSweep(sweep, _target_s(setup, sweep.batches, np.ones(())) + waiting)
+
+
+def swept_factors(setup: Setup, batch: Array, tokens: Array) -> tuple[Array, Array]:
+    """Factors of the user's plain sweep on plain steps [nB] and verifications [nB, nK]. [-]
+
+    batch, tokens: B, [nB], and q of each sequence, [nK]. [-]
+    1 without a sweep. Source: `sweep_factors`, docs/decisions/0026-own-plain-sweeps.md.
+    """
+    if (held := held_sweep(setup)) is None:
+        return np.ones_like(batch), np.ones((len(batch), len(tokens)))
+    return sweep_factors(held, lambda sequences, each: _target_s(setup, sequences, each), batch, tokens)
 
 
 def _launched_apart(setup: Setup, components: Mapping[str, Array], ran: Ran) -> Array:
@@ -558,38 +596,3 @@ def digits(value: float) -> float:
     Own choice.
     """
     return float(f"{float(value):.6g}")
-
-
-@dataclass(frozen=True)
-class BandPart:
-    """The band of a speedup when only one kind of constant is uncertain. [-]"""
-
-    what: str
-    low: float
-    high: float
-    share: float
-    """Of the variance of the logarithm, over all parts. [-]"""
-
-
-def band_parts(setup: Setup, batch_size: float, n_draft: int) -> tuple[BandPart, ...]:
-    """One part for each kind of uncertainty, in the order of computation. The same draws as the whole band."""
-    found = []
-    for what, draws in _alone(make_draws(setup.costs)):
-        curve = curve_for(setup, [batch_size], [n_draft], draws=draws)
-        spread = float(np.std(np.log(curve.draws[:, 0, 0])))
-        found.append((what, float(curve.low[0, 0]), float(curve.high[0, 0]), spread**2))
-    total = sum(variance for *_, variance in found) or 1.0
-    return tuple(BandPart(what, low, high, variance / total) for what, low, high, variance in found)
-
-
-def _alone(draws: Draws) -> Iterator[tuple[str, Draws]]:
-    """Draws in which one kind varies and all others stay at their centre."""
-    one, zero = {name: np.ones_like(x) for name, x in draws.factor.items()}, np.zeros_like(draws.routing_z)
-    still = Draws(one, zero, zero, zero, np.zeros_like(draws.per_k_z))
-    kernels = {part.key: draws.factor[part.key] for part in KERNELS}
-    overheads = {part.key: draws.factor[part.key] for part in OVERHEADS}
-    yield "Kernel times", replace(still, factor=one | kernels)
-    yield "Launch and host times", replace(still, factor=one | overheads)
-    yield "Routing", replace(still, routing_z=draws.routing_z)
-    yield "Accepted length", replace(still, acceptance_z=draws.acceptance_z)
-    yield "What the model leaves unexplained", replace(still, residual_z=draws.residual_z, per_k_z=draws.per_k_z)

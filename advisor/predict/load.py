@@ -10,7 +10,7 @@ import functools
 from collections.abc import Mapping
 
 from advisor.catalog.adjustment import check_adjustment, parse_adjustment
-from advisor.catalog.engines import OTHER_ENGINE, engines, load_engine
+from advisor.catalog.engines import OTHER_ENGINE, engines, load_engine, tables_on_host
 from advisor.catalog.graphs import ANY_SIZE, Graphs, GraphServer, captured_sizes, rule_words, stated_sizes
 from advisor.catalog.hardware import hardware_from_own, own_digest
 from advisor.catalog.models import load_model, model_ids, own_model, unknown_model
@@ -22,6 +22,7 @@ from advisor.physics.expert_loads import loads_warnings
 from advisor.physics.hardware import Hardware, compute_dtype, gpus_of_node, load_hardware
 from advisor.physics.memory import GIB, MemoryFit, memory_fit
 from advisor.physics.step import Placement
+from advisor.predict.plain_sweep import PlainSweep, not_of, parse_sweep
 from advisor.predict.scenario import Scenario
 from advisor.predict.serving_formats import served_cache, served_weights
 from advisor.predict.setup import Setup, both_costs, own_loads, routing_of, with_counted_ranks, with_memory
@@ -43,6 +44,7 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
         *_node_warnings(setup),
         *_format_warnings(setup),
         *_graph_warnings(setup),
+        *_sweep_warnings(setup),
         *_of(setup.costs.warnings, _parts(architecture, placement)),
     ]
     found += setup.acceptance.remarks
@@ -277,9 +279,23 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         warnings=(),
         sources=(),
         adjustment=adjustment,
+        sweep=_sweep(scenario),
         graphs=_graphs(scenario, hardware, placement),
     )
     return _told(with_counted_ranks(setup))
+
+
+def _sweep(scenario: Scenario) -> PlainSweep | None:
+    """The scenario's plain sweep. None where it has none, or one of another scenario."""
+    found = None if scenario.plain_sweep is None else parse_sweep(scenario.plain_sweep)
+    return None if found is None or not_of(found, vars(scenario)) else found
+
+
+def _sweep_warnings(setup: Setup) -> list[str]:
+    """Warning that the scenario carries a plain sweep of another one."""
+    text = setup.scenario.plain_sweep
+    other = "" if text is None else not_of(parse_sweep(text), vars(setup.scenario))
+    return [f"Your plain sweep is of {other}: here it is not used."] if other else []
 
 
 def _graphs(scenario: Scenario, hardware: Hardware, placement: Placement) -> Graphs | None:
@@ -353,7 +369,9 @@ def with_placement(setup: Setup, placement: Placement) -> Setup:
         scenario, setup.hardware, setup.cache, (target, per_pass), placement, setup.adjustment
     )
     placed = dataclasses.replace(setup, scenario=scenario, placement=placement, costs=costs, draft_costs=draft_costs)
-    placed = dataclasses.replace(placed, graphs=_graphs(scenario, setup.hardware, placement))
+    placed = dataclasses.replace(
+        placed, graphs=_graphs(scenario, setup.hardware, placement), sweep=_sweep(scenario) if setup.sweep else None
+    )
     return _told(with_counted_ranks(with_memory(placed)))
 
 
@@ -418,6 +436,8 @@ def _architecture(scenario: Scenario) -> Architecture:
         raise AdvisorError(unknown_model(scenario.model_id))
     else:
         architecture = load_model(scenario.model_id)
+    if tables_on_host(scenario.engine):
+        architecture = architecture.model_copy(update={"table_params": 0})
     return served_weights(architecture, scenario)
 
 

@@ -29,6 +29,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from advisor.catalog.engines import is_release
 from advisor.catalog.graphs import stated_sizes
+from advisor.predict.plain_sweep import parse_sweep
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, ScenarioFields, mean_context
 from advisor.prediction import AdvisorError, Array, Frozen, explain
 from advisor.profiles import load_profile, profile_ids, read_file, shown_path
@@ -83,6 +84,8 @@ class Scenario(ScenarioFields):
             )
         if self.graph_sizes is not None:
             stated_sizes(self.graph_sizes)
+        if self.plain_sweep is not None:
+            parse_sweep(self.plain_sweep)
         if (self.input_tokens is None) != (self.output_tokens is None):
             raise ValueError("input_tokens and output_tokens go together; give both or neither")
         if self.input_tokens is not None and self.context_tokens < self.input_tokens:

@@ -615,6 +615,27 @@ class ScenarioFields(Frozen):
         ),
     ] = None
     """Corrections that the user's own measurements gave to the shipped constants, as `fit` prints them."""
+    plain_sweep: Annotated[
+        str | None,
+        Field(max_length=2000),
+        FieldRow(
+            "Plain sweep",
+            FieldSection.ADVANCED,
+            unset="none of one's own",
+            short="own plain sweep",
+            told=Told("Plain steps", "measured over batches, {}", ""),
+            flags=(
+                Flag(
+                    "--plain-sweep",
+                    "Your plain decoding (K = 0) at three batches and more: a benchmark file as `fit` reads it. Steps "
+                    "follow it where it is steady.",
+                ),
+            ),
+            is_private=True,
+            is_younger=True,
+        ),
+    ] = None
+    """Measured plain steps of this scenario over batches, as `plain_sweep.write_sweep` packs them."""
 
 
 FIELDS = rows_of(ScenarioFields)
@@ -631,3 +652,7 @@ RANK_FIELDS = ("expert_loads", "redundant_experts")
 """What is said of one model's experts on its ranks; it says nothing of another model's."""
 RELEASE_FIELDS = ("engine_version", "graph_sizes")
 """What is said of one engine's release; it says nothing of another engine's."""
+SWEEP_FIELDS = tuple(
+    row.name for row in SETTINGS if row.section in (FieldSection.MODEL, FieldSection.HARDWARE, FieldSection.ENGINE)
+)
+"""What a measured plain sweep is of, beside its context; it says nothing of another scenario."""

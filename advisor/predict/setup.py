@@ -57,6 +57,7 @@ from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.memory import MemoryFit, memory_fit
 from advisor.physics.step import MoeShape, Placement, expert_shape
 from advisor.physics.touched_experts import NOT_LEARNT, PARAMETERS, RoutingPreset, touched_experts
+from advisor.predict.plain_sweep import PlainSweep
 from advisor.predict.scenario import Scenario, loads_shape, parse_loads
 from advisor.predict.serving_formats import CacheFormat
 from advisor.prediction import AdvisorError, Array
@@ -108,6 +109,8 @@ class Setup:
     sources: tuple[str, ...]
     adjustment: Adjustment | None
     """What the user's own measurements changed in `costs` and `draft_costs`; None: as shipped."""
+    sweep: PlainSweep | None = None
+    """The user's own plain steps, where they are of this very scenario."""
     graphs: Graphs | None = None
     """CUDA graphs that the engine captured; None: not known, so every step is priced as if one held it exactly."""
     counted: Counted | None = None
@@ -193,9 +196,11 @@ def graphs_of_steps(setup: Setup, batch: ArrayLike, tokens: ArrayLike) -> Ran | 
 def by_form(setup: Setup) -> Setup:
     """Setup priced by the fitted forms alone, also where its very shape was measured.
 
-    Kernels are chosen without looking at shapes, so that designs of other shapes compare on the same footing. Costs
-    that a caller changed keep their kernels and lose the measured rows alone.
+    Kernels are chosen without looking at shapes, so that designs of other shapes compare on the same footing; a plain
+    sweep of the model's own is left out likewise. Costs that a caller changed keep their kernels and lose the measured
+    rows alone.
     """
+    setup = dataclasses.replace(setup, sweep=None)
     if _with_costs(setup) == setup:
         return _with_costs(setup, by_shape=False)
     costs, draft_costs = (

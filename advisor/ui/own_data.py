@@ -40,6 +40,7 @@ from advisor.measured.refit_result import RefitResult
 from advisor.physics.architecture import Moe
 from advisor.physics.draft import drafter_ids
 from advisor.predict.load import load_setup
+from advisor.predict.plain_sweep import not_of, parse_sweep
 from advisor.predict.scenario import Scenario, loads_shape, parse_loads
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, SETTINGS, Catalogue
 from advisor.prediction import AdvisorError
@@ -60,7 +61,11 @@ _LISTED: dict[Catalogue, Callable[[], Sequence[str]]] = {
     "drafters": drafter_ids,
     "routing presets": lambda: ["auto", "uniform", *routing_preset_ids()],
 }
-_CHECKED: dict[str, Callable[[str], object]] = {"refit": parse_adjustment, "expert_loads": parse_loads}
+_CHECKED: dict[str, Callable[[str], object]] = {
+    "refit": parse_adjustment,
+    "expert_loads": parse_loads,
+    "plain_sweep": parse_sweep,
+}
 """Texts that no reader types, with what reads them."""
 _OWN = {"model_config_json": "_own_models", "hardware_json": "_own_hardware"}
 
@@ -285,6 +290,36 @@ def refit_banner(scenario: Scenario) -> None:
         else:
             st.markdown(f":material/tune: The refit is for {place}; **here the shipped constants are used.**")
         st.button("Back to the shipped constants", key="undo_refit_in_use", on_click=stop_refit, icon=":material/undo:")
+
+
+SWEEP = "plain_sweep"
+
+
+def use_sweep(text: str | None) -> None:
+    """Predict with a plain sweep from the next run on, in this session only.
+
+    text : None for no sweep.
+    """
+    st.session_state[SWEEP] = text
+
+
+def sweep_is_for(values: Mapping[str, Any]) -> bool:
+    """Whether the plain sweep among a scenario's values is of it."""
+    text = values.get(SWEEP)
+    return text is not None and not not_of(parse_sweep(text), values)
+
+
+def sweep_banner(scenario: Scenario) -> None:
+    """Note on every page that steps follow the user's plain sweep, or why they do not. One click undoes it."""
+    if (text := st.session_state.get(SWEEP)) is None:
+        return
+    with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        if scenario.plain_sweep is not None:
+            st.markdown(":material/show_chart: **Steps follow your plain sweep** in this session.")
+        else:
+            other = not_of(parse_sweep(text), vars(scenario)).replace("_", " ")
+            st.markdown(f":material/show_chart: Your plain sweep is of {other}; **here it is not used.**")
+        st.button("Without it", key="undo_plain_sweep", on_click=use_sweep, args=(None,), icon=":material/undo:")
 
 
 MAX_ROWS = 200_000

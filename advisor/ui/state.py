@@ -35,12 +35,14 @@ from advisor.ui.own_data import (
     NAMES,
     START,
     START_ACCEPTANCE,
+    SWEEP,
     default,
     own,
     ranks_are_for,
     read,
     refit_is_for,
     same,
+    sweep_is_for,
 )
 from advisor.ui.session import SETTINGS, Slot, nothing, restore, values
 from advisor.ui.session import take as read_settings
@@ -184,6 +186,8 @@ def keep_scenario(values: Mapping[str, Any]) -> None:
         chosen = {name: value for name, value in chosen.items() if name not in RANK_FIELDS}
     if not refit_is_for(values):
         chosen.pop(FIELD, None)
+    if not sweep_is_for(values):
+        chosen.pop(SWEEP, None)
     if not {"input_tokens", "output_tokens"} <= chosen.keys():  # one alone says nothing yet; the bar says so
         chosen = {name: value for name, value in chosen.items() if name not in ("input_tokens", "output_tokens")}
     _SCENARIO.put(None)

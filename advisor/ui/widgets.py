@@ -21,7 +21,7 @@ from advisor.answers.round_costs import KRange
 from advisor.catalog.hardware import model_name
 from advisor.measured.ingest.upload import MIB
 from advisor.physics.bands import BAND_LEVEL, SIMULATED
-from advisor.predict.curve import band_parts
+from advisor.predict.band_parts import band_parts
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
@@ -30,9 +30,10 @@ from advisor.show.charts.speedup import MEASURED_POINT
 from advisor.show.explain.round import Derivation, derive
 from advisor.show.explain.steps import Quantity, Step, step_latex, value_text
 from advisor.show.report.build import scenario_settings
+from advisor.show.table import Table
 from advisor.text import frame_csv
 from advisor.ui.answers import Nearby, advice_for, nearby_for
-from advisor.ui.own_data import ranks_banner, refit_banner
+from advisor.ui.own_data import ranks_banner, refit_banner, sweep_banner
 from advisor.ui.server import themed
 from advisor.ui.session import Slot, nothing
 from advisor.ui.state import config_problem, escaped, link_notes, scenario_or_problem
@@ -52,6 +53,7 @@ def scenario_or_stop() -> Scenario:
         stop_with(problem or "Choose a model, an accelerator and a drafter above.")
     refit_banner(scenario)
     ranks_banner(scenario)
+    sweep_banner(scenario)
     return scenario
 
 
@@ -110,6 +112,11 @@ def show_chart(
         icon=":material/download:",
         on_click="ignore",
     )
+
+
+def show_table(table: Table[Any]) -> None:
+    """A table as it reads, words and numbers as text."""
+    st.dataframe(table.frame.map(plain), hide_index=True)
 
 
 def csv_bytes(data: pd.DataFrame, scenario_hash: str) -> bytes:

@@ -18,7 +18,7 @@ import pandas as pd
 from advisor.answers.explore.own_runs import OWN_ROWS, OwnRuns
 from advisor.catalog.adjustment import Adjustment, adjusted
 from advisor.catalog.fit_records import class_costs
-from advisor.measured.overheads import laboratory_or_title
+from advisor.measured.laboratories import laboratory_of
 from advisor.measured.points import Point, immature, with_costs
 from advisor.measured.refit import adjustment_of, refit_chosen
 from advisor.measured.refit_result import k_grids, k_regret
@@ -84,7 +84,7 @@ def own_runs_section(rows: pd.DataFrame) -> str:
 
 def _configuration(point: Point) -> tuple[str, ...]:
     scenario = point.scenario
-    own = (laboratory_or_title(point.source), point.setup.hardware.id, scenario.engine, point.engine_class)
+    own = (point.laboratory, point.setup.hardware.id, scenario.engine, point.engine_class)
     return (*own, scenario.model_id, scenario.drafter_id, *(str(point.row.get(name)) for name in _SAME))
 
 
@@ -97,7 +97,7 @@ def _judged(key: tuple[str, ...], group: Sequence[Point]) -> Iterable[dict[str, 
     own = [_numbered(point.seen_by(with_costs(point.setup, **seen)), i) for i, point in enumerate(ordered)]
     chosen = set(np.linspace(0, len(own) - 1, OWN_ROWS).round().astype(int).tolist())
     try:
-        result = refit_chosen([own[i] for i in sorted(chosen)])
+        result = refit_chosen([own[i] for i in sorted(chosen)], ask=False)
     except AdvisorError:
         return []
     length = next((item.factor for item in result.parameters if item.name == "accepted_length"), 1.0)
@@ -209,7 +209,7 @@ def best_k_regrets(rows: pd.DataFrame, external: pd.DataFrame, moesd: pd.DataFra
     """
     bundle = external[~external["tree"] & (external["source"] == "SpecBundle")]
     bundle = bundle[~bundle["model_id"].isin(impossible_models(external))]
-    bundle = bundle.assign(measured=bundle["measured_speedup"], laboratory=bundle["title"].map(laboratory_or_title))
+    bundle = bundle.assign(measured=bundle["measured_speedup"], laboratory=bundle["title"].map(laboratory_of))
     own = rows[rows["acceptance"] == "same_run"]
     sets: Mapping[str, tuple[pd.DataFrame, tuple[str, ...]]] = {
         "SpecBundle chains": (bundle, _BUNDLE_GRID),

@@ -26,7 +26,6 @@ from advisor.measured.overheads import (
     Prior,
     by_laboratory,
     fit_overheads,
-    laboratory_or_title,
     solve,
     speedups,
 )
@@ -59,12 +58,12 @@ def held_out_section(rows: pd.DataFrame) -> str:
     header = (
         "laboratory",
         "n",
-        "plain step",
         "mean error",
         "bias",
         "a doubling of batch",
         "in the 80 % band",
         "width of the band",
+        "plain step",
     )
     lines = {str(name): _figures(group) for name, group in rows.groupby("source")}
     body = [_cells(name, *found) for name, found in lines.items()]
@@ -262,7 +261,7 @@ def _held_out(points: Sequence[Point], rival: str) -> Array:
 
 def _fit_one(points: Sequence[Point], rival: str) -> Array:
     start = np.array(_LINEAR_START[rival])
-    laboratory = [laboratory_or_title(point.source) for point in points]
+    laboratory = [point.laboratory for point in points]
     rows = np.array([laboratory.count(name) for name in laboratory], float)
     spread = np.array([point.log_sd for point in points]) * np.sqrt(rows)  # every laboratory counts alike
     target = np.log([p.accepted_length / p.measured for p in points])

@@ -35,6 +35,7 @@ from advisor.predict.curve import batches_with, curve_for, draft_odds, speedup_c
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
+from advisor.show.words.schedule import k_by_context_table
 
 EAGLE = Scenario(acceptance="2.4@3")
 
@@ -273,7 +274,7 @@ def test_where_context_matters_the_sentence_names_context_batch_and_what_it_woul
     row, column = np.unravel_index(found.loss.argmax(), found.loss.shape)
     assert found.loss[row, column] > SWITCH_COST
     assert f"{found.contexts[row]:,} tokens at batch {found.batches[column]:,} K = {found.k[row, column]}" in found.text
-    assert f"{found.batches[column]:,}" in [cells[0] for cells in found.table()[1]]
+    assert f"{found.batches[column]:,}" in [cells[0] for cells in k_by_context_table(found).cells]
     assert k_at(schedule_for(LLAMA).ranges, found.batches[column]) == found.own_k[column] != found.k[row, column]
 
 
@@ -332,7 +333,9 @@ def test_the_table_has_a_dash_where_a_batch_does_not_fit() -> None:
         loss=np.zeros((2, 3)),
         misses=np.array([[False, False, False], [False, True, False]]),
     )
-    assert made.table() == (("Batch", "512", "8,192"), (("1", "3", "3"), ("4", "2", "2"), ("16", "1", "-")))
+    table = k_by_context_table(made)
+    assert table.header == ("batch", "512", "8,192")
+    assert table.cells == [("1", "3", "3"), ("4", "2", "2"), ("16", "1", "-")]
     assert context_values(made)["contexts"][1] == {  # type: ignore[index]
         "context_tokens": 8192,
         "n_draft": [3, 2, None],

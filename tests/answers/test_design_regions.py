@@ -297,14 +297,15 @@ def test_words_and_tables_say_who_holds_what_and_what_it_loses_elsewhere() -> No
     first = found.regions[0]
     assert first.words in region_verdict(found)
     assert f"{len(first.cells)} of {int(found.cells.served.sum())} cells" in region_verdict(found)
-    header, rows = map_cells_table(found)
-    assert header == ("batch", *PLACES)
+    cells = map_cells_table(found)
+    rows = cells.cells
+    assert cells.header == ("batch", *PLACES)
     assert [row[0] for row in rows] == ["1", "8", "64", "256"]
     assert rows[-1][1] == "-"
     cell = int(found.grid[1, 0])
     assert rows[0][2] == cell_words(found, cell)
     assert rows[0][2].startswith(found.regions[found.holder[cell]].letter)
-    assert len(region_table(found)[1]) == len(found.regions)
+    assert len(region_table(found).cells) == len(found.regions)
     assert held_where(found, first).split(" ")[0] in PLACES
     assert [letter(number) for number in (0, 25, 26)] == ["A", "Z", "A2"]
 
@@ -510,8 +511,8 @@ def test_targets_that_no_design_serves_say_which_and_what_to_do() -> None:
     assert "batch 256 on NVIDIA H100 SXM5 80GB: does not fit in memory" in said
     assert "2xACCELERATOR:BATCH" in said
     assert against_baseline(found) == ""
-    assert one_design_table(found)[1][1][1] == "does not fit in memory"
-    assert choices_table(found)[1] == []
+    assert one_design_table(found).cells[1][1] == "does not fit in memory"
+    assert choices_table(found).cells == []
     assert one_design_document(found)["best"] is None
 
 

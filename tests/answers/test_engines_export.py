@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,6 +33,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from tools.engine_code import __main__ as driver
+from tools.engine_code import sglang_side
 
 RANGES = (KRange(1, 16, 3, 1.8), KRange(17, 64, 5, 2.0), KRange(65, 256, 0, 1.0))
 
@@ -283,7 +285,7 @@ def test_mtp_modules_that_the_configuration_does_not_state_are_known_from_the_en
 
 
 def test_every_shipped_model_with_mtp_is_run_by_an_engine_or_listed_here() -> None:
-    without = {"gigachat3_5", "glm5_next_text", "minimax_m2"}
+    without = {"minimax_m2"}
     families = {model_profile(name).config["model_type"] for name in model_ids() if load_model(name).mtp_modules}
     run = {family for engine in engines() if engine.mtp is not None for family in engine.mtp.models}
     assert families - run == without
@@ -412,6 +414,25 @@ def test_dspark_needs_its_checkpoint_where_the_target_does_not_hold_it_and_older
     assert any("earlier releases were not looked up" in text for text in made.warnings)
     known = export_scenario(setup, RANGES, "sglang", draft_model="a/b", engine_version="0.5.23")
     assert not any("earlier releases were not looked up" in text for text in known.warnings)
+
+
+def test_the_renaming_of_draft_models_is_the_engines_own_code(tmp_path: Path) -> None:
+    (tmp_path / "model_config.py").write_text(
+        "import transformers_of_tomorrow\n"
+        "NAMES = ('OneForCausalLM',)\n"
+        "class ModelConfig:\n"
+        "    def _config_draft_model(self):\n"
+        "        from sglang.srt.configs.other import OtherConfig, bundles\n"
+        "        if isinstance(self.hf_text_config, OtherConfig) or bundles(self):\n"
+        "            raise ValueError\n"
+        "        if self.is_draft_model and self.hf_config.architectures[0] in NAMES:\n"
+        "            self.hf_config.architectures[0] = 'OneMTP'\n"
+    )
+    rename = sglang_side._renaming(tmp_path / "model_config.py")
+    for given, expected in (("OneForCausalLM", "OneMTP"), ("TwoForCausalLM", "TwoForCausalLM")):
+        config = SimpleNamespace(architectures=[given])
+        rename(SimpleNamespace(is_draft_model=True, hf_config=config, hf_text_config=config))
+        assert config.architectures == [expected]
 
 
 def test_an_engines_own_lists_are_held_against_the_tables(capsys: pytest.CaptureFixture[str]) -> None:

@@ -242,12 +242,12 @@ def test_the_same_question_has_the_same_answer() -> None:
 def test_sentences_and_tables_say_what_was_counted_and_what_is_assumed(found: RanksAnswer) -> None:
     assert "8 expert-parallel ranks" in verdict(found)
     assert "the rank that reads most in a layer reads" in verdict(found)
-    assert "rank that reads most" in rank_table(found)[0]
-    assert [row[0] for row in layout_table(found)[1]] == ["assumed", "in order", "balanced", "balanced, 8 copies"]
-    assert len(rank_table(found)[1]) == 4
-    assert len(heat_table(found)[1]) == 6
-    assert len(exchange_table(found)[1]) == 6  # K = 0 and K = 3, recommended and longest, three ways
-    assert len(split_table(splits(found)[0])[1]) == 4
+    assert "rank that reads most" in rank_table(found).header
+    assert [row[0] for row in layout_table(found).cells] == ["assumed", "in order", "balanced", "balanced, 8 copies"]
+    assert len(rank_table(found).cells) == 4
+    assert len(heat_table(found).cells) == 6
+    assert len(exchange_table(found).cells) == 6  # K = 0 and K = 3, recommended and longest, three ways
+    assert len(split_table(splits(found)[0]).cells) == 4
     assert any(text.startswith("Loads of ranks: assumed") for text in notes(found))
     assert any("assumed formula" in text for text in warnings(found))
     told = document(found, splits(found)[0])

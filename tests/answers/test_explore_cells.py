@@ -9,7 +9,6 @@ import signal
 import sys
 import types
 from collections import OrderedDict
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -375,17 +374,6 @@ def test_duckdb_answers_the_questions_of_the_page_as_the_advisor_does(tmp_path: 
     assert list(one_k["n_draft"]) == list(losses["n_draft"])
     for name in ("points", "loss", "worst"):
         assert one_k[name].to_numpy() == pytest.approx(losses[name].to_numpy(), rel=1e-5)
-
-
-@pytest.fixture
-def cluster() -> Iterator[Any]:
-    ray = pytest.importorskip("ray", reason="sweeps over a cluster are an optional extra: ray is not installed")
-    from ray.cluster_utils import Cluster
-
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 * 2**20})
-    yield made
-    ray.shutdown()
-    made.shutdown()
 
 
 @pytest.mark.usefixtures("small_parts")

@@ -179,9 +179,8 @@ def test_prefill_is_not_charged_on_the_map() -> None:
 
 
 def test_the_tables_and_the_document_hold_every_cell(found: ContextMap) -> None:
-    for header, rows in (map_table(found), share_table(found)):
-        assert len(rows) == found.contexts.size
-        assert {len(row) for row in rows} == {len(header)}
+    for table in (map_table(found), share_table(found)):
+        assert len(table.cells) == found.contexts.size
     cells = map_document(found)["cells"]
     assert len(cells) == found.contexts.size * found.batches.size
     assert [cell["fits"] for cell in cells] == found.fits.ravel().tolist()

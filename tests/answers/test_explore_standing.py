@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from advisor.answers.explore.standing import leaderboard, on_front, read_scores
 from advisor.prediction import AdvisorError
-from advisor.show.words.leaderboard import csv_rows, table
+from advisor.show.words.leaderboard import table
 from tests.answers.test_explore_leaderboard import named, question
 
 TABLE = b"model,arena,licence\nqwen3-4b,1100,apache-2.0\nmeta-llama/Llama-3.1-8B,1176,llama\nmine,1300,mit\n"
@@ -61,12 +61,13 @@ def test_the_front_holds_what_no_other_beats_in_both() -> None:
 def test_a_score_stands_beside_the_figures_and_changes_no_rank() -> None:
     found = leaderboard(question(4, n_gpus=1, wanted=named("qwen3-4b", "llama-3.1-8b")))
     axis = ("arena", read_scores("s.csv", TABLE).numbers("arena"))
-    columns, rows = table(found, None, axis)
-    assert columns[-2:] == ("arena", "front")
-    assert [row[-2:] for row in rows] == [("1100", "yes"), ("1176", "yes")]
-    names, cells = csv_rows(found, axis)
-    assert names[-1] == "arena"
-    assert [row["rank"] for row in cells] == [1, 2]
+    ranked = table(found, None, axis)
+    assert ranked.header[-2:] == ("arena", "front")
+    assert [row[-2:] for row in ranked.cells] == [("1100", "yes"), ("1176", "yes")]
+    records = ranked.records()
+    assert list(records[0])[-1] == "arena"
+    assert [row["rank"] for row in records] == [1, 2]
+    assert ranked.csv().splitlines()[0].startswith("rank,rank_low,rank_high,p_first,p_limit,name,")
 
 
 @given(st.one_of(st.binary(max_size=300), st.text(max_size=300).map(lambda text: f"model,score\n{text}".encode())))

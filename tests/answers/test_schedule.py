@@ -18,7 +18,6 @@ from advisor.answers.round_costs import (
     idle_speedup,
     interpolate_losses,
     k_at,
-    k_by_batch_table,
     k_running_at,
     round_costs,
 )
@@ -42,11 +41,11 @@ from advisor.answers.schedule import (
     schedule_rule,
     values_of,
 )
-from advisor.cli.output import k_by_batch_on_terminal
 from advisor.predict.curve import curve_for, recommended
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
+from advisor.show.words.schedule import k_by_batch_table
 
 BATCHES = [1, 2, 4, 8, 16, 32, 64, 128]
 
@@ -293,17 +292,13 @@ def test_bad_tables_are_refused_in_words(
 
 def test_the_table_of_k_by_batch_says_whether_the_limit_is_kept_only_where_there_is_one() -> None:
     ranges = (KRange(1, 1024, 3, 1.8249, 0.0196), KRange(1025, 2048, 0, 1.0, 0.0, meets_limit=False))
-    columns, rows = k_by_batch_table(ranges, limited=True)
-    assert columns == ("Batch", "K", "Mean speedup", "Largest expected loss", "Meets the limit")
-    assert rows == (
-        ("1 to 1,024", "3", "1.82x", "2.0%", "yes"),
-        ("1,025 to 2,048", "0", "1.00x", "0.0%", "no"),
-    )
-    assert k_by_batch_table(ranges, limited=False) == (columns[:4], tuple(row[:4] for row in rows))
+    table = k_by_batch_table(ranges, limited=True)
+    assert table.header == ("batch", "K", "mean speedup", "largest expected loss", "meets the limit")
+    assert table.cells == [("1 to 1,024", "3", "1.82x", "2.0%", "yes"), ("1,025 to 2,048", "0", "1.00x", "0.0%", "no")]
+    assert k_by_batch_table(ranges, limited=False).cells == [row[:4] for row in table.cells]
     apart = (KRange(1, 64, 1, 1.2), KRange(65, 128, 0, 1.0, table_k=1))
-    columns, rows = k_by_batch_table(apart, limited=False)
-    assert (columns[-1], [row[-1] for row in rows]) == ("K in one server", ["1", "1"])
-    assert k_by_batch_on_terminal(ranges)[1][0] == ("1-1024", "3", "1.82", "2.0%")
+    table = k_by_batch_table(apart, limited=False)
+    assert (table.header[-1], [row[-1] for row in table.cells]) == ("K in one server", ["1", "1"])
 
 
 def test_the_target_batch_is_left_out_only_between_the_batches_that_every_curve_has() -> None:

@@ -658,3 +658,16 @@ def test_a_width_that_the_type_defines_by_another_key_is_no_assumption(model_id:
 
 def test_shipped_models_carry_no_such_warning() -> None:
     assert not [text for name in model_ids() for text in load_model(name).warnings if "is missing:" in text]
+
+
+@pytest.mark.parametrize("stated", [{}, {"num_blocks": 4}])
+def test_experts_that_layers_share_are_refused_by_their_key(stated: dict[str, int]) -> None:
+    text = dict(model_profile("qwen3.5-35b-a3b").config["text_config"]) | {"num_experts": 2560} | stated
+    config = {"model_type": "interns2_mobius", "text_config": text | {"model_type": "interns2_mobius_text"}}
+    with pytest.raises(
+        AdvisorError, match=r"num_blocks \(.*4\): its 40 routed layers share 4 banks of 2560 experts.*10 times"
+    ):
+        architecture_from_config(config, "Intern-S2-Mobius")
+    named = {"model_type": "some_moe", "num_blocks": 2}
+    with pytest.raises(AdvisorError, match=r"share 2 banks"):
+        architecture_from_config(dict(model_profile("qwen3-30b-a3b").config) | named, "mine")

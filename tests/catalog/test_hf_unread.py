@@ -24,6 +24,8 @@ from advisor.physics.architecture import (
     weight_bytes_by_component,
 )
 from advisor.physics.draft import draft_architecture, load_drafter
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import build_scenario
 from advisor.prediction import AdvisorError
 
 PACKAGE = importlib.util.find_spec("aiconfigurator_core")
@@ -135,8 +137,7 @@ def test_the_format_of_experts_is_read_inside_the_quantisation_block() -> None:
     assert stages
     assert "7.22 GB of experts (128 a stage)" in stages[0]
     assert (weight_bytes(model) + 7.22e9) / 1e9 == pytest.approx(307, rel=0.01)
-    assert said_of(config, "engram")
-    assert "197 GB" in said_of(config, "engram")[0]
+    assert "197 GB" in said_of(config, "n-gram tables")[0]
     with pytest.raises(AdvisorError, match="expert_dtype"):
         read(config_of("deepseek-v4.1-flash", quantization_config={"quant_method": "fp8", "expert_dtype": "fp3"}))
 
@@ -262,3 +263,15 @@ def test_a_json_text_is_read_as_its_object(tmp_path: Path) -> None:
     config = config_of("glm-4.5", moe_group_width=512)
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert any("moe_group_width" in text for text in load_model(tmp_path).warnings)
+
+
+@pytest.mark.parametrize(("model_id", "table_gb"), [("deepseek-v4.1-flash", 196.6), ("qwen3.8-flash-next", 102.4)])
+def test_n_gram_tables_take_memory_where_the_engine_keeps_them_on_its_gpus(model_id: str, table_gb: float) -> None:
+    """768,022,850 rows of 256 in fp8 (the checkpoint's shards); 51.2 billion numbers in bf16 (the model's card)."""
+    place = {"hardware_id": "b200-sxm", "n_gpus": 8, "tensor_parallel": 8, "drafter_id": "none", "acceptance": "0"}
+    setups = {name: load_setup(build_scenario(model_id=model_id, engine=name, **place)) for name in ("vllm", "sglang")}
+    held = {name: setup.memory.weights_bytes * 8 / 1e9 for name, setup in setups.items()}
+    assert held["sglang"] - held["vllm"] == pytest.approx(table_gb, rel=0.005)
+    steps = {name: setup.architecture.model_copy(update={"table_params": 0}) for name, setup in setups.items()}
+    assert steps["vllm"] == steps["sglang"], "nothing else differs"
+    assert any("n-gram tables hold" in text for text in load_model(model_id).warnings)

@@ -22,11 +22,13 @@ from advisor.answers.explore.compare import finding
 from advisor.cli.output import print_table
 from advisor.predict.curve import speedup_curve
 from advisor.predict.scenario import Scenario, example_ids, load_example, scenario_json
+from advisor.show.table import matrix
 from tests.catalog.test_hardware import POD
 from tests.command_line import QWEN as QWEN_explain
 from tests.command_line import QWEN as QWEN_scenarios
 from tests.command_line import QWEN as SCENARIO
 from tests.command_line import run
+from tests.own_model import CONFIG_JSON
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -333,7 +335,7 @@ def test_what_to_try_next_is_printed_where_nothing_fits(capsys: pytest.CaptureFi
 
 
 def test_a_column_of_a_table_keeps_its_decimals(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table(("what", "speedup", "loss"), [("a", "1.68", "2.0%"), ("b", "12.00", "-")])
+    print_table(matrix(("what", "speedup", "loss"), [("a", "1.68", "2.0%"), ("b", "12.00", "-")]))
     assert capsys.readouterr().out.splitlines() == ["what  speedup  loss", "a        1.68  2.0%", "b       12.00     -"]
 
 
@@ -439,10 +441,27 @@ def test_compare_prints_what_differs_and_the_finding(capsys: pytest.CaptureFixtu
     assert lines[0].split() == ["batch", "16", "batch", "64"]
     assert lines[1].split() == ["Batch", "16", "64"]
     advices = [advise(start.model_copy(update={"batch_size": size})) for size in (16, 64)]
-    assert f"Speedup                  {advices[0].recommendation.speedup.value:.2f}x" in out
+    speedup = next(line.split() for line in lines if line.startswith("Speedup "))
+    assert speedup[1] == f"{advices[0].recommendation.speedup.value:.2f}x"
     assert finding(advices, ["batch 16", "batch 64"]) in out
     document = json.loads(run(capsys, "compare", "mixtral", str(file), "--json")[1])
     assert [item["name"] for item in document["scenarios"]] == ["batch 16", "batch 64"]
+
+
+def test_a_scenario_file_may_name_a_config_and_an_accelerator_of_ones_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "mine.json").write_text(CONFIG_JSON)
+    (tmp_path / "pod.json").write_text(json.dumps(POD))
+    asked = {"model_id": "mine.json", "hardware_id": "pod.json", "drafter_id": "ngram", "acceptance": "2.4@3"}
+    for name, batch in (("one.json", 1), ("two.json", 64)):
+        scenario = asked | {"batch_size": batch}
+        (tmp_path / name).write_text(json.dumps({"schema_version": 1, "scenario": scenario}))
+    code, out, err = run(capsys, "compare", tmp_path / "one.json", tmp_path / "two.json", "--json")
+    assert code == 0, err
+    for found in json.loads(out)["scenarios"]:
+        assert found["scenario"]["model_config_json"] == CONFIG_JSON
+        assert json.loads(found["scenario"]["hardware_json"])["name"] == POD["name"]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import pytest
 
 from advisor.catalog.models import model_ids, model_profile
 from advisor.physics.expert_ranks import drawn_choices, skewed_loads
+from tests.catalog.test_hardware import POD
 from tests.command_line import QWEN, run
 
 RANK = ("rank", "--hardware", "h200-sxm", "--gpus", "8", "--users", "64", "--max-tpot-ms", "20")
@@ -324,6 +325,36 @@ def test_a_sweep_writes_its_parts_and_says_how_many(tmp_path: Path, capsys: pyte
     assert len(pd.read_parquet(out / "part-000000.parquet")) == 12
     status, text, _ = run(capsys, "sweep", file, "--output", out, "--json")
     assert (json.loads(text)["found"], json.loads(text)["scenarios"]) == (1, 4)
+
+
+def test_a_sweep_takes_models_and_accelerators_of_ones_own_by_their_content(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shipped = dict(model_profile("qwen3-30b-a3b").config)
+    for name, config in {"a": shipped, "b": shipped, "qwen3-30b-a3b": {**shipped, "num_experts": 512}}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps(config))
+    (tmp_path / "pod.json").write_text(json.dumps(POD))
+    plan, out = tmp_path / "grid.yaml", tmp_path / "out"
+    own = "a/config.json, b, qwen3-30b-a3b/config.json, qwen3-30b-a3b"
+    plan.write_text(
+        f"model_id: [{own}]\nhardware_id: [pod.json]\nacceptance: 2.4@3\ndrafter_id: ngram\nbatch_size: 16\nk_max: 3\n"
+    )
+    status, _, said = run(capsys, "sweep", plan, "--output", out)
+    assert status == 0, said
+    rows = pd.read_parquet(out / "part-000000.parquet")
+    assert set(rows["reason"]) == {""}
+    by_name = {name: group["speedup"].tolist() for name, group in rows.groupby("model_id")}
+    shown = {name.rpartition("-")[0] if name.startswith("own-") else name: found for name, found in by_name.items()}
+    assert set(shown) == {"own-a", "own-b", "own-qwen3-30b-a3b", "qwen3-30b-a3b"}
+    assert shown["own-a"] == shown["own-b"] == shown["qwen3-30b-a3b"] != shown["own-qwen3-30b-a3b"]
+    assert rows["hardware_id"].str.startswith("own-").all()
+    (tmp_path / "b" / "config.json").write_text(json.dumps({**shipped, "num_experts": 64}))
+    assert "holds another sweep" in run(capsys, "sweep", plan, "--output", out)[2]
+    plan.write_text("model_id: [none.json]\nacceptance: 2.4@3\nbatch_size: 16\n")
+    status, _, said = run(capsys, "sweep", plan, "--output", tmp_path / "new")
+    assert (status, said.count("\n")) == (2, 1)
+    assert "none.json" in said
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ What commands say of a model or batch that does not fit in memory.
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -284,3 +285,26 @@ def test_predict_names_unreadable_cells_together_with_missing_columns(
     assert "lacks the columns drafter, draft_tokens_k" in err
     file.write_text("hardware_id,model_id,batch_size\n" + "h200-sxm,qwen3-30b-a3b,abc\n" * 5)
     assert "(and 2 more rows); and the file lacks" in run(capsys, "predict", str(file))[2]
+
+
+def test_predict_and_validate_read_a_table_of_other_headers_by_map(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    named = (
+        "hardware_id,gpu_count,tensor_parallel,model_id,engine,drafter,draft_tokens_k,batch_size,accepted_length,"
+        "speedup\n"
+    )
+    row = 'h200-sxm,1,1,qwen3-30b-a3b,vllm,eagle3,3,16,"2,400",1.5\n'
+    plain, theirs = tmp_path / "plain.csv", tmp_path / "theirs.csv"
+    plain.write_text(named + row.replace('"2,400"', "2.4"))
+    theirs.write_text(named.replace("batch_size", "people").replace("speedup", "gain") + row)
+    option = ("--map", "people=batch_size", "--map", "gain=speedup", "--map", ",=decimal")
+    _, wanted, _ = run(capsys, "predict", plain)
+    code, found, said = run(capsys, "predict", theirs, *option)
+    assert code == 0, said
+    first, second = (next(csv.DictReader(io.StringIO(text))) for text in (wanted, found))
+    assert second["predicted_speedup"] == first["predicted_speedup"] != ""
+    assert second["people"] == "16"
+    document = json.loads(run(capsys, "validate", theirs, *option, "--json")[1])
+    assert document["overall"]["n"] == 1
+    assert "give the file" in run(capsys, "validate", "--map", "a=batch_size")[2]

@@ -23,7 +23,10 @@ CHROMIUM_ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--process-per-site",
 ]
+BUSY_MS = 120_000
+"""How long anything may take: each wait is for a condition and ends with it, this is when it counts as broken. [ms]"""
 DONE = "[data-testid=stApp][data-test-script-state=notRunning]"
 
 
@@ -46,7 +49,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until_up(url: str, limit_s: float = 30.0) -> None:
+def wait_until_up(url: str, limit_s: float = BUSY_MS / 1e3) -> None:
     """Return once the server answers; raises TimeoutError after limit_s."""
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
@@ -89,7 +92,21 @@ def running_browser() -> Iterator[Any]:
         browser.close()
 
 
-def wait_until_drawn(page: Any, selector: str = "", timeout_ms: int = 30_000) -> None:
+def new_context(browser: Any, **how: Any) -> Any:
+    """A browser's context whose waits last long enough for a machine that does other things too."""
+    made = browser.new_context(**how)
+    made.set_default_timeout(BUSY_MS)
+    made.set_default_navigation_timeout(BUSY_MS)
+    return made
+
+
+def wait_until(page: Any, condition: str, arg: object = None, timeout_ms: int = BUSY_MS) -> None:
+    """Return once a condition written in JavaScript holds. Looked at ten times a second: to look at every frame, which
+    is Playwright's default, makes the page draw and lay out every frame."""
+    page.wait_for_function(condition, arg=arg, timeout=timeout_ms, polling=100)
+
+
+def wait_until_drawn(page: Any, selector: str = "", timeout_ms: int = BUSY_MS) -> None:
     """Return once the script has ended and, when given, `selector` is there."""
     if selector:
         page.wait_for_selector(selector, timeout=timeout_ms)

@@ -17,7 +17,7 @@ from advisor.answers.by_batch import static_ranges
 from advisor.answers.engines.config import one_option_a_line
 from advisor.answers.engines.export import export_scenario
 from advisor.predict.scenario import Scenario, read_scenario
-from tests.e2e.app_server import wait_until_drawn
+from tests.e2e.app_server import new_context, wait_until, wait_until_drawn
 from tests.e2e.test_journeys import choose, in_address, wait_for_answer
 from tests.e2e.views import CHART, SCENARIO, benchmark_csv, open_more, open_page, refitted, upload
 from tests.measured.test_ingest_traces import npy, synthetic
@@ -54,9 +54,10 @@ def test_a_broken_file_is_refused_in_words_and_a_good_one_is_read(page: Any, app
     cells = lines[3].split(",")
     cells[lines[0].split(",").index("batch_size")] = "-4"
     upload(page, "Benchmark results", "mine.csv", "\n".join([*lines[:3], ",".join(cells), *lines[4:]]).encode())
-    page.wait_for_function(
+    wait_until(
+        page,
         """() => [...document.querySelectorAll('[data-testid=stMain] [data-testid=stMetricValue]')]
-            .map(value => value.innerText.trim()).slice(0, 2).join() === '13,1'"""
+            .map(value => value.innerText.trim()).slice(0, 2).join() === '13,1'""",
     )
 
 
@@ -73,7 +74,7 @@ def test_a_refit_is_used_on_every_page_and_undone(page: Any, app_url: str) -> No
     wait_for_answer(page, taken)
     page.get_by_role("button", name="Back to the shipped constants").click()
     wait_for_answer(page, START)
-    page.wait_for_function("!location.search.includes('refit')")
+    wait_until(page, "!location.search.includes('refit')")
     page.go_back()
     wait_for_answer(page, taken)
     page.go_forward()
@@ -106,7 +107,8 @@ def test_the_exported_schedule_is_what_the_engine_s_rules_allow(page: Any, app_u
             choose(page, "Export", choice)
         made = export_scenario(answer.setup, ranges, "vllm", draft_model="my/eagle3-head")
         line = " ".join(one_option_a_line(made.launch_line).split())
-        page.wait_for_function(
+        wait_until(
+            page,
             "line => [...document.querySelectorAll('[data-testid=stCode]')]"
             ".some(code => code.textContent.replace(/\\s+/g, ' ').includes(line))",
             arg=line,
@@ -152,7 +154,7 @@ def test_the_report_downloads_in_every_format_and_each_opens(
 
 def test_a_session_sees_nothing_of_another(browser: Any, app_url: str) -> None:
     """Own model, accelerator, upload, refit and pin of one browser; another, and a second tab of it, are untouched."""
-    first, second = browser.new_context(), browser.new_context()
+    first, second = (new_context(browser) for _ in range(2))
     try:
         mine, theirs = first.new_page(), second.new_page()
         open_page(theirs, app_url, "data")
@@ -175,8 +177,7 @@ def test_a_session_sees_nothing_of_another(browser: Any, app_url: str) -> None:
         mine.get_by_text("on 1 × Secret pod").first.wait_for()
         wait_until_drawn(mine, CHART)
 
-        theirs.reload()
-        for other in (theirs, second.new_page(), first.new_page()):
+        for other in (theirs, first.new_page()):
             open_page(other, app_url, "data")
             assert other.get_by_text("mine.csv").count() == 0
             assert other.get_by_text("What your data changed").count() == 0

@@ -28,7 +28,7 @@ from advisor.show.words.leaderboard import verdict
 from advisor.ui.design.question import CANDIDATES
 from advisor.ui.design.tables import headline as design_headline
 from advisor.ui.own_data import START as fields_START
-from tests.e2e.app_server import ROOT, wait_until_drawn
+from tests.e2e.app_server import ROOT, wait_until, wait_until_drawn
 from tests.e2e.views import CHART, go_to, open_more, upload
 from tests.own_model import CONFIG_JSON
 
@@ -54,7 +54,8 @@ def expected(scenario: Scenario) -> list[str]:
 
 def wait_for_answer(page: Any, scenario: Scenario) -> None:
     """Return once the first screen is that of a scenario, to the digit."""
-    page.wait_for_function(
+    wait_until(
+        page,
         """([title, ...words]) => document.querySelector('h1')?.innerText.trim() === title
             && words.every(word => document.querySelector('[data-testid=stMain]').innerText.includes(word))""",
         arg=expected(scenario),
@@ -120,8 +121,9 @@ def test_serve_read_the_answer_change_model_batch_and_accepted_length_and_copy_t
 
 def test_a_row_of_the_table_picks_its_k_for_title_chart_and_command(page: Any, app_url: str) -> None:
     scenario = Scenario(acceptance="2.4@3")
-    open_app(page, f"{app_url}/?{scenario.to_query()}")
+    open_app(page, f"{app_url}/serve?{scenario.to_query()}")
     wait_for_answer(page, scenario)
+    assert not page.get_by_text("Page not found").count(), "the first page's name leads to it"
     k = advise(scenario).recommendation.n_draft
     other = 1 if k != 1 else 2
     table = page.get_by_test_id("stDataFrame").first.bounding_box()
@@ -149,29 +151,23 @@ def test_a_deep_link_with_a_page_s_setting_opens_there_and_survives_other_pages_
     )
     open_app(page, f"{app_url}/?{scenario.to_query()}&serve_tab=Why")
     wait_for_answer(page, scenario)
-    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 5")
+    wait_until(page, "document.querySelectorAll('.js-plotly-plot').length === 5")
     go_to(page, "Trust")
     page.wait_for_url("**/trust**serve_tab=Why**")
     wait_until_drawn(page, CHART)
     go_to(page, "Serve")
     wait_for_answer(page, scenario)
-    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 5")
+    wait_until(page, "document.querySelectorAll('.js-plotly-plot').length === 5")
     page.reload()
     wait_until_drawn(page, CHART)
     wait_for_answer(page, scenario)
-    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 5")
+    wait_until(page, "document.querySelectorAll('.js-plotly-plot').length === 5")
 
 
 def test_an_old_link_leads_to_the_page_that_shows_the_same(page: Any, app_url: str) -> None:
     page.goto(f"{app_url}/runtime_k?acceptance=2.4%403&batch_size=32")
     page.get_by_text("Context buckets").wait_for()
     wait_for_answer(page, Scenario(acceptance="2.4@3", batch_size=32))
-
-
-def test_the_name_of_the_first_page_leads_to_it(page: Any, app_url: str) -> None:
-    page.goto(f"{app_url}/serve?acceptance=2.4%403&batch_size=32")
-    wait_for_answer(page, Scenario(acceptance="2.4@3", batch_size=32))
-    assert not page.get_by_text("Page not found").count()
 
 
 def test_paste_a_slow_run_and_read_what_to_change(page: Any, app_url: str) -> None:
@@ -187,10 +183,16 @@ def test_paste_a_slow_run_and_read_what_to_change(page: Any, app_url: str) -> No
     assert "Round of speculation" in page.get_by_role("table").last.inner_text()
 
 
-def test_the_copied_link_of_an_own_model_opens_it_in_another_session(page: Any, app_url: str, context: Any) -> None:
+def test_a_file_that_is_no_configuration_is_refused_and_an_own_model_s_link_opens_it_in_another_session(
+    page: Any, app_url: str, context: Any
+) -> None:
     open_app(page, f"{app_url}/?acceptance=2.4%403")
     open_more(page)
     page.get_by_text("Your own config.json").click()
+    upload(page, "config.json", "model.png", b"\x89PNG\xff\x00")
+    page.get_by_text("The file is not text").wait_for()
+    page.get_by_text("Your config.json is not usable; this answers for Qwen3-30B-A3B").wait_for()
+    wait_for_answer(page, Scenario(acceptance="2.4@3"))
     upload(page, "config.json", "tiny.json", CONFIG_JSON.encode())
     scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON)
     wait_for_answer(page, scenario)
@@ -205,9 +207,12 @@ def test_the_copied_link_of_an_own_model_opens_it_in_another_session(page: Any, 
     other.close()
 
 
-def test_the_chart_s_data_downloads_as_csv_with_the_scenario_s_hash(page: Any, app_url: str, tmp_path: Path) -> None:
+def test_the_curve_s_data_downloads_and_a_click_on_a_point_says_how_it_was_made(
+    page: Any, app_url: str, tmp_path: Path
+) -> None:
     scenario = Scenario(acceptance="2.4@3")
     open_app(page, f"{app_url}/?{scenario.to_query()}")
+    wait_for_answer(page, scenario)
     with page.expect_download() as caught:
         page.get_by_role("button", name="Data as CSV").first.click()
     file = tmp_path / "data.csv"
@@ -215,6 +220,26 @@ def test_the_chart_s_data_downloads_as_csv_with_the_scenario_s_hash(page: Any, a
     header, first, *_ = file.read_text(encoding="utf-8").splitlines()
     assert header.startswith("scenario_hash,batch_size,n_draft,speedup")
     assert first.startswith(scenario.hash)
+    k = advise(scenario).curve_k
+    place = page.evaluate(
+        """k => {
+            const chart = document.querySelector('.js-plotly-plot'), layout = chart._fullLayout;
+            const trace = chart.calcdata.find(points => points[0].trace.name === 'K = ' + k);
+            const point = trace.find(item => item.x === 48), box = chart.getBoundingClientRect();
+            return [box.left + layout.xaxis._offset + layout.xaxis.l2p(Math.log10(point.x)),
+                    box.top + layout.yaxis._offset + layout.yaxis.l2p(point.y)];
+        }""",
+        k,
+    )
+    page.mouse.move(*place)
+    page.wait_for_selector(".js-plotly-plot .hoverlayer .legend, .js-plotly-plot .hoverlayer path")
+    page.mouse.click(*place)
+    dialog = page.get_by_role("dialog")
+    dialog.wait_for()
+    speedup = derive(load_setup(scenario), 48, k).step("speedup").result.value
+    dialog.get_by_text(f"Predicted speedup {speedup:.2f}×").wait_for()
+    dialog.get_by_text("Plain step", exact=True).first.click()
+    dialog.get_by_text("Distinct experts touched").wait_for()
 
 
 def test_a_nonsense_link_shows_an_answer_and_what_was_ignored(page: Any, app_url: str) -> None:
@@ -278,43 +303,7 @@ def test_a_design_s_objective_stands_in_the_address_and_back_undoes_it(page: Any
     page.get_by_text("The gain by drafting is no speed").wait_for()
     wait_until_drawn(page, CHART)
     page.go_back()
-    page.wait_for_function("words => document.querySelector('h1')?.innerText === words", arg=before)
-
-
-def test_a_file_that_is_no_configuration_is_refused_in_words(page: Any, app_url: str) -> None:
-    open_app(page, f"{app_url}/?acceptance=2.4%403")
-    open_more(page)
-    page.get_by_text("Your own config.json").click()
-    upload(page, "config.json", "model.png", b"\x89PNG\xff\x00")
-    page.get_by_text("The file is not text").wait_for()
-    page.get_by_text("Your config.json is not usable; this answers for Qwen3-30B-A3B").wait_for()
-    wait_for_answer(page, Scenario(acceptance="2.4@3"))
-
-
-def test_click_a_point_of_the_curve_and_read_how_it_was_made(page: Any, app_url: str) -> None:
-    scenario = Scenario(acceptance="2.4@3")
-    open_app(page, f"{app_url}/?{scenario.to_query()}")
-    wait_for_answer(page, scenario)
-    k = advise(scenario).curve_k
-    place = page.evaluate(
-        """k => {
-            const chart = document.querySelector('.js-plotly-plot'), layout = chart._fullLayout;
-            const trace = chart.calcdata.find(points => points[0].trace.name === 'K = ' + k);
-            const point = trace.find(item => item.x === 48), box = chart.getBoundingClientRect();
-            return [box.left + layout.xaxis._offset + layout.xaxis.l2p(Math.log10(point.x)),
-                    box.top + layout.yaxis._offset + layout.yaxis.l2p(point.y)];
-        }""",
-        k,
-    )
-    page.mouse.move(*place)
-    page.wait_for_selector(".js-plotly-plot .hoverlayer .legend, .js-plotly-plot .hoverlayer path")
-    page.mouse.click(*place)
-    dialog = page.get_by_role("dialog")
-    dialog.wait_for()
-    speedup = derive(load_setup(scenario), 48, k).step("speedup").result.value
-    dialog.get_by_text(f"Predicted speedup {speedup:.2f}×").wait_for()
-    dialog.get_by_text("Plain step", exact=True).first.click()
-    dialog.get_by_text("Distinct experts touched").wait_for()
+    wait_until(page, "words => document.querySelector('h1')?.innerText === words", arg=before)
 
 
 def test_take_a_change_of_try_next_and_undo_it_by_the_browser(page: Any, app_url: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from advisor.predict.scenario import Scenario, load_example, read_scenario
 from tests.catalog.test_hardware import POD
-from tests.e2e.app_server import wait_until_drawn
+from tests.e2e.app_server import wait_until, wait_until_drawn
 from tests.e2e.test_journeys import START, choose, enter, in_address, open_app, wait_for_answer
 from tests.e2e.views import CHART, go_to, open_more, upload
 
@@ -18,7 +18,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 
 def wait_for_value(page: Any, label: str, value: int) -> None:
-    page.wait_for_function(
+    wait_until(
+        page,
         "([label, value]) => document.querySelector(`input[aria-label='${label}']`)?.value === value",
         arg=[label, str(value)],
     )
@@ -143,7 +144,7 @@ def test_pin_two_scenarios_compare_them_and_go_back_to_one(page: Any, app_url: s
     choose(page, "Accelerator", "H100 SXM5")
     second = first.model_copy(update={"hardware_id": "h100-sxm"})
     wait_for_answer(page, second)
-    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 2")
+    wait_until(page, "document.querySelectorAll('.js-plotly-plot').length === 2")
     names = page.evaluate(
         "document.querySelectorAll('.js-plotly-plot')[1].data.filter(t => t.mode === 'lines').map(t => t.name)"
     )

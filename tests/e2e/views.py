@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.e2e.app_server import wait_until_drawn
+from tests.e2e.app_server import wait_until, wait_until_drawn
 from tests.measured.refit_synthetic import synthetic_points
 
 SCENARIO = "acceptance=2.4%403"
@@ -126,7 +126,7 @@ def compared(page: Any, url: str) -> None:
     box = page.get_by_label("Batch", exact=True)
     box.fill("256")
     box.press("Enter")
-    page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 2")
+    wait_until(page, "document.querySelectorAll('.js-plotly-plot').length === 2")
     wait_until_drawn(page)
 
 

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from advisor.measured.ingest.columns import COLUMNS
+from advisor.measured.multipliers import multiplier_prior
 from advisor.measured.observations import NAMES, QUANTITIES, joined, log_predicted
-from advisor.measured.overheads import multiplier_prior
 from advisor.measured.points import judged_rows, measured_times, refit_points
 
 INPUT_TOKENS, OUTPUT_TOKENS = 1000.0, 200.0

@@ -6,7 +6,7 @@ import pypdf
 import pytest
 
 from advisor.answers.explore.changes import best_effects
-from advisor.show.report.blocks import Table
+from advisor.show.report.blocks import TableBlock
 from advisor.show.report.formats import render
 from advisor.show.report.layout import sections
 from advisor.show.words.next_steps import change_text
@@ -55,7 +55,7 @@ def test_readable_reports_draw_arrows_and_the_json_keeps_what_it_had() -> None:
     what, arrow = change_text(effect, "speedup"), "\N{RIGHTWARDS ARROW}"
     assert "->" in what
     prose = "\n".join(
-        cell for s in sections(report) for b in s.blocks if isinstance(b, Table) for row in b.rows for cell in row
+        cell for s in sections(report) for b in s.blocks if isinstance(b, TableBlock) for row in b.rows for cell in row
     )
     assert what.replace("->", arrow) in prose
     assert "->" not in prose

@@ -353,3 +353,13 @@ def test_a_comma_that_nothing_settles_is_asked_about_and_the_answer_reads_the_ro
     assert both.frame["batch_size"].tolist() == [1, 8]
     with pytest.raises(AdvisorError, match="a comma marks decimal or thousands, not 'dot'"):
         read_upload("t.csv", text, {",": "dot"})
+
+
+@pytest.mark.parametrize("header", ["captured", "CUDA graphs", "eager", "enforce_eager", "disable-cuda-graph"])
+def test_a_flag_under_a_name_that_says_the_contrary_is_turned_round(header):
+    given = f"batch,{header},K,tpot_ms\n1,True,0,5\n2,0,0,6\n3,,0,6\n".encode()
+    captured = [1, 0] if header in ("captured", "CUDA graphs") else [0, 1]
+    for columns, data in ((None, given), ({"mode": header}, given.replace(header.encode(), b"mode"))):
+        found = read_upload("x.csv", data, columns).result.frame["captured"]
+        assert found.dropna().tolist() == captured
+        assert found.isna().tolist() == [False, False, True]

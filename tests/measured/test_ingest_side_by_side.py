@@ -94,8 +94,10 @@ def test_rates_of_one_request_become_times_per_token():
 
 
 def test_several_speculative_columns_are_a_question_and_never_a_guess():
-    with pytest.raises(AdvisorError, match=r"several columns may be the values with drafts \('tpot_k1_ms', 'tpot_k3"):
-        read_upload("wide.csv", b"batch,tpot_ms,tpot_k1_ms,tpot_k3_ms\n1,6,4,3\n")
+    with pytest.raises(AdvisorError, match=r"several columns may be the values with drafts \('mtp_tpot_ms', 'eagle_t"):
+        read_upload("wide.csv", b"batch,tpot_ms,mtp_tpot_ms,eagle_tpot_ms\n1,6,4,3\n")
+    with pytest.raises(AdvisorError, match="several columns may be"):  # its own K may be that of either column
+        read_upload("wide.csv", b"batch,K,tpot_ms,tpot_k1_ms,tpot_k3_ms\n1,3,6,4,3\n")
 
 
 @pytest.mark.parametrize(
@@ -159,3 +161,50 @@ def test_a_pair_in_a_file_that_is_not_recognised_is_named_with_what_it_lacks():
         read_upload("wide.csv", b"users,off,on\n1,6.1,3.4\n")
     assert "--map theirs=ours" in str(refused.value)
     assert read_upload("wide.csv", b"users,off,on\n1,6.1,3.4\n", columns={"users": "batch_size"}).result.rows_kept == 1
+
+
+SEVERAL = "batch;plain TPOT (ms);TPOT (ms) K=1;TPOT (ms) K=3;K1 AL;K3 AL;hardware;model;engine;tp;drafter\n"
+
+
+def several(*rows: str) -> bytes:
+    return (SEVERAL + "".join(f"{row};h200-sxm;qwen3-30b-a3b;vllm;1;eagle3\n" for row in rows)).encode()
+
+
+def test_several_k_side_by_side_become_one_row_each_with_their_own_accepted_length():
+    rows = read_upload("k.csv", several("1;6.0;4.0;3.0;1.7;2.4", "2;6,6;4.4;3.3;1.7;2.4"))
+    frame = resolve_names(rows, hardware_ids()).result.frame
+    assert frame["batch_size"].tolist() == [1, 1, 2, 2]
+    assert frame["draft_tokens_k"].tolist() == [1, 3, 1, 3]
+    assert frame["accepted_length"].tolist() == [1.7, 2.4, 1.7, 2.4]
+    assert frame["speedup"].to_numpy(float) == pytest.approx([1.5, 2.0, 1.5, 2.0])
+    points, refused = refit_points(frame)
+    assert not refused
+    assert len(points) >= len(frame)
+
+
+def test_a_k_that_was_not_run_gives_no_row_and_a_bad_cell_refuses_its_own_alone():
+    result = read_upload("k.csv", several("1;6.0;4.0;;1.7;", "2;6.6;x;3.3;1.7;2.4")).result
+    assert result.frame["draft_tokens_k"].tolist() == [1, 3]
+    assert result.rows_refused == 1
+    assert "K = 1, 3" in result.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "values"),
+    [
+        ("batch,tpot_ms,tpot_k1_ms,tpot_k3_ms\n1,6,4,3\n", "speedup", [1.5, 2.0]),  # named by its quantity alone
+        ("batch,k0_tpot_ms,k1_tpot_ms,k3_tpot_ms\n1,6,4,3\n", "speedup", [1.5, 2.0]),
+        ("batch,tpot_k1_ms,tpot_k3_ms\n1,4,3\n", "tpot_s", [0.004, 0.003]),  # no plain value at all
+        ('[{"batch": 1, "plain_tpot_ms": 6, "mtp1_tpot_ms": 4, "mtp3_tpot_ms": 3}]', "speedup", [1.5, 2.0]),
+    ],
+)
+def test_several_k_are_read_in_tables_and_json_whatever_plain_is_called(text, column, values):
+    frame = read_upload("k", text.encode()).result.frame
+    assert frame["draft_tokens_k"].tolist() == [1, 3]
+    assert frame[column].to_numpy(float) == pytest.approx(values)
+
+
+def test_predict_and_the_form_see_the_rows_of_each_k():
+    asked = read_given("k.csv", several("1;6.0;4.0;3.0;1.7;2.4")).asked
+    assert asked["draft_tokens_k"].tolist() == ["1", "3"]
+    assert {item.native for item in own_headers("k.csv", several("1;6;4;3;2;2"))} >= {"sd_tpot_ms", "draft_tokens_k"}

@@ -22,7 +22,7 @@ from advisor.measured.overheads import (
     prior_overheads,
     whitening,
 )
-from advisor.measured.points import Point, fitted_rows, points_of
+from advisor.measured.points import Point
 from advisor.measured.row_questions import engine_class
 from advisor.measured.validation import (
     COMMON_SHARE,
@@ -35,6 +35,7 @@ from advisor.measured.validation import (
 from advisor.physics.bands import make_draws
 from advisor.physics.hardware import load_hardware
 from studies.overheads import classes_today, rows_hash
+from tests import published
 
 SOURCE = 0.15
 
@@ -83,8 +84,7 @@ TRUTH = (20e-6, 0.5e-3, 0.25e-3, 0.0, 0.8e-3)
 
 @pytest.fixture(scope="module")
 def points() -> list[Point]:
-    found, _ = points_of(fitted_rows(), other_models=True)
-    return found
+    return list(published.fitted())
 
 
 def test_the_fit_recovers_overheads_that_made_the_rows() -> None:

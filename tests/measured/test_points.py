@@ -22,6 +22,7 @@ from advisor.measured.points import (
 from advisor.prediction import AdvisorError
 from studies.validation.outside import external_points
 from tests.measured.refit_synthetic import synthetic_points
+from tests.published import judged
 
 ROW = {
     "hardware_id": "h200-sxm",
@@ -95,9 +96,10 @@ def test_a_round_faster_than_memory_is_found_and_an_ordinary_one_is_not() -> Non
 def test_rows_faster_than_memory_are_those_marked_so() -> None:
     frame = published_rows(*COLLECTIONS)
     marked = frame[frame["defect"].str.contains("shorter than reading")]
-    found = {point.row["point_id"] for point in external_points(frame) if faster_than_reading(point)}
-    stated, _ = points_of(frame.assign(defect=""), other_models=True)
-    found |= {point.row["point_id"] for point in stated if faster_than_reading(point)}
+    rest = frame[~frame["point_id"].isin([point.row["point_id"] for point in judged()])]
+    beside, _ = points_of(rest.assign(defect=""), other_models=True)
+    points = (*judged(), *beside, *external_points(frame))
+    found = {point.row["point_id"] for point in points if faster_than_reading(point)}
     assert found
     assert found <= set(marked["point_id"])
     assert set(marked["model_id"]) == {"llama4-scout"}

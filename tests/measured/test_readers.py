@@ -349,6 +349,24 @@ def test_inferencex_rates_are_scaled_to_all_gpus_and_k_is_asked_for_only_with_sp
     assert pd.isna(read(split).frame["output_tok_per_s"].iloc[0])
 
 
+@pytest.mark.parametrize(
+    ("said", "placed"),
+    [
+        ({"dp_attention": "false"}, [8, 8, 8, None]),
+        ({"dp_attention": "true"}, [8, 8, 8, 8]),
+        ({"is_multinode": True, "disagg": True, "decode_num_workers": 4}, [32, 8, 8, 4]),
+        ({"is_multinode": True, "disagg": True, "decode_num_workers": 4, "decode_dp_attention": True}, [32, 1, 8, 32]),
+        ({"is_multinode": True, "disagg": True, "decode_num_workers": 1, "decode_dp_attention": True}, [8, 8, 8, 8]),
+    ],
+)
+def test_inferencex_attention_groups_and_decode_workers_share_the_batch(said, placed):
+    records = json.loads((FOLDER / "inferencex_constructed.json").read_text())
+    sizes = {"tp": 8, "ep": 8, "decode_tp": 8, "decode_ep": 8}
+    row = read([records[0] | sizes | said]).frame.iloc[0]
+    names = ("gpu_count", "tensor_parallel", "expert_parallel", "data_parallel")
+    assert [None if pd.isna(row[name]) else int(row[name]) for name in names] == placed
+
+
 def test_a_baseline_in_another_file_is_found_when_it_is_given():
     records = (FOLDER / "vllm_serve_constructed.jsonl").read_text().splitlines()
     plain, drafting = (read_upload("x", record.encode()) for record in records)

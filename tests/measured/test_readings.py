@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
+from advisor.measured.multipliers import multiplier_prior
 from advisor.measured.observations import joined
-from advisor.measured.overheads import multiplier_prior
-from advisor.measured.points import as_read, refit_points
+from advisor.measured.points import Reread, as_read, refit_points
 from advisor.measured.readings import LEAST_GAIN, MAX_LEFT_OUT, rivals
 from tests.measured.refit_synthetic import synthetic_points
 
@@ -51,7 +51,7 @@ def test_a_misread_file_is_asked_about_its_own_misreading(column, change, questi
 
 def test_rows_read_with_their_own_batch_k_and_length_are_the_points_themselves():
     points, _ = refit_points(frame())
-    same = as_read(points, batches=np.array([point.batch_size for point in points]))
+    (same,) = as_read(points, [Reread(batches=np.array([point.batch_size for point in points]))])
     for name, column in vars(joined(point.observations for point in points)).items():
         if column.dtype.kind == "f":
             assert getattr(same, name) == pytest.approx(column, rel=1e-12), name
@@ -59,7 +59,7 @@ def test_rows_read_with_their_own_batch_k_and_length_are_the_points_themselves()
 
 def test_a_longer_draft_is_predicted_as_a_file_that_states_it():
     points, _ = refit_points(frame())
-    longer = as_read(points, drafts=np.array([point.n_draft + 1 if point.n_draft else 0 for point in points]))
+    (longer,) = as_read(points, [Reread(drafts=np.array([p.n_draft + 1 if p.n_draft else 0 for p in points]))])
     stated = frame()
     stated["draft_tokens_k"] = stated["draft_tokens_k"].where(
         stated["draft_tokens_k"] == 0, stated["draft_tokens_k"] + 1

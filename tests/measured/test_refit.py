@@ -12,11 +12,11 @@ from advisor.answers.advice import advise
 from advisor.catalog.adjustment import carried, change_text, parse_adjustment, slower, write_adjustment
 from advisor.catalog.fit_records import class_costs
 from advisor.measured.ingest.columns import COLUMNS
+from advisor.measured.multipliers import fit_multipliers, multiplier_prior
 from advisor.measured.observations import NAMES, joined, log_predicted
-from advisor.measured.overheads import fit_multipliers, multiplier_prior
 from advisor.measured.points import refit_points
 from advisor.measured.refit import MIN_POINTS, adjustment_of, before_after, curve_groups, curve_name, refitted
-from advisor.measured.refit_result import PARAMETER_COLUMNS, notes, parameter_rows
+from advisor.measured.refit_result import notes
 from advisor.physics.acceptance import speedup
 from advisor.physics.components import FACTORS
 from advisor.predict.curve import curve_for
@@ -24,6 +24,8 @@ from advisor.predict.load import load_setup
 from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
+from advisor.show.table import Table
+from advisor.show.words.refit import PARAMETERS
 from tests.measured.refit_synthetic import ROW, refit, synthetic_points
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -316,7 +318,7 @@ def test_an_old_engine_is_judged_against_its_own_vintage_and_refitted_by_itself(
 
 def test_the_table_of_constants_says_how_well_each_was_known_and_the_notes_which_k_the_rows_hold() -> None:
     found = refit(synthetic_points((1, 4, 16, 64), (1, 3), truth={"round_host": 4.0}, noise=0.01))
-    table = pd.DataFrame(parameter_rows(found), columns=PARAMETER_COLUMNS).set_index("Constant")
+    table = Table(PARAMETERS, found.parameters).frame.set_index("Constant")
     verified = table.loc["Time per verified token"]
     assert verified["Before"].endswith(" per token")
     assert float(verified["Before"].split()[0]) == pytest.approx(found.parameters[-1].before, rel=0.05)

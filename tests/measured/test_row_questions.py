@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from advisor.measured.row_questions import question_of
@@ -78,6 +79,44 @@ def test_a_row_whose_prompts_were_cached_pays_no_prefill_and_keeps_its_context(c
     assert scenario.context_tokens == 1250
 
 
+UNCOUNTED = ROW | {"model_id": "glm-5.2", "drafter": "mtp", "accepted_length": "", "accepted_length_same_run": ""}
+
+
+@pytest.mark.parametrize(
+    ("cells", "task", "carried_from"),
+    [
+        ({"task": "chat"}, "chat", "coding"),
+        ({"dataset": "MT-Bench"}, "chat", "coding"),  # the kind of a known prompt set
+        ({"task": "Long document"}, "long_document", "coding"),
+        ({"task": "coding"}, "coding", ""),
+        ({"task": "chat", "dataset": "SPEED-Bench coding"}, None, ""),  # the very prompts of the curve
+        ({"task": "random"}, None, ""),
+        ({"task": "chat", "accepted_length": "2.4"}, None, ""),  # its own number
+    ],
+)
+def test_an_accepted_length_that_a_row_lacks_is_carried_to_its_kind_of_text(
+    cells: dict[str, str], task: str | None, carried_from: str
+) -> None:
+    question = question_of(UNCOUNTED | cells)
+    plain = question_of(UNCOUNTED | {"accepted_length": cells.get("accepted_length", "")}).setup().acceptance
+    found = question.setup().acceptance
+    assert (question.scenario.task, found.carried_from) == (task, carried_from)
+    wider = np.log(found.high[3] / found.low[3]) > np.log(plain.high[3] / plain.low[3])
+    assert wider == (found.accepted_length[3] != plain.accepted_length[3]) == bool(carried_from)
+
+
+def test_a_curve_of_the_kind_of_text_goes_before_one_that_is_carried() -> None:
+    row = UNCOUNTED | {"model_id": "gpt-oss-20b", "drafter": "eagle3", "gpu_count": "1", "tensor_parallel": "1"}
+    assert question_of(row | {"task": "chat"}).scenario.acceptance == "gpt-oss-20b-eagle3-mt-bench"
+    assert question_of(row | {"task": "mixed"}).scenario.acceptance == "gpt-oss-20b-eagle3-speed-bench"
+
+
+def test_an_unknown_kind_of_text_is_said_and_carries_nothing() -> None:
+    question = question_of(UNCOUNTED | {"task": "poems"})
+    assert question.scenario.task is None
+    assert any("'poems' is none of coding, chat" in text for text in question.assumed)
+
+
 def test_a_round_that_emits_one_token_accepts_nothing() -> None:
     asked = question_of(ROW | {"accepted_length": "1.0"})
     assert asked.setup().acceptance.accepted_length[3] == 1.0
@@ -142,6 +181,10 @@ def test_a_copy_decodes_its_part_of_the_whole_servers_batch(cells, expected) -> 
         ({"gpu_count": 8, "tensor_parallel": 4, "data_parallel": 1}, "pipeline stages and GPUs that prefill"),
         ({"gpu_count": 8, "tensor_parallel": 1, "data_parallel": 4}, "do not go together"),
         ({"gpu_count": 6, "tensor_parallel": 1, "data_parallel": 6, "expert_parallel": 4}, "does not divide"),
+        (
+            {"gpu_count": 8, "tensor_parallel": 8, "data_parallel": 8, "expert_parallel": 1},
+            "experts that tensor parallelism splits is not modelled; state expert_parallel=8",
+        ),
         (
             {"gpu_count": 8, "tensor_parallel": 1, "data_parallel": 8, "engine": "vllm"},
             "vLLM lays the experts over all ranks of one server; state expert_parallel=8 where it did",

@@ -51,6 +51,18 @@ def test_a_complete_row_becomes_its_scenario() -> None:
     assert (question.n_draft, question.verify_tokens, question.acceptance_source) == (3, None, "same_run")
 
 
+def test_predict_and_validate_carry_acceptance_to_the_kind_of_text_and_say_so() -> None:
+    row = ROW | {"model_id": "glm-5.2", "accepted_length": "", "accepted_length_same_run": ""}
+    frame = pd.DataFrame([row | {"task": "chat"}, row | {"task": ""}])
+    for rows in (predict_rows(frame), validate(frame).rows):
+        carried, plain = rows.to_dict("records")
+        assert "carried from coding to chat" in carried["predicted_reason"]
+        assert "carried" not in plain["predicted_reason"]
+        assert carried["predicted_speedup"] < plain["predicted_speedup"]  # less of chat is foreseen than of code
+        assert carried["predicted_high"] / carried["predicted_low"] > plain["predicted_high"] / plain["predicted_low"]
+        assert (carried["accepted_length_source"], plain["accepted_length_source"]) == ("borrowed", "borrowed")
+
+
 def test_a_tree_verifies_its_stated_nodes_and_one_without_them_is_refused() -> None:
     assert question_of(ROW | {"draft_structure": "tree;topk=4;verify=16"}).verify_tokens == 16
     assert question_of(ROW | {"draft_structure": "chain;verify=4"}).verify_tokens is None

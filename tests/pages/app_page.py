@@ -15,7 +15,7 @@ def opened(page: str = "serve", tab: str = "", **query: str) -> AppTest:
 
     tab : the tab of the page that is open; "": its first.
     """
-    test = AppTest.from_file(str(APP), default_timeout=60)
+    test = AppTest.from_file(str(APP), default_timeout=300)
     for name, value in ({f"{page}_tab": tab} if tab else {}).items() | query.items():
         test.query_params[name] = value
     go_to(test, page).run()

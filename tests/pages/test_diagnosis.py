@@ -6,7 +6,6 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
-from advisor.show.words.diagnosis import COMPARED_COLUMNS
 from tests.answers.console_runs import block, launch
 from tests.pages.app_page import opened
 
@@ -43,7 +42,13 @@ def test_a_pasted_run_gets_its_sentence_a_card_with_the_fix_and_its_prediction()
     assert "batch_size 128 sequences, above 48 sequences" in words(test)
     assert "Source: sgl-project/sglang pull request 34290" in words(test)
     table = test.table[-1].value
-    assert [table.index.name, *table.columns] == list(COMPARED_COLUMNS)
+    assert [table.index.name, *table.columns] == [
+        "Quantity",
+        "Measured",
+        "Predicted",
+        "80% band",
+        "Measured / predicted",
+    ]
     assert table.loc["Round of speculation", "Measured"] == "28.34 ms"
     assert not test.error
 

@@ -15,6 +15,7 @@ from advisor.measured.kept_uploads import list_uploads
 from tests.measured.refit_synthetic import synthetic_points
 from tests.measured.test_ingest_acceptance import scrape
 from tests.measured.test_ingest_traces import npy, synthetic
+from tests.measured.test_own_sweep import rows as sweep_rows
 from tests.own_model import CONFIG_JSON
 from tests.pages.app_page import go_to, opened
 
@@ -347,6 +348,23 @@ def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one
     assert "uploaded points" not in texts(test)
     assert test.metric[0].value != used
     assert "refit" not in test.query_params
+
+
+def test_a_plain_sweep_is_drawn_beside_the_model_used_on_every_page_and_undone() -> None:
+    test = upload(page(acceptance="3.2@5"), "plain.csv", sweep_rows(slower=1.25).encode())
+    assert "Your plain sweep, batch 1 to 1,024, lies 25% above the predicted steps" in texts(test)
+    assert any("lies 25% above" in alt for alt in alts(test))
+    test.button(key="use_plain_sweep").click().run()
+    assert not test.exception
+    assert test.button(key="use_plain_sweep").disabled
+    assert test.query_params["plain_sweep"] == test.session_state["_scenario"].plain_sweep
+    go_to(test, "serve").run()
+    assert "Steps follow your plain sweep" in texts(test)
+    test.selectbox(key="engine").set_value("sglang").run()
+    assert test.session_state["_scenario"].plain_sweep is None
+    assert "Your plain sweep is of engine vllm; **here it is not used.**" in texts(test)
+    test.button(key="undo_plain_sweep").click().run()
+    assert "plain sweep" not in texts(test)
 
 
 def test_forgetting_the_upload_or_undoing_its_refit_ends_its_use(points: bytes) -> None:

@@ -169,7 +169,7 @@ def test_a_scenario_has_the_fields_of_the_table_and_no_other() -> None:
 
 def test_what_can_be_given_can_be_given_on_screen_and_as_an_option() -> None:
     assert [row.name for row in SETTINGS if not row.flags] == []
-    assert [row.name for row in SETTINGS if row.widget is None] == [*RANK_FIELDS, "refit"]
+    assert [row.name for row in SETTINGS if row.widget is None] == [*RANK_FIELDS, "refit", "plain_sweep"]
     flags = [flag.name for row in SETTINGS for flag in row.flags]
     assert len(set(flags)) == len(flags)
 

@@ -22,6 +22,7 @@ from advisor.profiling.results import COLUMNS, ResultFolder, rows_text, to_yaml
 from advisor.profiling.runner import Progress
 
 ROOT = Path(__file__).resolve().parents[2]
+SHORT = ["bandwidth", "launch", "gemm", "lm-head", "attention-gqa"]
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,12 @@ def smoke(tmp_path_factory: pytest.TempPathFactory, smoke_plan: Plan) -> Path:
     outcome = run(smoke_plan, out)
     assert outcome.status == "complete", outcome.reasons
     return out
+
+
+@pytest.fixture(scope="module")
+def few_blocks(smoke_plan: Plan) -> Plan:
+    """Five short blocks of the smoke sweep, for what any sweep does."""
+    return make_plan("smoke", smoke_plan.device, only=SHORT)
 
 
 def rows_of(out: Path) -> list[dict[str, str]]:
@@ -124,20 +131,20 @@ def test_a_block_that_fails_is_reported_and_the_others_are_kept(
     assert yaml.safe_load((tmp_path / "out" / "meta.yaml").read_text())["status"] == "partial"
 
 
-def test_an_interrupted_sweep_keeps_its_rows_and_resumes(tmp_path: Path, smoke_plan: Plan) -> None:
+def test_an_interrupted_sweep_keeps_its_rows_and_resumes(tmp_path: Path, few_blocks: Plan) -> None:
     out = tmp_path / "out"
     seen: list[Progress] = []
-    outcome = run(smoke_plan, out, seen.append, lambda: bool(seen) and seen[-1].done_blocks >= 3)
+    outcome = run(few_blocks, out, seen.append, lambda: bool(seen) and seen[-1].done_blocks >= 3)
     assert outcome.status == "partial"
     first = rows_of(out)
-    assert 0 < len({row["block"] for row in first}) < len(smoke_plan.blocks)
+    assert 0 < len({row["block"] for row in first}) < len(few_blocks.blocks)
     with (out / "data.csv").open("a") as stream:  # a block that was being written when the process died
         stream.write("rounds," + "," * (len(COLUMNS) - 2) + "\n")
-    resumed = run(smoke_plan, out, resume=True)
+    resumed = run(few_blocks, out, resume=True)
     assert resumed.status == "complete"
     rows = rows_of(out)
     assert rows[: len(first)] == first
-    assert {row["block"] for row in rows} == {block.name for block in smoke_plan.blocks}
+    assert {row["block"] for row in rows} == {block.name for block in few_blocks.blocks}
     assert all(row["status"] for row in rows)
 
 
@@ -153,11 +160,11 @@ def test_resume_refuses_another_plan_and_a_full_folder(tmp_path: Path, smoke_pla
         run(smoke_plan, smoke, resume=True)
 
 
-def test_time_limit_leaves_a_partial_sweep_that_resumes(tmp_path: Path, smoke_plan: Plan) -> None:
-    outcome = run(smoke_plan, tmp_path / "out", time_budget_s=0.01)
+def test_time_limit_leaves_a_partial_sweep_that_resumes(tmp_path: Path, few_blocks: Plan) -> None:
+    outcome = run(few_blocks, tmp_path / "out", time_budget_s=0.01)
     assert outcome.status == "failed"  # nothing fits
     assert any("time limit" in reason for reason in outcome.reasons)
-    assert run(smoke_plan, tmp_path / "out", resume=True).status == "complete"
+    assert run(few_blocks, tmp_path / "out", resume=True).status == "complete"
 
 
 def test_a_kernel_that_took_the_process_down_is_avoided_after_a_restart(tmp_path: Path, smoke_plan: Plan) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from advisor.answers.advice import advise
 from advisor.physics.touched_experts import local_experts, touched_experts
-from advisor.predict.curve import band_parts, curve_for
+from advisor.predict.band_parts import band_parts
+from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, write_loads
 from advisor.predict.setup import Setup

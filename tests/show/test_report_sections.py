@@ -30,11 +30,12 @@ from advisor.physics.expert_loads import traffic_of_loads, traffic_of_preset, tr
 from advisor.physics.expert_ranks import drawn_choices, skewed_loads
 from advisor.predict.load import load_setup
 from advisor.show.charts.measured import rank_chart, rank_lines
-from advisor.show.report.blocks import FigureBlock, Table
+from advisor.show.report.blocks import FigureBlock, TableBlock
 from advisor.show.report.build import Report, build_report
 from advisor.show.report.formats import document_of, render
 from advisor.show.report.layout import sections
 from advisor.show.report.sections import ranks_blocks
+from advisor.show.table import capital
 from advisor.show.words.design import held_where, map_cells_table, region_verdict
 from advisor.show.words.expert_ranks import document, layout_table, split_table, verdict, warnings
 from advisor.text import json_values, printable
@@ -69,8 +70,8 @@ def test_context_and_other_models_stand_in_every_format_when_they_were_looked_up
     assert "## Other models at this load" in text
     part = text.split("## Other models at this load")[1].split("\n## ")[0]
     assert "Qwen3-30B-A3B stands" in part
-    assert "| rank | model | placement | drafter | accepted | K | memory |" in part
-    assert "| rank | model | USD/M tokens | ms/token | tokens/s/GPU | J/token |" in part
+    assert "| Rank | 80% | Model | Placement | Drafter | Accepted | K | Memory |" in part
+    assert "| Rank | Model | ms/token | Tokens/s/GPU | USD/M tokens | J/token |" in part
     assert "Only models chosen by name take part." in part
     for form in ("html", "pdf", "json"):
         assert render(report, form)
@@ -190,7 +191,7 @@ def test_the_section_stands_in_every_format() -> None:
 def test_the_verdict_is_first_and_every_table_says_what_it_is_counted_on() -> None:
     blocks = ranks_blocks(report(), found())
     assert blocks[0].text == verdict(found())  # type: ignore[union-attr]
-    tables = [block for block in blocks if isinstance(block, Table)]
+    tables = [block for block in blocks if isinstance(block, TableBlock)]
     assert len(tables) == 7
     assert all(table.caption.endswith("Origin of the counts: preset.") for table in tables)
     assert [block.key for block in blocks if isinstance(block, FigureBlock)] == ["ranks"]
@@ -198,11 +199,14 @@ def test_the_verdict_is_first_and_every_table_says_what_it_is_counted_on() -> No
 
 @pytest.mark.parametrize("table", ["layouts", "groups"])
 def test_two_narrow_tables_lose_no_column_of_the_wide_one(table: str) -> None:
-    columns, rows = layout_table(found()) if table == "layouts" else split_table(splits(found())[0])
-    pair = [one for one in ranks_blocks(report(), found()) if isinstance(one, Table) and one.rows[0][0] == rows[0][0]]
+    whole = layout_table(found()) if table == "layouts" else split_table(splits(found())[0])
+    columns, rows = whole.header, whole.cells
+    pair = [
+        one for one in ranks_blocks(report(), found()) if isinstance(one, TableBlock) and one.rows[0][0] == rows[0][0]
+    ]
     pair = [one for one in pair if len(one.rows) == len(rows)][:2]
     shown = {name: [row[at] for row in one.rows] for one in pair for at, name in enumerate(one.columns)}
-    wanted = {f"{name[0].upper()}{name[1:]}": [row[at] for row in rows] for at, name in enumerate(columns)}
+    wanted = {capital(name): [row[at] for row in rows] for at, name in enumerate(columns)}
     assert shown == wanted
 
 
@@ -299,7 +303,7 @@ def report_regions() -> Report:
 def test_the_map_stands_in_every_format() -> None:
     text = render(report_regions(), "md").decode()
     part = text.split("## One design for several accelerators")[1].split("\n## ")[0]
-    assert "| batch | h100-sxm | b200-sxm |" in part
+    assert "| Batch | h100-sxm | b200-sxm |" in part
     assert region_verdict(found_regions()).split("(")[0].strip() in part
     assert (
         f"{found_regions().regions[0].letter} holds {held_where(found_regions(), found_regions().regions[0])}" in part
@@ -334,7 +338,7 @@ def test_the_same_map_gives_the_same_bytes() -> None:
 
 
 def test_the_table_of_cells_has_a_dash_where_nothing_fits() -> None:
-    assert map_cells_table(found_regions())[1][-1][1] == "-"
+    assert map_cells_table(found_regions()).cells[-1][1] == "-"
 
 
 def test_the_command_adds_the_map_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from advisor.catalog.fit_records import rounded
 from advisor.catalog.task_transfer import TRANSFERS
-from advisor.measured.observations import laboratory_of, set_apart
+from advisor.measured.laboratories import laboratory_of, set_apart
 from advisor.measured.points import published_rows
 from studies.acceptance_transfer import (
     COLUMNS,

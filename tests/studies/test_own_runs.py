@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from advisor.answers.explore.own_runs import OWN_ROWS, OWN_RUNS, OwnRuns, read_own_runs, write_own_runs
-from advisor.measured.points import Point, published_rows
+from advisor.measured.points import published_rows
 from advisor.measured.refit_result import best_k_regret, k_grids, k_regret
 from advisor.prediction import AdvisorError
 from studies.validation.outside import bundle_errors, external_points, external_round_costs, impossible_models
@@ -22,24 +22,18 @@ from studies.validation.own_runs import (
     beaten_by,
     best_k_gates,
     best_k_section,
-    mature_points,
     own_run_rows,
     own_runs,
     own_runs_section,
 )
-from studies.validation.report import judged_points
 from studies.validation.tables import speedup_gates
 from studies.validation.unseen import simpler_wins
+from tests.published import fitted
 
 
-@pytest.fixture(scope="module")
-def points() -> list[Point]:
-    return mature_points(judged_points()[0])
-
-
-def test_the_figures_that_ship_are_those_of_the_judged_rows(points: list[Point]) -> None:
+def test_the_figures_that_ship_are_those_of_the_judged_rows() -> None:
     _, kinds = read_own_runs()
-    again = {one.kind: one for one in own_runs(own_run_rows(points))}
+    again = {one.kind: one for one in own_runs(own_run_rows(fitted()))}
     assert kinds.keys() == again.keys()
     for kind, shipped in kinds.items():
         assert (shipped.n_rows, shipped.n_laboratories) == (again[kind].n_rows, again[kind].n_laboratories)
@@ -49,8 +43,8 @@ def test_the_figures_that_ship_are_those_of_the_judged_rows(points: list[Point])
             )
 
 
-def test_four_rows_of_each_configuration_are_refitted_and_none_of_them_judged(points: list[Point]) -> None:
-    mine = [point for point in points if point.source.startswith("vLLM")]
+def test_four_rows_of_each_configuration_are_refitted_and_none_of_them_judged() -> None:
+    mine = [point for point in fitted() if point.source.startswith("vLLM")]
     rows = own_run_rows(mine)
     by_configuration = rows.groupby("configuration").size()
     assert len(rows) <= len(mine) - OWN_ROWS * len(by_configuration)

@@ -1,28 +1,64 @@
-"""Each benchmark runs on a small size: a benchmark that nobody runs for a month no longer fits what it measures."""
+"""Each benchmark runs to its end on a small size: one that nobody runs for a month no longer fits what it measures."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tools.benchmarks
+from advisor.answers.design.grid import DesignGrid
+from advisor.answers.explore.leaderboard import Wanted
 
 SMALL: dict[str, dict[str, Any]] = {
     "commands": {"RUNS": 1},
     "context": {"REPEATS": 1},
+    "design": {
+        "BATCHES": ((1, 64),),
+        "GRID": DesignGrid(n_experts=(64, 128), n_active=(4, 8), n_shared=(0,)),
+        "MAPPED": {"mixtral-8x7b": {"n_gpus": 2, "tensor_parallel": 2}},
+        "WHOLE_MAP": (16, 64),
+    },
+    "ingest": {"n_rows": 400},
+    "kills": {"kills": 1, "LONGEST_WAIT_S": 0.01},
     "model": {},
+    "profiling": {"BLOCKS": ("bandwidth", "moe-fp32-n32")},
+    "rank": {"WANTED": Wanted(("qwen3.5-35b-a3b", "gpt-oss-20b"))},
+    "ranks": {"SIZES": ((4, 8, 1),), "LAYERS": 2, "SECTION_BATCH": 8},
     "refit": {"RUNS": 1},
     "simulator": {"REQUESTS": 50, "ITERATIONS": 20},
+    "sweep": {
+        "PLAN": "cases: [{model_id: qwen3-30b-a3b, acceptance: 2.4@3}]\nmax_tpot_ms: [20, 100]\nbatch_size: [1, 16]\n"
+    },
+    "trace": {"SEQUENCES": 8, "LAYERS": 2},
+    "upload": {"n_rows": 100},
 }
-"""Benchmarks run here, and the sizes they run at."""
+"""Sizes of those that need no browser (tests/e2e/test_fast_checks.py runs the others): in capitals what stands in the
+module, small what `main` is given."""
+IN_A_BROWSER = {"app", "users"}
 
 
-def test_every_benchmark_can_be_imported_and_has_a_main() -> None:
-    for path in Path(tools.benchmarks.__file__).parent.glob("bench_*.py"):
-        assert callable(importlib.import_module(f"tools.benchmarks.{path.stem}").main), path.stem
+class Here(contextlib.AbstractContextManager["Here"]):
+    """Runs in this process what a benchmark runs in one of its own to know its peak memory."""
+
+    def __init__(self, **_: object) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def submit(self, function: Callable[..., Any], *given: object) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(function(*given))
+        return done
+
+
+def test_every_benchmark_has_a_small_size() -> None:
+    names = {path.stem.removeprefix("bench_") for path in Path(tools.benchmarks.__file__).parent.glob("bench_*.py")}
+    assert names == {*SMALL, *IN_A_BROWSER}
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -30,7 +66,10 @@ def test_a_benchmark_prints_its_table(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module = importlib.import_module(f"tools.benchmarks.bench_{name}")
-    for size, value in SMALL[name].items():
-        monkeypatch.setattr(module, size, value)
-    module.main()
+    arguments = {size: value for size, value in SMALL[name].items() if size.islower()}
+    for size in SMALL[name].keys() - arguments.keys():
+        monkeypatch.setattr(module, size, SMALL[name][size])
+    if hasattr(module, "ProcessPoolExecutor"):
+        monkeypatch.setattr(module, "ProcessPoolExecutor", Here)
+    assert not module.main(**arguments)
     assert len(capsys.readouterr().out.splitlines()) > 1

@@ -22,6 +22,9 @@ MAPPED = {
     "mixtral-8x7b": {"n_gpus": 2, "tensor_parallel": 2},
     "deepseek-v3": {"n_gpus": 8, "tensor_parallel": 8, "drafter_id": "mtp"},
 }
+BATCHES = ((64,), (1, 64, 512), (1, 16, 64, 256, 512))
+WHOLE_MAP: tuple[int, ...] | None = None
+"""Its batches: those of the product."""
 GRID = DesignGrid(
     n_experts=tuple(range(16, 513, 16)),
     n_active=(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32),
@@ -37,7 +40,7 @@ def main() -> None:
     design_space(scenario, grid=DesignGrid(n_experts=(64,), n_active=(4,), n_shared=(0,)))  # profiles read, code loaded
     names = ("batches", "designs", "K", "feasible", "seconds", "designs/s", "peak GiB")
     print(" ".join(name.rjust(width) for name, width in zip(names, (18, 10, 3, 9, 8, 12, 9), strict=True)))
-    for batches in ([64], [1, 64, 512], [1, 16, 64, 256, 512]):
+    for batches in BATCHES:
         start = time.perf_counter()
         space = design_space(scenario, objective="tpot", batches=batches, grid=GRID)
         seconds = time.perf_counter() - start
@@ -61,7 +64,7 @@ def map_times() -> None:
         scenario = Scenario(model_id=model_id, hardware_id="h200-sxm", acceptance="2.4@3", batch_size=16, **placed)
         region_map(scenario, batches=(16,))  # profiles read, code loaded
         cpu, wall = time.process_time(), time.perf_counter()
-        found = region_map(scenario)
+        found = region_map(scenario, batches=WHOLE_MAP)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
         start = time.process_time()
         one_design(scenario, parse_targets(["h100-sxm:8", "b200-sxm:128"]))

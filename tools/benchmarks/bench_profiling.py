@@ -15,6 +15,7 @@ from advisor.measured.fits.sweep import SweepFit, fit_sweep
 from advisor.measured.measurements import read_sweep
 from advisor.prediction import AdvisorError
 
+BLOCKS = ("bandwidth", "moe_layer")
 GOAL = 0.08
 """Mean error of the held-out verification ratio in bf16. [1]"""
 
@@ -48,7 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
                 return 1
             from advisor.profiling import main as profile
 
-            options = ["--preset", "quick", "--device", "cpu", "--only", "bandwidth", "--only", "moe_layer"]
+            only = [word for block in BLOCKS for word in ("--only", block)]
+            options = ["--preset", "quick", "--device", "cpu", *only]
             if profile([*options, "--output", str(folder)]) != 0:
                 return 1
         try:

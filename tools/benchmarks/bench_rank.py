@@ -13,16 +13,17 @@ from advisor.answers.explore.standing import leaderboard
 from advisor.predict.scenario import build_scenario
 
 GOAL_S, GOAL_MODELS = 2.0, 60
+WANTED = Wanted()
 
 
 def main() -> None:
     """Print one row for each question; processor time, and what it is for 60 models."""
     shared = {"hardware_id": "h200-sxm", "n_gpus": 8, "drafter_id": "none", "acceptance": "0"}
-    one = RankQuestion(build_scenario(**shared, max_tpot_ms=20.0), one_load(64), "cost")
+    one = RankQuestion(build_scenario(**shared, max_tpot_ms=20.0), one_load(64), "cost", wanted=WANTED)
     questions = {
         "cost, 64 users, 20 ms": one,
         "the same, expert parallel too": dataclasses.replace(one, expert_parallel=True),
-        "speed, 256 users": RankQuestion(build_scenario(**shared), one_load(256), "speed"),
+        "speed, 256 users": RankQuestion(build_scenario(**shared), one_load(256), "speed", wanted=WANTED),
     }
     leaderboard(dataclasses.replace(one, wanted=Wanted(("qwen3-4b",))))  # code and fits loaded
     print(f"{'question':32s} {'models':>6s} {'ranked':>6s} {'cpu s':>7s} {'wall s':>7s} {'60 models':>9s}")

@@ -1,4 +1,4 @@
-"""Time of fitting a large SYNTHETIC routing trace: 200 sequences x 512 tokens x 48 layers x top-8 of 128."""
+"""Time of fitting a large SYNTHETIC routing trace: SEQUENCES x 512 tokens x LAYERS x top-8 of 128."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 from advisor.physics.routing_trace import fit_sequences
 from advisor.profiling.routing_draw import Routing, draw_routing
 
+SEQUENCES, LAYERS = 200, 48
+
 
 def main() -> None:
     """Print seconds, and the parameters that came back."""
     rng = np.random.default_rng(3)
-    one = draw_routing(rng, 200, 512, 128, 8, Routing("synthetic", 0.5, 0.2, 0.15))
-    ids = np.stack([rng.permutation(128)[one] for _ in range(48)], axis=2).astype(np.uint8)
+    one = draw_routing(rng, SEQUENCES, 512, 128, 8, Routing("synthetic", 0.5, 0.2, 0.15))
+    ids = np.stack([rng.permutation(128)[one] for _ in range(LAYERS)], axis=2).astype(np.uint8)
     start = time.perf_counter()
     found = fit_sequences(list(ids), 128)
     fit = found.fit

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,8 @@ CURVES_PER_PART = 64
 """Combinations, each with all its batches, in one part of the result: what is lost when a worker is. [-]"""
 MAX_BYTES = 1_000_000
 _CASES = "cases"
+_OWN = {"model_id": "model_config_json", "hardware_id": "hardware_json"}
+"""Settings that may name a file of the user's own, and where its content then stands."""
 _PROFILE_FILES = ("*.yaml", "*.json", "*.csv")
 Settings = Mapping[str, Any]
 """Fields of a scenario by name, the batch apart."""
@@ -69,6 +71,22 @@ class SweepPlan:
     axes: Mapping[str, tuple[Any, ...]]
     """Values of every other setting, one or several."""
     batches: tuple[int, ...]
+    own: Mapping[tuple[str, str], Settings] = field(default_factory=dict)
+    """What a setting of `own_named` and its text in the plan stand for: the user's own model or accelerator."""
+
+    def own_named(self, read: Callable[[str, str], Settings]) -> SweepPlan:
+        """The plan with models and accelerators of the user's own, each named after its file and its content.
+
+        read : the fields that a path sets, given a setting's name and its text; empty for an id.
+        """
+        listed = [*self.axes.items(), *((name, (one,)) for case in self.cases for name, one in case.items())]
+        own: dict[tuple[str, str], Settings] = {}
+        for name, values in listed:
+            for text in values if name in _OWN else ():
+                if fields := read(name, str(text)):
+                    digest = hashlib.sha256(str(fields[_OWN[name]]).encode()).hexdigest()[:6]
+                    own[name, text] = {**fields, name: f"own-{fields[name].removeprefix('own-')}-{digest}"}
+        return replace(self, own=own)
 
     @property
     def n_curves(self) -> int:
@@ -108,7 +126,10 @@ class SweepPlan:
         for name, values in reversed(list(self.axes.items())):
             index, place = divmod(index, len(values))
             found[name] = values[place]
-        return {**self.cases[index], **found}
+        found = {**self.cases[index], **found}
+        for name in _OWN.keys() & found.keys():
+            found |= self.own.get((name, found[name]), {})
+        return found
 
     @property
     def digest(self) -> str:
@@ -119,6 +140,8 @@ class SweepPlan:
         The axes count in their order, which decides what lies in each part; the settings of a case do not.
         """
         asked = {"cases": self.cases, "axes": list(self.axes.items()), "batches": self.batches}
+        if self.own:
+            asked["own"] = sorted(map(str, self.own.items()))
         by = [__version__, _constants_sha256(PROFILES)]
         return hashlib.sha256(json.dumps([asked, by], sort_keys=True).encode()).hexdigest()[:12]
 

@@ -277,6 +277,7 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
         warnings=tuple(dict.fromkeys(warnings)),
         extra_params=_extra_params(fields, hidden, ffns, moe),
         lookup_params=_lookup_params(fields, n_layers),
+        table_params=_table_params(fields, hidden),
     )
 
 
@@ -295,6 +296,18 @@ def _lookup_params(fields: Fields, n_layers: int) -> int:
     width = fields.optional_count("hidden_size_per_layer_input") or 0
     rows = fields.optional_count("vocab_size_per_layer_input", maximum=MAX_VOCABULARY)
     return width * n_layers * (fields.count("vocab_size", maximum=MAX_VOCABULARY) if rows is None else rows)
+
+
+def _table_params(fields: Fields, hidden: int) -> int:
+    """Numbers in n-gram tables: DeepSeek-V4.1's engram states its rows. Qwen3.8-Flash-Next has ngram_vocab_size_base
+    rows for each head and n-gram length, which hold its part of ple_embed_dim (transformers 5.23, qwen4_exp)."""
+    most = 10**12
+    engram = fields.integers("engram_num_embeddings", maximum=most) if fields.get("engram_layer_ids") else ()
+    found = sum(engram) * (fields.count("engram_head_dim") if engram else 0)
+    if layers := fields.get("ple_layer_ids"):
+        rows = fields.optional_count("ngram_vocab_size_base", maximum=most) or 20_000_000
+        found += len(layers) * rows * (fields.optional_count("ple_embed_dim") or hidden)
+    return found
 
 
 def _mtp_modules(fields: Fields) -> int:

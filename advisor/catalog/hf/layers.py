@@ -311,6 +311,22 @@ def _ffn_matrices(fields: Fields, dialect: Dialect) -> int:
     return 2 if "relu2" in (fields.text("mlp_hidden_act"), fields.text("hidden_act")) else dialect.ffn_matrices
 
 
+def _refuse_shared_banks(fields: Fields, count: int, n_experts: int) -> None:
+    """Raise AdvisorError where layers share banks of experts, which `Moe` cannot hold.
+
+    Intern-S2-Mobius: layer i routes among the experts of bank i modulo num_blocks, 4 where it is not stated
+    (sglang/srt/models/interns2_mobius.py of 0.5.23, read 2026-11-23).
+    """
+    of_mobius = fields.text("model_type").startswith("interns2_mobius")
+    banks = fields.optional_count("num_blocks", minimum=1) or (4 if of_mobius else 0)
+    if 0 < banks < count:
+        stated = f"num_blocks ({banks})" if fields.find("num_blocks") else f"num_blocks (not stated, {banks})"
+        fields.refuse(
+            f"{stated}: its {count} routed layers share {banks} banks of {n_experts} experts, which is not modelled: a "
+            f"bank for each layer would be {count / banks:g} times their weights; expected experts of each layer's own"
+        )
+
+
 def build_moe(
     fields: Fields, dialect: Dialect, hidden: int, n_experts: int, kinds: list[FfnKind], warnings: list[str]
 ) -> Moe | None:
@@ -326,6 +342,7 @@ def build_moe(
     if not count:
         warnings.append(f"{n_experts} experts are declared but no layer uses them; imported as a dense model")
         return None
+    _refuse_shared_banks(fields, count, n_experts)
     n_layers, source = len(kinds), expert_fields(fields)
     active = source.collapsed(*TOP_K_KEYS, minimum=1, maximum=MAX_EXPERTS, warnings=warnings, n_layers=n_layers)
     if active is None:

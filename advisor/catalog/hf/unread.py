@@ -14,6 +14,7 @@ from advisor.physics.architecture import (
     WeightDtype,
     expert_params,
     kv_bytes,
+    table_bytes,
     weight_bytes,
     weight_bytes_by_component,
 )
@@ -132,12 +133,11 @@ def gaps(fields: Fields, architecture: Architecture) -> list[str]:
             f"at most {cache} per million tokens, in 16 bits"
         )
     if fields.get("ple_layer_ids"):
-        said.append("the n-gram embedding table is not counted, nor are hyper-connections")
-    if fields.get("engram_layer_ids"):
-        rows = sum(fields.integers("engram_num_embeddings", maximum=10**12))
-        size = rows * fields.count("engram_head_dim") * BYTES_PER_WEIGHT[architecture.dtypes.attention]
+        said.append("hyper-connections are not counted")
+    if architecture.table_params:
         said.append(
-            f"engram tables of n-grams are not counted: {gb(size)} in the format of attention, wherever they lie"
+            f"n-gram tables hold {gb(table_bytes(architecture))} in the format of attention, of GPU memory unless the "
+            "engine keeps them in the host's, as vLLM does by itself; looking them up takes no time here"
         )
     return said + _dspark(fields, architecture)
 

@@ -39,7 +39,10 @@ _TRUE_FALSE = {"true": "1", "false": "0", "yes": "1", "no": "0"}
 
 @dataclass
 class Cells:
-    """Column as read: Python values or an Arrow string array, their origin, and the factor to our unit."""
+    """Column as read: Python values or an Arrow string array, their origin, and the factor to our unit.
+
+    A flag that says the contrary of ours has the factor -1.
+    """
 
     values: Any
     source: str | list[str]
@@ -120,7 +123,7 @@ def to_numbers(
     """
     numbers, unreadable = _parse(_flags(text) if column.type == "flag" else text, decimal_comma)
     empty = text.is_null().to_numpy(zero_copy_only=False)
-    values = numbers * scale if scale != 1.0 else numbers
+    values = 1.0 - numbers if column.type == "flag" and scale < 0 else numbers * scale if scale != 1.0 else numbers
     infinite = ~empty & ~unreadable & ~np.isfinite(values)
     bad = unreadable | infinite
     with np.errstate(invalid="ignore"):
@@ -301,6 +304,8 @@ def _parse_file(sample: Sample, data: bytes, width: int, refuse: object) -> pa.T
                 column_types=dict.fromkeys(names, pa.large_string()), strings_can_be_null=False
             ),
         )
+    except MemoryError:
+        raise
     except pa.ArrowException as error:
         if "straddl" in str(error) or "block" in str(error):
             limit = MAX_LINE_BYTES // MIB

@@ -56,6 +56,8 @@ class CanonicalColumn:
     context: bool = False
     """True: describes the run (not a measurement), so the user may supply it afterwards."""
     aliases: tuple[str, ...] = ()
+    opposites: tuple[str, ...] = ()
+    """Headers of a flag that say the contrary; their factor is -1."""
 
     @property
     def title(self) -> str:
@@ -164,6 +166,7 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
         "Decoding replayed captured (CUDA) graphs: 1; ran eagerly: 0",
         context=True,
         aliases=("cuda_graphs", "cuda_graph", "cudagraph"),
+        opposites=("eager", "enforce_eager", "disable_cuda_graph"),
     ),
     CanonicalColumn(
         "async_scheduling",
@@ -240,6 +243,7 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
     ),
     _length("context_tokens", "Tokens in the KV cache per sequence, mean over steps", 0, "context", "kv_len"),
     _text("dataset", "Prompts used", "dataset_name", context=True),
+    _text("task", "Kind of text: coding, chat, math, mixed or long_document", "kind_of_text", context=True),
     CanonicalColumn(
         "accepted_length",
         "number",
@@ -367,6 +371,7 @@ def _header_table(kind: TableKind) -> dict[str, tuple[str, float]]:
         for name in (column.name, stem, *column.aliases):
             for ending, factor in units.items():
                 table.setdefault(name + ending, (column.name, factor))
+        table |= dict.fromkeys(column.opposites, (column.name, -1.0))
     return table
 
 
@@ -401,7 +406,9 @@ def column_table(kind: TableKind) -> str:
     """
     lines = ["| column | unit | type | range | meaning | also understood |", "|---|---|---|---|---|---|"]
     for column in COLUMNS[kind].values():
-        aliases = ", ".join(f"`{alias}`" for alias in column.aliases)
+        aliases = ", ".join(
+            [f"`{alias}`" for alias in column.aliases] + [f"`{name}` (the contrary)" for name in column.opposites]
+        )
         cells = (f"`{column.name}`", column.unit, column.type, column.range_text, column.meaning, aliases)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

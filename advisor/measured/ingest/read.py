@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -29,15 +29,17 @@ from advisor.measured.ingest.columns import COLUMNS, TableKind, header_key
 from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers, unfolded
 from advisor.measured.ingest.result import Reject, rejects_frame, shorten
 from advisor.measured.ingest.rows import Rows, RowSource
+from advisor.measured.ingest.several_k import one_row_a_k
 from advisor.measured.ingest.upload import Sample, one_sentence, open_upload
 from advisor.measured.readers import FORMATS
 from advisor.measured.readers.base import Format, RawRows, coerce, from_mapped
-from advisor.measured.readers.ours import TEMPLATE
+from advisor.measured.readers.ours import RECORDS, TEMPLATE
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 
 DETECTED = 0.5
 """A reader that scores less does not claim the file."""
+_OURS = (TEMPLATE, RECORDS)
 
 
 def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
@@ -60,6 +62,9 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
     if not claimed and why_unusable(sample) is None:
         sample = unfolded(sample)
     columns, decimal_comma = _without_comma(columns or {})
+    long = one_row_a_k(sample, tuple(columns))
+    if long is not sample and not any(one.detect(sample) >= DETECTED for one in FORMATS if one not in _OURS):
+        sample = long
     if columns:
         sample = rename_headers(sample, columns)
     reader = detect(sample)
@@ -203,20 +208,27 @@ class GivenRows:
     warnings: tuple[str, ...]
 
 
-def read_given(name: str, data: bytes) -> GivenRows:
+def read_given(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> GivenRows:
     """Read a CSV of points, plain or in one gzip or zip, under every limit and rule of an upload.
 
-    Rows need not measure anything. Raises AdvisorError, and nothing else, when it is no such table.
+    Rows need not measure anything. `columns` as for `read_upload`; what is given keeps its own headers. Raises
+    AdvisorError, and nothing else, when it is no such table.
     """
     shown = shorten(name) or "the file"
     with one_sentence(shown):
         sample = open_upload(shown, data)
         if sample.kind != "text":
             raise AdvisorError(f"{shown} is not a CSV file with a header line; expected a table of measured points")
-        return _read(shown, read_table(sample), sample.warnings, data)
+        renamed, decimal_comma = _without_comma(columns or {})
+        sample = one_row_a_k(sample, tuple(renamed))
+        headers = tuple(cell.strip() for cell in sample.header)
+        if renamed:
+            sample = rename_headers(sample, renamed)
+        read = _read(shown, read_table(sample), sample.warnings, data, decimal_comma)
+        return replace(read, given=read.given.set_axis(headers, axis=1)) if renamed else read
 
 
-def _read(name: str, table: FileTable, warnings: tuple[str, ...], data: bytes) -> GivenRows:
+def _read(name: str, table: FileTable, warnings: tuple[str, ...], data: bytes, decimal_comma: bool | None) -> GivenRows:
     twice = [header for header in dict.fromkeys(table.header) if table.header.count(header) > 1]
     if twice:
         raise AdvisorError(f"{name} has several columns named {shorten(twice[0])!r}; keep one of them")
@@ -228,6 +240,7 @@ def _read(name: str, table: FileTable, warnings: tuple[str, ...], data: bytes) -
     table = FileTable(table.header, tuple(map(_stated, table.columns)), table.lines, table.rejects)
     mapped = map_header(table, "points", name)
     raw = RawRows("points", table.lines, from_mapped(table, mapped))
+    raw.decimal_comma = decimal_comma
     columns = list(raw.cells)
     rows = typed_rows(raw, TEMPLATE, name, hashlib.sha256(data).hexdigest())
     checked = check_rows(rows.frame, "points", measured=False)

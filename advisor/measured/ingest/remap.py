@@ -17,6 +17,7 @@ from typing import Any
 from advisor.measured.ingest.cells import Cells, table_header
 from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, UNIT_FACTORS, TableKind, header_key, match_header
 from advisor.measured.ingest.result import shorten
+from advisor.measured.ingest.several_k import one_row_a_k
 from advisor.measured.ingest.side_by_side import METRICS, SIDES, own_header, side_by_side, side_of
 from advisor.measured.ingest.upload import MAX_COLUMNS, Sample, open_upload
 from advisor.measured.readers.base import Format, RawRows, field_of
@@ -76,7 +77,7 @@ def own_headers(
     Columns in `swapped` (`IngestResult.swapped`) are guessed the other way round.
     """
     try:
-        sample = unfolded(open_upload(name, data))
+        sample = one_row_a_k(unfolded(open_upload(name, data)))
     except AdvisorError:
         return ()
     header, cells = _fields(sample) if sample.kind in ("json", "jsonl") else _columns(sample)
@@ -192,7 +193,9 @@ def targets(kind: TableKind = "points") -> list[str]:
         out += [f"{side}_{metric}" for metric in METRICS for side in SIDES]
     for column in COLUMNS[kind].values():
         stem = column.name.removesuffix("_s")
-        out += [f"{stem}_{unit}" for unit in _SHOWN_UNITS] if column.unit == "s" else [column.name]
+        out += (
+            [f"{stem}_{unit}" for unit in _SHOWN_UNITS] if column.unit == "s" else [column.name, *column.opposites[:1]]
+        )
     return out
 
 
@@ -202,7 +205,9 @@ def target_label(target: str, kind: TableKind = "points") -> str:
     if side in SIDES and metric in METRICS:
         return f"{METRICS[metric].title}, {'without' if side == 'baseline' else 'with'} drafts ({target})"
     found = match_header(target, kind)
-    return "(ignored)" if found is None else f"{COLUMNS[kind][found[0]].title} ({target})"
+    if found is None:
+        return "(ignored)"
+    return f"{'Not: ' if found[1] < 0 else ''}{COLUMNS[kind][found[0]].title} ({target})"
 
 
 def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
@@ -287,7 +292,7 @@ def _with_unit(header: str, kind: TableKind) -> str | None:
         return None
     name, factor = found
     if COLUMNS[kind][name].unit != "s":
-        return name
+        return COLUMNS[kind][name].opposites[0] if factor < 0 else name
     unit = next((unit for unit in _SHOWN_UNITS if UNIT_FACTORS[unit] == factor), "s")
     return f"{name.removesuffix('_s')}_{unit}"
 

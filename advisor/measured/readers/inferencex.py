@@ -81,9 +81,9 @@ def read_aggregate(sample: Sample) -> RawRows:
     split = [_true(record.get("disagg")) for record in records]
     many = [_true(record.get("is_multinode")) for record in records]
     cells["_split"] = Cells([int(one) for one in split], "disagg")
-    for name, key in (("tensor_parallel", "tp"), ("expert_parallel", "ep")):
-        whole = [record.get(f"decode_{key}" if nodes else key) for nodes, record in zip(many, records, strict=True)]
-        cells[name] = Cells([value or None for value in whole], key)
+    placed = [_decode_placement(record, nodes) for nodes, record in zip(many, records, strict=True)]
+    for name, key in _PLACED.items():
+        cells[name] = Cells([place.get(name) for place in placed], key)
     cells["_tp"] = Cells(
         [None if nodes else record.get("tp") for nodes, record in zip(many, records, strict=True)], "tp"
     )
@@ -102,6 +102,33 @@ def read_aggregate(sample: Sample) -> RawRows:
     return raw
 
 
+_PLACED = {
+    "gpu_count": "num_decode_gpu",
+    "tensor_parallel": "tp",
+    "expert_parallel": "ep",
+    "data_parallel": "dp_attention",
+}
+
+
+def _decode_placement(record: dict[str, Any], nodes: bool) -> dict[str, Any]:
+    """Where a run decodes: parallel sizes, attention groups and copies (decode workers), as our columns.
+
+    tp counts the GPUs of one worker. With data-parallel attention each of them is a group of its own: SGLang and
+    TensorRT-LLM split their tp ranks so, and the recipes of vLLM start tp ranks of one GPU.
+    """
+    tp, ep = (record.get(f"decode_{key}" if nodes else key) or None for key in ("tp", "ep"))
+    groups = _true(record.get("decode_dp_attention" if nodes else "dp_attention"))
+    workers = record.get("decode_num_workers") if nodes else 1
+    found = {"tensor_parallel": tp, "expert_parallel": ep}
+    if not isinstance(tp, int) or not isinstance(workers, int):
+        return found
+    if groups or workers > 1:
+        found |= {"gpu_count": tp * workers, "data_parallel": workers * (tp if groups else 1)}
+    if groups and workers > 1 and ep == tp:  # whole experts on every rank, as a server of groups of one GPU
+        found["tensor_parallel"] = 1
+    return found
+
+
 def _is_agentic(record: dict[str, Any]) -> bool:
     return isinstance(record.get(_REQUESTS), dict) or "agentic" in str(record.get("scenario_type", ""))
 
@@ -115,7 +142,7 @@ def _notes(record: dict[str, Any]) -> str | None:
     said = []
     if _true(record.get("disagg")):
         said.append("prefill and decode on separate GPUs: decode nodes alone")
-    if _true(record.get("dp_attention", record.get("decode_dp_attention"))):
+    if _true(record.get("dp_attention") or record.get("decode_dp_attention")):
         said.append("data-parallel attention")
     return "; ".join(said) or None
 

@@ -22,6 +22,7 @@ from advisor.measured.fits.sweep import SweepFit
 from advisor.measured.refit import BeforeAfter, curve_name
 from advisor.measured.refit_result import RefitResult
 from advisor.physics.routing_trace import CountCell, TraceFit, UnionRow
+from advisor.predict.plain_sweep import HeldSweep
 from advisor.prediction import Array
 from advisor.show.charts.figure import (
     BLUE,
@@ -83,6 +84,24 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
     )
     lines = {name: getattr(curves, name) for name in ("before", "after", "after_low", "after_high")}
     return Chart(figure, alt, pd.DataFrame({"batch_size": curves.batches, **lines}))
+
+
+def plain_sweep_chart(held: HeldSweep) -> Chart:
+    """A user's plain steps over batches beside the model's, jumps marked."""
+    batches, steps = held.sweep.batches, {"measured": held.sweep.step_s * 1e3, "predicted": held.predicted_s * 1e3}
+    figure = new_figure("Plain steps, measured and predicted (ms)", "Batch size (sequences)", "Time of one step (ms)")
+    add_line(figure, batches, steps["predicted"], "predicted", BLUE)
+    look = marker("diamond", 10, VERMILLION)
+    figure.add_scatter(x=batches, y=steps["measured"], mode="markers+lines", name="yours", marker=look)
+    figure.data[-1].line = {"color": VERMILLION, "dash": "dot"}
+    for low, high, rise in held.jumps:
+        figure.add_vrect(x0=low, x1=high, fillcolor=ORANGE, opacity=0.25, line_width=0, layer="below")
+        figure.add_annotation(
+            x=np.log10(low), y=1.0, yref="paper", text=f"jump, {rise:.2g} times", showarrow=False, xanchor="right"
+        )
+    fit_legend(figure)
+    log_axis(figure, batches)
+    return Chart(figure, held.text, pd.DataFrame({"batch_size": batches, **steps}))
 
 
 def residual_chart(result: RefitResult) -> Chart:

@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 
 from advisor.physics import laws
 from advisor.physics.step import n_layers
+from advisor.predict.curve import held_sweep, swept_factors
 from advisor.predict.prefill import ATTENTION_SHARE, Prompt, prompt_cost
 from advisor.predict.setup import Setup, graphs_of_steps
 from advisor.prediction import AdvisorError, Frozen, explain
@@ -67,6 +68,7 @@ def derive(setup: Setup, batch_size: float, n_draft: int) -> Derivation:
     extra = {**_drafting(b, setup, batch_size, n_draft), **_verified(b, whole, plain, verify)} if n_draft else {}
     b.group, b.prefix = "Verification", "verify"
     verify = _launched(b, whole, verify, extra.get("T_verified"))
+    plain_whole, verify = _swept(b, setup, (batch_size, n_draft), plain_whole, verify, extra)
     b.group, b.prefix = "Answer", ""
     _answer(b, setup, batch_size, n_draft, plain_whole, verify, extra)
     return Derivation(batch_size, n_draft, tuple(sorted(b.steps, key=_reading_order)))
@@ -92,6 +94,30 @@ def _launched(b: Builder, run: Pass, total: Quantity, beyond: Quantity | None) -
     wait = b.add(head, laws.eager_wait, {"L": n_layers(run.architecture), "T_device": known}, (use,))
     head = Head("launched", "The step with its launches", f"{_SYMBOL[b.prefix]}_eager", "s")
     return b.add_sum(head, {_SYMBOL[b.prefix]: total, "T_eager": wait})
+
+
+def _swept(
+    b: Builder, setup: Setup, at: tuple[float, int], plain: Quantity, verify: Quantity, extra: dict[str, Quantity]
+) -> tuple[Quantity, Quantity]:
+    """Plain step and verification as the user's own plain sweep has them; as they are where none is used."""
+    if (held := held_sweep(setup)) is None or not held.steady:
+        return plain, verify
+    of_plain, of_verify = (
+        float(np.ravel(f)[0]) for f in swept_factors(setup, np.array(at[:1]), np.array([at[1] + 1.0]))
+    )
+
+    def scaled(prefix: str, title: str, symbol: str, value: Quantity, factor: float) -> Quantity:
+        b.group, b.prefix = "Plain step" if prefix == "plain" else "Verification", prefix
+        note = f"{factor:.3g} times the model's: {held.text}"
+        return b.given(Head(symbol.lower(), title, symbol, "s"), value.value * factor, note=note)
+
+    if "T_verified" in extra:
+        title = "Verified tokens, by your plain sweep"
+        extra["T_verified"] = scaled("verify", title, "T_verified_own", extra["T_verified"], of_verify)
+    return (
+        scaled("plain", "Plain step, by your plain sweep", "T_plain_own", plain, of_plain),
+        scaled("verify", "Verification, by your plain sweep", "T_verify_own", verify, of_verify),
+    )
 
 
 _SYMBOL = {"plain": "T_plain", "verify": "T_verify"}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from advisor.text import typeset
+from advisor.show.table import Table, capital
+from advisor.text import printable, typeset
 
 FigureKey = Literal["speedup", "components", "regions", "ranks", "sweep"]
 
@@ -26,7 +27,7 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableBlock:
     """Cells as text. `align` has one letter for each column: l for words, r for numbers."""
 
     columns: tuple[str, ...]
@@ -51,7 +52,7 @@ class FigureBlock:
     alt: str
 
 
-Block = Paragraph | Listing | Table | Code | FigureBlock
+Block = Paragraph | Listing | TableBlock | Code | FigureBlock
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,13 @@ class Section:
     """True for what is looked up rather than read: set smaller on paper."""
 
 
+def table_block(table: Table[Any], caption: str = "") -> TableBlock:
+    """A table on paper, headings with a capital."""
+    header = tuple(printable(capital(label)) for label in table.header)
+    rows = tuple(tuple(map(printable, row)) for row in table.cells)
+    return TableBlock(header, rows, table.align, caption)
+
+
 def typeset_block(block: Block) -> Block:
     """A block with its prose and cells as a reader sees them, code and drawings as they are."""
     match block:
@@ -71,7 +79,7 @@ def typeset_block(block: Block) -> Block:
             return Paragraph(typeset(text))
         case Listing(items, numbered):
             return Listing(tuple(map(typeset, items)), numbered)
-        case Table(columns, rows, align, caption):
+        case TableBlock(columns, rows, align, caption):
             cells = tuple(tuple(map(typeset, row)) for row in rows)
-            return Table(tuple(map(typeset, columns)), cells, align, typeset(caption))
+            return TableBlock(tuple(map(typeset, columns)), cells, align, typeset(caption))
     return block

@@ -31,7 +31,7 @@ from advisor.show.charts.measured import rank_chart
 from advisor.show.charts.speedup import speedup_chart
 from advisor.show.charts.why import components_chart
 from advisor.show.explain.steps import step_text
-from advisor.show.report.blocks import Block, Code, FigureBlock, FigureKey, Listing, Paragraph, Table
+from advisor.show.report.blocks import Block, Code, FigureBlock, FigureKey, Listing, Paragraph, TableBlock
 from advisor.show.report.build import LIMITS, Report
 from advisor.show.report.document import DesignChoice, ReportDocument, UsedConstant
 from advisor.show.report.layout import key_figures, sections
@@ -167,7 +167,7 @@ def to_markdown(report: Report) -> str:
     """The whole report as Markdown, with charts as the sentence that says what they show."""
     lines = [f"# {escape(report.verdict)}", "", f"*{report.date.isoformat()}, scenario {report.scenario.hash}*", ""]
     figures = tuple((label, f"{value} ({note})") for label, value, note in key_figures(report))
-    lines += _table(Table(("At the target batch", "Value"), figures, "ll"))
+    lines += _table(TableBlock(("At the target batch", "Value"), figures, "ll"))
     for section in sections(report):
         lines += ["", f"## {escape(section.title)}"]
         for block in section.blocks:
@@ -194,7 +194,7 @@ def _block(block: Block) -> list[str]:
             return [escape(text)]
         case Listing(items, numbered):
             return [f"{f'{n}.' if numbered else '-'} {escape(item)}" for n, item in enumerate(items, start=1)]
-        case Table():
+        case TableBlock():
             return _table(block)
         case Code():
             return markdown_code(block)
@@ -202,7 +202,7 @@ def _block(block: Block) -> list[str]:
             return []
 
 
-def _table(table: Table) -> list[str]:
+def _table(table: TableBlock) -> list[str]:
     rule = ["---" if letter == "l" else "---:" for letter in table.align]
     head = [f"{escape(table.caption)}", ""] if table.caption else []
     return [*head, _row(table.columns), f"|{'|'.join(rule)}|", *(_row(row) for row in table.rows)]

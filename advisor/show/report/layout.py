@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from operator import attrgetter, itemgetter
+from typing import Any
+
 from advisor.answers.advice import component_times
-from advisor.answers.round_costs import k_by_batch_table
 from advisor.answers.schedule import plain_text, schedule_rule
 from advisor.measured.refit_result import Errors
 from advisor.physics.bands import SIMULATED
 from advisor.predict.curve import curve_rows
-from advisor.show.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, Section, Table, typeset_block
+from advisor.prediction import Constant
+from advisor.show.report.blocks import (
+    Block,
+    Code,
+    FigureBlock,
+    Listing,
+    Paragraph,
+    Section,
+    TableBlock,
+    table_block,
+    typeset_block,
+)
 from advisor.show.report.build import LIMITS, Report, check_blocks, engine_blocks
+from advisor.show.report.document import Setting
 from advisor.show.report.sections import (
     cost_and_energy,
     derivation,
@@ -23,6 +37,8 @@ from advisor.show.report.sections import (
     try_next,
     works,
 )
+from advisor.show.table import Column, Table
+from advisor.show.words.schedule import DRAFTS, k_by_batch_table, k_by_context_table
 from advisor.text import MERITS, printable, tier_text, with_prefix
 
 
@@ -117,9 +133,12 @@ def components_finding(report: Report) -> str:
     )
 
 
-def _settings_table(report: Report) -> Table:
-    rows = tuple((item.label, item.value) for item in report.settings)
-    return Table(("Setting", "Value"), rows, "ll")
+def _settings_table(report: Report) -> TableBlock:
+    columns: tuple[Column[Setting], ...] = (
+        Column("Setting", attrgetter("label"), words=True),
+        Column("Value", attrgetter("value"), words=True),
+    )
+    return table_block(Table(columns, report.settings))
 
 
 def _answer(report: Report) -> tuple[Block, ...]:
@@ -141,23 +160,10 @@ def _answer(report: Report) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _drafts(report: Report) -> Table:
+def _drafts(report: Report) -> TableBlock:
     """Every K at the target batch, with its odds."""
-    rows = tuple(
-        (
-            f"{item.n_draft}{', recommended' if item.recommended else ''}",
-            f"{item.speedup:.2f}x",
-            _band(item.speedup_low, item.speedup_high),
-            f"{item.tpot_s * 1e3:.2f}",
-            f"{item.p_best:.0%}",
-            f"{item.p_gain:.0%}" if item.n_draft else "",
-            f"{item.expected_loss:.1%}",
-        )
-        for item in report.advice.drafts
-    )
-    columns = ("K", "Speedup", _band_name(report), "ms per token", "Best in", "Gains in", "Expected loss")
     caption = f"Each K at batch {report.scenario.batch_size:,}. Best in, gains in: of {SIMULATED}."
-    return Table(columns, rows, "lrrrrrr", caption)
+    return table_block(Table(DRAFTS, report.advice.drafts), caption)
 
 
 def _nearest_check(group: str, errors: Errors) -> str:
@@ -171,48 +177,40 @@ def _nearest_check(group: str, errors: Errors) -> str:
 
 def _curve(report: Report) -> tuple[Block, ...]:
     advice = report.advice
-    rows = tuple(
-        (
-            f"{row['batch_size']:,}",
-            f"{row['speedup']:.2f}x",
-            _band(row["speedup_low"], row["speedup_high"]),
-            f"{row['tpot_ms']:.2f}",
-            f"{row['verify_ratio']:.2f}",
-            f"{row['touched_plain']:.0f}",
-            f"{row['touched_verify']:.0f}",
-            tier_text(row["tier"], row["extrapolated"]),
-        )
-        for row in curve_rows(advice.curve)
-        if row["n_draft"] == advice.curve_k
-    )
-    columns = (
-        "Batch",
-        "Speedup",
-        _band_name(report),
-        "ms per token",
-        "Verify / plain",
-        "Experts, plain",
-        "Experts, verify",
-        "Tier",
-    )
+    rows = [row for row in curve_rows(advice.curve) if row["n_draft"] == advice.curve_k]
     ending = "" if advice.break_even_batch is None else f" It breaks even at batch {advice.break_even_batch:,.0f}."
     caption = f"K = {advice.curve_k}. Experts: distinct routed experts that one layer loads in a step."
     finding = curve_finding(report)
     return (
         Paragraph(finding + ending),
         FigureBlock("speedup", finding),
-        Table(columns, rows, "rrrrrrrl", caption),
+        table_block(Table(_CURVE, rows), caption),
     )
+
+
+_CURVE: tuple[Column[dict[str, Any]], ...] = (
+    Column("Batch", itemgetter("batch_size"), "{:,}".format),
+    Column("Speedup", itemgetter("speedup"), "{:.2f}x".format),
+    Column("80% band", lambda row: _band(row["speedup_low"], row["speedup_high"])),
+    Column("ms per token", itemgetter("tpot_ms"), "{:.2f}".format),
+    Column("Verify / plain", itemgetter("verify_ratio"), "{:.2f}".format),
+    Column("Experts, plain", itemgetter("touched_plain"), "{:.0f}".format),
+    Column("Experts, verify", itemgetter("touched_verify"), "{:.0f}".format),
+    Column("Tier", lambda row: tier_text(row["tier"], row["extrapolated"]), words=True),
+)
 
 
 def _components(report: Report) -> tuple[Block, ...]:
     times = component_times(report.advice)
     parts = [(part.label, part.plain_ms, part.round_ms) for part in times]
     parts.append(("Sum", sum(part.plain_ms for part in times), sum(part.round_ms for part in times)))
-    rows = tuple((label, f"{plain:.3f}", f"{whole:.3f}") for label, plain, whole in parts)
     finding = components_finding(report)
-    columns = ("Component", "Plain step, ms", f"Round with K = {report.advice.curve_k}, ms")
-    return Paragraph(finding), FigureBlock("components", finding), Table(columns, rows, "lrr")
+    columns: tuple[Column[tuple[str, float, float]], ...] = (
+        Column("Component", itemgetter(0), words=True),
+        Column("Plain step, ms", itemgetter(1), "{:.3f}".format),
+        Column(f"Round with K = {report.advice.curve_k}, ms", itemgetter(2), "{:.3f}".format),
+    )
+    return Paragraph(finding), FigureBlock("components", finding), table_block(Table(columns, parts))
 
 
 def _engines(report: Report) -> tuple[Block, ...]:
@@ -222,16 +220,14 @@ def _engines(report: Report) -> tuple[Block, ...]:
 
 
 def _schedule(report: Report) -> tuple[Block, ...]:
-    columns, rows = k_by_batch_table(report.advice.k_by_batch, report.scenario.max_tpot_ms is not None)
+    table = k_by_batch_table(report.advice.k_by_batch, report.scenario.max_tpot_ms is not None)
     text = " ".join((*report.advice.schedule_texts, schedule_rule(report.scenario.max_tpot_ms)))
-    kinds = {"Batch": "l", "Meets the limit": "l"}
-    blocks: list[Block] = [Paragraph(text), Table(columns, rows, "".join(kinds.get(name, "r") for name in columns))]
+    blocks: list[Block] = [Paragraph(text), table_block(table)]
     if (at := report.k_by_context) is not None and at.text:
         blocks.append(Paragraph(at.text))
     if at is not None and at.matters:
-        heading, cells = at.table()
         caption = "Recommended K by batch and tokens of context. A dash: does not fit in memory."
-        blocks.append(Table(heading, cells, "r" * len(heading), caption))
+        blocks.append(table_block(k_by_context_table(at), caption))
     return tuple(blocks)
 
 
@@ -240,51 +236,46 @@ def _validation(report: Report) -> tuple[Block, ...]:
         return (Paragraph("Not looked up: this report was made without comparing with published measurements."),)
     if not report.validation:
         return (Paragraph("No published measurement could be predicted and compared."),)
-    rows = tuple(
-        (
-            group,
-            str(errors.n),
-            *map(_percent, (errors.median_ape, errors.p90_ape, errors.sign_accuracy, errors.coverage)),
-        )
-        for group, errors in report.validation.items()
-    )
-    columns = ("Published speedups of", "Points", "Median error", "90th percentile", "Right side of 1x", "In the band")
     near = report.validation.keys() - {"all published points"}
     text = "Errors of this advisor's predictions on speedups that others measured and published."
     if not near:
         text += " None of them is on this accelerator or of this model."
-    return Paragraph(text), Table(columns, rows, "lrrrrr")
+    return Paragraph(text), table_block(Table(_ERRORS, list(report.validation.items())))
 
 
-def _accepted_lengths(report: Report) -> Table:
+_ERRORS: tuple[Column[tuple[str, Errors]], ...] = (
+    Column("Published speedups of", itemgetter(0), words=True),
+    Column("Points", lambda row: row[1].n),
+    Column("Median error", lambda row: _percent(row[1].median_ape)),
+    Column("90th percentile", lambda row: _percent(row[1].p90_ape)),
+    Column("Right side of 1x", lambda row: _percent(row[1].sign_accuracy)),
+    Column("In the band", lambda row: _percent(row[1].coverage)),
+)
+
+
+def _accepted_lengths(report: Report) -> TableBlock:
     given = report.advice.setup.acceptance
-    rows = tuple(
-        (
-            str(k),
-            f"{given.accepted_length[k]:.2f}",
-            _band(given.low[k], given.high[k]),
-            "yes" if given.extrapolated[k] else "no",
-        )
-        for k in range(1, given.accepted_length.size)
+    columns: tuple[Column[int], ...] = (
+        Column("K", int),
+        Column("Tokens per round", lambda k: given.accepted_length[k], "{:.2f}".format),
+        Column("80% band", lambda k: _band(given.low[k], given.high[k])),
+        Column("Extrapolated", lambda k: "yes" if given.extrapolated[k] else "no", words=True),
     )
-    columns = ("K", "Tokens per round", _band_name(report), "Extrapolated")
-    return Table(columns, rows, "rrrl", "Accepted length, bonus token included.")
+    rows = range(1, given.accepted_length.size)
+    return table_block(Table(columns, rows), "Accepted length, bonus token included.")
 
 
-def _constants(report: Report) -> Table:
+def _constants(report: Report) -> TableBlock:
     known = references(report)
-    rows = tuple(
-        (
-            name,
-            with_prefix(constant.value, constant.unit),
-            constant.kind,
-            constant.confidence,
-            constant.date.isoformat(),
-            f"{1 + next(i for i, text in enumerate(known) if text.endswith(constant.source))}",
-        )
-        for name, constant in report.constants.items()
+    columns: tuple[Column[tuple[str, Constant]], ...] = (
+        Column("Constant", itemgetter(0), words=True),
+        Column("Value", lambda row: with_prefix(row[1].value, row[1].unit)),
+        Column("Kind", lambda row: row[1].kind, words=True),
+        Column("Confidence", lambda row: row[1].confidence, words=True),
+        Column("Read on", lambda row: row[1].date.isoformat(), words=True),
+        Column("Source no.", lambda row: 1 + next(i for i, one in enumerate(known) if one.endswith(row[1].source))),
     )
-    return Table(("Constant", "Value", "Kind", "Confidence", "Read on", "Source no."), rows, "lrlllr")
+    return table_block(Table(columns, list(report.constants.items())))
 
 
 def references(report: Report) -> tuple[str, ...]:

@@ -13,7 +13,9 @@ Sections about the load: cost and energy of a token, speculation over context, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -39,7 +41,7 @@ from advisor.show.charts.maps import design_regions_chart, sweep_chart
 from advisor.show.charts.measured import rank_chart
 from advisor.show.explain.round import cited, derive
 from advisor.show.explain.steps import Step, step_text
-from advisor.show.report.blocks import Block, FigureBlock, Listing, Paragraph, Table
+from advisor.show.report.blocks import Block, FigureBlock, Listing, Paragraph, table_block
 from advisor.show.report.build import Report
 from advisor.show.report.document import (
     DesignRegion,
@@ -50,7 +52,9 @@ from advisor.show.report.document import (
     SweepOneK,
     SweepPays,
 )
+from advisor.show.table import Column, Table, matrix
 from advisor.show.words.design import (
+    band_text,
     held_where,
     map_cells_table,
     region_document,
@@ -58,7 +62,7 @@ from advisor.show.words.design import (
     region_table,
     region_verdict,
 )
-from advisor.show.words.diagnosis import COMPARED_COLUMNS, WANTED_COLUMNS, DiagnosisView
+from advisor.show.words.diagnosis import WANTED, DiagnosisView
 from advisor.show.words.expert_ranks import (
     document,
     exchange_table,
@@ -111,39 +115,12 @@ _ORIGINS = {
     "preset": "drawn from the routing preset's spread, hot experts placed by chance: assumed",
 }
 """Where the choices of experts come from, by kind."""
-_PLACED = {"layout": "l", "experts read": "r", "rows, fullest/mean": "r", "K": "r", "copies/GPU": "r"}
-_TIMES = {
-    "layout": "l",
-    "plain step ms": "r",
-    "K": "r",
-    "round ms": "r",
-    "speedup": "r",
-    "band": "r",
-    "time per token ms": "r",
-    "tier": "l",
-}
-"""Columns of the layouts that fit the width of a page, in two tables, and how they are aligned."""
-_GROUPED = {
-    "attention": "l",
-    "sequences/group": "r",
-    "fits": "l",
-    "plain step ms": "r",
-    "K": "r",
-    "round ms": "r",
-    "exchange ms": "r",
-}
-_GAINED = {
-    "attention": "l",
-    "K": "r",
-    "speedup": "r",
-    "band": "r",
-    "time per token ms": "r",
-    "tokens/s/GPU": "r",
-    "tier": "l",
-}
+_PLACED = ("layout", "experts read", "rows, fullest/mean", "K", "copies/GPU")
+_TIMES = ("layout", "plain step ms", "K", "round ms", "speedup", "band", "time per token ms", "tier")
+"""Columns of the layouts that fit the width of a page, in two tables."""
+_GROUPED = ("attention", "sequences/group", "fits", "plain step ms", "K", "round ms", "exchange ms")
+_GAINED = ("attention", "K", "speedup", "band", "time per token ms", "tokens/s/GPU", "tier")
 """The same of the attention groups."""
-_LEFT = ("layout", "exchange")
-"""Columns of words in the other tables."""
 
 
 def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
@@ -151,34 +128,35 @@ def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
     kind, band = answer.traffic.kind, f"{report.advice.band_level:.0%} bands"
     of_counts = f"Origin of the counts: {kind}."
     groups, refused = splits(answer)
-    moved = (_table(exchange_table(answer), f"Bytes of one layer at the rank that receives most. {of_counts}"),)
+    moved = (table_block(exchange_table(answer), f"Bytes of one layer at the rank that receives most. {of_counts}"),)
     # Sentences that the answer carries already are not told again.
     told = [text for text in warnings(answer) if printable(text) not in report.warnings]
+    layouts, attention = layout_table(answer), split_table(groups)
     return (
         Paragraph(_said(verdict(answer))),
         Paragraph(f"{of_counts} Choices of experts are {_ORIGINS[kind]}. {_routing_text(report, answer)}".rstrip()),
-        _table(
-            layout_table(answer),
+        table_block(
+            layouts.only(*_PLACED),
             "Layouts of the experts, each at its recommended K. The first row is what predictions assume without "
             f"counts; copies are extra weights on each GPU. {of_counts}",
-            _PLACED,
         ),
-        _table(layout_table(answer), f"What the same layouts cost; {band} of the speedup. {of_counts}", _TIMES),
+        table_block(layouts.only(*_TIMES), f"What the same layouts cost; {band} of the speedup. {of_counts}"),
         FigureBlock("ranks", _said(rank_chart(answer).alt)),
-        _table(rank_table(answer), f"Experts in order, by K: counted, and what is assumed without counts. {of_counts}"),
-        _table(
+        table_block(
+            rank_table(answer), f"Experts in order, by K: counted, and what is assumed without counts. {of_counts}"
+        ),
+        table_block(
             heat_table(answer),
             "What hotter experts cost at each layout's K: each layer's hottest is chosen more often than the layout "
             f"was planned for. {of_counts}",
         ),
         Paragraph(_said(exchange_text(answer))),
         *(moved if answer.moved else ()),
-        _table(
-            split_table(groups),
+        table_block(
+            attention.only(*_GROUPED),
             f"The same ranks with attention in other groups, experts in order. {of_counts}",
-            _GROUPED,
         ),
-        _table(split_table(groups), f"What the same groups bring; {band} of the speedup. {of_counts}", _GAINED),
+        table_block(attention.only(*_GAINED), f"What the same groups bring; {band} of the speedup. {of_counts}"),
         Listing((*map(_said, notes(answer)), *(f"Not possible: {_said(text)}" for text in refused))),
         *([Paragraph("Note before use:"), Listing(tuple(_sentence(text) for text in told))] if told else []),
     )
@@ -193,17 +171,6 @@ def _routing_text(report: Report, answer: RanksAnswer) -> str:
         f"This section takes the trace's routing, {printable(routing)}, and not the {printable(own)} of the rest: with "
         "it in the scenario, the whole report has it."
     )
-
-
-def _table(
-    table: tuple[tuple[str, ...], Sequence[tuple[str, ...]]], caption: str, wanted: Mapping[str, str] | None = None
-) -> Table:
-    """A table of the room, or the columns `wanted` of it with their alignment, headings with a capital."""
-    every, rows = table
-    kept = [place for place, name in enumerate(every) if wanted is None or name in wanted]
-    align = "".join((wanted or {}).get(every[place], "l" if every[place] in _LEFT else "r") for place in kept)
-    heading = tuple(printable(f"{every[place][0].upper()}{every[place][1:]}") for place in kept)
-    return Table(heading, tuple(tuple(printable(row[place]) for place in kept) for row in rows), align, caption)
 
 
 def _said(text: str) -> str:
@@ -234,29 +201,12 @@ def _printed(value: Any) -> Any:
     )
 
 
-_COLUMNS = {
-    "region": "l",
-    "design": "l",
-    "total B": "r",
-    "active B": "r",
-    "mean loss": "r",
-    "loses most elsewhere": "l",
-    "80% band": "l",
-}
-"""Columns of the table of regions that fit a page, with their alignment."""
-
-
 def regions_blocks(found: RegionMap) -> tuple[Block, ...]:
     """The map as a figure and as a table of cells, then its regions."""
     verdict = Paragraph(printable(region_verdict(found), 2000))
     notes = Listing(tuple(printable(note, 2000) for note in region_notes(found)))
     if not found.regions:
         return verdict, notes
-    columns, rows = map_cells_table(found)
-    every, regions = region_table(found)
-    shown = tuple(
-        tuple(printable(cell) for name, cell in zip(every, row, strict=True) if name in _COLUMNS) for row in regions
-    )
     held = tuple(f"{region.letter} holds {printable(held_where(found, region), 2000)}." for region in found.regions)
     caption = (
         "Who holds each batch and accelerator, with which K, and the expected loss against its own best; ? at an edge."
@@ -264,8 +214,8 @@ def regions_blocks(found: RegionMap) -> tuple[Block, ...]:
     return (
         verdict,
         FigureBlock("regions", printable(design_regions_chart(found).alt, 4000)),
-        Table(tuple(map(printable, columns)), tuple(rows), "r" + "l" * (len(columns) - 1), caption),
-        Table(tuple(_COLUMNS), shown, "".join(_COLUMNS.values())),
+        table_block(map_cells_table(found), caption),
+        table_block(region_table(found).on_paper()),
         Listing((*held, *notes.items)),
     )
 
@@ -288,7 +238,6 @@ _SHOWN = 40
 """Rows of a table on paper; JSON has all. [-]"""
 _MAP_COLUMNS = 10
 """Columns of a table that fit a page. [-]"""
-_NUMBERS = ("Pays up to batch", "Batch", "K", "K for all", "Speedup", "Gains in", "Points", "Mean loss", "Worst loss")
 
 
 def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
@@ -314,29 +263,22 @@ def _map(found: SweepMap | None) -> tuple[Block, ...]:
     if found is None:
         return ()
     figure = FigureBlock("sweep", printable(sweep_chart(found).alt, 2000))
-    columns, rows = map_table(found)
-    if len(columns) > _MAP_COLUMNS:
+    cells = map_table(found)
+    if len(cells.columns) > _MAP_COLUMNS:
         return _paragraph(map_text(found)), figure
-    return (
-        _paragraph(map_text(found)),
-        figure,
-        *_sweep_table((columns, rows), "A dash: not in the grid, or does not fit."),
-    )
+    return _paragraph(map_text(found)), figure, *_sweep_table(cells, "A dash: not in the grid, or does not fit.")
 
 
 def _paragraph(text: str) -> Paragraph:
     return Paragraph(printable(text, 2000))
 
 
-def _sweep_table(table: tuple[tuple[str, ...], list[tuple[str, ...]]], caption: str) -> tuple[Block, ...]:
+def _sweep_table(table: Table[Any], caption: str) -> tuple[Block, ...]:
     """A table of at most _SHOWN rows; nothing where it has none."""
-    columns, rows = table
-    if not rows:
+    if not table.rows:
         return ()
-    more = "" if len(rows) <= _SHOWN else f" {counted(len(rows) - _SHOWN, 'more row')} in the JSON report."
-    align = "".join("r" if name in _NUMBERS or "per" in name.split() else "l" for name in columns)
-    cells = tuple(tuple(map(printable, row)) for row in rows[:_SHOWN])
-    return (Table(tuple(map(printable, columns)), cells, align, caption + more),)
+    more = "" if len(table.rows) <= _SHOWN else f" {counted(len(table.rows) - _SHOWN, 'more row')} in the JSON report."
+    return (table_block(replace(table, rows=table.rows[:_SHOWN]), caption + more),)
 
 
 def sweep_values(view: SweepView | None) -> dict[str, Any]:
@@ -401,12 +343,12 @@ def diagnosed(found: DiagnosisView) -> tuple[Block, ...]:
         ]
         blocks += [Paragraph(f"{one.title[0].upper()}{one.title[1:]}."), Listing(tuple(lines))]
     for run in found.comparisons[:_SHOWN_RUNS]:
-        blocks += [Table(COMPARED_COLUMNS, run.rows, "lrrrr", run.title), Paragraph(f"{run.parts}.")]
+        blocks += [table_block(run.table, run.title), Paragraph(f"{run.parts}.")]
     if found.gaps:
         blocks.append(Listing(found.gaps[:_SHOWN_RUNS]))
     if found.wanted:
         said = f"{len(found.clean)} rules were checked and found nothing; {len(found.not_judged)} lack data."
-        blocks += [Paragraph(said), Table(WANTED_COLUMNS, found.wanted[:_SHOWN_WANTS], "lr")]
+        blocks += [Paragraph(said), table_block(Table(WANTED, found.wanted[:_SHOWN_WANTS]))]
     return tuple(blocks)
 
 
@@ -449,37 +391,37 @@ def try_next(report: Report) -> tuple[Block, ...]:
     found = tried(report.steps)
     if not found:
         return (Paragraph("No single change that was tried helps beyond noise."),)
-    columns = ("By", "Change", "Gain", "Tokens/s per GPU", "Time per token", "Speedup", "Tier")
-    rows = tuple(_change(goal, effect) for goal, effect in found)
     text = (
         f"Single changes beyond noise, the best of each kind, {report.advice.band_level:.0%} bands; before and after, "
         "each at its own best K."
     )
     notes = tuple(dict.fromkeys(printable(note) for _, effect in found for note in effect.change.notes))
-    table = Table(columns, rows, "llrrrrl")
-    return (Paragraph(text), table, Listing(notes)) if notes else (Paragraph(text), table)
+    shown = table_block(Table(_CHANGES, found))
+    return (Paragraph(text), shown, Listing(notes)) if notes else (Paragraph(text), shown)
 
 
-def _change(goal: Goal, effect: Effect) -> tuple[str, ...]:
-    figures = (change_text(effect, shown) for shown in GOALS)
-    return (MERITS[goal].name, printable(effect.change.what), gain_text(effect, goal), *figures, str(effect.tier))
+_CHANGES: tuple[Column[tuple[Goal, Effect]], ...] = (
+    Column("By", lambda row: MERITS[row[0]].name, words=True),
+    Column("Change", lambda row: row[1].change.what, words=True),
+    Column("Gain", lambda row: gain_text(row[1], row[0])),
+    Column("Tokens/s per GPU", lambda row: change_text(row[1], "tokens_per_s_per_gpu")),
+    Column("Time per token", lambda row: change_text(row[1], "tpot")),
+    Column("Speedup", lambda row: change_text(row[1], "speedup")),
+    Column("Tier", lambda row: row[1].tier, words=True),
+)
 
 
 def design(standing: DesignStanding) -> tuple[Block, ...]:
     """The best designs at equal quality beside the scenario's own."""
-    columns = ("Best for", "Design", "Training", "Speedup", "ms per token", "Gain", "Quality by law", "Tier")
-    rows = tuple(
-        (
-            goal,
-            printable(standing.space.describe(item.index)),
-            f"{item.training_cost:.2f}x",
-            f"{item.speedup[0]:.2f}x",
-            f"{item.tpot_s[0] * 1e3:.2f}",
-            f"{gain.value:.2f} ({gain.low:.2f}-{gain.high:.2f})",
-            " / ".join(law.short for law in item.quality),
-            str(item.tier),
-        )
-        for goal, item, gain in best_designs(standing)
+    columns: tuple[Column[tuple[str, Candidate, Band]], ...] = (
+        Column("Best for", itemgetter(0), words=True),
+        Column("Design", lambda row: standing.space.describe(row[1].index), words=True),
+        Column("Training", lambda row: row[1].training_cost, "{:.2f}x".format),
+        Column("Speedup", lambda row: row[1].speedup[0], "{:.2f}x".format),
+        Column("ms per token", lambda row: row[1].tpot_s[0] * 1e3, "{:.2f}".format),
+        Column("Gain", itemgetter(2), band_text),
+        Column("Quality by law", lambda row: " / ".join(law.short for law in row[1].quality)),
+        Column("Tier", lambda row: row[1].tier, words=True),
     )
     caption = (
         "Gain over the scenario's own design. Training: compute at equal tokens over its own. Quality: dense "
@@ -487,7 +429,7 @@ def design(standing: DesignStanding) -> tuple[Block, ...]:
     )
     blocks: tuple[Block, ...] = (
         Paragraph(printable(standing.text)),
-        Table(columns, rows, "llrrrrrl", caption),
+        table_block(Table(columns, best_designs(standing)), caption),
         Paragraph(what_binds(standing)),
     )
     notes = tuple(printable(note) for note in standing.space.notes)
@@ -496,14 +438,12 @@ def design(standing: DesignStanding) -> tuple[Block, ...]:
 
 def derivation(report: Report) -> tuple[Block, ...]:
     """The formulas behind the speedup with their numbers."""
-    rows = tuple(
-        (f"{step.group}: {printable(step.title)}", printable(step_text(step))) for step in shown_steps(report.advice)
-    )
+    rows = [(f"{step.group}: {step.title}", step_text(step)) for step in shown_steps(report.advice)]
     text = (
         f"Batch {report.scenario.batch_size:,}, K = {report.advice.curve_k}; four digits are shown. `explain` prints "
         "all steps with their constants."
     )
-    return Paragraph(text), Table(("Step", "Formula, numbers, result"), rows, "ll")
+    return Paragraph(text), table_block(matrix(("Step", "Formula, numbers, result"), rows, "ll"))
 
 
 def cited_works(report: Report) -> list[tuple[str, str, str]]:
@@ -519,17 +459,9 @@ def works(report: Report) -> Listing:
 
 _LOAD_SHOWN = 12
 """Models in a report's table; JSON has all. [-]"""
-_LOAD_PLACED = {"rank": "r", "model": "l", "placement": "l", "drafter": "l", "accepted": "l", "K": "r", "memory": "r"}
-_FIGURES = {
-    "rank": "r",
-    "model": "l",
-    "USD/M tokens": "r",
-    "ms/token": "r",
-    "tokens/s/GPU": "r",
-    "J/token": "r",
-    "keeps limit": "r",
-}
-"""Columns of the leaderboard that fit the width of a page, in two tables, and how they are aligned."""
+_PLACEMENT = ("rank", "80%", "model", "placement", "drafter", "accepted", "K", "memory")
+_MERITS = ("rank", "model", "USD/M tokens", "ms/token", "tokens/s/GPU", "J/token", "keeps limit")
+"""Columns of the leaderboard that fit the width of a page, in two tables."""
 
 
 def cost_and_energy(report: Report) -> tuple[Block, ...]:
@@ -548,37 +480,25 @@ def over_context(report: Report, found: ContextMap) -> tuple[Block, ...]:
     """Speedup, K and attention's share over batch and context, and where speculation turns."""
     scenario = report.scenario
     said = (context_verdict(found, scenario.context_tokens, scenario.batch_size), *turn_texts(found))
-    columns, rows = context_map_table(found)
-    shares, share_rows = share_table(found)
     return (
         Paragraph(printable(" ".join(said), 2000)),
-        Table(columns, tuple(rows), "r" * len(columns), "Speedup and recommended K; a dash: it does not fit."),
-        Table(shares, tuple(share_rows), "r" * len(shares), "Attention's share of a plain step."),
+        table_block(context_map_table(found), "Speedup and recommended K; a dash: it does not fit."),
+        table_block(share_table(found), "Attention's share of a plain step."),
         *(Paragraph(printable(text, 2000)) for text in acceptance_texts(found)),
     )
 
 
 def other_models(board: Leaderboard, own_id: str) -> tuple[Block, ...]:
     """The best models at this load on this machine, with the doubt in their ranks."""
-    every, rows = table(board, _LOAD_SHOWN)
-    cells = [dict(zip(every, map(printable, row), strict=True)) for row in rows]
-    for row, one in zip(cells, board.standings, strict=False):
-        row["rank"] = row["rank"] if one.rank_low == one.rank_high else f"{one.rank} ({row['80%']})"
-    more = len(board.standings) - len(rows)
-    caption = f"The best {len(rows)}; {more} more were ranked." if more > 0 else ""
+    ranked = table(board, _LOAD_SHOWN)
+    more = len(board.standings) - len(ranked.rows)
+    caption = f"The best {len(ranked.rows)}; {more} more were ranked." if more > 0 else ""
     said = (board_verdict(board), quality_text(board), by_size(board), own_place(board, own_id))
     blocks: list[Block] = [Paragraph(" ".join(filter(None, said)))]
-    if rows:
-        blocks += [_columns(cells, _LOAD_PLACED, f"{caption} In brackets: likely ranks, 80% band.".lstrip())]
-        blocks += [_columns(cells, _FIGURES, "The same models, with 80% bands.")]
+    if ranked.rows:
+        blocks.append(table_block(ranked.only(*_PLACEMENT), f"{caption} 80%: likely ranks.".lstrip()))
+        blocks.append(table_block(ranked.only(*_MERITS), "The same models, with 80% bands."))
     return (*blocks, Listing((*board_notes(board), *missed_texts(board))))
-
-
-def _columns(cells: Sequence[Mapping[str, str]], wanted: Mapping[str, str], caption: str) -> Table:
-    """The columns among `wanted` that the leaderboard has."""
-    names = tuple(name for name in wanted if name in cells[0])
-    rows = tuple(tuple(row[name] for name in names) for row in cells)
-    return Table(names, rows, "".join(wanted[name] for name in names), caption)
 
 
 def load_values(report: Report) -> dict[str, Any]:

@@ -8,19 +8,23 @@ One design for several targets in sentences, as a table, as flat rows and as one
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from advisor.answers.design.answer import DesignAnswer
-from advisor.answers.design.candidates import Candidate, candidates, price_words
+from advisor.answers.design.candidates import Band, Candidate, candidates, price_words
 from advisor.answers.design.cells import CORE_CHANCE, IN_MEMORY, ON_LIMITS, ON_TIME, TIE, CellStanding
 from advisor.answers.design.grid import MAX_BATCHES
-from advisor.answers.design.regions import OneDesign, Region, RegionMap, TargetsChoice
+from advisor.answers.design.regions import OneDesign, Region, RegionMap, Target, TargetsChoice
 from advisor.answers.design.search import DesignLine
 from advisor.answers.design.space import DesignSpace
 from advisor.prediction import AdvisorError
+from advisor.show.table import Column, Table, matrix
 from advisor.text import MERITS, counted, tier_text
 
 _PIECE = re.compile(
@@ -204,46 +208,39 @@ def cell_lines(found: RegionMap, cell: int) -> tuple[str, ...]:
     )
 
 
-def region_table(found: RegionMap) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heading and rows by region: the design, where it holds, and what it loses elsewhere."""
-    header = (
-        "region",
-        "design",
-        "total B",
-        "active B",
-        "core",
-        "edge",
-        "mean loss",
-        "loses most elsewhere",
-        "80% band",
+def region_table(found: RegionMap) -> Table[Region]:
+    """Each region's design, where it holds, and what it loses elsewhere."""
+    shape_of = found.cells.spaces[0].shape_of
+    columns: tuple[Column[Region], ...] = (
+        Column("region", attrgetter("letter"), words=True),
+        Column("design", attrgetter("words"), words=True),
+        Column("total B", lambda row: shape_of(row.index)["total_params"] / 1e9, "{:.1f}".format),
+        Column("active B", lambda row: shape_of(row.index)["active_params"] / 1e9, "{:.2f}".format),
+        Column("core", lambda row: len(row.core), paper=False),
+        Column("edge", lambda row: len(row.edge), paper=False),
+        Column("mean loss", _mean_loss, percent),
+        Column("loses most elsewhere", lambda row: _worst_text(found, row.worst_outside), words=True),
+        Column("80% band", attrgetter("worst_outside"), _loss_band, words=True),
     )
-    rows: list[tuple[str, ...]] = []
-    for region in found.regions:
-        shape = found.cells.spaces[0].shape_of(region.index)
-        worst = region.worst_outside
-        rows.append(
-            (
-                region.letter,
-                region.words,
-                f"{shape['total_params'] / 1e9:.1f}",
-                f"{shape['active_params'] / 1e9:.2f}",
-                str(len(region.core)),
-                str(len(region.edge)),
-                percent(_mean_loss(region)),
-                "-" if worst is None else f"{percent(worst.expected_loss)} at {found.cells.name(worst.cell)}",
-                "" if worst is None else f"{percent(worst.low)} to {percent(worst.high)}",
-            )
-        )
-    return header, rows
+    return Table(columns, found.regions)
 
 
-def map_cells_table(found: RegionMap) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heading and rows by batch: who holds each accelerator's cell."""
+def _worst_text(found: RegionMap, worst: CellStanding | None) -> str:
+    return "-" if worst is None else f"{percent(worst.expected_loss)} at {found.cells.name(worst.cell)}"
+
+
+def _loss_band(standing: CellStanding | None) -> str:
+    return "" if standing is None else f"{percent(standing.low)} to {percent(standing.high)}"
+
+
+def map_cells_table(found: RegionMap) -> Table[Sequence[Any]]:
+    """Regions by batch and accelerator, one cell each."""
     header = ("batch", *map(str, found.cells.places))
-    return header, [
+    rows = [
         (f"{batch:,.0f}", *(cell_words(found, int(cell)) for cell in column))
         for batch, column in zip(found.batches, found.grid.T, strict=True)
     ]
+    return matrix(header, rows, "r" + "l" * len(found.cells.places))
 
 
 def held_where(found: RegionMap, region: Region) -> str:
@@ -458,51 +455,70 @@ def one_design_notes(found: OneDesign) -> tuple[str, ...]:
     return (REGRET_NOTE, *found.cells.notes)
 
 
-def one_design_table(found: OneDesign) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heading and rows by target: the one design beside the target's own best and the baseline."""
-    best = found.best
-    header = (
-        *(
-            "target",
-            "own best",
-            "ms/token",
-            "one design's",
-            "K",
-            "gives up",
-            "80% band",
-            "central",
-            f"chance within {TIE:.0%}",
-        ),
-        *("over baseline", "tier"),
-    )
-    rows: list[tuple[str, ...]] = []
+@dataclass(frozen=True)
+class _AtTarget:
+    """What the table says of one target: why nothing fits, or its own best and the one design there."""
+
+    target: Target
+    why_not: str
+    own_best: str
+    own: CellStanding | None
+    one: CellStanding | None
+
+
+def one_design_table(found: OneDesign) -> Table[_AtTarget]:
+    """The one design beside each target's own best and the baseline."""
+    rows = []
     for number, (target, own, cell) in enumerate(zip(found.targets, found.own, found.cell_of, strict=True)):
         if own is None:
-            rows.append((str(target), found.cells.why_not(cell), *("",) * (len(header) - 2)))
+            rows.append(_AtTarget(target, found.cells.why_not(cell), "", None, None))
             continue
-        start = (str(target), found.cells.space(cell).describe(own.index), f"{own.tpot_s * 1e3:.2f}")
-        if best is None:
-            rows.append((*start, *("",) * (len(header) - 3)))
-            continue
-        each = best.at[number]
-        gain = "" if each.gain is None else f"{each.gain.value:.2f} ({each.gain.low:.2f}-{each.gain.high:.2f})"
-        losses = (percent(each.expected_loss), f"{percent(each.low)} to {percent(each.high)}", percent(each.loss))
-        tier = tier_text(each.tier, each.extrapolated)
-        rows.append((*start, f"{each.tpot_s * 1e3:.2f}", str(each.n_draft), *losses, f"{each.chance:.0%}", gain, tier))
-    return header, rows
+        one = None if found.best is None else found.best.at[number]
+        rows.append(_AtTarget(target, "", found.cells.space(cell).describe(own.index), own, one))
+    return Table(_ONE_DESIGN, rows)
 
 
-def choices_table(found: OneDesign) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heading and rows of the best designs and the baseline: expected loss over the targets and at each."""
-    header = ("design", "mean loss", "worst loss", *map(str, found.targets))
-    named = {each.index: each.words for each in found.choices}
-    if found.baseline is not None:
-        named[found.baseline.index] = f"{found.baseline.words} (baseline)"
-    every = {each.index: each for each in (*found.choices, *([found.baseline] if found.baseline else []))}
-    return header, [
-        (named[each.index], percent(each.expected), percent(each.worst), *(percent(at.expected_loss) for at in each.at))
-        for each in every.values()
+def _of_one(label: str, text: Callable[[CellStanding], Any], *, words: bool = False) -> Column[_AtTarget]:
+    """A column on the one design, empty where the target has none."""
+    return Column(label, attrgetter("one"), lambda one: "" if one is None else str(text(one)), words=words)
+
+
+_ONE_DESIGN: tuple[Column[_AtTarget], ...] = (
+    Column("target", attrgetter("target"), words=True),
+    Column("own best", lambda row: row.why_not or row.own_best, words=True),
+    Column("ms/token", attrgetter("own"), lambda own: "" if own is None else f"{own.tpot_s * 1e3:.2f}"),
+    _of_one("one design's", lambda one: f"{one.tpot_s * 1e3:.2f}"),
+    _of_one("K", attrgetter("n_draft")),
+    _of_one("gives up", lambda one: percent(one.expected_loss)),
+    _of_one("80% band", _loss_band),
+    _of_one("central", lambda one: percent(one.loss)),
+    _of_one(f"chance within {TIE:.0%}", lambda one: f"{one.chance:.0%}"),
+    _of_one("over baseline", lambda one: "" if one.gain is None else band_text(one.gain)),
+    _of_one("tier", lambda one: tier_text(one.tier, one.extrapolated), words=True),
+)
+
+
+def band_text(value: Band) -> str:
+    """A figure with its band, `1.50 (1.35-1.65)`."""
+    return f"{value.value:.2f} ({value.low:.2f}-{value.high:.2f})"
+
+
+def _loss_at(row: TargetsChoice, *, at: int) -> float:
+    return row.at[at].expected_loss
+
+
+def choices_table(found: OneDesign) -> Table[TargetsChoice]:
+    """Expected loss of the best designs and the baseline, over the targets and at each."""
+    rows = {each.index: each for each in (*found.choices, *([found.baseline] if found.baseline else []))}
+    own = None if found.baseline is None else found.baseline.index
+    columns: list[Column[TargetsChoice]] = [
+        Column("design", lambda row: f"{row.words} (baseline)" if row.index == own else row.words, words=True),
+        Column("mean loss", attrgetter("expected"), percent),
+        Column("worst loss", attrgetter("worst"), percent),
     ]
+    for at, target in enumerate(found.targets):
+        columns.append(Column(str(target), partial(_loss_at, at=at), percent))
+    return Table(tuple(columns), list(rows.values()))
 
 
 def standing_values(each: CellStanding) -> dict[str, Any]:

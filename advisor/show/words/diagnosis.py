@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from advisor.answers.diagnosis.diagnose import Diagnosis, Evidence, Finding, amount
-from advisor.answers.diagnosis.physics import Comparison
+from advisor.answers.diagnosis.physics import Compared, Comparison
+from advisor.show.table import Column, Table
 from advisor.text import counted, printable, with_prefix
 
 
@@ -74,8 +76,17 @@ def _comparison(one: Comparison) -> dict[str, Any]:
 
 
 _LARGEST_PARTS = 6
-COMPARED_COLUMNS = ("Quantity", "Measured", "Predicted", "80% band", "Measured / predicted")
-WANTED_COLUMNS = ("What to collect", "Rules that need it")
+_COMPARED: tuple[Column[Compared], ...] = (
+    Column("quantity", attrgetter("label"), words=True),
+    Column("measured", lambda row: "" if row.measured is None else amount(row.measured, row.unit)),
+    Column("predicted", lambda row: amount(row.predicted, row.unit)),
+    Column("80% band", lambda row: f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"),
+    Column("measured / predicted", attrgetter("ratio"), lambda ratio: "" if ratio is None else f"{ratio:.2f}"),
+)
+WANTED: tuple[Column[tuple[str, str]], ...] = (
+    Column("What to collect", itemgetter(0), words=True),
+    Column("Rules that need it", itemgetter(1)),
+)
 
 
 @dataclass(frozen=True)
@@ -94,10 +105,10 @@ class FindingView:
 
 @dataclass(frozen=True)
 class ComparedView:
-    """One run beside its prediction: a table under COMPARED_COLUMNS, and the largest predicted parts."""
+    """One run beside its prediction, and the largest predicted parts."""
 
     title: str
-    rows: tuple[tuple[str, ...], ...]
+    table: Table[Any]
     parts: str
 
 
@@ -115,7 +126,7 @@ class DiagnosisView:
     not_judged: tuple[tuple[str, str], ...]
     """(title of the rule, what it needs)."""
     wanted: tuple[tuple[str, str], ...]
-    """Under WANTED_COLUMNS, what most rules want first."""
+    """What to collect, what most rules want first."""
     notes: tuple[str, ...]
     """What was read, refused, not read and not predicted."""
 
@@ -162,19 +173,11 @@ def _evidence(item: Evidence, named: str) -> str:
 
 
 def _compared(place: str, one: Comparison) -> ComparedView:
-    rows = tuple(
-        (
-            row.label,
-            "" if row.measured is None else amount(row.measured, row.unit),
-            amount(row.predicted, row.unit),
-            f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}",
-            "" if row.ratio is None else f"{row.ratio:.2f}",
-        )
-        for row in one.rows
-    )
     largest = sorted(one.parts, key=lambda part: -max(part.round_s, part.plain_s))[:_LARGEST_PARTS]
     shown = ", ".join(f"{part.label} {with_prefix(part.round_s or part.plain_s, 's')}" for part in largest)
     whole = "a round" if one.n_draft else "a step"
     return ComparedView(
-        f"{printable(place)} (K = {one.n_draft}, {one.tier})", rows, f"Predicted parts of {whole}: {shown}"
+        f"{printable(place)} (K = {one.n_draft}, {one.tier})",
+        Table(_COMPARED, one.rows),
+        f"Predicted parts of {whole}: {shown}",
     )

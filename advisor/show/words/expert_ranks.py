@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from advisor.answers.expert_ranks import RankArm, RanksAnswer, Split, charged
+from advisor.answers.expert_ranks import Heated, Moved, RankArm, RanksAnswer, Split, charged
 from advisor.physics import laws
 from advisor.physics.hardware import gpus_of_node
 from advisor.predict.load import ASSUMED_IMBALANCE
 from advisor.predict.setup import Setup
+from advisor.show.table import Column, Table
 
-Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 _EVEN = 0.001
 """Changes smaller than this are called none. [-]"""
 
@@ -57,73 +58,65 @@ def _best(answer: RanksAnswer) -> str:
     return f"{what} {verb} {gain:.1%} of the time per token."
 
 
-def layout_table(answer: RanksAnswer) -> Table:
+def layout_table(answer: RanksAnswer) -> Table[RankArm]:
     """Each layout at its own recommended K."""
-    header = (
-        "layout",
-        "experts read",
-        "rows, fullest/mean",
-        "plain step ms",
-        "K",
-        "round ms",
-        "speedup",
-        "band",
-        "time per token ms",
-        "copies/GPU",
-        "tier",
-    )
-    return header, [_layout_row(arm) for arm in answer.arms]
+    return Table(_LAYOUT, answer.arms)
 
 
-def _layout_row(arm: RankArm) -> tuple[str, ...]:
-    k, curve = arm.best, arm.curve
-    return (
-        arm.name,
-        f"{arm.touched[k]:.1f}",
-        f"{arm.pairs_ratio[k]:.2f}",
-        f"{curve.plain_step_s[0] * 1e3:.2f}",
-        str(curve.drafts[k]),
-        f"{curve.round_s[0, k] * 1e3:.2f}",
-        f"{curve.speedup[0, k]:.2f}",
-        f"{curve.low[0, k]:.2f}-{curve.high[0, k]:.2f}",
-        f"{curve.tpot_s[0, k] * 1e3:.2f}",
-        f"{arm.extra_bytes / 1e9:.2f} GB" if arm.extra_bytes else "-",
-        str(curve.tier[0, k]),
-    )
+def _at_best(name: str) -> Callable[[RankArm | Split], float]:
+    """A figure of an arm's curve at its recommended K."""
+    return lambda arm: getattr(arm.curve, name)[0, arm.best]
 
 
-def rank_table(answer: RanksAnswer) -> Table:
+def ms(time_s: float) -> str:
+    """A time in milliseconds, two decimals."""
+    return f"{time_s * 1e3:.2f}"
+
+
+def _band(arm: RankArm | Split) -> str:
+    return f"{arm.curve.low[0, arm.best]:.2f}-{arm.curve.high[0, arm.best]:.2f}"
+
+
+_K = Column[RankArm | Split]("K", lambda arm: arm.curve.drafts[arm.best])
+_PLAIN = Column[RankArm | Split]("plain step ms", lambda arm: arm.curve.plain_step_s[0], ms)
+_ROUND = Column[RankArm | Split]("round ms", _at_best("round_s"), ms)
+_SPEED = (
+    Column[RankArm | Split]("speedup", _at_best("speedup"), "{:.2f}".format),
+    Column[RankArm | Split]("band", _band),
+    Column[RankArm | Split]("time per token ms", _at_best("tpot_s"), ms),
+)
+_TIER = Column[RankArm | Split]("tier", _at_best("tier"), words=True)
+_LAYOUT: tuple[Column[RankArm], ...] = (
+    Column("layout", attrgetter("name"), words=True),
+    Column("experts read", lambda arm: arm.touched[arm.best], "{:.1f}".format),
+    Column("rows, fullest/mean", lambda arm: arm.pairs_ratio[arm.best], "{:.2f}".format),
+    _PLAIN,
+    _K,
+    _ROUND,
+    *_SPEED,
+    Column("copies/GPU", attrgetter("extra_bytes"), lambda size: f"{size / 1e9:.2f} GB" if size else "-"),
+    _TIER,
+)
+
+
+def rank_table(answer: RanksAnswer) -> Table[int]:
     """Experts in order by K: the rank that reads most, counted and assumed, and the fullest rank's rows."""
     arm, assumed = answer.in_order, answer.assumed
-    header = ("K", "experts touched", "rank that reads most", "assumed", "error", "rows, fullest/mean", "assumed")
-    return header, [
-        (
-            str(k),
-            f"{answer.touched_overall[row]:.1f}",
-            f"{arm.touched[row]:.2f}",
-            f"{assumed.touched[row]:.2f}",
-            f"{assumed.touched[row] / arm.touched[row] - 1.0:+.1%}",
-            f"{arm.pairs_ratio[row]:.2f}",
-            f"{assumed.pairs_ratio[row]:.2f}",
-        )
-        for row, k in enumerate(arm.curve.drafts)
-    ]
+    columns = (
+        Column[int]("K", lambda row: arm.curve.drafts[row]),
+        Column[int]("experts touched", lambda row: answer.touched_overall[row], "{:.1f}".format),
+        Column[int]("rank that reads most", lambda row: arm.touched[row], "{:.2f}".format),
+        Column[int]("assumed", lambda row: assumed.touched[row], "{:.2f}".format),
+        Column[int]("error", lambda row: assumed.touched[row] / arm.touched[row] - 1.0, "{:+.1%}".format),
+        Column[int]("rows, fullest/mean", lambda row: arm.pairs_ratio[row], "{:.2f}".format),
+        Column[int]("assumed", lambda row: assumed.pairs_ratio[row], "{:.2f}".format),
+    )
+    return Table(columns, range(len(arm.curve.drafts)))
 
 
-def heat_table(answer: RanksAnswer) -> Table:
+def heat_table(answer: RanksAnswer) -> Table[Heated]:
     """Changes that hotter experts make, at the recommended K."""
-    header = ("layout", "hottest hotter by", "plain step", "round", "+- (80%)", "speedup")
-    return header, [
-        (
-            one.arm,
-            f"{one.more:.0%}",
-            _signed(one.plain_step),
-            _signed(one.round),
-            f"{one.noise:.2%}",
-            _signed(one.speedup),
-        )
-        for one in answer.heated
-    ]
+    return Table(_HEAT, answer.heated)
 
 
 def _signed(share: float) -> str:
@@ -131,19 +124,38 @@ def _signed(share: float) -> str:
     return f"{share:+.2%}" if abs(share) >= 5e-5 else "0.00%"
 
 
-def exchange_table(answer: RanksAnswer) -> Table:
+_HEAT: tuple[Column[Heated], ...] = (
+    Column("layout", attrgetter("arm"), words=True),
+    Column("hottest hotter by", attrgetter("more"), "{:.0%}".format),
+    Column("plain step", attrgetter("plain_step"), _signed),
+    Column("round", attrgetter("round"), _signed),
+    Column("+- (80%)", attrgetter("noise"), "{:.2%}".format),
+    Column("speedup", attrgetter("speedup"), _signed),
+)
+
+
+def exchange_table(answer: RanksAnswer) -> Table[tuple[Moved, int]]:
     """Bytes of one layer at the rank that receives most, by way of exchange and K.
 
     Beside them those of all layers, and those of all ranks for each token emitted.
     """
-    header = ("exchange", "K", "dispatch", "combine", "step, all layers", "per emitted token, all ranks")
-    rows = []
-    for one in answer.moved:
-        for row, k in enumerate(one.drafts):
-            if k in _shown(answer):
-                cells = (one.dispatch[row], one.combine[row], one.per_step[row], one.per_token[row])
-                rows.append((one.transport.name, str(k), *(f"{value / 1e6:,.2f} MB" for value in cells)))
-    return header, rows
+    shown = _shown(answer)
+    rows = [(one, at) for one in answer.moved for at, k in enumerate(one.drafts) if k in shown]
+    return Table(_EXCHANGE, rows)
+
+
+def _moved(label: str, name: str) -> Column[tuple[Moved, int]]:
+    return Column(label, lambda row: getattr(row[0], name)[row[1]], lambda size: f"{size / 1e6:,.2f} MB")
+
+
+_EXCHANGE: tuple[Column[tuple[Moved, int]], ...] = (
+    Column("exchange", lambda row: row[0].transport.name, words=True),
+    Column("K", lambda row: row[0].drafts[row[1]]),
+    _moved("dispatch", "dispatch"),
+    _moved("combine", "combine"),
+    _moved("step, all layers", "per_step"),
+    _moved("per emitted token, all ranks", "per_token"),
+)
 
 
 def _shown(answer: RanksAnswer) -> set[int]:
@@ -187,42 +199,23 @@ def _charged_text(setup: Setup, k: int) -> str:
     )
 
 
-def split_table(found: Sequence[Split]) -> Table:
+def split_table(found: Sequence[Split]) -> Table[Split]:
     """Attention groups over the same ranks."""
-    header = (
-        "attention",
-        "sequences/group",
-        "fits",
-        "plain step ms",
-        "K",
-        "round ms",
-        "exchange ms",
-        "speedup",
-        "band",
-        "time per token ms",
-        "tokens/s/GPU",
-        "tier",
-    )
-    rows: list[tuple[str, ...]] = []
-    for one in found:
-        k, curve = one.best, one.curve
-        rows.append(
-            (
-                f"{one.groups} x TP {one.tensor_parallel}",
-                str(one.fullest),
-                "yes" if one.fits else "no",
-                f"{curve.plain_step_s[0] * 1e3:.2f}",
-                str(curve.drafts[k]),
-                f"{curve.round_s[0, k] * 1e3:.2f}",
-                f"{one.exchange_s * 1e3:.2f}",
-                f"{curve.speedup[0, k]:.2f}",
-                f"{curve.low[0, k]:.2f}-{curve.high[0, k]:.2f}",
-                f"{curve.tpot_s[0, k] * 1e3:.2f}",
-                f"{curve.tokens_per_s_per_gpu[0, k]:,.0f}",
-                str(curve.tier[0, k]),
-            )
-        )
-    return header, rows
+    return Table(_SPLIT, found)
+
+
+_SPLIT: tuple[Column[Split], ...] = (
+    Column("attention", lambda one: f"{one.groups} x TP {one.tensor_parallel}", words=True),
+    Column("sequences/group", attrgetter("fullest")),
+    Column("fits", lambda one: "yes" if one.fits else "no", words=True),
+    _PLAIN,
+    _K,
+    _ROUND,
+    Column("exchange ms", attrgetter("exchange_s"), ms),
+    *_SPEED,
+    Column("tokens/s/GPU", _at_best("tokens_per_s_per_gpu"), "{:,.0f}".format),
+    _TIER,
+)
 
 
 def notes(answer: RanksAnswer) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from advisor.answers.explore.leaderboard import By, Missed
@@ -17,46 +18,72 @@ from advisor.catalog.hardware import drafter_name, model_name
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS, FieldSection
 from advisor.prediction import Prediction
+from advisor.show.table import Column, Table
 from advisor.show.words.load import figure
 from advisor.text import counted, printable
 
 Quality = Mapping[str, float]
 """A user's score by model."""
-COLUMNS = (
-    "rank",
-    "80%",
-    "model",
-    "total B",
-    "active B",
-    "placement",
-    "drafter",
-    "accepted",
-    "K",
-    "speedup",
-    "ms/token",
-    "tokens/s/GPU",
-    "USD/M tokens",
-    "J/token",
-    "memory",
-    "tier",
+
+
+def ms_text(value: Prediction) -> str:
+    """Milliseconds with their band, as `5.3 (3.7-8.1)`."""
+    return f"{value.value * 1e3:.1f} ({value.low * 1e3:.1f}-{value.high * 1e3:.1f})"
+
+
+def billions(count: float) -> str:
+    """A count of parameters in billions."""
+    return f"{count / 1e9:.1f}"
+
+
+def _band(key: str, label: str, text: Callable[[Any], str]) -> Column[Standing]:
+    """A figure with its band, nothing where it is not known."""
+    value = attrgetter(key)
+    return Column(label, value, lambda figure: "" if figure is None else text(figure), key, band=True)
+
+
+COLUMNS: tuple[Column[Standing], ...] = (
+    Column("rank", attrgetter("rank"), key="rank"),
+    Column(None, attrgetter("rank_low"), key="rank_low"),
+    Column(None, attrgetter("rank_high"), key="rank_high"),
+    Column("80%", lambda one: f"{one.rank_low}-{one.rank_high}" if one.rank_low < one.rank_high else str(one.rank)),
+    Column(None, attrgetter("p_first"), key="p_first"),
+    Column(None, attrgetter("p_limit"), key="p_limit"),
+    Column("model", attrgetter("name"), key="name", words=True),
+    Column("total B", attrgetter("total_params"), billions, key="total_params"),
+    Column("active B", attrgetter("active_params"), billions, key="active_params"),
+    *(Column(None, attrgetter(name), key=name) for name in ("tensor_parallel", "expert_parallel", "copies", "gpus")),
+    Column("placement", lambda one: placement_text(one), words=True),
+    Column(None, attrgetter("drafter"), key="drafter"),
+    Column(None, attrgetter("accepted"), key="accepted"),
+    Column("drafter", lambda one: "" if one.accepted == "none" else drafter_name(one.drafter), words=True),
+    Column("accepted", lambda one: "" if one.accepted == "none" else one.accepted, words=True),
+    Column("K", lambda one: "-".join(map(str, sorted({min(one.drafts), max(one.drafts)})))),
+    Column(None, lambda one: "/".join(map(str, one.drafts)), key="n_draft"),
+    _band("speedup", "speedup", lambda value: f"{value.value:.2f}"),
+    _band("tpot_s", "ms/token", ms_text),
+    _band("tokens_per_s_per_gpu", "tokens/s/GPU", figure),
+    _band("usd_per_million", "USD/M tokens", figure),
+    _band("joules_per_token", "J/token", figure),
+    Column("memory", attrgetter("memory_share"), "{:.0%}".format, key="memory_share"),
+    Column("tier", lambda one: str(one.tier), key="tier", words=True),
 )
+"""What each model's row says; a user's own column of quality and the chance to keep a limit come after them."""
 
 
-def table(
-    board: Leaderboard, top: int | None = None, quality: tuple[str, Quality] | None = None
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heading and rows, the best `top` (None: all), with a user's quality column where there is one."""
-    limited = board.question.scenario.max_tpot_ms is not None
-    columns = [*COLUMNS, *(["keeps limit"] if limited else [])]
-    shown = board.standings[:top]
-    rows = [[*_cells(one), *([f"{one.p_limit:.0%}"] if limited else [])] for one in shown]
+def table(board: Leaderboard, top: int | None = None, quality: tuple[str, Quality] | None = None) -> Table[Standing]:
+    """The best `top` (None: all), with a user's quality column where there is one."""
+    columns = list(COLUMNS)
+    if board.question.scenario.max_tpot_ms is not None:
+        columns.append(Column("keeps limit", attrgetter("p_limit"), "{:.0%}".format))
     if quality is not None:
         name, scores = quality
-        columns += [name, "front"]
         front = front_of(board, scores)
-        for row, one in zip(rows, shown, strict=True):
-            row += ["" if one.name not in scores else f"{scores[one.name]:g}", "yes" if front[one.name] else ""]
-    return tuple(columns), [tuple(row) for row in rows]
+        columns.append(
+            Column(name, lambda one: scores.get(one.name), lambda score: "" if score is None else f"{score:g}", name)
+        )
+        columns.append(Column("front", lambda one: "yes" if front[one.name] else "", words=True))
+    return Table(tuple(columns), board.standings[:top])
 
 
 def front_of(board: Leaderboard, scores: Quality) -> dict[str, bool]:
@@ -65,32 +92,10 @@ def front_of(board: Leaderboard, scores: Quality) -> dict[str, bool]:
     return {one.name: flag for one, flag in zip(board.standings, flags, strict=True)}
 
 
-def _cells(one: Standing) -> list[str]:
-    drafts = sorted(set(one.drafts))
-    return [
-        str(one.rank),
-        f"{one.rank_low}-{one.rank_high}" if one.rank_low < one.rank_high else str(one.rank),
-        one.name,
-        f"{one.total_params / 1e9:.1f}",
-        f"{one.active_params / 1e9:.1f}",
-        placement_text(one),
-        "" if one.accepted == "none" else drafter_name(one.drafter),
-        "" if one.accepted == "none" else one.accepted,
-        str(drafts[0]) if len(drafts) == 1 else f"{drafts[0]}-{drafts[-1]}",
-        f"{one.speedup.value:.2f}",
-        ms_text(one.tpot_s),
-        figure(one.tokens_per_s_per_gpu),
-        "" if one.usd_per_million is None else figure(one.usd_per_million),
-        "" if one.joules_per_token is None else figure(one.joules_per_token),
-        f"{one.memory_share:.0%}",
-        str(one.tier),
-    ]
-
-
 def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> dict[str, Any]:
     """The board as one JSON-able document."""
     question = board.question
-    rows = [_row(one) for one in board.standings]
+    rows = [{**vars(one), "model": one.name, "placement": placement_text(one)} for one in board.standings]
     if quality is not None:
         front = front_of(board, quality[1])
         for row, one in zip(rows, board.standings, strict=True):
@@ -123,56 +128,6 @@ def _settings(scenario: Scenario) -> dict[str, Any]:
         for name, value in scenario.model_dump().items()
         if name not in own and name not in _EACH_ITS_OWN and name not in _SEARCHED
     }
-
-
-def _row(one: Standing) -> dict[str, Any]:
-    return {**vars(one), "model": one.name, "placement": placement_text(one)}
-
-
-_PLAIN = (
-    "rank",
-    "rank_low",
-    "rank_high",
-    "p_first",
-    "p_limit",
-    "name",
-    "total_params",
-    "active_params",
-    "tensor_parallel",
-    "expert_parallel",
-    "copies",
-    "gpus",
-    "drafter",
-    "accepted",
-    "memory_share",
-    "tier",
-)
-CSV_FIGURES = ("speedup", "tpot_s", "tokens_per_s_per_gpu", "usd_per_million", "joules_per_token")
-
-
-def csv_rows(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> tuple[list[str], list[dict[str, Any]]]:
-    """Columns and rows for a spreadsheet: each figure with both ends of its band."""
-    columns = [*_PLAIN, "n_draft"]
-    columns += [f"{name}{end}" for name in CSV_FIGURES for end in ("", "_low", "_high")]
-    columns += [] if quality is None else [quality[0]]
-    rows = []
-    for one in board.standings:
-        row: dict[str, Any] = {name: getattr(one, name) for name in _PLAIN}
-        row["tier"], row["n_draft"] = str(one.tier), "/".join(map(str, one.drafts))
-        for name in CSV_FIGURES:
-            value: Prediction | None = getattr(one, name)
-            for end, cell in zip(("", "_low", "_high"), _ends(value), strict=True):
-                row[f"{name}{end}"] = cell
-        if quality is not None:
-            row[quality[0]] = quality[1].get(one.name)
-        rows.append(row)
-    return columns, rows
-
-
-def _ends(value: Prediction | None) -> Sequence[float | None]:
-    return (
-        (None,) * 3 if value is None else tuple(float(f"{each:.6g}") for each in (value.value, value.low, value.high))
-    )
 
 
 _BEST: dict[By, str] = {
@@ -404,8 +359,3 @@ def _accepted_text(board: Leaderboard) -> str:
     told = "".join(f" {kind.capitalize()}, for one: {rests[kind]}." for kind in lent)
     ask = " Text of another kind is accepted differently: say which yours is (--task, Kind of text)."
     return f"Accepted lengths: {'; '.join(found)}.{told}{ask if board.question.scenario.task is None else ''}"
-
-
-def ms_text(value: Prediction) -> str:
-    """Milliseconds with their band, as `5.3 (3.7-8.1)`."""
-    return f"{value.value * 1e3:.1f} ({value.low * 1e3:.1f}-{value.high * 1e3:.1f})"

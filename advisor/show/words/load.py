@@ -6,6 +6,7 @@ Money and energy of a token in sentences, and as JSON.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from advisor.physics.hardware import Hardware
 from advisor.predict.setup import Setup
 from advisor.predict.spend import Arm, Spend
 from advisor.prediction import Prediction, Tier
+from advisor.show.table import Column, Table
 from advisor.text import counted
 
 _EVEN = 0.02
@@ -188,38 +190,48 @@ def acceptance_texts(found: ContextMap) -> tuple[str, ...]:
     return (f"{text} Measured for this kind of drafter, single heads: {'; '.join(known)}.",)
 
 
-def map_table(found: ContextMap) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heading and rows by context: speedup and K by batch, a dash where a batch does not fit."""
-    own = "drafter's cache" if found.drafter_cache_bytes.any() else ""
-    header = ("context", *(f"batch {batch}" for batch in found.batches), "largest batch", "cache/seq/GPU", own)
-    rows = []
-    for row, context in enumerate(found.contexts):
-        cells = [_cell(found, row, column) for column in range(found.batches.size)]
-        cache = found.cache_bytes[row]
-        part = f"{found.drafter_cache_bytes[row] / cache:.0%}" if own and cache else ""
-        rows.append((f"{context:,}", *cells, f"{found.largest_batch[row]:,}", f"{cache / 1e6:,.0f} MB", part))
-    return (header, rows) if own else (header[:-1], [row[:-1] for row in rows])
+def map_table(found: ContextMap) -> Table[int]:
+    """Speedup and K over context and batch, a dash where a batch does not fit."""
+    cache, drafter = found.cache_bytes, found.drafter_cache_bytes
+    columns = [
+        _context(found),
+        *(Column[int](f"batch {batch}", partial(_cell, found, column=at)) for at, batch in enumerate(found.batches)),
+        Column[int]("largest batch", lambda row: found.largest_batch[row], "{:,}".format),
+        Column[int]("cache/seq/GPU", lambda row: cache[row] / 1e6, "{:,.0f} MB".format),
+    ]
+    if drafter.any():
+        columns.append(
+            Column[int]("drafter's cache", lambda row: f"{drafter[row] / cache[row]:.0%}" if cache[row] else "")
+        )
+    return Table(tuple(columns), range(len(found.contexts)))
 
 
-def _cell(found: ContextMap, row: int, column: int) -> str:
+def _context(found: ContextMap) -> Column[int]:
+    return Column("context", lambda row: found.contexts[row], "{:,}".format)
+
+
+def _cell(found: ContextMap, row: int, *, column: int) -> str:
     if not found.fits[row, column]:
         return "-"
     return f"{found.speedup[row, column]:.2f}x K={found.n_draft[row, column]}"
 
 
-def share_table(found: ContextMap) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Heading and rows by context: share of a plain step that attention takes, by batch."""
-    header = ("context", *(f"batch {batch}" for batch in found.batches))
-    return header, [
+def share_table(found: ContextMap) -> Table[int]:
+    """Share of a plain step that attention takes, over context and batch."""
+    return Table(
         (
-            f"{context:,}",
+            _context(found),
             *(
-                f"{found.attention_share[row, column]:.0%}" if found.fits[row, column] else "-"
-                for column in range(found.batches.size)
+                Column[int](f"batch {batch}", partial(_attention_share, found, column=at))
+                for at, batch in enumerate(found.batches)
             ),
-        )
-        for row, context in enumerate(found.contexts)
-    ]
+        ),
+        range(len(found.contexts)),
+    )
+
+
+def _attention_share(found: ContextMap, row: int, *, column: int) -> str:
+    return f"{found.attention_share[row, column]:.0%}" if found.fits[row, column] else "-"
 
 
 def map_document(found: ContextMap) -> dict[str, Any]:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from advisor.answers.explore.changes import GOALS, NOT_OFFERED, Effect, Goal, NextSteps, Speed, best_effects
+from advisor.show.table import Column, Table
 from advisor.text import MERITS
 
-TextTable = tuple[tuple[str, ...], list[tuple[str, ...]]]
-"""Heading and rows."""
+
+def effects_table(effects: Sequence[Effect], goal: Goal) -> Table[Effect]:
+    """Changes, each with its gain by `goal` and the figures before and after."""
+    columns: tuple[Column[Effect], ...] = (
+        Column("change", lambda row: row.change.what, words=True),
+        Column("gain", partial(gain_text, goal=goal)),
+        *(Column[Effect](MERITS[shown].name, partial(change_text, goal=shown)) for shown in GOALS),
+        Column("tier", attrgetter("tier"), words=True),
+    )
+    return Table(columns, effects)
 
 
 def change_text(effect: Effect, goal: Goal) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -21,10 +23,11 @@ from advisor.answers.explore.files import (
     where,
 )
 from advisor.predict.scenario_fields import FIELDS
+from advisor.show.table import Column, Table, matrix
 from advisor.text import counted
 
-TextTable = tuple[tuple[str, ...], list[tuple[str, ...]]]
-"""Heading and rows."""
+Cells = Mapping[Any, Any]
+"""One row of an answer to a sweep, by column."""
 _NAMED = 12
 """Values of a setting that are listed. [-]"""
 
@@ -136,78 +139,91 @@ _FORMS = {
 """Figures with a band: columns of its ends, format, unit."""
 
 
-def _figure(one: Mapping[Any, Any], name: str) -> str:
+def _figure(one: Cells, name: str) -> str:
     """A value with its band; the value alone where no band is known."""
     low, high, form, unit = _FORMS[name]
     text, ends = f"{one[name]:{form}}{unit}", (one[low], one[high])
     return text if any(map(pd.isna, ends)) else f"{text} ({ends[0]:{form}}-{ends[1]:{form}})"
 
 
-def pays_table(pays: pd.DataFrame) -> TextTable:
-    """Table of `where_drafting_pays` as text."""
-    others = _other_columns(pays)
-    rows = [
-        (
-            one["model_id"],
-            one["hardware_id"],
-            "nowhere" if one["fits"] else "does not fit",
-            "",
-            "",
-            "",
-            "",
-            *("" for _ in others),
+def pays_table(pays: pd.DataFrame) -> Table[Cells]:
+    """Table of `where_drafting_pays`."""
+    return _answers(
+        pays,
+        _name("Model", "model_id"),
+        _name("Accelerator", "hardware_id"),
+        Column("Pays up to batch", _pays_up_to),
+        Column("K", _if_known("pays_up_to", itemgetter("n_draft"))),
+        Column("Speedup", _if_known("pays_up_to", partial(_figure, name="speedup"))),
+        Column("Gains in", _if_known("pays_up_to", lambda one: f"{one['p_gain']:.0%}")),
+        Column("Tier", _if_known("pays_up_to", itemgetter("tier")), words=True),
+        known="pays_up_to",
+    )
+
+
+def _pays_up_to(one: Cells) -> str:
+    if pd.isna(one["pays_up_to"]):
+        return "nowhere" if one["fits"] else "does not fit"
+    return f"{one['pays_up_to']:,}"
+
+
+def fastest_table(fastest: pd.DataFrame) -> Table[Cells]:
+    """Table of `fastest_within`."""
+    return _answers(
+        fastest,
+        _name("Model", "model_id"),
+        Column("Accelerator", lambda one: _why_none(one) if pd.isna(one["row"]) else one["hardware_id"], words=True),
+        Column("Batch", _if_known("row", lambda one: f"{one['batch_size']:,}")),
+        Column("K", _if_known("row", itemgetter("n_draft"))),
+        Column("Tokens/s per GPU", _if_known("row", partial(_figure, name="tokens_per_s_per_gpu"))),
+        Column("ms per token", _if_known("row", partial(_figure, name="tpot_ms"))),
+        Column("Speedup", _if_known("row", partial(_figure, name="speedup"))),
+        Column("Tier", _if_known("row", itemgetter("tier")), words=True),
+        known="row",
+    )
+
+
+def _answers(frame: pd.DataFrame, *columns: Column[Cells], known: str) -> Table[Cells]:
+    """An answer's columns, then the other settings of each row; a row is empty where `known` is missing."""
+    others = (
+        Column(
+            label(name),
+            _if_known(known, itemgetter(name)),
+            partial(_setting, name),
         )
-        if pd.isna(one["pays_up_to"])
-        else (
-            one["model_id"],
-            one["hardware_id"],
-            f"{one['pays_up_to']:,}",
-            f"{one['n_draft']}",
-            _figure(one, "speedup"),
-            f"{one['p_gain']:.0%}",
-            str(one["tier"]),
-            *(setting_text(name, one[name]) for name in others),
-        )
-        for one in pays.to_dict("records")
-    ]
-    return ("Model", "Accelerator", "Pays up to batch", "K", "Speedup", "Gains in", "Tier", *map(label, others)), rows
+        for name in _other_columns(frame)
+    )
+    return Table((*columns, *others), frame.to_dict("records"))
 
 
-def fastest_table(fastest: pd.DataFrame) -> TextTable:
-    """Table of `fastest_within` as text."""
-    others = _other_columns(fastest)
-    rows = [
-        (one["model_id"], _why_none(one), "", "", "", "", "", "", *("" for _ in others))
-        if pd.isna(one["row"])
-        else (
-            one["model_id"],
-            one["hardware_id"],
-            f"{one['batch_size']:,}",
-            f"{one['n_draft']}",
-            _figure(one, "tokens_per_s_per_gpu"),
-            _figure(one, "tpot_ms"),
-            _figure(one, "speedup"),
-            str(one["tier"]),
-            *(setting_text(name, one[name]) for name in others),
-        )
-        for one in fastest.to_dict("records")
-    ]
-    head = ("Model", "Accelerator", "Batch", "K", "Tokens/s per GPU", "ms per token", "Speedup", "Tier")
-    return (*head, *map(label, others)), rows
+def _setting(name: str, value: Any) -> str:
+    return "" if value is None else setting_text(name, value)
 
 
-def _why_none(one: Mapping[Any, Any]) -> str:
+def _name(heading: str, field: str) -> Column[Cells]:
+    return Column(heading, itemgetter(field), words=True)
+
+
+def _if_known(field: str, value: Callable[[Cells], Any]) -> Callable[[Cells], Any]:
+    """The value of a row, None where the row has no `field`."""
+    return lambda one: None if pd.isna(one[field]) else value(one)
+
+
+def _why_none(one: Cells) -> str:
     least = one["least_tpot_ms"]
     return "fits nowhere" if pd.isna(least) else f"{least:.1f} ms at best"
 
 
-def one_k_table(frame: pd.DataFrame) -> TextTable:
-    """Table of `one_k_for_all` as text."""
-    rows: list[tuple[str, ...]] = [
-        (f"{one['n_draft']}", f"{one['loss']:.1%}", f"{one['worst']:.1%}", f"{one['points']:,}", str(one["tier"]))
-        for one in one_k_for_all(frame).to_dict("records")
-    ]
-    return ("K for all", "Mean loss", "Worst loss", "Points", "Lowest tier"), rows
+def one_k_table(frame: pd.DataFrame) -> Table[Cells]:
+    """Table of `one_k_for_all`."""
+    columns: tuple[Column[Cells], ...] = (
+        Column("K for all", itemgetter("n_draft")),
+        Column("Mean loss", itemgetter("loss"), "{:.1%}".format),
+        Column("Worst loss", itemgetter("worst"), "{:.1%}".format),
+        Column("Points", itemgetter("points"), "{:,}".format),
+        Column("Lowest tier", itemgetter("tier"), words=True),
+    )
+    return Table(columns, one_k_for_all(frame).to_dict("records"))
 
 
 def map_text(found: SweepMap) -> str:
@@ -216,7 +232,7 @@ def map_text(found: SweepMap) -> str:
     return f"Speedup at the recommended K by {label(found.x)} and {label(found.y)}{fixed and f', at {fixed}'}."
 
 
-def map_table(found: SweepMap) -> TextTable:
+def map_table(found: SweepMap) -> Table[Sequence[Any]]:
     """The cells of a map as text: speedup and K, a dash where nothing is or fits."""
     speedup, drafts, fits = found.values("speedup"), found.values("n_draft"), found.fits
     rows = [
@@ -229,7 +245,7 @@ def map_table(found: SweepMap) -> TextTable:
         )
         for row, value in enumerate(found.y_values)
     ]
-    return (label(found.y), *(setting_text(found.x, value) for value in found.x_values)), rows
+    return matrix((label(found.y), *(setting_text(found.x, value) for value in found.x_values)), rows)
 
 
 def _other_columns(table: pd.DataFrame) -> list[str]:

@@ -16,12 +16,13 @@ from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.store_build import StoreStatus
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.show.words.diagnosis import COMPARED_COLUMNS, WANTED_COLUMNS, DiagnosisView, FindingView, view_of
+from advisor.show.table import Table
+from advisor.show.words.diagnosis import WANTED, DiagnosisView, FindingView, view_of
 from advisor.text import counted
 from advisor.ui.answers import published_for, store_status
 from advisor.ui.data.upload_panel import MAX_PASTED
 from advisor.ui.session import Slot, nothing
-from advisor.ui.widgets import plain, upload_limit
+from advisor.ui.widgets import plain, show_table, upload_limit
 
 
 def draw_store_panel(scenario: Scenario) -> None:
@@ -215,7 +216,7 @@ def _compared(found: DiagnosisView) -> None:
         st.markdown(plain(text))
     for one in found.comparisons[:_SHOWN_RUNS]:
         st.caption(plain(one.title))
-        st.table(pd.DataFrame(list(one.rows), columns=list(COMPARED_COLUMNS)).set_index(COMPARED_COLUMNS[0]))
+        st.table(one.table.frame.set_index("Quantity"))
         st.caption(f"{plain(one.parts)}.")
     if more := len(found.comparisons[_SHOWN_RUNS:]):
         st.caption(f"{counted(more, 'more run')} not shown; `advisor diagnose --json` lists all.")
@@ -226,7 +227,7 @@ def _not_judged(found: DiagnosisView) -> None:
     clean = f"{counted(len(found.clean), 'rule')} checked and clean"
     with st.expander(f"{counted(len(found.not_judged), 'rule')} not judged; {clean}"):
         st.caption("What to collect, most needed first")
-        st.dataframe(pd.DataFrame(list(found.wanted), columns=list(WANTED_COLUMNS)), hide_index=True)
+        show_table(Table(WANTED, found.wanted))
         rules = pd.DataFrame(list(found.not_judged), columns=["Not judged", "Needs"])
         st.dataframe(rules, hide_index=True)
         if found.clean:

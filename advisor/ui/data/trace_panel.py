@@ -53,7 +53,7 @@ from advisor.ui.data.own_traces import (
 from advisor.ui.data.own_traces import answer as ranks_answer
 from advisor.ui.data.own_traces import counts as own_counts
 from advisor.ui.data.own_traces import trace as own_trace
-from advisor.ui.widgets import plain, show_chart, upload_limit
+from advisor.ui.widgets import plain, show_chart, show_table, upload_limit
 
 COHERE = "cohere-128-8"
 _STATISTICS = ("Load spread (CV)", "Affinity (phi)", "Stickiness (rho)")
@@ -249,18 +249,18 @@ def _answer(answer: RanksAnswer, advice: Advice) -> None:
     st.markdown(plain(typeset(verdict(answer))))
     for text in trace_warnings(answer):
         st.warning(plain(f"{text[0].upper()}{text[1:]}."))
-    _table(layout_table(answer))
+    show_table(layout_table(answer))
     _use(answer)
     show_chart(rank_chart(answer), "ranks", advice.scenario)
     with st.expander("Hotter experts, exchange, attention groups"):
         st.caption("Each layer's hottest expert hotter than it was planned for, at the recommended K.")
-        _table(heat_table(answer))
+        show_table(heat_table(answer))
         st.caption(plain(exchange_text(answer)))
         if answer.moved:
-            _table(exchange_table(answer))
+            show_table(exchange_table(answer))
         st.caption("The same ranks with attention in other groups, experts in order.")
         found, refused = splits(answer)
-        _table(split_table(found))
+        show_table(split_table(found))
         for text in refused:
             st.caption(plain(f"Not possible: {text}"))
     for text in notes(answer):
@@ -288,8 +288,3 @@ def _use(answer: RanksAnswer) -> None:
 
 def _offered(answer: RanksAnswer, names: list[str]) -> int:
     return names.index(answer.best.name) if answer.best.name in names else 0
-
-
-def _table(table: tuple[tuple[str, ...], list[tuple[str, ...]]]) -> None:
-    header, rows = table
-    st.dataframe(pd.DataFrame(rows, columns=[name[0].upper() + name[1:] for name in header]), hide_index=True)

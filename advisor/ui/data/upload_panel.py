@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from advisor.catalog.models import model_ids
@@ -26,7 +25,7 @@ from advisor.measured.moesd import moesd_of
 from advisor.measured.observations import QUANTITIES
 from advisor.measured.points import Point
 from advisor.measured.refit import MIN_POINTS, before_after, curve_groups, curve_name
-from advisor.measured.refit_result import PARAMETER_COLUMNS, RefitResult, parameter_rows
+from advisor.measured.refit_result import RefitResult
 from advisor.measured.refit_result import notes as refit_notes
 from advisor.physics.acceptance import acceptance_curves
 from advisor.physics.draft import drafter_ids
@@ -34,8 +33,11 @@ from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import before_after_chart, residual_chart
+from advisor.show.table import Table
+from advisor.show.words.refit import PARAMETERS
 from advisor.text import counted
 from advisor.ui.answers import refit_text_for
+from advisor.ui.data.own_sweep import draw_sweep_of_upload
 from advisor.ui.data.own_traces import acceptance_problem, use_length, use_rates
 from advisor.ui.data.uploads import (
     UploadFile,
@@ -71,7 +73,7 @@ from advisor.ui.data.uploads import lacks as upload_lacks
 from advisor.ui.data.uploads import save as save_upload
 from advisor.ui.own_data import is_used, text_of, use_refit
 from advisor.ui.state import own_hardware, own_models
-from advisor.ui.widgets import plain, show_chart, upload_limit
+from advisor.ui.widgets import plain, show_chart, show_table, upload_limit
 
 _FROM_SCENARIO = {
     "hardware_id": "hardware_id",
@@ -108,6 +110,7 @@ def draw_upload_panel(scenario: Scenario) -> None:
     if read is not None:
         _missing_form(read, scenario)
         _stated_names(read)
+        draw_sweep_of_upload(read, scenario)
         acceptance = ask(read, scenario)
         if said := unit_problem(acceptance):
             units.error(plain(said), icon=":material/straighten:")
@@ -549,7 +552,7 @@ def draw_refit_panel(points: list[Point], result: RefitResult, scenario: Scenari
         chart = before_after_chart(before_after(points, result, groups[chosen]))
         show_chart(chart, "before_after", scenario)
     show_chart(residual_chart(result), "residuals", scenario)
-    st.dataframe(pd.DataFrame(parameter_rows(result), columns=PARAMETER_COLUMNS), hide_index=True)
+    show_table(Table(PARAMETERS, result.parameters))
     for note in refit_notes(result):
         st.caption(note)
     small = moesd_of(points)

@@ -240,8 +240,8 @@ class _One:
     """What the page says of one design for several targets, without the searches behind it."""
 
     texts: tuple[str, ...]
-    targets: _Table
-    choices: _Table
+    targets: pd.DataFrame
+    choices: pd.DataFrame
     notes: tuple[str, ...]
     csv: str
 
@@ -253,7 +253,7 @@ class _Map:
     verdict: str
     chart: Chart | None
     """None where no cell is served."""
-    regions: _Table
+    regions: pd.DataFrame
     notes: tuple[str, ...]
 
 
@@ -263,8 +263,8 @@ def _one_of(scenario: Scenario, question: DesignQuestion, targets: tuple[str, ..
     rows = one_design_rows(found)
     return _One(
         tuple(text for text in (one_design_verdict(found), against_baseline(found), one_design_price(found)) if text),
-        one_design_table(found),
-        choices_table(found),
+        one_design_table(found).frame,
+        choices_table(found).frame,
         one_design_notes(found),
         csv_text(list(rows[0]), rows) if rows else "",
     )
@@ -274,9 +274,8 @@ def _one_of(scenario: Scenario, question: DesignQuestion, targets: tuple[str, ..
 def _map_of(scenario: Scenario, question: DesignQuestion, accelerators: tuple[str, ...]) -> _Map:
     found = region_map(scenario, tuple(map(Place, accelerators)), **question.limits())
     chart = design_regions_chart(found) if found.regions else None
-    columns, rows = region_table(found)
-    held = [(*row, held_where(found, region)) for row, region in zip(rows, found.regions, strict=True)]
-    return _Map(region_verdict(found), chart, ((*columns, "holds"), held), region_notes(found))
+    regions = region_table(found).frame.assign(Holds=[held_where(found, region) for region in found.regions])
+    return _Map(region_verdict(found), chart, regions, region_notes(found))
 
 
 def draw_targets(scenario: Scenario, question: DesignQuestion) -> None:
@@ -307,10 +306,10 @@ def _one(scenario: Scenario, question: DesignQuestion) -> None:
     st.markdown(f"**{plain(answer.rstrip('.'))}.** {plain(rest)}")
     for text in found.texts[1:]:
         st.markdown(plain(text))
-    _table(found.targets)
-    if found.choices[1]:
+    st.dataframe(found.targets, hide_index=True)
+    if len(found.choices):
         st.caption("Expected loss of the best designs, over the targets and at each.")
-        _table(found.choices)
+        st.dataframe(found.choices, hide_index=True)
     st.caption(plain(" ".join(found.notes)))
     if found.csv:
         st.download_button(
@@ -350,11 +349,5 @@ def _map(scenario: Scenario, question: DesignQuestion) -> None:
     if found.chart is None:
         return
     show_chart(found.chart, "design_regions", scenario)
-    _table(found.regions)
+    st.dataframe(found.regions, hide_index=True)
     st.caption(plain(" ".join((*found.notes, "The command report puts the map into a report with --regions."))))
-
-
-def _table(table: _Table) -> None:
-    columns, rows = table
-    names = [name if ":" in name or "/" in name else name[:1].upper() + name[1:] for name in columns]
-    st.dataframe(pd.DataFrame(rows, columns=names), hide_index=True)

@@ -24,7 +24,6 @@ from advisor.prediction import AdvisorError, Prediction
 from advisor.show.charts.leaderboard import leaderboard_chart, quality_chart
 from advisor.show.words.leaderboard import (
     best_of_sizes,
-    csv_rows,
     front_of,
     missed_texts,
     notes,
@@ -33,8 +32,9 @@ from advisor.show.words.leaderboard import (
     quality_text,
     verdict,
 )
+from advisor.show.words.leaderboard import table as board_table
 from advisor.show.words.load import digits
-from advisor.text import counted, csv_text, printable
+from advisor.text import counted, printable
 from advisor.ui.answers import OFFERED, BoardAsked, asked, board_for
 from advisor.ui.session import LARGEST_LIMIT, MAX_GPUS, SMALLEST_LIMIT, Slot, nothing
 from advisor.ui.widgets import plain, show_chart, upload_limit
@@ -370,7 +370,7 @@ def _table(scenario: Scenario, board: Leaderboard, quality: Quality | None) -> N
         axis = None if quality is None else (quality.name, quality.scores)
         st.download_button(
             "All figures as CSV",
-            csv_text(*csv_rows(board, axis)),
+            board_table(board, quality=axis).csv(),
             file_name=f"models-{scenario.hash}.csv",
             mime="text/csv",
             key="rank_csv",

@@ -32,7 +32,7 @@ from advisor.answers.by_batch import (
 )
 from advisor.answers.engines.config import EngineExport, one_option_a_line
 from advisor.answers.engines.export import default_served_model, export_scenario, needs_draft_model
-from advisor.answers.round_costs import ContextSchedule, KRange, costs_of, k_at, k_by_batch_table
+from advisor.answers.round_costs import ContextSchedule, KRange, costs_of, k_at
 from advisor.answers.schedule import schedule_rule
 from advisor.answers.simulation.compare import (
     MAX_TRACE_BYTES,
@@ -63,6 +63,7 @@ from advisor.show.charts.runtime import (
     simulation_chart,
     simulation_table,
 )
+from advisor.show.words.schedule import k_by_batch_table
 from advisor.ui.answers import OFFERED, advice_for, remembered
 from advisor.ui.widgets import ANSWER, acceptance_note, asked_by_table, button, plain, show_chart
 
@@ -99,8 +100,7 @@ def schedule(advice: Advice) -> None:
 def by_batch(advice: Advice) -> None:
     """K by batch as a table, in which a row opens how its K was made."""
     limit_ms = advice.scenario.max_tpot_ms
-    columns, rows = k_by_batch_table(advice.k_by_batch, limit_ms is not None)
-    table = pd.DataFrame(rows, columns=list(columns))
+    table = k_by_batch_table(advice.k_by_batch, limit_ms is not None).frame
     table["K"] = [item.n_draft for item in advice.k_by_batch]
     table["Mean speedup"] = [item.speedup for item in advice.k_by_batch]
     table["Largest expected loss"] = [item.regret * 100 for item in advice.k_by_batch]

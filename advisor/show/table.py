@@ -1,0 +1,123 @@
+"""One table for terminal, page, paper, CSV and JSON: what a column shows, in which words, and which media have it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from advisor.text import csv_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row = TypeVar("Row", contravariant=True)
+"""What a row of a table is made of."""
+
+
+def cell_text(value: Any) -> str:
+    """A value as it stands, nothing for None."""
+    return "" if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Column(Generic[Row]):
+    """One column of a table.
+
+    label : heading for readers; None for a column that only files have.
+    value : the row's value in SI units, None where it has none.
+    text  : the value as a reader sees it.
+    key   : name in files, with its unit; empty for a column that only readers see.
+    words : True where the cells are words, which stand to the left.
+    paper : True where the column fits the width of a page.
+    band  : True where the value is a Prediction or None.
+    """
+
+    label: str | None
+    value: Callable[[Row], Any]
+    text: Callable[[Any], str] = cell_text
+    key: str = ""
+    words: bool = False
+    paper: bool = True
+    band: bool = False
+
+    def record(self, row: Row) -> dict[str, Any]:
+        """Values of a row for files: the value, and both ends of a prediction's band."""
+        value = self.value(row)
+        if not self.band:
+            return {self.key: value}
+        cells = (None,) * 3 if value is None else (value.value, value.low, value.high)
+        names = (f"{self.key}{end}" for end in ("", "_low", "_high"))
+        return {name: None if cell is None else float(f"{cell:.6g}") for name, cell in zip(names, cells, strict=True)}
+
+
+@dataclass(frozen=True)
+class Table(Generic[Row]):
+    """Rows under their columns."""
+
+    columns: tuple[Column[Row], ...]
+    rows: Sequence[Row]
+
+    def on_paper(self) -> Table[Row]:
+        """The table with the columns that fit a page."""
+        return replace(self, columns=tuple(column for column in self.columns if column.paper))
+
+    def only(self, *labels: str) -> Table[Row]:
+        """The table with the columns of these labels alone, in the table's own order."""
+        return replace(self, columns=tuple(column for column in self.columns if column.label in labels))
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """Labels of the columns that readers see."""
+        return tuple(column.label or "" for column in self._read)
+
+    @property
+    def align(self) -> str:
+        """One letter for each column that readers see: l for words, r for numbers."""
+        return "".join("l" if column.words else "r" for column in self._read)
+
+    @property
+    def cells(self) -> list[tuple[str, ...]]:
+        """Texts of the columns that readers see, row by row."""
+        return [tuple(column.text(column.value(row)) for column in self._read) for row in self.rows]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """Texts under their labels, headings with a capital, for a page."""
+        import pandas as pd  # a terminal's answer must not wait for it
+
+        return pd.DataFrame(self.cells, columns=[capital(label) for label in self.header])
+
+    def records(self) -> list[dict[str, Any]]:
+        """Values of the columns that files have, by key."""
+        kept = [column for column in self.columns if column.key]
+        return [{name: cell for column in kept for name, cell in column.record(row).items()} for row in self.rows]
+
+    def csv(self) -> str:
+        """The values as CSV, safe to open in a spreadsheet."""
+        records = self.records()
+        return csv_text(list(records[0]) if records else [column.key for column in self.columns if column.key], records)
+
+    @property
+    def _read(self) -> list[Column[Row]]:
+        return [column for column in self.columns if column.label is not None]
+
+
+def matrix(header: Sequence[str], rows: Sequence[Sequence[Any]], align: str = "") -> Table[Sequence[Any]]:
+    """A table whose columns are data, such as the batches of a map.
+
+    align : a letter for each column as in `Table.align`; without it words stand in the first column alone.
+    """
+    letters = align or "l" + "r" * (len(header) - 1)
+    columns = (
+        Column(label, itemgetter(at), words=letter == "l")
+        for at, (label, letter) in enumerate(zip(header, letters, strict=True))
+    )
+    return Table(tuple(columns), rows)
+
+
+def capital(label: str) -> str:
+    """Heading with a capital, but for milliseconds and names such as h100-sxm:8."""
+    return label if re.match(r"ms\b|\S*[\d:]", label) else f"{label[:1].upper()}{label[1:]}"

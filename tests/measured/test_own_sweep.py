@@ -1,0 +1,77 @@
+"""A plain sweep in a benchmark file: found, refused with what was found, given to `advise` and on the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.measured.own_sweep import sweep_of_file
+from advisor.predict.plain_sweep import parse_sweep
+from advisor.prediction import AdvisorError
+from tests.command_line import run
+from tests.predict.test_plain_sweep import ASKED, BATCHES, with_sweep
+
+OPTIONS = ("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "3.2@5")
+
+
+def rows(model: str = "qwen3-30b-a3b", batches: tuple[float, ...] = tuple(BATCHES), slower: float = 1.0) -> str:
+    """A CSV of the model's own plain steps, made slower, with a run that drafts among them."""
+    steps = parse_sweep(with_sweep(np.ones_like).plain_sweep or "")
+    lines = ["hardware_id,model_id,engine,gpu_count,batch_size,draft_tokens_k,accepted_length,tpot_ms"]
+    for batch, step_s in zip(steps.batches, steps.step_s, strict=True):
+        if batch in batches:
+            lines.append(f"h200-sxm,{model},vllm,1,{batch:.0f},0,,{1e3 * slower * step_s:.5g}")
+    return "\n".join([*lines, f"h200-sxm,{model},vllm,1,8,3,2.4,4.0"]) + "\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "plain.csv"
+    path.write_text(rows(slower=1.25))
+    return path
+
+
+def test_the_rows_without_drafts_are_the_sweep_and_equal_batches_count_once(file: Path) -> None:
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines, lines[1].replace(",,", ",,9")]) + "\n")
+    found = parse_sweep(sweep_of_file(file, ASKED))
+    np.testing.assert_array_equal(found.batches, BATCHES)
+    assert {"h200-sxm", "qwen3-30b-a3b", "vllm"} < set(found.of)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (rows(batches=(1.0, 8.0)), "2 batches of plain decoding"),
+        (rows(model="gpt-oss-20b"), "0 batches of plain decoding"),
+        ("hello\n", "not recognised"),
+    ],
+)
+def test_a_file_without_a_sweep_of_the_scenario_is_refused_with_what_was_found(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "plain.csv"
+    path.write_text(text)
+    with pytest.raises(AdvisorError, match=said):
+        sweep_of_file(path, ASKED)
+
+
+def test_advise_and_curve_take_the_file_and_say_what_it_was_used_for(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, "advise", *OPTIONS, "--batch", "128", "--plain-sweep", str(file))
+    assert code == 0
+    assert "Your plain sweep, batch 1 to 1,024, lies 25% above the predicted steps" in out
+    asked = ("curve", *OPTIONS, "--batches", "128", "--k", "0")
+    plain, own = (run(capsys, *asked, *more)[1] for more in ((), ("--plain-sweep", str(file))))
+    tpot = [
+        float(text.splitlines()[1].split(",")[text.splitlines()[0].split(",").index("tpot_ms")])
+        for text in (plain, own)
+    ]
+    assert tpot[1] / tpot[0] == pytest.approx(1.25, rel=0.01)
+    code, _, err = run(capsys, "advise", *OPTIONS, "--tp", "2", "--plain-sweep", str(file))
+    assert code == 2
+    assert "0 batches of plain decoding" in err
+    assert "2 GPUs" in err

@@ -1,0 +1,138 @@
+"""A user's own plain decoding over batches: read, held against the model, and used for verification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from advisor.answers.advice import advise
+from advisor.predict.curve import Curve, curve_for, held_sweep
+from advisor.predict.load import load_setup
+from advisor.predict.plain_sweep import GRAMMAR, parse_sweep, write_sweep
+from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.scenario_fields import SWEEP_FIELDS
+from advisor.prediction import AdvisorError, Array
+from advisor.show.explain.round import derive
+
+ASKED = build_scenario(
+    hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="3.2@5", batch_size=128
+)
+OF = "/".join("x" for _ in SWEEP_FIELDS)
+BATCHES = np.array([1.0, 8, 64, 128, 256, 512, 513, 1024])
+
+
+def with_sweep(factor: Callable[[Array], Array], scenario: Scenario = ASKED) -> Scenario:
+    """The scenario with the model's own plain steps times a factor by batch, as if measured."""
+    plain = curve_for(load_setup(scenario), BATCHES, [0], central_only=True).plain_step_s
+    text = write_sweep(vars(scenario), BATCHES.tolist(), (plain * factor(BATCHES)).tolist())
+    return scenario.model_copy(update={"plain_sweep": text})
+
+
+def curve(scenario: Scenario, batches: list[int] | None = None) -> Curve:
+    return curve_for(load_setup(scenario), batches or [1, 16, 128, 256])
+
+
+def test_a_sweep_as_predicted_moves_plain_steps_by_nothing_and_rounds_little() -> None:
+    own, model = curve(with_sweep(np.ones_like)), curve(ASKED)
+    np.testing.assert_allclose(own.plain_step_s, model.plain_step_s, rtol=2e-3)
+    # Beside B sequences a round reads less cache than B (K + 1) plain ones, and touches fewer experts.
+    assert np.all(own.round_s[:, 1:] > 0.8 * model.round_s[:, 1:])
+    assert np.all(own.round_s[:, 0] == own.plain_step_s)
+
+
+def test_a_sweep_that_is_slower_throughout_moves_target_steps_alone() -> None:
+    once, twice = curve(with_sweep(np.ones_like)), curve(with_sweep(lambda batch: 2.0 + 0.0 * batch))
+    np.testing.assert_allclose(twice.plain_step_s, 2.0 * once.plain_step_s, rtol=2e-3)
+    np.testing.assert_allclose(twice.verify_step_s, 2.0 * once.verify_step_s, rtol=2e-3)
+    np.testing.assert_allclose(twice.round_components["draft"], once.round_components["draft"])
+    # Drafting counts half as much: speculation gains more.
+    assert np.all(twice.speedup[:, 1:] > once.speedup[:, 1:])
+
+
+def test_a_cliff_at_512_tokens_is_foreseen_before_any_drafter_runs() -> None:
+    def cliff(batch: Array) -> Array:
+        return np.where(batch > 512, 2.5, 1.0)
+
+    loaded = ASKED.model_copy(
+        update={"hardware_id": "b200-sxm", "model_id": "gpt-oss-120b", "batch_size": 96, "acceptance": "5.5@7"}
+    )
+    smooth, cut = (advise(with_sweep(factor, loaded)) for factor in (np.ones_like, cliff))
+    # 96 x 6 tokens lie beyond the cliff, 96 x 5 do not.
+    assert smooth.recommendation.n_draft > 4
+    assert cut.recommendation.n_draft == 4
+    # What stays below the cliff is as it was; beyond the last measured batch the cliff stays.
+    at, columns = cut.batch_index, range(5)
+    np.testing.assert_allclose(cut.curve.speedup[at, columns], smooth.curve.speedup[at, columns], rtol=2e-3)
+    assert np.all(cut.curve.speedup[at, 5:] < 0.6 * smooth.curve.speedup[at, 5:])
+    told = next(text for text in cut.warnings if text.startswith("Your plain sweep"))
+    assert "from 512 to 513 sequences" in told
+    assert "At batch 96 K = 5 and more run beyond it." in told
+    assert all((item.n_draft + 1) * item.batch_start <= 512 for item in cut.k_by_batch if item.batch_start <= 256)
+
+
+def test_a_sweep_that_is_not_steady_is_told_and_not_used() -> None:
+    scenario = with_sweep(lambda batch: np.where(np.arange(len(batch)) % 2, 1.4, 0.8))
+    np.testing.assert_array_equal(curve(scenario).speedup, curve(ASKED).speedup)
+    assert any("is not steady" in text and "The model alone is used" in text for text in advise(scenario).warnings)
+
+
+def test_a_sweep_of_another_scenario_is_told_and_not_used() -> None:
+    moved = with_sweep(np.ones_like).model_copy(update={"hardware_id": "b200-sxm", "context_tokens": 8192})
+    setup = load_setup(moved)
+    assert setup.sweep is None
+    assert "Your plain sweep is of hardware_id h200-sxm, context_tokens 2,048: here it is not used." in setup.warnings
+    bare = curve(moved.model_copy(update={"plain_sweep": None}))
+    np.testing.assert_array_equal(curve(moved).speedup, bare.speedup)
+
+
+def test_prompts_between_two_tokens_are_part_of_the_measured_time() -> None:
+    loaded = build_scenario(
+        **ASKED.model_dump() | {"input_tokens": 2000, "output_tokens": 200, "context_tokens": 2048, "plain_sweep": None}
+    )
+    tpot = curve_for(load_setup(loaded), BATCHES, [0], central_only=True).tpot_s[:, 0]
+    text = write_sweep(vars(loaded), BATCHES.tolist(), tpot.tolist())
+    held = held_sweep(load_setup(loaded.model_copy(update={"plain_sweep": text})))
+    assert held is not None
+    np.testing.assert_allclose(held.ratio, 1.0, rtol=1e-3)
+
+
+def test_the_derivation_arrives_at_the_curves_speedup() -> None:
+    scenario = with_sweep(lambda batch: 1.1 + 0.1 * (batch > 100))
+    for k in (0, 3):
+        made = derive(load_setup(scenario), 128.0, k)
+        found = curve_for(load_setup(scenario), [128.0], [k])
+        assert made.step("speedup").result.value == pytest.approx(found.speedup[0, 0])
+        assert made.step("round").result.value == pytest.approx(found.round_s[0, 0])
+
+
+def test_the_band_holds_the_curve_and_is_that_of_the_model() -> None:
+    own, model = curve(with_sweep(lambda batch: 1.2 + 0.0 * batch)), curve(ASKED)
+    assert np.all((own.low <= own.speedup) & (own.speedup <= own.high))
+    width = [(each.high - each.low)[:, 1:] / each.speedup[:, 1:] for each in (own, model)]
+    np.testing.assert_allclose(width[0], width[1], rtol=0.15)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1=2,2=3,4=5", GRAMMAR),
+        (f"{OF}/2048:1=2,2=3", "has 2 batches"),
+        (f"{OF}/2048:1=2,1=3,4=5", "must increase"),
+        (f"{OF}/2048:1=2,2=-3,4=5", "times lie above 0"),
+        (f"{OF}/2048:1=2,2=nan,4=5", "times lie above 0"),
+        (f"{OF}/0:1=2,2=3,4=5", GRAMMAR),
+    ],
+)
+def test_a_text_that_is_no_sweep_is_refused_with_what_is_wrong(text: str, said: str) -> None:
+    with pytest.raises(AdvisorError, match="plain_sweep") as error:
+        build_scenario(**ASKED.model_dump() | {"plain_sweep": text})
+    assert said in str(error.value)
+
+
+def test_a_sweep_goes_through_text_link_and_hash() -> None:
+    scenario = with_sweep(np.ones_like)
+    assert Scenario.from_query(scenario.to_query()) == scenario
+    assert scenario.hash != ASKED.hash
+    np.testing.assert_array_equal(parse_sweep(scenario.plain_sweep or "").batches, BATCHES)

@@ -1,0 +1,65 @@
+"""One table for every medium."""
+
+from operator import itemgetter
+
+import pytest
+
+from advisor.prediction import Prediction, Tier
+from advisor.show.report.blocks import table_block
+from advisor.show.table import Column, Table, capital, matrix
+
+COLUMNS: tuple[Column[dict], ...] = (
+    Column("model", itemgetter("name"), key="name", words=True),
+    Column(None, itemgetter("gpus"), key="gpus"),
+    Column(
+        "ms/token", itemgetter("tpot_s"), lambda value: f"{value.value * 1e3:.1f}", key="tpot_s", paper=False, band=True
+    ),
+    Column("note", itemgetter("note")),
+)
+SPEED = Prediction(value=0.00512345678, low=0.004, high=0.0061, tier=Tier.FITTED, because="a fit")
+TABLE = Table(COLUMNS, [{"name": "a", "gpus": 8, "tpot_s": SPEED, "note": None}])
+
+
+def test_readers_see_labels_and_texts_and_files_keys_and_values_with_their_band() -> None:
+    assert TABLE.header == ("model", "ms/token", "note")
+    assert TABLE.cells == [("a", "5.1", "")]
+    assert TABLE.align == "lrr"
+    assert TABLE.records() == [
+        {"name": "a", "gpus": 8, "tpot_s": 0.00512346, "tpot_s_low": 0.004, "tpot_s_high": 0.0061}
+    ]
+    assert TABLE.csv() == "name,gpus,tpot_s,tpot_s_low,tpot_s_high\na,8,0.00512346,0.004,0.0061\n"
+
+
+def test_a_figure_that_is_not_known_keeps_its_columns_empty() -> None:
+    unknown = Column[dict]("J/token", itemgetter("joules"), key="joules", band=True)
+    assert Table((unknown,), [{"joules": None}]).csv() == "joules,joules_low,joules_high\n,,\n"
+
+
+def test_paper_has_the_columns_that_fit_it_with_capitals() -> None:
+    block = table_block(TABLE.on_paper(), "A caption.")
+    assert (block.columns, block.rows, block.align, block.caption) == (
+        ("Model", "Note"),
+        (("a", ""),),
+        "lr",
+        "A caption.",
+    )
+    assert TABLE.only("note").header == ("note",)
+
+
+@pytest.mark.parametrize(
+    ("label", "heading"),
+    [
+        ("mean loss", "Mean loss"),
+        ("ms/token", "ms/token"),
+        ("h100-sxm:8", "h100-sxm:8"),
+        ("80% band", "80% band"),
+        ("", ""),
+    ],
+)
+def test_a_heading_has_a_capital_unless_it_is_a_unit_or_a_name(label: str, heading: str) -> None:
+    assert capital(label) == heading
+
+
+def test_columns_that_are_data_stand_right_of_their_words() -> None:
+    assert matrix(("batch", "1", "8"), [("a", 1, None)]).align == "lrr"
+    assert matrix(("batch", "1", "8"), [("a", 1, None)]).cells == [("a", "1", "")]

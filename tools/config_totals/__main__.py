@@ -1,0 +1,115 @@
+"""`make test-configs`: parameters of the shipped models beside those of transformers, built on the meta device.
+
+transformers runs in an environment of its own, .configs-venv (requirements-configs.txt). The command fails where a
+total or the routed experts differ by more than TOLERANCE and catalogue.yaml knows no reason.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from advisor.catalog.models import load_model, model_ids, model_profile
+from advisor.cli.output import print_table
+from advisor.physics.architecture import ParameterCounts, parameter_counts
+from advisor.profiles import data_root
+
+INTERPRETER = data_root() / ".configs-venv" / "bin" / "python"
+THEIR_SIDE, CATALOGUE = (Path(__file__).parent / name for name in ("their_side.py", "catalogue.yaml"))
+TOLERANCE = 0.005
+"""Share by which two counts may differ: norms, biases and small mixers of residuals are not all counted here. [-]"""
+KNOWN_SPREAD = 0.002
+"""Share by which a known difference may move before it is looked at anew. [-]"""
+HEADER = ("model", "their class", "theirs, B", "ours, B", "total", "routed", "")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One model of the table."""
+
+    cells: tuple[str, ...]
+    fault: bool
+    """Whether a count is off without a known reason, or a known difference is gone."""
+
+
+def questions(asked: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The configs to build by model id, with the changes of the catalogue."""
+    found = {}
+    for model_id in model_ids():
+        config, change = dict(model_profile(model_id).config), asked.get(model_id, {})
+        if block := change.get("within"):
+            config = {"model_type": config.pop("model_type"), block: config}
+        found[model_id] = merged(config, change.get("config", {}))
+    return found
+
+
+def merged(config: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with some values changed, blocks one by one."""
+    out = dict(config)
+    for name, value in changes.items():
+        inner = out.get(name)
+        out[name] = merged(inner, value) if isinstance(value, Mapping) and isinstance(inner, Mapping) else value
+    return out
+
+
+def compared(
+    model_id: str, ours: ParameterCounts, theirs: Mapping[str, Any], known: Mapping[str, Any], tables: int = 0
+) -> Line:
+    """Our counts of a model beside theirs.
+
+    known : of catalogue.yaml, what is known to differ; empty for nothing. tables : numbers in n-gram tables. [-]
+    """
+    total = ours.total + tables
+    if "error" in theirs:
+        return Line((model_id, "-", "-", _billions(total), "-", "-", str(theirs["error"])), fault=bool(known))
+    pairs = {"total": (total, theirs["total"]), "routed": (ours.routed, theirs["routed"])}
+    ratios = {
+        name: mine / other if other else (1.0 if not mine else float("inf")) for name, (mine, other) in pairs.items()
+    }
+    faults = [
+        f"{name} is {ratio - 1:+.2%}, expected {wanted - 1:+.2%}"
+        for name, ratio in ratios.items()
+        if abs(ratio - (wanted := float(known.get(name, 1.0)))) > (KNOWN_SPREAD if name in known else TOLERANCE)
+    ]
+    said = "; ".join([*(f"OFF: {fault}" for fault in faults), *([known["because"]] if known else [])])
+    counts = (_billions(theirs["total"]), _billions(total), *(f"{ratio - 1:+.2%}" for ratio in ratios.values()))
+    return Line((model_id, str(theirs["class"]), *counts, said), bool(faults))
+
+
+def _billions(count: float) -> str:
+    return f"{count / 1e9:,.3f}"
+
+
+def main() -> int:
+    """Ask transformers for every shipped model and print both counts. Returns the exit status."""
+    catalogue = yaml.safe_load(CATALOGUE.read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        asked, answers = Path(folder) / "asked.json", Path(folder) / "answers.json"
+        asked.write_text(json.dumps(questions(catalogue["asked"])), encoding="utf-8")
+        interpreter = sys.argv[1] if len(sys.argv) > 1 else str(INTERPRETER)
+        subprocess.run([interpreter, str(THEIR_SIDE), str(asked), str(answers)], check=True)
+        said = json.loads(answers.read_text(encoding="utf-8"))
+    lines = [
+        compared(name, parameter_counts(made), theirs, catalogue["differs"].get(name, {}), made.table_params)
+        for name, theirs in said["models"].items()
+        for made in [load_model(name)]
+    ]
+    print_table(HEADER, [line.cells for line in lines])
+    faults, built = sum(line.fault for line in lines), sum("error" not in each for each in said["models"].values())
+    sys.stdout.write(
+        f"\n{built} of {len(lines)} models built by transformers {said['transformers']} (torch {said['torch']}); "
+        f"{faults} differ by more than {TOLERANCE:.1%} without a known reason. MTP modules count on neither side.\n"
+    )
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
