@@ -22,8 +22,8 @@ from advisor.physics.kernel_costs import AttentionCost, GemmCost, KernelCosts, M
 from advisor.prediction import AdvisorError
 
 GRAMMAR = (
-    "on=ACCELERATOR/ENGINE/CLASS;n=POINTS;data=HASH;FACTOR=VALUE/SPREAD;...;learnt=FACTOR/...;corr=A/B/...;scatter=S, "
-    "as `fit` prints it"
+    "on=ACCELERATOR/ENGINE/CLASS;own=DIGEST;n=POINTS;data=HASH;FACTOR=VALUE/SPREAD;...;learnt=FACTOR/...;corr=A/B/...;"
+    "scatter=S, as `fit` prints it"
 )
 MAX_FACTOR = 1000.0
 MAX_LOG_SD = 5.0
@@ -52,6 +52,8 @@ class Adjustment:
     """Of the errors of all pairs of JOINT, in the order of JOINT_PAIRS. [-]"""
     learnt: tuple[str, ...] | None = None
     """Factors that the points determine; the others moved within what was known before. None: not said."""
+    own: str = ""
+    """Digest of the figures of an accelerator of the user's own (`hardware.own_digest`); empty: a shipped one."""
     scatter_log_sd: float | None = None
     """What the user's own rows leave unexplained, log standard deviation; None: as shipped. [-]"""
 
@@ -75,6 +77,7 @@ def write_adjustment(adjustment: Adjustment) -> str:
     """One line that `parse_adjustment` reads: four significant digits, correlations three decimals."""
     parts = [
         f"on={adjustment.hardware_id}/{adjustment.engine}/{adjustment.engine_class}",
+        *([f"own={adjustment.own}"] if adjustment.own else []),
         f"n={adjustment.n_points}",
         f"data={adjustment.data}",
     ]
@@ -95,13 +98,17 @@ def parse_adjustment(text: str) -> Adjustment:
         if len(values) != len(pairs):
             raise ValueError("a name is given twice")
         hardware_id, engine, engine_class = _names(values.pop("on"))
-        count, data = int(values.pop("n")), values.pop("data")
+        count, data, own = int(values.pop("n")), values.pop("data"), values.pop("own", "")
         correlation = tuple(_number(piece, -1.0, 1.0) for piece in values.pop("corr").split("/"))
         scatter = _number(values.pop("scatter"), 0.0, MAX_LOG_SD) if "scatter" in values else None
         learnt = tuple(filter(None, values.pop("learnt").split("/"))) if "learnt" in values else None
         if not set(learnt or ()) <= set(values):
             raise ValueError("learnt, but not among the factors")
-        if len(correlation) != len(JOINT_PAIRS) or not 1 <= count <= 10**6 or not re.fullmatch(r"[0-9a-f]{12}", data):
+        if (
+            len(correlation) != len(JOINT_PAIRS)
+            or not 1 <= count <= 10**6
+            or not re.fullmatch(r"[0-9a-f]{12}(\|([0-9a-f]{12})?)", f"{data}|{own}")
+        ):
             raise ValueError("out of range")
         if not set(values) <= set(FACTORS) or np.linalg.eigvalsh(_matrix(correlation)).min() < 0.0:
             raise ValueError("unknown factor, or correlations that cannot be")
@@ -112,6 +119,7 @@ def parse_adjustment(text: str) -> Adjustment:
             engine_class=engine_class,
             n_points=count,
             data=data,
+            own=own,
             factors={name: _number(value, 1.0 / MAX_FACTOR, MAX_FACTOR) for name, (value, _) in split.items()},
             log_sd={name: _number(spread, 0.0, MAX_LOG_SD) for name, (_, spread) in split.items()},
             correlation=correlation,
@@ -122,13 +130,28 @@ def parse_adjustment(text: str) -> Adjustment:
         raise AdvisorError(f"refit={text[:60]!r} is no refit; expected {GRAMMAR}") from error
 
 
-def check_adjustment(adjustment: Adjustment, hardware_id: str, engine: str) -> None:
-    """Raises AdvisorError when an adjustment is of another accelerator or engine."""
+def is_for(adjustment: Adjustment, hardware_id: str, engine: str, own: str) -> bool:
+    """Whether an adjustment is of this accelerator and engine. The user's own is known by its figures, not its name."""
+    same = adjustment.own == own if own or adjustment.own else adjustment.hardware_id == hardware_id
+    return same and adjustment.engine == engine
+
+
+def check_adjustment(adjustment: Adjustment, hardware_id: str, engine: str, own: str) -> None:
+    """Raises AdvisorError when an adjustment is of another accelerator or engine.
+
+    own : digest of the figures of the user's own accelerator, empty for a shipped one.
+    """
+    if is_for(adjustment, hardware_id, engine, own):
+        return
     if (adjustment.hardware_id, adjustment.engine) != (hardware_id, engine):
         raise AdvisorError(
             f"the refit is for {adjustment.hardware_id} with {adjustment.engine}, not for {hardware_id} with {engine}; "
             "choose that accelerator and engine, or drop the refit"
         )
+    raise AdvisorError(
+        f"the refit is for an accelerator called {hardware_id} with other figures, which its factors multiply; give "
+        "the file it was made with, or refit the rows with the new figures"
+    )
 
 
 def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustment) -> tuple[KernelCosts, KernelCosts]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import hashlib
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -134,6 +135,14 @@ def hardware_from_own(text: str, hardware_id: str) -> Hardware:
         kernel_table_device=None if chip is None else chip.kernel_table_device,
         notes=() if chip is None else (f"Kernel times are those measured on {chip.name}, given as the same chip.",),
     )
+
+
+def own_digest(text: str | None) -> str:
+    """Twelve hex digits of the figures in an accelerator's document, whatever it is called. Empty without one."""
+    if text is None:
+        return ""
+    figures = read_own_hardware(text).model_dump_json(exclude={"name", "source", "date"}, exclude_none=True)
+    return hashlib.sha256(figures.encode()).hexdigest()[:12]
 
 
 @functools.cache

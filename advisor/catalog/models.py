@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -138,6 +139,12 @@ def own_model(config: Mapping[str, Any] | str | bytes, name: str, file_name: str
     shipped = next((one for one in alike if one.mtp_modules == architecture.mtp_modules), alike[0])
     origin = f"the configuration given; its dimensions are those of {shipped.name}, whose releases and routing count"
     return architecture.model_copy(update={"id": shipped.id, "sources": (origin,)})
+
+
+def config_digest(text: str) -> str:
+    """Twelve hex digits of what a configuration says, whatever it is called and however it is written."""
+    plain = json.dumps(parse_json(text, "config.json"), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(plain.encode()).hexdigest()[:12]
 
 
 def _dimensions(architecture: Architecture) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from math import nan
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
@@ -38,12 +39,12 @@ from advisor.cli.output import (
     scenario_in,
 )
 from advisor.predict.band_parts import BandPart, band_parts
-from advisor.predict.curve import DEFAULT_BATCHES, curve_for, curve_rows
+from advisor.predict.curve import DEFAULT_BATCHES, curve_for, curve_rows, digits
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, example_ids, load_example
 from advisor.predict.setup import Setup
 from advisor.predict.spend import MeasuredPower, Spend, price_of, spend_at
-from advisor.prediction import AdvisorError
+from advisor.prediction import AdvisorError, Tier
 from advisor.profiles import is_there
 from advisor.show.explain.formulas import ConstantUse
 from advisor.show.explain.round import Derivation, derive
@@ -157,7 +158,7 @@ def export_pointer(advice: Advice, typed: Sequence[str]) -> str:
 
 def _power(file: Path, n_draft: int, gpus: int) -> MeasuredPower:
     """The power log of a run at one K. Raises AdvisorError for another file, and for GPUs that no instance has."""
-    from advisor.cli.measure import read_bytes  # readers of files need pandas, an answer does not
+    from advisor.cli.measured_files import read_bytes  # readers of files need pandas, an answer does not
     from advisor.measured.ingest.logs import read_power_log
 
     log = read_power_log(file.name, read_bytes(file))
@@ -183,11 +184,20 @@ def spend_of(advice: Advice, usd_per_hour: float | None, power_log: Path | None,
     return spend_at(setup, curve, advice.batch_index, curve.column(best), price, measured)
 
 
+_CELLS_NAMED = 4
+
+
 @click.command(cls=ScenarioCommand)
 @click.option("--batches", default=",".join(map(str, DEFAULT_BATCHES)), help="Comma-separated batch sizes.")
 @click.option("--k", "drafts", help="Comma-separated draft lengths [default: 0 to --k-max].")
+@click.option(
+    "--measured",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Benchmark results: those of this very model and accelerator stand beside the curve; repeat.",
+)
 @json_option()
-def curve(scenario: Scenario, batches: str, drafts: str | None, as_json: bool) -> None:
+def curve(scenario: Scenario, batches: str, drafts: str | None, measured: Sequence[Path], as_json: bool) -> None:
     """Speedup over batch and K, with bands, expert counts and components, as CSV."""
     setup = load_setup(scenario)
     grid = curve_for(
@@ -196,12 +206,43 @@ def curve(scenario: Scenario, batches: str, drafts: str | None, as_json: bool) -
         whole_numbers("--k", drafts) if drafts is not None else None,
     )
     rows = curve_rows(grid)
+    if measured:
+        rows = _beside(rows, setup, measured)
     if as_json:
         print_json(rows)
     else:
         sys.stdout.write(csv_text(list(rows[0]), rows))
     more = [text for text in (*_too_large(setup, float(grid.batches.max())), carried_text(setup, grid.drafts)) if text]
     print_labelled("warning", [*setup.warnings, *more], err=True)
+
+
+def _beside(rows: list[dict[str, Any]], setup: Setup, files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Rows of a curve with what files measured of the same model and accelerator at their batch and K, and its tier."""
+    from advisor.cli.measured_files import read_measured  # readers of files need pandas, a curve does not
+    from advisor.measured.own_points import measured_cells, rows_of, with_rounds
+
+    found = with_rounds(rows_of(read_measured(files), setup.scenario), setup.acceptance.accepted_length)
+    cells = measured_cells(found)
+    shown = {(row["batch_size"], row["n_draft"]) for row in rows}
+    if not shown & cells.keys():
+        at = ", ".join(f"batch {batch:g} K = {k}" for batch, k in sorted(cells)[:_CELLS_NAMED])
+        why = f"they hold {at}; name those with --batches and --k" if at else "they hold none of them"
+        click.echo(f"note: no row of {', '.join(file.name for file in files)} lies on this curve: {why}", err=True)
+    routed = sorted({str(name) for name in found["routing"].dropna()} - {"natural", setup.scenario.routing})
+    if routed:
+        click.echo(
+            f"note: measured with routing {', '.join(routed)}, drawn beside routing {setup.scenario.routing}", err=True
+        )
+    out = []
+    for row in rows:
+        cell = cells.get((row["batch_size"], row["n_draft"]), {})
+        step_s, ratio = cell.get("step_time_s", nan), cell.get("speedup", nan)
+        values = {
+            "measured_step_ms": digits(1e3 * step_s) if step_s > 0 else None,
+            "measured_speedup": digits(ratio) if ratio > 0 else None,
+        }
+        out.append(row | values | {"measured_tier": Tier.MEASURED if any(values.values()) else None})
+    return out
 
 
 def _too_large(setup: Setup, largest: float) -> list[str]:

@@ -19,8 +19,9 @@ from advisor.answers.diagnosis.diagnose import diagnose as diagnosed
 from advisor.answers.diagnosis.runs import Given
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import load_routing_preset, routing_preset_ids
-from advisor.cli.measure import mapped, pair, read_bytes
-from advisor.cli.output import json_option, print_json, print_labelled, print_table, read_config, write_file
+from advisor.cli.measured_files import mapped, pair, read_bytes
+from advisor.cli.output import json_option, print_json, print_labelled, print_table, write_file
+from advisor.cli.own import read_config
 from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_traces
 from advisor.measured.store_build import StoreStatus
 from advisor.measured.store_build import build as build_store

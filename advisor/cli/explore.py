@@ -20,13 +20,12 @@ from advisor.answers.explore.leaderboard import BY, RankQuestion, Wanted, defaul
 from advisor.answers.explore.standing import MAX_SCORES_BYTES, leaderboard, read_scores
 from advisor.catalog.models import model_ids
 from advisor.cli.advise import whole_numbers
-from advisor.cli.measure import read_bytes
+from advisor.cli.measured_files import read_bytes
 from advisor.cli.output import (
     ScenarioCommand,
     field_options,
     given_acceptance,
     json_option,
-    own_fields,
     print_json,
     print_labelled,
     print_table,
@@ -34,6 +33,7 @@ from advisor.cli.output import (
     scenario_from,
     write_file,
 )
+from advisor.cli.own import own_fields
 from advisor.measured.ingest.traces import layer_counts, read_traces
 from advisor.physics.expert_loads import Traffic, traffic_of_trace
 from advisor.predict.load import load_setup

@@ -19,26 +19,25 @@ from typing import Any
 import click
 import pandas as pd
 
-from advisor.catalog.models import model_ids
+from advisor.cli.measured_files import Own, files_in, read_all, read_bytes, read_points, with_own
 from advisor.cli.output import given_acceptance, json_option, print_json, print_labelled, print_table, write_file
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
-from advisor.measured.ingest.read import GivenRows, read_given, read_upload
-from advisor.measured.ingest.result import OF_ONE_RUN, IngestResult, comma_question, csv_of, kept_table, measured_length
-from advisor.measured.ingest.rows import NAME_COLUMNS, Rows, combine, resolve_names, values_of_files, with_given
-from advisor.measured.ingest.upload import MAX_BYTES
+from advisor.measured.ingest.result import IngestResult, comma_question, csv_of, kept_table, measured_length
+from advisor.measured.ingest.rows import (
+    NAME_COLUMNS,
+    Rows,
+    combine,
+)
 from advisor.measured.kept_uploads import kept_as, save_upload
 from advisor.measured.points import Refused, judged_rows
 from advisor.measured.refit_result import Errors
 from advisor.measured.validation import PREDICTED_COLUMNS, predict_rows
 from advisor.measured.validation import validate as validate_points
-from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
-from advisor.profiles import is_there, read_file, read_up_to
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.refit import PARAMETERS
 from advisor.text import counted, frame_csv, json_text
 
-MAX_FILES = 1000
 _SET = click.option(
     "--set",
     "values",
@@ -46,6 +45,12 @@ _SET = click.option(
     metavar="COLUMN=VALUE",
     help="Fill a column that the file lacks, or say what a name in it means (hardware_id, model_id, engine, drafter, "
     "weight_dtype: for every row), e.g. --set hardware_id=h200-sxm; repeat for several.",
+)
+_OWN_MODEL = click.option(
+    "--model", "models", multiple=True, help="Model of rows that name none (an id), or a path to a config.json in them."
+)
+_OWN_HARDWARE = click.option(
+    "--hardware", "hardware", multiple=True, help="Accelerator of rows that name none (an id), or a path to its JSON."
 )
 _MAP = click.option(
     "--map",
@@ -61,6 +66,8 @@ _MAP = click.option(
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 @_SET
 @_MAP
+@_OWN_MODEL
+@_OWN_HARDWARE
 @click.option("--save", "name", help="Keep the rows read in this advisor's store under this name.")
 @click.option("--by", "given_by", default="", help="Name of the giver, kept with the rows of --save.")
 @click.option("--rejects", type=click.Path(path_type=Path), help="Write the refused rows and their reasons here (CSV).")
@@ -69,6 +76,8 @@ def ingest(
     paths: Sequence[Path],
     values: Sequence[str],
     columns: Sequence[str],
+    models: Sequence[str],
+    hardware: Sequence[str],
     name: str | None,
     given_by: str,
     rejects: Path | None,
@@ -78,7 +87,7 @@ def ingest(
 
     A run with K = 0 in one of the files is the baseline of those in the others. --save keeps all of them as one.
     """
-    read, failed = _read_all(_files(paths), values, columns)
+    read, failed = read_all(files_in(paths), values, columns, Own.given(models, hardware))
     results = [rows.result for rows in read]
     if rejects is not None:
         _write_rejects(rejects, results)
@@ -125,44 +134,6 @@ def _print_refit_use(n_rows: int, refused: Sequence[Refused]) -> None:
     _print_reasons(refused)
 
 
-def _read_all(
-    files: Sequence[Path], values: Sequence[str], columns: Sequence[str]
-) -> tuple[list[Rows], list[dict[str, str]]]:
-    """The files that can be read, each content once, and the others with the reason. Of one file, that is raised."""
-    read, failed, seen = [], [], dict[str, str]()
-    given = [_values_of(number, values, len(files)) for number in range(len(files))]
-    for file, said in zip(files, given, strict=True):
-        try:
-            rows = read_rows(file, said, columns)
-        except AdvisorError as error:
-            if len(files) == 1:
-                raise
-            failed.append({"file": file.name, "reason": str(error)})
-            continue
-        if rows.sha256 in seen:
-            failed.append({"file": file.name, "reason": f"it is the same file as {seen[rows.sha256]}"})
-        else:
-            seen[rows.sha256] = file.name
-            read.append(rows)
-    if not read:
-        raise AdvisorError(f"none of the {len(files)} files could be read; first: {failed[0]['reason']}")
-    return read, failed
-
-
-def _values_of(number: int, values: Sequence[str], n_files: int) -> list[str]:
-    """What --set says of one of several files: `batch_size=8,16,32` names one value for each, in order."""
-    out = []
-    for text in values:
-        name, value = pair(text)
-        each = values_of_files(value, n_files) if name in OF_ONE_RUN else []
-        if each and len(each) != n_files:
-            raise AdvisorError(
-                f"--set {text!r} names {len(each)} values for {n_files} files; give one for all, or one for each"
-            )
-        out.append(f"{name}={each[number]}" if each else text)
-    return out
-
-
 def _by_kind(read: Sequence[Rows]) -> list[list[Rows]]:
     kinds = {kind: [rows for rows in read if rows.kind == kind] for kind in ("points", "kernels")}
     return [alike for alike in kinds.values() if alike]
@@ -172,7 +143,12 @@ def _by_kind(read: Sequence[Rows]) -> list[list[Rows]]:
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 @_SET
 @_MAP
-@click.option("--hardware", "hardware_id", help="Refit this accelerator's rows [default: the pair with most rows].")
+@_OWN_MODEL
+@click.option(
+    "--hardware",
+    "hardware_id",
+    help="Refit this accelerator's rows, an id or a path to its JSON [default: the pair with most rows].",
+)
 @click.option("--engine", help="Refit this engine's rows.")
 @click.option("--accepted-length", metavar="X@K", help="Accepted length X at K, for rows that give none.")
 @click.option("--acceptance", help="a1,a2,...: chance that draft token i is accepted, for rows that give no length.")
@@ -186,6 +162,7 @@ def fit(
     paths: Sequence[Path],
     values: Sequence[str],
     columns: Sequence[str],
+    models: Sequence[str],
     hardware_id: str | None,
     engine: str | None,
     accepted_length: str | None,
@@ -205,7 +182,9 @@ def fit(
     from advisor.measured.refit_result import notes
 
     given = given_acceptance(accepted_length, acceptance, acceptance_preset)
-    read, failed = _read_all(_files(paths), values, columns)
+    own = Own.given(models, [hardware_id] if hardware_id else [])
+    hardware_id = next((one.name for one in own.documents if one.column == "hardware_id"), hardware_id)
+    read, failed = read_all(files_in(paths), values, columns, own)
     rows = combine(read)
     if rows.kind != "points":
         raise AdvisorError(
@@ -254,50 +233,6 @@ def _check_written(output: Path | None, text: str | None, reasons: Sequence[str]
     """Raise AdvisorError when a refit was asked for as a file and the data speak against it."""
     if output is not None and text is None:
         raise AdvisorError(f"{output} is not written: {' '.join(reasons)} --force writes it all the same")
-
-
-def read_bytes(file: Path) -> bytes:
-    """The bytes of a file, `-` being standard input.
-
-    Raises AdvisorError when it cannot be read or is larger than an upload may be.
-    """
-    return read_up_to(sys.stdin.buffer, MAX_BYTES + 1) if str(file) == "-" else read_file(file, MAX_BYTES, "an upload")
-
-
-def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = ()) -> Rows:
-    """A benchmark result with headers and names resolved and missing context filled in. Raises AdvisorError."""
-    rows = read_upload(file.name, read_bytes(file), columns=mapped(columns))
-    given = dict(pair(text) for text in values)
-    return resolve_names(with_given(rows, given), hardware_ids(), model_ids())
-
-
-def mapped(columns: Sequence[str]) -> dict[str, str]:
-    """The headers that --map names, {theirs: ours}. Raises AdvisorError for what is no pair."""
-    return dict(pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
-
-
-def pair(
-    text: str, option: str = "--set", form: str = "column=value, e.g. --set hardware_id=h200-sxm"
-) -> tuple[str, str]:
-    """Name and value of `name=value` as an option takes it. Raises AdvisorError for anything else."""
-    name, equals, value = text.rpartition("=") if option == "--map" else text.partition("=")
-    if not equals or not name.strip() or not value.strip():
-        raise AdvisorError(f"{option} {text!r} is not {form}")
-    return name.strip(), value.strip()
-
-
-def _files(paths: Sequence[Path]) -> list[Path]:
-    files: list[Path] = []
-    for path in paths:
-        inside = [path]
-        if str(path) != "-" and is_there(path) and path.is_dir():
-            inside = sorted(item for item in path.iterdir() if item.is_file() and not item.name.startswith("."))
-        if not inside:
-            raise AdvisorError(f"{path} holds no files; give a benchmark result or a directory of them")
-        files += inside
-    if len(files) > MAX_FILES:
-        raise AdvisorError(f"{len(files):,} files are given; at most {MAX_FILES:,} are read at once")
-    return files
 
 
 def _save(result: IngestResult, name: str, given_by: str) -> str:
@@ -402,9 +337,19 @@ _ASSUME = click.option(
 @click.argument("file", type=click.Path(path_type=Path))
 @_ASSUME
 @_MAP
+@_OWN_MODEL
+@_OWN_HARDWARE
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
 @json_option("Rows as JSON instead of CSV.")
-def predict(file: Path, assume: str, columns: tuple[str, ...], output: Path | None, as_json: bool) -> None:
+def predict(
+    file: Path,
+    assume: str,
+    columns: tuple[str, ...],
+    models: Sequence[str],
+    hardware: Sequence[str],
+    output: Path | None,
+    as_json: bool,
+) -> None:
     """Add predicted speedup, band, tier and reason to the rows of FILE.
 
     The columns are those of measurements/published_speedups.
@@ -412,7 +357,8 @@ def predict(file: Path, assume: str, columns: tuple[str, ...], output: Path | No
     An accepted_length counts as borrowed, with a wider band, unless accepted_length_same_run is 1.
     """
     found = read_points(file, columns)
-    answers = predict_rows(found.asked, _assumptions(assume), refused=found.refused)[list(PREDICTED_COLUMNS)]
+    asked = with_own(found.asked, models, hardware, file.parent)
+    answers = predict_rows(asked, _assumptions(assume), refused=found.refused)[list(PREDICTED_COLUMNS)]
     given = found.given.drop(columns=list(PREDICTED_COLUMNS), errors="ignore")  # of an earlier prediction
     rows = pd.concat([given.reset_index(drop=True), answers], axis=1)
     text = json_text(_records(rows)) + "\n" if as_json else frame_csv(rows, float_format="%.6g")
@@ -428,17 +374,27 @@ def predict(file: Path, assume: str, columns: tuple[str, ...], output: Path | No
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @_ASSUME
 @_MAP
+@_OWN_MODEL
+@_OWN_HARDWARE
 @json_option("Machine-readable output: overall, by_laboratory, rows.")
-def validate(file: Path | None, assume: str, columns: tuple[str, ...], as_json: bool) -> None:
+def validate(
+    file: Path | None,
+    assume: str,
+    columns: tuple[str, ...],
+    models: Sequence[str],
+    hardware: Sequence[str],
+    as_json: bool,
+) -> None:
     """Errors of the predictions on FILE, or on the shipped published measurements."""
     if file is None:
-        if columns:
-            raise AdvisorError("--map names headers of a file; give the file")
+        if columns or models or hardware:
+            raise AdvisorError("--map, --model and --hardware speak of the rows of a file; give the file")
         result = validate_points(judged_rows(), _assumptions(assume))
     else:
         found = read_points(file, columns)
+        asked = with_own(found.asked, models, hardware, file.parent)
         marked = found.given.get("defect", "")
-        result = validate_points(found.asked.assign(defect=marked), _assumptions(assume), found.refused)
+        result = validate_points(asked.assign(defect=marked), _assumptions(assume), found.refused)
     if as_json:
         print_json(
             {
@@ -483,14 +439,6 @@ def alike(reasons: Iterable[str]) -> list[tuple[str, int]]:
         more = f" (and {others:,} more that differ in numbers or names)" if others else ""
         told.append((first + more, group.total()))
     return sorted(told, key=lambda each: -each[1])
-
-
-def read_points(path: Path, columns: Sequence[str] = ()) -> GivenRows:
-    """A CSV of measured points, what is odd about it on standard error. Raises AdvisorError for anything else."""
-    found = read_given(path.name, read_bytes(path), mapped(columns))
-    for text in found.warnings:
-        click.echo(f"warning: {text}", err=True)
-    return found
 
 
 def _assumptions(text: str) -> dict[str, str]:

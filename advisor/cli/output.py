@@ -17,11 +17,10 @@ from typing import Any, TypeVar
 import click
 
 from advisor.catalog.adjustment import parse_adjustment
-from advisor.catalog.hardware import MAX_HARDWARE_BYTES, hardware_slug, read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
-from advisor.catalog.models import checkpoint_name, load_model, model_ids, with_quantisation_file
+from advisor.catalog.models import load_model
+from advisor.cli.own import hardware_fields, model_fields, own_fields
 from advisor.physics.acceptance import load_acceptance_curve
-from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import (
     MAX_LOADS_BYTES,
     Scenario,
@@ -35,7 +34,7 @@ from advisor.predict.scenario import (
 )
 from advisor.predict.scenario_fields import FIELDS, FieldRow, Flag
 from advisor.prediction import AdvisorError
-from advisor.profiles import is_there, read_file, shown_path, write_whole
+from advisor.profiles import read_file, shown_path, write_whole
 from advisor.show.table import Table
 from advisor.text import json_text, number_of, printable, token_count
 
@@ -266,9 +265,9 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scena
     if given is not None or base is None:
         changed["acceptance"] = given or "0"
     if (model := changed.pop("model_id", None)) is not None:
-        changed |= _model(model)
+        changed |= model_fields(model)
     if (hardware := changed.pop("hardware_id", None)) is not None:
-        changed |= _hardware(hardware)
+        changed |= hardware_fields(hardware)
     if "refit" in changed:
         changed["refit"] = _refit_text(changed["refit"])
     whole = (base.model_dump() if base is not None else {}) | changed
@@ -290,32 +289,11 @@ def _with_sweep(scenario: Scenario, given: str) -> Scenario:
     Raises AdvisorError for a file that has no sweep of this scenario.
     """
     if re.search(r":\d+(\.\d+)?=", given) is None:
-        from advisor.measured.own_sweep import sweep_of_file  # readers of files need pandas, an answer does not
+        from advisor.cli.measured_files import read_measured  # readers of files need pandas, an answer does not
+        from advisor.measured.own_sweep import plain_sweep_of
 
-        given = sweep_of_file(Path(given), scenario)
+        given = plain_sweep_of(read_measured([Path(given)]), scenario)
     return build_scenario(**scenario.model_dump() | {"plain_sweep": given})
-
-
-def _model(text: str) -> dict[str, Any]:
-    """The fields that a model's id, or a path to its config.json, sets. The file is checked while its name is known."""
-    path = Path(text)
-    if not (text.endswith(".json") or is_there(path)):
-        return {"model_id": text, "model_config_json": None}
-    name, config = (
-        checkpoint_name(path / "config.json" if is_there(path) and path.is_dir() else path),
-        read_config(path),
-    )
-    architecture_from_config(config, name, path.name if path.suffix == ".json" else "config.json")
-    return {"model_id": name, "model_config_json": config}
-
-
-def _hardware(text: str) -> dict[str, Any]:
-    """The fields that an accelerator's id, or a path to the user's own, sets."""
-    path = Path(text)
-    if not (text.endswith(".json") or is_there(path)):
-        return {"hardware_id": text, "hardware_json": None}
-    document = _read_text(path, MAX_HARDWARE_BYTES, "an accelerator's file", "an accelerator's id or JSON file")
-    return {"hardware_id": hardware_slug(read_own_hardware(document).name), "hardware_json": document}
 
 
 def scenario_in(path: Path) -> ScenarioFile:
@@ -330,19 +308,6 @@ def scenario_in(path: Path) -> ScenarioFile:
     if found.scenario.hardware_json is None:
         said |= own_fields("hardware_id", found.scenario.hardware_id, path.parent)
     return replace(found, scenario=build_scenario(**found.scenario.model_dump() | said)) if said else found
-
-
-def own_fields(name: str, text: str, folder: Path) -> dict[str, Any]:
-    """The fields that a path in a file sets where it leads to the user's own model or accelerator. Empty for an id.
-
-    name : model_id or hardware_id. folder : of the file, from which its paths are seen.
-    """
-    of_model = name == "model_id"
-    if text in (model_ids() if of_model else hardware_ids()):
-        return {}
-    if not (text.endswith(".json") or is_there(folder / text)):
-        return {}
-    return _model(str(folder / text)) if of_model else _hardware(str(folder / text))
 
 
 def given_acceptance(accepted_length: str | None, acceptance: str | None, preset: str | None) -> str | None:
@@ -405,22 +370,3 @@ def _loads_text(given: str, n_experts: int) -> str:
         text = data.decode("ascii", errors="replace")
     parse_loads(text.strip())
     return text.strip()
-
-
-def read_config(path: Path) -> str:
-    """Text of a config.json, or of the one in a folder, with the formats of the file beside it.
-
-    The latter is hf_quant_config.json.
-
-    Raises AdvisorError when it is absent, huge or not text.
-    """
-    path = path / "config.json" if is_there(path) and path.is_dir() else path
-    text = _read_text(path, MAX_CONFIG_BYTES, "a config.json", "a model id or a path to a config.json")
-    return str(with_quantisation_file(path, text))
-
-
-def _read_text(path: Path, limit: int, what: str, instead: str) -> str:
-    try:
-        return read_file(path, limit, what, f"give {instead}").decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise AdvisorError(f"{shown_path(path)} is not a text file; give {instead}") from error

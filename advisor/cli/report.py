@@ -36,7 +36,7 @@ from advisor.catalog.models import model_ids, model_profile
 from advisor.cli.advise import spend_of
 from advisor.cli.data import build
 from advisor.cli.explore import copies_tried, counted_ranks, counting_options
-from advisor.cli.measure import read_bytes
+from advisor.cli.measured_files import read_bytes
 from advisor.cli.output import FILE_DATE, ScenarioCommand, json_option, print_json, write_file
 from advisor.measured.refit_result import Errors
 from advisor.predict.scenario import Scenario, load_scenario_file

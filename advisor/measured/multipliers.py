@@ -6,6 +6,7 @@ left out in turn, and the readings of one file. The scatter of one observation i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +16,11 @@ from numpy.typing import NDArray
 
 from advisor.measured.observations import NAMES, Observations, log_predicted, log_slopes
 from advisor.measured.points import Point
-from advisor.physics.components import JOINT, KERNELS, LINK_RECORDS
+from advisor.physics.components import JOINT, KERNELS, LINK_RECORDS, OVERHEADS
 from advisor.physics.kernel_costs import MoeCost
 from advisor.predict.curve import records_in_use
 from advisor.predict.setup import Setup
-from advisor.prediction import Array
+from advisor.prediction import BAND_SIGMAS, Array
 
 MIN_LOG_SD = 0.03
 """No kernel time is held known to better than this. [-]"""
@@ -33,6 +34,10 @@ _MIN_SCALE = 0.01
 _STEPS = 60
 """Newton steps at one scatter; half a dozen do where no bound is met. [-]"""
 _SMALL_STEP = 1e-5
+OWN_OVERHEAD_LOG_SD = math.log(10.0) / BAND_SIGMAS
+"""Of the host's times on an accelerator of the user's own: a factor of 10 either way at 80 %, since the shipped ones
+were fitted on servers of data-centre GPUs and nobody measured this host (assumed). [-]"""
+_OF_A_HOST = tuple(dict.fromkeys(one.factor for one in OVERHEADS if one.bound == "host"))
 _KERNEL_FACTORS = tuple(dict.fromkeys(one.factor for one in KERNELS))
 
 
@@ -59,7 +64,8 @@ class Posterior:
 
 def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
     """Spread of the shipped fits that the points' predictions rest on, the widest of several."""
-    overhead = max(point.setup.costs.overhead_log_sd for point in points)
+    own = all(point.scenario.hardware_json is not None for point in points)
+    overhead = OWN_OVERHEAD_LOG_SD if own else max(point.setup.costs.overhead_log_sd for point in points)
     widths = dict.fromkeys(NAMES, overhead)
     setups = list({id(point.setup): point.setup for point in points}.values())
     widths |= {name: max(_kernel_log_sd(setup, name) for setup in setups) for name in _KERNEL_FACTORS}
@@ -70,6 +76,10 @@ def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
     if fitted:
         at = [NAMES.index(one.factor) for one in JOINT]
         covariance[np.ix_(at, at)] = np.array(fitted) + MIN_LOG_SD**2 * np.eye(len(at))
+        for name in _OF_A_HOST if own else ():
+            place = NAMES.index(name)
+            covariance[place], covariance[:, place] = 0.0, 0.0
+            covariance[place, place] = OWN_OVERHEAD_LOG_SD**2
         log_sd = np.sqrt(np.diag(covariance))
     return MultiplierPrior(log_sd, covariance, max(point.setup.costs.residual_log_sd for point in points))
 

@@ -1,42 +1,16 @@
-"""Rows of an upload that were measured on a scenario's accelerator, model and GPUs, and the plain sweep among them."""
+"""The plain sweep among measured rows: steps without drafts on a scenario's accelerator, model and GPUs."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from advisor.catalog.models import model_ids
-from advisor.measured.ingest.read import read_upload
-from advisor.measured.ingest.rows import resolve_names
-from advisor.measured.ingest.upload import MAX_BYTES
-from advisor.measured.row_questions import copies_sharing
-from advisor.physics.hardware import hardware_ids
+from advisor.measured.ingest.documents import DOCUMENT_OF, lacks_document
+from advisor.measured.own_points import rows_of
 from advisor.predict.plain_sweep import LEAST_BATCHES, MOST_BATCHES, write_sweep
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.profiles import read_file
 from advisor.text import counted
-
-
-def rows_here(frame: pd.DataFrame, scenario: Scenario) -> pd.DataFrame:
-    """Rows of a points frame of this accelerator, model and number of GPUs, their batch that of one copy."""
-    here = (frame["hardware_id"] == scenario.hardware_id) & (frame["model_id"] == scenario.model_id)
-    found = frame[here].dropna(subset=["batch_size"])
-    copies = copies_sharing(found)
-    found = found.assign(batch_size=found["batch_size"] / copies)
-    gpus = found["gpu_count"].fillna(scenario.n_gpus)
-    return found[((gpus == scenario.n_gpus) | (gpus == copies * scenario.n_gpus)).to_numpy(dtype=bool, na_value=False)]
-
-
-def sweep_of_file(path: Path, scenario: Scenario) -> str:
-    """Plain sweep in a benchmark file. Raises AdvisorError, also when it cannot be read."""
-    rows = read_upload(path.name, read_file(path, MAX_BYTES, "a benchmark file"))
-    rows = resolve_names(rows, hardware_ids(), model_ids())
-    if rows.kind != "points":
-        raise AdvisorError(f"{path.name} holds kernel times; a plain sweep needs served runs")
-    return plain_sweep_of(rows.result.frame, scenario)
 
 
 def plain_sweep_of(frame: pd.DataFrame, scenario: Scenario) -> str:
@@ -47,8 +21,7 @@ def plain_sweep_of(frame: pd.DataFrame, scenario: Scenario) -> str:
     Rows that do not say where they were measured count as the scenario's.
     Raises AdvisorError saying what was found where these are not enough batches.
     """
-    stated = {name: frame[name].fillna(getattr(scenario, name)) for name in ("hardware_id", "model_id", "engine")}
-    rows = rows_here(frame.assign(**stated), scenario)
+    rows = rows_of(_placed(frame, scenario), scenario)
     rows = rows[rows["draft_tokens_k"].eq(0).to_numpy(dtype=bool, na_value=False)]
     context = rows["context_tokens"].fillna(scenario.context_tokens)
     same = rows["engine"].eq(scenario.engine) & np.isclose(context.astype(float), scenario.context_tokens, rtol=0.5)
@@ -63,3 +36,15 @@ def plain_sweep_of(frame: pd.DataFrame, scenario: Scenario) -> str:
             f"has {LEAST_BATCHES} to {MOST_BATCHES}"
         )
     return write_sweep(vars(scenario), steps.index.tolist(), steps.tolist())
+
+
+def _placed(frame: pd.DataFrame, scenario: Scenario) -> pd.DataFrame:
+    """Points whose rows without a place are the scenario's, and its own by name where they hold no document."""
+    out = frame.assign(engine=frame["engine"].fillna(scenario.engine))
+    for column, document in DOCUMENT_OF.items():
+        out[column] = out[column].fillna(getattr(scenario, column))
+        if (text := getattr(scenario, document)) is not None:
+            meant = lacks_document(out, column) & out[column].eq(getattr(scenario, column)).to_numpy(dtype=bool)
+            said = out[document] if document in out else pd.Series(None, index=out.index, dtype=object)
+            out[document] = said.astype(object).mask(meant, text)
+    return out

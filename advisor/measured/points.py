@@ -36,7 +36,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH, MAX_CONTEXT
-from advisor.predict.setup import Setup
+from advisor.predict.setup import CountedPass, Setup
 from advisor.prediction import AdvisorError, Array
 from advisor.profiles import MEASUREMENTS
 
@@ -228,13 +228,14 @@ def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observat
         ]
         try:
             setup = _setup_read(rows[0][0], k, dict(changes))
-        except AdvisorError:
+            lengths = [(length, p.length_log_sd) for p, _, length in rows]
+            read = _points(asked, setup, lengths, central_only=True)
+        except AdvisorError:  # the ranks of an accelerator without links, too
             continue
-        lengths = [(length, p.length_log_sd) for p, _, length in rows]
-        for (which, i), found in zip(places, _points(asked, setup, lengths, central_only=True), strict=True):
+        for (which, i), found in zip(places, read, strict=True):
             out[which][i] = found.observations
     every = range(len(points))
-    return [joined(read[i] for i in every) if len(read) == len(every) else None for read in out]
+    return [joined(each[i] for i in every) if len(each) == len(every) else None for each in out]
 
 
 def _setup_read(point: Point, n_draft: int, changes: Mapping[str, Any]) -> Setup:
@@ -246,10 +247,10 @@ def _setup_read(point: Point, n_draft: int, changes: Mapping[str, Any]) -> Setup
     update = {"k_max": k, "acceptance": f"{1 + k / 2}@{k}", **changes}
     other = load_setup(setup.scenario.model_copy(update=update))
     if not changes:
-        return replace(other, costs=setup.costs, draft_costs=setup.draft_costs)
+        return replace(other, costs=setup.costs, draft_costs=setup.draft_costs, counted=setup.counted)
     other = with_costs(other, **class_costs(point.engine_class))
     _check_weights_fit(other)
-    return other
+    return replace(other, counted=setup.counted)
 
 
 def with_costs(setup: Setup, **changes: Any) -> Setup:
@@ -300,16 +301,13 @@ def _band_log_sd(acceptance: Acceptance, n_draft: int) -> float:
     return math.log(acceptance.high[n_draft] / acceptance.low[n_draft]) / _BAND_SIGMAS
 
 
-def refit_points(
-    frame: pd.DataFrame, acceptance: str | None = None, configs: Mapping[str, str] | None = None
-) -> tuple[list[Point], list[Refused]]:
+def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[list[Point], list[Refused]]:
     """Rows of a canonical points frame (index: line) that can be predicted, and the others with the reason.
 
     Parameters
     ----------
     frame : canonical columns of `advisor.measured.ingest`.
     acceptance : as in a scenario; stands in, as borrowed, for rows without an accepted length.
-    configs : config.json texts of models that have no profile, by the name the rows use.
 
     Notes
     -----
@@ -320,13 +318,14 @@ def refit_points(
     few, refused = _askable(frame)
     for line, row in _records(few):
         try:
-            asked.append(_ask(line, row, acceptance, configs or {}))
+            asked.append(_ask(line, row, acceptance))
         except AdvisorError as error:
             refused.append(Refused(line, _for_users(str(error))))
     points: list[Point] = []
     for scenario, group in _by_curve(_even_sample(asked, refused)):
         try:
-            setup = with_costs(load_setup(scenario), **class_costs(group[0].question.engine_class))
+            first = group[0].question
+            setup = replace(with_costs(load_setup(scenario), **class_costs(first.engine_class)), counted=first.counted)
             _check_weights_fit(setup)
             found = _points(group, setup, [_length(item.question, setup) for item in group])
         except AdvisorError as error:
@@ -404,7 +403,7 @@ def _not_stated(column: str) -> str:
     return f"{column} is not stated; fill it in"
 
 
-def _ask(line: int, row: dict[str, Any], acceptance: str | None, configs: Mapping[str, str]) -> _Asked:
+def _ask(line: int, row: dict[str, Any], acceptance: str | None) -> _Asked:
     """The row as a question. Raises AdvisorError with the reason when it cannot be predicted or measures nothing."""
     if not any(number(row, name) for name in QUANTITIES):
         open_pair = number(row, "baseline_value") and number(row, "sd_value") and not row.get("metric")
@@ -420,7 +419,7 @@ def _ask(line: int, row: dict[str, Any], acceptance: str | None, configs: Mappin
     elif number(row, "accepted_length") is None and acceptance:
         length = parse_acceptance(acceptance, max(int(n_draft), 1)).accepted_length[int(n_draft)]
         given |= {"accepted_length": float(length), "accepted_length_same_run": 0}
-    question = question_of(given, configs=configs)
+    question = question_of(given)
     scenario = question.scenario
     context = number(row, "context_tokens")
     if context:
@@ -432,12 +431,12 @@ def _ask(line: int, row: dict[str, Any], acceptance: str | None, configs: Mappin
 
 def _by_curve(asked: Iterable[_Asked]) -> list[tuple[Scenario, list[_Asked]]]:
     """Rows that differ in batch and accepted length alone, with the scenario that predicts them together."""
-    groups: dict[tuple[Scenario, int, int | None, str], list[_Asked]] = {}
+    groups: dict[tuple[Scenario, int, int | None, str, CountedPass | None], list[_Asked]] = {}
     for item in asked:
         # An accepted length of no consequence: only times are read off the curve.
         question, k = item.question, max(item.question.n_draft, 1)
         alike = question.scenario.model_copy(update={"batch_size": 1, "acceptance": f"{1 + k / 2}@{k}"})
-        key = (alike, question.n_draft, question.verify_tokens, question.engine_class)
+        key = (alike, question.n_draft, question.verify_tokens, question.engine_class, question.counted)
         groups.setdefault(key, []).append(item)
     return [(key[0], group) for key, group in groups.items()]
 

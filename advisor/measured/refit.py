@@ -19,6 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.catalog.adjustment import JOINT_PAIRS, Adjustment, adjusted, carried, check_adjustment
+from advisor.catalog.hardware import own_digest
 from advisor.measured.ingest.side_by_side import open_pairs
 from advisor.measured.multipliers import (
     BOUND_SIGMAS,
@@ -28,7 +29,7 @@ from advisor.measured.multipliers import (
     log_left_out,
     multiplier_prior,
 )
-from advisor.measured.observations import NAMES, QUANTITIES, Observations, joined, log_predicted
+from advisor.measured.observations import NAMES, QUANTITIES, Observations, joined, log_predicted, number
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused, refit_points
 from advisor.measured.readings import rivals
@@ -100,7 +101,6 @@ def select_points(
     hardware_id: str | None = None,
     engine: str | None = None,
     acceptance: str | None = None,
-    configs: Mapping[str, str] | None = None,
 ) -> tuple[list[Point], list[Refused]]:
     """The rows of one accelerator and engine that a refit uses, and the others with the reason.
 
@@ -109,13 +109,12 @@ def select_points(
     frame : canonical points (`advisor.measured.ingest`), index: line.
     hardware_id, engine : which rows; None takes the pair with the most usable rows.
     acceptance : as in a scenario; stands in for rows without an accepted length.
-    configs : config.json texts of models without a profile, by the name the rows use.
 
     Raises
     ------
     AdvisorError : fewer than MIN_POINTS usable rows, with the reasons of those not used.
     """
-    points, refused = refit_points(frame, acceptance, configs)
+    points, refused = refit_points(frame, acceptance)
     chosen, others = _one_group(points, hardware_id, engine)
     if len(chosen) < MIN_POINTS:
         raise AdvisorError(_too_few(len(chosen), refused, points, hardware_id, engine))
@@ -147,6 +146,7 @@ def refit_chosen(
         engine=points[0].scenario.engine,
         engine_class=points[0].engine_class,
         data=_fingerprint(points, aside),
+        own=own_digest(points[0].scenario.hardware_json),
         n_points=len(points) - len(aside),
         parameters=parameters,
         correlation=tuple(tuple(float(x) for x in row) for row in correlation),
@@ -169,7 +169,8 @@ def refit_chosen(
 def refitted(setup: Setup, result: RefitResult) -> Setup:
     """Setup with the refit's constants and their spread. Raises AdvisorError for another accelerator or engine."""
     adjustment = adjustment_of(result)
-    check_adjustment(adjustment, setup.hardware.id, setup.scenario.engine)
+    own = own_digest(setup.scenario.hardware_json)
+    check_adjustment(adjustment, setup.hardware.id, setup.scenario.engine, own)
     costs, draft_costs = adjusted(setup.costs, setup.draft_costs, adjustment)
     return replace(setup, costs=costs, draft_costs=draft_costs)
 
@@ -187,6 +188,7 @@ def adjustment_of(result: RefitResult) -> Adjustment:
         engine_class=result.engine_class,
         n_points=result.n_points,
         data=result.data,
+        own=result.own,
         factors={item.name: item.factor for item in parameters},
         log_sd={item.name: item.log_stderr for item in parameters},
         correlation=correlation,
@@ -205,7 +207,10 @@ def _without_repeats(points: Sequence[Point]) -> tuple[list[Point], Repeats | No
     for point in points:
         length = round(np.log(point.accepted_length) / SAME_LENGTH)
         said = (str(point.row.get("dataset") or ""), tuple(point.observations.quantity.tolist()))
-        key = (id(point.setup), point.n_draft, point.question.verify_tokens, point.batch_size, length, said)
+        counted = point.question.counted
+        touched = counted and (round(np.log(counted.touched or 1.0) / SAME_LENGTH), counted.in_turn)
+        setup = (point.setup.scenario, point.engine_class, touched)
+        key = (setup, point.n_draft, point.question.verify_tokens, point.batch_size, length, said)
         cells.setdefault(key, []).append(point)
     if len(cells) == len(points):
         return list(points), None
@@ -241,18 +246,33 @@ def _fingerprint(points: Sequence[Point], aside: Mapping[int, str]) -> str:
 def _one_group(
     points: Sequence[Point], hardware_id: str | None, engine: str | None
 ) -> tuple[list[Point], list[Refused]]:
-    groups: dict[tuple[str, str, str], list[Point]] = {}
+    groups: dict[tuple[object, ...], list[Point]] = {}
     for point in points:
-        key = (point.setup.hardware.id, point.scenario.engine, point.engine_class)
+        key = (point.setup.hardware.id, point.scenario.engine, point.engine_class, *_how_it_ran(point))
         if (hardware_id or key[0], engine or key[1]) == key[:2]:
             groups.setdefault(key, []).append(point)
     chosen = max(groups.values(), key=len, default=[])
     lines = {point.line for point in chosen}
     return chosen, [
-        Refused(point.line, f"{point.setup.hardware.id} with {point.engine_class} is refitted by itself")
+        Refused(
+            point.line, f"{point.setup.hardware.id} with {point.engine_class}{_ran_text(point)} is refitted by itself"
+        )
         for point in points
         if point.line not in lines
     ]
+
+
+def _how_it_ran(point: Point) -> tuple[object, ...]:
+    """What runs of one engine class must have in common to share overheads, beside the accelerator's own figures."""
+    stated = tuple(number(point.row, name) for name in ("captured", "async_scheduling"))
+    return (point.scenario.hardware_json, *stated)
+
+
+def _ran_text(point: Point) -> str:
+    """How a row ran where it says so, ` (captured=0, async_scheduling=1)`."""
+    stated = ((name, number(point.row, name)) for name in ("captured", "async_scheduling"))
+    said = ", ".join(f"{name}={value:g}" for name, value in stated if value is not None)
+    return f" ({said})" if said else ""
 
 
 def _too_few(

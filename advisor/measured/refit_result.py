@@ -314,6 +314,8 @@ class RefitResult:
     questions: tuple[str, ...] = ()
     """What the rows make one ask: units and columns (`advisor.measured.point_checks`), or else another reading that
     explains them better (`advisor.measured.readings`)."""
+    own: str = ""
+    """Digest of the figures of the user's own accelerator, empty for a shipped one."""
     repeats: Repeats | None = None
     """Runs of the same setting, None where every row is a setting of its own."""
 

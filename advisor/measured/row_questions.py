@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
 from advisor.catalog.engines import OTHER_ENGINE, Build, engine_called, engine_ids, load_engine
+from advisor.catalog.hardware import hardware_slug, read_own_hardware
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name
 from advisor.catalog.routing_presets import one_prompt_routing
 from advisor.catalog.task_transfer import TASKS, Task, task_of
@@ -20,9 +21,9 @@ from advisor.physics.acceptance import acceptance_curves, parse_acceptance
 from advisor.physics.architecture import WeightDtype
 from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.predict.load import load_setup
-from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.scenario import UNNAMED_MODEL, Scenario, build_scenario
 from advisor.predict.scenario_fields import DEFAULT_CONTEXT_TOKENS, KvDtype, mean_context
-from advisor.predict.setup import Setup
+from advisor.predict.setup import CountedPass, Setup
 from advisor.prediction import AdvisorError
 from advisor.text import number_of
 
@@ -72,6 +73,8 @@ class RowQuestion:
     """Engine and vintage whose overheads the row shares, see `engine_class`; `other` where it is none of the known."""
     batch_share: float = 1.0
     """Sequences of one instance for each of the row's batch: 1 / copies, or the ranks where it counts one. [-]"""
+    counted: CountedPass | None = None
+    """What the row says of the experts that its passes touched, beside how they were routed; None: nothing."""
 
     @property
     def borrowed(self) -> bool:
@@ -83,34 +86,35 @@ class RowQuestion:
 
         Raises AdvisorError as `load_setup` does.
         """
-        return load_setup(self.scenario, borrowed_acceptance=self.borrowed)
+        return replace(load_setup(self.scenario, borrowed_acceptance=self.borrowed), counted=self.counted)
 
 
 def question_of(
     row: Mapping[str, Any],
     assume: Mapping[str, str] | None = None,
     other_models: bool = False,
-    configs: Mapping[str, str] | None = None,
 ) -> RowQuestion:
     """Scenario, K and verified tokens of one row.
 
     `assume` fills cells that are empty or say "not-stated", nothing else. `other_models` lets a row without an
-    accepted length borrow the median of what the same drafter reaches on other models. `configs` are config.json texts
-    by the name that rows use: such a model is what its text says, also where the name is a shipped model's. Raises
-    AdvisorError with the reason when the row cannot be predicted.
+    accepted length borrow the median of what the same drafter reaches on other models. A model or accelerator whose
+    document the row holds is what that says, also where the name is a shipped one's. Raises AdvisorError with the
+    reason when the row cannot be predicted.
     """
     cells, filled = _filled(row, assume or {})
-    name = cells.get("model_id", "")
-    if config := (configs or {}).get(name):
+    name, config, hardware = (cells.get(of, "") for of in ("model_id", "model_config_json", "hardware_json"))
+    if config:
+        name = name or UNNAMED_MODEL
         cells["model_id"] = own_model(config, name).id
     elif name:
+        check_named("model_id", name)
         _resolve_model(cells)
     if "adaptive" in cells.get("draft_structure", ""):
         raise AdvisorError("the draft length was adaptive; no single K stands for the row")
     n_draft = _whole(cells, "draft_tokens_k")
     batch = _whole(cells, "batch_size")
     gpus, tensor_parallel, expert_parallel, share = _placement(cells)
-    if cells.get("captured") in _EAGER:
+    if cells.get("captured") in _EAGER and not hardware:  # of one's own nothing is shipped that graphs are part of
         raise AdvisorError("it ran eagerly (captured=0), and the engines' overheads are those of captured graphs")
     drafter = _drafter(cells)
     acceptance, origin, task = _acceptance(cells, drafter, n_draft, other_models)
@@ -124,11 +128,12 @@ def question_of(
         filled.append(f"context_tokens={DEFAULT_CONTEXT_TOKENS}")
     scenario = build_scenario(
         hardware_id=_needed(cells, "hardware_id"),
+        hardware_json=hardware or None,
         n_gpus=gpus,
         tensor_parallel=tensor_parallel,
         expert_parallel=expert_parallel,
         model_id=name if config else _needed(cells, "model_id"),
-        model_config_json=config,
+        model_config_json=config or None,
         batch_size=max(round(batch * share), 1),
         drafter_id=drafter,
         acceptance=acceptance,
@@ -136,15 +141,16 @@ def question_of(
         engine=engine.id if engine else OTHER_ENGINE,
         engine_version=_graph_release(cells),
         k_max=max(n_draft, 1),
+        routing=_routing(cells),
         **_weights(cells),
         **_cache(cells),
-        **_routing(cells),
         **lengths,
     )
     if share < 1.0:
         filled.append(f"each of {1 / share:.0f} copies decodes its part of batch_size")
-    named = engine_class(cells, scenario.engine)
-    return RowQuestion(scenario, n_draft, _verify_tokens(cells, n_draft), origin, tuple(filled), named, share)
+    named, verified = engine_class(cells, scenario.engine), _verify_tokens(cells, n_draft)
+    counted = _counted(cells, verified or n_draft + 1)
+    return RowQuestion(scenario, n_draft, verified, origin, tuple(filled), named, share, counted)
 
 
 def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -156,11 +162,33 @@ def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str
             cells[name] = value
             filled.append(f"{name}={value}")
     hardware = cells.get("hardware_id", "")
+    if own := cells.get("hardware_json"):
+        cells["hardware_id"] = hardware = hardware_slug(read_own_hardware(own).name)
     if hardware in _SAME_CHIP:
         filled.append(f"hardware_id={_SAME_CHIP[hardware]}")
-    if hardware:
+    if hardware and not own:
+        check_named("hardware_id", hardware)
         cells["hardware_id"] = _SAME_CHIP.get(hardware) or _hardware(hardware)
     return cells, filled
+
+
+def _routing(cells: Mapping[str, str]) -> str:
+    """How a scenario says that the row's tokens chose experts."""
+    stated = cells.get("routing") or "natural"
+    if stated == "natural" and (one_prompt := _one_prompt(cells)):
+        return one_prompt
+    if stated == "traced" and not cells.get("touched_experts"):
+        raise AdvisorError(
+            "routing=traced does not say by which trace; give touched_experts, or in its place what `trace` prints"
+        )
+    return {"natural": "auto", "traced": "auto", "round_robin": "uniform"}.get(stated, stated)
+
+
+def _counted(cells: Mapping[str, str], tokens: int) -> CountedPass | None:
+    """Experts counted in the row's own pass of so many tokens a sequence, and whether they were dealt in turn."""
+    in_turn = cells.get("routing") == "round_robin"
+    touched = _number(cells, "touched_experts") if cells.get("touched_experts") else None
+    return CountedPass(tokens, touched, in_turn) if in_turn or touched is not None else None
 
 
 def _resolve_model(cells: dict[str, str]) -> None:
@@ -183,6 +211,13 @@ def _text(value: Any) -> str:
         return ""
     text = str(value).strip()
     return "" if text.lower() in _EMPTY else text
+
+
+def check_named(column: str, name: str) -> None:
+    """Raise AdvisorError for a name that says that it is the user's own while nobody gave its document."""
+    if name.startswith("own-"):
+        option, file = ("--model", "config.json") if column == "model_id" else ("--hardware", "my-accelerator.json")
+        raise AdvisorError(f"{name} is one of your own: give its file as well, {option} {file}")
 
 
 def _needed(cells: Mapping[str, str], name: str) -> str:
@@ -438,13 +473,12 @@ def _weights(cells: Mapping[str, str]) -> dict[str, str]:
     return _WEIGHTS[stated]
 
 
-def _routing(cells: Mapping[str, str]) -> dict[str, str]:
+def _one_prompt(cells: Mapping[str, str]) -> str | None:
     """Routing of requests that all bring one prompt, where the row's benchmark sends such."""
     model_id = cells.get("model_id", "")
     if cells.get("dataset") not in _ONE_PROMPT or model_id not in model_ids():
-        return {}
-    named = one_prompt_routing(load_model(model_id))
-    return {"routing": named} if named else {}
+        return None
+    return one_prompt_routing(load_model(model_id))
 
 
 def _cache(cells: Mapping[str, str]) -> dict[str, str]:

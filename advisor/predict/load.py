@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from advisor.catalog.adjustment import check_adjustment, parse_adjustment
 from advisor.catalog.engines import OTHER_ENGINE, engines, load_engine, tables_on_host
 from advisor.catalog.graphs import ANY_SIZE, Graphs, GraphServer, captured_sizes, rule_words, stated_sizes
-from advisor.catalog.hardware import hardware_from_own
+from advisor.catalog.hardware import hardware_from_own, own_digest
 from advisor.catalog.models import load_model, model_ids, own_model, unknown_model
 from advisor.catalog.task_transfer import carried, curve_on_task
 from advisor.physics.acceptance import parse_acceptance
@@ -242,7 +242,7 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
     cache = served_cache(architecture, scenario, hardware)
     adjustment = parse_adjustment(scenario.refit) if scenario.refit is not None else None
     if adjustment is not None:
-        check_adjustment(adjustment, hardware.id, scenario.engine)
+        check_adjustment(adjustment, hardware.id, scenario.engine, own_digest(scenario.hardware_json))
     costs, draft_costs = both_costs(scenario, hardware, cache, (architecture, per_pass), placement, adjustment)
     routing, because = routing_of(scenario, architecture, hardware)
     given = curve_on_task(scenario.acceptance, scenario.task)

@@ -63,6 +63,30 @@ from advisor.prediction import AdvisorError, Array
 
 
 @dataclass(frozen=True)
+class CountedPass:
+    """Experts that measured passes touched, where that is known apart from any law of routing."""
+
+    tokens: int
+    """Tokens of each sequence in the pass that was counted. [-]"""
+    touched: float | None
+    """Distinct experts of that pass, mean over layers; None: not counted. [-]"""
+    in_turn: bool = False
+    """Every pass deals its tokens to experts in turn, each the next k: as engines simulate an even load
+    (sgl-project/sglang pull request 25571)."""
+
+    def over(self, law: Array, shape: MoeShape, batch: ArrayLike, tokens: ArrayLike) -> Array:
+        """Distinct experts of passes that touch `law` of them by the routing, where nothing was counted. [-]"""
+        experts, active = float(np.asarray(shape.n_experts)), float(np.asarray(shape.n_active))
+        dealt = np.asarray(batch, float) * np.asarray(tokens, float) * active
+        found = np.minimum(experts, dealt) if self.in_turn else law
+        if self.touched is None:
+            return np.asarray(found)
+        # No router touches fewer than one token's experts or more than there are: padding and means over layers can.
+        own = min(max(self.touched, 1.0), experts)
+        return np.where(np.equal(np.asarray(tokens, float), self.tokens), own, found)
+
+
+@dataclass(frozen=True)
 class Setup:
     """Everything a scenario names, loaded."""
 
@@ -88,6 +112,8 @@ class Setup:
     """The user's own plain steps, where they are of this very scenario."""
     graphs: Graphs | None = None
     """CUDA graphs that the engine captured; None: not known, so every step is priced as if one held it exactly."""
+    counted: CountedPass | None = None
+    """Experts counted in a measured row that the setup predicts; None: by the routing alone."""
 
     def routing_parameters(self, end: Literal["value", "low", "high"] = "value") -> tuple[float, float, float]:
         """(load_cv, affinity, stickiness), all zero for uniform routing.
@@ -152,7 +178,8 @@ def touched_in_pass(
         return np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(tokens)))
     experts, active = float(shape.n_experts), max(float(shape.n_active), 1.0)  # type: ignore[arg-type]
     cv, phi, rho = setup.routing_parameters(end)
-    return touched_experts(batch, tokens, experts, active, min(cv, np.sqrt(experts / active - 1.0)), phi, rho)
+    found = touched_experts(batch, tokens, experts, active, min(cv, np.sqrt(experts / active - 1.0)), phi, rho)
+    return found if setup.counted is None else setup.counted.over(found, shape, batch, tokens)
 
 
 def graphs_of_steps(setup: Setup, batch: ArrayLike, tokens: ArrayLike) -> Ran | None:

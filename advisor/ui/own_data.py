@@ -22,22 +22,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
 from advisor.answers.explore.files import Sweep, SweepMap, default_axes, sweep_map
 from advisor.answers.explore.own_runs import GAP_COLUMNS
-from advisor.catalog.adjustment import parse_adjustment, write_adjustment
-from advisor.catalog.hardware import hardware_by_vendor, models_by_maker
+from advisor.catalog.adjustment import is_for, parse_adjustment, write_adjustment
+from advisor.catalog.hardware import hardware_by_vendor, models_by_maker, own_digest
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import routing_preset_ids
 from advisor.measured.ingest.result import IngestResult
-from advisor.measured.own_sweep import rows_here
+from advisor.measured.own_points import rows_of, with_rounds
 from advisor.measured.refit import adjustment_of
 from advisor.measured.refit_result import RefitResult
 from advisor.physics.architecture import Moe
 from advisor.physics.draft import drafter_ids
+from advisor.predict.load import load_setup
 from advisor.predict.plain_sweep import not_of, parse_sweep
 from advisor.predict.scenario import Scenario, loads_shape, parse_loads
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, SETTINGS, Catalogue
@@ -129,9 +131,11 @@ def own_points(scenario: Scenario) -> pd.DataFrame | None:
     read = UPLOAD.get()
     if read is None or read.kind != "points":
         return None
-    found = rows_here(read.frame, scenario).dropna(subset=["speedup"])  # the curve is that of one copy
-    found = found.rename(columns={"draft_tokens_k": "n_draft"}).assign(source="your upload")
-    found = found.reindex(columns=list(_COLUMNS))
+    found = with_rounds(rows_of(read.frame, scenario), load_setup(scenario).acceptance.accepted_length)
+    found = found.dropna(subset=["speedup", "batch_size"])
+    simulated = found["routing"].fillna("natural") != "natural"
+    found = found.assign(source=np.where(simulated, "your upload, " + found["routing"] + " routing", "your upload"))
+    found = found.rename(columns={"draft_tokens_k": "n_draft"}).reindex(columns=list(_COLUMNS))
     return found[found["n_draft"].fillna(1) > 0].reset_index(drop=True) if len(found) else None
 
 
@@ -266,7 +270,8 @@ def refit_is_for(values: Mapping[str, Any]) -> bool:
     if text is None:
         return False
     made = parse_adjustment(text)
-    return (made.hardware_id, made.engine) == (values["hardware_id"], values["engine"])
+    hardware_id = str(values["hardware_id"])
+    return is_for(made, hardware_id, str(values["engine"]), own_digest(own("hardware_json").get(hardware_id)))
 
 
 def refit_banner(scenario: Scenario) -> None:

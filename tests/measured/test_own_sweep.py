@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.measured.own_sweep import sweep_of_file
+from advisor.cli.measured_files import read_measured
+from advisor.measured.own_sweep import plain_sweep_of
 from advisor.predict.plain_sweep import parse_sweep
 from advisor.prediction import AdvisorError
 from tests.command_line import run
@@ -36,7 +37,7 @@ def file(tmp_path: Path) -> Path:
 def test_the_rows_without_drafts_are_the_sweep_and_equal_batches_count_once(file: Path) -> None:
     lines = file.read_text().splitlines()
     file.write_text("\n".join([*lines, lines[1].replace(",,", ",,9")]) + "\n")
-    found = parse_sweep(sweep_of_file(file, ASKED))
+    found = parse_sweep(plain_sweep_of(read_measured([file]), ASKED))
     np.testing.assert_array_equal(found.batches, BATCHES)
     assert {"h200-sxm", "qwen3-30b-a3b", "vllm"} < set(found.of)
 
@@ -55,7 +56,7 @@ def test_a_file_without_a_sweep_of_the_scenario_is_refused_with_what_was_found(
     path = tmp_path / "plain.csv"
     path.write_text(text)
     with pytest.raises(AdvisorError, match=said):
-        sweep_of_file(path, ASKED)
+        plain_sweep_of(read_measured([path]), ASKED)
 
 
 def test_advise_and_curve_take_the_file_and_say_what_it_was_used_for(

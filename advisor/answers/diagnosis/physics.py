@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -161,7 +161,9 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
     n_draft = int(stated)
     batch = min(max(_number(facts, "batch_size") or 1.0, 1.0), float(MAX_BATCH))
     whole = {"batch_size": round(batch)} if facts.get("batch_size") is not None else {}
-    question = question_of({**facts, **whole, **(_NO_DRAFT if n_draft == 0 else {})}, configs=configs)
+    config = (configs or {}).get(str(facts.get("model_id")))
+    own = {"model_config_json": config} if config else {}
+    question = question_of({**facts, **own, **whole, **(_NO_DRAFT if n_draft == 0 else {})})
     setup = _setup(question, facts)
     batch = max(batch * question.batch_share, 1.0)  # of all ranks, where the row counts one; of one copy of several
     verified = question.verify_tokens
@@ -224,7 +226,8 @@ def _setup(question: RowQuestion, facts: Facts) -> Setup:
     if shares and question.n_draft and not question.borrowed:
         changes["acceptance"] = rates_from_list(str(shares)).text
     scenario = scenario.model_copy(update=changes)
-    return with_costs(load_setup(scenario, question.borrowed), **class_costs(question.engine_class))
+    setup = replace(load_setup(scenario, question.borrowed), counted=question.counted)
+    return with_costs(setup, **class_costs(question.engine_class))
 
 
 def _rows(setup: Setup, curve: Curve, facts: Facts, plain: Facts, k: int, batch: float) -> list[Compared]:

@@ -28,6 +28,23 @@ MAX_DRAFT_TOKENS = 128
 MAX_TIME_S = 86_400.0
 MAX_RATE_PER_S = 1e9
 MAX_DIMENSION = 10_000_000
+ROUTINGS = ("natural", "uniform", "round_robin", "traced")
+"""Words for how tokens chose experts. natural: by the model's router; the others were simulated, `traced` by parameters
+of a trace that the row does not repeat, so that its touched experts have to be counted."""
+REMARKS = (
+    *(
+        "prefill_time_s",
+        "tokens_in_step",
+        "touched_law",
+        "n_steps",
+        "n_repeats",
+        "time_p10_s",
+        "spread",
+        "control_ratio",
+    ),
+    *("graph_mode", "runner", "attention_backend"),
+)
+"""Columns of `advisor profile --engine` that no fit uses: they stay with the row in its notes."""
 _ENGINE = f"Serving engine: {', '.join(engine_ids())}, or another name"
 
 
@@ -98,7 +115,12 @@ def _length(name: str, meaning: str, low: float, *aliases: str) -> CanonicalColu
 POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
     _text("point_id", "Your own name for the row", "id"),
     _text(
-        "hardware_id", "Accelerator: a hardware profile's id, or its plain name", "hardware", "gpu", "hw", context=True
+        "hardware_id",
+        "Accelerator: a hardware profile's id, its plain name, or a path to your own one's JSON",
+        "hardware",
+        "gpu",
+        "hw",
+        context=True,
     ),
     _count(
         "gpu_count",
@@ -135,7 +157,12 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
     ),
     _text("engine", _ENGINE, "framework", "backend", context=True),
     _text("engine_version", "Version of the engine", "version", context=True),
-    _text("model_id", "Model: a model profile's id, or its plain name", "model", context=True),
+    _text(
+        "hardware_json",
+        "An accelerator of your own, its whole JSON; `hardware_id` is then its name alone",
+    ),
+    _text("model_id", "Model: a model profile's id, its plain name, or a path to a config.json", "model", context=True),
+    _text("model_config_json", "A model of your own, its whole config.json; `model_id` is then its name alone"),
     _text("weight_dtype", "Stored type of the routed experts' weights", "precision", "quantization", context=True),
     _text("kv_dtype", "Format of the KV cache, for example bf16 or fp8", "kv_cache_dtype", context=True),
     CanonicalColumn(
@@ -146,6 +173,28 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
         context=True,
         aliases=("cuda_graphs", "cuda_graph", "cudagraph"),
         opposites=("eager", "enforce_eager", "disable_cuda_graph"),
+    ),
+    CanonicalColumn(
+        "async_scheduling",
+        "flag",
+        "1",
+        "The next step was scheduled while the last one ran: 1; else 0",
+        context=True,
+    ),
+    _text(
+        "routing",
+        f"How tokens chose experts: {', '.join(ROUTINGS)}, a routing preset, or the parameters that `trace` prints",
+        "routing_mode",
+        context=True,
+    ),
+    CanonicalColumn(
+        "touched_experts",
+        "number",
+        "1",
+        "Distinct routed experts that the measured pass touched per MoE layer, counted, mean over layers (U)",
+        1,
+        MAX_DIMENSION,
+        aliases=("union_mean", "activated_experts"),
     ),
     _count("n_experts", "1", "Routed experts per MoE layer (N)", 1, MAX_DIMENSION, "num_experts"),
     _count("n_active", "1", "Routed experts per token (k), at most N", 1, MAX_DIMENSION, "topk", "top_k"),
@@ -454,6 +503,22 @@ def weight_dtype(text: str) -> str | None:
     case, and None where the text leaves the format to the checkpoint (`auto`, `compressed-tensors`)."""
     key = name_key(text)
     return None if key in _UNSAID else _DTYPES.get(key, text.strip().lower())
+
+
+def routing_name(text: str) -> str:
+    """Our word for a way of routing (`uniform_random` is `uniform`, `Round-Robin` is `round_robin`). Else as it is."""
+    key = name_key(text)
+    return _ROUTING_WORDS.get(key, key if key in ROUTINGS else text.strip())
+
+
+_ROUTING_WORDS = {
+    "uniform_random": "uniform",
+    "random": "uniform",
+    "model": "natural",
+    "real": "natural",
+    "auto": "natural",
+}
+"""Ways of routing as engines call them: vLLM's VLLM_MOE_ROUTING_SIMULATION_STRATEGY, and our own scenario's word."""
 
 
 def cache_dtype(text: str) -> str | None:

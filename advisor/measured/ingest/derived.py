@@ -271,6 +271,7 @@ LENGTH_TOLERANCE = 0.05
 LENGTHS = ("input_tokens", "output_tokens")
 PLACE_COLUMNS = (
     "hardware_id",
+    "hardware_json",
     "gpu_count",
     "tensor_parallel",
     "expert_parallel",
@@ -278,11 +279,15 @@ PLACE_COLUMNS = (
     "decode_context_parallel",
     "engine",
     "model_id",
+    "model_config_json",
     "weight_dtype",
     "batch_size",
 )
 """What a baseline must share with a run; unknown matches only unknown."""
-LOAD_COLUMNS = ("engine_version", "kv_dtype", "captured", "n_experts", "n_active", "batch_kind", "dataset")
+LOAD_COLUMNS = (
+    *("engine_version", "kv_dtype", "captured", "async_scheduling", "routing"),
+    *("n_experts", "n_active", "batch_kind", "dataset"),
+)
 """What it must not contradict, like the two lengths."""
 MATCH_COLUMNS = (*PLACE_COLUMNS, *LOAD_COLUMNS)
 MAX_CANDIDATES = 8

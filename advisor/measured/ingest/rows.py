@@ -27,6 +27,7 @@ from advisor.measured.ingest.columns import (
     named_format,
 )
 from advisor.measured.ingest.derived import derive_rows, match_baselines
+from advisor.measured.ingest.documents import lacks_document, told_apart
 from advisor.measured.ingest.result import OF_ONE_RUN, IngestResult, Swap, missing_fields, rejects_frame, shorten
 from advisor.measured.ingest.upload import MAX_REJECTS, MAX_ROWS, one_sentence
 from advisor.measured.readers.base import NAME_MAPS
@@ -232,7 +233,8 @@ def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[s
     frame, unknown, sources = rows.frame.copy(deep=False), list(rows.unknown), rows.sources
     for name, match, ids in wanted:
         renamed: dict[str, str] = {}
-        for text in frame[name].dropna().unique():
+        named = lacks_document(frame, name)
+        for text in frame.loc[named, name].dropna().unique():
             found = text if text in ids else match(text, ids)
             if found is None:
                 unknown.append(UnknownName(name, text, frame.index[frame[name] == text].to_numpy()))
@@ -240,7 +242,7 @@ def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[s
                 renamed[text] = found
         if name == "model_id":
             sources = _with_named_formats(frame, sources, [text for text in renamed if text not in ids])
-        frame[name] = frame[name].replace(renamed)
+        frame[name] = frame[name].mask(pd.Series(named, frame.index), frame[name].replace(renamed))
     return replace(rows, frame=frame, sources=sources, unknown=tuple(unknown))
 
 
@@ -325,7 +327,7 @@ def _filled(series: pd.Series, value: Any, column: CanonicalColumn, override: bo
 
 def evaluate(rows: Rows) -> IngestResult:
     """The result of a table: empty quantities computed, rules checked, speedups over baselines matched."""
-    unique, repeated = without_repeats(rows.frame)
+    unique, repeated = without_repeats(told_apart(rows.frame))
     frame, computed = derive_rows(unique) if rows.kind == "points" else (unique, None)
     checked = check_rows(frame, rows.kind)
     keep, broken = checked.keep, checked.rejects

@@ -27,6 +27,7 @@ from advisor.measured.ingest.columns import (
     drafter_name,
     engine_name,
     match_model,
+    routing_name,
     weight_dtype,
 )
 from advisor.measured.ingest.derived import acceptance_by_position_text, accepted_length_from_counts
@@ -44,6 +45,7 @@ NAME_MAPS: dict[str, Callable[[str], str | None]] = {
     "drafter": drafter_name,
     "metric": metric_name,
     "kv_dtype": cache_dtype,
+    "routing": routing_name,
 }
 Finish = Callable[[pd.DataFrame], list[str]]
 

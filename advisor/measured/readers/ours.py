@@ -17,12 +17,13 @@ from advisor.measured.ingest.cells import (
     FileTable,
     load_table,
     map_header,
+    strings,
     table_header,
     unit_hints,
 )
 from advisor.measured.ingest.cells import read_table as read_file_table
 from advisor.measured.ingest.checks import misplaced_columns
-from advisor.measured.ingest.columns import MEASURED_COLUMNS, header_key, match_header
+from advisor.measured.ingest.columns import MEASURED_COLUMNS, REMARKS, header_key, match_header
 from advisor.measured.ingest.result import Reject, shorten
 from advisor.measured.ingest.side_by_side import SIDES, side_by_side
 from advisor.measured.ingest.upload import MAX_TEXT_LOG_BYTES, MIB, Sample
@@ -69,15 +70,32 @@ def read_template(sample: Sample) -> RawRows:
     table = load_table(sample, "points")
     mapped = map_header(table, "points", sample.name)
     warnings = [*mapped.warnings, *unit_hints(mapped.unknown, "points")]
-    if mapped.unknown:
-        shown = ", ".join(name[:40] for name in mapped.unknown[:10])
-        warnings.append(f"{counted(len(mapped.unknown), 'column')} not known and ignored: {shown}")
+    remarks = [name for name in mapped.unknown if header_key(name) in REMARKS]
+    unknown = [name for name in mapped.unknown if name not in remarks]
+    if unknown:
+        shown = ", ".join(name[:40] for name in unknown[:10])
+        warnings.append(f"{counted(len(unknown), 'column')} not known and ignored: {shown}")
     cells, swaps = from_mapped(table, mapped), misplaced_columns(table, mapped.columns, "points")
+    if remarks:
+        cells["notes"] = _with_remarks(table, remarks, cells.get("notes"))
     raw = RawRows("points", table.lines, cells, list(table.rejects), warnings=warnings, swaps=swaps)
     if mapped.pair is not None:
         raw.notes.append(mapped.pair.note(table.header))
         raw.prefill |= mapped.pair.said
     return raw
+
+
+def _with_remarks(table: FileTable, names: Sequence[str], notes: Cells | None) -> Cells:
+    """Notes with the cells of further columns behind them, `spread=0.08; runner=V1`."""
+    columns = [(header_key(name), strings(table.column(name)).to_pylist()) for name in names]
+    before = [None] * len(table.lines) if notes is None else strings(notes.values).to_pylist()
+    rows = zip(before, *(cells for _, cells in columns), strict=True)
+    keys = [key for key, _ in columns]
+    said = (
+        [note, *(f"{key}={cell}" for key, cell in zip(keys, row, strict=True) if cell is not None)]
+        for note, *row in rows
+    )
+    return Cells(pa.array(["; ".join(filter(None, parts)) or None for parts in said], pa.string()), "notes")
 
 
 # data.csv of `advisor profile --engine`: our own columns, and how each cell went.
@@ -98,8 +116,8 @@ def read_engine_steps(sample: Sample) -> RawRows:
     mask = pa.array(kept)
     cells = {name: Cells(cell.values.filter(mask), cell.source, cell.scale) for name, cell in raw.cells.items()}
     raw.cells, raw.lines = cells, table.lines[kept]
-    raw.warnings = [text for text in raw.warnings if "not known and ignored" not in text]
-    raw.notes.append("steps of a real engine with made-up weights; the other columns stand in docs/profiling.md")
+    raw.warnings = [text for text in raw.warnings if not text.endswith("not known and ignored: status")]
+    raw.notes.append("steps of a real engine with made-up weights; docs/profiling.md says what its columns are")
     return raw
 
 

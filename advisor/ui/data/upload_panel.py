@@ -72,7 +72,7 @@ from advisor.ui.data.uploads import forget as forget_upload
 from advisor.ui.data.uploads import lacks as upload_lacks
 from advisor.ui.data.uploads import save as save_upload
 from advisor.ui.own_data import is_used, text_of, use_refit
-from advisor.ui.state import own_models
+from advisor.ui.state import own_hardware, own_models
 from advisor.ui.widgets import plain, show_chart, show_table, upload_limit
 
 _FROM_SCENARIO = {
@@ -323,7 +323,7 @@ def _of_scenario(name: str, scenario: Scenario) -> Any:
 
 def _field(label: str, name: str, guess: Any, key: str, meaning: str = "") -> Any:
     choices: dict[str, list[Any]] = {
-        "hardware_id": list(hardware_ids()),
+        "hardware_id": [*own_hardware(), *hardware_ids()],
         "model_id": [*own_models(), *model_ids()],
         "drafter": list(drafter_ids()),
         "accepted_length_same_run": list(_YES_NO),

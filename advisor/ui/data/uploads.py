@@ -19,6 +19,8 @@ from advisor.answers.summary import sample_csv
 from advisor.catalog.models import model_ids
 from advisor.measured.ingest.cells import COMMA
 from advisor.measured.ingest.columns import COLUMNS, TableKind
+from advisor.measured.ingest.documents import lacks_document
+from advisor.measured.ingest.own import own_document, with_documents
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.remap import IGNORE, Header, own_headers
 from advisor.measured.ingest.result import (
@@ -30,7 +32,14 @@ from advisor.measured.ingest.result import (
     kept_table,
     measured_length,
 )
-from advisor.measured.ingest.rows import Rows, combine, complete, lacking_files, resolve_names, with_given
+from advisor.measured.ingest.rows import (
+    Rows,
+    combine,
+    complete,
+    lacking_files,
+    resolve_names,
+    with_given,
+)
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused
 from advisor.measured.refit import lacking, refit_chosen, select_points
@@ -41,7 +50,7 @@ from advisor.prediction import AdvisorError
 from advisor.ui.answers import advice_for
 from advisor.ui.own_data import START, UPLOAD, in_use, stop_refit, text_of
 from advisor.ui.session import Slot, nothing
-from advisor.ui.state import own_models
+from advisor.ui.state import own_hardware, own_models
 
 MAPPED_FORMATS = ("canonical_csv", "canonical_json", "kernel_table")
 """Formats whose headers a user may give in words of their own."""
@@ -126,7 +135,16 @@ def _differs(item: Header, ours: str) -> bool:
 
 
 def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
-    return resolve_names(read_upload(name, data, columns=columns), hardware_ids(), model_ids())
+    return resolve_names(_with_own(read_upload(name, data, columns=columns)), hardware_ids(), model_ids())
+
+
+def _with_own(rows: Rows) -> Rows:
+    """Rows whose models and accelerators of this session hold their documents, so that they stay what was measured."""
+    if rows.kind != "points":
+        return rows
+    given = [own_document("model_id", name, text) for name, text in own_models().items()]
+    given += [own_document("hardware_id", name, text) for name, text in own_hardware().items()]
+    return replace(rows, frame=with_documents(rows.frame, given))
 
 
 def _swapped(rows: Rows | None, alone: bool) -> tuple[tuple[str, str], ...]:
@@ -310,7 +328,7 @@ def _with(rows: Rows, values: Mapping[str, Any], override: Mapping[str, Any]) ->
     """Rows with what a user says of them, as far as they have such columns."""
     known = COLUMNS[rows.kind]
     filled = complete(rows, {name: value for name, value in values.items() if name in known})
-    return with_given(filled, {name: value for name, value in override.items() if value and name in known})
+    return _with_own(with_given(filled, {name: value for name, value in override.items() if value and name in known}))
 
 
 def read_with(number: int, chosen: Mapping[str, str]) -> None:
@@ -378,8 +396,9 @@ def unknown_names(read: IngestResult) -> dict[str, list[str]]:
     """Hardware and model names in the upload that are no known id, by column."""
     if read.kind != "points":
         return {}
-    known = {"hardware_id": set(hardware_ids()), "model_id": set(model_ids()) | set(own_models())}
-    found = {name: sorted(set(read.frame[name].dropna()) - ids) for name, ids in known.items()}
+    known = {"hardware_id": set(hardware_ids()), "model_id": set(model_ids())}
+    stated = {name: read.frame.loc[lacks_document(read.frame, name), name].dropna() for name in known}
+    found = {name: sorted(set(stated[name]) - ids) for name, ids in known.items()}
     return {name: names for name, names in found.items() if names}
 
 
@@ -421,7 +440,7 @@ def _unit_problem(
 ) -> str:
     try:
         frame = _with(rows, values, override).frame
-        points, _ = select_points(frame, acceptance=acceptance, configs=own_models())
+        points, _ = select_points(frame, acceptance=acceptance)
     except AdvisorError:
         return ""  # said at the button that asks for it
     try:
@@ -463,7 +482,7 @@ def refit(frame: pd.DataFrame, place: str, acceptance: str | None = None, header
     """Refit on points and keep the result in the session."""
     forget_refit()
     try:
-        points, refused = select_points(frame, acceptance=acceptance, configs=own_models())
+        points, refused = select_points(frame, acceptance=acceptance)
         found = refit_chosen(points, refused, header_of)
     except AdvisorError as error:
         complain(place, error)

@@ -1,0 +1,242 @@
+"""Benchmark files as commands read them: what --set, --map, --model and --hardware say, and paths in their cells."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import pandas as pd
+
+from advisor.catalog.models import model_ids
+from advisor.cli.own import hardware_fields, model_fields
+from advisor.measured.ingest.documents import DOCUMENT_OF, lacks_document
+from advisor.measured.ingest.own import OwnDocument, own_document, own_rows, with_open_names
+from advisor.measured.ingest.read import GivenRows, read_given, read_upload
+from advisor.measured.ingest.result import OF_ONE_RUN
+from advisor.measured.ingest.rows import Rows, combine, complete, resolve_names, values_of_files, with_given
+from advisor.measured.ingest.upload import MAX_BYTES
+from advisor.measured.row_questions import check_named
+from advisor.physics.hardware import hardware_ids
+from advisor.predict.scenario import load_scenario_file
+from advisor.prediction import AdvisorError
+from advisor.profiles import is_there, read_file, read_up_to
+
+MAX_FILES = 1000
+_FIELDS = {"model_id": model_fields, "hardware_id": hardware_fields}
+_FILES = {"model_id": "a config.json", "hardware_id": "an accelerator's JSON"}
+_KNOWN: dict[str, Callable[[], Sequence[str]]] = {"hardware_id": hardware_ids, "model_id": model_ids}
+"""Ids of shipped profiles by column."""
+
+
+def given_documents(column: str, options: Iterable[str | None]) -> tuple[list[OwnDocument], list[str]]:
+    """Documents that an option's values give by path, and those values that are ids.
+
+    A path may be that of a scenario file or JSON answer that carries one. Raises AdvisorError for a file that is none.
+    """
+    found, ids = [], []
+    for text in filter(None, options):
+        if text.endswith(".json") or is_there(Path(text)):
+            found.append(_document(column, Path(text), text))
+        else:
+            check_named(column, text)
+            ids.append(text)
+    return found, ids
+
+
+def cell_documents(frame: pd.DataFrame, folder: Path) -> list[OwnDocument]:
+    """Documents that cells of a file name by path, looked for beside the file and then from here.
+
+    Raises AdvisorError for a cell that ends in .json where no such file is.
+    """
+    out = []
+    for column in DOCUMENT_OF:
+        if column not in frame:
+            continue
+        for name in frame.loc[lacks_document(frame, column), column].dropna().unique():
+            known = name in _KNOWN[column]() or not name or "\x00" in name
+            places = [] if known else [place for place in (folder / name, Path(name)) if _holds(place, column)]
+            if places:
+                out.append(_document(column, places[0], name))
+            elif name.endswith(".json") and not known:
+                raise AdvisorError(
+                    f"{column} {name!r} names a file that is neither in {folder} nor here; put {_FILES[column]} there, "
+                    f"or give it as {'--model' if column == 'model_id' else '--hardware'} PATH"
+                )
+    return out
+
+
+def with_own(frame: pd.DataFrame, models: Sequence[str], hardware: Sequence[str], folder: Path) -> pd.DataFrame:
+    """A table of points as text with the documents that options and cells name by path.
+
+    An option that gives an id, or one document for names that nothing explains, fills empty cells as well.
+    """
+    out = frame
+    for column, options in (("hardware_id", hardware), ("model_id", models)):
+        documents, ids = given_documents(column, options)
+        if column not in out and (documents or ids):
+            out = out.assign(**{column: ""})
+        if len(ids) == 1 and not documents:
+            out = out.assign(**{column: out[column].replace("", ids[0])})
+        out = with_open_names(out, column, documents, _KNOWN[column]())[0]
+    return with_open_names(out, "", cell_documents(out, folder), ())[0]
+
+
+def _holds(place: Path, column: str) -> bool:
+    """Whether a document of that kind may lie at a path: a file of JSON, or a model's folder."""
+    if not is_there(place):
+        return False
+    if place.is_dir():
+        return column == "model_id" and is_there(place / "config.json")
+    return place.suffix == ".json"
+
+
+def _document(column: str, path: Path, called: str) -> OwnDocument:
+    carried = _carried(column, path)
+    values = _FIELDS[column](str(path)) if carried is None else carried
+    stems = {called, path.stem, path.parent.resolve().name if path.name == "config.json" else path.name}
+    try:
+        return own_document(column, str(values[column]), str(values[DOCUMENT_OF[column]]), stems)
+    except ValueError as error:
+        raise AdvisorError(f"{path} is not JSON ({error}); give {_FILES[column]}") from error
+
+
+def _carried(column: str, path: Path) -> dict[str, str | None] | None:
+    """The document that a scenario file carries. None for a file that is no scenario, or carries none."""
+    if path.is_dir():
+        return None
+    try:
+        scenario = load_scenario_file(path).scenario
+    except AdvisorError:
+        return None  # its own reader says what is wrong with it
+    values = {name: getattr(scenario, name) for name in (column, DOCUMENT_OF[column])}
+    return values if values[DOCUMENT_OF[column]] is not None else None
+
+
+@dataclass(frozen=True)
+class Own:
+    """Values of --model and --hardware: documents by path, and columns that an id fills."""
+
+    documents: tuple[OwnDocument, ...] = ()
+    values: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def given(cls, models: Sequence[str], hardware: Sequence[str]) -> Own:
+        """The options' values as read. Raises AdvisorError for a file that is neither."""
+        documents: list[OwnDocument] = []
+        values = []
+        for column, options in (("model_id", models), ("hardware_id", hardware)):
+            found, ids = given_documents(column, options)
+            documents += found
+            values += [(column, ids[0])] if len(ids) == 1 and not found else []
+        return cls(tuple(documents), tuple(values))
+
+
+def read_all(
+    files: Sequence[Path], values: Sequence[str], columns: Sequence[str], own: Own
+) -> tuple[list[Rows], list[dict[str, str]]]:
+    """The files that can be read, each content once, and the others with the reason.
+
+    Raises AdvisorError where there is one file, and it cannot be read.
+    """
+    read, failed, seen = [], [], dict[str, str]()
+    given = [_values_of(number, values, len(files)) for number in range(len(files))]
+    for file, said in zip(files, given, strict=True):
+        try:
+            rows = read_rows(file, said, columns, own)
+        except AdvisorError as error:
+            if len(files) == 1:
+                raise
+            failed.append({"file": file.name, "reason": str(error)})
+            continue
+        if rows.sha256 in seen:
+            failed.append({"file": file.name, "reason": f"it is the same file as {seen[rows.sha256]}"})
+        else:
+            seen[rows.sha256] = file.name
+            read.append(rows)
+    if not read:
+        raise AdvisorError(f"none of the {len(files)} files could be read; first: {failed[0]['reason']}")
+    return read, failed
+
+
+def _values_of(number: int, values: Sequence[str], n_files: int) -> list[str]:
+    """What --set says of one of several files: `batch_size=8,16,32` names one value for each, in order."""
+    out = []
+    for text in values:
+        name, value = pair(text)
+        each = values_of_files(value, n_files) if name in OF_ONE_RUN else []
+        if each and len(each) != n_files:
+            raise AdvisorError(
+                f"--set {text!r} names {len(each)} values for {n_files} files; give one for all, or one for each"
+            )
+        out.append(f"{name}={each[number]}" if each else text)
+    return out
+
+
+def read_bytes(file: Path) -> bytes:
+    """The bytes of a file, `-` being standard input.
+
+    Raises AdvisorError when it cannot be read or is larger than an upload may be.
+    """
+    return read_up_to(sys.stdin.buffer, MAX_BYTES + 1) if str(file) == "-" else read_file(file, MAX_BYTES, "an upload")
+
+
+def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = (), own: Own | None = None) -> Rows:
+    """A benchmark result with headers and names resolved and missing context filled in. Raises AdvisorError."""
+    own = own or Own()
+    rows = read_upload(file.name, read_bytes(file), columns=mapped(columns))
+    given = dict(pair(text) for text in values)
+    rows = with_given(rows, given)
+    if rows.kind == "points":
+        rows = complete(rows, dict(own.values))
+        documents = (*own.documents, *cell_documents(rows.frame, file.parent))
+        rows = own_rows(rows, documents, {name: ids() for name, ids in _KNOWN.items()})
+    return resolve_names(rows, hardware_ids(), model_ids())
+
+
+def read_measured(files: Sequence[Path]) -> pd.DataFrame:
+    """Served runs of several files as one table of points. Raises AdvisorError for kernel tables."""
+    rows = combine(read_all(files, (), (), Own())[0])
+    if rows.kind != "points":
+        raise AdvisorError(f"{rows.file_name} holds kernel times; give served runs")
+    return rows.result.frame
+
+
+def mapped(columns: Sequence[str]) -> dict[str, str]:
+    """The headers that --map names, {theirs: ours}. Raises AdvisorError for what is no pair."""
+    return dict(pair(text, "--map", "theirs=ours, e.g. --map users=batch_size") for text in columns)
+
+
+def pair(
+    text: str, option: str = "--set", form: str = "column=value, e.g. --set hardware_id=h200-sxm"
+) -> tuple[str, str]:
+    """Name and value of `name=value` as an option takes it. Raises AdvisorError for anything else."""
+    name, equals, value = text.rpartition("=") if option == "--map" else text.partition("=")
+    if not equals or not name.strip() or not value.strip():
+        raise AdvisorError(f"{option} {text!r} is not {form}")
+    return name.strip(), value.strip()
+
+
+def files_in(paths: Sequence[Path]) -> list[Path]:
+    """The files among some paths, and those that lie directly in folders. Raises AdvisorError for none or too many."""
+    files: list[Path] = []
+    for path in paths:
+        inside = [path]
+        if str(path) != "-" and is_there(path) and path.is_dir():
+            inside = sorted(item for item in path.iterdir() if item.is_file() and not item.name.startswith("."))
+        if not inside:
+            raise AdvisorError(f"{path} holds no files; give a benchmark result or a directory of them")
+        files += inside
+    if len(files) > MAX_FILES:
+        raise AdvisorError(f"{len(files):,} files are given; at most {MAX_FILES:,} are read at once")
+    return files
+
+
+def read_points(path: Path, columns: Sequence[str] = ()) -> GivenRows:
+    """A CSV of measured points, what is odd about it on standard error. Raises AdvisorError for anything else."""
+    found = read_given(path.name, read_bytes(path), mapped(columns))
+    for text in found.warnings:
+        click.echo(f"warning: {text}", err=True)
+    return found

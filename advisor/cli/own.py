@@ -1,0 +1,68 @@
+"""The user's own models and accelerators, named by path: a config.json or its folder, an accelerator's JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog.hardware import MAX_HARDWARE_BYTES, hardware_slug, read_own_hardware
+from advisor.catalog.hf.config import architecture_from_config
+from advisor.catalog.models import checkpoint_name, model_ids, with_quantisation_file
+from advisor.physics.hardware import hardware_ids
+from advisor.predict.scenario import MAX_CONFIG_BYTES
+from advisor.prediction import AdvisorError
+from advisor.profiles import is_there, read_file, shown_path
+
+
+def model_fields(text: str) -> dict[str, Any]:
+    """The fields that a model's id, or a path to its config.json, sets. The file is checked while its name is known."""
+    path = Path(text)
+    if not (text.endswith(".json") or is_there(path)):
+        return {"model_id": text, "model_config_json": None}
+    name, config = (
+        checkpoint_name(path / "config.json" if is_there(path) and path.is_dir() else path),
+        read_config(path),
+    )
+    architecture_from_config(config, name, path.name if path.suffix == ".json" else "config.json")
+    return {"model_id": name, "model_config_json": config}
+
+
+def hardware_fields(text: str) -> dict[str, Any]:
+    """The fields that an accelerator's id, or a path to the user's own, sets."""
+    path = Path(text)
+    if not (text.endswith(".json") or is_there(path)):
+        return {"hardware_id": text, "hardware_json": None}
+    document = _read_text(path, MAX_HARDWARE_BYTES, "an accelerator's file", "an accelerator's id or JSON file")
+    return {"hardware_id": hardware_slug(read_own_hardware(document).name), "hardware_json": document}
+
+
+def own_fields(name: str, text: str, folder: Path) -> dict[str, Any]:
+    """The fields that a path in a file sets where it leads to the user's own model or accelerator. Empty for an id.
+
+    name : model_id or hardware_id. folder : of the file, from which its paths are seen.
+    """
+    of_model = name == "model_id"
+    if text in (model_ids() if of_model else hardware_ids()):
+        return {}
+    if not (text.endswith(".json") or is_there(folder / text)):
+        return {}
+    return model_fields(str(folder / text)) if of_model else hardware_fields(str(folder / text))
+
+
+def read_config(path: Path) -> str:
+    """Text of a config.json, or of the one in a folder, with the formats of the file beside it.
+
+    The latter is hf_quant_config.json.
+
+    Raises AdvisorError when it is absent, huge or not text.
+    """
+    path = path / "config.json" if is_there(path) and path.is_dir() else path
+    text = _read_text(path, MAX_CONFIG_BYTES, "a config.json", "a model id or a path to a config.json")
+    return str(with_quantisation_file(path, text))
+
+
+def _read_text(path: Path, limit: int, what: str, instead: str) -> str:
+    try:
+        return read_file(path, limit, what, f"give {instead}").decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise AdvisorError(f"{shown_path(path)} is not a text file; give {instead}") from error

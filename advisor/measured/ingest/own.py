@@ -1,0 +1,127 @@
+"""Models and accelerators of a user's own in measured rows, each with its document in the row.
+
+So a row means what was measured, whatever its file says later: kept tables, sessions and exports hold the figures, and
+two documents of one name are two models.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from advisor.catalog.hardware import hardware_slug, read_own_hardware
+from advisor.catalog.hf.config import architecture_from_config
+from advisor.measured.ingest.columns import match_hardware, match_model
+from advisor.measured.ingest.documents import DOCUMENT_OF, empty, lacks_document, put, told_apart
+from advisor.measured.ingest.rows import Rows
+from advisor.text import counted, read_json
+
+_MATCH: dict[str, Callable[[str, tuple[str, ...]], str | None]] = {
+    "hardware_id": match_hardware,
+    "model_id": match_model,
+}
+
+
+@dataclass(frozen=True)
+class OwnDocument:
+    """A document of the user's own, checked, by the name that its rows get."""
+
+    column: str
+    """hardware_id or model_id."""
+    name: str
+    text: str
+    """On one line, keys in order: equal contents are equal texts."""
+    called: tuple[str, ...] = ()
+    """Further names that rows may use."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All names that mean it."""
+        stems = {self.name, self.name.removeprefix("own-"), *self.called}
+        return frozenset({*stems, *(hardware_slug(stem) for stem in stems)})
+
+
+def own_document(column: str, name: str, text: str, called: Iterable[str] = ()) -> OwnDocument:
+    """A config.json or an accelerator's JSON as rows hold it. Raises AdvisorError when it is none."""
+    if column == "hardware_id":
+        name = name or hardware_slug(read_own_hardware(text).name)
+    else:
+        architecture_from_config(text, name)
+    plain = json.dumps(read_json(text.lstrip("\ufeff")), sort_keys=True, separators=(",", ":"))
+    return OwnDocument(column, name, plain, tuple(called))
+
+
+def open_names(frame: pd.DataFrame, column: str, known: Iterable[str]) -> list[str]:
+    """Names of a column that no document and no known id explains, in order."""
+    ids = tuple(known)
+    names = frame.loc[lacks_document(frame, column), column].dropna().unique() if column in frame else ()
+    return [name for name in names if name and name not in ids and _MATCH[column](name, ids) is None]
+
+
+def with_documents(frame: pd.DataFrame, given: Iterable[OwnDocument]) -> pd.DataFrame:
+    """The frame with the documents of those names in it that mean one of `given`. Rows that hold one stay."""
+    out = frame.copy(deep=False)
+    for one in given:
+        if one.column not in out:
+            continue
+        named = lacks_document(out, one.column) & out[one.column].isin(one.names).to_numpy(dtype=bool)
+        if named.any():
+            put(out, one.column, named, one.name)
+            put(out, DOCUMENT_OF[one.column], named, one.text)
+    return told_apart(out)
+
+
+def own_rows(rows: Rows, given: Iterable[OwnDocument], known: Mapping[str, Iterable[str]]) -> Rows:
+    """The table with its own models and accelerators filled in, and what was concluded said.
+
+    known : ids of shipped profiles by column.
+    """
+    documents, held = list(given), _documents(rows.frame)
+    frame, sources = rows.frame, rows.sources
+    for column, ids in known.items():
+        frame, means, said = with_open_names(frame, column, documents, ids)
+        if said:
+            sources = tuple(source.saying(said, frame.index[means].to_numpy()) for source in sources)
+    if added := sorted(_documents(frame) - held):
+        sources = tuple(replace(source, sha256=_sha256(source.sha256, *added)) for source in sources)
+    return replace(rows, frame=frame, sources=sources)
+
+
+def _documents(frame: pd.DataFrame) -> set[str]:
+    """All documents that rows hold."""
+    return {text for column in DOCUMENT_OF.values() if column in frame for text in frame[column].dropna().unique()}
+
+
+def _sha256(*texts: str) -> str:
+    """Hash of a file and of the documents that it names by path: other documents, other file."""
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def with_open_names(
+    frame: pd.DataFrame, column: str, given: Iterable[OwnDocument], known: Iterable[str]
+) -> tuple[pd.DataFrame, np.ndarray, str]:
+    """The frame with `given`, the rows that took one without naming it [rows], and a note on them.
+
+    Where one document of a column is given and the rows use one name that nothing explains, or none, they mean it.
+    """
+    documents, nobody = list(given), np.zeros(len(frame), dtype=bool)
+    out = with_documents(frame, documents)
+    named = [one for one in documents if one.column == column]
+    if len(named) != 1 or column not in out:
+        return out, nobody, ""
+    names, (one,) = open_names(out, column, known), named
+    means = empty(out[column])
+    if len(names) == 1:
+        means = means | ((out[column] == names[0]).to_numpy(dtype=bool) & lacks_document(out, column))
+    if not means.any():
+        return out, nobody, ""
+    out = out.copy(deep=False)
+    put(out, column, means, one.name)
+    put(out, DOCUMENT_OF[column], means, one.text)
+    stated = f"{column} {names[0]!r}" if len(names) == 1 else f"{column}, not stated,"
+    return told_apart(out), means, f"{stated} in {counted(int(means.sum()), 'row')} read as {one.name}, the one given"

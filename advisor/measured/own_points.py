@@ -1,0 +1,76 @@
+"""A user's own measured rows beside the curve of the very model and accelerator that they were measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from advisor.catalog.hardware import own_digest
+from advisor.catalog.models import config_digest
+from advisor.measured.ingest.documents import DOCUMENT_OF, lacks_document
+from advisor.measured.row_questions import copies_sharing
+from advisor.predict.scenario import Scenario
+from advisor.prediction import Array
+
+_ALIKE = ("batch_size", "tensor_parallel", "engine", "engine_version", "weight_dtype", "kv_dtype", "context_tokens")
+_RAN_ALIKE = ("captured", "async_scheduling", "routing")
+"""What a step and a round have in common when their times are compared; empty cells are a value of their own."""
+
+
+def rows_of(frame: pd.DataFrame, scenario: Scenario) -> pd.DataFrame:
+    """Rows of a points frame measured on a scenario's accelerators and model, with the batch of one copy.
+
+    The user's own are known by their documents, whatever they are called. Index as in `frame`.
+    """
+    here = _same(frame, "hardware_id", own_digest, scenario) & _same(frame, "model_id", config_digest, scenario)
+    found = frame[here].dropna(subset=["batch_size"])
+    copies = copies_sharing(found)  # the curve is that of one copy
+    gpus = found["gpu_count"].fillna(scenario.n_gpus)
+    placed = ((gpus == scenario.n_gpus) | (gpus == copies * scenario.n_gpus)).to_numpy(dtype=bool, na_value=False)
+    return found.assign(batch_size=found["batch_size"] / copies)[placed]
+
+
+def _same(frame: pd.DataFrame, name: str, digest: Callable[[str], str], scenario: Scenario) -> np.ndarray:
+    document = DOCUMENT_OF[name]
+    text = getattr(scenario, document)
+    if text is None:
+        here = (frame[name] == getattr(scenario, name)).to_numpy(dtype=bool, na_value=False)
+        return here & lacks_document(frame, name)
+    wanted = digest(text)
+    alike = {each for each in frame[document].dropna().unique() if each and digest(each) == wanted}
+    return frame[document].isin(alike).to_numpy(dtype=bool)
+
+
+def with_rounds(rows: pd.DataFrame, accepted_length: Array) -> pd.DataFrame:
+    """Points with the speedup of rounds timed beside plain steps of the same batch, where none is stated.
+
+    A timed round says what K costs and not what is accepted, so that its speedup is T_plain / T_round times the
+    accepted length of the question, which stands in the row.
+
+    accepted_length : of each K from 0. [tokens]
+    """
+    out, keys = rows.copy(deep=False), [name for name in (*_ALIKE, *_RAN_ALIKE) if name in rows]
+    k = rows["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan)
+    step_s = rows["step_time_s"].to_numpy(dtype=float, na_value=np.nan)
+    plain = rows.assign(plain_s=step_s)[(k == 0) & np.isfinite(step_s)].groupby(keys, dropna=False)["plain_s"].median()
+    if plain.empty:
+        return out
+    plain_s = rows[keys].merge(plain.reset_index(), on=keys, how="left")["plain_s"].to_numpy(float)
+    length = np.array([accepted_length[int(n)] if 0 < n < len(accepted_length) else np.nan for n in k])
+    ratio = plain_s / step_s * length
+    timed = rows["speedup"].isna().to_numpy() & np.isfinite(ratio)
+    out["speedup"] = rows["speedup"].astype(float).mask(timed, ratio)
+    out["accepted_length"] = rows["accepted_length"].astype(float).mask(timed, length)
+    return out
+
+
+def measured_cells(rows: pd.DataFrame) -> dict[tuple[float, int], dict[str, float]]:
+    """Medians of `step_time_s` and `speedup` by batch and K of rows measured there. [s], [-]"""
+    told = rows.dropna(subset=["batch_size", "draft_tokens_k"])
+    medians = told.groupby(["batch_size", "draft_tokens_k"])[["step_time_s", "speedup"]].median()
+    return {
+        (float(batch), int(k)): {name: float(value) for name, value in cell.items()}
+        for (batch, k), cell in medians.astype(float).iterrows()
+    }

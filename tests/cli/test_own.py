@@ -1,0 +1,261 @@
+"""Models and accelerators of the user's own, named by path, in `ingest`, `fit`, `predict`, `validate` and `curve`.
+
+The measured times are SYNTHETIC: a host's 8 ms and time for each token.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from advisor.cli.measured_files import read_measured
+from advisor.cli.output import scenario_from
+from advisor.measured.ingest.result import kept_points
+from advisor.measured.kept_uploads import list_uploads, read_upload
+from advisor.measured.own_sweep import plain_sweep_of
+from advisor.measured.points import refit_points
+from advisor.measured.row_questions import RowQuestion, question_of
+from advisor.predict.plain_sweep import parse_sweep
+from advisor.predict.setup import touched_in_pass
+from advisor.prediction import AdvisorError
+from tests.command_line import run
+from tests.own_model import CONFIG, CONFIG_JSON
+
+HOST = {
+    "name": "two cores",
+    "memory_bytes": 16e9,
+    "bandwidth_bytes_per_s": 40e9,
+    "peak_flops_per_s": {"bf16": 0.7e12},
+    "source": "made up for this test",
+    "date": "2026-11-01",
+}
+FINE = {**CONFIG, "num_local_experts": 64, "num_experts_per_tok": 4, "intermediate_size": 512}
+ROW = {
+    "hardware_id": "cpu.json",
+    "gpu_count": "1",
+    "engine": "vllm",
+    "model_id": "mine/config.json",
+    "drafter": "ngram",
+    "context_tokens": "48",
+    "weight_dtype": "bf16",
+    "routing": "uniform",
+    "accepted_length_same_run": "1",
+}
+BATCHES = (1, 2, 4, 8, 16, 32)
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "store.duckdb"))
+    (tmp_path / "cpu.json").write_text(json.dumps(HOST))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/config.json").write_text(json.dumps(FINE))
+    return tmp_path
+
+
+def write(path: Path, **changes: str) -> Path:
+    """A file of steps and rounds, `changes` in every row."""
+    rows = [
+        {
+            **ROW,
+            "batch_size": batch,
+            "draft_tokens_k": k,
+            "accepted_length": 1.5 if k else "",
+            "step_time_s": 0.008 + 0.001 * batch * (1 + k),
+            **changes,
+        }
+        for batch in BATCHES
+        for k in (0, 3)
+    ]
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+    return path
+
+
+def kept(name: str) -> pd.DataFrame:
+    found = list_uploads().set_index("name")
+    return kept_points(read_upload(found.loc[name, "dataset_id"]))
+
+
+def own_question(**changes: object) -> RowQuestion:
+    own = {"model_config_json": json.dumps(FINE), "hardware_json": json.dumps(HOST)}
+    return question_of({**ROW, **own, "draft_tokens_k": 3, "batch_size": 4, "accepted_length": 1.5, **changes})
+
+
+def touched(**changes: object) -> float:
+    asked = own_question(**changes)
+    setup = asked.setup()
+    return float(touched_in_pass(setup, 4, asked.n_draft + 1))
+
+
+def test_fit_reads_both_from_paths_in_cells(capsys, folder):
+    code, out, err = run(capsys, "fit", write(folder / "a.csv"), "--json")
+    assert code == 0, err
+    answer = json.loads(out)
+    assert (answer["hardware_id"], answer["n_points"]) == ("own-two-cores", 2 * len(BATCHES))
+    assert answer["own_errors"]["after"]["mape"] < answer["own_errors"]["before"]["mape"]
+
+
+def test_options_give_them_by_path_where_cells_have_names_or_nothing(capsys, folder):
+    file = write(folder / "a.csv", hardware_id="", model_id="colleague's model")
+    code, out, err = run(
+        capsys, "fit", file, "--model", folder / "mine/config.json", "--hardware", folder / "cpu.json", "--json"
+    )
+    assert code == 0, err
+    assert json.loads(out)["n_points"] == 2 * len(BATCHES)
+
+
+@pytest.mark.parametrize("command", ["predict", "validate"])
+def test_predict_and_validate_take_paths_in_cells_and_options_alike(capsys, folder, command):
+    named = write(folder / "a.csv", speedup="0.7")
+    bare = write(folder / "b.csv", speedup="0.7", hardware_id="", model_id="")
+    own = ("--model", folder / "mine/config.json", "--hardware", folder / "cpu.json")
+    code, by_cell, err = run(capsys, command, named, "--json")
+    assert code == 0, err
+    _, by_option, _ = run(capsys, command, bare, *own, "--json")
+    rows = [json.loads(text) for text in (by_cell, by_option)]
+    rows = [answer["rows"] if isinstance(answer, dict) else answer for answer in rows]
+    speedups = [[row["predicted_speedup"] for row in each] for each in rows]
+    assert speedups[0] == speedups[1]
+    assert sum(value is not None for value in speedups[0]) >= len(BATCHES)
+
+
+def test_kept_rows_stay_what_was_measured_when_the_file_changes(capsys, folder):
+    file = write(folder / "a.csv")
+    assert run(capsys, "ingest", file, "--save", "first")[0] == 0
+    before = refit_points(kept("first"))[0]
+    (folder / "mine/config.json").write_text(CONFIG_JSON)
+    after = refit_points(kept("first"))[0]
+    assert len(after) == 2 * len(BATCHES)
+    assert [point.scenario for point in after] == [point.scenario for point in before]
+    assert {point.setup.architecture.moe.n_experts for point in after} == {64}
+    assert run(capsys, "ingest", file, "--save", "second")[0] == 0  # the same bytes, another model: another file
+    assert {point.setup.architecture.moe.n_experts for point in refit_points(kept("second"))[0]} == {8}
+
+
+def test_two_configurations_of_one_name_stay_two(capsys, folder):
+    for name, config in (("left", FINE), ("right", CONFIG)):
+        (folder / name / "mine").mkdir(parents=True)
+        (folder / name / "mine/config.json").write_text(json.dumps(config))
+        (folder / name / "cpu.json").write_text(json.dumps(HOST))
+        write(folder / name / "a.csv")
+    files = (folder / "left/a.csv", folder / "right/a.csv")
+    assert files[0].read_bytes() == files[1].read_bytes()
+    code, out, err = run(capsys, "fit", *files, "--json")
+    assert code == 0, err
+    answer = json.loads(out)
+    assert answer["n_points"] == 4 * len(BATCHES)
+    assert len({row["model_id"] for row in answer["rows"]}) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "content", "reason"),
+    [
+        ({"model_id": "gone/config.json"}, None, "names a file that is neither in"),
+        ({"hardware_id": "gone.json"}, None, "names a file that is neither in"),
+        ({"model_id": "broken.json"}, "{", "broken.json: line 1, column 2"),
+        ({"hardware_id": "broken.json"}, "{", "is not JSON"),
+        ({"model_id": "own-secret"}, None, "give its file as well, --model"),
+        ({"hardware_id": "own-pod"}, None, "give its file as well, --hardware"),
+    ],
+)
+def test_what_is_wrong_with_a_document_is_one_sentence(capsys, folder, changes, content, reason):
+    if content is not None:
+        (folder / "broken.json").write_text(content)
+    code, out, err = run(capsys, "fit", write(folder / "a.csv", **changes))
+    assert code == 2
+    assert reason in out + err
+    assert "Traceback" not in err
+
+
+def test_rows_with_uniform_routing_are_predicted_with_it():
+    natural, uniform = touched(routing="natural"), touched(routing="uniform")
+    assert uniform == pytest.approx(64 * (1 - (1 - 4 / 64) ** 16))  # of 4 sequences x 4 tokens, each 4 of 64
+    assert natural < uniform
+
+
+def test_counted_experts_stand_in_for_the_law_in_the_pass_that_was_counted_alone():
+    asked = own_question(touched_experts=20)
+    setup = asked.setup()
+    assert touched(touched_experts=20) == 20.0
+    assert float(touched_in_pass(setup, 4, 1)) == pytest.approx(64 * (1 - (1 - 4 / 64) ** 4))
+    assert touched(routing="round_robin") == 64.0
+    with pytest.raises(AdvisorError, match="give touched_experts"):
+        own_question(routing="traced")
+
+
+def as_profiled(path: Path, status: str) -> Path:
+    """The rows as `advisor profile --engine` writes them, every second one of that status."""
+    table = pd.read_csv(path).assign(touched_law=14.4, tokens_in_step=8, control_ratio=1.02, n_repeats=3, notes="x2.1")
+    table["status"] = ["ok", status] * (len(table) // 2)
+    table.to_csv(path, index=False)
+    return path
+
+
+def test_rows_that_their_tool_did_not_call_ok_are_refused_and_its_figures_stay_in_the_notes(capsys, folder):
+    file = as_profiled(write(folder / "a.csv"), "noisy")
+    code, out, err = run(capsys, "ingest", file, "--save", "steps")
+    assert code == 0, err
+    assert "6 rows read, 6 refused" in out
+    assert "'noisy': not to be fitted: x2.1" in out
+    assert "ignored" not in out
+    assert set(kept("steps")["draft_tokens_k"]) == {0}
+    assert kept("steps")["notes"].str.contains("x2.1; touched_law=14.4; tokens_in_step=8; control_ratio=1.02").all()
+
+
+def test_a_refit_is_refused_for_another_accelerator_of_that_name(capsys, folder):
+    refit = folder / "r.refit"
+    own = ("--model", folder / "mine/config.json", "--accepted-length", "1.5@3", "--drafter", "ngram")
+    code, _, err = run(capsys, "fit", write(folder / "a.csv"), "--output", refit, "--force")
+    assert code == 0, err
+    same = (*own, "--hardware", folder / "cpu.json", "--refit", refit, "--routing", "uniform", "--json")
+    code, _, err = run(capsys, "curve", *same)
+    assert code == 0, err
+    (folder / "cpu.json").write_text(json.dumps({**HOST, "bandwidth_bytes_per_s": 80e9}))
+    code, _, err = run(capsys, "curve", *same)
+    assert code == 2
+    assert "with other figures" in err
+
+
+def test_a_curve_shows_what_was_measured_of_this_very_model_and_accelerator(capsys, folder):
+    file = write(folder / "a.csv")
+    asked = ("--model", folder / "mine/config.json", "--hardware", folder / "cpu.json", "--routing", "uniform")
+    asked = ("curve", *asked, "--drafter", "ngram", "--accepted-length", "1.5@3", "--batches", "2,3", "--json")
+    code, out, err = run(capsys, *asked, "--measured", file)
+    assert code == 0, err
+    cells = {(row["batch_size"], row["n_draft"]): row for row in json.loads(out)}
+    assert cells[2, 3]["measured_step_ms"] == pytest.approx(16.0)
+    assert cells[2, 3]["measured_speedup"] == pytest.approx(10 / 16 * 1.5, rel=1e-3)
+    assert cells[2, 3]["measured_tier"] == "measured"
+    assert cells[3, 3]["measured_tier"] is None
+    (folder / "mine/config.json").write_text(CONFIG_JSON)
+    other = write(folder / "mine.csv", model_id=str(folder / "elsewhere.json"))
+    (folder / "elsewhere.json").write_text(json.dumps(FINE))
+    _, out, err = run(capsys, *asked, "--measured", other)
+    assert "no row of mine.csv lies on this curve" in err
+    assert not any(row["measured_tier"] for row in json.loads(out))
+
+
+@pytest.mark.parametrize("place", [{}, {"model_id": "", "hardware_id": ""}], ids=["by path", "not stated"])
+def test_a_plain_sweep_of_an_own_model_is_found_by_its_document(folder, place):
+    scenario = scenario_from(
+        {
+            "model_id": str(folder / "mine/config.json"),
+            "hardware_id": str(folder / "cpu.json"),
+            "drafter_id": "ngram",
+            "accepted_length": "1.5@3",
+            "context_tokens": 48,
+        }
+    )
+    found = parse_sweep(plain_sweep_of(read_measured([write(folder / "a.csv", **place)]), scenario))
+    assert found.batches.tolist() == list(BATCHES)
+    assert found.step_s == pytest.approx([0.008 + 0.001 * batch for batch in BATCHES])
+    (folder / "mine/config.json").write_text(CONFIG_JSON)  # rows that name it by path are now of another model
+    with pytest.raises(AdvisorError, match="0 batches of plain decoding"):
+        plain_sweep_of(read_measured([write(folder / "a.csv")]), scenario)
