@@ -1,6 +1,6 @@
 """`python -m studies.overheads`: fits the overheads on the shipped rows and writes their records.
 
-`python -m advisor.studies.small_launches`: fits the launches that no kernel table holds, and writes their records.
+`python -m studies.overheads --small-launches`: fits the launches that no kernel table holds, and writes their records.
 
 Small kernels between the measured ones do not show in speedups, which have them in both arms, but in plain steps: what
 measured decode takes beyond its kernels, divided by the layers that run them. They are the only constants fitted on the
@@ -265,13 +265,14 @@ def _missing(rows: pd.DataFrame, layers: str) -> dict[str, np.ndarray]:
 
 
 def _launch_record(named: Mapping[str, str | None], by_model: dict[str, np.ndarray]) -> SmallLaunch:
-    """The median of the models' medians and of what is assumed before any, with the range of it over models left out.
+    """The median of the models' medians and of what is assumed before any, with the range of it with one left out.
 
-    The assumption counts as one model, so that the one or two of another family do not decide alone.
+    The assumption counts as one model, so that the one or two of another family do not decide alone; without it the
+    models speak for themselves, which the range holds.
     """
     name = str(named["name"])
     medians = [*(float(np.median(each)) for each in by_model.values()), ASSUMED_S[name]]
-    rest = [np.median(np.delete(medians, index)) for index in range(len(medians) - 1)]
+    rest = [np.median(np.delete(medians, index)) for index in range(len(medians))]
     value, low, high = np.maximum([np.median(medians), min(rest), max(rest)], LEAST_S[name])
     return SmallLaunch.model_validate(
         dict(named)

@@ -10,7 +10,7 @@ at the same products; why is not measured, so a stated share of the excess is ta
 
 Launches that no kernel table holds, by engine and version: fitted on measured plain decode, judged model by model.
 
-Written by `advisor.studies.small_launches`. What they are worth on a model that took no part stands in
+Written by `python -m studies.overheads --small-launches`. What they are worth on a model that took no part stands in
 docs/validation.md; a version before the first with a row of its own takes the oldest.
 """
 

@@ -26,23 +26,26 @@ def norm(rows: pd.DataFrame, before: str | None = None) -> tuple[float, float, f
     return one.value_s * 1e6, one.low_s * 1e6, one.high_s * 1e6, one.n_points, one.models
 
 
-def test_one_model_gives_the_quartiles_of_its_points_and_their_number() -> None:
+# The assumption, 0 us for norms and 10 us for launches, counts as one more model (decision 0025).
+
+
+def test_one_model_and_the_assumption_give_their_middle_and_both_as_its_range() -> None:
     rows = points("minimax-m2", "vllm", "0.19.0", [8.0, 10.0, 12.0, 14.0, 16.0])
-    assert norm(rows) == (pytest.approx(12.0), pytest.approx(10.0), pytest.approx(14.0), 5, ("minimax-m2",))
+    assert norm(rows) == (pytest.approx(6.0), 0.0, pytest.approx(12.0), 5, ("minimax-m2",))
 
 
 def test_several_models_give_the_range_with_one_left_out() -> None:
     rows = pd.concat([points(name, "vllm", "0.19", [at] * 4) for name, at in (("a", 5.0), ("b", 8.0), ("c", 20.0))])
     value, low, high, count, _ = norm(rows)
-    assert (value, low, high, count) == (pytest.approx(8.0), pytest.approx(6.5), pytest.approx(14.0), 12)
+    assert (value, low, high, count) == (pytest.approx(6.5), pytest.approx(5.0), pytest.approx(8.0), 12)
 
 
 def test_a_nightly_build_is_fitted_as_the_kind_that_it_is_judged_as() -> None:
     rows = pd.concat(
         [points("minimax-m2", "vllm", "nightly-5b8c30d6", [10.0] * 4), points("a", "vllm", "0.17.0", [40.0] * 4)]
     )
-    assert norm(rows)[0] == pytest.approx(10.0)
-    assert norm(rows, before="0.18")[0] == pytest.approx(40.0)
+    assert norm(rows)[0] == pytest.approx(10.0 / 2)
+    assert norm(rows, before="0.18")[0] == pytest.approx(40.0 / 2)
 
 
 def test_where_no_model_shows_today_s_kind_the_engine_s_own_older_points_serve_and_are_counted() -> None:
@@ -54,11 +57,11 @@ def test_where_no_model_shows_today_s_kind_the_engine_s_own_older_points_serve_a
         ]
     )
     value, _, _, count, models = norm(rows)
-    assert (value, count, models) == (pytest.approx(40.0), 4, ("a",))
+    assert (value, count, models) == (pytest.approx(40.0 / 2), 4, ("a",))
 
 
 def test_a_model_with_few_points_is_neither_fitted_nor_counted() -> None:
     rows = pd.concat([points("a", "sglang", "0.5.9", [5.0] * 4, 0), points("b", "sglang", "0.5.9", [90.0] * 3, 0)])
     (one,) = fitted(rows)
     assert (one.name, one.n_points, one.models) == (LAUNCH, 4, ("a",))
-    assert one.value_s == pytest.approx(15e-6)
+    assert one.value_s == pytest.approx((15e-6 + 10e-6) / 2)
