@@ -35,7 +35,7 @@ from advisor.predict.curve import Curve, curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
-from advisor.predict.scenario_fields import MAX_BATCH, MAX_CONTEXT
+from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import CountedPass, Setup
 from advisor.prediction import AdvisorError, Array
 from advisor.profiles import MEASUREMENTS
@@ -420,13 +420,7 @@ def _ask(line: int, row: dict[str, Any], acceptance: str | None) -> _Asked:
         length = parse_acceptance(acceptance, max(int(n_draft), 1)).accepted_length[int(n_draft)]
         given |= {"accepted_length": float(length), "accepted_length_same_run": 0}
     question = question_of(given)
-    scenario = question.scenario
-    context = number(row, "context_tokens")
-    if context:
-        scenario = scenario.model_copy(update={"context_tokens": min(max(round(context), 1), MAX_CONTEXT)})
-    return _Asked(
-        line, row, replace(question, scenario=scenario, n_draft=int(n_draft)), max(batch * question.batch_share, 1.0)
-    )
+    return _Asked(line, row, replace(question, n_draft=int(n_draft)), max(batch * question.batch_share, 1.0))
 
 
 def _by_curve(asked: Iterable[_Asked]) -> list[tuple[Scenario, list[_Asked]]]:

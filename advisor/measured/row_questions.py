@@ -22,7 +22,7 @@ from advisor.physics.architecture import WeightDtype
 from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import UNNAMED_MODEL, Scenario, build_scenario
-from advisor.predict.scenario_fields import DEFAULT_CONTEXT_TOKENS, KvDtype, mean_context
+from advisor.predict.scenario_fields import DEFAULT_CONTEXT_TOKENS, MAX_CONTEXT, KvDtype, mean_context
 from advisor.predict.setup import CountedPass, Setup
 from advisor.prediction import AdvisorError
 from advisor.text import number_of
@@ -124,7 +124,7 @@ def question_of(
     engine = engine_called(cells.get("engine", ""), forks=True)
     if engine is None and cells.get("engine"):
         filled.append(f"the overheads of an unknown engine for {cells['engine']!r}")
-    if not _stated_lengths(cells):
+    if not _stated_lengths(cells) and not cells.get("context_tokens"):
         filled.append(f"context_tokens={DEFAULT_CONTEXT_TOKENS}")
     scenario = build_scenario(
         hardware_id=_needed(cells, "hardware_id"),
@@ -450,10 +450,13 @@ def _lengths(cells: Mapping[str, str]) -> tuple[dict[str, int], list[str]]:
         given[name] = max(round(mean), 1)
         if mean != given[name]:
             rounded.append(f"{name}={given[name]} for a mean of {mean:.6g}")
-    if not given:
+    if cells.get("context_tokens"):
+        context = round(_number(cells, "context_tokens"))
+    elif given:
+        context = int(mean_context(given.get("input_tokens", ASSUMED_PROMPT_TOKENS), given.get("output_tokens", 0)))
+    else:
         return {"context_tokens": DEFAULT_CONTEXT_TOKENS}, []
-    context = int(mean_context(given.get("input_tokens", ASSUMED_PROMPT_TOKENS), given.get("output_tokens", 0)))
-    lengths = {"context_tokens": max(context, 1)}
+    lengths = {"context_tokens": min(max(context, 1), MAX_CONTEXT)}
     # On separate decode nodes, from a prefix cache or outside the timed window, prefill costs the decode rate nothing.
     shared = "decode nodes" not in cells.get("notes", "") and cells.get("prompts_cached", "") not in _YES
     if len(given) == 2 and shared and cells.get("metric") in PREFILL_METRICS:

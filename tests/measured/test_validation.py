@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.refit_result import best_k_regret, errors_of
 from advisor.measured.row_questions import question_of
 from advisor.measured.validation import chance_kept_text, chances_kept, predict_rows, validate
@@ -278,3 +279,66 @@ def test_a_file_without_a_predictable_row_is_judged_to_hold_none() -> None:
     frame = pd.DataFrame([{**row, "draft_tokens_k": "3", "batch_size": "16", "tensor_parallel": "1", "speedup": "1.5"}])
     found = validate(frame)
     assert (found.overall.n, found.n_refused, found.by_laboratory) == (0, 1, {})
+
+
+RUN = {
+    "hardware_id": "h200-sxm",
+    "gpu_count": "8",
+    "tensor_parallel": "8",
+    "expert_parallel": "1",
+    "engine": "vllm",
+    "model_id": "deepseek-v3",
+    "drafter": "mtp",
+    "draft_tokens_k": "2",
+    "batch_size": "16",
+    "accepted_length": "2.2",
+    "accepted_length_same_run": "1",
+    "metric": "output_tok_per_s",
+    "input_tokens": "1000",
+    "output_tokens": "500",
+}
+OTHERWISE = {
+    "hardware_id": "b200-sxm",
+    "gpu_count": "16",
+    "tensor_parallel": "4",
+    "expert_parallel": "8",
+    "data_parallel": "2",
+    "decode_context_parallel": "8",
+    "engine": "sglang",
+    "engine_version": "0.6.0",
+    "model_id": "qwen3-235b-a22b",
+    "weight_dtype": "bf16",
+    "kv_dtype": "fp8",
+    "captured": "0",
+    "drafter": "eagle3",
+    "draft_tokens_k": "1",
+    "draft_structure": "tree",
+    "batch_size": "64",
+    "batch_kind": "per_gpu",
+    "input_tokens": "30000",
+    "output_tokens": "60",
+    "prompts_cached": "1",
+    "context_tokens": "60000",
+    "accepted_length": "1.5",
+    "accepted_length_same_run": "0",
+    "metric": "tpot_ms",
+    "routing": "uniform",
+    "touched_experts": "30",
+}
+NO_QUESTION = {"point_id", "tier", "source_title", "source_url", "date", "derived", "notes", "async_scheduling"}
+MEASURED = {name for name in COLUMNS["points"] if name.endswith(("_s", "_per_s", "_value"))} | {"speedup"}
+OWN_TESTS = {"hardware_json", "model_config_json", "n_experts", "n_active", "acceptance_by_position", "dataset", "task"}
+
+
+@pytest.mark.parametrize("column", OTHERWISE)
+def test_a_column_that_describes_a_run_changes_its_prediction_or_is_said(column: str) -> None:
+    """Lengths of a prompt were predicted with, a stated context was not: another number, and not a word."""
+    before, after = (
+        predict_rows(pd.DataFrame([row], dtype=str)).filter(like="predicted").iloc[0].astype(str).tolist()
+        for row in (RUN, RUN | {column: OTHERWISE[column]})
+    )
+    assert before != after
+
+
+def test_no_column_of_a_run_is_left_out_of_that_test() -> None:
+    assert set(COLUMNS["points"]) == {*OTHERWISE, *NO_QUESTION, *MEASURED, *OWN_TESTS}
