@@ -29,13 +29,13 @@ from advisor.physics.kernel_costs import (
     StreamCost,
     stream_cost,
 )
-from advisor.physics.step import MoeShape, StepTime, in_graph, n_layers, routed_time, slowest_rank, step_time
+from advisor.physics.step import StepTime, in_graph, n_layers, routed_time, slowest_rank, step_time
 from advisor.predict.load import load_setup
 from advisor.predict.plain_sweep import HeldSweep, sweep_factors
 from advisor.predict.prefill import prefill_shares_s, prompt_cost
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
-from advisor.predict.setup import Setup, graphs_of_steps, touched_in_pass
+from advisor.predict.setup import End, Setup, graphs_of_steps, touched_at_ends
 from advisor.prediction import AdvisorError, Array, Tier
 
 CALIBRATED_TOKENS = 2048
@@ -56,8 +56,8 @@ def beyond_log_sd(step_tokens: ArrayLike) -> Array:
 
 def _by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: float) -> Array:
     """`values` at each point's tier. Tiers above fitted share the fitted one's, being too few to calibrate alone."""
-    known = {name: values.get("roofline" if name == "roofline" else "fitted", default) for name in map(str, Tier)}
-    return np.array([known[str(name)] for name in tier.ravel()]).reshape(tier.shape)
+    roofline, fitted = (values.get(name, default) for name in ("roofline", "fitted"))
+    return np.where(tier == Tier.ROOFLINE, roofline, fitted)
 
 
 def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDArray[np.int64]]:
@@ -491,7 +491,8 @@ def _pass(setup: Setup, batch: Array, tokens: Array, context: float, central_onl
     ran = graphs_of_steps(setup, batch, tokens)
     # Rows of padding choose experts too: engines leave in them what stood there before.
     computed = batch if ran is None else batch * ran.padding
-    touched = touched_in_pass(setup, computed, tokens)
+    ends: tuple[End, ...] = ("value",) if setup.routing is None or central_only else ("value", "low", "high")
+    touched, beside = (every := touched_at_ends(setup, computed, tokens, ends))[0], every[1:]
 
     def step_of(sequences: Array) -> StepTime:
         return step_time(
@@ -506,20 +507,18 @@ def _pass(setup: Setup, batch: Array, tokens: Array, context: float, central_onl
         )
 
     step = step_of(computed) if ran is None else in_graph(step_of(batch), step_of(computed))
-    if setup.routing is None or central_only:
-        return _Pass(step, touched, None, None, ran)
-    fewer = _routed_only(setup, computed, tokens, touched_in_pass(setup, computed, tokens, "low"))
-    more = _routed_only(setup, computed, tokens, touched_in_pass(setup, computed, tokens, "high"))
+    fewer, more = _routed_only(setup, computed, tokens, beside) if len(beside) else (None, None)
     return _Pass(step, touched, fewer, more, ran)
 
 
 def _routed_only(setup: Setup, batch: Array, tokens: Array, touched: Array) -> Array:
-    shape, dtype, placement = MoeShape.of(setup.architecture), setup.architecture.dtypes.routed, setup.placement
-    assert shape is not None
-    cost = setup.costs.routed
+    """Time of the routed experts in all layers, `touched` as it broadcasts with B sequences x q tokens. [s]"""
+    layer = setup.routed_layer
+    cost, placement, shape, dtype = layer.cost, layer.placement, layer.shape, layer.dtype
     uneven = slowest_rank(cost, placement, shape, batch, tokens, touched, dtype)
-    layer = routed_time(cost, placement, shape, batch * tokens, touched, dtype, uneven=uneven)
-    return np.asarray(shape.count, float) * layer
+    return np.asarray(shape.count, float) * routed_time(
+        cost, placement, shape, batch * tokens, touched, dtype, uneven=uneven
+    )
 
 
 def _samples(

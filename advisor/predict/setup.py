@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -56,7 +57,7 @@ from advisor.physics.hardware import Hardware
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.memory import MemoryFit, memory_fit
 from advisor.physics.step import MoeShape, Placement, expert_shape
-from advisor.physics.touched_experts import NOT_LEARNT, PARAMETERS, RoutingPreset, touched_experts
+from advisor.physics.touched_experts import NOT_LEARNT, PARAMETERS, RoutingPreset, touched_under
 from advisor.predict.plain_sweep import PlainSweep
 from advisor.predict.scenario import Scenario, loads_shape, parse_loads
 from advisor.predict.serving_formats import CacheFormat
@@ -141,19 +142,24 @@ class Setup:
         return self.cache.bytes_per_element
 
 
-def touched_in_pass(
-    setup: Setup, batch: ArrayLike, tokens: ArrayLike, end: Literal["value", "low", "high"] = "value"
-) -> Array:
-    """Distinct experts for this scenario's routing, B sequences x t tokens. 0 for a dense model. [-]
+End = Literal["value", "low", "high"]
+"""The routing preset's value, or the end of its 80 % range that touches fewer experts (low) or more (high)."""
 
-    `end` picks the routing preset's value, or the end of its 80 % range that touches fewer (low) or more (high).
-    """
+
+def touched_in_pass(setup: Setup, batch: ArrayLike, tokens: ArrayLike, end: End = "value") -> Array:
+    """Distinct experts for this scenario's routing, B sequences x t tokens. 0 for a dense model. [-]"""
+    return np.asarray(touched_at_ends(setup, batch, tokens, (end,))[0])
+
+
+def touched_at_ends(setup: Setup, batch: ArrayLike, tokens: ArrayLike, ends: Sequence[End]) -> Array:
+    """Distinct experts as `touched_in_pass` gives them, at several ends, [ends, ...]. [-]"""
     shape = MoeShape.of(setup.architecture)
     if shape is None:
-        return np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(tokens)))
+        return np.zeros((len(ends), *np.broadcast_shapes(np.shape(batch), np.shape(tokens))))
     experts, active = float(shape.n_experts), max(float(shape.n_active), 1.0)  # type: ignore[arg-type]
-    cv, phi, rho = setup.routing_parameters(end)
-    return touched_experts(batch, tokens, experts, active, min(cv, np.sqrt(experts / active - 1.0)), phi, rho)
+    most = float(np.sqrt(experts / active - 1.0))
+    routings = [(min(cv, most), phi, rho) for cv, phi, rho in map(setup.routing_parameters, ends)]
+    return touched_under(batch, tokens, experts, active, routings)
 
 
 def graphs_of_steps(setup: Setup, batch: ArrayLike, tokens: ArrayLike) -> Ran | None:
