@@ -5,6 +5,7 @@ Speedup over batch and K: the model's steps strung together as arrays, with band
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -68,9 +69,9 @@ def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDAr
     tokens = np.asarray(step_tokens, float)
     found = {}
     for one in KERNELS:
-        ranks = [_tier_rank(cost, tokens, setup) for cost in records_in_use(setup, one)]
         # A component is only as known as the least known of its kernels; without any kernel it is a roofline.
-        found[one.key] = np.max(ranks, axis=0) if ranks else np.full(tokens.shape, Tier.ROOFLINE.rank)
+        ranks = [_tier_rank(cost, tokens, setup) for cost in records_in_use(setup, one)] or [Tier.ROOFLINE.rank]
+        found[one.key] = np.broadcast_to(functools.reduce(np.maximum, ranks), tokens.shape)
     return found
 
 
@@ -91,13 +92,13 @@ def records_in_use(setup: Setup, component: Component) -> list[KernelRecord]:
     return [getattr(costs, name) for name in component.priced_by]
 
 
-def _tier_rank(cost: KernelRecord, step_tokens: Array, setup: Setup) -> NDArray[np.int64]:
+def _tier_rank(cost: KernelRecord, step_tokens: Array, setup: Setup) -> NDArray[np.int64] | int:
     if isinstance(cost, MoeCost):
         return cost.tier_rank(step_tokens)
     if isinstance(cost, AttentionModule):
         rows = step_tokens / setup.placement.attention_groups
         return cost.tier_rank(rows, float(setup.scenario.context_tokens))
-    return np.full(step_tokens.shape, cost.tier.rank)
+    return cost.tier.rank
 
 
 def _tiers(
@@ -115,11 +116,16 @@ def _tiers(
     for components, tokens in ((plain, batch), (round_components, step_tokens)):
         total = sum(components.values())
         for name, ranks in component_tier_ranks(setup, tokens).items():
+            if ranks.max() <= Tier.INTERPOLATED.rank:
+                continue
             # A guess about a hundredth of the step must not make the whole answer a guess.
             heavy = np.asarray(components.get(name, 0.0)) >= _MATTERS * np.asarray(total)
             found = np.where(heavy, ranks, 0)
             rank = np.maximum(rank, found[:, None] if found.ndim == 1 else found)
-    return np.array(list(Tier), dtype=object)[rank]
+    return _TIERS[rank]
+
+
+_TIERS = np.array(list(Tier), dtype=object)
 
 
 DEFAULT_BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)

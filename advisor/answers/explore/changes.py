@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from advisor.answers.advice import Advice
 from advisor.answers.best_k import meets_limit, recommended_draft
 from advisor.answers.design.answer import best_by_objective
@@ -29,7 +27,7 @@ from advisor.physics.acceptance import acceptance_curves
 from advisor.physics.architecture import BYTES_PER_WEIGHT
 from advisor.physics.bands import make_draws
 from advisor.physics.draft import load_drafter
-from advisor.physics.hardware import ComputeDtype, compute_dtype, gpus_of_node, hardware_ids, load_hardware
+from advisor.physics.hardware import ComputeDtype, compute_dtype, gpus_of_node, measured_hardware
 from advisor.predict.curve import Curve, curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.prefill import prefill_shares_s
@@ -173,16 +171,15 @@ def _accelerators(advice: Advice) -> Iterator[Change]:
 
     All-reduces between nodes are not priced, so none on whose node today's tensor parallelism has no room.
     """
-    for hardware_id in hardware_ids():
-        hardware = load_hardware(hardware_id)
-        if hardware.kernel_table_device is None or advice.scenario.tensor_parallel > gpus_of_node(hardware):
+    for hardware in measured_hardware():
+        if advice.scenario.tensor_parallel > gpus_of_node(hardware):
             continue
         what = f"{advice.setup.hardware.name} -> {hardware.name}"
         yield from _made(
             "accelerator",
             what,
             advice.scenario,
-            {"hardware_id": hardware_id, "hardware_json": None, "refit": None},
+            {"hardware_id": hardware.id, "hardware_json": None, "refit": None},
             notes=("Prices are not compared.", *_without_refit(advice.scenario)),
             kernels_apart=hardware.kernel_table_device != advice.setup.hardware.kernel_table_device,
         )
@@ -471,16 +468,14 @@ def _today(advice: Advice) -> tuple[bool, _Drawn]:
 
 
 def evaluate(advice: Advice, change: Change) -> Effect | str:
-    """Effect of one change at its own best K, or why it has none: it cannot be, does not fit, or misses the limit.
+    """Effect of one change at its own best K, or the reason why it has none.
 
     Both scenarios are drawn with the same errors, but for kernels that were measured apart.
     """
     return _evaluated(advice, change, _today(advice))
 
 
-def _evaluated(
-    advice: Advice, change: Change, today: tuple[bool, _Drawn], only_proven: bool = False
-) -> Effect | str:
+def _evaluated(advice: Advice, change: Change, today: tuple[bool, _Drawn], only_proven: bool = False) -> Effect | str:
     """`only_proven` refuses a change whose direction measured pairs do not bear out."""
     scenario = change.scenario
     try:
