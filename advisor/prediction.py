@@ -69,7 +69,10 @@ class Tier(enum.StrEnum):
     @property
     def rank(self) -> int:
         """0 for the best tier. [-]"""
-        return list(Tier).index(self)
+        return _RANKS[self]
+
+
+_RANKS = {tier: rank for rank, tier in enumerate(Tier)}
 
 
 def lowest(tiers: list[Tier]) -> Tier:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.catalog.engines import load_engine
 from advisor.physics.bands import BEST_K_OF_EACH, PER_K_LOG_SD
-from advisor.predict.curve import Curve, draft_odds, excess_loss, recommended
+from advisor.predict.curve import Curve, Odds, draft_odds, excess_loss, recommended
 from advisor.predict.load import widest_graph
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Tier
@@ -71,6 +71,16 @@ def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
         )
         for i, k in enumerate(curve.drafts)
     )
+
+
+def recommended_drafts(setup: Setup, curve: Curve) -> tuple[NDArray[np.int64], Odds]:
+    """Index along the drafts of the K recommended at each batch, [nB], and the odds behind it.
+
+    The rule of `draft_rows`.
+    """
+    within = within_limit(setup, curve)
+    odds = draft_odds(curve.draws, within)
+    return recommended(odds.loss, odds.noise, within), odds
 
 
 def recommended_draft(setup: Setup, curve: Curve, row: int) -> int:

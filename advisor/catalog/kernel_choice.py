@@ -87,6 +87,7 @@ class Choice:
         return math.hypot(self.record.log_sd, BORROWED_LOG_SD) if self.borrowed else self.record.log_sd
 
 
+@lru_cache(maxsize=512)
 def version_key(version: str) -> tuple[tuple[int, ...], int, int]:
     """Sort key of an engine version: 1.3.0rc10 < 1.3.0rc20 < 1.3.0 < 1.10, 0.5.6 < 0.5.6.post2."""
     head = re.match(r"[\d.]*", version)

@@ -280,6 +280,8 @@ def _with_smaller_cache(tables: Iterable[ModuleTable], plain: ModuleTable, kv_dt
     It saves what the same engine's layer saves with other heads, as few as fill ONE_BLOCK: vLLM's with an fp8 cache on
     sm_120 were timed at one head.
     """
+    if plain.kv_dtype != "bf16" or kv_dtype == "bf16":
+        return None
     alike = [
         table
         for table in tables
@@ -289,7 +291,7 @@ def _with_smaller_cache(tables: Iterable[ModuleTable], plain: ModuleTable, kv_dt
     small = {table.n_heads: np.array(table.time_us) for table in alike if table.kv_dtype == kv_dtype}
     whole = {table.n_heads: np.array(table.time_us) for table in alike if table.kv_dtype == "bf16"}
     heads = small.keys() & whole.keys()
-    if plain.kv_dtype != "bf16" or plain.n_heads in small or not heads:
+    if plain.n_heads in small or not heads:
         return None
     nearest = min(heads, key=lambda each: (abs(each - plain.n_heads), each))
     left = np.array(plain.time_us) - np.clip(whole[nearest] - small[nearest], 0.0, None)

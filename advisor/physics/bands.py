@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -56,24 +57,62 @@ def make_draws(
     `kernel_seed` draws the errors of the kernels anew and leaves all others: for a comparison with kernels that were
     measured apart (another accelerator, engine or format), whose errors have nothing in common.
     """
-    rng = np.random.default_rng(seed)
-    alone = [one for one in COMPONENTS if one.draw in ("kernel", "host")]
-    errors = {one.key: rng.standard_normal(n_draws) for one in alone}
-    if kernel_seed is not None:
-        apart = np.random.default_rng(kernel_seed)
-        errors |= {one.key: apart.standard_normal(n_draws) for one in alone if one.draw == "kernel"}
-    factor = {one.key: np.exp(_log_sd(costs, one) * errors[one.key]) for one in alone}
+    normals = _normals(n_draws, seed)
+    errors = {**normals.alone, **({} if kernel_seed is None else _normals_of_kernels(n_draws, kernel_seed))}
+    factor = {one.key: np.exp(_log_sd(costs, one) * errors[one.key]) for one in _ALONE}
     # Fitted together on the same speedups: what one of them explains, another cannot, so they are drawn together.
     several = np.eye(len(JOINT))
     fitted = np.array(costs.overhead_log_covariance or several * costs.overhead_log_sd**2)
     # The tiny diagonal keeps the factor defined where two constants cannot be told apart.
-    joint = np.linalg.cholesky(fitted + 1e-12 * several) @ rng.standard_normal((len(JOINT), n_draws))
+    joint = np.linalg.cholesky(fitted + 1e-12 * several) @ normals.joint
     factor |= {one.key: values for one, values in zip(JOINT, np.exp(joint), strict=True)}
-    for place, one in enumerate((one for one in COMPONENTS if one.draw == "apart"), start=1):
-        # A generator of its own: a component that few scenarios have leaves the bands of all others as they are.
-        factor[one.key] = np.exp(_log_sd(costs, one) * np.random.default_rng([seed, place]).standard_normal(n_draws))
+    factor |= {one.key: np.exp(_log_sd(costs, one) * normals.excluded[one.key]) for one in _EXCLUDED}
+    return Draws(factor, normals.routing, normals.acceptance, normals.residual, normals.per_k)
+
+
+_ALONE = tuple(one for one in COMPONENTS if one.draw in ("kernel", "host"))
+_EXCLUDED = tuple(one for one in COMPONENTS if one.draw == "apart")
+"""Components whose errors come from a generator of their own."""
+
+
+@dataclass(frozen=True)
+class _Normals:
+    """Standard normals behind draws, all [draws] but where it says so: scenarios of one seed share them."""
+
+    alone: Mapping[str, Array]
+    excluded: Mapping[str, Array]
+    joint: Array
+    """[constants, draws]."""
+    routing: Array
+    acceptance: Array
+    residual: Array
+    per_k: Array
+    """[draws, K]."""
+
+
+@functools.lru_cache(maxsize=32)
+def _normals(n_draws: int, seed: int) -> _Normals:
+    """The normals of a seed: drawing them takes longer than all that is done with them."""
+    rng = np.random.default_rng(seed)
+    alone = {one.key: rng.standard_normal(n_draws) for one in _ALONE}
+    joint = rng.standard_normal((len(JOINT), n_draws))
+    # A generator of its own: a component that few scenarios have leaves the bands of all others as they are.
+    excluded = {
+        one.key: np.random.default_rng([seed, place]).standard_normal(n_draws)
+        for place, one in enumerate(_EXCLUDED, start=1)
+    }
     z = rng.standard_normal((3, n_draws))
-    return Draws(factor, z[0], z[1], z[2], rng.standard_normal((MAX_DRAFT + 1, n_draws)).T)
+    normals = _Normals(alone, excluded, joint, z[0], z[1], z[2], rng.standard_normal((MAX_DRAFT + 1, n_draws)).T)
+    for values in (*alone.values(), *excluded.values(), joint, *z, normals.per_k):
+        values.setflags(write=False)  # they are shared
+    return normals
+
+
+@functools.lru_cache(maxsize=8)
+def _normals_of_kernels(n_draws: int, seed: int) -> Mapping[str, Array]:
+    """Normals of the kernels' errors alone, by component."""
+    rng = np.random.default_rng(seed)
+    return {one.key: rng.standard_normal(n_draws) for one in _ALONE if one.draw == "kernel"}
 
 
 def _log_sd(costs: KernelCosts, component: Component) -> float:

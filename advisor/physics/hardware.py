@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from advisor.prediction import Confidence, Constant, Frozen
-from advisor.profiles import load_profile, profile_ids
+from advisor.profiles import PROFILES, load_profile, profile_ids
 
 ComputeDtype = Literal["bf16", "fp8", "fp8_block", "nvfp4", "mxfp4", "int8", "int4"]
 _LISTING = "run `python -m advisor hardware` for all ids"
@@ -79,6 +79,14 @@ def load_hardware(hardware_id: str) -> Hardware:
     Raises AdvisorError for an unknown id (with close matches), and for a profile that is damaged or lacks an origin.
     """
     return load_profile("hardware", hardware_id, Hardware, "accelerators", _LISTING)
+
+
+@lru_cache(maxsize=1)
+def measured_hardware() -> tuple[Hardware, ...]:
+    """Accelerators that have a measured kernel table, by id. Other profiles are not parsed: each takes milliseconds."""
+    files = sorted((PROFILES / "hardware").glob("*.yaml"))
+    named = [load_hardware(file.stem) for file in files if b"kernel_table_device:" in file.read_bytes()]
+    return tuple(hardware for hardware in named if hardware.kernel_table_device is not None)
 
 
 def of_data_centre(hardware: Hardware) -> bool:

@@ -191,20 +191,60 @@ def touched_experts(
     _check_tokens(batch, tokens)
     _check_unit("affinity", phi)
     _check_unit("stickiness", rho)
-    load, weight = _load_nodes(active / experts, cv, experts, active)
+    load, _ = _load_nodes(active / experts, cv, experts, active)
     shape = np.broadcast_shapes(batch.shape, tokens.shape, experts.shape, load.shape[:-1], phi.shape)
+    touched = _summed(batch, load, _fresh_chances(tokens, rho), phi, shape)
+    return np.asarray(np.clip(experts * touched, active, np.minimum(experts, batch * tokens * active)))
+
+
+def touched_under(
+    batch_size: ArrayLike,
+    tokens_per_sequence: ArrayLike,
+    n_experts: float,
+    n_active: float,
+    routings: Sequence[tuple[float, float, float]],
+) -> Array:
+    """Mean distinct experts under several routings in one computation, [routings, ...]. [-]
+
+    Each is bit for bit what `touched_experts` gives alone.
+
+    batch_size, tokens_per_sequence: B and t, broadcast. [-]
+    n_experts, n_active: N and k. [-]
+    routings: CV, phi and rho of each. [-]
+    Source: `touched_experts`.
+    """
+    batch, tokens = np.asarray(batch_size, float), np.asarray(tokens_per_sequence, float)
+    experts, active = np.asarray(n_experts, float), np.asarray(n_active, float)
+    _check_counts(experts, active)
+    _check_tokens(batch, tokens)
+    shape = np.broadcast_shapes(batch.shape, tokens.shape)
+    ones = (1,) * len(shape)
+    cvs, phis, rhos = (np.array(each).reshape(-1, *ones) for each in zip(*routings, strict=True))
+    _check_unit("affinity", phis)
+    _check_unit("stickiness", rhos)
+    # One at a time, as alone: the roots of several, found together, may differ in the last bit.
+    loads = [_load_nodes(active / experts, cv, experts, active)[0] for cv in cvs]
+    tokens_at = tokens.reshape(ones[tokens.ndim :] + tokens.shape)
+    chances = [_known_chances(tokens_at.tobytes(), tokens_at.shape, rho) for _, _, rho in routings]
+    fresh = [np.stack(each) for each in zip(*chances, strict=True)]
+    touched = _summed(batch, np.stack(loads), fresh, phis, (len(routings), *shape))
+    return np.asarray(np.clip(experts * touched, active, np.minimum(experts, batch * tokens * active)))
+
+
+def _summed(batch: Array, load: Array, fresh: Sequence[Array], phi: Array, shape: tuple[int, ...]) -> Array:
+    """Mean chance over the load nodes that a step touches an expert, of that shape. [-]"""
+    weight = _nodes()[1]
     total: Array = np.zeros(shape)
-    fresh = [chance[..., None] for chance in _fresh_chances(tokens, rho)]
+    chances = [chance[..., None] for chance in fresh]
     together = max(1, _BLOCK // max(total.size, 1))
     for first in range(0, load.shape[-1], together):
         nodes = slice(first, first + together)
-        untouched = _log_untouched(load[..., nodes], fresh, phi[..., None])
+        untouched = _log_untouched(load[..., nodes], chances, phi[..., None])
         share = weight[nodes] * np.expm1(batch[..., None] * untouched)
         # One after the other, so that the rounding of a sum does not hang on how many nodes are taken together.
         for node in range(share.shape[-1]):
             total = total - share[..., node]
-    touched = np.clip(experts * total, active, np.minimum(experts, batch * tokens * active))
-    return np.asarray(touched)
+    return total
 
 
 def local_experts(touched: ArrayLike, n_experts: ArrayLike, expert_parallel: ArrayLike) -> Array:
@@ -281,6 +321,12 @@ def _fresh_chances(tokens: Array, stickiness: Array) -> list[Array]:
     ]
 
 
+@functools.lru_cache(maxsize=128)
+def _known_chances(tokens: bytes, shape: tuple[int, ...], stickiness: float) -> list[Array]:
+    """`_fresh_chances` of tokens packed, so that curves of the same K share them."""
+    return _fresh_chances(np.frombuffer(tokens).reshape(shape), np.asarray(stickiness))
+
+
 @functools.lru_cache(maxsize=16)
 def _combinations(count: int) -> Array:
     """Ways to choose j of n, [n, j] for both from 0 to count - 1; 0 where j > n."""
@@ -306,6 +352,9 @@ def _load_nodes(share: Array, load_cv: Array, experts: Array, active: Array) -> 
             "k of N experts can have; choose a smaller load_cv"
         )
     share, cv, experts = np.broadcast_arrays(share, load_cv, experts)
+    if share.size == 1:  # most often: nothing to look for twice
+        row = np.array([share.item(), cv.item(), experts.item()])
+        return _solved_loads(row.tobytes())[0].reshape(*share.shape, _N_NODES), _nodes()[1]
     rows = np.stack([share.ravel(), cv.ravel(), experts.ravel()], axis=1)
     unique, where = np.unique(rows, axis=0, return_inverse=True)
     solved = _solved_loads(unique.tobytes())

@@ -5,6 +5,7 @@ Speedup over batch and K: the model's steps strung together as arrays, with band
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,13 +30,13 @@ from advisor.physics.kernel_costs import (
     StreamCost,
     stream_cost,
 )
-from advisor.physics.step import MoeShape, StepTime, in_graph, n_layers, routed_time, slowest_rank, step_time
+from advisor.physics.step import StepTime, in_graph, n_layers, routed_time, slowest_rank, step_time
 from advisor.predict.load import load_setup
 from advisor.predict.plain_sweep import HeldSweep, sweep_factors
 from advisor.predict.prefill import prefill_shares_s, prompt_cost
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
-from advisor.predict.setup import Setup, graphs_of_steps, touched_in_pass
+from advisor.predict.setup import End, Setup, graphs_of_steps, touched_at_ends
 from advisor.prediction import AdvisorError, Array, Tier
 
 CALIBRATED_TOKENS = 2048
@@ -56,8 +57,8 @@ def beyond_log_sd(step_tokens: ArrayLike) -> Array:
 
 def _by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: float) -> Array:
     """`values` at each point's tier. Tiers above fitted share the fitted one's, being too few to calibrate alone."""
-    known = {name: values.get("roofline" if name == "roofline" else "fitted", default) for name in map(str, Tier)}
-    return np.array([known[str(name)] for name in tier.ravel()]).reshape(tier.shape)
+    roofline, fitted = (values.get(name, default) for name in ("roofline", "fitted"))
+    return np.where(tier == Tier.ROOFLINE, roofline, fitted)
 
 
 def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDArray[np.int64]]:
@@ -68,9 +69,9 @@ def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDAr
     tokens = np.asarray(step_tokens, float)
     found = {}
     for one in KERNELS:
-        ranks = [_tier_rank(cost, tokens, setup) for cost in records_in_use(setup, one)]
         # A component is only as known as the least known of its kernels; without any kernel it is a roofline.
-        found[one.key] = np.max(ranks, axis=0) if ranks else np.full(tokens.shape, Tier.ROOFLINE.rank)
+        ranks = [_tier_rank(cost, tokens, setup) for cost in records_in_use(setup, one)] or [Tier.ROOFLINE.rank]
+        found[one.key] = np.broadcast_to(functools.reduce(np.maximum, ranks), tokens.shape)
     return found
 
 
@@ -91,13 +92,13 @@ def records_in_use(setup: Setup, component: Component) -> list[KernelRecord]:
     return [getattr(costs, name) for name in component.priced_by]
 
 
-def _tier_rank(cost: KernelRecord, step_tokens: Array, setup: Setup) -> NDArray[np.int64]:
+def _tier_rank(cost: KernelRecord, step_tokens: Array, setup: Setup) -> NDArray[np.int64] | int:
     if isinstance(cost, MoeCost):
         return cost.tier_rank(step_tokens)
     if isinstance(cost, AttentionModule):
         rows = step_tokens / setup.placement.attention_groups
         return cost.tier_rank(rows, float(setup.scenario.context_tokens))
-    return np.full(step_tokens.shape, cost.tier.rank)
+    return cost.tier.rank
 
 
 def _tiers(
@@ -115,11 +116,16 @@ def _tiers(
     for components, tokens in ((plain, batch), (round_components, step_tokens)):
         total = sum(components.values())
         for name, ranks in component_tier_ranks(setup, tokens).items():
+            if ranks.max() <= Tier.INTERPOLATED.rank:
+                continue
             # A guess about a hundredth of the step must not make the whole answer a guess.
             heavy = np.asarray(components.get(name, 0.0)) >= _MATTERS * np.asarray(total)
             found = np.where(heavy, ranks, 0)
             rank = np.maximum(rank, found[:, None] if found.ndim == 1 else found)
-    return np.array(list(Tier), dtype=object)[rank]
+    return _TIERS[rank]
+
+
+_TIERS = np.array(list(Tier), dtype=object)
 
 
 DEFAULT_BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -491,7 +497,8 @@ def _pass(setup: Setup, batch: Array, tokens: Array, context: float, central_onl
     ran = graphs_of_steps(setup, batch, tokens)
     # Rows of padding choose experts too: engines leave in them what stood there before.
     computed = batch if ran is None else batch * ran.padding
-    touched = touched_in_pass(setup, computed, tokens)
+    ends: tuple[End, ...] = ("value",) if setup.routing is None or central_only else ("value", "low", "high")
+    touched, beside = (every := touched_at_ends(setup, computed, tokens, ends))[0], every[1:]
 
     def step_of(sequences: Array) -> StepTime:
         return step_time(
@@ -506,20 +513,18 @@ def _pass(setup: Setup, batch: Array, tokens: Array, context: float, central_onl
         )
 
     step = step_of(computed) if ran is None else in_graph(step_of(batch), step_of(computed))
-    if setup.routing is None or central_only:
-        return _Pass(step, touched, None, None, ran)
-    fewer = _routed_only(setup, computed, tokens, touched_in_pass(setup, computed, tokens, "low"))
-    more = _routed_only(setup, computed, tokens, touched_in_pass(setup, computed, tokens, "high"))
+    fewer, more = _routed_only(setup, computed, tokens, beside) if len(beside) else (None, None)
     return _Pass(step, touched, fewer, more, ran)
 
 
 def _routed_only(setup: Setup, batch: Array, tokens: Array, touched: Array) -> Array:
-    shape, dtype, placement = MoeShape.of(setup.architecture), setup.architecture.dtypes.routed, setup.placement
-    assert shape is not None
-    cost = setup.costs.routed
+    """Time of the routed experts in all layers, `touched` as it broadcasts with B sequences x q tokens. [s]"""
+    layer = setup.routed_layer
+    cost, placement, shape, dtype = layer.cost, layer.placement, layer.shape, layer.dtype
     uneven = slowest_rank(cost, placement, shape, batch, tokens, touched, dtype)
-    layer = routed_time(cost, placement, shape, batch * tokens, touched, dtype, uneven=uneven)
-    return np.asarray(shape.count, float) * layer
+    return np.asarray(shape.count, float) * routed_time(
+        cost, placement, shape, batch * tokens, touched, dtype, uneven=uneven
+    )
 
 
 def _samples(

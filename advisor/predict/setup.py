@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,7 +56,7 @@ from advisor.physics.hardware import Hardware
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.memory import MemoryFit, memory_fit
 from advisor.physics.step import MoeShape, Placement, expert_shape
-from advisor.physics.touched_experts import NOT_LEARNT, PARAMETERS, RoutingPreset, touched_experts
+from advisor.physics.touched_experts import NOT_LEARNT, PARAMETERS, RoutingPreset, touched_under
 from advisor.predict.plain_sweep import PlainSweep
 from advisor.predict.scenario import Scenario, loads_shape, parse_loads
 from advisor.predict.serving_formats import CacheFormat
@@ -78,7 +79,7 @@ class CountedPass:
         """Distinct experts of passes that touch `law` of them by the routing, where nothing was counted. [-]"""
         experts, active = float(np.asarray(shape.n_experts)), float(np.asarray(shape.n_active))
         dealt = np.asarray(batch, float) * np.asarray(tokens, float) * active
-        found = np.minimum(experts, dealt) if self.in_turn else law
+        found = np.broadcast_to(np.minimum(experts, dealt), law.shape) if self.in_turn else law
         if self.touched is None:
             return np.asarray(found)
         # No router touches fewer than one token's experts or more than there are: padding and means over layers can.
@@ -166,20 +167,25 @@ class Setup:
         return self.cache.bytes_per_element
 
 
-def touched_in_pass(
-    setup: Setup, batch: ArrayLike, tokens: ArrayLike, end: Literal["value", "low", "high"] = "value"
-) -> Array:
-    """Distinct experts for this scenario's routing, B sequences x t tokens. 0 for a dense model. [-]
+End = Literal["value", "low", "high"]
+"""The routing preset's value, or the end of its 80 % range that touches fewer experts (low) or more (high)."""
 
-    `end` picks the routing preset's value, or the end of its 80 % range that touches fewer (low) or more (high).
-    """
+
+def touched_in_pass(setup: Setup, batch: ArrayLike, tokens: ArrayLike, end: End = "value") -> Array:
+    """Distinct experts for this scenario's routing, B sequences x t tokens. 0 for a dense model. [-]"""
+    return np.asarray(touched_at_ends(setup, batch, tokens, (end,))[0])
+
+
+def touched_at_ends(setup: Setup, batch: ArrayLike, tokens: ArrayLike, ends: Sequence[End]) -> Array:
+    """Distinct experts as `touched_in_pass` gives them, at several ends, [ends, ...]. [-]"""
     shape = MoeShape.of(setup.architecture)
     if shape is None:
-        return np.zeros(np.broadcast_shapes(np.shape(batch), np.shape(tokens)))
+        return np.zeros((len(ends), *np.broadcast_shapes(np.shape(batch), np.shape(tokens))))
     experts, active = float(shape.n_experts), max(float(shape.n_active), 1.0)  # type: ignore[arg-type]
-    cv, phi, rho = setup.routing_parameters(end)
-    found = touched_experts(batch, tokens, experts, active, min(cv, np.sqrt(experts / active - 1.0)), phi, rho)
-    return found if setup.counted is None else setup.counted.over(found, shape, batch, tokens)
+    most = float(np.sqrt(experts / active - 1.0))
+    routings = [(min(cv, most), phi, rho) for cv, phi, rho in map(setup.routing_parameters, ends)]
+    touched = touched_under(batch, tokens, experts, active, routings)
+    return touched if setup.counted is None else setup.counted.over(touched, shape, batch, tokens)
 
 
 def graphs_of_steps(setup: Setup, batch: ArrayLike, tokens: ArrayLike) -> Ran | None:

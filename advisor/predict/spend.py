@@ -242,7 +242,7 @@ error: draws of the components hold a part of it (`own_log_sd`). [-]"""
 
 @dataclass(frozen=True)
 class DrawnSpeed:
-    """Seconds for a token of one sequence under each draw, [draws, nB]."""
+    """Seconds for a token of one sequence under each draw, [draws, nB], or [draws, nB, n] of several K."""
 
     token_s: Array
     """With the prefill of the sequence's own prompt: what throughput, money and energy go by."""
@@ -255,15 +255,18 @@ def drawn_times(setup: Setup, curve: Curve, columns: NDArray[np.int64], own_z: A
 
     Parameters
     ----------
-    columns : where the K of each batch stands along the curve's drafts, [nB]. [-]
+    columns : where the K of each batch stands along the curve's drafts, [nB], or [nB, n] of several K each. [-]
     own_z : standard normals of the error that is this model's alone, `own_log_sd` wide, [draws] or 0 for none. [-]
     """
     rows = np.arange(curve.batches.size)
-    prefill, own_prompt = prefill_shares_s(setup, curve.batches)
     error = np.exp(own_log_sd(curve.plain_draws_s) * np.broadcast_to(own_z, curve.plain_draws_s.shape[:1])[:, None])
+    prefill, own_prompt = prefill_shares_s(setup, curve.batches)
+    plain_s, prompt_s = error * (curve.plain_draws_s + prefill), error * own_prompt
+    if columns.ndim > 1:
+        rows, plain_s, prompt_s = rows[:, None], plain_s[..., None], prompt_s[..., None]
     # A speculative token takes the plain one's time over the speedup, draw by draw: errors that both share stay shared.
-    token_s = error * (curve.plain_draws_s + prefill) / curve.draws[:, rows, columns]
-    return DrawnSpeed(token_s, token_s - error * own_prompt)
+    token_s = plain_s / curve.draws[:, rows, columns]
+    return DrawnSpeed(token_s, token_s - prompt_s)
 
 
 def own_log_sd(plain_draws_s: Array) -> Array:

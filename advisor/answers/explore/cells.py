@@ -29,16 +29,16 @@ import pandas as pd
 import yaml
 
 from advisor import __version__
-from advisor.answers.best_k import recommended_draft
+from advisor.answers.best_k import recommended_drafts
 from advisor.physics import laws
 from advisor.physics.bands import band
-from advisor.predict.curve import Curve, curve_for, draft_odds
+from advisor.predict.curve import Curve, curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import build_scenario
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH
 from advisor.predict.setup import Setup
 from advisor.predict.spend import drawn_times
-from advisor.prediction import AdvisorError, Array, Tier
+from advisor.prediction import AdvisorError, Array
 from advisor.profiles import PACKAGE, PROFILES, read_file, shown_path, write_whole
 
 MAX_SCENARIOS = 20_000_000
@@ -362,9 +362,12 @@ def _nothing(reason: str) -> dict[str, Any]:
 
 def _predicted(setup: Setup, curve: Curve) -> dict[str, Any]:
     """The answers of one curve, arrays that broadcast to [nB, nK]."""
-    odds = draft_odds(curve.draws)
-    shape = curve.speedup.shape
-    chosen = [recommended_draft(setup, curve, row) for row in range(shape[0])]
+    best, odds = recommended_drafts(setup, curve)
+    columns = np.arange(len(curve.drafts))
+    own_z = np.random.default_rng(_SEED).standard_normal(len(curve.draws))
+    # What absolute times err by beyond their components is in their bands.
+    drawn = drawn_times(setup, curve, np.broadcast_to(columns, curve.speedup.shape), own_z)
+    rate = laws.tokens_per_s_per_gpu(curve.batches[:, None], drawn.token_s, setup.placement.gpus)
     return {
         "n_draft": curve.drafts,
         "speedup": curve.speedup,
@@ -372,39 +375,23 @@ def _predicted(setup: Setup, curve: Curve) -> dict[str, Any]:
         "speedup_high": curve.high,
         "p_gain": odds.p_gain,
         "expected_loss": odds.loss,
-        "recommended": np.arange(shape[1]) == np.array(chosen)[:, None],
-        **_absolute(setup, curve),
+        "recommended": columns == best[:, None],
+        **_banded("tpot{}_ms", curve.tpot_s * 1e3, drawn.tpot_s * 1e3),
+        **_banded("tokens_per_s_per_gpu{}", curve.tokens_per_s_per_gpu, np.asarray(rate)),
         "accepted_length": curve.accepted_length,
         "plain_step_ms": curve.plain_step_s[:, None] * 1e3,
         "round_ms": curve.round_s * 1e3,
-        "tier": np.array([[Tier(one).value for one in row] for row in np.broadcast_to(curve.tier, shape)]),
+        "tier": curve.tier.astype(str),
         "fits": (curve.batches <= setup.memory.largest_batch)[:, None],
         "reason": "",
     }
 
 
-def _absolute(setup: Setup, curve: Curve) -> dict[str, Array]:
-    """Time per token and throughput with their bands, [nB, nK]: what absolute times err by is in them."""
-    own_z = np.random.default_rng(_SEED).standard_normal(len(curve.draws))
-    each = [
-        drawn_times(setup, curve, np.full(curve.batches.size, column), own_z) for column in range(len(curve.drafts))
-    ]
-    tpot_s = np.stack([one.tpot_s for one in each], axis=-1)
-    token_s = np.stack([one.token_s for one in each], axis=-1)
-    rate = laws.tokens_per_s_per_gpu(curve.batches[:, None], token_s, setup.placement.gpus)
-    found: dict[str, Array] = {}
-    for name, central, drawn in (
-        ("tpot{}_ms", curve.tpot_s * 1e3, tpot_s * 1e3),
-        ("tokens_per_s_per_gpu{}", curve.tokens_per_s_per_gpu, np.asarray(rate)),
-    ):
-        low, high = band(drawn)
-        # The centre is no quantile of the draws, as in the curve's own band.
-        found |= {
-            name.format(""): central,
-            name.format("_low"): np.minimum(low, central),
-            name.format("_high"): np.maximum(high, central),
-        }
-    return found
+def _banded(name: str, central: Array, drawn: Array) -> dict[str, Array]:
+    """Columns of a figure and the ends of its band; the centre is no quantile of the draws, as in the curve's own."""
+    low, high = band(drawn)
+    ends = {"_low": np.minimum(low, central), "_high": np.maximum(high, central)}
+    return {name.format(""): central, **{name.format(end): values for end, values in ends.items()}}
 
 
 _PLAN = "plan.json"

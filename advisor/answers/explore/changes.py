@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from advisor.answers.advice import Advice
 from advisor.answers.best_k import meets_limit, recommended_draft
 from advisor.answers.design.answer import best_by_objective
@@ -29,8 +27,8 @@ from advisor.physics.acceptance import acceptance_curves
 from advisor.physics.architecture import BYTES_PER_WEIGHT
 from advisor.physics.bands import make_draws
 from advisor.physics.draft import load_drafter
-from advisor.physics.hardware import ComputeDtype, compute_dtype, gpus_of_node, hardware_ids, load_hardware
-from advisor.predict.curve import Curve, batches_with, curve_for
+from advisor.physics.hardware import ComputeDtype, compute_dtype, gpus_of_node, measured_hardware
+from advisor.predict.curve import Curve, curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.prefill import prefill_shares_s
 from advisor.predict.ratios import measured_range, records_between, unproven
@@ -173,16 +171,15 @@ def _accelerators(advice: Advice) -> Iterator[Change]:
 
     All-reduces between nodes are not priced, so none on whose node today's tensor parallelism has no room.
     """
-    for hardware_id in hardware_ids():
-        hardware = load_hardware(hardware_id)
-        if hardware.kernel_table_device is None or advice.scenario.tensor_parallel > gpus_of_node(hardware):
+    for hardware in measured_hardware():
+        if advice.scenario.tensor_parallel > gpus_of_node(hardware):
             continue
         what = f"{advice.setup.hardware.name} -> {hardware.name}"
         yield from _made(
             "accelerator",
             what,
             advice.scenario,
-            {"hardware_id": hardware_id, "hardware_json": None, "refit": None},
+            {"hardware_id": hardware.id, "hardware_json": None, "refit": None},
             notes=("Prices are not compared.", *_without_refit(advice.scenario)),
             kernels_apart=hardware.kernel_table_device != advice.setup.hardware.kernel_table_device,
         )
@@ -431,35 +428,17 @@ def next_steps(advice: Advice, pause: Callable[[], object] = lambda: None) -> Ne
     """Evaluate every change of the documented list. `pause` is called between any two, so that a caller can stop it."""
     standing = design_standing(advice.setup)
     pause()
-    base = _base(advice)
+    fits, before = _today(advice)
     effects, refused = [], []
     for change in changes(advice):
-        found = (unoffered(advice.setup, change) if base.fits else None) or evaluate(advice, change, base)
-        if isinstance(found, Effect):
-            effects.append(found)
+        result = _evaluated(advice, change, (fits, before), only_proven=fits)
+        if isinstance(result, Effect):
+            effects.append(result)
         else:
-            refused.append((change.what, found))
+            refused.append((change.what, result))
         pause()
-    effects += _designs(advice, standing) if base.fits and standing is not None else []
+    effects += _designs(advice, standing) if fits and standing is not None else []
     return NextSteps(tuple(effects), tuple(refused), standing)
-
-
-def unoffered(today: Setup, change: Change) -> str | None:
-    """Reason why a change is not offered although it could be evaluated.
-
-    Measured pairs do not bear its direction out.
-
-    None where they do, where none is known, and where the changed scenario cannot be loaded (`evaluate` says why).
-    """
-    try:
-        record = unproven(records_between(today, load_setup(change.scenario)))
-    except AdvisorError:
-        return None
-    return (
-        None
-        if record is None
-        else f"{NOT_OFFERED}: {record.name}, such changes were {record.evidence} ({record.needed})"
-    )
 
 
 def best_effects(steps: NextSteps, goal: Goal, count: int = 3) -> tuple[Effect, ...]:
@@ -481,46 +460,40 @@ def _merit(effect: Effect, goal: Goal) -> float:
     }[goal]
 
 
-@dataclass(frozen=True)
-class Base:
-    """Today's scenario, drawn once."""
-
-    drawn: _Drawn
-    fits: bool
-
-
-def _base(advice: Advice) -> Base:
+def _today(advice: Advice) -> tuple[bool, _Drawn]:
+    """Whether today's scenario fits in memory, and its speeds."""
+    column = advice.curve.column(advice.recommendation.n_draft)
     fits = advice.setup.memory.largest_batch >= advice.scenario.batch_size
-    curve, column = advice.curve, advice.curve.column(advice.recommendation.n_draft)
-    return Base(_at(advice.setup, curve, advice.batch_index, column), fits)
+    return fits, _at(advice.setup, advice.curve, advice.batch_index, column)
 
 
-def evaluate(advice: Advice, change: Change, base: Base | None = None) -> Effect | str:
-    """Effect of one change at its own best K, or why it has none.
-
-    It cannot be, does not fit, or misses the limit.
+def evaluate(advice: Advice, change: Change) -> Effect | str:
+    """Effect of one change at its own best K, or the reason why it has none.
 
     Both scenarios are drawn with the same errors, but for kernels that were measured apart.
     """
-    base = base or _base(advice)
+    return _evaluated(advice, change, _today(advice))
+
+
+def _evaluated(advice: Advice, change: Change, today: tuple[bool, _Drawn], only_proven: bool = False) -> Effect | str:
+    """`only_proven` refuses a change whose direction measured pairs do not bear out."""
     scenario = change.scenario
     try:
         setup = load_setup(scenario)
+        records = records_between(advice.setup, setup)
+        doubt = unproven(records) if only_proven else None
+        if doubt is not None:
+            return f"{NOT_OFFERED}: {doubt.name}, such changes were {doubt.evidence} ({doubt.needed})"
         if setup.memory.largest_batch < scenario.batch_size:
             return "it does not fit in memory"
         draws = make_draws(setup.costs, kernel_seed=_APART_SEED if change.kernels_apart else None)
-        curve = curve_for(setup, batches_with(scenario.batch_size), draws=draws)
+        curve = curve_for(setup, [scenario.batch_size], draws=draws)
     except AdvisorError as error:
         return str(error)
-    row = int(np.searchsorted(curve.batches, scenario.batch_size))
-    if not meets_limit(setup, curve, row):
+    if not meets_limit(setup, curve, 0):
         return f"no K keeps {scenario.max_tpot_ms:g} ms per output token"
-    return _effect(
-        change,
-        base,
-        _at(setup, curve, row, recommended_draft(setup, curve, row)),
-        measured_range(records_between(advice.setup, setup)),
-    )
+    after = _at(setup, curve, 0, recommended_draft(setup, curve, 0))
+    return _effect(change, today, after, measured_range(records))
 
 
 def _at(setup: Setup, curve: Curve, row: int, best: int) -> _Drawn:
@@ -544,9 +517,9 @@ def _at(setup: Setup, curve: Curve, row: int, best: int) -> _Drawn:
     )
 
 
-def _effect(change: Change, base: Base, after: _Drawn, time_ratio: tuple[float, float]) -> Effect:
+def _effect(change: Change, today: tuple[bool, _Drawn], after: _Drawn, time_ratio: tuple[float, float]) -> Effect:
     """`time_ratio`: 80 % range of the measured over the predicted ratio of plain steps, for changes of this kind."""
-    before = base.drawn
+    fits, before = today
     busier = (after.batch / after.gpus) / (before.batch / before.gpus)
     gain: dict[Goal, Band] = {
         "tokens_per_s_per_gpu": _at_least(
@@ -561,7 +534,7 @@ def _effect(change: Change, base: Base, after: _Drawn, time_ratio: tuple[float, 
     }
     return Effect(
         change,
-        before.speed if base.fits else None,
+        before.speed if fits else None,
         after.speed,
         gain,
         lowest([before.tier, after.tier]),

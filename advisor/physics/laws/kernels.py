@@ -5,6 +5,7 @@ The laws of one forward pass without attention: what its kernels move and comput
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 
@@ -41,6 +42,7 @@ def one_minus_power(x: Floats, n: Floats) -> Array:
         return np.asarray(-np.expm1(n * np.log(x)))
 
 
+@functools.cache
 def off(law: Law, name: str) -> float:
     """Default of a law's parameter, at which its term is zero or its factor one. [as the parameter]
 
