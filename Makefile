@@ -1,6 +1,7 @@
 # Two commands on a fresh machine: `make run` and `make test`. Needs Python >= 3.11 and make.
 PYTHON ?= python3
 PORT ?= 8501
+BUDGET_S ?= 1500
 VENV := .venv
 BIN := $(VENV)/bin
 # Small matrices gain nothing from more threads, which spin while others want the processor.
@@ -8,7 +9,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Where compiled files are forbidden, every process compiles the whole package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-browser bench bench-peer mutants test-engines test-configs test-engine-live screenshots format store calibrate validation seeds documents predict-diff clean
+.PHONY: run test test-browser bench bench-peer mutants test-engines test-configs test-engine-live engine-data-set screenshots format store calibrate validation seeds documents predict-diff clean
 
 run: $(VENV)/.app-ready
 	$(BIN)/python -m advisor app --port $(PORT)
@@ -42,6 +43,11 @@ test-configs: $(VENV)/.app-ready .configs-venv/.ready
 test-engine-live: $(VENV)/.dev-ready .engine-venv/.ready
 	$(BIN)/python -m advisor store build --if-stale
 	$(BIN)/python -m tools.engine_live
+
+# Six designs in that engine on this machine's processor, which has to be quiet; again: what is left.
+engine-data-set: $(VENV)/.dev-ready .engine-venv/.ready
+	$(BIN)/python -m tools.engine_data_set --budget-s $(BUDGET_S)
+	$(BIN)/python -m studies.engine_designs
 
 # Wheels of torchvision, torchaudio and torchcodec do not match that torch. vLLM asks for its version by the name vllm.
 .engine-venv/.ready:

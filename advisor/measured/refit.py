@@ -462,7 +462,8 @@ def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str,
 def _with_length(setup: Setup, length: float, n_draft: int) -> Setup:
     if n_draft == 0:
         return setup
-    return replace(setup, acceptance=parse_acceptance(f"{length:.6g}@{n_draft}", setup.scenario.k_max))
+    text = f"{length:.6g}@{n_draft}" if length > 1 else ",".join(["0"] * n_draft)  # of a run that accepts no draft
+    return replace(setup, acceptance=parse_acceptance(text, setup.scenario.k_max))
 
 
 def _values(curve: Curve, quantity: str) -> Array:

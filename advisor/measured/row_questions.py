@@ -356,7 +356,9 @@ def _drafter(cells: Mapping[str, str]) -> str:
                 return drafter
     if name == "other":
         raise AdvisorError("the drafter is not one that is modelled (drafter=other, none named in the notes)")
-    return {"draft-model": "draft_model"}.get(name, name)
+    return {"draft-model": "draft_model", "random": "ngram"}.get(
+        name, name
+    )  # random tokens: no draft model runs either
 
 
 def engine_class(cells: Mapping[str, str], engine: str) -> str:

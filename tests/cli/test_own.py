@@ -9,6 +9,7 @@ import csv
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -16,9 +17,12 @@ from advisor.cli.measured_files import read_measured
 from advisor.cli.output import scenario_from
 from advisor.measured.ingest.result import kept_points
 from advisor.measured.kept_uploads import list_uploads, read_upload
+from advisor.measured.observations import NAMES, log_predicted
 from advisor.measured.own_sweep import plain_sweep_of
 from advisor.measured.points import refit_points
+from advisor.measured.refit import refit_chosen, refitted, select_points
 from advisor.measured.row_questions import RowQuestion, question_of
+from advisor.physics.components import OVERHEADS
 from advisor.predict.plain_sweep import parse_sweep
 from advisor.predict.setup import touched_in_pass
 from advisor.prediction import AdvisorError
@@ -46,6 +50,7 @@ ROW = {
     "accepted_length_same_run": "1",
 }
 BATCHES = (1, 2, 4, 8, 16, 32)
+HOSTS = {one.factor for one in OVERHEADS if one.bound == "host"}
 
 
 @pytest.fixture(autouse=True)
@@ -178,6 +183,36 @@ def test_rows_with_uniform_routing_are_predicted_with_it():
     natural, uniform = touched(routing="natural"), touched(routing="uniform")
     assert uniform == pytest.approx(64 * (1 - (1 - 4 / 64) ** 16))  # of 4 sequences x 4 tokens, each 4 of 64
     assert natural < uniform
+
+
+def lawful(path: Path, routing: str) -> Path:
+    """SYNTHETIC rows of our own law under that routing, on a host six times as slow as the shipped ones."""
+    points = refit_points(read_measured([write(path, routing=routing)]))[0]
+    theta = np.where([name in HOSTS for name in NAMES], np.log(6.0), 0.0)
+    times = {(point.batch_size, point.n_draft): np.exp(log_predicted(point.observations, theta)[0]) for point in points}
+    table = pd.read_csv(path)
+    table["step_time_s"] = [times[row.batch_size, row.draft_tokens_k] for row in table.itertuples()]
+    table.to_csv(path, index=False)
+    return path
+
+
+def test_rows_with_uniform_routing_teach_what_natural_rows_need(folder):
+    """Said to be natural, the same rows are explained by slower experts, which no natural row has."""
+    natural = refit_points(read_measured([lawful(folder / "natural.csv", "natural")]))[0]
+    lawful(folder / "uniform.csv", "uniform")
+    text = (folder / "uniform.csv").read_text()
+    (folder / "mislabelled.csv").write_text(text.replace(",uniform,", ",natural,"))
+
+    def error(name: str) -> float:
+        result = refit_chosen(select_points(read_measured([folder / name]))[0], ask=False)
+        after = [
+            log_predicted(point.seen_by(refitted(point.setup, result)).observations, np.zeros(len(NAMES)))[0]
+            for point in natural
+        ]
+        return float(np.mean(np.abs(np.exp(after) / [point.measured for point in natural] - 1.0)))
+
+    assert error("uniform.csv") < 0.02
+    assert error("mislabelled.csv") > 5 * error("uniform.csv")
 
 
 def test_counted_experts_stand_in_for_the_law_in_the_pass_that_was_counted_alone():

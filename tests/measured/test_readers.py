@@ -55,6 +55,7 @@ EXPECTED = {
     "profiler_sweep_constructed.csv": "profiler_sweep",
     "engine_steps_constructed.csv": "engine_steps",
     "vllm_steps_0.32.0_reduced.log": "vllm_steps",
+    "sglang_steps_constructed.log": "sglang_steps",
     "llama_benchy_constructed.json": "llama_benchy_json",
     "llama_benchy_constructed.md": "llama_benchy",
     "llama_benchy_constructed.csv": "llama_benchy_csv",
@@ -572,6 +573,56 @@ def test_a_log_of_steps_takes_the_median_and_leaves_out_what_is_no_decoding():
 def test_a_log_without_decoding_of_one_engine_says_so(text, said):
     with pytest.raises(AdvisorError, match=said):
         read_upload("server.log", text)
+
+
+def decode(batch: int, rate: float, said: str = "", rank: str = "TP0", tokens: int = 4000) -> str:
+    """A line of SGLang 0.5's scheduler."""
+    return (
+        f"[2026-11-20 10:00:00 {rank}] Decode batch, #running-req: {batch}, #token: {tokens}, token usage: 0.10, {said}"
+        f"cuda graph: True, gen throughput (token/s): {rate}, #queue-req: 0"
+    )
+
+
+SERVER = (
+    "[2026-11-20 09:58:00] server_args=ServerArgs(model_path='Qwen/Qwen3-30B-A3B', tp_size=2, dp_size=1, "
+    "speculative_algorithm='EAGLE3', speculative_num_steps=3, speculative_eagle_topk=1, "
+    "speculative_num_draft_tokens=4, kv_cache_dtype='auto')"
+)
+PROMPT = "[2026-11-20 10:00:00 TP0] Prefill batch, #new-seq: 1, #new-token: 100, #running-req: 3"
+ROUND = "accept len: 2.00, accept rate: 0.33, "
+
+
+def test_an_sglang_log_gives_rounds_by_batch_and_leaves_out_what_prompts_or_departures_touch():
+    text = [SERVER, PROMPT, decode(4, 10.0, ROUND), *[decode(4, rate, ROUND) for rate in (400, 500, 800)]]
+    text += [decode(4, 999.0, ROUND, rank="TP1"), decode(2, 5.0, ROUND), decode(2, 300.0, ROUND), decode(0, 0.0)]
+    result = read_upload("server.log", "\n".join(text).encode()).result
+    row = result.frame.iloc[0]
+    assert len(result.frame) == 1
+    assert (row["batch_size"], row["draft_tokens_k"], row["accepted_length"]) == (4, 3, 2.0)
+    assert row["step_time_s"] == pytest.approx(4 * 2.0 / 500)
+    assert (row["drafter"], row["model_id"], row["tensor_parallel"]) == ("eagle3", "Qwen/Qwen3-30B-A3B", 2)
+    assert (row["context_tokens"], row["captured"], row["accepted_length_same_run"]) == (1000, 1, 1)
+    assert any("2 lines after a prompt or another batch, 1 line idle" in note for note in result.derived)
+    assert "fewer than 3 lines" in result.rejects["reason"].iloc[0]
+
+
+def test_an_sglang_log_of_several_ranks_counts_the_batch_of_all():
+    text = [SERVER.replace("dp_size=1", "dp_size=4"), *[decode(4, 500.0, rank="DP0 TP0")] * 4]
+    row = read_upload("server.log", "\n".join(text).encode()).result.frame.iloc[0]
+    assert (row["batch_size"], row["draft_tokens_k"], row["data_parallel"]) == (16, 0, 4)
+    assert row["step_time_s"] == pytest.approx(4 / 500)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([PROMPT, decode(4, 10.0)] * 4, "4 lines after a prompt"),
+        ([decode(4, 10.0, rank="DP0 TP0")] * 4 + [decode(4, 10.0, rank="DP1 TP0")], "mixes 2 engines"),
+    ],
+)
+def test_an_sglang_log_without_decoding_of_one_engine_says_so(lines, said):
+    with pytest.raises(AdvisorError, match=said):
+        read_upload("server.log", "\n".join(lines).encode())
 
 
 def test_a_profiler_sweep_without_layers_or_with_a_lost_column_is_refused():

@@ -166,10 +166,11 @@ def kept_points(table: pd.DataFrame) -> pd.DataFrame:
 def measured_length(points: pd.DataFrame) -> str | None:
     """Accepted length that runs counted themselves, as a scenario takes it (`2.4@3`).
 
-    The median at the K with most rows; None where no run states one.
+    The median at the K with most rows; None where no run states one. Runs that accept no draft, as with made-up
+    weights, time rounds and say nothing of acceptance.
     """
     here = points["accepted_length_same_run"].fillna(1).eq(1) & points["draft_tokens_k"].fillna(0).gt(0)
-    found = points[here.to_numpy(dtype=bool)].dropna(subset=["accepted_length"])
+    found = points[(here & points["accepted_length"].gt(1).fillna(False)).to_numpy(dtype=bool)]
     if not len(found):
         return None
     k = int(found["draft_tokens_k"].mode().iloc[-1])

@@ -15,10 +15,11 @@ from advisor.measured.readers.llama_benchy import PRINTED as BENCHY_PRINTED
 from advisor.measured.readers.ours import ENGINE_STEPS, LOG, RECORDS, TABLE, TEMPLATE
 from advisor.measured.readers.ours import SWEEP as OUR_SWEEP
 from advisor.measured.readers.sglang import ONE_BATCH, SERVING, SPECFORGE, SPECULATIVE
+from advisor.measured.readers.sglang_steps import STEPS as SGLANG_STEPS
 from advisor.measured.readers.trtllm import LOG as TRTLLM_LOG
 from advisor.measured.readers.trtllm import REPORT as TRTLLM_REPORT
 from advisor.measured.readers.vllm import BLOCK, FORWARD, LATENCY, SERVE, SWEEP, THROUGHPUT
-from advisor.measured.readers.vllm_steps import STEPS
+from advisor.measured.readers.vllm_steps import STEPS as VLLM_STEPS
 
 FORMATS: tuple[Format, ...] = (
     TEMPLATE,
@@ -52,6 +53,7 @@ FORMATS: tuple[Format, ...] = (
     MATRIX,
     OUR_SWEEP,
     ENGINE_STEPS,
-    STEPS,
+    VLLM_STEPS,
+    SGLANG_STEPS,
 )
 """In the order of docs/formats.md; the first of equally good scores wins."""

@@ -67,7 +67,8 @@ def read(sample: Sample) -> RawRows:
             f"{sample.name}: no batch has {LEAST_STEPS} steps of decoding alone ({reasons or 'too few steps'}); "
             "send the log of a longer run at a steady load"
         )
-    records = [said | _row(batch, k, found) for (batch, k), found in kept.items()]
+    copies = int(said.get("data_parallel_size", 1))  # one engine's lines; the others hold as many
+    records = [said | _row(copies * batch, k, found) for (batch, k), found in kept.items()]
     lines = np.array([found[0][0] for found in kept.values()], dtype=np.int64)
     raw = RawRows("points", lines, from_records(records, _MAPS), rejects)
     raw.cells["model_id"], notes = model_cells(records, ("model",))
@@ -129,7 +130,7 @@ def _row(batch: int, k: int, found: list[tuple[int, float]]) -> dict[str, Any]:
 
 STEPS = Format(
     "vllm_steps",
-    "a vLLM server's log of its steps (--enable-logging-iteration-details)",
+    "a vLLM server's log of its steps",
     "lines `Iteration(n): c context requests, ..., iteration elapsed time: x ms`",
     detect,
     read,

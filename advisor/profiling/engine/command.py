@@ -185,5 +185,6 @@ def _measure(plan: Plan, options: argparse.Namespace) -> int:
         print(f"{outcome.status}: {counts} in {outcome.elapsed_s:.0f} s, {outcome.out_dir}")
         for reason in outcome.reasons:
             print(f"  {reason}")
-        print(f"next: advisor ingest {outcome.out_dir}/data.csv")
+        print(f"what it changes: advisor fit {outcome.out_dir}/data.csv --output {outcome.out_dir}/refit")
+        print(f"beside the curve: advisor curve ... --measured {outcome.out_dir}/data.csv")
     return 0 if outcome.status == "complete" else 3

@@ -1,0 +1,127 @@
+"""The study of engine rows, on SYNTHETIC rows: nothing here was measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from advisor.profiling.engine.runner import table_text
+from studies.engine_designs import cells_of, main, mean_error, order, points_held, report, table_of
+from tools.engine_data_set import BATCHES, DESIGNS, PREFIX, design, write_data_set
+
+HOST = {
+    "name": "two cores",
+    "memory_bytes": 16e9,
+    "bandwidth_bytes_per_s": 40e9,
+    "peak_flops_per_s": {"bf16": 0.7e12},
+    "source": "made up for this test",
+    "date": "2026-11-01",
+}
+LAYERS, EXPERTS = 8, 64
+
+
+def step_s(name: str, batch: int, k: int) -> float:
+    """A made-up law: 4 ms, the touched experts' bytes at 30 GB/s, 0.2 ms for each token. [s]"""
+    active, width, shared = DESIGNS[name]
+    touched = EXPERTS * (1 - (1 - active / EXPERTS) ** (batch * (k + 1)))
+    return 0.004 + LAYERS * 6 * 512 * (touched * width + shared) / 30e9 + 2e-4 * batch * (k + 1)
+
+
+def write(root: Path, names: tuple[str, ...], slower: dict[str, float] | None = None) -> list[Path]:
+    """Folders of designs as a run leaves them. Every cell at batch 32 was disturbed."""
+    folders = []
+    for name in names:
+        ran, out = root / "runs" / name, root / f"{PREFIX}{name}"
+        ran.mkdir(parents=True)
+        rows = [
+            {
+                "point_id": f"{PREFIX}{name}-b{batch}-k{k}-c32",
+                "status": "ok" if batch < 32 else "noisy",
+                "hardware_id": "hardware.json",
+                "gpu_count": 1,
+                "tensor_parallel": 1,
+                "engine": "vllm",
+                "engine_version": "0.32.0",
+                "model_id": "config.json",
+                "weight_dtype": "bf16",
+                "drafter": "random" if k else "none",
+                "draft_tokens_k": k,
+                "batch_size": batch,
+                "batch_kind": "batch",
+                "context_tokens": 40,
+                "prompts_cached": 1,
+                "accepted_length": 1.0 if k else None,
+                "accepted_length_same_run": 1 if k else None,
+                "step_time_s": (slower or {}).get(name, 1.0) * step_s(name, batch, k) * (1 if batch < 32 else 9),
+                "routing": "uniform",
+                "spread": 0.05 if batch > 1 else 0.4,
+                "control_ratio": 1.02 if batch < 32 else 2.0,
+                "notes": "",
+            }
+            for batch in BATCHES
+            for k in (0, 1, 3)
+        ]
+        (ran / "data.csv").write_text(table_text(rows))
+        (ran / "config.json").write_text(json.dumps(design(*DESIGNS[name])))
+        (ran / "hardware.json").write_text(json.dumps(HOST))
+        (ran / "meta.yaml").write_text("engine: {engine_version: 0.32.0}")
+        write_data_set(ran, out)
+        folders.append(out)
+    return folders
+
+
+def test_cells_whose_control_moved_take_no_part_and_those_with_repeats_apart_do(tmp_path):
+    folders = write(tmp_path, ("k2",))
+    cells = cells_of(folders)
+    assert cells["held"].sum() == 15
+    points = points_held(folders, cells)
+    assert sorted({point.batch_size for point in points}) == [1, 2, 4, 8, 16]
+    assert {point.n_draft for point in points} == {0, 1, 3}
+
+
+def test_a_data_set_agrees_with_its_meta(tmp_path):
+    from advisor.measured.measurements import read_dataset
+
+    (folder,) = write(tmp_path, ("k4s1",))
+    meta, frame = read_dataset(folder)
+    assert (meta.status, len(frame)) == ("measured", 18)
+
+
+def test_errors_are_of_cells_that_the_fit_did_not_see(tmp_path):
+    folders = write(tmp_path, ("k2", "k4", "k8"), slower={"k8": 2.0})
+    cells = cells_of(folders)
+    rows = table_of(points_held(folders, cells), cells)
+    own = rows["design"] == f"{PREFIX}k8"
+    assert mean_error(rows, "half") < mean_error(rows, "before")
+    assert mean_error(rows[own], "design_out") > 1.2 * mean_error(rows[own], "half")
+    text = report(folders)
+    assert "3 designs, 54 cells, 54 timed as asked" in text
+    assert "control within 15%: 45 (83%); of these 9 with repeats further apart" in text
+    assert "a design left out whole" in text
+
+
+@pytest.mark.parametrize(("said", "right"), [((10.0, 20.0), 1), ((20.0, 10.0), 0)])
+def test_the_order_counts_pairs_that_lie_further_apart_than_their_repeats(said, right):
+    rows = pd.DataFrame(
+        {
+            "design": ["a", "b", "a", "b", "a", "b"],
+            "batch": [1, 1, 1, 1, 2, 2],
+            "n_draft": [0, 0, 3, 3, 3, 3],
+            "spread": 0.05,
+            "measured": [5.0, 5.0, 10.0, 20.0, 1.0, 2.0],
+            "half": [5.0, 5.0, *said, 1.0, 2.0],
+        }
+    )
+    assert order(rows, "half") == (right, 1)
+    assert order(rows.assign(spread=0.2), "half") == (0, 0)
+
+
+def test_no_rows_and_rows_far_off_are_one_sentence(tmp_path, capsys):
+    assert main([str(tmp_path)]) == 2
+    assert "make engine-data-set" in capsys.readouterr().out
+    write(tmp_path, ("k2",), slower={"k2": 40.0})
+    assert main([str(tmp_path)]) == 2
+    assert "the rows cannot be fitted: step_time_s is" in capsys.readouterr().out

