@@ -16,13 +16,13 @@ from advisor.prediction import AdvisorError
 __all__ = ["main", "root"]
 _COMMANDS = {
     "advise": ("advise", "Recommend a draft length for one scenario."),
-    "curve": ("advise", "Speedup over batch and K as CSV."),
-    "compare": ("advise", "Two to four scenarios side by side."),
-    "examples": ("advise", "List the named examples to start from."),
-    "explain": ("advise", "How one prediction was made, formula by formula."),
+    "curve": ("curve", "Speedup over batch and K as CSV."),
+    "compare": ("compare", "Two to four scenarios side by side."),
+    "examples": ("curve", "List the named examples to start from."),
+    "explain": ("compare", "How one prediction was made, formula by formula."),
     "design": ("design", "Which MoE to train instead, at equal quality."),
     "rank": ("explore", "Rank all models at your load, with cost and energy."),
-    "context": ("advise", "Speedup over batch and context, and where it turns."),
+    "context": ("compare", "Speedup over batch and context, and where it turns."),
     "schedule": ("runtime", "K by batch size and context, and what it gains."),
     "export": ("runtime", "Write the schedule as an engine's configuration."),
     "sweep": ("explore", "A grid of scenarios as Parquet, by processes or Ray."),

@@ -6,22 +6,38 @@ The scenario's arguments, the same for every command that takes one.
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from advisor.catalog.adjustment import parse_adjustment
-from advisor.catalog.hardware import MAX_HARDWARE_BYTES, hardware_slug, read_own_hardware
+from advisor.catalog.hardware import (
+    MAX_HARDWARE_BYTES,
+    drafter_name,
+    hardware_named,
+    hardware_slug,
+    read_own_hardware,
+)
 from advisor.catalog.hf.config import architecture_from_config
-from advisor.catalog.models import checkpoint_name, load_model, model_ids, with_quantisation_file
+from advisor.catalog.models import (
+    checkpoint_name,
+    load_model,
+    model_ids,
+    own_model,
+    resolve_model_name,
+    stored_format,
+    unknown_model,
+    with_quantisation_file,
+)
 from advisor.physics.acceptance import load_acceptance_curve
-from advisor.physics.hardware import hardware_ids
+from advisor.physics.hardware import gpus_of_node, hardware_ids, load_hardware
 from advisor.predict.scenario import (
     MAX_LOADS_BYTES,
     Scenario,
@@ -34,11 +50,14 @@ from advisor.predict.scenario import (
     write_loads,
 )
 from advisor.predict.scenario_fields import FIELDS, FieldRow, Flag
+from advisor.predict.usual import acceptance_origin, nearest_acceptance, usual_drafter, usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, shown_path, write_whole
 from advisor.show.table import Table
-from advisor.text import json_text, number_of, printable, token_count
+from advisor.text import json_text, number_of, printable, token_count, wrapped
 
+WIDTH = 100
+"""Longest line of prose; also where there is no terminal. [characters]"""
 _GLANCE_S = 0.5
 """How long something may take before its progress is shown. [s]"""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -84,10 +103,22 @@ def progress(doing: str) -> Callable[..., None]:
     return show
 
 
+def text_width() -> int:
+    """Characters of a line of prose: the terminal's, at most WIDTH."""
+    return min(shutil.get_terminal_size((WIDTH, 24)).columns, WIDTH)
+
+
+def say(text: str) -> None:
+    """A sentence in lines that fit the terminal. Nothing for an empty one."""
+    for line in wrapped(text, text_width(), ""):
+        click.echo(line)
+
+
 def print_labelled(label: str, texts: Iterable[str], err: bool = False) -> None:
     """Each text on a line of its own, as `warning: text`. `err` where standard output holds a table for a machine."""
     for text in texts:
-        click.echo(f"{label}: {text}", err=err)
+        for line in wrapped(f"{label}: {text}", text_width()):
+            click.echo(line, err=err)
 
 
 def write_file(path: Path, content: str | bytes, instead: str = "") -> None:
@@ -109,6 +140,24 @@ def print_table(table: Table[Any]) -> None:
             for text, width, letter in zip(line, widths, table.align, strict=True)
         ]
         click.echo("  ".join(padded).rstrip())
+
+
+MAX_NUMBERS = 4096
+"""Batch sizes, or draft lengths, of one curve. [-]"""
+
+
+def whole_numbers(option: str, text: str) -> list[int]:
+    """Whole numbers from `1,2,4`. Raises AdvisorError, which names the option, for anything else or too many."""
+    if text.count(",") >= MAX_NUMBERS:
+        raise AdvisorError(
+            f"{option} has {text.count(',') + 1:,} values; at most {MAX_NUMBERS:,} are predicted at once"
+        )
+    try:
+        return [int(piece) for piece in text.split(",")]
+    except ValueError as error:
+        raise AdvisorError(
+            f"{option} {text[:60]!r} is not a comma-separated list of whole numbers, e.g. 1,2,4"
+        ) from error
 
 
 MAX_CONFIG_BYTES = 5_000_000
@@ -153,6 +202,28 @@ def read_as_typed(command: click.Command) -> click.Command:
     return command
 
 
+class GpusOf(NamedTuple):
+    """GPUs with their accelerator, as `8xH200` names both."""
+
+    n_gpus: int
+    hardware_id: str
+
+
+class _Gpus(_Ascii, click.types.IntParamType):
+    """GPUs in all, typed as 8 or 8xH200."""
+
+    name = "N|NxGPU"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or number and accelerator. Raises click.BadParameter for anything else."""
+        found = (
+            re.fullmatch(r"([0-9]{1,6})\s*[x×*]\s*(\S.*)", value.strip(), re.IGNORECASE)
+            if isinstance(value, str)
+            else None
+        )
+        return super().convert(value, param, ctx) if found is None else GpusOf(int(found[1]), hardware_named(found[2]))
+
+
 class TokenCount(click.ParamType):
     """A whole number of tokens, typed as 131072, 128k, 128K or 1M."""
 
@@ -175,6 +246,8 @@ def field_options(row: FieldRow) -> list[click.Option]:
     also = ""
     if row.name.endswith("_tokens"):
         kind, also = TokenCount(), " Also as 128k (128,000) or 128K (131,072)."
+    if row.name == "n_gpus":
+        kind = _Gpus()
     return [
         click.Option(
             [flag.name, row.name] if len(row.flags) == 1 else [flag.name],
@@ -206,40 +279,92 @@ TYPED = "advisor.scenario_options.typed"
 """Where a command finds the scenario's options as they were typed, in the context's meta: words of a shell line."""
 
 
+ASSUMED = "advisor.scenario_options.assumed"
+"""Where a command notes what it takes for the user, in the context's meta."""
+_MODEL = "model"
+_EXAMPLE = "deepseek-ai/DeepSeek-V3 --gpus 8xH200 --batch 32"
+
+
 class ScenarioCommand(click.Command):
     """A command that takes the scenario's options and hands its function one `scenario` instead of them."""
 
     def __init__(self, *args: Any, params: list[click.Parameter] | None = None, **kwargs: Any) -> None:
-        kwargs["params"] = [*SCENARIO_OPTIONS, *(params or [])]
+        model = click.Argument([_MODEL], required=False, metavar="[MODEL]")
+        kwargs["params"] = [model, *SCENARIO_OPTIONS, *(params or [])]
         super().__init__(*args, **kwargs)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Spell out the short forms: the model by its place, and GPUs with their accelerator as one instance."""
+        rest = super().parse_args(ctx, args)
+        model, gpus = ctx.params.pop(_MODEL, None), ctx.params.get("n_gpus")
+        if model is not None:
+            _say(ctx, "model_id", model, f"{model} names the model already; leave --model out")
+        if isinstance(gpus, GpusOf):
+            spell_out_gpus(ctx)
+            if not {"tensor_parallel", "expert_parallel"} & _typed_names(ctx):
+                node = gpus_of_node(load_hardware(gpus.hardware_id))
+                _say(ctx, "tensor_parallel", usual_tensor_parallel(gpus.n_gpus, node), "")
+                ctx.meta[ASSUMED] = [f"TP {ctx.params['tensor_parallel']}"] if gpus.n_gpus > 1 else []
+        return rest
 
     def invoke(self, ctx: click.Context) -> Any:
         """Build the scenario, then run.
 
         Raises AdvisorError for a scenario that cannot be, click.MissingParameter for a missing option.
         """
-        ctx.meta[TYPED] = _typed(ctx)
+        ctx.meta[TYPED], typed = _typed(ctx), _typed_names(ctx)
         values = {option.name: ctx.params.pop(option.name) for option in SCENARIO_OPTIONS if option.name}
         file, example = values.pop("scenario_file"), values.pop("example")
         if file is not None and example is not None:
             raise AdvisorError("give --scenario or --example, not both")
+        assumed: list[str] = ctx.meta.get(ASSUMED, [])
         if file is None and example is None:
-            for option in SCENARIO_OPTIONS:
-                if option.name in FIELDS and FIELDS[option.name].needed and values[option.name] is None:
-                    raise click.MissingParameter("Or give --example or --scenario.", ctx=ctx, param=option)
-            ctx.params["scenario"] = scenario_from(values)
-            return super().invoke(ctx)
-        typed = click.core.ParameterSource.COMMANDLINE
-        values = {name: value for name, value in values.items() if ctx.get_parameter_source(name) == typed}
-        base = load_example(example).scenario if example is not None else _from_file(ctx, file)
-        ctx.params["scenario"] = scenario_from(values, base)
+            _refuse_missing(ctx, values)
+            ctx.params["scenario"] = scenario_from(values, assumed=assumed)
+        else:
+            values = {name: value for name, value in values.items() if name in typed}
+            base = load_example(example).scenario if example is not None else _from_file(ctx, file)
+            ctx.params["scenario"] = scenario_from(values, base, assumed)
+        if assumed:
+            click.echo(f"assumed: {'; '.join(assumed)}", err=True)
         return super().invoke(ctx)
+
+
+def _typed_names(ctx: click.Context) -> set[str]:
+    """Names of the parameters that stand on the command line."""
+    typed = click.core.ParameterSource.COMMANDLINE
+    return {name for name in ctx.params if ctx.get_parameter_source(name) == typed}
+
+
+def _say(ctx: click.Context, name: str, value: Any, twice: str) -> None:
+    """Set a parameter as if it were typed. Raises AdvisorError with `twice` where it is typed."""
+    if name in _typed_names(ctx):
+        raise AdvisorError(twice)
+    ctx.params[name] = value
+    ctx.set_parameter_source(name, click.core.ParameterSource.COMMANDLINE)
+
+
+def spell_out_gpus(ctx: click.Context) -> None:
+    """Put `8xH200` as eight GPUs and their accelerator. Raises AdvisorError where the accelerator is typed as well."""
+    if isinstance(gpus := ctx.params.get("n_gpus"), GpusOf):
+        ctx.params["n_gpus"] = gpus.n_gpus
+        _say(ctx, "hardware_id", gpus.hardware_id, f"--gpus names {gpus.hardware_id} already; leave --hardware out")
+
+
+def _refuse_missing(ctx: click.Context, values: dict[str, Any]) -> None:
+    """Raise click.UsageError with all that is missing, and a command that has it."""
+    asked = {"model_id": "the model (MODEL)", "hardware_id": "the GPUs (--gpus or --hardware)"}
+    if missing := [words for name, words in asked.items() if values[name] is None]:
+        example = f"{ctx.command_path} {_EXAMPLE}"
+        raise click.UsageError(
+            f"missing {' and '.join(missing)}; e.g. `{example}`, or start from --example or --scenario"
+        )
 
 
 def _typed(ctx: click.Context) -> list[str]:
     """The scenario's options that stand on the command line, each with its value."""
-    typed = click.core.ParameterSource.COMMANDLINE
-    given = [option for option in SCENARIO_OPTIONS if ctx.get_parameter_source(option.name or "") == typed]
+    names = _typed_names(ctx)
+    given = [option for option in SCENARIO_OPTIONS if option.name in names]
     return [word for option in given for word in (option.opts[0], str(ctx.params[option.name or ""]))]
 
 
@@ -251,22 +376,19 @@ def _from_file(ctx: click.Context, path: Path) -> Scenario:
     return found.scenario
 
 
-def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scenario:
-    """Scenario from option values, or `base` changed by them.
+def scenario_from(values: dict[str, Any], base: Scenario | None = None, assumed: list[str] | None = None) -> Scenario:
+    """Scenario from option values, or `base` changed by them. What it takes for the user is added to `assumed`.
 
-    Raises AdvisorError with what to give when something is missing or wrong.
+    Raises AdvisorError with what to give when something is wrong.
     """
     given = given_acceptance(*(values.pop(name, None) for name in _ACCEPTANCE))
-    if given is None and base is None and values.get("drafter_id") != "none":
-        raise AdvisorError(
-            "how much is accepted is missing; give --accepted-length X@K (e.g. 2.73@3), --acceptance a1,a2,... or "
-            "--acceptance-preset ID"
-        )
     changed = {name: value for name, value in values.items() if value is not None}
-    if given is not None or base is None:
-        changed["acceptance"] = given or "0"
+    if given is not None:
+        changed["acceptance"] = given
     if (model := changed.pop("model_id", None)) is not None:
-        changed |= _model(model)
+        changed = _model(model) | changed
+    if base is None:
+        changed = _drafted(changed, [] if assumed is None else assumed) | changed
     if (hardware := changed.pop("hardware_id", None)) is not None:
         changed |= _hardware(hardware)
     if "refit" in changed:
@@ -284,6 +406,22 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scena
     return scenario if own_sweep is None else _with_sweep(scenario, own_sweep)
 
 
+def _drafted(values: dict[str, Any], assumed: list[str]) -> dict[str, Any]:
+    """Drafter and acceptance of a new scenario, from what is known of its model. Says in `assumed` what it takes."""
+    config, name = values.get("model_config_json"), values["model_id"]
+    model_id = name if config is None else own_model(config, name).id
+    drafter_id = values.get("drafter_id") or usual_drafter(model_id)
+    if "drafter_id" not in values:
+        assumed.append(f"{drafter_name(drafter_id)} (--drafter)")
+    acceptance = values.get("acceptance")
+    if acceptance is None and drafter_id == "none":
+        acceptance = "0"
+    elif acceptance is None:
+        acceptance = nearest_acceptance(model_id, drafter_id)
+        assumed.append(f"accepted length {acceptance_origin(acceptance, model_id, drafter_id)} (--accepted-length)")
+    return {"drafter_id": drafter_id, "acceptance": acceptance}
+
+
 def _with_sweep(scenario: Scenario, given: str) -> Scenario:
     """The scenario with a plain sweep, given as its text or as a benchmark file.
 
@@ -297,10 +435,19 @@ def _with_sweep(scenario: Scenario, given: str) -> Scenario:
 
 
 def _model(text: str) -> dict[str, Any]:
-    """The fields that a model's id, or a path to its config.json, sets. The file is checked while its name is known."""
+    """The fields that a model's id or name, or a path to its config.json, sets.
+
+    The file is checked while its name is known.
+    """
     path = Path(text)
     if not (text.endswith(".json") or is_there(path)):
-        return {"model_id": text, "model_config_json": None}
+        named = None if text in model_ids() else resolve_model_name(text)
+        if named is None and text not in model_ids():
+            raise AdvisorError(unknown_model(text))
+        fields = {"model_id": text if named is None else named.model_id, "model_config_json": None}
+        if named is not None and named.weight_format not in (None, stored_format(load_model(named.model_id))):
+            fields["weight_dtype"] = named.weight_format
+        return fields
     name, config = (
         checkpoint_name(path / "config.json" if is_there(path) and path.is_dir() else path),
         read_config(path),
@@ -313,7 +460,7 @@ def _hardware(text: str) -> dict[str, Any]:
     """The fields that an accelerator's id, or a path to the user's own, sets."""
     path = Path(text)
     if not (text.endswith(".json") or is_there(path)):
-        return {"hardware_id": text, "hardware_json": None}
+        return {"hardware_id": load_hardware(hardware_named(text)).id, "hardware_json": None}
     document = _read_text(path, MAX_HARDWARE_BYTES, "an accelerator's file", "an accelerator's id or JSON file")
     return {"hardware_id": hardware_slug(read_own_hardware(document).name), "hardware_json": document}
 

@@ -1,0 +1,51 @@
+"""What a scenario takes where it is left open: drafter, acceptance, placement; one rule for page and terminal."""
+
+from __future__ import annotations
+
+import math
+
+from advisor.catalog.hardware import drafter_name, model_name, own_drafter
+from advisor.physics.acceptance import acceptance_curves
+from advisor.predict.scenario_fields import FIELDS
+
+START_ACCEPTANCE = "gpt-oss-20b-eagle3-mt-bench"
+"""The curve to start from; a nearer one takes its place."""
+
+
+def usual_drafter(model_id: str) -> str:
+    """The model's own draft module where it has one, else the drafter that most models have a head for."""
+    return own_drafter(model_id) or str(FIELDS["drafter_id"].default)
+
+
+def nearest_acceptance(model_id: str, drafter_id: str, current: str = START_ACCEPTANCE) -> str:
+    """The measured curve nearest to a shipped model and drafter.
+
+    It is `current` when that is the user's own numbers or as near.
+
+    Near: measured with this model and drafter, else with this drafter, else any.
+    """
+    curves = {curve.id: curve for curve in acceptance_curves()}
+    if current not in curves:
+        return current
+
+    def nearness(curve_id: str) -> tuple[bool, bool]:
+        same_drafter = curves[curve_id].drafter_id == drafter_id
+        return same_drafter and curves[curve_id].model_id == model_id, same_drafter
+
+    best = max(curves, key=nearness)
+    return best if nearness(best) > nearness(current) else current
+
+
+def acceptance_origin(acceptance: str, model_id: str, drafter_id: str) -> str:
+    """Whose measured curve it is, `borrowed` where it is another model's or drafter's. Empty for numbers."""
+    curve = next((curve for curve in acceptance_curves() if curve.id == acceptance), None)
+    if curve is None:
+        return ""
+    how = "measured" if (curve.model_id, curve.drafter_id) == (model_id, drafter_id) else "borrowed: measured"
+    whose = curve.checkpoint or model_name(curve.model_id)
+    return f"{how} with {whose} and {drafter_name(curve.drafter_id)} on {curve.dataset}"
+
+
+def usual_tensor_parallel(n_gpus: int, node: int) -> int:
+    """Ranks of one instance over all GPUs, as most deployments have it, but within a node of `node` GPUs. [-]"""
+    return n_gpus if n_gpus <= node else math.gcd(n_gpus, node)
