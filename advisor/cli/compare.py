@@ -14,14 +14,19 @@ import click
 from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.explore.compare import MAX_COMPARED, comparison_rows, finding, short_names
 from advisor.answers.explore.context import DEFAULT_CONTEXTS, DEFAULT_MAP_BATCHES, context_map
+from advisor.catalog.models import resolve_model_name
 from advisor.cli.advise import advice_document
 from advisor.cli.output import (
+    SCENARIO_OPTIONS,
     ScenarioCommand,
     json_option,
+    place_gpus,
     print_json,
     print_labelled,
     print_table,
+    scenario_from,
     scenario_in,
+    typed_names,
     whole_numbers,
 )
 from advisor.predict.band_parts import BandPart, band_parts
@@ -36,17 +41,41 @@ from advisor.show.table import Column, Table, matrix
 from advisor.show.words.load import acceptance_texts, map_document, map_table, share_table, turn_texts, verdict
 
 
-@click.command()
+class _CompareCommand(click.Command):
+    """A command that takes scenarios and models, and the scenario's options for all of them."""
+
+    def __init__(self, *args: Any, params: list[click.Parameter] | None = None, **kwargs: Any) -> None:
+        options = [one for one in SCENARIO_OPTIONS if one.name not in ("scenario_file", "example", "model_id")]
+        kwargs["params"] = [*(params or []), *options]
+        super().__init__(*args, **kwargs)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As other commands; `--gpus 8xH200` is one instance."""
+        rest = super().parse_args(ctx, args)
+        place_gpus(ctx)
+        return rest
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Build the scenarios, all before any is answered: the last may not be readable."""
+        typed, texts = typed_names(ctx), ctx.params["scenarios"]
+        values = {one.name: ctx.params.pop(one.name, None) for one in SCENARIO_OPTIONS if one.name}
+        if not 2 <= len(texts) <= MAX_COMPARED:
+            raise AdvisorError(f"{len(texts)} scenarios given; compare takes two to {MAX_COMPARED}")
+        asked = {name: value for name, value in values.items() if name in typed}
+        ctx.params["scenarios"] = tuple(_scenario(text, asked) for text in texts)
+        return super().invoke(ctx)
+
+
+@click.command(cls=_CompareCommand)
 @click.argument("scenarios", nargs=-1, required=True)
 @json_option()
-def compare(scenarios: tuple[str, ...], as_json: bool) -> None:
-    """Answer two to four SCENARIOS side by side.
+def compare(scenarios: tuple[Scenario, ...], as_json: bool) -> None:
+    """Answer two to four SCENARIOS side by side, all changed by the options.
 
-    Each is a scenario file, a JSON report, an output of `advise --json`, or the id of an example.
+    Each is a model, with --gpus or --hardware; a scenario file, a JSON report or an output of `advise --json`; or the
+    id of an example.
     """
-    if not 2 <= len(scenarios) <= MAX_COMPARED:
-        raise AdvisorError(f"{len(scenarios)} scenarios given; compare takes two to {MAX_COMPARED}")
-    read = [_scenario(text) for text in scenarios]  # all, before any is answered: the last may not be readable
+    read = list(scenarios)
     advices = [advise_scenario(scenario) for scenario in read]
     names = short_names([advice.scenario for advice in advices])
     rows = comparison_rows(advices)
@@ -61,11 +90,20 @@ def compare(scenarios: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"warning: {'' if len(of) == len(names) else '; '.join(of) + ': '}{warning}")
 
 
-def _scenario(text: str) -> Scenario:
-    """An example's id, else a file. What looks like no file must be an example, so its near matches are named."""
-    path = Path(text)
-    is_file = path.suffix or is_there(path) or len(path.parts) > 1
-    return scenario_in(path).scenario if is_file and text not in example_ids() else load_example(text).scenario
+def _scenario(text: str, asked: dict[str, Any]) -> Scenario:
+    """An example's id, a model's id or name, else a file, changed by what is asked."""
+    path, assumed = Path(text), list[str]()
+    if text in example_ids():
+        return scenario_from(dict(asked), load_example(text).scenario)
+    if is_there(path) or path.suffix == ".json":
+        return scenario_from(dict(asked), scenario_in(path).scenario)
+    if resolve_model_name(text) is None:
+        return load_example(text).scenario  # which refuses it, with near matches
+    if "hardware_id" not in asked:
+        raise AdvisorError(f"{text} is a model; say on which GPUs, e.g. --gpus 8xH200")
+    scenario = scenario_from({**asked, "model_id": text}, assumed=assumed)
+    print_labelled(f"assumed for {text}", assumed and ["; ".join(assumed)], err=True)
+    return scenario
 
 
 @click.command(cls=ScenarioCommand)

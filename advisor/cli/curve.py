@@ -6,12 +6,12 @@ import sys
 
 import click
 
-from advisor.answers.schedule import carried_text
 from advisor.cli.output import ScenarioCommand, json_option, print_json, print_labelled, whole_numbers
 from advisor.predict.curve import DEFAULT_BATCHES, curve_for, curve_rows
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, example_ids, load_example
 from advisor.predict.setup import Setup
+from advisor.predict.usual import carried_text
 from advisor.text import csv_text
 
 

@@ -307,7 +307,7 @@ def counting_options(needs: str = "") -> Callable[[Callable[..., Any]], Callable
     help="How much hotter each layer's hottest expert is tried, in %.",
 )
 @json_option()
-def ranks(
+def expert_ranks(
     scenario: Scenario,
     traces: tuple[Path, ...],
     copies: str | None,

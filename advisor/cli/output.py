@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -53,8 +53,10 @@ from advisor.predict.scenario_fields import FIELDS, FieldRow, Flag
 from advisor.predict.usual import acceptance_origin, nearest_acceptance, usual_drafter, usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, shown_path, write_whole
-from advisor.show.table import Table
 from advisor.text import json_text, number_of, printable, token_count, wrapped
+
+if TYPE_CHECKING:
+    from advisor.show.table import Table
 
 WIDTH = 100
 """Longest line of prose; also where there is no terminal. [characters]"""
@@ -131,7 +133,10 @@ def write_file(path: Path, content: str | bytes, instead: str = "") -> None:
 
 
 def print_table(table: Table[Any]) -> None:
-    """Columns aligned, words to the left and numbers to the right."""
+    """Columns aligned, words to the left and numbers to the right. On a terminal, words wrap to its width."""
+    if sys.stdout.isatty():
+        _print_rich(table)
+        return
     lines = [table.header, *table.cells]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -140,6 +145,19 @@ def print_table(table: Table[Any]) -> None:
             for text, width, letter in zip(line, widths, table.align, strict=True)
         ]
         click.echo("  ".join(padded).rstrip())
+
+
+def _print_rich(table: Table[Any]) -> None:
+    """The table for a reader at a terminal: coloured unless NO_COLOR is set, the recommended row in bold."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="cyan")
+    for label, letter in zip(table.header, table.align, strict=True):
+        grid.add_column(label, justify="left" if letter == "l" else "right", no_wrap=letter == "r")
+    for cells in table.cells:
+        grid.add_row(*cells, style="bold" if "recommended" in cells else None)
+    Console(highlight=False, markup=False).print(grid)
 
 
 MAX_NUMBERS = 4096
@@ -296,23 +314,30 @@ class ScenarioCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Spell out the short forms: the model by its place, and GPUs with their accelerator as one instance."""
         rest = super().parse_args(ctx, args)
-        model, gpus = ctx.params.pop(_MODEL, None), ctx.params.get("n_gpus")
+        model = ctx.params.pop(_MODEL, None)
         if model is not None:
             _say(ctx, "model_id", model, f"{model} names the model already; leave --model out")
-        if isinstance(gpus, GpusOf):
-            spell_out_gpus(ctx)
-            if not {"tensor_parallel", "expert_parallel"} & _typed_names(ctx):
-                node = gpus_of_node(load_hardware(gpus.hardware_id))
-                _say(ctx, "tensor_parallel", usual_tensor_parallel(gpus.n_gpus, node), "")
-                ctx.meta[ASSUMED] = [f"TP {ctx.params['tensor_parallel']}"] if gpus.n_gpus > 1 else []
+        place_gpus(ctx)
         return rest
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command's own options, then the scenario's under the headings of the sidebar."""
+        own = [param for param in self.get_params(ctx) if param not in SCENARIO_OPTIONS]
+        groups: dict[str, list[click.Parameter]] = {"Options": own, "Start from": list(SCENARIO_OPTIONS[:2])}
+        for option in SCENARIO_OPTIONS[2:]:
+            row = FIELDS.get(option.name or "", FIELDS["acceptance"])  # one field that three options give
+            groups.setdefault(str(row.section), []).append(option)
+        for heading, options in groups.items():
+            if records := [record for option in options if (record := option.get_help_record(ctx)) is not None]:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Build the scenario, then run.
 
         Raises AdvisorError for a scenario that cannot be, click.MissingParameter for a missing option.
         """
-        ctx.meta[TYPED], typed = _typed(ctx), _typed_names(ctx)
+        ctx.meta[TYPED], typed = _typed(ctx), typed_names(ctx)
         values = {option.name: ctx.params.pop(option.name) for option in SCENARIO_OPTIONS if option.name}
         file, example = values.pop("scenario_file"), values.pop("example")
         if file is not None and example is not None:
@@ -330,7 +355,7 @@ class ScenarioCommand(click.Command):
         return super().invoke(ctx)
 
 
-def _typed_names(ctx: click.Context) -> set[str]:
+def typed_names(ctx: click.Context) -> set[str]:
     """Names of the parameters that stand on the command line."""
     typed = click.core.ParameterSource.COMMANDLINE
     return {name for name in ctx.params if ctx.get_parameter_source(name) == typed}
@@ -338,10 +363,22 @@ def _typed_names(ctx: click.Context) -> set[str]:
 
 def _say(ctx: click.Context, name: str, value: Any, twice: str) -> None:
     """Set a parameter as if it were typed. Raises AdvisorError with `twice` where it is typed."""
-    if name in _typed_names(ctx):
+    if name in typed_names(ctx):
         raise AdvisorError(twice)
     ctx.params[name] = value
     ctx.set_parameter_source(name, click.core.ParameterSource.COMMANDLINE)
+
+
+def place_gpus(ctx: click.Context) -> None:
+    """Put `8xH200` as one instance over eight of them, where no placement is typed."""
+    gpus = ctx.params.get("n_gpus")
+    if not isinstance(gpus, GpusOf):
+        return
+    spell_out_gpus(ctx)
+    if not {"tensor_parallel", "expert_parallel"} & typed_names(ctx):
+        node = gpus_of_node(load_hardware(gpus.hardware_id))
+        _say(ctx, "tensor_parallel", usual_tensor_parallel(gpus.n_gpus, node), "")
+        ctx.meta[ASSUMED] = [f"TP {ctx.params['tensor_parallel']}"] if gpus.n_gpus > 1 else []
 
 
 def spell_out_gpus(ctx: click.Context) -> None:
@@ -363,7 +400,7 @@ def _refuse_missing(ctx: click.Context, values: dict[str, Any]) -> None:
 
 def _typed(ctx: click.Context) -> list[str]:
     """The scenario's options that stand on the command line, each with its value."""
-    names = _typed_names(ctx)
+    names = typed_names(ctx)
     given = [option for option in SCENARIO_OPTIONS if option.name in names]
     return [word for option in given for word in (option.opts[0], str(ctx.params[option.name or ""]))]
 

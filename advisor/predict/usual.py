@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.catalog.hardware import drafter_name, model_name, own_drafter
 from advisor.physics.acceptance import acceptance_curves
 from advisor.predict.scenario_fields import FIELDS
+
+if TYPE_CHECKING:
+    from advisor.predict.setup import Setup
 
 START_ACCEPTANCE = "gpt-oss-20b-eagle3-mt-bench"
 """The curve to start from; a nearer one takes its place."""
@@ -49,3 +56,14 @@ def acceptance_origin(acceptance: str, model_id: str, drafter_id: str) -> str:
 def usual_tensor_parallel(n_gpus: int, node: int) -> int:
     """Ranks of one instance over all GPUs, as most deployments have it, but within a node of `node` GPUs. [-]"""
     return n_gpus if n_gpus <= node else math.gcd(n_gpus, node)
+
+
+def carried_text(setup: Setup, drafts: NDArray[np.int64]) -> str:
+    """Sentence on those of some K whose accepted length is neither measured nor given. Empty where none is."""
+    found = [int(k) for k in drafts if k and setup.acceptance.extrapolated[k]]
+    if not found:
+        return ""
+    runs = np.split(found, 1 + np.flatnonzero(np.diff(found) > 1))
+    named = [text for run in runs for text in ([f"{run[0]} to {run[-1]}"] if run.size > 2 else map(str, run))]
+    listed = " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else named[0]
+    return f"At K = {listed} it is carried from there, neither measured nor given: its band is wider."
