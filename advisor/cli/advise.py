@@ -83,6 +83,8 @@ def advise(
     click.echo("\n".join(made.head))
     print_table(Table(DRAFTS, advice.drafts) if verbose else made.table)
     click.echo("\n".join(made.tail))
+    if not verbose:
+        say("-v adds cost, energy and what to try next; `advisor explain` shows the formulas.")
     if spend is not None:
         from advisor.show.words.load import spend_text
 

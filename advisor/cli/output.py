@@ -20,7 +20,6 @@ import click
 from advisor.catalog.adjustment import parse_adjustment
 from advisor.catalog.hardware import (
     MAX_HARDWARE_BYTES,
-    drafter_name,
     hardware_named,
     hardware_slug,
     read_own_hardware,
@@ -30,10 +29,6 @@ from advisor.catalog.models import (
     checkpoint_name,
     load_model,
     model_ids,
-    own_model,
-    resolve_model_name,
-    stored_format,
-    unknown_model,
     with_quantisation_file,
 )
 from advisor.physics.acceptance import load_acceptance_curve
@@ -50,7 +45,7 @@ from advisor.predict.scenario import (
     write_loads,
 )
 from advisor.predict.scenario_fields import FIELDS, FieldRow, Flag
-from advisor.predict.usual import acceptance_origin, nearest_acceptance, usual_drafter, usual_tensor_parallel
+from advisor.predict.usual import drafted, named_model, split_gpus, usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, shown_path, write_whole
 from advisor.text import json_text, number_of, printable, token_count, wrapped
@@ -137,14 +132,8 @@ def print_table(table: Table[Any]) -> None:
     if sys.stdout.isatty():
         _print_rich(table)
         return
-    lines = [table.header, *table.cells]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        padded = [
-            text.ljust(width) if letter == "l" else text.rjust(width)
-            for text, width, letter in zip(line, widths, table.align, strict=True)
-        ]
-        click.echo("  ".join(padded).rstrip())
+    for line in table.lines():
+        click.echo(line)
 
 
 def _print_rich(table: Table[Any]) -> None:
@@ -234,12 +223,10 @@ class _Gpus(_Ascii, click.types.IntParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number, or number and accelerator. Raises click.BadParameter for anything else."""
-        found = (
-            re.fullmatch(r"([0-9]{1,6})\s*[x×*]\s*(\S.*)", value.strip(), re.IGNORECASE)
-            if isinstance(value, str)
-            else None
-        )
-        return super().convert(value, param, ctx) if found is None else GpusOf(int(found[1]), hardware_named(found[2]))
+        if not isinstance(value, str) or number_of(value) is not None or not value[:1].isdigit():
+            return super().convert(value, param, ctx)
+        n_gpus, name = split_gpus(value)
+        return GpusOf(n_gpus, hardware_named(name))
 
 
 class TokenCount(click.ParamType):
@@ -351,7 +338,7 @@ class ScenarioCommand(click.Command):
             base = load_example(example).scenario if example is not None else _from_file(ctx, file)
             ctx.params["scenario"] = scenario_from(values, base, assumed)
         if assumed:
-            click.echo(f"assumed: {'; '.join(assumed)}", err=True)
+            print_labelled("assumed", ["; ".join(assumed)], err=True)
         return super().invoke(ctx)
 
 
@@ -425,7 +412,7 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None, assumed:
     if (model := changed.pop("model_id", None)) is not None:
         changed = _model(model) | changed
     if base is None:
-        changed = _drafted(changed, [] if assumed is None else assumed) | changed
+        changed = drafted(changed, [] if assumed is None else assumed) | changed
     if (hardware := changed.pop("hardware_id", None)) is not None:
         changed |= _hardware(hardware)
     if "refit" in changed:
@@ -441,22 +428,6 @@ def scenario_from(values: dict[str, Any], base: Scenario | None = None, assumed:
         whole["n_gpus"] = max(whole.get("tensor_parallel", 1), whole.get("expert_parallel", 1))
     scenario = build_scenario(**whole)
     return scenario if own_sweep is None else _with_sweep(scenario, own_sweep)
-
-
-def _drafted(values: dict[str, Any], assumed: list[str]) -> dict[str, Any]:
-    """Drafter and acceptance of a new scenario, from what is known of its model. Says in `assumed` what it takes."""
-    config, name = values.get("model_config_json"), values["model_id"]
-    model_id = name if config is None else own_model(config, name).id
-    drafter_id = values.get("drafter_id") or usual_drafter(model_id)
-    if "drafter_id" not in values:
-        assumed.append(f"{drafter_name(drafter_id)} (--drafter)")
-    acceptance = values.get("acceptance")
-    if acceptance is None and drafter_id == "none":
-        acceptance = "0"
-    elif acceptance is None:
-        acceptance = nearest_acceptance(model_id, drafter_id)
-        assumed.append(f"accepted length {acceptance_origin(acceptance, model_id, drafter_id)} (--accepted-length)")
-    return {"drafter_id": drafter_id, "acceptance": acceptance}
 
 
 def _with_sweep(scenario: Scenario, given: str) -> Scenario:
@@ -478,13 +449,7 @@ def _model(text: str) -> dict[str, Any]:
     """
     path = Path(text)
     if not (text.endswith(".json") or is_there(path)):
-        named = None if text in model_ids() else resolve_model_name(text)
-        if named is None and text not in model_ids():
-            raise AdvisorError(unknown_model(text))
-        fields = {"model_id": text if named is None else named.model_id, "model_config_json": None}
-        if named is not None and named.weight_format not in (None, stored_format(load_model(named.model_id))):
-            fields["weight_dtype"] = named.weight_format
-        return fields
+        return named_model(text)
     name, config = (
         checkpoint_name(path / "config.json" if is_there(path) and path.is_dir() else path),
         read_config(path),

@@ -32,7 +32,6 @@ from advisor.text import wrapped
 LINES, WIDTH = 30, 100
 """The most that a short answer takes. [lines, characters]"""
 _COLUMNS = tuple(column for column in DRAFTS if column.label != "gains in")
-_MORE = "-v adds cost, energy and what to try next; `advisor explain` shows the formulas."
 _SHORTEN = ((99, 99), (7, 99), (5, 99), (5, 2), (5, 1), (3, 1))
 """Rows of K and warnings that are kept, tried in this order until the answer is short enough."""
 
@@ -59,8 +58,8 @@ def short_answer(advice: Advice, options: Sequence[str], width: int = WIDTH) -> 
         warnings = list(advice.warnings[:n_warnings])
         left = len(advice.warnings) - len(warnings)
         said = [f"warning: {text}" for text in warnings] + ([f"{left} more: -v"] if left else [])
-        tail = ["", *launch, "", *below, *(line for text in said for line in wrapped(text, width)), _MORE]
-        if len(head) + len(table.rows) + 2 + len(tail) <= LINES:
+        tail = ["", *launch, "", *below, *(line for text in said for line in wrapped(text, width))]
+        if len(head) + len(table.rows) + 3 + len(tail) <= LINES:  # a blank line, the heading, the line on -v
             break
     return ShortAnswer([*head, ""], table, tail)
 
@@ -79,7 +78,7 @@ def _reasons(advice: Advice) -> list[str]:
     """What would flip the answer, and how sure it is."""
     now = f"{advice.curve.accepted_length[advice.curve_column]:.1f}"
     flips = [
-        f"{'below' if flip.is_below else 'above'} {flip.accepted_length:.1f} "
+        f"{'below' if flip.is_below else 'above'} {flip.accepted_length:.1f}: "
         f"{f'K = {flip.k_after}' if flip.k_after else 'do not speculate'}"
         for flip in accepted_length_flips(advice)
         if f"{flip.accepted_length:.1f}" != now
@@ -94,7 +93,7 @@ def _reasons(advice: Advice) -> list[str]:
     return [
         *([one_k_text(advice)] if len(advice.curve.drafts) > 1 else []),
         *(
-            [f"What would flip it: accepted length (now {now} at K = {advice.curve_k}) {', '.join(flips)}."]
+            [f"What would flip it: accepted length (now {now} at K = {advice.curve_k}) {'; '.join(flips)}."]
             if flips
             else []
         ),
