@@ -12,12 +12,20 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "AdvisorError": "prediction",
     "Scenario": "predict.scenario",
-    "advise": "answers.advice",
+    "Answer": "show.python",
+    "advise": "show.python",
     "design_answer": "answers.design.answer",
     "design_space": "answers.design.search",
+    "explore": "show.python",
+    "export": "show.python",
+    "fit": "show.python",
+    "ingest": "show.python",
     "load_hardware": "physics.hardware",
     "load_model": "catalog.models",
     "load_setup": "predict.load",
+    "refit_text": "show.python",
+    "scenario": "show.python",
+    "schedule": "show.python",
     "speedup_curve": "predict.curve",
 }
 __all__ = ["__version__", *_PUBLIC]

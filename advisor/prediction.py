@@ -55,7 +55,7 @@ def explain(error: ValidationError) -> str:
 class Frozen(BaseModel):
     """Base of every value type at the boundary: immutable, and unknown fields are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Tier(enum.StrEnum):

@@ -18,6 +18,7 @@ import io
 import json
 import math
 import re
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -54,6 +55,11 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?"
 """How a number is written wherever one is read: ASCII digits and a decimal point. A regular expression."""
+
+
+def wrapped(text: str, width: int, indent: str = "  ") -> list[str]:
+    """The text in lines of at most `width` characters, those after the first indented. A long word stays whole."""
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def number_of(value: Any) -> float | None:

@@ -9,6 +9,11 @@ from advisor.cli import main
 QWEN = ("--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "2.4@3")
 
 
+def flat(text: str) -> str:
+    """Printed text without its line breaks."""
+    return " ".join(text.split())
+
+
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     """(exit status, standard output, standard error) of one call."""
     with pytest.raises(SystemExit) as stopped:

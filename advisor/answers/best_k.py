@@ -107,8 +107,8 @@ def others_text(rows: Sequence[DraftRow]) -> str:
     said = [f"K = {_listed(equal)} {'does' if len(equal) == 1 else 'do'} as well"] if equal else []
     if faster:
         said[0] += f"{_shorter_text(own, faster)}"
-    behind = f"on average K = {own.n_draft} is {own.expected_loss:.1%} behind {BEST_K_OF_EACH}"
-    said += [f"{behind}, K = {item.n_draft} {item.expected_loss:.1%}" for item in worse]
+    lost = f"expected loss of K = {own.n_draft} is {own.expected_loss:.1%} against {BEST_K_OF_EACH}"
+    said += [f"{lost}, of K = {item.n_draft} {item.expected_loss:.1%}" for item in worse]
     text = "; ".join(said)
     return f"{text[0].upper()}{text[1:]}."
 

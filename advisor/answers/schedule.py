@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.answers.round_costs import (
-    IntArray,
     KRange,
     idle_speedup,
     interpolate_batches,
@@ -26,6 +25,7 @@ from advisor.answers.round_costs import (
 from advisor.physics.bands import PER_K_LOG_SD
 from advisor.predict.curve import Curve, draft_odds, excess_loss, recommended
 from advisor.predict.setup import Setup
+from advisor.predict.usual import carried_text
 from advisor.prediction import AdvisorError, Array
 
 SWITCH_COST = PER_K_LOG_SD
@@ -472,17 +472,6 @@ def accepted_length_text(setup: Setup) -> str:
     known = f"Accepted length: {setup.acceptance.source.rstrip('.')}."
     carried = carried_text(setup, np.arange(setup.acceptance.accepted_length.size))
     return f"{known} {carried}".rstrip()
-
-
-def carried_text(setup: Setup, drafts: IntArray) -> str:
-    """Sentence on those of some K whose accepted length is neither measured nor given. Empty where none is."""
-    found = [int(k) for k in drafts if k and setup.acceptance.extrapolated[k]]
-    if not found:
-        return ""
-    runs = np.split(found, 1 + np.flatnonzero(np.diff(found) > 1))
-    named = [text for run in runs for text in ([f"{run[0]} to {run[-1]}"] if run.size > 2 else map(str, run))]
-    listed = " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else named[0]
-    return f"At K = {listed} it is carried from there, neither measured nor given: its band is wider."
 
 
 def _zero_text(ranges: Sequence[KRange], batch_size: int, idle: float) -> str:

@@ -21,28 +21,31 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from math import log
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from advisor.answers.advice import Advice, gain_text
 from advisor.answers.best_k import recommended_draft
-from advisor.answers.design.space import DesignSpace
 from advisor.answers.round_costs import KRange
 from advisor.catalog.adjustment import Adjustment, change_text
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.catalog.task_transfer import curve_on_task
-from advisor.measured.refit_result import LEAST_MOVE, Errors
 from advisor.physics import laws
 from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves, parse_acceptance
 from advisor.physics.bands import BEST_K_OF_EACH, SIMULATED
 from advisor.physics.components import FACTORS
 from advisor.physics.memory import GIB
-from advisor.predict.band_parts import BandPart, band_parts
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Tier
 from advisor.text import counted, csv_text
+
+if TYPE_CHECKING:  # an answer needs neither pandas nor the design search
+    from advisor.answers.design.space import DesignSpace
+    from advisor.measured.refit_result import Errors
+    from advisor.predict.band_parts import BandPart
 
 _HARDLY = 1.05
 """Choice of this project: a gain below this is called hardly worth it. [-]"""
@@ -86,7 +89,7 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
     # What was read of a user's own configuration is told, so that a misreading is seen.
     what = f"{scenario.model_id} ({shape_label(setup.architecture)})" if own else model_name(scenario.model_id)
     drafts = setup.drafter.kind != "none"
-    batches = answer.question.batches.tolist() if isinstance(answer, DesignSpace) else [scenario.batch_size]
+    batches = [scenario.batch_size] if isinstance(answer, Advice) else answer.question.batches.tolist()
     loads = ", ".join(f"{batch:,.0f}" for batch in batches)
     return (
         f"{what} + {drafter_name(setup.drafter)}" if drafts else what,
@@ -107,8 +110,8 @@ def likely_text(advice: Advice, n_draft: int, outcomes: Sequence[Outcome]) -> st
     )
     if shown.n_draft != recommended.n_draft:
         return (
-            f"{likely} You picked K = {n_draft}; on average it is {shown.regret:.1%} behind {BEST_K_OF_EACH}, "
-            f"K = {recommended.n_draft} {recommended.regret:.1%}."
+            f"{likely} You picked K = {n_draft}: its expected loss is {shown.regret:.1%} against {BEST_K_OF_EACH}, "
+            f"that of K = {recommended.n_draft} {recommended.regret:.1%}."
         ).strip()
     others = [one for one in outcomes if one.n_draft not in (n_draft, 0)]
     if not others:
@@ -480,6 +483,8 @@ def refitted_times_text(adjustment: Adjustment) -> str:
 
     Constants that the points do not determine are not named.
     """
+    from advisor.measured.refit_result import LEAST_MOVE
+
     rests_on = f"refitted on {adjustment.n_points} points of yours"
     if adjustment.learnt is None:
         return rests_on
@@ -510,6 +515,8 @@ def refit_text(refitted: Advice, shipped: Advice) -> str:
 
 def _why(refitted: Advice, shipped: Advice, k: int, moved: str) -> str:
     """The kind of uncertainty that moved most the band's own way. Where the band stays, the largest that is left."""
+    from advisor.predict.band_parts import band_parts
+
     batch = float(refitted.scenario.batch_size)
     parts = [
         (new.what, _half_width(old), _half_width(new))

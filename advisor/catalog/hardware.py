@@ -20,7 +20,7 @@ from advisor.physics.architecture import Architecture
 from advisor.physics.draft import Drafter, load_drafter
 from advisor.physics.hardware import Hardware, hardware_ids, load_hardware
 from advisor.prediction import AdvisorError, Constant, Frozen, explain
-from advisor.text import RepeatedKeyError, read_json
+from advisor.text import RepeatedKeyError, name_key, read_json
 
 MAX_HARDWARE_BYTES = 20_000
 """Largest document of an accelerator. [B]"""
@@ -264,6 +264,25 @@ def hardware_by_vendor() -> tuple[str, ...]:
         return vendor, -(found.release_year or 0), found.name
 
     return tuple(sorted(hardware_ids(), key=place))
+
+
+def hardware_named(text: str) -> str:
+    """Id of the accelerator that people call so: `h200-sxm` of H200. What is none of ours stays as it is.
+
+    Raises AdvisorError where several begin with it.
+    """
+    if text in hardware_ids():
+        return text
+    asked = name_key(text.lower().removeprefix("nvidia").removeprefix("amd")).replace("_", "")
+    found = [
+        name
+        for name in hardware_ids()
+        for words in (name_key(name).split("_"),)
+        if asked in {"".join(words[:length]) for length in range(1, len(words) + 1)}
+    ]
+    if len(found) > 1:
+        raise AdvisorError(f"{text[:40]} is one of {', '.join(found)}; say which, as in 8x{found[0]}")
+    return found[0] if found else text
 
 
 @lru_cache(maxsize=256)

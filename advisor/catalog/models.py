@@ -91,7 +91,7 @@ def published_architecture(model_id: str, release: str) -> Architecture:
     """
     profile = model_profile(model_id)
     own = _from_profile(profile)
-    own_format = own.dtypes.routed if own.moe else own.dtypes.dense
+    own_format = stored_format(own)
     for wanted in (release, "fp8_block") if release == "fp8" else (release,):
         if wanted in (profile.hf_repo, own_format):
             return own
@@ -298,6 +298,11 @@ def model_profile(model_id: str) -> ModelProfile:
 def _other_names() -> dict[str, str]:
     """Ids of models by the lower-case names of others that have the same dimensions. Reads every profile once."""
     return {name.lower(): known for known in model_ids() for name in model_profile(known).also_applies_to}
+
+
+def stored_format(architecture: Architecture) -> WeightDtype:
+    """Format of the weights that are most of a model: its routed experts', of a dense one all."""
+    return architecture.dtypes.routed if architecture.moe else architecture.dtypes.dense
 
 
 def unknown_model(model_id: str) -> str:

@@ -20,7 +20,7 @@ from advisor.physics.touched_experts import (
     write_own_routing,
 )
 from advisor.prediction import AdvisorError
-from advisor.profiles import load_profile, profile_ids
+from advisor.profiles import PROFILES, load_profile, profile_ids
 
 _LISTING = "run `python -m advisor presets` for all ids"
 _OWN_DATE = dt.date(1970, 1, 1)  # a trace carries no date of its own
@@ -118,7 +118,7 @@ def preset_for(architecture: Architecture) -> tuple[RoutingPreset, str]:
     moe = architecture.moe
     if moe is None:
         raise AdvisorError(f"{architecture.name} has no experts, so there is no routing to choose; use a MoE model")
-    own = _measured_presets().get(architecture.id)
+    own = _measured_preset(architecture.id)
     if own is not None and own.n_experts == moe.n_experts and own.n_active == moe.n_active:
         found = "was measured" if own.kind == "measured_model" else "was published second-hand"
         return own, f"The routing of {own.name} {found}: {own.load_cv.source}."
@@ -164,8 +164,13 @@ def _class_of(moe: Moe, share: float) -> str:
     return _FINE if share > 0 else "class-fine-no-shared"
 
 
-@lru_cache(maxsize=1)
-def _measured_presets() -> dict[str, RoutingPreset]:
-    """Presets of named models by model id."""
-    presets = (load_routing_preset(name) for name in routing_preset_ids() if not name.startswith("class-"))
-    return {preset.model_id: preset for preset in presets if preset.model_id}
+@lru_cache(maxsize=256)
+def _measured_preset(model_id: str) -> RoutingPreset | None:
+    """The last preset of a model, None where it has none. Files that do not name the model are not parsed."""
+    found = None
+    for name in routing_preset_ids():
+        if name.startswith("class-") or model_id not in (PROFILES / "routing" / f"{name}.yaml").read_text("utf-8"):
+            continue
+        preset = load_routing_preset(name)
+        found = preset if preset.model_id == model_id else found
+    return found

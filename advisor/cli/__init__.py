@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
+import os
 import re
 import signal
 import sys
@@ -14,39 +16,72 @@ from advisor import __version__
 from advisor.prediction import AdvisorError
 
 __all__ = ["main", "root"]
-_COMMANDS = {
-    "advise": ("advise", "Recommend a draft length for one scenario."),
-    "curve": ("advise", "Speedup over batch and K as CSV."),
-    "compare": ("advise", "Two to four scenarios side by side."),
-    "examples": ("advise", "List the named examples to start from."),
-    "explain": ("advise", "How one prediction was made, formula by formula."),
-    "design": ("design", "Which MoE to train instead, at equal quality."),
-    "rank": ("explore", "Rank all models at your load, with cost and energy."),
-    "context": ("advise", "Speedup over batch and context, and where it turns."),
-    "schedule": ("runtime", "K by batch size and context, and what it gains."),
-    "export": ("runtime", "Write the schedule as an engine's configuration."),
-    "sweep": ("explore", "A grid of scenarios as Parquet, by processes or Ray."),
-    "simulate": ("runtime", "Compare ways to choose K while serving."),
-    "report": ("report", "Write a report: PDF, HTML, Markdown, JSON or CSV."),
-    "predict": ("measure", "Add predicted speedups to a CSV of measured points."),
-    "validate": ("measure", "Hold predictions against measured points."),
-    "ingest": ("measure", "Read a benchmark result and say what can be used."),
-    "diagnose": ("data", "Say why a run with speculation is slow."),
-    "fit": ("measure", "Refit overheads and efficiencies on your own points."),
-    "trace": ("data", "Fit routing skew and correlation to a routing trace."),
-    "ranks": ("explore", "Experts on ranks: imbalance, copies of hot experts, exchange."),
-    "acceptance": ("measure", "Accepted length by K from vLLM's metrics, or from a list."),
-    "profile": ("report", "Measure this machine's device (needs torch)."),
-    "app": ("report", "Start the app on this machine, its store up to date."),
-    "store": ("data", "Build or inspect the store of measured tables."),
-    "models": ("data", "List the known models."),
-    "hardware": ("data", "List the known accelerators."),
-    "presets": ("data", "List drafters, acceptance curves and routing presets."),
+_GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
+    "Decide": (
+        "advise deepseek-ai/DeepSeek-V3 --gpus 8xH200 --batch 32",
+        {
+            "advise": ("advise", "How many tokens to draft, how much faster, how sure, what to launch."),
+            "explain": ("compare", "How one prediction was made, formula by formula."),
+            "schedule": ("runtime", "K by batch size and context, and what it gains."),
+            "export": ("runtime", "Write the schedule as vLLM or SGLang loads it."),
+            "simulate": ("runtime", "Compare ways to choose K while serving."),
+        },
+    ),
+    "Explore": (
+        "compare gpt-oss-20b gpt-oss-120b --gpus 1xH200",
+        {
+            "curve": ("curve", "Speedup over batch and K as CSV."),
+            "context": ("compare", "Speedup over batch and context, and where it turns."),
+            "compare": ("compare", "Two to four scenarios side by side."),
+            "rank": ("explore", "Rank all models at your load, with cost and energy."),
+            "sweep": ("explore", "A grid of scenarios as Parquet, by processes or Ray."),
+            "design": ("design", "Which MoE to train instead, at equal quality."),
+            "expert-ranks": ("explore", "Experts on ranks: imbalance, copies of hot experts, exchange."),
+        },
+    ),
+    "Measure": (
+        "fit my_run.json --set hardware_id=h200-sxm --output my.refit",
+        {
+            "ingest": ("measure", "Read a benchmark result and say what can be used."),
+            "fit": ("measure", "Refit overheads and efficiencies to your own points."),
+            "predict": ("measure", "Add predicted speedups to a CSV of measured points."),
+            "validate": ("measure", "Errors of predictions on measured points."),
+            "diagnose": ("data", "Say why a run with speculation is slow."),
+            "acceptance": ("measure", "Accepted length by K from vLLM's metrics, or from a list."),
+            "trace": ("data", "Fit routing skew and correlation to a routing trace."),
+            "profile": ("report", "Measure this machine's device (needs torch)."),
+        },
+    ),
+    "Share": (
+        "report gpt-oss-20b --gpus 1xH200 -o answer.pdf",
+        {
+            "report": ("report", "Write a report: PDF, HTML, Markdown, JSON or CSV."),
+            "app": ("report", "Start the app on this machine, its store up to date."),
+        },
+    ),
+    "Data": (
+        "models",
+        {
+            "models": ("data", "List the known models."),
+            "hardware": ("data", "List the known accelerators."),
+            "presets": ("data", "List drafters, acceptance curves and routing presets."),
+            "examples": ("curve", "List the named examples to start from."),
+            "store": ("data", "Build or inspect the store of measured tables."),
+        },
+    ),
 }
+"""Headings of the help: an example, and the commands with their modules and what they do."""
+_COMMANDS = {name: said for _, commands in _GROUPS.values() for name, said in commands.items()}
+_RENAMED = {"ranks": "expert-ranks"}
+"""Names of the release before, which answer with a note."""
 _SHORT_OF_MEMORY = re.compile(r"cannot allocate|out of memory|map segment|start new thread|bad_alloc", re.IGNORECASE)
 """What libraries and the loader say where there is no memory left; libraries seldom raise MemoryError."""
 _LONGEST = 1200
 """Characters of an error that are printed; what a file holds may stand in it. [-]"""
+
+
+_OBJECTS = 100_000
+"""New objects between two looks for garbage: an answer makes fewer, and looking takes a tenth of its time. [-]"""
 
 
 class _Lazy(click.Group):
@@ -63,13 +98,23 @@ class _Lazy(click.Group):
         module = importlib.import_module(f"advisor.cli.{_COMMANDS[cmd_name][0]}")
         from advisor.cli.output import read_as_typed  # every command's module has imported it
 
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return read_as_typed(command)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called. An old name is answered by the new one, with a note."""
+        if (now := _RENAMED.get(args[0])) is not None:
+            click.echo(f"note: `{args[0]}` is now `{now}`", err=True)
+            args = [now, *args[1:]]
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The command list, from the table above: nothing is imported to print it."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+        """The commands in groups, each with an example, from the table above: nothing is imported to print it."""
+        for heading, (example, commands) in _GROUPS.items():
+            with formatter.section(f"{heading} (advisor {example})"):
+                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
 
 
 @click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
@@ -86,6 +131,8 @@ def _terminated(number: int, _: object) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command line. Always ends by SystemExit with 0, or 2 for bad input."""
+    gc.set_threshold(_OBJECTS)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for some reads every installed package
     before, first = signal.getsignal(signal.SIGTERM), threading.current_thread() is threading.main_thread()
     try:
         if first:

@@ -19,7 +19,6 @@ from advisor.answers.explore.cells import load_plan, run_sweep
 from advisor.answers.explore.leaderboard import BY, RankQuestion, Wanted, default_by, one_load
 from advisor.answers.explore.standing import MAX_SCORES_BYTES, leaderboard, read_scores
 from advisor.catalog.models import model_ids
-from advisor.cli.advise import whole_numbers
 from advisor.cli.measured_files import read_bytes
 from advisor.cli.output import (
     ScenarioCommand,
@@ -31,6 +30,8 @@ from advisor.cli.output import (
     print_table,
     progress,
     scenario_from,
+    spell_out_gpus,
+    whole_numbers,
     write_file,
 )
 from advisor.cli.own import own_fields
@@ -75,6 +76,12 @@ class _RankCommand(click.Command):
     def __init__(self, *args: Any, params: list[click.Parameter] | None = None, **kwargs: Any) -> None:
         kwargs["params"] = [*(option for name in _FIELDS for option in field_options(FIELDS[name])), *(params or [])]
         super().__init__(*args, **kwargs)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As other commands; `--gpus 8xH200` names the accelerator too."""
+        rest = super().parse_args(ctx, args)
+        spell_out_gpus(ctx)
+        return rest
 
 
 @click.command(cls=_RankCommand)
@@ -292,7 +299,7 @@ def counting_options(needs: str = "") -> Callable[[Callable[..., Any]], Callable
     "--expert-groups", type=click.IntRange(1, 65536), default=1, show_default=True, help="Groups kept on one node."
 )
 @json_option()
-def ranks(
+def expert_ranks(
     scenario: Scenario,
     traces: tuple[Path, ...],
     copies: str | None,

@@ -6,21 +6,24 @@ The scenario's arguments, the same for every command that takes one.
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from advisor.catalog.adjustment import parse_adjustment
+from advisor.catalog.hardware import hardware_named
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model
 from advisor.cli.own import hardware_fields, model_fields, own_fields
 from advisor.physics.acceptance import load_acceptance_curve
+from advisor.physics.hardware import gpus_of_node, load_hardware
 from advisor.predict.scenario import (
     MAX_LOADS_BYTES,
     Scenario,
@@ -33,11 +36,16 @@ from advisor.predict.scenario import (
     write_loads,
 )
 from advisor.predict.scenario_fields import FIELDS, FieldRow, Flag
+from advisor.predict.usual import drafted, split_gpus, usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.profiles import read_file, shown_path, write_whole
-from advisor.show.table import Table
-from advisor.text import json_text, number_of, printable, token_count
+from advisor.text import json_text, number_of, printable, token_count, wrapped
 
+if TYPE_CHECKING:
+    from advisor.show.table import Table
+
+WIDTH = 100
+"""Longest line of prose; also where there is no terminal. [characters]"""
 _GLANCE_S = 0.5
 """How long something may take before its progress is shown. [s]"""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -83,10 +91,22 @@ def progress(doing: str) -> Callable[..., None]:
     return show
 
 
+def text_width() -> int:
+    """Characters of a line of prose: the terminal's, at most WIDTH."""
+    return min(shutil.get_terminal_size((WIDTH, 24)).columns, WIDTH)
+
+
+def say(text: str) -> None:
+    """A sentence in lines that fit the terminal. Nothing for an empty one."""
+    for line in wrapped(text, text_width(), ""):
+        click.echo(line)
+
+
 def print_labelled(label: str, texts: Iterable[str], err: bool = False) -> None:
     """Each text on a line of its own, as `warning: text`. `err` where standard output holds a table for a machine."""
     for text in texts:
-        click.echo(f"{label}: {text}", err=err)
+        for line in wrapped(f"{label}: {text}", text_width()):
+            click.echo(line, err=err)
 
 
 def write_file(path: Path, content: str | bytes, instead: str = "") -> None:
@@ -99,15 +119,43 @@ def write_file(path: Path, content: str | bytes, instead: str = "") -> None:
 
 
 def print_table(table: Table[Any]) -> None:
-    """Columns aligned, words to the left and numbers to the right."""
-    lines = [table.header, *table.cells]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        padded = [
-            text.ljust(width) if letter == "l" else text.rjust(width)
-            for text, width, letter in zip(line, widths, table.align, strict=True)
-        ]
-        click.echo("  ".join(padded).rstrip())
+    """Columns aligned, words to the left and numbers to the right. On a terminal, words wrap to its width."""
+    if sys.stdout.isatty():
+        _print_rich(table)
+        return
+    for line in table.lines():
+        click.echo(line)
+
+
+def _print_rich(table: Table[Any]) -> None:
+    """The table for a reader at a terminal: coloured unless NO_COLOR is set, the recommended row in bold."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="cyan")
+    for label, letter in zip(table.header, table.align, strict=True):
+        grid.add_column(label, justify="left" if letter == "l" else "right", no_wrap=letter == "r")
+    for cells in table.cells:
+        grid.add_row(*cells, style="bold" if "recommended" in cells else None)
+    Console(highlight=False, markup=False).print(grid)
+
+
+MAX_NUMBERS = 4096
+"""Batch sizes, or draft lengths, of one curve. [-]"""
+
+
+def whole_numbers(option: str, text: str) -> list[int]:
+    """Whole numbers from `1,2,4`. Raises AdvisorError, which names the option, for anything else or too many."""
+    if text.count(",") >= MAX_NUMBERS:
+        raise AdvisorError(
+            f"{option} has {text.count(',') + 1:,} values; at most {MAX_NUMBERS:,} are predicted at once"
+        )
+    try:
+        return [int(piece) for piece in text.split(",")]
+    except ValueError as error:
+        raise AdvisorError(
+            f"{option} {text[:60]!r} is not a comma-separated list of whole numbers, e.g. 1,2,4"
+        ) from error
 
 
 MAX_CONFIG_BYTES = 5_000_000
@@ -152,6 +200,26 @@ def read_as_typed(command: click.Command) -> click.Command:
     return command
 
 
+class GpusOf(NamedTuple):
+    """GPUs with their accelerator, as `8xH200` names both."""
+
+    n_gpus: int
+    hardware_id: str
+
+
+class _Gpus(_Ascii, click.types.IntParamType):
+    """GPUs in all, typed as 8 or 8xH200."""
+
+    name = "N|NxGPU"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or number and accelerator. Raises click.BadParameter for anything else."""
+        if not isinstance(value, str) or number_of(value) is not None or not value[:1].isdigit():
+            return super().convert(value, param, ctx)
+        n_gpus, name = split_gpus(value)
+        return GpusOf(n_gpus, hardware_named(name))
+
+
 class TokenCount(click.ParamType):
     """A whole number of tokens, typed as 131072, 128k, 128K or 1M."""
 
@@ -174,6 +242,8 @@ def field_options(row: FieldRow) -> list[click.Option]:
     also = ""
     if row.name.endswith("_tokens"):
         kind, also = TokenCount(), " Also as 128k (128,000) or 128K (131,072)."
+    if row.name == "n_gpus":
+        kind = _Gpus()
     return [
         click.Option(
             [flag.name, row.name] if len(row.flags) == 1 else [flag.name],
@@ -205,40 +275,111 @@ TYPED = "advisor.scenario_options.typed"
 """Where a command finds the scenario's options as they were typed, in the context's meta: words of a shell line."""
 
 
+ASSUMED = "advisor.scenario_options.assumed"
+"""Where a command notes what it takes for the user, in the context's meta."""
+_MODEL = "model"
+_EXAMPLE = "deepseek-ai/DeepSeek-V3 --gpus 8xH200 --batch 32"
+
+
 class ScenarioCommand(click.Command):
     """A command that takes the scenario's options and hands its function one `scenario` instead of them."""
 
     def __init__(self, *args: Any, params: list[click.Parameter] | None = None, **kwargs: Any) -> None:
-        kwargs["params"] = [*SCENARIO_OPTIONS, *(params or [])]
+        model = click.Argument([_MODEL], required=False, metavar="[MODEL]")
+        kwargs["params"] = [model, *SCENARIO_OPTIONS, *(params or [])]
         super().__init__(*args, **kwargs)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Spell out the short forms: the model by its place, and GPUs with their accelerator as one instance."""
+        rest = super().parse_args(ctx, args)
+        model = ctx.params.pop(_MODEL, None)
+        if model is not None:
+            _say(ctx, "model_id", model, f"{model} names the model already; leave --model out")
+        place_gpus(ctx)
+        return rest
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command's own options, then the scenario's under the headings of the sidebar."""
+        own = [param for param in self.get_params(ctx) if param not in SCENARIO_OPTIONS]
+        groups: dict[str, list[click.Parameter]] = {"Options": own, "Start from": list(SCENARIO_OPTIONS[:2])}
+        for option in SCENARIO_OPTIONS[2:]:
+            row = FIELDS.get(option.name or "", FIELDS["acceptance"])  # one field that three options give
+            groups.setdefault(str(row.section), []).append(option)
+        for heading, options in groups.items():
+            if records := [record for option in options if (record := option.get_help_record(ctx)) is not None]:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Build the scenario, then run.
 
         Raises AdvisorError for a scenario that cannot be, click.MissingParameter for a missing option.
         """
-        ctx.meta[TYPED] = _typed(ctx)
+        ctx.meta[TYPED], typed = _typed(ctx), typed_names(ctx)
         values = {option.name: ctx.params.pop(option.name) for option in SCENARIO_OPTIONS if option.name}
         file, example = values.pop("scenario_file"), values.pop("example")
         if file is not None and example is not None:
             raise AdvisorError("give --scenario or --example, not both")
+        assumed: list[str] = ctx.meta.get(ASSUMED, [])
         if file is None and example is None:
-            for option in SCENARIO_OPTIONS:
-                if option.name in FIELDS and FIELDS[option.name].needed and values[option.name] is None:
-                    raise click.MissingParameter("Or give --example or --scenario.", ctx=ctx, param=option)
-            ctx.params["scenario"] = scenario_from(values)
-            return super().invoke(ctx)
-        typed = click.core.ParameterSource.COMMANDLINE
-        values = {name: value for name, value in values.items() if ctx.get_parameter_source(name) == typed}
-        base = load_example(example).scenario if example is not None else _from_file(ctx, file)
-        ctx.params["scenario"] = scenario_from(values, base)
+            _refuse_missing(ctx, values)
+            ctx.params["scenario"] = scenario_from(values, assumed=assumed)
+        else:
+            values = {name: value for name, value in values.items() if name in typed}
+            base = load_example(example).scenario if example is not None else _from_file(ctx, file)
+            ctx.params["scenario"] = scenario_from(values, base, assumed)
+        if assumed:
+            print_labelled("assumed", ["; ".join(assumed)], err=True)
         return super().invoke(ctx)
+
+
+def typed_names(ctx: click.Context) -> set[str]:
+    """Names of the parameters that stand on the command line."""
+    typed = click.core.ParameterSource.COMMANDLINE
+    return {name for name in ctx.params if ctx.get_parameter_source(name) == typed}
+
+
+def _say(ctx: click.Context, name: str, value: Any, twice: str) -> None:
+    """Set a parameter as if it were typed. Raises AdvisorError with `twice` where it is typed."""
+    if name in typed_names(ctx):
+        raise AdvisorError(twice)
+    ctx.params[name] = value
+    ctx.set_parameter_source(name, click.core.ParameterSource.COMMANDLINE)
+
+
+def place_gpus(ctx: click.Context) -> None:
+    """Put `8xH200` as one instance over eight of them, where no placement is typed."""
+    gpus = ctx.params.get("n_gpus")
+    if not isinstance(gpus, GpusOf):
+        return
+    spell_out_gpus(ctx)
+    if not {"tensor_parallel", "expert_parallel"} & typed_names(ctx):
+        node = gpus_of_node(load_hardware(gpus.hardware_id))
+        _say(ctx, "tensor_parallel", usual_tensor_parallel(gpus.n_gpus, node), "")
+        ctx.meta[ASSUMED] = [f"TP {ctx.params['tensor_parallel']}"] if gpus.n_gpus > 1 else []
+
+
+def spell_out_gpus(ctx: click.Context) -> None:
+    """Put `8xH200` as eight GPUs and their accelerator. Raises AdvisorError where the accelerator is typed as well."""
+    if isinstance(gpus := ctx.params.get("n_gpus"), GpusOf):
+        ctx.params["n_gpus"] = gpus.n_gpus
+        _say(ctx, "hardware_id", gpus.hardware_id, f"--gpus names {gpus.hardware_id} already; leave --hardware out")
+
+
+def _refuse_missing(ctx: click.Context, values: dict[str, Any]) -> None:
+    """Raise click.UsageError with all that is missing, and a command that has it."""
+    asked = {"model_id": "the model (MODEL)", "hardware_id": "the GPUs (--gpus or --hardware)"}
+    if missing := [words for name, words in asked.items() if values[name] is None]:
+        example = f"{ctx.command_path} {_EXAMPLE}"
+        raise click.UsageError(
+            f"missing {' and '.join(missing)}; e.g. `{example}`, or start from --example or --scenario"
+        )
 
 
 def _typed(ctx: click.Context) -> list[str]:
     """The scenario's options that stand on the command line, each with its value."""
-    typed = click.core.ParameterSource.COMMANDLINE
-    given = [option for option in SCENARIO_OPTIONS if ctx.get_parameter_source(option.name or "") == typed]
+    names = typed_names(ctx)
+    given = [option for option in SCENARIO_OPTIONS if option.name in names]
     return [word for option in given for word in (option.opts[0], str(ctx.params[option.name or ""]))]
 
 
@@ -250,22 +391,19 @@ def _from_file(ctx: click.Context, path: Path) -> Scenario:
     return found.scenario
 
 
-def scenario_from(values: dict[str, Any], base: Scenario | None = None) -> Scenario:
-    """Scenario from option values, or `base` changed by them.
+def scenario_from(values: dict[str, Any], base: Scenario | None = None, assumed: list[str] | None = None) -> Scenario:
+    """Scenario from option values, or `base` changed by them. What it takes for the user is added to `assumed`.
 
-    Raises AdvisorError with what to give when something is missing or wrong.
+    Raises AdvisorError with what to give when something is wrong.
     """
     given = given_acceptance(*(values.pop(name, None) for name in _ACCEPTANCE))
-    if given is None and base is None and values.get("drafter_id") != "none":
-        raise AdvisorError(
-            "how much is accepted is missing; give --accepted-length X@K (e.g. 2.73@3), --acceptance a1,a2,... or "
-            "--acceptance-preset ID"
-        )
     changed = {name: value for name, value in values.items() if value is not None}
-    if given is not None or base is None:
-        changed["acceptance"] = given or "0"
+    if given is not None:
+        changed["acceptance"] = given
     if (model := changed.pop("model_id", None)) is not None:
-        changed |= model_fields(model)
+        changed = model_fields(model) | changed
+    if base is None:
+        changed = drafted(changed, [] if assumed is None else assumed) | changed
     if (hardware := changed.pop("hardware_id", None)) is not None:
         changed |= hardware_fields(hardware)
     if "refit" in changed:

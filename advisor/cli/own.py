@@ -5,20 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog.hardware import MAX_HARDWARE_BYTES, hardware_slug, read_own_hardware
+from advisor.catalog.hardware import MAX_HARDWARE_BYTES, hardware_named, hardware_slug, read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import checkpoint_name, model_ids, with_quantisation_file
-from advisor.physics.hardware import hardware_ids
+from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.predict.scenario import MAX_CONFIG_BYTES
+from advisor.predict.usual import named_model
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, shown_path
 
 
 def model_fields(text: str) -> dict[str, Any]:
-    """The fields that a model's id, or a path to its config.json, sets. The file is checked while its name is known."""
+    """The fields that a model's id or name, or a path to its config.json, sets.
+
+    The file is checked while its name is known.
+    """
     path = Path(text)
     if not (text.endswith(".json") or is_there(path)):
-        return {"model_id": text, "model_config_json": None}
+        return named_model(text)
     name, config = (
         checkpoint_name(path / "config.json" if is_there(path) and path.is_dir() else path),
         read_config(path),
@@ -31,7 +35,7 @@ def hardware_fields(text: str) -> dict[str, Any]:
     """The fields that an accelerator's id, or a path to the user's own, sets."""
     path = Path(text)
     if not (text.endswith(".json") or is_there(path)):
-        return {"hardware_id": text, "hardware_json": None}
+        return {"hardware_id": load_hardware(hardware_named(text)).id, "hardware_json": None}
     document = _read_text(path, MAX_HARDWARE_BYTES, "an accelerator's file", "an accelerator's id or JSON file")
     return {"hardware_id": hardware_slug(read_own_hardware(document).name), "hardware_json": document}
 

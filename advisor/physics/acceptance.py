@@ -245,10 +245,13 @@ def extrapolation_spread() -> ExtrapolationSpread:
     Source: docs/decisions/0001-accepted-length-beyond-the-given-k.md.
     """
     curves = [curve for curve in acceptance_curves() if len(curve.n_draft) > 1]
+    drafts = [np.array(curve.n_draft, dtype=float) for curve in curves]
+    lengths = [np.array(curve.accepted_length) for curve in curves]
+    ends = np.cumsum([k.size for k in drafts])[:-1]
+    alphas = np.split(solve_alpha(np.concatenate(lengths), np.concatenate(drafts)), ends)  # at once: 55 halvings each
     per_distance = []
-    for curve in curves:
-        k, length = np.array(curve.n_draft, dtype=float), np.array(curve.accepted_length)
-        predicted = accepted_length(solve_alpha(length, k)[:, None], k[None, :])
+    for k, length, alpha in zip(drafts, lengths, alphas, strict=True):
+        predicted = accepted_length(alpha[:, None], k[None, :])
         distance = np.log((k[None, :] + 1) / (k[:, None] + 1))
         off = ~np.eye(len(k), dtype=bool)
         ratio = np.log(length[None, :] / predicted)

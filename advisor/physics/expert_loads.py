@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,12 @@ from advisor.physics.expert_ranks import (
     windows,
 )
 from advisor.physics.kernel_costs import MoeCost
-from advisor.physics.routing_trace import TraceFit, fit_sequences
 from advisor.physics.step import MoeShape, Placement, routed_time
 from advisor.physics.touched_experts import write_own_routing
 from advisor.prediction import AdvisorError, Array
+
+if TYPE_CHECKING:
+    from advisor.physics.routing_trace import TraceFit
 
 ENOUGH_TO_HALVE = 4
 """Sequences from which on placements are planned on one half and judged on the other. [-]"""
@@ -115,6 +117,8 @@ def traffic_of_trace(
 
     Raises AdvisorError for what `routing.fit_sequences` refuses, or where no sequence has `longest` tokens.
     """
+    from advisor.physics.routing_trace import fit_sequences  # a scenario without choices of experts needs none of it
+
     fit = fit or fit_sequences(sequences, n_experts)
     kept = tuple(ids[:, list(fit.layers)] for ids in sequences if len(ids) >= longest)
     if not kept:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +38,9 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import End, Setup, graphs_of_steps, touched_at_ends
 from advisor.prediction import AdvisorError, Array, Tier
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CALIBRATED_TOKENS = 2048
 """Kernels are fitted on steps of up to this many tokens; beyond, results are flagged and their band widened. [-]"""
@@ -172,6 +175,12 @@ class Curve:
     """Rows that a round's graph computes over those asked for, likewise."""
     ttft_s: Array | None = None
     """Time to first token of a prompt that does not queue, beside plain decode, [nB]; None without lengths."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each batch and K, as `curve` prints them."""
+        import pandas as pd  # an answer does not need it
+
+        return pd.DataFrame(curve_rows(self))
 
     def column(self, n_draft: int) -> int:
         """Index of one K along the axis of draft lengths. Raises AdvisorError for a K that is not on it."""

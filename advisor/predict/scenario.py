@@ -18,6 +18,7 @@ import io
 import json
 import tokenize
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -29,8 +30,10 @@ from pydantic import Field, ValidationError, model_validator
 
 from advisor.catalog.engines import is_release
 from advisor.catalog.graphs import stated_sizes
+from advisor.catalog.models import checkpoint_name
 from advisor.predict.plain_sweep import parse_sweep
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, ScenarioFields, mean_context
+from advisor.predict.usual import drafted
 from advisor.prediction import AdvisorError, Array, Frozen, explain
 from advisor.profiles import load_profile, profile_ids, read_file, shown_path
 from advisor.text import RepeatedKeyError, read_json
@@ -44,6 +47,19 @@ UNNAMED_MODEL = "own-model"
 
 class Scenario(ScenarioFields):
     """Choices of the user. `acceptance` is one string: `X@K`, a list `a1,a2,...`, or the id of a measured curve."""
+
+    @classmethod
+    def from_config(cls, config: Path | str | Mapping[str, Any], **given: Any) -> Scenario:
+        """Scenario of a Hugging Face config.json: its path, its text, or its content. `given` are the other fields.
+
+        Raises AdvisorError with what is wrong.
+        """
+        text = json.dumps(dict(config)) if isinstance(config, Mapping) else str(config)
+        if not text.lstrip().startswith("{"):
+            given = {"model_id": checkpoint_name(Path(text))} | given
+            text = read_file(Path(text), MAX_CONFIG_BYTES, "a config.json").decode("utf-8-sig", errors="replace")
+        values = {"model_config_json": text, "model_id": UNNAMED_MODEL} | given
+        return build_scenario(**drafted(values, []) | values)
 
     @model_validator(mode="before")
     @classmethod

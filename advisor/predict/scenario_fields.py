@@ -92,7 +92,7 @@ class FieldRow:
     told: Told | None = None
     """None: a line of its own. Its text is empty where the line says it already, or another part of a report does."""
     needed: bool = False
-    """Whether the command line asks for it when a scenario starts from nothing."""
+    """Whether a scenario that starts from nothing must settle it: no default suits all."""
     catalogue: Catalogue | None = None
     free_text: bool = False
     """Whether it may also be a text with commas that no list holds."""
@@ -209,7 +209,10 @@ class ScenarioFields(Frozen):
             widget=Widget(1),
             told=Told("Accelerator"),
             flags=(
-                Flag("--hardware", "Accelerator id (see `advisor hardware`) or a path to your own accelerator's JSON."),
+                Flag(
+                    "--hardware",
+                    "Accelerator id or short name (see `advisor hardware`), or a path to your own accelerator's JSON.",
+                ),
             ),
             needed=True,
             catalogue="accelerators",
@@ -231,7 +234,13 @@ class ScenarioFields(Frozen):
             short="GPUs {}",
             widget=Widget(2),
             told=Told("Accelerator", ""),
-            flags=(Flag("--gpus", "GPUs in all.", default="what tp and ep need"),),
+            flags=(
+                Flag(
+                    "--gpus",
+                    "GPUs in all, or with their accelerator as one instance, e.g. 8xH200.",
+                    default="what tp and ep need",
+                ),
+            ),
         ),
     ] = 1
     tensor_parallel: Annotated[
@@ -266,7 +275,12 @@ class ScenarioFields(Frozen):
             "Model",
             FieldSection.MODEL,
             widget=Widget(1),
-            flags=(Flag("--model", "Model id (see `advisor models`) or a path to a config.json."),),
+            flags=(
+                Flag(
+                    "--model",
+                    "The same as MODEL: an id of `advisor models`, a Hugging Face name, or a path to a config.json.",
+                ),
+            ),
             needed=True,
             catalogue="models",
         ),
@@ -315,7 +329,13 @@ class ScenarioFields(Frozen):
             "Drafter",
             FieldSection.DRAFTER,
             widget=Widget(1),
-            flags=(Flag("--drafter", "Drafter id, e.g. eagle3, mtp, ngram."),),
+            flags=(
+                Flag(
+                    "--drafter",
+                    "Drafter id, e.g. eagle3, mtp, ngram.",
+                    default="the model's own MTP module, else eagle3",
+                ),
+            ),
             needed=True,
             catalogue="drafters",
         ),
@@ -334,7 +354,11 @@ class ScenarioFields(Frozen):
                 "data.",
             ),
             flags=(
-                Flag("--accepted-length", "X@K: X tokens per round measured at K drafted tokens, e.g. 2.73@3."),
+                Flag(
+                    "--accepted-length",
+                    "X@K: X tokens per round measured at K drafted tokens, e.g. 2.73@3.",
+                    default="the nearest measured curve, named as borrowed",
+                ),
                 Flag("--acceptance", "a1,a2,...: chance that draft token i is accepted, given the ones before it."),
                 Flag("--acceptance-preset", "Id of a measured acceptance curve."),
             ),

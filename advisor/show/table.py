@@ -83,6 +83,18 @@ class Table(Generic[Row]):
         """Texts of the columns that readers see, row by row."""
         return [tuple(column.text(column.value(row)) for column in self._read) for row in self.rows]
 
+    def lines(self) -> list[str]:
+        """The table as aligned text."""
+        rows = [self.header, *self.cells]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return [
+            "  ".join(
+                text.ljust(width) if letter == "l" else text.rjust(width)
+                for text, width, letter in zip(row, widths, self.align, strict=True)
+            ).rstrip()
+            for row in rows
+        ]
+
     @property
     def frame(self) -> pd.DataFrame:
         """Texts under their labels, headings with a capital, for a page."""

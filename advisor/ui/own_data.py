@@ -43,12 +43,11 @@ from advisor.predict.load import load_setup
 from advisor.predict.plain_sweep import not_of, parse_sweep
 from advisor.predict.scenario import Scenario, loads_shape, parse_loads
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, SETTINGS, Catalogue
+from advisor.predict.usual import START_ACCEPTANCE
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 from advisor.ui.session import Slot, nothing
 
-START_ACCEPTANCE = "gpt-oss-20b-eagle3-mt-bench"
-"""Acceptance has no default: a link without one takes this measured curve, and the page says so."""
 START: Mapping[str, str] = {"hardware_id": "b200-sxm", "model_id": "gpt-oss-20b", "acceptance": START_ACCEPTANCE}
 """What the first screen asks: a model, accelerator and drafter with published speedups to hold the answer against."""
 NAMES = tuple(row.name for row in FIELDS.values() if row.name not in DOCUMENTS)

@@ -23,7 +23,6 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from advisor.catalog.hardware import hardware_slug, read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import model_ids, own_model
-from advisor.physics.acceptance import acceptance_curves
 from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import MAX_CONFIG_BYTES, Scenario, build_scenario, pack, unpack
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
@@ -248,25 +247,6 @@ def _short(text: str) -> str:
     """A user's text as a short quoted piece without markup."""
     plain = re.sub(r"[^\w.,@+ -]", "?", text)
     return f"'{plain[:40]}'"
-
-
-def best_acceptance(model: str, drafter_id: str, current: str) -> str:
-    """The measured curve nearest to a model, shipped or of this session, and drafter.
-
-    It is `current` when that is the user's own numbers or as near.
-
-    Near: measured with this model and drafter, else with this drafter, else any.
-    """
-    curves, model_id = {curve.id: curve for curve in acceptance_curves()}, known_as(model)
-    if current not in curves:
-        return current
-
-    def nearness(curve_id: str) -> tuple[bool, bool]:
-        same_drafter = curves[curve_id].drafter_id == drafter_id
-        return same_drafter and curves[curve_id].model_id == model_id, same_drafter
-
-    best = max(curves, key=nearness)
-    return best if nearness(best) > nearness(current) else current
 
 
 MAX_LINK_CHARACTERS = 30_000

@@ -454,7 +454,8 @@ def test_equal_drafts_are_those_that_the_noise_does_not_tell_from_the_recommende
     assert (found.n_draft, found.p_gain) == (2, 0.8)
     assert (
         found.equals
-        == "K = 3 does as well; on average K = 2 is 0.0% behind the best K in each of 256 simulated cases, K = 1 20.0%."
+        == "K = 3 does as well; expected loss of K = 2 is 0.0% against the best K in each of 256 simulated cases, "
+        "of K = 1 20.0%."
     )
 
 

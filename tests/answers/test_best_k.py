@@ -123,13 +123,14 @@ def test_others_are_named_with_what_they_cost() -> None:
     rows = [row(0, 0.5), row(1, 0.05), row(2, 0.01, own=True), row(3, 0.0101, as_good=True), row(4, 0.02)]
     assert (
         others_text(rows)
-        == "K = 3 does as well; on average K = 2 is 1.0% behind the best K in each of 256 simulated cases, K = 4 2.0%."
+        == "K = 3 does as well; expected loss of K = 2 is 1.0% against the best K in each of 256 simulated cases, "
+        "of K = 4 2.0%."
     )
     rows[4] = row(4, 0.0102, as_good=True)
     assert (
         others_text(rows)
-        == "K = 3 and 4 do as well; on average K = 2 is 1.0% behind the best K in each of 256 simulated "
-        "cases, K = 1 5.0%."
+        == "K = 3 and 4 do as well; expected loss of K = 2 is 1.0% against the best K in each of 256 simulated "
+        "cases, of K = 1 5.0%."
     )
     rows[3] = replace(rows[3], speedup=1.53)
     faster = "K = 3 and 4 do as well (the lead of 2.0% is within the noise, so the shortest is taken)"
@@ -173,10 +174,13 @@ def test_equal_k_are_listed_or_given_as_a_range(equal: tuple[int, ...], said: st
 
 def test_plain_decoding_is_not_named_among_the_others() -> None:
     rows = [row(0, 0.02, as_good=True), row(2, 0.01, own=True), row(3, 0.03)]
-    assert others_text(rows) == "On average K = 2 is 1.0% behind the best K in each of 256 simulated cases, K = 3 3.0%."
+    assert (
+        others_text(rows)
+        == "Expected loss of K = 2 is 1.0% against the best K in each of 256 simulated cases, of K = 3 3.0%."
+    )
     assert others_text([row(0, 0.02), row(1, 0.01, own=True)]) == ""
     assert others_text([row(0, 0.02), row(1, 0.01, own=True), row(2, 0.03), row(3, 0.02)]).startswith(
-        "On average K = 1 is 1.0% behind the best K in each of 256 simulated cases, K = 3 2.0%"
+        "Expected loss of K = 1 is 1.0% against the best K in each of 256 simulated cases, of K = 3 2.0%"
     )
 
 

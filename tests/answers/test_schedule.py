@@ -30,7 +30,6 @@ from advisor.answers.schedule import (
     _whole,
     _with_target,
     accepted_length_text,
-    carried_text,
     doublings,
     gain_over_doublings,
     k_by_batch,
@@ -42,6 +41,7 @@ from advisor.answers.schedule import (
 from advisor.predict.curve import recommended
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
+from advisor.predict.usual import carried_text
 from advisor.prediction import AdvisorError
 from advisor.show.words.schedule import k_by_batch_table
 

@@ -86,9 +86,9 @@ def test_a_limit_that_nothing_keeps_stands_in_the_headline() -> None:
 def test_a_picked_k_is_held_against_the_recommended_one() -> None:
     recommended = ADVICE.recommendation.n_draft
     other = 8 if recommended != 8 else 7
-    behind = f"it is {OUTCOMES[other].regret:.1%} behind the best K in each of 256 simulated cases"
-    against = f"K = {recommended} {OUTCOMES[recommended].regret:.1%}."
-    assert f"You picked K = {other}; on average {behind}, {against}" in likely_text(ADVICE, other, OUTCOMES)
+    lost = f"its expected loss is {OUTCOMES[other].regret:.1%} against the best K in each of 256 simulated cases"
+    against = f"that of K = {recommended} {OUTCOMES[recommended].regret:.1%}."
+    assert f"You picked K = {other}: {lost}, {against}" in likely_text(ADVICE, other, OUTCOMES)
 
 
 def test_the_place_names_what_is_served_in_words() -> None:

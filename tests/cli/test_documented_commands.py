@@ -180,9 +180,9 @@ def _write_choices(folder: Path) -> None:
 
 
 def is_quick(text: str) -> bool:
-    """Whether a command is run here: `ranks` with files of its own alone."""
+    """Whether a command is run here: `expert-ranks` with files of its own alone."""
     given = words(text)
-    return given[0] not in LONG and (given[0] != "ranks" or bool(PLACED & set(given)))
+    return given[0] not in LONG and (given[0] != "expert-ranks" or bool(PLACED & set(given)))
 
 
 RUN = [(text, where) for module, text, where in COMMANDS if module == "advisor" and text and is_quick(text)]

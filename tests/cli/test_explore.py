@@ -18,7 +18,7 @@ import pytest
 from advisor.catalog.models import model_ids, model_profile
 from advisor.physics.expert_ranks import drawn_choices, skewed_loads
 from tests.catalog.test_hardware import POD
-from tests.command_line import QWEN, run
+from tests.command_line import QWEN, flat, run
 
 RANK = ("rank", "--hardware", "h200-sxm", "--gpus", "8", "--users", "64", "--max-tpot-ms", "20")
 
@@ -187,14 +187,14 @@ def test_axes_that_are_none_are_refused(option: str, text: str, capsys: pytest.C
 def test_advise_tells_cost_and_energy_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "advise", *QWEN, "--usd-per-hour", "2")
     assert status == 0
-    line = next(line for line in out.splitlines() if line.startswith("Cost "))
+    line = flat(out).partition("Cost ")[2]
     assert "at 2 USD per GPU-hour (as given)" in line
     assert "times plain decoding's" in line
     assert "roofline estimate" in line
 
 
 RANKS = (
-    "ranks",
+    "expert-ranks",
     "--hardware",
     "h200-sxm",
     "--ep",

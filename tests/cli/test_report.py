@@ -151,7 +151,7 @@ def test_the_section_says_what_the_command_ranks_says(capsys: pytest.CaptureFixt
     file = tmp_path / "r.json"
     assert run(capsys, *WIDE, "--brief", "--no-checks", "--ranks", "-o", str(file))[0] == 0
     section = json.loads(file.read_text(encoding="utf-8"))["expert_ranks"]
-    code, out, _ = run_any(capsys, "ranks", *WIDE, "--json")
+    code, out, _ = run_any(capsys, "expert-ranks", *WIDE, "--json")
     assert code == 0
     said = json.loads(out)
     assert section["verdict"] == said["verdict"]

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from advisor.cli import root
+from advisor.cli.output import SCENARIO_OPTIONS
 
 FILE = Path(__file__).resolve().parents[2] / "docs/cli.md"
 _HEAD = """# Command line
 
-`python -m advisor COMMAND`. Every command ends with 0, or with 2 and one sentence on bad input; `COMMAND --help` prints
-what stands here. This page is written from the commands (`python -m tests.golden.cli_reference`).
+`python -m advisor COMMAND`, or `advisor COMMAND` where it is installed. Every command ends with 0, or with 2 and one
+sentence on bad input; `COMMAND --help` prints what stands here. Lines fit the terminal, 100 characters at most; tables
+are coloured on a terminal alone, and not at all where `NO_COLOR` is set. This page is written from the commands
+(`python -m tests.golden.cli_reference`).
+
+Completion of commands and options by the shell, for bash (zsh and fish alike):
+
+    eval "$(_ADVISOR_COMPLETE=bash_source advisor)"
+
+## A scenario
+
+`MODEL` is an id of `models`, a Hugging Face name or the path of a config.json. `--gpus 8xH200` names GPUs and their
+accelerator: one instance over them, tensor parallel within a node, unless `--tp` or `--ep` is given. What is left open
+is taken as the app takes it and said in a line `assumed:` on standard error: the model's own MTP module as drafter,
+else EAGLE-3, with the accepted length of the nearest measured curve.
+
 """
 
 
@@ -32,7 +47,8 @@ def commands(group: click.Group = root, path: str = "") -> Iterator[tuple[str, c
 
 def reference() -> str:
     """The page."""
-    return _HEAD + "".join(_section(name, command) for name, command in commands())
+    shared = _options(SCENARIO_OPTIONS, click.Context(root))
+    return _HEAD + "\n".join(shared) + "\n" + "".join(_section(name, command) for name, command in commands())
 
 
 def _section(name: str, command: click.Command) -> str:
@@ -41,12 +57,22 @@ def _section(name: str, command: click.Command) -> str:
         parameter.make_metavar(context) for parameter in command.params if isinstance(parameter, click.Argument)
     )
     options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
-    rows = [record for option in options if (record := option.get_help_record(context)) is not None]
+    own = [option for option in options if option not in SCENARIO_OPTIONS]
     lines = [f"\n## {name} {arguments}".rstrip(), "", " ".join((command.help or "").split()), ""]
-    if rows:
-        lines += ["| option | meaning |", "|---|---|"]
-        lines += [f"| `{_cell(option)}` | {_cell(text)} |" for option, text in rows]
+    if own:
+        lines += _options(own, context)
+    if len(own) < len(options):
+        lines += ["", "And the options of [a scenario](#a-scenario)."]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _options(options: Sequence[click.Option], context: click.Context) -> list[str]:
+    rows = [record for option in options if (record := option.get_help_record(context)) is not None]
+    return [
+        "| option | meaning |",
+        "|---|---|",
+        *(f"| `{_cell(option)}` | {_cell(text)} |" for option, text in rows),
+    ]
 
 
 def _cell(text: str) -> str:

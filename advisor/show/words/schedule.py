@@ -15,7 +15,7 @@ DRAFTS: tuple[Column[DraftRow], ...] = (
     Column("K", attrgetter("n_draft")),
     Column("", lambda row: "recommended" if row.recommended else "", words=True),
     Column("speedup", attrgetter("speedup"), "{:.2f}".format),
-    Column("80% band", lambda row: f"{row.speedup_low:.2f}-{row.speedup_high:.2f}"),
+    Column("likely range", lambda row: f"{row.speedup_low:.2f}-{row.speedup_high:.2f}"),
     Column("ms/token", lambda row: row.tpot_s * 1e3, "{:.2f}".format),
     Column("best in", attrgetter("p_best"), "{:.0%}".format),
     Column("gains in", lambda row: f"{row.p_gain:.0%}" if row.n_draft else ""),

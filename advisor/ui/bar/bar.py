@@ -15,13 +15,14 @@ from advisor.catalog.hardware import drafter_name, hardware_called, hardware_fro
 from advisor.physics.hardware import USUAL_NODE, gpus_of_node, load_hardware
 from advisor.predict.curve import DEFAULT_BATCHES
 from advisor.predict.scenario_fields import FIELDS, SETTINGS
+from advisor.predict.usual import nearest_acceptance, usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.ui.bar.fields import draw_accepted, token_remark
 from advisor.ui.bar.fields import remark as accepted_remark
 from advisor.ui.bar.more import draw_more, draw_share_panel, say_what_lacks, widget
 from advisor.ui.own_data import NAMES, own
 from advisor.ui.own_data import own as own_documents
-from advisor.ui.state import best_acceptance, escaped, keep_scenario, own_models, write
+from advisor.ui.state import escaped, keep_scenario, known_as, own_models, write
 
 FOLD, OPEN, FIELDS_KEY = "bar_fold", "bar_open", "bar_fields"
 _WIDTHS = {
@@ -120,7 +121,7 @@ def _follow_model() -> None:
 def _follow_drafter() -> None:
     """Another model or drafter: take its own measured acceptance, unless the user's numbers are in use."""
     now = st.session_state
-    now.acceptance = best_acceptance(now.model_id, now.drafter_id, now.acceptance)
+    now.acceptance = nearest_acceptance(known_as(now.model_id), now.drafter_id, now.acceptance)
 
 
 def _follow_gpus() -> None:
@@ -128,9 +129,9 @@ def _follow_gpus() -> None:
 
     Experts stay on as many ranks as the GPUs allow.
     """
-    gpus, node = int(st.session_state.n_gpus), _node()
+    gpus = int(st.session_state.n_gpus)
     st.session_state.expert_parallel = math.gcd(gpus, int(st.session_state.expert_parallel))
-    st.session_state.tensor_parallel = gpus if gpus <= node else math.gcd(gpus, node)
+    st.session_state.tensor_parallel = usual_tensor_parallel(gpus, _node())
 
 
 def _node() -> int:

@@ -47,18 +47,19 @@ from advisor.predict.scenario import (
     scenario_json,
 )
 from advisor.predict.scenario_fields import FIELDS, SETTINGS, FieldRow, FieldSection
+from advisor.predict.usual import nearest_acceptance
 from advisor.prediction import AdvisorError
 from advisor.ui.bar.fields import TYPED, draw_button, draw_token_fields, understood
-from advisor.ui.own_data import START_ACCEPTANCE, choices, default
+from advisor.ui.own_data import choices, default
 from advisor.ui.session import Slot
 from advisor.ui.state import (
     CONFIG_PROBLEM,
     add_note,
     add_own_hardware,
     add_own_model,
-    best_acceptance,
     config_problem,
     escaped,
+    known_as,
     link_to,
     own_hardware,
     scenario_or_problem,
@@ -231,7 +232,7 @@ def _understand() -> None:
 def _nearest() -> None:
     """Callback: the measured curve nearest to model and drafter, which counts as borrowed where it is another's."""
     now = st.session_state
-    now["acceptance"] = best_acceptance(now.model_id, now.drafter_id, START_ACCEPTANCE)
+    now["acceptance"] = nearest_acceptance(known_as(now.model_id), now.drafter_id)
 
 
 _PROBLEM = CONFIG_PROBLEM

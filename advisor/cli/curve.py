@@ -1,0 +1,103 @@
+"""`curve`: speedup over batch and K. `examples`: scenarios to start from. Both load no more than the prediction."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import click
+
+from advisor.cli.output import ScenarioCommand, json_option, print_json, print_labelled, whole_numbers
+from advisor.predict.curve import DEFAULT_BATCHES, curve_for, curve_rows, digits
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario, example_ids, load_example
+from advisor.predict.setup import Setup
+from advisor.predict.usual import carried_text
+from advisor.prediction import Tier
+from advisor.text import csv_text
+
+_CELLS_NAMED = 4
+
+
+@click.command(cls=ScenarioCommand)
+@click.option("--batches", default=",".join(map(str, DEFAULT_BATCHES)), help="Comma-separated batch sizes.")
+@click.option("--k", "drafts", help="Comma-separated draft lengths [default: 0 to --k-max].")
+@click.option(
+    "--measured",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Benchmark results: those of this very model and accelerator stand beside the curve; repeat.",
+)
+@json_option()
+def curve(scenario: Scenario, batches: str, drafts: str | None, measured: Sequence[Path], as_json: bool) -> None:
+    """Speedup over batch and K, with bands, expert counts and components, as CSV."""
+    setup = load_setup(scenario)
+    grid = curve_for(
+        setup,
+        whole_numbers("--batches", batches),
+        whole_numbers("--k", drafts) if drafts is not None else None,
+    )
+    rows = curve_rows(grid)
+    if measured:
+        rows = _beside(rows, setup, measured)
+    if as_json:
+        print_json(rows)
+    else:
+        sys.stdout.write(csv_text(list(rows[0]), rows))
+    more = [text for text in (*_too_large(setup, float(grid.batches.max())), carried_text(setup, grid.drafts)) if text]
+    print_labelled("warning", [*setup.warnings, *more], err=True)
+
+
+def _beside(rows: list[dict[str, Any]], setup: Setup, files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Rows of a curve with what files measured of the same model and accelerator at their batch and K, and its tier."""
+    from advisor.cli.measured_files import read_measured  # readers of files need pandas, a curve does not
+    from advisor.measured.own_points import measured_cells, rows_of, with_rounds
+
+    found = with_rounds(rows_of(read_measured(files), setup.scenario), setup.acceptance.accepted_length)
+    cells = measured_cells(found)
+    shown = {(row["batch_size"], row["n_draft"]) for row in rows}
+    if not shown & cells.keys():
+        at = ", ".join(f"batch {batch:g} K = {k}" for batch, k in sorted(cells)[:_CELLS_NAMED])
+        why = f"they hold {at}; name those with --batches and --k" if at else "they hold none of them"
+        click.echo(f"note: no row of {', '.join(file.name for file in files)} lies on this curve: {why}", err=True)
+    routed = sorted({str(name) for name in found["routing"].dropna()} - {"natural", setup.scenario.routing})
+    if routed:
+        click.echo(
+            f"note: measured with routing {', '.join(routed)}, drawn beside routing {setup.scenario.routing}", err=True
+        )
+    out = []
+    for row in rows:
+        cell = cells.get((row["batch_size"], row["n_draft"]), {})
+        step_s, ratio = cell.get("step_time_s", nan), cell.get("speedup", nan)
+        values = {
+            "measured_step_ms": digits(1e3 * step_s) if step_s > 0 else None,
+            "measured_speedup": digits(ratio) if ratio > 0 else None,
+        }
+        out.append(row | values | {"measured_tier": Tier.MEASURED if any(values.values()) else None})
+    return out
+
+
+def _too_large(setup: Setup, largest: float) -> list[str]:
+    """What to say of batches of a curve that do not fit, where the scenario's own does."""
+    fits = setup.memory.largest_batch
+    if not setup.scenario.batch_size <= fits < largest:
+        return []
+    context = setup.scenario.context_tokens
+    return [f"Batches above {fits:,} do not fit in memory at {context:,} tokens of context."]
+
+
+@click.command()
+@json_option()
+def examples(as_json: bool) -> None:
+    """List the named examples that --example takes."""
+    found = [load_example(name) for name in example_ids()]
+    if as_json:
+        print_json(found)
+        return
+    for item in found:
+        click.echo(f"{item.id}\n  {item.description}")
+        click.echo(f"  Accepted length: {item.acceptance_origin}; {item.acceptance_note}.")
+        click.echo(f"  Source: {'; '.join(item.sources)}.")

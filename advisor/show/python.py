@@ -1,0 +1,133 @@
+"""The library in a notebook: a scenario, its answer, own measurements, a refit, an export, a grid."""
+
+from __future__ import annotations
+
+import html
+import itertools
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.answers.advice import Advice
+from advisor.answers.advice import advise as advise_scenario
+from advisor.answers.round_costs import range_values
+from advisor.catalog.hardware import hardware_named
+from advisor.physics.hardware import gpus_of_node, load_hardware
+from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.usual import drafted, named_model, split_gpus, usual_tensor_parallel
+from advisor.prediction import AdvisorError
+from advisor.profiles import read_file
+from advisor.show.words.answer import short_answer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from advisor.answers.engines.config import EngineExport
+    from advisor.measured.ingest.result import IngestResult
+    from advisor.measured.refit_result import RefitResult
+
+
+class Answer(Advice):
+    """An answer that a notebook shows as a table and `print` as the terminal does."""
+
+    def __str__(self) -> str:
+        made = short_answer(self, [])
+        return "\n".join([*made.head, *made.table.lines(), *made.tail])
+
+    def _repr_html_(self) -> str:
+        made = short_answer(self, [])
+        head, *more = (html.escape(line) for line in made.head if line)
+        cells = made.table.frame.to_html(index=False, border=0)
+        tail = html.escape("\n".join(made.tail[1:]))
+        return f"<b>{head}</b><br>{' '.join(more)}{cells}<pre>{tail}</pre>"
+
+
+def scenario(model: str, gpus: str = "", **given: Any) -> Scenario:
+    """A scenario from a model's id or Hugging Face name and GPUs as `8xH200`; `given` are the fields of Scenario.
+
+    What is left open is taken as page and command line take it. Raises AdvisorError with what is wrong.
+    """
+    if gpus:
+        n_gpus, name = split_gpus(gpus)
+        given = {"n_gpus": n_gpus, "hardware_id": hardware_named(name)} | given
+        if not {"tensor_parallel", "expert_parallel"} & given.keys():
+            node = gpus_of_node(load_hardware(str(given["hardware_id"])))
+            given["tensor_parallel"] = usual_tensor_parallel(n_gpus, node)
+    values = named_model(model) | given
+    return build_scenario(**drafted(values, []) | values)
+
+
+def advise(question: Scenario | str, gpus: str = "", **given: Any) -> Answer:
+    """The answer to a scenario, or to a model with its GPUs and the fields of `scenario`."""
+    asked = scenario(question, gpus, **given) if isinstance(question, str) else question
+    found = advise_scenario(asked)
+    return Answer(**{field.name: getattr(found, field.name) for field in fields(found)})
+
+
+def schedule(answer: Advice) -> pd.DataFrame:
+    """K by batch: one row for each range of batches."""
+    import pandas as pd
+
+    return pd.DataFrame([range_values(item) for item in answer.k_by_batch])
+
+
+def export(answer: Advice, engine: str = "", folder: Path | str | None = None, **names: str) -> EngineExport:
+    """Configuration and launch line of the answer's schedule, written into `folder` where one is given.
+
+    names : draft_model and served_model, where no profile knows them.
+    """
+    from advisor.answers.engines.export import export_scenario, write_export
+
+    chosen = engine or answer.scenario.engine
+    made = export_scenario(answer.setup, answer.to_serve, chosen, **names)  # type: ignore[arg-type]
+    if folder is not None:
+        write_export(made, Path(folder))
+    return made
+
+
+def ingest(path: Path | str, columns: dict[str, str] | None = None, **given: str) -> IngestResult:
+    """A benchmark result as rows of canonical columns.
+
+    columns : the file's own headers, {theirs: ours}. given : what the file leaves out, as in hardware_id="h200-sxm".
+    """
+    from advisor.catalog.models import model_ids
+    from advisor.measured.ingest.read import read_upload
+    from advisor.measured.ingest.rows import resolve_names, with_given
+    from advisor.measured.ingest.upload import MAX_BYTES
+    from advisor.physics.hardware import hardware_ids
+
+    file = Path(path)
+    data = read_file(file, MAX_BYTES, "a benchmark result")
+    rows = with_given(read_upload(file.name, data, columns=columns or {}), given)
+    return resolve_names(rows, hardware_ids(), model_ids()).result
+
+
+def fit(result: IngestResult, hardware_id: str | None = None, engine: str | None = None) -> RefitResult:
+    """A refit to the rows of one accelerator and engine. `refit_text` of it is what a scenario takes as `refit`."""
+    from advisor.measured.refit import refit_chosen, select_points
+
+    points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=None)
+    return refit_chosen(points, refused, result.header_of)
+
+
+def refit_text(result: RefitResult) -> str:
+    """The refit as a scenario carries it. Raises AdvisorError where the data speak against it."""
+    from advisor.catalog.adjustment import write_adjustment
+    from advisor.measured.refit import adjustment_of
+
+    if result.reasons_against:
+        raise AdvisorError(" ".join(result.reasons_against))
+    return write_adjustment(adjustment_of(result))
+
+
+def explore(base: Scenario, batches: Sequence[int] = (), **axes: Sequence[Any]) -> pd.DataFrame:
+    """Predictions over every combination of fields, each batch and K; a row that cannot be has its reason alone.
+
+    axes : values by field, as in tensor_parallel=[4, 8].
+    """
+    from advisor.answers.explore.cells import sweep_rows
+
+    fixed = base.model_dump(exclude={"batch_size", *axes}, exclude_none=True)
+    combinations = [fixed | dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    return sweep_rows(combinations, list(batches) or [base.batch_size])

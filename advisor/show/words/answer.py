@@ -1,0 +1,168 @@
+"""The answer to one scenario in thirty lines: verdict, every K, launch command, what would flip it, how sure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from advisor.answers.advice import Advice
+from advisor.answers.best_k import DraftRow
+from advisor.answers.engines.export import export_scenario, needs_draft_model
+from advisor.answers.explore.own_runs import own_runs_text
+from advisor.answers.schedule import plain_text
+from advisor.answers.summary import (
+    accepted_length_flips,
+    fit_of,
+    headline,
+    likely_text,
+    one_k_text,
+    outcomes_of,
+    place_text,
+    refitted_times_text,
+    tier_words,
+)
+from advisor.catalog.engines import export_engines, load_engine
+from advisor.prediction import AdvisorError
+from advisor.show.table import Table
+from advisor.show.words.schedule import DRAFTS
+from advisor.text import wrapped
+
+LINES, WIDTH = 30, 100
+"""The most that a short answer takes. [lines, characters]"""
+_COLUMNS = tuple(column for column in DRAFTS if column.label != "gains in")
+_SHORTEN = ((99, 99), (7, 99), (5, 99), (5, 2), (5, 1), (3, 1))
+"""Rows of K and warnings that are kept, tried in this order until the answer is short enough."""
+
+
+@dataclass(frozen=True)
+class ShortAnswer:
+    """Lines above the table of K, the table, and the lines below it."""
+
+    head: list[str]
+    table: Table[DraftRow]
+    tail: list[str]
+
+
+def short_answer(advice: Advice, options: Sequence[str], width: int = WIDTH) -> ShortAnswer:
+    """The answer in at most LINES lines of `width` characters, as far as its launch command allows.
+
+    options : of the command line, which give the scenario; for `export`.
+    """
+    head = [line for text in _verdict(advice) for line in wrapped(text, width)]
+    below = [line for text in _reasons(advice) for line in wrapped(text, width)]
+    launch = launch_lines(advice, options, width)
+    for rows, n_warnings in _SHORTEN:
+        table = Table(_COLUMNS, _nearest_rows(advice, rows))
+        warnings = list(advice.warnings[:n_warnings])
+        left = len(advice.warnings) - len(warnings)
+        said = [f"warning: {text}" for text in warnings] + ([f"{left} more: -v"] if left else [])
+        tail = ["", *launch, "", *below, *(line for text in said for line in wrapped(text, width))]
+        if len(head) + len(table.rows) + 3 + len(tail) <= LINES:  # a blank line, the heading, the line on -v
+            break
+    return ShortAnswer([*head, ""], table, tail)
+
+
+def _verdict(advice: Advice) -> list[str]:
+    outcomes, fit = outcomes_of(advice), fit_of(advice)
+    n_draft = advice.recommendation.n_draft
+    what = f"{' '.join(place_text(advice))}, {load_engine(advice.scenario.engine).name}"
+    if fit is not None:
+        wider = "" if fit.scenario is None else f" It fits on {fit.scenario.n_gpus} GPUs."
+        return [what, f"{fit.title}. {fit.because}{wider or f' {fit.remedy}'}"]
+    return [what, headline(advice, n_draft, outcomes), likely_text(advice, n_draft, outcomes)]
+
+
+def _reasons(advice: Advice) -> list[str]:
+    """What would flip the answer, and how sure it is."""
+    now = f"{advice.curve.accepted_length[advice.curve_column]:.1f}"
+    flips = [
+        f"{'below' if flip.is_below else 'above'} {flip.accepted_length:.1f}: "
+        f"{f'K = {flip.k_after}' if flip.k_after else 'do not speculate'}"
+        for flip in accepted_length_flips(advice)
+        if f"{flip.accepted_length:.1f}" != now
+    ]
+    adjustment = advice.setup.adjustment
+    times = (
+        tier_words(advice.setup, advice.recommendation.speedup.tier)
+        if adjustment is None
+        else refitted_times_text(adjustment)
+    )
+    own = own_runs_text(advice).partition(", which took")[0].rstrip(".")
+    return [
+        *([one_k_text(advice)] if len(advice.curve.drafts) > 1 else []),
+        *(
+            [f"What would flip it: accepted length (now {now} at K = {advice.curve_k}) {'; '.join(flips)}."]
+            if flips
+            else []
+        ),
+        f"How sure: times are {times}.{f' {own}.' if own else ''}",
+    ]
+
+
+def _nearest_rows(advice: Advice, most: int) -> list[DraftRow]:
+    """Plain decoding and the K nearest to the recommended one, `most` rows in all."""
+    best = advice.recommendation.n_draft
+    near = sorted(advice.drafts, key=lambda row: (row.n_draft != 0, abs(row.n_draft - best)))[:most]
+    return sorted(near, key=lambda row: row.n_draft)
+
+
+def launch_lines(advice: Advice, options: Sequence[str], width: int) -> list[str]:
+    """The command that starts the engine with this schedule, or why there is none.
+
+    Where the engine reads the schedule from a file, the command that writes it stands below.
+    """
+    scenario, setup = advice.scenario, advice.setup
+    if setup.drafter.kind == "none" or not any(item.k_running for item in advice.to_serve):
+        why = "" if setup.drafter.kind == "none" else plain_text(advice.k_by_batch, scenario.batch_size)
+        return wrapped(why or "Nothing to launch differently: start the engine without speculation.", width)
+    names = [engine.id for engine in export_engines()]
+    if scenario.engine not in names:
+        return [f"No launch command for {load_engine(scenario.engine).name}: choose --engine {' or '.join(names)}."]
+    asked = {"draft_model": "DRAFT-MODEL"} if needs_draft_model(setup, scenario.engine) else {}
+    if scenario.model_config_json is not None:
+        asked["served_model"] = "SERVED-MODEL"
+    try:
+        made = export_scenario(setup, advice.to_serve, scenario.engine, **asked)  # type: ignore[arg-type]
+    except AdvisorError as error:
+        return wrapped(f"No launch command: {error}", width)
+    fill = f" (put yours for {' and '.join(asked.values())})" if asked else ""
+    lines = [f"Launch{fill}:", *shell_lines(made.launch_line, width)]
+    if made.file_name:
+        words = [word for name, value in asked.items() for word in (f"--{name.replace('_', '-')}", value)]
+        export = shlex.join(["advisor", "export", *options, "--output", "out", *words])
+        lines += ["with the file that this writes:", *shell_lines(export, width)]
+    return lines
+
+
+def shell_lines(command: str, width: int) -> list[str]:
+    """A shell command on indented lines of at most `width`, several options a line. A shell reads the same values.
+
+    A JSON object too long for a line is broken after commas, where a line break means nothing to it.
+    """
+    groups: list[list[str]] = [[]]
+    for word in shlex.split(command):
+        if word.startswith("--"):
+            groups.append([])
+        groups[-1].append(word)
+    lines = [""]
+    for group in groups:
+        text = shlex.join(group)
+        fits = len(lines[-1]) + 1 + len(text) <= width - 4
+        if lines[-1] and not fits:
+            lines[-1] += " \\"
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {text}".strip()
+        if len(lines[-1]) > width - 4 and "'{" in text:
+            lines[-1:] = _broken_json(lines[-1], width - 4)
+    return [f"  {line}" for line in lines]
+
+
+def _broken_json(text: str, width: int) -> list[str]:
+    lines = [""]
+    for piece in re.split(r"(?<=,)", text):
+        if lines[-1] and len(lines[-1]) + len(piece) > width:
+            lines.append("")
+        lines[-1] += piece
+    return lines

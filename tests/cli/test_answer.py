@@ -1,0 +1,159 @@
+"""One line in, thirty lines out: the short forms of a scenario, and the short answer's lines, width and command."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from advisor.answers.advice import advise
+from advisor.answers.explore.changes import GOALS
+from advisor.catalog.hardware import hardware_named
+from advisor.cli.advise import GOALS as OFFERED
+from advisor.cli.output import scenario_from
+from advisor.predict.usual import nearest_acceptance, usual_drafter, usual_tensor_parallel
+from advisor.prediction import AdvisorError
+from advisor.show.words.answer import LINES, WIDTH, shell_lines, short_answer
+from tests.command_line import run
+
+SHORT = ("deepseek-ai/DeepSeek-V3", "--gpus", "8xH200", "--batch", "32")
+
+
+def test_a_model_s_name_and_its_gpus_are_a_scenario(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "advise", *SHORT, "--engine", "sglang", "--json")
+    scenario = json.loads(out)["scenario"]
+    assert code == 0
+    assert {
+        name: scenario[name] for name in ("model_id", "hardware_id", "n_gpus", "tensor_parallel", "drafter_id")
+    } == {
+        "model_id": "deepseek-v3",
+        "hardware_id": "h200-sxm",
+        "n_gpus": 8,
+        "tensor_parallel": 8,
+        "drafter_id": "mtp",
+    }
+    assert scenario["acceptance"] == nearest_acceptance("deepseek-v3", "mtp")
+    assert err.startswith("assumed: TP 8; ")
+    assert "DeepSeek-R1" in err
+
+
+def test_what_is_typed_is_not_assumed(capsys: pytest.CaptureFixture[str]) -> None:
+    typed = ("--tp", "4", "--drafter", "eagle3", "--accepted-length", "2.4@3")
+    code, out, err = run(capsys, "advise", *SHORT, *typed, "--json")
+    scenario = json.loads(out)["scenario"]
+    assert (code, err) == (0, "")
+    assert (scenario["tensor_parallel"], scenario["drafter_id"], scenario["acceptance"]) == (4, "eagle3", "2.4@3")
+
+
+def test_a_borrowed_length_is_called_borrowed(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, err = run(capsys, "advise", "qwen3-30b-a3b", "--hardware", "H200")
+    assert "accepted length borrowed: measured with gpt-oss-20b and EAGLE-3" in err
+    assert "acceptance borrowed from" in out.splitlines()[1]
+
+
+@pytest.mark.parametrize("command", ["curve", "schedule", "explain", "context", "export"])
+def test_the_other_commands_take_the_same_forms(
+    capsys: pytest.CaptureFixture[str], command: str, tmp_path: str
+) -> None:
+    more = ("--engine", "sglang", "--output", tmp_path) if command == "export" else ("--json",)
+    code, out, err = run(capsys, command, *SHORT, *more)
+    assert code == 0, err
+    assert out
+    assert err.startswith("assumed: ")
+
+
+def test_a_format_in_the_name_is_the_scenario_s() -> None:
+    assert scenario_from({"model_id": "Qwen/Qwen3-30B-A3B-FP8", "hardware_id": "h200"}).weight_dtype == "fp8_block"
+    assert scenario_from({"model_id": "Qwen/Qwen3-30B-A3B", "hardware_id": "h200"}).weight_dtype is None
+    typed = {"model_id": "Qwen/Qwen3-30B-A3B-FP8", "hardware_id": "h200", "weight_dtype": "bf16"}
+    assert scenario_from(typed).weight_dtype == "bf16"
+
+
+def test_accelerators_go_by_the_names_people_use() -> None:
+    assert [hardware_named(name) for name in ("H200", "NVIDIA B200", "h200-sxm", "RTX 4090", "mi300x", "l40")] == [
+        *("h200-sxm", "b200-sxm", "h200-sxm", "rtx-4090", "mi300x", "l40"),
+    ]
+    assert hardware_named("no-such") == "no-such"
+    with pytest.raises(AdvisorError, match="h100-nvl, h100-pcie, h100-sxm; say which"):
+        hardware_named("H100")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "missing the model (MODEL) and the GPUs (--gpus or --hardware); e.g. `advisor curve deepseek-ai/"),
+        (["--gpus", "8xH200"], "missing the model (MODEL); e.g."),
+        (["gpt-oss-20b"], "missing the GPUs (--gpus or --hardware); e.g."),
+        (["gpt-oss-20b", "--gpus", "8xH100"], "H100 is one of h100-nvl, h100-pcie, h100-sxm"),
+        (["gpt-oss-20b", "--gpus", "8xH200", "--hardware", "b200-sxm"], "--gpus names h200-sxm already"),
+        (["gpt-oss-20b", "--model", "x", "--gpus", "8xH200"], "leave --model out"),
+        (["gpt-oss-20b", "--gpus", "8xNone"], "'None' is not one of the"),
+        (["gpt-oss-20b", "--gpus", "0xH200"], "n_gpus"),
+        (["deepsek-v3", "--gpus", "8xH200"], "did you mean deepseek-v3"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    code, out, err = run(capsys, "curve", *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_the_example_of_the_refusal_works(capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, err = run(capsys, "curve")
+    example = shlex.split(err.split("`")[1])
+    assert run(capsys, *example[1:])[0] == 0
+
+
+def test_one_instance_spans_the_gpus_of_a_node() -> None:
+    assert [usual_tensor_parallel(gpus, 8) for gpus in (1, 4, 8, 16, 12)] == [1, 4, 8, 8, 4]
+    assert (usual_drafter("deepseek-v3"), usual_drafter("qwen3-30b-a3b")) == ("mtp", "eagle3")
+
+
+ANSWERED = [
+    (model, gpus, engine)
+    for model, gpus in (("deepseek-v3", "8xh200-sxm"), ("qwen3-30b-a3b", "1xh200-sxm"), ("mixtral-8x7b", "2xmi300x"))
+    for engine in ("vllm", "sglang", "trtllm")
+    if (engine, gpus) != ("trtllm", "2xmi300x")
+]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize(("model", "gpus", "engine"), ANSWERED, ids=str)
+def test_an_answer_is_short_and_narrow(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    gpus: str,
+    engine: str,
+    width: int,
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    code, out, err = run(capsys, "advise", model, "--gpus", gpus, "--engine", engine, "--batch", "32")
+    lines = out.splitlines()
+    assert code == 0, err
+    assert len(lines) <= LINES + (width < WIDTH) * 5
+    assert max(map(len, lines)) <= min(width, WIDTH)
+    assert any("recommended" in line for line in lines)
+    assert any(line.startswith("How sure: ") for line in lines)
+
+
+def test_a_launch_command_keeps_its_values_when_it_is_broken() -> None:
+    sizes = {"cudagraph_capture_sizes": list(range(0, 1000, 7))}
+    words = ["vllm", "serve", "a/b", "--compilation-config", json.dumps(sizes, separators=(",", ":")), "--seed", "1"]
+    lines = shell_lines(shlex.join(words), 80)
+    assert max(map(len, lines)) <= 80
+    read = shlex.split("\n".join(lines).replace("\\\n", " "))
+    assert [*read[:4], json.loads(read[4]), *read[5:]] == [*words[:4], sizes, *words[5:]]
+
+
+def test_the_goals_are_those_of_the_next_steps() -> None:
+    assert OFFERED == GOALS
+
+
+def test_the_recommended_k_and_plain_decoding_stay_in_a_table_that_is_cut() -> None:
+    advice = advise(scenario_from({"model_id": "qwen3-30b-a3b", "hardware_id": "h200", "batch_size": 16}))
+    rows = short_answer(advice, [], 60).table.rows
+    assert len(rows) < len(advice.drafts)
+    assert {0, advice.recommendation.n_draft} <= {row.n_draft for row in rows}
