@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike
 
 from advisor.prediction import AdvisorError, Array
 
-DEFAULT_EPS = 0.02
-"""Share of dense-equivalent size a candidate may lose against the baseline. [-]"""
+DEFAULT_EPS = 0.01
+"""Share of size that a design of equal quality may lose against the baseline, by every law. [-]"""
 COMPUTE_RANGE_FLOP = (1e18, 1e22)
 """Training compute at which [Leverage] is evaluated; beyond the end it is clipped, as it then promises too much."""
 GRANULARITY_RANGE = (2.0, 16.0)

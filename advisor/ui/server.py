@@ -189,7 +189,7 @@ def settle(page: str) -> None:
         atexit.register(gc.unfreeze)  # else libraries complain at the end of what is still there
 
 
-_AXES = ".xtick text, .ytick text, .xtitle, .ytitle"
+_AXES = ".xtick text, .ytick text, .y2tick text, .xtitle, .ytitle, .y2title"
 _NOTES = "rect.bg[style*='fill-opacity: 0'] + .annotation-text"  # notes without a background of their own
 _VALUES = ".bartext-outside, .textpoint text"
 _INK = f".js-plotly-plot :is({_AXES}, {_NOTES}, {_VALUES}) {{ fill: currentColor !important; }}"

@@ -17,13 +17,11 @@ from typing import Any, Generic, TypeVar
 
 import streamlit as st
 
-from advisor.answers.design.grid import OBJECTIVES
 from advisor.answers.explore.changes import GOALS
 from advisor.answers.explore.leaderboard import BY, load_from_text
 from advisor.physics.quality import DEFAULT_EPS
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError
-from advisor.text import MERITS
 
 T = TypeVar("T")
 
@@ -72,7 +70,6 @@ SERVE_TABS = (
     "Simulation",
     "Check it",
 )
-DESIGN_TABS = ("Best designs", "Quality against speed", "Sharing and width", "Several targets", "Laws and limits")
 DATA_TABS = (
     "Your benchmark",
     "Diagnosis",
@@ -145,7 +142,6 @@ def _load(text: str) -> str:
 
 _off = PageSetting(False, _flag)
 _limit = PageSetting(None, _number(SMALLEST_LIMIT, LARGEST_LIMIT))
-_objective_names = {(MERITS[name].long or MERITS[name].name): name for name in OBJECTIVES}
 SETTINGS: Mapping[str, PageSetting] = {
     "serve_tab": PageSetting(SERVE_TABS[0], _one_of(SERVE_TABS)),
     "next_goal": PageSetting(GOALS[0], _one_of(GOALS)),
@@ -160,8 +156,7 @@ SETTINGS: Mapping[str, PageSetting] = {
     "rank_max_total": _limit,
     "rank_min_active": _limit,
     "rank_max_active": _limit,
-    "design_tab": PageSetting(DESIGN_TABS[0], _one_of(DESIGN_TABS)),
-    "design_objective": PageSetting("tpot", _one_of(OBJECTIVES, _objective_names)),
+    "design_mine": PageSetting("", str),
     "design_batches": PageSetting("", str),
     "design_targets": PageSetting("", str),
     "design_quality": PageSetting(DEFAULT_EPS * 100, _number(0.0, 50.0)),
@@ -171,7 +166,6 @@ SETTINGS: Mapping[str, PageSetting] = {
     "design_target_active": _limit,
     "design_tpot": _limit,
     "design_memory": _limit,
-    "design_price": _limit,
     "data_tab": PageSetting(DATA_TABS[0], _one_of(DATA_TABS)),
     "report_context": _off,
     "report_models": _off,

@@ -307,6 +307,12 @@ def write(values: Mapping[str, Any]) -> None:
     st.query_params.update(changed)
 
 
+def write_settings() -> None:
+    """Put in the address what a run of a fragment alone has changed, which draws no bar."""
+    if values := _VALUES.get():
+        write(values)
+
+
 def link_to(scenario: Scenario, base: str | None) -> str | None:
     """Address that restores this scenario and the pages' settings, or None when it is too long.
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from advisor.answers.design.answer import DesignAnswer, design_answer
-from advisor.answers.design.candidates import Band, candidates, design_curves, is_clear, title
+from advisor.answers.design.candidates import Band, candidates, headline, is_clear, short_words, title
 from advisor.answers.design.grid import DesignGrid
 from advisor.answers.design.search import design_space
 from advisor.physics.quality import law_range
@@ -57,17 +57,27 @@ def test_no_design_has_the_title_whose_band_holds_one_or_that_is_slower_than_the
     for objective, time in ((unsure, sure), (sure, Band(0.9, 0.8, 1.0, 0.1))):
         other = replace(best, objective_gain=objective, tpot_gain=time)
         assert not is_clear(found.space, other)
-        said = title(found.space, other)
-        assert said.startswith("No design is clearly better than top-8 of 128 at batch 32")
-        assert "the best guess is top-" in said
+        assert headline(found.space, other) == "Keep your design: nothing clearly faster at equal quality"
+        assert "the best guess is top-" in title(found.space, other)
     assert found.clear == is_clear(found.space, best)
+
+
+def test_the_headline_names_the_design_and_its_gain_or_says_to_keep_the_own() -> None:
+    found = answer()
+    best = found.recommended
+    assert best is not None
+    sure = replace(best, objective_gain=Band(1.234, 1.1, 1.3, 0.99), tpot_gain=Band(1.234, 1.1, 1.3, 0.99))
+    assert headline(found.space, sure) == f"{short_words(found.space, sure)}: 1.23× faster at equal quality"
+    assert title(found.space, sure).startswith(headline(found.space, sure) + ". At batch 32 on ")
+    assert headline(found.space, None) == "No design keeps every limit"
 
 
 def test_where_the_baseline_is_the_best_design_nothing_else_is_guessed() -> None:
     alone = DesignGrid(n_experts=(128,), n_active=(8,), n_shared=(0,), expert_width=(768,))
     scenario = build_scenario(model_id="qwen3-30b-a3b", hardware_id="h200-sxm", batch_size=32, acceptance="2.4@3")
     found = design_answer(design_space(scenario, grid=alone), 1)
-    assert found.verdict.startswith("No design is better at batch 32 on NVIDIA H200 SXM 141GB than the baseline itself")
+    assert found.headline == "Keep your design: nothing faster at equal quality"
+    assert found.verdict.startswith(found.headline)
     assert not found.clear
 
 
@@ -75,8 +85,8 @@ def test_where_the_baseline_does_not_fit_the_best_of_those_that_do_is_named() ->
     scenario = build_scenario(model_id="qwen3-30b-a3b", hardware_id="h200-sxm", batch_size=380, acceptance="2.4@3")
     found = design_answer(design_space(scenario, grid=GRID), 1)
     assert found.recommended is not None
-    assert found.verdict.startswith("The baseline does not fit in memory at batch 380")
-    assert "Of the designs that do serve, the best is top-" in found.verdict
+    assert found.verdict.startswith("Today's design cannot serve this; top-")
+    assert "The baseline does not fit in memory at batch 380" in found.verdict
 
 
 def test_a_baseline_measured_far_from_the_fit_is_not_beaten_by_the_fit() -> None:
@@ -85,9 +95,7 @@ def test_a_baseline_measured_far_from_the_fit_is_not_beaten_by_the_fit() -> None
     assert best is not None
     far = replace(found.space, measured_gap=2.85)
     assert not is_clear(far, replace(best, objective_gain=Band(1.5, 1.4, 1.6, 1.0), tpot_gain=Band(1.5, 1.4, 1.6, 1.0)))
-    said = title(far, best)
-    assert said.startswith("No design is held against top-8 of 128: a plain step by its own measured kernels differs")
-    assert "+285%" in said
+    assert title(far, best).startswith("Keep your design: its measured step is +285% off the fit of the others")
 
 
 def test_the_speculative_gain_is_told_with_its_caveat_in_the_same_line() -> None:
@@ -127,7 +135,7 @@ def test_each_law_judges_a_design_and_all_of_them_the_baseline_as_itself() -> No
     assert same.quality[0].low == pytest.approx(1.0), "no octave away, no spread"
     assert same.corners == ()
     sparse = candidates(found, [int(found.candidates[0])])[0].quality
-    assert sparse[0].ratio == pytest.approx(candidates(found, [int(found.candidates[0])])[0].quality_ratio)
+    assert min(item.ratio for item in sparse) >= 0.99, "every law keeps a candidate"
     for item in sparse[:2]:
         assert item.low is not None
         assert item.high is not None
@@ -153,30 +161,3 @@ def test_a_corner_of_the_search_is_named_and_said_of_the_recommended_design() ->
     best = answer().recommended
     assert best is not None
     assert any(text.startswith("At a corner of the search") for text in answer().warnings) == bool(best.corners)
-
-
-def test_curves_against_batch_agree_with_the_search_at_its_own_batch() -> None:
-    found = answer()
-    best = found.recommended
-    assert best is not None
-    baseline, own = found.curves
-    assert (baseline.name, own.name, own.index) == ("baseline", "recommended", best.index)
-    row = int(np.flatnonzero(own.batches == 32)[0])
-    assert own.tpot_s.value[row] == pytest.approx(best.tpot_s[0], rel=1e-5)
-    assert own.speedup.value[row] == pytest.approx(best.speedup[0], rel=1e-5)
-    assert own.n_draft[row] == best.n_draft[0]
-    assert own.gain.value[row] == pytest.approx(best.tpot_gain.value, rel=1e-5)
-    assert (own.gain.low[row], own.gain.high[row]) == pytest.approx((best.tpot_gain.low, best.tpot_gain.high), rel=1e-4)
-    assert np.all(baseline.gain.low == 1.0)
-    for curve in found.curves:
-        for line in (curve.speedup, curve.tpot_s, curve.gain):
-            assert np.all((line.low <= line.value) & (line.value <= line.high))
-
-
-def test_a_picked_design_and_the_questions_batches_join_the_curves() -> None:
-    found = answer().space
-    picked = int(found.candidates[-1])
-    curves = design_curves(found, {"picked": picked}, (1, 64))
-    assert [curve.name for curve in curves] == ["baseline", "picked"]
-    assert curves[1].batches.tolist() == [1.0, 32.0, 64.0]
-    assert curves[1].words == found.describe(picked)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.answers.design.answer import binding_constraints, cautious_best, infeasible, with_bandwidth
+from advisor.answers.design.answer import binding_constraints, infeasible, one_law_best, with_bandwidth
 from advisor.answers.design.candidates import setup_of
 from advisor.answers.design.grid import (
     CONSTRAINTS,
@@ -144,9 +144,9 @@ def test_all_widths_from_two_evaluations_equal_one_evaluation_each(lengths: dict
 @pytest.mark.parametrize("model_id", ["qwen3-30b-a3b", "mixtral-8x7b", "deepseek-v3"])
 def test_every_candidate_keeps_the_quality_and_contenders_are_the_ends_of_the_widths_that_do(model_id: str) -> None:
     found = space(model_id, objective="sd_speedup")
-    floor = 0.98 * found.baseline.dense_equivalent
+    floor = 0.99 * found.baseline.dense_equivalent
     assert len(found.contenders) > 10
-    assert found.dense_equivalent[found.candidates].min() >= floor
+    assert found.quality[:, found.candidates].min() >= 0.99 - 1e-5
     assert set(found.contenders) <= set(found.candidates)
     for index in found.contenders:
         n, k, s, width = (
@@ -157,28 +157,31 @@ def test_every_candidate_keeps_the_quality_and_contenders_are_the_ends_of_the_wi
         quality = dense_equivalent(
             active, activation_ratio(n, k, s), granularity(single.hidden_size, width), training_flops(active, None)
         )
-        assert float(quality) >= floor
+        assert float(quality) >= floor * (1 - 1e-5)
+        assert float(quality) / found.baseline.dense_equivalent == pytest.approx(
+            float(found.quality[0, index]), rel=1e-5
+        )
         same = (found.n_experts == n) & (found.n_active == k) & (found.n_shared == np.float32(s))
         others = found.expert_width[same & (found.failed == 0)]
         assert width in (others.min(), others.max())
         assert set(space(model_id).contenders) <= set(found.contenders), "by time per token the narrowest alone"
         narrower = np.flatnonzero(same & (found.expert_width < others.min()) & (found.failed == 1))
-        assert np.all(found.dense_equivalent[narrower] < floor)
+        assert np.all(found.quality[:, narrower].min(axis=0) < 0.99)
 
 
 @pytest.mark.parametrize("objective", ["tpot", "sd_speedup", "tokens_per_s_per_gpu"])
 @pytest.mark.parametrize("batch", [1, 16, 512])
 def test_no_width_within_the_limits_beats_the_best_and_a_contender_is_the_best(objective: Any, batch: int) -> None:
-    """Of all designs at equal quality, wide ones too: the recommendation cannot lose to its own safe alternative."""
+    """Of all designs at equal quality, wide ones too; fewer laws leave at least as good a one."""
     found = space(batches=(batch,), objective=objective, max_total_params=6e10)
     if batch == 512:
         found = design_space(scenario(n_gpus=4, tensor_parallel=4), grid=SMALL, batches=[512], objective=objective)
     assert found.best is not None
     assert found.score[found.best] == found.score[found.failed == 0].max()
     assert found.score[found.contenders].max() == pytest.approx(found.score[found.best], rel=1e-6)
-    safe = cautious_best(found)
-    if safe is not None and not found.failed[safe]:
-        assert found.score[safe] <= found.score[found.best]
+    alone = one_law_best(found)
+    assert alone is not None
+    assert found.score[alone] >= found.score[found.best]
 
 
 def test_candidates_stay_within_every_rail_and_the_rails_bind() -> None:
@@ -191,15 +194,16 @@ def test_candidates_stay_within_every_rail_and_the_rails_bind() -> None:
     attention = parameter_counts(load_model("qwen3-30b-a3b")).attention / found.active_params[index]
     assert attention.min() >= 0.2
     assert attention.max() <= 0.5
-    best_of_all = found.score[found.dense_equivalent >= 0.98 * found.baseline.dense_equivalent].max()
+    best_of_all = found.score[found.quality.min(axis=0) >= 0.99].max()
     assert best_of_all > found.score[found.best], "without the rails the search would take another design"
 
 
 def test_a_rail_that_costs_the_most_is_named_with_the_design_it_keeps_out() -> None:
     found = space(objective="tpot")
     first = binding_constraints(found)[0]
-    assert first.constraint == "attention_share"
-    assert found.failed_names(first.index) == ["attention_share"]
+    assert first.constraint in ("attention_share", "shared_share")
+    assert found.failed_names(first.index) == [first.constraint]
+    assert found.score[first.index] == found.score[found.failed == found.failed[first.index]].max()
     assert first.gain > 1.05
 
 
@@ -233,7 +237,9 @@ def test_all_experts_active_is_a_dense_model_in_parameters_and_quality() -> None
     routed = [found.active_params[i] - 48 * 2048 * found.n_experts[i] for i in both]
     assert routed[0] == pytest.approx(routed[1])
     assert activation_ratio(8, 8) == 1.0
-    assert found.dense_equivalent[both[0]] == pytest.approx(found.active_params[both[0]], rel=0.012)
+    assert found.quality[0, both[0]] * found.baseline.dense_equivalent == pytest.approx(
+        found.active_params[both[0]], rel=0.012
+    )
 
 
 def test_more_bandwidth_never_makes_a_design_slower() -> None:
@@ -260,9 +266,9 @@ def test_a_larger_quality_loss_never_makes_the_best_worse() -> None:
 
 
 def test_a_smaller_total_size_never_makes_the_best_better() -> None:
-    free, capped = space(objective="tpot"), space(objective="tpot", max_total_params=2.6e10)
+    free, capped = space(objective="tpot"), space(objective="tpot", max_total_params=2.8e10)
     assert capped.score[capped.best] <= free.score[free.best]
-    assert capped.total_params[capped.candidates].max() <= 2.6e10
+    assert capped.total_params[capped.candidates].max() <= 2.8e10
 
 
 def test_a_time_limit_leaves_only_designs_that_keep_it_at_every_batch() -> None:
@@ -310,7 +316,7 @@ def test_the_remedy_goes_by_the_limit_that_is_broken(limits: dict[str, float], b
 
 
 def test_designs_that_fit_but_are_too_weak_ask_for_more_memory() -> None:
-    found = design_space(scenario("deepseek-v3", n_gpus=1, tensor_parallel=1), grid=SMALL)
+    found = design_space(scenario(), grid=SMALL, max_memory_bytes=40e9)
     answer = infeasible(found)
     assert answer.breaks == ("quality",)
     assert "too weak: use more GPUs" in answer.message
@@ -344,7 +350,7 @@ def test_depth_and_heads_can_be_searched_and_the_quality_still_holds() -> None:
     layers = {sum(m.count for m in body.architecture.mixers) for body in found.bodies}
     assert layers == {48, 36, 60}
     assert {body.architecture.mixers[0].kv_shards for body in found.bodies} == {2, 4}
-    assert np.all(found.dense_equivalent[found.candidates] >= 0.98 * found.baseline.dense_equivalent)
+    assert found.quality[:, found.candidates].min() >= 0.99 - 1e-5
     index = int(np.flatnonzero(found.body == 1)[100])
     curve = curve_for(setup_of(found, index), [16])
     assert float(found.tpot_s[0, index]) == pytest.approx(float(curve.tpot_s.min()), rel=1e-5)

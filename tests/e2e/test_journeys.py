@@ -12,7 +12,6 @@ import pytest
 
 from advisor.answers.advice import advise
 from advisor.answers.design.answer import design_answer
-from advisor.answers.design.candidates import design_words
 from advisor.answers.design.search import design_space
 from advisor.answers.engines.config import one_option_a_line
 from advisor.answers.explore.changes import GOALS, best_effects, next_steps
@@ -25,8 +24,6 @@ from advisor.predict.scenario_fields import FIELDS
 from advisor.show.explain.round import derive
 from advisor.show.report.build import engine_setups
 from advisor.show.words.leaderboard import verdict
-from advisor.ui.design.question import CANDIDATES
-from advisor.ui.design.tables import headline as design_headline
 from advisor.ui.own_data import START as fields_START
 from tests.e2e.app_server import ROOT, wait_until, wait_until_drawn
 from tests.e2e.views import CHART, go_to, open_more, upload
@@ -248,32 +245,21 @@ def test_a_nonsense_link_shows_an_answer_and_what_was_ignored(page: Any, app_url
     assert page.get_by_text("The link asks for").count() >= 3
 
 
-def test_search_designs_click_a_cell_and_take_it_as_the_scenario(page: Any, app_url: str) -> None:
+def test_turn_a_dial_by_keyboard_and_take_the_design_as_the_scenario(page: Any, app_url: str) -> None:
     scenario = Scenario(acceptance="2.4@3", batch_size=16)
     open_app(page, f"{app_url}/design?{scenario.to_query()}")
-    answer = design_answer(design_space(scenario, objective="tpot"), CANDIDATES)
-    best = answer.recommended
-    assert best is not None
-    assert title(page).startswith(design_words(answer.space, best))
-    name = page.evaluate(
-        """() => {
-            const points = document.querySelector('.js-plotly-plot').data.find(trace => trace.type === 'scatter');
-            return points.customdata[0][1];
-        }"""
-    )
-    page.locator(".js-plotly-plot").first.locator(".scatterlayer .point").first.click(force=True)
-    page.locator("strong", has_text=re.compile(f"^{re.escape(name)}$")).first.wait_for()
+    assert title(page) == design_answer(design_space(scenario)).headline
+    page.locator(".st-key-design_dial_width input[type=range]").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**design_mine=N128+k8+s0+w800**")
     wait_until_drawn(page)
-    page.get_by_role("button", name="Make this the scenario").click()
-    page.get_by_text("is now the model").wait_for()
-    page.get_by_role("link", name="Open in Serve").click()
+    page.get_by_role("radio", name="Mine").or_(page.get_by_role("button", name="Mine")).first.click()
+    page.get_by_text("qwen3-30b-a3b-n128k8s0w800.json").wait_for()
+    page.get_by_role("button", name="Open in Serve").click()
+    page.wait_for_url("**model_id=own-*")
     wait_until_drawn(page, CHART)
-    model = page.get_by_role("combobox", name="Model", exact=True).input_value()
-    experts, active = re.match(r"(\d+) experts top-(\d+)", name).groups()
-    assert model.startswith(f"own-qwen3-30b-a3b-n{experts}k{active}s")
-    page.wait_for_url("**model_id=own-*")  # the chart is drawn before the browser has its new address
     taken = in_address(page)
-    assert taken.model_id == model
+    assert taken.model_id == "own-qwen3-30b-a3b-n128k8s0w800"
     wait_for_answer(page, taken)
 
 
@@ -286,24 +272,7 @@ def test_type_a_shape_and_search_from_it(page: Any, app_url: str) -> None:
     wait_until_drawn(page, CHART)
     page.wait_for_url("**model_id=own-24l*")
     taken = in_address(page)
-    answer = design_answer(design_space(taken, objective="tpot"), CANDIDATES)
-    assert title(page) == design_headline(answer)
-
-
-def test_a_design_s_objective_stands_in_the_address_and_back_undoes_it(page: Any, app_url: str) -> None:
-    open_app(page, f"{app_url}/design?acceptance=2.4%403")
-    before = title(page)
-    page.get_by_role("radio", name="Gain by drafting").or_(
-        page.get_by_role("button", name="Gain by drafting")
-    ).first.click()
-    page.wait_for_url("**design_objective=sd_speedup**")
-    page.get_by_text("The gain by drafting is no speed").wait_for()
-    wait_until_drawn(page, CHART)
-    page.reload()
-    page.get_by_text("The gain by drafting is no speed").wait_for()
-    wait_until_drawn(page, CHART)
-    page.go_back()
-    wait_until(page, "words => document.querySelector('h1')?.innerText === words", arg=before)
+    assert title(page) == design_answer(design_space(taken)).headline
 
 
 def test_take_a_change_of_try_next_and_undo_it_by_the_browser(page: Any, app_url: str) -> None:

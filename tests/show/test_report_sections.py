@@ -315,8 +315,9 @@ def test_json_carries_every_cell_and_region_and_keeps_its_schema() -> None:
     section = document_of(report_regions()).design_regions
     assert section is not None
     assert len(section.cells) == 6
-    assert sum(region.core_cells + region.edge_cells for region in section.regions) == 5
-    empty = next(cell for cell in section.cells if cell.kind == "none")
+    held = [cell for cell in section.cells if cell.kind != "none"]
+    assert sum(region.core_cells + region.edge_cells for region in section.regions) == len(held) > 3
+    empty = next(cell for cell in section.cells if (cell.accelerator, cell.batch_size) == ("h100-sxm", 256))
     told = (empty.accelerator, empty.batch_size, empty.why_not, empty.loss)
     assert told == ("h100-sxm", 256, "does not fit in memory", None)
     assert all(cell.loss_low <= cell.loss <= cell.loss_high for cell in section.cells if cell.loss is not None)  # type: ignore[operator]

@@ -8,34 +8,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.answers.design.candidates import Candidate, DesignCurve, candidates, design_curves, is_clear, title
+from advisor.answers.design.candidates import LAW_NAMES, ONE_LAW, Candidate, candidates, headline, is_clear, title
+from advisor.answers.design.dials import BatchRule, Dial, batch_rule, dials
 from advisor.answers.design.grid import CONSTRAINT_TEXT, CONSTRAINTS, NOTE, DesignGrid, Mixes, Objective
-from advisor.answers.design.search import (
-    DesignChange,
-    DesignLine,
-    HeatMap,
-    distinct_candidates,
-    granularity_sweep,
-    heat_map,
-    pareto_front,
-    serve,
-    shared_sweep,
-    try_next,
-)
+from advisor.answers.design.search import DesignChange, distinct_candidates, pareto_front, serve, try_next
 from advisor.answers.design.space import DesignSpace
 from advisor.physics.components import DEVICE_RECORDS, OVERHEADS
 from advisor.physics.kernel_costs import KernelCosts
-from advisor.physics.quality import (
-    LIMITS,
-    TOKENS_PER_PARAMETER_WARNING,
-    activation_ratio,
-    anchored_ratio,
-    loss_as_active_params,
-)
+from advisor.physics.quality import LIMITS, TOKENS_PER_PARAMETER_WARNING
 from advisor.predict.setup import Setup
 from advisor.prediction import Array
 from advisor.text import counted
@@ -75,7 +60,7 @@ def sensitivity(space: DesignSpace) -> list[Sensitivity]:
         _compared(space, found, what, change, *_scores(space, found, setup, routing))
         for what, change, setup, routing in _variations(space)
     ]
-    return results + [_under_law(space, name, keeps) for name, keeps in _laws(space)]
+    return [*results, _one_law(space)]
 
 
 _Edit = Callable[[Setup], Setup]
@@ -176,50 +161,23 @@ def _held(
     return Sensitivity(*what, best, space.describe(best), regret, kept / baseline, bool(flips))
 
 
-def _laws(space: DesignSpace) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Other laws for equal quality: (name, designs that keep it)."""
-    own, floor = space.baseline, 1.0 - space.question.quality_eps
-    activation = activation_ratio(space.n_experts, space.n_active, space.n_shared)
-    anchored = anchored_ratio(space.active_params, activation, own.active_params, own.activation)
-    both = np.minimum(anchored, space.dense_equivalent / own.dense_equivalent) >= floor
-    yield "equal quality by N_act ~ A^0.30 (arXiv:2507.20534) as well", both
-    loss = space.loss_difference(0, space.total_params, space.active_params, space.n_active, space.n_shared)
-    equivalent = loss_as_active_params(loss, own.total_params, own.active_params)
-    yield "equal loss by arXiv:2509.23678 instead", equivalent <= 1.0 / floor - 1.0
+def one_law_best(space: DesignSpace) -> int | None:
+    """The best design by the first law alone, whatever the others say of its quality."""
+    keeps = space.quality[0] >= 1.0 - space.question.quality_eps
+    return space.best_of(keeps & space.keeps_apart_from("quality"))
 
 
-def cautious_best(space: DesignSpace) -> int | None:
-    """The best design that keeps the quality by two laws: the default one and the 0.30 anchor.
-
-    None when no design does.
-    """
-    return space.best_of(_within(space, next(_laws(space))[1]))
-
-
-def _within(space: DesignSpace, keeps: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Designs that `keeps` names and that meet every constraint but the default law's quality."""
-    quality = np.uint16(1 << CONSTRAINTS.index("quality"))
-    return np.asarray(keeps & ((space.failed & ~quality) == 0))
-
-
-def _under_law(space: DesignSpace, change: str, keeps: NDArray[np.bool_]) -> Sensitivity:
-    """The search with another law for equal quality; costs are those of the space."""
-    allowed = _within(space, keeps)
-    top = space.best_of(allowed)
-    if top is None:
-        return Sensitivity("law", change, None, "nothing feasible", float("nan"), float("nan"), True)
-    chosen = space.best
+def _one_law(space: DesignSpace) -> Sensitivity:
+    """The search with the first law alone for equal quality; costs are those of the space."""
+    top, chosen = one_law_best(space), space.best
+    assert top is not None
     assert chosen is not None
-    index = np.flatnonzero(allowed)
-    # The recommended experts at another width still count as the recommendation.
-    twins = index[np.all(space.mixes_of(index) == space.mixes_of(np.array([chosen])), axis=0)]
-    kept = float(space.score[twins].max()) if len(twins) else float("nan")
-    return _held(space, ("law", change), top, float(space.score[top]), kept, space.baseline.score)
+    kept = float(space.score[chosen])
+    what = ("law", f"equal quality by {LAW_NAMES['leverage']} alone")
+    return _held(space, what, top, float(space.score[top]), kept, space.baseline.score)
 
 
 NOTHING_BINDS = "Equal quality alone limits the objective: no other limit costs anything."
-_SAME_LOSS = 5e-5
-"""Losses that differ by less read the same to four decimals. [nats per token]"""
 
 
 @dataclass(frozen=True)
@@ -248,68 +206,109 @@ class Infeasible:
 
 @dataclass(frozen=True)
 class DesignAnswer:
-    """Everything a screen, a report or the command line shows about one design question."""
+    """Everything that is shown about one design question, each part made when it is asked for."""
 
     space: DesignSpace
-    verdict: str
-    clear: bool
-    """Whether the recommended design is better than the baseline throughout its band and no slower per token."""
-    recommended: Candidate | None
-    cautious: Candidate | None
-    """The best design that keeps the quality by the pessimistic law too; None when none does."""
-    infeasible: Infeasible | None
-    top: tuple[Candidate, ...]
-    """The best designs that differ in kind, best first; the first is the recommended one."""
-    by_objective: dict[Objective, Candidate]
-    """The best design under each objective that can be computed."""
-    disagreement: str
-    """Reason that speedup and absolute speed rank designs differently here, or a sentence that they do not."""
-    binding: tuple[Binding, ...]
-    binding_text: str
-    try_next: tuple[DesignChange, ...]
-    sensitivity: tuple[Sensitivity, ...]
-    heat_map: HeatMap
-    shared_sweep: DesignLine
-    granularity_sweep: DesignLine
-    curves: tuple[DesignCurve, ...]
-    """Speedup, time per token and gain against batch: the baseline's, then the recommended design's."""
-    pareto: np.ndarray
-    """Indices into the space, from best quality to best objective."""
-    limits: tuple[str, ...]
-    warnings: tuple[str, ...]
+    count: int = 10
+    """Distinct candidates that are described in full."""
+
+    @cached_property
+    def verdict(self) -> str:
+        """The headline, then gains and costs of the design."""
+        chosen = self.recommended
+        return infeasible(self.space).message if chosen is None else title(self.space, chosen)
+
+    @cached_property
+    def headline(self) -> str:
+        """The answer in one line."""
+        return headline(self.space, self.recommended)
+
+    @cached_property
+    def recommended(self) -> Candidate | None:
+        """The best design of equal quality by every law."""
+        best = self.space.best
+        return None if best is None else candidates(self.space, [best])[0]
+
+    @property
+    def clear(self) -> bool:
+        """Whether that is better than the baseline throughout its band and no slower per token."""
+        return self.recommended is not None and is_clear(self.space, self.recommended)
+
+    @cached_property
+    def one_law(self) -> Candidate | None:
+        """The best design by one law alone, or None where it is the recommended one."""
+        found = one_law_best(self.space)
+        return None if found is None or found == self.space.best else candidates(self.space, [found])[0]
+
+    @cached_property
+    def infeasible(self) -> Infeasible | None:
+        """Reason that no design keeps every limit, or None."""
+        return infeasible(self.space) if self.space.best is None else None
+
+    @cached_property
+    def top(self) -> tuple[Candidate, ...]:
+        """The best designs that differ in kind, best first."""
+        return tuple(candidates(self.space, distinct_candidates(self.space, self.count)))
+
+    @cached_property
+    def by_objective(self) -> dict[Objective, Candidate]:
+        """The best design under each objective that can be computed."""
+        return best_by_objective(self.space)
+
+    @property
+    def disagreement(self) -> str:
+        """Reason that speedup and absolute speed rank designs differently here, or that they do not."""
+        return _disagreement(self.space, self.by_objective)
+
+    @cached_property
+    def binding(self) -> tuple[Binding, ...]:
+        """Cost of each limit, the dearest first."""
+        return binding_constraints(self.space)
+
+    @property
+    def binding_text(self) -> str:
+        """The dearest limit in a sentence."""
+        return _binding_text(self.space, self.binding)
+
+    @cached_property
+    def try_next(self) -> tuple[DesignChange, ...]:
+        """Single changes of the baseline that help."""
+        return tuple(try_next(self.space))
+
+    @cached_property
+    def sensitivity(self) -> tuple[Sensitivity, ...]:
+        """The recommendation under each changed assumption."""
+        return tuple(sensitivity(self.space))
+
+    @cached_property
+    def dials(self) -> tuple[Dial, ...]:
+        """Time lost at each value of k/N, shared experts and width, the others solved again."""
+        return dials(self.space)
+
+    @cached_property
+    def rule(self) -> BatchRule:
+        """The best design at each batch."""
+        return batch_rule(self.space)
+
+    @cached_property
+    def pareto(self) -> NDArray[np.intp]:
+        """Indices into the space, from best quality to best objective."""
+        return pareto_front(self.space)
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Gaps in the laws for quality and routing."""
+        return (*LIMITS, NOTE)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Remarks to read before training by this answer."""
+        return _warnings(self.space, self.recommended, self.one_law)
 
 
 def design_answer(space: DesignSpace, count: int = 10) -> DesignAnswer:
     """Everything about one design question. `count` distinct candidates are described in full."""
-    indices = distinct_candidates(space, count)
-    top = tuple(candidates(space, indices))
-    recommended = top[0] if top else None
-    by_objective = best_by_objective(space)
-    binding = binding_constraints(space)
-    safe = cautious_best(space)
-    cautious = None if safe is None else candidates(space, [safe])[0]
-    return DesignAnswer(
-        space=space,
-        verdict=infeasible(space).message if recommended is None else title(space, recommended),
-        clear=recommended is not None and is_clear(space, recommended),
-        recommended=recommended,
-        cautious=cautious,
-        infeasible=None if top else infeasible(space),
-        top=top,
-        by_objective=by_objective,
-        disagreement=_disagreement(space, by_objective),
-        binding=binding,
-        binding_text=_binding_text(space, binding),
-        try_next=tuple(try_next(space)),
-        sensitivity=tuple(sensitivity(space)),
-        heat_map=heat_map(space),
-        shared_sweep=shared_sweep(space),
-        granularity_sweep=granularity_sweep(space),
-        curves=design_curves(space, {} if recommended is None else {"recommended": recommended.index}),
-        pareto=pareto_front(space),
-        limits=(*LIMITS, NOTE),
-        warnings=_warnings(space, recommended, cautious),
-    )
+    return DesignAnswer(space, count)
 
 
 def binding_constraints(space: DesignSpace) -> tuple[Binding, ...]:
@@ -428,22 +427,6 @@ def binding_start(space: DesignSpace, first: Binding) -> str:
     return f"Of the limits besides equal quality, {first.text} costs most: without it, {space.describe(first.index)}"
 
 
-def loss_text(item: Candidate) -> str:
-    """Whether the law of loss differences puts a design behind the baseline, and what would make up for it."""
-    if abs(item.loss_difference) < _SAME_LOSS:
-        return "the baseline's own loss"
-    share = abs(item.loss_as_active_params)
-    if item.loss_difference < 0:
-        return (
-            f"better: its loss is {-item.loss_difference:.4f} nats per token lower than the baseline's, and with "
-            f"{share:.0%} fewer active parameters it would be the same"
-        )
-    return (
-        f"worse: its loss is {item.loss_difference:.4f} nats per token higher than the baseline's; {share:.0%} more "
-        "active parameters would make up for it"
-    )
-
-
 def sensitivity_text(results: Sequence[Sensitivity]) -> str:
     """Sentence on how many changed assumptions would make another design the recommended one."""
     count, n = sum(item.flips for item in results), counted(len(results), "changed assumption")
@@ -474,25 +457,16 @@ def _unmet_wishes(space: DesignSpace) -> list[str]:
     return said
 
 
-def _warnings(space: DesignSpace, chosen: Candidate | None, cautious: Candidate | None) -> tuple[str, ...]:
+def _warnings(space: DesignSpace, chosen: Candidate | None, one_law: Candidate | None) -> tuple[str, ...]:
     warnings = [*space.notes, *_unmet_wishes(space)]
     if chosen is None:
         return tuple(warnings)
     question = space.question
-    if chosen.quality_ratio_pessimistic < 1.0 - question.quality_eps:
-        other = "No design keeps it by that law."
-        if cautious is not None:
-            gain = cautious.objective_gain
-            other = (
-                f"The best that keeps it by both: {space.describe(cautious.index)}, {gain.value:.2f}x "
-                f"({gain.low:.2f}-{gain.high:.2f})."
-            )
+    if one_law is not None:
         warnings.append(
-            f"By the pessimistic law the recommended design falls {1 - chosen.quality_ratio_pessimistic:.0%} short of "
-            f"the baseline's dense-equivalent size: train a small pair before you commit. {other}"
+            f"By {ONE_LAW} alone {space.describe(one_law.index)} would gain {one_law.objective_gain.value:.2f}x; the "
+            f"lowest law keeps {one_law.quality_range[0]:.0%} of its quality: train a small pair before you trust it."
         )
-    if chosen.loss_as_active_params > 0.1:
-        warnings.append(f"By the law of loss differences it is {loss_text(chosen)}.")
     if chosen.tokens_per_parameter is not None and chosen.tokens_per_parameter < TOKENS_PER_PARAMETER_WARNING:
         warnings.append(
             f"{chosen.tokens_per_parameter:.0f} training tokens per parameter: below about 20, reasoning is reported "

@@ -3,21 +3,17 @@
 What a design costs to train and to trust: training compute, quality by each law, corners of the space it lies in.
 
 What the best design is called: whether it deserves the title, what it gives and costs, how safe its quality is.
-
-Designs against batch: speedup, time per output token and gain over the baseline, with bands from shared draws.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.answers.design.grid import Mixes, shifted_preset
-from advisor.answers.design.search import SWEEP_BATCHES, serve
+from advisor.answers.design.grid import shifted_preset
 from advisor.answers.design.space import MAX_MEASURED_GAP, DesignSpace
 from advisor.physics import laws
 from advisor.physics.bands import band
@@ -28,7 +24,6 @@ from advisor.physics.quality import (
     anchored_ratio,
     granularity,
     law_range,
-    loss_as_active_params,
     training_flops,
 )
 from advisor.predict.curve import curve_for
@@ -74,16 +69,8 @@ class Candidate:
     activation: float
     granularity: float
     shared_share: float
-    quality_ratio: float
-    """Dense-equivalent size over the baseline's, by the default law."""
-    quality_ratio_pessimistic: float
-    """The lower of that and the ratio if quality goes as N_act A^-0.30: what the design keeps by either law."""
-    loss_difference: float
-    """Second law, nats per token against the baseline: a risk note for k and the shared share, not a constraint."""
-    loss_as_active_params: float
-    """The difference of loss as a share of active parameters needed to make up for it."""
     quality: tuple[LawQuality, ...]
-    """Size by each law, the deciding one first."""
+    """Size by each law, all of which it keeps where it is a candidate."""
     training_cost: float
     """Training compute at equal tokens over the baseline's: active parameters over its. [-]"""
     training_flop: float | None
@@ -105,6 +92,12 @@ class Candidate:
     """Baseline's mean time per token over the design's: above 1 is faster."""
     tier: Tier
     extrapolated: bool
+
+    @property
+    def quality_range(self) -> tuple[float, float]:
+        """Size over the baseline's by the lowest and by the highest law. [-]"""
+        ratios = [law.ratio for law in self.quality]
+        return min(ratios), max(ratios)
 
 
 def setup_of(space: DesignSpace, index: int) -> Setup:
@@ -188,8 +181,6 @@ def _candidate(space: DesignSpace, index: int, base: DrawnDesigns) -> Candidate:
     total, active = float(space.total_params[index]), float(space.active_params[index])
     body = space.bodies[space.body[index]].architecture
     activation = float(activation_ratio(n, k, s))
-    ratio = float(space.dense_equivalent[index] / own.dense_equivalent)
-    loss = float(space.loss_difference(int(space.body[index]), total, active, k, s))
     tokens = question.training_tokens
     drawn = drawn_at(setup_of(space, index), space.question.batches, space.n_draft[:, index])
     objective_gain, speedup_gain, tpot_gain = _gains(space, index, drawn, base)
@@ -207,12 +198,6 @@ def _candidate(space: DesignSpace, index: int, base: DrawnDesigns) -> Candidate:
         activation=activation,
         granularity=float(granularity(body.hidden_size, width)),
         shared_share=s / (k + s),
-        quality_ratio=ratio,
-        quality_ratio_pessimistic=min(
-            ratio, float(anchored_ratio(active, activation, own.active_params, own.activation))
-        ),
-        loss_difference=loss,
-        loss_as_active_params=float(loss_as_active_params(loss, own.total_params, own.active_params)),
         quality=qualities(space, index),
         training_cost=active / own.active_params,
         training_flop=None if tokens is None else float(training_flops(active, tokens)),
@@ -285,9 +270,9 @@ LAW_NAMES = {
     "anchor": "N_act ~ A^0.30 (arXiv:2507.20534)",
     "loss": "expert-mix loss (arXiv:2509.23678)",
 }
-"""The laws for equal quality; the first decides what is at equal quality."""
-DECIDING_LAW = next(iter(LAW_NAMES.values())).split(" (")[0]
-"""Name of the deciding law without its source."""
+"""The laws for equal quality, all of which a design must keep."""
+ONE_LAW = next(iter(LAW_NAMES.values())).split(" (")[0]
+"""Name, without its source, of the law that promises most of few active experts."""
 
 
 @dataclass(frozen=True)
@@ -322,19 +307,16 @@ def qualities(space: DesignSpace, index: int) -> tuple[LawQuality, ...]:
     own = space.baseline
     mix = space.mix([index])
     activation = float(activation_ratio(mix.n_experts[0], mix.n_active[0], mix.n_shared[0]))
-    total, active = float(space.total_params[index]), float(space.active_params[index])
-    ratio = float(space.dense_equivalent[index] / own.dense_equivalent)
+    active = float(space.active_params[index])
+    ratio, middle, by_loss = (float(one) for one in space.quality[:, index])
     low, high = (float(end) for end in law_range(ratio, activation, own.activation))
     anchored = [
         float(anchored_ratio(active, activation, own.active_params, own.activation, p)) for p in SPARSITY_EXPONENT_RANGE
     ]
-    middle = float(anchored_ratio(active, activation, own.active_params, own.activation))
-    loss = space.loss_difference(int(space.body[index]), total, active, mix.n_active[0], mix.n_shared[0])
-    lacking = float(loss_as_active_params(float(loss), own.total_params, own.active_params))
     return (
         LawQuality("leverage", ratio, low, high),
         LawQuality("anchor", middle, min(anchored), max(anchored)),
-        LawQuality("loss", 1.0 / (1.0 + lacking), None, None),
+        LawQuality("loss", by_loss, None, None),
     )
 
 
@@ -387,7 +369,8 @@ def is_clear(space: DesignSpace, item: Candidate) -> bool:
     return item.objective_gain.low > 1.0 and item.tpot_gain.value >= 1.0
 
 
-def _is_baseline(space: DesignSpace, item: Candidate) -> bool:
+def own_design(space: DesignSpace, item: Candidate) -> bool:
+    """Whether a design is the baseline itself."""
     own = space.baseline
     counts = (float(item.n_experts), float(item.n_active), float(item.n_shared))
     return bool(np.allclose(counts, own.counts)) and (item.expert_width, item.body) == (own.expert_width, 0)
@@ -402,32 +385,45 @@ def design_words(space: DesignSpace, item: Candidate) -> str:
     return f"Top-{item.n_active} of {item.n_experts}, {shared}, width {item.expert_width}{body}{drafts}"
 
 
-def title(space: DesignSpace, chosen: Candidate) -> str:
-    """Sentences with the design and what it gives, what it costs to train, and its quality by each law."""
-    question, own = space.question, space.baseline
-    words = design_words(space, chosen)
-    batches = ", ".join(f"{batch:g}" for batch in question.batches)
-    place = f"at batch {batches} on {space.setup.place}"
+def headline(space: DesignSpace, chosen: Candidate | None) -> str:
+    """The answer in one line: the design of equal quality by every law and its gain, or to keep today's."""
+    if chosen is None:
+        return "No design keeps every limit"
+    words = short_words(space, chosen)
     if space.baseline_problem:
-        start = (
-            f"{space.baseline_problem} Of the designs that do serve, the best is {words[0].lower()}{words[1:]} {place}"
-        )
-    elif abs(space.measured_gap) > MAX_MEASURED_GAP:
-        start = (
-            f"No design is held against top-{own.n_active} of {own.n_experts}: a plain step by its own measured "
-            f"kernels differs by {space.measured_gap:+.0%} from the fit that costs all designs. By the fit the best "
-            f"{place} is {words[0].lower()}{words[1:]}"
-        )
-    elif is_clear(space, chosen):
-        start = f"{words} instead of top-{own.n_active} of {own.n_experts} {place}"
-    elif _is_baseline(space, chosen):
-        return f"No design is better {place} than the baseline itself, {words[0].lower()}{words[1:]}."
-    else:
-        start = (
-            f"No design is clearly better than top-{own.n_active} of {own.n_experts} {place}; the best guess is "
-            f"{words[0].lower()}{words[1:]}"
-        )
-    return f"{start}: {_merits(space, chosen)}. {price_words(space, chosen)}"
+        return f"Today's design cannot serve this; {words[0].lower()}{words[1:]} can"
+    if abs(space.measured_gap) > MAX_MEASURED_GAP:
+        return f"Keep your design: its measured step is {space.measured_gap:+.0%} off the fit of the others"
+    asked = space.question.objective
+    better = "faster" if asked == "tpot" else f"better by {MERITS[asked].words}"
+    if not is_clear(space, chosen):
+        clearly = "" if own_design(space, chosen) else "clearly "
+        return f"Keep your design: nothing {clearly}{better} at equal quality"
+    gain = f"{chosen.objective_gain.value:.2f}×"
+    return f"{words}: {gain} {'faster' if asked == 'tpot' else MERITS[asked].gain_of} at equal quality"
+
+
+def short_words(space: DesignSpace, item: Candidate) -> str:
+    """Experts of a design: `Top-4 of 256, no shared`."""
+    shared = f"{item.n_shared:.3g} shared" if item.n_shared else "no shared"
+    body = f", {space.bodies[item.body].architecture.name}" if item.body else ""
+    return f"Top-{item.n_active} of {item.n_experts}, {shared}{body}"
+
+
+def title(space: DesignSpace, chosen: Candidate) -> str:
+    """The headline, then the design and what it gives, what it costs to train, and its quality by each law."""
+    own = space.baseline
+    batches = ", ".join(f"{batch:g}" for batch in space.question.batches)
+    start = f"{headline(space, chosen)}. At batch {batches} on {space.setup.place}"
+    words = design_words(space, chosen)
+    if own_design(space, chosen):
+        return f"{start} it is {words[0].lower()}{words[1:]}."
+    problem = f" {space.baseline_problem}" if space.baseline_problem else ""
+    lead = "" if is_clear(space, chosen) or problem else "the best guess is "
+    return (
+        f"{start}, {lead}{words[0].lower()}{words[1:]} instead of top-{own.n_active} of {own.n_experts}: "
+        f"{_merits(space, chosen)}.{problem} {price_words(space, chosen)}"
+    )
 
 
 def _merits(space: DesignSpace, chosen: Candidate) -> str:
@@ -459,90 +455,4 @@ def price_words(space: DesignSpace, chosen: Candidate) -> str:
         f"{chosen.total_params / 1e9:.1f} B weights ({chosen.total_params / own.total_params:.2f} times the "
         f"baseline's), {chosen.active_params / 1e9:.2f} B active without embeddings; training takes "
         f"{chosen.training_cost:.2f} times the compute at equal tokens{flop}. Quality as dense-equivalent size: {laws}."
-    )
-
-
-BASELINE = "baseline"
-
-
-@dataclass(frozen=True)
-class Line:
-    """One quantity over batches [nB], with its 80 % band."""
-
-    value: Array
-    low: Array
-    high: Array
-
-    @classmethod
-    def of(cls, value: Array, draws: Array) -> Line:
-        """The band of `draws` [draws, nB] around central values, which it always holds."""
-        low, high = band(draws)
-        return cls(value, np.minimum(low, value), np.maximum(high, value))
-
-
-@dataclass(frozen=True)
-class DesignCurve:
-    """One design over batches, at the K of highest central speedup at each, as the search runs it."""
-
-    name: str
-    """Title of the design: `baseline`, `recommended`, or the words it was asked for by."""
-    index: int
-    """Into the space; -1 for the baseline."""
-    words: str
-    batches: Array
-    n_draft: NDArray[np.int16]
-    speedup: Line
-    """Over its own plain decoding. [-]"""
-    tpot_s: Line
-    """Time per output token. [s]"""
-    gain: Line
-    """The baseline's time per output token over its own: above 1 it is faster. [-]"""
-    largest_batch: int
-    """The largest batch that fits in memory. [-]"""
-
-
-def design_curves(
-    space: DesignSpace, designs: Mapping[str, int], batches: tuple[int, ...] = SWEEP_BATCHES
-) -> tuple[DesignCurve, ...]:
-    """The baseline, then the designs asked for: {name: index into the space}. The question's batches are added."""
-    at = np.unique([*map(float, batches), *space.question.batches])
-    own = space.baseline
-    body = space.bodies[0]
-    mix = Mixes(*(np.array([count]) for count in own.counts))
-    found = serve(space, body, mix, np.array([float(own.expert_width)]), at)
-    speedup, tpot, k = found.speedup[:, 0], found.tpot_s[:, 0], found.n_draft[:, 0]
-    base = drawn_at(body.setup, at, k)
-    ones = np.ones_like(at)
-    first = DesignCurve(
-        name=BASELINE,
-        index=-1,
-        words=own.words,
-        batches=at,
-        n_draft=k,
-        speedup=Line.of(speedup, base.speedup),
-        tpot_s=Line.of(tpot, base.tpot_s),
-        gain=Line(ones, ones, ones),
-        largest_batch=space.setup.memory.largest_batch,
-    )
-    return (first, *(_curve(space, name, index, at, first, base) for name, index in designs.items()))
-
-
-def _curve(
-    space: DesignSpace, name: str, index: int, batches: Array, baseline: DesignCurve, base: DrawnDesigns
-) -> DesignCurve:
-    body = space.bodies[space.body[index]]
-    found = serve(space, body, space.mix([index]), space.expert_width[[index]].astype(float), batches)
-    speedup, tpot, k = found.speedup[:, 0], found.tpot_s[:, 0], found.n_draft[:, 0]
-    drawn = drawn_at(setup_of(space, index), batches, k)
-    errors = shape_errors(space, index, len(drawn.speedup))[:, None]
-    return DesignCurve(
-        name=name,
-        index=index,
-        words=space.describe(index),
-        batches=batches,
-        n_draft=k,
-        speedup=Line.of(speedup, drawn.speedup),
-        tpot_s=Line.of(tpot, drawn.tpot_s / errors),
-        gain=Line.of(baseline.tpot_s.value / tpot, base.tpot_s / drawn.tpot_s * errors),
-        largest_batch=int(space.largest_batch[index]),
     )

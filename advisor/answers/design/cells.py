@@ -167,8 +167,9 @@ class DesignCells:
             return ""
         space, row = self.space(cell), int(self.row_of[cell])
         batch = space.question.batches[row]
-        if space.keeps_apart_from_load().any():
-            fits = space.keeps_apart_from_load() & (space.largest_batch >= batch)
+        keeps = space.keeps_apart_from("memory", "tpot")
+        if keeps.any():
+            fits = keeps & (space.largest_batch >= batch)
             return ON_TIME if fits.any() else IN_MEMORY
         return ON_LIMITS
 

@@ -1,6 +1,6 @@
 """design_space(): every design of a grid, costed, held to the baseline's quality, and ranked by one objective.
 
-Cuts through a design space: k/N over batch, shared over routed, granularity, single changes, quality and speed.
+Cuts through a design space: single changes, quality and speed, designs that differ in kind.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from advisor.answers.design.space import (
     Sizes,
     Touched,
     arms,
+    law_ratios,
     make_body,
     measured_gap,
     over_widths,
@@ -50,6 +51,8 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup, by_form
 from advisor.prediction import AdvisorError, Array
 
+_SLACK = 1e-6
+"""The baseline keeps its own quality whatever the rounding of single precision. [-]"""
 _MAX_CELLS = 400_000_000
 """Designs times batches times draft lengths of one search: 20 s on one Xeon core in November 2026 (40 to 50 ns each,
 1.7 to 3.1 million designs and batches at eight lengths), so that it ends within a minute beside another. [-]"""
@@ -154,8 +157,8 @@ def _evaluate(
     column = Mixes(mix.n_experts[:, None], mix.n_active[:, None], mix.n_shared[:, None])
     size = sizes(body, column, width, question.memory_limit_bytes)
     active, total = size.weights.active, size.weights.total
-    quality = quality_of(body, column, width, active, question)
-    broken, violation = _broken(body, column, width, size, quality, question, baseline, rails)
+    quality = law_ratios(body, baseline, column, width, size.weights, question).astype(np.float32)
+    broken, violation = _broken(body, column, width, size, quality.min(axis=0), question, baseline, rails)
     # Single precision halves the memory of millions of designs, and is finer than any error of the model.
     n_batches, gpus = len(question.batches), body.setup.placement.gpus
     speedup, tpot = (np.empty((n_batches, *active.shape), np.float32) for _ in range(2))
@@ -176,15 +179,14 @@ def _evaluate(
         "expert_width": np.broadcast_to(width.astype(np.int32), shape),
         "total_params": total,
         "active_params": active,
-        "dense_equivalent": quality,
         "largest_batch": np.broadcast_to(size.largest_batch.astype(np.float32), shape),
         "failed": broken,
         "violation": violation,
         "score": score,
     }
     flat = {name: np.ascontiguousarray(values).reshape(-1) for name, values in spread.items()}
-    by_batch = {"speedup": speedup, "tpot_s": tpot, "n_draft": n_draft}
-    return flat | {name: values.reshape(n_batches, -1) for name, values in by_batch.items()}
+    rows = {"speedup": speedup, "tpot_s": tpot, "n_draft": n_draft, "quality": quality}
+    return flat | {name: values.reshape(len(values), -1) for name, values in rows.items()}
 
 
 def _broken(
@@ -197,7 +199,7 @@ def _broken(
     baseline: Baseline,
     rails: GuardRails,
 ) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
-    """Bits of the constraints each design breaks, and the sum of how far. [n, nW] each."""
+    """Bits of the constraints each design breaks, and the sum of how far, `quality` by the lowest law. [n, nW] each."""
     shape = Shape(
         activation_ratio(mix.n_experts, mix.n_active, mix.n_shared),
         granularity(body.architecture.hidden_size, width),
@@ -207,8 +209,8 @@ def _broken(
     )
     # Logarithms of ratios, so that constraints in different units can be added up.
     beyond = rails.violations(shape)
-    floor = (1.0 - question.quality_eps) * baseline.dense_equivalent
-    beyond["quality"] = np.log(np.maximum(floor / quality, 1.0))
+    floor = (1.0 - question.quality_eps) * (1.0 - _SLACK)
+    beyond["quality"] = np.log(np.maximum(floor / np.maximum(quality, 1e-6), 1.0))
     if question.max_total_params is not None:
         beyond["total_params"] = np.log(np.maximum(size.weights.total / question.max_total_params, 1.0))
     if question.max_training_cost is not None:
@@ -268,29 +270,8 @@ def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Base
     )
 
 
-SWEEP_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-_BINS_PER_OCTAVE = 2
 _DISTINCT = 0.5
 """Designs closer than this, in octaves of N and k and quarters of S together, count as one answer. [-]"""
-_FINENESS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
-
-
-@dataclass(frozen=True)
-class DesignLine:
-    """Designs along one line [n] over batches [nB], at the best K of each point. Times in seconds."""
-
-    mix: Mixes
-    expert_width: Array
-    batches: Array
-    speedup: Array
-    """Speedup of each design at each batch, [nB, n]."""
-    tpot_s: Array
-    n_draft: NDArray[np.int16]
-    quality_ratio: Array
-    """Dense-equivalent size over the baseline's, [n]."""
-    loss_difference: Array
-    """Second law, nats per token against the baseline, [n]: contested, shown beside the rest."""
-    largest_batch: Array
 
 
 def serve(
@@ -314,102 +295,6 @@ def serve(
     routing = replace(per_end[correlation], load_cv=per_end[skew].load_cv)
     touched = touched_by(body.setup, mix, routing, batches, space.drafts)
     return served(body.setup, arms(body, mix, width, touched, batches, space.drafts), space.drafts)
-
-
-def sweep(space: DesignSpace, mix: Mixes, width: Array, batches: Array) -> DesignLine:
-    """Designs of the baseline's own depth and attention."""
-    body = space.bodies[0]
-    found = serve(space, body, mix, width, batches)
-    size = sizes(body, mix, width, space.question.memory_limit_bytes)
-    total, active = size.weights.total, size.weights.active
-    return DesignLine(
-        mix=mix,
-        expert_width=width,
-        batches=batches,
-        speedup=found.speedup,
-        tpot_s=found.tpot_s,
-        n_draft=found.n_draft,
-        quality_ratio=quality_of(body, mix, width, active, space.question) / space.baseline.dense_equivalent,
-        loss_difference=space.loss_difference(0, total, active, mix.n_active, mix.n_shared),
-        largest_batch=size.largest_batch,
-    )
-
-
-def shared_sweep(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -> DesignLine:
-    """Experts turned from routed into shared, one after the other, with active and total parameters held.
-
-    k + s and N + s stay the baseline's, so the default law sees no difference; the second law's is given. With expert
-    parallelism N stays instead, because it must divide over the ranks.
-    """
-    n, k, s = space.baseline.counts
-    shared = np.arange(s % 1.0, k + s - 1.0 + 1e-9)
-    experts = n + s - shared if space.setup.placement.expert_parallel == 1 else np.full_like(shared, n)
-    mix = Mixes(experts, k + s - shared, shared)
-    width = np.full(len(mix), float(space.baseline.expert_width))
-    return sweep(space, mix, width, np.array(batches, float))
-
-
-def granularity_sweep(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -> DesignLine:
-    """Experts cut finer or joined, N and k together, the width solved to equal quality.
-
-    Those without a solution are left out.
-    """
-    n, k, s = space.baseline.counts
-    factor = np.array(_FINENESS)
-    whole = (k * factor == np.floor(k * factor)) & (n * factor == np.floor(n * factor)) & (k * factor >= 1)
-    whole &= (n * factor) % space.setup.placement.expert_parallel == 0
-    factor = factor[whole]
-    mix = Mixes(n * factor, k * factor, s * factor)
-    width, solved = equal_quality_width(space, mix)
-    return sweep(space, mix.take(solved), width[solved], np.array(batches, float))
-
-
-def equal_quality_width(space: DesignSpace, mix: Mixes) -> tuple[Array, NDArray[np.intp]]:
-    """Narrowest width of the grid that keeps the baseline's quality, and the designs that have one. [n], [<= n]"""
-    body = space.bodies[0]
-    steps = widths(space.grid, body.architecture, space.setup.placement)
-    column = Mixes(mix.n_experts[:, None], mix.n_active[:, None], mix.n_shared[:, None])
-    floor = (1.0 - space.question.quality_eps) * space.baseline.dense_equivalent
-    keeps = quality_of(body, column, steps, sizes(body, column, steps).weights.active, space.question) >= floor
-    return steps[keeps.argmax(axis=1)], np.flatnonzero(keeps.any(axis=1))
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """Best feasible design for each k/N (half-octave bins) at each batch, [n ratios, nB].
-
-    NaN where none fits.
-    """
-
-    ratio: Array
-    """Middle of the bin. [-]"""
-    batches: Array
-    speedup: Array
-    tpot_s: Array
-    design: NDArray[np.int64]
-    """Index into the space; -1: none."""
-
-
-def heat_map(space: DesignSpace, batches: tuple[int, ...] = SWEEP_BATCHES) -> HeatMap:
-    """k/N over batch: each cell is its own search, by the question's objective at that batch alone."""
-    found = space.contenders
-    size = np.array(batches, float)
-    mix = space.mix(found)
-    level = np.round(np.log2(mix.n_active / mix.n_experts) * _BINS_PER_OCTAVE).astype(int)
-    bins = np.unique(level)
-    gain, tpot = serve_many(space, found, size)
-    fits = space.largest_batch[found][None, :] >= size[:, None]
-    merit = np.where(fits, gain if space.question.objective == "sd_speedup" else 1.0 / tpot, -np.inf)
-    shape = (len(bins), len(size))
-    speedup, times, design = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, -1, np.int64)
-    for row, bin_level in enumerate(bins):
-        members = np.flatnonzero(level == bin_level)
-        top = members[merit[:, members].argmax(axis=1)]
-        column = np.flatnonzero(np.isfinite(merit[np.arange(len(size)), top]))
-        top = top[column]
-        speedup[row, column], times[row, column] = gain[column, top], tpot[column, top]
-        design[row, column] = found[top]
-    return HeatMap(2.0 ** (bins / _BINS_PER_OCTAVE), size, speedup, times, design)
 
 
 def serve_many(space: DesignSpace, indices: NDArray[np.intp], batches: Array) -> tuple[Array, Array]:
@@ -492,15 +377,15 @@ def _what_changed(space: DesignSpace, index: int) -> str:
 
 
 def pareto_front(space: DesignSpace, count: int = 200) -> NDArray[np.intp]:
-    """Designs that no other beats in both dense-equivalent size and the objective.
+    """Designs that no other beats in both the lowest law's quality and the objective.
 
     From best quality to best objective.
 
     All widths within every constraint but equal quality compete; at most `count`, evenly thinned.
     """
-    others = ~np.uint16(1)
-    index = np.flatnonzero((space.failed & others) == 0)
-    order = index[np.lexsort((-space.score[index], -space.dense_equivalent[index]))]
+    index = np.flatnonzero(space.keeps_apart_from("quality"))
+    quality = space.quality[:, index].min(axis=0)
+    order = index[np.lexsort((-space.score[index], -quality))]
     best = np.maximum.accumulate(space.score[order])
     front = order[np.concatenate([[True], space.score[order][1:] > best[:-1]])] if len(order) else order
     if len(front) > count:

@@ -35,9 +35,11 @@ from advisor.physics.quality import (
     GuardRails,
     Shape,
     activation_ratio,
+    anchored_ratio,
     dense_equivalent,
     expert_mix_loss,
     granularity,
+    loss_as_active_params,
     training_flops,
 )
 from advisor.physics.step import MoeShape, StepTime, in_graph, n_layers, step_time, weights_time
@@ -47,6 +49,8 @@ from advisor.predict.prefill import has_lengths, prompt_cost, step_rows, step_to
 from advisor.predict.setup import Setup, graphs_of_steps
 from advisor.prediction import Array, Floats
 
+_LEAST_LACKING = 0.01
+"""The law of losses is read to a hundredfold size and no further: an exponential of it leaves no digits beyond. [-]"""
 _CHUNK_CELLS = 50_000
 """Designs x batches evaluated together: arrays of this size stay in a core's cache."""
 
@@ -314,6 +318,31 @@ def quality_of(body: Body, mix: Mixes, width: Array, active: Array, question: Qu
     )
 
 
+def law_ratios(body: Body, own: Baseline, mix: Mixes, width: Array, size: Weights, question: Question) -> Array:
+    """Size of designs over the baseline's by each law of `candidates.LAW_NAMES`, [laws, ...mix and width]. [-]
+
+    The law of losses counts without embeddings; its difference is read as the active parameters that make up for it.
+    """
+    architecture = body.architecture
+    tables = (1 if architecture.tie_embeddings else 2) * architecture.vocab_size * architecture.hidden_size
+
+    def loss(total: ArrayLike, active: ArrayLike, k: ArrayLike, s: ArrayLike) -> Array:
+        count = np.asarray(k) + np.asarray(s)
+        return expert_mix_loss(np.asarray(total) - tables, active, count, np.asarray(s) / count)
+
+    activation = activation_ratio(mix.n_experts, mix.n_active, mix.n_shared)
+    behind = loss(size.total, size.active, mix.n_active, mix.n_shared) - loss(
+        own.total_params, own.active_params, own.n_active, own.n_shared
+    )
+    return np.stack(
+        np.broadcast_arrays(
+            quality_of(body, mix, width, size.active, question) / own.dense_equivalent,
+            anchored_ratio(size.active, activation, own.active_params, own.activation),
+            1.0 / np.maximum(1.0 + loss_as_active_params(behind, own.total_params, own.active_params), _LEAST_LACKING),
+        )
+    )
+
+
 def measured_gap(given: Setup, by_fit: Setup, question: Question, served: Served) -> tuple[float, float | None, str]:
     """Plain step by measured rows over the fit's, less 1, where they differ most. [-]
 
@@ -395,7 +424,8 @@ class DesignSpace:
     expert_width: NDArray[np.int32]
     total_params: Array
     active_params: Array
-    dense_equivalent: Array
+    quality: NDArray[np.float32]
+    """Size by each law over the baseline's, in the order of `candidates.LAW_NAMES`, [laws, designs]. [-]"""
     largest_batch: NDArray[np.float32]
     failed: NDArray[np.uint16]
     """One bit per constraint of CONSTRAINTS that the design breaks; 0: feasible."""
@@ -435,26 +465,26 @@ class DesignSpace:
         """
         return self.width_ends(self.failed == 0)
 
-    def width_ends(self, allowed: NDArray[np.bool_]) -> NDArray[np.intp]:
+    def width_ends(self, allowed: NDArray[np.bool_], *, widest: bool = False) -> NDArray[np.intp]:
         """The narrowest of each (body, N, k, s) among some designs, and for the speedup the widest too."""
         index = np.flatnonzero(allowed)
         mixes = self.mixes_of(index)
         moved = np.any(mixes[:, 1:] != mixes[:, :-1], axis=0)
         edge = np.concatenate([[True], moved])[: len(index)]
-        if self.question.objective == "sd_speedup":
+        if widest or self.question.objective == "sd_speedup":
             edge = edge | np.concatenate([moved, [True]])[: len(index)]
         return index[edge]
 
+    def keeps_apart_from(self, *names: str) -> NDArray[np.bool_]:
+        """Designs that keep every constraint but these, whether they keep these or not. [designs]"""
+        others = np.uint16(sum(1 << CONSTRAINTS.index(name) for name in names))
+        return np.asarray(self.failed & ~others == 0)
+
     def allowed_at(self, row: int) -> NDArray[np.bool_]:
         """Designs that would be candidates were this batch of the question the only one. [designs]"""
-        allowed = self.keeps_apart_from_load() & (self.largest_batch >= self.question.batches[row])
+        allowed = self.keeps_apart_from("memory", "tpot") & (self.largest_batch >= self.question.batches[row])
         limit_s = self.question.max_tpot_s
         return allowed if limit_s is None else allowed & (self.tpot_s[row] <= limit_s)
-
-    def keeps_apart_from_load(self) -> NDArray[np.bool_]:
-        """Designs that keep every constraint that does not depend on the batch. [designs]"""
-        by_batch = np.uint16(sum(1 << CONSTRAINTS.index(name) for name in ("memory", "tpot")))
-        return np.asarray(self.failed & ~by_batch == 0)
 
     @property
     def best(self) -> int | None:
@@ -514,25 +544,6 @@ class DesignSpace:
                 f"{limit_s * 1e3:g} ms."
             )
         return ""
-
-    def loss_difference(
-        self, body: int, total_params: ArrayLike, active_params: ArrayLike, n_active: ArrayLike, n_shared: ArrayLike
-    ) -> Array:
-        """Training loss of designs of one body by the expert-mix law, minus the baseline's, broadcast. [nat]
-
-        The body's embeddings are left out of both sizes.
-        """
-        architecture = self.bodies[body].architecture
-        tables = (1 if architecture.tie_embeddings else 2) * architecture.vocab_size * architecture.hidden_size
-
-        def loss(total: ArrayLike, active: ArrayLike, k: ArrayLike, s: ArrayLike) -> Array:
-            count = np.asarray(k) + np.asarray(s)
-            return expert_mix_loss(np.asarray(total) - tables, active, count, np.asarray(s) / count)
-
-        own = self.baseline
-        return loss(total_params, active_params, n_active, n_shared) - loss(
-            own.total_params, own.active_params, own.n_active, own.n_shared
-        )
 
     def describe(self, index: int) -> str:
         """One design in words."""

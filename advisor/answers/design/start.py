@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from advisor.answers.design.candidates import Candidate
+from advisor.answers.design.dials import Experts, experts_of
 from advisor.answers.design.grid import (
     TARGET_SHARE,
     DesignGrid,
@@ -134,6 +135,21 @@ def parse_shape(text: str) -> TypedShape:
     return _checked(TypedShape(**found), shown)
 
 
+def parse_experts(text: str, own: Experts) -> Experts:
+    """Routed layer from `N320 k8 s0 w2048`, in any order, parts left out as in `own`. Raises AdvisorError."""
+    fixed = {"layers": 1, "hidden_size": 1, "heads": 1, "kv_heads": 1}
+    given = {"N": own.n_experts, "k": own.n_active, "s": 0, "w": own.expert_width}
+    typed = {
+        match["letter"].upper() for piece in text.split() if (match := _PIECE.fullmatch(piece)) and match["letter"]
+    }
+    rest = " ".join(f"{letter}{value}" for letter, value in given.items() if letter.upper() not in typed)
+    shape = parse_shape(f"{text} {rest} 1L h1 a1 g1")
+    if any(getattr(shape, name) != value for name, value in fixed.items()):
+        raise AdvisorError(f"{text[:_MAX_TEXT]!r}: give experts alone, like {own.text}")
+    shared = float(shape.n_shared) if "S" in typed else own.n_shared
+    return Experts(shape.n_experts, shape.n_active, shared, shape.expert_width)
+
+
 def _checked(shape: TypedShape, shown: str) -> TypedShape:
     if shape.n_active > shape.n_experts:
         raise AdvisorError(
@@ -194,25 +210,47 @@ def start_from_shape(scenario: Scenario, text: str) -> Start:
     return Start(_with_config(scenario, name, shape_config(shape)), f"Start: {shape.text}. {_assumed(shape, text)}")
 
 
-def start_from_size(scenario: Scenario, total_params: float | None = None, active_params: float | None = None) -> Start:
-    """The scenario with a model of a target size: total, active without embeddings, or both. [parameters]
-
-    Layers and attention are those of the newest shipped model within NEAR of the target, of several the nearest; of the
-    nearest where none is. The expert width, and with two targets the numbers of experts, are solved. Raises
-    AdvisorError where nothing comes near.
-    """
+def _targets(total_params: float | None, active_params: float | None) -> dict[str, float]:
+    """The target sizes that are given. Raises AdvisorError where none is, or one is no size."""
     targets = {"total": total_params, "active": active_params}
     given = {name: float(value) for name, value in targets.items() if value is not None}
     if not given or not all(value > 0 and np.isfinite(value) for value in given.values()):
         raise AdvisorError("give a target size as a positive number of parameters, e.g. 4e10 in all or 3e9 active")
-    for near in _by_likeness(given):
-        wanted, error = _solved(near, given)
-        if error > TARGET_SHARE:
+    return given
+
+
+@lru_cache(maxsize=32)
+def starts(total_params: float | None = None, active_params: float | None = None) -> tuple[str, ...]:
+    """Ids of the shipped models that can be brought to a target size, in the order in which they are tried."""
+    given = _targets(total_params, active_params)
+    return tuple(one.id for one in _by_likeness(given) if _brought(one, given) is not None)
+
+
+def _brought(near: Architecture, given: Mapping[str, float]) -> tuple[Architecture, dict[str, Any]] | None:
+    """A shipped model brought to the targets, with its config.json; None where it or its dialect cannot be."""
+    wanted, error = _solved(near, given)
+    if error > TARGET_SHARE:
+        return None
+    try:
+        return wanted, config_with(dict(model_profile(near.id).config), wanted)
+    except AdvisorError:
+        return None
+
+
+def start_from_size(
+    scenario: Scenario, total_params: float | None = None, active_params: float | None = None, like: str | None = None
+) -> Start:
+    """The scenario with a model of a target size: total, active without embeddings, or both. [parameters]
+
+    Layers and attention are those of `like`; default the newest shipped model within NEAR of the target, of several the
+    nearest; of the nearest where none is. The expert width, and with two targets the numbers of experts, are solved.
+    Raises AdvisorError where nothing comes near.
+    """
+    given = _targets(total_params, active_params)
+    for near in _by_likeness(given) if like is None else [one for one in _shipped() if one.id == like]:
+        if (brought := _brought(near, given)) is None:
             continue
-        try:
-            config = config_with(dict(model_profile(near.id).config), wanted)
-        except AdvisorError:
-            continue  # its dialect cannot say the shape: the next model
+        wanted, config = brought
         moe = wanted.moe
         assert moe is not None
         shared = f" + {moe.n_shared} shared" if moe.n_shared else ""
@@ -225,6 +263,8 @@ def start_from_size(scenario: Scenario, total_params: float | None = None, activ
         )
         name = f"{near.id}-n{moe.n_experts}k{moe.n_active}w{moe.expert_width}"
         return Start(_with_config(scenario, name, config), note)
+    if like is not None:
+        raise AdvisorError(f"{like} cannot be widened or thinned to {_targets_text(given)}; start from another model")
     sizes = sorted(float(parameter_counts(one).total) for one in _shipped())
     raise AdvisorError(
         f"no shipped model can be widened or thinned to {_targets_text(given)} (they have {sizes[0] / 1e9:,.3g} to "
@@ -332,7 +372,13 @@ def design_config(space: DesignSpace, index: int) -> dict[str, Any]:
             "a design with another depth or other heads is not written as a config.json; choose one with the "
             "baseline's own, or change the layer keys by hand"
         )
-    return config_with(baseline_config(space.setup.scenario), space.architecture(index))
+    return experts_config(space, experts_of(space, index))
+
+
+def experts_config(space: DesignSpace, experts: Experts) -> dict[str, Any]:
+    """The baseline's config.json with other experts. Raises AdvisorError where its dialect cannot express them."""
+    wanted = design_architecture(space.setup.architecture, *experts)
+    return config_with(baseline_config(space.setup.scenario), wanted)
 
 
 def config_with(config: dict[str, Any], wanted: Architecture) -> dict[str, Any]:
@@ -352,7 +398,7 @@ def config_with(config: dict[str, Any], wanted: Architecture) -> dict[str, Any]:
     )
 
 
-def design_name(space: DesignSpace, item: Candidate) -> str:
+def design_name(space: DesignSpace, item: Experts | Candidate) -> str:
     """A short name that tells the designs of one baseline apart."""
     stem = DESIGN_SUFFIX.sub("", space.setup.scenario.model_id)
     suffix = f"-n{item.n_experts}k{item.n_active}s{item.n_shared:.3g}w{item.expert_width}"

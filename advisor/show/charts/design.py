@@ -1,500 +1,330 @@
-"""The charts of a design search: k/N over batch, shared over routed, granularity, quality against speed. No Streamlit.
-
-Speeds are drawn either as speedup or, where `baseline_tpot_s` is given, as time per output token over the baseline's.
-
-Designs against batch: speedup, or time per output token, of the baseline, the recommended and a picked design.
-"""
+"""The charts of a design: a strip for each dial, quality against speed, and the rule over batch. No Streamlit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, SupportsIndex
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
-from advisor.answers.design.candidates import DesignCurve, Line
-from advisor.answers.design.search import DesignLine, HeatMap
+from advisor.answers.design.dials import NEAR_BEST, BatchRule, Dial
 from advisor.prediction import Array
-from advisor.show.charts.figure import (
-    BLUE,
-    GREEN,
-    NEUTRAL,
-    PURPLE,
-    SERIES,
-    VERMILLION,
-    Chart,
-    add_band,
-    add_line,
-    add_vertical,
-    fit_legend,
-    log_axis,
-    new_figure,
-    series_look,
-)
+from advisor.show.charts.figure import BLUE, GREEN, NEUTRAL, VERMILLION, Chart
 
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross")
-_STRONG = "#7CC4EE"
-_SCALE = ("#F4F8FC", "#B9DDF5", _STRONG)
-"""One hue from pale to strong, so alike for all kinds of colour vision; strong is better. None of the series' colours,
-which follow the theme: the cells' text does not."""
-_AROUND_ONE = ("#F0A27A", "#FBF7F3", _STRONG)
-"""Worse, the same, better than the baseline: orange and blue, told apart by all kinds of colour vision."""
-_CELL_TEXT = "#14202B"
-"""Contrast of 6 and more on all of both scales."""
-_LEAST_REACH = 0.05
-"""A scale around 1 reaches at least this far, so that differences of a percent are not drawn as large. [-]"""
-_STYLES = {
-    "recommended": ("star", VERMILLION, 17),
-    "cautious": ("diamond", GREEN, 13),
-    "baseline": ("square", NEUTRAL, 12),
-    "picked": ("circle-open", PURPLE, 18),
-}
-SPEEDUP_TITLE, TIME_TITLE = "Speedup (x)", "Time per output token (baseline = 1)"
-SPEED_TITLE = "Speed per output token (baseline = 1)"
+STRIP_HEIGHT, PARETO_HEIGHT, RULE_HEIGHT = 210, 470, 250
+_TINTS = {BLUE: "rgba(0, 114, 178, 0.18)", GREEN: "rgba(0, 158, 115, 0.24)"}
+"""Fills of the series' colours: a trace's opacity does not reach its fill. Pale on a white and on a black page."""
+_MOST_QUALITY = 160.0
+"""Quality strips end here: the laws are then far outside the designs they were fitted on. [%]"""
+_PARETO_QUALITY = (62.0, 142.0)
+_TICKS = 6
+_AXES = {"ratio": "k/N", "shared": "s", "width": "width"}
 
 
-def heat_map_chart(
-    found: HeatMap,
-    *,
-    baseline_ratio: float,
-    recommended_ratio: float | None = None,
-    batches: Sequence[float] = (),
-    baseline_tpot_s: Array | None = None,
-    describe: Callable[[int], str] = str,
-) -> Chart:
-    """Best design of each k/N at each batch, with the recommended one's cells framed at the target batches.
+def _figure(height: int, **layout: object) -> go.Figure:
+    figure = go.Figure()
+    figure.update_layout(
+        height=height, margin=dict.fromkeys("lrtb", 6), showlegend=False, hovermode="closest", **layout
+    )
+    figure.update_xaxes(automargin=True, zeroline=False, showgrid=False, title_font_size=12, tickfont_size=11)
+    figure.update_yaxes(automargin=True, zeroline=False, title_font_size=12, tickfont_size=11)
+    return figure
 
-    Parameters
-    ----------
-    found : the map, [n ratios, nB], with at least one row.
-    baseline_ratio, recommended_ratio : k/N of the baseline and of the recommended design. [-]
-    batches : target batches; those of the map are framed. [-]
-    baseline_tpot_s : the baseline's time per output token at the map's batches, [nB]: draws how much faster than it a
-        design is. [s]
-    describe : index of a design into words.
-    """
-    drawn = _columns_drawn(found)
-    left_out = _left_out([f"{b:g}" for b in found.batches[~drawn]], "batch ")
-    shown = _at(found, drawn)
-    values = shown.speedup if baseline_tpot_s is None else baseline_tpot_s[drawn] / shown.tpot_s
-    rows, columns = values.shape
-    own = _nearest(found.ratio, baseline_ratio)
-    what = SPEEDUP_TITLE if baseline_tpot_s is None else SPEED_TITLE
-    title = f"{what}<br><sup>of the best design, by k/N and batch · higher is better</sup>"
-    # Without a title of its own the axis leaves cells of a telephone room for their figures; the subtitle names it.
-    figure = new_figure(title, "Batch size (sequences)", "", 150 + 34 * rows)
-    names = [[describe(int(i)) if i >= 0 else "" for i in row] for row in shown.design]
-    figure.add_heatmap(
-        z=values,
-        x=np.arange(columns),
-        y=np.arange(rows),
-        showscale=False,
-        **_colors(values, baseline_tpot_s is not None),
-        xgap=1,
-        ygap=1,
-        texttemplate="%{z:.2f}",
-        textfont={"size": 10, "color": _CELL_TEXT},
+
+def dial_value(dial: Dial, at: SupportsIndex) -> str:
+    """One value of a dial: `8 of 256`, `1 : 8` or `2,048`."""
+    one = dial.designs[at]
+    if dial.name == "ratio":
+        return f"{one.n_active} of {one.n_experts}"
+    return f"{one.n_shared:.3g} : {one.n_active}" if dial.name == "shared" else f"{one.expert_width:,}"
+
+
+def loss_text(loss: float) -> str:
+    """Time lost as a mark says it: `best`, `+4%`, or that nothing keeps the limits there."""
+    if np.isnan(loss):
+        return "no design"
+    return "best" if loss < 5e-4 else f"+{loss:.1%}" if loss < 0.0095 else f"+{loss:.0%}"
+
+
+def dial_chart(dial: Dial) -> Chart:
+    """Time lost at equal quality with a dial held at each value, over the quality when it alone turns."""
+    x = np.arange(len(dial.position))
+    names = [dial_value(dial, at) for at in x]
+    figure = _figure(
+        STRIP_HEIGHT,
+        xaxis={"anchor": "y2", "title": {"text": _AXES[dial.name], "standoff": 2}, "range": [-0.5, len(x) - 0.5]},
+        yaxis={"domain": [0.52, 1.0], "title": {"text": "time lost"}, "ticksuffix": "%", "nticks": 4},
+        yaxis2={"domain": [0.0, 0.42], "title": {"text": "quality"}, "ticksuffix": "%", "nticks": 4},
+    )
+    lost, low, high = 100 * dial.loss, 100 * dial.quality_low, 100 * dial.quality_high
+    shown = np.minimum(high, _MOST_QUALITY)
+    figure.add_scatter(
+        x=np.concatenate([x, x[::-1]]),
+        y=np.concatenate([shown, np.minimum(low, _MOST_QUALITY)[::-1]]),
+        yaxis="y2",
+        mode="none",
+        fill="toself",
+        fillcolor=_TINTS[GREEN],
         hoverinfo="skip",
     )
-    _add_cell_points(figure, shown, values, names)
-    ticks = [
-        f"<b>baseline<br>{ratio:.1%}</b>" if row == own else f"{ratio:.1%}" for row, ratio in enumerate(found.ratio)
-    ]
-    figure.update_yaxes(tickvals=np.arange(rows), ticktext=ticks, showgrid=False)
-    figure.update_xaxes(
-        tickvals=np.arange(columns), ticktext=[_short(b) for b in shown.batches], showgrid=False, tickangle=0
-    )
-    figure.update_layout(hovermode="closest", clickmode="event+select")
-    if recommended_ratio is not None:
-        row = _nearest(found.ratio, recommended_ratio)
-        for column in np.flatnonzero(np.isin(shown.batches, np.asarray(batches, float))):
-            figure.add_shape(
-                type="rect",
-                x0=column - 0.5,
-                x1=column + 0.5,
-                y0=row - 0.5,
-                y1=row + 0.5,
-                line={"color": VERMILLION, "width": 3},
-            )
-    alt = _heat_alt(shown, values, what, own)
-    return Chart(figure, f"{alt} {left_out}".rstrip(), _heat_table(found), left_out)
-
-
-def _colors(values: Array, around_one: bool) -> dict[str, object]:
-    """Scale over all values, none cut off; around 1 it reaches as far down as up, so that white is the baseline."""
-    if not around_one:
-        return {"colorscale": list(_SCALE)}
-    reach = max(_LEAST_REACH, float(np.nanmax(np.abs(values - 1.0), initial=0.0)))
-    return {"colorscale": list(_AROUND_ONE), "zmin": 1.0 - reach, "zmax": 1.0 + reach}
-
-
-def _columns_drawn(found: HeatMap) -> NDArray[np.bool_]:
-    """Batches at which any design fits, [nB]; all of them where none does, for an axis needs a place."""
-    fits: NDArray[np.bool_] = np.any(found.design >= 0, axis=0)
-    return fits if fits.any() else np.ones_like(fits)
-
-
-def _at(found: HeatMap, columns: NDArray[np.bool_]) -> HeatMap:
-    """The map at some of its batches."""
-    by_batch = {name: values[..., columns] for name, values in vars(found).items() if name != "ratio"}
-    return HeatMap(found.ratio, **by_batch)
-
-
-def _left_out(names: Sequence[str], what: str = "") -> str:
-    """`Left out: batch 512 and 1024, where nothing fits in memory.`; empty where nothing is."""
-    if not len(names):
-        return ""
-    *first, last = names
-    listed = f"{', '.join(first)} and {last}" if first else last
-    return f"Left out: {what}{listed}, where nothing fits in memory."
-
-
-def _add_cell_points(figure: go.Figure, shown: HeatMap, values: Array, names: list[list[str]]) -> None:
-    """Unseen points over the cells: plotly lets points be clicked, not cells. Each carries its design's index, and
-    the batch of its column."""
-    rows, columns = np.nonzero(shown.design >= 0)
-    cells = list(zip(rows, columns, strict=True))
     figure.add_scatter(
-        x=columns,
-        y=rows,
-        mode="markers",
-        showlegend=False,
-        marker={"symbol": "square", "size": 26, "opacity": 0, "color": VERMILLION},
-        customdata=[
-            [
-                str(shown.design[i, j]),
-                names[i][j],
-                f"{values[i, j]:.3f}",
-                f"{shown.batches[j]:g}",
-                f"{shown.tpot_s[i, j] * 1e3:.2f}",
-                f"{shown.speedup[i, j]:.2f}",
-            ]
-            for i, j in cells
-        ],
-        hovertemplate="<b>%{customdata[2]}</b> at batch %{customdata[3]}<br>%{customdata[1]}<br>%{customdata[4]} ms "
-        "per token; drafting gains %{customdata[5]}×<extra></extra>",
-        selected={"marker": {"opacity": 0.35}},
-        unselected={"marker": {"opacity": 0}},
+        x=x,
+        y=np.where(low <= _MOST_QUALITY, low, np.nan),
+        yaxis="y2",
+        mode="lines",
+        line={"color": GREEN, "width": 1.8},
+        customdata=np.stack([names, np.round(high)], axis=1),
+        hovertemplate="%{customdata[0]}: quality %{y:.0f}–%{customdata[1]}%<extra></extra>",
+    )
+    figure.add_shape(type="line", x0=0, x1=1, xref="paper", y0=100, y1=100, yref="y2", line=_dotted())
+    figure.add_scatter(
+        x=x,
+        y=lost,
+        mode="lines+markers",
+        line={"color": BLUE, "width": 2.2},
+        marker={"size": 5, "color": BLUE},
+        customdata=names,
+        hovertemplate="%{customdata}: %{y:+.1f}% time<extra></extra>",
+    )
+    at = dial.own
+    figure.add_scatter(
+        x=[at],
+        y=[0.0 if np.isnan(lost[at]) else lost[at]],
+        mode="markers+text",
+        marker={"size": 13, "color": BLUE, "symbol": "circle-open" if np.isnan(lost[at]) else "circle"},
+        text=[f"<b>{loss_text(dial.loss[at])}</b>"],
+        textposition="top center",
+        textfont={"size": 13},
+        cliponaxis=False,
+        hoverinfo="skip",
+    )
+    figure.add_scatter(
+        x=[at, at],
+        y=np.minimum([low[at], high[at] + 1.0], _MOST_QUALITY),
+        yaxis="y2",
+        mode="lines",
+        line={"color": GREEN, "width": 6},
+        hoverinfo="skip",
+    )
+    top = float(np.nanmax(lost, initial=0.0))
+    figure.update_layout(yaxis_range=[-0.08 * max(top, 1.0), 1.3 * max(top, 1.0)])
+    ticks = np.unique(np.linspace(0, len(x) - 1, min(len(x), _TICKS)).round().astype(int))
+    labels = [f"{dial.position[i]:.2g}" if dial.name != "width" else f"{dial.position[i]:,.0f}" for i in ticks]
+    if dial.name == "ratio":
+        labels = [f"{100 * dial.position[i]:.2g}%" for i in ticks]
+    figure.update_xaxes(tickvals=ticks, ticktext=labels)
+    return Chart(figure, _dial_alt(dial), _dial_table(dial, names))
+
+
+def _dotted() -> dict[str, object]:
+    return {"color": NEUTRAL, "width": 1, "dash": "dot"}
+
+
+def _dial_alt(dial: Dial) -> str:
+    what = {"ratio": "k/N", "shared": "shared experts to routed ones", "width": "expert width"}[dial.name]
+    if dial.best is None:
+        return f"By {what}: nothing keeps every limit."
+    own = dial.loss[dial.own]
+    here = "nothing keeps every limit" if np.isnan(own) else f"{own:.1%} of the time is lost"
+    return (
+        f"By {what} at equal quality least time is at {dial_value(dial, dial.best)}; held at yours, "
+        f"{dial_value(dial, dial.own)}, {here}. Turned alone from {dial_value(dial, 0)} to "
+        f"{dial_value(dial, len(dial.loss) - 1)}, the lowest law's quality goes from {dial.quality_low[0]:.0%} to "
+        f"{dial.quality_low[-1]:.0%}."
     )
 
 
-def shared_sweep_chart(
-    found: DesignLine, batches: Sequence[float], *, baseline_shared: float, baseline_tpot_s: Array | None = None
-) -> Chart:
-    """Speed against shared experts, active and total experts held, one line for each batch."""
-    labels = [f"{s:.3g}" for s in found.mix.n_shared]
-    own = int(np.argmin(np.abs(found.mix.n_shared - baseline_shared)))
-    return _sweep_chart(
-        found,
-        batches,
-        labels,
-        own,
-        baseline_tpot_s,
-        "by shared experts",
-        "Shared experts s (active and total held)",
-        "shared",
-    )
-
-
-def granularity_chart(
-    found: DesignLine, batches: Sequence[float], *, baseline_experts: float, baseline_tpot_s: Array | None = None
-) -> Chart:
-    """Speed against the number of experts at one k/N, one line for each batch.
-
-    The expert width is solved to equal quality.
-    """
-    labels = [f"{n:.0f}/{k:.0f}" for n, k in zip(found.mix.n_experts, found.mix.n_active, strict=True)]
-    same = np.flatnonzero(found.mix.n_experts == baseline_experts)
-    return _sweep_chart(
-        found,
-        batches,
-        labels,
-        int(same[0]) if len(same) else None,
-        baseline_tpot_s,
-        "by granularity",
-        "Experts N/active k (width to equal quality)",
-        "experts",
-    )
-
-
-def sweep_table(found: DesignLine) -> pd.DataFrame:
-    """One row for each design and batch of a sweep."""
-    n_batches, n = found.speedup.shape
-    repeated = vars(found.mix) | {
-        "expert_width": found.expert_width,
-        "quality_ratio": found.quality_ratio,
-        "loss_difference_nats": found.loss_difference,
-    }
-    return pd.DataFrame(
-        {name: np.tile(values, n_batches) for name, values in repeated.items()}
-        | {
-            "batch_size": np.repeat(found.batches, n).astype(int),
-            "n_draft": found.n_draft.reshape(-1),
-            "speedup": found.speedup.reshape(-1),
-            "tpot_ms": found.tpot_s.reshape(-1) * 1e3,
-            "fits_in_memory": (found.batches[:, None] <= found.largest_batch).reshape(-1),
-        }
-    )
+def _dial_table(dial: Dial, names: Sequence[str]) -> pd.DataFrame:
+    columns = {"dial": dial.name, "value": names, "position": dial.position, "time_lost": dial.loss}
+    return pd.DataFrame(columns | {"quality_low": dial.quality_low, "quality_high": dial.quality_high})
 
 
 @dataclass(frozen=True)
 class Mark:
     """A design that stands out on the quality chart."""
 
-    kind: Literal["recommended", "cautious", "baseline", "picked"]
+    kind: Literal["today", "mine", "best", "one law"]
     name: str
-    quality_ratio: float
-    objective: float
-    index: int
-    """Into the design space; -1 for the baseline."""
+    speed: float
+    """Baseline's time per output token over its own. [-]"""
+    quality: tuple[float, float]
+    """Size over the baseline's by the lowest and the highest law. [-]"""
 
 
-def pareto_chart(
-    front: pd.DataFrame, marks: Sequence[Mark], *, objective: str, objective_unit: str, quality_eps: float
-) -> Chart:
-    """Designs that no other beats in both quality and the objective, with the marked ones.
+_MARKS = {
+    "today": ("square", NEUTRAL, 12, "bottom left"),
+    "mine": ("triangle-up", GREEN, 13, "top left"),
+    "best": ("circle", BLUE, 14, "top right"),
+    "one law": ("diamond", VERMILLION, 14, "bottom center"),
+}
+
+
+def pareto_chart(front: pd.DataFrame, others: pd.DataFrame, marks: Sequence[Mark], floor: float) -> Chart:
+    """Quality by the lowest law against speed, of the best trade-offs, other designs and marked ones.
 
     Parameters
     ----------
-    front : columns design, index, quality_ratio, objective, from best quality to best objective; at least one row.
-    marks : drawn on top in this order. Points and marks carry their index as custom data.
-    objective, objective_unit : words for the vertical axis.
-    quality_eps : share of dense-equivalent size that may be lost. [-]
+    front, others : columns design, speed and quality_low, both over the baseline's.
+    marks : with whiskers up to the highest law; drawn in this order.
+    floor : quality that counts as equal. [-]
     """
-    title = f"{objective} ({objective_unit})"
-    figure = new_figure(
-        f"{title}<br>against quality (size of a dense model as good, % of the baseline's)", "Quality (%)", title, 430
+    low, high = _PARETO_QUALITY
+    seen = front[(100 * front["quality_low"]).between(low, high)]
+    speeds = [*seen["speed"], *(mark.speed for mark in marks)]
+    figure = _figure(
+        PARETO_HEIGHT,
+        xaxis={
+            "title": {"text": "Speed per token against today (×)"},
+            "range": [min(speeds) - 0.06, max(speeds) + 0.09],
+        },
+        yaxis={"title": {"text": "Quality"}, "range": [low, high], "ticksuffix": "%", "nticks": 9},
     )
     figure.add_scatter(
-        x=front["quality_ratio"] * 100,
-        y=front["objective"],
-        name="best trade-offs",
-        mode="lines+markers",
+        x=others["speed"],
+        y=100 * others["quality_low"],
+        mode="markers",
+        marker={"size": 4, "color": NEUTRAL, "opacity": 0.28},
+        customdata=others["design"],
+        hovertemplate="%{customdata}<br>%{x:.2f}×, lowest law %{y:.0f}%<extra></extra>",
+    )
+    figure.add_scatter(
+        x=front["speed"],
+        y=100 * front["quality_low"],
+        mode="lines",
         line={"color": BLUE, "width": 2},
-        marker={"size": 9, "color": BLUE},
-        customdata=np.stack([front["index"].astype(str), front["design"]], axis=1),
-        hovertemplate="%{customdata[1]}<br>%{x:.1f}% quality, %{y:.4g}<extra></extra>",
+        customdata=front["design"],
+        hovertemplate="%{customdata}<br>%{x:.2f}×, lowest law %{y:.0f}%<extra></extra>",
+    )
+    figure.add_shape(type="line", x0=0, x1=1, xref="paper", y0=100 * floor, y1=100 * floor, line=_dotted())
+    figure.add_annotation(
+        x=1,
+        xref="paper",
+        xanchor="right",
+        y=100 * floor,
+        yanchor="top",
+        text="equal quality",
+        showarrow=False,
+        font_size=12,
     )
     for mark in marks:
-        symbol, color, size = _STYLES[mark.kind]
-        figure.add_scatter(
-            x=[mark.quality_ratio * 100],
-            y=[mark.objective],
-            name=mark.name,
-            mode="markers",
-            marker={"symbol": symbol, "size": size, "color": color, "line": {"width": 1.5, "color": "white"}},
-            customdata=[[str(mark.index), mark.name]],
-            hovertemplate="%{customdata[1]}<br>%{x:.1f}% quality, %{y:.4g}<extra></extra>",
-        )
-    floor = (1.0 - quality_eps) * 100
-    figure.add_vline(x=floor, line={"color": NEUTRAL, "dash": "dot"})
-    figure.add_annotation(
-        x=floor,
-        y=1,
-        yref="paper",
-        yanchor="bottom",
-        xanchor="left",
-        text="equal quality and above",
-        showarrow=False,
-        font={"size": 11},
+        _add_mark(figure, mark)
+    told = "; ".join(
+        f"{mark.name} {mark.speed:.2f}× at {mark.quality[0]:.0%} to {mark.quality[1]:.0%} of today's quality"
+        for mark in marks
     )
-    figure.update_layout(hovermode="closest", clickmode="event+select", legend={"entrywidth": 130})
-    first, last = front.iloc[0], front.iloc[-1]
-    ends = (
-        f"from {first['design']} ({first['quality_ratio']:.0%} of the baseline's quality, "
-        f"{first['objective']:.4g} {objective_unit}) to {last['design']} ({last['quality_ratio']:.0%}, "
-        f"{last['objective']:.4g} {objective_unit})"
-    )
-    marked = "; ".join(f"{m.name} {m.objective:.4g} {objective_unit} at {m.quality_ratio:.0%}" for m in marks)
-    return Chart(
-        figure, f"{len(front)} best trade-offs of quality and {objective.lower()}, {ends}. Marked: {marked}.", front
-    )
+    alt = f"Quality by the lowest of three laws against speed per token: {told}. Up and right is better."
+    kinds = [pd.DataFrame(frame).assign(kind=kind) for kind, frame in (("front", front), ("other", others))]
+    return Chart(figure, alt, pd.concat(kinds, ignore_index=True))
 
 
-def _sweep_chart(
-    found: DesignLine,
-    batches: Sequence[float],
-    labels: list[str],
-    own: int | None,
-    baseline_tpot_s: Array | None,
-    by: str,
-    x_title: str,
-    alt_unit: str,
-) -> Chart:
-    what = SPEEDUP_TITLE if baseline_tpot_s is None else TIME_TITLE
-    values = found.speedup if baseline_tpot_s is None else found.tpot_s / baseline_tpot_s[:, None]
-    values = np.where(found.batches[:, None] <= found.largest_batch, values, np.nan)
-    chosen = np.flatnonzero(np.isin(found.batches, np.asarray(batches, float)))
-    drawn = _designs_drawn(values[chosen], own)
-    left_out = _left_out([labels[i] for i in np.flatnonzero(~drawn)])
-    values, labels = values[:, drawn], [labels[i] for i in np.flatnonzero(drawn)]
-    own = None if own is None else int(drawn[:own].sum())
-    figure = new_figure(f"{what}<br>{by}, at each batch", x_title, what, 380)
-    x, findings = np.arange(len(labels), dtype=float), list[str]()
-    for order, row in enumerate(chosen):
-        batch = found.batches[row]
-        if np.isnan(values[row]).all():
-            findings.append(f"batch {batch:g} does not fit in memory")
-            continue
-        _add_series(figure, x, values[row], f"batch {batch:g}", order)
-        best = int(np.nanargmin(values[row]) if baseline_tpot_s is not None else np.nanargmax(values[row]))
-        here = "" if own is None else f", baseline ({labels[own]}) {values[row, own]:.2f}"
-        findings.append(f"at batch {batch:g} best with {labels[best]} {alt_unit}: {values[row, best]:.2f}{here}")
-    if own is not None:
-        _mark_baseline(figure, own)
-    # On two lines, 512/32 stands upright on a telephone too.
-    figure.update_xaxes(tickvals=x, ticktext=[label.replace("/", "/<br>") for label in labels], tickangle=0)
-    alt = f"{what} {by}: {'; '.join(findings)}. {left_out}".rstrip()
-    return Chart(figure, alt, sweep_table(found), left_out)
-
-
-def _designs_drawn(values: Array, own: int | None) -> NDArray[np.bool_]:
-    """Designs of [batches, n] with a point to draw; the baseline's place stays for its line, all where none has one."""
-    drawn: NDArray[np.bool_] = np.any(~np.isnan(values), axis=0)
-    if not drawn.any():
-        return np.ones_like(drawn)
-    if own is not None:
-        drawn[own] = True
-    return drawn
-
-
-def _mark_baseline(figure: go.Figure, place: float) -> None:
-    figure.add_vline(x=place, line={"color": NEUTRAL, "dash": "dot"})
-    figure.add_annotation(x=place, y=1, yref="paper", yanchor="bottom", text="baseline", showarrow=False)
-
-
-def _add_series(figure: go.Figure, x: Array, y: Array, name: str, order: int) -> None:
-    """A line told apart by colour, dash and marker."""
-    color, dash = series_look(order)
+def _add_mark(figure: go.Figure, mark: Mark) -> None:
+    symbol, color, size, place = _MARKS[mark.kind]
+    low, high = (100 * edge for edge in mark.quality)
     figure.add_scatter(
-        x=x,
-        y=y,
-        name=name,
-        mode="lines+markers",
-        hovertemplate="%{y:.3f}",
-        line={"color": color, "width": 2.2, "dash": dash},
-        marker={"symbol": _SYMBOLS[order % len(_SYMBOLS)], "size": 8, "color": color},
+        x=[mark.speed] * 2,
+        y=[low, min(high, _PARETO_QUALITY[1])],
+        mode="lines",
+        line={"color": color, "width": 3},
+        hoverinfo="skip",
+    )
+    figure.add_scatter(
+        x=[mark.speed],
+        y=[max(low, _PARETO_QUALITY[0] + 1.0)],
+        mode="markers+text",
+        marker={"symbol": symbol, "size": size, "color": color},
+        text=[f"<b>{mark.name}</b>"],
+        textposition=place,
+        textfont={"size": 13},
+        customdata=[[f"{low:.0f}–{high:.0f}%"]],
+        hovertemplate=f"{mark.name}: %{{x:.2f}}×, quality %{{customdata[0]}}<extra></extra>",
     )
 
 
-def _nearest(ratios: Array, ratio: float) -> int:
-    return int(np.argmin(np.abs(np.log(ratios / ratio))))
+def rule_chart(rule: BatchRule, what: Literal["active", "shared"], batch: float) -> Chart:
+    """k/N, or the shared share, of the design of least time and of the largest speedup at each batch.
 
-
-def _short(batch: float) -> str:
-    """1024 as 1k, so that eleven labels fit a telephone."""
-    return f"{batch / 1024:g}k" if batch >= 1024 and batch % 1024 == 0 else f"{batch:g}"
-
-
-def _heat_alt(found: HeatMap, values: Array, what: str, own: int) -> str:
-    findings = []
-    for column in dict.fromkeys((0, len(found.batches) // 2, len(found.batches) - 1)):
-        if np.isnan(values[:, column]).all():
-            findings.append(f"at batch {found.batches[column]:g} nothing fits")
-            continue
-        row = int(np.nanargmax(values[:, column]))
-        findings.append(
-            f"at batch {found.batches[column]:g} best with k/N {found.ratio[row]:.1%}: {values[row, column]:.2f}"
-        )
-    return f"{what} by k/N and batch: {'; '.join(findings)}. The baseline's k/N is near {found.ratio[own]:.1%}."
-
-
-def _heat_table(found: HeatMap) -> pd.DataFrame:
-    rows, columns = found.speedup.shape
-    return pd.DataFrame(
-        {
-            "k_over_n": np.repeat(found.ratio, columns),
-            "batch_size": np.tile(found.batches, rows).astype(int),
-            "speedup": found.speedup.reshape(-1),
-            "tpot_ms": found.tpot_s.reshape(-1) * 1e3,
-            "design": found.design.reshape(-1),
-        }
-    )
-
-
-Quantity = Literal["speedup", "tpot", "gain"]
-_TITLES: dict[Quantity, tuple[str, str]] = {
-    "speedup": ("Speedup over its own plain decoding (x)", "Speedup (x)"),
-    "tpot": ("Time per output token (ms)", "Time per output token (ms)"),
-    "gain": ("Speed per output token (baseline = 1)", "Speed per output token (baseline = 1)"),
-}
-_HIGHER = {"speedup": "higher is better", "tpot": "lower is better", "gain": "higher is better"}
-_COLORS = {"baseline": NEUTRAL, "recommended": BLUE, "picked": PURPLE}
-
-
-def design_curves_chart(
-    curves: Sequence[DesignCurve], batch_sizes: Sequence[float], quantity: Quantity = "speedup", goal: str = ""
-) -> Chart:
-    """Each design over batch with its band, as far as it fits in memory.
-
-    Parameters
-    ----------
-    curves : the baseline first; drawn in this order.
-    batch_sizes : target batches, drawn as lines. [-]
-    quantity : speedup over each design's own plain decoding, time per output token, or speed against the baseline.
-    goal : added to the title in place of which end is better.
+    batch : the one asked for, drawn as a line. [-]
     """
-    title, axis = _TITLES[quantity]
-    figure = new_figure(
-        f"{title}<br>by batch size; {goal or _HIGHER[quantity]}", "Batch size (sequences)", axis, height=400
+    share = rule.active_share if what == "active" else rule.shared_share
+    near = rule.near_active if what == "active" else rule.near_shared
+    name = "Active share k / N" if what == "active" else "Shared share s / (k + s)"
+    x = np.log2(rule.batches)
+    figure = _figure(
+        RULE_HEIGHT,
+        xaxis={"title": {"text": "Batch size (sequences)"}},
+        yaxis={"title": {"text": name}, "ticksuffix": "%", "nticks": 5, "rangemode": "tozero"},
     )
-    left_out = []
-    for order, curve in enumerate(curves):
-        fits = curve.batches <= curve.largest_batch
-        if not fits.any():
-            left_out.append(curve.name)
-            continue
-        color = _COLORS.get(curve.name, SERIES[1 + order % (len(SERIES) - 1)])
-        x, line = curve.batches[fits], _line(curve, quantity)
-        add_band(figure, x, line.low[fits], line.high[fits], "", color, opacity=0.22)
-        add_line(figure, x, line.value[fits], f"{curve.name}: {curve.words}", color)
-        figure.data[-1].update(customdata=curve.n_draft[fits].astype(int), hovertemplate="%{y:.3g}, K = %{customdata}")
-    for batch in batch_sizes:
-        add_vertical(figure, float(batch), f"batch {batch:,.0f}")
-    if quantity != "tpot":
-        figure.add_hline(y=1, line={"color": NEUTRAL, "dash": "dot"})
-    log_axis(figure, curves[0].batches)
-    if figure.data:
-        fit_legend(figure)
-    out = f"Left out: {', '.join(left_out)}, which fits no batch in memory." if left_out else ""
-    alt = f"{title} by batch. {_finding(curves, batch_sizes, quantity)} {out}".rstrip()
-    return Chart(figure, alt, design_curves_table(curves), out)
+    edges, low, high = _steps(x, 100 * near[0]), _steps(x, 100 * near[0])[1], _steps(x, 100 * near[1])[1]
+    figure.add_scatter(
+        x=np.concatenate([edges[0], edges[0][::-1]]),
+        y=np.concatenate([high, low[::-1]]),
+        mode="none",
+        fill="toself",
+        fillcolor=_TINTS[BLUE],
+        hoverinfo="skip",
+    )
+    looks = (("least time", BLUE, "solid", "circle", 3), ("largest speedup", VERMILLION, "dot", "diamond-open", 2))
+    ends = []
+    for row, (said, color, dash, symbol, width) in enumerate(looks):
+        line_x, line_y = _steps(x, 100 * share[row])
+        figure.add_scatter(
+            x=line_x, y=line_y, mode="lines", line={"color": color, "width": width, "dash": dash}, hoverinfo="skip"
+        )
+        figure.add_scatter(
+            x=x,
+            y=100 * share[row],
+            mode="markers",
+            marker={"symbol": symbol, "size": 7, "color": color},
+            customdata=rule.batches,
+            hovertemplate=f"{said} at batch %{{customdata:.0f}}: %{{y:.1f}}%<extra></extra>",
+        )
+        ends.append((100 * float(share[row][-1]), said, color))
+    _label_ends(figure, float(x[-1]) + 0.55, ends, float(100 * max(share.max(), near.max())))
+    if rule.batches[0] <= batch <= rule.batches[-1]:
+        figure.add_shape(type="line", x0=np.log2(batch), x1=np.log2(batch), y0=0, y1=1, yref="paper", line=_dotted())
+    figure.update_xaxes(
+        tickvals=x, ticktext=[f"{each:,.0f}" for each in rule.batches], range=[x[0] - 0.6, x[-1] + 0.3 * len(x)]
+    )
+    return Chart(figure, _rule_alt(rule, share, name), rule_table(rule))
 
 
-def design_curves_table(curves: Sequence[DesignCurve]) -> pd.DataFrame:
-    """One row for each design and batch: K, speedup, time per output token and gain, each with its band."""
+def _steps(x: Array, y: Array) -> tuple[Array, Array]:
+    """A step line, each value from half-way to its neighbours."""
+    edges = np.concatenate([[x[0] - 0.5], (x[1:] + x[:-1]) / 2.0, [x[-1] + 0.5]])
+    return np.repeat(edges, 2)[1:-1], np.repeat(y, 2)
+
+
+def _label_ends(figure: go.Figure, x: float, ends: list[tuple[float, str, str]], top: float) -> None:
+    """Names of lines at their right end, apart where the lines meet."""
+    (first, *_), (second, *_) = ends
+    apart = 0.09 * max(top, 1.0)
+    shift = max(apart - abs(first - second), 0.0) / 2.0
+    for value, said, _ in ends:
+        above = value > min(first, second) or (first == second and said == "largest speedup")
+        figure.add_annotation(
+            x=x, y=value + (shift if above else -shift), text=said, xanchor="left", showarrow=False, font_size=13
+        )
+
+
+def _rule_alt(rule: BatchRule, share: Array, name: str) -> str:
+    def told(row: int) -> str:
+        moves = [0, *(np.flatnonzero(np.diff(share[row])) + 1)]
+        return ", ".join(f"{share[row][at]:.1%} from batch {rule.batches[at]:,.0f}" for at in moves)
+
+    return (
+        f"{name} of the best design by batch. Least time: {told(0)}. Largest speedup, a ratio: {told(1)}. The tint is "
+        f"the range within {NEAR_BEST:.0%} of the least time."
+    )
+
+
+def rule_table(rule: BatchRule) -> pd.DataFrame:
+    """One row for each rule and batch."""
     parts = []
-    for curve in curves:
-        columns = {"design": curve.name, "experts": curve.words, "batch_size": curve.batches.astype(int)}
-        columns["n_draft"] = curve.n_draft.astype(int)
-        for name, line, scale in (
-            ("speedup", curve.speedup, 1.0),
-            ("tpot_ms", curve.tpot_s, 1e3),
-            ("gain", curve.gain, 1.0),
-        ):
-            columns |= {name: scale * line.value, f"{name}_low": scale * line.low, f"{name}_high": scale * line.high}
-        columns["fits_in_memory"] = curve.batches <= curve.largest_batch
-        parts.append(pd.DataFrame(columns))
+    for row, name in enumerate(("least_time", "largest_speedup")):
+        columns = {"rule": name, "batch_size": rule.batches.astype(int), "k_over_n": rule.active_share[row]}
+        columns |= {"shared_share": rule.shared_share[row], "tpot_ms": 1e3 * rule.tpot_s[row]}
+        parts.append(pd.DataFrame(columns | {"speedup": rule.speedup[row]}))
     return pd.concat(parts, ignore_index=True)
-
-
-def _line(curve: DesignCurve, quantity: Quantity) -> Line:
-    if quantity == "tpot":
-        time = curve.tpot_s
-        return Line(1e3 * time.value, 1e3 * time.low, 1e3 * time.high)
-    return curve.speedup if quantity == "speedup" else curve.gain
-
-
-def _finding(curves: Sequence[DesignCurve], batch_sizes: Sequence[float], quantity: Quantity) -> str:
-    """Each design at the first target batch, with its band."""
-    batch, unit = float(batch_sizes[0]), " ms" if quantity == "tpot" else "x"
-    told = []
-    for curve in curves:
-        row, line = int(np.searchsorted(curve.batches, batch)), _line(curve, quantity)
-        value = f"{line.value[row]:.2f}{unit} ({line.low[row]:.2f} to {line.high[row]:.2f})"
-        told.append(f"{curve.name} {value if batch <= curve.largest_batch else 'does not fit'}")
-    return f"At batch {batch:,.0f}: {', '.join(told)}."

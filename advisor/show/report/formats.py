@@ -369,8 +369,8 @@ def _design(standing: DesignStanding) -> dict[str, Any]:
             "gain": gain.value,
             "gain_low": gain.low,
             "gain_high": gain.high,
-            "quality": item.quality_ratio,
-            "quality_pessimistic": item.quality_ratio_pessimistic,
+            "quality": item.quality[0].ratio,
+            "quality_pessimistic": item.quality_range[0],
         }
         for goal, item, gain in best_designs(standing)
     ]

@@ -12,20 +12,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.answers.design.answer import DesignAnswer
-from advisor.answers.design.candidates import Band, Candidate, candidates, price_words
+from advisor.answers.design.candidates import Band, Candidate, candidates, own_design, price_words, short_words
 from advisor.answers.design.cells import CORE_CHANCE, IN_MEMORY, ON_LIMITS, ON_TIME, TIE, CellStanding
+from advisor.answers.design.dials import Costed
 from advisor.answers.design.grid import MAX_BATCHES
 from advisor.answers.design.regions import OneDesign, Region, RegionMap, Target, TargetsChoice
-from advisor.answers.design.search import DesignLine
 from advisor.answers.design.space import DesignSpace
 from advisor.prediction import AdvisorError
 from advisor.show.table import Column, Table, matrix
 from advisor.text import MERITS, counted, tier_text
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _PIECE = re.compile(
     r"(?P<first>[0-9]{1,6})"
@@ -94,6 +98,13 @@ def candidate_rows(answer: DesignAnswer) -> list[dict[str, Any]]:
     return rows
 
 
+_TOLD = (
+    "headline",
+    *("clear", "recommended", "one_law", "infeasible", "top", "by_objective", "disagreement", "binding"),
+    *("binding_text", "try_next", "sensitivity", "dials", "rule", "limits", "warnings"),
+)
+
+
 def answer_document(answer: DesignAnswer) -> dict[str, Any]:
     """The answer as one JSON-able document, whose keys are part of the public contract."""
     space = answer.space
@@ -107,18 +118,90 @@ def answer_document(answer: DesignAnswer) -> dict[str, Any]:
         "n_feasible": len(space.candidates),
         "verdict": answer.verdict,
         "baseline": _baseline(space),
-        **{name: value for name, value in vars(answer).items() if name not in ("space", "verdict")},
-        "shared_sweep": _sweep(answer.shared_sweep),
-        "granularity_sweep": _sweep(answer.granularity_sweep),
+        **{name: getattr(answer, name) for name in _TOLD},
         "pareto": [
             {
                 "design": space.describe(int(i)),
-                "dense_equivalent": space.dense_equivalent[i],
+                "quality": space.quality[:, i],
                 "objective": question.value(float(space.score[i])),
             }
             for i in answer.pareto
         ],
     }
+
+
+def below_headline(answer: DesignAnswer) -> str:
+    """The line under the headline: time, quality and weights beside today's."""
+    best, space = answer.recommended, answer.space
+    if best is None:
+        return answer.verdict
+    own, tpot_ms = space.baseline, space.question.mean_tpot_s(best.tpot_s) * 1e3
+    k = "/".join(map(str, dict.fromkeys(best.n_draft)))
+    gain = best.objective_gain
+    parts = [f"Width {best.expert_width:,}, K = {k}"]
+    if own_design(space, best):
+        return (
+            f"{parts[0]} · {tpot_ms:.2f} ms per token · of {len(space):,} designs none that every law keeps is faster"
+        )
+    if space.baseline_problem:
+        return f"{parts[0]} · {tpot_ms:.2f} ms per token · {space.baseline_problem}"
+    if not answer.clear:
+        parts = [f"Best guess: {short_words(space, best)}, {gain.value:.2f}×"]
+    parts[0] += (
+        f" ({gain.low:.2f}–{gain.high:.2f})"
+        if not answer.clear
+        else f" · {gain.low:.2f}–{gain.high:.2f}× in 8 of 10 cases"
+    )
+    parts.append(f"{tpot_ms:.2f} ms per token, today {space.question.mean_tpot_s(own.served.tpot_s[:, 0]) * 1e3:.2f}")
+    low, high = best.quality_range
+    parts.append(f"quality {low:.0%}–{high:.0%} by three laws".replace("%–", "–"))
+    parts.append(f"{best.total_params / 1e9:,.0f} B, today {own.total_params / 1e9:,.0f}")
+    return " · ".join(parts)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line of the table of designs side by side."""
+
+    name: str
+    text: Callable[[Costed], str]
+
+    def of(self, one: Costed) -> str:
+        """The line's text for one design."""
+        return self.text(one)
+
+
+def beside_table(today: Costed, own: Costed, best: Costed | None) -> Table[_Line]:
+    """Today's design, the user's and the best one, a line for each quantity."""
+    lines = (
+        _Line("Experts", lambda one: f"{one.experts.n_active} of {one.experts.n_experts}"),
+        _Line("Shared", lambda one: f"{one.experts.n_shared:.3g}"),
+        _Line("Width", lambda one: f"{one.experts.expert_width:,}"),
+        _Line("ms/token", lambda one: f"{one.tpot_s * 1e3:.2f}" if one.fits else "does not fit"),
+        _Line("Speed", lambda one: f"{today.tpot_s / one.tpot_s:.2f}×" if one.fits else ""),
+        _Line("Quality, lowest law", lambda one: f"{one.quality[0]:.0%}"),
+        _Line("Quality, highest law", lambda one: f"{one.quality[1]:.0%}" if one.quality[1] <= 2 else ">200%"),
+        _Line("Total, B", lambda one: f"{one.total_params / 1e9:,.1f}"),
+        _Line("Active, B", lambda one: f"{one.active_params / 1e9:.2f}"),
+    )
+    named = {"today": today, "mine": own} | ({} if best is None else {"best": best})
+    columns = [Column[_Line]("", attrgetter("name"), words=True)]
+    columns += [Column[_Line](name, partial(_Line.of, one=one)) for name, one in named.items()]
+    return Table(tuple(columns), lines)
+
+
+def front_frame(space: DesignSpace, index: NDArray[np.intp]) -> pd.DataFrame:
+    """Designs with speed and lowest quality over the baseline's, as `pareto_chart` takes them."""
+    import pandas as pd  # a terminal's answer must not wait for it
+
+    weight, own = space.question.batch_weights[:, None], space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0])
+    return pd.DataFrame(
+        {
+            "design": [space.describe(int(i)) for i in index],
+            "speed": own / (weight * space.tpot_s[:, index]).sum(0),
+            "quality_low": space.quality[:, index].min(axis=0),
+        }
+    )
 
 
 def _baseline(space: DesignSpace) -> dict[str, Any]:
@@ -128,10 +211,6 @@ def _baseline(space: DesignSpace) -> dict[str, Any]:
         | {name: values[:, 0] for name, values in vars(own.served).items()}
         | {"objective": space.question.value(own.score)}
     )
-
-
-def _sweep(found: DesignLine) -> dict[str, Any]:
-    return vars(found.mix) | {name: value for name, value in vars(found).items() if name != "mix"}
 
 
 REGION_NOTE = (

@@ -1,0 +1,233 @@
+"""Three dials on a design, k/N, shared experts and width: what holding one costs, and what turning it alone does.
+
+The rule over batch: the design of least time and the one of largest speculative speedup at each batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.answers.design.grid import MAX_BATCHES, Mixes
+from advisor.answers.design.search import serve, serve_many
+from advisor.answers.design.space import DesignSpace, law_ratios, sizes
+from advisor.prediction import Array
+
+RULE_BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+NEAR_BEST = 0.01
+"""Choice of this project: a design this close to the least time counts as being as good. [-]"""
+RATIO_WITHIN = 0.125
+"""k/N is held as nearly as its few whole-number pairs allow. [octaves]"""
+_CLOUD_QUALITY = (0.6, 1.6)
+"""Lowest law's quality of the designs that a cloud is thinned from. [-]"""
+
+
+class Experts(NamedTuple):
+    """The routed layer of one design."""
+
+    n_experts: int
+    n_active: int
+    n_shared: float
+    expert_width: int
+
+    @property
+    def text(self) -> str:
+        """Text as it is typed: `N256 k8 s1 w2048`."""
+        return f"N{self.n_experts} k{self.n_active} s{self.n_shared:g} w{self.expert_width}"
+
+
+def baseline_experts(space: DesignSpace) -> Experts:
+    """Routed layer that the search starts from."""
+    own = space.baseline
+    return Experts(own.n_experts, own.n_active, own.n_shared, own.expert_width)
+
+
+def experts_of(space: DesignSpace, index: int) -> Experts:
+    """Experts of one design of the space."""
+    mix = space.mix([index])
+    n, k, s = (axis[0] for axis in (mix.n_experts, mix.n_active, mix.n_shared))
+    return Experts(int(n), int(k), float(s), int(space.expert_width[index]))
+
+
+@dataclass(frozen=True)
+class Costed:
+    """One design of the baseline's depth and attention, whether it lies in the grid or not.
+
+    Times in seconds, sizes in parameters.
+    """
+
+    experts: Experts
+    tpot_s: float
+    """Time per output token, mean over the batches."""
+    n_draft: tuple[int, ...]
+    quality: tuple[float, float]
+    """Size over the baseline's by the lowest and by the highest law. [-]"""
+    total_params: float
+    active_params: float
+    fits: bool
+    """Whether the largest batch fits in memory."""
+
+
+def costed(space: DesignSpace, experts: Experts) -> Costed:
+    """Cost one design as the search does."""
+    mix = Mixes(*(np.array([float(x)]) for x in experts[:3]))
+    width, body, asked = np.array([float(experts.expert_width)]), space.bodies[0], space.question
+    found = serve(space, body, mix, width, asked.batches)
+    size = sizes(body, mix, width, asked.memory_limit_bytes)
+    quality = law_ratios(body, space.baseline, mix, width, size.weights, asked)
+    return Costed(
+        experts,
+        asked.mean_tpot_s(found.tpot_s[:, 0]),
+        tuple(dict.fromkeys(found.n_draft[:, 0].tolist())),
+        (float(quality.min()), float(quality.max())),
+        float(size.weights.total[0]),
+        float(size.weights.active[0]),
+        bool(size.largest_batch[0] >= asked.batches.max()),
+    )
+
+
+@dataclass(frozen=True)
+class Dial:
+    """One dial over its values [n], from low to high, on a design that it is turned on."""
+
+    name: str
+    """ratio, shared or width."""
+    designs: tuple[Experts, ...]
+    """The design with this dial alone at each value."""
+    position: Array
+    """k/N, shared experts, or expert width. [-]"""
+    loss: Array
+    """Share of the objective lost at equal quality with this dial held and the others solved again; NaN where nothing
+    keeps every limit. [-]"""
+    quality_low: Array
+    """Size over the baseline's by the lowest law when this dial alone turns. [-]"""
+    quality_high: Array
+    own: int
+    """Value of the design that the dial is turned on."""
+
+    @cached_property
+    def best(self) -> int | None:
+        """The value that costs least, or None where nothing keeps every limit."""
+        return None if np.isnan(self.loss).all() else int(np.nanargmin(self.loss))
+
+
+def dials(space: DesignSpace, held: Experts | None = None) -> tuple[Dial, ...]:
+    """The three dials of a design, default the baseline.
+
+    held : it may lie beside the grid; a value that the grid lacks has no loss.
+
+    k/N moves over the grid's N at the design's own k, and past the last N by fewer active experts.
+    """
+    own = held or baseline_experts(space)
+    n, k, s, width = (np.unique(axis).tolist() for axis in (*_axes(space), space.expert_width))
+    known = {*zip(*(axis.tolist() for axis in _axes(space)[:2]), strict=True), own[:2]}
+    pairs = {(a, own.n_active) for a in n} | {(n[-1], b) for b in k if b < own.n_active} | {own[:2]}
+    ratio = sorted((pair for pair in pairs & known if pair[1] <= pair[0]), key=lambda pair: (pair[1] / pair[0], *pair))
+
+    def made(name: str, values: list[Experts], position: Array, loss: Array) -> Dial:
+        # Values past the first that keeps no limit say no more.
+        left = np.flatnonzero(~np.isnan(loss))
+        low, high = (left[0] - 1, left[-1] + 2) if len(left) else (0, len(values))
+        low, high = max(min(low, values.index(own)), 0), max(high, values.index(own) + 1)
+        shown = values[low:high]
+        return Dial(name, tuple(shown), position[low:high], loss[low:high], *_quality(space, shown), shown.index(own))
+
+    by_ratio = [own._replace(n_experts=int(a), n_active=int(b)) for a, b in ratio]
+    by_shared = [own._replace(n_shared=float(x)) for x in sorted({*s, own.n_shared})]
+    by_width = [own._replace(expert_width=int(x)) for x in sorted({*width, own.expert_width})]
+    shares = np.array([x.n_shared for x in by_shared])
+    wide = np.array([float(x.expert_width) for x in by_width])
+    octaves = np.log2(space.n_active / space.n_experts)
+    share = np.array([b / a for a, b in ratio])
+    return (
+        made("ratio", by_ratio, share, _lost(space, octaves, np.log2(share), RATIO_WITHIN)),
+        made("shared", by_shared, shares, _lost(space, space.n_shared, shares, 1e-6)),
+        made("width", by_width, wide, _lost(space, space.expert_width, wide, 0.0)),
+    )
+
+
+def _axes(space: DesignSpace) -> tuple[NDArray, NDArray, NDArray]:
+    return space.n_experts, space.n_active, space.n_shared
+
+
+def _lost(space: DesignSpace, values: NDArray, wanted: Array, within: float) -> Array:
+    """Share of the objective that the best design with each wanted value, or nearly, lacks of the best of all."""
+    kept = np.flatnonzero(space.failed == 0)
+    near = np.abs(values[kept] - wanted[:, None]) <= within
+    top = np.where(near, space.score[kept], 0.0).max(axis=1, initial=0.0)
+    return np.asarray(space.score[kept].max(initial=0.0) / np.where(top > 0.0, top, np.nan) - 1.0)
+
+
+def _quality(space: DesignSpace, designs: list[Experts]) -> tuple[Array, Array]:
+    """Lowest and highest law of designs of the baseline's depth and attention. [n] each"""
+    n, k, s, width = (np.array(axis, float) for axis in zip(*designs, strict=True))
+    mix, body = Mixes(n, k, s), space.bodies[0]
+    found = law_ratios(body, space.baseline, mix, width, sizes(body, mix, width).weights, space.question)
+    return found.min(axis=0), found.max(axis=0)
+
+
+@dataclass(frozen=True)
+class BatchRule:
+    """The designs of least time and of largest speculative speedup at each batch, [2, nB]."""
+
+    batches: Array
+    design: NDArray[np.intp]
+    """Index into the space."""
+    tpot_s: Array
+    speedup: Array
+    active_share: Array
+    """k/N. [-]"""
+    shared_share: Array
+    """s/(k+s). [-]"""
+    near_active: Array
+    """Least and most k/N among the designs within NEAR_BEST of the least time, [2, nB]. [-]"""
+    near_shared: Array
+
+
+def batch_rule(space: DesignSpace, batches: tuple[int, ...] = RULE_BATCHES) -> BatchRule:
+    """The rule, at the batches that the placement can share and at which some design of equal quality fits."""
+    keeps = space.keeps_apart_from("memory", "tpot")
+    size = np.array([batch for batch in batches if batch >= space.setup.placement.attention_groups], float)
+    size = size[size <= space.largest_batch[keeps].max(initial=0.0)][:MAX_BATCHES]
+    if not len(size):
+        none = np.zeros((2, 0))
+        return BatchRule(size, none.astype(np.intp), *(none,) * 6)
+    # Where memory ends decides which is the widest of a mix, and by its ratio that may be the best.
+    ends_at = [space.width_ends(keeps & (space.largest_batch >= batch), widest=True) for batch in size]
+    found = np.unique(np.concatenate(ends_at))
+    speedup, tpot_s = serve_many(space, found, size)
+    fits = space.largest_batch[found] >= size[:, None]
+    time = np.where(fits, tpot_s, np.inf)
+    at = np.stack([time.argmin(axis=1), np.where(fits, speedup, 0.0).argmax(axis=1)])
+    mix = space.mix(found)
+    active, shared = mix.n_active / mix.n_experts, mix.shared_share
+    near = time <= (1.0 + NEAR_BEST) * time.min(axis=1, keepdims=True)
+
+    def ends(values: Array) -> Array:
+        low, high = np.where(near, values, np.inf), np.where(near, values, -np.inf)
+        return np.stack([low.min(axis=1), high.max(axis=1)])
+
+    rows = np.arange(len(size))
+    return BatchRule(
+        batches=size,
+        design=found[at],
+        tpot_s=tpot_s[rows, at],
+        speedup=speedup[rows, at],
+        active_share=active[at],
+        shared_share=shared[at],
+        near_active=ends(active),
+        near_shared=ends(shared),
+    )
+
+
+def cloud(space: DesignSpace, count: int = 700) -> NDArray[np.intp]:
+    """Designs within every limit but equal quality, evenly thinned over their speed."""
+    low, high = _CLOUD_QUALITY
+    quality = space.quality.min(axis=0)
+    index = np.flatnonzero(space.keeps_apart_from("quality") & (quality >= low) & (quality <= high))
+    order = index[np.argsort(space.score[index], kind="stable")]
+    return order[np.unique(np.linspace(0, max(len(order) - 1, 0), min(count, len(order))).astype(int))]

@@ -1,0 +1,143 @@
+"""Three dials on a design, the designs beside them, and the rule over batch."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from advisor.answers.design.candidates import candidates
+from advisor.answers.design.dials import (
+    RATIO_WITHIN,
+    Dial,
+    Experts,
+    baseline_experts,
+    batch_rule,
+    cloud,
+    costed,
+    dials,
+    experts_of,
+)
+from advisor.answers.design.grid import DesignGrid
+from advisor.answers.design.search import design_space
+from advisor.answers.design.space import DesignSpace
+from advisor.predict.scenario import build_scenario
+
+GRID = DesignGrid(n_experts=(32, 64, 96, 128, 192, 256), n_active=(2, 4, 6, 8, 12, 16), n_shared=(0, 1, 2))
+
+
+@lru_cache(maxsize=8)
+def space(model_id: str = "qwen3-30b-a3b", batch: int = 4, **options: float) -> DesignSpace:
+    place = {"n_gpus": 8, "tensor_parallel": 8} if model_id == "deepseek-v3" else {}
+    scenario = build_scenario(model_id=model_id, hardware_id="h200-sxm", batch_size=batch, acceptance="2.4@3", **place)
+    return design_space(scenario, grid=GRID, **options)
+
+
+def _by_name(found: tuple[Dial, ...]) -> dict[str, Dial]:
+    return {dial.name: dial for dial in found}
+
+
+def test_a_held_dial_costs_what_a_search_of_the_rest_loses_to_the_best() -> None:
+    found = space()
+    for name, dial in _by_name(dials(found)).items():
+        for position, loss in zip(dial.position, dial.loss, strict=True):
+            if name == "ratio":
+                away = np.abs(np.log2(found.n_active / found.n_experts / position))
+                held = away <= RATIO_WITHIN + 1e-9
+            else:
+                held = (found.n_shared if name == "shared" else found.expert_width) == np.float32(position)
+            kept = held & (found.failed == 0)
+            if not kept.any():
+                assert np.isnan(loss)
+                continue
+            assert loss == pytest.approx(found.score[found.best] / found.score[kept].max() - 1.0)
+
+
+@pytest.mark.parametrize("batch", [1, 32])
+def test_every_dial_costs_nothing_at_the_best_design_s_value_and_never_less_elsewhere(batch: int) -> None:
+    found = space(batch=batch)
+    assert found.best is not None
+    best = experts_of(found, found.best)
+    for dial in dials(found, best):
+        assert dial.loss[dial.own] == pytest.approx(0.0, abs=1e-12)
+        assert np.nanmin(dial.loss) >= 0.0
+        assert dial.designs[dial.own] == best
+
+
+def test_a_dial_turned_alone_keeps_the_others_and_its_quality_is_the_search_s_own() -> None:
+    found = space()
+    own = baseline_experts(found)
+    for dial in dials(found):
+        assert dial.designs[dial.own] == own
+        assert (dial.quality_low[dial.own], dial.quality_high[dial.own]) == pytest.approx((1.0, 1.0))
+        fixed = [field for field in Experts._fields if len({getattr(one, field) for one in dial.designs}) == 1]
+        assert len(fixed) == (2 if dial.name == "ratio" else 3)
+        for one, low, high in zip(dial.designs, dial.quality_low, dial.quality_high, strict=True):
+            same = (found.n_experts == one.n_experts) & (found.n_active == one.n_active)
+            same &= (found.n_shared == one.n_shared) & (found.expert_width == one.expert_width)
+            quality = found.quality[:, np.flatnonzero(same)[0]]
+            assert (low, high) == pytest.approx((quality.min(), quality.max()), rel=1e-4)
+
+
+def test_more_shared_experts_and_wider_ones_never_lower_the_quality_by_the_highest_law() -> None:
+    for name in ("shared", "width"):
+        assert np.all(np.diff(_by_name(dials(space()))[name].quality_high) >= -1e-9)
+
+
+def test_a_design_beside_the_grid_is_costed_and_has_no_loss_there() -> None:
+    found = space()
+    typed = Experts(100, 7, 0.0, 1000)
+    ratio, _, width = dials(found, typed)
+    assert ratio.designs[ratio.own] == width.designs[width.own] == typed
+    assert np.isnan(width.loss[width.own])
+    one = costed(found, typed)
+    assert one.experts == typed
+    assert one.quality[0] <= one.quality[1]
+
+
+def test_a_design_costed_alone_is_the_search_s_own() -> None:
+    found = space("deepseek-v3", 8)
+    assert found.best is not None
+    one, item = costed(found, experts_of(found, found.best)), candidates(found, [found.best])[0]
+    assert one.tpot_s == pytest.approx(item.tpot_s[0], rel=1e-5)
+    assert one.n_draft == item.n_draft
+    assert one.quality == pytest.approx(item.quality_range, rel=1e-5)
+    assert (one.total_params, one.active_params) == pytest.approx((item.total_params, item.active_params))
+    assert one.fits
+    assert costed(found, baseline_experts(found)).quality == pytest.approx((1.0, 1.0))
+
+
+@pytest.mark.parametrize("model_id", ["qwen3-30b-a3b", "deepseek-v3"])
+def test_the_rule_at_a_batch_is_a_search_at_that_batch(model_id: str) -> None:
+    rule = batch_rule(space(model_id))
+    for column, batch in enumerate(rule.batches):
+        alone = space(model_id, batch=int(batch))
+        by_ratio = space(model_id, batch=int(batch), objective="sd_speedup")  # type: ignore[arg-type]
+        assert rule.tpot_s[0, column] == pytest.approx(float(alone.tpot_s[0, alone.best]), rel=1e-5)
+        assert rule.speedup[1, column] >= float(by_ratio.speedup[0, by_ratio.best]) * (1 - 1e-3)
+        assert rule.near_active[0, column] <= rule.active_share[0, column] <= rule.near_active[1, column]
+        assert rule.near_shared[0, column] <= rule.shared_share[0, column] <= rule.near_shared[1, column]
+
+
+def test_least_time_and_largest_ratio_are_not_the_same_design_at_every_batch() -> None:
+    rule = batch_rule(space())
+    assert np.any(rule.design[0] != rule.design[1])
+    assert np.all(rule.tpot_s[0] <= rule.tpot_s[1] * (1 + 1e-9))
+    assert np.all(rule.speedup[1] >= rule.speedup[0] * (1 - 1e-9))
+
+
+def test_where_nothing_fits_there_is_no_rule_no_loss_and_no_best() -> None:
+    found = space(max_total_params=1e8)
+    assert found.best is None
+    assert len(batch_rule(found).batches) == 0
+    assert all(np.isnan(dial.loss).all() and dial.best is None for dial in dials(found))
+    assert len(cloud(found)) == 0
+
+
+def test_the_cloud_is_thinned_over_speed_and_stays_within_the_limits() -> None:
+    found = space()
+    shown = cloud(found, 50)
+    assert len(shown) <= 50
+    assert np.all(np.diff(found.score[shown]) >= 0)
+    assert np.all(found.keeps_apart_from("quality")[shown])
