@@ -65,7 +65,7 @@ class OwnVerdict:
 
     @property
     def action(self) -> Action:
-        """What the user does next."""
+        """The next step of the user."""
         return FOLLOWS[self.kind]
 
     @property
@@ -75,7 +75,10 @@ class OwnVerdict:
 
     @property
     def implied_length(self) -> float | None:
-        """Accepted length that would close the gap of rows that state none; None where no round can give it."""
+        """Accepted length that would close the gap of rows without one. [tokens]
+
+        None where no round can give it.
+        """
         length = self.model_length * self.gap
         stated = self.own_length is not None or self.n_draft == 0
         return None if stated or not 1.0 < length <= self.n_draft + 1 else length
@@ -106,7 +109,10 @@ def rows_to_compare(advice: Advice, frame: pd.DataFrame) -> tuple[pd.DataFrame, 
 
 
 def drafts_of(rows: pd.DataFrame) -> list[int]:
-    """The K that have rows with a speedup, most rows first; [0] where only plain steps were measured."""
+    """The K of rows with a speedup, most rows first.
+
+    [0] where only plain steps were measured.
+    """
     k = rows.loc[rows["speedup"].notna() & (rows["draft_tokens_k"] > 0), "draft_tokens_k"].astype(int)
     return [int(one) for one in k.value_counts(sort=True).index] or [0]
 
