@@ -75,9 +75,12 @@ def _of_text(name: str, text: str, sample: Sample) -> Kind:
         return "trace"
     if {"layer", "expert", "tokens"} <= header:
         return "loads"
+    told = servers_in(name, text)
+    if any("launch_line" in one.facts for one in told):
+        return "server"  # with the runs printed below it: K and settings of a run stand in its launch line
     if _is_benchmark(sample):
         return "benchmark"
-    return "server" if servers_in(name, text) else "benchmark"
+    return "server" if told else "benchmark"
 
 
 def _is_benchmark(sample: Sample) -> bool:

@@ -15,6 +15,7 @@ from advisor.prediction import Array
 
 VerdictKind = Literal["agree", "accepted_length", "plain_step", "faster", "slower"]
 Action = Literal["none", "use_length", "refit", "diagnose"]
+Quantity = Literal["speedup", "plain_s", "round_s"]
 PartKey = Literal["plain_step", "accepted_length", "round", "times", "rest", "whole"]
 """`times`: plain step and round together; `rest`: accepted length and round; `whole`: all three."""
 FOLLOWS: dict[VerdictKind, Action] = {
@@ -46,12 +47,14 @@ class GapPart:
 
 @dataclass(frozen=True, eq=False)
 class OwnVerdict:
-    """The user's runs of one K (0: plain steps alone) against the model's at the same batches."""
+    """The user's runs of one K (0: without drafts) against the model's at the same batches."""
 
     kind: VerdictKind
     n_draft: int
     points: pd.DataFrame
-    """batch_size, measured, predicted: speedups, or for K = 0 plain steps [s]."""
+    """batch_size, measured, predicted, in the unit of `quantity`."""
+    quantity: Quantity
+    """Speedups, or where the rows have none, times of plain steps (K = 0) or of rounds. [s]"""
     gap: float
     """Measured over predicted, geometric mean over the points. [-]"""
     parts: tuple[GapPart, ...]
@@ -80,7 +83,7 @@ class OwnVerdict:
         None where no round can give it.
         """
         length = self.model_length * self.gap
-        stated = self.own_length is not None or self.n_draft == 0
+        stated = self.own_length is not None or self.quantity != "speedup"
         return None if stated or not 1.0 < length <= self.n_draft + 1 else length
 
 
@@ -104,17 +107,17 @@ def rows_to_compare(advice: Advice, frame: pd.DataFrame) -> tuple[pd.DataFrame, 
         ends = f"K = 0 to {curve.drafts[-1]} and batch {curve.batches[0]:.0f} to {curve.batches[-1]:,.0f}"
         return rows[drafter & near & known], f"No row lies within the curve, {ends}."
     rows = rows[drafter & near & known]
-    timed = rows["speedup"].notna() | ((rows["draft_tokens_k"] == 0) & _step_s(rows).notna())
-    return rows[timed], "" if timed.any() else "No row has a speedup, nor a time of a plain step."
+    timed = rows["speedup"].notna() | ((rows["draft_tokens_k"] == 0) & _plain_s(rows).notna())
+    timed |= rows["step_time_s"].notna()
+    return rows[timed], "" if timed.any() else "No row has a speedup, nor the time of a step or round."
 
 
 def drafts_of(rows: pd.DataFrame) -> list[int]:
-    """The K of rows with a speedup, most rows first.
-
-    [0] where only plain steps were measured.
-    """
-    k = rows.loc[rows["speedup"].notna() & (rows["draft_tokens_k"] > 0), "draft_tokens_k"].astype(int)
-    return [int(one) for one in k.value_counts(sort=True).index] or [0]
+    """The K of rows with a speedup, most rows first; without any, 0 for plain steps, else the K of rounds."""
+    k = rows["draft_tokens_k"].astype(int)
+    drafting = k[rows["speedup"].notna() & (k > 0)]
+    found = drafting if len(drafting) else k[k == 0] if (k == 0).any() else k
+    return [int(one) for one in found.value_counts(sort=True).index]
 
 
 def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) -> OwnVerdict:
@@ -123,38 +126,51 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
     n_draft : one of `drafts_of(rows)`; None: the first.
     """
     k = drafts_of(rows)[0] if n_draft is None else n_draft
-    drafted = rows[(rows["draft_tokens_k"] == k) & (rows["speedup"].notna() | (k == 0))]
     curve, column = advice.curve, advice.curve.column(k)
-    batch = drafted["batch_size"].to_numpy(float)
+    of_k = rows[rows["draft_tokens_k"] == k]
+    faster = of_k[of_k["speedup"].notna()] if k else of_k.head(0)
+    quantity: Quantity = "speedup" if len(faster) else "round_s" if k else "plain_s"
+    some = faster if len(faster) else of_k
+    batch = some["batch_size"].to_numpy(float)
     plain_s = _at(curve, curve.tpot_s[:, curve.column(0)], batch)
-    if k:
-        measured, predicted = drafted["speedup"].to_numpy(float), _at(curve, curve.speedup[:, column], batch)
+    if quantity == "speedup":
+        measured, predicted = some["speedup"].to_numpy(float), _at(curve, curve.speedup[:, column], batch)
+    elif quantity == "round_s":
+        measured, predicted = some["step_time_s"].to_numpy(float), _at(curve, curve.round_s[:, column], batch)
     else:
-        measured, predicted = _step_s(drafted).to_numpy(float), plain_s
+        measured, predicted = _plain_s(some).to_numpy(float), plain_s
     gap = _mean(measured / predicted)
     model_length = float(curve.accepted_length[column])
-    length = _mean(drafted["accepted_length"].to_numpy(float, na_value=np.nan)) if k else np.nan
-    own_plain = _mean(drafted["tpot_s"].to_numpy(float, na_value=np.nan) * measured / plain_s) if k else gap
-    parts = _parts(gap, own_plain, length / model_length) if k else (GapPart("plain_step", gap),)
+    length = _mean(some["accepted_length"].to_numpy(float, na_value=np.nan)) if quantity == "speedup" else np.nan
+    if quantity == "speedup":
+        own_plain = _mean(some["tpot_s"].to_numpy(float, na_value=np.nan) * measured / plain_s)
+        parts = _parts(gap, own_plain, length / model_length)
+    else:
+        parts = (GapPart("round" if k else "plain_step", gap),)
     stated = None if np.isnan(length) else length
     return OwnVerdict(
-        kind=_kind(gap, parts, stated, model_length, k),
+        kind=_kind(gap, parts, stated, model_length, quantity),
         n_draft=k,
+        quantity=quantity,
         points=pd.DataFrame({"batch_size": batch, "measured": measured, "predicted": predicted}),
         gap=gap,
         parts=parts,
         model_length=model_length,
         own_length=stated,
-        own_context=_other_context(drafted, advice.scenario.context_tokens),
+        own_context=_other_context(some, advice.scenario.context_tokens),
     )
 
 
-def _kind(gap: float, parts: tuple[GapPart, ...], stated: float | None, model_length: float, k: int) -> VerdictKind:
+def _kind(
+    gap: float, parts: tuple[GapPart, ...], stated: float | None, model_length: float, quantity: Quantity
+) -> VerdictKind:
     of = {part.key: part.ratio for part in parts}
     if abs(gap - 1.0) <= AGREES:
         return "agree"
-    if k == 0:
+    if quantity == "plain_s":
         return "plain_step"
+    if quantity == "round_s":
+        return "slower" if gap > 1.0 else "faster"
     if stated is not None and abs(stated / model_length - 1.0) > _SAME_LENGTH:
         left = np.log(gap / of.get("accepted_length", 1.0))
         if abs(left) <= HALVED * abs(np.log(gap)):
@@ -205,7 +221,7 @@ def steps_beside(advice: Advice, rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _step_s(rows: pd.DataFrame) -> pd.Series:
+def _plain_s(rows: pd.DataFrame) -> pd.Series:
     return rows["tpot_s"].fillna(rows["step_time_s"]).astype(float)
 
 

@@ -64,7 +64,7 @@ def test_whatever_the_benchmark_readers_take_is_a_benchmark(file: Path) -> None:
         ("passes.jsonl", f"{PASS}\n{PASS}\n".encode(), "trace"),
         ("loads.npy", array((24, 32)), "loads"),
         ("loads.csv", b"layer,expert,tokens\n0,0,12\n", "loads"),
-        ("mixed.txt", (ROOT / "tests/fixtures/diagnosis/misconfigured.txt").read_bytes(), "benchmark"),
+        ("mixed.txt", (ROOT / "tests/fixtures/diagnosis/misconfigured.txt").read_bytes(), "server"),
         ("mine.csv", b"mean value,other\n1,2\n", "benchmark"),
         ("empty.csv", b"", "benchmark"),
         ("photo.png", b"\x89PNG\r\n\x1a\n", "benchmark"),

@@ -149,3 +149,13 @@ def test_rounds_and_plain_steps_stand_beside_the_model_s() -> None:
     found = steps_beside(ADVICE, kept)
     assert sorted(found["n_draft"].unique()) == [0, 3]
     assert (found["measured_s"] / found["predicted_s"]).to_numpy() == pytest.approx(np.ones(8), rel=0.02)
+
+
+def test_rounds_without_a_speedup_are_judged_by_their_time() -> None:
+    curve, column = ADVICE.curve, ADVICE.curve.column(3)
+    at = [int(np.flatnonzero(curve.batches == batch)[0]) for batch in BATCHES]
+    slow = rows(speedup=None, tpot_s=None, accepted_length=None, step_time_s=curve.round_s[at, column] * 1.3)
+    found = verdict(slow)
+    assert (found.quantity, found.n_draft, found.kind) == ("round_s", 3, "slower")
+    assert found.gap == pytest.approx(1.3)
+    assert found.implied_length is None

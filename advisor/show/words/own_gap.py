@@ -24,13 +24,13 @@ def signed(ratio: float) -> str:
 def verdict_title(found: OwnVerdict) -> str:
     """The verdict in a few words."""
     if found.kind == "slower":
-        known = found.own_length is not None
+        known = found.own_length is not None or found.quantity == "round_s"
         return "Something is misconfigured" if known else "Your runs gain less than the model says"
     return {
         "agree": "Your runs agree with the model",
         "accepted_length": "Your accepted length explains it",
         "plain_step": "Your plain step is off",
-        "faster": "Your runs gain more than the model says",
+        "faster": "Your runs are faster than the model says",
     }[found.kind]
 
 
@@ -38,6 +38,8 @@ def verdict_text(found: OwnVerdict) -> str:
     """The sentence or two below the title."""
     rows = counted(len(found.points), "row")
     of = f"{rows} at K = {found.n_draft}" if found.n_draft else f"{rows} without drafts"
+    if found.quantity == "round_s":
+        return f"Rounds take {signed(found.gap)} against the model ({of}); a run without drafts tells the speedup."
     if found.kind == "accepted_length":
         said = (
             f"You accept {found.own_length:.2f} tokens, not {found.model_length:.2f}. With yours the gap shrinks from "
@@ -58,7 +60,7 @@ def verdict_text(found: OwnVerdict) -> str:
 
 
 def _of_the_rest(found: OwnVerdict) -> str:
-    if found.own_length is not None or found.n_draft == 0:
+    if found.own_length is not None:
         rest = found.parts[-1]
         what = "The round" if rest.key == "round" else "What a round costs over a plain step"
         slower = rest.ratio < 1.0
