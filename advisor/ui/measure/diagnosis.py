@@ -59,6 +59,11 @@ def run(scenario: Scenario) -> None:
         _PROBLEM.put(str(error))
 
 
+def is_made() -> bool:
+    """Whether a diagnosis stands, or why there is none."""
+    return _FOUND.get() is not None or bool(_PROBLEM.get())
+
+
 def goes_to_serve() -> bool:
     """Whether the last click opened a scenario, which Serve shows."""
     return _TO_SERVE.take()

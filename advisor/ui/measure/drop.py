@@ -59,7 +59,7 @@ def draw_drop_zone(scenario: Scenario) -> None:
         with st.popover("Paste text", width="content", type="tertiary", key="drop_paste"):
             st.text_area("Launch line, log, console block, CSV, JSON or rates", key="drop_text", max_chars=MAX_PASTED)
             st.button("Read the text", key="read_drop_text", on_click=_take_text, args=(scenario,))
-        if dropped():
+        if dropped() or session.files():
             st.button("Forget", key="forget", type="tertiary", on_click=forget, help=_FORGET)
         else:
             st.button("Try a made-up sample", key="bench_sample", type="tertiary", on_click=_sample, args=(scenario,))
@@ -98,6 +98,8 @@ def _take_files(scenario: Scenario) -> None:
         names = [item.name for item in given]
         numbered = {f"{name} ({i})" if name in names[:i] else name: given[i] for i, name in enumerate(names)}
         take({name: item.getvalue() for name, item in numbered.items()}, scenario)
+    else:
+        forget()
 
 
 def take(given: Mapping[str, bytes], scenario: Scenario) -> None:

@@ -82,7 +82,7 @@ def draw_more_fields(read: IngestResult) -> None:
     """Fields that may stay empty, and names as they were read: for whoever knows better."""
     optional = [item for item in read.missing if not item.needed]
     for item in optional:
-        _missing_field(item, None, read)
+        _missing_field(item, item.prefill, read)
     if optional:
         st.button("Fill in", key="fill_in_more", on_click=fill_in_form)
     _stated_names(read)

@@ -10,19 +10,18 @@ import streamlit as st
 from advisor.predict.scenario import Scenario
 from advisor.ui import PAGES
 from advisor.ui.measure import diagnosis, session, traces
-from advisor.ui.measure.drop import draw_drop_zone, dropped
+from advisor.ui.measure.drop import draw_drop_zone
 from advisor.ui.measure.verdict import draw_benchmark
 from advisor.ui.widgets import scenario_or_stop
 
 scenario = scenario_or_stop()
 if diagnosis.goes_to_serve():
     st.switch_page(PAGES["serve"])
-kinds = {kind for _, kind in dropped()}
 draw_drop_zone(scenario)
 panels: list[Callable[[Scenario, traces.Heading], None]] = []
-if "benchmark" in kinds:
+if session.files():
     panels.append(functools.partial(draw_benchmark, session.result()))
-if "server" in kinds and "benchmark" not in kinds:
+elif diagnosis.is_made():
     panels.append(diagnosis.draw_alone)
 if traces.trace() is not None or traces.counts() is not None:
     panels.append(traces.draw_trace)

@@ -212,8 +212,13 @@ def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
             said.append(f"{name} is the same file as {by_hash[digest][0]}: read once")
         else:
             by_hash[digest] = (name, data)
-    if set(by_hash) != {file.digest for file in files()}:
-        _take_bytes(by_hash)
+    if set(by_hash) == {file.digest for file in files()}:
+        _PROBLEM.drop()
+        _NOTES.put(said or ["This is already read in this session; nothing changed"])
+        return
+    before = result()
+    _take_bytes(by_hash)
+    if result() is not before:
         fill_from_bar(scenario)
     _NOTES.put(said)
 
@@ -331,12 +336,15 @@ def fill_from_bar(scenario: Scenario) -> None:
     if read is None or read.kind != "points":
         return
     other = other_model(read, scenario)
-    guesses = {item.name: guess_of(item, other, scenario) for item in read.missing}
+    asked = [item for item in read.missing if item.needed or item.name in FROM_SCENARIO]
+    guesses = {item.name: guess_of(item, other, scenario) for item in asked}
     taken = {name: value for name, value in guesses.items() if value is not None}
     if not told_per_token(read.frame):
         taken.pop("metric", None)  # asked, with the guess filled in
+    said = _PROBLEM.get()  # of a file beside those that could be read
     if taken and fill_in(taken, {}, "fields"):
-        suggested = {item.name for item in read.missing if item.prefill is not None}
+        _PROBLEM.put(said)
+        suggested = {item.name for item in asked if item.prefill is not None}
         _FROM_BAR.put({name: value for name, value in taken.items() if name not in suggested})
 
 

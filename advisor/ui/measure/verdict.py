@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Literal
 
 import pandas as pd
 import streamlit as st
@@ -55,9 +56,11 @@ def draw_benchmark(read: IngestResult | None, scenario: Scenario, heading: Headi
     if lacking(read.frame) or unknown_names(read):
         heading(f"{counted(read.rows_kept, 'row')} read; one thing more")
         draw_open_fields(read, scenario)
+        _diagnose_button(scenario, filled=False)
         diagnosis.draw(scenario, None)
     else:
         _compared(read, scenario, heading)
+        draw_open_fields(read, scenario)
     draw_mapping_panel()
     draw_refit_problem(scenario)
     draw_refit(scenario)
@@ -71,8 +74,11 @@ def _compared(read: IngestResult, scenario: Scenario, heading: Heading) -> None:
     if why:
         heading("Your runs are of another scenario" if len(read.frame) else "No row can be used")
         st.caption(plain(why))
-        if (theirs := _scenario_of(read.frame, scenario)) is not None:
-            st.button("Set the bar to this file", key="bar_to_file", type="primary", on_click=show, args=(theirs,))
+        with st.container(horizontal=True, gap="small"):
+            if (theirs := _scenario_of(read.frame, scenario)) is not None:
+                st.button("Set the bar to this file", key="bar_to_file", type="primary", on_click=show, args=(theirs,))
+            _diagnose_button(scenario, filled=False)
+        diagnosis.draw(scenario, None)
         return
     asked = drafts_of(rows)
     k = int(st.session_state.get("measure_k") or asked[0])
@@ -111,14 +117,13 @@ def _steps_that_follow(found: OwnVerdict, read: IngestResult, scenario: Scenario
             label = f"Try {found.implied_length:.2f}, inferred from the gap"
             st.button(label, key="use_implied_length", on_click=_use_length, args=(length,))
         draw_refit_button(read, scenario, filled=found.action == "refit")
-        st.button(
-            "Diagnose",
-            key="diagnose",
-            type="primary" if found.action == "diagnose" else "secondary",
-            on_click=diagnosis.run,
-            args=(scenario,),
-        )
+        _diagnose_button(scenario, filled=found.action == "diagnose")
     diagnosis.draw(scenario, found)
+
+
+def _diagnose_button(scenario: Scenario, *, filled: bool) -> None:
+    look: Literal["primary", "secondary"] = "primary" if filled else "secondary"
+    st.button("Diagnose", key="diagnose", type=look, on_click=diagnosis.run, args=(scenario,))
 
 
 def _use_length(length: str) -> None:
