@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from advisor.ui import HERE, OLD_PATHS, PAGES
+from advisor.ui import HERE, HIDDEN, OLD_PATHS, PAGES
 from advisor.ui.bar.bar import draw_bar
 from advisor.ui.server import in_turn, settle, use
 from advisor.ui.state import follow
@@ -13,7 +13,13 @@ st.logo(str(HERE / "logo.svg"), size="small")
 # No icons: the browser fetches a page's Material icon from a font server, for the tab; emoji need a font.
 # The default page lies at the root; the path it reserves besides is never served, and /serve is to lead to it.
 pages = {
-    name: st.Page(path, title=name.capitalize(), url_path="root" if name == "serve" else name, default=name == "serve")
+    name: st.Page(
+        path,
+        title=name.capitalize(),
+        url_path="root" if name == "serve" else name,
+        default=name == "serve",
+        visibility="hidden" if name in HIDDEN else "visible",
+    )
     for name, path in PAGES.items()
 }
 old = {

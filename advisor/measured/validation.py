@@ -434,19 +434,19 @@ CHANCES = (0.0, 0.2, 0.5, 0.8, 0.9, 0.95, 0.98, 1.0)
 """Ends of the ranges of stated chances of a gain that are held against what happened. [-]"""
 
 
-def chances_kept(judged: pd.DataFrame) -> pd.DataFrame:
+def chances_kept(judged: pd.DataFrame, edges: Sequence[float] = CHANCES) -> pd.DataFrame:
     """Stated chances of a gain, left out, against the share of rows that were gains.
 
-    `judged` has COLUMNS. One line for each range of CHANCES that has rows: least and most [-], n, laboratories, stated
-    (mean) and happened [-], rows counting alike. No map of the stated chances comes closer on laboratories left out
-    (docs/decisions/0019-rounds-by-tokens.md), so they are shown as they are.
+    `judged` has COLUMNS. One line for each range between `edges` that has rows: least and most [-], n, laboratories,
+    stated (mean) and happened [-], rows counting alike. No map of the stated chances comes closer on laboratories left
+    out (docs/decisions/0019-rounds-by-tokens.md), so they are shown as they are.
     """
-    place = np.clip(np.searchsorted(CHANCES, judged["predicted_chance"], "right") - 1, 0, len(CHANCES) - 2)
+    place = np.clip(np.searchsorted(edges, judged["predicted_chance"], "right") - 1, 0, len(edges) - 2)
     named = _by_laboratory(judged).assign(gain=judged["measured"] > 1.0)
     lines = [
         {
-            "least": CHANCES[i],
-            "most": CHANCES[i + 1],
+            "least": edges[i],
+            "most": edges[i + 1],
             "n": len(group),
             "laboratories": group["laboratory"].nunique(),
             "stated": float(group["predicted_chance"].mean()),

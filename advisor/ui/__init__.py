@@ -6,14 +6,18 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 """Pages are named by their whole path: installed, the entry script lies elsewhere."""
-PAGES = {name: HERE / name / "page.py" for name in ("serve", "design", "data", "report", "trust")}
+PAGES = {name: HERE / name / "page.py" for name in ("serve", "design", "measure", "trust", "lab", "share")}
+HIDDEN = frozenset({"share"})
+"""Pages without an entry of their own: the bar leads there."""
 OLD_PATHS = {
     "serve": ("serve", {}),
     "advise": ("serve", {}),
     "why": ("serve", {"serve_tab": "Why"}),
     "runtime_k": ("serve", {"serve_tab": "K while serving"}),
-    "measurements": ("data", {}),
-    "profile": ("data", {"data_tab": "Profile this machine"}),
-    "sources": ("trust", {"trust_tab": "Sources"}),
+    "data": ("measure", {}),
+    "measurements": ("measure", {}),
+    "profile": ("lab", {"lab_tab": "This machine"}),
+    "report": ("share", {}),
+    "sources": ("trust", {}),
 }
 """Paths that lead to a page besides its own (that of `serve` is the root): the page and the settings that show it."""

@@ -70,16 +70,7 @@ SERVE_TABS = (
     "Simulation",
     "Check it",
 )
-DATA_TABS = (
-    "Your benchmark",
-    "Diagnosis",
-    "Your acceptance",
-    "Your routing trace",
-    "Sweep",
-    "Profile this machine",
-    "What is shipped",
-)
-TRUST_TABS = ("How often right", "Published claims", "Sources", "Assumptions")
+LAB_TABS = ("Simulation", "Sweep", "Ranks of experts", "This machine")
 MAX_GPUS = int((FIELDS["n_gpus"].range or (1, 1))[1])
 LARGEST_LIMIT = 1e9
 SMALLEST_LIMIT = 1e-3
@@ -166,12 +157,11 @@ SETTINGS: Mapping[str, PageSetting] = {
     "design_target_active": _limit,
     "design_tpot": _limit,
     "design_memory": _limit,
-    "data_tab": PageSetting(DATA_TABS[0], _one_of(DATA_TABS)),
+    "lab_tab": PageSetting(LAB_TABS[0], _one_of(LAB_TABS)),
     "report_context": _off,
     "report_models": _off,
     "report_ranks": _off,
     "report_sweep": _off,
-    "trust_tab": PageSetting(TRUST_TABS[0], _one_of(TRUST_TABS)),
 }
 """By name."""
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 import streamlit as st
+from advisor.ui.data.own_traces import take_acceptance, take_trace
+from advisor.ui.data.sweep import _take as sweep_panel_take
+from advisor.ui.data.uploads import take_files
 
 from advisor.cli import main
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.ui.bar.more import _open, _share_key, _take_file, _take_hardware_file
-from advisor.ui.data.own_traces import take_acceptance, take_trace
-from advisor.ui.data.sweep import _take as sweep_panel_take
-from advisor.ui.data.uploads import take_files
 from advisor.ui.serve.board import _SCORES, _judged, _take
 from tests.command_line import QWEN
 from tests.hostile.corpus import corpus

@@ -36,7 +36,7 @@ from tests.pages.app_page import go_to
 from tests.pages.app_page import opened as app
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("serve", "design", "data", "report", "trust")
+PAGES = ("serve", "design", "measure", "trust", "lab", "share")
 
 
 def link(scenario: Scenario) -> dict[str, str]:
@@ -511,7 +511,7 @@ def test_a_link_with_nonsense_still_answers_and_says_what_it_ignored(name: str, 
 
 
 @pytest.mark.parametrize("acceptance", ["9@3", "abc", "1.5,2", "@", "2.4@0", "nan@3", "2.4@3; drop"])
-@pytest.mark.parametrize("page", ["serve", "design", "report"])
+@pytest.mark.parametrize("page", ["serve", "design", "share"])
 def test_an_impossible_accepted_length_is_one_clear_message(page: str, acceptance: str) -> None:
     test = app(page, acceptance=acceptance)
     assert len(test.error) == 1

@@ -221,7 +221,7 @@ def test_opening_a_model_asks_the_board_nothing_new(monkeypatch: pytest.MonkeyPa
 
 def test_the_report_holds_the_board_when_asked_with_the_tab_s_filters() -> None:
     asked = {"rank_names": "gpt-oss", "rank_min_total": "100"}
-    test = opened("report", **LOAD, **asked)
+    test = opened("share", **LOAD, **asked)
     assert "Other models at this load" not in said(test)
     test.toggle(key="report_models").set_value(True).run()
     assert not test.exception
@@ -232,16 +232,16 @@ def test_the_report_holds_the_board_when_asked_with_the_tab_s_filters() -> None:
 
 
 def test_the_report_holds_the_map_over_context_and_the_given_price_when_asked() -> None:
-    plain = said(opened("report", **LOAD))
+    plain = said(opened("share", **LOAD))
     assert "## Over context" not in plain
     assert "3.5 USD per GPU-hour" in plain
-    asked = said(opened("report", **LOAD, report_context="True", load_price="2"))
+    asked = said(opened("share", **LOAD, report_context="True", load_price="2"))
     assert "## Over context" in asked
     assert "at 2 USD per GPU-hour (as given)" in asked
 
 
 def test_a_board_that_cannot_be_is_left_out_of_the_report_with_the_reason() -> None:
-    test = opened("report", **LOAD, rank_names="no-such-model", report_models="True")
+    test = opened("share", **LOAD, rank_names="no-such-model", report_models="True")
     assert "No shipped model has" in test.error[0].value
     assert "Other models at this load" not in said(test)
     assert "## Answer" in said(test)
@@ -271,7 +271,7 @@ def test_users_are_typed_and_stand_in_the_link_and_the_report() -> None:
     assert test.query_params["rank_users"] in ("1:10, 64:90", ["1:10, 64:90"])
     test.button(key="rank_follow").click().run()
     assert "For 64 users at once on" in said(test)
-    report = said(opened("report", **LOAD, **FEW, rank_users=OVER_TIME, report_models="True"))
+    report = said(opened("share", **LOAD, **FEW, rank_users=OVER_TIME, report_models="True"))
     assert "at 1 to 64 users" in report.split("## Other models at this load")[1].split("\n## ")[0]
 
 

@@ -1,13 +1,16 @@
-"""The tab Diagnosis of the page Data: what is pasted is diagnosed, and what cannot be read is refused in words."""
+"""Diagnosis on Measure: what is pasted is diagnosed, with the remedy in numbers; what is no run is refused in words."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.answers.console_runs import block, launch
 from tests.pages.app_page import opened
+from tests.pages.test_uploads import upload, zone
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures/diagnosis"
 SLOW = (FIXTURES / "misconfigured.txt").read_text()
@@ -15,12 +18,12 @@ SERVED = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "engine": "sgl
 
 
 def page(**query: str) -> AppTest:
-    return opened("data", "Diagnosis", **(SERVED | query))
+    return opened("measure", **(SERVED | query))
 
 
 def diagnosed(test: AppTest, text: str = "") -> AppTest:
-    test.text_area(key="diagnosis_text").set_value(text)
-    test.button(key="diagnose").click().run()
+    test.text_area(key="drop_text").set_value(text)
+    test.button(key="read_drop_text").click().run()
     assert not test.exception, [item.value for item in test.exception]
     return test
 
@@ -31,13 +34,14 @@ def fixes(test: AppTest) -> list[str]:
 
 
 def words(test: AppTest) -> str:
-    kinds = (test.subheader, test.markdown, test.caption, test.error)
+    kinds = (test.title, test.markdown, test.caption, test.error)
     return "\n".join(item.value for kind in kinds for item in kind).replace("\\", "")
 
 
 def test_a_pasted_run_gets_its_sentence_a_card_with_the_fix_and_its_prediction() -> None:
     test = diagnosed(page(), SLOW)
-    assert test.subheader[0].value.startswith("The engine is not configured to win: SGLang admits 48 requests")
+    assert test.title[0].value == "The engine is misconfigured"
+    assert "The engine is not configured to win: SGLang admits 48 requests" in words(test)
     assert fixes(test) == ["--max-running-requests N, the concurrency of the client"]
     assert "batch_size 128 sequences, above 48 sequences" in words(test)
     assert "Source: sgl-project/sglang pull request 34290" in words(test)
@@ -61,9 +65,9 @@ def test_the_bar_fills_what_the_text_does_not_say() -> None:
 
 def test_files_are_diagnosed_without_a_text() -> None:
     test = page()
-    test.file_uploader(key="diagnosis_files").upload("honest.csv", (FIXTURES / "honest.csv").read_bytes(), "text/csv")
-    diagnosed(test)
-    assert "Speculation does not pay at this batch on this hardware" in test.subheader[0].value
+    upload(test, "honest.csv", (FIXTURES / "honest.csv").read_bytes())
+    test.button(key="diagnose").click().run()
+    assert "Speculation does not pay at this batch on this hardware" in words(test)
     assert fixes(test) == ["python -m sglang.launch_server ... without --speculative-algorithm"]
 
 
@@ -74,11 +78,10 @@ def test_two_uploads_keep_their_launch_lines_and_the_verdict_names_the_bar_s_acc
     ]
     for order in (files, files[::-1]):
         test = page(engine="vllm")
-        test.file_uploader(key="diagnosis_files").set_value([(name, text.encode(), kind) for name, text, kind in order])
-        diagnosed(test)
-        assert "CUDA graphs are switched off" in test.subheader[0].value
+        zone(test).set_value([(name, text.encode(), kind) for name, text, kind in order]).run()
+        assert "CUDA graphs are switched off" in words(test)
         assert "In drafted.txt, line 3" in words(test)
-        assert test.subheader[0].value.endswith("Judged as 1 x NVIDIA H200 SXM 141GB, the accelerator from the bar.")
+        assert "Judged as 1 x NVIDIA H200 SXM 141GB, the accelerator from the bar." in words(test)
 
 
 def test_what_lacks_evidence_says_what_to_collect() -> None:
@@ -92,5 +95,22 @@ def test_errors_stand_beside_the_button_and_an_older_diagnosis_goes() -> None:
     diagnosed(test, "hello <b>there</b>")
     assert "pasted text is not recognised" in test.error[0].value
     assert not fixes(test)
-    diagnosed(test)
-    assert test.error[0].value.startswith("Nothing to diagnose")
+    assert "open_mended" not in {button.key for button in test.button}
+
+
+def test_the_remedy_is_told_in_numbers_and_opens_as_the_scenario() -> None:
+    test = diagnosed(page(), SLOW)
+    remedy = next(item.value for item in test.dataframe if "Best in" in item.value.columns)
+    assert {"0", "1", "3"} <= set(remedy["K"])
+    assert remedy.loc[remedy["K"] == "0", "Speedup"].item() == "1.00×"
+    test.button(key="open_mended").click().run()
+    assert not test.exception
+    assert test.session_state["_scenario"].batch_size == 128
+
+
+def test_the_rows_of_a_comparison_add_up() -> None:
+    said = words(diagnosed(page(), SLOW))
+    found = re.search(r"Speedup ([0-9.]+) of predicted: plain step ([0-9.]+) / round ([0-9]+\.[0-9]+)", said)
+    assert found is not None
+    speedup, plain, whole = map(float, found.groups())
+    assert speedup == pytest.approx(plain / whole, abs=0.02)

@@ -25,7 +25,7 @@ from advisor.measured.kept_uploads import list_uploads, read_upload
 from advisor.measured.measurements import read_sweep
 from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import ratio_chart
-from advisor.ui.data import profile
+from advisor.ui.lab import profile
 from tests.measured.sweep_fixture import sweep_rows, write_sweep
 from tests.pages.app_page import opened
 
@@ -76,7 +76,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def page() -> AppTest:
-    return opened("data", "Profile this machine")
+    return opened("lab", "This machine")
 
 
 def texts(test: AppTest) -> str:

@@ -11,18 +11,36 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.predict.scenario import Scenario, loads_shape, write_loads
 from advisor.ui.answers import remembered
-from advisor.ui.report import files as report_files
+from advisor.ui.share import files as report_files
 from tests.measured.test_ingest_traces import npy, synthetic
 from tests.pages.app_page import go_to, opened
 from tests.pages.test_answers import SHIPPED, FakeCache
-from tests.pages.test_uploads import TRACE, alts, page, texts, upload
+from tests.pages.test_uploads import alts, texts, upload
+
+RANKS = "Ranks of experts"
+
+
+def lab(**query: object) -> AppTest:
+    return opened("lab", RANKS, **({"acceptance": "2.4@3"} | {name: str(value) for name, value in query.items()}))
+
+
+def given(test: AppTest, name: str, data: bytes) -> AppTest:
+    """The page Lab after a file was dropped on Measure."""
+    upload(go_to(test, "measure").run(), name, data)
+    return go_to(test, "lab").run()
+
+
+def forgotten(test: AppTest) -> AppTest:
+    """The page Lab after the trace was forgotten on Measure."""
+    go_to(test, "measure").run().button(key="forget_trace").click().run()
+    return go_to(test, "lab").run()
 
 
 def test_ranks_are_counted_on_the_trace_when_the_scenario_has_some() -> None:
-    assert "With EP above 1" in texts(page(TRACE))
-    test = page(TRACE, expert_parallel=8, n_gpus=8)
+    assert "set EP above 1" in texts(lab())
+    test = lab(expert_parallel=8, n_gpus=8)
     assert "Without a trace" in texts(test)
-    test = upload(test, "trace.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")), key="trace_file")
+    test = given(test, "trace.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
     test.number_input(key="rank_copies_8").set_value(3).run()
     test.button(key="count_ranks").click().run()
     assert "do not fill 8 ranks evenly" in test.error[0].value
@@ -33,28 +51,28 @@ def test_ranks_are_counted_on_the_trace_when_the_scenario_has_some() -> None:
     assert "on 8 expert-parallel ranks" in texts(test)
     assert "counted on 12 sequences, 2 layers of your trace" in texts(test)
     assert any("ranks serves" in alt for alt in alts(test))
-    test.button(key="forget_trace").click().run()
+    forgotten(test)
     assert "Without a trace" in texts(test)
 
 
 def test_ranks_counted_on_one_trace_or_with_other_copies_are_not_shown_for_another() -> None:
-    test = page(TRACE, expert_parallel=8, n_gpus=8)
+    test = lab(expert_parallel=8, n_gpus=8)
     ids = synthetic(12, 32, 2, n=128, k=8).astype("uint8")
-    test = upload(test, "a.npy", npy(ids), key="trace_file")
+    test = given(test, "a.npy", npy(ids))
     test.button(key="count_ranks").click().run()
     assert "on 8 expert-parallel ranks" in texts(test)
     test.number_input(key="rank_copies_8").set_value(16).run()
     assert "on 8 expert-parallel ranks" not in texts(test)
     test.number_input(key="rank_copies_8").set_value(8).run()
     assert "on 8 expert-parallel ranks" in texts(test)
-    test = upload(test, "b.npy", npy(ids[:, ::-1].copy()), key="trace_file")
+    test = given(test, "b.npy", npy(ids[:, ::-1].copy()))
     assert "on 8 expert-parallel ranks" not in texts(test)
     assert "Counts on your trace" in texts(test)
 
 
 def test_a_trace_of_another_number_of_experts_is_said_not_to_be_counted() -> None:
-    test = page(TRACE, expert_parallel=8, n_gpus=8)
-    test = upload(test, "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")), key="trace_file")
+    test = lab(expert_parallel=8, n_gpus=8)
+    test = given(test, "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
     test.session_state["model_id"] = "gpt-oss-20b"
     test.run()
     assert test.session_state["_scenario"].model_id == "gpt-oss-20b"
@@ -69,11 +87,11 @@ def table(hot: float = 9.0, experts: int = 128) -> bytes:
 
 
 def on_ranks(**query: str) -> AppTest:
-    return page(TRACE, expert_parallel="8", n_gpus="8", **query)
+    return lab(expert_parallel="8", n_gpus="8", **query)
 
 
 def test_loads_are_counted_used_on_every_page_and_undone() -> None:
-    test = upload(on_ranks(), "loads.csv", table(), key="loads_file")
+    test = given(on_ranks(), "loads.csv", table())
     assert "Counts on your table of loads" in texts(test)
     test.button(key="count_ranks").click().run()
     assert "drawn from your loads of 2 layers" in texts(test)
@@ -90,14 +108,15 @@ def test_loads_are_counted_used_on_every_page_and_undone() -> None:
 
 
 def test_a_table_that_cannot_be_read_leaves_the_one_before() -> None:
-    test = upload(on_ranks(), "loads.csv", table(), key="loads_file")
-    test = upload(test, "cut.csv", b"layer,expert,tokens\n0,x,1", key="loads_file")
-    assert "cut.csv, line 2" in test.error[0].value
+    test = given(on_ranks(), "loads.csv", table())
+    upload(go_to(test, "measure").run(), "cut.csv", b"layer,expert,tokens\n0,x,1")
+    assert "cut.csv, line 2" in test.info[0].value
+    go_to(test, "lab").run()
     assert "Counts on your table of loads" in texts(test)
 
 
 def test_a_table_of_another_number_of_experts_is_said_not_to_be_counted() -> None:
-    test = upload(on_ranks(), "loads.csv", table(experts=64), key="loads_file")
+    test = given(on_ranks(), "loads.csv", table(experts=64))
     assert "Your table of loads is not counted: it is of 64 experts" in texts(test)
 
 
@@ -112,7 +131,7 @@ def test_on_a_preset_s_loads_only_balanced_layouts_can_be_used() -> None:
 
 
 def test_a_used_trace_brings_its_routing_too() -> None:
-    test = upload(on_ranks(), "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")), key="trace_file")
+    test = given(on_ranks(), "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
     test.button(key="count_ranks").click().run()
     test.selectbox(key="rank_layout").select("in order").run()
     test.button(key="use_ranks").click().run()
@@ -123,9 +142,7 @@ def test_a_used_trace_brings_its_routing_too() -> None:
 
 
 def test_undoing_a_used_trace_brings_the_routing_back() -> None:
-    test = upload(
-        on_ranks(routing="uniform"), "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")), "trace_file"
-    )
+    test = given(on_ranks(routing="uniform"), "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
     test.button(key="count_ranks").click().run()
     test.button(key="use_ranks").click().run()
     assert "," in test.session_state["_scenario"].routing
@@ -171,10 +188,10 @@ def section(test: AppTest) -> str:
     return texts(test).split(BEGIN)[1].split("\n## ")[0]
 
 
-def counted_on_data(copies: int) -> AppTest:
-    """The page Data after its ranks were counted on a trace."""
-    test = opened("data", TRACE, **WIDE)
-    test = upload(test, "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")), key="trace_file")
+def counted_in_lab(copies: int) -> AppTest:
+    """The page Lab after its ranks were counted on a trace."""
+    test = opened("lab", RANKS, **WIDE)
+    test = given(test, "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
     test.number_input(key="rank_copies_8").set_value(copies).run()
     test.button(key="count_ranks").click().run()
     assert not test.error
@@ -182,25 +199,25 @@ def counted_on_data(copies: int) -> AppTest:
 
 
 def test_it_is_offered_under_expert_parallelism_alone() -> None:
-    asked = opened("report", **(WIDE | {"expert_parallel": "1", "report_ranks": "True"}))
+    asked = opened("share", **(WIDE | {"expert_parallel": "1", "report_ranks": "True"}))
     assert not [item for item in asked.toggle if item.key == "report_ranks"]
     assert BEGIN not in texts(asked)
     assert "Experts on ranks are" not in texts(asked)
-    assert BEGIN not in texts(opened("report", **WIDE))
+    assert BEGIN not in texts(opened("share", **WIDE))
 
 
 def test_without_counts_of_the_session_it_is_drawn_from_the_preset_and_says_so() -> None:
-    test = opened("report", **WIDE)
+    test = opened("share", **WIDE)
     test.toggle(key="report_ranks").set_value(True).run()
     assert "Experts on ranks are drawn from the routing preset's spread" in texts(test)
     assert "Origin of the counts: preset." in section(test)
     assert test.query_params["report_ranks"] in ("True", ["True"])
 
 
-def test_what_was_counted_on_data_is_taken_with_its_trace_and_copies() -> None:
-    test = go_to(counted_on_data(16), "report").run()
+def test_what_was_counted_in_lab_is_taken_with_its_trace_and_copies() -> None:
+    test = go_to(counted_in_lab(16), "share").run()
     test.toggle(key="report_ranks").set_value(True).run()
-    said = "as you counted them on Data: counted on 12 sequences, 2 layers of your trace; 0 and 16 copies"
+    said = "as you counted them in Lab: counted on 12 sequences, 2 layers of your trace; 0 and 16 copies"
     assert said in texts(test)
     part = section(test)
     assert "Origin of the counts: trace." in part
@@ -209,7 +226,7 @@ def test_what_was_counted_on_data_is_taken_with_its_trace_and_copies() -> None:
 
 
 def test_counts_of_another_scenario_are_not_taken() -> None:
-    test = go_to(counted_on_data(8), "report").run()
+    test = go_to(counted_in_lab(8), "share").run()
     test.session_state["batch_size"] = 24
     test.toggle(key="report_ranks").set_value(True).run()
     assert test.session_state["_scenario"].batch_size == 24
@@ -218,9 +235,9 @@ def test_counts_of_another_scenario_are_not_taken() -> None:
 
 
 def test_counts_of_a_trace_that_was_forgotten_are_not_taken() -> None:
-    test = counted_on_data(8)
-    test.button(key="forget_trace").click().run()
-    test = go_to(test, "report").run()
+    test = counted_in_lab(8)
+    forgotten(test)
+    test = go_to(test, "share").run()
     test.toggle(key="report_ranks").set_value(True).run()
     assert "Origin of the counts: preset." in section(test)
 
@@ -244,7 +261,7 @@ def a_download_on_a_thread_of_its_own() -> None:
 
     import streamlit as st
 
-    from advisor.ui.report import files as report_files
+    from advisor.ui.share import files as report_files
     from tests.show.report_fixtures import own_model
 
     chosen = report_files.Chosen(report_files.Extras(), None, "", ())
@@ -267,7 +284,7 @@ def test_ranks_that_cannot_be_are_left_out_with_the_reason(monkeypatch: pytest.M
         raise report_files.AdvisorError("these ranks cannot be counted")
 
     monkeypatch.setattr(report_files, "ranks_answer", refuse)
-    test = opened("report", **(WIDE | {"batch_size": "20", "report_ranks": "True"}))
+    test = opened("share", **(WIDE | {"batch_size": "20", "report_ranks": "True"}))
     assert "these ranks cannot be counted" in test.error[0].value
     assert BEGIN not in texts(test)
     assert "## Answer" in texts(test)

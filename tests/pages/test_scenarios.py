@@ -138,7 +138,7 @@ def test_a_link_restores_an_own_accelerator_and_another_session_does_not_see_it(
 
 def test_an_accelerator_that_cannot_be_is_one_message_on_every_page() -> None:
     bad = OWN.model_copy(update={"hardware_json": json.dumps(POD | {"memory_bytes": 1})})
-    for page in ("serve", "design", "report"):
+    for page in ("serve", "design", "share"):
         test = app(page, **link(bad))
         assert "memory" in test.error[0].value
         assert not answered(test)

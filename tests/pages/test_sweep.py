@@ -17,8 +17,8 @@ from advisor.answers.explore.cells import parquet_bytes, read_plan
 from advisor.answers.explore.files import fastest_within, read_sweep, where_drafting_pays
 from advisor.predict.scenario import write_loads
 from advisor.text import frame_csv
-from advisor.ui.data import sweep as sweep_page
-from advisor.ui.data.sweep import MAX_COMBINATIONS, MAX_EXPECTED_S
+from advisor.ui.lab import sweep as sweep_page
+from advisor.ui.lab.sweep import MAX_COMBINATIONS, MAX_EXPECTED_S
 from tests.answers.made_up_sweep import MAKER, grid, parquet
 from tests.own_model import CONFIG_JSON
 from tests.pages.app_page import go_to, opened
@@ -27,7 +27,7 @@ BAR = {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "acceptance": "2.
 
 
 def panel(**query: str) -> AppTest:
-    return opened("data", "Sweep", **(BAR | query))
+    return opened("lab", "Sweep", **(BAR | query))
 
 
 def said(test: AppTest) -> str:
@@ -308,7 +308,7 @@ def test_reports_on_what_is_one_s_own_are_written_in_a_thread_without_the_sessio
 
     monkeypatch.setattr(st, "download_button", record)
     test.session_state["report_sweep"] = own == "sweep"
-    go_to(test, "report").run()
+    go_to(test, "share").run()
     assert not test.exception
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(given["report_md"]).result().decode()
@@ -320,11 +320,11 @@ def test_the_report_holds_the_sweep_as_it_is_shown_when_asked() -> None:
     test = with_files(panel(), ("a.parquet", parquet(grid(), MAKER)))
     digest = test.session_state["_sweep"].digest
     test.number_input(key=f"sweep_limit_{digest}").set_value(1.8).run()
-    go_to(test, "report").run()
+    go_to(test, "share").run()
     assert "A sweep of scenarios" not in said(test)
     test.toggle(key="report_sweep").set_value(True).run()
     assert not test.exception
     part = said(test).split("## A sweep of scenarios")[1].split("\n## ")[0]
     assert "computed by release 1.2.3" in part
     assert "within 1.8 ms per token" in part
-    assert not [item for item in opened("report", **BAR, report_sweep="True").toggle if item.key == "report_sweep"]
+    assert not [item for item in opened("share", **BAR, report_sweep="True").toggle if item.key == "report_sweep"]

@@ -20,7 +20,7 @@ from advisor.answers.explore.files import (
     view_of,
     where_drafting_pays,
 )
-from advisor.ui.data.sweep import MAX_COMBINATIONS
+from advisor.ui.lab.sweep import MAX_COMBINATIONS
 
 PLAN = """
 cases:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.answers.best_k import draft_rows
+from advisor.answers.best_k import DraftRow, draft_rows
 from advisor.answers.diagnosis.rules import time_spread
 from advisor.catalog.engines import class_today, engine_ids
 from advisor.catalog.fit_records import class_costs, load_overheads
@@ -99,6 +99,8 @@ class Comparison:
     """The accepted length was counted in this run."""
     assumed: tuple[str, ...]
     recommended: PhysicsChoice
+    by_k: tuple[DraftRow, ...]
+    """Every K up to the run's own at its batch and accepted length, as predicted; K = 0 is without drafts."""
     best_k: int
     """K up to the run's own that is predicted best; 0: speculation does not pay."""
     best_gain: float
@@ -182,6 +184,7 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
         same_run_length=not question.borrowed and n_draft > 0,
         assumed=question.assumed,
         recommended=_recommended(setup, every),
+        by_k=draft_rows(setup, every, 0),
         best_k=int(every.drafts[best]),
         best_gain=float(every.speedup[0, min(1, n_draft) :].max() / every.speedup[0, -1]),
         build_share=float(curve.round_s[0, -1] / _today(setup, question, batch, n_draft).round_s[0, -1]),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -117,6 +117,7 @@ _KINDS = {
     "e2el": "request_latency",
     "request": "request_latency",
 }
+_ITL, _TOKEN_TIME = "itl", "token time"
 _ORDER = ("tpot", "step_time", "output_tok_per_s", "output_tok_per_s_per_user", "request_latency")
 """Of several pairs in one table, the one that tells most comes first."""
 
@@ -136,6 +137,12 @@ def metric_name(text: str) -> str | None:
     if key in METRICS:
         return key
     return text.strip() if value_direction(pd.Series([text], dtype="str"))[1][0] else None
+
+
+def told_per_token(frame: pd.DataFrame) -> bool:
+    """Whether open pairs of times must be times per token: a round is never shorter than a plain step."""
+    open_ = frame[open_pairs(frame)]
+    return bool((open_["sd_value"].astype(float) < open_["baseline_value"].astype(float)).any())
 
 
 def open_pairs(frame: pd.DataFrame) -> np.ndarray:
@@ -187,7 +194,9 @@ class SideBySide:
 
     def note(self, headers: Sequence[str]) -> str:
         """The sentence that says how the two columns are read."""
-        counts = "what they count is asked for" if self.metric is None else METRICS[self.metric].title
+        guess = METRICS.get(str(self.said.get("metric")))
+        open_ = "what they count is asked for" if guess is None else f"{guess.title}, unless said otherwise"
+        counts = open_ if self.metric is None else METRICS[self.metric].title
         plain, spec = (headers[place][:40] for place in (self.plain, self.spec))
         return f"{plain!r} is read as the value without drafts, {spec!r} as the one with them ({counts})"
 
@@ -202,13 +211,27 @@ def side_by_side(headers: Sequence[str]) -> SideBySide | None:
     if any(found and found[0] in SIDES.values() for found in native):
         return None
     read = [_taken_apart(place, header) for place, header in enumerate(headers) if _may_be_one(native[place])]
-    groups: dict[tuple[str, frozenset[str], bool], list[_Header]] = {}
-    for one in read:
-        groups.setdefault((one.kind, one.rest, one.unit == "/s"), []).append(one)
-    pairs = [pair for alike in groups.values() if (pair := _pair(alike, headers)) is not None]
+    pairs = _pairs(read, headers) or _pairs([one for each in read for one in _per_token(each)], headers)
     rank = {kind: place for place, kind in enumerate(_ORDER)}
     first = min(pairs, key=lambda pair: rank.get(pair[0].kind, len(_ORDER)), default=None)
     return None if first is None else _side_by_side(*first)
+
+
+def _pairs(read: Sequence[_Header], headers: Sequence[str]) -> list[tuple[_Header, _Header]]:
+    groups: dict[tuple[str, frozenset[str], bool], list[_Header]] = {}
+    for one in read:
+        groups.setdefault((one.kind, one.rest, one.unit == "/s"), []).append(one)
+    return [pair for alike in groups.values() if (pair := _pair(alike, headers)) is not None]
+
+
+def _per_token(one: _Header) -> list[_Header]:
+    """A time per token under either of its names, TPOT or ITL, in the unit said or in ms; none of another quantity.
+
+    The inter-token latency with drafts may be that of a chunk, a whole round: what it counts is left open.
+    """
+    if one.kind == "tpot" or _ITL in one.rest:
+        return [replace(one, kind=_TOKEN_TIME, rest=one.rest - {_ITL}, unit=one.unit or "ms")]
+    return []
 
 
 def own_header(header: str) -> str | None:
@@ -285,6 +308,9 @@ def _side_by_side(plain: _Header, spec: _Header) -> SideBySide:
     given: dict[str, object] = {name: value for name, value in said.items() if value is not None}
     kind = plain.kind
     units = [UNIT_FACTORS.get(one.unit) for one in (plain, spec)]
+    if plain.kind == _TOKEN_TIME:
+        factors = [float(unit or 1.0) / UNIT_FACTORS["ms"] for unit in units]
+        return SideBySide(plain.place, spec.place, None, (factors[0], factors[1]), given | {"metric": "tpot_ms"})
     if not kind or (plain.unit != "/s" and None in units):
         return SideBySide(plain.place, spec.place, None, _relative(units), given)
     if plain.unit == "/s":

@@ -22,7 +22,6 @@ from advisor.measured.fits.sweep import SweepFit
 from advisor.measured.refit import BeforeAfter, curve_name
 from advisor.measured.refit_result import RefitResult
 from advisor.physics.routing_trace import TraceFit, UnionRow
-from advisor.predict.plain_sweep import HeldSweep
 from advisor.prediction import Array
 from advisor.show.charts.figure import (
     BLUE,
@@ -84,24 +83,6 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
     )
     lines = {name: getattr(curves, name) for name in ("before", "after", "after_low", "after_high")}
     return Chart(figure, alt, pd.DataFrame({"batch_size": curves.batches, **lines}))
-
-
-def plain_sweep_chart(held: HeldSweep) -> Chart:
-    """A user's plain steps over batches beside the model's, jumps marked."""
-    batches, steps = held.sweep.batches, {"measured": held.sweep.step_s * 1e3, "predicted": held.predicted_s * 1e3}
-    figure = new_figure("Plain steps, measured and predicted (ms)", "Batch size (sequences)", "Time of one step (ms)")
-    add_line(figure, batches, steps["predicted"], "predicted", BLUE)
-    look = marker("diamond", 10, VERMILLION)
-    figure.add_scatter(x=batches, y=steps["measured"], mode="markers+lines", name="yours", marker=look)
-    figure.data[-1].line = {"color": VERMILLION, "dash": "dot"}
-    for low, high, rise in held.jumps:
-        figure.add_vrect(x0=low, x1=high, fillcolor=ORANGE, opacity=0.25, line_width=0, layer="below")
-        figure.add_annotation(
-            x=np.log10(low), y=1.0, yref="paper", text=f"jump, {rise:.2g} times", showarrow=False, xanchor="right"
-        )
-    fit_legend(figure)
-    log_axis(figure, batches)
-    return Chart(figure, held.text, pd.DataFrame({"batch_size": batches, **steps}))
 
 
 def residual_chart(result: RefitResult) -> Chart:
@@ -349,6 +330,43 @@ def error_chart(errors: pd.DataFrame) -> Chart:
     worst = errors.loc[errors["median_error"].idxmax()]
     alt = f"Median error by group; the largest is {worst['median_error']:.0%} ({worst['group']}, {worst['n']} rows)."
     return Chart(figure, alt, errors)
+
+
+def chances_chart(kept: pd.DataFrame) -> Chart:
+    """Stated chances of a gain against the share of rows that gained, with the rows behind each.
+
+    kept : of `chances_kept`.
+    """
+    figure = new_figure(
+        "Chance of a gain: stated, and what happened<br><sup>on the line is right · rows beside each point</sup>",
+        "Stated chance",
+        "Gained",
+        height=480,
+    )
+    figure.add_scatter(
+        x=[0, 1], y=[0, 1], mode="lines", line={"color": NEUTRAL, "dash": "dot"}, hoverinfo="skip", showlegend=False
+    )
+    figure.add_scatter(
+        x=kept["stated"],
+        y=kept["happened"],
+        mode="markers+text",
+        text=[f"{n:,}" for n in kept["n"]],
+        textposition="bottom right",
+        marker=marker("circle", 10, BLUE),
+        customdata=kept[["least", "most", "laboratories"]],
+        hovertemplate="stated %{customdata[0]:.0%} to %{customdata[1]:.0%}: %{y:.0%} gained, "
+        "%{text} rows of %{customdata[2]} laboratories<extra></extra>",
+        showlegend=False,
+    )
+    for update in (figure.update_xaxes, figure.update_yaxes):
+        update(range=[-0.03, 1.06], tickformat=".0%", tickvals=[0, 0.25, 0.5, 0.75, 1])
+    figure.update_layout(hovermode="closest")
+    off = kept.loc[(kept["stated"] - kept["happened"]).abs().idxmax()]
+    alt = (
+        f"Farthest from the stated chance are the {off['n']:.0f} rows at {off['stated']:.0%} in the mean, of which "
+        f"{off['happened']:.0%} gained."
+    )
+    return Chart(figure, alt, kept)
 
 
 def _bars(title: str, errors: pd.DataFrame) -> go.Figure:

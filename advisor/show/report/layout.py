@@ -154,7 +154,7 @@ def _answer(report: Report) -> tuple[Block, ...]:
     fits = f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."
     blocks: list[Block] = [Paragraph(f"{why} {tier}"), Paragraph(f"{loss} {fits}"), _drafts(report)]
     if report.validation:
-        blocks.append(Paragraph(_nearest_check(*next(iter(report.validation.items())))))
+        blocks.append(Paragraph(nearest_check(*next(iter(report.validation.items())))))
     if report.warnings:
         blocks += [Paragraph("Note before use:"), Listing(report.warnings)]
     return tuple(blocks)
@@ -166,8 +166,8 @@ def _drafts(report: Report) -> TableBlock:
     return table_block(Table(DRAFTS, report.advice.drafts), caption)
 
 
-def _nearest_check(group: str, errors: Errors) -> str:
-    """How the nearest published points compare, for readers who stop at the answer."""
+def nearest_check(group: str, errors: Errors) -> str:
+    """Comparison with the nearest published points, for readers who stop at the answer."""
     return (
         f"Against published speedups of {group} ({errors.n}), these predictions were off by "
         f"{_percent(errors.median_ape)} at the median, on the right side of 1x in {_percent(errors.sign_accuracy)} and "

@@ -9,6 +9,7 @@ import dataclasses
 import io
 import json
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -31,7 +32,7 @@ from advisor.prediction import AdvisorError
 from advisor.show.charts.figure import BLUE, GAIN_SCALE, ORANGE, VERMILLION
 from advisor.show.charts.maps import REGION_TINTS
 from advisor.show.charts.measured import rank_lines
-from advisor.show.report.blocks import Block, Code, FigureBlock, FigureKey
+from advisor.show.report.blocks import Block, Code, FigureBlock, FigureKey, Section
 from advisor.show.report.build import Report
 from advisor.show.report.layout import key_figures, sections
 from advisor.show.words.design import cell_lines
@@ -45,7 +46,12 @@ _AS_IT_IS = ("kind", "key", "align", "svg", "code", "title", "alt", "date", "has
 
 
 def to_pdf(report: Report) -> bytes:
-    """The whole report on A4.
+    """The whole report on A4. Raises AdvisorError where typst cannot set it."""
+    return typeset_pdf(report, sections(report))
+
+
+def typeset_pdf(report: Report, parts: Sequence[Section]) -> bytes:
+    """Some sections of a report on A4, under its title and key figures.
 
     The template is a constant; everything that varies reaches it as JSON data, so no text is ever read as typst code.
     Raises AdvisorError where typst cannot set it.
@@ -56,7 +62,7 @@ def to_pdf(report: Report) -> bytes:
                 _template(),
                 format="pdf",
                 pdf_standards="ua-1",
-                sys_inputs={"report": json.dumps(_data(report))},
+                sys_inputs={"report": json.dumps(_data(report, parts))},
                 font_paths=_fonts(),
             )
         )
@@ -81,7 +87,7 @@ def _breakable(text: str, after: str = "/&=,@_") -> str:
     return re.sub(rf"([^\s{_BREAK}]{{60}})(?=\S)", rf"\1{_BREAK}", marked)
 
 
-def _data(report: Report) -> Any:
+def _data(report: Report, parts: Sequence[Section]) -> Any:
     document = {
         "title": unbroken_ranges(showable(report.verdict)),
         "date": report.date.isoformat(),
@@ -96,7 +102,7 @@ def _data(report: Report) -> Any:
                 "reference": section.reference,
                 "blocks": [_block(report, block) for block in section.blocks],
             }
-            for section in sections(report)
+            for section in parts
         ],
     }
     return _each_text(document)

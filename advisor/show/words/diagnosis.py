@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from advisor.answers.best_k import DraftRow
 from advisor.answers.diagnosis.diagnose import Diagnosis, Evidence, Finding, amount
 from advisor.answers.diagnosis.physics import Compared, Comparison
 from advisor.show.table import Column, Table
@@ -65,6 +66,10 @@ def _comparison(one: Comparison) -> dict[str, Any]:
         "batch_size": one.batch_size,
         "place": one.place,
         "recommended": vars(one.recommended),
+        "by_k": [
+            {"n_draft": row.n_draft, "speedup": row.speedup, "low": row.speedup_low, "high": row.speedup_high}
+            for row in one.by_k
+        ],
         "tier": one.tier,
         "engine_class": one.engine_class,
         "quantities": rows,
@@ -110,6 +115,14 @@ class ComparedView:
     title: str
     table: Table[Any]
     parts: str
+    """Its largest predicted parts and the rest, which add up."""
+    product: str
+    """Gap of the speedup as what the plain step and the round make of it; empty where one of them is unknown."""
+    remedy: Table[Any]
+    """What K = 0, 1, the run's own and the best K up to it are predicted to give here."""
+    n_draft: int
+    """The best of them."""
+    batch_size: float
 
 
 @dataclass(frozen=True)
@@ -175,9 +188,34 @@ def _evidence(item: Evidence, named: str) -> str:
 def _compared(place: str, one: Comparison) -> ComparedView:
     largest = sorted(one.parts, key=lambda part: -max(part.round_s, part.plain_s))[:_LARGEST_PARTS]
     shown = ", ".join(f"{part.label} {with_prefix(part.round_s or part.plain_s, 's')}" for part in largest)
-    whole = "a round" if one.n_draft else "a step"
+    whole, name = ("a round", "round") if one.n_draft else ("a step", "plain")
+    total = one.row(name)
+    rest = 0.0 if total is None else total.predicted - sum(part.round_s or part.plain_s for part in largest)
+    others = "" if rest <= 0.0 or total is None else f", others {with_prefix(rest, 's')}"
+    sums = "" if total is None else f" = {with_prefix(total.predicted, 's')}"
+    wanted = {0, 1, one.n_draft, one.recommended.n_draft}
     return ComparedView(
         f"{printable(place)} (K = {one.n_draft}, {one.tier})",
         Table(_COMPARED, one.rows),
-        f"Predicted parts of {whole}: {shown}",
+        f"Predicted parts of {whole}: {shown}{others}{sums}",
+        _product(one),
+        Table(_REMEDY, tuple(row for row in one.by_k if row.n_draft in wanted)),
+        one.recommended.n_draft,
+        one.batch_size,
     )
+
+
+def _product(one: Comparison) -> str:
+    speedup, plain, whole = (one.ratio(name) for name in ("speedup", "plain", "round"))
+    if speedup is None or plain is None or whole is None:
+        return ""
+    return f"Speedup {speedup:.2f} of predicted: plain step {plain:.2f} / round {whole:.2f}"
+
+
+_REMEDY: tuple[Column[DraftRow], ...] = (
+    Column("K", lambda row: str(row.n_draft)),
+    Column("speedup", lambda row: f"{row.speedup:.2f}x"),
+    Column("80% band", lambda row: f"{row.speedup_low:.2f} to {row.speedup_high:.2f}x" if row.n_draft else ""),
+    Column("ms per token", lambda row: f"{row.tpot_s * 1e3:.3g}"),
+    Column("best in", lambda row: f"{row.p_best:.0%}"),
+)

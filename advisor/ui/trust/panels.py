@@ -7,9 +7,13 @@ What this scenario's answer rests on: works cited, constants, accepted length, r
 How often this has been right: published speedups that no fit has seen, with plots, by accelerator and by worst.
 
 What the sources that this project started from claim, and what comes out here.
+
+What the store holds, from where, and what was left out.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +25,7 @@ from advisor.answers.summary import tier_words
 from advisor.catalog.hardware import hardware_called, model_name
 from advisor.measured.refit_result import Errors
 from advisor.measured.seeds import STATES, TOLERANCE, read_claims, read_findings, seeds_table
+from advisor.measured.store_build import StoreStatus
 from advisor.measured.validation import chances_kept, judged_errors, read_judged
 from advisor.physics.architecture import parameter_counts
 from advisor.physics.hardware import Hardware
@@ -29,11 +34,11 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.setup import Setup
 from advisor.prediction import Constant
-from advisor.show.charts.measured import TIER_NAMES, coverage_chart, error_chart, predicted_chart
+from advisor.show.charts.measured import TIER_NAMES, chances_chart, coverage_chart, error_chart, predicted_chart
 from advisor.show.explain.round import citations, cited, derive
 from advisor.show.report.build import LIMITS
 from advisor.text import counted, with_prefix
-from advisor.ui.answers import errors_for
+from advisor.ui.answers import errors_for, published_for, store_status
 from advisor.ui.widgets import ANSWER, acceptance_note, button, constants_table, plain, show_chart, show_warnings
 
 _NOMENCLATURE = (
@@ -149,11 +154,9 @@ def numbered(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def draw_assumptions(advice: Advice) -> None:
-    """The whole tab."""
-    st.subheader("Assumptions and limits", anchor=False)
+    """What the model assumes, and its words and symbols."""
     st.markdown("\n".join(f"- {line}" for line in LIMITS))
     show_warnings(advice)
-    st.subheader("Words and symbols", anchor=False)
     st.dataframe(nomenclature_table(), hide_index=True)
 
 
@@ -165,7 +168,7 @@ def show_with_sources(table: pd.DataFrame) -> None:
 
 
 def draw_sources(advice: Advice) -> None:
-    """The whole tab."""
+    """Works, constants and tables that this scenario's answer rests on."""
     speedup = advice.recommendation.speedup
     st.markdown(f"The times of this answer are {tier_words(advice.setup, speedup.tier)}: {plain(speedup.because)}.")
     show_warnings(advice)
@@ -215,6 +218,7 @@ def draw_sources(advice: Advice) -> None:
 _WORST, _GROUPS, _ENGINES = 8, 6, 4
 _UNSTATED, _OTHERS = "not stated", "other engines"
 _BY = {"predicted_tier": "What times rest on", "engine": "Engine", "hardware_id": "Accelerator"}
+_DECILES = tuple(tenth / 10 for tenth in range(11))
 _ALIKE = "Every laboratory counts alike, so a share is a mean over laboratories, not over rows."
 
 
@@ -226,17 +230,16 @@ def _judged() -> pd.DataFrame:
     return rows.assign(engine=engines.where(engines.isin(large), _OTHERS))
 
 
-def draw_validation_panel(scenario: Scenario) -> None:
-    """The whole tab."""
+def draw_evidence(scenario: Scenario) -> None:
+    """Published speedups against predictions that had not seen them: the record, its parts, the odds, the worst."""
     judged = _judged()
     whole = judged_errors(judged)
     st.markdown(
         f"**{whole.n} published speedups of {whole.n_sources} laboratories, each predicted by a fit that did not see "
         f"its laboratory:** median error {whole.median_ape or 0:.1%}, {whole.coverage or 0:.0%} inside the 80% band, "
-        f"{whole.sign_accuracy or 0:.0%} of all rows on the right side of 1×, of those measured "
-        f"below it {whole.sign_accuracy_below_one or 0:.0%}."
+        f"{whole.sign_accuracy or 0:.0%} on the right side of 1×."
     )
-    st.caption(f"{_ALIKE} For your scenario: {_here(scenario)}")
+    st.caption(f"For your scenario: {_here(scenario)}")
     by = st.segmented_control(
         "Apart by", tuple(_BY), format_func=_BY.__getitem__, default="predicted_tier", required=True, key="trust_by"
     )
@@ -246,15 +249,14 @@ def draw_validation_panel(scenario: Scenario) -> None:
         show_chart(coverage_chart(groups), "coverage", scenario)
     with right:
         show_chart(error_chart(groups), "errors", scenario)
-    show_chart(predicted_chart(judged, by), "predicted", scenario)
-    st.subheader("The chance of a gain: stated, and what happened", anchor=False)
-    st.dataframe(_chances(judged), hide_index=True)
-    st.subheader("Worst cases", anchor=False)
-    st.dataframe(_worst(judged), hide_index=True)
-    st.caption(
-        "The published rows lie under measurements/published_speedups; docs/validation.md has every figure with its "
-        "bar, plain decoding and whole steps included, and what it misses."
-    )
+    odds, points = st.columns(2)
+    with odds:
+        show_chart(chances_chart(chances_kept(judged, _DECILES)), "chances", scenario)
+    with points:
+        show_chart(predicted_chart(judged, by), "predicted", scenario)
+    with st.expander("Worst cases"):
+        st.dataframe(_worst(judged), hide_index=True)
+    st.caption(f"{_ALIKE} docs/validation.md has every figure with its bar, and what it misses.")
 
 
 def _here(scenario: Scenario) -> str:
@@ -286,20 +288,6 @@ def _by_group(judged: pd.DataFrame, by: str) -> pd.DataFrame:
     )
 
 
-def _chances(judged: pd.DataFrame) -> pd.DataFrame:
-    kept = chances_kept(judged)
-    ends = zip(kept["least"], kept["most"], strict=True)
-    return pd.DataFrame(
-        {
-            "Stated chance": [f"{least:.0%} to {most:.0%}" for least, most in ends],
-            "Rows": kept["n"],
-            "Laboratories": kept["laboratories"],
-            "Mean stated": kept["stated"].map("{:.1%}".format),
-            "Gained": kept["happened"].map("{:.1%}".format),
-        }
-    )
-
-
 def _worst(judged: pd.DataFrame) -> pd.DataFrame:
     rows = judged.nlargest(_WORST, "absolute_percentage_error")
     named = {"model_id": model_name, "hardware_id": hardware_called}
@@ -323,30 +311,24 @@ def _worst(judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw_claims() -> None:
-    """The whole tab. Not of this scenario: each claim is answered on its own set-up."""
-    claims = read_claims()
-    table = seeds_table(claims, read_findings())
+    """Each claim of the sources beside our answer, on the source's own set-up."""
+    table = seeds_table(read_claims(), read_findings())
     counts = table["state"].value_counts()
     st.markdown(
-        f"**{len(table)} claims of the works behind this tool, each with our answer:** "
+        f"**{len(table)} claims of the works behind this tool:** "
         f"{', '.join(f'{counts.get(state, 0)} {state}' for state in STATES)}."
     )
+    named = {citation.id: citation.title for citation in citations()}
+    shown = table.assign(source=table["source"].map(lambda one: named.get(one, one))).map(str)
+    st.dataframe(shown.rename(columns=_CLAIM_COLUMNS), hide_index=True)
     st.caption(
-        f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; (no) marks what does not "
-        "hold. Reproduced: all figures hold; in part: some; disagrees: none. Whatever your scenario is, these are "
-        "the sources' own settings; docs/sources.md says what is assumed."
+        f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; (no) marks what does not. "
+        "docs/sources.md says what is assumed."
     )
-    for citation in citations():
-        rows = table[table["source"] == citation.id]
-        if rows.empty:
-            continue
-        st.subheader(citation.title, anchor=False)
-        st.caption(f"[{citation.url.split('/')[2]}]({citation.url})")
-        shown = rows.drop(columns="source").map(plain)
-        st.table(shown.rename(columns={name: _CLAIM_COLUMNS[name] for name in shown}).set_index("Claim"))
 
 
 _CLAIM_COLUMNS = {
+    "source": "Source",
     "claim": "Claim",
     "published": "Published",
     "ours": "Ours",
@@ -354,3 +336,83 @@ _CLAIM_COLUMNS = {
     "state": "State",
     "where": "On screen",
 }
+
+
+def draw_store_panel(scenario: Scenario) -> None:
+    """Coverage of the store, or without one the command that builds it."""
+    now = store_status()
+    if now.problem:
+        st.warning(
+            "There are no measured tables on this machine, so no measured points are shown. "
+            "Predictions use the constants that ship with the advisor. To build them, run:"
+        )
+        st.code("python -m advisor store build", language="bash")
+        st.text(now.problem)
+        return
+    _size(now)
+    _kernels(now, scenario)
+    _datasets(now, scenario)
+    _sweeps(now)
+    st.markdown("**Left out, and repeated tables**")
+    st.dataframe(now.dropped, hide_index=True, placeholder="")
+    st.dataframe(now.copies, hide_index=True, placeholder="")
+
+
+def _size(now: StoreStatus) -> None:
+    with st.grid(4, min_column_width=150):
+        st.metric("Rows", f"{sum((now.rows_by_table or {}).values()):,}")
+        st.metric("Size", f"{now.size_bytes / 1e6:.0f} MB")
+        st.metric("Built (UTC)", f"{now.built_utc:%Y-%m-%d}" if now.built_utc else "unknown")
+        st.metric(
+            "aiconfigurator-core", now.kernel_package_version or "not installed", help="The measured kernel tables."
+        )
+    for reason in now.stale_because:
+        st.warning(f"Out of date: {plain(reason)}. Run `python -m advisor store build`.")
+
+
+def _kernels(now: StoreStatus, scenario: Scenario) -> None:
+    st.markdown("**Measured kernels**")
+    if now.coverage is None or now.coverage.empty:
+        st.info(
+            "The measured kernel tables are not installed here; predictions use the fits that ship with the advisor."
+        )
+        return
+    only = st.toggle(plain(f"Only {scenario.hardware_id}"), value=False, key="only_this_hardware")
+    kernels = now.coverage[now.coverage["hardware_id"] == scenario.hardware_id] if only else now.coverage
+    names = {"hardware_id": "Accelerator", "engine": "Engine", "version": "Version", "op": "Operation"}
+    counts = {"n_shapes": "Shapes", "n_rows": "Rows", "min_tokens": "Fewest tokens", "max_tokens": "Most tokens"}
+    _table(kernels, {**names, "dtype": "Format"}, counts)
+
+
+def _datasets(now: StoreStatus, scenario: Scenario) -> None:
+    rows = (now.rows_by_table or {}).items()
+    sets = [(name.removeprefix("dataset_"), count) for name, count in rows if name.startswith("dataset_")]
+    st.dataframe(pd.DataFrame(sets, columns=["Data set", "Rows"]), hide_index=True)
+    points = published_for(scenario)
+    if points is not None and len(points):
+        st.markdown(plain(f"Published speedups of {scenario.model_id} on {scenario.hardware_id}:"))
+        st.dataframe(points, hide_index=True, placeholder="")
+    else:
+        st.caption(
+            plain(
+                f"No published speedup of {scenario.model_id} on {scenario.hardware_id} at this number of GPUs states "
+                "its batch. Peaks over batch, where known, stand in the data set moesd_cells."
+            )
+        )
+
+
+def _sweeps(now: StoreStatus) -> None:
+    st.markdown("**Sweeps of the profiler**")
+    if now.sweeps is None or now.sweeps.empty:
+        st.caption("None yet. Lab measures this machine.")
+        return
+    names = {"name": "Sweep", "device": "Device", "status": "Status", "preset": "Preset", "torch": "torch"}
+    shown = now.sweeps.drop(columns=["backend", "n_rows"])
+    _table(shown, {**names, "started_at": "Started (UTC)"}, {"measured_rows": "Measured rows"})
+
+
+def _table(frame: pd.DataFrame, texts: dict[str, str], counts: dict[str, str]) -> None:
+    """A table under plain headers; counts with separators."""
+    columns: dict[str, Any] = dict(texts)
+    columns |= {name: st.column_config.NumberColumn(label, format="localized") for name, label in counts.items()}
+    st.dataframe(frame, hide_index=True, placeholder="", column_config=columns)

@@ -1,4 +1,6 @@
-"""Reports as bytes, cached: a download must not change between the click and the rerun that serves it.
+"""The link that names model and accelerator, whatever the defaults are.
+
+Reports as bytes, cached: a download must not change between the click and the rerun that serves it.
 
 The engines' own files of what is recommended, to download: what vLLM and SGLang load.
 """
@@ -11,6 +13,8 @@ import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ctx
@@ -24,15 +28,32 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.setup import traffic_of
 from advisor.predict.spend import Spend, price_of, spend_at
 from advisor.prediction import AdvisorError, Frozen
+from advisor.show.report.brief import brief_pdf
 from advisor.show.report.build import Report, applicable_errors, build_report, published_ids
 from advisor.show.report.formats import Format, render
 from advisor.show.words.load import does_not_fit
 from advisor.ui.answers import BoardAsked, advice_for, asked, board_for, context_map_for, next_steps_for, remembered
-from advisor.ui.data.own_traces import last
+from advisor.ui.lab.ranks import last
 from advisor.ui.own_data import KEPT, map_of, shown
 from advisor.ui.serve.while_serving import OWN_MODEL, PLACEHOLDER, RECOMMENDED, export_for, own_model_text, served_model
 from advisor.ui.session import values
+from advisor.ui.state import link_to
 from advisor.ui.widgets import plain
+
+Form = Format | Literal["brief"]
+"""`brief`: one page of PDF."""
+
+
+def named_link(scenario: Scenario) -> str | None:
+    """The page's address with the scenario, its model and accelerator among it; None where it is too long."""
+    link = link_to(scenario, st.context.url)
+    if link is None:
+        return None
+    parts = urlsplit(link)
+    said = dict(parse_qsl(parts.query, keep_blank_values=True))
+    names = {name: getattr(scenario, name) for name in ("model_id", "hardware_id") if name not in said}
+    serve = parts.path.removesuffix("/share") or "/"
+    return urlunsplit(parts._replace(path=serve, query="&".join(filter(None, (urlencode(names), parts.query)))))
 
 
 class Extras(Frozen):
@@ -94,13 +115,14 @@ def _spend(advice: Advice, usd_per_hour: float | None) -> Spend | None:
 
 @remembered(st.cache_data, shared=24, own=5, keys=(Extras,))  # the HTML file has about 5 MB
 def report_file(
-    scenario: Scenario, date: dt.date, form: Format, extras: Extras, _ranks: RanksAnswer | None = None
+    scenario: Scenario, date: dt.date, form: Form, extras: Extras, _ranks: RanksAnswer | None = None
 ) -> bytes:
     """The report in one format. `extras.ranks` names the answer `_ranks` to the cache."""
-    return render(report_for(scenario, date, extras, _ranks), form)
+    report = report_for(scenario, date, extras, _ranks)
+    return brief_pdf(report) if form == "brief" else render(report, form)
 
 
-def download(scenario: Scenario, date: dt.date, form: Format, chosen: Chosen) -> Callable[[], bytes]:
+def download(scenario: Scenario, date: dt.date, form: Form, chosen: Chosen) -> Callable[[], bytes]:
     """Function that a click on a download runs: a file made on a thread that belongs to this session.
 
     Streamlit runs it on a thread of its own, where the answers on a user's own data, kept for one session, are refused.
@@ -149,11 +171,11 @@ def _ranks(scenario: Scenario) -> tuple[str, RanksAnswer, str]:
     if found is None and scenario.expert_loads is not None:
         return "", _ranks_uncounted(scenario), "Experts on ranks are counted on the loads that the scenario carries."
     if found is None:
-        text = "routing preset's spread; what you count on Data, Your routing trace, takes its place"
+        text = "routing preset's spread; what you count in Lab takes its place"
         return "", _ranks_uncounted(scenario), f"Experts on ranks are drawn from the {text}."
     name, counted = found
     copies = " and ".join(f"{count:,}" for count in counted.placing.redundant)
-    text = f"as you counted them on Data: {counted.traffic.because}; {copies} copies"
+    text = f"as you counted them in Lab: {counted.traffic.because}; {copies} copies"
     return name, counted, f"Experts on ranks are {text}."
 
 
@@ -167,7 +189,7 @@ def _ranks_uncounted(scenario: Scenario) -> RanksAnswer:
 def sweep_toggle() -> None:
     """The toggle that puts the session's sweep into the report, where there is one."""
     if (kept := KEPT.get()) is not None:
-        said = f"{kept.origin}: the three questions and the map as they stand on Data under Sweep."
+        said = f"{kept.origin}: the three questions and the map as they stand in Lab under Sweep."
         st.toggle("Sweep too", key="report_sweep", help=plain(said))
 
 

@@ -1,4 +1,4 @@
-"""Report: the answer as a file to hand on, the engines' files, the link, and a preview of what it says."""
+"""Share: the link, one page for whoever decides, the whole report, the engines' files, and a preview."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ import streamlit as st
 
 from advisor.answers.summary import headline, outcomes_of, place_text
 from advisor.show.report.formats import MEDIA_TYPES, Format, file_name
-from advisor.ui.report.files import chosen_for, download, draw_engine_files, pieces, report_file, sweep_toggle
-from advisor.ui.state import escaped, link_to
+from advisor.ui.share.files import (
+    chosen_for,
+    download,
+    draw_engine_files,
+    named_link,
+    pieces,
+    report_file,
+    sweep_toggle,
+)
+from advisor.ui.state import escaped
 from advisor.ui.widgets import advice_or_stop, place, plain, scenario_or_stop
 
 BUTTONS: tuple[tuple[Format, str, str], ...] = (
@@ -19,42 +27,28 @@ BUTTONS: tuple[tuple[Format, str, str], ...] = (
 )
 scenario = scenario_or_stop()
 advice = advice_or_stop(scenario)
-answer, outcomes = advice.recommendation, outcomes_of(advice)
 what, where = place_text(advice)
-place(f"Report on **{escaped(what)}** {escaped(where)}")
-st.title(headline(advice, answer.n_draft, outcomes), anchor=False)
-with st.container(key="report_numbers"), st.grid(4, min_column_width=150):
-    st.metric(
-        "Draft length K",
-        str(answer.n_draft),
-        f"best with {answer.p_best:.0%} chance",
-        delta_color="off",
-        delta_arrow="off",
-    )
-    st.metric(
-        "Speedup",
-        f"{answer.speedup.value:.2f}×",
-        f"{answer.speedup.low:.2f} to {answer.speedup.high:.2f}",
-        delta_color="off",
-        delta_arrow="off",
-    )
-    st.metric(
-        "ms per token and user",
-        f"{answer.tpot_s * 1e3:.3g}",
-        f"{outcomes[0].tpot_s * 1e3:.3g} without drafts",
-        delta_color="off",
-        delta_arrow="off",
-    )
-    st.metric(
-        "Tokens/s per GPU",
-        f"{answer.tokens_per_s_per_gpu:,.0f}",
-        f"{outcomes[0].tokens_per_s_per_gpu:,.0f} without drafts",
-        delta_color="off",
-        delta_arrow="off",
-    )
+place(f"Share **{escaped(what)}** {escaped(where)}")
+st.title(headline(advice, advice.recommendation.n_draft, outcomes_of(advice)), anchor=False)
+link = named_link(scenario)
+if link is not None:
+    st.code(link, language=None, wrap_lines=True)
+else:
+    st.caption("This scenario is too long for a link: hand on the JSON report instead.")
 chosen = chosen_for(scenario)
 with st.container(key="report_files", horizontal=True, vertical_alignment="bottom", gap="small"):
     date = st.date_input("Date on the report", value="today", key="report_date", format="YYYY-MM-DD", width=170)
+    st.download_button(
+        "One page",
+        download(scenario, date, "brief", chosen),
+        file_name=file_name(scenario, "pdf").replace(".pdf", "-brief.pdf"),
+        mime=MEDIA_TYPES["pdf"],
+        key="report_brief",
+        type="primary",
+        help="One page of PDF for whoever decides: what to do, what it gains, what it costs, what would change it.",
+        icon=":material/download:",
+        on_click="ignore",
+    )
     for form, label, help_text in BUTTONS:
         st.download_button(
             label,
@@ -67,18 +61,10 @@ with st.container(key="report_files", horizontal=True, vertical_alignment="botto
             on_click="ignore",
         )
     draw_engine_files(advice)
-link = link_to(scenario, st.context.url)
-if link is not None:
-    with st.expander("Link to this scenario"):
-        st.code(link, language=None, wrap_lines=True)
 st.caption(f"Scenario {scenario.hash}. The same scenario, data, versions and date give the same bytes.")
 with st.container(key="report_extras", horizontal=True, gap="medium"):
     st.toggle("Long context too", key="report_context", help="Speedup and K over batch and context.")
-    st.toggle(
-        "Other models too",
-        key="report_models",
-        help="Ranked at this load, as asked on Serve under Which model. Takes two seconds.",
-    )
+    st.toggle("Other models too", key="report_models", help="Ranked at this load. Takes two seconds.")
     if scenario.expert_parallel > 1:
         st.toggle(
             "Experts on ranks too",

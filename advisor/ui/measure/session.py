@@ -1,8 +1,6 @@
-"""One file of the upload: what was read of it, and which of our columns its own headers stand for.
+"""One benchmark file: what was read of it, and which of our columns its own headers stand for.
 
 The user's benchmark results in the session: read, mapped, completed, refitted. Nothing here is shared.
-
-Data sets that somebody chose to keep in this advisor's store, for all who use it.
 """
 
 from __future__ import annotations
@@ -26,20 +24,12 @@ from advisor.measured.ingest.remap import IGNORE, Header, own_headers
 from advisor.measured.ingest.result import (
     OF_ONE_RUN,
     IngestResult,
+    MissingField,
     comma_question,
-    csv_of,
-    kept_points,
-    kept_table,
     measured_length,
 )
-from advisor.measured.ingest.rows import (
-    Rows,
-    combine,
-    complete,
-    lacking_files,
-    resolve_names,
-    with_given,
-)
+from advisor.measured.ingest.rows import Rows, combine, complete, lacking_files, resolve_names, with_given
+from advisor.measured.ingest.side_by_side import told_per_token
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused
 from advisor.measured.refit import lacking, refit_chosen, select_points
@@ -165,8 +155,7 @@ _FILES: Slot[tuple[UploadFile, ...]] = Slot("_upload_files", tuple)
 _GIVEN: Slot[tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]] = Slot("_upload_given", tuple)
 """What was filled in and what was read under another name, in the order in which it was said."""
 _PROBLEM: Slot[tuple[str, str]] = Slot("_upload_problem", lambda: ("", ""))
-"""Where the button stands that was pressed last in vain (`file`, `columns 0`, `fields`, `names`, `refit`, `keep`,
-`kept`), and why it was."""
+"""Where the button stands that was pressed last in vain (`file`, `columns 0`, `fields`, `names`, `refit`), and why."""
 _REFIT: Slot[tuple[list[Point], RefitResult] | None] = Slot("_upload_refit", nothing)
 _UNITS: Slot[tuple[IngestResult, tuple[Any, ...], str] | None] = Slot("_upload_units", nothing)
 """What the units of an upload were judged with, and what is wrong with them."""
@@ -175,11 +164,20 @@ _JUDGED_ROWS = 100
 _MADE: Slot[tuple[str, ...]] = Slot("_upload_refits", tuple)
 """Every refit of this upload, as a scenario carries it."""
 _NOTES: Slot[list[str]] = Slot("_upload_notes", list)
-_CLEARED: Slot[int] = Slot("_uploads_cleared", int)
-"""How often the upload was forgotten."""
+_FROM_BAR: Slot[Mapping[str, Any]] = Slot("_upload_from_bar", dict)
+"""What the files do not say and the bar said when they were dropped, by column."""
+FROM_SCENARIO = {
+    "hardware_id": "hardware_id",
+    "model_id": "model_id",
+    "engine": "engine",
+    "tensor_parallel": "tensor_parallel",
+    "expert_parallel": "expert_parallel",
+    "drafter": "drafter_id",
+}
+OF_THE_MODEL = ("gpu_count", "tensor_parallel", "expert_parallel", "drafter")
+"""Fields of the bar that hold for its own model: a file of another model is asked for them."""
 FIELD_KEYS = ("missing_", "known_", "stated_", "map_")
 """How the keys of widgets that belong to one upload begin."""
-PASTED = "pasted text"
 
 
 def result() -> IngestResult | None:
@@ -208,53 +206,31 @@ def notes() -> list[str]:
     return _NOTES.get()
 
 
-def uploader_key() -> str:
-    """Key of the uploader, a new one after the upload was forgotten.
-
-    So no file stands there that is not read.
-    """
-    cleared = _CLEARED.get()
-    return f"bench_file_{cleared}" if cleared else "bench_file"
-
-
 def take_sample(scenario: Scenario) -> None:
     """Read rows that the advisor itself computed for a scenario, with a slower host: something to try."""
     asked = build_scenario(**START) if scenario.is_private or scenario.drafter_id == "none" else scenario
-    data = sample_csv(advice_for(asked)).encode()
-    _take_bytes({_digest(data): ("made-up-sample.csv", data)})
+    take({"made-up-sample.csv": sample_csv(advice_for(asked)).encode()}, asked)
     _NOTES.put(["A made-up sample: computed for your scenario with a slower host, not measured"])
 
 
-def take_text() -> None:
-    """Read what stands in the box `bench_text` as one file: a console block, JSON, or a CSV."""
-    text = str(st.session_state.get("bench_text") or "")
-    if text.strip():
-        data = text.encode("utf-8", errors="replace")
-        _take_bytes({_digest(data): (PASTED, data)})
-
-
-def take_files() -> None:
-    """Read the files of the uploader as one.
-
-    Files that were read before are recognised by their hash.
-    """
-    given = st.session_state.get(uploader_key()) or []
-    if not given:
-        return
+def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
+    """Read benchmark files {name: content} as one; what they do not say is taken from the scenario in the bar."""
     by_hash: dict[str, tuple[str, bytes]] = {}
     said: list[str] = []
-    for item in given:
-        data = item.getvalue()
+    for name, data in given.items():
         digest = _digest(data)
         if digest in by_hash:
-            said.append(f"{item.name} is the same file as {by_hash[digest][0]}: read once")
+            said.append(f"{name} is the same file as {by_hash[digest][0]}: read once")
         else:
-            by_hash[digest] = (item.name, data)
+            by_hash[digest] = (name, data)
     if set(by_hash) == {file.digest for file in files()}:
         _PROBLEM.drop()
         _NOTES.put(said or ["This is already read in this session; nothing changed"])
         return
+    before = result()
     _take_bytes(by_hash)
+    if result() is not before:
+        fill_from_bar(scenario)
     _NOTES.put(said)
 
 
@@ -363,6 +339,54 @@ def fill_in(values: Mapping[str, Any], override: Mapping[str, Any], place: str) 
     _ROWS.put(rows)
     _GIVEN.put((*_GIVEN.get(), (dict(values), dict(override))))
     return True
+
+
+def fill_from_bar(scenario: Scenario) -> None:
+    """Fill what the files leave open with what they suggest, else with what the bar says of the same model."""
+    read = result()
+    if read is None or read.kind != "points":
+        return
+    other = other_model(read, scenario)
+    asked = [item for item in read.missing if item.needed or item.name in FROM_SCENARIO]
+    guesses = {item.name: guess_of(item, other, scenario) for item in asked}
+    taken = {name: value for name, value in guesses.items() if value is not None}
+    if not told_per_token(read.frame):
+        taken.pop("metric", None)  # asked, with the guess filled in
+    said = _PROBLEM.get()  # of a file beside those that could be read
+    if taken and fill_in(taken, {}, "fields"):
+        _PROBLEM.put(said)
+        suggested = {item.name for item in asked if item.prefill is not None}
+        _FROM_BAR.put({name: value for name, value in taken.items() if name not in suggested})
+
+
+def from_bar() -> Mapping[str, Any]:
+    """What the files do not say and was taken from the bar, by column."""
+    return _FROM_BAR.get()
+
+
+def guess_of(item: MissingField, other: str, scenario: Scenario) -> Any:
+    """What the file suggests, else what the bar says where that is not of another model; None without either."""
+    bar = of_scenario(item.name, scenario)
+    if item.name == "drafter" and item.prefill is not None and str(bar).startswith(str(item.prefill)):
+        return bar  # a header says the family, `eagle`
+    if item.prefill is not None or (other and item.name in OF_THE_MODEL):
+        return item.prefill
+    return bar
+
+
+def of_scenario(name: str, scenario: Scenario) -> Any:
+    """The bar's value of a column; None where it says nothing of it."""
+    if name == "gpu_count":  # of one copy, as the scenario's batch is
+        return max(scenario.tensor_parallel, scenario.expert_parallel)
+    if name == "drafter" and scenario.drafter_id == "none":
+        return None
+    return getattr(scenario, FROM_SCENARIO[name]) if name in FROM_SCENARIO else None
+
+
+def other_model(read: IngestResult, scenario: Scenario) -> str:
+    """The first model that the files name and the bar does not; empty where there is none."""
+    named = read.frame["model_id"].dropna() if "model_id" in read.frame else ()
+    return next((str(name) for name in named if name != scenario.model_id), "")
 
 
 def one_a_file(name: str) -> list[str]:
@@ -515,7 +539,6 @@ def forget() -> None:
     """Drop the upload, its refit and every prediction with it from the session, and say so."""
     used = in_use() in _MADE.get()
     drop()
-    _CLEARED.put(_CLEARED.get() + 1)
     said = "The upload is forgotten"
     if used:
         stop_refit()
@@ -529,7 +552,7 @@ def drop() -> None:
     Predictions that use the refit go on until that is undone.
     """
     forget_refit()
-    for slot in (_RESULT, _ROWS, _FILES, _GIVEN, _MADE, _NOTES, _UNITS):
+    for slot in (_RESULT, _ROWS, _FILES, _GIVEN, _MADE, _NOTES, _UNITS, _FROM_BAR):
         slot.drop()
     for key in [str(key) for key in st.session_state if str(key).startswith(FIELD_KEYS)]:
         del st.session_state[key]
@@ -545,99 +568,3 @@ def refused_rows(rows: Sequence[Refused]) -> dict[str, list[Any]]:
         "Rows": [sum(one.rows for one in alike) for alike in reasons.values()],
         "First line": [min(one.line for one in alike) for alike in reasons.values()],
     }
-
-
-_KEPT_AS: Slot[tuple[str, str]] = Slot("_upload_kept_as", lambda: ("", ""))
-"""Hash of the upload that was looked up last, and under which name it is kept; empty when it is not."""
-
-
-def kept_name() -> str:
-    """Name under which the upload's very bytes are kept in the store already, empty when they are not."""
-    from advisor.measured.kept_uploads import kept_as
-
-    read = result()
-    if read is None:
-        return ""
-    digest, name = _KEPT_AS.get()
-    if digest != read.sha256:
-        try:
-            found = kept_as(read.sha256)
-        except AdvisorError:
-            return ""  # the list of kept data sets says why they cannot be looked at
-        name = f"{found[1]} ({found[0]})" if found else ""
-        _KEPT_AS.put((read.sha256, name))
-    return name
-
-
-def save(name: str, given_by: str) -> None:
-    """Keep the upload in the store."""
-    from advisor.measured.kept_uploads import save_upload
-
-    read = result()
-    if read is None:
-        return
-    _KEPT_AS.drop()
-    try:
-        save_upload(kept_table(read), name=name.strip() or read.file_name, sha256=read.sha256, given_by=given_by)
-    except AdvisorError as error:
-        complain("keep", error)
-
-
-def kept() -> pd.DataFrame | None:
-    """Kept data sets, or None with the reason on this screen.
-
-    None when their file cannot be opened now.
-    """
-    from advisor.measured.kept_uploads import list_uploads
-
-    try:
-        return list_uploads()
-    except AdvisorError as error:
-        st.text(f"Kept data sets cannot be listed: {error}")
-        return None
-
-
-def kept_rows(dataset_id: str) -> pd.DataFrame:
-    """The rows of a kept data set.
-
-    Empty, with the reason on the next screen, when it cannot be read.
-    """
-    from advisor.measured.kept_uploads import read_upload
-
-    try:
-        return read_upload(dataset_id)
-    except AdvisorError as error:
-        complain("kept", error)
-        return pd.DataFrame()
-
-
-def kept_data(dataset_id: str) -> bytes:
-    """A kept data set as CSV.
-
-    Empty, with the reason on the next screen, when it cannot be read.
-    """
-    return csv_of(kept_rows(dataset_id))
-
-
-def use_kept(dataset_id: str) -> None:
-    """Refit on a kept data set, with the models of this session."""
-    from advisor.measured.kept_uploads import read_upload
-
-    try:
-        frame = kept_points(read_upload(dataset_id))
-    except AdvisorError as error:
-        complain("kept", error)
-        return
-    drop()  # what was uploaded gives way only to what can be read
-    refit(frame, "kept")
-
-
-def forget_kept(dataset_id: str) -> None:
-    """Delete a kept data set from the store."""
-    from advisor.measured.kept_uploads import forget_upload
-
-    _KEPT_AS.drop()
-    try:
-        forget_upload(dataset_id)
-    except AdvisorError as error:
-        complain("kept", error)

@@ -1,0 +1,241 @@
+"""A user's own runs against the model: the gap, the parts that multiply to it, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from advisor.answers.advice import Advice
+from advisor.measured.own_points import rows_of
+from advisor.predict.curve import Curve
+from advisor.prediction import Array
+
+VerdictKind = Literal["agree", "accepted_length", "plain_step", "faster", "slower"]
+Action = Literal["none", "use_length", "refit", "diagnose"]
+Quantity = Literal["speedup", "plain_s", "round_s"]
+PartKey = Literal["plain_step", "accepted_length", "round", "times", "rest", "whole"]
+"""`times`: plain step and round together; `rest`: accepted length and round; `whole`: all three."""
+FOLLOWS: dict[VerdictKind, Action] = {
+    "agree": "none",
+    "accepted_length": "use_length",
+    "plain_step": "refit",
+    "faster": "refit",
+    "slower": "diagnose",
+}
+AGREES = 0.06
+"""Choice of this project: mean gaps up to this are none. [-]"""
+HALVED = 0.5
+"""Choice of this project: an accepted length explains a gap whose logarithm it at least halves. [-]"""
+PLAIN_OFF = 0.15
+"""Choice of this project: plain steps farther off than this are looked at before the rounds. [-]"""
+_SAME_LENGTH = 0.01
+"""Accepted lengths nearer to each other are one: they are shown with two decimals. [-]"""
+_SAME_CONTEXT = 0.1
+"""Contexts nearer to each other are one: means over requests are seldom round. [-]"""
+
+
+@dataclass(frozen=True)
+class GapPart:
+    """One factor of the gap: above 1 it makes the user's speedup larger than the model's. [-]"""
+
+    key: PartKey
+    ratio: float
+
+
+@dataclass(frozen=True, eq=False)
+class OwnVerdict:
+    """The user's runs of one K (0: without drafts) against the model's at the same batches."""
+
+    kind: VerdictKind
+    n_draft: int
+    points: pd.DataFrame
+    """batch_size, measured, predicted, in the unit of `quantity`."""
+    quantity: Quantity
+    """Speedups, or where the rows have none, times of plain steps (K = 0) or of rounds. [s]"""
+    gap: float
+    """Measured over predicted, geometric mean over the points. [-]"""
+    parts: tuple[GapPart, ...]
+    """They multiply to the gap."""
+    model_length: float
+    """The scenario's accepted length at this K. [tokens]"""
+    own_length: float | None
+    """Geometric mean of what the rows state; None where they do not. [tokens]"""
+    own_context: int | None
+    """Median context of the rows where it is another than the scenario's. [tokens]"""
+
+    @property
+    def action(self) -> Action:
+        """The next step of the user."""
+        return FOLLOWS[self.kind]
+
+    @property
+    def gap_with_own_length(self) -> float:
+        """The gap once the model has the rows' accepted length. [-]"""
+        return self.gap / next((part.ratio for part in self.parts if part.key == "accepted_length"), 1.0)
+
+    @property
+    def implied_length(self) -> float | None:
+        """Accepted length that would close the gap of rows without one. [tokens]
+
+        None where no round can give it.
+        """
+        length = self.model_length * self.gap
+        stated = self.own_length is not None or self.quantity != "speedup"
+        return None if stated or not 1.0 < length <= self.n_draft + 1 else length
+
+
+def rows_to_compare(advice: Advice, frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Rows of a points frame that the scenario's curve can be held against, and why there are none.
+
+    Of its accelerator, model, GPUs and drafter, at a K and batch of the curve, with a speedup or a plain step.
+    """
+    scenario, curve = advice.scenario, advice.curve
+    rows = rows_of(frame, scenario)
+    if not len(rows):
+        return rows, f"No row is of {scenario.model_id} on {scenario.n_gpus} x {scenario.hardware_id}."
+    k = rows["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan)
+    drafter = rows["drafter"].isna() | (rows["drafter"] == scenario.drafter_id) | (k == 0)
+    if not drafter.any():
+        named = ", ".join(sorted(map(str, rows["drafter"].dropna().unique())))
+        return rows[drafter], f"The rows are of the drafter {named}, the scenario of {scenario.drafter_id}."
+    near = rows["batch_size"].astype(float).between(float(curve.batches[0]), float(curve.batches[-1]))
+    known = np.isin(k, curve.drafts)
+    if not (drafter & near & known).any():
+        ends = f"K = 0 to {curve.drafts[-1]} and batch {curve.batches[0]:.0f} to {curve.batches[-1]:,.0f}"
+        return rows[drafter & near & known], f"No row lies within the curve, {ends}."
+    rows = rows[drafter & near & known]
+    timed = rows["speedup"].notna() | ((rows["draft_tokens_k"] == 0) & _plain_s(rows).notna())
+    timed |= rows["step_time_s"].notna()
+    return rows[timed], "" if timed.any() else "No row has a speedup, nor the time of a step or round."
+
+
+def drafts_of(rows: pd.DataFrame) -> list[int]:
+    """The K of rows with a speedup, most rows first; without any, 0 for plain steps, else the K of rounds."""
+    k = rows["draft_tokens_k"].astype(int)
+    drafting = k[rows["speedup"].notna() & (k > 0)]
+    found = drafting if len(drafting) else k[k == 0] if (k == 0).any() else k
+    return [int(one) for one in found.value_counts(sort=True).index]
+
+
+def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) -> OwnVerdict:
+    """The verdict on rows of `rows_to_compare`, of which there is at least one.
+
+    n_draft : one of `drafts_of(rows)`; None: the first.
+    """
+    k = drafts_of(rows)[0] if n_draft is None else n_draft
+    curve, column = advice.curve, advice.curve.column(k)
+    of_k = rows[rows["draft_tokens_k"] == k]
+    faster = of_k[of_k["speedup"].notna()] if k else of_k.head(0)
+    quantity: Quantity = "speedup" if len(faster) else "round_s" if k else "plain_s"
+    some = faster if len(faster) else of_k
+    batch = some["batch_size"].to_numpy(float)
+    plain_s = _at(curve, curve.tpot_s[:, curve.column(0)], batch)
+    if quantity == "speedup":
+        measured, predicted = some["speedup"].to_numpy(float), _at(curve, curve.speedup[:, column], batch)
+    elif quantity == "round_s":
+        measured, predicted = some["step_time_s"].to_numpy(float), _at(curve, curve.round_s[:, column], batch)
+    else:
+        measured, predicted = _plain_s(some).to_numpy(float), plain_s
+    gap = _mean(measured / predicted)
+    model_length = float(curve.accepted_length[column])
+    length = _mean(some["accepted_length"].to_numpy(float, na_value=np.nan)) if quantity == "speedup" else np.nan
+    if quantity == "speedup":
+        own_plain = _mean(some["tpot_s"].to_numpy(float, na_value=np.nan) * measured / plain_s)
+        parts = _parts(gap, own_plain, length / model_length)
+    else:
+        parts = (GapPart("round" if k else "plain_step", gap),)
+    stated = None if np.isnan(length) else length
+    return OwnVerdict(
+        kind=_kind(gap, parts, stated, model_length, quantity),
+        n_draft=k,
+        quantity=quantity,
+        points=pd.DataFrame({"batch_size": batch, "measured": measured, "predicted": predicted}),
+        gap=gap,
+        parts=parts,
+        model_length=model_length,
+        own_length=stated,
+        own_context=_other_context(some, advice.scenario.context_tokens),
+    )
+
+
+def _kind(
+    gap: float, parts: tuple[GapPart, ...], stated: float | None, model_length: float, quantity: Quantity
+) -> VerdictKind:
+    of = {part.key: part.ratio for part in parts}
+    if abs(gap - 1.0) <= AGREES:
+        return "agree"
+    if quantity == "plain_s":
+        return "plain_step"
+    if quantity == "round_s":
+        return "slower" if gap > 1.0 else "faster"
+    if stated is not None and abs(stated / model_length - 1.0) > _SAME_LENGTH:
+        left = np.log(gap / of.get("accepted_length", 1.0))
+        if abs(left) <= HALVED * abs(np.log(gap)):
+            return "accepted_length"
+    if abs(of.get("plain_step", 1.0) - 1.0) > PLAIN_OFF:
+        return "plain_step"
+    return "faster" if gap > 1.0 else "slower"
+
+
+def _parts(gap: float, plain: float, length: float) -> tuple[GapPart, ...]:
+    """The known factors, and what is left of the gap under the name of what it holds."""
+    names: dict[tuple[bool, bool], PartKey] = {
+        (True, True): "round",
+        (True, False): "rest",
+        (False, True): "times",
+        (False, False): "whole",
+    }
+    known: dict[PartKey, float] = {"plain_step": plain, "accepted_length": length}
+    found = [GapPart(key, ratio) for key, ratio in known.items() if not np.isnan(ratio)]
+    rest = gap / float(np.prod([part.ratio for part in found]))
+    return (*found, GapPart(names[not np.isnan(plain), not np.isnan(length)], rest))
+
+
+def steps_beside(advice: Advice, rows: pd.DataFrame) -> pd.DataFrame:
+    """Measured plain steps and rounds beside the model's: n_draft, batch_size, measured_s, predicted_s.
+
+    rows : of `rows_to_compare`. A round's time is the engine's own, or time per token times accepted length.
+    """
+    curve = advice.curve
+    of_length = rows["tpot_s"] * rows["accepted_length"]
+    step = (
+        rows["step_time_s"]
+        .fillna(of_length.where(rows["draft_tokens_k"] > 0))
+        .fillna(rows["tpot_s"].where(rows["draft_tokens_k"] == 0))
+    )
+    found = rows.assign(measured_s=step.astype(float))[step.notna().to_numpy()]
+    predicted = [
+        _at(curve, curve.round_s[:, curve.column(int(k))] if k else curve.plain_step_s, np.array([float(batch)]))[0]
+        for k, batch in zip(found["draft_tokens_k"], found["batch_size"], strict=True)
+    ]
+    return pd.DataFrame(
+        {
+            "n_draft": found["draft_tokens_k"].astype(int).to_numpy(),
+            "batch_size": found["batch_size"].astype(float).to_numpy(),
+            "measured_s": found["measured_s"].to_numpy(float),
+            "predicted_s": np.array(predicted, dtype=float),
+        }
+    )
+
+
+def _plain_s(rows: pd.DataFrame) -> pd.Series:
+    return rows["tpot_s"].fillna(rows["step_time_s"]).astype(float)
+
+
+def _at(curve: Curve, values: Array, batch: Array) -> Array:
+    """Values of a curve at batches between its own, along straight lines of the logarithms."""
+    return np.exp(np.interp(np.log(batch), np.log(curve.batches), np.log(values)))
+
+
+def _mean(values: Array) -> float:
+    """Geometric mean; NaN unless every value is known, so that parts of the same rows multiply to their whole."""
+    return float(np.exp(np.mean(np.log(values)))) if len(values) and not np.isnan(values).any() else float("nan")
+
+
+def _other_context(rows: pd.DataFrame, scenario_tokens: int) -> int | None:
+    stated = rows["context_tokens"].dropna().to_numpy(float)
+    middle = float(np.median(stated)) if len(stated) else float(scenario_tokens)
+    return None if abs(middle / scenario_tokens - 1.0) <= _SAME_CONTEXT else max(round(middle), 1)

@@ -1,0 +1,143 @@
+"""Charts of a user's own runs beside the model: points against the curve, parts of the gap, steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from advisor.answers.advice import Advice
+from advisor.answers.own_gap import OwnVerdict
+from advisor.prediction import Array
+from advisor.show.charts.figure import (
+    BLUE,
+    GREEN,
+    NEUTRAL,
+    ORANGE,
+    SERIES,
+    Chart,
+    add_band,
+    add_line,
+    fit_legend,
+    log_axis,
+    marker,
+    new_figure,
+)
+from advisor.show.words.own_gap import PARTS, signed, verdict_title
+
+_SAME_LENGTH = 0.01
+_PARTS_PX = 44
+
+
+def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
+    """Own points of one K with a stick to the model, its band, and the model at the own accepted length."""
+    curve, column = advice.curve, advice.curve.column(found.n_draft)
+    gains = found.quantity == "speedup"
+    scale = 1.0 if gains else 1e3
+    modelled = {"speedup": curve.speedup, "round_s": curve.round_s, "plain_s": curve.tpot_s}[found.quantity]
+    values = modelled[:, column] * scale
+    shown = {"speedup": "speedup by batch", "round_s": "ms per round by batch", "plain_s": "ms per token by batch"}
+    what = f"K = {found.n_draft} · {shown[found.quantity]}"
+    figure = new_figure(f"Your points against the model, {what}", "Batch", "", height=430)
+    table = {"batch_size": curve.batches, "model": values}
+    if gains:
+        add_band(figure, curve.batches, curve.low[:, column], curve.high[:, column], "80% band", BLUE, 0.18)
+        figure.add_hline(y=1.0, line={"color": NEUTRAL, "width": 1})
+    add_line(figure, curve.batches, values, _named("model", found.model_length, found), BLUE)
+    if gains and found.own_length is not None and abs(found.own_length / found.model_length - 1.0) > _SAME_LENGTH:
+        table["model_with_own_length"] = values * found.own_length / found.model_length
+        name = _named("model with yours", found.own_length, found)
+        add_line(figure, curve.batches, table["model_with_own_length"], name, GREEN, dash="dash", width=2)
+    _sticks(figure, found.points, scale)
+    figure.add_scatter(
+        x=found.points["batch_size"],
+        y=found.points["measured"] * scale,
+        mode="markers",
+        name="yours",
+        marker=marker("circle", 11, GREEN),
+        hovertemplate="%{y:.3g}",
+    )
+    fit_legend(figure)
+    log_axis(figure, curve.batches)
+    figure.update_yaxes(ticksuffix="×" if gains else "")
+    rows = f"{len(found.points)} points at K = {found.n_draft}"
+    alt = f"{verdict_title(found)}: {rows} lie {signed(found.gap)} from the model on average."
+    points = found.points.assign(measured=found.points["measured"] * scale, predicted=found.points["predicted"] * scale)
+    return Chart(figure, alt, pd.concat([pd.DataFrame(table), points], ignore_index=True))
+
+
+def _named(what: str, length: float, found: OwnVerdict) -> str:
+    return f"{what}, accepted {length:.2f}" if found.quantity == "speedup" else what
+
+
+def _sticks(figure: go.Figure, points: pd.DataFrame, scale: float) -> None:
+    """A line from each point to the model, as one trace with gaps."""
+    gap = np.full(len(points), np.nan)
+    x = np.column_stack([points["batch_size"], points["batch_size"], gap]).ravel()
+    y = np.column_stack([points["measured"] * scale, points["predicted"] * scale, gap]).ravel()
+    line = {"color": NEUTRAL, "width": 1}
+    figure.add_scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False)
+
+
+def gap_parts_chart(found: OwnVerdict) -> Chart:
+    """The gap's factors on the speedup, and what they multiply to."""
+    names = [*(PARTS[part.key] for part in found.parts), "All together"]
+    ratios = np.array([*(part.ratio for part in found.parts), found.gap])
+    change = (ratios - 1.0) * 100.0
+    last = len(names) - 1
+    colors = [NEUTRAL if i == last else ORANGE if one < 0 else BLUE for i, one in enumerate(change)]
+    gains = found.quantity == "speedup"
+    title = "Parts of the gap · your speedup against the model's" if gains else "Your time against the model's"
+    figure = new_figure(title, "", "", height=90 + _PARTS_PX * len(names))
+    figure.add_bar(
+        x=change,
+        y=names,
+        orientation="h",
+        marker_color=colors,
+        text=[signed(ratio) for ratio in ratios],
+        textposition="outside",
+        cliponaxis=False,
+        hovertemplate="%{y}: times %{customdata:.2f}<extra></extra>",
+        customdata=ratios,
+        showlegend=False,
+    )
+    far = 1.45 * max(float(np.abs(change).max()), 5.0)
+    figure.update_xaxes(range=[-far, far], visible=False)
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    figure.add_vline(x=0, line={"color": NEUTRAL, "width": 1})
+    figure.update_layout(hovermode="closest", bargap=0.4)
+    said = ", ".join(f"{name.lower()} {signed(ratio)}" for name, ratio in zip(names[:-1], ratios[:-1], strict=True))
+    alt = f"The gap of {signed(found.gap)} is the product of {said}."
+    return Chart(figure, alt, pd.DataFrame({"part": names, "factor": ratios}))
+
+
+def steps_chart(advice: Advice, steps: pd.DataFrame) -> Chart:
+    """Own plain steps and rounds, or an engine's own, beside the modelled ones.
+
+    steps : of `steps_beside`.
+    """
+    curve = advice.curve
+    figure = new_figure("Your steps beside the model's (ms)", "Batch", "")
+    table: dict[str, Array] = {"batch_size": curve.batches}
+    for order, (k, rows) in enumerate(steps.groupby("n_draft")):
+        color, n = SERIES[order % len(SERIES)], int(k)
+        modelled = (curve.round_s[:, curve.column(n)] if n else curve.plain_step_s) * 1e3
+        name = f"round, K = {n}" if n else "plain step"
+        add_line(figure, curve.batches, modelled, f"{name}, model", color)
+        table[f"model_k{n}_ms"] = modelled
+        symbol = "circle" if n == 0 else "diamond"
+        figure.add_scatter(
+            x=rows["batch_size"],
+            y=rows["measured_s"] * 1e3,
+            mode="markers",
+            name=f"{name}, yours",
+            marker=marker(symbol, 10, color),
+            hovertemplate="%{y:.3g}",
+        )
+    fit_legend(figure)
+    log_axis(figure, curve.batches)
+    figure.update_yaxes(type="log")
+    off = np.exp(np.mean(np.log(steps["measured_s"] / steps["predicted_s"])))
+    alt = f"Your {len(steps)} steps and rounds take {signed(off)} against the model on average."
+    both = pd.concat([pd.DataFrame(table), steps], ignore_index=True)
+    return Chart(figure, alt, both)

@@ -1,0 +1,79 @@
+"""A user's own runs against the model, in words: the verdict's title and sentence, its parts, and the next step."""
+
+from __future__ import annotations
+
+from advisor.answers.own_gap import Action, OwnVerdict, PartKey
+from advisor.text import counted
+
+PARTS: dict[PartKey, str] = {
+    "plain_step": "Plain step",
+    "accepted_length": "Accepted length",
+    "round": "Round",
+    "times": "Plain step, round",
+    "rest": "Accepted length, round",
+    "whole": "Speedup",
+}
+
+
+def signed(ratio: float) -> str:
+    """A factor as a change, `-18%`."""
+    percent = round((ratio - 1.0) * 100.0)
+    return f"{percent:+d}%" if percent else "0%"
+
+
+def verdict_title(found: OwnVerdict) -> str:
+    """The verdict in a few words."""
+    if found.kind == "slower":
+        known = found.own_length is not None or found.quantity == "round_s"
+        return "Something is misconfigured" if known else "Your runs gain less than the model says"
+    return {
+        "agree": "Your runs agree with the model",
+        "accepted_length": "Your accepted length explains it",
+        "plain_step": "Your plain step is off",
+        "faster": "Your runs are faster than the model says",
+    }[found.kind]
+
+
+def verdict_text(found: OwnVerdict) -> str:
+    """The sentence or two below the title."""
+    rows = counted(len(found.points), "row")
+    of = f"{rows} at K = {found.n_draft}" if found.n_draft else f"{rows} without drafts"
+    if found.quantity == "round_s":
+        return f"Rounds take {signed(found.gap)} against the model ({of}); a run without drafts tells the speedup."
+    if found.kind == "accepted_length":
+        said = (
+            f"You accept {found.own_length:.2f} tokens, not {found.model_length:.2f}. With yours the gap shrinks from "
+            f"{signed(found.gap)} to {signed(found.gap_with_own_length)}."
+        )
+    elif found.kind == "agree":
+        each = found.points["measured"] / found.points["predicted"]
+        said = f"{of}: {signed(found.gap)} on average, {signed(each.min())} to {signed(each.max())}."
+    elif found.kind == "plain_step":
+        plain = next(part.ratio for part in found.parts if part.key == "plain_step")
+        takes = f"It takes {abs(plain - 1.0):.0%} {'longer' if plain > 1.0 else 'less'} than modelled"
+        said = f"{takes} ({of})." if not found.n_draft else f"{takes}; your speedup is {signed(found.gap)} off ({of})."
+    else:
+        said = f"{signed(found.gap)} against the model ({of}). {_of_the_rest(found)}"
+    if found.own_context is not None:
+        said += f" Measured at {found.own_context:,} tokens of context, not the scenario's."
+    return said
+
+
+def _of_the_rest(found: OwnVerdict) -> str:
+    if found.own_length is not None:
+        rest = found.parts[-1]
+        what = "The round" if rest.key == "round" else "What a round costs over a plain step"
+        slower = rest.ratio < 1.0
+        return f"{what} takes {abs(1.0 / rest.ratio - 1.0):.0%} {'longer' if slower else 'less'} than modelled."
+    if found.implied_length is None:
+        return "The file states no accepted length, and none explains it."
+    return (
+        f"The file states no accepted length; {found.implied_length:.2f} instead of {found.model_length:.2f} would do."
+    )
+
+
+def action_label(action: Action, found: OwnVerdict, n_rows: int) -> str:
+    """Label of a step's button."""
+    if action == "use_length":
+        return f"Use my accepted length {found.own_length:.2f}" if found.own_length else "Use my accepted length"
+    return {"refit": f"Refit to these {counted(n_rows, 'row')}", "diagnose": "Diagnose", "none": ""}[action]

@@ -1,0 +1,244 @@
+"""Experts on ranks in the session: counted from the user's own trace where there is one, else from the preset.
+
+Experts on the scenario's expert-parallel ranks: the slowest one counted, layouts, what travels.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from advisor.answers.advice import Advice
+from advisor.answers.expert_ranks import Placing, RankArm, RanksAnswer, ranks_answer
+from advisor.physics.expert_loads import Traffic, traffic_of_trace
+from advisor.physics.expert_ranks import Choices
+from advisor.physics.routing_trace import TraceFit
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import loads_shape, read_loads, write_loads
+from advisor.predict.setup import Setup, traffic_of
+from advisor.prediction import AdvisorError
+from advisor.show.charts.measured import rank_chart
+from advisor.show.words.expert_ranks import (
+    exchange_table,
+    exchange_text,
+    layout_table,
+    notes,
+    trace_warnings,
+    verdict,
+)
+from advisor.text import typeset
+from advisor.ui.measure.traces import digest as trace_digest
+from advisor.ui.measure.traces import kept as kept_trace
+from advisor.ui.own_data import use_ranks
+from advisor.ui.session import Slot, nothing
+from advisor.ui.widgets import plain, show_chart, show_table
+
+_ANSWER: Slot[tuple[tuple[str, str, int], RanksAnswer] | None] = Slot("_rank_answer", nothing)
+_PROBLEM: Slot[str] = Slot("_rank_problem", str)
+_LOADS: Slot[str] = Slot("_own_loads", str)
+"""Loads by layer of a file of this session, packed; empty without one."""
+
+
+def take_loads(setup: Setup, name: str, data: bytes) -> None:
+    """Keep the table of loads of a file. Raises AdvisorError for one that cannot be read, which leaves the one before.
+
+    A dense model has no experts, and takes a table as it is.
+    """
+    moe = setup.architecture.moe
+    _LOADS.put(write_loads(read_loads(name, data, moe.n_experts if moe is not None else 0)))
+
+
+def loads() -> tuple[int, int]:
+    """Layers and experts of this session's table of loads; (0, 0) without one."""
+    return loads_shape(_LOADS.get()) if _LOADS.get() else (0, 0)
+
+
+def forget_loads() -> None:
+    """Drop this session's table of loads."""
+    _LOADS.drop()
+
+
+def use(arm: RankArm, found: RanksAnswer) -> None:
+    """Predict with one layout of an answer from the next run on, and with the loads that it was counted on."""
+    loads = None if found.traffic.kind == "preset" else write_loads(found.traffic.loads)
+    use_ranks(loads, arm.redundant if arm.is_balanced else None, found.traffic.routing)
+
+
+def count(setup: Setup) -> None:
+    """Place the experts of a setup with the copies that were chosen.
+
+    Keeps the answer, or why there is none.
+    """
+    _PROBLEM.drop()
+    _ANSWER.drop()
+    copies = _copies(setup)
+    try:
+        traffic = _traffic(setup)
+        placing = Placing(redundant=tuple(dict.fromkeys((0, copies))))
+        answer = ranks_answer(_with_routing(setup, traffic), traffic, placing)
+    except AdvisorError as error:
+        _PROBLEM.put(str(error))
+        return
+    _ANSWER.put((_question(setup), answer))
+
+
+def copies_key(ranks: int) -> str:
+    """Key of the number of copies: what fills one number of ranks evenly may not fill another."""
+    return f"rank_copies_{ranks}"
+
+
+def _copies(setup: Setup) -> int:
+    return int(st.session_state.get(copies_key(setup.placement.expert_parallel), 0))
+
+
+def _trace_of(setup: Setup) -> tuple[TraceFit, tuple[Choices, ...]] | None:
+    """This session's trace where it is of as many experts as the scenario's model has, else None."""
+    moe, held = setup.architecture.moe, kept_trace()
+    return held if moe is not None and held is not None and held[0].n_experts == moe.n_experts else None
+
+
+def _own_loads(setup: Setup) -> str:
+    """This session's table of loads where it is of as many experts as the scenario's model has, else empty."""
+    moe, text = setup.architecture.moe, _LOADS.get()
+    return text if moe is not None and loads_shape(text)[1] == moe.n_experts else ""
+
+
+def _loads(setup: Setup) -> str | None:
+    """Loads to count on where there is no trace: this session's table, else those that the scenario carries."""
+    return _own_loads(setup) or setup.scenario.expert_loads
+
+
+def _traffic(setup: Setup) -> Traffic:
+    found = _trace_of(setup)
+    if found is not None:
+        fit, sequences = found
+        return traffic_of_trace(sequences, fit.n_experts, setup.longest_step, fit)
+    return traffic_of(setup, _loads(setup))
+
+
+def _with_routing(setup: Setup, traffic: Traffic) -> Setup:
+    """`setup` with the experts touched that the trace or the loads say."""
+    update = {"expert_loads": _loads(setup)} if traffic.routing is None else {"routing": traffic.routing}
+    return load_setup(setup.scenario.on_assumed_ranks().model_copy(update=update))
+
+
+def _question(setup: Setup) -> tuple[str, str, int]:
+    """What an answer is to: the scenario, the trace or loads that are counted on, and the copies chosen."""
+    # What using an answer changes in the scenario is left out, so that the answer stays on screen.
+    asked = setup.scenario.on_assumed_ranks()
+    if _trace_of(setup) is None:
+        return asked.hash, _loads(setup) or "", _copies(setup)
+    return asked.model_copy(update={"routing": "auto"}).hash, trace_digest(), _copies(setup)
+
+
+def answer(setup: Setup) -> RanksAnswer | None:
+    """The answer that was counted for this scenario, trace and number of copies.
+
+    None where none was, or for another; one of another trace is dropped.
+    """
+    found, asked = _ANSWER.get(), _question(setup)
+    if found is not None and found[0][1] != asked[1]:
+        _ANSWER.drop()
+    return found[1] if found is not None and found[0] == asked else None
+
+
+def last(setup: Setup) -> tuple[str, RanksAnswer] | None:
+    """The answer that was counted last for this scenario and trace, with whatever copies, and a name of it.
+
+    Another page does not know the copies that are chosen in Lab. None where none was counted, or for another.
+    """
+    found = _ANSWER.get()
+    if found is None or found[0][:2] != _question(setup)[:2]:
+        return None
+    return "/".join(map(str, found[0])), found[1]
+
+
+def problem() -> str:
+    """Reason that ranks could not be counted, empty when they could."""
+    return _PROBLEM.get()
+
+
+def basis(setup: Setup) -> str:
+    """Traffic that would be counted, in words."""
+    if _trace_of(setup) is not None:
+        return "Counts on your trace: balanced layouts are planned on one half of it and judged on the other."
+    if own := _own_loads(setup):
+        layers, experts = loads_shape(own)
+        return f"Counts on your table of loads, {layers} layers of {experts} experts, which is taken to stay as it is."
+    if setup.scenario.expert_loads is not None:
+        return "Counts on the loads that the scenario carries, which are taken to stay as they are."
+    preset = "loads have the routing preset's spread and hot experts lie by chance"
+    moe, held = setup.architecture.moe, kept_trace()
+    if held is not None and moe is not None:
+        return (
+            f"Your trace is not counted: it is of {held[0].n_experts} experts and {setup.architecture.name} has "
+            f"{moe.n_experts}. Instead, {preset}; choose the model of the trace in the bar."
+        )
+    if _LOADS.get():
+        of = loads_shape(_LOADS.get())[1]
+        return f"Your table of loads is not counted: it is of {of} experts. Instead, {preset}."
+    return f"Without a trace or loads, {preset}; drop yours on Measure."
+
+
+def draw_ranks_panel(advice: Advice) -> None:
+    """The panel: a button, then the answer. Says what is missing where the scenario has no expert-parallel ranks."""
+    ranks, setup = advice.setup.placement.expert_parallel, advice.setup
+    if ranks < 2:
+        st.caption("Needs expert parallelism: set EP above 1 in the bar.")
+        return
+    copies, button = st.columns([1, 2], vertical_alignment="bottom")
+    copies.number_input(
+        "Copies of hot experts",
+        min_value=0,
+        max_value=64 * ranks,
+        value=ranks,
+        step=ranks,
+        key=copies_key(ranks),
+        help=f"Redundant experts, as EPLB places them. {ranks} ranks share experts and copies evenly.",
+    )
+    button.button("Count the ranks", key="count_ranks", icon=":material/grid_view:", on_click=count, args=(setup,))
+    if problem():
+        st.error(plain(problem()), icon=":material/error:")
+    found = answer(setup)
+    if found is None:
+        st.caption(basis(setup))
+        return
+    _shown(found, advice)
+
+
+def _shown(answer: RanksAnswer, advice: Advice) -> None:
+    if answer.traffic.kind == "preset":
+        st.info("Not counted on a file of yours: loads have the routing preset's spread.", icon=":material/info:")
+    st.markdown(plain(typeset(verdict(answer))))
+    for text in trace_warnings(answer):
+        st.warning(plain(f"{text[0].upper()}{text[1:]}."))
+    show_table(layout_table(answer))
+    _choose(answer)
+    show_chart(rank_chart(answer), "ranks", advice.scenario)
+    st.caption(plain(exchange_text(answer)))
+    if answer.moved:
+        show_table(exchange_table(answer))
+    for text in notes(answer):
+        st.caption(plain(text))
+
+
+def _choose(answer: RanksAnswer) -> None:
+    """The choice of a layout to predict with, on all pages. Experts in order on a preset's loads are the assumption."""
+    arms = [
+        arm for arm in answer.arms if arm.found is not None and (arm.is_balanced or answer.traffic.kind != "preset")
+    ]
+    layout, button = st.columns([1, 2], vertical_alignment="bottom")
+    names = [arm.name for arm in arms]
+    chosen = layout.selectbox("Layout to predict with", names, index=_offered(answer, names), key="rank_layout")
+    arm = arms[names.index(chosen)]
+    button.button(
+        "Use it in every answer",
+        key="use_ranks",
+        icon=":material/check:",
+        on_click=use,
+        args=(arm, answer),
+        help="The slowest rank is then counted and no longer assumed: on Serve, in the report and in what is exported.",
+    )
+
+
+def _offered(answer: RanksAnswer, names: list[str]) -> int:
+    return names.index(answer.best.name) if answer.best.name in names else 0

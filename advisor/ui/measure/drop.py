@@ -1,0 +1,166 @@
+"""The one drop zone: whatever is given goes by its content to the panel that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from advisor.answers.diagnosis.runs import Given
+from advisor.answers.given import KIND_NAMES, Kind, kind_of
+from advisor.catalog.hardware import own_drafter
+from advisor.measured.ingest.columns import template_csv
+from advisor.measured.ingest.upload import MAX_BYTES
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
+from advisor.predict.usual import nearest_acceptance
+from advisor.prediction import AdvisorError
+from advisor.ui.lab.ranks import forget_loads, take_loads
+from advisor.ui.measure import diagnosis, session, traces
+from advisor.ui.measure.traces import PASTED
+from advisor.ui.session import Slot
+from advisor.ui.state import add_own_model
+from advisor.ui.widgets import plain, upload_limit
+
+LABEL = "Drop anything: benchmark CSV or JSON, server log, launch line, config.json"
+MAX_PASTED = 1_000_000
+"""Characters of a pasted text; longer logs are given as files."""
+_HELP = (
+    "Files of one sweep together, plain runs among them. Also a routing trace, loads of experts, /metrics or a list of "
+    "acceptance rates, a power log. Everything stays in this session."
+)
+_KINDS: Slot[tuple[tuple[str, Kind], ...]] = Slot("_dropped_kinds", tuple)
+_SAID: Slot[tuple[str, ...]] = Slot("_dropped_said", tuple)
+"""What was done with a file that has no panel, and why one could not be read."""
+_CLEARED: Slot[int] = Slot("_drops_cleared", int)
+
+
+def dropped() -> tuple[tuple[str, Kind], ...]:
+    """Name and kind of each file given."""
+    return _KINDS.get()
+
+
+def uploader_key() -> str:
+    """Key of the zone, a new one after everything was forgotten, so that no file stands there that is not read."""
+    return f"drop_{_CLEARED.get()}"
+
+
+def draw_drop_zone(scenario: Scenario) -> None:
+    """The zone, a box for text, and what could not be read."""
+    st.file_uploader(
+        LABEL,
+        key=uploader_key(),
+        on_change=_take_files,
+        args=(scenario,),
+        accept_multiple_files=True,
+        max_upload_size=upload_limit(MAX_BYTES),
+        help=_HELP,
+    )
+    with st.container(horizontal=True, gap="small", key="drop_more"):
+        with st.popover("Paste text", width="content", type="tertiary", key="drop_paste"):
+            st.text_area("Launch line, log, console block, CSV, JSON or rates", key="drop_text", max_chars=MAX_PASTED)
+            st.button("Read the text", key="read_drop_text", on_click=_take_text, args=(scenario,))
+        if dropped() or session.files():
+            st.button("Forget", key="forget", type="tertiary", on_click=forget, help=_FORGET)
+        else:
+            st.button("Try a made-up sample", key="bench_sample", type="tertiary", on_click=_sample, args=(scenario,))
+            st.download_button(
+                "Template (CSV)",
+                template_csv(),
+                file_name="measurements-template.csv",
+                mime="text/csv",
+                type="tertiary",
+                on_click="ignore",
+            )
+    for problem in (session.problem("file"), traces.trace_or_rates_problem()):
+        if problem:
+            st.error(plain(problem), icon=":material/error:")
+    for said in (*_SAID.get(), *session.notes()):
+        st.info(plain(said))
+
+
+_FORGET = "Drops the files, your points on Serve, and a refit on them from every page that uses it."
+
+
+def _sample(scenario: Scenario) -> None:
+    _KINDS.put((("made-up-sample.csv", "benchmark"),))
+    session.take_sample(scenario)
+
+
+def _take_text(scenario: Scenario) -> None:
+    text = str(st.session_state.get("drop_text") or "")
+    if text.strip():
+        take({PASTED: text.encode("utf-8", errors="replace")}, scenario)
+
+
+def _take_files(scenario: Scenario) -> None:
+    given = st.session_state.get(uploader_key()) or []
+    if given:
+        names = [item.name for item in given]
+        numbered = {f"{name} ({i})" if name in names[:i] else name: given[i] for i, name in enumerate(names)}
+        take({name: item.getvalue() for name, item in numbered.items()}, scenario)
+    else:
+        forget()
+
+
+def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
+    """Send each file to its reader; files of one kind go together."""
+    kinds = {name: kind_of(name, data) for name, data in given.items()}
+    by_kind: dict[Kind, dict[str, bytes]] = {}
+    for name, kind in kinds.items():
+        by_kind.setdefault(kind, {})[name] = given[name]
+    _SAID.drop()
+    _KINDS.put(tuple(kinds.items()))
+    if benchmark := by_kind.get("benchmark"):
+        session.take(benchmark, scenario)
+    runs = [Given(name, data) for name, data in given.items() if kinds[name] in ("benchmark", "server")]
+    if runs:
+        diagnosis.give(runs)
+        if "server" in by_kind:
+            diagnosis.run(scenario)
+    if trace := by_kind.get("trace"):
+        traces.take_trace(load_setup(scenario), list(trace.items()))
+    if rates := by_kind.get("acceptance"):
+        traces.take_acceptance(list(rates.items()))
+    if watts := by_kind.get("power"):
+        traces.take_power(list(watts.items()))
+    said = [_config(name, data) for name, data in by_kind.get("config", {}).items()]
+    said += [_loads(name, data, scenario) for name, data in by_kind.get("loads", {}).items()]
+    _SAID.put(tuple(said))
+
+
+def _config(name: str, data: bytes) -> str:
+    """Make the model of a config.json that of the bar. What became of it, in a sentence."""
+    try:
+        model = add_own_model(data.decode("utf-8-sig"), name)
+    except (AdvisorError, UnicodeDecodeError) as error:
+        return f"{name} cannot be used as a model: {error}"
+    now = st.session_state
+    now["model_id"] = model
+    now["drafter_id"] = own_drafter(model) or now["drafter_id"]
+    now["acceptance"] = nearest_acceptance(model, now["drafter_id"], now["acceptance"])
+    return f"{name} is the model in the bar now: {model}. Serve and Design answer for it."
+
+
+def _loads(name: str, data: bytes, scenario: Scenario) -> str:
+    try:
+        take_loads(load_setup(scenario), name, data)
+    except AdvisorError as error:
+        return str(error)
+    return f"{name}: loads of experts. Lab counts the ranks on them."
+
+
+def forget() -> None:
+    """Drop everything that was given, what was learnt from it, and every prediction with a refit on it."""
+    _CLEARED.put(_CLEARED.get() + 1)
+    session.forget()
+    diagnosis.forget()
+    traces.forget_all()
+    forget_loads()
+    for slot in (_KINDS, _SAID):
+        slot.drop()
+
+
+def kinds_in_words() -> list[tuple[str, str]]:
+    """Each file with its kind, for a table."""
+    return [(KIND_NAMES[kind], name) for name, kind in dropped()]

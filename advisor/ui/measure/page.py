@@ -1,0 +1,35 @@
+"""Measure: whatever is dropped, read at once and held against the model."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import streamlit as st
+
+from advisor.predict.scenario import Scenario
+from advisor.ui import PAGES
+from advisor.ui.measure import diagnosis, session, traces
+from advisor.ui.measure.drop import draw_drop_zone
+from advisor.ui.measure.verdict import draw_benchmark
+from advisor.ui.widgets import scenario_or_stop
+
+scenario = scenario_or_stop()
+if diagnosis.goes_to_serve():
+    st.switch_page(PAGES["serve"])
+draw_drop_zone(scenario)
+panels: list[Callable[[Scenario, traces.Heading], None]] = []
+if session.files():
+    panels.append(functools.partial(draw_benchmark, session.result()))
+elif diagnosis.is_made():
+    panels.append(diagnosis.draw_alone)
+if traces.trace() is not None:
+    panels.append(traces.draw_trace)
+if traces.acceptance() is not None:
+    panels.append(traces.draw_acceptance)
+if traces.power() is not None:
+    panels.append(traces.draw_power)
+if not panels:
+    st.title("Yours against the model", anchor=False)
+for number, draw in enumerate(panels):
+    draw(scenario, functools.partial(st.subheader if number else st.title, anchor=False))

@@ -1,0 +1,211 @@
+"""The user's runs against the model: verdict, the step that follows, chart, parts of the gap, what was read as what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Literal
+
+import pandas as pd
+import streamlit as st
+
+from advisor.answers.advice import Advice
+from advisor.answers.own_gap import OwnVerdict, drafts_of, own_verdict, rows_to_compare, steps_beside
+from advisor.measured.ingest.result import IngestResult, csv_of
+from advisor.measured.own_sweep import plain_sweep_of
+from advisor.measured.refit import lacking
+from advisor.predict.curve import held_sweep
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario, build_scenario
+from advisor.prediction import AdvisorError
+from advisor.show.charts.own_runs import gap_parts_chart, own_gap_chart, steps_chart
+from advisor.show.words.own_gap import action_label, verdict_text, verdict_title
+from advisor.text import counted
+from advisor.ui.measure import diagnosis
+from advisor.ui.measure.drop import kinds_in_words
+from advisor.ui.measure.fill import draw_mapping_panel, draw_more_fields, draw_open_fields, read_as
+from advisor.ui.measure.refit import draw_refit, draw_refit_button, draw_refit_problem
+from advisor.ui.measure.session import acceptances, files, unknown_names
+from advisor.ui.measure.traces import Heading, use_rates
+from advisor.ui.own_data import SWEEP, use_sweep
+from advisor.ui.state import show
+from advisor.ui.widgets import advice_or_stop, plain, show_chart
+
+_SHOWN_ROWS = 200
+_SET_BY_ROWS = {
+    "hardware_id": "hardware_id",
+    "model_id": "model_id",
+    "engine": "engine",
+    "drafter": "drafter_id",
+    "context_tokens": "context_tokens",
+    "tensor_parallel": "tensor_parallel",
+    "expert_parallel": "expert_parallel",
+}
+
+
+def draw_benchmark(read: IngestResult | None, scenario: Scenario, heading: Heading) -> None:
+    """The whole panel; without rows, the form that says which column is which."""
+    if read is None:
+        heading("Which column is which?" if any(file.headers for file in files()) else "Nothing could be read")
+        draw_mapping_panel()
+        return
+    if read.kind != "points":
+        heading(f"{counted(read.rows_kept, 'kernel time')} read")
+        st.caption("Kernel times alone move no prediction: give served runs, or see them in Lab.")
+        _details(read)
+        return
+    if lacking(read.frame) or unknown_names(read):
+        heading(f"{counted(read.rows_kept, 'row')} read; one thing more")
+        draw_open_fields(read, scenario)
+        _diagnose_button(scenario, filled=False)
+        diagnosis.draw(scenario, None)
+    else:
+        _compared(read, scenario, heading)
+        draw_open_fields(read, scenario)
+    draw_mapping_panel()
+    draw_refit_problem(scenario)
+    draw_refit(scenario)
+    _details(read)
+
+
+def _compared(read: IngestResult, scenario: Scenario, heading: Heading) -> None:
+    """Verdict, buttons, charts; or why the rows are not of the scenario, and the button that makes it theirs."""
+    advice = advice_or_stop(scenario)
+    rows, why = rows_to_compare(advice, read.frame)
+    if why:
+        heading("Your runs are of another scenario" if len(read.frame) else "No row can be used")
+        st.caption(plain(why))
+        with st.container(horizontal=True, gap="small"):
+            if (theirs := _scenario_of(read.frame, scenario)) is not None:
+                st.button("Set the bar to this file", key="bar_to_file", type="primary", on_click=show, args=(theirs,))
+            _diagnose_button(scenario, filled=False)
+        diagnosis.draw(scenario, None)
+        return
+    asked = drafts_of(rows)
+    k = int(st.session_state.get("measure_k") or asked[0])
+    found = own_verdict(advice, rows, k if k in asked else asked[0])
+    heading(verdict_title(found))
+    st.markdown(plain(verdict_text(found)))
+    _steps_that_follow(found, read, scenario)
+    if len(asked) > 1:
+        st.segmented_control("K", asked, key="measure_k", default=asked[0], required=True)
+    chart, side = st.columns([17, 10], gap="large")
+    with chart:
+        show_chart(own_gap_chart(advice, found), "own_gap", scenario)
+    with side:
+        show_chart(gap_parts_chart(found), "gap_parts", scenario)
+        st.markdown("**Read as**")
+        st.dataframe(pd.DataFrame(read_as(read), columns=["Meaning", "Column"]), hide_index=True, height=213)
+    _steps(advice, rows, read)
+
+
+def _steps_that_follow(found: OwnVerdict, read: IngestResult, scenario: Scenario) -> None:
+    """Buttons: the one that the verdict names is filled."""
+    with st.container(horizontal=True, gap="small", key="verdict_actions"):
+        if found.own_length is not None and found.action in ("use_length", "diagnose", "refit"):
+            length = f"{found.own_length:.3g}@{found.n_draft}"
+            st.button(
+                action_label("use_length", found, read.rows_kept),
+                key="use_own_length",
+                type="primary" if found.action == "use_length" else "secondary",
+                on_click=_use_length,
+                args=(length,),
+                disabled=scenario.acceptance == length,
+                help=f"In place of {scenario.acceptance}, on every page.",
+            )
+        if found.implied_length is not None and found.action == "diagnose":
+            length = f"{found.implied_length:.3g}@{found.n_draft}"
+            label = f"Try {found.implied_length:.2f}, inferred from the gap"
+            st.button(label, key="use_implied_length", on_click=_use_length, args=(length,))
+        draw_refit_button(read, scenario, filled=found.action == "refit")
+        _diagnose_button(scenario, filled=found.action == "diagnose")
+    diagnosis.draw(scenario, found)
+
+
+def _diagnose_button(scenario: Scenario, *, filled: bool) -> None:
+    look: Literal["primary", "secondary"] = "primary" if filled else "secondary"
+    st.button("Diagnose", key="diagnose", type=look, on_click=diagnosis.run, args=(scenario,))
+
+
+def _use_length(length: str) -> None:
+    st.session_state["acceptance"] = length
+
+
+def _scenario_of(frame: pd.DataFrame, scenario: Scenario) -> Scenario | None:
+    """The scenario with what most rows state; None where that is none, or changes nothing."""
+    stated = {
+        field: Counter(frame[column].dropna().tolist()).most_common(1)[0][0]
+        for column, field in _SET_BY_ROWS.items()
+        if frame[column].notna().any()
+    }
+    gpus = frame["gpu_count"].dropna()
+    if len(gpus):
+        stated["n_gpus"] = int(gpus.mode().iloc[0])
+        stated.setdefault("tensor_parallel", stated["n_gpus"])
+    stated |= {
+        name: int(stated[name]) for name in ("context_tokens", "tensor_parallel", "expert_parallel") if name in stated
+    }
+    try:
+        found = build_scenario(**(scenario.model_dump(exclude_defaults=True) | stated))
+    except AdvisorError:
+        return None
+    return None if found == scenario else found
+
+
+def _steps(advice: Advice, rows: pd.DataFrame, read: IngestResult) -> None:
+    """Plain steps and rounds beside the modelled ones, and the sweep of plain steps to predict with."""
+    steps = steps_beside(advice, rows)
+    if not len(steps):
+        return
+    with st.expander(
+        f"Your {counted(len(steps), 'step')} beside the model's", expanded=bool((steps["n_draft"] == 0).all())
+    ):
+        show_chart(steps_chart(advice, steps), "own_steps", advice.scenario)
+        if not read.frame["draft_tokens_k"].eq(0).any():
+            return
+        scenario = advice.scenario
+        try:
+            text = plain_sweep_of(read.frame, scenario)
+            held = held_sweep(load_setup(scenario.model_copy(update={SWEEP: text})))
+        except AdvisorError as error:
+            st.caption(plain(f"Not a sweep to predict with: {error}."))
+            return
+        if held is None:
+            return
+        st.markdown(plain(held.text))
+        used = scenario.plain_sweep == text
+        st.button(
+            "In use on every page" if used else "Predict with this sweep on every page",
+            key="use_plain_sweep",
+            disabled=used or not held.steady,
+            on_click=use_sweep,
+            args=(text,),
+        )
+
+
+def _details(read: IngestResult) -> None:
+    """What was derived, refused and understood; what may still be said; acceptance by position."""
+    said = [*read.derived, *read.warnings]
+    refused = f", {counted(read.rows_refused, 'row')} refused" if read.rows_refused else ""
+    with st.expander(f"{read.format_name}: {counted(read.rows_kept, 'row')} read{refused}"):
+        st.dataframe(pd.DataFrame(kinds_in_words(), columns=["Read as", "File"]), hide_index=True)
+        if said:
+            st.markdown("\n".join(f"- {plain(note)}" for note in said))
+        st.dataframe(read.frame.dropna(axis="columns", how="all").head(_SHOWN_ROWS))
+        if len(read.rejects):
+            st.markdown("**Refused rows**")
+            st.dataframe(read.rejects.head(_SHOWN_ROWS), hide_index=True)
+        st.download_button(
+            "Rows as CSV",
+            lambda: csv_of(read.frame.reset_index()),
+            "measurements.csv",
+            "text/csv",
+            key="upload_csv",
+            type="tertiary",
+            on_click="ignore",
+        )
+        if found := acceptances(read):
+            label = st.selectbox("Acceptance by position, as measured in these runs", list(found), key="own_acceptance")
+            st.button(
+                "Predict with this acceptance", key="use_own_acceptance", on_click=use_rates, args=(found[label],)
+            )
+        draw_more_fields(read)

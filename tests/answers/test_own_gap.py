@@ -1,0 +1,161 @@
+"""Own runs against the model: parts that multiply to the gap, and the verdict with the step that follows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.answers.advice import advise
+from advisor.answers.own_gap import OwnVerdict, drafts_of, own_verdict, rows_to_compare, steps_beside
+from advisor.measured.ingest.columns import COLUMNS
+from advisor.predict.scenario import Scenario
+
+SCENARIO = Scenario(acceptance="2.7@3", context_tokens=2048)
+ADVICE = advise(SCENARIO)
+BATCHES = [1, 8, 32, 128]
+
+
+def rows(plain: float = 1.0, length: float = 1.0, whole: float = 1.0, k: int = 3, **cells: object) -> pd.DataFrame:
+    """CONSTRUCTED rows: the model's own values at BATCHES times these factors; `None` as a cell leaves it empty."""
+    curve, column = ADVICE.curve, ADVICE.curve.column(k)
+    at = [int(np.flatnonzero(curve.batches == batch)[0]) for batch in BATCHES]
+    speedup = curve.speedup[at, column] * whole
+    values: dict[str, object] = {
+        "hardware_id": SCENARIO.hardware_id,
+        "model_id": SCENARIO.model_id,
+        "engine": SCENARIO.engine,
+        "gpu_count": SCENARIO.n_gpus,
+        "draft_tokens_k": k,
+        "drafter": SCENARIO.drafter_id,
+        "batch_size": [float(batch) for batch in BATCHES],
+        "speedup": speedup,
+        "tpot_s": curve.tpot_s[at, 0] * plain / speedup,
+        "accepted_length": float(curve.accepted_length[column]) * length,
+    }
+    found = pd.DataFrame(values).reindex(columns=list(COLUMNS["points"]))
+    found = found.assign(**{name: cell for name, cell in cells.items() if cell is not None})
+    return found.assign(**{name: np.nan for name, cell in cells.items() if cell is None})
+
+
+def verdict(frame: pd.DataFrame) -> OwnVerdict:
+    kept, why = rows_to_compare(ADVICE, frame)
+    assert why == ""
+    return own_verdict(ADVICE, kept)
+
+
+@given(
+    *[st.floats(0.4, 2.5)] * 3,
+    st.sampled_from([(), ("tpot_s",), ("accepted_length",), ("tpot_s", "accepted_length")]),
+)
+def test_the_parts_multiply_to_the_gap_whatever_is_known(
+    plain: float, length: float, whole: float, unknown: tuple[str, ...]
+) -> None:
+    found = verdict(rows(plain, length, whole, **dict.fromkeys(unknown)))
+    assert math.prod(part.ratio for part in found.parts) == pytest.approx(found.gap)
+    assert found.gap == pytest.approx(whole)
+    known = {part.key: part.ratio for part in found.parts}
+    assert known.get("plain_step", plain) == pytest.approx(plain)
+    assert known.get("accepted_length", length) == pytest.approx(length)
+    rest = {(): "round", ("tpot_s",): "times", ("accepted_length",): "rest"}.get(unknown, "whole")
+    assert [part.key for part in found.parts][-1] == rest
+
+
+@pytest.mark.parametrize(
+    ("plain", "length", "whole", "kind", "action"),
+    [
+        (1.0, 1.0, 0.95, "agree", "none"),
+        (1.3, 0.7, 1.05, "agree", "none"),
+        (1.05, 0.81, 0.80, "accepted_length", "use_length"),
+        (1.3, 0.81, 0.80, "accepted_length", "use_length"),
+        (1.0, 1.2, 1.25, "accepted_length", "use_length"),
+        (1.2, 1.0, 0.80, "plain_step", "refit"),
+        (0.8, 0.95, 0.80, "plain_step", "refit"),
+        (1.0, 1.0, 0.80, "slower", "diagnose"),
+        (1.1, 1.3, 0.80, "slower", "diagnose"),
+        (1.0, 1.0, 1.20, "faster", "refit"),
+    ],
+)
+def test_the_verdict_takes_the_first_reason_in_order(
+    plain: float, length: float, whole: float, kind: str, action: str
+) -> None:
+    found = verdict(rows(plain, length, whole))
+    assert (found.kind, found.action) == (kind, action)
+
+
+def test_with_the_own_accepted_length_the_model_says_what_the_verdict_promised() -> None:
+    found = verdict(rows(1.0, 0.8, 0.78))
+    assert found.own_length is not None
+    then = advise(SCENARIO.model_copy(update={"acceptance": f"{found.own_length:.6f}@3"}))
+    again = own_verdict(then, rows_to_compare(then, rows(1.0, 0.8, 0.78))[0])
+    assert again.gap == pytest.approx(found.gap_with_own_length, rel=1e-3)
+    assert again.kind == "agree"
+
+
+def test_an_accepted_length_that_is_not_stated_is_implied_and_never_beyond_what_a_round_gives() -> None:
+    below = verdict(rows(whole=0.8, accepted_length=None))
+    assert (below.kind, below.own_length) == ("slower", None)
+    assert below.implied_length == pytest.approx(below.model_length * 0.8)
+    assert verdict(rows(whole=2.0, accepted_length=None)).implied_length is None
+    assert verdict(rows(whole=0.8)).implied_length is None
+
+
+def test_plain_steps_alone_are_judged_as_plain_steps() -> None:
+    curve = ADVICE.curve
+    at = [int(np.flatnonzero(curve.batches == batch)[0]) for batch in BATCHES]
+    found = verdict(rows(draft_tokens_k=0, speedup=None, drafter=None, tpot_s=curve.tpot_s[at, 0] * 1.2))
+    assert (found.n_draft, found.kind) == (0, "plain_step")
+    assert found.gap == pytest.approx(1.2)
+
+
+def test_the_k_with_most_rows_is_judged_first_and_any_can_be_asked() -> None:
+    both = pd.concat([rows(whole=0.8), rows(whole=1.0, k=2).head(2)], ignore_index=True)
+    kept, _ = rows_to_compare(ADVICE, both)
+    assert drafts_of(kept) == [3, 2]
+    assert own_verdict(ADVICE, kept).n_draft == 3
+    assert own_verdict(ADVICE, kept, 2).kind == "agree"
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ({"model_id": "deepseek-v3"}, "No row is of"),
+        ({"drafter": "mtp"}, "drafter mtp"),
+        ({"draft_tokens_k": 40}, "within the curve"),
+        ({"speedup": None}, "No row has a speedup"),
+    ],
+)
+def test_rows_that_cannot_be_compared_say_why(cells: dict[str, object], words: str) -> None:
+    kept, why = rows_to_compare(ADVICE, rows(**cells))
+    assert not len(kept)
+    assert words in why
+
+
+def test_another_context_is_noted() -> None:
+    assert verdict(rows(context_tokens=512.0)).own_context == 512
+    assert verdict(rows(context_tokens=2100.0)).own_context is None
+
+
+def test_rounds_and_plain_steps_stand_beside_the_model_s() -> None:
+    plain = rows(draft_tokens_k=0, speedup=None, drafter=None)
+    curve = ADVICE.curve
+    at = [int(np.flatnonzero(curve.batches == batch)[0]) for batch in BATCHES]
+    plain["tpot_s"] = curve.plain_step_s[at]
+    kept, _ = rows_to_compare(ADVICE, pd.concat([plain, rows()], ignore_index=True))
+    found = steps_beside(ADVICE, kept)
+    assert sorted(found["n_draft"].unique()) == [0, 3]
+    assert (found["measured_s"] / found["predicted_s"]).to_numpy() == pytest.approx(np.ones(8), rel=0.02)
+
+
+def test_rounds_without_a_speedup_are_judged_by_their_time() -> None:
+    curve, column = ADVICE.curve, ADVICE.curve.column(3)
+    at = [int(np.flatnonzero(curve.batches == batch)[0]) for batch in BATCHES]
+    slow = rows(speedup=None, tpot_s=None, accepted_length=None, step_time_s=curve.round_s[at, column] * 1.3)
+    found = verdict(slow)
+    assert (found.quantity, found.n_draft, found.kind) == ("round_s", 3, "slower")
+    assert found.gap == pytest.approx(1.3)
+    assert found.implied_length is None

@@ -1,0 +1,69 @@
+"""One page for whoever decides: always one page, with the answer, its doubts and the command."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import re
+
+import pypdf
+import pytest
+
+from advisor.answers.advice import advise
+from advisor.predict.scenario import Scenario
+from advisor.show.report.brief import brief_pdf, brief_sections
+from advisor.show.report.build import Report, applicable_errors, build_report, published_ids
+from tests.show.test_report_formats import PAYLOADS, attacked
+
+DATE = dt.date(2026, 3, 2)
+SCENARIOS = {
+    "default": Scenario(acceptance="2.4@3"),
+    "many GPUs": Scenario(
+        acceptance="2.6@3",
+        model_id="deepseek-v3",
+        hardware_id="h200-sxm",
+        n_gpus=8,
+        tensor_parallel=8,
+        engine="sglang",
+        drafter_id="mtp",
+        batch_size=64,
+    ),
+    "no drafter": Scenario(acceptance="2.4@3", drafter_id="none"),
+    "never pays": Scenario(acceptance="1.05@1", batch_size=256),
+}
+
+
+def report_on(scenario: Scenario) -> Report:
+    advice = advise(scenario)
+    errors = applicable_errors(*published_ids(scenario), advice.recommendation.speedup.tier)
+    return build_report(advice, DATE, validation=errors)
+
+
+def text_of(data: bytes) -> tuple[int, str]:
+    reader = pypdf.PdfReader(io.BytesIO(data))
+    return len(reader.pages), "\n".join(sheet.extract_text() for sheet in reader.pages)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_it_is_one_page_with_the_answer_of_the_report(name: str) -> None:
+    report = report_on(SCENARIOS[name])
+    pages, text = text_of(brief_pdf(report))
+    assert pages == 1
+    answer = report.advice.recommendation
+    assert f"K = {answer.n_draft}" in text
+    assert report.scenario.hash in text
+    titles = [section.title for section in brief_sections(report)]
+    assert titles[:4] == ["In short", "Speedup by batch size", "Cost", "What would change it"]
+    assert ("What to run" in titles) == (SCENARIOS[name].drafter_id != "none")
+
+
+def test_the_command_is_that_of_the_scenario_s_engine() -> None:
+    _, text = text_of(brief_pdf(report_on(SCENARIOS["many GPUs"])))
+    assert "sglang.launch_server" in re.sub(r"\s", "", text)
+    assert "vllm serve" not in text
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_no_name_of_a_user_s_makes_a_second_page(payload: str) -> None:
+    pages, _ = text_of(brief_pdf(attacked(payload)))
+    assert pages == 1
