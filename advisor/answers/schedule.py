@@ -24,7 +24,7 @@ from advisor.answers.round_costs import (
     k_running_at,
 )
 from advisor.physics.bands import PER_K_LOG_SD
-from advisor.predict.curve import DEFAULT_BATCHES, Curve, draft_odds, excess_loss, recommended
+from advisor.predict.curve import SCHEDULE_BATCHES, Curve, draft_odds, excess_loss, recommended
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array
 
@@ -86,9 +86,13 @@ def values_of(curve: Curve, without: int | None = None) -> KValues:
 
     without : a target batch, left out where it lies between the batches that every curve has, so that what is
         interpolated between those does not depend on it. [-]
+
+    A curve over SCHEDULE_BATCHES gives up all else between them: the schedule is the same whatever else was asked.
     """
-    inside = (curve.batches > DEFAULT_BATCHES[0]) & (curve.batches < DEFAULT_BATCHES[-1])
-    kept = (curve.batches != without) | ~inside | np.isin(curve.batches, DEFAULT_BATCHES)
+    inside = (curve.batches > SCHEDULE_BATCHES[0]) & (curve.batches < SCHEDULE_BATCHES[-1])
+    fixed = np.isin(curve.batches, SCHEDULE_BATCHES)
+    others = curve.batches != without if fixed.sum() < len(SCHEDULE_BATCHES) else np.zeros_like(fixed)
+    kept = others | ~inside | fixed
     if curve.eager is not None:  # where a K leaves the captured graphs, between two neighbours of every such curve
         leaves = np.diff(curve.eager, axis=0).any(axis=1)
         kept |= np.append(leaves, False) | np.insert(leaves, 0, False)

@@ -268,9 +268,8 @@ def test_batches_that_do_not_fit_at_a_context_have_no_k() -> None:
 def test_where_context_matters_the_sentence_names_context_batch_and_what_it_would_cost() -> None:
     found = schedule_for(LLAMA).at_contexts
     assert found.matters
-    assert found.text.startswith(
-        "Context changes the answer: with 32,768 tokens at batch 96 K = 2, where this schedule"
-    )
+    said = r"Context changes the answer: with [\d,]+ tokens at batch [\d,]+ K = \d, where this schedule's \d would cost"
+    assert re.match(said, found.text)
     row, column = np.unravel_index(found.loss.argmax(), found.loss.shape)
     assert found.loss[row, column] > SWITCH_COST
     assert f"{found.contexts[row]:,} tokens at batch {found.batches[column]:,} K = {found.k[row, column]}" in found.text
@@ -327,7 +326,7 @@ def test_the_table_has_a_dash_where_a_batch_does_not_fit() -> None:
     made = KByContext(
         own_context=512,
         contexts=(512, 8192),
-        batches=batches_with().astype(np.int64)[[0, 3, 7]],
+        batches=batches_with().astype(np.int64)[[0, 3, 11]],
         k=np.array([[3, 2, 1], [3, 2, -1]]),
         own_k=np.array([3, 2, 1]),
         loss=np.zeros((2, 3)),

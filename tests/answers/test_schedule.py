@@ -41,9 +41,10 @@ from advisor.answers.schedule import (
     schedule_rule,
     values_of,
 )
-from advisor.predict.curve import curve_for, recommended
+from advisor.predict.curve import batches_with, curve_for, recommended
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
+from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.words.schedule import k_by_batch_table
 
@@ -302,18 +303,18 @@ def test_the_table_of_k_by_batch_says_whether_the_limit_is_kept_only_where_there
 
 
 def test_the_target_batch_is_left_out_only_between_the_batches_that_every_curve_has() -> None:
-    grid = [1, 2, 5, 7, 16, 900, 1024, 2000]
+    grid = [1, 2, 9, 13, 16, 900, 1024, 2000]
     curve = curve_for(load_setup(Scenario(acceptance="2.4@3")), grid, [0, 1, 3])
 
     def kept(without: int | None) -> list[int]:
         return values_of(curve, without).batches.astype(int).tolist()
 
     assert kept(None) == grid
-    for target in (5, 900):
+    for target in (9, 900):
         assert kept(target) == [batch for batch in grid if batch != target]
     for target in (1, 2, 16, 1024, 2000, 3):
         assert kept(target) == grid
-    found, rows = values_of(curve, 5), [0, 1, 3, 4, 5, 6, 7]
+    found, rows = values_of(curve, 9), [0, 1, 3, 4, 5, 6, 7]
     assert found.speedup.tolist() == curve.speedup[rows].tolist()
     assert found.idle.tolist() == idle_speedup(curve)[rows].tolist()
     assert found.tpot_s is not None
@@ -322,6 +323,20 @@ def test_the_target_batch_is_left_out_only_between_the_batches_that_every_curve_
         found.loss.tolist()
         == k_values(found.batches, [0, 1, 3], found.speedup, draws=curve.draws[:, rows]).loss.tolist()
     )
+
+
+def test_a_schedule_does_not_depend_on_the_batches_that_are_asked_besides() -> None:
+    setup = load_setup(Scenario(acceptance="2.4@3", batch_size=16))
+
+    def ranges(*more: int) -> list[tuple[int, int, int]]:
+        return [(one.batch_start, one.batch_end, one.n_draft) for one in _schedule(setup, more)]
+
+    assert len(ranges()) > 1
+    assert ranges(9, 57, 300, 1000) == ranges()
+
+
+def _schedule(setup: Setup, more: tuple[int, ...]) -> tuple[KRange, ...]:
+    return k_by_batch(values_of(curve_for(setup, batches_with(*more))))
 
 
 def test_without_draws_a_loss_is_certain_and_an_idle_server_as_fast_as_plain_decoding() -> None:
