@@ -11,7 +11,7 @@ OLD_PATHS = {
     "serve": ("serve", {}),
     "advise": ("serve", {}),
     "why": ("serve", {"serve_tab": "Why"}),
-    "runtime_k": ("serve", {"serve_tab": "K while serving"}),
+    "runtime_k": ("serve", {}),
     "measurements": ("data", {}),
     "profile": ("data", {"data_tab": "Profile this machine"}),
     "sources": ("trust", {"trust_tab": "Sources"}),

@@ -195,12 +195,14 @@ _VALUES = ".bartext-outside, .textpoint text"
 _INK = f".js-plotly-plot :is({_AXES}, {_NOTES}, {_VALUES}) {{ fill: currentColor !important; }}"
 # Under #root, which outweighs Streamlit's own classes wherever they stand: those come after this style.
 _BAR = """
-#root .st-key-bar { padding: 0.45rem 0.8rem 0.6rem; }
-#root .st-key-bar_fold { order: -1; }
-#root .st-key-bar [data-testid=stSliderThumbValue], #root .st-key-bar [data-testid=stSliderTickBar] { display: none; }
-#root .st-key-bar .stSlider { padding-bottom: 0.3rem; }
+#root .st-key-bar { border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); padding-bottom: 12px; }
+#root .st-key-bar_fields { row-gap: 8px; }
+#root .st-key-bar .stNumberInput button { display: none; }
+#root .st-key-bar .stButtonGroup button { min-height: 38px; }
+#root .st-key-bar_end { margin-left: auto; }
 @media (min-width: 641px) { #root .st-key-bar_fold { display: none; } }
 @media (max-width: 640px) {
+  #root .st-key-bar_fold { order: -1; }
   #root .st-key-bar:not(:has(.st-key-bar_open input:checked)) .st-key-bar_fields { display: none; }
   #root .st-key-place { display: none; }
   #root [data-testid=stExpandSidebarButton] button::after, #root button[data-testid=stExpandSidebarButton]::after {
@@ -213,7 +215,7 @@ _BAR = """
 _PAGE = """
 #root [data-testid=stMainBlockContainer] { max-width: none; }
 @media (min-width: 900px) {
-  #root [data-testid=stMainBlockContainer] { padding-left: 3rem; padding-right: 3rem; }
+  #root [data-testid=stMainBlockContainer] { padding-left: 42px; padding-right: 42px; }
 }
 #root [data-testid=stMainBlockContainer] h1 { padding: 0.1rem 0 0.1rem; line-height: 1.15; }
 #root .st-key-preview h1 { font-size: 1.35rem; }
@@ -232,9 +234,9 @@ _TO_APPLY = f"""
 }}
 """
 # Streamlit fades each element that waits for its run over a second, sixty times a second: with ten users who wait, that
-# takes their browsers longer than the change itself. Here it turns pale in one step, in the middle of that second.
+# takes their browsers longer than the change itself. Here it turns pale in one step, once a change takes a moment.
 _STALE = """
-#root [data-stale=true] { transition: opacity 0s 1s !important; }
+#root [data-stale=true] { transition: opacity 0s 0.3s !important; }
 """
 _HEIGHTS = """
 #root .st-key-bar_fields > [data-testid=stElementContainer] {

@@ -27,8 +27,7 @@ import pytest
 import streamlit as st
 
 from advisor.ui import server
-from advisor.ui.serve import answer
-from advisor.ui.serve import answer as remarks
+from advisor.ui.serve import check, live
 from advisor.ui.server import element
 from advisor.ui.session import Slot, nothing
 from tests.e2e.app_server import free_port, wait_until_up
@@ -260,9 +259,9 @@ def test_the_first_screen_is_drawn_in_turn_and_what_may_take_long_is_not(monkeyp
 
         return draw
 
-    monkeypatch.setattr(answer, "table", looks("first screen"))
-    monkeypatch.setattr(remarks, "draw_remarks", looks("tab"))
-    opened()
+    monkeypatch.setattr(live, "draw_live", looks("first screen"))
+    monkeypatch.setattr(check, "draw_check", looks("tab"))
+    opened("serve", "Command check")
     assert free == {"first screen": False, "tab": True}
 
 
