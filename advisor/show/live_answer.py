@@ -19,7 +19,7 @@ from advisor.answers.best_k import kernel_cliffs, last_batch
 from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
 from advisor.answers.schedule import MIN_GAIN, SWITCH_COST, TIE, values_of
 from advisor.answers.summary import borrowed_from, fit_of
-from advisor.catalog.engines import load_engine
+from advisor.catalog.engines import engines
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name
 from advisor.physics import laws
 from advisor.physics.acceptance import parse_acceptance
@@ -120,7 +120,8 @@ def experts_growth(advice: Advice) -> Array:
 def dense_twin(advice: Advice) -> list[float] | None:
     """Speedup at the shown K of a dense twin, [nB].
 
-    The same layers with the active experts alone, loaded by every step. None for a dense model, where nothing is drafted, and where such a layer cannot be placed.
+    The same layers with the active experts alone, loaded by every step. None for a dense model, where nothing is
+    drafted, and where such a layer cannot be placed.
     """
     setup, moe, k = advice.setup, advice.setup.architecture.moe, advice.curve_k
     if moe is None or k == 0:
@@ -146,7 +147,7 @@ def _what(advice: Advice) -> dict[str, Any]:
     return {
         "model": printable(model_name(scenario.model_id)),
         "place": f"{setup.placement.gpus} × {hardware_name(setup.hardware)}",
-        "engine": load_engine(scenario.engine).name,
+        "engine": engine_of(scenario.engine)[0],
         "drafter": drafter_name(setup.drafter),
         "borrowed": printable(whose) if whose else "",
         "context": scenario.context_tokens,
@@ -197,19 +198,25 @@ def launch(advice: Advice) -> dict[str, str]:
 
     A file that the engine loads is written by the same paste.
     """
-    engine = load_engine(advice.scenario.engine)
+    engine, is_written = engine_of(advice.scenario.engine)
     if fit_of(advice) is not None:
-        return {"engine": engine.name, "text": "", "note": "It would not start."}
-    if engine.export is None:
-        return {"engine": engine.name, "text": "", "note": f"No command is written for {engine.name}."}
-    made = engine_setup(advice, engine.id)
+        return {"engine": engine, "text": "", "note": "It would not start."}
+    if not is_written:
+        return {"engine": engine, "text": "", "note": f"No command is written for {engine}."}
+    made = engine_setup(advice, advice.scenario.engine)
     if made.problem:
-        return {"engine": engine.name, "text": "", "note": f"{made.problem[:1].upper()}{made.problem[1:]}."}
+        return {"engine": engine, "text": "", "note": f"{made.problem[:1].upper()}{made.problem[1:]}."}
     text = one_option_a_line(made.launch_line)
     if made.file_name:
         text = f"cat > {made.file_name} <<'EOF'\n{one_slot_a_line(made.config_json)}\nEOF\n{text}"
     named = f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(advice.setup.drafter)} checkpoint."
-    return {"engine": engine.name, "text": text, "note": named if DRAFT_MODEL_PLACEHOLDER in text else ""}
+    return {"engine": engine, "text": text, "note": named if DRAFT_MODEL_PLACEHOLDER in text else ""}
+
+
+def engine_of(engine_id: str) -> tuple[str, bool]:
+    """Name of an engine, and whether a launch line is written for it; one without a file has neither."""
+    found = next((one for one in engines() if one.id == engine_id), None)
+    return ("another engine", False) if found is None else (found.name, found.export is not None)
 
 
 def _fit(advice: Advice) -> dict[str, Any] | None:

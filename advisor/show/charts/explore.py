@@ -208,8 +208,8 @@ def odds_chart(kept: pd.DataFrame) -> Chart:
         mode="markers+text",
         marker={"color": BLUE, "size": 6 + 0.8 * np.sqrt(n)},
         error_y={"array": 100 * spread, "thickness": 1.5, "width": 0},
-        text=[f"n {int(one)}" for one in n],
-        textposition=["middle left" if one > 0.9 else "bottom right" for one in stated],
+        text=[f"n {int(c)}" if s < 0.9 or s == stated.max() else "" for s, c in zip(stated, n, strict=True)],
+        textposition=["bottom center" if one > 0.9 else "bottom right" for one in stated],
         hoverinfo="skip",
     )
     figure.update_layout(showlegend=False, margin={"t": 12}, hovermode=False)

@@ -8,8 +8,8 @@ import streamlit as st
 from advisor.answers.advice import Advice
 from advisor.answers.engines.check import MAX_LINE, check_line
 from advisor.answers.engines.config import one_option_a_line
-from advisor.catalog.engines import load_engine
 from advisor.prediction import AdvisorError
+from advisor.show.live_answer import engine_of
 from advisor.show.report.build import check_steps, engine_setup
 from advisor.ui.widgets import plain
 
@@ -19,9 +19,9 @@ _LONGEST = 120
 
 def draw_check(advice: Advice) -> None:
     """The whole tab."""
-    name = load_engine(advice.scenario.engine).name
+    name, is_written = engine_of(advice.scenario.engine)
     given = st.text_area(f"Your {name} launch line", key="own_line", height=110, max_chars=MAX_LINE)
-    if load_engine(advice.scenario.engine).export is None:
+    if not is_written:
         st.caption(f"No command is written for {name}, so there is nothing to hold yours against.")
     elif given.strip():
         _checked(advice, given)

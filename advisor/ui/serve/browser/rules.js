@@ -239,7 +239,7 @@ function landmarks(m, length, ranges) {
       depth = here;
       const column = points[i].column, extra = (one) => m.loading[one.row][column];
       const cliff = m.cliffs.some(([first, last]) => points[i].batch >= first && points[i].batch <= last);
-      const cause = cliff ? "cliff" : extra(points[i]) > Math.max(extra(left), extra(right)) ? "experts" : "";
+      const cause = cliff ? "cliff" : extra(points[i]) > extra(right) ? "experts" : "";
       marks.dip = { ...points[i], cause, grows: m.experts[points[i].row][column] - 1 };
       marks.peak = right.batch === marks.sweet.batch ? null : right;
     }
