@@ -34,7 +34,7 @@ if page.url_path in OLD_PATHS:
     st.switch_page(pages[name])
 with in_turn():
     use()
-    draw_bar(page.title)
+    draw_bar()
     if page == pages["serve"]:  # gives the turn back after its first screen
         page.run()
 if page != pages["serve"]:

@@ -23,7 +23,7 @@ from advisor.answers.schedule import schedule_texts
 from advisor.physics import laws
 from advisor.physics.bands import BAND_LEVEL, SIMULATED
 from advisor.physics.components import BY_KEY, component_name
-from advisor.predict.curve import DEFAULT_BATCHES, Curve, curve_for, digits, graph_edges, held_sweep
+from advisor.predict.curve import Curve, batches_with, curve_for, digits, graph_edges, held_sweep
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import RELEASE_FIELDS
@@ -95,7 +95,7 @@ class Advice:
     schedule_texts: tuple[str, ...]
     """What the schedule gains over one K, in sentences."""
     curve: Curve
-    """Over DEFAULT_BATCHES and the target batch, K = 0 to k_max."""
+    """Over SCHEDULE_BATCHES and the target batch, K = 0 to k_max."""
     batch_index: int
     """Where the target batch stands in the curve."""
     sweet_spot_batch: float
@@ -164,10 +164,10 @@ def answer_values(advice: Advice) -> dict[str, Any]:
     }
 
 
-def advise(scenario: Scenario, batches: tuple[int, ...] = DEFAULT_BATCHES) -> Advice:
+def advise(scenario: Scenario) -> Advice:
     """Answer a scenario. Raises AdvisorError when it names something unknown or impossible."""
     setup = load_setup(scenario)
-    grid = np.unique([*batches, scenario.batch_size, *graph_edges(setup)]).astype(float)
+    grid = batches_with(scenario.batch_size, *graph_edges(setup))
     curve = curve_for(setup, grid)
     row = int(np.searchsorted(grid, scenario.batch_size))
     values = schedule_values(setup, curve)

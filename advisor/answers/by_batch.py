@@ -28,6 +28,7 @@ from advisor.answers.schedule import (
     values_of,
 )
 from advisor.predict.curve import (
+    SCHEDULE_BATCHES,
     Curve,
     batches_with,
     curve_for,
@@ -123,19 +124,19 @@ class RuntimeSchedule:
         return ranges_to_serve(self.ranges, self.values, self.setup.scenario.batch_size)
 
 
-SCHEDULE_STEPS = 4
-"""Batches to a doubling on which every schedule is decided, whatever batches are shown. Own choice. [-]"""
-
-
 def schedule_values(setup: Setup, curve: Curve) -> KValues:
     """Values of each K on the fixed batches of every schedule, as far as a curve reaches.
 
     The batches that an app, a command or an export shows differ; what they decide must not.
     """
-    end = int(np.ceil(SCHEDULE_STEPS * np.log2(curve.batches[-1]) - 1e-9))
-    fixed = np.round(2.0 ** (np.arange(end + 1) / SCHEDULE_STEPS))
-    grid = np.minimum([*fixed, *graph_edges(setup)], MAX_BATCH)
-    return values_of(curve_for(setup, np.unique(grid), curve.drafts))
+    end = float(curve.batches[-1])
+    fixed = SCHEDULE_BATCHES[: int(np.searchsorted(SCHEDULE_BATCHES, end)) + 1]
+    beyond = SCHEDULE_BATCHES[-1] * 2.0 ** np.arange(1, np.ceil(np.log2(end / SCHEDULE_BATCHES[-1])) + 1)
+    grid = np.unique(np.minimum([*fixed, *beyond, *graph_edges(setup)], MAX_BATCH))
+    known = np.isin(curve.batches, grid)
+    if np.count_nonzero(known) == len(grid):
+        return values_of(curve, known)
+    return values_of(curve_for(setup, grid, curve.drafts))
 
 
 def ranges_of(setup: Setup, curve: Curve, values: KValues | None = None) -> tuple[KRange, ...]:

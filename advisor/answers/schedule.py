@@ -81,10 +81,16 @@ def k_values(
     return KValues(grid, ks, table, odds.loss, odds.noise, waiting, None if tpot_s is None else np.asarray(tpot_s))
 
 
-def values_of(curve: Curve) -> KValues:
-    """Values of each K of a curve by batch, as a schedule needs them."""
+def values_of(curve: Curve, kept: NDArray[np.bool_] | None = None) -> KValues:
+    """Values of each K of a curve by batch, as a schedule needs them. kept : which of its batches, [nB]; None: all."""
+    rows = np.ones(curve.batches.shape, bool) if kept is None else kept
     return k_values(
-        curve.batches, curve.drafts, curve.speedup, draws=curve.draws, idle=idle_speedup(curve), tpot_s=curve.tpot_s
+        curve.batches[rows],
+        curve.drafts,
+        curve.speedup[rows],
+        draws=curve.draws[:, rows],
+        idle=idle_speedup(curve)[rows],
+        tpot_s=curve.tpot_s[rows],
     )
 
 

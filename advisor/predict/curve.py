@@ -132,6 +132,12 @@ _TIERS = np.array(list(Tier), dtype=object)
 
 
 DEFAULT_BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+SCHEDULE_BATCHES = (
+    *range(1, 8),
+    *(2**octave * quarter // 4 for octave in range(3, 10) for quarter in range(4, 8)),
+    1024,
+)
+"""Batches that a schedule is decided on, whatever batch is asked about: all to 8, then four to a doubling. [-]"""
 
 
 @dataclass(frozen=True)
@@ -272,11 +278,11 @@ def _choosable(allowed: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.
 
 
 def batches_with(*more: int) -> Array:
-    """Batches of a curve, DEFAULT_BATCHES and some more, increasing. [-]
+    """Batches of a curve that a schedule is decided on, SCHEDULE_BATCHES and some more, increasing. [-]
 
-    Own choice: powers of two and the middle between them, on a log axis evenly spread.
+    Own choice: four to each doubling show a dip that two would cut off.
     """
-    return np.unique([*DEFAULT_BATCHES, *more]).astype(float)
+    return np.unique([*SCHEDULE_BATCHES, *more]).astype(float)
 
 
 def graph_edges(setup: Setup) -> tuple[int, ...]:

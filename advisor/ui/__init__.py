@@ -13,7 +13,7 @@ OLD_PATHS = {
     "serve": ("serve", {}),
     "advise": ("serve", {}),
     "why": ("serve", {"serve_tab": "Why"}),
-    "runtime_k": ("serve", {"serve_tab": "K while serving"}),
+    "runtime_k": ("serve", {}),
     "data": ("measure", {}),
     "measurements": ("measure", {}),
     "profile": ("lab", {"lab_tab": "This machine"}),

@@ -11,32 +11,27 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import numpy as np
 import pandas as pd
 import streamlit as st
-from numpy.typing import NDArray
 
 from advisor.answers.advice import Advice, advise
 from advisor.answers.explore.changes import NextSteps, next_steps
 from advisor.answers.explore.context import ContextMap, context_map
-from advisor.answers.explore.leaderboard import By, RankQuestion, Wanted, load_from_text, question_of, users_of
+from advisor.answers.explore.leaderboard import By, RankQuestion, Wanted, one_load, question_of, users_of
 from advisor.answers.explore.standing import Leaderboard, leaderboard
-from advisor.answers.summary import Flip, accepted_length_flips, refit_text
+from advisor.answers.summary import refit_text
 from advisor.catalog.hardware import model_name
 from advisor.catalog.models import model_ids
 from advisor.measured.refit_result import Errors
 from advisor.measured.store import Store
 from advisor.measured.store_build import StoreStatus
-from advisor.physics.touched_experts import expected_experts
-from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
-from advisor.predict.setup import Setup, touched_in_pass
+from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Frozen, Tier
-from advisor.ui.session import Slot, values
+from advisor.ui.session import values
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -113,12 +108,6 @@ def context_map_for(scenario: Scenario) -> ContextMap:
 
 
 @remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
-def flips_for(scenario: Scenario) -> tuple[Flip, ...]:
-    """The accepted lengths at which another K is recommended, remembered."""
-    return accepted_length_flips(advice_for(scenario))
-
-
-@remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
 def refit_text_for(scenario: Scenario) -> str:
     """Sentence on what the scenario's refit did to its answer, empty without one.
 
@@ -162,71 +151,6 @@ def let_the_browser_draw() -> None:
 def let_a_newer_run_start() -> None:
     """Looking into the session is a point at which Streamlit stops a run that a newer one replaces."""
     "_pause" in st.session_state  # noqa: B015
-
-
-@dataclass(frozen=True)
-class ExpertSeries:
-    """Distinct experts of one layer over the batches of a curve, in arrays [nB]. [-]
-
-    A sequence has K + 1 tokens.
-    """
-
-    tokens: NDArray[np.float64]
-    routed: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    uniform: NDArray[np.float64]
-    n_experts: int
-    n_active: int
-
-
-def expert_series(advice: Advice, n_draft: int) -> ExpertSeries | None:
-    """Experts touched by verification steps of the advice's curve, or None for a dense model."""
-    moe = advice.setup.architecture.moe
-    if moe is None:
-        return None
-    batches, per_sequence = advice.curve.batches, float(n_draft + 1)
-    tokens = batches * per_sequence
-    routed, low, high = (touched_in_pass(advice.setup, batches, per_sequence, end) for end in ("value", "low", "high"))
-    uniform = np.asarray(expected_experts(tokens, float(moe.n_experts), float(moe.n_active)))
-    return ExpertSeries(tokens, routed, low, high, uniform, moe.n_experts, moe.n_active)
-
-
-@dataclass(frozen=True)
-class RoundFigures:
-    """The numbers behind one speedup, at the target batch. Times in seconds."""
-
-    n_draft: int
-    batch_size: int
-    accepted_length: float
-    plain_step_s: float
-    verify_step_s: float
-    round_s: float
-    prefill_per_token_s: float
-    speedup: float
-    verify_ratio: float
-    plain_components: dict[str, float]
-    round_components: dict[str, float]
-
-
-def round_figures(advice: Advice, n_draft: int) -> RoundFigures:
-    """One column of the curve at the target batch."""
-    curve, row = advice.curve, advice.batch_index
-    column = curve.column(n_draft)
-    plain, whole = curve.components_at(row, column)
-    return RoundFigures(
-        n_draft=n_draft,
-        batch_size=advice.scenario.batch_size,
-        accepted_length=float(curve.accepted_length[column]),
-        plain_step_s=float(curve.plain_step_s[row]),
-        verify_step_s=float(curve.verify_step_s[row, column]),
-        round_s=float(curve.round_s[row, column]),
-        prefill_per_token_s=float(prefill_per_token_s(advice.setup, curve.batches)[row]),
-        speedup=float(curve.speedup[row, column]),
-        verify_ratio=float(curve.verify_ratio[row, column]),
-        plain_components=plain,
-        round_components=whole,
-    )
 
 
 @st.cache_resource(show_spinner=False, max_entries=2)
@@ -326,8 +250,6 @@ def _status(path: str, modified_ns: int) -> StoreStatus:  # noqa: ARG001  (a reb
 
 _BILLION = 1e9
 _KEPT, _OWN = 32, 8
-OFFERED: Slot[str] = Slot("_board_offered", str)
-"""Users over time that were typed elsewhere on the page, as `BoardAsked.users` has them."""
 
 
 class BoardAsked(Frozen):
@@ -338,19 +260,12 @@ class BoardAsked(Frozen):
 
     by: By = "cost"
     usd_per_hour: float | None = None
-    users: str = ""
-    """`64`, or users with their share of the time, `1:10,64:90`."""
-    n_gpus: int | None = None
-    whole_machine: bool = False
-    expert_parallel: bool = False
+    users: int = 0
+    """On the whole machine; 0: the scenario's."""
     names: str = ""
     """Pieces of models' names, comma-separated."""
     min_total_params: float | None = None
     max_total_params: float | None = None
-    min_active_params: float | None = None
-    max_active_params: float | None = None
-    listed: tuple[str, ...] | None = None
-    """Only these models."""
 
     def question(self, scenario: Scenario) -> RankQuestion:
         """The question in the words of the core.
@@ -358,16 +273,13 @@ class BoardAsked(Frozen):
         Raises AdvisorError where no model is called so, for an empty range, and for users that are none.
         """
         asked = question_of(scenario, self.usd_per_hour)
-        sizes = {name: getattr(self, name) for name in type(self).model_fields if name.endswith("_params")}
-        listed = None if self.listed is None else frozenset(self.listed)
+        wanted = Wanted(
+            ids_called(self.names), min_total_params=self.min_total_params, max_total_params=self.max_total_params
+        )
+        # Where no price is known, the order by cost is that by throughput: money is in inverse proportion to it.
+        by = asked.by if self.by == "cost" else self.by
         return dataclasses.replace(
-            asked,
-            users=load_from_text(self.users) if self.users else asked.users,
-            # Where no price is known, the order by cost is that by throughput: money is in inverse proportion to it.
-            by=asked.by if self.by == "cost" else self.by,
-            whole_machine=self.whole_machine,
-            expert_parallel=self.expert_parallel,
-            wanted=Wanted(ids_called(self.names), **sizes, listed=listed),
+            asked, by=by, wanted=wanted, users=one_load(self.users) if self.users else asked.users
         )
 
 
@@ -386,23 +298,13 @@ def ids_called(text: str) -> tuple[str, ...]:
 
 
 def asked() -> BoardAsked:
-    """Question of the page's settings, scores apart."""
+    """Question of the page's settings."""
     now = values()
-    sizes = {
-        f"{end}_{what}_params": None if (size := now[f"rank_{end}_{what}"]) is None else size * _BILLION
+    sizes: dict[str, Any] = {
+        f"{end}_total_params": None if (size := now[f"rank_{end}_total"]) is None else size * _BILLION
         for end in ("min", "max")
-        for what in ("total", "active")
     }
-    return BoardAsked(
-        by=now["rank_by"],
-        usd_per_hour=now["load_price"],
-        users=now["rank_users"].replace(" ", ""),
-        n_gpus=now["rank_gpus"],
-        whole_machine=now["rank_whole"],
-        expert_parallel=now["rank_ep"],
-        names=now["rank_names"],
-        **sizes,
-    )
+    return BoardAsked(by=now["rank_by"], usd_per_hour=now["load_price"], names=now["rank_names"], **sizes)
 
 
 def board_for(scenario: Scenario, wanted: BoardAsked) -> Leaderboard:
@@ -412,11 +314,9 @@ def board_for(scenario: Scenario, wanted: BoardAsked) -> Leaderboard:
     nothing new; a config of the user's own takes part.
     """
     own = {} if scenario.model_config_json is not None else {"model_id": FIELDS["model_id"].default}
-    n_gpus = wanted.n_gpus or scenario.n_gpus
-    of_all = {"n_gpus": n_gpus, "tensor_parallel": 1, "expert_parallel": 1, "batch_size": 1, "routing": "auto"}
+    of_all = {"tensor_parallel": 1, "expert_parallel": 1, "batch_size": 1, "routing": "auto"}
     shared = scenario.on_assumed_ranks().model_copy(update={**of_all, "drafter_id": "none", "acceptance": "0", **own})
-    users = wanted.users or str(users_of(scenario))
-    return _ranked(shared, wanted.model_copy(update={"users": users, "n_gpus": n_gpus}))
+    return _ranked(shared, wanted.model_copy(update={"users": users_of(scenario)}))
 
 
 @remembered(

@@ -18,10 +18,12 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
+import html
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -29,14 +31,19 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from advisor.catalog.hardware import hardware_called, model_name
+from advisor.catalog.models import model_ids
+from advisor.physics.hardware import hardware_ids
+from advisor.predict.curve import SCHEDULE_BATCHES
 from advisor.show.charts.figure import NEUTRAL, SERIES
+from advisor.ui.own_data import START
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Names by which this machine alone reaches the app."""
-_HEAD_ENDS = b"</head>"
+_HEAD_ENDS, _BODY_ENDS = b"</head>", b"</body>"
 EVERY_ADDRESS = ("0.0.0.0", "::", "")
 """Values of server.address that name no host."""
 HEADERS = {
@@ -65,7 +72,7 @@ class AnswerHeaders:
 
 
 class EarlyStyle:
-    """ASGI middleware that puts the app's style into the page itself.
+    """ASGI middleware that puts the app's style into the page itself, and a shell that is drawn while it starts.
 
     Streamlit draws elements in whatever order their code arrives, the one with the style last: until then the bar is
     unfolded and paddings are Streamlit's, and everything jumps when it comes (layout shift 0.1-0.8 at first load).
@@ -85,7 +92,7 @@ class EarlyStyle:
             else:
                 held.append(message)
                 if not message.get("more_body"):
-                    for one in _styled(held):
+                    for one in _styled(held, shell(_asked(scope))):
                         await send(one)
 
         if scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", ""):
@@ -102,12 +109,22 @@ def _is_page(start: Message) -> bool:
     return whole and headers.get("content-type", "").startswith("text/html")
 
 
-def _styled(held: list[Message]) -> list[Message]:
-    """The messages of an answer with the style at the end of its head; of an answer without a head, as they are."""
+def _asked(scope: Scope) -> dict[str, str]:
+    """Parameters of the page's address."""
+    return dict(parse_qsl(scope.get("query_string", b"").decode("utf-8", "replace")))
+
+
+def _styled(held: list[Message], drawn_first: str = "") -> list[Message]:
+    """The messages of an answer with the style at the end of its head; of an answer without a head, as they are.
+
+    drawn_first : what stands on the page until the app has drawn its bar.
+    """
     start, body = held[0], b"".join(message.get("body", b"") for message in held[1:])
     if _HEAD_ENDS not in body:
         return held
     body = body.replace(_HEAD_ENDS, element().encode() + _HEAD_ENDS, 1)
+    before, end, after = body.rpartition(_BODY_ENDS)
+    body = before + drawn_first.encode() + end + after if end else body
     headers = MutableHeaders(scope=start)
     headers["content-length"] = str(len(body))
     for of_the_file in ("etag", "last-modified", "accept-ranges"):
@@ -195,12 +212,14 @@ _VALUES = ".bartext-outside, .textpoint text"
 _INK = f".js-plotly-plot :is({_AXES}, {_NOTES}, {_VALUES}) {{ fill: currentColor !important; }}"
 # Under #root, which outweighs Streamlit's own classes wherever they stand: those come after this style.
 _BAR = """
-#root .st-key-bar { padding: 0.45rem 0.8rem 0.6rem; }
-#root .st-key-bar_fold { order: -1; }
-#root .st-key-bar [data-testid=stSliderThumbValue], #root .st-key-bar [data-testid=stSliderTickBar] { display: none; }
-#root .st-key-bar .stSlider { padding-bottom: 0.3rem; }
+#root .st-key-bar { border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); padding-bottom: 12px; }
+#root .st-key-bar_fields { row-gap: 8px; }
+#root .st-key-bar .stNumberInput button { display: none; }
+#root .st-key-bar .stButtonGroup button { min-height: 38px; }
+#root .st-key-bar_fields > :has(> .st-key-bar_end), #root .st-key-bar_end { margin-left: auto; }
 @media (min-width: 641px) { #root .st-key-bar_fold { display: none; } }
 @media (max-width: 640px) {
+  #root .st-key-bar_fold { order: -1; }
   #root .st-key-bar:not(:has(.st-key-bar_open input:checked)) .st-key-bar_fields { display: none; }
   #root .st-key-place { display: none; }
   #root [data-testid=stExpandSidebarButton] button::after, #root button[data-testid=stExpandSidebarButton]::after {
@@ -211,16 +230,15 @@ _BAR = """
 """
 # Primary buttons and chosen values keep the light theme's blue: white on the dark theme's own is too faint to read.
 _PAGE = """
+#root [class*=st-key-live_answer] { min-height: 690px; }
 #root [data-testid=stMainBlockContainer] { max-width: none; }
 @media (min-width: 900px) {
-  #root [data-testid=stMainBlockContainer] { padding-left: 3rem; padding-right: 3rem; }
+  #root [data-testid=stMainBlockContainer] { padding-left: 42px; padding-right: 42px; }
 }
 #root [data-testid=stMainBlockContainer] h1 { padding: 0.1rem 0 0.1rem; line-height: 1.15; }
 #root .st-key-preview h1 { font-size: 1.35rem; }
-#root .st-key-numbers [data-testid=stMetricValue] { line-height: 1.2; }
 #root [data-testid=stBaseButton-primary] { background-color: #0B5CAD; border-color: #0B5CAD; color: #FFFFFF; }
 #root [data-testid=stMultiSelectTagsContainer] [data-tag] { background-color: #0B5CAD; color: #FFFFFF; }
-@media (min-width: 1200px) { #root .st-key-numbers { flex-wrap: nowrap; } }
 """
 # Streamlit says "Press Enter to apply" in fields of 180 pixels and more alone, so narrower ones say it below the box.
 _NARROW = "#root :is(.stNumberInput, .stTextInput):not(:has([data-testid=InputInstructions])):not(.stForm *)"
@@ -232,23 +250,21 @@ _TO_APPLY = f"""
 }}
 """
 # Streamlit fades each element that waits for its run over a second, sixty times a second: with ten users who wait, that
-# takes their browsers longer than the change itself. Here it turns pale in one step, in the middle of that second.
+# takes their browsers longer than the change itself. Here it turns pale in one step, once a change takes a moment.
 _STALE = """
-#root [data-stale=true] { transition: opacity 0s 1s !important; }
+#root [data-stale=true] { transition: opacity 0s 0.3s !important; }
 """
 _HEIGHTS = """
 #root .st-key-bar_fields > [data-testid=stElementContainer] {
   min-height: 64px; display: flex; flex-direction: column; justify-content: flex-end;
 }
 #root .st-key-design_ask > * { min-height: 64px; display: flex; flex-direction: column; justify-content: flex-end; }
-#root :is(.st-key-numbers, .st-key-numbers_off) { min-height: 81px; }
 #root .st-key-report_numbers { min-height: 85px; }
 #root .st-key-report_files { min-height: 64px; }
 #root .st-key-report_extras { min-height: 38px; }
 #root .st-key-design_head { min-height: 186px; }
 #root [class*=st-key-bench_file] { min-height: 102px; }
 @media (max-width: 1199px) {
-  #root :is(.st-key-numbers, .st-key-numbers_off) { min-height: 148px; }
   #root :is(.st-key-report_files, .st-key-design_ask) { min-height: 142px; }
   #root .st-key-design_head { min-height: 272px; }
 }
@@ -269,6 +285,39 @@ def element() -> str:
     The theme's grey for charts is 3.7:1 on white. A colour given to a chart would not follow a change of theme.
     """
     return f"<style>{_INK}{_BAR}{_PAGE}{_TO_APPLY}{_STALE}{_HEIGHTS}</style>"
+
+
+# The bar is the first thing that the app draws, the first screen with it: then the shell goes, without a script. Should
+# nothing ever be drawn, it goes by itself, so that it hides no message.
+_SHELL = """
+#shell { position: fixed; inset: 0; z-index: 1000000; padding: 14px 42px; background: #FFFFFF; color: #16181D;
+  font: 15px/1.4 "Source Sans", "Source Sans Pro", sans-serif; animation: shell-ends 0s 20s forwards; }
+#shell p { margin: 0 0 18px; } #shell div { background: #EDEEF1; border-radius: 8px; margin-bottom: 14px; }
+#shell section { display: grid; grid-template-columns: minmax(0, 1fr) min(400px, 30%); gap: 36px; height: 500px; }
+#root:has(.st-key-bar, [data-testid=stException], [data-testid=stAlert]) ~ #shell { display: none; }
+@keyframes shell-ends { to { visibility: hidden; } }
+@media (prefers-color-scheme: dark) {
+  #shell { background: #0E1117; color: #FAFAFA; } #shell div { background: #1A1F29; }
+}
+@media (max-width: 640px) { #shell { padding: 14px 16px; } }
+"""
+
+
+def shell(asked: Mapping[str, str]) -> str:
+    """What a browser draws before the app's own scripts have come: what is computed, and where it will stand.
+
+    asked : parameters of the address; only names that are shipped are repeated.
+    """
+    model, place = asked.get("model_id", START["model_id"]), asked.get("hardware_id", START["hardware_id"])
+    known = model in model_ids() and place in hardware_ids()
+    what = f": {model_name(model)} on {hardware_called(place, None)}" if known else ""
+    said = html.escape(f"Computing every draft length at {len(SCHEDULE_BATCHES)} batches{what} …")
+    name = "<p><b>MoE speculation advisor</b></p>"
+    blocks = '<div style="height:60px"></div>', '<div style="height:38px;width:min(420px,80%)"></div>'
+    return (
+        f'<style>{_SHELL}</style><div id="shell" role="status">{name}{blocks[0]}<p>{said}</p>{blocks[1]}'
+        "<section><div></div><div></div></section></div>"
+    )
 
 
 def use() -> None:

@@ -17,11 +17,10 @@ from typing import Any, Generic, TypeVar
 
 import streamlit as st
 
-from advisor.answers.explore.changes import GOALS
-from advisor.answers.explore.leaderboard import BY, load_from_text
+from advisor.answers.explore.leaderboard import BY
 from advisor.physics.quality import DEFAULT_EPS
 from advisor.predict.scenario_fields import FIELDS
-from advisor.prediction import AdvisorError
+from advisor.show.charts.explore import AXES, SHOWN
 
 T = TypeVar("T")
 
@@ -59,17 +58,8 @@ def nothing() -> None:
     """The empty value of a slot that may hold none."""
 
 
-SERVE_TABS = (
-    "Remarks",
-    "Why",
-    "Throughput",
-    "K while serving",
-    "What if",
-    "Which model",
-    "Cost and context",
-    "Simulation",
-    "Check it",
-)
+SERVE_TABS = ("Why", "Explore", "Evidence", "Command check")
+EXPLORE_AS = ("Map", "Table", "Compare models")
 LAB_TABS = ("Simulation", "Sweep", "Ranks of experts", "This machine")
 MAX_GPUS = int((FIELDS["n_gpus"].range or (1, 1))[1])
 LARGEST_LIMIT = 1e9
@@ -121,32 +111,19 @@ def _flag(text: str) -> bool:
     return text == "True"
 
 
-def _load(text: str) -> str:
-    """A number of users, or users with their share of the time; empty: as the bar says."""
-    if text:
-        try:
-            load_from_text(text)
-        except AdvisorError as error:
-            raise ValueError(str(error)) from error
-    return text
-
-
 _off = PageSetting(False, _flag)
 _limit = PageSetting(None, _number(SMALLEST_LIMIT, LARGEST_LIMIT))
 SETTINGS: Mapping[str, PageSetting] = {
     "serve_tab": PageSetting(SERVE_TABS[0], _one_of(SERVE_TABS)),
-    "next_goal": PageSetting(GOALS[0], _one_of(GOALS)),
+    "explore_as": PageSetting(EXPLORE_AS[0], _one_of(EXPLORE_AS)),
+    "explore_across": PageSetting(AXES[0], _one_of(AXES)),
+    "explore_down": PageSetting(AXES[1], _one_of(AXES)),
+    "explore_show": PageSetting(next(iter(SHOWN)), _one_of(tuple(SHOWN))),
     "load_price": _limit,
     "rank_by": PageSetting(BY[0], _one_of(BY)),
-    "rank_users": PageSetting("", _load),
-    "rank_gpus": PageSetting(None, _whole(1, MAX_GPUS)),
-    "rank_whole": _off,
-    "rank_ep": _off,
     "rank_names": PageSetting("", str),
     "rank_min_total": _limit,
     "rank_max_total": _limit,
-    "rank_min_active": _limit,
-    "rank_max_active": _limit,
     "design_mine": PageSetting("", str),
     "design_batches": PageSetting("", str),
     "design_targets": PageSetting("", str),

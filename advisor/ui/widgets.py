@@ -2,7 +2,7 @@
 
 How was this made: a dialog with inputs, formulas, numbers, sources and the measured points near one prediction.
 
-A control or a click on a chart asks (`ask`, `asked_by_chart`), in a callback; the page opens the dialog at its end.
+A control asks (`ask`), in a callback; the page opens the dialog at its end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import streamlit as st
 
 from advisor.answers.advice import Advice
 from advisor.answers.design.space import DesignSpace
-from advisor.answers.round_costs import KRange
 from advisor.catalog.hardware import model_name
 from advisor.measured.ingest.upload import MIB
 from advisor.physics.bands import BAND_LEVEL, SIMULATED
@@ -26,7 +25,6 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.charts.figure import Chart
-from advisor.show.charts.speedup import MEASURED_POINT
 from advisor.show.explain.round import Derivation, derive
 from advisor.show.explain.steps import Quantity, Step, step_latex, value_text
 from advisor.show.report.build import scenario_settings
@@ -82,22 +80,14 @@ def place(text: str) -> None:
         st.markdown(text)
 
 
-def show_chart(
-    chart: Chart, key: str, scenario: Scenario, *, select_key: str = "", on_select: Callable[[str], None] | None = None
-) -> None:
-    """A chart with its alt text, and its numbers as CSV.
-
-    Its points can be clicked where `select_key` is given; `on_select` is then called with it, before the next run.
-    """
-    select: Any = "rerun" if select_key else "ignore"
-    if on_select is not None:
-        select = functools.partial(on_select, select_key)
+def show_chart(chart: Chart, key: str, scenario: Scenario, *, select_key: str = "") -> None:
+    """A chart with its alt text, and its numbers as CSV. Its points can be clicked where `select_key` is given."""
     st.plotly_chart(
         themed(chart.figure),
         key=select_key or key,
         alt=chart.alt,
         config={"displaylogo": False, "displayModeBar": False},
-        on_select=select,
+        on_select="rerun" if select_key else "ignore",
         selection_mode="points",
     )
     if chart.left_out:
@@ -171,8 +161,6 @@ class AskedPoint:
     batch_size: float
     n_draft: int
     section: str = ANSWER
-    measured: str = ""
-    """The measured point that was clicked, in words."""
 
 
 _BATCH, _K, _SECTION = "how_batch_size", "how_k_draft", "how_section"
@@ -183,35 +171,6 @@ _ASKED: Slot[AskedPoint | None] = Slot("_how_made", nothing)
 def ask(batch_size: float, n_draft: int, section: str = ANSWER) -> None:
     """Callback: open the dialog on this point at the end of the run."""
     _ASKED.put(AskedPoint(batch_size, n_draft, section))
-
-
-def asked_by_chart(key: str, n_draft: int = 0) -> None:
-    """Callback of a chart whose points carry (batch, K): open the dialog on the point that was clicked.
-
-    A measured point opens on what was measured nearby, its source among it. n_draft : K of one that does not state its.
-    """
-    chosen = (dict(st.session_state.get(key) or {}).get("selection") or {}).get("points", [])
-    for point in chosen:
-        data = point.get("customdata") or []
-        if len(data) >= 2:
-            k = int(data[1]) if str(data[1]).isdigit() else n_draft
-            if data[-1] == MEASURED_POINT:
-                said = f"Measured {float(point['y']):.2f}× at batch {data[0]}, K {data[1]}: {data[3]}, {data[4]}."
-                _ASKED.put(AskedPoint(float(data[0]), k, NEAR, said))
-            else:
-                ask(float(data[0]), k)
-            return
-
-
-def asked_by_table(key: str, ranges: Sequence[KRange]) -> None:
-    """Callback of the table of K by batch: open the dialog on the range that was selected.
-
-    It opens at the range's geometric middle.
-    """
-    rows = (dict(st.session_state.get(key) or {}).get("selection") or {}).get("rows", [])
-    if rows:
-        chosen = ranges[rows[0]]
-        ask(round((chosen.batch_start * chosen.batch_end) ** 0.5), chosen.n_draft)
 
 
 def pop_question() -> AskedPoint | None:
@@ -255,18 +214,16 @@ def open_on(subject: Subject, question: AskedPoint) -> None:
     drafts = list(range(subject.setup.scenario.k_max + 1 if subject.setup.drafter.kind != "none" else 1))
     now = st.session_state
     now[_BATCH], now[_K], now[_SECTION] = int(question.batch_size), min(question.n_draft, drafts[-1]), question.section
-    _dialog(subject, sorted({*subject.batches, int(question.batch_size)}), drafts, question.measured)
+    _dialog(subject, sorted({*subject.batches, int(question.batch_size)}), drafts)
 
 
 @st.dialog(LABEL, width="large")
-def _dialog(subject: Subject, batches: Sequence[int], drafts: Sequence[int], measured: str) -> None:
+def _dialog(subject: Subject, batches: Sequence[int], drafts: Sequence[int]) -> None:
     setup = subject.setup
     left, right = st.columns(2)
     batch = left.selectbox("Batch", batches, key=_BATCH)
     k = right.selectbox("K", drafts, key=_K)
     made = derive(setup, float(batch), int(k))
-    if measured:
-        st.markdown(plain(measured))
     st.markdown(_headline(made))
     section = st.segmented_control("Show", SECTIONS, required=True, key=_SECTION)
     if section == BAND:

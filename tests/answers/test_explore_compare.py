@@ -13,7 +13,6 @@ from advisor.predict.load import load_setup
 from advisor.predict.ratios import RatioRecord
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.show.charts.speedup import compared_chart
 from tests.catalog.test_hardware import POD
 
 BASE = Scenario(acceptance="2.4@3")
@@ -105,24 +104,3 @@ def test_the_finding_says_which_order_measured_pairs_do_not_bear_out(monkeypatch
 def test_too_few_or_too_many_are_refused(count: int) -> None:
     with pytest.raises(AdvisorError, match="two to 4"):
         comparison_rows([ADVICES[0]] * count)
-
-
-def test_the_chart_draws_each_scenario_at_its_own_k_with_its_band() -> None:
-    names = short_names([advice.scenario for advice in ADVICES])
-    chart = compared_chart(ADVICES, names)
-    lines = [trace for trace in chart.figure.data if trace.mode == "lines"]
-    assert [line.name for line in lines] == [
-        f"{name}, K = {advice.curve_k}" for name, advice in zip(names, ADVICES, strict=True)
-    ]
-    assert len({(line.line.color, line.line.dash) for line in lines}) == 3
-    assert len({line.line.dash for line in lines}) == 3
-    assert len([trace for trace in chart.figure.data if trace.fill == "toself"]) == 3
-    low, high = chart.figure.layout.yaxis.range
-    assert low <= chart.data["speedup_low"].min()
-    assert high >= chart.data["speedup_high"].max()
-    for name, advice in zip(names, ADVICES, strict=True):
-        column = list(advice.curve.drafts).index(advice.curve_k)
-        assert f"{name} with K = {advice.curve_k}: {advice.curve.speedup[advice.batch_index, column]:.2f}x" in chart.alt
-        mine = chart.data[chart.data["scenario"] == name]
-        assert len(mine) == len(advice.curve.batches)
-        assert set(mine["hash"]) == {advice.scenario.hash}

@@ -14,10 +14,9 @@ from advisor.answers.advice import advise
 from advisor.answers.design.answer import design_answer
 from advisor.answers.design.search import design_space
 from advisor.answers.engines.config import one_option_a_line
-from advisor.answers.explore.changes import GOALS, best_effects, next_steps
 from advisor.answers.explore.leaderboard import Wanted, question_of
 from advisor.answers.explore.standing import leaderboard
-from advisor.answers.summary import fit_of, headline, outcomes_of, place_text
+from advisor.answers.summary import fit_of
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
@@ -25,7 +24,7 @@ from advisor.show.explain.round import derive
 from advisor.show.report.build import engine_setups
 from advisor.show.words.leaderboard import verdict
 from advisor.ui.own_data import START as fields_START
-from tests.e2e.app_server import ROOT, wait_until, wait_until_drawn
+from tests.e2e.app_server import ROOT, wait_until_drawn
 from tests.e2e.views import CHART, go_to, open_more, upload
 from tests.own_model import CONFIG_JSON
 
@@ -35,28 +34,31 @@ START = Scenario(**fields_START)
 
 def open_app(page: Any, url: str) -> None:
     page.goto(url)
-    wait_until_drawn(page, CHART)
+    page.locator("h1").wait_for()
+    wait_until_drawn(page)
 
 
-def expected(scenario: Scenario) -> list[str]:
-    """What the first screen says of a scenario: title first, then the line above it and the two figures."""
+def expected(scenario: Scenario) -> tuple[str, str]:
+    """What the first screen says of a scenario: how its title starts, and a figure below it."""
     advice = advise(scenario)
-    outcomes, k = outcomes_of(advice), advice.recommendation.n_draft
-    fit = fit_of(advice)
-    title = headline(advice, k, outcomes) if fit is None else fit.title
-    shown = outcomes[k]
-    figures = [f"{shown.tpot_s * 1e3:.3g}", f"{shown.tokens_per_s_per_gpu:,.0f}"]
-    return [title, " ".join(place_text(advice)), *figures]
+    answer, plain = advice.recommendation, advice.drafts[0]
+    if fit_of(advice) is not None:
+        return "Does not fit", "GiB"
+    if not answer.n_draft:
+        return "Do not draft", f"{plain.tpot_s * 1e3:.3g} ms per token without"
+    gain = f"{answer.speedup.value:.2f}×"
+    tokens = f"{answer.n_draft} token{'s' if answer.n_draft > 1 else ''}"
+    hardly = answer.speedup.value < 1.1
+    return f"Hardly worth it: draft {answer.n_draft}, {gain}" if hardly else f"Draft {tokens}: {gain} faster", (
+        f"{answer.speedup.low:.1f}–{answer.speedup.high:.1f}×"
+    )
 
 
 def wait_for_answer(page: Any, scenario: Scenario) -> None:
     """Return once the first screen is that of a scenario, to the digit."""
-    wait_until(
-        page,
-        """([title, ...words]) => document.querySelector('h1')?.innerText.trim() === title
-            && words.every(word => document.querySelector('[data-testid=stMain]').innerText.includes(word))""",
-        arg=expected(scenario),
-    )
+    said, below = expected(scenario)
+    page.locator("h1", has_text=said).wait_for()
+    page.locator(".sub", has_text=below).wait_for()
     wait_until_drawn(page)
 
 
@@ -85,51 +87,28 @@ def enter(page: Any, label: str, value: float) -> None:
     wait_until_drawn(page)
 
 
-def drawn_traces(page: Any) -> list[str]:
-    return list(page.evaluate("document.querySelector('.js-plotly-plot').data.map(trace => trace.name)"))
-
-
 def test_serve_read_the_answer_change_model_batch_and_accepted_length_and_copy_the_command(
     page: Any, app_url: str
 ) -> None:
     open_app(page, app_url)
     wait_for_answer(page, START)
-    assert "published speedups of this accelerator and model" in page.get_by_test_id("stMain").inner_text()
     choose(page, "Model", "DeepSeek-V3 ")
     curve = "deepseek-r1-mtp-internal"
     scenario = START.model_copy(update={"model_id": "deepseek-v3", "drafter_id": "mtp", "acceptance": curve})
     wait_for_answer(page, scenario)
-    assert title(page).startswith("Needs ")
     page.get_by_role("button", name=re.compile(r"^Use \d+ × B200 SXM$")).click()
     page.wait_for_url("**n_gpus=**")
     fits = in_address(page)
     assert fits.n_gpus == fits.tensor_parallel > 1
     wait_for_answer(page, fits)
-    enter(page, "Batch", 64)
+    enter(page, "Batch, exact value", 64)
     wait_for_answer(page, fits.model_copy(update={"batch_size": 64}))
-    enter(page, "Accepted", 2.4)
+    enter(page, "Accepted length, exact value", 2.4)
     final = fits.model_copy(update={"batch_size": 64, "acceptance": "2.4@3"})
     wait_for_answer(page, final)
     page.wait_for_url("**batch_size=64**")
-    pasted = "".join(page.get_by_test_id("stCode").all_text_contents())
     line = one_option_a_line(engine_setups(advise(final))[0].launch_line)
-    assert line in pasted, "the page pastes what the report has"
-
-
-def test_a_row_of_the_table_picks_its_k_for_title_chart_and_command(page: Any, app_url: str) -> None:
-    scenario = Scenario(acceptance="2.4@3")
-    open_app(page, f"{app_url}/serve?{scenario.to_query()}")
-    wait_for_answer(page, scenario)
-    assert not page.get_by_text("Page not found").count(), "the first page's name leads to it"
-    k = advise(scenario).recommendation.n_draft
-    other = 1 if k != 1 else 2
-    table = page.get_by_test_id("stDataFrame").first.bounding_box()
-    page.mouse.click(table["x"] + 16, table["y"] + 35 + 30 * other + 15)
-    page.get_by_text(f"You picked K = {other}").wait_for()
-    wait_until_drawn(page)
-    assert title(page).startswith(f"Draft {other} token")
-    assert f"K = {other}" in drawn_traces(page)
-    assert f'"num_speculative_tokens":{other}' in "".join(page.get_by_test_id("stCode").all_text_contents())
+    assert page.locator(".launch pre").inner_text() == line, "the page pastes what the report has"
 
 
 def test_a_deep_link_with_a_page_s_setting_opens_there_and_survives_other_pages_and_a_reload(
@@ -148,22 +127,20 @@ def test_a_deep_link_with_a_page_s_setting_opens_there_and_survives_other_pages_
     )
     open_app(page, f"{app_url}/?{scenario.to_query()}&serve_tab=Why")
     wait_for_answer(page, scenario)
-    wait_until(page, "document.querySelectorAll('.js-plotly-plot').length === 5")
+    page.get_by_role("heading", name="One round by K at batch 64, ms").wait_for()
     go_to(page, "Trust")
     page.wait_for_url("**/trust**serve_tab=Why**")
     wait_until_drawn(page, CHART)
     go_to(page, "Serve")
     wait_for_answer(page, scenario)
-    wait_until(page, "document.querySelectorAll('.js-plotly-plot').length === 5")
+    page.get_by_role("heading", name="One round by K at batch 64, ms").wait_for()
     page.reload()
-    wait_until_drawn(page, CHART)
     wait_for_answer(page, scenario)
-    wait_until(page, "document.querySelectorAll('.js-plotly-plot').length === 5")
+    page.get_by_role("heading", name="One round by K at batch 64, ms").wait_for()
 
 
 def test_an_old_link_leads_to_the_page_that_shows_the_same(page: Any, app_url: str) -> None:
     page.goto(f"{app_url}/runtime_k?acceptance=2.4%403&batch_size=32")
-    page.get_by_text("Context buckets").wait_for()
     wait_for_answer(page, Scenario(acceptance="2.4@3", batch_size=32))
 
 
@@ -198,42 +175,28 @@ def test_a_file_that_is_no_configuration_is_refused_and_an_own_model_s_link_open
     link = page.get_by_test_id("stPopoverBody").get_by_test_id("stCode").inner_text().strip()
     other = context.new_page()
     other.goto(link)
-    wait_until_drawn(other, CHART)
     wait_for_answer(other, scenario)
     assert other.get_by_role("combobox", name="Model", exact=True).input_value() == "own-tiny"
     other.close()
 
 
-def test_the_curve_s_data_downloads_and_a_click_on_a_point_says_how_it_was_made(
+def test_the_curve_s_data_downloads_and_the_headline_says_how_it_was_computed(
     page: Any, app_url: str, tmp_path: Path
 ) -> None:
     scenario = Scenario(acceptance="2.4@3")
     open_app(page, f"{app_url}/?{scenario.to_query()}")
     wait_for_answer(page, scenario)
     with page.expect_download() as caught:
-        page.get_by_role("button", name="Data as CSV").first.click()
+        page.get_by_role("button", name="CSV", exact=True).click()
     file = tmp_path / "data.csv"
     caught.value.save_as(file)
-    header, first, *_ = file.read_text(encoding="utf-8").splitlines()
-    assert header.startswith("scenario_hash,batch_size,n_draft,speedup")
-    assert first.startswith(scenario.hash)
-    k = advise(scenario).curve_k
-    place = page.evaluate(
-        """k => {
-            const chart = document.querySelector('.js-plotly-plot'), layout = chart._fullLayout;
-            const trace = chart.calcdata.find(points => points[0].trace.name === 'K = ' + k);
-            const point = trace.find(item => item.x === 48), box = chart.getBoundingClientRect();
-            return [box.left + layout.xaxis._offset + layout.xaxis.l2p(Math.log10(point.x)),
-                    box.top + layout.yaxis._offset + layout.yaxis.l2p(point.y)];
-        }""",
-        k,
-    )
-    page.mouse.move(*place)
-    page.wait_for_selector(".js-plotly-plot .hoverlayer .legend, .js-plotly-plot .hoverlayer path")
-    page.mouse.click(*place)
+    rows = file.read_text(encoding="utf-8").splitlines()
+    advice = advise(scenario)
+    assert rows[0].startswith("batch_size,n_draft,speedup,speedup_low")
+    assert len(rows) == 1 + advice.curve.speedup.size
+    page.get_by_role("button", name="How computed").click()
     dialog = page.get_by_role("dialog")
-    dialog.wait_for()
-    speedup = derive(load_setup(scenario), 48, k).step("speedup").result.value
+    speedup = derive(load_setup(scenario), 16, advice.recommendation.n_draft).step("speedup").result.value
     dialog.get_by_text(f"Predicted speedup {speedup:.2f}×").wait_for()
     dialog.get_by_text("Plain step", exact=True).first.click()
     dialog.get_by_text("Distinct experts touched").wait_for()
@@ -275,22 +238,12 @@ def test_type_a_shape_and_search_from_it(page: Any, app_url: str) -> None:
     assert title(page) == design_answer(design_space(taken)).headline
 
 
-def test_take_a_change_of_try_next_and_undo_it_by_the_browser(page: Any, app_url: str) -> None:
-    scenario = Scenario(acceptance="2.4@3")
-    open_app(page, f"{app_url}/?{scenario.to_query()}&serve_tab=What+if")
-    change = best_effects(next_steps(advise(scenario)), GOALS[0])[0].change
-    page.get_by_role("button", name="Make it the scenario").first.click()
-    wait_for_answer(page, change.scenario)
-    page.go_back()
-    wait_for_answer(page, scenario)
-
-
 def test_find_the_cheapest_model_at_a_load_open_it_and_go_back(page: Any, app_url: str) -> None:
     scenario = Scenario(
         hardware_id="h200-sxm", n_gpus=8, tensor_parallel=8, batch_size=64, max_tpot_ms=20.0, acceptance="2.4@3"
     )
-    open_app(page, f"{app_url}/?{scenario.to_query()}&rank_names=gpt-oss-20b,qwen3.5-35b")
-    page.get_by_role("tab", name="Which model").click()
+    open_app(page, f"{app_url}/?{scenario.to_query()}&rank_names=gpt-oss-20b,qwen3.5-35b&explore_as=Compare+models")
+    page.get_by_role("tab", name="Explore").click()
     board = leaderboard(
         replace(question_of(scenario), wanted=Wanted(("gpt-oss-20b", "qwen3.5-35b-a3b"))),
     )
@@ -309,21 +262,5 @@ def test_find_the_cheapest_model_at_a_load_open_it_and_go_back(page: Any, app_ur
         }
     )
     wait_for_answer(page, opened)
-    assert page.get_by_text("at 64 users on 8 x NVIDIA H200").count(), "the board goes on answering for its load"
     page.go_back()
     wait_for_answer(page, scenario)
-
-
-def test_a_long_simulation_shows_its_progress_and_is_cancelled(page: Any, app_url: str) -> None:
-    page.goto(f"{app_url}/?{Scenario(acceptance='2.4@3').to_query()}&serve_tab=Simulation")
-    wait_until_drawn(page, CHART)
-    enter(page, "Requests", 5000)
-    page.get_by_label("Tokens each", exact=True).fill("4096")
-    page.get_by_label("Tokens each", exact=True).press("Enter")
-    page.get_by_text("Simulating: static K=").wait_for()
-    page.get_by_role("button", name="Cancel", exact=True).click()
-    page.get_by_text("The simulation was cancelled.").wait_for()
-    wait_until_drawn(page)
-    enter(page, "Tokens each", 250)
-    page.get_by_text("The simulation was cancelled.").wait_for(state="detached")
-    page.get_by_text("The oracle sees each step's outcome").wait_for()

@@ -5,31 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.e2e.app_server import wait_until, wait_until_drawn
+from tests.e2e.app_server import wait_until_drawn
 from tests.measured.refit_synthetic import synthetic_points
 
 SCENARIO = "acceptance=2.4%403"
 CHART = ".js-plotly-plot .main-svg"
 PAGES: Mapping[str, tuple[str, str]] = {
-    "serve": ("", CHART),
+    "serve": ("", ".live h1"),
     "design": ("design", CHART),
-    "data": ("data", "[data-testid=stMain] [data-testid=stFileUploader]"),
-    "report": ("report", "[data-testid=stMain] [data-testid=stDownloadButton]"),
+    "measure": ("measure", "[data-testid=stMain] [data-testid=stFileUploader]"),
     "trust": ("trust", CHART),
+    "lab": ("lab", "[data-testid=stMain] [data-testid=stTabs]"),
+    "share": ("share", "[data-testid=stMain] [data-testid=stDownloadButton]"),
 }
 """Page name: path of its address, and what is on it once it is drawn."""
 TABS: Mapping[str, tuple[str, str]] = {
-    "serve-why": ("serve", "serve_tab=Why"),
-    "serve-k-while-serving": ("serve", "serve_tab=K+while+serving"),
-    "serve-throughput": ("serve", "serve_tab=Throughput&max_tpot_ms=20"),
-    "serve-which-model": ("serve", "serve_tab=Which+model"),
-    "serve-cost-and-context": ("serve", "serve_tab=Cost+and+context"),
-    "serve-simulation": ("serve", "serve_tab=Simulation"),
+    "serve-explore": ("serve", "serve_tab=Explore"),
+    "serve-compare-models": ("serve", "serve_tab=Explore&explore_as=Compare+models"),
+    "serve-evidence": ("serve", "serve_tab=Evidence"),
+    "serve-command-check": ("serve", "serve_tab=Command+check"),
     "design-targets": ("design", "design_targets=h100-sxm%3A8%2Cb200-sxm%3A128"),
-    "data-profile": ("data", "data_tab=Profile+this+machine"),
-    "data-shipped": ("data", "data_tab=What+is+shipped"),
-    "trust-claims": ("trust", "trust_tab=Published+claims"),
-    "trust-sources": ("trust", "trust_tab=Sources"),
+    "lab-sweep": ("lab", "lab_tab=Sweep"),
+    "lab-ranks": ("lab", "lab_tab=Ranks+of+experts"),
+    "lab-machine": ("lab", "lab_tab=This+machine"),
 }
 """Tabs of pages that show much: the page, and what its address says besides the scenario."""
 
@@ -39,8 +37,7 @@ def open_page(page: Any, url: str, name: str, query: str = SCENARIO) -> None:
     path, drawn = PAGES[name]
     page.goto(f"{url}/{path}?{query}")
     page.wait_for_selector("h1")
-    own_tab = "data_tab" in query or "trust_tab" in query  # which may have no chart
-    wait_until_drawn(page, "" if own_tab else drawn)
+    wait_until_drawn(page, drawn)
 
 
 def unfold_bar(page: Any) -> None:
@@ -110,23 +107,8 @@ def swept(page: Any, url: str) -> None:
 def how_made(page: Any, url: str) -> None:
     """The dialog that says how the headline's speedup was made."""
     open_page(page, url, "serve")
-    page.get_by_role("button", name="How was this made").first.click()
+    page.get_by_role("button", name="How computed").click()
     page.get_by_role("dialog").get_by_text("Speedup").first.wait_for()
-    wait_until_drawn(page)
-
-
-def compared(page: Any, url: str) -> None:
-    """The page Serve with a pinned scenario beside another."""
-    open_page(page, url, "serve")
-    unfold_bar(page)
-    page.get_by_role("button", name="Share", exact=True).click()
-    page.get_by_role("button", name="Pin to compare").click()
-    page.get_by_text("Change something in the bar to compare").wait_for()
-    page.keyboard.press("Escape")
-    box = page.get_by_label("Batch", exact=True)
-    box.fill("256")
-    box.press("Enter")
-    wait_until(page, "document.querySelectorAll('.js-plotly-plot').length === 2")
     wait_until_drawn(page)
 
 
@@ -149,7 +131,6 @@ STATES: Mapping[str, Callable[[Any, str], None]] = {
     "data-refused": refused,
     "data-sweep": swept,
     "serve-how-made": how_made,
-    "serve-compared": compared,
     "serve-does-not-fit": not_fitting,
     "bar-more": bar_open,
 }

@@ -19,9 +19,7 @@ from advisor.ui.data.uploads import take_files
 from advisor.cli import main
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
-from advisor.prediction import AdvisorError
 from advisor.ui.bar.more import _open, _share_key, _take_file, _take_hardware_file
-from advisor.ui.serve.board import _SCORES, _judged, _take
 from tests.command_line import QWEN
 from tests.hostile.corpus import corpus
 
@@ -173,15 +171,6 @@ def _scenario(given: Given) -> None:
     _open()
 
 
-def _scores(given: Given) -> None:
-    st.session_state["board_scores_file"] = given
-    _take()
-    table = _SCORES.get()
-    for name in table.columns[:5] if table is not None else ():
-        with contextlib.suppress(AdvisorError):  # told beside the column's name
-            _judged(table, name, 0.0, "", table.unknown)
-
-
 def _sweep(given: Given) -> None:
     st.session_state["sweep_files"] = [given]
     sweep_panel_take()
@@ -194,7 +183,6 @@ UPLOADERS: dict[str, Callable[[Given], None]] = {
     "config.json": _model,
     "accelerator": _accelerator,
     "scenario": _scenario,
-    "scores": _scores,
     "sweep": _sweep,
 }
 

@@ -10,8 +10,6 @@ from tests.house.test_layout import SOURCES
 
 MOST = 9
 STILL_TO_MEND = {
-    "show.charts.speedup.speedup_chart",
-    "show.charts.why.touched_experts_chart",
     "physics.draft.draft_time",
     "show.report.build.build_report",
 }

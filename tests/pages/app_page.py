@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
@@ -27,3 +29,9 @@ def go_to(test: AppTest, page: str) -> AppTest:
     """Choose another page, as a click on its link does; the next run draws it."""
     test._page_hash = calc_hash("" if page == "serve" else page)
     return test
+
+
+def live(test: AppTest, name: str = "live_answer") -> Any:
+    """What the page Serve hands the browser for its live answer or its Why; None where it is not drawn."""
+    found = (one.proto for one in test.get("bidi_component") if one.proto.component_name == name)
+    return next((json.loads(one.json) for one in found), None)

@@ -9,30 +9,28 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.answers.advice import advise
-from advisor.answers.summary import accepted_text, headline, outcomes_of
 from advisor.catalog.models import model_profile
 from advisor.measured.seeds import read_claims, read_findings
-from advisor.physics.acceptance import acceptance_curves, load_acceptance_curve
+from advisor.physics import laws
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.text import with_prefix
 from advisor.ui import OLD_PATHS
 from advisor.ui import PAGES as PAGE_FILES
-from advisor.ui.answers import RoundFigures
-from advisor.ui.bar.fields import AT, LENGTH, TYPED, understood
+from advisor.ui.bar.fields import TYPED, understood
+from advisor.ui.bar.more import IN_THE_BAR
 from advisor.ui.own_data import NAMES, START_ACCEPTANCE, WITHOUT_WIDGET
 from advisor.ui.own_data import START as fields_START
-from advisor.ui.serve.why import speedup_formula
-from advisor.ui.state import MAX_LINK_CHARACTERS, add_own_model, link_to
+from advisor.ui.serve import live as live_page
+from advisor.ui.state import MAX_LINK_CHARACTERS, add_own_model, best_acceptance, link_to
 from advisor.ui.widgets import csv_bytes
 from advisor.ui.widgets import plain as widgets_plain
 from tests.own_model import CONFIG, CONFIG_JSON
-from tests.pages.app_page import go_to
+from tests.pages.app_page import go_to, live
 from tests.pages.app_page import opened as app
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,11 +39,6 @@ PAGES = ("serve", "design", "measure", "trust", "lab", "share")
 
 def link(scenario: Scenario) -> dict[str, str]:
     return dict(parse_qsl(scenario.to_query()))
-
-
-def headings(test: AppTest) -> str:
-    """The line over the title of the page Serve: what is served, where, at which batch."""
-    return next(item.value for item in test.main.markdown if ", batch " in item.value and " on " in item.value)
 
 
 def texts(test: AppTest) -> str:
@@ -57,77 +50,176 @@ def charts(test: AppTest) -> list[Any]:
     return list(test.get("plotly_chart"))
 
 
-def chart(test: AppTest, key: str) -> Any:
-    """The chart of that key, or None where it is not drawn."""
-    return next((item for item in charts(test) if item.key == key), None)
+START = Scenario(**fields_START)
 
 
 def answered(test: AppTest) -> bool:
     """Whether the page Serve shows its answer."""
-    return chart(test, "speedup_points") is not None
+    return live(test) is not None
+
+
+def row(data: Any) -> int:
+    """Where the batch that is asked about stands in a live answer."""
+    return int(data["batches"].index(data["batch"]))
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_each_page_has_one_title_and_no_error(page: str) -> None:
     test = app(page)
-    assert len(test.title) == 1
+    assert len(test.title) == (0 if page == "serve" else 1), "that of Serve is part of its live answer"
     assert not test.error
 
 
-START = Scenario(**fields_START)
+def test_the_browser_is_given_the_library_s_own_answer() -> None:
+    data, advice = live(app()), advise(START)
+    assert (data["batch"], data["k"], data["key"]) == (START.batch_size, advice.curve_k, START.hash)
+    for name, values in (("speedup", advice.curve.speedup), ("tpot_ms", advice.curve.tpot_s * 1e3)):
+        assert data[name][row(data)] == pytest.approx(values[advice.batch_index], rel=1e-4)
+    assert data["command"]["text"].startswith("vllm serve openai/gpt-oss-20b")
+    assert f'"num_speculative_tokens":{advice.recommendation.n_draft}' in data["command"]["text"]
 
 
-def test_the_first_screen_answers_and_says_how_sure_it_is() -> None:
+def test_a_slider_that_is_let_go_becomes_the_scenario() -> None:
     test = app()
-    advice = advise(START)
-    outcomes = outcomes_of(advice)
-    answer = advice.recommendation
-    assert test.title[0].value == headline(advice, answer.n_draft, outcomes)
-    assert str(answer.n_draft) in test.title[0].value
-    assert f"{answer.speedup.value:.1f}×" in test.title[0].value
-    assert "gpt-oss-20b + EAGLE-3" in headings(test)
-    assert "published speedups of this accelerator and model" in texts(test)
-    assert accepted_text(advice) in texts(test)
-    assert test.metric[0].value == f"{answer.tpot_s * 1e3:.3g}"
-    assert test.metric[0].delta == f"{outcomes[0].tpot_s * 1e3:.3g} without drafts"
-    assert answered(test)
+    test.session_state["batch_size"] = 512
+    data = live(test.run())
+    assert test.session_state["_scenario"].batch_size == data["batch"] == 512
+    assert "512" in str(test.query_params["batch_size"])
 
 
-def test_the_table_judges_every_k_and_a_picked_row_drives_the_page() -> None:
-    test = app()
-    advice = advise(START)
-    outcomes = outcomes_of(advice)
+def test_what_the_browser_sends_is_taken_by_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    now: dict[str, Any] = {"live_answer": {"moved": {"batch": 37, "accepted": "2.35@3"}}}
+    monkeypatch.setattr(live_page.st, "session_state", now)
+    live_page._take()
+    assert (now["batch_size"], now["acceptance"]) == (37, "2.35@3")
+
+
+@pytest.mark.parametrize(("engine", "starts"), [("vllm", "vllm serve"), ("sglang", "cat > "), ("trtllm", "")])
+def test_numbers_command_and_engine_always_go_together(engine: str, starts: str) -> None:
+    asked = {"model_id": "deepseek-v3", "n_gpus": "8", "tensor_parallel": "8", "drafter_id": "mtp"}
+    test = app(hardware_id="h200-sxm", acceptance="2.82@3", batch_size="32", engine=engine, **asked)
+    data, own = live(test), advise(test.session_state["_scenario"])
+    assert own.scenario.engine == engine
+    assert data["speedup"][row(data)] == pytest.approx(own.curve.speedup[own.batch_index], rel=1e-4)
+    assert data["command"]["text"].startswith(starts)
+    assert bool(data["command"]["text"]) == bool(starts)
+    if engine == "trtllm":
+        assert data["command"]["note"] == "No command is written for TensorRT-LLM."
+    if engine == "sglang":
+        assert "python -m sglang.launch_server" in data["command"]["text"], "the file that it loads comes first"
+
+
+def test_the_command_of_an_own_model_names_it_and_a_draft_checkpoint_is_asked_for() -> None:
+    mine = live(app(**link(Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON))))
+    assert "vllm serve own-tiny" in mine["command"]["text"]
+    assert live(app())["command"]["note"] == "YOUR-DRAFT-MODEL: your EAGLE-3 checkpoint."
+
+
+def test_an_own_model_is_answered_for_what_its_file_says_whatever_it_is_called() -> None:
+    asked = {"hardware_id": "h200-sxm", "weight_dtype": "fp8", "acceptance": "2.4@3", "batch_size": 16}
+    config = json.dumps(dict(model_profile("qwen3-30b-a3b").config) | {"num_experts": 512})
+    shipped = live(app(**link(Scenario(**asked, model_id="qwen3-30b-a3b"))))["tpot_ms"]
+    mine, same_name = (
+        live(app(**link(Scenario(**asked, model_id=name, model_config_json=config))))["tpot_ms"]
+        for name in ("mine", "qwen3-30b-a3b")
+    )
+    assert mine == same_name != shipped
+
+
+def test_a_scenario_that_does_not_fit_says_what_it_needs_and_what_would_hold_it() -> None:
+    data = live(app(model_id="deepseek-v3", acceptance="2.4@3"))
+    assert data["largest"] == 0
+    assert data["fit"]["title"].startswith("Needs ")
+    assert data["fit"]["wider"] == "Use 8 × H200 SXM"
+    assert data["command"]["text"] == ""
+
+
+def test_a_dense_model_and_one_without_a_drafter_have_an_answer() -> None:
+    dense = app("serve", "Why", model_id="command-a", acceptance="2.4@3")
+    assert live(dense)["twin"] is None
+    assert live(dense, "live_why")["experts"] is None
+    alone = live(app(drafter_id="none", acceptance="0"))
+    assert (alone["drafts"], alone["accepted"]) == ([0], None)
+
+
+def test_why_splits_the_verification_as_the_laws_do() -> None:
+    test = app(
+        "serve", "Why", model_id="deepseek-v3", n_gpus="8", tensor_parallel="8", drafter_id="mtp", acceptance="2.8@3"
+    )
+    data, advice = live(test, "live_why"), advise(test.session_state["_scenario"])
+    place, column, curve = advice.batch_index, advice.curve.column(3), advice.curve
+    share = curve.plain_components["routed"][place] / curve.plain_step_s[place]
+    growth = curve.touched_verify[place, column] / curve.touched_plain[place]
+    assert data["amdahl"][place][column] == pytest.approx(1 + share * (growth - 1), rel=1e-3)
+    hidden = laws.hidden_share(curve.verify_step_s[place, column] / curve.plain_step_s[place], share, growth)
+    assert data["hidden"][place][column] == pytest.approx(hidden, rel=1e-3)
+    whole = sum(group[place][column] for group in data["ms"])
+    assert whole == pytest.approx(curve.round_s[place, column] * 1e3, rel=1e-3)
+
+
+def test_a_limit_on_time_per_token_reaches_the_browser() -> None:
+    assert live(app(acceptance="2.4@3", max_tpot_ms="8"))["limit_ms"] == 8.0
+
+
+def test_explore_answers_over_any_two_settings_as_a_map_and_as_a_table() -> None:
+    test = app("serve", "Explore")
+    assert [one.key for one in charts(test)] == ["explore"]
+    test.selectbox(key="explore_down").set_value("K").run()
+    assert "by batch and k" in charts(test)[0].proto.alt
+    test.session_state["explore_as"] = "Table"
+    test.run()
     table = test.dataframe[0].value
-    assert list(table["K"]) == [one.n_draft for one in outcomes]
-    assert list(table["Behind"]) == pytest.approx([100 * one.regret for one in outcomes])
-    other = next(one.n_draft for one in reversed(outcomes) if one.n_draft != advice.recommendation.n_draft)
-    test.session_state[test.session_state["_k_table"].key] = {
-        "selection": {"rows": [other], "columns": [], "cells": []}
-    }
-    test.run()
-    assert f"Draft {other} tokens" in test.title[0].value
-    assert f"You picked K = {other}" in texts(test)
-    assert any(f'"num_speculative_tokens":{other}' in block.value for block in test.main.code)
+    assert list(table["K"]) == [str(k) for k in range(1, 9)]
+    column = advise(START).curve
+    at = [float(column.speedup[list(column.batches).index(16), k]) for k in range(1, 9)]
+    assert list(table["16"]) == pytest.approx(at, rel=1e-4)
 
 
-def test_another_batch_leaves_the_table_standing_and_takes_back_a_picked_row() -> None:
-    """A browser takes long to put up a new table; the row that was picked belongs to the answer it was picked in."""
-    test = app()
-    number = test.session_state["_k_table"].number
-    test.number_input(key="batch_size").set_value(START.batch_size + 1).run()
-    first = test.session_state["_k_table"]
-    assert first.number == number
-    assert first.scenario == test.session_state["_scenario"].hash
-    other = first.rows - 1
-    assert other != first.first_picked
-    picked = {"selection": {"rows": [other], "columns": [], "cells": []}}
-    test.session_state[first.key] = picked
-    test.run()
-    assert f"You picked K = {other}" in texts(test)
-    test.session_state[first.key] = picked  # which a browser says again with each change
-    test.number_input(key="batch_size").set_value(START.batch_size + 2).run()
-    assert test.session_state["_k_table"].key != first.key
-    assert "You picked K" not in texts(test)
+def test_a_launch_line_is_checked_flag_by_flag() -> None:
+    test = app("serve", "Command check")
+    own = live(test)["command"]["text"].replace("--tensor-parallel-size 1", "--tensor-parallel-size 2 --seed 1")
+    test.text_area(key="own_line").set_value(own).run()
+    table = test.dataframe[0].value.set_index("Flag")
+    assert list(table.loc["--tensor-parallel-size"]) == ["change", "2", "1"]
+    assert table.loc["--seed", "Do"] == "keep"
+    assert table.loc["--speculative-config", "Do"] == "same"
+    test.text_area(key="own_line").set_value("vllm serve 'half").run()
+    assert "quotes" in test.error[0].value
+
+
+@pytest.mark.parametrize(
+    ("path", "page", "tab"),
+    [(path, page, next(iter(settings.values()), "")) for path, (page, settings) in OLD_PATHS.items()],
+)
+def test_an_old_path_leads_to_the_page_that_shows_the_same(path: str, page: str, tab: str) -> None:
+    test = app(path, acceptance="2.4@3")
+    assert test.session_state["_scenario"].acceptance == "2.4@3"
+    assert [one.value for one in test.title] == [one.value for one in app(page, tab, acceptance="2.4@3").title]
+    if tab:
+        assert test.session_state[f"{page}_tab"] == tab
+
+
+def test_an_accepted_length_is_typed_under_more_as_a_number_a_list_or_a_curve() -> None:
+    assert understood(" 2.1 ") == "2.1@3"
+    assert understood("0.7,0.5") == "0.7,0.5"
+    test = app(acceptance="2.4@3")
+    test.button(key="acceptance_unknown").click().run()
+    scenario = test.session_state["_scenario"]
+    assert scenario.acceptance == best_acceptance(scenario.model_id, scenario.drafter_id, START_ACCEPTANCE)
+
+
+def test_the_engine_s_chips_take_what_was_said_of_another_release_away() -> None:
+    test = app(acceptance="2.4@3", engine_version="0.33.0")
+    test.get("button_group")[0].set_value("sglang").run()
+    scenario = test.session_state["_scenario"]
+    assert (scenario.engine, scenario.engine_version) == ("sglang", None)
+
+
+def test_number_fields_under_more_say_their_range() -> None:
+    fields = [one for one in app().number_input if one.key not in IN_THE_BAR and one.key in NAMES]
+    assert fields
+    for field in fields:
+        assert f"From {field.min:g} to {field.max:,.0f}." in field.help, field.key
 
 
 def test_the_bar_starts_at_a_model_with_published_points() -> None:
@@ -136,7 +228,7 @@ def test_the_bar_starts_at_a_model_with_published_points() -> None:
 
 def test_every_scenario_field_has_a_widget() -> None:
     test = app()
-    shown = {item.key for kind in (test.selectbox, test.number_input) for item in kind}
+    shown = {"engine", *(item.key for kind in (test.selectbox, test.number_input) for item in kind)}
     texts_typed = {item.key for item in test.text_input}
     typed = texts_typed | {name for name, key in TYPED.items() if key in texts_typed}
     assert shown | typed >= set(NAMES) - WITHOUT_WIDGET
@@ -221,93 +313,11 @@ def test_a_link_restores_the_user_s_own_model() -> None:
     assert test.session_state["_scenario"] == scenario
 
 
-def test_an_own_model_is_answered_for_what_its_file_says_whatever_it_is_called() -> None:
-    asked = {"hardware_id": "h200-sxm", "weight_dtype": "fp8", "acceptance": "2.4@3", "batch_size": 16}
-    config = json.dumps(dict(model_profile("qwen3-30b-a3b").config) | {"num_experts": 512})
-    shipped = app(**link(Scenario(**asked, model_id="qwen3-30b-a3b")))
-    mine, same_name = (
-        app(**link(Scenario(**asked, model_id=name, model_config_json=config))) for name in ("mine", "qwen3-30b-a3b")
-    )
-    figures = [[(item.label, item.value) for item in test.metric] for test in (shipped, mine, same_name)]
-    assert figures[1] == figures[2] != figures[0]
-
-
-def test_the_launch_line_of_an_own_model_says_that_its_path_or_repository_goes_there() -> None:
-    scenario = Scenario(acceptance="2.4@3", model_id="own-tiny", model_config_json=CONFIG_JSON, batch_size=4)
-    test = app(**link(scenario))
-    assert any("vllm serve YOUR-MODEL" in item.value for item in test.code)
-    assert "Put the path or Hugging Face repository of your model for YOUR-MODEL." in texts(test)
-    assert "for YOUR-MODEL" not in texts(app())
-
-
-def test_a_curve_that_the_bar_shows_at_another_k_than_the_answer_is_said_to_be_one() -> None:
-    test = app()
-    test.number_input(key="accepted_k").set_value(5).run()
-    assert test.number_input(key="accepted").value != 2.7
-    shown = test.number_input(key="accepted").value
-    assert f"The bar shows the same curve at K = 5: {shown:.2f}." in texts(test)
-    assert "The bar shows" not in texts(app()), "the same K in the bar and in the answer"
-    assert "The bar shows" not in texts(app(acceptance="2.4@5")), "typed, and carried from there"
-
-
 def test_an_own_model_link_without_a_name_gets_one() -> None:
     test = app(**link(Scenario(acceptance="2.4@3", model_config_json=CONFIG_JSON)))
     restored = test.session_state["_scenario"]
     assert restored.model_id == "own-mixtral"
     assert restored.model_config_json == CONFIG_JSON
-
-
-def test_changing_the_batch_changes_the_verdict() -> None:
-    test = app()
-    before = test.metric[0].value
-    test.number_input(key="batch_size").set_value(512).run()
-    assert "batch 512" in headings(test)
-    assert test.metric[0].value != before
-
-
-def test_the_slider_and_the_number_of_the_batch_are_one() -> None:
-    test = app()
-    test.select_slider(key="batch_slider").set_value(256).run()
-    assert test.session_state["_scenario"].batch_size == 256
-    test.number_input(key="batch_size").set_value(5).run()
-    assert test.select_slider(key="batch_slider").value in (4, 6)
-
-
-def test_a_smaller_k_max_limits_the_answer() -> None:
-    test = app(acceptance="0.9,0.9,0.9,0.9,0.9")
-    assert "Draft 1 token" not in test.title[0].value
-    test.number_input(key="k_max").set_value(1).run()
-    assert "Draft 1 token:" in test.title[0].value
-
-
-def test_an_accepted_length_beyond_what_was_measured_gets_a_remark_beside_the_bar() -> None:
-    def remarks(test: AppTest) -> list[str]:
-        return [item.value for item in test.caption if "measured to K" in item.value or "longer than any" in item.value]
-
-    test = app()
-    last = load_acceptance_curve(START_ACCEPTANCE).n_draft[-1]
-    test.number_input(key="accepted_k").set_value(last).run()
-    assert not remarks(test)
-    test.number_input(key="accepted_k").set_value(last + 1).run()
-    assert f"measured to K = {last}; at K = {last + 1}" in remarks(test)[0]
-    longest = max(curve.n_draft[-1] for curve in acceptance_curves(drafter_id="eagle3"))
-    test.number_input(key="accepted").set_value(2.4).run()
-    test.number_input(key="accepted_k").set_value(longest + 1).run()
-    assert f"(K = {longest})" in remarks(test)[0]
-    test.number_input(key="accepted_k").set_value(longest).run()
-    assert not remarks(test)
-
-
-def test_two_numbers_say_how_much_is_accepted() -> None:
-    test = app()
-    assert (test.number_input(key="accepted").value, test.number_input(key="accepted_k").value) == (2.7, 3)
-    test.number_input(key="accepted").set_value(2.4).run()
-    assert test.session_state["_scenario"].acceptance == "2.4@3"
-    test.number_input(key="accepted_k").set_value(5).run()
-    assert test.session_state["_scenario"].acceptance == "2.4@5"
-    assert understood(" 2.1 ") == "2.1@3"
-    test.button(key="acceptance_unknown").click().run()
-    assert test.session_state["_scenario"].acceptance == START_ACCEPTANCE
 
 
 def test_the_drafter_follows_the_model() -> None:
@@ -366,28 +376,6 @@ def test_more_gpus_widen_the_tensor_parallelism_and_a_placement_buys_its_gpus() 
     assert test.session_state["_scenario"].n_gpus == 16
 
 
-def test_a_scenario_that_does_not_fit_says_what_it_needs_and_one_click_makes_it_fit() -> None:
-    test = app(model_id="deepseek-v3", acceptance="2.4@3")
-    assert test.title[0].value.startswith("Needs ")
-    assert "would not start" in texts(test)
-    test.button(key="use_more_gpus").click().run()
-    scenario = test.session_state["_scenario"]
-    assert (scenario.n_gpus, scenario.tensor_parallel) == (8, 8)
-    assert not test.title[0].value.startswith("Needs ")
-
-
-@pytest.mark.parametrize(
-    ("path", "page", "tab"),
-    [(path, page, next(iter(settings.values()), "")) for path, (page, settings) in OLD_PATHS.items()],
-)
-def test_an_old_path_leads_to_the_page_that_shows_the_same(path: str, page: str, tab: str) -> None:
-    test = app(path, acceptance="2.4@3")
-    assert test.session_state["_scenario"].acceptance == "2.4@3"
-    assert test.title[0].value == app(page, tab, acceptance="2.4@3").title[0].value
-    if tab:
-        assert test.session_state[f"{page}_tab"] == tab
-
-
 def test_a_page_s_settings_survive_another_page_and_stand_in_the_address() -> None:
     test = app("trust", "Assumptions", acceptance="2.4@3")
     go_to(test, "data").run()
@@ -397,50 +385,8 @@ def test_a_page_s_settings_survive_another_page_and_stand_in_the_address() -> No
     assert test.query_params["trust_tab"] in ("Assumptions", ["Assumptions"])
 
 
-def test_compared_k_are_drawn_on_demand() -> None:
-    test = app()
-    assert '"name":"K = 1"' not in chart(test, "speedup_points").proto.spec
-    test.get("button_group")[0].set_value([1]).run()
-    assert '"name":"K = 1"' in chart(test, "speedup_points").proto.spec
-
-
-def test_a_dense_model_has_an_answer_and_says_that_it_has_no_experts() -> None:
-    test = app("serve", "Why", model_id="command-a", acceptance="2.4@3")
-    assert "no routed experts" in texts(test)
-    assert len(charts(test)) == 1 + 3
-
-
-def test_why_shows_the_formula_with_this_scenario_s_numbers() -> None:
-    test = app("serve", "Why", acceptance="2.4@3", k_max="3")
-    advice = advise(test.session_state["_scenario"])
-    column = advice.curve_k
-    plain_ms = advice.curve.plain_step_s[advice.batch_index] * 1e3
-    round_ms = advice.curve.round_s[advice.batch_index, column] * 1e3
-    length, plain, round_ = (float(number) for number in re.findall(r"\d+\.\d+", test.latex[0].value)[:3])
-    assert length == pytest.approx(advice.curve.accepted_length[column], rel=5e-3)
-    assert plain == pytest.approx(plain_ms, rel=5e-3)
-    assert round_ == pytest.approx(round_ms, rel=5e-3)
-    assert len(charts(test)) == 1 + 4
-
-
-@pytest.mark.parametrize("prefill_s", [0.0, 1.7e-4])
-def test_the_formula_s_numbers_compute_to_the_speedup_it_shows(prefill_s: float) -> None:
-    for plain_s in np.linspace(4.1e-3, 13.1e-3, 60):
-        length, round_s = 3.127, 20.27e-3
-        speedup = length * (plain_s + prefill_s) / (round_s + length * prefill_s)
-        figures = RoundFigures(4, 16, length, plain_s, 0.0, round_s, prefill_s, speedup, 1.0, {}, {})
-        numbers = [float(number) for number in re.findall(r"\d+\.\d+", speedup_formula(figures))]
-        if prefill_s:
-            shown_length, plain, prefill, round_, again, once_more = numbers[:6]
-            assert (shown_length, prefill) == (again, once_more)
-        else:
-            (shown_length, plain, round_), prefill = numbers[:3], 0.0
-        computed = shown_length * (plain + prefill) / (round_ + shown_length * prefill)
-        assert f"{computed:.2f}" == f"{numbers[-1]:.2f}" == f"{speedup:.2f}"
-
-
 def test_every_chart_has_an_alt_text_with_its_finding() -> None:
-    for page, tab in (("serve", "Throughput"), ("serve", "Why"), ("trust", "How often right")):
+    for page, tab in (("serve", "Explore"), ("serve", "Evidence"), ("trust", "How often right")):
         for drawn in charts(app(page, tab)):
             assert any(letter.isdigit() for letter in drawn.proto.alt)
 
@@ -611,14 +557,6 @@ def test_a_second_pasted_configuration_gets_a_name_of_its_own() -> None:
     assert (again.model_id, again.model_config_json) == ("own-mixtral", CONFIG_JSON)
 
 
-def test_every_number_field_says_its_range() -> None:
-    test = app()
-    for field in test.number_input:
-        if field.key in (LENGTH, AT):
-            continue
-        assert f"From {field.min:g} to {field.max:,.0f}." in field.help, field.key
-
-
 def test_one_length_of_a_request_keeps_the_page_and_says_which_is_lacking() -> None:
     test = app(acceptance="2.4@3")
     before = test.session_state["_scenario"]
@@ -635,18 +573,6 @@ def test_problems_use_the_labels_of_the_screen() -> None:
     words = app(n_gpus="8", tensor_parallel="3", acceptance="2.4@3").error[0].value
     assert "TP" in words
     assert "tensor" not in words
-
-
-def test_the_limit_is_met_in_words_and_the_caption_names_it() -> None:
-    plain = app("serve", "K while serving", acceptance="2.4@3")
-    assert not [table for table in plain.dataframe if "Meets the limit" in table.value]
-    test = app("serve", "K while serving", acceptance="2.4@3", max_tpot_ms="8")
-    table = next(table.value for table in test.dataframe if "Meets the limit" in table.value)
-    assert set(table["Meets the limit"]) == {"yes", "no"}
-    assert any(
-        item.value.startswith("The K of least expected loss") and "8 ms per output token" in item.value
-        for item in test.main.caption
-    )
 
 
 def test_no_page_has_an_icon_that_the_browser_would_fetch() -> None:
@@ -715,11 +641,15 @@ def measured_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("measured_store")
-def test_published_points_of_the_same_hardware_and_model_are_on_the_chart() -> None:
-    here = app(hardware_id="b200-sxm", model_id="gpt-oss-20b", drafter_id="eagle3", acceptance="2.4@3")
-    assert '"name":"published, this drafter"' in chart(here, "speedup_points").proto.spec
-    elsewhere = app(hardware_id="l40s", model_id="gpt-oss-20b", drafter_id="eagle3", acceptance="2.4@3")
-    assert "published, " not in chart(elsewhere, "speedup_points").proto.spec
+def test_published_points_of_the_same_hardware_and_model_are_in_the_chart_and_the_evidence() -> None:
+    asked = {"model_id": "gpt-oss-20b", "drafter_id": "eagle3", "acceptance": "2.4@3"}
+    here = app("serve", "Evidence", hardware_id="b200-sxm", **asked)
+    points = live(here)["published"]
+    assert any(same for *_, same, _ in points)
+    near = here.dataframe[0].value
+    assert {"Measured", "Model"} <= set(near.columns)
+    assert (near["Model"] != "").all()
+    assert live(app(hardware_id="l40s", **asked))["published"] == []
 
 
 @pytest.mark.usefixtures("measured_store")

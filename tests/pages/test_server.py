@@ -27,8 +27,7 @@ import pytest
 import streamlit as st
 
 from advisor.ui import server
-from advisor.ui.serve import answer
-from advisor.ui.serve import answer as remarks
+from advisor.ui.serve import check, live
 from advisor.ui.server import element
 from advisor.ui.session import Slot, nothing
 from tests.e2e.app_server import free_port, wait_until_up
@@ -90,8 +89,16 @@ def test_the_page_comes_with_the_app_s_style_and_is_whole(port: int, path: str) 
     assert body.count(element().encode()) == 1
     assert body.index(element().encode()) < body.index(b"</head>")
     assert body.rstrip().endswith(b"</html>")
+    assert body.count(b'id="shell"') == 1
+    assert b"gpt-oss-20b on B200 SXM" in body
     assert int(headers["Content-Length"]) == len(body)
     assert "ETag" not in headers, "that of the file without the style would keep an old page in a browser"
+
+
+def test_the_shell_repeats_no_name_that_is_not_shipped() -> None:
+    assert "DeepSeek-V3 on H200 SXM" in server.shell({"model_id": "deepseek-v3", "hardware_id": "h200-sxm"})
+    for asked in ({"model_id": "<script>"}, {"hardware_id": "own-pod"}):
+        assert "batches …" in server.shell(asked)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
@@ -260,9 +267,9 @@ def test_the_first_screen_is_drawn_in_turn_and_what_may_take_long_is_not(monkeyp
 
         return draw
 
-    monkeypatch.setattr(answer, "table", looks("first screen"))
-    monkeypatch.setattr(remarks, "draw_remarks", looks("tab"))
-    opened()
+    monkeypatch.setattr(live, "draw_live", looks("first screen"))
+    monkeypatch.setattr(check, "draw_check", looks("tab"))
+    opened("serve", "Command check")
     assert free == {"first screen": False, "tab": True}
 
 

@@ -25,6 +25,7 @@ from advisor.physics.touched_experts import expected_experts
 from advisor.predict.curve import (
     CALIBRATED_TOKENS,
     DEFAULT_BATCHES,
+    SCHEDULE_BATCHES,
     Curve,
     _by_tier,
     _tiers,
@@ -491,7 +492,8 @@ def test_the_usual_batches_are_the_powers_of_two_and_halfway_between_them() -> N
 def test_more_batches_join_the_usual_ones_in_order() -> None:
     found = batches_with(5, 16, 2000)
     assert found.tolist() == sorted(found.tolist())
-    assert len(found) == 22
+    assert len(found) == len(SCHEDULE_BATCHES) + 1 == 37
+    assert set(DEFAULT_BATCHES) < set(SCHEDULE_BATCHES)
     assert {1.0, 5.0, 1024.0, 2000.0} <= set(found.tolist())
 
 

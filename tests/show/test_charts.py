@@ -13,9 +13,7 @@ from advisor.measured.validation import read_judged
 from advisor.show.charts import speedup as charts
 from advisor.show.charts.figure import NEUTRAL, SERIES, Chart
 from advisor.show.charts.measured import coverage_chart, error_chart, predicted_chart
-from advisor.show.charts.speedup import MEASURED_POINT, frontier_chart
-from advisor.show.charts.why import components_chart, round_cost_chart, touched_experts_chart
-from advisor.show.explain.nearby import SPEEDUP_COLUMNS
+from advisor.show.charts.why import components_chart
 from tests.pages.ui_fixtures import PLAIN_S, ROUND_S, hand_curve
 
 
@@ -118,40 +116,9 @@ def test_further_k_are_drawn_only_when_asked_for_and_differ_by_more_than_colour(
     assert set(chart.data["n_draft"]) == {1, 2, 4}
 
 
-def test_every_point_of_a_curve_carries_its_batch_and_k_for_a_click() -> None:
-    chart = speedup(compare=(1,))
-    for k, name in ((2, "K = 2"), (1, "K = 1")):
-        line = trace(chart, name)
-        assert [tuple(point[:2]) for point in line.customdata] == [(f"{x:g}", str(k)) for x in line.x]
-        assert "markers" in line.mode
-    assert chart.figure.layout.clickmode == "event+select"
-
-
 def test_a_k_outside_the_curve_is_refused() -> None:
     with pytest.raises(ValueError, match="K = 99 is not in the curve"):
         speedup(compare=(99,))
-
-
-def test_published_points_are_drawn_at_their_batch_and_widen_the_view() -> None:
-    rows = [[8, 2, 3.5, "eagle3", 1, "a paper"], [4, None, 1.2, "ngram", None, "a post"]]
-    points = pd.DataFrame(rows, columns=list(SPEEDUP_COLUMNS))
-    chart = speedup(measured=points, drafter_id="eagle3")
-    drawn, other = trace(chart, "published, this drafter"), trace(chart, "published, other drafter")
-    assert (drawn.x[0], drawn.y[0]) == (8, 3.5)
-    assert list(other.customdata[0]) == [
-        f"{other.x[0]:g}",
-        "not stated",
-        "not stated",
-        "ngram",
-        "a post",
-        MEASURED_POINT,
-    ]
-    assert drawn.marker.color != other.marker.color
-    assert (drawn.marker.symbol, other.marker.symbol) == ("diamond", "diamond-open")
-    mine = trace(speedup(own=points), "yours")
-    assert list(mine.x) == [8, 4]
-    assert chart.figure.layout.yaxis.range[1] > 3.5
-    assert not any("published" in item.name for item in speedup(measured=points.iloc[:0]).figure.data)
 
 
 def test_the_alt_text_states_the_value_its_band_the_peak_and_where_it_stops_paying() -> None:
@@ -176,31 +143,6 @@ def test_the_data_behind_the_speedup_chart_has_its_numbers() -> None:
     np.testing.assert_allclose(data["tpot_ms"], curve.tpot_s[:, 2] * 1e3)
 
 
-def distinct() -> Chart:
-    tokens = np.array([3.0, 12.0, 48.0, 192.0])
-    routed = np.array([18.0, 50.0, 90.0, 118.0])
-    return touched_experts_chart(
-        tokens,
-        routed,
-        routed * 0.9,
-        np.minimum(routed * 1.1, 128),
-        routed * 1.2,
-        n_experts=128,
-        n_active=8,
-        tokens_per_sequence=3,
-        batch_size=16,
-        band_level=0.8,
-    )
-
-
-def test_distinct_experts_mark_the_target_batch_in_tokens_and_the_number_of_experts() -> None:
-    chart = distinct()
-    assert [s.x0 for s in chart.figure.layout.shapes if s.x0 == s.x1 and s.type == "line"] == [48]
-    assert any(shape.y0 == 128 for shape in chart.figure.layout.shapes)
-    assert "90 of 128 experts" in chart.alt
-    assert "108 under uniform" in chart.alt
-
-
 def test_components_are_shown_in_milliseconds_and_keep_the_whole_time() -> None:
     chart = components_chart(PLAIN_S, ROUND_S, n_draft=3, batch_size=16)
     assert chart.data["plain_step_ms"].sum() == pytest.approx(sum(PLAIN_S.values()) * 1e3)
@@ -215,21 +157,10 @@ def test_components_too_small_to_see_are_summed() -> None:
     assert chart.data.set_index("component").loc["Rest", "plain_step_ms"] == pytest.approx(PLAIN_S["router"] * 1e3)
 
 
-def test_the_cost_of_a_round_starts_at_one_plain_step_and_adds_up() -> None:
-    chart = round_cost_chart(PLAIN_S, ROUND_S, accepted_length=2.5, n_draft=3, batch_size=16)
-    steps = chart.data["plain_steps"].to_numpy()
-    assert steps[0] == 1.0
-    assert steps[:-1].sum() == pytest.approx(steps[-1])
-    assert steps[-1] == pytest.approx(sum(ROUND_S.values()) / sum(PLAIN_S.values()))
-    assert "emits 2.50 tokens" in chart.alt
-
-
 def everyone() -> dict[str, Chart]:
     return {
         "speedup": speedup(compare=(1, 4)),
-        "distinct": distinct(),
         "components": components_chart(PLAIN_S, ROUND_S, n_draft=3, batch_size=16),
-        "round cost": round_cost_chart(PLAIN_S, ROUND_S, accepted_length=2.5, n_draft=3, batch_size=16),
     }
 
 
@@ -284,20 +215,6 @@ def test_the_band_and_the_slowdown_stand_out_from_a_light_and_a_dark_page(page: 
         mixed = fill.opacity * np.array(color) + (1 - fill.opacity) * np.array(page)
         light, dark = sorted((luminance(mixed), luminance(np.array(page))), reverse=True)
         assert (light + 0.05) / (dark + 0.05) > 1.2
-
-
-def test_throughput_against_speed_has_both_arms_and_shades_what_is_too_slow() -> None:
-    curve = hand_curve()
-    chart = frontier_chart(curve, 2, 64, largest_batch=128, max_tpot_ms=1e3 * float(curve.tpot_s[5, 0]))
-    for k, name in ((0, "plain"), (2, "K = 2")):
-        arm = trace(chart, name)
-        fits = curve.batches <= 128
-        np.testing.assert_allclose(arm.x, 1 / curve.tpot_s[fits, k])
-        np.testing.assert_allclose(arm.y, curve.tokens_per_s_per_gpu[fits, k])
-    assert "limit" in " ".join(item.text for item in chart.figure.layout.annotations)
-    assert "64" in chart.alt
-    free = frontier_chart(curve, 2, 64, largest_batch=128)
-    assert not free.figure.layout.shapes
 
 
 def test_validation_charts_say_how_many_rows_they_judge() -> None:

@@ -15,31 +15,13 @@ import numpy as np
 import pytest
 
 from advisor.answers.design.regions import RegionMap
-from advisor.answers.explore.context import context_map
 from advisor.answers.explore.files import sweep_map
-from advisor.predict.scenario import build_scenario
 from advisor.show.charts.figure import CELL_TEXT, GAIN_SCALE, Chart
-from advisor.show.charts.maps import _CELL_TEXT, REGION_TINTS, context_chart, design_regions_chart, sweep_chart
+from advisor.show.charts.maps import _CELL_TEXT, REGION_TINTS, design_regions_chart, sweep_chart
 from advisor.show.words.design import cell_lines, region_rows, region_verdict
 from tests.answers.made_up_sweep import frame_of, grid
 from tests.answers.made_up_sweep import row as sweep_row
 from tests.answers.test_design_regions import BATCHES, PLACES, drawn_map
-
-
-def test_every_cell_that_fits_shows_its_speedup_and_k() -> None:
-    scenario = build_scenario(hardware_id="h200-sxm", model_id="qwen3-30b-a3b", acceptance="2.4@3", batch_size=16)
-    found = context_map(scenario, (1024, 131072), (1, 256))
-    chart = context_chart(found, scenario.context_tokens, 16)
-    cells = chart.figure.data[0]
-    assert (np.isnan(np.array(cells.z, float)) == ~found.fits).all()
-    row, column = found.at(1024, 1)
-    assert cells.text[row][column] == f"{found.speedup[row, column]:.2f}x<br>K {found.n_draft[row, column]}"
-    assert cells.zmin + cells.zmax == 2.0  # even at 1x
-    frame = chart.figure.layout.shapes[0]
-    assert (frame.x0 + 0.5, frame.y0 + 0.5) == tuple(reversed(found.at(scenario.context_tokens, 16)))
-    assert len(chart.data) == found.fits.size
-    assert "do not fit" in chart.left_out
-    assert chart.alt.startswith("Drafting is recommended")
 
 
 @lru_cache(maxsize=1)

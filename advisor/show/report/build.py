@@ -63,7 +63,7 @@ def engine_setups(
     needs a draft checkpoint that no profile knows.
     """
     served = printable(served_model or _served_model(advice))
-    return tuple(_setup(advice, engine.id, served, draft_model, contexts) for engine in export_engines())
+    return tuple(engine_setup(advice, engine.id, served, draft_model, contexts) for engine in export_engines())
 
 
 def check_steps(
@@ -108,9 +108,18 @@ def check_blocks(checks: tuple[CheckCommand, ...]) -> tuple[Block, ...]:
     return (Paragraph(intro), *(Code(one_option_a_line(step.command), step.purpose) for step in checks))
 
 
-def _setup(
-    advice: Advice, engine: str, served_model: str, draft_model: str | None, contexts: KByContext | None
+def engine_setup(
+    advice: Advice,
+    engine: str,
+    served_model: str = "",
+    draft_model: str | None = None,
+    contexts: KByContext | None = None,
 ) -> EngineSetup:
+    """Setup of one engine that runs the schedule, or the reason it cannot.
+
+    served_model, draft_model, contexts : as `engine_setups` takes them.
+    """
+    served_model = served_model or printable(_served_model(advice))
     try:
         draft, own = _draft_model(advice, engine, draft_model), advice_on(advice, engine)
         export = export_scenario(

@@ -1,6 +1,6 @@
 """The scenario's widgets in a bar on top of every page, drawn by the entry script; the address follows what they say.
 
-On a telephone the bar is folded to two lines; the browser unfolds it without a rerun.
+On a telephone the bar is folded to one line; the browser unfolds it without a rerun.
 """
 
 from __future__ import annotations
@@ -8,103 +8,80 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import streamlit as st
 
-from advisor.catalog.hardware import drafter_name, hardware_called, hardware_from_own, model_name, own_drafter
+from advisor.catalog.engines import engines
+from advisor.catalog.hardware import hardware_called, hardware_from_own, model_name, own_drafter
 from advisor.physics.hardware import USUAL_NODE, gpus_of_node, load_hardware
-from advisor.predict.curve import DEFAULT_BATCHES
-from advisor.predict.scenario_fields import FIELDS, SETTINGS
+from advisor.predict.scenario_fields import FIELDS, RELEASE_FIELDS, SETTINGS
 from advisor.predict.usual import nearest_acceptance, usual_tensor_parallel
 from advisor.prediction import AdvisorError
-from advisor.ui.bar.fields import draw_accepted, token_remark
-from advisor.ui.bar.fields import remark as accepted_remark
-from advisor.ui.bar.more import draw_more, draw_share_panel, say_what_lacks, widget
+from advisor.ui.bar.fields import token_remark
+from advisor.ui.bar.more import IN_THE_BAR, draw_more, draw_share_panel, say_what_lacks, widget
 from advisor.ui.own_data import NAMES, own
-from advisor.ui.own_data import own as own_documents
 from advisor.ui.state import escaped, keep_scenario, known_as, own_models, write
 
 FOLD, OPEN, FIELDS_KEY = "bar_fold", "bar_open", "bar_fields"
-_WIDTHS = {
-    "model_id": 196,
-    "hardware_id": 168,
-    "n_gpus": 66,
-    "batch_size": 80,
-    "context_tokens": 84,
-    "drafter_id": 154,
-    "max_tpot_ms": 90,
-}
-_LABELS = {"context_tokens": "Context", "max_tpot_ms": "Limit, ms"}
-_SLIDER = "batch_slider"
-_STOPS = tuple(DEFAULT_BATCHES)
+_WIDTHS = {"model_id": 210, "hardware_id": 160, "n_gpus": 84, "drafter_id": 150, "context_tokens": 96}
+_ENGINES = {one.id: one.name for one in engines()}
+assert {row.name for row in SETTINGS} >= IN_THE_BAR == {*_WIDTHS, "engine"}
 
 
-def draw_bar(page_title: str) -> None:
-    """Draw all widgets and keep the scenario they describe, for `state.scenario_or_problem`.
-
-    page_title : name of the page below, which a narrow screen shows nowhere else.
-    """
+def draw_bar() -> None:
+    """Draw all widgets and keep the scenario they describe, for `state.scenario_or_problem`."""
     values: dict[str, Any] = {}
-    with st.container(key="bar", border=True, gap="xxsmall"):
-        with st.container(key=FIELDS_KEY, horizontal=True, vertical_alignment="bottom", gap="xxsmall"):
+    with st.container(key="bar", gap=None):
+        with st.container(key=FIELDS_KEY, horizontal=True, vertical_alignment="bottom", gap="small"):
             _field("model_id", values, on_change=_follow_model)
             _field("hardware_id", values)
             _field("n_gpus", values, on_change=_follow_gpus)
-            _batch(values)
-            _field("context_tokens", values)
+            _engine(values)
             _field("drafter_id", values, on_change=_follow_drafter)
-            draw_accepted(str(values["model_id"]), str(values["drafter_id"]))
-            _field("max_tpot_ms", values)
-            draw_more(values, on_model=_follow_model, on_parallel=_follow_parallel)
-            share = st.container(width="content")
+            _field("context_tokens", values)
+            with st.container(
+                key="bar_end", horizontal=True, gap="small", width="content", vertical_alignment="bottom"
+            ):
+                draw_more(values, on_model=_follow_model, on_parallel=_follow_parallel)
+                share = st.container(width="content")
         values |= {name: st.session_state.get(name) for name in NAMES if name not in values}
         keep_scenario(values)
         write(values)
         with share:
             draw_share_panel()
-        _fold(values, page_title)
+        _fold(values)
     if said := token_remark():
         st.markdown(f":red[:material/error: {escaped(said)}]")
-    if said := accepted_remark(str(values["model_id"]), str(values["drafter_id"])):
-        st.caption(said)
     say_what_lacks(values)
 
 
-def _fold(values: dict[str, Any], page_title: str) -> None:
+def _engine(values: dict[str, Any]) -> None:
+    """Engines as chips: numbers, command, checks and track record are always those of the one that is lit."""
+    chosen = str(st.session_state["engine"])
+    values["engine"] = st.segmented_control(
+        "Engine",
+        [*_ENGINES, *([] if chosen in _ENGINES else [chosen])],
+        key="engine",
+        format_func=lambda name: _ENGINES.get(name, name),
+        required=True,
+        on_change=_follow_engine,
+        persist_state="session",
+        width="content",
+    )
+
+
+def _fold(values: dict[str, Any]) -> None:
     """What a narrow screen shows instead of the fields, with the switch that unfolds them."""
     with st.container(key=FOLD, horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         document = own("hardware_json").get(str(values["hardware_id"]))
         gpus = f"{values['n_gpus']} × {hardware_called(str(values['hardware_id']), document)}"
-        what = f"{escaped(model_name(str(values['model_id'])))} + {drafter_name(str(values['drafter_id']))}"
-        st.markdown(
-            f"{page_title} · **{what}**  \n{escaped(gpus)}, batch {values['batch_size']:,}",
-            width="stretch",
-        )
+        engine = _ENGINES.get(str(values["engine"]), str(values["engine"]))
+        st.markdown(f"**{escaped(model_name(str(values['model_id'])))}** · {escaped(gpus)} · {engine}", width="stretch")
         st.toggle("Change", key=OPEN, on_change="ignore", persist_state="session")
 
 
 def _field(name: str, values: dict[str, Any], on_change: Any = None) -> None:
-    values[name] = widget(FIELDS[name], on_change=on_change, label=_LABELS.get(name, ""), width=_WIDTHS[name])
-
-
-def _batch(values: dict[str, Any]) -> None:
-    """The batch as a number and, tied to it, as a slider over the curve's batches."""
-    _field("batch_size", values)
-    number = float(values["batch_size"])
-    st.session_state[_SLIDER] = min(_STOPS, key=lambda stop: abs(np.log(stop / number)))
-    st.select_slider(
-        "Batch by slider",
-        _STOPS,
-        key=_SLIDER,
-        on_change=_take_slider,
-        label_visibility="collapsed",
-        width=112,
-        persist_state="session",
-    )
-
-
-def _take_slider() -> None:
-    st.session_state["batch_size"] = st.session_state[_SLIDER]
+    label = "Context" if name == "context_tokens" else ""
+    values[name] = widget(FIELDS[name], on_change=on_change, label=label, width=_WIDTHS[name])
 
 
 def _follow_model() -> None:
@@ -124,6 +101,12 @@ def _follow_drafter() -> None:
     now.acceptance = nearest_acceptance(known_as(now.model_id), now.drafter_id, now.acceptance)
 
 
+def _follow_engine() -> None:
+    """Another engine: what is said of a release of the former says nothing of it."""
+    for name in RELEASE_FIELDS:
+        st.session_state[name] = None
+
+
 def _follow_gpus() -> None:
     """More or fewer GPUs than before: tensor parallelism over all of them, as most deployments do, but within a node.
 
@@ -137,9 +120,9 @@ def _follow_gpus() -> None:
 def _node() -> int:
     """GPUs that share fast links on the bar's accelerator. [-]"""
     name = str(st.session_state.hardware_id)
-    own = own_documents("hardware_json").get(name)
+    document = own("hardware_json").get(name)
     try:
-        return gpus_of_node(load_hardware(name) if own is None else hardware_from_own(own, name))
+        return gpus_of_node(load_hardware(name) if document is None else hardware_from_own(document, name))
     except AdvisorError:  # the answer says what is wrong with it
         return USUAL_NODE
 
@@ -150,8 +133,3 @@ def _follow_parallel() -> None:
     needed = max(now.tensor_parallel, now.expert_parallel)
     if now.n_gpus % needed:
         now.n_gpus = needed
-
-
-BAR = frozenset(_WIDTHS)
-"""Fields that stand in the bar itself; the others with a widget stand under More."""
-assert {row.name for row in SETTINGS} >= BAR

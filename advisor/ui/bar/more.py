@@ -49,7 +49,7 @@ from advisor.predict.scenario import (
 from advisor.predict.scenario_fields import FIELDS, SETTINGS, FieldRow, FieldSection
 from advisor.predict.usual import nearest_acceptance
 from advisor.prediction import AdvisorError
-from advisor.ui.bar.fields import TYPED, draw_button, draw_token_fields, understood
+from advisor.ui.bar.fields import TYPED, draw_token_fields, understood
 from advisor.ui.own_data import choices, default
 from advisor.ui.session import Slot
 from advisor.ui.state import (
@@ -67,10 +67,8 @@ from advisor.ui.state import (
 )
 from advisor.ui.widgets import plain
 
-IN_THE_BAR = frozenset(
-    ("model_id", "hardware_id", "n_gpus", "batch_size", "context_tokens", "drafter_id", "max_tpot_ms")
-)
-_SET_ELSEWHERE_TOO = frozenset({"tensor_parallel", "expert_parallel", "acceptance", "routing"})
+IN_THE_BAR = frozenset(("model_id", "hardware_id", "n_gpus", "engine", "context_tokens", "drafter_id"))
+_SET_ELSEWHERE_TOO = frozenset({"tensor_parallel", "expert_parallel", "acceptance", "routing", "batch_size"})
 """Fields that follow others, or that pages set."""
 _TYPED: Slot[dict[str, tuple[int, Any]]] = Slot("_more_typed", dict)
 """Of these: how many widgets the field has had, and what was typed into the present one; None: nothing."""
@@ -86,7 +84,7 @@ _SHOWN: Mapping[str, Callable[[str], str]] = {
 
 def draw_more(values: dict[str, Any], *, on_model: Callable[[], None], on_parallel: Callable[[], None]) -> None:
     """The button and the widgets under it, whose values are put into `values`."""
-    with st.popover("More", icon=":material/tune:", width="content", key="more"):
+    with st.popover("More", type="tertiary", width="content", key="more"):
         draw_start_panel()
         with st.expander(FIELDS["model_config_json"].label):
             draw_own_config(on_model)
@@ -183,7 +181,7 @@ def widget(
         low, high = map(row.kind, row.range)
         # Outside its range the browser turns a field red and says no more.
         help_text = f"{help_text} From {row.limits}.".strip()
-        asked |= {"min_value": low, "max_value": high, "help": help_text}
+        asked |= {"min_value": low, "max_value": high, "help": None if row.name in IN_THE_BAR else help_text}
         asked |= {"value": None, "placeholder": row.unset if width == "stretch" else "none"}
         if not row.is_optional:
             asked = {name: value for name, value in asked.items() if name not in ("value", "placeholder")}
@@ -209,7 +207,7 @@ def _acceptance(**asked: Any) -> Any:
     given = st.session_state["acceptance"]
     own = [given] if given and given not in curves else []
     return st.selectbox(
-        "Accepted: a measured curve, or type chances 0.7,0.5,0.4",
+        "Accepted length: a measured curve, 2.4@3, or chances 0.7,0.5,0.4",
         [*own, *curves],
         accept_new_options=True,
         format_func=_curve_label,
@@ -487,8 +485,7 @@ _WRAPPED = 2000
 def draw_share_panel() -> None:
     """The link and the file of the scenario on screen, and the uploader that opens one."""
     scenario, _ = scenario_or_problem()
-    with st.popover("Share", icon=":material/link:", width="content", key=_OPEN, on_change="rerun"):
-        draw_button()
+    with st.popover("Share", type="tertiary", width="content", key=_OPEN, on_change="rerun"):
         if scenario is not None:
             link = link_to(scenario, st.context.url)
             if link is None:

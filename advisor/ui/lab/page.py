@@ -6,8 +6,8 @@ import streamlit as st
 
 from advisor.ui.lab.profile import draw_profile_panel
 from advisor.ui.lab.ranks import draw_ranks_panel
+from advisor.ui.lab.simulation import draw_simulation
 from advisor.ui.lab.sweep import draw_sweep_panel
-from advisor.ui.serve.while_serving import draw_simulation
 from advisor.ui.session import LAB_TABS
 from advisor.ui.widgets import advice_or_stop, scenario_or_stop
 
@@ -22,7 +22,7 @@ if machine.open:
         draw_profile_panel()
 if simulation.open:
     with simulation:
-        draw_simulation(advice_or_stop(scenario))
+        draw_simulation()
 if ranks.open:
     with ranks:  # last: a scenario without an answer ends the page here
         draw_ranks_panel(advice_or_stop(scenario))

@@ -22,20 +22,19 @@ from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ct
 from advisor.answers.advice import Advice
 from advisor.answers.expert_ranks import RanksAnswer, ranks_answer
 from advisor.answers.explore.files import SweepView
-from advisor.catalog.engines import export_engines
+from advisor.catalog.engines import load_engine
 from advisor.measured.refit_result import Errors
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import traffic_of
 from advisor.predict.spend import Spend, price_of, spend_at
 from advisor.prediction import AdvisorError, Frozen
 from advisor.show.report.brief import brief_pdf
-from advisor.show.report.build import Report, applicable_errors, build_report, published_ids
+from advisor.show.report.build import Report, applicable_errors, build_report, engine_setups, published_ids
 from advisor.show.report.formats import Format, render
 from advisor.show.words.load import does_not_fit
 from advisor.ui.answers import BoardAsked, advice_for, asked, board_for, context_map_for, next_steps_for, remembered
 from advisor.ui.lab.ranks import last
 from advisor.ui.own_data import KEPT, map_of, shown
-from advisor.ui.serve.while_serving import OWN_MODEL, PLACEHOLDER, RECOMMENDED, export_for, own_model_text, served_model
 from advisor.ui.session import values
 from advisor.ui.state import link_to
 from advisor.ui.widgets import plain
@@ -228,20 +227,16 @@ def draw_engine_files(advice: Advice) -> None:
     """
     if advice.setup.drafter.kind == "none":
         return
-    served = served_model(advice) or OWN_MODEL
-    draft = str(st.session_state.get("draft_model") or PLACEHOLDER)
-    for engine in export_engines():
-        made = export_for(advice, engine.id, RECOMMENDED, served, draft)
-        if isinstance(made, str):
+    for made in engine_setups(advice):
+        if made.problem:
             continue
-        config = made.config_json if made.config is not None else ""
         st.download_button(
-            engine.name,
-            f"{made.launch_line}\n\n{config}\n".rstrip() + "\n",
-            f"{engine.id}-{advice.scenario.hash}.txt",
+            load_engine(made.engine).name,
+            f"{made.launch_line}\n\n{made.config_json if made.file_name else ''}\n".rstrip() + "\n",
+            f"{made.engine}-{advice.scenario.hash}.txt",
             "text/plain",
-            key=f"engine_{engine.id}",
+            key=f"engine_{made.engine}",
             icon=":material/terminal:",
             on_click="ignore",
-            help=f"Launch line, and the file it loads, if any. {own_model_text(served)}".rstrip(),
+            help=plain(". ".join(made.warnings[:1])) or None,
         )

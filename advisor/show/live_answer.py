@@ -1,0 +1,280 @@
+"""The answer as the browser keeps it: curves, bands and draws of every K, so that a slider asks nobody.
+
+What does not move with batch or accepted length is worked out here once; the browser's own rules are those of
+`predict.curve` and `answers.schedule`, and a test holds them against these.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from advisor.answers.advice import Advice
+from advisor.answers.best_k import kernel_cliffs, last_batch
+from advisor.answers.by_batch import schedule_values
+from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
+from advisor.answers.schedule import MIN_GAIN, SWITCH_COST, TIE
+from advisor.answers.summary import borrowed_from, fit_of
+from advisor.catalog.engines import engines
+from advisor.catalog.hardware import drafter_name, hardware_name, model_name
+from advisor.physics import laws
+from advisor.physics.acceptance import parse_acceptance
+from advisor.predict.curve import curve_for
+from advisor.predict.setup import Setup
+from advisor.predict.spend import price_of
+from advisor.prediction import AdvisorError, Array
+from advisor.show.report.build import DRAFT_MODEL_PLACEHOLDER, engine_setup
+from advisor.text import printable
+
+LEVELS = 65535
+"""Steps that a draw's logarithm is written in: of two bytes, which keeps more digits than a band has. [-]"""
+LENGTH_STEP = 0.05
+"""Accepted lengths that the browser is told of are this far apart. [tokens]"""
+_SHORTEST = 1.01
+"""The least of them, as `answers.summary` looks at. [tokens]"""
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Expert weights": ("routed",),
+    "Attention and KV cache": ("attention_projection", "attention", "reread"),
+    "Router, shared, dense, LM head": ("router", "shared", "dense", "lm_head"),
+    "GPU to GPU": ("communication",),
+    "Host and launches": ("host", "launch", "eager", "round_host"),
+    "Drafting": ("draft", "draft_host"),
+    "Verified tokens (fitted)": ("verified",),
+}
+"""Parts of a round as they are stacked, and the components that each adds up."""
+
+
+def live_answer(
+    advice: Advice,
+    published: pd.DataFrame | None = None,
+    own: pd.DataFrame | None = None,
+    usd_per_hour: float | None = None,
+) -> dict[str, Any]:
+    """Everything that the live answer draws, as plain values for JSON.
+
+    published, own : measured speedups with batch_size, n_draft, speedup, drafter and source. None: there are none.
+    usd_per_hour : the user's price of a GPU. None: the profile's. [USD/h]
+    """
+    curve, setup, scenario = advice.curve, advice.setup, advice.scenario
+    fixed = np.isin(curve.batches, schedule_values(setup, curve).batches)
+    price = price_of(setup.hardware, usd_per_hour)
+    return {
+        "key": scenario.hash,
+        "what": _what(advice),
+        "batch": scenario.batch_size,
+        "batches": curve.batches.astype(int).tolist(),
+        "fixed": fixed.tolist(),
+        "last": last_batch(setup, curve),
+        "largest": setup.memory.largest_batch,
+        "drafts": curve.drafts.tolist(),
+        "k": advice.curve_k,
+        "speedup": rounded(curve.speedup),
+        "low": rounded(curve.low),
+        "high": rounded(curve.high),
+        "tpot_ms": rounded(curve.tpot_s * 1e3),
+        "rate": rounded(curve.tokens_per_s_per_gpu),
+        "experts": rounded(experts_growth(advice)),
+        "loading": rounded(expected_ratio(advice) - 1.0),
+        "twin": dense_twin(advice),
+        "cliffs": [[one.first, one.last] for one in kernel_cliffs(curve, advice.curve_column)],
+        "draws": packed(curve.draws[:, :, 1:]),
+        "accepted": _accepted(advice),
+        "limit_ms": scenario.max_tpot_ms,
+        "usd_per_hour": None if price is None else price.usd_per_hour,
+        "price": "" if price is None else price.short,
+        "rules": {"switch": SWITCH_COST, "tie": TIE, "least": MIN_GAIN},
+        "published": _points(published, scenario.drafter_id),
+        "own": _points(own, ""),
+        "command": launch(advice),
+        "fit": _fit(advice),
+    }
+
+
+def rounded(values: Array) -> Any:
+    """Numbers with five significant digits, nested as they lie."""
+    return [rounded(one) for one in values] if values.ndim else float(f"{float(values):.5g}")
+
+
+def packed(draws: Array) -> dict[str, Any]:
+    """Positive draws [draws, nB, nK] as whole levels of their logarithm, two bytes each.
+
+    Batch before K before draw.
+    """
+    logs = np.log(draws.transpose(1, 2, 0)) if draws.size else np.zeros((draws.shape[1], 0, len(draws)))
+    low, high = (float(logs.min()), float(logs.max())) if logs.size else (0.0, 0.0)
+    step = (high - low) / LEVELS or 1.0
+    levels = np.rint((logs - low) / step).astype("<u2")
+    return {"low": low, "step": step, "n": len(draws), "data": base64.b64encode(levels.tobytes()).decode()}
+
+
+def experts_growth(advice: Advice) -> Array:
+    """Distinct experts of a verification over those of a plain step, [nB, nK]. 1 for a dense model. [-]"""
+    plain = advice.curve.touched_plain[:, None]
+    return np.asarray(np.where(plain > 0, advice.curve.touched_verify / np.maximum(plain, 1e-9), 1.0))
+
+
+def dense_twin(advice: Advice) -> list[float] | None:
+    """Speedup at the shown K of a dense twin, [nB].
+
+    The same layers with the active experts alone, loaded by every step. None for a dense model, where nothing is
+    drafted, and where such a layer cannot be placed.
+    """
+    setup, moe, k = advice.setup, advice.setup.architecture.moe, advice.curve_k
+    if moe is None or k == 0:
+        return None
+    twin = replace(setup, architecture=_without_choice(setup), routing=None, sweep=None)
+    try:
+        curve = curve_for(twin, advice.curve.batches, [0, k], central_only=True)
+    except (AdvisorError, ValueError):
+        return None
+    found: list[float] = rounded(curve.speedup[:, 1])
+    return found
+
+
+def _without_choice(setup: Setup) -> Any:
+    moe = setup.architecture.moe
+    assert moe is not None
+    return setup.architecture.model_copy(update={"moe": moe.model_copy(update={"n_experts": moe.n_active})})
+
+
+def _what(advice: Advice) -> dict[str, Any]:
+    setup, scenario = advice.setup, advice.scenario
+    whose = borrowed_from(advice)
+    return {
+        "model": printable(model_name(scenario.model_id)),
+        "place": f"{setup.placement.gpus} × {hardware_name(setup.hardware)}",
+        "engine": engine_of(scenario.engine)[0],
+        "drafter": drafter_name(setup.drafter),
+        "borrowed": printable(whose) if whose else "",
+        "context": scenario.context_tokens,
+    }
+
+
+def _accepted(advice: Advice) -> dict[str, Any] | None:
+    """Accepted lengths that the slider offers at the shown K, and what each K accepts at every one of them.
+
+    None where nothing is drafted.
+    """
+    curve, k = advice.curve, advice.curve_k
+    if k == 0:
+        return None
+    longest = int(curve.drafts[-1])
+    lengths = np.linspace(_SHORTEST, k + 1.0, round((k + 1.0 - _SHORTEST) / LENGTH_STEP) + 1)
+    carried = np.array([parse_acceptance(f"{one:.6f}@{k}", longest).accepted_length for one in lengths])
+    now = float(curve.accepted_length[curve.column(k)])
+    at_now = parse_acceptance(f"{min(max(now, 1.0 + 1e-6), k + 1.0):.6f}@{k}", longest).accepted_length
+    return {
+        "now": now,
+        "lengths": rounded(lengths),
+        "carried": rounded(carried[:, curve.drafts]),
+        "carried_now": rounded(at_now[curve.drafts]),
+        "by_k": rounded(curve.accepted_length),
+        "source": printable(advice.setup.acceptance.source),
+    }
+
+
+def _points(found: pd.DataFrame | None, drafter_id: str) -> list[list[Any]]:
+    """Measured speedups as [batch, K or None, speedup, whether of this drafter, source]."""
+    if found is None:
+        return []
+    return [
+        [
+            float(row.batch_size),
+            None if pd.isna(row.n_draft) else int(row.n_draft),
+            float(row.speedup),
+            not drafter_id or row.drafter == drafter_id,
+            printable(str(row.source)),
+        ]
+        for row in found.itertuples()
+    ]
+
+
+def launch(advice: Advice) -> dict[str, str]:
+    """Text to paste into a shell, note and engine: how this answer is served, or why no command is written.
+
+    A file that the engine loads is written by the same paste.
+    """
+    engine, is_written = engine_of(advice.scenario.engine)
+    if fit_of(advice) is not None:
+        return {"engine": engine, "text": "", "note": "It would not start."}
+    if not is_written:
+        return {"engine": engine, "text": "", "note": f"No command is written for {engine}."}
+    made = engine_setup(advice, advice.scenario.engine)
+    if made.problem:
+        return {"engine": engine, "text": "", "note": f"{made.problem[:1].upper()}{made.problem[1:]}."}
+    text = one_option_a_line(made.launch_line)
+    if made.file_name:
+        text = f"cat > {made.file_name} <<'EOF'\n{one_slot_a_line(made.config_json)}\nEOF\n{text}"
+    named = f"{DRAFT_MODEL_PLACEHOLDER}: your {drafter_name(advice.setup.drafter)} checkpoint."
+    return {"engine": engine, "text": text, "note": named if DRAFT_MODEL_PLACEHOLDER in text else ""}
+
+
+def engine_of(engine_id: str) -> tuple[str, bool]:
+    """Name of an engine, and whether a launch line is written for it; one without a file has neither."""
+    found = next((one for one in engines() if one.id == engine_id), None)
+    return ("another engine", False) if found is None else (found.name, found.export is not None)
+
+
+def _fit(advice: Advice) -> dict[str, Any] | None:
+    fit = fit_of(advice)
+    if fit is None:
+        return None
+    wider = None if fit.scenario is None else f"Use {fit.scenario.n_gpus} × {hardware_name(advice.setup.hardware)}"
+    return {"largest": fit.largest_batch, "title": fit.title, "because": fit.because, "wider": wider}
+
+
+def live_why(advice: Advice) -> dict[str, Any]:
+    """Time of a round at every batch and K, by group, and the split by Amdahl, as plain values."""
+    curve, moe = advice.curve, advice.setup.architecture.moe
+    shape = curve.speedup.shape
+    parts = curve.round_components
+    zero = np.zeros(shape)
+    verified = curve.verify_step_s / curve.plain_step_s[:, None]
+    return {
+        "key": advice.scenario.hash,
+        "batch": advice.scenario.batch_size,
+        "batches": curve.batches.astype(int).tolist(),
+        "drafts": curve.drafts.tolist(),
+        "k": advice.recommendation.n_draft or advice.curve_k,
+        "groups": list(GROUPS),
+        "ms": rounded(
+            np.stack([sum((parts.get(one, zero) for one in names), zero) for names in GROUPS.values()]) * 1e3
+        ),
+        "accepted": rounded(curve.accepted_length),
+        "speedup": rounded(curve.speedup),
+        "experts": None if moe is None else moe.n_experts,
+        "touched": [rounded(curve.touched_plain), rounded(curve.touched_verify)],
+        "share": rounded(_routed_share(advice)),
+        "verify": rounded(verified),
+        "amdahl": rounded(expected_ratio(advice)),
+        "hidden": rounded(hidden_loading(advice, verified)),
+    }
+
+
+def expected_ratio(advice: Advice) -> Array:
+    """Verification over a plain step by Amdahl's law, were the loading of experts all that grows, [nB, nK]. [-]"""
+    return np.asarray(laws.amdahl_ratio(_routed_share(advice)[:, None], experts_growth(advice)))
+
+
+def _routed_share(advice: Advice) -> Array:
+    """Share of a plain step that loads routed experts, [nB]. [-]"""
+    curve = advice.curve
+    return np.asarray(curve.plain_components.get("routed", np.zeros_like(curve.batches)) / curve.plain_step_s)
+
+
+def hidden_loading(advice: Advice, verified: Array) -> Array:
+    """Part of the extra expert loading hidden in the verification step, [nB, nK]. [-]
+
+    0 without extra loading.
+
+    verified : verification steps over plain steps, [nB, nK]. [-]
+    """
+    growth, share = experts_growth(advice), _routed_share(advice)[:, None]
+    grows = (growth > 1.0 + 1e-9) & (share > 0.0)
+    hidden = laws.hidden_share(verified, np.where(grows, share, 1.0), np.where(grows, growth, 2.0))
+    return np.asarray(np.where(grows, hidden, 0.0))

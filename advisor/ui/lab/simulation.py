@@ -1,0 +1,200 @@
+"""Simulation: one K, the schedule, Cascade and an oracle on the same requests.
+
+A user's trace stays in their own session.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from advisor.answers.advice import Advice
+from advisor.answers.round_costs import costs_of
+from advisor.answers.simulation.compare import (
+    MAX_TRACE_BYTES,
+    SimulationPlan,
+    SimulationReport,
+    recorded,
+    simulate_policies,
+)
+from advisor.answers.simulation.simulator import (
+    DEFAULT_PASSAGE_TOKENS,
+    DEFAULT_SPREAD,
+    AcceptanceProcess,
+    per_position,
+    switching_around,
+)
+from advisor.predict.scenario import Scenario
+from advisor.prediction import AdvisorError
+from advisor.show.charts.runtime import POLICY_COLUMNS, POLICY_FORMATS, SHARES, simulation_chart, simulation_table
+from advisor.ui.answers import advice_for
+from advisor.ui.state import scenario_or_problem
+from advisor.ui.widgets import plain, show_chart
+
+_KEPT_SIMULATIONS = 16
+_GLANCE_S = 0.5
+"""How long a simulation may take before it shows its progress. [s]"""
+LIST, SWITCHING, TRACE = "Independent rounds", "Good and bad passages", "Your own trace"
+
+
+@dataclass(frozen=True)
+class ProcessChoice:
+    """Process by which acceptance varies in a simulation.
+
+    One of LIST, SWITCHING, TRACE, with what that needs.
+    """
+
+    kind: str
+    spread: float = DEFAULT_SPREAD
+    good_tokens: float = DEFAULT_PASSAGE_TOKENS
+    file_name: str = ""
+    data: bytes = b""
+
+    @property
+    def key(self) -> str:
+        """Name of the process, equal for equal choices."""
+        return f"{self.kind} {self.spread} {self.good_tokens} {hashlib.sha256(self.data).hexdigest()}"
+
+
+def simulation_for(
+    scenario: Scenario, choice: ProcessChoice, plan: SimulationPlan, warm: bool
+) -> SimulationReport | None:
+    """All policies of a scenario on one process, remembered for the session.
+
+    None once the user cancelled it.
+
+    Any change on the page ends a running simulation, as every rerun does. Raises AdvisorError when the trace cannot be
+    read.
+    """
+    kept: dict[object, SimulationReport] = st.session_state.setdefault("simulations", {})
+    key = (scenario.model_dump_json(), choice.key, plan, warm)
+    if key in kept:
+        return kept[key]
+    if st.session_state.get("cancelled_simulation") == key:
+        st.info("The simulation was cancelled.", icon=":material/cancel:")
+        st.button("Simulate", on_click=st.session_state.pop, args=("cancelled_simulation",))
+        return None
+    advice = advice_for(scenario)
+    costs = costs_of(advice.curve, keep_drafter_warm=warm)
+    place = st.empty()
+    watch = _progress_in(place, key)
+    report = simulate_policies(costs, advice.k_by_batch, _process(advice, choice), plan, on_policy=watch)
+    place.empty()
+    while len(kept) >= _KEPT_SIMULATIONS:
+        del kept[next(iter(kept))]
+    kept[key] = report
+    return report
+
+
+def _progress_in(place: DeltaGenerator, key: object) -> Callable[[str, float], None]:
+    """Shows how far a simulation is once it has taken longer than a glance, with a button to end it."""
+    started_s = time.monotonic()
+    bar: list[DeltaGenerator] = []
+
+    def watch(policy: str, done: float) -> None:
+        if not bar and time.monotonic() - started_s > _GLANCE_S:
+            with place.container():
+                bar.append(st.empty())
+                st.button("Cancel", on_click=st.session_state.__setitem__, args=("cancelled_simulation", key))
+        for line in bar:
+            line.progress(done, f"Simulating: {policy}")
+
+    return watch
+
+
+def _process(advice: Advice, choice: ProcessChoice) -> AcceptanceProcess:
+    length = advice.setup.acceptance.accepted_length
+    if choice.kind == TRACE:
+        return recorded(choice.data, choice.file_name)
+    if choice.kind == SWITCHING:
+        return switching_around(length, advice.curve_k, spread=choice.spread, good_tokens=choice.good_tokens)
+    return per_position(length)
+
+
+MAX_ITERATIONS = 4000
+"""Limit on each server, so that a page answers in seconds."""
+
+
+def process_choice() -> ProcessChoice | None:
+    """Process by which acceptance varies, or None while a trace was chosen and not yet given."""
+    kind = st.radio("How acceptance varies", (LIST, SWITCHING, TRACE), horizontal=True, key="process")
+    if kind == SWITCHING:
+        spread = st.slider("Good and bad passages apart (logits; assumed)", 0.0, 4.0, DEFAULT_SPREAD, key="spread")
+        tokens = st.number_input("Passage length (tokens; assumed)", 1.0, 1e5, DEFAULT_PASSAGE_TOKENS, key="passage")
+        return ProcessChoice(kind, spread, tokens)
+    if kind == TRACE:
+        given = st.file_uploader(
+            "Accepted drafts per step: JSON ([[3, 0, 2], [1, 1]]) or CSV (columns accepted, request)",
+            type=["json", "csv"],
+            key="trace",
+            max_upload_size=MAX_TRACE_BYTES // 1_000_000,
+        )
+        return None if given is None else ProcessChoice(kind, file_name=given.name, data=given.getvalue())
+    return ProcessChoice(kind)
+
+
+def plan(batch_size: int) -> tuple[SimulationPlan, bool]:
+    """Load that is served, and whether the drafter is kept ready at K = 0."""
+    with st.grid(4, min_column_width=150):
+        requests = st.number_input("Requests", 1, 5000, 200, key="simulated_requests")
+        length = st.number_input("Tokens each", 1, 4096, 250, key="simulated_tokens")
+        seed = st.number_input("Seed", 0, 2**31, 0, key="simulated_seed")
+        share = st.number_input(
+            "Load (empty: all at once)",
+            0.05,
+            2.0,
+            value=None,
+            key="simulated_load",
+            help="Poisson arrivals at this share of what plain decoding could serve, so that the batch varies. Empty: "
+            "all requests wait from the start, and a free slot takes the next at once.",
+        )
+    warm = st.toggle("Charge for keeping the drafter ready at K = 0", True, key="warm_drafter")
+    return SimulationPlan(int(requests), MAX_ITERATIONS, int(length), batch_size, share, int(seed)), warm
+
+
+def show_outcomes(report: SimulationReport) -> None:
+    """The table under the simulation's chart: one row per way to choose K."""
+    table = simulation_table(report)
+    table[list(SHARES)] *= 100
+    columns = {
+        name: st.column_config.Column(label)
+        if name not in POLICY_FORMATS
+        else st.column_config.NumberColumn(label, format=POLICY_FORMATS[name])
+        for name, label in POLICY_COLUMNS.items()
+    }
+    st.dataframe(table, hide_index=True, placeholder="", column_config=columns)
+
+
+def draw_simulation() -> None:
+    """The whole panel, for the scenario of the bar."""
+    scenario, problem = scenario_or_problem()
+    if scenario is None:
+        st.error(plain(problem))
+        return
+    try:
+        advice = advice_for(scenario)
+        choice = None if advice.setup.drafter.kind == "none" else process_choice()
+        if choice is None:
+            lacks = (
+                "a drafter in the bar" if advice.setup.drafter.kind == "none" else "a trace; it stays in this session"
+            )
+            st.info(f"To simulate, give {lacks}.")
+            return
+        planned, warm = plan(scenario.batch_size)
+        report = simulation_for(scenario, choice, planned, warm)
+    except AdvisorError as error:
+        st.error(plain(str(error)), icon=":material/error:")
+        return
+    if report is None:
+        return
+    show_chart(simulation_chart(report), "simulation", scenario)
+    show_outcomes(report)
+    st.caption(report.load_note)
+    if not report.complete:
+        st.caption(f"The limit of {planned.iterations:,} iterations ended before all requests were served.")
+    st.caption("Decode iterations only: prefill takes no time here. The oracle sees each step's outcome beforehand.")

@@ -1,0 +1,226 @@
+// The live answer: headline, sliders, chart, command, table and flips from one payload of show/live_answer.py.
+// What comes from users or files is set as text, never as markup.
+
+/** One slider with its exact value beside it; `steps(value, direction)` is what an arrow key goes to. */
+function slider(label, id, most, moved, done, steps) {
+  const range = node("input", { type: "range", id, min: 0, max: most, step: "any" });
+  const exact = node("input", { type: "number", step: "any", "aria-label": `${label}, exact value` });
+  const name = node("label", { for: id }, label);
+  let later = 0;
+  const one = { box: node("div", { class: "slider" }, node("span", {}, name, exact), range), range, exact, name, held: false };
+  range.addEventListener("input", () => { one.held = true; moved(Number(range.value), true); });
+  range.addEventListener("change", () => { one.held = false; done(); });
+  exact.addEventListener("change", () => { if (exact.value) { moved(Number(exact.value), false); done(); } });
+  range.addEventListener("keydown", (event) => {
+    const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 4, PageDown: -4 }[event.key];
+    if (!way) return;
+    event.preventDefault();
+    for (let i = 0; i < Math.abs(way); i++) moved(steps(Math.sign(way)), false);
+    clearTimeout(later);
+    later = setTimeout(done, 400);
+  });
+  return one;
+}
+
+function build(root) {
+  const v = { batch: 1, length: 1, waiting: false };
+  v.title = node("h1", {});
+  v.sub = node("p", { class: "sub", "aria-live": "polite" });
+  v.batchSlider = slider("Batch", "batch", 1, (value, isPlace) => {
+    const most = v.m.batches[v.m.batches.length - 1];
+    v.batch = Math.min(Math.max(Math.round(isPlace ? 2 ** value : value), 1), most);
+    update(v);
+  }, () => commit(v), (way) => (way > 0 ? Math.max(v.batch + 1, Math.round(v.batch * 1.09)) : Math.min(v.batch - 1, Math.round(v.batch / 1.09))));
+  v.lengthSlider = slider("Accepted length", "length", 1, (value) => {
+    v.length = Math.min(Math.max(Math.round(value * 100) / 100, 1.05), v.m.k + 1);
+    update(v);
+  }, () => commit(v), (way) => v.length + 0.05 * way);
+  v.sliders = node("div", { class: "sliders" }, v.batchSlider.box, v.lengthSlider.box);
+  v.heading = node("h2", {});
+  v.axes = node("div", { class: "axes", role: "radiogroup", "aria-label": "Axis" });
+  v.plot = node("div", { class: "plot" });
+  v.card = node("div", { class: "card", hidden: true });
+  v.legend = node("div", { class: "legend" });
+  v.launch = node("section", { class: "launch" });
+  v.table = node("tbody", {});
+  v.flips = node("div", { class: "flips" });
+  const head = ["K", "Speedup", "80% band", "P(best)", "ms/token"].map((one) => node("th", { scope: "col" }, one));
+  const main = node("section", {}, node("div", { class: "head" }, v.heading, v.axes), v.plot, v.legend);
+  const side = node("aside", {}, v.launch, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.flips);
+  v.box = node("div", { class: "live" }, node("div", { class: "grid" }, node("header", {}, v.title, v.sub), v.sliders, main, side));
+  root.append(v.box);
+  pointer(v);
+  v.width = 0;
+  v.seen = new ResizeObserver(() => { if (v.m && v.plot.clientWidth !== v.width) drawn_again(v); });
+  v.seen.observe(v.plot);
+  return v;
+}
+
+/** Take a payload: what the user is just moving stays as it is. */
+function take(v, data) {
+  const first = !v.m;
+  v.m = unpack(data);
+  if (!v.batchSlider.held) v.batch = data.batch;
+  if (!v.lengthSlider.held) v.length = data.accepted ? data.accepted.now : 1;
+  v.waiting = false;
+  if (KEPT.pinned !== null && !data.drafts.includes(KEPT.pinned)) KEPT.pinned = null;
+  if (KEPT.axis === "usd" && data.usd_per_hour === null) KEPT.axis = "speedup";
+  v.batchSlider.range.max = Math.log2(data.batches[data.batches.length - 1]);
+  v.lengthSlider.box.hidden = !data.accepted;
+  v.lengthSlider.range.min = 1.05;
+  v.lengthSlider.range.max = data.k + 1;
+  v.lengthSlider.name.textContent = `Accepted length at K = ${data.k}${data.what.borrowed ? " (borrowed)" : ""}`;
+  v.lengthSlider.name.title = data.accepted ? data.accepted.source : "";
+  axes(v);
+  legend(v);
+  if (first) v.plot.style.minHeight = "340px";
+  update(v);
+}
+
+/** Tell Python where the sliders stand, which brings its exact answer and the command. */
+function commit(v) {
+  const { batch, accepted, k } = v.m, moved = {};
+  if (v.batch !== batch) moved.batch = v.batch;
+  if (accepted && v.length !== accepted.now) moved.accepted = `${+v.length.toFixed(2)}@${k}`;
+  if (!Object.keys(moved).length) return;
+  v.waiting = true;
+  v.launch.classList.add("stale");
+  v.tell("moved", moved);
+}
+
+function update(v) {
+  const { m } = v;
+  v.now = outcome(m, v.batch, v.length);
+  v.ranges = schedule(m, v.length, v.batch);
+  v.marks = landmarks(m, v.length, v.ranges);
+  const said = verdict(m, v.batch, v.length, v.now);
+  v.title.textContent = said.title;
+  v.sub.replaceChildren(...said.parts.flatMap(([bold, rest]) => (bold ? [node("b", {}, bold), rest] : [rest])));
+  v.sub.append(node("button", { class: "how", onclick: () => v.tell("how", { batch: v.batch, k: v.now.k || v.m.k }) }, "How computed"));
+  if (m.fit && m.fit.wider && v.batch > m.largest)
+    v.sub.append(" ", node("button", { class: "fill", onclick: () => v.tell("wider", true) }, m.fit.wider));
+  v.batchSlider.range.value = Math.log2(v.batch);
+  v.batchSlider.range.setAttribute("aria-valuetext", `${v.batch} sequences`);
+  v.batchSlider.exact.value = v.batch;
+  v.lengthSlider.range.value = v.length;
+  v.lengthSlider.range.setAttribute("aria-valuetext", `${v.length.toFixed(2)} tokens`);
+  v.lengthSlider.exact.value = v.length.toFixed(2);
+  drawn_again(v);
+  table(v);
+  launch(v);
+  flipped(v);
+  KEPT.last = { key: m.key, batch: v.batch, k: v.now.k || v.now.rows[v.now.tried].k, f: factors(m, v.length) };
+  window.dispatchEvent(new CustomEvent("moe-live"));
+}
+
+function finding(v) {
+  const { m, marks, ranges } = v, own = v.now.rows[v.now.chosen];
+  const ruled = ranges.map((one) => `${named(one.k)} from batch ${one.first}`).join(", ");
+  const best = marks.sweet ? `Most at batch ${marks.sweet.batch}: ${marks.sweet.speedup.toFixed(2)} times. ` : "";
+  const dip = marks.dip ? `A dip at batch ${marks.dip.batch}. ` : "";
+  const end = marks.end ? `No gain from batch ${marks.end}. ` : "";
+  return `${AXES[KEPT.axis].title} by batch. At batch ${v.batch}: ${named(own.k)}, ${own.speedup.toFixed(2)} times. ${best}${dip}${end}Schedule: ${ruled}.`;
+}
+
+function drawn_again(v) {
+  v.width = v.plot.clientWidth;
+  if (!v.width) return;
+  const state = { m: v.m, axis: KEPT.axis, batch: v.batch, length: v.length, ranges: v.ranges, marks: v.marks, pinned: KEPT.pinned, label: finding(v) };
+  const { svg, s } = picture(state, v.width);
+  v.scale = s;
+  v.heading.textContent = AXES[KEPT.axis].title;
+  v.plot.replaceChildren(svg, v.card);
+}
+
+function axes(v) {
+  const offered = Object.entries(AXES).filter(([name]) => name !== "usd" || v.m.usd_per_hour !== null);
+  v.axes.replaceChildren(...offered.map(([name, one]) => {
+    const pick = () => { KEPT.axis = name; drawn_again(v); };
+    const radio = node("input", { type: "radio", name: "axis", checked: name === KEPT.axis, onchange: pick });
+    return node("label", { title: name === "usd" ? v.m.price : null }, radio, one.name);
+  }));
+}
+
+function legend(v) {
+  const { published, own, twin } = v.m, same = published.filter((one) => one[3]).length, other = published.length - same;
+  const key = (mark, color, said) => node("span", {}, node("i", { style: `color:var(--${color})` }, mark), said);
+  const made = [key("━", "schedule", "schedule, 80% band")];
+  if (same) made.push(key("◆", "published", `published (${same})`));
+  if (other) made.push(key("◇", "published", `other drafter (${other})`));
+  if (own.length) made.push(key("●", "own", `yours (${own.length})`));
+  if (!published.length) made.push(node("span", {}, "none published here"));
+  if (twin) made[0].title = "Dense twin: the same layers with the active experts alone, all loaded by every step.";
+  v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
+}
+
+function csv(v) {
+  const { m } = v, f = factors(m, v.length), lines = ["batch_size,n_draft,speedup,speedup_low,speedup_high,tpot_ms,tokens_per_s_per_gpu"];
+  m.batches.forEach((batch, row) => m.drafts.forEach((k, i) => {
+    const values = [m.speedup[row][i] * f[i], m.low[row][i] * f[i], m.high[row][i] * f[i], m.tpot_ms[row][i] / f[i], m.rate[row][i] * f[i]];
+    lines.push([batch, k, ...values.map((one) => +one.toPrecision(5))].join());
+  }));
+  const link = node("a", { download: `speedup-${m.key}.csv`, href: URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" })) });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+function table(v) {
+  const pin = (k) => { KEPT.pinned = KEPT.pinned === k ? null : k; update(v); };
+  v.table.replaceChildren(...v.now.rows.map((one) => {
+    const own = one.k === v.now.k, held = one.k === KEPT.pinned;
+    const share = node("span", { class: "bar" }, node("i", { style: `width:${100 * one.pBest}%` }));
+    const k = one.k ? node("button", { "aria-pressed": held, "aria-label": `Show K = ${one.k} in the chart`, onclick: () => pin(one.k) }, String(one.k)) : "0";
+    const cells = [k, `${one.speedup.toFixed(2)}×`, one.k ? `${one.low.toFixed(1)}–${one.high.toFixed(1)}` : "–", [share, `${Math.round(100 * one.pBest)}%`], one.tpot.toPrecision(3)];
+    const classes = `${own ? "chosen" : ""} ${held ? "pinned" : ""} ${one.kept ? "" : "over"}`;
+    return node("tr", { class: classes, title: one.kept ? null : `over the limit of ${v.m.limit_ms} ms` }, cells.map((cell) => node("td", {}, cell)));
+  }));
+}
+
+function launch(v) {
+  const { text, note, engine } = v.m.command;
+  v.launch.classList.toggle("stale", v.waiting || v.batch !== v.m.batch || (v.m.accepted && v.length !== v.m.accepted.now));
+  if (v.shown === v.m.command) return;
+  v.shown = v.m.command;
+  const copy = node("button", { class: "fill", onclick: async () => {
+    try { await navigator.clipboard.writeText(text); } catch { getSelection().selectAllChildren(code); document.execCommand("copy"); }
+    copy.textContent = "Copied";
+    setTimeout(() => (copy.textContent = "Copy"), 1500);
+  } }, "Copy");
+  const code = node("pre", { tabindex: 0, "aria-label": `Launch command for ${engine}` }, text);
+  const head = node("div", { class: "head" }, node("h2", {}, `Launch on ${engine}`), text ? copy : "");
+  v.launch.replaceChildren(head, ...(text ? [code] : []), ...(note ? [node("p", {}, note)] : []));
+}
+
+function flipped(v) {
+  const found = flips(v.m, v.batch, v.length, v.ranges).filter((one) => one.what === "batch" || one.value.toFixed(1) !== v.length.toFixed(1));
+  const rows = found.map((one) => {
+    const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(1);
+    return node("div", {}, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? "above" : "below"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
+  });
+  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "What would flip it"), ...rows] : []));
+}
+
+/** Every K at the batch under the pointer; a click makes that batch the one asked about. */
+function pointer(v) {
+  const batchAt = (event) => v.scale.batch(event.clientX - v.plot.getBoundingClientRect().left);
+  v.plot.addEventListener("pointermove", (event) => {
+    const batch = Math.min(batchAt(event), v.m.last), f = factors(v.m, v.length), own = scheduled(v.ranges, batch);
+    const lines = v.m.drafts.map((k, i) => {
+      const said = `${k ? `K = ${k}` : "none"}  ${AXES[KEPT.axis].show(valueAt(v.m, KEPT.axis, f, batch, i))}`;
+      return k === own ? node("b", {}, said) : node("div", {}, said);
+    });
+    v.card.replaceChildren(node("div", {}, `Batch ${whole(batch)}`), ...lines);
+    v.card.hidden = false;
+    const x = v.scale.x(batch);
+    v.card.style.left = x > v.width / 2 ? `${x - v.card.offsetWidth - 14}px` : `${x + 14}px`;
+    v.card.style.top = "30px";
+  });
+  v.plot.addEventListener("pointerleave", () => (v.card.hidden = true));
+  v.plot.addEventListener("click", (event) => { v.batch = Math.max(batchAt(event), 1); update(v); commit(v); });
+}
+
+export default function (component) {
+  const root = component.parentElement, v = (root.live ??= build(root));
+  v.tell = component.setTriggerValue;
+  take(v, component.data);
+}

@@ -1,0 +1,221 @@
+// The chart of the live answer, drawn as SVG: no library is loaded, and a slider redraws it in a few milliseconds.
+
+const SVG = "http://www.w3.org/2000/svg";
+const AXES = {
+  speedup: { name: "Speedup", title: "Speedup over no speculation", of: (m, f, row, k) => m.speedup[row][k] * f[k], show: (v) => `${+v.toFixed(2)}×` },
+  tpot: { name: "ms/token", title: "Time per output token, ms", of: (m, f, row, k) => m.tpot_ms[row][k] / f[k], show: (v) => `${+v.toPrecision(3)}`, log: true, falls: true },
+  rate: { name: "Tokens/s/GPU", title: "Tokens per second and GPU", of: (m, f, row, k) => m.rate[row][k] * f[k], show: (v) => (+v.toPrecision(3)).toLocaleString("en"), log: true },
+  usd: { name: "USD", title: "USD per million tokens", of: (m, f, row, k) => (m.usd_per_hour * 1e6) / 3600 / (m.rate[row][k] * f[k]), show: (v) => `$${+v.toPrecision(2)}`, log: true, falls: true },
+};
+
+function el(name, attributes, ...children) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
+  for (const child of children) made.append(child);
+  return made;
+}
+
+/** The scale of one picture: places of batches and values, and what fits between. */
+function frame(m, axis, f, ranges, width) {
+  const narrow = width < 560, height = narrow ? 340 : 486;
+  const box = { left: 44, right: width - 42, top: 22, bottom: height - 74 };
+  const kind = AXES[axis], rows = m.batches.map((_, i) => i).filter((i) => m.batches[i] <= Math.max(m.last, 1));
+  const values = [];
+  for (const row of rows) {
+    for (let k = axis === "speedup" ? 1 : 0; k < m.drafts.length; k++) values.push(kind.of(m, f, row, k));
+    const k = m.drafts.indexOf(scheduled(ranges, m.batches[row]));
+    if (k > 0) values.push(...band(m, axis, f, row, k));
+    if (axis === "speedup" && m.twin) values.push(m.twin[row]);
+  }
+  if (axis === "speedup") for (const one of [...m.published, ...m.own]) values.push(Math.min(one[2], 4));
+  let low = Math.min(...values), high = Math.max(...values);
+  if (axis === "speedup") [low, high] = [Math.max(Math.min(low, 0.85) - 0.05, 0.3), Math.max(high * 1.03, 1.25)];
+  const end = Math.log(m.batches[m.batches.length - 1]) || 1;
+  const x = (batch) => box.left + (Math.log(batch) / end) * (box.right - box.left);
+  const scale = kind.log ? Math.log : (v) => v;
+  const y = (value) => box.bottom - ((scale(value) - scale(low)) / (scale(high) - scale(low))) * (box.bottom - box.top);
+  const batch = (px) => Math.round(Math.exp(Math.min(Math.max((px - box.left) / (box.right - box.left), 0), 1) * end));
+  return { box, x, y, low, high, height, narrow, kind, rows, batch };
+}
+
+/** Ends of the 80 % band of one K, on any axis. */
+function band(m, axis, f, row, k) {
+  const value = AXES[axis].of(m, f, row, k), middle = m.speedup[row][k];
+  const [low, high] = [Math.min(m.low[row][k], middle) / middle, Math.max(m.high[row][k], middle) / middle];
+  return AXES[axis].falls ? [value / high, value / low] : [value * low, value * high];
+}
+
+function ticks(s) {
+  if (!s.kind.log) {
+    const step = s.high - s.low > 4 ? 1 : 0.5, first = Math.ceil(s.low / step);
+    return Array.from({ length: Math.floor(s.high / step) - first + 1 }, (_, i) => (first + i) * step);
+  }
+  const found = [];
+  for (let power = Math.floor(Math.log10(s.low)); power <= Math.log10(s.high); power++)
+    for (const lead of [1, 2, 5]) if (lead * 10 ** power >= s.low && lead * 10 ** power <= s.high) found.push(lead * 10 ** power);
+  return found;
+}
+
+const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join("");
+
+/** The whole picture for one state: {m, axis, batch, length, ranges, marks, pinned, label}. */
+function picture(state, width) {
+  const { m, axis, batch, length, ranges, marks } = state;
+  const f = factors(m, length), s = frame(m, axis, f, ranges, width), { box, x, y, kind } = s;
+  const svg = el("svg", { viewBox: `0 0 ${width} ${s.height}`, height: s.height, role: "img", "aria-label": state.label });
+  const add = (...made) => svg.append(...made);
+  const line = (d, css, more) => el("path", { d, fill: "none", style: css, ...more });
+  const text = (px, py, said, more) => el("text", { x: px, y: py, ...more }, said);
+  add(el("clipPath", { id: "inside" }, el("rect", { x: box.left - 7, y: box.top - 6, width: box.right - box.left + 14, height: box.bottom - box.top + 6 })));
+  for (const value of ticks(s)) {
+    add(line(`M${box.left},${y(value)}H${box.right}`, "stroke:var(--line)"));
+    add(text(box.left - 7, y(value) + 4, kind.show(value), { class: "tick", "text-anchor": "end" }));
+  }
+  const full = Math.min(m.largest, m.batches[m.batches.length - 1]), ends = x(Math.max(full, 1));
+  if (axis === "speedup") {
+    add(el("rect", { x: box.left, y: y(1), width: box.right - box.left, height: Math.max(box.bottom - y(1), 0), style: "fill:var(--ink);opacity:.035" }));
+    add(line(`M${box.left},${y(1)}H${box.right}`, "stroke:var(--faint);stroke-width:1.3"));
+    if (box.bottom - y(1) > 22) add(text(box.left + 8, y(1) + 17, "slower than no speculation", { class: "tick" }));
+  }
+  if (m.largest > 0 && m.largest < m.batches[m.batches.length - 1]) {
+    add(el("rect", { x: ends, y: box.top, width: box.right - ends, height: box.bottom - box.top, style: "fill:var(--ink);opacity:.07" }));
+    add(text((ends + box.right) / 2, box.top + 15, box.right - ends > 74 ? "memory full" : "full", { class: "tick", "text-anchor": "middle" }));
+  }
+  const inside = el("g", { "clip-path": "url(#inside)" });
+  add(inside);
+  bands(inside, m, axis, f, s, ranges);
+  family(inside, svg, state, f, s);
+  if (axis === "speedup" && m.twin) {
+    const carried = f[m.drafts.indexOf(m.k)];
+    inside.append(line(path(s.rows.map((row) => [x(m.batches[row]), y(m.twin[row] * carried)])), "stroke:var(--faint);stroke-width:1.6;stroke-dasharray:2 4"));
+  }
+  thick(inside, m, axis, f, s, ranges);
+  if (axis === "speedup") points(inside, m, s);
+  strip(svg, s, ranges, m);
+  add(line(`M${x(batch)},${box.top - 4}V${box.bottom}`, "stroke:var(--ink);stroke-dasharray:3 3"));
+  const own = scheduled(ranges, batch), value = valueAt(m, axis, f, batch, m.drafts.indexOf(own));
+  add(el("circle", { cx: x(batch), cy: y(value), r: 7, style: "fill:var(--schedule);stroke:var(--page);stroke-width:2.5" }));
+  add(text(Math.min(Math.max(x(batch), box.left + 26), box.right - 26), 12, `batch ${batch.toLocaleString("en")}`, { class: "note", "text-anchor": "middle" }));
+  if (axis === "speedup") notes(svg, state, f, s);
+  for (let tick = 1; tick <= m.batches[m.batches.length - 1]; tick *= 4)
+    add(text(x(tick), box.bottom + 42, tick.toLocaleString("en"), { class: "tick", "text-anchor": "middle" }));
+  add(text((box.left + box.right) / 2, box.bottom + 62, "Batch (concurrent sequences)", { class: "tick", "text-anchor": "middle" }));
+  return { svg, s };
+}
+
+function valueAt(m, axis, f, batch, k) {
+  const [row, share] = between(m, batch), after = Math.min(row + 1, m.batches.length - 1);
+  return Math.exp((1 - share) * Math.log(AXES[axis].of(m, f, row, k)) + share * Math.log(AXES[axis].of(m, f, after, k)));
+}
+
+/** Places of one range of the schedule: its ends and the rows between. */
+function along(m, range, of) {
+  const inner = m.batches.filter((one) => one >= range.first && one <= range.last);
+  return [Math.max(range.first - 0.5, 1), ...inner, Math.min(range.last + 0.5, m.last)].map((batch) => of(batch));
+}
+
+function bands(group, m, axis, f, s, ranges) {
+  for (const range of ranges) {
+    const k = m.drafts.indexOf(range.k);
+    if (!k) continue;
+    const ends = along(m, range, (batch) => {
+      const value = valueAt(m, axis, f, batch, k), [row, share] = between(m, batch), near = share < 0.5 ? row : row + 1;
+      const [low, high] = band(m, axis, f, near, k), middle = AXES[axis].of(m, f, near, k);
+      return [s.x(batch), s.y((value * low) / middle), s.y((value * high) / middle)];
+    });
+    const d = `${path(ends.map(([px, , high]) => [px, high]))}L${path(ends.reverse().map(([px, low]) => [px, low])).slice(1)}Z`;
+    group.append(el("path", { d, style: "fill:var(--schedule);opacity:.13" }));
+  }
+}
+
+/** Every K as a thin line, named at its right end. */
+function family(group, svg, state, f, s) {
+  const { m, axis, pinned } = state, ends = [], last = s.rows[s.rows.length - 1];
+  m.drafts.forEach((k, i) => {
+    if (axis === "speedup" && !k) return;
+    const of = (row) => s.y(s.kind.of(m, f, row, i));
+    const css = k === pinned ? "stroke:var(--pinned);stroke-width:2.6" : k ? "stroke:var(--family);stroke-width:1.1;opacity:.62" : "stroke:var(--ink);stroke-width:1.4;stroke-dasharray:5 4";
+    group.append(el("path", { d: path(s.rows.map((row) => [s.x(m.batches[row]), of(row)])), fill: "none", style: css }));
+    ends.push({ k, y: Math.min(of(last), s.box.bottom) });
+  });
+  ends.sort((a, b) => a.y - b.y);
+  const apart = s.narrow ? 12 : 13;
+  ends.forEach((one, i) => (one.y = i ? Math.max(one.y, ends[i - 1].y + apart) : one.y));
+  const over = ends.length ? ends[ends.length - 1].y - s.box.bottom : 0;
+  if (over > 0) for (let i = ends.length - 1, limit = s.box.bottom; i >= 0; i--, limit -= apart) ends[i].y = Math.min(ends[i].y, limit);
+  for (const one of ends) {
+    const bold = one.k === pinned ? "font-weight:700;fill:var(--pinned)" : "";
+    svg.append(el("text", { x: s.x(m.batches[last]) + 6, y: one.y + 4, class: "tick halo", style: bold }, one.k ? `K=${one.k}` : "none"));
+  }
+}
+
+function thick(group, m, axis, f, s, ranges) {
+  for (const range of ranges) {
+    const k = m.drafts.indexOf(range.k);
+    const d = path(along(m, range, (batch) => [s.x(batch), s.y(valueAt(m, axis, f, batch, k))]));
+    group.append(el("path", { d, fill: "none", style: "stroke:var(--page);stroke-width:7;stroke-linecap:round" }));
+    group.append(el("path", { d, fill: "none", style: "stroke:var(--schedule);stroke-width:4;stroke-linecap:round" }));
+  }
+}
+
+function points(group, m, s) {
+  for (const [batch, k, value, same, source] of m.published) {
+    const px = s.x(batch), py = s.y(value), d = `M${px},${py - 5}L${px + 5},${py}L${px},${py + 5}L${px - 5},${py}Z`;
+    const css = same ? "fill:var(--published);stroke:var(--page);stroke-width:.8" : "fill:none;stroke:var(--published);stroke-width:1.2";
+    group.append(el("path", { d, style: css }, el("title", {}, `${value.toFixed(2)}×, batch ${batch}, K ${k ?? "best"}: ${source}`)));
+  }
+  for (const [batch, k, value] of m.own) {
+    const dot = { cx: s.x(batch), cy: s.y(value), r: 5.5, style: "fill:var(--own);stroke:var(--page);stroke-width:1.5" };
+    group.append(el("circle", dot, el("title", {}, `yours: ${value.toFixed(2)}×, batch ${batch}, K ${k ?? "not stated"}`)));
+  }
+}
+
+/** Which K rules where. */
+function strip(svg, s, ranges, m) {
+  const top = s.box.bottom + 1, most = Math.max(...m.drafts, 1);
+  ranges.forEach((range, i) => {
+    const from = s.x(range.first), to = i + 1 < ranges.length ? s.x(ranges[i + 1].first) : s.x(range.last), wide = to - from;
+    const tint = range.k ? 0.12 + (0.3 * range.k) / most : 0.05;
+    svg.append(el("rect", { x: from, y: top, width: Math.max(wide - 2, 1), height: 25, style: `fill:var(--schedule);opacity:${tint}` }));
+    const said = wide > 52 ? (range.k ? `K = ${range.k}` : "none") : wide > 13 ? String(range.k) : "";
+    svg.append(el("text", { x: from + wide / 2 - 1, y: top + 17, "text-anchor": "middle", class: "note", style: "fill:var(--schedule)" }, said));
+  });
+}
+
+/** Sweet spot, dip with its cause, the peak after it, break-even and the dense twin, where there is room for them. */
+function notes(svg, state, f, s) {
+  const { m, marks, ranges } = state, taken = [];
+  const free = (b) => taken.every((o) => b.x2 < o.x1 || b.x1 > o.x2 || b.y2 < o.y1 || b.y1 > o.y2);
+  const put = (px, py, said, tries, css) => {
+    const wide = said.length * (css ? 6.4 : 7);
+    for (const dy of tries) {
+      const left = Math.min(Math.max(px - wide / 2, s.box.left + 2), s.box.right - wide), y = py + dy;
+      const here = { x1: left - 4, x2: left + wide + 4, y1: y - 12, y2: y + 4 };
+      if (y < s.box.top + 8 || y > s.box.bottom - 4 || !free(here)) continue;
+      taken.push(here);
+      if (!css) svg.append(el("path", { d: `M${px},${py}V${dy < 0 ? y + 4 : y - 12}`, style: "stroke:var(--schedule)" }));
+      svg.append(el("text", { x: left, y, class: css ? "tick halo" : "note halo" }, said));
+      break;
+    }
+    if (!css) svg.append(el("circle", { cx: px, cy: py, r: 4, style: "fill:var(--page);stroke:var(--schedule);stroke-width:2" }));
+  };
+  if (s.box.bottom - s.y(1) > 22) taken.push({ x1: s.box.left, x2: s.box.left + 180, y1: s.y(1) + 3, y2: s.y(1) + 22 });
+  const below = [60, 84, 108, 132, 156, 180, -40], above = [-22, -40, -58, -76, 44, 66];
+  const at = (one) => [s.x(one.batch), s.y(one.speedup)];
+  const under = (one) => [s.y(1) - at(one)[1] + 38, ...below];
+  if (marks.sweet) put(...at(marks.sweet), `sweet spot ${marks.sweet.batch}: ${marks.sweet.speedup.toFixed(2)}×`, under(marks.sweet));
+  if (marks.dip) {
+    const causes = { experts: `drafts load ${Math.round(100 * marks.dip.grows)}% more experts`, cliff: "a kernel switches" };
+    put(...at(marks.dip), `dip ${marks.dip.batch}: ${causes[marks.dip.cause] || `${marks.dip.speedup.toFixed(2)}×`}`, under(marks.dip));
+  }
+  if (marks.peak) put(...at(marks.peak), `MoE peak ${marks.peak.batch}: ${marks.peak.speedup.toFixed(2)}×`, above);
+  if (marks.end) {
+    const k = m.drafts.indexOf(ranges[ranges.length - 2].k);
+    put(s.x(marks.end), s.y(valueAt(m, "speedup", f, marks.end, k)), `break-even ${marks.end.toLocaleString("en")}`, above);
+  }
+  if (m.twin) {
+    const rows = s.rows.filter((row) => m.batches[row] >= (s.narrow ? 64 : 3));
+    const row = rows[Math.floor(rows.length * (s.narrow ? 0.5 : 0.62))] ?? 0, carried = f[m.drafts.indexOf(m.k)];
+    put(s.x(m.batches[row]), s.y(m.twin[row] * carried), `dense twin, K = ${m.k}`, [-8, 18, -26, 36, 54], true);
+  }
+}

@@ -1,0 +1,285 @@
+// The answer from the draws: the rules of predict/curve.py, answers/best_k.py, answers/schedule.py and
+// answers/summary.py once more, so that a slider needs no server. tests/e2e/test_live_answer.py holds the two together.
+
+/** Payload of show/live_answer.py, its draws unpacked: logs[row][column][draw]. */
+function unpack(data) {
+  const kinds = data.drafts.length - 1, rows = data.batches.length, { low, step, n } = data.draws;
+  const bytes = Uint8Array.from(atob(data.draws.data), (one) => one.charCodeAt(0));
+  const levels = new Uint16Array(bytes.buffer);
+  const logs = [];
+  for (let row = 0; row < rows; row++) {
+    logs.push([new Float64Array(n)]);
+    for (let kind = 0; kind < kinds; kind++) {
+      const from = (row * kinds + kind) * n;
+      logs[row].push(Float64Array.from(levels.subarray(from, from + n), (one) => low + step * one));
+    }
+  }
+  return { ...data, n, logs, x: data.batches.map(Math.log) };
+}
+
+/** What each K accepts at a length of the slider, over what it accepts in the payload. */
+function factors(m, length) {
+  if (!m.accepted || length === m.accepted.now) return m.drafts.map(() => 1);
+  const { lengths, carried, carried_now } = m.accepted, last = lengths.length - 1;
+  const place = Math.min(Math.max((length - lengths[0]) / (lengths[1] - lengths[0]), 0), last);
+  const low = Math.min(Math.floor(place), last - 1), share = place - low;
+  return m.drafts.map((_, k) => ((1 - share) * carried[low][k] + share * carried[low + 1][k]) / carried_now[k]);
+}
+
+/** Between which rows of the payload a batch lies, and how far along: linear in log batch. */
+function between(m, batch) {
+  const x = Math.log(batch), last = m.x.length - 1;
+  if (last === 0) return [0, 0];
+  let row = 0;
+  while (row < last - 1 && m.x[row + 1] <= x) row++;
+  return [row, Math.min(Math.max((x - m.x[row]) / (m.x[row + 1] - m.x[row]), 0), 1)];
+}
+
+/** A positive table [row][column] at a batch: log value linear in log batch. */
+function at(m, table, batch, column) {
+  const [row, share] = between(m, batch);
+  if (share === 0) return table[row][column];
+  if (share === 1) return table[row + 1][column];
+  return Math.exp((1 - share) * Math.log(table[row][column]) + share * Math.log(table[row + 1][column]));
+}
+
+/** Speedups [column][draw] at a batch, before any change of the accepted length. */
+function drawn(m, batch) {
+  const [row, share] = between(m, batch);
+  return m.drafts.map((_, k) => {
+    const own = m.logs[row][k], next = share ? m.logs[row + 1][k] : own;
+    return own.map((one, i) => Math.exp((1 - share) * one + share * next[i]));
+  });
+}
+
+/** predict.curve.draft_odds for one batch: loss, noise, chances; f scales each K. */
+function odds(values, f, allowed) {
+  const kinds = values.length, n = values[0].length;
+  const loss = new Float64Array(kinds), pBest = new Float64Array(kinds), pGain = new Float64Array(kinds);
+  const lost = values.map(() => new Float64Array(n));
+  for (let i = 0; i < n; i++) {
+    let best = 0;
+    for (let k = 0; k < kinds; k++) best = Math.max(best, values[k][i] * f[k]);
+    for (let k = 0; k < kinds; k++) {
+      const own = values[k][i] * f[k];
+      lost[k][i] = 1 - own / best;
+      loss[k] += lost[k][i] / n;
+      pBest[k] += (own >= best - 1e-12) / n;
+      pGain[k] += (own > 1) / n;
+    }
+  }
+  const may = choosable(allowed, kinds);
+  let least = -1;
+  for (let k = 0; k < kinds; k++) if (may[k] && (least < 0 || loss[k] < loss[least])) least = k;
+  const noise = lost.map((own, k) => {
+    const mean = loss[k] - loss[least];
+    let sum = 0;
+    for (let i = 0; i < n; i++) sum += (own[i] - lost[least][i] - mean) ** 2;
+    return Math.sqrt(sum / n) / Math.sqrt(n);
+  });
+  return { loss, noise, pBest, pGain };
+}
+
+/** All K where none is allowed. */
+function choosable(allowed, kinds) {
+  return allowed && allowed.some(Boolean) ? allowed : Array(kinds).fill(true);
+}
+
+/** predict.curve.excess_loss: beyond the least and the noise; infinite where a K is not allowed. */
+function excess(loss, noise, allowed) {
+  const may = choosable(allowed, loss.length);
+  let least = Infinity;
+  for (let k = 0; k < loss.length; k++) if (may[k]) least = Math.min(least, loss[k]);
+  return Array.from(loss, (own, k) => (may[k] ? Math.max(own - least - noise[k] - 1e-12, 0) : Infinity));
+}
+
+/** predict.curve.recommended: the smallest K whose loss is the least within the noise. */
+function recommended(found, allowed) {
+  return excess(found.loss, found.noise, allowed).indexOf(0);
+}
+
+/** Which K keep the limit on time per output token at a batch. */
+function within(m, batch, f) {
+  return m.limit_ms === null ? null : m.drafts.map((_, k) => at(m, m.tpot_ms, batch, k) / f[k] <= m.limit_ms);
+}
+
+/** Everything of one batch: odds, the K that is drafted, and of each K its figures. */
+function outcome(m, batch, length) {
+  const f = factors(m, length), allowed = within(m, batch, f);
+  const found = odds(drawn(m, batch), f, allowed), chosen = recommended(found, allowed);
+  const rows = m.drafts.map((k, i) => {
+    const speedup = at(m, m.speedup, batch, i) * f[i];
+    return {
+      k,
+      speedup,
+      low: Math.min(at(m, m.low, batch, i) * f[i], speedup),
+      high: Math.max(at(m, m.high, batch, i) * f[i], speedup),
+      tpot: at(m, m.tpot_ms, batch, i) / f[i],
+      rate: at(m, m.rate, batch, i) * f[i],
+      pBest: found.pBest[i],
+      pGain: found.pGain[i],
+      loss: found.loss[i],
+      kept: !allowed || allowed[i],
+    };
+  });
+  let tried = chosen;
+  if (!chosen) for (let i = 1; i < rows.length; i++) if (!tried || rows[i].loss < rows[tried].loss) tried = i;
+  return { rows, chosen, tried, k: m.drafts[chosen] };
+}
+
+/** What each K loses at every whole batch that fits, and the cheapest path through them. Kept for one length. */
+function everyBatch(m, length) {
+  if (m.kept && m.kept.length === length) return m.kept;
+  const f = factors(m, length), rows = m.batches.map((_, i) => i).filter((i) => m.fixed[i]);
+  const x = rows.map((i) => m.x[i]);
+  const judged = rows.map((i) => odds(m.logs[i].map((own) => own.map(Math.exp)), f, null));
+  const table = { excess: [], best: [], doublings: [] };
+  for (let batch = 1, row = 0; batch <= m.last; batch++) {
+    const here = Math.log(batch);
+    while (row < x.length - 2 && x[row + 1] <= here) row++;
+    const share = x.length > 1 ? (here - x[row]) / (x[row + 1] - x[row]) : 0, after = Math.min(row + 1, x.length - 1);
+    const mixed = (name) => judged[row][name].map((own, k) => (1 - share) * own + share * judged[after][name][k]);
+    const beyond = excess(mixed("loss"), mixed("noise"), within(m, batch, f));
+    table.best.push(beyond.indexOf(0));
+    table.excess.push(beyond.map((one, k) => one + m.rules.tie * k));
+    table.doublings.push(Math.log2((batch + 1) / batch));
+  }
+  m.kept = { length, table, path: smoothed(table, m.rules.switch) };
+  return m.kept;
+}
+
+/** answers.schedule.k_by_batch: ranges [{first, last, k}] over the whole batches that fit. */
+function schedule(m, length, target) {
+  const { table, path } = everyBatch(m, length), ranges = [];
+  withTarget(table, path, target, m, length).forEach((k, i) => {
+    const open = ranges[ranges.length - 1];
+    if (open && open.k === m.drafts[k]) open.last = i + 1;
+    else ranges.push({ first: i + 1, last: i + 1, k: m.drafts[k] });
+  });
+  return ranges;
+}
+
+/** The cheapest path through the batches; no speculation at both ends as far as it is recommended. */
+function smoothed(table, price) {
+  const n = table.excess.length, kinds = table.excess[0].length, came = [];
+  let total = table.excess[0].map((one) => one * table.doublings[0]);
+  for (let i = 1; i < n; i++) {
+    let best = 0;
+    for (let k = 1; k < kinds; k++) if (total[k] < total[best]) best = k;
+    const jump = total[best] + price;
+    came.push(total.map((own, k) => (jump < own ? best : k)));
+    total = total.map((own, k) => Math.min(jump, own) + table.doublings[i] * table.excess[i][k]);
+  }
+  const path = Array(n);
+  path[n - 1] = total.indexOf(Math.min(...total));
+  for (let i = n - 1; i > 0; i--) path[i - 1] = came[i - 1][path[i]];
+  const first = table.best.findIndex(Boolean), last = table.best.findLastIndex(Boolean);
+  return path.map((k, i) => (first >= 0 && i >= first && i <= last ? k : 0));
+}
+
+/** The K recommended at the batch asked about stands there, and at the neighbours that share it. */
+function withTarget(table, path, target, m, length) {
+  if (!target || target > path.length) return path;
+  const place = target - 1, column = outcome(m, target, length).chosen;
+  if (path[place] === column) return path;
+  let start = place, end = place + 1;
+  while (start > 0 && table.best[start - 1] === column) start--;
+  while (end < path.length && table.best[end] === column) end++;
+  return path.map((k, i) => (i >= start && i < end ? column : k));
+}
+
+/** K of the schedule at a batch; beyond its end the last. */
+function scheduled(ranges, batch) {
+  return (ranges.find((one) => batch <= one.last) || ranges[ranges.length - 1]).k;
+}
+
+/** answers.summary.accepted_length_flips, and the batch at which the schedule changes: [{what, above, value, k}]. */
+function flips(m, batch, length, ranges) {
+  const found = [], values = drawn(m, batch);
+  const chosen = (at) => {
+    const f = factors(m, at), allowed = within(m, batch, f);
+    return m.drafts[recommended(odds(values, f, allowed), allowed)];
+  };
+  if (m.accepted) {
+    const own = chosen(length);
+    for (const end of [m.accepted.lengths[0], m.k + 1]) {
+      const count = Math.max(2, Math.round(Math.abs(end - length) / 0.06));
+      for (let i = 1, last = length; i < count; i++) {
+        const here = length + ((end - length) * i) / (count - 1), k = chosen(here);
+        if (k !== own) {
+          found.push({ what: "length", above: end > length, value: (last + here) / 2, k });
+          break;
+        }
+        last = here;
+      }
+    }
+  }
+  const next = ranges.findIndex((one) => batch <= one.last) + 1;
+  if (next > 0 && next < ranges.length)
+    found.push({ what: "batch", above: true, value: ranges[next].first - 1, k: ranges[next].k });
+  return found;
+}
+
+/** Where the schedule gains most, dips and peaks again, and stops paying. */
+function landmarks(m, length, ranges) {
+  const f = factors(m, length);
+  const points = m.batches
+    .map((batch, row) => ({ batch, row, column: m.drafts.indexOf(scheduled(ranges, batch)) }))
+    .filter((one) => one.batch <= m.last && m.fixed[one.row])
+    .map((one) => ({ ...one, speedup: m.speedup[one.row][one.column] * f[one.column] }));
+  const marks = {}, drafting = points.filter((one) => one.column);
+  if (!drafting.length) return marks;
+  const top = (list) => list.reduce((best, one) => (one.speedup > best.speedup ? one : best));
+  marks.sweet = top(drafting);
+  let depth = 1.06;
+  for (let i = 1; i < points.length - 1; i++) {
+    const left = top(points.slice(0, i)), right = top(points.slice(i + 1));
+    const here = Math.min(left.speedup, right.speedup) / points[i].speedup;
+    if (points[i].column && here >= depth) {
+      depth = here;
+      const column = points[i].column, extra = (one) => m.loading[one.row][column];
+      const cliff = m.cliffs.some(([first, last]) => points[i].batch >= first && points[i].batch <= last);
+      const cause = cliff ? "cliff" : extra(points[i]) > extra(right) ? "experts" : "";
+      marks.dip = { ...points[i], cause, grows: m.experts[points[i].row][column] - 1 };
+      marks.peak = right.batch === marks.sweet.batch ? null : right;
+    }
+  }
+  const end = ranges[ranges.length - 1];
+  if (!end.k && ranges.length > 1) marks.end = end.first;
+  return marks;
+}
+
+/** Headline and the figures of the line below it. */
+function verdict(m, batch, length, now) {
+  const own = now.rows[now.chosen], tried = now.rows[now.tried], plain = now.rows[0];
+  const ms = (one) => one.tpot.toPrecision(3);
+  const tokens = (k) => `${k} token${k > 1 ? "s" : ""}`;
+  if (batch > m.largest) {
+    const title = m.largest ? `Does not fit: ${m.largest.toLocaleString("en")} sequences at most` : "Does not fit in memory";
+    return { title, parts: [["", m.fit ? `${m.fit.title}.` : ""]] };
+  }
+  if (now.rows.length === 1) return { title: `Plain decoding: ${ms(plain)} ms per token`, parts: [["", "nothing is drafted"]] };
+  if (now.rows.every((one) => !one.kept)) {
+    const best = Math.min(...now.rows.map((one) => one.tpot)).toPrecision(3);
+    return { title: `No K keeps ${m.limit_ms} ms`, parts: [[best, " ms per token at best"]] };
+  }
+  const chance = tried.pGain < 0.995 ? `${Math.round(100 * tried.pGain)}%` : ">99%";
+  if (!now.chosen) {
+    const parts = [
+      ["", `K = ${tried.k} would run at `], [`${tried.speedup.toFixed(2)}×`, ", "],
+      [chance, " chance of a gain · "], [ms(plain), " ms per token without"],
+    ];
+    const title = tried.speedup > 1 && tried.kept ? "Do not draft: a gain is too unsure" : "Do not draft: no K pays here";
+    return { title, parts };
+  }
+  const gain = `${own.speedup.toFixed(2)}×`;
+  const title = own.speedup < 1.1 ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${gain} faster`;
+  return {
+    title,
+    parts: [
+      [`${own.low.toFixed(1)}–${own.high.toFixed(1)}×`, " in 8 of 10 cases · "],
+      [chance, " chance of a gain · "],
+      [ms(own), ` ms per token, ${ms(plain)} without`],
+    ],
+  };
+}

@@ -1,0 +1,208 @@
+"""The live answer in a real browser: its rules against the library's on the same draws, and what a user does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.answers.advice import Advice, advise
+from advisor.answers.summary import accepted_length_flips
+from advisor.predict.curve import draft_odds, recommended
+from advisor.predict.scenario import Scenario
+from advisor.show.live_answer import live_answer, packed
+from tests.e2e.app_server import wait_until_drawn
+
+pytestmark = pytest.mark.browser
+RULES = Path(__file__).resolve().parents[2] / "advisor" / "ui" / "serve" / "browser" / "rules.js"
+DEEPSEEK = {
+    "model_id": "deepseek-v3",
+    "hardware_id": "h200-sxm",
+    "n_gpus": 8,
+    "tensor_parallel": 8,
+    "drafter_id": "mtp",
+}
+GPT_OSS = {"model_id": "gpt-oss-20b", "hardware_id": "b200-sxm", "acceptance": "gpt-oss-20b-eagle3-mt-bench"}
+CASES = {
+    "gpt-oss": Scenario(**GPT_OSS),
+    "gpt-oss at an odd batch": Scenario(**GPT_OSS, batch_size=37),
+    "deepseek on vllm": Scenario(**DEEPSEEK, acceptance="2.82@3", batch_size=32),
+    "deepseek on sglang": Scenario(**DEEPSEEK, acceptance="2.4@3", batch_size=8, engine="sglang"),
+    "a limit": Scenario(acceptance="2.4@3", batch_size=64, max_tpot_ms=12.0),
+    "no gain": Scenario(acceptance="1.2@3", batch_size=256),
+}
+HEADLINE = "h1"
+
+
+@pytest.fixture(scope="module")
+def rules(browser: Any) -> Iterator[Any]:
+    """A page that holds the rules alone."""
+    page = browser.new_page()
+    page.add_script_tag(content=RULES.read_text(encoding="utf-8"))
+    yield page
+    page.close()
+
+
+@pytest.fixture(scope="module", params=CASES)
+def advice(request: pytest.FixtureRequest) -> Advice:
+    return advise(CASES[request.param])
+
+
+def asked(rules: Any, advice: Advice, what: str) -> Any:
+    """An expression of the rules over a payload `m`, its batch `b` and its accepted length `al`."""
+    given = "d => { const m = unpack(d), b = d.batch, al = d.accepted ? d.accepted.now : 1;"
+    return rules.evaluate(f"{given} return {what}; }}", live_answer(advice))
+
+
+def test_the_browser_recommends_and_judges_every_k_as_the_library_does(rules: Any, advice: Advice) -> None:
+    found = asked(rules, advice, "outcome(m, b, al)")
+    assert found["k"] == advice.recommendation.n_draft
+    for shown, own in zip(found["rows"], advice.drafts, strict=True):
+        assert (shown["speedup"], shown["low"], shown["high"]) == pytest.approx(
+            (own.speedup, own.speedup_low, own.speedup_high), rel=2e-4
+        )
+        assert shown["tpot"] == pytest.approx(own.tpot_s * 1e3, rel=2e-4)
+        assert (shown["pBest"], shown["pGain"]) == pytest.approx((own.p_best, own.p_gain), abs=1.5 / 256)
+        assert shown["loss"] == pytest.approx(own.expected_loss, abs=1e-4)
+        assert shown["kept"] == own.meets_limit
+
+
+def test_the_browser_s_schedule_is_the_library_s(rules: Any, advice: Advice) -> None:
+    found = asked(rules, advice, "schedule(m, al, b)")
+    library = [list(group) for _, group in groupby(advice.k_by_batch, key=lambda one: one.n_draft)]
+    assert [one["k"] for one in found] == [group[0].n_draft for group in library]
+    for shown, group in zip(found, library, strict=True):
+        assert shown["first"] == pytest.approx(group[0].batch_start, rel=0.01, abs=0.5)
+        assert shown["last"] == pytest.approx(group[-1].batch_end, rel=0.01, abs=0.5)
+
+
+def test_the_browser_flips_where_the_library_does(rules: Any, advice: Advice) -> None:
+    found = [one for one in asked(rules, advice, "flips(m, b, al, schedule(m, al, b))") if one["what"] == "length"]
+    library = {one.is_below: one for one in reversed(accepted_length_flips(advice))}  # the nearest below comes first
+    assert {not one["above"] for one in found} == set(library)
+    for one in found:
+        own = library[not one["above"]]
+        assert one["value"] == pytest.approx(own.accepted_length, abs=0.061)
+        assert one["k"] == own.k_after
+
+
+def test_another_accepted_length_is_what_the_library_would_scale_to(rules: Any) -> None:
+    """The library computes anew for the length typed; its factors of K are those that the browser interpolates."""
+    base, other = (advise(Scenario(acceptance=f"{x}@3", batch_size=16)) for x in ("2.4", "3.1"))
+    found = asked(rules, base, "outcome(m, b, 3.1)")
+    for shown, own in zip(found["rows"], other.drafts, strict=True):
+        assert shown["speedup"] == pytest.approx(own.speedup, rel=3e-3)
+    assert found["k"] == other.recommendation.n_draft
+
+
+@pytest.mark.parametrize("kind", ["equal", "within the noise", "beyond the noise", "forbidden"])
+def test_ties_go_to_the_smaller_k_as_in_the_library(rules: Any, kind: str) -> None:
+    rng = np.random.default_rng(7)
+    shared = np.exp(rng.normal(0.3, 0.1, (256, 1)))
+    lead = {"equal": 0.0, "within the noise": 0.0005, "beyond the noise": 0.05, "forbidden": 0.05}[kind]
+    own = np.concatenate([shared, shared * np.exp(rng.normal(lead, 0.02 if lead else 0.0, (256, 1)))], axis=1)
+    draws = np.concatenate([np.ones((256, 1)), own], axis=1)
+    allowed = np.array([True, True, kind != "forbidden"])
+    odds = draft_odds(draws, allowed)
+    library = int(recommended(odds.loss, odds.noise, allowed))
+    assert library == (2 if kind == "beyond the noise" else 1)
+    given = {"draws": packed(draws[:, None, 1:]), "drafts": [0, 1, 2], "batches": [1]}
+    found = rules.evaluate(
+        "([d, may]) => { const m = unpack(d), f = [1, 1, 1]; return recommended(odds(drawn(m, 1), f, may), may); }",
+        [given, allowed.tolist()],
+    )
+    assert found == library
+
+
+def test_the_draws_keep_more_digits_than_a_band_has(rules: Any) -> None:
+    advice = advise(CASES["gpt-oss"])
+    back = np.array(rules.evaluate("d => unpack(d).logs.map(row => row.map(k => Array.from(k)))", live_answer(advice)))
+    assert np.exp(back).transpose(2, 0, 1) == pytest.approx(advice.curve.draws, rel=5e-5)
+
+
+def opened(page: Any, app_url: str, query: str = "") -> Any:
+    page.goto(f"{app_url}/?{query}")
+    page.wait_for_selector(HEADLINE)
+    wait_until_drawn(page)
+    return page
+
+
+def test_a_slider_moves_the_whole_screen_without_a_run_and_then_the_address(page: Any, app_url: str) -> None:
+    opened(page, app_url)
+    before = page.locator(HEADLINE).inner_text()
+    took = page.locator("#batch").evaluate(
+        """slider => { const from = performance.now(); slider.value = 9;
+        slider.dispatchEvent(new Event("input")); slider.getBoundingClientRect(); return performance.now() - from; }"""
+    )
+    assert page.locator(HEADLINE).inner_text() != before
+    assert page.get_by_label("Batch, exact value").input_value() == "512"
+    assert "batch 512" in page.locator(".plot svg").first.inner_html()
+    assert "batch_size=512" not in page.url
+    assert took < 1000, "a picture of several seconds would be no slider"
+    page.locator("#batch").dispatch_event("change")
+    page.wait_for_url("**batch_size=512**")
+
+
+def test_arrow_keys_move_both_sliders_and_python_s_answer_follows(page: Any, app_url: str) -> None:
+    opened(page, app_url, "acceptance=2.4%403&batch_size=16")
+    page.locator("#length").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".slider input[type=number]").last.input_value() == "2.45"
+    page.wait_for_url("**acceptance=2.45%403**")
+    page.locator("#batch").focus()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url("**batch_size=15**")
+    expected = advise(Scenario(acceptance="2.45@3", batch_size=15)).recommendation
+    page.get_by_text(f"{expected.speedup.value:.2f}×").first.wait_for()
+
+
+def test_another_engine_changes_numbers_and_command_together(page: Any, app_url: str) -> None:
+    query = "model_id=deepseek-v3&n_gpus=8&tensor_parallel=8&drafter_id=mtp&acceptance=2.4%403"
+    opened(page, app_url, query)
+    rates = page.locator(".live tbody tr").first.inner_text()
+    page.get_by_role("radio", name="SGLang").or_(page.get_by_text("SGLang", exact=True)).first.click()
+    page.get_by_role("heading", name="Launch on SGLang").wait_for()
+    assert "sglang.launch_server" in page.locator(".launch pre").inner_text()
+    assert page.locator(".live tbody tr").first.inner_text() != rates
+
+
+def test_a_row_pins_its_k_and_an_axis_changes_the_picture(page: Any, app_url: str) -> None:
+    opened(page, app_url, "acceptance=2.4%403")
+    page.get_by_label("Show K = 2 in the chart").click()
+    assert page.locator("tr.pinned").count() == 1
+    page.get_by_text("Tokens/s/GPU", exact=True).click()
+    assert page.get_by_role("heading", name="Tokens per second and GPU").count() == 1
+    assert "At batch 16" in page.locator(".plot svg").first.get_attribute("aria-label")
+
+
+def test_the_first_screen_has_at_most_a_hundred_and_twenty_words(first_page: Any, app_url: str) -> None:
+    opened(first_page, app_url)
+    assert len(words_on_screen(first_page)) <= 120
+
+
+def words_on_screen(page: Any) -> list[str]:
+    """Words with letters that stand in the first screen, the launch command apart, shadow roots included."""
+    found: list[str] = page.evaluate(
+        """() => { const words = [], walk = (node) => {
+          if (node.nodeType === 3) {
+            const range = document.createRange(); range.selectNodeContents(node);
+            const box = range.getBoundingClientRect();
+            const style = getComputedStyle(node.parentElement);
+            if (box.height && box.top < innerHeight && box.bottom > 0 && style.visibility !== "hidden"
+                && !node.parentElement.closest("pre, style, script, title"))
+              words.push(...node.textContent.split(/\\s+/).filter(one => /\\p{L}/u.test(one)));
+          } else
+            for (const child of [...(node.shadowRoot ? [node.shadowRoot] : []), ...node.childNodes]) walk(child);
+        }; walk(document.body); return words; }"""
+    )
+    return found
+
+
+def test_the_payload_s_curves_are_the_same_whatever_batch_of_the_grid_is_asked_about() -> None:
+    one, other = (live_answer(advise(Scenario(**GPT_OSS, batch_size=batch))) for batch in (16, 64))
+    assert one["speedup"] == other["speedup"]
+    assert one["draws"] == other["draws"]
