@@ -28,7 +28,7 @@ from advisor.profiling.engine.plan import NOISE_LIMIT
 UNUSABLE = ("routing", "drafts", "out_of_memory", "hung", "error", "skipped")
 """Statuses of cells that have no time, or that of something else."""
 APART = 2.0
-"""Pairs of designs count where they differ by more than this many spreads of repeats. [-]"""
+"""Pairs of designs count where they differ by more than this many times the largest spread of the four cells. [-]"""
 BARS = {"plain": 0.10, "rounds": 0.14, "design": 0.20, "order": 0.75}
 """Errors at most, of plain steps and rounds of cells left out, and of a design left out; least share of pairs."""
 
@@ -109,12 +109,12 @@ def order(rows: pd.DataFrame, column: str) -> tuple[int, int]:
     ratios = rounds.assign(
         true=np.log(beside["measured"].to_numpy() / rounds["measured"]),
         said=np.log(beside[column].to_numpy() / rounds[column]),
-        noise=np.hypot(beside["spread"].to_numpy(), rounds["spread"]),
+        noise=np.maximum(beside["spread"].to_numpy(), rounds["spread"]),
     ).dropna(subset=["true"])
     right = total = 0
     for _, cell in ratios.groupby(["batch", "n_draft"]):
         for one, other in combinations(cell.itertuples(), 2):
-            if abs(one.true - other.true) > APART * np.hypot(one.noise, other.noise):
+            if abs(one.true - other.true) > APART * max(one.noise, other.noise):
                 total += 1
                 right += (one.true - other.true) * (one.said - other.said) > 0
     return right, total

@@ -21,7 +21,6 @@ LONGEST_FIRST = (
     "pages/test_app.py",
     "pages/test_uploads.py",
     "profiling/test_fleet.py",
-    "profiling/test_vllm_host.py",
     "pages/test_profile.py",
     "measured/test_points.py",
     "show/test_report_document.py",

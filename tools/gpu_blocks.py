@@ -76,7 +76,6 @@ BLOCKS = (
     sweep("attention", "bandwidth", "attention_decode", "mla_decode"),
     sweep("gemm", "bandwidth", "gemm", "lm_head"),
     engine("engine-fp8", "random", "--engine-arg", 'quantization="fp8"'),
-    sweep("host", "engine_host"),
 )
 """In the order of what they settle (docs/gpu-todo.md)."""
 

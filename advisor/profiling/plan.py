@@ -14,7 +14,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +132,6 @@ SMOKE_MODEL = (
 )
 FP_DTYPES = {False: ["bfloat16", "float8_e4m3fn"], True: ["bfloat16", "float8_e4m3fn", "float16", "float32"]}
 """Types of the plain products on an accelerator, in `quick` and in the longer presets."""
-HOST_BATCHES = {True: [1, 16, 64, 256], False: [1, 16, 64]}
-"""Sequences at which an engine's scheduler is timed, in the longer presets and in `quick`. [-]"""
 
 
 def preset_rounds(preset: str, device: Device) -> int:
@@ -212,7 +209,6 @@ def _smoke() -> list[Spec]:
         ("lm-head", "lm_head", {"hidden_size": 64, "vocab_size": 256, "tokens": [1, 4], "dtype": "float32"}),
         ("steps", "decode_step", SMOKE_MODEL | steps),
         ("rounds", "sd_speedup", SMOKE_MODEL | rounds),
-        ("engine-host", "engine_host", _engine_host([2], [0, 1], steps=3, prompt_tokens=32)),
     ]
 
 
@@ -220,18 +216,6 @@ def _parts(tokens: list[int], queries: list[int], n_layers: int, context: int) -
     """Passes of so many tokens, as `queries` tokens of each sequence, with and without LM head and samplers."""
     sizes = {"tokens": tokens, "queries": queries, "n_layers": n_layers, "context": context}
     return sizes | {"samplers": ["greedy", "random", "top_p"], "routing": CORRELATED}
-
-
-def _engine_host(
-    batches: list[int], drafts: list[int], *, steps: int = 100, prompt_tokens: int = 256
-) -> dict[str, Any]:
-    """[sequences, drafts, tokens emitted by each]: two of each draft length, at the largest batch one and all too."""
-    points = [[batch, k, min(2, k + 1)] for batch in batches for k in drafts]
-    points += [
-        [batches[-1], drafts[-1], emitted] for emitted in (1, drafts[-1] + 1) if emitted != min(2, drafts[-1] + 1)
-    ]
-    counts = {"steps": steps, "warm_steps": min(steps, 10), "prompt_tokens": prompt_tokens}
-    return {"schedulers": ["async", "sync"], "points": points, **counts}
 
 
 def _gqa(
@@ -289,7 +273,6 @@ def _cpu(preset: str) -> list[Spec]:
         ("attention-mla", "mla_decode", _mla(8, 256, 32, "bfloat16", [1, 4], [1, 4], [2048])),
         ("lm-head", "lm_head", {"hidden_size": 1024, "vocab_size": 32000, "tokens": [1, 4, 16], "dtype": "bfloat16"}),
         ("gemm", "gemm", {"sizes": sizes, "tokens": [1, 8, 64], "dtypes": ["bfloat16", "float32"]}),
-        ("engine-host", "engine_host", _engine_host(HOST_BATCHES[deep], [0, 1, 3, 7])),
     ]
     if deep:
         wide = _points([1, 2, 4], tokens, [INDEPENDENT])
@@ -342,7 +325,6 @@ def _accelerator(preset: str) -> list[Spec]:
         ("attention-mla", "mla_decode", mla),
         ("lm-head", "lm_head", head),
         ("gemm", "gemm", {"sizes": sizes, "tokens": [1, 16, 64, 256, 1024, 4096]} | {"dtypes": FP_DTYPES[deep]}),
-        ("engine-host", "engine_host", _engine_host(HOST_BATCHES[deep], [0, 1, 3, 7])),
     ]
     if deep:
         specs.insert(-1, ("moe-deepseek-v3", "moe_layer", v3))
@@ -361,10 +343,6 @@ TRITON_S = {"moe_layer": 8.0, "decode_step": 6.0, "sd_speedup": 4.0, "verify_par
 CPU_COMPUTE = {"verify_parts": 1.4, "float8_e4m3fn": 30.0}
 """How much longer than reading their bytes one CPU (EPYC Turin, one thread) took over passes of many tokens and over
 products in fp8, which it has no instructions for. [-]"""
-ENGINE_START_S = 25.0
-"""Assumed time until an engine's package is imported and its scheduler stands. [s]"""
-NO_ENGINE_S = 0.5
-"""Assumed time to find out that there is no engine. [s]"""
 
 
 def price(
@@ -375,8 +353,6 @@ def price(
     An accelerator runs every case twice a round, between them the control kernel. compiled: an earlier block has had
     this one's Triton kernels compiled.
     """
-    if op == "engine_host":
-        return engine_host_price(params)
     cpu = device.backend == "cpu"
     bandwidth = device.assumed_bandwidth_bytes_per_s * (1.0 if cpu else 0.6)
     cases, swept_bytes, built_bytes = volume(op, params)
@@ -394,21 +370,11 @@ def price(
     return round(0.3 + compiling + fill + cases * per_case + sampling, 1)
 
 
-def engine_host_price(params: dict[str, Any]) -> float:
-    """Expected wall time of timing an engine's scheduler. [s] About 30 microseconds a sequence and step, twice over."""
-    if find_spec("vllm") is None:
-        return NO_ENGINE_S
-    sequences = sum(batch for batch, _, _ in params["points"]) * len(params["schedulers"])
-    return round(ENGINE_START_S + 60e-6 * (params["steps"] + params["warm_steps"]) * sequences, 1)
-
-
 def memory(op: str, params: dict[str, Any], device: Device) -> float:
     """Memory that a block holds at its widest: weights, caches, and on an accelerator its captured graphs. [bytes]
 
     Graphs of a block share one pool, so of their intermediate tensors only the largest case counts.
     """
-    if op == "engine_host":
-        return 0.0  # in a process of its own
     cases, _, built = volume(op, params)
     held = cache_bytes(op, params, device)
     held += 0.0 if op in ("attention_decode", "mla_decode") else built

@@ -271,7 +271,7 @@ def findings_of(rows: list[dict[str, str]], backend: str) -> list[str]:
     if drifts and max(drifts) > DRIFT_LIMIT:
         found.append(f"the control kernel drifted by up to {100 * max(drifts):.0f}%: the device was not steady")
     found += [f"{block}: not measured, {why}" for block, why in _not_to_be_had(rows).items()]
-    found += _bandwidth_findings(good, backend) + _host_findings(good)
+    found += _bandwidth_findings(good, backend)
     eager = {row["op"] for row in good if row["mode"] == "eager" and row["op"] not in ("launch",)}
     eager -= {"copy_bandwidth", "read_bandwidth"}
     if backend != "cpu" and eager:
@@ -295,26 +295,6 @@ def _bandwidth_findings(rows: list[dict[str, str]], backend: str) -> list[str]:
             text += f" (goal {100 * BANDWIDTH_GOAL:.0f}%: {'reached' if share >= BANDWIDTH_GOAL else 'NOT reached'})"
         found.append(text)
     return found
-
-
-def _host_findings(rows: list[dict[str, str]]) -> list[str]:
-    """Host time a step of each scheduler at the most sequences, without drafts and with the most."""
-    found = []
-    steps = [row for row in rows if row["op"] == "engine_host" and row["part"] == "sum"]
-    for kernel in sorted({row["kernel"] for row in steps}):
-        here = [row for row in steps if row["kernel"] == kernel]
-        most = max(int(row["batch_size"]) for row in here)
-        here = [row for row in here if int(row["batch_size"]) == most]
-        for row in (min(here, key=_drafts), max(here, key=_drafts)):
-            found.append(
-                f"{row['kernel']} {row['engine_version']}: {1e3 * float(row['time_s']):.2f} ms of host time a step at "
-                f"{most} sequences, K = {row['n_draft']}, {float(row['accepted_length']):.0f} tokens emitted by each"
-            )
-    return found
-
-
-def _drafts(row: dict[str, str]) -> tuple[int, float]:
-    return int(row["n_draft"]), float(row["accepted_length"])
 
 
 def build_meta(

@@ -48,7 +48,7 @@ class Outcome:
 
 def measure_block(block: Block, context: Any) -> list[dict[str, Any]]:
     """Rows of one block on the context's device. torch is imported here, not before."""
-    from advisor.profiling import kernels_basic, moe_sweep, rounds, vllm_host
+    from advisor.profiling import kernels_basic, moe_sweep, rounds
 
     measures: dict[str, Callable[[Block, Any], list[dict[str, Any]]]] = {
         "bandwidth": kernels_basic.measure_bandwidth,
@@ -61,7 +61,6 @@ def measure_block(block: Block, context: Any) -> list[dict[str, Any]]:
         "decode_step": rounds.measure_steps,
         "sd_speedup": rounds.measure_rounds,
         "verify_parts": moe_sweep.measure_verify_parts,
-        "engine_host": vllm_host.measure_engine_host,
     }
     return measures[block.op](block, context)
 
