@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pandas as pd
 import streamlit as st
 
 from advisor.answers.diagnosis.runs import Given
@@ -79,6 +80,21 @@ def draw_drop_zone(scenario: Scenario) -> None:
 
 
 _FORGET = "Drops the files, your points on Serve, and a refit on them from every page that uses it."
+
+
+_TAKEN = (
+    ("Benchmark, wide or tall, plain runs among it", "Verdict, parts of the gap, refit"),
+    ("Launch line, server log, console output", "Cause, and the remedy in numbers"),
+    ("config.json", "The model in the bar"),
+    ("/metrics, acceptance rates", "Accepted length by K"),
+    ("Routing trace, loads of experts", "Experts touched, ranks"),
+    ("nvidia-smi or dcgmi log", "Power at work"),
+)
+
+
+def draw_what_goes_in() -> None:
+    """What each kind of file gives."""
+    st.dataframe(pd.DataFrame(_TAKEN, columns=["Drop", "Get"]), hide_index=True, width=720)
 
 
 def _sample(scenario: Scenario) -> None:

@@ -320,7 +320,9 @@ def draw_claims() -> None:
     )
     named = {citation.id: citation.title for citation in citations()}
     shown = table.assign(source=table["source"].map(lambda one: named.get(one, one))).map(str)
-    st.dataframe(shown.rename(columns=_CLAIM_COLUMNS), hide_index=True)
+    widths = {"Source": 180, "Claim": 300, "Published": 250, "Ours": 250, "80% band": 130, "State": 90}
+    look = {name: st.column_config.TextColumn(width=px) for name, px in widths.items()}
+    st.dataframe(shown.rename(columns=_CLAIM_COLUMNS), hide_index=True, column_config=look, row_height=70)
     st.caption(
         f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; (no) marks what does not. "
         "docs/sources.md says what is assumed."
