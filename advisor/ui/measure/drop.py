@@ -41,7 +41,10 @@ def dropped() -> tuple[tuple[str, Kind], ...]:
 
 
 def uploader_key() -> str:
-    """Key of the zone, a new one after everything was forgotten, so that no file stands there that is not read."""
+    """Key of the zone, a new one after everything was forgotten.
+
+    So no file stands there that is not read.
+    """
     return f"drop_{_CLEARED.get()}"
 
 
@@ -93,7 +96,7 @@ _TAKEN = (
 
 
 def draw_what_goes_in() -> None:
-    """What each kind of file gives."""
+    """Kinds of files and their answers."""
     st.dataframe(pd.DataFrame(_TAKEN, columns=["Drop", "Get"]), hide_index=True, width=720)
 
 
@@ -119,7 +122,7 @@ def _take_files(scenario: Scenario) -> None:
 
 
 def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
-    """Send each file to its reader; files of one kind go together."""
+    """Send each file to its reader, those of one kind together."""
     kinds = {name: kind_of(name, data) for name, data in given.items()}
     by_kind: dict[Kind, dict[str, bytes]] = {}
     for name, kind in kinds.items():

@@ -43,7 +43,7 @@ _STATED_NAMES = ("hardware_id", "model_id", "weight_dtype", "drafter")
 
 
 def read_as(read: IngestResult) -> list[tuple[str, str]]:
-    """What was read as what: (meaning, column of the file), then what was taken from the bar."""
+    """Pairs (meaning, column of the file), then the values taken from the bar."""
     known = COLUMNS[read.kind]
     columns: dict[str, str] = {}
     for _, _, headers in read.headers:

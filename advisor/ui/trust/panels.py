@@ -154,7 +154,7 @@ def numbered(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def draw_assumptions(advice: Advice) -> None:
-    """What the model assumes, and its words and symbols."""
+    """Assumptions of the model, its words and symbols."""
     st.markdown("\n".join(f"- {line}" for line in LIMITS))
     show_warnings(advice)
     st.dataframe(nomenclature_table(), hide_index=True)
@@ -231,7 +231,7 @@ def _judged() -> pd.DataFrame:
 
 
 def draw_evidence(scenario: Scenario) -> None:
-    """Published speedups against predictions that had not seen them: the record, its parts, the odds, the worst."""
+    """Published speedups against predictions that had not seen them."""
     judged = _judged()
     whole = judged_errors(judged)
     st.markdown(
