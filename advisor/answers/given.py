@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import tokenize
 import zipfile
 from typing import Literal
 
@@ -105,8 +106,8 @@ def _of_array(data: bytes) -> Kind:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape = read(file)[0]
-    except ValueError:
-        return "trace"
+    except (ValueError, OSError, EOFError, SyntaxError, OverflowError, tokenize.TokenError):
+        return "trace"  # a header that cannot be read: the trace reader says so
     return "loads" if len(shape) == 2 else "trace"
 
 

@@ -113,7 +113,10 @@ def rows_to_compare(advice: Advice, frame: pd.DataFrame) -> tuple[pd.DataFrame, 
 
 
 def drafts_of(rows: pd.DataFrame) -> list[int]:
-    """The K of rows with a speedup, most rows first; without any, 0 for plain steps, else the K of rounds."""
+    """The K of rows with a speedup, most rows first.
+
+    Without any: 0 for plain steps, else the K of rounds.
+    """
     k = rows["draft_tokens_k"].astype(int)
     drafting = k[rows["speedup"].notna() & (k > 0)]
     found = drafting if len(drafting) else k[k == 0] if (k == 0).any() else k

@@ -69,6 +69,7 @@ def test_whatever_the_benchmark_readers_take_is_a_benchmark(file: Path) -> None:
         ("empty.csv", b"", "benchmark"),
         ("photo.png", b"\x89PNG\r\n\x1a\n", "benchmark"),
         ("cut.npy", b"\x93NUMPY\x01\x00v\x00{'descr'", "trace"),
+        ("claim.npy", b"\x93NUMPY\x01\x00\x10\x00{'descr': '<i8', (", "trace"),
         ("cut.zip", b"PK\x03\x04abc", "benchmark"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from advisor.answers.schedule import values_of
 from advisor.predict.scenario import Scenario, read_scenario
 from tests.e2e.app_server import new_context, wait_until, wait_until_drawn
 from tests.e2e.test_journeys import choose, in_address, wait_for_answer
-from tests.e2e.views import CHART, SCENARIO, benchmark_csv, open_more, open_page, refitted, upload
+from tests.e2e.views import CHART, DROP, SCENARIO, benchmark_csv, open_more, open_page, refitted, upload
 from tests.measured.test_ingest_traces import npy, synthetic
 from tests.own_model import CONFIG_JSON
 
@@ -38,28 +37,22 @@ def download(page: Any, label: str, folder: Path) -> tuple[str, bytes]:
 
 
 def test_a_broken_file_is_refused_in_words_and_a_good_one_is_read(page: Any, app_url: str) -> None:
-    open_page(page, app_url, "data")
+    open_page(page, app_url, "measure")
     for name, content, words in (
         ("picture.png", b"\x89PNG\r\n\x1a\n\x00\xff", "it is an image"),
         ("cut.json", b'{"results": [', "cut.json"),
         ("<b>bold</b>.csv", b"a,b\n1,2\n", "which column is which"),
     ):
-        upload(page, "Benchmark results", name, content)
+        upload(page, DROP, name, content)
         page.get_by_role("alert").filter(has_text=words).wait_for()
-        uploader = page.locator("[data-testid=stMain] [data-testid=stFileUploader]").first
-        uploader.get_by_role("button", name=re.compile("Remove|Delete")).first.click()
-        uploader.get_by_text(name).wait_for(state="detached")
-        page.wait_for_timeout(300)  # the run that follows begins
+        page.get_by_role("button", name="Forget", exact=True).click()
+        page.get_by_test_id("stMain").get_by_text(name).wait_for(state="detached")
         wait_until_drawn(page)
     lines = benchmark_csv().decode().splitlines()
     cells = lines[3].split(",")
     cells[lines[0].split(",").index("batch_size")] = "-4"
-    upload(page, "Benchmark results", "mine.csv", "\n".join([*lines[:3], ",".join(cells), *lines[4:]]).encode())
-    wait_until(
-        page,
-        """() => [...document.querySelectorAll('[data-testid=stMain] [data-testid=stMetricValue]')]
-            .map(value => value.innerText.trim()).slice(0, 2).join() === '13,1'""",
-    )
+    upload(page, DROP, "mine.csv", "\n".join([*lines[:3], ",".join(cells), *lines[4:]]).encode())
+    page.get_by_text("13 rows read, 1 row refused").wait_for()
 
 
 def test_a_refit_is_used_on_every_page_and_undone(page: Any, app_url: str) -> None:
@@ -83,11 +76,10 @@ def test_a_refit_is_used_on_every_page_and_undone(page: Any, app_url: str) -> No
 
 
 def test_a_routing_trace_becomes_the_scenario_s_routing(page: Any, app_url: str) -> None:
-    open_page(page, app_url, "data")
-    page.get_by_role("tab", name="Your routing trace").click()
-    upload(page, "Expert ids", "trace.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
+    open_page(page, app_url, "measure")
+    upload(page, DROP, "trace.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
     page.get_by_text("12 sequences, 384 tokens, 2 layers, 8 of 128 experts").wait_for()
-    page.get_by_role("button", name="Use it in the scenario").click()
+    page.get_by_role("button", name="Predict with this routing").click()
     page.wait_for_url("**routing=**")
     page.get_by_role("link", name="Serve").first.click()
     wait_until_drawn(page, CHART)
@@ -119,7 +111,7 @@ def test_the_exported_schedule_is_what_the_engine_s_rules_allow(page: Any, app_u
 def test_the_report_downloads_in_every_format_and_each_opens(
     page: Any, app_url: str, context: Any, tmp_path: Path
 ) -> None:
-    open_page(page, app_url, "report")
+    open_page(page, app_url, "share")
     words = advise(START).recommendation.verdict
     hash_ = START.hash
     files = {label: download(page, label, tmp_path) for label in ("PDF", "HTML", "Markdown", "JSON", "CSV")}
@@ -158,7 +150,7 @@ def test_a_session_sees_nothing_of_another(browser: Any, app_url: str) -> None:
     first, second = (new_context(browser) for _ in range(2))
     try:
         mine, theirs = first.new_page(), second.new_page()
-        open_page(theirs, app_url, "data")
+        open_page(theirs, app_url, "measure")
         refitted(mine, app_url)
         mine.get_by_role("link", name="Serve").first.click()
         mine.get_by_role("button", name="How was this made").first.wait_for()  # the page left behind has a chart too
@@ -179,7 +171,7 @@ def test_a_session_sees_nothing_of_another(browser: Any, app_url: str) -> None:
         wait_until_drawn(mine, CHART)
 
         for other in (theirs, first.new_page()):
-            open_page(other, app_url, "data")
+            open_page(other, app_url, "measure")
             assert other.get_by_text("mine.csv").count() == 0
             assert other.get_by_text("What your data changed").count() == 0
             other.get_by_role("link", name="Serve").first.click()

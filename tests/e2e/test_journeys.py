@@ -145,11 +145,13 @@ def test_an_old_link_leads_to_the_page_that_shows_the_same(page: Any, app_url: s
 
 
 def test_paste_a_slow_run_and_read_what_to_change(page: Any, app_url: str) -> None:
-    page.goto(f"{app_url}/data?{Scenario(acceptance='2.4@3').to_query()}&data_tab=Diagnosis")
-    box = page.get_by_label("Launch line, server log and what the benchmark printed")
+    page.goto(f"{app_url}/measure?{Scenario(acceptance='2.4@3').to_query()}")
+    page.get_by_role("button", name="Paste text").click()
+    box = page.get_by_label("Launch line, log, console block, CSV, JSON or rates")
     box.fill((ROOT / "tests/fixtures/diagnosis/misconfigured.txt").read_text())
-    page.get_by_role("button", name="Diagnose", exact=True).click()
-    page.get_by_role("heading", name="The engine is not configured to win").wait_for()
+    page.get_by_role("button", name="Read the text").click()
+    page.get_by_role("heading", name="The engine is misconfigured").wait_for()
+    page.keyboard.press("Escape")
     wait_until_drawn(page)
     card = page.locator(".st-key-finding_0")
     assert "--max-running-requests N" in card.get_by_test_id("stCode").inner_text()

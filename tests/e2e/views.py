@@ -10,6 +10,12 @@ from tests.measured.refit_synthetic import synthetic_points
 
 SCENARIO = "acceptance=2.4%403"
 CHART = ".js-plotly-plot .main-svg"
+DROP = "Drop anything"
+WIDE = (
+    b"concurrency,num_speculative_tokens,tpot_plain_ms,itl_with_eagle,acceptance_length\n1,3,2.32,2.4,1.8\n"
+    b"4,3,2.72,2.6,1.8\n16,3,3.55,3.3,1.8\n64,3,5.0,5.0,1.8\n128,3,6.4,7.2,1.8\n256,3,9.0,12.4,1.8\n"
+)
+"""MADE-UP rows as a newcomer keeps them, one a batch, with a short accepted length."""
 PAGES: Mapping[str, tuple[str, str]] = {
     "serve": ("", ".live h1"),
     "design": ("design", CHART),
@@ -77,24 +83,32 @@ def benchmark_csv() -> bytes:
 
 
 def refitted(page: Any, url: str) -> None:
-    """The page Data with an upload and the refit on it."""
-    open_page(page, url, "data")
-    upload(page, "Benchmark results", "mine.csv", benchmark_csv())
-    page.get_by_role("button", name="Refit on these points").click()
+    """The page Measure with an upload and the refit on it."""
+    open_page(page, url, "measure")
+    upload(page, DROP, "mine.csv", benchmark_csv())
+    page.get_by_role("button", name="Refit to these").click()
     page.get_by_text("What your data changed").wait_for()
     wait_until_drawn(page, CHART)
 
 
+def judged(page: Any, url: str) -> None:
+    """The page Measure with the verdict on six rows of a wide table."""
+    open_page(page, url, "measure", f"{SCENARIO}&model_id=gpt-oss-20b&hardware_id=b200-sxm")
+    upload(page, DROP, "wide.csv", WIDE)
+    page.get_by_role("heading", name="Your accepted length explains it").wait_for()
+    wait_until_drawn(page, CHART)
+
+
 def refused(page: Any, url: str) -> None:
-    """The page Data with a file that cannot be read."""
-    open_page(page, url, "data")
-    upload(page, "Benchmark results", "picture.png", b"\x89PNG\r\n\x1a\n\x00\xff")
+    """The page Measure with a file that cannot be read."""
+    open_page(page, url, "measure")
+    upload(page, DROP, "picture.png", b"\x89PNG\r\n\x1a\n\x00\xff")
     page.get_by_role("alert").first.wait_for()
 
 
 def swept(page: Any, url: str) -> None:
     """The tab Sweep with a grid computed."""
-    open_page(page, url, "data", f"{SCENARIO}&data_tab=Sweep")
+    open_page(page, url, "lab", f"{SCENARIO}&lab_tab=Sweep")
     box = page.get_by_label("Context", exact=True).last
     box.fill("1024, 8192")
     box.press("Enter")
@@ -127,9 +141,10 @@ def bar_open(page: Any, url: str) -> None:
 
 
 STATES: Mapping[str, Callable[[Any, str], None]] = {
-    "data-refit": refitted,
-    "data-refused": refused,
-    "data-sweep": swept,
+    "measure-verdict": judged,
+    "measure-refit": refitted,
+    "measure-refused": refused,
+    "lab-sweep": swept,
     "serve-how-made": how_made,
     "serve-does-not-fit": not_fitting,
     "bar-more": bar_open,

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 import streamlit as st
-from advisor.ui.data.own_traces import take_acceptance, take_trace
-from advisor.ui.data.sweep import _take as sweep_panel_take
-from advisor.ui.data.uploads import take_files
 
 from advisor.cli import main
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.ui.bar.more import _open, _share_key, _take_file, _take_hardware_file
+from advisor.ui.lab.sweep import _take as sweep_panel_take
+from advisor.ui.measure.drop import take
+from advisor.ui.measure.traces import take_acceptance, take_power, take_trace
 from tests.command_line import QWEN
 from tests.hostile.corpus import corpus
 
@@ -30,6 +30,7 @@ WAITS_S = 600
 ALL_FILES_S = 120
 """Processor seconds that the whole corpus may take: two minutes of one core. [s]"""
 LONGEST_SENTENCE = 1500
+SCENARIO = Scenario(acceptance="2.4@3")
 DESIGN = ("--drafter", "eagle3", "--accepted-length", "2.4@3")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "ingest": ("ingest",),
@@ -141,19 +142,24 @@ class Given(io.BytesIO):
         self.name, self.size = path.name, path.stat().st_size
 
 
-def _benchmark(given: Given) -> None:
-    st.session_state["bench_file"] = [given]
-    take_files()
+def _dropped(given: Given) -> None:
+    """Through the dispatcher, as the zone of Measure takes it."""
+    st.session_state.setdefault("model_id", "qwen3-30b-a3b")
+    st.session_state.setdefault("drafter_id", "eagle3")
+    st.session_state.setdefault("acceptance", "2.4@3")
+    take({given.name: given.getvalue()}, SCENARIO)
 
 
 def _acceptance(given: Given) -> None:
-    st.session_state["metrics_file"] = given
-    take_acceptance()
+    take_acceptance([(given.name, given.getvalue())])
 
 
 def _trace(given: Given) -> None:
-    st.session_state["trace_file"] = [given]
-    take_trace(load_setup(Scenario(acceptance="2.4@3")))
+    take_trace(load_setup(SCENARIO), [(given.name, given.getvalue())])
+
+
+def _power(given: Given) -> None:
+    take_power([(given.name, given.getvalue())])
 
 
 def _model(given: Given) -> None:
@@ -177,9 +183,10 @@ def _sweep(given: Given) -> None:
 
 
 UPLOADERS: dict[str, Callable[[Given], None]] = {
-    "benchmark": _benchmark,
+    "dropped": _dropped,
     "acceptance": _acceptance,
     "routing trace": _trace,
+    "power": _power,
     "config.json": _model,
     "accelerator": _accelerator,
     "scenario": _scenario,

@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 from advisor.answers.advice import advise
 from advisor.catalog.models import model_profile
 from advisor.measured.seeds import read_claims, read_findings
+from advisor.measured.validation import chances_kept, read_judged
 from advisor.physics import laws
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
@@ -39,6 +40,15 @@ PAGES = ("serve", "design", "measure", "trust", "lab", "share")
 
 def link(scenario: Scenario) -> dict[str, str]:
     return dict(parse_qsl(scenario.to_query()))
+
+
+def trusted(section: str, **query: str) -> AppTest:
+    """The page Trust with one of its sections open."""
+    test = app("trust", **query)
+    test.session_state[section] = True
+    test.run()
+    assert not test.exception
+    return test
 
 
 def texts(test: AppTest) -> str:
@@ -377,12 +387,12 @@ def test_more_gpus_widen_the_tensor_parallelism_and_a_placement_buys_its_gpus() 
 
 
 def test_a_page_s_settings_survive_another_page_and_stand_in_the_address() -> None:
-    test = app("trust", "Assumptions", acceptance="2.4@3")
-    go_to(test, "data").run()
+    test = app("lab", "Ranks of experts", acceptance="2.4@3")
+    go_to(test, "measure").run()
     assert not test.exception
-    go_to(test, "trust").run()
-    assert test.session_state["trust_tab"] == "Assumptions"
-    assert test.query_params["trust_tab"] in ("Assumptions", ["Assumptions"])
+    go_to(test, "lab").run()
+    assert test.session_state["lab_tab"] == "Ranks of experts"
+    assert test.query_params["lab_tab"] in ("Ranks of experts", ["Ranks of experts"])
 
 
 def test_every_chart_has_an_alt_text_with_its_finding() -> None:
@@ -392,7 +402,7 @@ def test_every_chart_has_an_alt_text_with_its_finding() -> None:
 
 
 def test_measurements_without_a_store_name_the_command_that_builds_it() -> None:
-    test = app("data", "What is shipped")
+    test = trusted("trust_data")
     assert "no measured tables" in test.warning[0].value
     assert any(block.value == "python -m advisor store build" for block in test.main.code)
 
@@ -401,12 +411,12 @@ def test_a_file_that_is_no_store_is_reported_not_raised(monkeypatch: pytest.Monk
     broken = tmp_path / "broken.duckdb"
     broken.write_bytes(b"not a database")
     monkeypatch.setenv("MOE_ADVISOR_STORE", str(broken))
-    assert "no measured tables" in app("data", "What is shipped").warning[0].value
+    assert "no measured tables" in trusted("trust_data").warning[0].value
     assert answered(app())
 
 
 def test_sources_list_what_the_scenario_used() -> None:
-    test = app("trust", "Sources", acceptance="2.4@3")
+    test = trusted("trust_sources", acceptance="2.4@3")
     advice = advise(test.session_state["_scenario"])
     shown = texts(test)
     assert all(widgets_plain(source) in shown for source in advice.setup.sources)
@@ -582,7 +592,7 @@ def test_no_page_has_an_icon_that_the_browser_would_fetch() -> None:
 
 
 def test_sources_number_their_texts_and_give_parameters_in_billions() -> None:
-    test = app("trust", "Sources", acceptance="2.4@3")
+    test = trusted("trust_sources", acceptance="2.4@3")
     constants = next(table.value for table in test.dataframe if "Confidence" in table.value)
     assert constants["Source"].min() == 1
     assert any(item.value.startswith("1. ") and "\n2. " in item.value for item in test.main.caption)
@@ -654,18 +664,27 @@ def test_published_points_of_the_same_hardware_and_model_are_in_the_chart_and_th
 
 @pytest.mark.usefixtures("measured_store")
 def test_measurements_show_what_the_store_holds() -> None:
-    test = app("data", "What is shipped", hardware_id="b200-sxm", model_id="gpt-oss-20b", acceptance="2.4@3")
+    test = trusted("trust_data", hardware_id="b200-sxm", model_id="gpt-oss-20b", acceptance="2.4@3")
     assert not any("no measured tables" in item.value for item in test.warning)
-    assert "published_speedups" in set(test.dataframe[0].value["Data set"])
+    assert "published_speedups" in set(
+        next(item.value for item in test.dataframe if "Data set" in item.value)["Data set"]
+    )
     assert "kernel tables are not installed" in texts(test)
     assert any(item.label == "aiconfigurator-core" for item in test.metric)
-    assert len(test.dataframe[1].value) >= 1
 
 
 def test_trust_lists_the_claims_of_the_sources_with_their_state() -> None:
-    test = app("trust", "Published claims", acceptance="2.4@3")
-    claims, shown = read_claims(), [item.value for item in test.table]
-    assert sum(map(len, shown)) == len(claims)
+    test = app("trust", acceptance="2.4@3")
+    claims, shown = read_claims(), next(item.value for item in test.dataframe if "Claim" in item.value)
+    assert len(shown) == len(claims)
     assert f"{len(claims)} claims" in texts(test)
-    states = [state for table in shown for state in table["State"]]
-    assert sorted(states) == sorted(found.state for found in read_findings().values())
+    assert sorted(shown["State"]) == sorted(found.state for found in read_findings().values())
+
+
+def test_trust_is_one_page_that_shows_the_odds_by_decile() -> None:
+    test = app("trust", acceptance="2.4@3")
+    assert not test.tabs
+    odds = chart(test, "chances")
+    kept = chances_kept(read_judged()[1], [tenth / 10 for tenth in range(11)])
+    assert all(f"{n:,}" in odds.proto.spec for n in kept["n"])
+    assert "Farthest from the stated chance" in odds.proto.alt

@@ -6,6 +6,7 @@ Runs here are started with a stand-in for the profiler's process unless torch is
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +22,16 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from advisor.catalog.hardware import read_own_hardware
 from advisor.measured.fits.sweep import fit_sweep
-from advisor.measured.kept_uploads import list_uploads, read_upload
 from advisor.measured.measurements import read_sweep
 from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import ratio_chart
 from advisor.ui.lab import profile
 from tests.measured.sweep_fixture import sweep_rows, write_sweep
 from tests.pages.app_page import opened
+
+ROOT = Path(__file__).resolve().parents[2]
 
 WAIT_S = 20.0
 DEVICES = [{"backend": "cpu", "index": 0, "name": "stand-in CPU"}]
@@ -229,7 +233,7 @@ def test_a_finished_sweep_shows_findings_bandwidth_and_the_held_out_chart() -> N
     assert "made-up numbers for a test" in texts(test)
     fit = fit_sweep(read_sweep(run.folder))[0]
     assert f"mean error {fit.mean_ratio_error:.1%}" in test.get("plotly_chart")[0].proto.alt
-    assert any(f"cp -r {run.folder} measurements/" in item.value for item in test.main.code)
+    assert not any("cp -r" in item.value for item in test.main.code)
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -239,17 +243,17 @@ def test_a_damaged_result_is_reported_not_raised() -> None:
     assert "columns are not the profiler" in page().error[0].value
 
 
-@pytest.mark.usefixtures("stand_in")
-def test_the_layers_are_kept_among_the_user_s_measurements_once() -> None:
-    finished()
-    test = page()
-    button(test, "profile_keep").click().run()
-    assert "Kept" in test.success[0].value
-    kept = read_upload(list_uploads()["dataset_id"].item())
-    assert set(kept["hardware"]) == {"generated, not a device"}
-    assert len(kept) == 50
-    button(test, "profile_keep").click().run()
-    assert "kept already" in test.error[0].value
+def test_a_measured_machine_is_the_accelerator_in_one_click() -> None:
+    sweep = read_sweep(ROOT / "measurements/cpu-epyc-turin-quick")
+    values = json.loads(profile.accelerator_of(sweep))
+    assert values["bandwidth_bytes_per_s"] == pytest.approx(profile.copy_bandwidth(sweep))
+    rows = sweep.rows[(sweep.rows["op"] == "gemm") & (sweep.rows["dtype"] == "bfloat16")]
+    assert values["peak_flops_per_s"]["bf16"] == pytest.approx((rows["flops"] / rows["time_s"]).max())
+    own = read_own_hardware(json.dumps(values))
+    assert own.memory_bytes == sweep.meta.device.memory_bytes
+    bare = replace(sweep, rows=sweep.rows[sweep.rows["op"] != "gemm"])
+    with pytest.raises(AdvisorError, match="no product of matrices in bf16"):
+        profile.accelerator_of(bare)
 
 
 def test_the_download_is_a_folder_to_unpack_under_measurements(tmp_path: Path) -> None:

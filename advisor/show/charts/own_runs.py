@@ -13,8 +13,8 @@ from advisor.show.charts.figure import (
     BLUE,
     GREEN,
     NEUTRAL,
-    ORANGE,
     SERIES,
+    VERMILLION,
     Chart,
     add_band,
     add_line,
@@ -37,8 +37,8 @@ def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
     modelled = {"speedup": curve.speedup, "round_s": curve.round_s, "plain_s": curve.tpot_s}[found.quantity]
     values = modelled[:, column] * scale
     shown = {"speedup": "speedup by batch", "round_s": "ms per round by batch", "plain_s": "ms per token by batch"}
-    what = f"K = {found.n_draft} · {shown[found.quantity]}"
-    figure = new_figure(f"Your points against the model, {what}", "Batch", "", height=430)
+    title = f"Your points against the model<br><sup>K = {found.n_draft} · {shown[found.quantity]}</sup>"
+    figure = new_figure(title, "Batch", "", height=430)
     table = {"batch_size": curve.batches, "model": values}
     if gains:
         add_band(figure, curve.batches, curve.low[:, column], curve.high[:, column], "80% band", BLUE, 0.18)
@@ -85,9 +85,9 @@ def gap_parts_chart(found: OwnVerdict) -> Chart:
     ratios = np.array([*(part.ratio for part in found.parts), found.gap])
     change = (ratios - 1.0) * 100.0
     last = len(names) - 1
-    colors = [NEUTRAL if i == last else ORANGE if one < 0 else BLUE for i, one in enumerate(change)]
+    colors = [NEUTRAL if i == last else VERMILLION if one < 0 else BLUE for i, one in enumerate(change)]
     gains = found.quantity == "speedup"
-    title = "Parts of the gap · your speedup against the model's" if gains else "Your time against the model's"
+    title = "Parts of the gap<br><sup>yours against the model</sup>" if gains else "Your time against the model's"
     figure = new_figure(title, "", "", height=90 + _PARTS_PX * len(names))
     figure.add_bar(
         x=change,

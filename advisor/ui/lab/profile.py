@@ -29,14 +29,12 @@ import streamlit as st
 from filelock import FileLock, lock_descriptor
 
 from advisor.measured.fits.sweep import SweepFit, fit_sweep
-from advisor.measured.ingest.read import read_upload
-from advisor.measured.ingest.rows import complete
-from advisor.measured.kept_uploads import save_upload
 from advisor.measured.measurements import ProfilerSweep, read_sweep
 from advisor.measured.store import default_store_path
 from advisor.prediction import AdvisorError
 from advisor.profiles import PACKAGE, write_whole
 from advisor.show.charts.measured import ratio_chart
+from advisor.ui.state import add_own_hardware
 from advisor.ui.widgets import plain
 
 ALLOW_VARIABLE = "MOE_ADVISOR_PROFILE"
@@ -323,18 +321,29 @@ def archive(run: ProfilerRun) -> bytes:
     return buffer.getvalue()
 
 
-def keep(run: ProfilerRun) -> str:
-    """Save the sweep's MoE layers among the user's measurements, and return their id.
+_TORCH_NAMES = {"bfloat16": "bf16", "float8_e4m3fn": "fp8"}
 
-    Raises AdvisorError, as when kept.
+
+def accelerator_of(sweep: ProfilerSweep) -> str:
+    """The device as a user's own accelerator, JSON: its memory, and the rates that its kernels reached.
+
+    Raises AdvisorError where a copy or a product of matrices in 16 bits was not measured.
     """
-    sweep = read_sweep(run.folder)
-    file = next(run.folder / name for name in ("data.csv", "data.csv.gz") if (run.folder / name).exists())
-    context = {"hardware": sweep.meta.device.name, "version": sweep.meta.plan.code_version}
-    kept = complete(read_upload(file.name, file.read_bytes()), context).result
-    if kept.frame.empty:
-        raise AdvisorError("this sweep has no layer of routed experts alone, so there is nothing to keep here")
-    return save_upload(kept.frame, name=run.name, sha256=kept.sha256)
+    copy = copy_bandwidth(sweep)
+    rows = sweep.rows[(sweep.rows["op"] == "gemm") & (sweep.rows["status"] == "ok")]
+    rates = (rows["flops"] / rows["time_s"]).groupby(rows["dtype"].map(_TORCH_NAMES)).max()
+    if copy is None or "bf16" not in rates:
+        raise AdvisorError("this sweep has no copy or no product of matrices in bf16; the preset standard has both")
+    name = re.sub(r"[^A-Za-z0-9 .,+()/-]+", " ", sweep.meta.device.name).strip()[:60]
+    values = {
+        "name": name if name[:1].isalpha() else f"Device {name}"[:60],
+        "memory_bytes": sweep.meta.device.memory_bytes,
+        "bandwidth_bytes_per_s": copy,
+        "peak_flops_per_s": {str(dtype): float(rate) for dtype, rate in rates.items()},
+        "source": f"reached on this machine, sweep {sweep.name}; a data sheet says more",
+        "date": sweep.meta.started_at[:10],
+    }
+    return json.dumps(values)
 
 
 PLAN_COLUMNS: dict[str, Any] = {"name": "Block", "op": "Operation", "estimate_s": "Estimate (s)"}
@@ -438,14 +447,27 @@ def summary(run: ProfilerRun, sweep: ProfilerSweep) -> None:
         st.plotly_chart(chart.figure, key=f"ratio_{order}", alt=chart.alt, config={"displayModeBar": False})
         st.caption(chart.alt)
     st.download_button("Download (zip)", archive(run), file_name=f"{run.name}.zip", on_click="ignore")
-    if st.button("Keep with my measurements", key="profile_keep") and try_or_say(keep, run):
-        st.success("Kept: the MoE layers are among your measurements.")
-    st.markdown("To use the whole sweep, copy its folder and build the measured tables again:")
-    st.code(f"cp -r {run.folder} measurements/\npython -m advisor store build", language="bash")
+    text, why = attempt(accelerator_of, sweep)
+    st.button(
+        "Predict with this machine",
+        key="profile_use",
+        type="primary",
+        on_click=_use,
+        args=(text,),
+        disabled=text is None,
+        help=why or "As the accelerator in the bar, with the rates that were reached here.",
+    )
+
+
+def _use(text: str) -> None:
+    """Make the measured device the accelerator of the bar."""
+    st.session_state["hardware_id"] = add_own_hardware(text)
 
 
 def draw_profile_panel() -> None:
     """The whole panel: the run in hand, or what could be measured and the last result."""
+    st.markdown("On a GPU node, the engine itself, plain and with drafts; drop its CSV on Measure:")
+    st.code("python -m advisor profile --engine vllm", language="bash")
     if off := refusal(st.get_option("server.address"), st.context.url):
         st.info(off)
         return

@@ -48,7 +48,10 @@ def take_loads(setup: Setup, name: str, data: bytes) -> None:
 
 
 def loads() -> tuple[int, int]:
-    """Layers and experts of this session's table of loads; (0, 0) without one."""
+    """Layers and experts of this session's table of loads.
+
+    (0, 0) without one.
+    """
     return loads_shape(_LOADS.get()) if _LOADS.get() else (0, 0)
 
 

@@ -84,7 +84,9 @@ def draw_alone(scenario: Scenario, heading: Heading) -> None:
 
 
 def draw(scenario: Scenario, verdict: OwnVerdict | None) -> None:
-    """The sentence, the remedy, the findings, the comparison, and what could not be judged; nothing before a run.
+    """The sentence, the remedy, the findings and the comparison.
+
+    Nothing before a run.
 
     verdict : of the rows beside it, whose accepted length the mended scenario takes.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pandas as pd
 import streamlit as st
 
 from advisor.answers.diagnosis.runs import Given
@@ -41,7 +42,10 @@ def dropped() -> tuple[tuple[str, Kind], ...]:
 
 
 def uploader_key() -> str:
-    """Key of the zone, a new one after everything was forgotten, so that no file stands there that is not read."""
+    """Key of the zone, a new one after everything was forgotten.
+
+    So no file stands there that is not read.
+    """
     return f"drop_{_CLEARED.get()}"
 
 
@@ -82,6 +86,21 @@ def draw_drop_zone(scenario: Scenario) -> None:
 _FORGET = "Drops the files, your points on Serve, and a refit on them from every page that uses it."
 
 
+_TAKEN = (
+    ("Benchmark, wide or tall, plain runs among it", "Verdict, parts of the gap, refit"),
+    ("Launch line, server log, console output", "Cause, and the remedy in numbers"),
+    ("config.json", "The model in the bar"),
+    ("/metrics, acceptance rates", "Accepted length by K"),
+    ("Routing trace, loads of experts", "Experts touched, ranks"),
+    ("nvidia-smi or dcgmi log", "Power at work"),
+)
+
+
+def draw_what_goes_in() -> None:
+    """Kinds of files and their answers."""
+    st.dataframe(pd.DataFrame(_TAKEN, columns=["Drop", "Get"]), hide_index=True, width=720)
+
+
 def _sample(scenario: Scenario) -> None:
     _KINDS.put((("made-up-sample.csv", "benchmark"),))
     session.take_sample(scenario)
@@ -104,7 +123,7 @@ def _take_files(scenario: Scenario) -> None:
 
 
 def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
-    """Send each file to its reader; files of one kind go together."""
+    """Send each file to its reader, those of one kind together."""
     kinds = {name: kind_of(name, data) for name, data in given.items()}
     by_kind: dict[Kind, dict[str, bytes]] = {}
     for name, kind in kinds.items():

@@ -43,15 +43,24 @@ _STATED_NAMES = ("hardware_id", "model_id", "weight_dtype", "drafter")
 
 
 def read_as(read: IngestResult) -> list[tuple[str, str]]:
-    """What was read as what: (meaning, column of the file), then what was taken from the bar."""
+    """Pairs (meaning, column of the file), then the values taken from the bar."""
     known = COLUMNS[read.kind]
     columns: dict[str, str] = {}
     for _, _, headers in read.headers:
         for ours, (theirs, _) in headers.items():
             if ours in read.frame and read.frame[ours].notna().any():
                 columns.setdefault(ours, theirs)
-    said = [(known[name].title if name in known else name, column) for name, column in columns.items()]
+    metric = _metric(read)
+    titles = {"baseline_value": f"Plain: {metric}", "sd_value": f"With drafts: {metric}"} if metric else {}
+    said = [(titles.get(name, known[name].title), column) for name, column in columns.items() if name in known]
     return [*said, *((_title(name), f"{value} (bar)") for name, value in from_bar().items())]
+
+
+def _metric(read: IngestResult) -> str:
+    """What the two values side by side count, in words; empty where there are none, or of several kinds."""
+    found = list(read.frame["metric"].dropna().unique()) if "metric" in read.frame else []
+    title = METRICS[str(found[0])].title if len(found) == 1 and str(found[0]) in METRICS else ""
+    return title[:1].lower() + title[1:]
 
 
 def draw_open_fields(read: IngestResult, scenario: Scenario) -> None:

@@ -10,7 +10,7 @@ import streamlit as st
 from advisor.predict.scenario import Scenario
 from advisor.ui import PAGES
 from advisor.ui.measure import diagnosis, session, traces
-from advisor.ui.measure.drop import draw_drop_zone
+from advisor.ui.measure.drop import draw_drop_zone, draw_what_goes_in
 from advisor.ui.measure.verdict import draw_benchmark
 from advisor.ui.widgets import scenario_or_stop
 
@@ -31,5 +31,6 @@ if traces.power() is not None:
     panels.append(traces.draw_power)
 if not panels:
     st.title("Yours against the model", anchor=False)
+    draw_what_goes_in()
 for number, draw in enumerate(panels):
     draw(scenario, functools.partial(st.subheader if number else st.title, anchor=False))

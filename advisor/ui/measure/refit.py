@@ -52,7 +52,7 @@ def draw_refit_button(read: IngestResult, scenario: Scenario, *, filled: bool) -
 
 
 def draw_refit_problem(scenario: Scenario) -> None:
-    """Why a refit was refused, and a column whose values no engine explains in its unit."""
+    """Reasons that a refit was refused, or that no engine explains a column in its unit."""
     unit, refused = unit_problem(scenario.acceptance), problem("refit")
     for said in dict.fromkeys(text for text in (unit, refused) if text):
         st.error(plain(said), icon=":material/error:")

@@ -214,7 +214,10 @@ def take_sample(scenario: Scenario) -> None:
 
 
 def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
-    """Read benchmark files {name: content} as one; what they do not say is taken from the scenario in the bar."""
+    """Read benchmark files {name: content} as one.
+
+    What they do not say is taken from the scenario in the bar.
+    """
     by_hash: dict[str, tuple[str, bytes]] = {}
     said: list[str] = []
     for name, data in given.items():
@@ -360,12 +363,15 @@ def fill_from_bar(scenario: Scenario) -> None:
 
 
 def from_bar() -> Mapping[str, Any]:
-    """What the files do not say and was taken from the bar, by column."""
+    """Values that the files do not say, taken from the bar, by column."""
     return _FROM_BAR.get()
 
 
 def guess_of(item: MissingField, other: str, scenario: Scenario) -> Any:
-    """What the file suggests, else what the bar says where that is not of another model; None without either."""
+    """The file's suggestion, else the bar's value of the same model.
+
+    None without either.
+    """
     bar = of_scenario(item.name, scenario)
     if item.name == "drafter" and item.prefill is not None and str(bar).startswith(str(item.prefill)):
         return bar  # a header says the family, `eagle`
@@ -375,7 +381,10 @@ def guess_of(item: MissingField, other: str, scenario: Scenario) -> Any:
 
 
 def of_scenario(name: str, scenario: Scenario) -> Any:
-    """The bar's value of a column; None where it says nothing of it."""
+    """The bar's value of a column.
+
+    None where it says nothing of it.
+    """
     if name == "gpu_count":  # of one copy, as the scenario's batch is
         return max(scenario.tensor_parallel, scenario.expert_parallel)
     if name == "drafter" and scenario.drafter_id == "none":
@@ -384,7 +393,10 @@ def of_scenario(name: str, scenario: Scenario) -> Any:
 
 
 def other_model(read: IngestResult, scenario: Scenario) -> str:
-    """The first model that the files name and the bar does not; empty where there is none."""
+    """The first model that the files name and the bar does not.
+
+    Empty where there is none.
+    """
     named = read.frame["model_id"].dropna() if "model_id" in read.frame else ()
     return next((str(name) for name in named if name != scenario.model_id), "")
 

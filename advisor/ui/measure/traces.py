@@ -45,7 +45,7 @@ RATES_GIVEN = "given that all before it were accepted"
 
 
 def take_trace(setup: Setup, given: Sequence[tuple[str, bytes]]) -> None:
-    """Read and fit a routing trace; why not is kept for the page."""
+    """Read and fit a routing trace. A reason that it cannot be is kept for the page."""
     moe = setup.architecture.moe
     forget_trace()
     if moe is None:
@@ -115,7 +115,10 @@ def use_trace() -> None:
 
 
 def take_acceptance(given: Sequence[tuple[str, bytes]]) -> None:
-    """Read acceptance by position: one file, or two scrapes of one server, of which what came between counts."""
+    """Read acceptance by position from one file, or from two scrapes of one server.
+
+    Of two, the counts in between are used.
+    """
     _RATES.drop()
     _RATES_FROM.put(tuple(given))
     _PROBLEM.drop()
@@ -132,7 +135,10 @@ def take_acceptance(given: Sequence[tuple[str, bytes]]) -> None:
 
 
 def take_power(given: Sequence[tuple[str, bytes]]) -> None:
-    """Read a power log; why not is kept for the page."""
+    """Read a power log.
+
+    A reason that it cannot be is kept for the page.
+    """
     _PROBLEM.drop()
     try:
         _POWER.put(read_power_log(*given[-1]))

@@ -154,7 +154,7 @@ def numbered(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def draw_assumptions(advice: Advice) -> None:
-    """What the model assumes, and its words and symbols."""
+    """Assumptions of the model, its words and symbols."""
     st.markdown("\n".join(f"- {line}" for line in LIMITS))
     show_warnings(advice)
     st.dataframe(nomenclature_table(), hide_index=True)
@@ -231,7 +231,7 @@ def _judged() -> pd.DataFrame:
 
 
 def draw_evidence(scenario: Scenario) -> None:
-    """Published speedups against predictions that had not seen them: the record, its parts, the odds, the worst."""
+    """Published speedups against predictions that had not seen them."""
     judged = _judged()
     whole = judged_errors(judged)
     st.markdown(
@@ -320,7 +320,9 @@ def draw_claims() -> None:
     )
     named = {citation.id: citation.title for citation in citations()}
     shown = table.assign(source=table["source"].map(lambda one: named.get(one, one))).map(str)
-    st.dataframe(shown.rename(columns=_CLAIM_COLUMNS), hide_index=True)
+    widths = {"Source": 180, "Claim": 300, "Published": 250, "Ours": 250, "80% band": 130, "State": 90}
+    look = {name: st.column_config.TextColumn(width=px) for name, px in widths.items()}
+    st.dataframe(shown.rename(columns=_CLAIM_COLUMNS), hide_index=True, column_config=look, row_height=70)
     st.caption(
         f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; (no) marks what does not. "
         "docs/sources.md says what is assumed."
