@@ -26,7 +26,7 @@ from advisor.answers.design.regions import (
     parse_targets,
     region_map,
 )
-from advisor.answers.design.search import DesignChange, design_space
+from advisor.answers.design.search import design_space
 from advisor.answers.design.space import DesignSpace
 from advisor.answers.design.start import (
     SHAPE_EXAMPLE,
@@ -45,6 +45,7 @@ from advisor.cli.output import (
     progress,
     write_file,
 )
+from advisor.physics.quality import DEFAULT_EPS
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError, explain
@@ -54,6 +55,7 @@ from advisor.show.words.design import (
     answer_document,
     candidate_rows,
     choices_table,
+    dials_table,
     held_where,
     map_cells_table,
     one_design_document,
@@ -116,7 +118,9 @@ def _first_named(params: dict[str, Any]) -> str | None:
     help="The same of active parameters without embeddings, e.g. 3e9.",
 )
 @click.option("--objective", type=click.Choice(OBJECTIVES), default="tpot", show_default=True, help="What to rank by.")
-@click.option("--quality-eps", type=float, default=0.02, show_default=True, help="Share of quality that may be lost.")
+@click.option(
+    "--quality-eps", type=float, default=DEFAULT_EPS, show_default=True, help="Share of quality that may be lost."
+)
 @click.option("--tokens", "training_tokens", type=float, help="Training tokens, the same for all designs, e.g. 1e12.")
 @click.option("--batches", help="1,64,512, a range 1-512, or with weights 1:0.2,64:0.8 [default: --batch].")
 @click.option("--max-total-params", type=float, help="Largest total size in parameters, e.g. 4e10.")
@@ -318,27 +322,18 @@ def _best_designs(answer: DesignAnswer) -> Table[Candidate]:
     return Table(columns, answer.top)
 
 
-_SINGLE_CHANGES: tuple[Column[DesignChange], ...] = (
-    Column("change", attrgetter("what"), words=True),
-    Column("objective", lambda one: f"{one.objective_gain - 1:+.1%}"),
-    Column("speedup", lambda one: f"{one.speedup_gain - 1:+.1%}"),
-    Column("speed per token", lambda one: f"{one.tpot_gain - 1:+.1%}"),
-)
-
-
 def _print(answer: DesignAnswer) -> None:
     space = answer.space
     click.echo(answer.verdict)
     if answer.recommended is None:
         return
-    click.echo(f"\n{answer.disagreement}\n{answer.binding_text}\n")
+    click.echo(f"\n{answer.binding_text}\n")
     click.echo(f"{len(space):,} designs, {len(space.candidates):,} at equal quality within all limits. Best distinct:")
     print_table(_best_designs(answer))
     laws = "; ".join(f"{letter}: {name}" for letter, name in zip("ABC", LAW_NAMES.values(), strict=True))
     click.echo(f"Training: compute at equal tokens over the baseline's. Quality by law {laws}.")
-    if answer.try_next:
-        click.echo("\nSingle changes to the baseline, at equal quality")
-        print_table(Table(_SINGLE_CHANGES, answer.try_next))
+    click.echo("\nOne of three held as the baseline has it, the others solved again, at equal quality")
+    print_table(dials_table(answer.dials))
     flipped = [item for item in answer.sensitivity if item.flips]
     click.echo(f"\n{sensitivity_text(answer.sensitivity)}")
     for item in flipped:

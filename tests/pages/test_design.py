@@ -20,8 +20,7 @@ from advisor.catalog.hf.config import architecture_from_config
 from advisor.cli import main
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.show.charts.design import dial_value
-from advisor.show.words.design import below_headline, beside_table, one_design_verdict, region_verdict
+from advisor.show.words.design import below_headline, beside_table, dial_value, one_design_verdict, region_verdict
 from advisor.ui.design import targets
 from advisor.ui.design.question import DesignQuestion, answer_for
 from tests.pages.app_page import go_to, opened

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from advisor.answers.design.candidates import LAW_NAMES, ONE_LAW, Candidate, candidates, headline, is_clear, title
 from advisor.answers.design.dials import BatchRule, Dial, batch_rule, dials
 from advisor.answers.design.grid import CONSTRAINT_TEXT, CONSTRAINTS, NOTE, DesignGrid, Mixes, Objective
-from advisor.answers.design.search import DesignChange, distinct_candidates, pareto_front, serve, try_next
+from advisor.answers.design.search import distinct_candidates, pareto_front, serve
 from advisor.answers.design.space import DesignSpace
 from advisor.physics.components import DEVICE_RECORDS, OVERHEADS
 from advisor.physics.kernel_costs import KernelCosts
@@ -251,16 +251,6 @@ class DesignAnswer:
         return tuple(candidates(self.space, distinct_candidates(self.space, self.count)))
 
     @cached_property
-    def by_objective(self) -> dict[Objective, Candidate]:
-        """The best design under each objective that can be computed."""
-        return best_by_objective(self.space)
-
-    @property
-    def disagreement(self) -> str:
-        """Reason that speedup and absolute speed rank designs differently here, or that they do not."""
-        return _disagreement(self.space, self.by_objective)
-
-    @cached_property
     def binding(self) -> tuple[Binding, ...]:
         """Cost of each limit, the dearest first."""
         return binding_constraints(self.space)
@@ -269,11 +259,6 @@ class DesignAnswer:
     def binding_text(self) -> str:
         """The dearest limit in a sentence."""
         return _binding_text(self.space, self.binding)
-
-    @cached_property
-    def try_next(self) -> tuple[DesignChange, ...]:
-        """Single changes of the baseline that help."""
-        return tuple(try_next(self.space))
 
     @cached_property
     def sensitivity(self) -> tuple[Sensitivity, ...]:
@@ -390,25 +375,6 @@ def best_by_objective(space: DesignSpace) -> dict[Objective, Candidate]:
     }
     described = candidates(space, list(best.values()))
     return dict(zip(best, described, strict=True))
-
-
-def _disagreement(space: DesignSpace, best: dict[Objective, Candidate]) -> str:
-    if not best:
-        return ""
-    ratio, fast = best["sd_speedup"], best["tpot"]
-    if ratio.index == fast.index:
-        return "Speedup and absolute speed recommend the same design here."
-    question = space.question
-
-    def told(one: Candidate) -> str:
-        speedup, tpot_ms = question.mean_speedup(one.speedup, one.tpot_s), question.mean_tpot_s(one.tpot_s) * 1e3
-        return f"{space.describe(one.index)}: {speedup:.2f}x, {tpot_ms:.2f} ms per token"
-
-    return (
-        f"Speedup is a ratio to the design's own plain decode. The highest ratio ({told(ratio)}) is not the fastest "
-        f"design ({told(fast)}): a slow plain step leaves more to gain. Choose by absolute speed unless the ratio "
-        "itself is the goal."
-    )
 
 
 def _binding_text(space: DesignSpace, binding: tuple[Binding, ...]) -> str:

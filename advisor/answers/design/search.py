@@ -1,12 +1,12 @@
 """design_space(): every design of a grid, costed, held to the baseline's quality, and ranked by one objective.
 
-Cuts through a design space: single changes, quality and speed, designs that differ in kind.
+Cuts through a design space: quality against speed, designs that differ in kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -309,49 +309,6 @@ def serve_many(space: DesignSpace, indices: NDArray[np.intp], batches: Array) ->
     return gain, tpot
 
 
-@dataclass(frozen=True)
-class DesignChange:
-    """One change to the baseline with the width solved to equal quality, and what it does."""
-
-    what: str
-    index: int
-    objective_gain: float
-    speedup_gain: float
-    tpot_gain: float
-
-
-def try_next(space: DesignSpace, count: int = 6) -> list[DesignChange]:
-    """Single changes of a design that help the objective most, ranked.
-
-    Of N, k, s, depth or heads, one of each kind and value.
-
-    Each has its best width.
-    """
-    own, found = space.baseline, best_of_each_mix(space)
-    n, k, s = own.counts
-    same_n, same_k = space.n_experts[found] == n, space.n_active[found] == k
-    same_s, same_body = space.n_shared[found] == np.float32(s), space.body[found] == 0
-    alike = same_n.astype(int) + same_k + same_s + same_body
-    moved = found[alike == 3]
-    weight = space.question.batch_weights[:, None]
-    own_speed = own.served.speedup[:, 0], own.served.tpot_s[:, 0]
-    times = (weight * space.tpot_s[:, moved]).sum(0)
-    plain = (weight * space.tpot_s[:, moved] * space.speedup[:, moved]).sum(0)
-    base_speedup, base_time = space.question.mean_speedup(*own_speed), space.question.mean_tpot_s(own_speed[1])
-    changes = [
-        DesignChange(
-            what=_what_changed(space, int(index)),
-            index=int(index),
-            objective_gain=float(space.score[index]) / own.score,
-            speedup_gain=float(plain[i] / times[i]) / base_speedup,
-            tpot_gain=base_time / float(times[i]),
-        )
-        for i, index in enumerate(moved)
-        if space.score[index] > own.score
-    ]
-    return sorted(changes, key=lambda change: -change.objective_gain)[:count]
-
-
 def best_of_each_mix(space: DesignSpace) -> NDArray[np.intp]:
     """The candidate of the best width of each (body, N, k, s), best first."""
     rising = np.flatnonzero(space.failed == 0)
@@ -361,19 +318,6 @@ def best_of_each_mix(space: DesignSpace) -> NDArray[np.intp]:
     order = np.argsort(-space.score[rising], kind="stable")
     _, first = np.unique(group[order], return_index=True)
     return np.asarray(rising[order[np.sort(first)]])
-
-
-def _what_changed(space: DesignSpace, index: int) -> str:
-    own, width = space.baseline, space.expert_width[index]
-    pairs = (
-        ("experts", own.n_experts, space.n_experts[index]),
-        ("active experts", own.n_active, space.n_active[index]),
-        ("shared experts", own.n_shared, float(space.n_shared[index])),
-    )
-    for name, old, new in pairs:
-        if new != np.float32(old):
-            return f"{name} {old:g} -> {new:g}, width {own.expert_width} -> {width}"
-    return f"{space.bodies[space.body[index]].architecture.name}, width {own.expert_width} -> {width}"
 
 
 def pareto_front(space: DesignSpace, count: int = 200) -> NDArray[np.intp]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, SupportsIndex
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 
 from advisor.answers.design.dials import NEAR_BEST, BatchRule, Dial
+from advisor.answers.design.space import DesignSpace
 from advisor.prediction import Array
 from advisor.show.charts.figure import BLUE, GREEN, NEUTRAL, VERMILLION, Chart
+from advisor.show.words.design import DIALS, dial_value, loss_text
 
 STRIP_HEIGHT, PARETO_HEIGHT, RULE_HEIGHT = 210, 470, 250
 _TINTS = {BLUE: "rgba(0, 114, 178, 0.18)", GREEN: "rgba(0, 158, 115, 0.24)"}
@@ -20,7 +23,7 @@ _TINTS = {BLUE: "rgba(0, 114, 178, 0.18)", GREEN: "rgba(0, 158, 115, 0.24)"}
 _MOST_QUALITY = 160.0
 """Quality strips end here: the laws are then far outside the designs they were fitted on. [%]"""
 _PARETO_QUALITY = (62.0, 142.0)
-_TICKS = 6
+_TICKS = 5
 _AXES = {"ratio": "k/N", "shared": "s", "width": "width"}
 
 
@@ -32,21 +35,6 @@ def _figure(height: int, **layout: object) -> go.Figure:
     figure.update_xaxes(automargin=True, zeroline=False, showgrid=False, title_font_size=12, tickfont_size=11)
     figure.update_yaxes(automargin=True, zeroline=False, title_font_size=12, tickfont_size=11)
     return figure
-
-
-def dial_value(dial: Dial, at: SupportsIndex) -> str:
-    """One value of a dial: `8 of 256`, `1 : 8` or `2,048`."""
-    one = dial.designs[at]
-    if dial.name == "ratio":
-        return f"{one.n_active} of {one.n_experts}"
-    return f"{one.n_shared:.3g} : {one.n_active}" if dial.name == "shared" else f"{one.expert_width:,}"
-
-
-def loss_text(loss: float) -> str:
-    """Time lost as a mark says it: `best`, `+4%`, or that nothing keeps the limits there."""
-    if np.isnan(loss):
-        return "no design"
-    return "best" if loss < 5e-4 else f"+{loss:.1%}" if loss < 0.0095 else f"+{loss:.0%}"
 
 
 def dial_chart(dial: Dial) -> Chart:
@@ -115,7 +103,7 @@ def dial_chart(dial: Dial) -> Chart:
     labels = [f"{dial.position[i]:.2g}" if dial.name != "width" else f"{dial.position[i]:,.0f}" for i in ticks]
     if dial.name == "ratio":
         labels = [f"{100 * dial.position[i]:.2g}%" for i in ticks]
-    figure.update_xaxes(tickvals=ticks, ticktext=labels)
+    figure.update_xaxes(tickvals=ticks, ticktext=labels, tickangle=0)
     return Chart(figure, _dial_alt(dial), _dial_table(dial, names))
 
 
@@ -124,7 +112,7 @@ def _dotted() -> dict[str, object]:
 
 
 def _dial_alt(dial: Dial) -> str:
-    what = {"ratio": "k/N", "shared": "shared experts to routed ones", "width": "expert width"}[dial.name]
+    what = DIALS[dial.name]
     if dial.best is None:
         return f"By {what}: nothing keeps every limit."
     own = dial.loss[dial.own]
@@ -140,6 +128,18 @@ def _dial_alt(dial: Dial) -> str:
 def _dial_table(dial: Dial, names: Sequence[str]) -> pd.DataFrame:
     columns = {"dial": dial.name, "value": names, "position": dial.position, "time_lost": dial.loss}
     return pd.DataFrame(columns | {"quality_low": dial.quality_low, "quality_high": dial.quality_high})
+
+
+def front_frame(space: DesignSpace, index: NDArray[np.intp]) -> pd.DataFrame:
+    """Designs with speed and lowest quality over the baseline's, as `pareto_chart` takes them."""
+    weight, own = space.question.batch_weights[:, None], space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0])
+    return pd.DataFrame(
+        {
+            "design": [space.describe(int(i)) for i in index],
+            "speed": own / (weight * space.tpot_s[:, index]).sum(0),
+            "quality_low": space.quality[:, index].min(axis=0),
+        }
+    )
 
 
 @dataclass(frozen=True)
@@ -257,36 +257,53 @@ def rule_chart(rule: BatchRule, what: Literal["active", "shared"], batch: float)
         xaxis={"title": {"text": "Batch size (sequences)"}},
         yaxis={"title": {"text": name}, "ticksuffix": "%", "nticks": 5, "rangemode": "tozero"},
     )
-    edges, low, high = _steps(x, 100 * near[0]), _steps(x, 100 * near[0])[1], _steps(x, 100 * near[1])[1]
+    figure.update_layout(
+        showlegend=True,
+        legend={
+            "orientation": "h",
+            "x": 0,
+            "y": 1.0,
+            "yanchor": "bottom",
+            "traceorder": "reversed",
+            "font": {"size": 12},
+        },
+    )
+    (edges, low), (_, high) = _steps(x, 100 * near[0]), _steps(x, 100 * near[1])
     figure.add_scatter(
-        x=np.concatenate([edges[0], edges[0][::-1]]),
+        x=np.concatenate([edges, edges[::-1]]),
         y=np.concatenate([high, low[::-1]]),
         mode="none",
         fill="toself",
         fillcolor=_TINTS[BLUE],
         hoverinfo="skip",
+        name=f"within {NEAR_BEST:.0%} of least time",
+        showlegend=True,
     )
     looks = (("least time", BLUE, "solid", "circle", 3), ("largest speedup", VERMILLION, "dot", "diamond-open", 2))
-    ends = []
     for row, (said, color, dash, symbol, width) in enumerate(looks):
         line_x, line_y = _steps(x, 100 * share[row])
         figure.add_scatter(
-            x=line_x, y=line_y, mode="lines", line={"color": color, "width": width, "dash": dash}, hoverinfo="skip"
+            x=line_x,
+            y=line_y,
+            mode="lines",
+            line={"color": color, "width": width, "dash": dash},
+            hoverinfo="skip",
+            name=said,
+            showlegend=True,
         )
         figure.add_scatter(
             x=x,
             y=100 * share[row],
             mode="markers",
+            showlegend=False,
             marker={"symbol": symbol, "size": 7, "color": color},
             customdata=rule.batches,
             hovertemplate=f"{said} at batch %{{customdata:.0f}}: %{{y:.1f}}%<extra></extra>",
         )
-        ends.append((100 * float(share[row][-1]), said, color))
-    _label_ends(figure, float(x[-1]) + 0.55, ends, float(100 * max(share.max(), near.max())))
     if rule.batches[0] <= batch <= rule.batches[-1]:
         figure.add_shape(type="line", x0=np.log2(batch), x1=np.log2(batch), y0=0, y1=1, yref="paper", line=_dotted())
     figure.update_xaxes(
-        tickvals=x, ticktext=[f"{each:,.0f}" for each in rule.batches], range=[x[0] - 0.6, x[-1] + 0.3 * len(x)]
+        tickvals=x, ticktext=[f"{each:,.0f}" for each in rule.batches], range=[x[0] - 0.6, x[-1] + 0.6], tickangle=0
     )
     return Chart(figure, _rule_alt(rule, share, name), rule_table(rule))
 
@@ -295,18 +312,6 @@ def _steps(x: Array, y: Array) -> tuple[Array, Array]:
     """A step line, each value from half-way to its neighbours."""
     edges = np.concatenate([[x[0] - 0.5], (x[1:] + x[:-1]) / 2.0, [x[-1] + 0.5]])
     return np.repeat(edges, 2)[1:-1], np.repeat(y, 2)
-
-
-def _label_ends(figure: go.Figure, x: float, ends: list[tuple[float, str, str]], top: float) -> None:
-    """Names of lines at their right end, apart where the lines meet."""
-    (first, *_), (second, *_) = ends
-    apart = 0.09 * max(top, 1.0)
-    shift = max(apart - abs(first - second), 0.0) / 2.0
-    for value, said, _ in ends:
-        above = value > min(first, second) or (first == second and said == "largest speedup")
-        figure.add_annotation(
-            x=x, y=value + (shift if above else -shift), text=said, xanchor="left", showarrow=False, font_size=13
-        )
 
 
 def _rule_alt(rule: BatchRule, share: Array, name: str) -> str:

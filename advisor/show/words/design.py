@@ -11,25 +11,21 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter, itemgetter
+from typing import Any, SupportsIndex
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.answers.design.answer import DesignAnswer
 from advisor.answers.design.candidates import Band, Candidate, candidates, own_design, price_words, short_words
 from advisor.answers.design.cells import CORE_CHANCE, IN_MEMORY, ON_LIMITS, ON_TIME, TIE, CellStanding
-from advisor.answers.design.dials import Costed
+from advisor.answers.design.dials import Costed, Dial
 from advisor.answers.design.grid import MAX_BATCHES
 from advisor.answers.design.regions import OneDesign, Region, RegionMap, Target, TargetsChoice
 from advisor.answers.design.space import DesignSpace
 from advisor.prediction import AdvisorError
 from advisor.show.table import Column, Table, matrix
 from advisor.text import MERITS, counted, tier_text
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _PIECE = re.compile(
     r"(?P<first>[0-9]{1,6})"
@@ -98,10 +94,12 @@ def candidate_rows(answer: DesignAnswer) -> list[dict[str, Any]]:
     return rows
 
 
+DIALS = {"ratio": "k/N", "shared": "shared : routed", "width": "expert width"}
+"""Names of the dials."""
 _TOLD = (
     "headline",
-    *("clear", "recommended", "one_law", "infeasible", "top", "by_objective", "disagreement", "binding"),
-    *("binding_text", "try_next", "sensitivity", "dials", "rule", "limits", "warnings"),
+    *("clear", "recommended", "one_law", "infeasible", "top", "binding", "binding_text"),
+    *("sensitivity", "dials", "rule", "limits", "warnings"),
 )
 
 
@@ -135,73 +133,77 @@ def below_headline(answer: DesignAnswer) -> str:
     best, space = answer.recommended, answer.space
     if best is None:
         return answer.verdict
-    own, tpot_ms = space.baseline, space.question.mean_tpot_s(best.tpot_s) * 1e3
-    k = "/".join(map(str, dict.fromkeys(best.n_draft)))
-    gain = best.objective_gain
-    parts = [f"Width {best.expert_width:,}, K = {k}"]
+    own, gain, time_ms = space.baseline, best.objective_gain, space.question.mean_tpot_s(best.tpot_s) * 1e3
+    start = f"Width {best.expert_width:,}, K = {'/'.join(map(str, dict.fromkeys(best.n_draft)))}"
     if own_design(space, best):
-        return (
-            f"{parts[0]} · {tpot_ms:.2f} ms per token · of {len(space):,} designs none that every law keeps is faster"
-        )
+        return f"{start} · {time_ms:.2f} ms per token · none of {len(space):,} designs that every law keeps is faster"
     if space.baseline_problem:
-        return f"{parts[0]} · {tpot_ms:.2f} ms per token · {space.baseline_problem}"
-    if not answer.clear:
-        parts = [f"Best guess: {short_words(space, best)}, {gain.value:.2f}×"]
-    parts[0] += (
-        f" ({gain.low:.2f}–{gain.high:.2f})"
-        if not answer.clear
-        else f" · {gain.low:.2f}–{gain.high:.2f}× in 8 of 10 cases"
-    )
-    parts.append(f"{tpot_ms:.2f} ms per token, today {space.question.mean_tpot_s(own.served.tpot_s[:, 0]) * 1e3:.2f}")
+        return f"{start} · {time_ms:.2f} ms per token · {space.baseline_problem}"
+    band = f"{gain.low:.2f}–{gain.high:.2f}"
     low, high = best.quality_range
-    parts.append(f"quality {low:.0%}–{high:.0%} by three laws".replace("%–", "–"))
-    parts.append(f"{best.total_params / 1e9:,.0f} B, today {own.total_params / 1e9:,.0f}")
-    return " · ".join(parts)
+    guess = f"Best guess: {short_words(space, best)}, {gain.value:.2f}× ({band})"
+    return (
+        f"{f'{start} · {band}× in 8 of 10 cases' if answer.clear else guess} · {time_ms:.2f} ms per token, today "
+        f"{space.question.mean_tpot_s(own.served.tpot_s[:, 0]) * 1e3:.2f} · quality "
+        f"{_quality(low).rstrip('%')}–{_quality(high)} by three laws · {best.total_params / 1e9:,.0f} B, "
+        f"today {own.total_params / 1e9:,.0f}"
+    )
 
 
-@dataclass(frozen=True)
-class _Line:
-    """One line of the table of designs side by side."""
+def _quality(share: float) -> str:
+    return f"{share:.0%}" if share <= 2.0 else ">200%"
 
-    name: str
-    text: Callable[[Costed], str]
 
-    def of(self, one: Costed) -> str:
-        """The line's text for one design."""
-        return self.text(one)
+_Line = tuple[str, Callable[[Costed], str]]
+
+
+def _said(line: _Line, *, of: Costed) -> str:
+    return line[1](of)
+
+
+def dial_value(dial: Dial, at: SupportsIndex) -> str:
+    """One value of a dial: `8 of 256`, `1 : 8` or `2,048`."""
+    one = dial.designs[at]
+    if dial.name == "ratio":
+        return f"{one.n_active} of {one.n_experts}"
+    return f"{one.n_shared:.3g} : {one.n_active}" if dial.name == "shared" else f"{one.expert_width:,}"
+
+
+def loss_text(loss: float) -> str:
+    """Time lost as a mark says it: `best`, `+4%`, or `no design` where nothing keeps the limits."""
+    if np.isnan(loss):
+        return "no design"
+    return "best" if loss < 5e-4 else f"+{loss:.1%}" if loss < 0.0095 else f"+{loss:.0%}"
+
+
+def dials_table(found: Sequence[Dial]) -> Table[Dial]:
+    """Each dial held at the own design's value and what that costs, beside the value that costs least."""
+    columns = (
+        Column[Dial]("held", lambda dial: DIALS[dial.name], words=True),
+        Column[Dial]("at", lambda dial: dial_value(dial, dial.own)),
+        Column[Dial]("time lost", lambda dial: loss_text(float(dial.loss[dial.own]))),
+        Column[Dial]("least at", lambda dial: "" if dial.best is None else dial_value(dial, dial.best)),
+    )
+    return Table(columns, found)
 
 
 def beside_table(today: Costed, own: Costed, best: Costed | None) -> Table[_Line]:
     """Today's design, the user's and the best one, a line for each quantity."""
-    lines = (
-        _Line("Experts", lambda one: f"{one.experts.n_active} of {one.experts.n_experts}"),
-        _Line("Shared", lambda one: f"{one.experts.n_shared:.3g}"),
-        _Line("Width", lambda one: f"{one.experts.expert_width:,}"),
-        _Line("ms/token", lambda one: f"{one.tpot_s * 1e3:.2f}" if one.fits else "does not fit"),
-        _Line("Speed", lambda one: f"{today.tpot_s / one.tpot_s:.2f}×" if one.fits else ""),
-        _Line("Quality, lowest law", lambda one: f"{one.quality[0]:.0%}"),
-        _Line("Quality, highest law", lambda one: f"{one.quality[1]:.0%}" if one.quality[1] <= 2 else ">200%"),
-        _Line("Total, B", lambda one: f"{one.total_params / 1e9:,.1f}"),
-        _Line("Active, B", lambda one: f"{one.active_params / 1e9:.2f}"),
+    lines: tuple[_Line, ...] = (
+        ("Experts", lambda one: f"{one.experts.n_active} of {one.experts.n_experts}"),
+        ("Shared", lambda one: f"{one.experts.n_shared:.3g}"),
+        ("Width", lambda one: f"{one.experts.expert_width:,}"),
+        ("ms/token", lambda one: f"{one.tpot_s * 1e3:.2f}" if one.fits else "does not fit"),
+        ("Speed", lambda one: f"{today.tpot_s / one.tpot_s:.2f}×" if one.fits else ""),
+        ("Quality, lowest law", lambda one: _quality(one.quality[0])),
+        ("Quality, highest law", lambda one: _quality(one.quality[1])),
+        ("Total, B", lambda one: f"{one.total_params / 1e9:,.1f}"),
+        ("Active, B", lambda one: f"{one.active_params / 1e9:.2f}"),
     )
     named = {"today": today, "mine": own} | ({} if best is None else {"best": best})
-    columns = [Column[_Line]("", attrgetter("name"), words=True)]
-    columns += [Column[_Line](name, partial(_Line.of, one=one)) for name, one in named.items()]
+    columns = [Column[_Line]("", itemgetter(0), words=True)]
+    columns += [Column[_Line](name, partial(_said, of=one)) for name, one in named.items()]
     return Table(tuple(columns), lines)
-
-
-def front_frame(space: DesignSpace, index: NDArray[np.intp]) -> pd.DataFrame:
-    """Designs with speed and lowest quality over the baseline's, as `pareto_chart` takes them."""
-    import pandas as pd  # a terminal's answer must not wait for it
-
-    weight, own = space.question.batch_weights[:, None], space.question.mean_tpot_s(space.baseline.served.tpot_s[:, 0])
-    return pd.DataFrame(
-        {
-            "design": [space.describe(int(i)) for i in index],
-            "speed": own / (weight * space.tpot_s[:, index]).sum(0),
-            "quality_low": space.quality[:, index].min(axis=0),
-        }
-    )
 
 
 def _baseline(space: DesignSpace) -> dict[str, Any]:

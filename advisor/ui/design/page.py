@@ -14,9 +14,9 @@ from advisor.answers.design.dials import Costed, Dial, Experts, baseline_experts
 from advisor.answers.design.start import added_keys, design_name, experts_config, parse_experts
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.show.charts.design import Mark, dial_chart, dial_value, pareto_chart, rule_chart, rule_table
+from advisor.show.charts.design import Mark, dial_chart, front_frame, pareto_chart, rule_chart, rule_table
 from advisor.show.charts.figure import Chart
-from advisor.show.words.design import answer_document, below_headline, beside_table, candidate_rows, front_frame
+from advisor.show.words.design import answer_document, below_headline, beside_table, candidate_rows, dial_value
 from advisor.text import csv_text, json_values
 from advisor.ui import PAGES
 from advisor.ui.design.question import (
@@ -124,7 +124,7 @@ def _compare(answer: DesignAnswer, chosen: Experts, problem: str) -> Chart:
     marks = _marks(answer, today, typed, best)
     frames = front_frame(space, answer.pareto), front_frame(space, cloud(space))
     chart = pareto_chart(*frames, marks, 1.0 - space.question.quality_eps)
-    left, right = st.columns([3, 2], gap="large")
+    left, right = st.columns([4, 3], gap="large")
     with left:
         st.markdown("**Quality against speed** · lowest law, whisker to the highest")
         _draw(chart, "design_pareto")
@@ -174,7 +174,7 @@ def _rule(answer: DesignAnswer) -> None:
     if not len(rule.batches):
         return
     batch = float(answer.space.question.batches[-1])
-    st.markdown("**The rule over batch** · best design that every law keeps; tint within 1% of the least time")
+    st.markdown("**The rule over batch** · best design that every law keeps")
     left, right = st.columns(2, gap="large")
     with left:
         _draw(rule_chart(rule, "active", batch), "design_rule_active")
