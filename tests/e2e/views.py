@@ -10,8 +10,9 @@ from tests.measured.refit_synthetic import synthetic_points
 
 SCENARIO = "acceptance=2.4%403"
 CHART = ".js-plotly-plot .main-svg"
+ANSWER = ".live h1"
 PAGES: Mapping[str, tuple[str, str]] = {
-    "serve": ("", ".live h1"),
+    "serve": ("", ANSWER),
     "design": ("design", CHART),
     "data": ("data", "[data-testid=stMain] [data-testid=stFileUploader]"),
     "report": ("report", "[data-testid=stMain] [data-testid=stDownloadButton]"),
