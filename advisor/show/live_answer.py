@@ -37,6 +37,8 @@ LENGTH_STEP = 0.05
 """Accepted lengths that the browser is told of are this far apart. [tokens]"""
 _SHORTEST = 1.01
 """The least of them, as `answers.summary` looks at. [tokens]"""
+_GROWS = 1e-3
+"""Growth of the loaded experts below which there is nothing to hide. [-]"""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Expert weights": ("routed",),
     "Attention and KV cache": ("attention_projection", "attention", "reread"),
@@ -92,6 +94,7 @@ def live_answer(
         "own": _points(own, ""),
         "command": launch(advice),
         "fit": _fit(advice),
+        "warnings": [printable(one) for one in advice.warnings],
     }
 
 
@@ -275,6 +278,6 @@ def hidden_loading(advice: Advice, verified: Array) -> Array:
     verified : verification steps over plain steps, [nB, nK]. [-]
     """
     growth, share = experts_growth(advice), _routed_share(advice)[:, None]
-    grows = (growth > 1.0 + 1e-9) & (share > 0.0)
+    grows = (growth > 1.0 + _GROWS) & (share > 0.0)
     hidden = laws.hidden_share(verified, np.where(grows, share, 1.0), np.where(grows, growth, 2.0))
     return np.asarray(np.where(grows, hidden, 0.0))

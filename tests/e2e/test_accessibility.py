@@ -61,7 +61,7 @@ _CHART_INK = """() => {
 """Contrast of each text of a chart's axes and legend with the page; axe does not look into drawings."""
 
 
-@pytest.mark.parametrize("view", ["serve", "design", "serve-why", "trust"])
+@pytest.mark.parametrize("view", ["design", "serve-explore", "trust"])
 def test_text_of_charts_has_contrast_also_after_the_theme_changed(page: Any, app_url: str, view: str) -> None:
     open_view(page, app_url, view)
     for scheme in ("light", "dark", "light"):

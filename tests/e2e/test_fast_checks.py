@@ -64,7 +64,7 @@ def test_users_who_change_the_batch_at_once_each_see_their_own_answer(browser: A
         for opened in pages:
             open_app(opened, app_url)
         for user, opened in enumerate(pages):
-            box = opened.get_by_label("Batch", exact=True)
+            box = opened.get_by_label("Batch, exact value")
             box.fill(str(21 + 10 * user))
             box.press("Enter")
         for user, opened in enumerate(pages):
@@ -85,7 +85,7 @@ def test_a_chart_s_lines_take_the_colour_of_the_theme(page: Any, app_url: str) -
         .some(line => getComputedStyle(line).stroke === blue)"""
     for scheme, blue in (("light", "rgb(0, 114, 178)"), ("dark", "rgb(86, 180, 233)")):
         page.emulate_media(color_scheme=scheme)
-        open_page(page, app_url, "serve")
+        open_page(page, app_url, "trust")
         page.wait_for_function(drawn, arg=blue, timeout=10_000)
 
 

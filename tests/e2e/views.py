@@ -10,6 +10,7 @@ from tests.measured.refit_synthetic import synthetic_points
 
 SCENARIO = "acceptance=2.4%403"
 CHART = ".js-plotly-plot .main-svg"
+ANSWER = ".live h1"
 DROP = "Drop anything"
 WIDE = (
     b"concurrency,num_speculative_tokens,tpot_plain_ms,itl_with_eagle,acceptance_length\n1,3,2.32,2.4,1.8\n"
@@ -17,7 +18,7 @@ WIDE = (
 )
 """MADE-UP rows as a newcomer keeps them, one a batch, with a short accepted length."""
 PAGES: Mapping[str, tuple[str, str]] = {
-    "serve": ("", ".live h1"),
+    "serve": ("", ANSWER),
     "design": ("design", CHART),
     "measure": ("measure", "[data-testid=stMain] [data-testid=stFileUploader]"),
     "trust": ("trust", CHART),

@@ -42,6 +42,11 @@ def link(scenario: Scenario) -> dict[str, str]:
     return dict(parse_qsl(scenario.to_query()))
 
 
+def chart(test: AppTest, key: str) -> Any:
+    """The chart of that key, or None where it is not drawn."""
+    return next((item for item in test.get("plotly_chart") if item.key == key), None)
+
+
 def trusted(section: str, **query: str) -> AppTest:
     """The page Trust with one of its sections open."""
     test = app("trust", **query)

@@ -23,7 +23,7 @@ from tests.e2e.app_server import started_app
 from tests.e2e.ten_users import cpu_s, peak_rss_bytes
 
 BATCH_LABEL = "Batch"
-CHART, FAULT = "plotly_chart", "exception"
+ANSWER, FAULT = "bidi_component", "exception"
 LIMIT_S = 120.0
 
 
@@ -51,10 +51,9 @@ class Session:
         return time.perf_counter() - start
 
     def answers(self, batch: int) -> bool:
-        """Whether the chart of the last run is the one for this batch."""
-        charts = [json.loads(one.plotly_chart.spec) for one in self.elements if one.WhichOneof("type") == CHART]
-        notes = [note["text"] for chart in charts for note in chart["layout"].get("annotations", ())]
-        return any(text.startswith(f"<b>batch {batch:,}:") for text in notes)
+        """Whether the answer of the last run is the one for this batch."""
+        found = [json.loads(one.bidi_component.json) for one in self.elements if one.WhichOneof("type") == ANSWER]
+        return any(one["batch"] == batch for one in found)
 
     def faults(self) -> list[str]:
         """Exceptions on the page."""

@@ -63,6 +63,7 @@ function take(v, data) {
   if (!v.batchSlider.held) v.batch = data.batch;
   if (!v.lengthSlider.held) v.length = data.accepted ? data.accepted.now : 1;
   v.waiting = false;
+  KEPT.taken = { key: data.key, batch: data.batch };
   if (KEPT.pinned !== null && !data.drafts.includes(KEPT.pinned)) KEPT.pinned = null;
   if (KEPT.axis === "usd" && data.usd_per_hour === null) KEPT.axis = "speedup";
   v.batchSlider.range.max = Math.log2(data.batches[data.batches.length - 1]);
@@ -97,6 +98,10 @@ function update(v) {
   v.title.textContent = said.title;
   v.sub.replaceChildren(...said.parts.flatMap(([bold, rest]) => (bold ? [node("b", {}, bold), rest] : [rest])));
   v.sub.append(node("button", { class: "how", onclick: () => v.tell("how", { batch: v.batch, k: v.now.k || v.m.k }) }, "How computed"));
+  if (m.warnings.length) {
+    const count = m.warnings.length;
+    v.sub.append(node("details", {}, node("summary", {}, `${count} remark${count > 1 ? "s" : ""}`), ...m.warnings.map((one) => node("p", {}, one))));
+  }
   if (m.fit && m.fit.wider && v.batch > m.largest)
     v.sub.append(" ", node("button", { class: "fill", onclick: () => v.tell("wider", true) }, m.fit.wider));
   v.batchSlider.range.value = Math.log2(v.batch);

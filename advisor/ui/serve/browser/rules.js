@@ -132,7 +132,8 @@ function everyBatch(m, length) {
   if (m.kept && m.kept.length === length) return m.kept;
   const f = factors(m, length), rows = m.batches.map((_, i) => i).filter((i) => m.fixed[i]);
   const x = rows.map((i) => m.x[i]);
-  const judged = rows.map((i) => odds(m.logs[i].map((own) => own.map(Math.exp)), f, null));
+  m.drawnRows ??= rows.map((i) => m.logs[i].map((own) => own.map(Math.exp)));
+  const judged = m.drawnRows.map((values) => odds(values, f, null));
   const table = { excess: [], best: [], doublings: [] };
   for (let batch = 1, row = 0; batch <= m.last; batch++) {
     const here = Math.log(batch);

@@ -1,0 +1,88 @@
+"""What the browser is told of an answer: packed draws, the dense twin, what is hidden, the command."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from advisor.answers.advice import Advice, advise
+from advisor.physics import laws
+from advisor.predict.scenario import Scenario
+from advisor.prediction import AdvisorError
+from advisor.show.charts.explore import AXES, explore, explored_chart
+from advisor.show.live_answer import (
+    dense_twin,
+    expected_ratio,
+    experts_growth,
+    hidden_loading,
+    launch,
+    live_answer,
+    live_why,
+    packed,
+)
+
+GPT_OSS = Scenario(model_id="gpt-oss-20b", hardware_id="b200-sxm", acceptance="2.7@3", batch_size=16)
+
+
+@pytest.fixture(scope="module")
+def advice() -> Advice:
+    return advise(GPT_OSS)
+
+
+def test_packed_draws_come_back_within_a_part_in_ten_thousand() -> None:
+    draws = np.exp(np.random.default_rng(3).normal(0.2, 0.4, (64, 5, 3)))
+    made = packed(draws)
+    levels = np.frombuffer(base64.b64decode(made["data"]), "<u2").reshape(5, 3, 64)
+    assert np.exp(made["low"] + made["step"] * levels).transpose(2, 0, 1) == pytest.approx(draws, rel=1e-4)
+
+
+def test_the_dense_twin_falls_with_batch_where_the_moe_rises_first(advice: Advice) -> None:
+    twin, own = np.array(dense_twin(advice)), advice.curve.speedup[:, advice.curve_column]
+    assert twin.argmax() <= own.argmax()
+    assert twin[-1] < twin[0]
+    assert dense_twin(advise(Scenario(model_id="command-a", acceptance="2.4@3"))) is None
+
+
+def test_nothing_is_hidden_where_a_round_is_as_amdahl_has_it_and_all_where_it_costs_nothing(advice: Advice) -> None:
+    as_law = expected_ratio(advice)
+    assert hidden_loading(advice, as_law) == pytest.approx(np.zeros_like(as_law), abs=1e-6)
+    grows = experts_growth(advice) > 1.01
+    assert hidden_loading(advice, np.ones_like(as_law))[grows] == pytest.approx(1.0)
+    assert laws.hidden_share(1.2, 0.5, 1.8) == pytest.approx(0.5)
+
+
+def test_payload_and_why_are_json_and_hold_published_points_as_they_are(advice: Advice) -> None:
+    rows = {"batch_size": [8, 16], "n_draft": [3, None], "speedup": [1.5, 1.6], "drafter": ["eagle3", "mtp"]}
+    points = pd.DataFrame(rows | {"source": ["<b>a</b>", "b"]})
+    data = json.loads(json.dumps(live_answer(advice, points)))
+    assert data["published"] == [[8.0, 3, 1.5, True, "<b>a</b>"], [16.0, None, 1.6, False, "b"]]
+    assert data["usd_per_hour"] == pytest.approx(live_answer(advice, usd_per_hour=None)["usd_per_hour"])
+    assert live_answer(advice, usd_per_hour=2.0)["usd_per_hour"] == 2.0
+    json.dumps(live_why(advice))
+
+
+def test_the_command_of_sglang_writes_the_file_that_it_loads(advice: Advice) -> None:
+    made = launch(advise(GPT_OSS.model_copy(update={"engine": "sglang"})))
+    if "--speculative-adaptive-config" in made["text"]:
+        name = made["text"].split("--speculative-adaptive-config ")[1].split()[0]
+        assert made["text"].startswith(f"cat > {name} <<'EOF'\n{{")
+    assert launch(advice)["text"].startswith("vllm serve openai/gpt-oss-20b")
+
+
+def test_explore_agrees_with_the_answer_at_the_scenario_s_own_cell(advice: Advice) -> None:
+    found = explore(GPT_OSS, "Batch", "Context")
+    row, column = found.rows.index("2,048"), found.columns.index("16")
+    assert found.values["speedup"][row, column] == pytest.approx(advice.recommendation.speedup.value, rel=1e-5)
+    assert found.values["n_draft"][row, column] == advice.recommendation.n_draft
+    assert "Largest speedup" in explored_chart(found, "Speedup").alt
+    with pytest.raises(AdvisorError, match="both axes"):
+        explore(GPT_OSS, AXES[0], AXES[0])
+
+
+@pytest.mark.parametrize("axis", AXES[1:])
+def test_every_axis_has_a_stop_that_has_an_answer(axis: str) -> None:
+    assert explore(GPT_OSS, "Batch", axis).n_answers > 0
