@@ -476,7 +476,7 @@ def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> st
 def accepted_length_text(setup: Setup) -> str:
     """Origin of a scenario's accepted lengths, and the K at which they are carried rather than known."""
     known = f"Accepted length: {setup.acceptance.source.rstrip('.')}."
-    carried = carried_text(setup, np.arange(setup.acceptance.accepted_length.size))
+    carried = carried_text(setup.acceptance.extrapolated, np.arange(setup.acceptance.accepted_length.size))
     return f"{known} {carried}".rstrip()
 
 

@@ -47,7 +47,14 @@ def curve(scenario: Scenario, batches: str, drafts: str | None, measured: Sequen
         print_json(rows)
     else:
         sys.stdout.write(csv_text(list(rows[0]), rows))
-    more = [text for text in (*_too_large(setup, float(grid.batches.max())), carried_text(setup, grid.drafts)) if text]
+    more = [
+        text
+        for text in (
+            *_too_large(setup, float(grid.batches.max())),
+            carried_text(setup.acceptance.extrapolated, grid.drafts),
+        )
+        if text
+    ]
     print_labelled("warning", [*setup.warnings, *more], err=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,6 @@ from advisor.physics.acceptance import acceptance_curves
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError
 from advisor.text import printable
-
-if TYPE_CHECKING:
-    from advisor.predict.setup import Setup
 
 START_ACCEPTANCE = "gpt-oss-20b-eagle3-mt-bench"
 """The curve to start from; a nearer one takes its place."""
@@ -62,9 +59,9 @@ def usual_tensor_parallel(n_gpus: int, node: int) -> int:
     return n_gpus if n_gpus <= node else math.gcd(n_gpus, node)
 
 
-def carried_text(setup: Setup, drafts: NDArray[np.int64]) -> str:
+def carried_text(extrapolated: NDArray[np.bool_], drafts: NDArray[np.int64]) -> str:
     """Sentence on those of some K whose accepted length is neither measured nor given. Empty where none is."""
-    found = [int(k) for k in drafts if k and setup.acceptance.extrapolated[k]]
+    found = [int(k) for k in drafts if k and extrapolated[k]]
     if not found:
         return ""
     runs = np.split(found, 1 + np.flatnonzero(np.diff(found) > 1))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from advisor.measured.refit_result import RefitResult
 
 
-class Answer(Advice):
+class ShownAnswer(Advice):
     """An answer that a notebook shows as a table and `print` as the terminal does."""
 
     def __str__(self) -> str:
@@ -43,10 +43,15 @@ class Answer(Advice):
         return f"<b>{head}</b><br>{' '.join(more)}{cells}<pre>{tail}</pre>"
 
 
-def scenario(model: str, gpus: str = "", **given: Any) -> Scenario:
-    """A scenario from a model's id or Hugging Face name and GPUs as `8xH200`; `given` are the fields of Scenario.
+Answer = ShownAnswer
+"""Its public name: a report's document has an Answer of its own."""
 
-    What is left open is taken as page and command line take it. Raises AdvisorError with what is wrong.
+
+def scenario(model: str, gpus: str = "", **given: Any) -> Scenario:
+    """A scenario from a model's id or Hugging Face name and GPUs as `8xH200`.
+
+    given : the fields of Scenario. What is left open is taken as page and command line take it. Raises AdvisorError
+    with what is wrong.
     """
     if gpus:
         n_gpus, name = split_gpus(gpus)
@@ -122,7 +127,9 @@ def refit_text(result: RefitResult) -> str:
 
 
 def explore(base: Scenario, batches: Sequence[int] = (), **axes: Sequence[Any]) -> pd.DataFrame:
-    """Predictions over every combination of fields, each batch and K; a row that cannot be has its reason alone.
+    """Predictions over every combination of fields, each batch and K.
+
+    A row that cannot be has its reason alone.
 
     axes : values by field, as in tensor_parallel=[4, 8].
     """

@@ -514,7 +514,7 @@ def test_tables_with_repeated_batches_or_k_and_without_speed_are_refused(
 )
 def test_accepted_lengths_at_k_beyond_those_given_carry_a_remark(acceptance: str, said: str) -> None:
     setup = load_setup(Scenario(acceptance=acceptance))
-    found = carried_text(setup, np.arange(9))
+    found = carried_text(setup.acceptance.extrapolated, np.arange(9))
     assert found.startswith(said)
     assert bool(found) == bool(said)
     assert accepted_length_text(setup).startswith("Accepted length: ")
@@ -523,5 +523,5 @@ def test_accepted_lengths_at_k_beyond_those_given_carry_a_remark(acceptance: str
 
 def test_only_the_k_that_are_shown_are_remarked_on() -> None:
     setup = load_setup(Scenario(acceptance="2.4@3"))
-    assert carried_text(setup, np.array([0, 3])) == ""
-    assert carried_text(setup, np.array([0, 3, 5])).startswith("At K = 5 it is carried")
+    assert carried_text(setup.acceptance.extrapolated, np.array([0, 3])) == ""
+    assert carried_text(setup.acceptance.extrapolated, np.array([0, 3, 5])).startswith("At K = 5 it is carried")
