@@ -21,9 +21,9 @@ import click
 from advisor.answers.advice import Advice, answer_values
 from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.engines.export import export_scenario, needs_draft_model
+from advisor.answers.explore.cells import DEFAULT_CONTEXTS, DEFAULT_MAP_BATCHES, context_map
 from advisor.answers.explore.changes import GOALS, Goal, NextSteps, best_effects, next_steps
 from advisor.answers.explore.compare import MAX_COMPARED, comparison_rows, finding, short_names
-from advisor.answers.explore.context import DEFAULT_CONTEXTS, DEFAULT_MAP_BATCHES, context_map
 from advisor.answers.explore.own_runs import own_runs_text
 from advisor.answers.round_costs import range_values
 from advisor.answers.schedule import accepted_length_text, carried_text, plain_text, schedule_rule

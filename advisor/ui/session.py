@@ -19,7 +19,7 @@ import streamlit as st
 
 from advisor.answers.design.grid import OBJECTIVES
 from advisor.answers.explore.changes import GOALS
-from advisor.answers.explore.leaderboard import BY, load_from_text
+from advisor.answers.explore.entrants import BY, load_from_text
 from advisor.physics.quality import DEFAULT_EPS
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError

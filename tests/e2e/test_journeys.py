@@ -16,8 +16,8 @@ from advisor.answers.design.candidates import design_words
 from advisor.answers.design.search import design_space
 from advisor.answers.engines.config import one_option_a_line
 from advisor.answers.explore.changes import GOALS, best_effects, next_steps
-from advisor.answers.explore.leaderboard import Wanted, question_of
-from advisor.answers.explore.standing import leaderboard
+from advisor.answers.explore.entrants import Wanted, question_of
+from advisor.answers.explore.leaderboard import leaderboard
 from advisor.answers.summary import fit_of, headline, outcomes_of, place_text
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario

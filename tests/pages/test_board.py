@@ -13,8 +13,8 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.answers.advice import advise
 from advisor.answers.by_batch import BatchHistogram
-from advisor.answers.explore.leaderboard import Wanted, question_of
-from advisor.answers.explore.standing import Leaderboard, Standing, leaderboard
+from advisor.answers.explore.entrants import Wanted, question_of
+from advisor.answers.explore.leaderboard import Leaderboard, Standing, leaderboard
 from advisor.predict.scenario import Scenario
 from advisor.ui import answers
 from advisor.ui.answers import BoardAsked, board_for, ids_called

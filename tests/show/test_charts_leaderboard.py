@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.answers.explore.leaderboard import RankQuestion, Wanted, one_load
-from advisor.answers.explore.standing import Leaderboard, leaderboard
+from advisor.answers.explore.entrants import RankQuestion, Wanted, one_load
+from advisor.answers.explore.leaderboard import Leaderboard, leaderboard
 from advisor.catalog.hardware import model_name
 from advisor.predict.scenario import build_scenario
 from advisor.show.charts.leaderboard import leaderboard_chart, quality_chart

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from advisor.answers.design.regions import RegionMap
-from advisor.answers.explore.context import context_map
-from advisor.answers.explore.files import sweep_map
+from advisor.answers.explore.cells import context_map
+from advisor.answers.explore.questions import sweep_map
 from advisor.predict.scenario import build_scenario
 from advisor.show.charts.figure import CELL_TEXT, GAIN_SCALE, Chart
 from advisor.show.charts.maps import _CELL_TEXT, REGION_TINTS, context_chart, design_regions_chart, sweep_chart

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.answers.explore.leaderboard import By
-from advisor.answers.explore.standing import Leaderboard, Standing
+from advisor.answers.explore.entrants import By
+from advisor.answers.explore.leaderboard import Leaderboard, Standing
 from advisor.catalog.hardware import model_name
 from advisor.prediction import Prediction
 from advisor.show.charts.figure import BLUE, NEUTRAL, VERMILLION, Chart, band_bars, new_figure

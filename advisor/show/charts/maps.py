@@ -13,8 +13,8 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
 from advisor.answers.design.regions import Region, RegionMap
-from advisor.answers.explore.context import ContextMap
-from advisor.answers.explore.files import SweepMap, setting_text
+from advisor.answers.explore.cells import ContextMap
+from advisor.answers.explore.questions import SweepMap, setting_text
 from advisor.show.charts.figure import VERMILLION, Chart, add_gain_map, fit_legend, new_figure
 from advisor.show.words.design import cell_lines, region_rows, region_verdict
 from advisor.show.words.load import turn_texts

@@ -17,7 +17,7 @@ from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ct
 
 from advisor.answers.advice import Advice
 from advisor.answers.expert_ranks import RanksAnswer, ranks_answer
-from advisor.answers.explore.files import SweepView
+from advisor.answers.explore.questions import SweepView
 from advisor.catalog.engines import export_engines
 from advisor.measured.refit_result import Errors
 from advisor.predict.scenario import Scenario

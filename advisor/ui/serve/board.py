@@ -15,8 +15,17 @@ import pandas as pd
 import streamlit as st
 
 from advisor.answers.advice import Advice
-from advisor.answers.explore.leaderboard import BY, By, load_as_text, load_from_text, users_of
-from advisor.answers.explore.standing import MAX_SCORES_BYTES, Leaderboard, Scores, Standing, read_scores
+from advisor.answers.explore.entrants import (
+    BY,
+    MAX_SCORES_BYTES,
+    By,
+    Scores,
+    load_as_text,
+    load_from_text,
+    read_scores,
+    users_of,
+)
+from advisor.answers.explore.leaderboard import Leaderboard, Standing
 from advisor.catalog.hardware import drafter_name, model_name
 from advisor.catalog.models import model_ids
 from advisor.predict.scenario import Scenario
