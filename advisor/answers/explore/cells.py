@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from advisor.answers.best_k import recommended_drafts
+from advisor.answers.best_k import recommended_drafts, within_limit
 from advisor.physics import laws
 from advisor.physics.bands import band
 from advisor.physics.memory import cache_bytes_per_gpu
-from advisor.predict.curve import Curve, curve_for, draft_odds, recommended
+from advisor.predict.curve import Curve, curve_for, recommended
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH, MAX_CONTEXT
@@ -214,7 +214,12 @@ def context_map(
     """
     at = np.unique([*contexts, scenario.context_tokens]).astype(np.int64)
     sizes = np.unique([*batches, scenario.batch_size]).astype(np.int64)
-    _check(at, sizes)
+    if at[0] < 1 or at[-1] > MAX_CONTEXT:
+        raise AdvisorError(f"contexts must lie in 1..{MAX_CONTEXT:,} tokens, e.g. 1024,16384,131072")
+    if sizes[0] < 1 or sizes[-1] > MAX_BATCH:
+        raise AdvisorError(f"batches must lie in 1..{MAX_BATCH:,}, e.g. 1,16,64")
+    if at.size * sizes.size > MAX_CELLS:
+        raise AdvisorError(f"{at.size} contexts x {sizes.size} batches are too many; at most {MAX_CELLS:,} cells")
     plain = scenario.model_copy(update={"input_tokens": None, "output_tokens": None})
     setups = tuple(load_setup(plain.model_copy(update={"context_tokens": int(each)})) for each in at)
     curves = [curve_for(setup, sizes) for setup in setups]
@@ -233,30 +238,15 @@ def context_map(
     )
 
 
-def _check(contexts: NDArray[np.int64], batches: NDArray[np.int64]) -> None:
-    if contexts[0] < 1 or contexts[-1] > MAX_CONTEXT:
-        raise AdvisorError(f"contexts must lie in 1..{MAX_CONTEXT:,} tokens, e.g. 1024,16384,131072")
-    if batches[0] < 1 or batches[-1] > MAX_BATCH:
-        raise AdvisorError(f"batches must lie in 1..{MAX_BATCH:,}, e.g. 1,16,64")
-    if contexts.size * batches.size > MAX_CELLS:
-        raise AdvisorError(
-            f"{contexts.size} contexts x {batches.size} batches are too many; at most {MAX_CELLS:,} cells"
-        )
-
-
 def _row(setup: Setup, curve: Curve) -> dict[str, NDArray[np.generic]]:
     """The figures of one context by batch, [nB] each."""
-    limit_ms, rows = setup.scenario.max_tpot_ms, np.arange(curve.batches.size)
-    allowed = np.ones(curve.tpot_s.shape, bool) if limit_ms is None else curve.tpot_s * 1e3 <= limit_ms
-    odds = draft_odds(curve.draws, allowed)
-    best = recommended(odds.loss, odds.noise, allowed)
+    rows, within = np.arange(curve.batches.size), within_limit(setup, curve)
+    best, odds = recommended_drafts(setup, curve)
     # By the same rule without K = 0 among them: what speculation does where none is recommended; else the same K.
     drafting = np.zeros_like(best)
     if curve.drafts.size > 1:
-        drafting = recommended(odds.loss[:, 1:], odds.noise[:, 1:], allowed[:, 1:]) + 1
-    round_s = curve.round_s[rows, drafting]
+        drafting = recommended(odds.loss[:, 1:], odds.noise[:, 1:], within[:, 1:]) + 1
     drafting_s = sum(curve.round_components[name][rows, drafting] for name in ("draft", "draft_host"))
-    plain = curve.plain_components
     return {
         "n_draft": curve.drafts[best],
         "speedup": curve.speedup[rows, best],
@@ -266,9 +256,9 @@ def _row(setup: Setup, curve: Curve) -> dict[str, NDArray[np.generic]]:
         "drafting_k": curve.drafts[drafting],
         "drafting_speedup": curve.speedup[rows, drafting],
         "tpot_s": curve.tpot_s[rows, best],
-        "attention_share": plain["attention"] / curve.plain_step_s,
+        "attention_share": curve.plain_components["attention"] / curve.plain_step_s,
         "verify_ratio": curve.verify_ratio[rows, drafting],
-        "draft_share": np.asarray(drafting_s / round_s),
+        "draft_share": np.asarray(drafting_s / curve.round_s[rows, drafting]),
         "tier": curve.tier[rows, best],
     }
 

@@ -17,13 +17,15 @@ from __future__ import annotations
 import math
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.answers.explore.entrants import Accepted, Entrant, RankQuestion, architecture_of, entrants_of
+from advisor.answers.best_k import recommended_drafts, within_limit
+from advisor.answers.explore.entrants import BY, Accepted, Entrant, RankQuestion, architecture_of, entrants_of
 from advisor.answers.explore.standing import rank_range, ranks
 from advisor.physics import laws
 from advisor.physics.architecture import parameter_counts
@@ -32,7 +34,7 @@ from advisor.physics.hardware import Hardware
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.memory import memory_fit
 from advisor.physics.step import Placement
-from advisor.predict.curve import Curve, curve_for, draft_odds, recommended
+from advisor.predict.curve import Curve, curve_for
 from advisor.predict.load import with_placement
 from advisor.predict.setup import Setup
 from advisor.predict.spend import Price, drawn_times, no_price, price_of, spend_at, token_time_s
@@ -64,6 +66,16 @@ class Placed:
         """The recommended K of each load."""
         return tuple(int(k) for k in self.curve.drafts[self.columns])
 
+    @property
+    def token_s(self) -> Array:
+        """Time for a token of one sequence at each load, its own prefill included, [loads]. [s]"""
+        return np.asarray(token_time_s(self.curve, self.setup.placement.gpus)[self.rows, self.columns])
+
+    @property
+    def tpot_s(self) -> Array:
+        """Time per output token at each load, [loads]. [s]"""
+        return np.asarray(self.curve.tpot_s[self.rows, self.columns])
+
 
 @dataclass(frozen=True)
 class Missed:
@@ -87,39 +99,35 @@ class _Option:
     """Batch of the fullest copy at each load, [loads]."""
 
 
-def score(question: RankQuestion, gpus: int, users: Array, token_s: Array, tpot_s: Array) -> Array:
-    """Value that the board is ordered by, lower is better, [...] from times [..., loads].
+def score(question: RankQuestion, gpus: int, token_s: Array, tpot_s: Array) -> Array:
+    """Value that the leaderboard is ordered by, lower is better, [...] from times [..., loads].
 
     speed: mean time per output token over the tokens, in seconds; all else: GPU-seconds per token, to which money is in
     proportion, as tokens/s per GPU are in inverse proportion. (Energy is ranked afterwards; its placement is that of
     the most tokens per GPU-second.)
     """
     if question.by == "speed":
-        return np.asarray(mean_over_tokens(question, users, token_s, tpot_s))
-    return np.asarray(1.0 / throughput(question, gpus, users, token_s))
+        return mean_over_tokens(question, token_s, tpot_s)
+    return np.asarray(1.0 / throughput(question, gpus, token_s))
 
 
-def throughput(question: RankQuestion, gpus: int, users: Array, token_s: Array) -> Array:
+def throughput(question: RankQuestion, gpus: int, token_s: Array) -> Array:
     """Tokens per second of one paid GPU over the loads, [...] from times [..., loads].
 
     Loads count by their share of the time.
 
     gpus : in use; all of the machine are paid where the question says so. [-]
     """
+    users, weights = (np.array(each, float) for each in (question.users.batches, question.users.weights))
     paid = question.scenario.n_gpus if question.whole_machine else gpus
-    return np.asarray((load_weights(question) * laws.tokens_per_s_per_gpu(users, token_s, paid)).sum(-1))
+    return np.asarray((weights / weights.sum() * laws.tokens_per_s_per_gpu(users, token_s, paid)).sum(-1))
 
 
-def mean_over_tokens(question: RankQuestion, users: Array, token_s: Array, values: Array) -> Array:
+def mean_over_tokens(question: RankQuestion, token_s: Array, values: Array) -> Array:
     """Mean of `values` [..., loads] over the tokens that each load writes, [...]."""
-    written = load_weights(question) * laws.tokens_per_s_per_gpu(users, token_s)
+    users, weights = (np.array(each, float) for each in (question.users.batches, question.users.weights))
+    written = weights / weights.sum() * laws.tokens_per_s_per_gpu(users, token_s)
     return np.asarray((written * values).sum(-1) / written.sum(-1))
-
-
-def load_weights(question: RankQuestion) -> Array:
-    """Share of the time at each load. [-]"""
-    weights = np.array(question.users.weights, float)
-    return weights / weights.sum()
 
 
 def best_placement(entrants: Sequence[Entrant], question: RankQuestion) -> Placed | Missed:
@@ -144,37 +152,19 @@ def best_placement(entrants: Sequence[Entrant], question: RankQuestion) -> Place
 
 
 def _best(options: list[tuple[_Option, Entrant]], question: RankQuestion) -> Placed:
-    users, best, least = np.array(question.users.batches, float), None, math.inf
+    best, least = None, math.inf
     for option, entrant in sorted(options, key=lambda each: each[0].bound):
         if option.bound >= least:
             break
-        placed = _evaluated(entrant, option, question)
-        own = _score_of(placed, question, users)
-        if own < least:
-            best, least = placed, own
+        grid, rows = np.unique(option.batches, return_inverse=True)
+        curve = curve_for(option.placed, grid)
+        columns, _ = recommended_drafts(option.placed, curve)
+        placed = Placed(entrant, option.placed, option.copies, curve, rows, columns[rows])
+        merit = float(score(question, placed.gpus, placed.token_s, placed.tpot_s))
+        if merit < least:
+            best, least = placed, merit
     assert best is not None, "the first option is always evaluated"
     return best
-
-
-def _score_of(placed: Placed, question: RankQuestion, users: Array) -> float:
-    curve, rows, columns = placed.curve, placed.rows, placed.columns
-    token_s = token_time_s(curve, placed.setup.placement.gpus)[rows, columns]
-    return float(score(question, placed.gpus, users, token_s, curve.tpot_s[rows, columns]))
-
-
-def _evaluated(entrant: Entrant, option: _Option, question: RankQuestion) -> Placed:
-    grid, rows = np.unique(option.batches, return_inverse=True)
-    curve = curve_for(option.placed, grid)
-    allowed = _allowed(question, curve)
-    odds = draft_odds(curve.draws, allowed)
-    columns = recommended(odds.loss, odds.noise, allowed)
-    return Placed(entrant, option.placed, option.copies, curve, rows, columns[rows])
-
-
-def _allowed(question: RankQuestion, curve: Curve) -> NDArray[np.bool_]:
-    """Which K keep the limit on time per output token, [nB, nK]."""
-    limit_ms = question.scenario.max_tpot_ms
-    return np.asarray(curve.tpot_s * 1e3 <= (math.inf if limit_ms is None else limit_ms))
 
 
 def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | Missed:
@@ -191,13 +181,12 @@ def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | Missed
         grid, rows = np.unique(batches, return_inverse=True)
         curve = curve_for(setup, grid, central_only=True)
         token_s = token_time_s(curve, setup.placement.gpus)
-        allowed = _allowed(question, curve)
+        allowed = within_limit(setup, curve)
         fastest = min(fastest, float(curve.tpot_s.min(axis=1).max()))
         least_token, least_tpot = (np.where(allowed, each, np.inf).min(axis=1) for each in (token_s, curve.tpot_s))
         for count, at, row in zip(counts, batches, rows.reshape(batches.shape), strict=True):
             if np.isfinite(least_token[row]).all():
-                gpus = count * setup.placement.gpus
-                bound = score(question, gpus, users, least_token[row], least_tpot[row])
+                bound = score(question, count * setup.placement.gpus, least_token[row], least_tpot[row])
                 found.append(_Option(float(bound), setup, count, at))
     if found:
         return found
@@ -349,17 +338,17 @@ class Leaderboard:
 
 @dataclass(frozen=True)
 class _Figures:
-    """A placed model's figures and the same under each draw, [draws]."""
+    """A placed model's figures, and what it is ranked by under each draw."""
 
     placed: Placed
-    usd: tuple[float, Array] | None
-    rate: tuple[float, Array]
-    tpot: tuple[float, Array]
-    speedup: tuple[float, Array]
-    joules: Prediction | None
+    merit: float
+    """Lower is better."""
+    drawn_merit: Array
+    """[draws]."""
+    figures: Mapping[str, Any]
+    """Predictions by name; None where a figure is not known."""
     p_limit: float
     tier: Tier
-    because: str
 
 
 def leaderboard(question: RankQuestion, on_progress: Callable[[str, float], object] = lambda *_: None) -> Leaderboard:
@@ -396,11 +385,9 @@ def leaderboard(question: RankQuestion, on_progress: Callable[[str, float], obje
     if question.by == "cost" and price is None:
         raise no_price(hardware)
     if question.by == "energy" and hardware.board_power_w is None:
-        raise AdvisorError(f"the power of {hardware.name} is not known; rank by {' or '.join(_OTHERS)}")
+        others = " or ".join(by for by in BY if by != "energy")
+        raise AdvisorError(f"the power of {hardware.name} is not known; rank by {others}")
     return Leaderboard(question, hardware, price, _standings(placed, question, price), tuple(missed))
-
-
-_OTHERS = ("cost", "throughput", "speed")
 
 
 def _nobody(missed: Sequence[Missed]) -> str:
@@ -414,107 +401,71 @@ def _standings(placed: Sequence[Placed], question: RankQuestion, price: Price | 
     if not placed:
         return ()
     figures = [_figures(each, question, price) for each in placed]
-    middle, drawn = _ranked_by(figures, question)
-    order = np.argsort(middle, kind="stable")
-    found = ranks(drawn)
-    low, high = rank_range(found)
-    first = np.mean(found == 1, axis=0)
+    order = np.argsort([each.merit for each in figures], kind="stable")
+    drawn = ranks(np.stack([each.drawn_merit for each in figures], axis=1))
+    low, high = rank_range(drawn)
+    first = np.mean(drawn == 1, axis=0)
     return tuple(
-        _standing(figures[i], rank + 1, (int(low[i]), int(high[i])), float(first[i])) for rank, i in enumerate(order)
+        _standing(figures[i], rank, (int(low[i]), int(high[i])), float(first[i])) for rank, i in enumerate(order, 1)
     )
-
-
-def _ranked_by(figures: Sequence[_Figures], question: RankQuestion) -> tuple[Array, Array]:
-    """What is ranked by, lower is better: [models], and under each draw [draws, models]."""
-    if question.by == "speed":
-        pairs = [each.tpot for each in figures]
-    elif question.by == "energy":
-        # One error moves the power of all models, a little more where they wait: what moves ranks is time, which the
-        # throughput's draws have. The middle power is each model's own.
-        pairs = [(_joules(each), _joules(each) * each.rate[0] / each.rate[1]) for each in figures]
-    else:
-        pairs = [(1.0 / each.rate[0], 1.0 / each.rate[1]) for each in figures]
-    return np.array([value for value, _ in pairs]), np.stack([drawn for _, drawn in pairs], axis=1)
-
-
-def _joules(figures: _Figures) -> float:
-    assert figures.joules is not None
-    return figures.joules.value
 
 
 def _figures(placed: Placed, question: RankQuestion, price: Price | None) -> _Figures:
-    curve, rows, columns, gpus = placed.curve, placed.rows, placed.columns, placed.gpus
-    users = np.array(question.users.batches, float)
-    drawn = times_under_draws(placed)
-    token_s = token_time_s(curve, placed.setup.placement.gpus)[rows, columns]
-    tpot_s = curve.tpot_s[rows, columns]
-    rate = float(throughput(question, gpus, users, token_s)), throughput(question, gpus, users, drawn.token_s)
-    usd = None
+    drawn, setup, curve = times_under_draws(placed), placed.setup, placed.curve
+    at = placed.rows, placed.columns
+    tier = lowest([Tier(each) for each in curve.tier[at]])
+    kernels = "dense kernels" if setup.architecture.moe is None else setup.costs.routed.because
+    because = kernels or "data sheet roofline"
+
+    def mean(central: Array, draws: Array) -> tuple[float, Array]:
+        middle = mean_over_tokens(question, placed.token_s, central)
+        return float(middle), mean_over_tokens(question, drawn.token_s, draws)
+
+    rate, rates = (throughput(question, placed.gpus, each) for each in (placed.token_s, drawn.token_s))
+    pairs = {
+        "speedup": mean(curve.speedup[at], drawn.speedup),
+        "tpot_s": mean(placed.tpot_s, drawn.tpot_s),
+        "tokens_per_s_per_gpu": (float(rate), rates),
+    }
     if price is not None:
-        usd = (
-            float(laws.usd_per_million_tokens(price.usd_per_hour, rate[0])),
-            np.asarray(laws.usd_per_million_tokens(price.usd_per_hour, rate[1])),
-        )
-    tiers = [Tier(tier) for tier in curve.tier[rows, columns]]
-    because = placed.setup.costs.routed.because if placed.setup.architecture.moe is not None else "dense kernels"
-    return _Figures(
-        placed,
-        usd,
-        rate,
-        _mean_pair(question, users, (token_s, tpot_s), (drawn.token_s, drawn.tpot_s)),
-        _mean_pair(question, users, (token_s, curve.speedup[rows, columns]), (drawn.token_s, drawn.speedup)),
-        _energy(placed, question, users, token_s),
-        _kept(question, drawn),
-        lowest(tiers),
-        because or "data sheet roofline",
-    )
+        usd, all_usd = (laws.usd_per_million_tokens(price.usd_per_hour, each) for each in (float(rate), rates))
+        pairs["usd_per_million"] = float(usd), np.asarray(all_usd)
+    told: dict[str, Prediction | None] = {"usd_per_million": None}
+    for name, (value, draws) in pairs.items():
+        low, high = band(draws)
+        least, most = min(float(low), value), max(float(high), value)
+        told[name] = Prediction(value=value, low=least, high=most, tier=tier, because=because)
+    told["joules_per_token"] = joules = _energy(placed, question)
+    merit, merits = pairs["tpot_s"] if question.by == "speed" else (1.0 / float(rate), 1.0 / rates)
+    if question.by == "energy" and joules is not None:
+        # One error moves the power of all models, a little more where they wait: what moves ranks is time, which the
+        # throughput's draws have. The middle power is each model's own.
+        merit, merits = joules.value, joules.value * float(rate) / rates
+    limit_ms = question.scenario.max_tpot_ms
+    p_limit = 1.0 if limit_ms is None else float(np.mean((drawn.tpot_s * 1e3 <= limit_ms).all(axis=1)))
+    return _Figures(placed, merit, merits, told, p_limit, tier)
 
 
-def _energy(placed: Placed, question: RankQuestion, users: Array, token_s: Array) -> Prediction | None:
+def _energy(placed: Placed, question: RankQuestion) -> Prediction | None:
     """Energy of a token, mean over the tokens of all loads; of the copies that work. None without a known power."""
     own_z = np.random.default_rng(own_seed(placed.entrant.name) + 1).standard_normal(len(placed.curve.draws))
-    found = []
+    at_loads = []
     for row, column in zip(placed.rows, placed.columns, strict=True):
         arm = spend_at(placed.setup, placed.curve, int(row), int(column), None, own_z=own_z).chosen
         if arm.joules_per_token is None:
             return None
-        found.append(arm.joules_per_token)
-    ends = np.array([(each.low, each.value, each.high) for each in found]).T
-    low, value, high = (float(end) for end in mean_over_tokens(question, users, token_s, ends))
-    lowest_tier = lowest([each.tier for each in found])
-    return Prediction(value=value, low=low, high=high, tier=lowest_tier, because=found[0].because)
-
-
-def _mean_pair(
-    question: RankQuestion, users: Array, middle: tuple[Array, Array], drawn: tuple[Array, Array]
-) -> tuple[float, Array]:
-    """Mean over tokens of a figure: (token_s, values) [loads], and the same [draws, loads]."""
-    return float(mean_over_tokens(question, users, *middle)), mean_over_tokens(question, users, *drawn)
-
-
-def _kept(question: RankQuestion, drawn: DrawnTimes) -> float:
-    """Share of the draws in which the limit is kept at every load. [-]"""
-    limit_ms = question.scenario.max_tpot_ms
-    return 1.0 if limit_ms is None else float(np.mean((drawn.tpot_s * 1e3 <= limit_ms).all(axis=1)))
+        at_loads.append(arm.joules_per_token)
+    ends = np.array([(each.low, each.value, each.high) for each in at_loads]).T
+    low, value, high = (float(end) for end in mean_over_tokens(question, placed.token_s, ends))
+    tier = lowest([each.tier for each in at_loads])
+    return Prediction(value=value, low=low, high=high, tier=tier, because=at_loads[0].because)
 
 
 def _standing(figures: _Figures, rank: int, between: tuple[int, int], p_first: float) -> Standing:
     placed = figures.placed
     setup, entrant, placement = placed.setup, placed.entrant, placed.setup.placement
     counts = parameter_counts(setup.architecture)
-    memory, busiest = setup.memory, float(placed.curve.batches.max())
-    used = memory.total_bytes(int(busiest), placement.attention_groups)
-
-    def told(pair: tuple[float, Array]) -> Prediction:
-        low, high = band(pair[1])
-        return Prediction(
-            value=pair[0],
-            low=min(float(low), pair[0]),
-            high=max(float(high), pair[0]),
-            tier=figures.tier,
-            because=figures.because,
-        )
-
+    used = setup.memory.total_bytes(int(placed.curve.batches.max()), placement.attention_groups)
     return Standing(
         name=entrant.name,
         rank=rank,
@@ -531,14 +482,10 @@ def _standing(figures: _Figures, rank: int, between: tuple[int, int], p_first: f
         acceptance=entrant.setup.scenario.acceptance,
         acceptance_text=entrant.acceptance_text,
         drafts=placed.drafts,
-        speedup=told(figures.speedup),
-        tpot_s=told(figures.tpot),
-        tokens_per_s_per_gpu=told(figures.rate),
-        usd_per_million=None if figures.usd is None else told(figures.usd),
-        joules_per_token=figures.joules,
-        memory_share=used / memory.usable_bytes,
+        memory_share=used / setup.memory.usable_bytes,
         total_params=float(counts.total),
         active_params=float(counts.active_all),
         tier=figures.tier,
         warnings=setup.warnings,
+        **figures.figures,
     )

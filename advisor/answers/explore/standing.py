@@ -11,6 +11,40 @@ from advisor.physics.bands import BAND_LEVEL
 from advisor.prediction import Array
 
 
+def loss(merit: Array) -> Array:
+    """Share of the merit that each option loses against the best of its place, [..., options]. [-]
+
+    1 where no option of a place is allowed.
+
+    merit : higher is better; 0 where an option keeps not every limit. [any]
+    """
+    most = merit.max(axis=-1, initial=0.0, keepdims=True)
+    return np.asarray(1.0 - np.divide(merit, most, out=np.zeros_like(merit), where=most > 0.0))
+
+
+def chance_of_tie(drawn: Array, tie: float) -> Array:
+    """Share of the draws in which each option loses less than `tie` to the best, [places, options]. [-]
+
+    drawn : merit under each draw, [draws, places, options]; higher is better. [any]
+    """
+    most = drawn.max(axis=2, keepdims=True, initial=0.0)
+    return np.asarray((drawn >= (1.0 - tie) * most).mean(axis=0))
+
+
+def drawn_ratio(drawn: Array, best: NDArray[np.intp]) -> Array:
+    """Merit of each option over that of one of its place, [draws, places, options]. [-]
+
+    1 minus it is the loss.
+
+    drawn : merit under each draw, [draws, places, options]; higher is better. [any]
+    best : that option, [places].
+    """
+    if not drawn.shape[2]:
+        return np.zeros_like(drawn)
+    own = np.take_along_axis(drawn, best[None, :, None], axis=2)
+    return np.asarray(np.divide(drawn, own, out=np.zeros_like(drawn), where=own > 0.0))
+
+
 def ranks(values: Array) -> NDArray[np.int64]:
     """Rank of each model in each draw, 1 for the least value, from values [draws, models]."""
     order = np.argsort(values, axis=1, kind="stable")
