@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from advisor.answers.advice import advise as advise_scenario
+from advisor.answers.explore.cells import DEFAULT_CONTEXTS, DEFAULT_MAP_BATCHES, context_map
 from advisor.answers.explore.compare import MAX_COMPARED, comparison_rows, finding, short_names
-from advisor.answers.explore.context import DEFAULT_CONTEXTS, DEFAULT_MAP_BATCHES, context_map
 from advisor.catalog.models import resolve_model_name
 from advisor.cli.advise import advice_document
 from advisor.cli.output import (

@@ -15,9 +15,18 @@ import click
 
 from advisor.answers.by_batch import BatchHistogram
 from advisor.answers.expert_ranks import Placing, RanksAnswer, ranks_answer
-from advisor.answers.explore.cells import load_plan, run_sweep
-from advisor.answers.explore.leaderboard import BY, RankQuestion, Wanted, default_by, one_load
-from advisor.answers.explore.standing import MAX_SCORES_BYTES, leaderboard, read_scores
+from advisor.answers.explore.entrants import (
+    BY,
+    MAX_SCORES_BYTES,
+    RankQuestion,
+    Wanted,
+    default_by,
+    one_load,
+    read_scores,
+)
+from advisor.answers.explore.grid import load_plan
+from advisor.answers.explore.leaderboard import leaderboard
+from advisor.answers.explore.sweep_files import run_sweep
 from advisor.catalog.models import model_ids
 from advisor.cli.measured_files import read_bytes
 from advisor.cli.output import (

@@ -25,12 +25,12 @@ from advisor.answers.design.regions import region_map
 from advisor.answers.diagnosis.diagnose import diagnose
 from advisor.answers.diagnosis.runs import Given
 from advisor.answers.expert_ranks import Placing, RanksAnswer
+from advisor.answers.explore.cells import context_map
 from advisor.answers.explore.changes import next_steps
-from advisor.answers.explore.context import context_map
-from advisor.answers.explore.files import read_sweep_files
-from advisor.answers.explore.files import view_of as sweep_view
-from advisor.answers.explore.leaderboard import Wanted, question_of
-from advisor.answers.explore.standing import Leaderboard, leaderboard
+from advisor.answers.explore.entrants import Wanted, question_of
+from advisor.answers.explore.leaderboard import Leaderboard, leaderboard
+from advisor.answers.explore.questions import view_of as sweep_view
+from advisor.answers.explore.sweep_files import read_sweep_files
 from advisor.catalog.hf.fields import parse_json
 from advisor.catalog.models import model_ids, model_profile
 from advisor.cli.advise import spend_of

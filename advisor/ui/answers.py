@@ -17,10 +17,10 @@ import pandas as pd
 import streamlit as st
 
 from advisor.answers.advice import Advice, advise
+from advisor.answers.explore.cells import ContextMap, context_map
 from advisor.answers.explore.changes import NextSteps, next_steps
-from advisor.answers.explore.context import ContextMap, context_map
-from advisor.answers.explore.leaderboard import By, RankQuestion, Wanted, one_load, question_of, users_of
-from advisor.answers.explore.standing import Leaderboard, leaderboard
+from advisor.answers.explore.entrants import By, RankQuestion, Wanted, one_load, question_of, users_of
+from advisor.answers.explore.leaderboard import Leaderboard, leaderboard
 from advisor.answers.summary import refit_text
 from advisor.catalog.hardware import model_name
 from advisor.catalog.models import model_ids

@@ -26,8 +26,9 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from advisor.answers.explore.files import Sweep, SweepMap, default_axes, sweep_map
 from advisor.answers.explore.own_runs import GAP_COLUMNS
+from advisor.answers.explore.questions import SweepMap, default_axes, sweep_map
+from advisor.answers.explore.sweep_files import Sweep
 from advisor.catalog.adjustment import is_for, parse_adjustment, write_adjustment
 from advisor.catalog.hardware import hardware_by_vendor, models_by_maker, own_digest
 from advisor.catalog.hf.config import architecture_from_config

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import streamlit as st
 
-from advisor.answers.explore.leaderboard import BY
+from advisor.answers.explore.entrants import BY
 from advisor.physics.quality import DEFAULT_EPS
 from advisor.predict.scenario_fields import FIELDS
 from advisor.show.charts.explore import AXES, SHOWN

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from advisor.answers.explore.cells import COLUMNS, SETTINGS
-from advisor.answers.explore.files import Sweep, sweep_from
+from advisor.answers.explore.sweep_files import Sweep, sweep_from
 from advisor.predict.scenario_fields import FIELDS
 
 MAKER = {"release": "1.2.3", "constants": "0123456789ab"}

@@ -19,17 +19,10 @@ import pandas as pd
 import pytest
 
 from advisor.answers.advice import advise
-from advisor.answers.explore.cells import (
-    COMBINATION_S,
-    COUNT_S,
-    CURVES_PER_PART,
-    REMEMBERED_COUNTS,
-    _connect,
-    read_plan,
-    run_sweep,
-    sweep_rows,
-)
-from advisor.answers.explore.files import fastest_within, one_k_for_all, read_sweep_files, where_drafting_pays
+from advisor.answers.explore.cells import sweep_rows
+from advisor.answers.explore.grid import COMBINATION_S, COUNT_S, CURVES_PER_PART, REMEMBERED_COUNTS, read_plan
+from advisor.answers.explore.questions import fastest_within, one_k_for_all, where_drafting_pays
+from advisor.answers.explore.sweep_files import _connect, read_sweep_files, run_sweep
 from advisor.predict import setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.setup import counted_balance
@@ -57,7 +50,7 @@ def frame_of(folder: Path) -> pd.DataFrame:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.answers.explore.cells.CURVES_PER_PART", 1)
+    monkeypatch.setattr("advisor.answers.explore.grid.CURVES_PER_PART", 1)
 
 
 def test_a_plan_is_every_combination_with_what_belongs_together_kept_together() -> None:
@@ -260,7 +253,7 @@ def test_a_lost_worker_is_one_sentence_and_the_same_command_goes_on(
 ) -> None:
     plan = read_plan(PLAN)
     with monkeypatch.context() as patched:
-        patched.setattr("advisor.answers.explore.cells.part_bytes", killed)
+        patched.setattr("advisor.answers.explore.sweep_files.part_bytes", killed)
         with pytest.raises(AdvisorError, match="the parts written are kept: give the same command again"):
             run_sweep(plan, tmp_path / "out", workers=2)
     assert run_sweep(plan, tmp_path / "out").n_parts == 4
@@ -321,7 +314,7 @@ def test_a_sweep_by_other_profiles_is_another_one(tmp_path: Path, monkeypatch: p
     shipped = plan.digest
     copy = tmp_path / "profiles"
     shutil.copytree(PROFILES, copy)
-    monkeypatch.setattr("advisor.answers.explore.cells.PROFILES", copy)
+    monkeypatch.setattr("advisor.answers.explore.grid.PROFILES", copy)
     assert plan.digest == shipped
     accelerator = copy / "hardware" / "h200-sxm.yaml"
     accelerator.write_text(accelerator.read_text().replace("value: 151397597184", "value: 251397597184"))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from advisor.answers.advice import advise
-from advisor.answers.explore.context import ContextMap, context_map
+from advisor.answers.explore.cells import ContextMap, context_map
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario

@@ -15,12 +15,10 @@ import pytest
 from advisor.answers.advice import advise
 from advisor.answers.best_k import recommended_draft
 from advisor.answers.by_batch import BatchHistogram
-from advisor.answers.explore.leaderboard import (
+from advisor.answers.explore.entrants import (
     Entrant,
-    Missed,
     RankQuestion,
     Wanted,
-    best_placement,
     borrowed_heads,
     entrants_of,
     load_as_text,
@@ -29,15 +27,16 @@ from advisor.answers.explore.leaderboard import (
     question_of,
     users_of,
 )
-from advisor.answers.explore.standing import (
+from advisor.answers.explore.leaderboard import (
     Leaderboard,
+    Missed,
     Standing,
+    best_placement,
     board_draws,
     leaderboard,
-    rank_range,
-    ranks,
     times_under_draws,
 )
+from advisor.answers.explore.standing import rank_range, ranks
 from advisor.catalog.hardware import model_name
 from advisor.catalog.models import model_profile
 from advisor.catalog.task_transfer import carried

@@ -14,8 +14,8 @@ from advisor.answers.advice import advise
 from advisor.answers.design.answer import design_answer
 from advisor.answers.design.search import design_space
 from advisor.answers.engines.config import one_option_a_line
-from advisor.answers.explore.leaderboard import Wanted, question_of
-from advisor.answers.explore.standing import leaderboard
+from advisor.answers.explore.entrants import Wanted, question_of
+from advisor.answers.explore.leaderboard import leaderboard
 from advisor.answers.summary import fit_of
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario

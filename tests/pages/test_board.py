@@ -7,7 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.answers.advice import advise
-from advisor.answers.explore.standing import Leaderboard, Standing
+from advisor.answers.explore.leaderboard import Leaderboard, Standing
 from advisor.predict.scenario import Scenario
 from advisor.ui import answers
 from advisor.ui.answers import BoardAsked, board_for, ids_called

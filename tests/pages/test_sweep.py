@@ -13,8 +13,9 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from advisor.answers.explore.cells import parquet_bytes, read_plan
-from advisor.answers.explore.files import fastest_within, read_sweep, where_drafting_pays
+from advisor.answers.explore.grid import read_plan
+from advisor.answers.explore.questions import fastest_within, where_drafting_pays
+from advisor.answers.explore.sweep_files import parquet_bytes, read_sweep
 from advisor.predict.scenario import write_loads
 from advisor.text import frame_csv
 from advisor.ui.lab import sweep as sweep_page

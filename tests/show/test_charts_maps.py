@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from advisor.answers.design.regions import RegionMap
-from advisor.answers.explore.files import sweep_map
+from advisor.answers.explore.questions import sweep_map
 from advisor.show.charts.figure import CELL_TEXT, GAIN_SCALE, Chart
 from advisor.show.charts.maps import _CELL_TEXT, REGION_TINTS, design_regions_chart, sweep_chart
 from advisor.show.words.design import cell_lines, region_rows, region_verdict

@@ -14,7 +14,7 @@ import pytest
 
 import tools.benchmarks
 from advisor.answers.design.grid import DesignGrid
-from advisor.answers.explore.leaderboard import Wanted
+from advisor.answers.explore.entrants import Wanted
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL: dict[str, dict[str, Any]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from advisor.answers.advice import advise
-from advisor.answers.explore.context import DEFAULT_CONTEXTS, DEFAULT_MAP_BATCHES, context_map
+from advisor.answers.explore.cells import DEFAULT_CONTEXTS, DEFAULT_MAP_BATCHES, context_map
 from advisor.predict.scenario import build_scenario
 from advisor.predict.spend import price_of, spend_at
 

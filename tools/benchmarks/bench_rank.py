@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 import time
 
-from advisor.answers.explore.leaderboard import RankQuestion, Wanted, one_load
-from advisor.answers.explore.standing import leaderboard
+from advisor.answers.explore.entrants import RankQuestion, Wanted, one_load
+from advisor.answers.explore.leaderboard import leaderboard
 from advisor.predict.scenario import build_scenario
 
 GOAL_S, GOAL_MODELS = 2.0, 60

@@ -11,15 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from advisor.answers.explore.cells import COMBINATION_S, made_by, parquet_bytes, read_plan, run_sweep, sweep_rows
-from advisor.answers.explore.files import (
-    fastest_within,
-    one_k_for_all,
-    read_sweep,
-    sweep_from,
-    view_of,
-    where_drafting_pays,
-)
+from advisor.answers.explore.cells import sweep_rows
+from advisor.answers.explore.grid import COMBINATION_S, made_by, read_plan
+from advisor.answers.explore.questions import fastest_within, one_k_for_all, view_of, where_drafting_pays
+from advisor.answers.explore.sweep_files import parquet_bytes, read_sweep, run_sweep, sweep_from
 from advisor.ui.lab.sweep import MAX_COMBINATIONS
 
 PLAN = """

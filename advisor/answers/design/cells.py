@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.answers.design.candidates import SHAPE_LOG_SD, Band, DrawnDesigns, drawn_at, setup_of, shape_errors
+from advisor.answers.design.candidates import SHAPE_LOG_SD, Band, drawn_at, setup_of, shape_errors
 from advisor.answers.design.grid import DesignGrid, mixes, widths
 from advisor.answers.design.search import design_space
 from advisor.answers.design.space import MAX_MEASURED_GAP, DesignSpace
+from advisor.answers.explore.standing import chance_of_tie, drawn_ratio, loss
 from advisor.physics.bands import band
 from advisor.physics.hardware import hardware_ids
 from advisor.predict.load import load_setup
@@ -126,8 +127,7 @@ class DesignCells:
 
         It is 1 where the design is not allowed.
         """
-        most = self.merit.max(axis=1, initial=0.0, keepdims=True)
-        return np.asarray(1.0 - np.divide(self.merit, most, out=np.zeros_like(self.merit), where=most > 0.0))
+        return loss(self.merit)
 
     def space(self, cell: int) -> DesignSpace:
         """The search that a cell is of."""
@@ -210,8 +210,9 @@ def ask_cells(
     found = np.unique(np.concatenate([spaces[0].width_ends(keeps) for keeps in allowed]))
     merit = np.array(
         [
-            np.where(keeps[found], merit_of(spaces[space], *_speeds(spaces[space], row, found)), 0.0)
+            np.where(keeps[found], merit_of(spaces[space], *figures), 0.0)
             for (space, row), keeps in zip(cells, allowed, strict=True)
+            for figures in [(each[row, found].astype(float) for each in (spaces[space].speedup, spaces[space].tpot_s))]
         ]
     )
     return DesignCells(tuple(spaces), tuple(asked), space_of, row_of, found, merit)
@@ -223,10 +224,6 @@ def merit_of(space: DesignSpace, speedup: Array, tpot_s: Array) -> Array:
     All absolute objectives rank alike at one batch.
     """
     return speedup if space.question.objective == "sd_speedup" else 1.0 / tpot_s
-
-
-def _speeds(space: DesignSpace, row: int, found: NDArray[np.intp]) -> tuple[Array, Array]:
-    return space.speedup[row, found].astype(float), space.tpot_s[row, found].astype(float)
 
 
 def loaded_at(scenario: Scenario, place: Place) -> Setup:
@@ -330,35 +327,27 @@ class Standings:
     @cached_property
     def chance(self) -> Array:
         """Chance of a tie with the best of the pool, [nC, nP], 0 where a design is not allowed. [-]"""
-        most = self.common.max(axis=2, keepdims=True, initial=0.0)
-        return np.where(self.allowed, (self.common >= (1.0 - TIE) * most).mean(axis=0), 0.0)
+        return np.where(self.allowed, chance_of_tie(self.common, TIE), 0.0)
 
     @cached_property
     def expected(self) -> Array:
         """Expected loss against the cell's own best, [nC, nP], 1 where a design is not allowed. [-]"""
-        own = self._own(self.common)
-        ratio = np.divide(self.common, own, out=np.zeros_like(self.common), where=own > 0.0)
-        return np.where(self.allowed, 1.0 - ratio.mean(axis=0), 1.0)
+        return np.where(self.allowed, 1.0 - drawn_ratio(self.common, self._own).mean(axis=0), 1.0)
 
     @cached_property
     def band(self) -> tuple[Array, Array]:
-        """Ends of the 80 % band of the loss, [nC, nP] each. [-]
-
-        The errors of both expert shapes are in them.
-        """
-        drawn = self.common * self.errors[:, None, :]
-        own = self._own(drawn)
-        low, high = band(1.0 - np.divide(drawn, own, out=np.zeros_like(drawn), where=own > 0.0))
+        """Ends of the 80 % band of the loss, [nC, nP] each, errors of both expert shapes included. [-]"""
+        low, high = band(1.0 - drawn_ratio(self.common * self.errors[:, None, :], self._own))
         # Draws may be lopsided; a band that left its own centre out would read as a mistake.
         return np.minimum(low, self.loss), np.maximum(high, self.loss)
 
-    def _own(self, merit: Array) -> Array:
-        """Of merits [draws, nC, nP] those of each cell's own best, [draws, nC, 1]; 0 without any design."""
-        if not len(self.pool):
-            return np.zeros((*merit.shape[:2], 1))
-        # A cell that no design serves has no best (-1): any column will do, since nothing is allowed there.
-        columns = np.searchsorted(self.pool, np.maximum(self.cells.best, self.pool[0]))
-        return np.asarray(np.take_along_axis(merit, columns[None, :, None], axis=2))
+    @property
+    def _own(self) -> NDArray[np.intp]:
+        """Column of the pool that is each cell's own best, [nC].
+
+        A cell that no design serves has none (-1): any column will do, since nothing is allowed there.
+        """
+        return np.searchsorted(self.pool, np.maximum(self.cells.best, self.pool[:1].sum()))
 
     def of(self, column: int, cell: int) -> CellStanding:
         """One design of the pool in one cell where it is allowed."""
@@ -405,7 +394,13 @@ def standings(
         baseline.append(merit_of(space, base.speedup, base.tpot_s))
         merit = _columns([merit_of(space, each.speedup, each.tpot_s) for each in drawn], baseline[-1].shape)
         common.append(np.where(cells.merit[at][:, pool] > 0.0, merit, 0.0))
-        tiers += [tuple(_tier(each, base, row) for each in drawn) for row in range(len(at))]
+        tiers += [
+            tuple(
+                (lowest([each.tiers[row], base.tiers[row]]), bool(each.beyond[row] or base.beyond[row]))
+                for each in drawn
+            )
+            for row in range(len(at))
+        ]
     errors = [shape_errors(cells.spaces[0], int(index), len(baseline[0])) for index in cells.found[pool]]
     return Standings(
         cells,
@@ -428,7 +423,3 @@ def _baseline_merit(space: DesignSpace) -> Array:
     merit = merit_of(space, space.baseline.served.speedup[:, 0], space.baseline.served.tpot_s[:, 0])
     fits = space.question.batches <= space.setup.memory.largest_batch
     return np.where(fits & (abs(space.measured_gap) <= MAX_MEASURED_GAP), merit, 0.0)
-
-
-def _tier(design: DrawnDesigns, base: DrawnDesigns, row: int) -> tuple[Tier, bool]:
-    return lowest([design.tiers[row], base.tiers[row]]), bool(design.beyond[row] or base.beyond[row])

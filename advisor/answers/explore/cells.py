@@ -1,271 +1,26 @@
-"""What a sweep computes: every combination of the listed settings, in parts that can be done apart.
-
-The rows of a sweep: one for each combination, batch and K.
-
-Doing a sweep: parts handed to processes or to a Ray cluster, written one by one, so that it can go on later.
-"""
+"""Cells of a grid: predictions of each combination, batch and K as rows; a scenario over batch and context."""
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-import logging
-import math
-import multiprocessing
-import os
-import shutil
-import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
+from numpy.typing import NDArray
 
-from advisor import __version__
-from advisor.answers.best_k import recommended_drafts
+from advisor.answers.best_k import recommended_drafts, within_limit
 from advisor.physics import laws
 from advisor.physics.bands import band
-from advisor.predict.curve import Curve, curve_for
+from advisor.physics.memory import cache_bytes_per_gpu
+from advisor.predict.curve import Curve, curve_for, recommended
 from advisor.predict.load import load_setup
-from advisor.predict.scenario import build_scenario
-from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH
+from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH, MAX_CONTEXT
 from advisor.predict.setup import Setup
 from advisor.predict.spend import drawn_times
 from advisor.prediction import AdvisorError, Array
-from advisor.profiles import PACKAGE, PROFILES, read_file, shown_path, write_whole
-
-MAX_SCENARIOS = 20_000_000
-"""Batches times combinations that one sweep may ask for. [-]"""
-COMBINATION_S = 0.009
-"""Of one core for a combination with all its batches, five to ten of them (docs/sweeps.md, how long it takes). [s]"""
-COUNT_S = 1.0
-"""Of one core to count the ranks of one layout with copies of experts: 0.2 to 4 s, 1 with 256 (docs/sweeps.md). [s]"""
-REMEMBERED_COUNTS = 64
-"""Counts that a process keeps (advisor.predict.setup); of more, each may be lost before it is asked for again. [-]"""
-_COUNTED_BY = ("model_id", "routing", "k_max", "expert_parallel", "redundant_experts")
-"""Settings that a count follows from. A plan without one of the last two has none. [-]"""
-CURVES_PER_PART = 64
-"""Combinations, each with all its batches, in one part of the result: what is lost when a worker is. [-]"""
-MAX_BYTES = 1_000_000
-_CASES = "cases"
-_OWN = {"model_id": "model_config_json", "hardware_id": "hardware_json"}
-"""Settings that may name a file of the user's own, and where its content then stands."""
-_PROFILE_FILES = ("*.yaml", "*.json", "*.csv")
-Settings = Mapping[str, Any]
-"""Fields of a scenario by name, the batch apart."""
-
-
-@dataclass(frozen=True)
-class SweepPlan:
-    """Every combination of `cases` and `axes`, each at all `batches`."""
-
-    cases: tuple[Settings, ...]
-    """Settings that belong together, e.g. a model with its placement; one empty case where none are listed."""
-    axes: Mapping[str, tuple[Any, ...]]
-    """Values of every other setting, one or several."""
-    batches: tuple[int, ...]
-    own: Mapping[tuple[str, str], Settings] = field(default_factory=dict)
-    """What a setting of `own_named` and its text in the plan stand for: the user's own model or accelerator."""
-
-    def own_named(self, read: Callable[[str, str], Settings]) -> SweepPlan:
-        """The plan with models and accelerators of the user's own, each named after its file and its content.
-
-        read : the fields that a path sets, given a setting's name and its text; empty for an id.
-        """
-        listed = [*self.axes.items(), *((name, (one,)) for case in self.cases for name, one in case.items())]
-        own: dict[tuple[str, str], Settings] = {}
-        for name, values in listed:
-            for text in values if name in _OWN else ():
-                if fields := read(name, str(text)):
-                    digest = hashlib.sha256(str(fields[_OWN[name]]).encode()).hexdigest()[:6]
-                    own[name, text] = {**fields, name: f"own-{fields[name].removeprefix('own-')}-{digest}"}
-        return replace(self, own=own)
-
-    @property
-    def n_curves(self) -> int:
-        """Combinations, the batch apart. [-]"""
-        return len(self.cases) * math.prod(len(values) for values in self.axes.values())
-
-    @property
-    def n_scenarios(self) -> int:
-        """Combinations. [-]"""
-        return self.n_curves * len(self.batches)
-
-    @property
-    def expected_s(self) -> float:
-        """Time that one core takes, by COMBINATION_S and COUNT_S. [s]"""
-        return COMBINATION_S * self.n_curves + COUNT_S * self.n_counts
-
-    @property
-    def n_counts(self) -> int:
-        """Times that ranks of a layout with copies of experts are counted, at most. [-]"""
-        cases = {frozenset((name, case[name]) for name in _COUNTED_BY if name in case) for case in self.cases}
-        axes = {name: self.axes[name] for name in _COUNTED_BY if name in self.axes}
-        each_once = _n_with_copies([dict(case) for case in cases], axes)
-        return each_once if each_once <= REMEMBERED_COUNTS else _n_with_copies(self.cases, self.axes)
-
-    @property
-    def n_parts(self) -> int:
-        """Parts of the result. [-]"""
-        return math.ceil(self.n_curves / CURVES_PER_PART)
-
-    def part(self, index: int) -> tuple[Settings, ...]:
-        """The combinations of one part, in the order of the whole: the last axis changes first."""
-        first = index * CURVES_PER_PART
-        return tuple(map(self._combination, range(first, min(first + CURVES_PER_PART, self.n_curves))))
-
-    def _combination(self, index: int) -> Settings:
-        found: dict[str, Any] = {}
-        for name, values in reversed(list(self.axes.items())):
-            index, place = divmod(index, len(values))
-            found[name] = values[place]
-        found = {**self.cases[index], **found}
-        for name in _OWN.keys() & found.keys():
-            found |= self.own.get((name, found[name]), {})
-        return found
-
-    @property
-    def digest(self) -> str:
-        """Twelve hex digits of the question and the constants that answer it.
-
-        Parts of equal ones fit together.
-
-        The axes count in their order, which decides what lies in each part; the settings of a case do not.
-        """
-        asked = {"cases": self.cases, "axes": list(self.axes.items()), "batches": self.batches}
-        if self.own:
-            asked["own"] = sorted(map(str, self.own.items()))
-        by = [__version__, _constants_sha256(PROFILES)]
-        return hashlib.sha256(json.dumps([asked, by], sort_keys=True).encode()).hexdigest()[:12]
-
-    @property
-    def text(self) -> str:
-        """The plan as YAML, which `read_plan` reads back."""
-        cases = [dict(case) for case in self.cases if case]
-        axes = {name: values[0] if len(values) == 1 else list(values) for name, values in self.axes.items()}
-        content = {**({_CASES: cases} if cases else {}), **axes, "batch_size": list(self.batches)}
-        return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
-
-
-def _n_with_copies(cases: Sequence[Settings], axes: Mapping[str, tuple[Any, ...]]) -> int:
-    """Combinations with copies of experts on several ranks. [-]"""
-
-    def fitting(name: str, values: Sequence[Any]) -> int:
-        none = {"expert_parallel": (None, 1), "redundant_experts": (None,)}.get(name, ())
-        return sum(value not in none for value in values)
-
-    listed = math.prod(fitting(name, values) for name, values in axes.items())
-    return listed * sum(
-        math.prod(fitting(name, [case.get(name)]) for name in _COUNTED_BY[-2:] if name not in axes) for case in cases
-    )
-
-
-def made_by() -> dict[str, str]:
-    """Release and constants by which rows are computed here.
-
-    Every part of a sweep states them.
-    """
-    return {"release": __version__, "constants": _constants_sha256(PROFILES)[:12]}
-
-
-def _constants_sha256(folder: Path) -> str:
-    """Of the paths and contents of every profile below a folder."""
-    files = (path for kind in _PROFILE_FILES for path in folder.rglob(kind))
-    whole = hashlib.sha256()
-    for name, path in sorted((path.relative_to(folder).as_posix(), path) for path in files):
-        whole.update(f"{name}\n{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-    return whole.hexdigest()
-
-
-def load_plan(path: Path) -> SweepPlan:
-    """Read a plan from a file, as `read_plan`. Raises AdvisorError, also when it cannot be read."""
-    text = read_file(path, MAX_BYTES, "a sweep's file", "give a YAML file of settings").decode("utf-8", "replace")
-    try:
-        return read_plan(text)
-    except AdvisorError as error:
-        raise AdvisorError(f"{shown_path(path)}: {error}") from error
-
-
-def read_plan(text: str) -> SweepPlan:
-    """Read a plan from YAML.
-
-    Scenario settings by name, each one value or a list, and `cases` of settings that go together.
-
-    Raises AdvisorError for what is no such file, an unknown setting, one given twice, or more than MAX_SCENARIOS.
-    """
-    content = _mapping(text)
-    cases = content.pop(_CASES, [{}])
-    if not (isinstance(cases, list) and cases and all(isinstance(case, dict) for case in cases)):
-        raise AdvisorError("cases: expected a list of settings that go together, e.g. - {model_id: qwen3-30b-a3b}")
-    batches = _batches(content.pop("batch_size", None))
-    _check_names([*content, *(name for case in cases for name in case)])
-    for name in content.keys() & {name for case in cases for name in case}:
-        raise AdvisorError(f"{name} stands both in cases and beside them; leave it in one place")
-    axes = {name: tuple(value) if isinstance(value, list) else (value,) for name, value in content.items()}
-    for name, values in (*axes.items(), *((name, (one,)) for case in cases for name, one in case.items())):
-        if not values:
-            raise AdvisorError(f"{name}: the list is empty; give at least one value")
-        if not all(one is None or (isinstance(one, (str, int, float)) and not isinstance(one, bool)) for one in values):
-            raise AdvisorError(f"{name}: expected a number, a text or a list of them (lists stand beside cases)")
-        if any(isinstance(one, str) and not one.isprintable() for one in values):
-            raise AdvisorError(f"{name}: a text holds characters that cannot be shown; write it anew")
-        if len(set(values)) < len(values):
-            raise AdvisorError(f"{name}: a value stands in the list twice; leave one")
-    if len({frozenset(case.items()) for case in cases}) < len(cases):
-        raise AdvisorError("cases: one stands there twice; leave one")
-    plan = SweepPlan(tuple(cases), axes, batches)
-    if plan.n_scenarios > MAX_SCENARIOS:
-        raise AdvisorError(f"the sweep asks for {plan.n_scenarios:,} scenarios; at most {MAX_SCENARIOS:,} are computed")
-    return plan
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML that refuses a key given twice, of which the plain loader keeps the last in silence."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise yaml.YAMLError(f"{key} is given twice; leave one")
-        return dict(super().construct_mapping(node, deep))
-
-
-def _mapping(text: str) -> dict[str, Any]:
-    try:
-        content = yaml.load(text, Loader=_Loader)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise AdvisorError(f"not readable as YAML: {' '.join(str(error).split())[:200]}") from error
-    if not isinstance(content, dict):
-        raise AdvisorError("expected settings by name, e.g. `batch_size: [1, 16, 64]`")
-    return {str(name): value for name, value in content.items()}
-
-
-def _batches(given: Any) -> tuple[int, ...]:
-    values = given if isinstance(given, list) else [given]
-    if given is None or not values or not all(isinstance(one, int) and not isinstance(one, bool) for one in values):
-        raise AdvisorError("batch_size: expected whole numbers, e.g. [1, 4, 16, 64]")
-    if wrong := [one for one in values if not 1 <= one <= MAX_BATCH]:
-        raise AdvisorError(f"batch_size: {str(wrong[0])[:40]} is none; give 1 to {MAX_BATCH:,}")
-    if len(set(values)) < len(values):
-        raise AdvisorError("batch_size: a value stands in the list twice; leave one")
-    return tuple(values)
-
-
-def _check_names(names: Sequence[str]) -> None:
-    swept = [name for name in FIELDS if name not in DOCUMENTS and not FIELDS[name].is_private]
-    for name in names:
-        if name == "batch_size":
-            raise AdvisorError("batch_size stands beside cases, not in one")
-        if name not in swept:
-            raise AdvisorError(f"{name!r} is no setting of a sweep; there are {', '.join(swept)}")
-
 
 SETTINGS = tuple(name for name, row in FIELDS.items() if name not in DOCUMENTS and not row.is_private)
 """Columns that name the scenario."""
@@ -394,187 +149,123 @@ def _banded(name: str, central: Array, drawn: Array) -> dict[str, Array]:
     return {name.format(""): central, **{name.format(end): values for end, values in ends.items()}}
 
 
-_PLAN = "plan.json"
-_AHEAD = 2
-"""Parts handed out for each worker: one in work, one waiting. [-]"""
-_LOST = (
-    "a worker ended before its part was done (stopped from outside, or out of memory); the parts written are kept: "
-    "give the same command again to go on, with fewer workers if memory was short"
-)
-Show = Callable[[float], None]
+DEFAULT_CONTEXTS = (1024, 4096, 16384, 32768, 65536, 131072)
+DEFAULT_MAP_BATCHES = (1, 4, 16, 64, 256)
+MAX_CELLS = 4096
+"""Batches times contexts of one map. [-]"""
 
 
 @dataclass(frozen=True)
-class SweepResult:
-    """Result of a run."""
+class ContextMap:
+    """A scenario over contexts [nC] and batches [nB], with arrays [nC, nB] where nothing else is said.
 
-    folder: Path
-    n_scenarios: int
-    """Of the whole plan. [-]"""
-    n_parts: int
-    n_found: int
-    """Parts that an earlier run had written. [-]"""
-    elapsed_s: float
-
-
-def run_sweep(
-    plan: SweepPlan, folder: Path, workers: int = 1, ray_address: str = "", show: Show | None = None
-) -> SweepResult:
-    """Compute a plan into `folder`/part-*.parquet. Parts that are there already are kept.
-
-    Parameters
-    ----------
-    folder : made where it is not there; one that holds another sweep, or other files alone, is refused.
-    workers : processes on this machine. [-]
-    ray_address : of a Ray cluster, HOST:PORT or `auto`, to use in place of processes; needs the package ray.
-    show : called with the share done after every part.
-
-    Raises AdvisorError for a folder that cannot be used, and a cluster that is not reached.
+    Prefill is not charged: the map is of decoding.
     """
-    started_s = time.monotonic()
-    _open(plan, folder)
-    missing = [index for index in range(plan.n_parts) if not _part(folder, index).exists()]
-    found = plan.n_parts - len(missing)
-    tasks = ((index, plan.part(index)) for index in missing)
-    for done, (index, content) in enumerate(_computed(tasks, plan.batches, workers, ray_address, len(missing)), 1):
-        _write(_part(folder, index), content)
-        if show is not None:
-            show((found + done) / plan.n_parts)
-    return SweepResult(folder, plan.n_scenarios, plan.n_parts, found, time.monotonic() - started_s)
+
+    setups: tuple[Setup, ...]
+    """One for each context."""
+    contexts: NDArray[np.int64]
+    batches: NDArray[np.int64]
+    n_draft: NDArray[np.int64]
+    """The recommended K, 0 included, under the scenario's limit on time per output token."""
+    speedup: Array
+    """Speedup at the recommended K. [-]"""
+    low: Array
+    high: Array
+    p_gain: Array
+    """Chance that `drafting_k` gains. [-]"""
+    drafting_k: NDArray[np.int64]
+    """The recommended K where that is above 0, else the one that would be without K = 0 among them, under the same
+    limit; 0 where the scenario drafts nothing."""
+    drafting_speedup: Array
+    """Speedup at `drafting_k`, which says whether speculation itself gains."""
+    tpot_s: Array
+    attention_share: Array
+    """Share of a plain step: cache and products with it. [-]"""
+    verify_ratio: Array
+    """Verification over plain step at `drafting_k`. [-]"""
+    draft_share: Array
+    """Share of a round at `drafting_k` that drafting takes, host included. [-]"""
+    fits: NDArray[np.bool_]
+    largest_batch: NDArray[np.int64]
+    """Largest batch that fits in memory, [nC]."""
+    cache_bytes: Array
+    """Cache of one sequence per GPU, target and drafter, [nC]. [B]"""
+    drafter_cache_bytes: Array
+    """The drafter's part of it, [nC]. [B]"""
+    tier: NDArray[np.object_]
+
+    def at(self, context: int, batch: int) -> tuple[int, int]:
+        """Indices of one context and batch. Raises KeyError for one that is not on the map."""
+        row, column = np.flatnonzero(self.contexts == context), np.flatnonzero(self.batches == batch)
+        if not (row.size and column.size):
+            raise KeyError((context, batch))
+        return int(row[0]), int(column[0])
 
 
-def _open(plan: SweepPlan, folder: Path) -> None:
-    """Make the folder the plan's, or see that it is."""
-    note = {"digest": plan.digest, "cases": plan.cases, "axes": plan.axes, "batch_size": plan.batches}
-    place = folder / _PLAN
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not place.exists():
-            if any(folder.iterdir()):
-                raise AdvisorError(f"{shown_path(folder)} holds other files; give a new folder")
-            _write(place, (json.dumps(note, indent=2, default=str) + "\n").encode())
-            return
-        written = json.loads(read_file(place, 10_000_000))
-    except (OSError, ValueError) as error:
-        raise AdvisorError(f"cannot use {shown_path(folder)}: {error}; give a new folder") from error
-    if not isinstance(written, dict) or written.get("digest") != plan.digest:
-        raise AdvisorError(
-            f"{shown_path(folder)} holds another sweep (settings in another order count as one), or one by other "
-            "constants or another release; give a new folder"
-        )
+def context_map(
+    scenario: Scenario,
+    contexts: Sequence[int] = DEFAULT_CONTEXTS,
+    batches: Sequence[int] = DEFAULT_MAP_BATCHES,
+) -> ContextMap:
+    """The map of a scenario over contexts and batches, its own context and batch among them.
+
+    Raises AdvisorError for a context or batch out of range, too many of them, or an impossible scenario.
+    """
+    at = np.unique([*contexts, scenario.context_tokens]).astype(np.int64)
+    sizes = np.unique([*batches, scenario.batch_size]).astype(np.int64)
+    if at[0] < 1 or at[-1] > MAX_CONTEXT:
+        raise AdvisorError(f"contexts must lie in 1..{MAX_CONTEXT:,} tokens, e.g. 1024,16384,131072")
+    if sizes[0] < 1 or sizes[-1] > MAX_BATCH:
+        raise AdvisorError(f"batches must lie in 1..{MAX_BATCH:,}, e.g. 1,16,64")
+    if at.size * sizes.size > MAX_CELLS:
+        raise AdvisorError(f"{at.size} contexts x {sizes.size} batches are too many; at most {MAX_CELLS:,} cells")
+    plain = scenario.model_copy(update={"input_tokens": None, "output_tokens": None})
+    setups = tuple(load_setup(plain.model_copy(update={"context_tokens": int(each)})) for each in at)
+    curves = [curve_for(setup, sizes) for setup in setups]
+    rows = [_row(setup, curve) for setup, curve in zip(setups, curves, strict=True)]
+    stacked = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    largest = np.array([setup.memory.largest_batch for setup in setups])
+    return ContextMap(
+        setups=setups,
+        contexts=at,
+        batches=sizes,
+        fits=sizes[None, :] <= largest[:, None],
+        largest_batch=largest,
+        cache_bytes=np.array([setup.memory.kv_bytes_per_sequence for setup in setups]),
+        drafter_cache_bytes=np.array([_drafter_cache(setup) for setup in setups]),
+        **stacked,
+    )
 
 
-def _part(folder: Path, index: int) -> Path:
-    return folder / f"part-{index:06d}.parquet"
+def _row(setup: Setup, curve: Curve) -> dict[str, NDArray[np.generic]]:
+    """The figures of one context by batch, [nB] each."""
+    rows, within = np.arange(curve.batches.size), within_limit(setup, curve)
+    best, odds = recommended_drafts(setup, curve)
+    # By the same rule without K = 0 among them: what speculation does where none is recommended; else the same K.
+    drafting = np.zeros_like(best)
+    if curve.drafts.size > 1:
+        drafting = recommended(odds.loss[:, 1:], odds.noise[:, 1:], within[:, 1:]) + 1
+    drafting_s = sum(curve.round_components[name][rows, drafting] for name in ("draft", "draft_host"))
+    return {
+        "n_draft": curve.drafts[best],
+        "speedup": curve.speedup[rows, best],
+        "low": curve.low[rows, best],
+        "high": curve.high[rows, best],
+        "p_gain": odds.p_gain[rows, drafting],
+        "drafting_k": curve.drafts[drafting],
+        "drafting_speedup": curve.speedup[rows, drafting],
+        "tpot_s": curve.tpot_s[rows, best],
+        "attention_share": curve.plain_components["attention"] / curve.plain_step_s,
+        "verify_ratio": curve.verify_ratio[rows, drafting],
+        "draft_share": np.asarray(drafting_s / curve.round_s[rows, drafting]),
+        "tier": curve.tier[rows, best],
+    }
 
 
-def _write(path: Path, content: bytes) -> None:
-    """All or nothing: a run that is stopped leaves no half a part."""
-    try:
-        write_whole(path, content)
-    except OSError as error:
-        raise AdvisorError(
-            f"cannot write {shown_path(path)}: {error.strerror or error}; parts before it are kept"
-        ) from error
-
-
-Task = tuple[int, Sequence[Mapping[str, Any]]]
-
-
-def _computed(
-    tasks: Iterator[Task], batches: Sequence[int], workers: int, ray_address: str, n_tasks: int
-) -> Iterator[tuple[int, bytes]]:
-    if ray_address:
-        yield from _on_ray(tasks, batches, ray_address)
-    elif min(workers, n_tasks) <= 1:
-        for index, combinations in tasks:
-            yield index, part_bytes(combinations, batches)
-    else:
-        yield from _in_processes(tasks, batches, min(workers, n_tasks))
-
-
-def part_bytes(combinations: Sequence[Mapping[str, Any]], batches: Sequence[int]) -> bytes:
-    """One part as a Parquet file."""
-    return parquet_bytes(sweep_rows(combinations, batches), made_by())
-
-
-def parquet_bytes(frame: pd.DataFrame, maker: Mapping[str, str]) -> bytes:
-    """Rows as a Parquet file that says who made them, as `made_by` does."""
-    content = io.BytesIO()
-    frame = frame.copy(deep=False)
-    frame.attrs = dict(maker)
-    frame.to_parquet(content, index=False, compression="zstd", write_page_checksum=True)
-    return content.getvalue()
-
-
-def _in_processes(tasks: Iterator[Task], batches: Sequence[int], workers: int) -> Iterator[tuple[int, bytes]]:
-    # One thread each: small arrays, and threads of a worker only wait for those of the others.
-    before = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    os.environ.update(dict.fromkeys(before, "1"))
-    try:
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            pending: dict[Future[bytes], int] = {}
-
-            def hand_out() -> None:
-                while len(pending) < _AHEAD * workers and (task := next(tasks, None)) is not None:
-                    pending[pool.submit(part_bytes, task[1], batches)] = task[0]
-
-            hand_out()
-            while pending:
-                for done in wait(pending, return_when=FIRST_COMPLETED).done:
-                    yield pending.pop(done), done.result()
-                hand_out()
-    except BrokenProcessPool as error:
-        raise AdvisorError(_LOST) from error
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-def _on_ray(tasks: Iterator[Task], batches: Sequence[int], address: str) -> Iterator[tuple[int, bytes]]:
-    ray = _connect(address)
-    compute = ray.remote(part_bytes).options(num_cpus=1, max_retries=3)
-    ahead = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
-    pending: dict[Any, int] = {}
-
-    def hand_out() -> None:
-        while len(pending) < ahead and (task := next(tasks, None)) is not None:
-            pending[compute.remote(task[1], batches)] = task[0]
-
-    hand_out()
-    while pending:
-        ready, _ = ray.wait(list(pending), num_returns=1)
-        for reference in ready:
-            try:
-                yield pending.pop(reference), ray.get(reference)
-            except ray.exceptions.RayTaskError:  # ours, not the cluster's
-                raise
-            except ray.exceptions.RayError as error:
-                raise AdvisorError(_LOST) from error
-        hand_out()
-
-
-def _connect(address: str) -> Any:
-    """Ray, connected. This package and its profiles travel along, its requirements have to be there."""
-    try:
-        import ray
-    except ImportError as error:
-        raise AdvisorError("--ray needs the package ray; install it here and on the cluster") from error
-    if not ray.is_initialized():
-        try:
-            with tempfile.TemporaryDirectory() as bundle:
-                leave = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(PACKAGE, Path(bundle) / "advisor", ignore=leave)
-                shutil.copytree(PROFILES, Path(bundle) / "profiles", ignore=leave, dirs_exist_ok=True)
-                environment = {"working_dir": bundle, "env_vars": {"OMP_NUM_THREADS": "1"}}
-                ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise AdvisorError(f"no Ray cluster at {address}: {_first_line(error)}") from error
-    return ray
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
+def _drafter_cache(setup: Setup) -> float:
+    """Cache of one sequence that the drafter keeps on one GPU. [B]"""
+    if setup.draft_architecture is None:
+        return 0.0
+    tokens, size = setup.scenario.context_tokens, setup.kv_bytes_per_element
+    return cache_bytes_per_gpu(setup.draft_architecture, setup.placement.tensor_parallel, tokens, size)

@@ -1,389 +1,45 @@
-"""What is asked of a leaderboard: the load, the machine, the limit, what to rank by, and which models take part.
-
-The models of a leaderboard, each with the drafters that it ships with or that are known for it.
-
-How much of a draft is accepted has no default in this project. Here it is, in this order: as the user says; the curve
-measured with this very model; for a model with an MTP module of its own and no curve, the middle of the heads that were
-measured, marked as borrowed; else nothing is drafted. On an asked kind of text a curve measured on that kind goes
-first, and all that were measured on another are carried to it, borrowed ones before their middle is taken.
-
-The accepted length of an MTP head that nobody has measured: the middle of those that were, on the asked text.
+"""The leaderboard: every model at its best placement and K on one machine at one load, ranked, with its doubts.
 
 The best placement, number of copies and K of one model: every one is bounded, few are evaluated with draws.
+
+Where each model stands under draws: errors of the machine are shared by all, a model's own are its alone.
+
+Shared: host and launches, links, attention, dense products: one accelerator and one engine run them for every model.
+An error of a kernel is shared since one measured table (or data sheet) of the accelerator prices it for all models:
+where the table is slow or fast, at other clocks or another version of the engine, it is so for all of them; what
+differs by the shape of a model's own matrices is left to the model. A model's own: its experts' kernel at their
+shape, its routing, its accepted length, what the components leave unexplained, and that part of an absolute time's
+error which the draws of the components do not hold (`spend.own_log_sd`).
 """
 
 from __future__ import annotations
 
-import fnmatch
-import functools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.answers.by_batch import BatchHistogram
-from advisor.catalog.hardware import hardware_from_own
-from advisor.catalog.models import load_model, model_ids, own_model
-from advisor.catalog.task_transfer import TASKS, Task, carried, task_of, task_transfer
+from advisor.answers.best_k import recommended_drafts, within_limit
+from advisor.answers.explore.entrants import BY, Accepted, Entrant, RankQuestion, architecture_of, entrants_of
+from advisor.answers.explore.standing import rank_range, ranks
 from advisor.physics import laws
-from advisor.physics.acceptance import Acceptance, AcceptanceCurve, acceptance_curves, parse_acceptance
-from advisor.physics.architecture import Architecture, parameter_counts
-from advisor.physics.draft import load_drafter
-from advisor.physics.hardware import load_hardware
+from advisor.physics.architecture import parameter_counts
+from advisor.physics.bands import Draws, band, make_draws
+from advisor.physics.hardware import Hardware
+from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.memory import memory_fit
 from advisor.physics.step import Placement
-from advisor.predict.curve import Curve, curve_for, draft_odds, recommended
-from advisor.predict.load import load_setup, with_placement
-from advisor.predict.scenario import Scenario, build_scenario
-from advisor.predict.scenario_fields import MAX_BATCH
+from advisor.predict.curve import Curve, curve_for
+from advisor.predict.load import with_placement
 from advisor.predict.setup import Setup
-from advisor.predict.spend import token_time_s
-from advisor.prediction import AdvisorError, Array
+from advisor.predict.spend import Price, drawn_times, no_price, price_of, spend_at, token_time_s
+from advisor.prediction import AdvisorError, Array, Prediction, Tier, lowest
 from advisor.text import counted
-
-By = Literal["cost", "throughput", "speed", "energy"]
-BY: tuple[By, ...] = get_args(By)
-"""Orders: cost [USD per million tokens], throughput [tokens/s per GPU], time per output token, energy [J per token]."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Filter on the models that take part, by size in parameters and by name.
-
-    None or empty sets no limit.
-    """
-
-    names: tuple[str, ...] = ()
-    """Ids, or patterns of ids such as `qwen3*`."""
-    min_total_params: float | None = None
-    max_total_params: float | None = None
-    min_active_params: float | None = None
-    max_active_params: float | None = None
-    listed: frozenset[str] | None = None
-    """Only these; None: all."""
-
-    def __post_init__(self) -> None:
-        """Raises AdvisorError for a pattern that no model has, and for an empty or senseless range of sizes."""
-        known = model_ids()
-        for name in self.names:
-            if not fnmatch.filter(known, name):
-                raise AdvisorError(
-                    f"no shipped model is called {name[:60]!r}; give ids or patterns such as qwen3*, as `advisor "
-                    "models` lists them, or a config.json with --config"
-                )
-        for what in ("total", "active"):
-            least, most = getattr(self, f"min_{what}_params"), getattr(self, f"max_{what}_params")
-            for value in (least, most):
-                if value is not None and not value > 0:
-                    raise AdvisorError(f"a limit on {what} parameters must be above 0, e.g. 4e10; got {value:g}")
-            if least is not None and most is not None and least > most:
-                raise AdvisorError(f"no model has {least:g} or more and {most:g} or fewer {what} parameters")
-
-    def models(self) -> tuple[str, ...]:
-        """Ids of the shipped models that are meant by name."""
-        if not self.names:
-            return model_ids()
-        return tuple(each for each in model_ids() if any(fnmatch.fnmatch(each, name) for name in self.names))
-
-    def why_not(self, name: str, architecture: Architecture) -> str:
-        """Reason that a model takes no part, by its name and size, empty where it does."""
-        if self.listed is not None and name not in self.listed:
-            return "left out by the table of scores"
-        counts = parameter_counts(architecture)
-        sizes = {"total": float(counts.total), "active": float(counts.active_all)}
-        for what, size in sizes.items():
-            least, most = getattr(self, f"min_{what}_params"), getattr(self, f"max_{what}_params")
-            if (least is not None and size < least) or (most is not None and size > most):
-                return f"{what} size outside the limits asked for"
-        return ""
-
-
-@dataclass(frozen=True)
-class RankQuestion:
-    """A load on a machine. `scenario` gives accelerator, GPUs, context, formats, engine, kind of text and the limit on
-    time per token; its model, drafter, batch and placement are not read."""
-
-    scenario: Scenario
-    users: BatchHistogram
-    """Sequences that decode together on the whole machine, and how often."""
-    by: By
-    usd_per_hour: float | None = None
-    """Price of one GPU; None: the accelerator profile's."""
-    drafter: tuple[str, str] | None = None
-    """Drafter and accepted length for every model that it can serve; None: what is known of each."""
-    expert_parallel: bool = False
-    """Whether experts split over ranks are tried too."""
-    whole_machine: bool = False
-    """Whether every GPU is used and paid; else as few as serve best."""
-    wanted: Wanted = field(default_factory=Wanted)
-    configs: tuple[tuple[str, str], ...] = ()
-    """(name, config.json) of the user's own models."""
-
-    @property
-    def load_text(self) -> str:
-        """The load in words, as `64 users`, or `1 to 128 users`."""
-        batches = [batch for batch, weight in zip(self.users.batches, self.users.weights, strict=True) if weight > 0]
-        least, most = min(batches), max(batches)
-        return f"{most:,} user{'' if most == 1 else 's'}" if least == most else f"{least:,} to {most:,} users"
-
-
-def default_by(scenario: Scenario, usd_per_hour: float | None = None) -> By:
-    """Order where none is asked for: cost where a price is known, else throughput."""
-    given, name = scenario.hardware_json, scenario.hardware_id
-    hardware = load_hardware(name) if given is None else hardware_from_own(given, name)
-    return "cost" if usd_per_hour is not None or hardware.price_usd_per_hour is not None else "throughput"
-
-
-def users_of(scenario: Scenario) -> int:
-    """Sequences that decode together on all of a scenario's GPUs. [-]
-
-    A scenario's batch is that of one copy of the model.
-    """
-    placement = max(scenario.tensor_parallel, scenario.expert_parallel)
-    return scenario.batch_size * (scenario.n_gpus // placement)
-
-
-def question_of(scenario: Scenario, usd_per_hour: float | None = None) -> RankQuestion:
-    """A scenario's own load, asked of every model.
-
-    Users of all its copies, and its GPUs as the machine. A config of its own takes part.
-    """
-    config = scenario.model_config_json
-    shared = scenario.on_assumed_ranks().model_copy(
-        update={"tensor_parallel": 1, "expert_parallel": 1, "routing": "auto"}
-    )
-    return RankQuestion(
-        shared,
-        one_load(users_of(scenario)),
-        default_by(scenario, usd_per_hour),
-        usd_per_hour,
-        configs=() if config is None else ((scenario.model_id, config),),
-    )
-
-
-def one_load(users: int) -> BatchHistogram:
-    """A load that is always the same. Raises AdvisorError for a number of users that is none."""
-    if not 1 <= users <= MAX_BATCH:
-        raise AdvisorError(f"{users} users cannot be served; give 1 to {MAX_BATCH:,}")
-    return BatchHistogram((users,), (1.0,))
-
-
-def load_from_text(text: str) -> BatchHistogram:
-    """A load as a number of users, `64`, or as users with their share of the time, `1:10,64:90`.
-
-    Raises AdvisorError naming the piece that is neither.
-    """
-    try:
-        return BatchHistogram.from_text(text) if ":" in text else one_load(int(text))
-    except AdvisorError as error:
-        raise AdvisorError(f"{str(error).partition('; give e.g.')[0]}; {_LOADS}") from error
-    except ValueError as error:
-        raise AdvisorError(f"{text.strip()[:40]!r} is no number of users; {_LOADS}") from error
-
-
-_LOADS = "give e.g. 64, or users with their share of the time, 1:10,64:90"
-
-
-def load_as_text(users: BatchHistogram) -> str:
-    """A load as `load_from_text` reads it."""
-    if len(users.batches) == 1:
-        return str(users.batches[0])
-    return ",".join(f"{batch}:{weight:g}" for batch, weight in zip(users.batches, users.weights, strict=True))
-
-
-Accepted = Literal["measured", "borrowed", "carried", "uncarried", "given", "none"]
-"""Where an accepted length is from: measured with this model, borrowed from other heads, either of them carried to
-another kind of text, measured on text that nothing is known to carry to the asked kind, given by the user, or none."""
-
-
-@dataclass(frozen=True)
-class Entrant:
-    """One model with one drafter."""
-
-    name: str
-    """Id of a shipped model, or the name of the user's config."""
-    setup: Setup
-    """Setup on one GPU, before a placement is chosen."""
-    accepted: Accepted
-    acceptance_text: str
-    """Sentence on what the accepted length rests on."""
-
-
-def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[Entrant]:
-    """A model with each drafter known for it, and last without any.
-
-    The last is what serves where no drafter fits beside the model.
-
-    Raises AdvisorError where the model cannot be loaded on this accelerator at all.
-    """
-    base = question.scenario.model_dump() | {"model_id": name, "model_config_json": config, "batch_size": 1}
-    architecture = architecture_of(name, config)
-    found = []
-    for known in _drafters(architecture, question):
-        # What is borrowed comes carried already, and plain decoding has nothing to carry.
-        task = question.scenario.task if known.heads is None and known.accepted != "none" else None
-        drafter = {"drafter_id": known.drafter_id, "acceptance": known.acceptance, "task": task}
-        try:
-            setup = load_setup(build_scenario(**base | drafter), True if known.heads is not None else None)
-        except AdvisorError:
-            if known.drafter_id == "none":
-                raise
-            continue  # this drafter cannot serve this model: it then decodes plainly
-        if known.heads is not None:
-            setup = replace(setup, acceptance=known.heads.spread_over(setup.acceptance))
-        remarks = "" if known.accepted == "given" else "".join(f"; {text}" for text in setup.acceptance.remarks)
-        found.append(Entrant(name, setup, known.accepted, f"{known.text}{remarks}".rstrip(".")))
-    return found
-
-
-def architecture_of(name: str, config: str | None) -> Architecture:
-    """The model as stored: a shipped one by its id, or of the user's config."""
-    return load_model(name) if config is None else own_model(config, name)
-
-
-@dataclass(frozen=True)
-class _Known:
-    """A drafter with its accepted length."""
-
-    drafter_id: str
-    acceptance: str
-    accepted: Accepted
-    text: str
-    heads: BorrowedHeads | None = None
-    """Where it is borrowed from; None: it is not."""
-
-
-def _drafters(architecture: Architecture, question: RankQuestion) -> Iterator[_Known]:
-    """Each drafter that is known, and plain decoding last."""
-    scenario = question.scenario
-    if question.drafter is not None:
-        if question.drafter[0] != "none":
-            yield _Known(*question.drafter, "given", "as given for every model")
-    else:
-        known = _own_curves(architecture.id, scenario.task)
-        for drafter_id, curve in known.items():
-            accepted = _accepted(curve, load_drafter(drafter_id).kind, scenario.task)
-            yield _Known(drafter_id, curve.id, accepted, f"{curve.dataset}: {curve.source}")
-        if architecture.mtp_modules and not known:  # what was measured goes before what is borrowed
-            heads = borrowed_heads(scenario.task, scenario.context_tokens, scenario.k_max)
-            if heads is not None:
-                yield _Known("mtp", heads.chances, "carried" if heads.n_carried else "borrowed", heads.text, heads)
-    plain = "no drafter is known for it" if question.drafter is None else "plain decoding"
-    yield _Known("none", "0", "none", plain)
-
-
-def _accepted(curve: AcceptanceCurve, kind: str, task: str | None) -> Accepted:
-    """What an own curve is on the asked text."""
-    if task is None or task == task_of(curve.dataset):
-        return "measured"
-    return "carried" if is_carried(curve, kind, task) else "uncarried"
-
-
-def _own_curves(model_id: str, task: str | None) -> dict[str, AcceptanceCurve]:
-    """Of each drafter that was measured with a model over several K the first curve, of the asked task where it has
-    one."""
-    found: dict[str, AcceptanceCurve] = {}
-    for curve in acceptance_curves(model_id=model_id):
-        if len(curve.n_draft) > 1:
-            first = found.setdefault(curve.drafter_id, curve)
-            if task is not None and task_of(first.dataset) != task == task_of(curve.dataset):
-                found[curve.drafter_id] = curve
-    return found
-
-
-_KIND = "mtp"
-
-
-@dataclass(frozen=True, eq=False)
-class BorrowedHeads:
-    """Measured MTP heads as they are lent to another model."""
-
-    chances: str
-    """Chances of each draft token given those before it, comma-separated, from the median accepted length at each K."""
-    text: str
-    """Sentence on what the length rests on."""
-    n_carried: int
-    """Heads whose length was carried to the asked text. [-]"""
-    down: Array
-    up: Array
-    """Distance that being carried adds to the ends of the band, in logarithms, median over the heads, [K]. [-]"""
-    remarks: tuple[str, ...]
-
-    def spread_over(self, known: Acceptance) -> Acceptance:
-        """Accepted lengths read from `chances`, with the band that being carried adds."""
-        value, most = known.accepted_length, np.arange(known.accepted_length.size) + 1.0
-        down = np.hypot(np.log(value / known.low), self.down)
-        up = np.hypot(np.log(known.high / value), self.up)
-        low, high = np.maximum(value * np.exp(-down), 1.0), np.maximum(np.minimum(value * np.exp(up), most), value)
-        return replace(known, low=low, high=high, source=self.text, remarks=self.remarks)
-
-
-def is_carried(curve: AcceptanceCurve, kind: str, task: str | None) -> bool:
-    """Whether a curve's lengths are moved to reach the asked text.
-
-    They are where the curve is of another kind of text, and both kinds are known.
-    """
-    known = task_of(curve.dataset)
-    return task not in (None, known) and known in TASKS and task_transfer(kind, known, str(task)) is not None
-
-
-@functools.lru_cache(maxsize=32)
-def borrowed_heads(task: Task | None, context_tokens: int, k_max: int) -> BorrowedHeads | None:
-    """The middle of the measured MTP heads, K as far as all go, each on the asked text first.
-
-    One curve a model, of the asked task where there is one. A head whose text is not known is left out where a task is
-    asked: it cannot be said to be of it. None where no head is left.
-    """
-    heads = _curves(task)
-    if not heads:
-        return None
-    longest = min(len(curve.n_draft) for curve in heads)
-    size = max(k_max, longest)
-    measured = [parse_acceptance(curve.id, size) for curve in heads]
-    moved = [
-        carried(curve.id, known, _KIND, task, context_tokens) for curve, known in zip(heads, measured, strict=True)
-    ]
-    lengths = np.median([each.accepted_length[: longest + 1] for each in moved], axis=0)
-    gains = np.diff(lengths)
-    chances = np.clip(gains / np.concatenate([[1.0], gains[:-1]]), 0.0, 1.0)
-    names = ", ".join(sorted(curve.model_id for curve in heads))
-    kinds = ", ".join(sorted({task_of(curve.dataset) or "unknown" for curve in heads}))
-    return BorrowedHeads(
-        ",".join(f"{chance:.4f}" for chance in chances),
-        f"borrowed: the median of {len(heads)} measured MTP heads ({names}; text: {kinds})",
-        sum(is_carried(curve, _KIND, task) for curve in heads),
-        _added(measured, moved, "low")[: k_max + 1],
-        _added(measured, moved, "high")[: k_max + 1],
-        tuple(dict.fromkeys(remark for each in moved for remark in each.remarks)),
-    )
-
-
-def _curves(task: str | None) -> list[AcceptanceCurve]:
-    """The first curve of each model's MTP head over K = 1, 2, ..., of the asked task where it has one."""
-    found: dict[str, AcceptanceCurve] = {}
-    for curve in acceptance_curves(drafter_id="mtp"):
-        known = task_of(curve.dataset)
-        if curve.n_draft != tuple(range(1, len(curve.n_draft) + 1)):
-            continue
-        if task is not None and known != task and not is_carried(curve, _KIND, task):
-            continue
-        first = found.setdefault(curve.model_id, curve)
-        if task is not None and task_of(first.dataset) != task == known:
-            found[curve.model_id] = curve
-    return list(found.values())
-
-
-def _added(measured: Sequence[Acceptance], moved: Sequence[Acceptance], end: str) -> Array:
-    """What being carried added to the distance of a band's end from the middle, in logarithms, [K]. [-]"""
-
-    def far(known: Acceptance) -> Array:
-        return np.abs(np.log(getattr(known, end) / known.accepted_length))
-
-    squares = [np.square(far(new)) - np.square(far(old)) for old, new in zip(measured, moved, strict=True)]
-    return np.asarray(np.sqrt(np.maximum(np.median(squares, axis=0), 0.0)))
 
 
 @dataclass(frozen=True)
@@ -410,6 +66,16 @@ class Placed:
         """The recommended K of each load."""
         return tuple(int(k) for k in self.curve.drafts[self.columns])
 
+    @property
+    def token_s(self) -> Array:
+        """Time for a token of one sequence at each load, its own prefill included, [loads]. [s]"""
+        return np.asarray(token_time_s(self.curve, self.setup.placement.gpus)[self.rows, self.columns])
+
+    @property
+    def tpot_s(self) -> Array:
+        """Time per output token at each load, [loads]. [s]"""
+        return np.asarray(self.curve.tpot_s[self.rows, self.columns])
+
 
 @dataclass(frozen=True)
 class Missed:
@@ -433,39 +99,35 @@ class _Option:
     """Batch of the fullest copy at each load, [loads]."""
 
 
-def score(question: RankQuestion, gpus: int, users: Array, token_s: Array, tpot_s: Array) -> Array:
-    """Value that the board is ordered by, lower is better, [...] from times [..., loads].
+def score(question: RankQuestion, gpus: int, token_s: Array, tpot_s: Array) -> Array:
+    """Value that the leaderboard is ordered by, lower is better, [...] from times [..., loads].
 
     speed: mean time per output token over the tokens, in seconds; all else: GPU-seconds per token, to which money is in
     proportion, as tokens/s per GPU are in inverse proportion. (Energy is ranked afterwards; its placement is that of
     the most tokens per GPU-second.)
     """
     if question.by == "speed":
-        return np.asarray(mean_over_tokens(question, users, token_s, tpot_s))
-    return np.asarray(1.0 / throughput(question, gpus, users, token_s))
+        return mean_over_tokens(question, token_s, tpot_s)
+    return np.asarray(1.0 / throughput(question, gpus, token_s))
 
 
-def throughput(question: RankQuestion, gpus: int, users: Array, token_s: Array) -> Array:
+def throughput(question: RankQuestion, gpus: int, token_s: Array) -> Array:
     """Tokens per second of one paid GPU over the loads, [...] from times [..., loads].
 
     Loads count by their share of the time.
 
     gpus : in use; all of the machine are paid where the question says so. [-]
     """
+    users, weights = (np.array(each, float) for each in (question.users.batches, question.users.weights))
     paid = question.scenario.n_gpus if question.whole_machine else gpus
-    return np.asarray((load_weights(question) * laws.tokens_per_s_per_gpu(users, token_s, paid)).sum(-1))
+    return np.asarray((weights / weights.sum() * laws.tokens_per_s_per_gpu(users, token_s, paid)).sum(-1))
 
 
-def mean_over_tokens(question: RankQuestion, users: Array, token_s: Array, values: Array) -> Array:
+def mean_over_tokens(question: RankQuestion, token_s: Array, values: Array) -> Array:
     """Mean of `values` [..., loads] over the tokens that each load writes, [...]."""
-    written = load_weights(question) * laws.tokens_per_s_per_gpu(users, token_s)
+    users, weights = (np.array(each, float) for each in (question.users.batches, question.users.weights))
+    written = weights / weights.sum() * laws.tokens_per_s_per_gpu(users, token_s)
     return np.asarray((written * values).sum(-1) / written.sum(-1))
-
-
-def load_weights(question: RankQuestion) -> Array:
-    """Share of the time at each load. [-]"""
-    weights = np.array(question.users.weights, float)
-    return weights / weights.sum()
 
 
 def best_placement(entrants: Sequence[Entrant], question: RankQuestion) -> Placed | Missed:
@@ -490,37 +152,19 @@ def best_placement(entrants: Sequence[Entrant], question: RankQuestion) -> Place
 
 
 def _best(options: list[tuple[_Option, Entrant]], question: RankQuestion) -> Placed:
-    users, best, least = np.array(question.users.batches, float), None, math.inf
+    best, least = None, math.inf
     for option, entrant in sorted(options, key=lambda each: each[0].bound):
         if option.bound >= least:
             break
-        placed = _evaluated(entrant, option, question)
-        own = _score_of(placed, question, users)
-        if own < least:
-            best, least = placed, own
+        grid, rows = np.unique(option.batches, return_inverse=True)
+        curve = curve_for(option.placed, grid)
+        columns, _ = recommended_drafts(option.placed, curve)
+        placed = Placed(entrant, option.placed, option.copies, curve, rows, columns[rows])
+        merit = float(score(question, placed.gpus, placed.token_s, placed.tpot_s))
+        if merit < least:
+            best, least = placed, merit
     assert best is not None, "the first option is always evaluated"
     return best
-
-
-def _score_of(placed: Placed, question: RankQuestion, users: Array) -> float:
-    curve, rows, columns = placed.curve, placed.rows, placed.columns
-    token_s = token_time_s(curve, placed.setup.placement.gpus)[rows, columns]
-    return float(score(question, placed.gpus, users, token_s, curve.tpot_s[rows, columns]))
-
-
-def _evaluated(entrant: Entrant, option: _Option, question: RankQuestion) -> Placed:
-    grid, rows = np.unique(option.batches, return_inverse=True)
-    curve = curve_for(option.placed, grid)
-    allowed = _allowed(question, curve)
-    odds = draft_odds(curve.draws, allowed)
-    columns = recommended(odds.loss, odds.noise, allowed)
-    return Placed(entrant, option.placed, option.copies, curve, rows, columns[rows])
-
-
-def _allowed(question: RankQuestion, curve: Curve) -> NDArray[np.bool_]:
-    """Which K keep the limit on time per output token, [nB, nK]."""
-    limit_ms = question.scenario.max_tpot_ms
-    return np.asarray(curve.tpot_s * 1e3 <= (math.inf if limit_ms is None else limit_ms))
 
 
 def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | Missed:
@@ -537,13 +181,12 @@ def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | Missed
         grid, rows = np.unique(batches, return_inverse=True)
         curve = curve_for(setup, grid, central_only=True)
         token_s = token_time_s(curve, setup.placement.gpus)
-        allowed = _allowed(question, curve)
+        allowed = within_limit(setup, curve)
         fastest = min(fastest, float(curve.tpot_s.min(axis=1).max()))
         least_token, least_tpot = (np.where(allowed, each, np.inf).min(axis=1) for each in (token_s, curve.tpot_s))
         for count, at, row in zip(counts, batches, rows.reshape(batches.shape), strict=True):
             if np.isfinite(least_token[row]).all():
-                gpus = count * setup.placement.gpus
-                bound = score(question, gpus, users, least_token[row], least_tpot[row])
+                bound = score(question, count * setup.placement.gpus, least_token[row], least_tpot[row])
                 found.append(_Option(float(bound), setup, count, at))
     if found:
         return found
@@ -601,3 +244,248 @@ def _copies(setup: Setup, question: RankQuestion) -> list[int]:
         return [most]
     counts = {2**power for power in range(most.bit_length())} | {most}
     return sorted(n for n in counts if n <= max(question.users.batches))
+
+
+@dataclass(frozen=True)
+class DrawnTimes:
+    """A placed model's times under the draws of the board, [draws, loads]. [s]"""
+
+    token_s: Array
+    tpot_s: Array
+    speedup: Array
+    """Speedup at its recommended K, at each load. [-]"""
+
+
+def own_seed(name: str) -> int:
+    """A seed of a model's own: the same in every run, another for each model."""
+    return zlib.crc32(name.encode())
+
+
+def board_draws(costs: KernelCosts, name: str) -> Draws:
+    """Draws whose errors of the machine are everybody's, and those of the model its own."""
+    common, own = make_draws(costs), make_draws(costs, seed=own_seed(name))
+    return replace(own, factor={**common.factor, "routed": own.factor["routed"]})
+
+
+def times_under_draws(placed: Placed) -> DrawnTimes:
+    """The placed model's times at its recommended K."""
+    setup, name = placed.setup, placed.entrant.name
+    grid = placed.curve.batches
+    drafts, columns = np.unique(placed.columns, return_inverse=True)
+    curve = curve_for(setup, grid, placed.curve.drafts[drafts], draws=board_draws(setup.costs, name))
+    own_z = np.random.default_rng(own_seed(name) + 1).standard_normal(len(curve.draws))
+    at = np.zeros(grid.size, np.int64)
+    at[placed.rows] = columns
+    drawn = drawn_times(setup, curve, at, own_z)
+    rows = placed.rows
+    return DrawnTimes(drawn.token_s[:, rows], drawn.tpot_s[:, rows], curve.draws[:, rows, at[rows]])
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One model on the board, with figures as means over the loads by the tokens that each writes."""
+
+    name: str
+    rank: int
+    rank_low: int
+    rank_high: int
+    """The ranks of the central 80 % of the draws."""
+    p_first: float
+    """Share of the draws in which it is the best. [-]"""
+    p_limit: float
+    """Share of the draws in which it keeps the limit on time per token; 1 without a limit. [-]"""
+    tensor_parallel: int
+    expert_parallel: int
+    copies: int
+    gpus: int
+    drafter: str
+    accepted: Accepted
+    acceptance: str
+    """Accepted length as a scenario writes it: a curve's id, or chances."""
+    acceptance_text: str
+    drafts: tuple[int, ...]
+    """The recommended K at each load."""
+    speedup: Prediction
+    """Over plain decoding on the same placement."""
+    tpot_s: Prediction
+    tokens_per_s_per_gpu: Prediction
+    usd_per_million: Prediction | None
+    joules_per_token: Prediction | None
+    memory_share: float
+    """Share filled of what an engine may use of the fullest GPU, at the largest load. [-]"""
+    total_params: float
+    active_params: float
+    tier: Tier
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """All models that serve the load, best first, and those that do not, with the reason."""
+
+    question: RankQuestion
+    hardware: Hardware
+    price: Price | None
+    standings: tuple[Standing, ...]
+    missed: tuple[Missed, ...]
+
+    @property
+    def place(self) -> str:
+        """Words for the machine, such as `8 x NVIDIA H200 SXM 141GB`."""
+        n_gpus = self.question.scenario.n_gpus
+        return f"{n_gpus} x {self.hardware.name}" if n_gpus > 1 else self.hardware.name
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """A placed model's figures, and what it is ranked by under each draw."""
+
+    placed: Placed
+    merit: float
+    """Lower is better."""
+    drawn_merit: Array
+    """[draws]."""
+    figures: Mapping[str, Any]
+    """Predictions by name; None where a figure is not known."""
+    p_limit: float
+    tier: Tier
+
+
+def leaderboard(question: RankQuestion, on_progress: Callable[[str, float], object] = lambda *_: None) -> Leaderboard:
+    """Rank all models that take part. Raises AdvisorError for an impossible question, and where nothing takes part.
+
+    `on_progress` is called with a model's name and the share done.
+    """
+    named: list[tuple[str, str | None]] = [(name, None) for name in question.wanted.models()]
+    named += question.configs
+    placed: list[Placed] = []
+    missed: list[Missed] = []
+    hardware = None
+    for count, (name, config) in enumerate(named):
+        on_progress(name, count / len(named))
+        why = question.wanted.why_not(name, architecture_of(name, config))
+        if why:
+            missed.append(Missed(name, why))
+            continue
+        try:
+            entrants = entrants_of(name, config, question)
+        except AdvisorError as error:
+            missed.append(Missed(name, "cannot be served here", str(error)))
+            continue
+        hardware = entrants[0].setup.hardware
+        found = best_placement(entrants, question)
+        if isinstance(found, Placed):
+            placed.append(found)
+        else:
+            missed.append(found)
+    on_progress("", 1.0)
+    if hardware is None:
+        raise AdvisorError(_nobody(missed))
+    price = price_of(hardware, question.usd_per_hour)
+    if question.by == "cost" and price is None:
+        raise no_price(hardware)
+    if question.by == "energy" and hardware.board_power_w is None:
+        others = " or ".join(by for by in BY if by != "energy")
+        raise AdvisorError(f"the power of {hardware.name} is not known; rank by {others}")
+    return Leaderboard(question, hardware, price, _standings(placed, question, price), tuple(missed))
+
+
+def _nobody(missed: Sequence[Missed]) -> str:
+    """Why nobody takes part, the commonest reason first."""
+    reasons = Counter(each.detail or each.reason for each in missed)
+    told = "; ".join(f"{reason} ({counted(number, 'model')})" for reason, number in reasons.most_common(3))
+    return f"no model takes part: {told or 'none was named'}"
+
+
+def _standings(placed: Sequence[Placed], question: RankQuestion, price: Price | None) -> tuple[Standing, ...]:
+    if not placed:
+        return ()
+    figures = [_figures(each, question, price) for each in placed]
+    order = np.argsort([each.merit for each in figures], kind="stable")
+    drawn = ranks(np.stack([each.drawn_merit for each in figures], axis=1))
+    low, high = rank_range(drawn)
+    first = np.mean(drawn == 1, axis=0)
+    return tuple(
+        _standing(figures[i], rank, (int(low[i]), int(high[i])), float(first[i])) for rank, i in enumerate(order, 1)
+    )
+
+
+def _figures(placed: Placed, question: RankQuestion, price: Price | None) -> _Figures:
+    drawn, setup, curve = times_under_draws(placed), placed.setup, placed.curve
+    at = placed.rows, placed.columns
+    tier = lowest([Tier(each) for each in curve.tier[at]])
+    kernels = "dense kernels" if setup.architecture.moe is None else setup.costs.routed.because
+    because = kernels or "data sheet roofline"
+
+    def mean(central: Array, draws: Array) -> tuple[float, Array]:
+        middle = mean_over_tokens(question, placed.token_s, central)
+        return float(middle), mean_over_tokens(question, drawn.token_s, draws)
+
+    rate, rates = (throughput(question, placed.gpus, each) for each in (placed.token_s, drawn.token_s))
+    pairs = {
+        "speedup": mean(curve.speedup[at], drawn.speedup),
+        "tpot_s": mean(placed.tpot_s, drawn.tpot_s),
+        "tokens_per_s_per_gpu": (float(rate), rates),
+    }
+    if price is not None:
+        usd, all_usd = (laws.usd_per_million_tokens(price.usd_per_hour, each) for each in (float(rate), rates))
+        pairs["usd_per_million"] = float(usd), np.asarray(all_usd)
+    told: dict[str, Prediction | None] = {"usd_per_million": None}
+    for name, (value, draws) in pairs.items():
+        low, high = band(draws)
+        least, most = min(float(low), value), max(float(high), value)
+        told[name] = Prediction(value=value, low=least, high=most, tier=tier, because=because)
+    told["joules_per_token"] = joules = _energy(placed, question)
+    merit, merits = pairs["tpot_s"] if question.by == "speed" else (1.0 / float(rate), 1.0 / rates)
+    if question.by == "energy" and joules is not None:
+        # One error moves the power of all models, a little more where they wait: what moves ranks is time, which the
+        # throughput's draws have. The middle power is each model's own.
+        merit, merits = joules.value, joules.value * float(rate) / rates
+    limit_ms = question.scenario.max_tpot_ms
+    p_limit = 1.0 if limit_ms is None else float(np.mean((drawn.tpot_s * 1e3 <= limit_ms).all(axis=1)))
+    return _Figures(placed, merit, merits, told, p_limit, tier)
+
+
+def _energy(placed: Placed, question: RankQuestion) -> Prediction | None:
+    """Energy of a token, mean over the tokens of all loads; of the copies that work. None without a known power."""
+    own_z = np.random.default_rng(own_seed(placed.entrant.name) + 1).standard_normal(len(placed.curve.draws))
+    at_loads = []
+    for row, column in zip(placed.rows, placed.columns, strict=True):
+        arm = spend_at(placed.setup, placed.curve, int(row), int(column), None, own_z=own_z).chosen
+        if arm.joules_per_token is None:
+            return None
+        at_loads.append(arm.joules_per_token)
+    ends = np.array([(each.low, each.value, each.high) for each in at_loads]).T
+    low, value, high = (float(end) for end in mean_over_tokens(question, placed.token_s, ends))
+    tier = lowest([each.tier for each in at_loads])
+    return Prediction(value=value, low=low, high=high, tier=tier, because=at_loads[0].because)
+
+
+def _standing(figures: _Figures, rank: int, between: tuple[int, int], p_first: float) -> Standing:
+    placed = figures.placed
+    setup, entrant, placement = placed.setup, placed.entrant, placed.setup.placement
+    counts = parameter_counts(setup.architecture)
+    used = setup.memory.total_bytes(int(placed.curve.batches.max()), placement.attention_groups)
+    return Standing(
+        name=entrant.name,
+        rank=rank,
+        rank_low=min(between[0], rank),
+        rank_high=max(between[1], rank),
+        p_first=p_first,
+        p_limit=figures.p_limit,
+        tensor_parallel=placement.tensor_parallel,
+        expert_parallel=placement.expert_parallel,
+        copies=placed.copies,
+        gpus=placed.gpus,
+        drafter=setup.drafter.id,
+        accepted=entrant.accepted,
+        acceptance=entrant.setup.scenario.acceptance,
+        acceptance_text=entrant.acceptance_text,
+        drafts=placed.drafts,
+        memory_share=used / setup.memory.usable_bytes,
+        total_params=float(counts.total),
+        active_params=float(counts.active_all),
+        tier=figures.tier,
+        warnings=setup.warnings,
+        **figures.figures,
+    )

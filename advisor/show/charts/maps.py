@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.answers.design.regions import Region, RegionMap
-from advisor.answers.explore.files import SweepMap, setting_text
+from advisor.answers.explore.questions import SweepMap, setting_text
 from advisor.show.charts.figure import Chart, add_gain_map, fit_legend, new_figure
 from advisor.show.words.design import cell_lines, region_rows, region_verdict
 from advisor.show.words.sweep import label, map_text

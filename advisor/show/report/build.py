@@ -27,11 +27,11 @@ from advisor.answers.engines.export import (
     needs_draft_model,
 )
 from advisor.answers.expert_ranks import RanksAnswer
+from advisor.answers.explore.cells import ContextMap
 from advisor.answers.explore.changes import DesignStanding, NextSteps
 from advisor.answers.explore.compare import model_name, setting_lines
-from advisor.answers.explore.context import ContextMap
-from advisor.answers.explore.files import SweepView
-from advisor.answers.explore.standing import Leaderboard
+from advisor.answers.explore.leaderboard import Leaderboard
+from advisor.answers.explore.questions import SweepView
 from advisor.catalog.engines import export_engines, load_engine
 from advisor.measured.refit_result import Errors
 from advisor.measured.validation import judged_errors, read_judged

@@ -27,7 +27,7 @@ from matplotlib.patches import Rectangle
 from advisor.answers.advice import component_times
 from advisor.answers.design.regions import RegionMap
 from advisor.answers.expert_ranks import RanksAnswer
-from advisor.answers.explore.files import SweepMap, setting_text
+from advisor.answers.explore.questions import SweepMap, setting_text
 from advisor.prediction import AdvisorError
 from advisor.show.charts.figure import BLUE, GAIN_SCALE, ORANGE, VERMILLION
 from advisor.show.charts.maps import REGION_TINTS

@@ -25,10 +25,10 @@ from advisor.answers.design.answer import NOTHING_BINDS, binding_constraints, bi
 from advisor.answers.design.candidates import LAW_NAMES, Band, Candidate
 from advisor.answers.design.regions import RegionMap
 from advisor.answers.expert_ranks import RanksAnswer
-from advisor.answers.explore.cells import SETTINGS
+from advisor.answers.explore.cells import SETTINGS, ContextMap
 from advisor.answers.explore.changes import GOALS, DesignStanding, Effect, Goal, NextSteps, best_effects
-from advisor.answers.explore.context import ContextMap
-from advisor.answers.explore.files import (
+from advisor.answers.explore.leaderboard import Leaderboard
+from advisor.answers.explore.questions import (
     SweepMap,
     SweepView,
     fastest_within,
@@ -36,7 +36,6 @@ from advisor.answers.explore.files import (
     setting_text,
     where_drafting_pays,
 )
-from advisor.answers.explore.standing import Leaderboard
 from advisor.show.charts.maps import design_regions_chart, sweep_chart
 from advisor.show.charts.measured import rank_chart
 from advisor.show.explain.round import cited, derive

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any
 
-from advisor.answers.explore.leaderboard import By, Missed
-from advisor.answers.explore.standing import Leaderboard, Standing, on_front
+from advisor.answers.explore.entrants import By
+from advisor.answers.explore.leaderboard import Leaderboard, Missed, Standing
+from advisor.answers.explore.standing import on_front
 from advisor.catalog.hardware import drafter_name, model_name
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS, FieldSection

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.answers.explore.context import ContextMap
+from advisor.answers.explore.cells import ContextMap
 from advisor.catalog.hardware import drafter_name
 from advisor.catalog.task_transfer import context_factors
 from advisor.physics.bands import SIMULATED

@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 
 from advisor.answers.explore.cells import SETTINGS
-from advisor.answers.explore.files import (
+from advisor.answers.explore.questions import (
     SURE,
-    Sweep,
     SweepMap,
     loss_of_recommended,
     one_k_for_all,
@@ -22,6 +21,7 @@ from advisor.answers.explore.files import (
     varied,
     where,
 )
+from advisor.answers.explore.sweep_files import Sweep
 from advisor.predict.scenario_fields import FIELDS
 from advisor.show.table import Column, Table, matrix
 from advisor.text import counted

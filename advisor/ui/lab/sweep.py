@@ -15,18 +15,18 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from advisor.answers.explore.cells import SETTINGS, SweepPlan, made_by, parquet_bytes, read_plan, sweep_rows
-from advisor.answers.explore.files import (
+from advisor.answers.explore.cells import SETTINGS, sweep_rows
+from advisor.answers.explore.grid import SweepPlan, made_by, read_plan
+from advisor.answers.explore.questions import (
     SURE,
     axes,
     choices,
     fastest_within,
     one_k_for_all,
-    read_sweep,
     setting_text,
-    sweep_from,
     where_drafting_pays,
 )
+from advisor.answers.explore.sweep_files import parquet_bytes, read_sweep, sweep_from
 from advisor.physics.acceptance import acceptance_curves
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, FieldRow

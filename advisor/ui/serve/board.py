@@ -10,8 +10,8 @@ import pandas as pd
 import streamlit as st
 
 from advisor.answers.advice import Advice
-from advisor.answers.explore.leaderboard import BY, By, load_as_text, load_from_text
-from advisor.answers.explore.standing import Leaderboard, Standing
+from advisor.answers.explore.entrants import BY, By, load_as_text, load_from_text
+from advisor.answers.explore.leaderboard import Leaderboard, Standing
 from advisor.catalog.hardware import model_name
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError, Prediction

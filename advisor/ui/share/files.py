@@ -21,7 +21,7 @@ from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ct
 
 from advisor.answers.advice import Advice
 from advisor.answers.expert_ranks import RanksAnswer, ranks_answer
-from advisor.answers.explore.files import SweepView
+from advisor.answers.explore.questions import SweepView
 from advisor.catalog.engines import load_engine
 from advisor.measured.refit_result import Errors
 from advisor.predict.scenario import Scenario

@@ -1,30 +1,220 @@
-"""Finished sweeps: their Parquet files read back, checked by what they say of themselves.
-
-Questions to a sweep: where drafting pays, what is fastest within a limit, what one K for all loses.
-
-A sweep as a map: the speedup at the recommended K over two settings, all others fixed.
-"""
+"""Sweeps as Parquet files: written part by part by processes or a Ray cluster, and read back, checked."""
 
 from __future__ import annotations
 
 import io
 import json
+import logging
+import multiprocessing
+import os
 import re
-from collections.abc import Mapping, Sequence
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from advisor.answers.explore.cells import COLUMNS, SETTINGS
+from advisor.answers.explore.cells import COLUMNS, SETTINGS, sweep_rows
+from advisor.answers.explore.grid import SweepPlan, made_by
 from advisor.predict.scenario_fields import FIELDS, MAX_BATCH, MAX_DRAFT
 from advisor.prediction import AdvisorError, Tier
-from advisor.profiles import read_file, shown_path
+from advisor.profiles import PACKAGE, PROFILES, read_file, shown_path, write_whole
 from advisor.text import counted, names_of_today, printable
+
+_PLAN = "plan.json"
+_AHEAD = 2
+"""Parts handed out for each worker: one in work, one waiting. [-]"""
+_LOST = (
+    "a worker ended before its part was done (stopped from outside, or out of memory); the parts written are kept: "
+    "give the same command again to go on, with fewer workers if memory was short"
+)
+Show = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """Result of a run."""
+
+    folder: Path
+    n_scenarios: int
+    """Of the whole plan. [-]"""
+    n_parts: int
+    n_found: int
+    """Parts that an earlier run had written. [-]"""
+    elapsed_s: float
+
+
+def run_sweep(
+    plan: SweepPlan, folder: Path, workers: int = 1, ray_address: str = "", show: Show | None = None
+) -> SweepResult:
+    """Compute a plan into `folder`/part-*.parquet. Parts that are there already are kept.
+
+    Parameters
+    ----------
+    folder : made where it is not there; one that holds another sweep, or other files alone, is refused.
+    workers : processes on this machine. [-]
+    ray_address : of a Ray cluster, HOST:PORT or `auto`, to use in place of processes; needs the package ray.
+    show : called with the share done after every part.
+
+    Raises AdvisorError for a folder that cannot be used, and a cluster that is not reached.
+    """
+    started_s = time.monotonic()
+    _open(plan, folder)
+    missing = [index for index in range(plan.n_parts) if not _part(folder, index).exists()]
+    found = plan.n_parts - len(missing)
+    tasks = ((index, plan.part(index)) for index in missing)
+    for done, (index, content) in enumerate(_computed(tasks, plan.batches, workers, ray_address, len(missing)), 1):
+        _write(_part(folder, index), content)
+        if show is not None:
+            show((found + done) / plan.n_parts)
+    return SweepResult(folder, plan.n_scenarios, plan.n_parts, found, time.monotonic() - started_s)
+
+
+def _open(plan: SweepPlan, folder: Path) -> None:
+    """Make the folder the plan's, or see that it is."""
+    note = {"digest": plan.digest, "cases": plan.cases, "axes": plan.axes, "batch_size": plan.batches}
+    place = folder / _PLAN
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not place.exists():
+            if any(folder.iterdir()):
+                raise AdvisorError(f"{shown_path(folder)} holds other files; give a new folder")
+            _write(place, (json.dumps(note, indent=2, default=str) + "\n").encode())
+            return
+        written = json.loads(read_file(place, 10_000_000))
+    except (OSError, ValueError) as error:
+        raise AdvisorError(f"cannot use {shown_path(folder)}: {error}; give a new folder") from error
+    if not isinstance(written, dict) or written.get("digest") != plan.digest:
+        raise AdvisorError(
+            f"{shown_path(folder)} holds another sweep (settings in another order count as one), or one by other "
+            "constants or another release; give a new folder"
+        )
+
+
+def _part(folder: Path, index: int) -> Path:
+    return folder / f"part-{index:06d}.parquet"
+
+
+def _write(path: Path, content: bytes) -> None:
+    """All or nothing: a run that is stopped leaves no half a part."""
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise AdvisorError(
+            f"cannot write {shown_path(path)}: {error.strerror or error}; parts before it are kept"
+        ) from error
+
+
+_Part = tuple[int, Sequence[Mapping[str, Any]]]
+
+
+def _computed(
+    tasks: Iterator[_Part], batches: Sequence[int], workers: int, ray_address: str, n_tasks: int
+) -> Iterator[tuple[int, bytes]]:
+    if ray_address:
+        yield from _on_ray(tasks, batches, ray_address)
+    elif min(workers, n_tasks) <= 1:
+        for index, combinations in tasks:
+            yield index, part_bytes(combinations, batches)
+    else:
+        yield from _in_processes(tasks, batches, min(workers, n_tasks))
+
+
+def part_bytes(combinations: Sequence[Mapping[str, Any]], batches: Sequence[int]) -> bytes:
+    """One part as a Parquet file."""
+    return parquet_bytes(sweep_rows(combinations, batches), made_by())
+
+
+def parquet_bytes(frame: pd.DataFrame, maker: Mapping[str, str]) -> bytes:
+    """Rows as a Parquet file that says who made them, as `made_by` does."""
+    content = io.BytesIO()
+    frame = frame.copy(deep=False)
+    frame.attrs = dict(maker)
+    frame.to_parquet(content, index=False, compression="zstd", write_page_checksum=True)
+    return content.getvalue()
+
+
+def _in_processes(tasks: Iterator[_Part], batches: Sequence[int], workers: int) -> Iterator[tuple[int, bytes]]:
+    # One thread each: small arrays, and threads of a worker only wait for those of the others.
+    before = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    os.environ.update(dict.fromkeys(before, "1"))
+    try:
+        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+            pending: dict[Future[bytes], int] = {}
+
+            def hand_out() -> None:
+                while len(pending) < _AHEAD * workers and (task := next(tasks, None)) is not None:
+                    pending[pool.submit(part_bytes, task[1], batches)] = task[0]
+
+            hand_out()
+            while pending:
+                for done in wait(pending, return_when=FIRST_COMPLETED).done:
+                    yield pending.pop(done), done.result()
+                hand_out()
+    except BrokenProcessPool as error:
+        raise AdvisorError(_LOST) from error
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _on_ray(tasks: Iterator[_Part], batches: Sequence[int], address: str) -> Iterator[tuple[int, bytes]]:
+    ray = _connect(address)
+    compute = ray.remote(part_bytes).options(num_cpus=1, max_retries=3)
+    ahead = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+    pending: dict[Any, int] = {}
+
+    def hand_out() -> None:
+        while len(pending) < ahead and (task := next(tasks, None)) is not None:
+            pending[compute.remote(task[1], batches)] = task[0]
+
+    hand_out()
+    while pending:
+        ready, _ = ray.wait(list(pending), num_returns=1)
+        for reference in ready:
+            try:
+                yield pending.pop(reference), ray.get(reference)
+            except ray.exceptions.RayTaskError:  # ours, not the cluster's
+                raise
+            except ray.exceptions.RayError as error:
+                raise AdvisorError(_LOST) from error
+        hand_out()
+
+
+def _connect(address: str) -> Any:
+    """Ray, connected. This package and its profiles travel along, its requirements have to be there."""
+    try:
+        import ray
+    except ImportError as error:
+        raise AdvisorError("--ray needs the package ray; install it here and on the cluster") from error
+    if not ray.is_initialized():
+        try:
+            with tempfile.TemporaryDirectory() as bundle:
+                leave = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(PACKAGE, Path(bundle) / "advisor", ignore=leave)
+                shutil.copytree(PROFILES, Path(bundle) / "profiles", ignore=leave, dirs_exist_ok=True)
+                environment = {"working_dir": bundle, "env_vars": {"OMP_NUM_THREADS": "1"}}
+                ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise AdvisorError(f"no Ray cluster at {address}: {_first_line(error)}") from error
+    return ray
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
 
 MAX_ROWS = 2_000_000
 """Rows that are read at most: 270 bytes each in memory. [-]"""
@@ -278,267 +468,3 @@ def _band_column(column: str, end: str) -> str:
 def _first(error: Exception) -> str:
     """The first line of an error, without its full stop."""
     return printable((str(error).splitlines() or [type(error).__name__])[0], 120).rstrip(".")
-
-
-SURE = 0.8
-"""Share of the draws in which drafting has to gain, so that it counts as paying (own choice). [-]"""
-_PAIR = ["model_id", "hardware_id"]
-_SAID = ("n_draft", "speedup", "speedup_low", "speedup_high", "p_gain", "tier")
-_ABSOLUTE = tuple(name for name in COLUMNS if name.startswith(("tpot", "tokens_per_s")))
-
-
-def predicted(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows that hold a prediction."""
-    return frame[frame["reason"].fillna("") == ""]
-
-
-def _columns(frame: pd.DataFrame, *names: str) -> pd.DataFrame:
-    """Some columns of the rows that hold a prediction: forty would have to be copied with each choice of rows."""
-    return predicted(frame[[*names, "reason"]])
-
-
-def varied(frame: pd.DataFrame) -> tuple[str, ...]:
-    """Settings that take more than one value in what was predicted, the batch among them."""
-    known = predicted(frame)
-    return tuple(name for name in SETTINGS if known[name].nunique(dropna=False) > 1)
-
-
-def where_drafting_pays(frame: pd.DataFrame, sure: float = SURE) -> pd.DataFrame:
-    """The largest batch of each model and accelerator at which drafting pays, at the best other settings.
-
-    frame : rows of a sweep, `COLUMNS`.
-    sure : least share of the draws in which the recommended K gains. [-]
-
-    A row for each pair that was predicted: `pays_up_to` (empty where it never does), the K, speedup and odds there, the
-    settings with which it does, and whether any of its batches `fits`. Of several with the same batch the one of the
-    largest speedup.
-    """
-    known = _columns(frame, *_PAIR, "batch_size", "speedup", "recommended", "n_draft", "p_gain", "fits")
-    pays = known[known["recommended"] & (known["n_draft"] > 0) & (known["p_gain"] >= sure) & known["fits"]]
-    best = frame.loc[pays.sort_values(["batch_size", "speedup"], kind="stable").groupby(_PAIR).tail(1).index]
-    pairs = known.groupby(_PAIR, sort=True)["fits"].any().reset_index()
-    found = pairs.merge(best.drop(columns="fits").reset_index(names="row"), on=_PAIR, how="left")
-    found = found.rename(columns={"batch_size": "pays_up_to"})
-    columns = [*_PAIR, "pays_up_to", *_SAID, *_others(frame, *_PAIR), "fits", "row"]
-    return found[columns].astype({"pays_up_to": "Int64", "n_draft": "Int64", "row": "Int64"})
-
-
-def fastest_within(frame: pd.DataFrame, max_tpot_ms: float | None) -> pd.DataFrame:
-    """The row of most tokens per second and GPU of each model among those that fit and keep a limit.
-
-    frame : rows of a sweep, `COLUMNS`.
-    max_tpot_ms : limit on the time per output token of one user; None: none. [ms]
-
-    A row for each model that was predicted, without figures where no row keeps the limit; `least_tpot_ms` is then the
-    best there is, empty where nothing fits.
-    """
-    known = _columns(frame, "model_id", "tpot_ms", "tokens_per_s_per_gpu", "fits")
-    fits = known[known["fits"]]
-    quick = fits if max_tpot_ms is None else fits[fits["tpot_ms"] <= max_tpot_ms]
-    # Of as many tokens per second, the one that waits least for each.
-    order = quick.sort_values(["tokens_per_s_per_gpu", "tpot_ms"], ascending=[True, False], kind="stable")
-    best = frame.loc[order.groupby("model_id").tail(1).index]
-    models = known[["model_id"]].drop_duplicates()
-    least = fits.groupby("model_id")["tpot_ms"].min().rename("least_tpot_ms")
-    found = models.merge(best.reset_index(names="row"), on="model_id", how="left").merge(
-        least, on="model_id", how="left"
-    )
-    columns = [
-        "model_id",
-        "hardware_id",
-        "batch_size",
-        *_SAID,
-        *_ABSOLUTE,
-        *_others(frame, *_PAIR),
-        "least_tpot_ms",
-        "row",
-    ]
-    kinds = {"batch_size": "Int64", "n_draft": "Int64", "row": "Int64"}
-    return found.sort_values("model_id", kind="stable")[columns].astype(kinds).reset_index(drop=True)
-
-
-def one_k_for_all(frame: pd.DataFrame) -> pd.DataFrame:
-    """Loss of each K used at every point that fits, against the fastest of each draw.
-
-    frame : rows of a sweep, `COLUMNS`.
-
-    `loss` is the mean over the points and the draws, `worst` the largest of a point, `points` how many have this K,
-    `tier` the lowest among them. [loss and worst as shares]
-
-    A K that every point has stands before one that fewer have, whose mean is over other points; among those of as many
-    points the least loss is first.
-    """
-    fits = _columns(frame, "n_draft", "expected_loss", "tier", "fits")
-    losses = _losses(fits[fits["fits"]], "n_draft")
-    return losses.sort_values(["points", "loss"], ascending=[False, True], kind="stable").reset_index(drop=True)
-
-
-def loss_of_recommended(frame: pd.DataFrame) -> float | None:
-    """Mean loss of each point's own recommended K, over the points that fit. [-]
-
-    None where none does.
-    """
-    known = _columns(frame, "fits", "recommended", "expected_loss")
-    loss = known.loc[known["fits"] & known["recommended"], "expected_loss"]
-    return float(loss.mean()) if len(loss) else None
-
-
-def _losses(fits: pd.DataFrame, by: str) -> pd.DataFrame:
-    ranks = {tier.value: tier.rank for tier in Tier}
-    groups = fits.assign(rank=fits["tier"].map(ranks), loss=fits["expected_loss"].astype(float)).groupby(by, sort=True)
-    found = groups.agg(loss=("loss", "mean"), worst=("loss", "max"), points=("loss", "size"), tier=("rank", "max"))
-    found["tier"] = [list(Tier)[int(rank)].value for rank in found["tier"]]
-    return found.reset_index()
-
-
-def _others(frame: pd.DataFrame, *named: str) -> list[str]:
-    """Varied settings that no column names yet, those that follow from another left out."""
-    return [name for name in axes(frame) if name not in (*named, "batch_size")]
-
-
-def axes(frame: pd.DataFrame) -> tuple[str, ...]:
-    """Settings that vary and do not follow from one another, model and accelerator first, batch last.
-
-    A placement that goes with its model (`cases` of a plan) is no axis of its own.
-    """
-    kept: list[str] = []
-    some = predicted(frame)[list(varied(frame))].drop_duplicates()
-    for name in sorted(some, key=lambda one: (one not in _PAIR, one == "batch_size")):
-        if not any((some.groupby(known, dropna=False)[name].nunique(dropna=False) == 1).all() for known in kept):
-            kept.append(name)
-    return tuple(kept)
-
-
-def values_of(frame: pd.DataFrame, name: str) -> list[object]:
-    """Values of a setting in their order: numbers by size, texts as the rows come, None for not set."""
-    values = [None if pd.isna(one) else one for one in frame[name].drop_duplicates()]
-    numbers = [one for one in values if isinstance(one, (int, float, np.number))]
-    ordered = sorted(numbers) if len(numbers) == len([one for one in values if one is not None]) else values
-    return [*([None] if None in values and ordered is not values else []), *ordered]
-
-
-def where(frame: pd.DataFrame, fixed: Mapping[str, object]) -> pd.DataFrame:
-    """Rows with these settings.
-
-    A setting that is not set is None.
-    """
-    keep = np.ones(len(frame), bool)
-    for name, value in fixed.items():
-        keep &= (frame[name].isna() if value is None else frame[name] == value).fillna(value=False).to_numpy(bool)
-    return frame[keep]
-
-
-MAX_SIDE = 24
-"""Values of an axis that a map shows. [-]"""
-
-
-@dataclass(frozen=True)
-class SweepMap:
-    """Cells [nY, nX] of a sweep: places of rows in its frame, -1 where the grid has none."""
-
-    x: str
-    y: str
-    x_values: tuple[object, ...]
-    y_values: tuple[object, ...]
-    fixed: Mapping[str, object]
-    """The other axes, each at one value."""
-    row: NDArray[np.int64]
-    cells: pd.DataFrame
-    """Rows of the sweep that the cells stand for, by their place in its frame."""
-    left_out: int = 0
-    """Values of an axis beyond MAX_SIDE. [-]"""
-
-    def values(self, column: str, unless: float = np.nan) -> NDArray[np.float64]:
-        """One column of the cells, `unless` where nothing was predicted. [as the column]"""
-        found = np.full(self.row.shape, unless)
-        has = self.has
-        found[has] = self.cells[column].reindex(self.row[has]).to_numpy(float)
-        return found
-
-    @property
-    def has(self) -> NDArray[np.bool_]:
-        """Cells with a prediction."""
-        return self.row >= 0
-
-    @property
-    def fits(self) -> NDArray[np.bool_]:
-        """Cells whose batch fits in memory."""
-        return np.asarray(self.values("fits", 0.0) > 0)
-
-    def tier(self, row: int, column: int) -> str:
-        """Tier of a cell."""
-        return str(self.cells["tier"].loc[self.row[row, column]])
-
-
-def default_axes(frame: pd.DataFrame) -> tuple[str, str] | None:
-    """Two settings to look at first, the batch across and the one of most values down.
-
-    None where fewer than two vary.
-    """
-    free = axes(frame)
-    if len(free) < 2:
-        return None
-    x = "batch_size" if "batch_size" in free else free[-1]
-    # Of as many values the first, which is model or accelerator.
-    return x, max((name for name in free if name != x), key=lambda name: predicted(frame)[name].nunique(dropna=False))
-
-
-def choices(frame: pd.DataFrame, x: str, y: str, fixed: Mapping[str, object]) -> dict[str, tuple[list[object], object]]:
-    """Values of each further axis that the grid has beside those chosen before it, and the chosen one.
-
-    fixed : wishes by name; the first value stands where a wish is not in the grid.
-    """
-    rest, found = predicted(frame), {}
-    for name in axes(frame):
-        if name in (x, y):
-            continue
-        values = values_of(rest, name)
-        chosen = fixed[name] if name in fixed and fixed[name] in values else values[0]
-        found[name] = (values, chosen)
-        rest = where(rest, {name: chosen})
-    return found
-
-
-def sweep_map(frame: pd.DataFrame, x: str, y: str, fixed: Mapping[str, object]) -> SweepMap:
-    """The map over two axes of a sweep, the others as `choices` settles them."""
-    settled = {name: chosen for name, (_, chosen) in choices(frame, x, y, fixed).items()}
-    best = where(predicted(frame), settled)
-    best = best[best["recommended"]]
-    sides = {name: values_of(best, name) for name in (x, y)}
-    left_out = sum(max(0, len(values) - MAX_SIDE) for values in sides.values())
-    sides = {name: values[:MAX_SIDE] for name, values in sides.items()}
-    row = np.full((len(sides[y]), len(sides[x])), -1)
-    places = {name: {value: at for at, value in enumerate(values)} for name, values in sides.items()}
-    for index, across, down in zip(best.index, best[x], best[y], strict=True):
-        at = [places[name].get(None if pd.isna(value) else value) for name, value in ((y, down), (x, across))]
-        if None not in at:
-            row[tuple(at)] = index
-    return SweepMap(x, y, tuple(sides[x]), tuple(sides[y]), settled, row, best, left_out)
-
-
-@dataclass(frozen=True)
-class SweepView:
-    """A sweep and what of it is shown."""
-
-    sweep: Sweep
-    max_tpot_ms: float | None
-    """Limit on the time per output token of one user; None: none. [ms]"""
-    map: SweepMap | None
-    """None where fewer than two settings vary."""
-
-
-def view_of(sweep: Sweep, max_tpot_ms: float | None, wishes: Mapping[str, object]) -> SweepView:
-    """A sweep with its first map.
-
-    wishes : values by setting for what the map fixes, where the sweep has them.
-    """
-    sides = default_axes(sweep.frame)
-    return SweepView(sweep, max_tpot_ms, None if sides is None else sweep_map(sweep.frame, *sides, wishes))
-
-
-def setting_text(name: str, value: object) -> str:
-    """A setting's value as a reader sees it, without its name."""
-    row = FIELDS[name]
-    if value is None or pd.isna(value):
-        return row.unset
-    return row.written(row.kind(value))

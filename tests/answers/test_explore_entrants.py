@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.answers.explore.standing import leaderboard, on_front, read_scores
+from advisor.answers.explore.entrants import read_scores
+from advisor.answers.explore.leaderboard import leaderboard
+from advisor.answers.explore.standing import on_front
 from advisor.prediction import AdvisorError
 from advisor.show.words.leaderboard import table
 from tests.answers.test_explore_leaderboard import named, question

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from advisor.answers.explore.cells import made_by, parquet_bytes, read_plan, run_sweep
-from advisor.answers.explore.files import (
+from advisor.answers.explore.grid import made_by, read_plan
+from advisor.answers.explore.questions import (
     MAX_SIDE,
     axes,
     choices,
@@ -27,8 +27,6 @@ from advisor.answers.explore.files import (
     fastest_within,
     loss_of_recommended,
     one_k_for_all,
-    read_sweep,
-    read_sweep_files,
     sweep_map,
     values_of,
     varied,
@@ -36,6 +34,7 @@ from advisor.answers.explore.files import (
     where,
     where_drafting_pays,
 )
+from advisor.answers.explore.sweep_files import parquet_bytes, read_sweep, read_sweep_files, run_sweep
 from advisor.prediction import AdvisorError
 from advisor.show.words.sweep import (
     fastest_table,

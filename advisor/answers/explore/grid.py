@@ -1,0 +1,243 @@
+"""What a sweep computes: every combination of the listed settings, in parts that are computed one by one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from advisor import __version__
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH
+from advisor.prediction import AdvisorError
+from advisor.profiles import PROFILES, read_file, shown_path
+
+MAX_SCENARIOS = 20_000_000
+"""Batches times combinations that one sweep may ask for. [-]"""
+COMBINATION_S = 0.009
+"""Of one core for a combination with all its batches, five to ten of them (docs/sweeps.md, how long it takes). [s]"""
+COUNT_S = 1.0
+"""Of one core to count the ranks of one layout with copies of experts: 0.2 to 4 s, 1 with 256 (docs/sweeps.md). [s]"""
+REMEMBERED_COUNTS = 64
+"""Counts that a process keeps (advisor.predict.setup); of more, each may be lost before it is asked for again. [-]"""
+_COUNTED_BY = ("model_id", "routing", "k_max", "expert_parallel", "redundant_experts")
+"""Settings that a count follows from. A plan without one of the last two has none. [-]"""
+CURVES_PER_PART = 64
+"""Combinations, each with all its batches, in one part of the result: what is lost when a worker is. [-]"""
+MAX_BYTES = 1_000_000
+_CASES = "cases"
+_OWN = {"model_id": "model_config_json", "hardware_id": "hardware_json"}
+"""Settings that may name a file of the user's own, and where its content then stands."""
+_PROFILE_FILES = ("*.yaml", "*.json", "*.csv")
+Settings = Mapping[str, Any]
+"""Fields of a scenario by name, the batch apart."""
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """Every combination of `cases` and `axes`, each at all `batches`."""
+
+    cases: tuple[Settings, ...]
+    """Settings that belong together, e.g. a model with its placement; one empty case where none are listed."""
+    axes: Mapping[str, tuple[Any, ...]]
+    """Values of every other setting, one or several."""
+    batches: tuple[int, ...]
+    own: Mapping[tuple[str, str], Settings] = field(default_factory=dict)
+    """What a setting of `own_named` and its text in the plan stand for: the user's own model or accelerator."""
+
+    def own_named(self, read: Callable[[str, str], Settings]) -> SweepPlan:
+        """The plan with models and accelerators of the user's own, each named after its file and its content.
+
+        read : the fields that a path sets, given a setting's name and its text; empty for an id.
+        """
+        listed = [*self.axes.items(), *((name, (one,)) for case in self.cases for name, one in case.items())]
+        own: dict[tuple[str, str], Settings] = {}
+        for name, values in listed:
+            for text in values if name in _OWN else ():
+                if fields := read(name, str(text)):
+                    digest = hashlib.sha256(str(fields[_OWN[name]]).encode()).hexdigest()[:6]
+                    own[name, text] = {**fields, name: f"own-{fields[name].removeprefix('own-')}-{digest}"}
+        return replace(self, own=own)
+
+    @property
+    def n_curves(self) -> int:
+        """Combinations, the batch apart. [-]"""
+        return len(self.cases) * math.prod(len(values) for values in self.axes.values())
+
+    @property
+    def n_scenarios(self) -> int:
+        """Combinations. [-]"""
+        return self.n_curves * len(self.batches)
+
+    @property
+    def expected_s(self) -> float:
+        """Time that one core takes, by COMBINATION_S and COUNT_S. [s]"""
+        return COMBINATION_S * self.n_curves + COUNT_S * self.n_counts
+
+    @property
+    def n_counts(self) -> int:
+        """Times that ranks of a layout with copies of experts are counted, at most. [-]"""
+        cases = {frozenset((name, case[name]) for name in _COUNTED_BY if name in case) for case in self.cases}
+        axes = {name: self.axes[name] for name in _COUNTED_BY if name in self.axes}
+        each_once = _n_with_copies([dict(case) for case in cases], axes)
+        return each_once if each_once <= REMEMBERED_COUNTS else _n_with_copies(self.cases, self.axes)
+
+    @property
+    def n_parts(self) -> int:
+        """Parts of the result. [-]"""
+        return math.ceil(self.n_curves / CURVES_PER_PART)
+
+    def part(self, index: int) -> tuple[Settings, ...]:
+        """The combinations of one part, in the order of the whole: the last axis changes first."""
+        first = index * CURVES_PER_PART
+        return tuple(map(self._combination, range(first, min(first + CURVES_PER_PART, self.n_curves))))
+
+    def _combination(self, index: int) -> Settings:
+        found: dict[str, Any] = {}
+        for name, values in reversed(list(self.axes.items())):
+            index, place = divmod(index, len(values))
+            found[name] = values[place]
+        found = {**self.cases[index], **found}
+        for name in _OWN.keys() & found.keys():
+            found |= self.own.get((name, found[name]), {})
+        return found
+
+    @property
+    def digest(self) -> str:
+        """Twelve hex digits of the question and the constants that answer it.
+
+        Parts of equal ones fit together.
+
+        The axes count in their order, which decides what lies in each part; the settings of a case do not.
+        """
+        asked = {"cases": self.cases, "axes": list(self.axes.items()), "batches": self.batches}
+        if self.own:
+            asked["own"] = sorted(map(str, self.own.items()))
+        by = [__version__, _constants_sha256(PROFILES)]
+        return hashlib.sha256(json.dumps([asked, by], sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def text(self) -> str:
+        """The plan as YAML, which `read_plan` reads back."""
+        cases = [dict(case) for case in self.cases if case]
+        axes = {name: values[0] if len(values) == 1 else list(values) for name, values in self.axes.items()}
+        content = {**({_CASES: cases} if cases else {}), **axes, "batch_size": list(self.batches)}
+        return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+
+
+def _n_with_copies(cases: Sequence[Settings], axes: Mapping[str, tuple[Any, ...]]) -> int:
+    """Combinations with copies of experts on several ranks. [-]"""
+
+    def fitting(name: str, values: Sequence[Any]) -> int:
+        none = {"expert_parallel": (None, 1), "redundant_experts": (None,)}.get(name, ())
+        return sum(value not in none for value in values)
+
+    listed = math.prod(fitting(name, values) for name, values in axes.items())
+    return listed * sum(
+        math.prod(fitting(name, [case.get(name)]) for name in _COUNTED_BY[-2:] if name not in axes) for case in cases
+    )
+
+
+def made_by() -> dict[str, str]:
+    """Release and constants by which rows are computed here.
+
+    Every part of a sweep states them.
+    """
+    return {"release": __version__, "constants": _constants_sha256(PROFILES)[:12]}
+
+
+def _constants_sha256(folder: Path) -> str:
+    """Of the paths and contents of every profile below a folder."""
+    files = (path for kind in _PROFILE_FILES for path in folder.rglob(kind))
+    whole = hashlib.sha256()
+    for name, path in sorted((path.relative_to(folder).as_posix(), path) for path in files):
+        whole.update(f"{name}\n{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
+def load_plan(path: Path) -> SweepPlan:
+    """Read a plan from a file, as `read_plan`. Raises AdvisorError, also when it cannot be read."""
+    text = read_file(path, MAX_BYTES, "a sweep's file", "give a YAML file of settings").decode("utf-8", "replace")
+    try:
+        return read_plan(text)
+    except AdvisorError as error:
+        raise AdvisorError(f"{shown_path(path)}: {error}") from error
+
+
+def read_plan(text: str) -> SweepPlan:
+    """Read a plan from YAML.
+
+    Scenario settings by name, each one value or a list, and `cases` of settings that go together.
+
+    Raises AdvisorError for what is no such file, an unknown setting, one given twice, or more than MAX_SCENARIOS.
+    """
+    content = _mapping(text)
+    cases = content.pop(_CASES, [{}])
+    if not (isinstance(cases, list) and cases and all(isinstance(case, dict) for case in cases)):
+        raise AdvisorError("cases: expected a list of settings that go together, e.g. - {model_id: qwen3-30b-a3b}")
+    batches = _batches(content.pop("batch_size", None))
+    _check_names([*content, *(name for case in cases for name in case)])
+    for name in content.keys() & {name for case in cases for name in case}:
+        raise AdvisorError(f"{name} stands both in cases and beside them; leave it in one place")
+    axes = {name: tuple(value) if isinstance(value, list) else (value,) for name, value in content.items()}
+    for name, values in (*axes.items(), *((name, (one,)) for case in cases for name, one in case.items())):
+        if not values:
+            raise AdvisorError(f"{name}: the list is empty; give at least one value")
+        if not all(one is None or (isinstance(one, (str, int, float)) and not isinstance(one, bool)) for one in values):
+            raise AdvisorError(f"{name}: expected a number, a text or a list of them (lists stand beside cases)")
+        if any(isinstance(one, str) and not one.isprintable() for one in values):
+            raise AdvisorError(f"{name}: a text holds characters that cannot be shown; write it anew")
+        if len(set(values)) < len(values):
+            raise AdvisorError(f"{name}: a value stands in the list twice; leave one")
+    if len({frozenset(case.items()) for case in cases}) < len(cases):
+        raise AdvisorError("cases: one stands there twice; leave one")
+    plan = SweepPlan(tuple(cases), axes, batches)
+    if plan.n_scenarios > MAX_SCENARIOS:
+        raise AdvisorError(f"the sweep asks for {plan.n_scenarios:,} scenarios; at most {MAX_SCENARIOS:,} are computed")
+    return plan
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML that refuses a key given twice, of which the plain loader keeps the last in silence."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.YAMLError(f"{key} is given twice; leave one")
+        return dict(super().construct_mapping(node, deep))
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    try:
+        content = yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise AdvisorError(f"not readable as YAML: {' '.join(str(error).split())[:200]}") from error
+    if not isinstance(content, dict):
+        raise AdvisorError("expected settings by name, e.g. `batch_size: [1, 16, 64]`")
+    return {str(name): value for name, value in content.items()}
+
+
+def _batches(given: Any) -> tuple[int, ...]:
+    values = given if isinstance(given, list) else [given]
+    if given is None or not values or not all(isinstance(one, int) and not isinstance(one, bool) for one in values):
+        raise AdvisorError("batch_size: expected whole numbers, e.g. [1, 4, 16, 64]")
+    if wrong := [one for one in values if not 1 <= one <= MAX_BATCH]:
+        raise AdvisorError(f"batch_size: {str(wrong[0])[:40]} is none; give 1 to {MAX_BATCH:,}")
+    if len(set(values)) < len(values):
+        raise AdvisorError("batch_size: a value stands in the list twice; leave one")
+    return tuple(values)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    swept = [name for name in FIELDS if name not in DOCUMENTS and not FIELDS[name].is_private]
+    for name in names:
+        if name == "batch_size":
+            raise AdvisorError("batch_size stands beside cases, not in one")
+        if name not in swept:
+            raise AdvisorError(f"{name!r} is no setting of a sweep; there are {', '.join(swept)}")
