@@ -1,12 +1,10 @@
 """How much of a draft the target accepts: lengths, probabilities and measured curves, with their spread.
 
-Speedup of speculative decoding and what explains it. Never sees hardware: times and accepted lengths in.
+Speedup of speculative decoding. Never sees hardware: times and accepted lengths in.
 
 References
 ----------
 [Leviathan] Leviathan et al., "Fast inference from transformers via speculative decoding", arXiv:2211.17192.
-[MoESD] "MoESD", arXiv:2505.19645 (target efficiency).
-[Cascade] "Cascade", arXiv:2506.20675 (utility).
 """
 
 from __future__ import annotations
@@ -388,18 +386,6 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 
-__all__ = [
-    "accepted_length",
-    "amdahl_ratio",
-    "hidden_share",
-    "solve_alpha",
-    "speedup",
-    "target_efficiency",
-    "utility",
-    "verification_ratio",
-]
-
-
 def speedup(
     accepted_length: ArrayLike, plain_step_s: ArrayLike, round_s: ArrayLike, prefill_per_token_s: ArrayLike = 0.0
 ) -> Array:
@@ -422,41 +408,3 @@ def speedup(
 def verification_ratio(plain_step_s: ArrayLike, verify_step_s: ArrayLike) -> Array:
     """Cost of verifying K + 1 tokens in plain steps, R = T(B, K+1) / T(B, 1): `laws.verification_ratio`. [-]"""
     return np.asarray(laws.verification_ratio(*arrays(verify_step_s, plain_step_s)))
-
-
-def target_efficiency(plain_step_s: ArrayLike, verify_step_s: ArrayLike) -> Array:
-    """Target efficiency of [MoESD], T(B, 1) / T(B, K+1), the inverse of `verification_ratio`. [-]"""
-    return np.asarray(laws.target_efficiency(*arrays(plain_step_s, verify_step_s)))
-
-
-def utility(tokens_per_iteration: ArrayLike, iteration_s: ArrayLike, plain_iteration_s: ArrayLike) -> Array:
-    """Utility of [Cascade]: tokens gained per iteration over its relative cost. [-]
-
-    tokens_per_iteration: tokens that an iteration emits for each that plain decoding would. [-]
-    iteration_s, plain_iteration_s: an iteration with and without speculation. [s]
-    `laws.utility`; the time per output token of plain decoding over it is that of speculation.
-    """
-    return np.asarray(laws.utility(*arrays(tokens_per_iteration, iteration_s, plain_iteration_s)))
-
-
-def amdahl_ratio(routed_share: ArrayLike, experts_ratio: ArrayLike, exposed_share: ArrayLike = 1.0) -> Array:
-    """Verification ratio of a step in which only the loading of routed experts grows: `laws.amdahl_ratio`. [-]
-
-    Parameters
-    ----------
-    routed_share : f, share of a plain step spent loading routed experts. [-]
-    experts_ratio : U(B,q) / U(B,1). [-]
-    exposed_share : eta <= 1, the part of the extra loading that nothing hides. [-]
-    """
-    return np.asarray(laws.amdahl_ratio(*arrays(routed_share, experts_ratio, exposed_share)))
-
-
-def hidden_share(ratio: ArrayLike, routed_share: ArrayLike, experts_ratio: ArrayLike) -> Array:
-    """1 - eta: the part of the extra expert loading that a measured or predicted ratio R does not show. [-]
-
-    NaN where the step touches no further experts, because then nothing was there to hide.
-    """
-    measured, share, growth = arrays(ratio, routed_share, experts_ratio)
-    # NaN and not 0: where no further expert is touched, nothing was there to hide.
-    grows = (share > 0) & (growth > 1)
-    return np.asarray(laws.hidden_share(measured, np.where(grows, share, np.nan), growth))
