@@ -202,21 +202,23 @@ def parse_acceptance(
     """
     if not 1 <= k_max <= _MAX_DRAFT:
         raise AdvisorError(f"k_max={k_max} is out of range; choose 1 to {_MAX_DRAFT}")
-    given = text.strip()
-    if not given:
+    stripped = text.strip()
+    if not stripped:
         raise AdvisorError(f"acceptance is empty; {_GRAMMAR}")
-    if "@" in given:
-        length, at = _length_at(given)
-        what = f"accepted length {length:g} at K={at}, as given; other K follow the measured curves' shape"
-        return _from_points(np.array([at]), np.array([length]), k_max, bool(borrowed), what)
-    if "," in given or number_of(given) is not None:
-        return _from_list(_probabilities(given), k_max, bool(borrowed))
-    curve = load_acceptance_curve(given)
+    if "@" in stripped:
+        length, at = _length_at(stripped)
+        source = f"accepted length {length:g} at K={at}, as given; other K follow the measured curves' shape"
+        return _from_points(np.array([at]), np.array([length]), k_max, bool(borrowed), source)
+    if "," in stripped or number_of(stripped) is not None:
+        return _from_list(_probabilities(stripped), k_max, bool(borrowed))
+    curve = load_acceptance_curve(stripped)
     other = model_id not in (None, curve.model_id) or drafter_id not in (None, curve.drafter_id)
     reasoning = {"on": ", reasoning on", "off": ", reasoning off"}.get(curve.reasoning, "")
-    what = f"{curve.checkpoint or curve.model_id} with {curve.drafter_id} on {curve.dataset}{reasoning}: {curve.source}"
+    source = (
+        f"{curve.checkpoint or curve.model_id} with {curve.drafter_id} on {curve.dataset}{reasoning}: {curve.source}"
+    )
     points = np.array(curve.n_draft), np.array(curve.accepted_length)
-    return _from_points(*points, k_max, other if borrowed is None else borrowed, what)
+    return _from_points(*points, k_max, other if borrowed is None else borrowed, source)
 
 
 @dataclass(frozen=True)
@@ -267,46 +269,46 @@ def _curves() -> dict[str, AcceptanceCurve]:
     return {curve.id: curve for curve in validate(content, _CurveFile, path).curves}
 
 
-def _length_at(given: str) -> tuple[float, int]:
+def _length_at(text: str) -> tuple[float, int]:
     """X and K of `X@K`, refused with one sentence where it is no such thing."""
-    left, _, right = (piece.strip() for piece in given.partition("@"))
+    left, _, right = (field.strip() for field in text.partition("@"))
     if number_of(left) is None or not re.fullmatch(r"[0-9]{1,9}", right):
-        raise AdvisorError(f"acceptance={_shown(given)}: expected an accepted length and a whole K, as in 2.4@3")
+        raise AdvisorError(f"acceptance={_shown(text)}: expected an accepted length and a whole K, as in 2.4@3")
     length, at = float(left), int(right)
     if not 1 <= at <= _MAX_DRAFT:
-        raise AdvisorError(f"acceptance={_shown(given)}: K={at} is out of range; choose 1 to {_MAX_DRAFT}")
+        raise AdvisorError(f"acceptance={_shown(text)}: K={at} is out of range; choose 1 to {_MAX_DRAFT}")
     if not 1 < length <= at + 1:
         raise AdvisorError(
-            f"acceptance={_shown(given)}: a round with K={at} emits more than 1 and at most K+1={at + 1} tokens, "
+            f"acceptance={_shown(text)}: a round with K={at} emits more than 1 and at most K+1={at + 1} tokens, "
             f"so the accepted length must lie there (bonus token included)"
         )
     return length, at
 
 
-def _probabilities(given: str) -> Array:
+def _probabilities(text: str) -> Array:
     """The list `a1,a2,...`, refused with one sentence where an entry is no probability."""
-    pieces = [piece.strip() for piece in given.split(",")]
-    if len(pieces) > _MAX_DRAFT:
-        raise AdvisorError(f"acceptance lists {len(pieces)} probabilities; give at most {_MAX_DRAFT}")
-    for place, piece in enumerate(pieces, start=1):
-        if number_of(piece) is None:
+    fields = [field.strip() for field in text.split(",")]
+    if len(fields) > _MAX_DRAFT:
+        raise AdvisorError(f"acceptance lists {len(fields)} probabilities; give at most {_MAX_DRAFT}")
+    for position, field in enumerate(fields, start=1):
+        if number_of(field) is None:
             raise AdvisorError(
-                f"acceptance={_shown(given)}: entry {place} is {_shown(piece)}, not a number; {_GRAMMAR}"
+                f"acceptance={_shown(text)}: entry {position} is {_shown(field)}, not a number; {_GRAMMAR}"
             )
-        if not 0 <= float(piece) <= 1:
-            advice = f"; an accepted length needs its K, as in {piece}@3" if len(pieces) == 1 else ""
+        if not 0 <= float(field) <= 1:
+            advice = f"; an accepted length needs its K, as in {field}@3" if len(fields) == 1 else ""
             raise AdvisorError(
-                f"acceptance={_shown(given)}: entry {place} is {_shown(piece)}, but an acceptance probability lies "
+                f"acceptance={_shown(text)}: entry {position} is {_shown(field)}, but an acceptance probability lies "
                 f"between 0 and 1{advice}"
             )
-    return np.array([float(piece) for piece in pieces])
+    return np.array([float(field) for field in fields])
 
 
 def _from_list(probabilities: Array, k_max: int, borrowed: bool) -> Acceptance:
     k = np.arange(k_max + 1)
     n = len(probabilities)
-    held = np.concatenate([probabilities[:k_max], np.full(max(0, k_max - n), probabilities[-1])])
-    value = 1 + np.concatenate([[0.0], np.cumsum(np.cumprod(held))])
+    conditional = np.concatenate([probabilities[:k_max], np.full(max(0, k_max - n), probabilities[-1])])
+    value = 1 + np.concatenate([[0.0], np.cumsum(np.cumprod(conditional))])
     source = f"{n} conditional acceptance probabilities, as given" + ("; the last is held" if n < k_max else "")
     return _banded(value, k > n, np.minimum(k, n), borrowed, source)
 
@@ -329,23 +331,23 @@ def _from_points(at: NDArray[np.int_], length: Array, k_max: int, borrowed: bool
         value = np.maximum.accumulate(np.clip(value, 1.0, k + 1.0))  # drafting more never emits less
     else:
         right = np.clip(np.searchsorted(at, k, side="left"), 1, len(at) - 1)
-        ends = np.stack([length[right - 1], length[right]])
+        bounds = np.stack([length[right - 1], length[right]])
         inside = (k >= at[0]) & (k <= at[-1])
-        value = np.where(inside, np.clip(value, ends.min(axis=0), ends.max(axis=0)), value)
+        value = np.where(inside, np.clip(value, bounds.min(axis=0), bounds.max(axis=0)), value)
         # Beyond the last measured K nothing is promised: what one alpha would add goes into the upper edge alone.
         growth = np.maximum(value, 1.0)
         value = np.where(k > at[-1], length[-1], value)
-    own = np.isin(k, at)
-    value[own] = length[np.searchsorted(at, k[own])]  # measured values as they are, not through alpha
+    measured = np.isin(k, at)
+    value[measured] = length[np.searchsorted(at, k[measured])]  # measured values as they are, not through alpha
     outside = (k > 0) & ((k < at[0]) | (k > at[-1]))
     return _banded(value, outside, np.clip(k, at[0], at[-1]), borrowed, source, growth)
 
 
 def _bend(k: NDArray[np.int_], at: int) -> Array:
     """Median factor by which measured curves differ from one alpha carried from K = `at` to each k. [-]"""
-    spread = extrapolation_spread()
+    slopes = extrapolation_spread()
     distance = np.log((k + 1) / (at + 1))
-    slope = np.where(distance > 0, spread.above[1], spread.below[1])
+    slope = np.where(distance > 0, slopes.above[1], slopes.below[1])
     return np.where(k == 0, 1.0, np.exp(slope * np.abs(distance)))
 
 
