@@ -93,13 +93,13 @@ def write_adjustment(adjustment: Adjustment) -> str:
 def parse_adjustment(text: str) -> Adjustment:
     """Inverse of `write_adjustment`. Raises AdvisorError with the grammar for anything else."""
     try:
-        pairs = [piece.split("=", 1) for piece in text.strip().split(";")]
+        pairs = [field.split("=", 1) for field in text.strip().split(";")]
         values = dict(pairs)
         if len(values) != len(pairs):
             raise ValueError("a name is given twice")
         hardware_id, engine, engine_class = _names(values.pop("on"))
         count, data, own = int(values.pop("n")), values.pop("data"), values.pop("own", "")
-        correlation = tuple(_number(piece, -1.0, 1.0) for piece in values.pop("corr").split("/"))
+        correlation = tuple(_number(field, -1.0, 1.0) for field in values.pop("corr").split("/"))
         scatter = _number(values.pop("scatter"), 0.0, MAX_LOG_SD) if "scatter" in values else None
         learnt = tuple(filter(None, values.pop("learnt").split("/"))) if "learnt" in values else None
         if not set(learnt or ()) <= set(values):
@@ -121,7 +121,7 @@ def parse_adjustment(text: str) -> Adjustment:
             data=data,
             own=own,
             factors={name: _number(value, 1.0 / MAX_FACTOR, MAX_FACTOR) for name, (value, _) in split.items()},
-            log_sd={name: _number(spread, 0.0, MAX_LOG_SD) for name, (_, spread) in split.items()},
+            log_sd={name: _number(sd, 0.0, MAX_LOG_SD) for name, (_, sd) in split.items()},
             correlation=correlation,
             learnt=learnt,
             scatter_log_sd=scatter,
@@ -162,8 +162,8 @@ def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustmen
     factors, log_sd = adjustment.factors, adjustment.log_sd
     base = replace(costs, **class_costs(adjustment.engine_class))
     changes: dict[str, Any] = {}
-    for one in OVERHEADS:
-        changes |= {name: getattr(base, name) * factors.get(one.factor, 1.0) for name in one.priced_by}
+    for component in OVERHEADS:
+        changes |= {name: getattr(base, name) * factors.get(component.factor, 1.0) for name in component.priced_by}
     changes["query_key_norm_s"] = base.query_key_norm_s * factors.get("dense", 1.0)  # beside the attention's products
     changes["overhead_log_sd"] = log_sd.get("host", base.overhead_log_sd)
     changes["overhead_log_covariance"] = _covariance(base, adjustment)
@@ -173,9 +173,11 @@ def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustmen
             "residual_log_sd_by_tier": {},
             "drift_log_sd": 0.0,  # whatever drifts with the batch, the user's own rows have shown
         }
-    for one in KERNELS:
-        if not one.drafter:
-            changes |= _scaled_records(base, one.priced_by, factors.get(one.factor, 1.0), log_sd.get(one.factor))
+    for component in KERNELS:
+        if not component.drafter:
+            changes |= _scaled_records(
+                base, component.priced_by, factors.get(component.factor, 1.0), log_sd.get(component.factor)
+            )
     changes |= _scaled_modules(base, factors.get("attention", 1.0), log_sd.get("attention"))
     changes["network"] = _scaled(base.network, factors.get("communication", 1.0), log_sd.get("communication"))
     return replace(base, **changes), slower(draft_costs, factors.get("drafter", 1.0), log_sd.get("drafter"))
@@ -191,8 +193,8 @@ def slower(costs: KernelCosts, factor: float, log_sd: float | None = None) -> Ke
 
 def _scaled_modules(costs: KernelCosts, factor: float, log_sd: float | None) -> dict[str, Any]:
     """Measured attention layers of `costs` with their time multiplied by `factor`, and the spread of attention."""
-    spread = {} if log_sd is None else {"attention_log_sd": log_sd}
-    return {"modules": {mixer: module.slower(factor) for mixer, module in costs.modules.items()}, **spread}
+    changes = {} if log_sd is None else {"attention_log_sd": log_sd}
+    return {"modules": {mixer: module.slower(factor) for mixer, module in costs.modules.items()}, **changes}
 
 
 def _scaled_records(costs: KernelCosts, names: Iterable[str], factor: float, log_sd: float | None) -> dict[str, Any]:
@@ -208,12 +210,12 @@ def _scaled(cost: Any, factor: float, log_sd: float | None) -> Any:
         return {ranks: _scaled(entry, factor, log_sd) for ranks, entry in cost.items()}
     assert isinstance(cost, AttentionCost | GemmCost | MoeCost | Network | StreamCost)
     changes: dict[str, Any] = {} if log_sd is None else {"log_sd": log_sd}
-    for item in dataclasses.fields(cost):
-        value = getattr(cost, item.name)
-        if item.name.endswith("_per_s"):
-            changes[item.name] = value / factor
-        elif item.name.endswith("_s"):
-            changes[item.name] = value * factor
+    for constant in dataclasses.fields(cost):
+        value = getattr(cost, constant.name)
+        if constant.name.endswith("_per_s"):
+            changes[constant.name] = value / factor
+        elif constant.name.endswith("_s"):
+            changes[constant.name] = value * factor
     if isinstance(cost, MoeCost) and cost.measured is not None and log_sd is not None:
         changes["measured"] = replace(cost.measured, log_sd=log_sd)
     return replace(cost, **changes)
@@ -222,19 +224,21 @@ def _scaled(cost: Any, factor: float, log_sd: float | None) -> Any:
 def _covariance(costs: KernelCosts, adjustment: Adjustment) -> tuple[tuple[float, ...], ...]:
     """Of the logarithms of JOINT. Shipped spreads where the adjustment has none."""
     fitted = np.array(costs.overhead_log_covariance or np.eye(len(JOINT)) * costs.overhead_log_sd**2)
-    known = [adjustment.log_sd.get(one.factor) for one in JOINT]
-    if not any(spread is not None for spread in known):
+    user_sds = [adjustment.log_sd.get(component.factor) for component in JOINT]
+    if not any(log_sd is not None for log_sd in user_sds):
         return costs.overhead_log_covariance
     shipped = np.sqrt(np.diag(fitted))
-    spread = np.array([own if own is not None else each for own, each in zip(known, shipped, strict=True)])
-    covariance = _matrix(adjustment.correlation) * np.outer(spread, spread)
+    log_sd = np.array(
+        [user_sd if user_sd is not None else shipped_sd for user_sd, shipped_sd in zip(user_sds, shipped, strict=True)]
+    )
+    covariance = _matrix(adjustment.correlation) * np.outer(log_sd, log_sd)
     return tuple(tuple(float(value) for value in row) for row in covariance)
 
 
 def _matrix(correlation: tuple[float, ...]) -> np.ndarray:
     out = np.eye(len(JOINT))
-    for (one, other), value in zip(JOINT_PAIRS, correlation, strict=True):
-        out[one, other] = out[other, one] = value
+    for (row, column), value in zip(JOINT_PAIRS, correlation, strict=True):
+        out[row, column] = out[column, row] = value
     return out
 
 
@@ -246,10 +250,10 @@ def _shrunk(correlation: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _names(text: str) -> tuple[str, str, str]:
-    found = re.fullmatch(r"([a-z0-9._-]{1,80})/([a-z0-9._-]{1,80})/([a-z0-9._-]{1,80})", text)
-    if found is None:
+    match = re.fullmatch(r"([a-z0-9._-]{1,80})/([a-z0-9._-]{1,80})/([a-z0-9._-]{1,80})", text)
+    if match is None:
         raise ValueError("expected accelerator/engine/class")
-    return found[1], found[2], found[3]
+    return match[1], match[2], match[3]
 
 
 def _number(text: str, low: float, high: float) -> float:

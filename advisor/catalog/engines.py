@@ -222,15 +222,15 @@ class Engine(Frozen):
 
         Raises AdvisorError for a text that is no release number.
         """
-        asked = version or (self.reviewed.version if self.reviewed else "0.0")
-        if not _release(asked):
-            raise AdvisorError(f"{asked[:40]!r} is no version of {self.name}; give a release such as 0.33.0")
-        return tuple(guard for guard in self.guards if set(guard.when) <= set(tags) and guard.concerns(asked))
+        release = version or (self.reviewed.version if self.reviewed else "0.0")
+        if not _release(release):
+            raise AdvisorError(f"{release[:40]!r} is no version of {self.name}; give a release such as 0.33.0")
+        return tuple(guard for guard in self.guards if set(guard.when) <= set(tags) and guard.concerns(release))
 
     def graph_rule(self, version: str) -> GraphRule | None:
         """Rule of what a release captures in CUDA graphs. None where that was not read."""
-        asked = _release(version)
-        return next((one for one in self.graphs if _release(one.since) <= asked < _release(one.before)), None)
+        release = _release(version)
+        return next((rule for rule in self.graphs if _release(rule.since) <= release < _release(rule.before)), None)
 
     def least_release(self, tags: Collection[str]) -> str | None:
         """First release that does not refuse an export of these kinds. None where none is known to refuse it."""
@@ -246,9 +246,9 @@ class Engine(Frozen):
 
         None where nothing speaks against it.
         """
-        for one in self.unlisted:
-            if weight_format in one.formats and generation.startswith(one.generations):
-                return one
+        for entry in self.unlisted:
+            if weight_format in entry.formats and generation.startswith(entry.generations):
+                return entry
         return None
 
     def class_of(self, build: Build) -> str:
@@ -257,22 +257,22 @@ class Engine(Frozen):
         The engine, with the kind of its build where that is none of today's releases; OTHER_ENGINE, which informs no
         class, where a date leaves it open.
         """
-        for one in self.classes:
-            holds = one.holds(build)
+        for kind in self.classes:
+            holds = kind.holds(build)
             if holds is None:
                 return OTHER_ENGINE
             if holds:
-                return f"{self.id}-{one.ending}"
+                return f"{self.id}-{kind.ending}"
         return self.id
 
 
 @lru_cache(maxsize=1)
 def engines() -> tuple[Engine, ...]:
     """All engines in their order, read once. Raises AdvisorError for a damaged file."""
-    known = [
+    loaded = [
         load_profile("engines", name, Engine, "engines", "see profiles/engines") for name in profile_ids("engines")
     ]
-    return tuple(sorted(known, key=lambda engine: (engine.order, engine.id)))
+    return tuple(sorted(loaded, key=lambda engine: (engine.order, engine.id)))
 
 
 def load_engine(engine_id: str) -> Engine:
@@ -320,14 +320,14 @@ def export_engines() -> list[Engine]:
 
 def implied_mtp(model_type: str) -> int:
     """MTP modules that engines load for a family whose configurations do not state them. 0 where none does so."""
-    return max((one.mtp.models.get(model_type, 0) for one in engines() if one.mtp is not None), default=0)
+    return max((engine.mtp.models.get(model_type, 0) for engine in engines() if engine.mtp is not None), default=0)
 
 
 def engine_called(text: str, forks: bool = False) -> Engine | None:
     """The engine that a file's spelling means, or None. With `forks` also the one that it is a fork of."""
-    wanted = name_key(text)
+    key = name_key(text)
     for engine in engines():
-        if wanted in map(name_key, (*engine.aliases, *(engine.forks if forks else ()))):
+        if key in map(name_key, (*engine.aliases, *(engine.forks if forks else ()))):
             return engine
     return None
 
@@ -343,8 +343,8 @@ def is_release(version: str) -> bool:
 
 def _release(version: str) -> tuple[int, ...]:
     """(0, 14, 1) of `v0.14.1.dev3`. () where the text does not start with a release number."""
-    found = re.match(r"v?(\d+(?:\.\d+)+)", version)
-    return tuple(int(part) for part in found.group(1).split(".")) if found else ()
+    match = re.match(r"v?(\d+(?:\.\d+)+)", version)
+    return tuple(int(part) for part in match.group(1).split(".")) if match else ()
 
 
 @dataclass(frozen=True)
@@ -360,9 +360,9 @@ class _OneOf:
         return {"enum": self.listed(), "type": "string"}
 
     def _known(self, value: Any) -> str:
-        known = self.listed()
-        if not isinstance(value, str) or value not in known:
-            *first, last = map(repr, known)
+        choices = self.listed()
+        if not isinstance(value, str) or value not in choices:
+            *first, last = map(repr, choices)
             raise PydanticKnownError("literal_error", {"expected": f"{', '.join(first)} or {last}"})
         return value
 

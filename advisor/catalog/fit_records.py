@@ -192,16 +192,16 @@ def read_fitted(path: Path, parse: Callable[[str], _Read], what: str) -> _Read |
 
 def write_records(device: str, records: list[FitRecord], folder: Path = RECORDS) -> Path:
     """Write one device's records, sorted by id."""
-    found = sorted(records, key=lambda record: record.id)
+    ordered = sorted(records, key=lambda record: record.id)
     path = folder / f"{device}.json"
-    write_text(path, one_a_line(compact(rounded(_stored(record))) for record in found))
+    write_text(path, one_a_line(compact(rounded(_stored(record))) for record in ordered))
     load_records.cache_clear()
     return path
 
 
 def _stored(record: FitRecord) -> dict[str, Any]:
     """What differs from the defaults, and always the versions and each parameter's bounds: a default may change."""
-    bounds = {name: {"low": one.low, "high": one.high} for name, one in record.parameters.items()}
+    bounds = {name: {"low": parameter.low, "high": parameter.high} for name, parameter in record.parameters.items()}
     entry = record.model_dump(mode="json", exclude_defaults=True)
     parameters = {name: {**entry["parameters"][name], **both} for name, both in bounds.items()}
     versions = {"form_version": record.form_version, "code_version": record.code_version}
@@ -309,14 +309,14 @@ def _record_of(records: tuple[OverheadRecord, ...], engine_class: str) -> Overhe
 
 def _residuals_of(residuals: tuple[ResidualRecord, ...], engine_class: str) -> dict[str, float]:
     workstation = engine_class.endswith(WORKSTATION)
-    return {each.tier: each.log_sd for each in residuals if each.workstation == workstation}
+    return {record.tier: record.log_sd for record in residuals if record.workstation == workstation}
 
 
 def write_overheads(fit: OverheadFit, held_out: tuple[HeldOutFit, ...] = (), path: Path = OVERHEADS_FILE) -> None:
     """Write both files, one number a line, so that a new run gives a small diff."""
     write_text(path, json.dumps(rounded(fit.model_dump(mode="json")), indent=1))
-    every = [rounded(each.model_dump(mode="json")) for each in held_out]
-    write_text(path.with_name(HELD_OUT_FILE.name), json.dumps(every, indent=1))
+    entries = [rounded(fit_without.model_dump(mode="json")) for fit_without in held_out]
+    write_text(path.with_name(HELD_OUT_FILE.name), json.dumps(entries, indent=1))
     load_overheads.cache_clear()
     load_held_out.cache_clear()
 
@@ -331,7 +331,7 @@ def load_overheads(path: Path = OVERHEADS_FILE) -> OverheadFit | None:
 def load_held_out(path: Path = HELD_OUT_FILE) -> dict[str, HeldOutFit]:
     """The shipped fit without each laboratory, by its name, read once. Raises AdvisorError when the file is damaged."""
     every = read_fitted(path, TypeAdapter(tuple[HeldOutFit, ...]).validate_json, "overhead records")
-    return {each.laboratory: each for each in every or ()}
+    return {fit.laboratory: fit for fit in every or ()}
 
 
 def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
@@ -388,7 +388,7 @@ def write_measured(device: str, tables: list[MeasuredTable], folder: Path = MEAS
     texts = []
     for table in sorted(tables, key=lambda table: table.fit_id):
         entry = rounded(table.model_dump(mode="json", exclude={"shapes"}, exclude_defaults=True))
-        shapes = [_line(shape) for shape in sorted(table.shapes, key=lambda one: one.shape)]
+        shapes = [_line(shape) for shape in sorted(table.shapes, key=lambda rows: rows.shape)]
         texts.append(f'{compact(entry)[:-1]},"shapes":{one_a_line(shapes)}}}')
     path = folder / f"{device}.json"
     write_text(path, one_a_line(texts))
@@ -449,7 +449,7 @@ def write_modules(device: str, tables: list[ModuleTable], folder: Path = MODULES
     lines = []
     for table in sorted(tables, key=lambda table: table.id):
         entry = table.model_dump(mode="json", exclude_defaults=True)
-        entry["time_us"] = [[_short(each) for each in row] for row in table.time_us]
+        entry["time_us"] = [[_short(time) for time in row] for row in table.time_us]
         entry["log_sd"] = _short(table.log_sd)
         lines.append(compact(entry))
     path = folder / f"{device}.json"

@@ -93,15 +93,15 @@ def stated_sizes(text: str) -> dict[str, Any]:
 
     `none`, a largest size as `512`, a list as `8,16,32`, or `max_num_seqs=64`. Raises AdvisorError for another text.
     """
-    given = text.strip().lower()
-    if given in ("none", "off", "eager"):
+    stated = text.strip().lower()
+    if stated in ("none", "off", "eager"):
         return {"sizes": ()}
-    if admits := re.fullmatch(r"-*max[-_]num[-_]seqs[ =]+(\d{1,6})", given):
+    if admits := re.fullmatch(r"-*max[-_]num[-_]seqs[ =]+(\d{1,6})", stated):
         return {"admitted": _size(admits[1])}
-    if re.fullmatch(r"\d{1,6}", given):
-        return {"largest": _size(given)}
-    if re.fullmatch(r"\[?\d{1,6}([ ,]+\d{1,6})+\]?", given):
-        return {"sizes": tuple(sorted({_size(piece) for piece in re.findall(r"\d+", given)}))}
+    if re.fullmatch(r"\d{1,6}", stated):
+        return {"largest": _size(stated)}
+    if re.fullmatch(r"\[?\d{1,6}([ ,]+\d{1,6})+\]?", stated):
+        return {"sizes": tuple(sorted({_size(number) for number in re.findall(r"\d+", stated)}))}
     raise AdvisorError(
         f"graph_sizes={text[:60]!r} says no captured sizes; give the largest (512), a list (8,16,32), max_num_seqs=64, "
         "or none for a server without CUDA graphs"
@@ -121,20 +121,20 @@ def captured_sizes(rule: GraphRule, server: GraphServer, q: int) -> NDArray[np.i
     """
     top = _largest(rule, server, q)
     if server.sizes is not None:
-        found = set(server.sizes)
+        sizes = set(server.sizes)
     else:
-        found = grid_sizes(rule.plain_grid if q == 1 and rule.plain_grid else rule.grid, top)
+        sizes = grid_sizes(rule.plain_grid if q == 1 and rule.plain_grid else rule.grid, top)
         if rule.counts == "requests":
-            found |= {top}
+            sizes |= {top}
         elif rule.request_counts and server.largest is None:
-            found |= _counts_of_requests(rule, server, top, q)
-        top = max(found)
+            sizes |= _counts_of_requests(rule, server, top, q)
+        top = max(sizes)
     if rule.counts == "requests":
-        return np.array(sorted(found), np.int64) * q
+        return np.array(sorted(sizes), np.int64) * q
     if rule.whole_rounds and q > 1:
-        rounded = {-(-size // q) * q for size in found}
-        found = {size for size in rounded if size <= top} or ({q} if q <= top else set())
-    return np.array(sorted(found), np.int64)
+        rounded = {-(-size // q) * q for size in sizes}
+        sizes = {size for size in rounded if size <= top} or ({q} if q <= top else set())
+    return np.array(sorted(sizes), np.int64)
 
 
 def _largest(rule: GraphRule, server: GraphServer, q: int) -> int:
@@ -149,27 +149,27 @@ def _largest(rule: GraphRule, server: GraphServer, q: int) -> int:
 
 def _ceiling(rule: GraphRule, server: GraphServer) -> int:
     words = server.generation.split()
-    named = [size for word, size in rule.ceiling_on.items() if word in words]
-    if named or rule.ceiling is not None:
-        return max([*named, rule.ceiling or 0]) if named else int(rule.ceiling or 0)
+    by_word = [size for word, size in rule.ceiling_on.items() if word in words]
+    if by_word or rule.ceiling is not None:
+        return max([*by_word, rule.ceiling or 0]) if by_word else int(rule.ceiling or 0)
     gib = server.memory_bytes / 2**30
-    step = next((one for one in rule.by_memory if gib < one.below_gib), rule.by_memory[-1])
+    step = next((entry for entry in rule.by_memory if gib < entry.below_gib), rule.by_memory[-1])
     return step.many if server.n_gpus >= 4 else step.few
 
 
 def grid_sizes(grid: tuple[tuple[int, int], ...], top: int) -> set[int]:
     """Numbers on a rule's grid up to `top`. [tokens or requests]"""
-    ends = [*(first for first, _ in grid[1:]), top + 1]
-    stretches = zip(grid, ends, strict=True)
-    return {size for (first, step), end in stretches for size in range(first, min(end, top + 1), step)}
+    bounds = [*(first for first, _ in grid[1:]), top + 1]
+    stretches = zip(grid, bounds, strict=True)
+    return {size for (first, step), bound in stretches for size in range(first, min(bound, top + 1), step)}
 
 
 def _counts_of_requests(rule: GraphRule, server: GraphServer, top: int, q: int) -> set[int]:
     """Numbers of requests on the grid, up to those admitted, times the tokens of each."""
     if q == 1:
         return {server.admitted} if server.admitted <= top else set()
-    most = min(server.admitted, _ceiling(rule, server))
-    return {count * q for count in grid_sizes(rule.grid, most) | {most} if count * q <= top}
+    max_requests = min(server.admitted, _ceiling(rule, server))
+    return {count * q for count in grid_sizes(rule.grid, max_requests) | {max_requests} if count * q <= top}
 
 
 @dataclass(frozen=True)
@@ -212,20 +212,20 @@ class Graphs:
         sequences: of one attention group, whose ranks each run graphs of their own; a part of one counts as whole. [-]
         tokens: of each sequence, q. [-]
         """
-        batch, each = np.broadcast_arrays(np.asarray(sequences, float), np.asarray(tokens, float))
+        batch, per_sequence = np.broadcast_arrays(np.asarray(sequences, float), np.asarray(tokens, float))
         padding, eager = np.ones(batch.shape), np.ones(batch.shape, bool)
-        for q in np.unique(each):
-            here = each == q
+        for q in np.unique(per_sequence):
+            mask = per_sequence == q
             sizes = self.sizes(int(q))
             if not sizes.size:
                 continue
             # A rank cannot hold half a sequence: the fullest one decides.
-            asked = np.ceil(batch[here] - 1e-9) * q
-            place = np.searchsorted(sizes, asked)
-            held = sizes[np.minimum(place, sizes.size - 1)]
-            fits = (place < sizes.size) & (self.rule.pads | (held == asked))
-            eager[here] = ~fits
-            padding[here] = np.where(fits, held / (batch[here] * q), 1.0)
+            rows = np.ceil(batch[mask] - 1e-9) * q
+            index = np.searchsorted(sizes, rows)
+            graph = sizes[np.minimum(index, sizes.size - 1)]
+            fits = (index < sizes.size) & (self.rule.pads | (graph == rows))
+            eager[mask] = ~fits
+            padding[mask] = np.where(fits, graph / (batch[mask] * q), 1.0)
         return Ran(np.maximum(padding, 1.0), eager)
 
 

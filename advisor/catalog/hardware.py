@@ -99,38 +99,38 @@ def read_own_hardware(text: str) -> OwnHardware:
     if "scenario" in values:
         raise AdvisorError("this is a whole scenario, not an accelerator; open it as a scenario file")
     try:
-        given = OwnHardware.model_validate(values)
+        document = OwnHardware.model_validate(values)
     except ValidationError as error:
         reason = explain(error).replace("a setting of a scenario", "a field of an accelerator")
         raise AdvisorError(f"the accelerator's file: {reason}. Figures are in B, B/s and FLOP/s.") from error
-    _check_same_chip(given)
-    return given
+    _check_same_chip(document)
+    return document
 
 
 def hardware_from_own(text: str, hardware_id: str) -> Hardware:
     """The document as a Hardware: every constant of kind `user`. Raises AdvisorError as `read_own_hardware` does."""
-    given = read_own_hardware(text)
-    chip = load_hardware(given.same_chip_as) if given.same_chip_as is not None else None
-    link, price, board = given.link_bytes_per_s, given.price_usd_per_hour, given.board_power_w
-    node, network = given.gpus_per_node, given.network_bytes_per_s
+    document = read_own_hardware(text)
+    chip = load_hardware(document.same_chip_as) if document.same_chip_as is not None else None
+    link, price, board = document.link_bytes_per_s, document.price_usd_per_hour, document.board_power_w
+    node, network = document.gpus_per_node, document.network_bytes_per_s
     return Hardware(
         id=hardware_id,
-        name=given.name,
-        vendor=given.vendor if chip is None else chip.vendor,
+        name=document.name,
+        vendor=document.vendor if chip is None else chip.vendor,
         generation="" if chip is None else chip.generation,
         release_year=None if chip is None else chip.release_year,
         confidence="low",
-        memory_bytes=_constant(given, given.memory_bytes, "B"),
-        bandwidth_bytes_per_s=_constant(given, given.bandwidth_bytes_per_s, "B/s"),
+        memory_bytes=_constant(document, document.memory_bytes, "B"),
+        bandwidth_bytes_per_s=_constant(document, document.bandwidth_bytes_per_s, "B/s"),
         peak_flops_per_s={
-            dtype: _constant(given, peak, "OP/s" if dtype.startswith("int") else "FLOP/s")
-            for dtype, peak in given.peak_flops_per_s.items()
+            dtype: _constant(document, peak, "OP/s" if dtype.startswith("int") else "FLOP/s")
+            for dtype, peak in document.peak_flops_per_s.items()
         },
-        link_bytes_per_s=None if link is None else _constant(given, link, "B/s"),
-        gpus_per_node=None if node is None else _constant(given, node, "1"),
-        network_bytes_per_s=None if network is None else _constant(given, network, "B/s"),
-        price_usd_per_hour=None if price is None else _constant(given, price, "USD/h"),
-        board_power_w=None if board is None else _constant(given, board, "W"),
+        link_bytes_per_s=None if link is None else _constant(document, link, "B/s"),
+        gpus_per_node=None if node is None else _constant(document, node, "1"),
+        network_bytes_per_s=None if network is None else _constant(document, network, "B/s"),
+        price_usd_per_hour=None if price is None else _constant(document, price, "USD/h"),
+        board_power_w=None if board is None else _constant(document, board, "W"),
         kernels={} if chip is None else chip.kernels,
         kernel_table_device=None if chip is None else chip.kernel_table_device,
         notes=() if chip is None else (f"Kernel times are those measured on {chip.name}, given as the same chip.",),
@@ -164,30 +164,30 @@ def measured_chips() -> list[str]:
     return [name for name in hardware_ids() if load_hardware(name).kernel_table_device is not None]
 
 
-def _check_same_chip(given: OwnHardware) -> None:
+def _check_same_chip(document: OwnHardware) -> None:
     """Measured kernels belong to a bandwidth and to peaks. Another bandwidth is another part."""
-    if given.same_chip_as is None:
+    if document.same_chip_as is None:
         return
-    if given.same_chip_as not in (measured := measured_chips()):
+    if document.same_chip_as not in (measured := measured_chips()):
         raise AdvisorError(
-            f"same chip as {given.same_chip_as[:60]!r}: that one has no measured kernels; choose one of "
+            f"same chip as {document.same_chip_as[:60]!r}: that one has no measured kernels; choose one of "
             f"{', '.join(measured)}, or leave it out"
         )
-    chip = load_hardware(given.same_chip_as)
-    pairs = [("memory bandwidth", given.bandwidth_bytes_per_s, chip.bandwidth_bytes_per_s.value, 1e12, "TB/s")]
-    for dtype, peak in given.peak_flops_per_s.items():
+    chip = load_hardware(document.same_chip_as)
+    pairs = [("memory bandwidth", document.bandwidth_bytes_per_s, chip.bandwidth_bytes_per_s.value, 1e12, "TB/s")]
+    for dtype, peak in document.peak_flops_per_s.items():
         if dtype in chip.peak_flops_per_s:
             pairs.append((f"{dtype} peak", peak, chip.peak_flops_per_s[dtype].value, 1e12, "TFLOP/s"))
-    for what, own, known, scale, unit in pairs:
-        if abs(own / known - 1) > SAME_CHIP_TOLERANCE:
+    for figure, user_value, chip_value, scale, unit in pairs:
+        if abs(user_value / chip_value - 1) > SAME_CHIP_TOLERANCE:
             raise AdvisorError(
-                f"{given.name} is not the chip of {chip.id}: its {what} is {own / scale:,.4g} {unit}, that of "
-                f"{chip.id} {known / scale:,.4g} {unit}. Name no same chip; the answer then rests on a roofline"
+                f"{document.name} is not the chip of {chip.id}: its {figure} is {user_value / scale:,.4g} {unit}, that of "
+                f"{chip.id} {chip_value / scale:,.4g} {unit}. Name no same chip; the answer then rests on a roofline"
             )
 
 
-def _constant(given: OwnHardware, value: float, unit: str) -> Constant:
-    return Constant(value=value, unit=unit, kind="user", source=given.source, date=given.date, confidence="low")
+def _constant(document: OwnHardware, value: float, unit: str) -> Constant:
+    return Constant(value=value, unit=unit, kind="user", source=document.source, date=document.date, confidence="low")
 
 
 _MAKERS: Mapping[str, str] = {
@@ -259,9 +259,9 @@ def hardware_by_vendor() -> tuple[str, ...]:
     """Ids of all shipped accelerators, vendor by vendor, newest first."""
 
     def place(hardware_id: str) -> tuple[int, int, str]:
-        found = load_hardware(hardware_id)
-        vendor = _VENDORS.index(found.vendor) if found.vendor in _VENDORS else len(_VENDORS)
-        return vendor, -(found.release_year or 0), found.name
+        hardware = load_hardware(hardware_id)
+        vendor = _VENDORS.index(hardware.vendor) if hardware.vendor in _VENDORS else len(_VENDORS)
+        return vendor, -(hardware.release_year or 0), hardware.name
 
     return tuple(sorted(hardware_ids(), key=place))
 
@@ -290,8 +290,8 @@ def hardware_label(hardware_id: str) -> str:
     """An accelerator's name with its memory, `H200 SXM · 141 GiB`. An id that is none of ours stays as it is."""
     if hardware_id not in hardware_ids():
         return hardware_id
-    found = load_hardware(hardware_id)
-    return f"{hardware_name(found)} · {found.memory_bytes.value / 2**30:,.0f} GiB"
+    hardware = load_hardware(hardware_id)
+    return f"{hardware_name(hardware)} · {hardware.memory_bytes.value / 2**30:,.0f} GiB"
 
 
 def hardware_name(hardware: Hardware) -> str:

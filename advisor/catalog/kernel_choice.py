@@ -113,7 +113,7 @@ def choose(
     was fitted with and without its quantisation launches.
     """
     names = TABLE_DTYPES[dtype] + STAND_INS.get(dtype, ())
-    found = [
+    candidates = [
         record
         for record in records
         if record.op == op
@@ -123,7 +123,7 @@ def choose(
         and record.kernel_source.endswith(kernel_ending)
         and not record.kernel_source.endswith("_eager")
     ]
-    usable = _with_scales(found, scales) if op == "gemm" else found
+    usable = _with_scales(candidates, scales) if op == "gemm" else candidates
     if not usable:
         return None
     newest = newest_versions(usable)
@@ -154,21 +154,21 @@ def borrowed_from(record: FitRecord, engine: str, dtype: WeightDtype) -> str:
 
 def newest_versions(records: Iterable[FitRecord]) -> dict[str, tuple[tuple[int, ...], int, int]]:
     """Sort key (`version_key`) of each engine's newest record."""
-    found: dict[str, tuple[tuple[int, ...], int, int]] = {}
+    newest: dict[str, tuple[tuple[int, ...], int, int]] = {}
     for record in records:
         key = version_key(record.version)
-        found[record.engine] = max(found.get(record.engine, key), key)
-    return found
+        newest[record.engine] = max(newest.get(record.engine, key), key)
+    return newest
 
 
 def _with_scales(records: list[FitRecord], scales: ActivationScales) -> list[FitRecord]:
     """GEMM records of the kernels that `scales` asks for. A table that has one record alone keeps it."""
     asked, every = ENDINGS[scales], {record.id for record in records}
     others = tuple(ending for ending in ENDINGS.values() if ending and ending != asked)
-    own = [record for record in records if not (others and record.kernel_source.endswith(others))]
+    served = [record for record in records if not (others and record.kernel_source.endswith(others))]
     if not asked:
-        return own
-    return [record for record in own if record.kernel_source.endswith(asked) or record.id + asked not in every]
+        return served
+    return [record for record in served if record.kernel_source.endswith(asked) or record.id + asked not in every]
 
 
 UNGATED_KERNELS = "nongated"
@@ -293,15 +293,15 @@ def measured_rows(tables: tuple[MeasuredTable, ...], shape: ExpertShape) -> dict
 
     Tables with rows beyond MAX_FACTOR of their form are left out, as they are where times are predicted.
     """
-    found: dict[str, Knots] = {}
+    factors: dict[str, Knots] = {}
     for table in tables:
         for rows in table.shapes:
             # Without the ranks: tables of several are never fitted (decision 0002), so one rank's rows decide.
             if rows.shape[:5] == shape[:5]:
-                known = tuple((float(t), f) for t, f in zip(table.tokens, rows.factor, strict=True) if f is not None)
-                if known and max(abs(math.log(f)) for _, f in known) <= math.log(MAX_FACTOR):
-                    found[table.fit_id] = known
-    return found
+                measured = tuple((float(t), f) for t, f in zip(table.tokens, rows.factor, strict=True) if f is not None)
+                if measured and max(abs(math.log(f)) for _, f in measured) <= math.log(MAX_FACTOR):
+                    factors[table.fit_id] = measured
+    return factors
 
 
 def layer_seconds(
@@ -348,13 +348,13 @@ def _shared_kernel(candidates: _Candidates, best: FitRecord, newest: Mapping[str
     ratio = candidates.seconds(best) / candidates.seconds(quickest)
     if not candidates.says_little(best) and ratio <= CLEARLY_QUICKER:
         return None
-    whose = f"that of {best.engine} {best.version}"
-    why = "measured this shape, with a kernel of the library that engines share, " + (
-        f"while {whose} was measured at one other width alone"
+    slower = f"that of {best.engine} {best.version}"
+    reason = "measured this shape, with a kernel of the library that engines share, " + (
+        f"while {slower} was measured at one other width alone"
         if candidates.says_little(best)
-        else f"{ratio:.1f} times as quick as {whose}"
+        else f"{ratio:.1f} times as quick as {slower}"
     )
-    return Choice(quickest, borrowed_from(quickest, engine, dtype), why)
+    return Choice(quickest, borrowed_from(quickest, engine, dtype), reason)
 
 
 def _reason(candidates: _Candidates, best: FitRecord, newest: Mapping[str, object]) -> str:
@@ -364,11 +364,11 @@ def _reason(candidates: _Candidates, best: FitRecord, newest: Mapping[str, objec
 
 def _why_not_own(candidates: _Candidates, best: FitRecord) -> str:
     """What is wrong with the kernels of the engine that was asked for. Empty where one of them serves or none is."""
-    own = [record for record in candidates.records if record.engine == candidates.engine]
-    if best.engine == candidates.engine or not own:
+    engine_records = [record for record in candidates.records if record.engine == candidates.engine]
+    if best.engine == candidates.engine or not engine_records:
         return ""
-    if not any(record.dtype in TABLE_DTYPES[candidates.dtype] for record in own):
-        return f"{candidates.engine} was measured in {' and '.join(sorted({record.dtype for record in own}))} alone"
+    if not any(record.dtype in TABLE_DTYPES[candidates.dtype] for record in engine_records):
+        return f"{candidates.engine} was measured in {' and '.join(sorted({record.dtype for record in engine_records}))} alone"
     return f"the kernel of {candidates.engine} reads weights at under half of what this accelerator streams"
 
 
@@ -458,11 +458,11 @@ def scale_seconds(scales: pd.DataFrame, m: np.ndarray, k: np.ndarray) -> np.ndar
     return np.asarray(np.exp((1 - share) * first + share * second))
 
 
-def _between(known: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _between(knots: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Index of the knot below each of `at`, and how far it is to the next. Inside the table."""
-    inside = np.clip(at, known[0], known[-1])
-    below = np.clip(np.searchsorted(known, inside, side="right") - 1, 0, len(known) - 2)
-    return below, (inside - known[below]) / (known[below + 1] - known[below])
+    inside = np.clip(at, knots[0], knots[-1])
+    below = np.clip(np.searchsorted(knots, inside, side="right") - 1, 0, len(knots) - 2)
+    return below, (inside - knots[below]) / (knots[below + 1] - knots[below])
 
 
 def without_excess(frame: pd.DataFrame, other: pd.DataFrame, share: float, ending: str) -> GemmVariant:
@@ -477,9 +477,9 @@ def without_excess(frame: pd.DataFrame, other: pd.DataFrame, share: float, endin
     measured = frame["latency_s"].to_numpy()
     excess = np.maximum(measured - np.where(np.isnan(beside), measured, beside), 0.0)
     left = measured - share * excess
-    spread = float(np.sqrt(np.mean(np.log(measured / left) ** 2)))
+    log_sd = float(np.sqrt(np.mean(np.log(measured / left) ** 2)))
     note = f"less {share:g} of the time beyond another engine's at the same product: an assumption, no table settles it"
-    return GemmVariant(ending, frame.assign(latency_s=left), note, spread)
+    return GemmVariant(ending, frame.assign(latency_s=left), note, log_sd)
 
 
 def gemm_variants(
@@ -530,9 +530,9 @@ class SmallLaunch(Frozen):
     source: str
 
 
-def write_small_launches(found: list[SmallLaunch], path: Path = SMALL_LAUNCHES_FILE) -> None:
+def write_small_launches(records: list[SmallLaunch], path: Path = SMALL_LAUNCHES_FILE) -> None:
     """Write the file, one record a line."""
-    write_text(path, one_a_line(compact(rounded(one.model_dump(mode="json"))) for one in found))
+    write_text(path, one_a_line(compact(rounded(record.model_dump(mode="json"))) for record in records))
 
 
 @lru_cache(maxsize=4)
@@ -545,12 +545,18 @@ def small_launch(
     engine: str, name: str, version: str = "", records: tuple[SmallLaunch, ...] | None = None
 ) -> SmallLaunch | None:
     """The record of an engine and field at a version (empty: today's). None where the engine has none."""
-    found = [one for one in (load_small_launches() if records is None else records) if one.engine == engine]
-    named = [one for one in found if one.name == name]
-    held = [one for one in named if one.before_version and is_before(version, one.before_version, one.before_date)]
-    if held:
-        return min(held, key=lambda one: version_key(str(one.before_version)))
-    return next((one for one in named if one.before_version is None), None)
+    of_engine = [
+        record for record in (load_small_launches() if records is None else records) if record.engine == engine
+    ]
+    of_name = [record for record in of_engine if record.name == name]
+    older = [
+        record
+        for record in of_name
+        if record.before_version and is_before(version, record.before_version, record.before_date)
+    ]
+    if older:
+        return min(older, key=lambda record: version_key(str(record.before_version)))
+    return next((record for record in of_name if record.before_version is None), None)
 
 
 def is_before(version: str, release: str, day: str | None = None) -> bool:

@@ -232,8 +232,8 @@ class _Notes:
         self.sources.setdefault(part, []).append(source)
         if choice.borrowed:
             missing = "the chosen engine" if self.engine == "other" else self.engine
-            why = choice.reason or f"not measured for {missing} here"
-            self.warn(part, f"{part.capitalize()}: {choice.borrowed} stands in; {why}.")
+            reason = choice.reason or f"not measured for {missing} here"
+            self.warn(part, f"{part.capitalize()}: {choice.borrowed} stands in; {reason}.")
 
     def roofline(self, part: str, what: str = "") -> None:
         """Note that a part rests on the profile alone."""
@@ -282,10 +282,10 @@ def _known_experts(record: FitRecord, shape: ExpertShape | None, measured: tuple
     two gpt-oss tables (32 and 128 experts) would give Marlin's kernel 74 us for 384 experts and 260 for 896, where its
     tables of Kimi-K2 and Kimi-K3 have 32 and 52.
     """
-    seen = [rows.shape[3] for table in measured if table.fit_id == record.id for rows in table.shapes]
-    if shape is None or not seen or record.n_shapes >= MIN_SHAPES:
+    counts = [rows.shape[3] for table in measured if table.fit_id == record.id for rows in table.shapes]
+    if shape is None or not counts or record.n_shapes >= MIN_SHAPES:
         return 1.0
-    return min(1.0, max(seen) / shape[3])
+    return min(1.0, max(counts) / shape[3])
 
 
 def _because(choice: Choice) -> str:
@@ -364,25 +364,25 @@ def _attention(
 def _all_reduce(
     hardware: Hardware, records: tuple[FitRecord, ...], engine: str, notes: _Notes
 ) -> dict[int, StreamCost]:
-    found: dict[int, StreamCost] = {}
+    costs: dict[int, StreamCost] = {}
     for ranks in (2, 4, 8, 16, 32):
         choice = choose(records, "all_reduce", engine, "bf16", n_ranks=ranks)
         if choice is not None:
             notes.took(choice)
-            found[ranks] = _stream(choice, _link_ratio(hardware, choice.record.hardware_id))
-    if not found and hardware.link_bytes_per_s is not None:
+            costs[ranks] = _stream(choice, _link_ratio(hardware, choice.record.hardware_id))
+    if not costs and hardware.link_bytes_per_s is not None:
         notes.roofline("all-reduce")
         for ranks, t0 in ROOFLINE_ALL_REDUCE_T0_S.items():
             moved = 2.0 * (ranks - 1) / ranks
             rate = ROOFLINE_ALL_REDUCE_LINK_FRACTION * hardware.link_bytes_per_s.value / moved
-            found[ranks] = StreamCost(t0, rate, Tier.ROOFLINE, ROOFLINE_LOG_SD)
-    return found
+            costs[ranks] = StreamCost(t0, rate, Tier.ROOFLINE, ROOFLINE_LOG_SD)
+    return costs
 
 
 def _all_to_all(
     hardware: Hardware, records: tuple[FitRecord, ...], engine: str, notes: _Notes
 ) -> dict[int, StreamCost]:
-    found: dict[int, StreamCost] = {}
+    costs: dict[int, StreamCost] = {}
     for ranks in sorted({r.n_ranks for r in records if r.op == "all_to_all" and r.n_ranks}):
         # Decode steps are small: engines exchange their tokens with the low-latency kernels.
         choice = choose(records, "all_to_all", engine, "bf16", n_ranks=ranks, kernel_ending="_ll") or choose(
@@ -390,12 +390,12 @@ def _all_to_all(
         )
         if choice is not None:
             notes.took(choice)
-            found[ranks] = _stream(choice, _link_ratio(hardware, choice.record.hardware_id))
-    if not found and hardware.link_bytes_per_s is not None:
+            costs[ranks] = _stream(choice, _link_ratio(hardware, choice.record.hardware_id))
+    if not costs and hardware.link_bytes_per_s is not None:
         rate = ROOFLINE_ALL_TO_ALL_LINK_FRACTION * hardware.link_bytes_per_s.value
         notes.roofline("expert exchange")
-        found[8] = StreamCost(ROOFLINE_ALL_TO_ALL_T0_S, rate, Tier.ROOFLINE, ROOFLINE_LOG_SD)
-    return found
+        costs[8] = StreamCost(ROOFLINE_ALL_TO_ALL_T0_S, rate, Tier.ROOFLINE, ROOFLINE_LOG_SD)
+    return costs
 
 
 def with_network(costs: KernelCosts, hardware: Hardware, ranks: int) -> KernelCosts:
@@ -412,10 +412,12 @@ def with_network(costs: KernelCosts, hardware: Hardware, ranks: int) -> KernelCo
     if link is not None and network.value >= link.value:
         return costs
     tier = Tier.FITTED if hardware.id == NETWORK_FITTED_ON else Tier.ROOFLINE
-    beyond = Network(node, NETWORK_T0_S, NETWORK_FRACTION * network.value, tier, ROOFLINE_LOG_SD)
-    told = f"{hardware.name}, network between nodes: {network.source}"
+    between_nodes = Network(node, NETWORK_T0_S, NETWORK_FRACTION * network.value, tier, ROOFLINE_LOG_SD)
+    source = f"{hardware.name}, network between nodes: {network.source}"
     part = "expert exchange"
-    return replace(costs, network=beyond, sources={**costs.sources, part: (*costs.sources.get(part, ()), told)})
+    return replace(
+        costs, network=between_nodes, sources={**costs.sources, part: (*costs.sources.get(part, ()), source)}
+    )
 
 
 def _stream(choice: Choice, slower_by: float = 1.0) -> StreamCost:
@@ -469,14 +471,14 @@ def attention_cost(
     if kv_dtype == "bf16":
         return None if small is None else PricedAttention(_cost(hardware, op, small), small)
     plain = choose(records, op, engine, "bf16", kernel_ending=_ending("bf16"))
-    own = plain is not None and plain.record.engine == engine
-    if small is not None and (small.record.engine == engine or not own):
+    is_engines = plain is not None and plain.record.engine == engine
+    if small is not None and (small.record.engine == engine or not is_engines):
         return PricedAttention(_cost(hardware, op, small), small)
     if plain is None:
         return None
     measured = any(r.op == op and r.engine == engine and _format(r) == kv_dtype for r in records)
-    why = "its kernel was measured no faster than the 16-bit one" if measured else "its kernel was not measured"
-    start = f"{kv_dtype} KV cache: {why} under {plain.record.engine} {plain.record.version}; "
+    reason = "its kernel was measured no faster than the 16-bit one" if measured else "its kernel was not measured"
+    start = f"{kv_dtype} KV cache: {reason} under {plain.record.engine} {plain.record.version}; "
     if small is not None:
         note = f"{start}the 16-bit kernel's rate at {kv_dtype} bytes is assumed, as {small.record.engine} reaches."
         return PricedAttention(_cost(hardware, op, plain), plain, note)

@@ -31,7 +31,7 @@ def served(table: ModuleTable, shares_cache: bool, log_sd: float, because: str, 
     return AttentionModule(
         batches=tuple(map(float, table.batches)),
         contexts=tuple(map(float, table.contexts)),
-        seconds=tuple(tuple(1e-6 * each for each in row) for row in table.time_us),
+        seconds=tuple(tuple(1e-6 * time for time in row) for row in table.time_us),
         measured_to=tuple(map(float, table.measured_to)),
         shares_cache=shares_cache,
         log_sd=log_sd,
@@ -51,10 +51,10 @@ def with_measured_shape(
 
     Reads one shipped file, once per measured device. Raises AdvisorError when that file is damaged.
     """
-    found = _rows(costs.routed, hardware, architecture, placement)
-    if found is None:
+    measured = _rows(costs.routed, hardware, architecture, placement)
+    if measured is None:
         return costs
-    table, layer = found
+    table, layer = measured
     tokens = list(layer.tokens)
     if aside := _far_from_form(layer):
         warnings = {**costs.warnings, "experts": (*costs.warnings.get("experts", ()), aside)}
@@ -72,16 +72,16 @@ def with_measured_shape(
 def _rows(
     cost: MoeCost, hardware: Hardware, architecture: Architecture, placement: Placement
 ) -> tuple[MeasuredTable, MeasuredLayer] | None:
-    own = MoeShape.of(architecture)
-    shape = None if own is None else expert_shape(own, placement)
+    model_shape = MoeShape.of(architecture)
+    shape = None if model_shape is None else expert_shape(model_shape, placement)
     if shape is None or not cost.fit_id or hardware.kernel_table_device is None:
         return None
     for table in load_measured(hardware.kernel_table_device):
         for rows in table.shapes if table.fit_id == cost.fit_id else ():
             if rows.shape == shape:
-                known = tuple((t, f) for t, f in zip(table.tokens, rows.factor, strict=True) if f is not None)
+                factors = tuple((t, f) for t, f in zip(table.tokens, rows.factor, strict=True) if f is not None)
                 log_sd = math.hypot(table.log_sd, BORROWED_LOG_SD) if cost.stands_in else table.log_sd
-                return table, MeasuredLayer(shape, known, log_sd, cost.stands_in)
+                return table, MeasuredLayer(shape, factors, log_sd, cost.stands_in)
     return None
 
 
@@ -102,8 +102,8 @@ def monotone_knots(layer: MeasuredLayer, form: Callable[[NDArray[np.float64]], N
     steps = [np.linspace(a, b, n, endpoint=False) for (a, b), n in zip(pairwise(log_tokens), counts, strict=True)]
     fine = np.concatenate([*steps, log_tokens[-1:]])
     joined = np.exp(np.interp(fine, log_tokens, np.log(times)))
-    found = joined / form(np.exp(fine))
-    return tuple((float(at), float(factor)) for at, factor in zip(np.exp(fine), found, strict=True))
+    factors_at = joined / form(np.exp(fine))
+    return tuple((float(at), float(factor)) for at, factor in zip(np.exp(fine), factors_at, strict=True))
 
 
 def _form(cost: MoeCost, architecture: Architecture, placement: Placement) -> Callable[[NDArray[np.float64]], Any]:
@@ -195,17 +195,17 @@ def with_attention_modules(
     modules: dict[Mixer, AttentionModule] = {}
     sources, warnings = dict(costs.sources), dict(costs.warnings)
     for mixer in architecture.mixers:
-        found = serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype, bandwidth)
-        if found is None:
+        measured = serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype, bandwidth)
+        if measured is None:
             continue
-        table, modules[mixer], warning = found
+        table, modules[mixer], warning = measured
         part = "latent attention" if mixer.kind in ("mla", "sparse") else "attention"
         text = f"whole attention layers measured: {table.id} ({table.n_rows} rows; aiconfigurator-core, Apache-2.0)"
         sources[part] = (*sources.get(part, ()), text)
         if warning:
             warnings[part] = (*warnings.get(part, ()), warning)
-    spread = _spread(costs, architecture, modules)
-    return dataclasses.replace(costs, modules=modules, attention_log_sd=spread, sources=sources, warnings=warnings)
+    log_sd = _spread(costs, architecture, modules)
+    return dataclasses.replace(costs, modules=modules, attention_log_sd=log_sd, sources=sources, warnings=warnings)
 
 
 def table_behind(
@@ -214,8 +214,8 @@ def table_behind(
     """The measured table that serves a mixer's layers in `with_attention_modules`. None where none does."""
     tables = load_modules(hardware.kernel_table_device) if hardware.kernel_table_device else ()
     bandwidth = hardware.bandwidth_bytes_per_s.value
-    found = serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype, bandwidth)
-    return None if found is None else found[0]
+    measured = serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype, bandwidth)
+    return None if measured is None else measured[0]
 
 
 def serving_module(
@@ -250,13 +250,15 @@ def serving_module(
     if not fitting:
         return None
     quickest = min(fitting, key=_rank)
-    own = min((table for table in fitting if table.engine == engine), key=_rank, default=None)
-    table = quickest if own is None or _alone_us(own) > MAX_GAP * _alone_us(quickest) else own
+    engines_table = min((table for table in fitting if table.engine == engine), key=_rank, default=None)
+    table = (
+        quickest if engines_table is None or _alone_us(engines_table) > MAX_GAP * _alone_us(quickest) else engines_table
+    )
     warning = ""
     if table.engine != engine:
         missing = "the chosen engine" if engine == "other" else engine
-        why = f"not measured for {missing}" if own is None else _gaps(own, quickest)
-        warning = f"Attention layers: {why}; those of {table.engine} {table.version} stand in."
+        reason = f"not measured for {missing}" if engines_table is None else _gaps(engines_table, quickest)
+        warning = f"Attention layers: {reason}; those of {table.engine} {table.version} stand in."
     borrowed = table.engine != engine or names[0] != _FORMATS.get(stored)
     log_sd = math.hypot(table.log_sd, BORROWED_LOG_SD) if borrowed else table.log_sd
     because = f"{table.engine} {table.version}, {table.gemm_dtype}, {table.n_heads} heads, this very layer measured"
@@ -270,8 +272,10 @@ ONE_BLOCK = 16
 def _smaller_caches(tables: tuple[ModuleTable, ...], n_heads: int, kv_dtype: str) -> list[ModuleTable]:
     """Latent layers of `n_heads` heads in `kv_dtype` that were measured with a 16-bit cache alone."""
     latent = [table for table in tables if table.op == "mla_generation_module"]
-    asked = [table for table in latent if table.n_heads == n_heads]
-    return [made for table in asked if (made := _with_smaller_cache(latent, table, kv_dtype)) is not None]
+    of_heads = [table for table in latent if table.n_heads == n_heads]
+    return [
+        table_made for table in of_heads if (table_made := _with_smaller_cache(latent, table, kv_dtype)) is not None
+    ]
 
 
 def _with_smaller_cache(tables: Iterable[ModuleTable], plain: ModuleTable, kv_dtype: str) -> ModuleTable | None:
@@ -289,14 +293,14 @@ def _with_smaller_cache(tables: Iterable[ModuleTable], plain: ModuleTable, kv_dt
         and max(table.n_heads, plain.n_heads) <= ONE_BLOCK
     ]
     small = {table.n_heads: np.array(table.time_us) for table in alike if table.kv_dtype == kv_dtype}
-    whole = {table.n_heads: np.array(table.time_us) for table in alike if table.kv_dtype == "bf16"}
-    heads = small.keys() & whole.keys()
-    if plain.n_heads in small or not heads:
+    wide = {table.n_heads: np.array(table.time_us) for table in alike if table.kv_dtype == "bf16"}
+    heads = small.keys() & wide.keys()
+    if plain.kv_dtype != "bf16" or plain.n_heads in small or not heads:
         return None
-    nearest = min(heads, key=lambda each: (abs(each - plain.n_heads), each))
-    left = np.array(plain.time_us) - np.clip(whole[nearest] - small[nearest], 0.0, None)
+    nearest = min(heads, key=lambda count: (abs(count - plain.n_heads), count))
+    reduced = np.array(plain.time_us) - np.clip(wide[nearest] - small[nearest], 0.0, None)
     # A longer context or a larger batch is never cheaper, as in the tables themselves.
-    rising = np.maximum.accumulate(np.maximum.accumulate(left, axis=0), axis=1)
+    rising = np.maximum.accumulate(np.maximum.accumulate(reduced, axis=0), axis=1)
     spread = math.hypot(plain.log_sd, BORROWED_LOG_SD)
     return plain.model_copy(
         update={"kv_dtype": kv_dtype, "time_us": tuple(map(tuple, rising.tolist())), "log_sd": spread}
@@ -331,9 +335,9 @@ def _gaps(own: ModuleTable, quickest: ModuleTable) -> str:
 
 def _spread(costs: KernelCosts, architecture: Architecture, modules: dict[Mixer, AttentionModule]) -> float:
     """The widest log standard deviation of what prices the model's attention. [-]"""
-    rest = [mixer for mixer in architecture.mixers if mixer not in modules and mixer.kind != "none"]
+    remaining = [mixer for mixer in architecture.mixers if mixer not in modules and mixer.kind != "none"]
     spreads = [module.log_sd for module in modules.values()]
-    spreads += [core_cost(mixer, costs).log_sd for mixer in rest]
+    spreads += [core_cost(mixer, costs).log_sd for mixer in remaining]
     return max(spreads, default=costs.attention.log_sd)
 
 
@@ -342,9 +346,9 @@ def _same_layer(table: ModuleTable, architecture: Architecture, mixer: Mixer) ->
     profile = CHECKPOINTS.get(table.model)
     if profile is None:
         return False
-    known = load_model(profile)
-    return known.hidden_size == architecture.hidden_size and any(
-        _alike(each, mixer) for each in known.mixers if _operation(each) == table.op
+    checkpoint = load_model(profile)
+    return checkpoint.hidden_size == architecture.hidden_size and any(
+        _alike(layer, mixer) for layer in checkpoint.mixers if _operation(layer) == table.op
     )
 
 

@@ -90,22 +90,22 @@ def published_architecture(model_id: str, release: str) -> Architecture:
     Raises AdvisorError for an unknown model, and for a format that no known release has.
     """
     profile = model_profile(model_id)
-    own = _from_profile(profile)
-    own_format = stored_format(own)
-    for wanted in (release, "fp8_block") if release == "fp8" else (release,):
-        if wanted in (profile.hf_repo, own_format):
-            return own
-        for each in reversed(profile.published_formats):
-            if wanted in (each.checkpoint, each.weight_format):
-                return own.model_copy(
+    profile_format = _from_profile(profile)
+    own_format = stored_format(profile_format)
+    for format_or_name in (release, "fp8_block") if release == "fp8" else (release,):
+        if format_or_name in (profile.hf_repo, own_format):
+            return profile_format
+        for published in reversed(profile.published_formats):
+            if format_or_name in (published.checkpoint, published.weight_format):
+                return profile_format.model_copy(
                     update={
-                        "dtypes": each.parts.weight_dtypes,
-                        "kv_cache_dtype": each.parts.kv_cache,
-                        "activation_scheme": each.parts.activation_scheme,
-                        "sources": (*own.sources, each.source),
+                        "dtypes": published.parts.weight_dtypes,
+                        "kv_cache_dtype": published.parts.kv_cache,
+                        "activation_scheme": published.parts.activation_scheme,
+                        "sources": (*profile_format.sources, published.source),
                     }
                 )
-    named = ", ".join(f"{each.checkpoint} ({each.weight_format})" for each in profile.published_formats)
+    named = ", ".join(f"{published.checkpoint} ({published.weight_format})" for published in profile.published_formats)
     raise AdvisorError(
         f"{profile.name}: no release in {release[:80]} is known, only {profile.hf_repo} ({own_format}){named and ', '}"
         f"{named}; give the release's config.json, or a weight format for the whole model"
@@ -136,7 +136,9 @@ def own_model(config: Mapping[str, Any] | str | bytes, name: str, file_name: str
     alike = _shipped_by_dimensions().get(_dimensions(architecture), ())
     if not alike:
         return architecture
-    shipped = next((one for one in alike if one.mtp_modules == architecture.mtp_modules), alike[0])
+    shipped = next(
+        (shipped_model for shipped_model in alike if shipped_model.mtp_modules == architecture.mtp_modules), alike[0]
+    )
     origin = f"the configuration given; its dimensions are those of {shipped.name}, whose releases and routing count"
     return architecture.model_copy(update={"id": shipped.id, "sources": (origin,)})
 
@@ -156,11 +158,11 @@ def _dimensions(architecture: Architecture) -> tuple[object, ...]:
 @functools.cache
 def _shipped_by_dimensions() -> dict[tuple[object, ...], tuple[Architecture, ...]]:
     """Shipped models by their dimensions. Reads every profile once."""
-    found: dict[tuple[object, ...], tuple[Architecture, ...]] = {}
+    by_dimensions: dict[tuple[object, ...], tuple[Architecture, ...]] = {}
     for model_id in model_ids():
         shipped = _shipped(model_id)
-        found[_dimensions(shipped)] = (*found.get(_dimensions(shipped), ()), shipped)
-    return found
+        by_dimensions[_dimensions(shipped)] = (*by_dimensions.get(_dimensions(shipped), ()), shipped)
+    return by_dimensions
 
 
 def _read(path: Path) -> bytes:
@@ -206,11 +208,13 @@ def with_quantisation_file(path: Path, content: str | bytes) -> str | bytes:
         return content
     config = parse_json(content, path.name)
     holders = [config, *(config[key] for key in NESTED_KEYS if isinstance(config.get(key), dict))]
-    own = next((each["quantization_config"] for each in holders if each.get("quantization_config")), None)
-    if own is None:
+    user_block = next((holder["quantization_config"] for holder in holders if holder.get("quantization_config")), None)
+    if user_block is None:
         config["quantization_config"] = {"quant_method": "modelopt", **block}
-    elif isinstance(own, dict) and not (own.get("kv_cache_quant_algo") or own.get("kv_cache_scheme")):
-        own["kv_cache_quant_algo"] = block.get("kv_cache_quant_algo")
+    elif isinstance(user_block, dict) and not (
+        user_block.get("kv_cache_quant_algo") or user_block.get("kv_cache_scheme")
+    ):
+        user_block["kv_cache_quant_algo"] = block.get("kv_cache_quant_algo")
     return json.dumps(config)
 
 
@@ -418,8 +422,10 @@ def _known_names() -> dict[str, str]:
         repository = _words(short_name(profile.hf_repo))
         while repository[-1] in _FORMAT_WORDS:
             repository.pop()
-        named = [_words(name) for name in (model_id, profile.name.removesuffix(" (dense)"), *profile.also_applies_to)]
-        for words in (repository, *named):
+        spellings = [
+            _words(name) for name in (model_id, profile.name.removesuffix(" (dense)"), *profile.also_applies_to)
+        ]
+        for words in (repository, *spellings):
             names.setdefault("".join(words), model_id)
     return names
 
@@ -428,9 +434,9 @@ def _known_names() -> dict[str, str]:
 def _releases() -> dict[str, tuple[str, WeightDtype]]:
     """Known releases by name without separators: repository and format."""
     return {
-        "".join(_words(short_name(each.checkpoint))): (each.checkpoint, each.weight_format)
+        "".join(_words(short_name(release.checkpoint))): (release.checkpoint, release.weight_format)
         for model_id in model_ids()
-        for each in model_profile(model_id).published_formats
+        for release in model_profile(model_id).published_formats
     }
 
 
@@ -444,35 +450,35 @@ def _with_rest(model_id: str, words: list[str], length: int) -> ModelName | None
         return ModelName(model_id=model_id, weight_format=release[1], checkpoint=release[0])
     formats = [word for word in _FORMAT_WORDS if word in rest]
     notes = []
-    found = _FORMAT_WORDS[formats[0]] if formats else None
-    if found == "fp8":
-        found, block = _fp8_of(model_id, rest)
+    weight_format = _FORMAT_WORDS[formats[0]] if formats else None
+    if weight_format == "fp8":
+        weight_format, block = _fp8_of(model_id, rest)
         if block:
             notes.append("fp8 taken for blocks of 128 x 128, as published")
     if formats and len(formats) == 1 and formats[0] in _GUESSED_WORDS:
         notes.append(f"{formats[0]} taken for {_GUESSED_WORDS[formats[0]]}")
-    if found is None and (native := _releases().get("".join(words[:length]))) is not None:
-        found = native[1]
-        notes.append(f"{native[0]} is released in {found}")
+    if weight_format is None and (native := _releases().get("".join(words[:length]))) is not None:
+        weight_format = native[1]
+        notes.append(f"{native[0]} is released in {weight_format}")
     if rest and _VERSION.fullmatch(rest[0]):
         notes.append(f"version .{rest[0]} taken to have the same dimensions")
     unknown = [word for word in rest if not (word in _FORMAT_WORDS or _is_known(word))]
     if unknown:
         notes.append(f"{' '.join(unknown)[:60]} left out of account")
-    return ModelName(model_id=model_id, weight_format=found, note="; ".join(notes))
+    return ModelName(model_id=model_id, weight_format=weight_format, note="; ".join(notes))
 
 
 def _is_known(word: str) -> bool:
     return any(pattern.fullmatch(word) is not None for pattern in (_HOW_QUANTISED, _SAME_DIMENSIONS))
 
 
-def _fp8_of(model_id: str, rest: list[str]) -> tuple[WeightDtype, bool]:
+def _fp8_of(model_id: str, words: list[str]) -> tuple[WeightDtype, bool]:
     """fp8 as the model is published in it, and whether that had to be concluded."""
-    if {"block", "blockwise"}.intersection(rest):
+    if {"block", "blockwise"}.intersection(words):
         return "fp8_block", False
-    if {"dynamic", "static", "tensor", "pertensor", "channel"}.intersection(rest):
+    if {"dynamic", "static", "tensor", "pertensor", "channel"}.intersection(words):
         return "fp8", False
     profile = model_profile(model_id)
-    published = {each.weight_format for each in profile.published_formats}
+    published = {release.weight_format for release in profile.published_formats}
     blocks = "fp8_block" in published or "128 x 128 blocks" in profile.native_weight_format
     return ("fp8_block", True) if blocks else ("fp8", False)

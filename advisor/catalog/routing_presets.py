@@ -56,7 +56,7 @@ def own_routing(text: str, otherwise: RoutingPreset) -> RoutingPreset:
             name: getattr(otherwise, name) if group == NOT_LEARNT else _own_constant(group)
             for name, group in groups.items()
         }
-        if any(item.low < 0.0 or (item.high > 1 and name != "load_cv") for name, item in banded.items()):
+        if any(parameter.low < 0.0 or (parameter.high > 1 and name != "load_cv") for name, parameter in banded.items()):
             raise ValueError("out of range")
     except ValueError as error:
         raise AdvisorError(f"routing={text[:60]!r} is neither a preset ({_LISTING}) nor {OWN_GRAMMAR}") from error
@@ -120,8 +120,8 @@ def preset_for(architecture: Architecture) -> tuple[RoutingPreset, str]:
         raise AdvisorError(f"{architecture.name} has no experts, so there is no routing to choose; use a MoE model")
     own = _measured_preset(architecture.id)
     if own is not None and own.n_experts == moe.n_experts and own.n_active == moe.n_active:
-        found = "was measured" if own.kind == "measured_model" else "was published second-hand"
-        return own, f"The routing of {own.name} {found}: {own.load_cv.source}."
+        origin = "was measured" if own.kind == "measured_model" else "was published second-hand"
+        return own, f"The routing of {own.name} {origin}: {own.load_cv.source}."
     share = shared_share(moe)
     preset = load_routing_preset(_class_of(moe, share))
     described = f"{moe.n_active} of {moe.n_experts} experts, {share:.0%} of the active width shared"
@@ -144,11 +144,11 @@ def one_prompt_routing(architecture: Architecture) -> str:
     preset = load_routing_preset(f"{_FINE}-one-domain")
     cv, affinity, stickiness = preset.parameters
     value, high = (
-        float(one_prompt_cv(moe.n_experts, moe.n_active, getattr(cv, end), getattr(affinity, end)))
-        for end in ("value", "high")
+        float(one_prompt_cv(moe.n_experts, moe.n_active, getattr(cv, bound), getattr(affinity, bound)))
+        for bound in ("value", "high")
     )
-    ends = ((cv.value, high), (0.0, 0.0), (stickiness.low, stickiness.high))
-    return write_own_routing((value, 0.0, stickiness.value), ends)
+    intervals = ((cv.value, high), (0.0, 0.0), (stickiness.low, stickiness.high))
+    return write_own_routing((value, 0.0, stickiness.value), intervals)
 
 
 _FINE = "class-fine-one-shared"

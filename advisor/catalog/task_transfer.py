@@ -98,12 +98,12 @@ def task_transfer(kind: str, task_from: str, task_to: str) -> Transfer | None:
     for task in (task_from, task_to):
         if task not in TASKS:
             raise AdvisorError(f"task={task!r} is unknown; choose one of {', '.join(TASKS)}")
-    for wanted in (kind, ANY_KIND):
-        found = _by_pair().get((wanted, task_from, task_to))
-        back = _by_pair().get((wanted, task_to, task_from))
-        known = found or (back.reversed if back else None)
-        if known is not None and (wanted == ANY_KIND or known.n_laboratories >= LEAST_LABORATORIES):
-            return known
+    for kind_tried in (kind, ANY_KIND):
+        forward = _by_pair().get((kind_tried, task_from, task_to))
+        back = _by_pair().get((kind_tried, task_to, task_from))
+        transfer = forward or (back.reversed if back else None)
+        if transfer is not None and (kind_tried == ANY_KIND or transfer.n_laboratories >= LEAST_LABORATORIES):
+            return transfer
     return None
 
 
@@ -139,9 +139,9 @@ def curve_on_task(given: str, task: Task | None) -> str:
     if curve is None or task is None or task_of(curve.dataset) == task:
         return given
     alike = [
-        one.id
-        for one in acceptance_curves(curve.model_id, curve.drafter_id)
-        if task_of(one.dataset) == task and (one.checkpoint, one.reasoning) == (curve.checkpoint, curve.reasoning)
+        other.id
+        for other in acceptance_curves(curve.model_id, curve.drafter_id)
+        if task_of(other.dataset) == task and (other.checkpoint, other.reasoning) == (curve.checkpoint, curve.reasoning)
     ]
     return alike[0] if alike else given
 
@@ -174,24 +174,24 @@ def carried(given: str, measured: Acceptance, kind: str, task: Task | None, cont
 
 
 def _curve(given: str) -> AcceptanceCurve | None:
-    return next((one for one in acceptance_curves() if one.id == given.strip()), None)
+    return next((curve for curve in acceptance_curves() if curve.id == given.strip()), None)
 
 
 def _on_task(measured: Acceptance, dataset: str, kind: str, task: Task | None) -> Acceptance:
-    known = task_of(dataset)
-    if task is None or task == known:
+    measured_task = task_of(dataset)
+    if task is None or task == measured_task:
         return measured
-    if known not in TASKS:
-        why = (
-            f"it is {_words(known)}, none of the kinds that lengths are carried from"
-            if known
+    if measured_task not in TASKS:
+        reason = (
+            f"it is {_words(measured_task)}, none of the kinds that lengths are carried from"
+            if measured_task
             else "its kind is not known"
         )
-        return _remarked(measured, f"Accepted lengths stand as measured on {dataset}: {why}.")
-    transfer = task_transfer(kind, known, task)
+        return _remarked(measured, f"Accepted lengths stand as measured on {dataset}: {reason}.")
+    transfer = task_transfer(kind, measured_task, task)
     if transfer is None:
-        why = f"no drafter was measured both on {_words(known)} and on {_words(task)}"
-        return _remarked(measured, f"Accepted lengths stand as measured on {dataset}: {why}.")
+        reason = f"no drafter was measured both on {_words(measured_task)} and on {_words(task)}"
+        return _remarked(measured, f"Accepted lengths stand as measured on {dataset}: {reason}.")
     return on_task(measured, transfer)
 
 
@@ -227,16 +227,18 @@ def _remarked(measured: Acceptance, remark: str) -> Acceptance:
 
 
 def _at_context(measured: Acceptance, kind: str, context_tokens: int) -> Acceptance:
-    seen = [one for one in context_factors(kind) if one.context_tokens <= context_tokens and one.task in TASKS]
-    if not seen:
+    observed = [
+        factor for factor in context_factors(kind) if factor.context_tokens <= context_tokens and factor.task in TASKS
+    ]
+    if not observed:
         return measured
-    least = min(seen, key=lambda one: one.factor)
-    low = np.minimum(measured.low, 1.0 + (measured.accepted_length - 1.0) * least.factor)
+    lowest = min(observed, key=lambda factor: factor.factor)
+    low = np.minimum(measured.low, 1.0 + (measured.accepted_length - 1.0) * lowest.factor)
     if np.array_equal(low, measured.low):
         return measured
     remark = (
         f"At {context_tokens:,} tokens of context fewer drafts may be accepted: of one drafter of this kind "
-        f"{least.factor:.0%} of those at {least.shortest_tokens:,} were, at {least.context_tokens:,} ({least.title}). "
+        f"{lowest.factor:.0%} of those at {lowest.shortest_tokens:,} were, at {lowest.context_tokens:,} ({lowest.title}). "
         "The band reaches down to that."
     )
     return _remarked(dataclasses.replace(measured, low=low), remark)
@@ -248,7 +250,7 @@ def _words(task: str) -> str:
 
 def context_factors(kind: str) -> tuple[ContextFactor, ...]:
     """Measured factors of a kind's acceptance over context. Observations of single heads, no law."""
-    return tuple(one for one in _file().contexts if one.kind == kind)
+    return tuple(factor for factor in _file().contexts if factor.kind == kind)
 
 
 @lru_cache(maxsize=1)
@@ -260,7 +262,7 @@ def _file() -> _File:
 
 @lru_cache(maxsize=1)
 def _by_pair() -> dict[tuple[str, str, str], Transfer]:
-    return {(one.kind, one.task_from, one.task_to): one for one in _file().transfers}
+    return {(transfer.kind, transfer.task_from, transfer.task_to): transfer for transfer in _file().transfers}
 
 
 @lru_cache(maxsize=1)

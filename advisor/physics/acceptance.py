@@ -1,12 +1,10 @@
 """How much of a draft the target accepts: lengths, probabilities and measured curves, with their spread.
 
-Speedup of speculative decoding and what explains it. Never sees hardware: times and accepted lengths in.
+Speedup of speculative decoding. Never sees hardware: times and accepted lengths in.
 
 References
 ----------
 [Leviathan] Leviathan et al., "Fast inference from transformers via speculative decoding", arXiv:2211.17192.
-[MoESD] "MoESD", arXiv:2505.19645 (target efficiency).
-[Cascade] "Cascade", arXiv:2506.20675 (utility).
 """
 
 from __future__ import annotations
@@ -204,21 +202,23 @@ def parse_acceptance(
     """
     if not 1 <= k_max <= _MAX_DRAFT:
         raise AdvisorError(f"k_max={k_max} is out of range; choose 1 to {_MAX_DRAFT}")
-    given = text.strip()
-    if not given:
+    stripped = text.strip()
+    if not stripped:
         raise AdvisorError(f"acceptance is empty; {_GRAMMAR}")
-    if "@" in given:
-        length, at = _length_at(given)
-        what = f"accepted length {length:g} at K={at}, as given; other K follow the measured curves' shape"
-        return _from_points(np.array([at]), np.array([length]), k_max, bool(borrowed), what)
-    if "," in given or number_of(given) is not None:
-        return _from_list(_probabilities(given), k_max, bool(borrowed))
-    curve = load_acceptance_curve(given)
+    if "@" in stripped:
+        length, at = _length_at(stripped)
+        source = f"accepted length {length:g} at K={at}, as given; other K follow the measured curves' shape"
+        return _from_points(np.array([at]), np.array([length]), k_max, bool(borrowed), source)
+    if "," in stripped or number_of(stripped) is not None:
+        return _from_list(_probabilities(stripped), k_max, bool(borrowed))
+    curve = load_acceptance_curve(stripped)
     other = model_id not in (None, curve.model_id) or drafter_id not in (None, curve.drafter_id)
     reasoning = {"on": ", reasoning on", "off": ", reasoning off"}.get(curve.reasoning, "")
-    what = f"{curve.checkpoint or curve.model_id} with {curve.drafter_id} on {curve.dataset}{reasoning}: {curve.source}"
+    source = (
+        f"{curve.checkpoint or curve.model_id} with {curve.drafter_id} on {curve.dataset}{reasoning}: {curve.source}"
+    )
     points = np.array(curve.n_draft), np.array(curve.accepted_length)
-    return _from_points(*points, k_max, other if borrowed is None else borrowed, what)
+    return _from_points(*points, k_max, other if borrowed is None else borrowed, source)
 
 
 @dataclass(frozen=True)
@@ -272,46 +272,46 @@ def _curves() -> dict[str, AcceptanceCurve]:
     return {curve.id: curve for curve in validate(content, _CurveFile, path).curves}
 
 
-def _length_at(given: str) -> tuple[float, int]:
+def _length_at(text: str) -> tuple[float, int]:
     """X and K of `X@K`, refused with one sentence where it is no such thing."""
-    left, _, right = (piece.strip() for piece in given.partition("@"))
+    left, _, right = (field.strip() for field in text.partition("@"))
     if number_of(left) is None or not re.fullmatch(r"[0-9]{1,9}", right):
-        raise AdvisorError(f"acceptance={_shown(given)}: expected an accepted length and a whole K, as in 2.4@3")
+        raise AdvisorError(f"acceptance={_shown(text)}: expected an accepted length and a whole K, as in 2.4@3")
     length, at = float(left), int(right)
     if not 1 <= at <= _MAX_DRAFT:
-        raise AdvisorError(f"acceptance={_shown(given)}: K={at} is out of range; choose 1 to {_MAX_DRAFT}")
+        raise AdvisorError(f"acceptance={_shown(text)}: K={at} is out of range; choose 1 to {_MAX_DRAFT}")
     if not 1 < length <= at + 1:
         raise AdvisorError(
-            f"acceptance={_shown(given)}: a round with K={at} emits more than 1 and at most K+1={at + 1} tokens, "
+            f"acceptance={_shown(text)}: a round with K={at} emits more than 1 and at most K+1={at + 1} tokens, "
             f"so the accepted length must lie there (bonus token included)"
         )
     return length, at
 
 
-def _probabilities(given: str) -> Array:
+def _probabilities(text: str) -> Array:
     """The list `a1,a2,...`, refused with one sentence where an entry is no probability."""
-    pieces = [piece.strip() for piece in given.split(",")]
-    if len(pieces) > _MAX_DRAFT:
-        raise AdvisorError(f"acceptance lists {len(pieces)} probabilities; give at most {_MAX_DRAFT}")
-    for place, piece in enumerate(pieces, start=1):
-        if number_of(piece) is None:
+    fields = [field.strip() for field in text.split(",")]
+    if len(fields) > _MAX_DRAFT:
+        raise AdvisorError(f"acceptance lists {len(fields)} probabilities; give at most {_MAX_DRAFT}")
+    for position, field in enumerate(fields, start=1):
+        if number_of(field) is None:
             raise AdvisorError(
-                f"acceptance={_shown(given)}: entry {place} is {_shown(piece)}, not a number; {_GRAMMAR}"
+                f"acceptance={_shown(text)}: entry {position} is {_shown(field)}, not a number; {_GRAMMAR}"
             )
-        if not 0 <= float(piece) <= 1:
-            advice = f"; an accepted length needs its K, as in {piece}@3" if len(pieces) == 1 else ""
+        if not 0 <= float(field) <= 1:
+            advice = f"; an accepted length needs its K, as in {field}@3" if len(fields) == 1 else ""
             raise AdvisorError(
-                f"acceptance={_shown(given)}: entry {place} is {_shown(piece)}, but an acceptance probability lies "
+                f"acceptance={_shown(text)}: entry {position} is {_shown(field)}, but an acceptance probability lies "
                 f"between 0 and 1{advice}"
             )
-    return np.array([float(piece) for piece in pieces])
+    return np.array([float(field) for field in fields])
 
 
 def _from_list(probabilities: Array, k_max: int, borrowed: bool) -> Acceptance:
     k = np.arange(k_max + 1)
     n = len(probabilities)
-    held = np.concatenate([probabilities[:k_max], np.full(max(0, k_max - n), probabilities[-1])])
-    value = 1 + np.concatenate([[0.0], np.cumsum(np.cumprod(held))])
+    conditional = np.concatenate([probabilities[:k_max], np.full(max(0, k_max - n), probabilities[-1])])
+    value = 1 + np.concatenate([[0.0], np.cumsum(np.cumprod(conditional))])
     source = f"{n} conditional acceptance probabilities, as given" + ("; the last is held" if n < k_max else "")
     return _banded(value, k > n, np.minimum(k, n), borrowed, source)
 
@@ -334,23 +334,23 @@ def _from_points(at: NDArray[np.int_], length: Array, k_max: int, borrowed: bool
         value = np.maximum.accumulate(np.clip(value, 1.0, k + 1.0))  # drafting more never emits less
     else:
         right = np.clip(np.searchsorted(at, k, side="left"), 1, len(at) - 1)
-        ends = np.stack([length[right - 1], length[right]])
+        bounds = np.stack([length[right - 1], length[right]])
         inside = (k >= at[0]) & (k <= at[-1])
-        value = np.where(inside, np.clip(value, ends.min(axis=0), ends.max(axis=0)), value)
+        value = np.where(inside, np.clip(value, bounds.min(axis=0), bounds.max(axis=0)), value)
         # Beyond the last measured K nothing is promised: what one alpha would add goes into the upper edge alone.
         growth = np.maximum(value, 1.0)
         value = np.where(k > at[-1], length[-1], value)
-    own = np.isin(k, at)
-    value[own] = length[np.searchsorted(at, k[own])]  # measured values as they are, not through alpha
+    measured = np.isin(k, at)
+    value[measured] = length[np.searchsorted(at, k[measured])]  # measured values as they are, not through alpha
     outside = (k > 0) & ((k < at[0]) | (k > at[-1]))
     return _banded(value, outside, np.clip(k, at[0], at[-1]), borrowed, source, growth)
 
 
 def _bend(k: NDArray[np.int_], at: int) -> Array:
     """Median factor by which measured curves differ from one alpha carried from K = `at` to each k. [-]"""
-    spread = extrapolation_spread()
+    slopes = extrapolation_spread()
     distance = np.log((k + 1) / (at + 1))
-    slope = np.where(distance > 0, spread.above[1], spread.below[1])
+    slope = np.where(distance > 0, slopes.above[1], slopes.below[1])
     return np.where(k == 0, 1.0, np.exp(slope * np.abs(distance)))
 
 
@@ -391,18 +391,6 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 
-__all__ = [
-    "accepted_length",
-    "amdahl_ratio",
-    "hidden_share",
-    "solve_alpha",
-    "speedup",
-    "target_efficiency",
-    "utility",
-    "verification_ratio",
-]
-
-
 def speedup(
     accepted_length: ArrayLike, plain_step_s: ArrayLike, round_s: ArrayLike, prefill_per_token_s: ArrayLike = 0.0
 ) -> Array:
@@ -425,41 +413,3 @@ def speedup(
 def verification_ratio(plain_step_s: ArrayLike, verify_step_s: ArrayLike) -> Array:
     """Cost of verifying K + 1 tokens in plain steps, R = T(B, K+1) / T(B, 1): `laws.verification_ratio`. [-]"""
     return np.asarray(laws.verification_ratio(*arrays(verify_step_s, plain_step_s)))
-
-
-def target_efficiency(plain_step_s: ArrayLike, verify_step_s: ArrayLike) -> Array:
-    """Target efficiency of [MoESD], T(B, 1) / T(B, K+1), the inverse of `verification_ratio`. [-]"""
-    return np.asarray(laws.target_efficiency(*arrays(plain_step_s, verify_step_s)))
-
-
-def utility(tokens_per_iteration: ArrayLike, iteration_s: ArrayLike, plain_iteration_s: ArrayLike) -> Array:
-    """Utility of [Cascade]: tokens gained per iteration over its relative cost. [-]
-
-    tokens_per_iteration: tokens that an iteration emits for each that plain decoding would. [-]
-    iteration_s, plain_iteration_s: an iteration with and without speculation. [s]
-    `laws.utility`; the time per output token of plain decoding over it is that of speculation.
-    """
-    return np.asarray(laws.utility(*arrays(tokens_per_iteration, iteration_s, plain_iteration_s)))
-
-
-def amdahl_ratio(routed_share: ArrayLike, experts_ratio: ArrayLike, exposed_share: ArrayLike = 1.0) -> Array:
-    """Verification ratio of a step in which only the loading of routed experts grows: `laws.amdahl_ratio`. [-]
-
-    Parameters
-    ----------
-    routed_share : f, share of a plain step spent loading routed experts. [-]
-    experts_ratio : U(B,q) / U(B,1). [-]
-    exposed_share : eta <= 1, the part of the extra loading that nothing hides. [-]
-    """
-    return np.asarray(laws.amdahl_ratio(*arrays(routed_share, experts_ratio, exposed_share)))
-
-
-def hidden_share(ratio: ArrayLike, routed_share: ArrayLike, experts_ratio: ArrayLike) -> Array:
-    """1 - eta: the part of the extra expert loading that a measured or predicted ratio R does not show. [-]
-
-    NaN where the step touches no further experts, because then nothing was there to hide.
-    """
-    measured, share, growth = arrays(ratio, routed_share, experts_ratio)
-    # NaN and not 0: where no further expert is touched, nothing was there to hide.
-    grows = (share > 0) & (growth > 1)
-    return np.asarray(laws.hidden_share(measured, np.where(grows, share, np.nan), growth))

@@ -189,9 +189,9 @@ def effective_n_active(moe: Moe) -> float:
 
 def mtp_mixer(architecture: Architecture) -> Mixer | None:
     """Attention of an MTP module: the model's own softmax layer, a window where its block says so."""
-    own = architecture.mtp_block
+    block = architecture.mtp_block
     growing, window = ("full", "mla", "sparse"), ("sliding",)
-    for kinds in (*((window, growing) if own is not None and own.windowed else (growing, window)), ("linear",)):
+    for kinds in (*((window, growing) if block is not None and block.windowed else (growing, window)), ("linear",)):
         for mixer in architecture.mixers:
             if mixer.kind in kinds:
                 return mixer
@@ -303,13 +303,6 @@ def with_dtype(architecture: Architecture, weight_dtype: WeightDtype) -> Archite
     return architecture.model_copy(update={"dtypes": dtypes, "activation_scheme": scheme})
 
 
-def _contexts(context_tokens: Numbers) -> Floats:
-    context = np.asarray(context_tokens, dtype=np.float64)
-    if np.any(~(context >= 0)):
-        raise AdvisorError("context_tokens must be 0 or more tokens per sequence; give the number of cached positions")
-    return context
-
-
 def _kept_elements(mixer: Mixer, context: Floats) -> Floats:
     """Cache elements one layer keeps for one sequence (index keys included)."""
     entry = float(mixer.kv_elements_per_token)
@@ -350,7 +343,9 @@ def kv_bytes(
     Window layers stop at their window; sparse layers keep every entry and its index keys; linear layers keep a state.
     Raises AdvisorError for a negative or NaN context.
     """
-    context = _contexts(context_tokens)
+    context = np.asarray(context_tokens, dtype=np.float64)
+    if np.any(~(context >= 0)):  # NaN too
+        raise AdvisorError("context_tokens must be 0 or more tokens per sequence; give the number of cached positions")
     elements = sum((m.count * _kept_elements(m, context) for m in architecture.mixers), np.zeros_like(context))
     cache = elements * np.asarray(batch_size, dtype=np.float64) * np.asarray(kv_dtype_bytes, dtype=np.float64)
     return cache + state_bytes(architecture, batch_size, state_dtype_bytes)

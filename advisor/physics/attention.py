@@ -84,17 +84,17 @@ def attention_layers(
     Where latent kernels take further tokens of a sequence apart (`latent_rows_apart`), each is a sequence of its own.
     """
     # The last of them attends to all the others; the table of a module counts its own token beside.
-    apart = replace(
+    token_by_token = replace(
         load, sequences=load.sequences * load.tokens, tokens=np.ones(()), context=load.context + load.tokens - 1.0
     )
-    found: list[Core | MeasuredAttention] = []
+    layers: list[Core | MeasuredAttention] = []
     for mixer in architecture.mixers:
-        here = apart if mixer.kind == "mla" and costs.latent_rows_apart else load
+        layer_load = token_by_token if mixer.kind == "mla" and costs.latent_rows_apart else load
         if mixer in costs.modules:
-            found.append(measured_attention(mixer, costs, here))
+            layers.append(measured_attention(mixer, costs, layer_load))
         elif mixer.kind != "none":
-            found.append(attention_core(mixer, costs, here))
-    return tuple(found)
+            layers.append(attention_core(mixer, costs, layer_load))
+    return tuple(layers)
 
 
 def reread_share(architecture: Architecture, costs: KernelCosts) -> float:
@@ -111,16 +111,16 @@ def attention_core(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> Cor
     """Attention core of one mixer's layers: constants, laws, bytes read and operations."""
     cost = core_cost(mixer, costs)
     law, values = attention_reading(mixer, load)
-    read = np.asarray(law(**values))
-    return Core(mixer, cost, law, values, read, *attention_operations(mixer, cost, load, values, read))
+    read_bytes = np.asarray(law(**values))
+    return Core(mixer, cost, law, values, read_bytes, *attention_operations(mixer, cost, load, values, read_bytes))
 
 
 def core_cost(mixer: Mixer, costs: KernelCosts) -> AttentionCost:
     """The constants that price the core of one mixer's layers."""
     # Sparse attention chooses from a latent cache, so latent kernels run it; recurrent states keep a format of their
     # own.
-    own = {"mla": costs.mla, "sparse": costs.mla, "linear": costs.state}.get(mixer.kind)
-    return costs.attention if own is None else own
+    special = {"mla": costs.mla, "sparse": costs.mla, "linear": costs.state}.get(mixer.kind)
+    return costs.attention if special is None else special
 
 
 def measured_attention(mixer: Mixer, costs: KernelCosts, load: AttentionLoad) -> MeasuredAttention:
@@ -163,9 +163,9 @@ def attention_reading(mixer: Mixer, load: AttentionLoad) -> tuple[Callable[..., 
         return laws.state_moved, {"B": batch, "S": mixer.state_elements, "q": q, "tp": ranks}
     values = {"B": batch, "c": load.context, "q": q, "e": mixer.kv_elements_per_token, "b": load.bytes_per_element}
     window = np.inf if mixer.window_tokens is None else mixer.window_tokens
-    seen = {"r": mixer.compression, "w": window, "n_q": q if mixer.kind == "sparse" else 1.0}
-    own = {"w_local": mixer.local_window_tokens, "e_index": mixer.index_elements_per_token}
-    return laws.cache_read, values | seen | own | {"s": min(ranks, mixer.kv_shards)}
+    reach = {"r": mixer.compression, "w": window, "n_q": q if mixer.kind == "sparse" else 1.0}
+    beside = {"w_local": mixer.local_window_tokens, "e_index": mixer.index_elements_per_token}
+    return laws.cache_read, values | reach | beside | {"s": min(ranks, mixer.kv_shards)}
 
 
 def attention_operations(

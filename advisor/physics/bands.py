@@ -50,9 +50,7 @@ class Draws:
 def make_draws(
     costs: KernelCosts, n_draws: int = N_DRAWS, seed: int = 20250601, kernel_seed: int | None = None
 ) -> Draws:
-    """Lognormal factors for each component of a step, median 1.
-
-    The seed is fixed, so that equal scenarios give equal bands.
+    """Lognormal factors for each component of a step, median 1. A fixed seed: equal scenarios have equal bands.
 
     `kernel_seed` draws the errors of the kernels anew and leaves all others: for a comparison with kernels that were
     measured apart (another accelerator, engine or format), whose errors have nothing in common.
@@ -127,8 +125,8 @@ def _log_sd(costs: KernelCosts, component: Component) -> float:
     if isinstance(record, MoeCost):
         return record.band_log_sd
     if component.bound == "links":
-        beyond = () if costs.network is None else (costs.network.log_sd,)
-        return max((*(cost.log_sd for cost in record.values()), *beyond), default=0.0)
+        network = () if costs.network is None else (costs.network.log_sd,)
+        return max((*(cost.log_sd for cost in record.values()), *network), default=0.0)
     return record.log_sd
 
 
@@ -190,15 +188,15 @@ def wobble(draws: Draws, unexplained: Array, beyond: Array, k: NDArray[np.int64]
     return np.asarray(np.exp(draws.residual_z[:, None, None] * common + PER_K_LOG_SD * draws.per_k_z[:, None, k]))
 
 
-def draw_acceptance(low: Array, middle: Array, high: Array, draws: Draws) -> Array:
+def draw_acceptance(low: Array, central: Array, high: Array, draws: Draws) -> Array:
     """Accepted length under each draw [draws, K], at least 1. [tokens per round]
 
-    low, middle, high: centre and ends of its 80 % band, [K]. [tokens per round]
+    low, central, high: centre and ends of its 80 % band, [K]. [tokens per round]
     Own derivation: a split lognormal through the three, since a band that is clipped at K + 1 is not symmetric.
     """
     z = draws.acceptance_z[:, None]
-    up, down = np.log(high / middle) / BAND_SIGMAS, np.log(middle / low) / BAND_SIGMAS
-    return np.asarray(np.maximum(middle * np.exp(np.where(z > 0, up, down) * z), 1.0))
+    up, down = np.log(high / central) / BAND_SIGMAS, np.log(central / low) / BAND_SIGMAS
+    return np.asarray(np.maximum(central * np.exp(np.where(z > 0, up, down) * z), 1.0))
 
 
 def band(values: Array) -> tuple[Array, Array]:
@@ -207,6 +205,6 @@ def band(values: Array) -> tuple[Array, Array]:
     values: draws of a quantity, [draws, ...], in any unit. [as the result]
     Definition: the quantiles (1 - BAND_LEVEL) / 2 to each side.
     """
-    edge = (1.0 - BAND_LEVEL) / 2.0
-    low, high = np.quantile(values, [edge, 1.0 - edge], axis=0)
+    tail = (1.0 - BAND_LEVEL) / 2.0
+    low, high = np.quantile(values, [tail, 1.0 - tail], axis=0)
     return np.asarray(low), np.asarray(high)

@@ -93,9 +93,7 @@ class DraftTime:
 def draft_architecture(
     drafter: Drafter, target: Architecture, draft_model: Architecture | None = None
 ) -> Architecture | None:
-    """Architecture that one drafting pass runs.
-
-    None where drafting takes no device time.
+    """Architecture that one drafting pass runs. None where drafting takes no device time.
 
     Raises AdvisorError when a drafter needs a draft model and none is given, or MTP is asked of a model without it.
     """
@@ -177,20 +175,9 @@ def _mtp_module(target: Architecture) -> Architecture:
         )
     template, (dense, moe) = mtp_mixer(target) or target.mixers[-1], mtp_ffn(target)
     fusion = 2 * target.hidden_size**2  # joins the hidden state with the embedding of the token just drafted
-    mixer = template.model_copy(
-        update={
-            "count": 1,
-            "projection_params": template.projection_params + fusion,
-        }
-    )
-    return target.model_copy(
-        update={
-            "id": f"mtp of {target.id}",
-            "mixers": (mixer,),
-            "dense": () if dense is None else (dense,),
-            "moe": moe,
-        }
-    )
+    mixer = template.model_copy(update={"count": 1, "projection_params": template.projection_params + fusion})
+    block = {"mixers": (mixer,), "dense": () if dense is None else (dense,), "moe": moe}
+    return target.model_copy(update={"id": f"mtp of {target.id}", **block})
 
 
 def _head_attention(target: Architecture, layers: int) -> Mixer:

@@ -125,14 +125,14 @@ def traffic_of_trace(
         raise AdvisorError(
             f"no sequence of the trace has {longest} tokens, as many as a step verifies; give longer ones"
         )
-    told = list(fit.warnings)
+    notes = list(fit.warnings)
     if len(kept) < ENOUGH_TO_HALVE:
-        told.append(
+        notes.append(
             f"{len(kept)} sequences cannot be halved: placements are planned and judged on the same tokens, so what "
             "balancing brings is overstated"
         )
     because = f"counted on {len(kept)} sequences, {len(fit.layers)} layers of your trace"
-    return Traffic("trace", expert_loads(kept, n_experts), fit.n_active, because, kept, fit, warnings=tuple(told))
+    return Traffic("trace", expert_loads(kept, n_experts), fit.n_active, because, kept, fit, warnings=tuple(notes))
 
 
 def traffic_of_loads(counts: Array, router: Router) -> Traffic:
@@ -153,20 +153,20 @@ def traffic_of_loads(counts: Array, router: Router) -> Traffic:
     loads = fitted_loads(counts, moe.n_active)
     _, phi, rho = router.spread
     because = f"drawn from your loads of {len(loads)} layers, taken to stay as they are"
-    told = loads_warnings(counts, moe)
-    return Traffic("loads", loads, moe.n_active, because, correlation=(phi, rho), warnings=told)
+    notes = loads_warnings(counts, moe)
+    return Traffic("loads", loads, moe.n_active, because, correlation=(phi, rho), warnings=notes)
 
 
 def loads_warnings(loads: Array, moe: Moe) -> tuple[str, ...]:
     """Doubts about loads of experts, [layers, N], of a model."""
-    found, idle = [], int((loads.sum(axis=0) == 0.0).sum())
+    warnings, idle = [], int((loads.sum(axis=0) == 0.0).sum())
     if len(loads) < moe.count:
-        found.append(
+        warnings.append(
             f"the loads are of {len(loads)} of {moe.count:g} routed layers; the others are taken to be like them"
         )
     if idle:
-        found.append(f"{idle} of {moe.n_experts} experts have no load in any layer; are the loads of this model?")
-    return tuple(found)
+        warnings.append(f"{idle} of {moe.n_experts} experts have no load in any layer; are the loads of this model?")
+    return tuple(warnings)
 
 
 def traffic_of_preset(router: Router, rng: np.random.Generator) -> Traffic:
@@ -239,9 +239,9 @@ class Counted:
 
         batch : sequences of the instance, as they were counted. [-]
         """
-        one = self.slowest
-        reads, serves = one.touched[:, None], one.pairs[:, None]
-        return RankBalance(np.array([batch]), reads, serves, one.received[None], one.slots)
+        slowest = self.slowest
+        reads, serves = slowest.touched[:, None], slowest.pairs[:, None]
+        return RankBalance(np.array([batch]), reads, serves, slowest.received[None], slowest.slots)
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,11 +57,6 @@ class Layout:
         """Experts and copies together, S. [-]"""
         return len(self.rank_of_slot)
 
-    @property
-    def n_redundant(self) -> int:
-        """Copies beyond one of each, r. [-]"""
-        return self.n_slots - self.copies.shape[1]
-
     def of_layers(self, layers: NDArray[np.int64]) -> Layout:
         """The layout of some layers."""
         if len(self.copies) == 1:
@@ -74,9 +69,9 @@ class Layout:
         `loads` [layers, N] are shares of tokens that choose each expert [-]. Definition: an expert's copies share its
         load alike, and a rank's load is the sum over the copies that it holds.
         """
-        each = np.asarray(loads, float) / self.copies
-        held = np.take_along_axis(each, np.broadcast_to(self.expert_of_slot, (len(each), self.n_slots)), axis=1)
-        return np.asarray(np.add.reduceat(held, self.first_slots, axis=1))
+        per_copy = np.asarray(loads, float) / self.copies
+        experts = np.broadcast_to(self.expert_of_slot, (len(per_copy), self.n_slots))
+        return np.asarray(np.add.reduceat(np.take_along_axis(per_copy, experts, axis=1), self.first_slots, axis=1))
 
     @property
     def first_slots(self) -> NDArray[np.int64]:
@@ -139,10 +134,10 @@ def _check(n_experts: int, ranks: int, redundant: int, nodes: int, groups: int) 
     slots = n_experts + redundant
     # Engines give every rank a weight buffer of one size, so slots divide evenly.
     if redundant < 0 or not 1 <= ranks <= slots or slots % ranks:
-        least = -n_experts % max(ranks, 1)
+        fewest = -n_experts % max(ranks, 1)
         raise AdvisorError(
             f"{n_experts} experts and {redundant} copies do not fill {ranks} ranks evenly, as engines ask; choose "
-            f"{least}, {least + ranks} or {least + 2 * ranks} copies"
+            f"{fewest}, {fewest + ranks} or {fewest + 2 * ranks} copies"
         )
     if nodes < 1 or ranks % nodes:
         raise AdvisorError(f"{ranks} ranks do not spread evenly over {nodes} nodes; choose a divisor of {ranks}")
@@ -160,9 +155,9 @@ def _copied(loads: Array, redundant: int) -> tuple[NDArray[np.int64], Array]:
     copies = np.ones((rows, n))
     expert = np.empty((rows, n + redundant), np.int64)
     expert[:, :n] = np.arange(n)
-    for place in range(n, n + redundant):
-        expert[:, place] = np.argmax(loads / copies, axis=1)
-        copies[np.arange(rows), expert[:, place]] += 1.0
+    for slot in range(n, n + redundant):
+        expert[:, slot] = np.argmax(loads / copies, axis=1)
+        copies[np.arange(rows), expert[:, slot]] += 1.0
     return expert, np.take_along_axis(loads / copies, expert, axis=1)
 
 
@@ -172,14 +167,14 @@ def _packed(weights: Array, packs: int) -> NDArray[np.int64]:
     if packs == n:  # one each: nothing to balance
         return np.broadcast_to(np.arange(n), (rows, n)).copy()
     filled, count = np.zeros((rows, packs)), np.zeros((rows, packs), np.int64)
-    found, every = np.empty((rows, n), np.int64), np.arange(rows)
+    pack_of, all_rows = np.empty((rows, n), np.int64), np.arange(rows)
     # Stable, so that equal loads fall in the order of expert ids, on every machine.
-    for item in np.argsort(-weights, axis=1, kind="stable").T:
+    for column in np.argsort(-weights, axis=1, kind="stable").T:
         pack = np.argmin(np.where(count < n // packs, filled, np.inf), axis=1)
-        found[every, item] = pack
-        filled[every, pack] += weights[every, item]
-        count[every, pack] += 1
-    return found
+        pack_of[all_rows, column] = pack
+        filled[all_rows, pack] += weights[all_rows, column]
+        count[all_rows, pack] += 1
+    return pack_of
 
 
 def _layout(expert_of_slot: NDArray[np.int64], rank_of_slot: NDArray[np.int64], n_experts: int) -> Layout:
@@ -235,10 +230,10 @@ def rank_counts(ids: Choices, layout: Layout, rng: np.random.Generator, sources:
     batch, tokens, layers, active = ids.shape
     ranks, n_slots, n_experts = layout.n_ranks, layout.n_slots, layout.copies.shape[1]
     layer = np.arange(layers)[:, None]
-    held = layer if len(layout.copies) > 1 else np.zeros_like(layer)
+    placed = layer if len(layout.copies) > 1 else np.zeros_like(layer)  # one layout stands for all layers
     # Engines spread the choices of an expert over its copies without looking at loads; a draw stands for that.
-    copy = (rng.random(ids.shape) * layout.copies[held, ids]).astype(np.int64)
-    slot = layout.slot_of[held, ids, copy]
+    copy = (rng.random(ids.shape) * layout.copies[placed, ids]).astype(np.int64)
+    slot = layout.slot_of[placed, ids, copy]
     rank = layout.rank_of_slot[slot]
     step = np.arange(tokens)[:, None, None]
     by_slot = _counted(step * layers + layer, slot, (tokens, layers, n_slots))
@@ -268,30 +263,30 @@ def rank_counts(ids: Choices, layout: Layout, rng: np.random.Generator, sources:
 
 def _counted(
     cell: NDArray[np.int64],
-    what: NDArray[np.int64],
+    kind: NDArray[np.int64],
     shape: tuple[int, int, int],
     only: NDArray[np.bool_] | None = None,
 ) -> Array:
-    """How often each of `what` was met by the first 1 to t tokens, [t, layers, kinds]; `only` keeps some. [-]"""
-    at = (cell * shape[2] + what)[slice(None) if only is None else only]
+    """How often each of `kind` was met by the first 1 to t tokens, [t, layers, kinds]; `only` keeps some. [-]"""
+    at = (cell * shape[2] + kind)[slice(None) if only is None else only]
     counts = np.bincount(at.ravel(), minlength=int(np.prod(shape)))
     return np.cumsum(counts.reshape(shape), axis=0).astype(float)
 
 
-def _first_visits(where: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def _first_visits(location: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Whether no earlier choice of the same token went to the same place, and the places of each token."""
-    first = np.ones(where.shape, bool)
-    for later in range(1, where.shape[-1]):
-        first[..., later] = (where[..., later, None] != where[..., :later]).all(axis=-1)
+    first = np.ones(location.shape, bool)
+    for later in range(1, location.shape[-1]):
+        first[..., later] = (location[..., later, None] != location[..., :later]).all(axis=-1)
     return first, first.sum(axis=-1)
 
 
 def _source_ranks(batch: int, tokens: int, ranks: int, groups: int) -> NDArray[np.int64]:
     """Rank that sends each token, [B, t]: sequences go round the groups, tokens of a group round its ranks."""
-    each = max(ranks // groups, 1)
+    ranks_of_group = max(ranks // groups, 1)
     sequence = np.arange(batch)[:, None]
-    inside = (sequence // groups * tokens + np.arange(tokens)) % each
-    return sequence % groups * each + inside
+    inside = (sequence // groups * tokens + np.arange(tokens)) % ranks_of_group
+    return sequence % groups * ranks_of_group + inside
 
 
 @dataclass(frozen=True)
@@ -413,13 +408,13 @@ def drawn_choices(
     (systematic sampling over experts in random order). Layers and sequences are independent.
     """
     layers, n_experts = loads.shape
-    own = np.broadcast_to(loads, (batch, layers, n_experts))
+    chances = np.broadcast_to(loads, (batch, layers, n_experts))
     if affinity > 0.0:
         precision = 1.0 / min(affinity, 1.0 - 1e-9) - 1.0
-        inside = np.clip(own, 1e-9, 1.0 - 1e-9)
+        inside = np.clip(chances, 1e-9, 1.0 - 1e-9)
         # Beta draws do not sum to k, and a token chooses exactly k.
-        own = fitted_loads(rng.beta(inside * precision, (1.0 - inside) * precision), n_active)
-    rows = own.reshape(-1, n_experts)
+        chances = fitted_loads(rng.beta(inside * precision, (1.0 - inside) * precision), n_active)
+    rows = chances.reshape(-1, n_experts)
     steps: list[NDArray[np.int64]] = []
     for step in range(tokens):
         ids = _systematic(rng, rows, n_active).reshape(batch, layers, n_active)
@@ -456,8 +451,8 @@ def _systematic(rng: np.random.Generator, loads: Array, n_active: int) -> NDArra
     edges *= n_active / edges[:, -1:]
     edges[:, -1] = n_active + 0.5  # rounding must not put the last tick beyond the last expert
     ticks = rng.random((rows, 1)) + np.arange(n_active)
-    apart = (n_active + 1.0) * np.arange(rows)[:, None]  # each row in a range of its own: one search for all
-    at = np.searchsorted((edges + apart).ravel(), (ticks + apart).ravel(), side="right").reshape(rows, n_active)
+    offset = (n_active + 1.0) * np.arange(rows)[:, None]  # each row in a range of its own: one search for all
+    at = np.searchsorted((edges + offset).ravel(), (ticks + offset).ravel(), side="right").reshape(rows, n_active)
     at = np.minimum(at - n_experts * np.arange(rows)[:, None], n_experts - 1)
     for slot in range(n_active - 1, 0, -1):  # an expert of load 1 may meet two ticks by rounding
         clash = at[:, slot] <= at[:, slot - 1]
@@ -475,7 +470,7 @@ def skewed_loads(n_experts: int, n_active: int, load_cv: float, layers: int, rng
     Capped at 1, so a `load_cv` near sqrt(N/k - 1), the most that is possible, is not quite reached.
     """
     normal = NormalDist()
-    quantiles = np.array([normal.inv_cdf((place + 0.5) / n_experts) for place in range(n_experts)])
+    quantiles = np.array([normal.inv_cdf((rank + 0.5) / n_experts) for rank in range(n_experts)])
     # The cap of 1 takes from the spread, so the sigma that gives `load_cv` is found by bisection.
     low, high = 0.0, 50.0
     for _ in range(60):

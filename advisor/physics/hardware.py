@@ -132,11 +132,11 @@ def effective_bandwidth(hardware: Hardware, dtype: ComputeDtype) -> Constant:
     for candidate in dict.fromkeys((*_nearest_formats(hardware, dtype), "bf16")):
         kernels = hardware.kernels.get(candidate, KernelConstants())
         slope = kernels.fit_bandwidth_bytes_per_s if kernels.gemm_t0_s is not None else None
-        found = slope or kernels.stream_bandwidth_bytes_per_s
-        if found is not None:
-            return _taken_from(found, candidate, dtype)
-    fraction, why, confidence = _bandwidth_fraction(hardware)
-    return _assumed(hardware.bandwidth_bytes_per_s, fraction, why, confidence)
+        measured = slope or kernels.stream_bandwidth_bytes_per_s
+        if measured is not None:
+            return _taken_from(measured, candidate, dtype)
+    fraction, reason, confidence = _bandwidth_fraction(hardware)
+    return _assumed(hardware.bandwidth_bytes_per_s, fraction, reason, confidence)
 
 
 def effective_flops(hardware: Hardware, dtype: ComputeDtype) -> Constant:
@@ -145,12 +145,10 @@ def effective_flops(hardware: Hardware, dtype: ComputeDtype) -> Constant:
     The measured median over large shapes (of the nearest format: kind "assumed"), else a fraction of the peak of the
     format it computes in (kind "assumed").
     """
-    for candidate in _nearest_formats(hardware, dtype):
-        found = hardware.kernels.get(candidate, KernelConstants()).gemm_flops_per_s
-        if found is not None:
-            return _taken_from(found, candidate, dtype)
-    fraction, why, confidence = _gemm_fraction(hardware, compute_dtype(hardware, dtype))
-    return _assumed(peak_flops(hardware, dtype), fraction, why, confidence)
+    if (measured := _measured(hardware, dtype, "gemm_flops_per_s")) is not None:
+        return measured
+    fraction, reason, confidence = _gemm_fraction(hardware, compute_dtype(hardware, dtype))
+    return _assumed(peak_flops(hardware, dtype), fraction, reason, confidence)
 
 
 def gemm_t0(hardware: Hardware, dtype: ComputeDtype) -> Constant:
@@ -159,10 +157,8 @@ def gemm_t0(hardware: Hardware, dtype: ComputeDtype) -> Constant:
     Measured where a reliable fit exists for the format or its nearest one (then kind "assumed"), else an assumed
     constant. Weight-only formats take bf16's: nothing quantises their activations.
     """
-    for candidate in _nearest_formats(hardware, dtype):
-        found = hardware.kernels.get(candidate, KernelConstants()).gemm_t0_s
-        if found is not None:
-            return _taken_from(found, candidate, dtype)
+    if (measured := _measured(hardware, dtype, "gemm_t0_s")) is not None:
+        return measured
     return Constant(
         value=4.5e-6 if compute_dtype(hardware, dtype) == "bf16" else 7.5e-6,
         unit="s",
@@ -185,13 +181,22 @@ def _nearest_formats(hardware: Hardware, dtype: ComputeDtype) -> tuple[ComputeDt
     return (dtype, _SAME_UNITS[dtype]) if dtype in _SAME_UNITS else (dtype,)
 
 
-def _taken_from(found: Constant, measured_as: ComputeDtype, dtype: ComputeDtype) -> Constant:
-    """`found`, relabelled as an assumption where it was measured with another weight format."""
+def _measured(hardware: Hardware, dtype: ComputeDtype, name: str) -> Constant | None:
+    """A kernel constant of the format or of the nearest one that has it."""
+    for candidate in _nearest_formats(hardware, dtype):
+        measured = getattr(hardware.kernels.get(candidate, KernelConstants()), name)
+        if measured is not None:
+            return _taken_from(measured, candidate, dtype)
+    return None
+
+
+def _taken_from(measured: Constant, measured_as: ComputeDtype, dtype: ComputeDtype) -> Constant:
+    """`measured`, relabelled as an assumption where it was measured with another weight format."""
     if measured_as == dtype:
-        return found
+        return measured
     note = f"measured with {measured_as} weights, used for {dtype}"
-    confidence = "low" if found.confidence == "low" else "medium"
-    return found.model_copy(update={"kind": "assumed", "confidence": confidence, "note": note})
+    confidence = "low" if measured.confidence == "low" else "medium"
+    return measured.model_copy(update={"kind": "assumed", "confidence": confidence, "note": note})
 
 
 def _bandwidth_fraction(hardware: Hardware) -> tuple[float, str, Confidence]:
@@ -216,14 +221,14 @@ def _gemm_fraction(hardware: Hardware, computed: ComputeDtype) -> tuple[float, s
     return 0.60, f"no measured GEMM fraction is known for {hardware.vendor}; that of AMD CDNA3 and CDNA4 is used", "low"
 
 
-def _assumed(peak: Constant, fraction: float, why: str, confidence: Confidence) -> Constant:
+def _assumed(peak: Constant, fraction: float, reason: str, confidence: Confidence) -> Constant:
     """`fraction` of a published peak, labelled as the assumption it is."""
     worst = max((confidence, peak.confidence), key=("high", "medium", "low").index)
     return peak.model_copy(
         update={
             "value": fraction * peak.value,
             "kind": "assumed",
-            "source": f"{fraction:.2f} of the published peak: {why}. Peak: {peak.source}",
+            "source": f"{fraction:.2f} of the published peak: {reason}. Peak: {peak.source}",
             "date": _ASSUMED_ON,
             "confidence": worst,
             "note": "",

@@ -44,8 +44,8 @@ def factor_at(knots: Knots, size: ArrayLike) -> NDArray[np.float64]:
     at = np.maximum(np.asarray(size, float), 1e-9)
     if not knots:
         return np.ones_like(at)
-    known, factors = np.log(np.array(knots)).T
-    return np.exp(np.interp(np.log(at), known, factors))
+    measured_at, factors = np.log(np.array(knots)).T
+    return np.exp(np.interp(np.log(at), measured_at, factors))
 
 
 ExpertShape = tuple[float, float, float, float, float, float]
@@ -83,12 +83,12 @@ class MeasuredLayer:
 
         Measured at the measured ones, interpolated between, fitted outside.
         """
-        tokens, known = np.asarray(n_tokens, float), np.array(self.tokens)
+        tokens, measured = np.asarray(n_tokens, float), np.array(self.tokens)
         # Rows of another engine's kernel were measured, but not of what will run.
         if self.stands_in:
             return np.full(tokens.shape, Tier.FITTED.rank)
-        same = np.abs(tokens[..., None] / known - 1.0).min(axis=-1) < _SAME_TOKENS
-        inside = (tokens >= known[0]) & (tokens <= known[-1])
+        same = np.abs(tokens[..., None] / measured - 1.0).min(axis=-1) < _SAME_TOKENS
+        inside = (tokens >= measured[0]) & (tokens <= measured[-1])
         between = np.where(inside, Tier.INTERPOLATED.rank, Tier.FITTED.rank)
         return np.where(same, Tier.MEASURED.rank, between)
 
@@ -167,8 +167,8 @@ class AttentionCost:
 
     def time_s(self, n_bytes: ArrayLike, flops: ArrayLike) -> NDArray[np.float64]:
         """Time of one layer that reads `n_bytes` and computes `flops`, broadcast. [s]"""
-        read, work = np.asarray(n_bytes, float), np.asarray(flops, float)
-        return np.asarray(laws.attention_core(R=read, F=work, **self.symbols))
+        moved, work = np.asarray(n_bytes, float), np.asarray(flops, float)
+        return np.asarray(laws.attention_core(R=moved, F=work, **self.symbols))
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class AttentionModule:
     @functools.cached_property
     def _grid(self) -> tuple[NDArray[np.float64], ...]:
         """Logarithms of batches, contexts and seconds, each axis carried on by its last slope, of 1 at most."""
-        batches, contexts, times = (np.log(np.array(each)) for each in (self.batches, self.contexts, self.seconds))
+        batches, contexts, times = (np.log(np.array(values)) for values in (self.batches, self.contexts, self.seconds))
         times = np.vstack([times, _carried_on(times[-2], times[-1], batches[-1] - batches[-2])])
         times = np.column_stack([times, _carried_on(times[:, -2], times[:, -1], contexts[-1] - contexts[-2])])
         return np.append(batches, batches[-1] + _FAR), np.append(contexts, contexts[-1] + _FAR), times
@@ -208,7 +208,7 @@ class AttentionModule:
 
     def slower(self, factor: float) -> AttentionModule:
         """Layer with all times multiplied by `factor`."""
-        return replace(self, seconds=tuple(tuple(factor * each for each in row) for row in self.seconds))
+        return replace(self, seconds=tuple(tuple(factor * seconds for seconds in row) for row in self.seconds))
 
     @property
     def shortest(self) -> float:

@@ -17,7 +17,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -235,16 +235,7 @@ class GuardRails:
 
     def relaxed_to(self, baseline: Shape) -> tuple[GuardRails, tuple[str, ...]]:
         """Rails that the baseline itself keeps, and a sentence for each one that had to move."""
-        a, g, att, share, k = (
-            float(x)
-            for x in (
-                baseline.activation,
-                baseline.granularity,
-                baseline.attention_share,
-                baseline.shared_share,
-                baseline.n_active,
-            )
-        )
+        a, g, att, share, k = (float(getattr(baseline, item.name)) for item in fields(Shape))
         rails = GuardRails(
             min(self.min_activation, a),
             (min(self.granularity[0], g), max(self.granularity[1], g)),
@@ -252,7 +243,7 @@ class GuardRails:
             max(self.max_shared_share, share),
             min(self.min_active, k),
         )
-        said = {
+        outside = {
             f"activation ratio {a:.2%}, below {self.min_activation:.1%}": rails.min_activation != self.min_activation,
             f"granularity {g:.3g}, outside {self.granularity[0]:g} to {self.granularity[1]:g}": rails.granularity
             != self.granularity,
@@ -264,8 +255,8 @@ class GuardRails:
             f"{k:g} active expert, below {self.min_active:g}": rails.min_active != self.min_active,
         }
         return rails, tuple(
-            f"The baseline lies outside the law's data ({what}); this bound is relaxed to the baseline's value."
-            for what, moved in said.items()
+            f"The baseline lies outside the law's data ({rail}); this bound is relaxed to the baseline's value."
+            for rail, moved in outside.items()
             if moved
         )
 

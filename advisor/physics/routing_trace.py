@@ -7,13 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from advisor.physics.touched_experts import (
-    expected_experts,
-    touched_experts,
-    unrelated_overlap,
-)
+from advisor.physics.touched_experts import expected_experts, touched_experts, unrelated_overlap
 from advisor.prediction import AdvisorError, Array
 
 # Lags that relate the 8 tokens of the longest stretches below.
@@ -98,20 +94,6 @@ class TraceFit:
         return max(abs(row.predicted / row.counted - 1.0) for row in self.unions)
 
 
-def fit_trace(expert_ids: ArrayLike, n_experts: int, rng: np.random.Generator | None = None) -> RoutingFit:
-    """Routing parameters of one layer's trace, with 80 % intervals: `fit_sequences` for a single layer.
-
-    `expert_ids` [sequences, tokens, k] are whole numbers in [0, N) [-]. Raises AdvisorError for another shape, and for
-    what `fit_sequences` refuses.
-    """
-    ids = np.asarray(expert_ids)
-    if ids.ndim != 3 or not np.issubdtype(ids.dtype, np.integer):
-        raise AdvisorError(
-            f"expert_ids has shape {ids.shape} of {ids.dtype}; expected whole numbers [sequences, tokens, k]"
-        )
-    return fit_sequences([sequence[:, None, :] for sequence in ids], n_experts, rng).fit
-
-
 def fit_sequences(
     sequences: Sequence[NDArray[np.integer]], n_experts: int, rng: np.random.Generator | None = None
 ) -> TraceFit:
@@ -139,26 +121,26 @@ def fit_sequences(
     layers, left_out = _routing_layers(long, n_experts)
     if left_out:
         warnings.append(f"{left_out} of {left_out + len(layers)} layers choose the same experts for every token: dense")
-    kept = [np.ascontiguousarray(ids[:, layers]) for ids in long]
-    n_active = kept[0].shape[2]
-    if len(kept) * len(layers) * n_experts > MAX_USES:
+    routed = [np.ascontiguousarray(ids[:, layers]) for ids in long]
+    n_active = routed[0].shape[2]
+    if len(routed) * len(layers) * n_experts > MAX_USES:
         raise AdvisorError(
-            f"{len(kept):,} sequences of {len(layers):,} layers with {n_experts:,} experts are too many to be counted; "
+            f"{len(routed):,} sequences of {len(layers):,} layers with {n_experts:,} experts are too many to count; "
             "send fewer sequences, and check the number of experts"
         )
-    use = np.empty((len(kept), len(layers), n_experts), np.float32)
-    lags = np.empty((len(kept), len(layers), LAGS))
-    for row, ids in enumerate(kept):
+    use = np.empty((len(routed), len(layers), n_experts), np.float32)
+    lags = np.empty((len(routed), len(layers), LAGS))
+    for row, ids in enumerate(routed):
         use[row], lags[row] = _statistics(ids, n_experts)
-    warnings += _never_chosen(use, sum(map(len, kept)), n_active)
+    warnings += _never_chosen(use, sum(map(len, routed)), n_active)
     unrelated = _unrelated(use, n_active)
     point = _parameters(unrelated, lags, n_experts, n_active)
-    half = max(2, len(kept) // 2)
+    half = max(2, len(routed) // 2)
     # A sequence drawn twice would pair with itself and pass for unrelated, so half-samples without replacement are
     # used; with n/2 of n sequences their spread equals the full sample's standard error.
     draws = []
     for _ in range(_BOOTSTRAP):
-        rows = rng.permutation(len(kept))[:half]
+        rows = rng.permutation(len(routed))[:half]
         draws.append(_parameters(_unrelated(use[rows], n_active), lags[rows], n_experts, n_active))
     low, high = np.quantile(np.array(draws), [0.1, 0.9], axis=0)
     intervals = [(min(float(a), p), max(float(b), p)) for a, b, p in zip(low, high, point, strict=True)]
@@ -174,12 +156,12 @@ def fit_sequences(
         fit=fit,
         n_experts=n_experts,
         n_active=n_active,
-        n_sequences=len(kept),
-        n_tokens=sum(len(ids) for ids in kept),
+        n_sequences=len(routed),
+        n_tokens=sum(len(ids) for ids in routed),
         layers=tuple(layers),
         overlap_by_layer=lags.mean(axis=0),
         unrelated_by_layer=unrelated,
-        unions=tuple(_unions(kept, n_experts, n_active, fit, rng)),
+        unions=tuple(_unions(routed, n_experts, n_active, fit, rng)),
         warnings=tuple(warnings),
     )
 

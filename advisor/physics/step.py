@@ -85,17 +85,14 @@ class StepTime:
         return np.asarray(sum(self.components.values()))
 
 
-ASKED_ONLY = ("attention", "reread", "lm_head")
+DECODING_ONLY = ("attention", "reread", "lm_head")
 """Components that rows of padding have no part in: they attend to nothing, and their logits are not asked for."""
 
 
-def in_graph(asked: StepTime, computed: StepTime) -> StepTime:
-    """Step that runs in a larger captured graph.
-
-    asked: step of the sequences that decode. computed: of as many as the graph holds.
-    """
-    kept = {name: asked.components[name] for name in ASKED_ONLY if name in asked.components}
-    return StepTime({**computed.components, **kept})
+def in_graph(decoding: StepTime, computed: StepTime) -> StepTime:
+    """Time of the step `decoding` in a captured graph that holds as many sequences as `computed`."""
+    decoding_only = {name: decoding.components[name] for name in DECODING_ONLY if name in decoding.components}
+    return StepTime({**computed.components, **decoding_only})
 
 
 # Launches of one layer that are GEMMs: fused QKV and output; latent attention adds its two absorbed products and the
@@ -156,7 +153,7 @@ def step_time(
     dtype = architecture.dtypes.routed
     uneven = None if shape is None else slowest_rank(costs.routed, placement, shape, batch, q, touched, dtype)
     weights = weights_time(architecture, costs, placement, rows, batch * q, touched, shape, uneven)
-    attention_s = sum((item.time_s for item in attention), np.zeros(np.broadcast(batch, q, context).shape))
+    attention_s = sum((layer.time_s for layer in attention), np.zeros(np.broadcast(batch, q, context).shape))
     parts: dict[str, Array] = {
         "host": np.asarray(costs.host_per_step_s),
         "launch": np.asarray(laws.launches(costs.launch_per_layer_s, launched_layers(architecture, costs))),
@@ -167,8 +164,8 @@ def step_time(
     }
     # Only where kernels read the cache for every query (sm_120, sm_121): no data-centre row asks for it (decision
     # 0015).
-    if again := reread_share(architecture, costs):
-        parts["reread"] = np.asarray(laws.reread(again, q, attention_s))
+    if kappa := reread_share(architecture, costs):
+        parts["reread"] = np.asarray(laws.reread(kappa, q, attention_s))
     return StepTime(parts)
 
 
@@ -196,10 +193,10 @@ def weights_time(
     """
     messages = exchanges(architecture, costs, placement, rows, shape, uneven, for_prompt)
     parts = {
-        name: sum((item.time_s(rows) for item in items), np.zeros_like(rows))
+        name: sum((term.time_s(rows) for term in items), np.zeros_like(rows))
         for name, items in matrix_products(architecture, costs, placement, shape).items()
     }
-    parts["communication"] = sum((item.time_s for item in messages), np.zeros_like(rows))
+    parts["communication"] = sum((term.time_s for term in messages), np.zeros_like(rows))
     if shape is not None:
         dtype = architecture.dtypes.routed
         parts["routed"] = routed_time(costs.routed, placement, shape, n_tokens, touched, dtype, shape.count, uneven)
@@ -259,9 +256,9 @@ def matrix_products(
         if mixer in costs.modules:
             continue  # measured with its projections
         weights = (mixer.projection_params - mixer.replicated_params) / tp + mixer.replicated_params
-        item = (weights, dtypes.attention, PROJECTION_GEMMS[mixer.kind], mixer.count)
-        projections.append(Products(costs.attention_projection, *item))
-    found = {
+        product = (weights, dtypes.attention, PROJECTION_GEMMS[mixer.kind], mixer.count)
+        projections.append(Products(costs.attention_projection, *product))
+    products = {
         "attention_projection": tuple(projections),
         "dense": tuple(
             Products(costs.dense, block.matrices * d * block.width / tp, dtypes.dense, 2, block.count)
@@ -271,10 +268,10 @@ def matrix_products(
     if shape is not None:
         count, experts, matrices, width = arrays(shape.count, shape.n_experts, shape.matrices, shape.shared_width)
         # Every rank scores all experts for its own tokens, with weights that stay in 16 bits.
-        found["router"] = (Products(costs.attention_projection, experts * d, "bf16", 1, count),)
+        products["router"] = (Products(costs.attention_projection, experts * d, "bf16", 1, count),)
         # Designs without a shared expert stand in one array with those that have one: they run no such layer.
-        found["shared"] = (Products(costs.shared, matrices * d * width / tp, dtypes.shared, 2, count * (width > 0)),)
-    return found
+        products["shared"] = (Products(costs.shared, matrices * d * width / tp, dtypes.shared, 2, count * (width > 0)),)
+    return products
 
 
 def lm_head(architecture: Architecture, costs: KernelCosts, placement: Placement) -> Products:
@@ -317,12 +314,12 @@ def routed_time(
     if uneven is not None and ranks > 1:
         experts, share = np.asarray(uneven.slots), 1.0
         active = np.asarray(laws.rank_choices(active, uneven.pairs, ranks))
-        here = np.maximum(laws.counted_experts(uneven.touched, touched, ranks, experts), 1e-9)
-        rows_each = laws.rows_per_expert(tokens, active, here)
+        on_rank = np.maximum(laws.counted_experts(uneven.touched, touched, ranks, experts), 1e-9)
+        rows_each = laws.rows_per_expert(tokens, active, on_rank)
     else:
-        here = local_experts(touched, experts, ranks) if ranks > 1 else touched
+        on_rank = local_experts(touched, experts, ranks) if ranks > 1 else touched
         rows_each = laws.rows_per_expert(tokens, active, touched)
-    step = {"tokens": tokens, "n_active": active, "rows_per_expert": rows_each, "touched": here, "ranks": share}
+    step = {"tokens": tokens, "n_active": active, "rows_per_expert": rows_each, "touched": on_rank, "ranks": share}
     work = expert_work(**step, bytes_per_weight=BYTES_PER_WEIGHT[dtype], **expert_sizes(shape, placement))
     # Rows of this very shape err by 1.2 to 1.4 %, the curve over all shapes by 1.7 to 4.6 % (left out, decision 0005).
     if cost.measured is not None and expert_shape(shape, placement) == cost.measured.shape:
@@ -349,18 +346,18 @@ def slowest_rank(
     """
     if placement.balance is None or placement.expert_parallel == 1:
         return None
-    found = placement.balance.at(batch, tokens_per_sequence)
-    if len(found) == 1:
-        return found[0]
+    candidates = placement.balance.at(batch, tokens_per_sequence)
+    if len(candidates) == 1:
+        return candidates[0]
     step = (cost, placement, shape, batch * tokens_per_sequence, touched, dtype)
-    slow = np.stack([routed_time(*step, uneven=one) for one in found]).argmax(axis=0)
+    slow = np.stack([routed_time(*step, uneven=candidate) for candidate in candidates]).argmax(axis=0)
     touched_by, served_by = (
-        np.take_along_axis(np.stack([np.broadcast_to(getattr(one, name), slow.shape) for one in found]), slow[None], 0)[
-            0
-        ]
+        np.take_along_axis(
+            np.stack([np.broadcast_to(getattr(candidate, name), slow.shape) for candidate in candidates]), slow[None], 0
+        )[0]
         for name in ("touched", "pairs")
     )
-    return Uneven(touched_by, served_by, found[0].received, found[0].slots)
+    return Uneven(touched_by, served_by, candidates[0].received, candidates[0].slots)
 
 
 def expert_sizes(shape: MoeShape, placement: Placement) -> dict[str, Array]:
@@ -442,7 +439,7 @@ def exchanges(
 
     Raises AdvisorError where the accelerator has no cost for them.
     """
-    found = []
+    messages = []
     message, tp = laws.message_bytes(rows, architecture.hidden_size), placement.tensor_parallel
     if tp > 1:
         reduce = stream_cost(costs.all_reduce, tp)
@@ -450,7 +447,7 @@ def exchanges(
             advice = "give its link speed, or use one GPU (tensor_parallel=1)"
             raise AdvisorError(f"what GPUs of this accelerator take to add up their results is not known; {advice}")
         values = {"L": n_layers(architecture), "X": message, "r": reduce.factor(message), **reduce.symbols}
-        found.append(Exchange("all-reduce", reduce, laws.all_reduces, values))
+        messages.append(Exchange("all-reduce", reduce, laws.all_reduces, values))
     if shape is not None and placement.attention_groups > 1:
         exchange = stream_cost(costs.all_to_all, placement.expert_parallel)
         if exchange is None:
@@ -471,5 +468,5 @@ def exchanges(
                 copies = laws.nodes_reached(network.ranks_per_node, placement.expert_parallel, active)
                 law = laws.prompt_exchange
             values |= {"X_net": laws.wire_bytes(out, message, copies, tp), "s": share, **network.symbols}
-        found.append(Exchange("expert exchange", exchange, law, values))
-    return tuple(found)
+        messages.append(Exchange("expert exchange", exchange, law, values))
+    return tuple(messages)

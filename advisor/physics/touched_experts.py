@@ -90,16 +90,14 @@ def write_own_routing(values: Sequence[float | None], intervals: Sequence[tuple[
     """Text of routing parameters that `own_routing` reads back, to three significant digits.
 
     `values` are load_cv, affinity and stickiness, and `intervals` their (low, high) [-]. None writes `-`: not learnt.
-
-    None writes `-`: not learnt.
     """
     groups = []
     for value, (low, high) in zip(values, intervals, strict=True):
         if value is None:
             groups.append(NOT_LEARNT)
             continue
-        shown = float(f"{value:.3g}")
-        groups.append(f"{shown:g}/{min(float(f'{low:.3g}'), shown):g}/{max(float(f'{high:.3g}'), shown):g}")
+        rounded = float(f"{value:.3g}")
+        groups.append(f"{rounded:g}/{min(float(f'{low:.3g}'), rounded):g}/{max(float(f'{high:.3g}'), rounded):g}")
     return ",".join(groups)
 
 
@@ -267,8 +265,8 @@ def local_experts(touched: ArrayLike, n_experts: ArrayLike, expert_parallel: Arr
     mean = np.asarray(touched, float) / ranks
     # The mean maximum grows with the logarithm of the ranks nearly in a straight line, so read there.
     factor = np.interp(np.log2(ranks), np.log2(_IMBALANCE_RANKS), _IMBALANCE_FACTOR)
-    spread = np.sqrt(mean * np.clip(1.0 - np.asarray(touched, float) / experts, 0.0, 1.0))
-    return np.asarray(np.minimum(mean + factor * spread, experts / ranks))
+    sd = np.sqrt(mean * np.clip(1.0 - np.asarray(touched, float) / experts, 0.0, 1.0))
+    return np.asarray(np.minimum(mean + factor * sd, experts / ranks))
 
 
 def unrelated_overlap(n_experts: ArrayLike, n_active: ArrayLike, load_cv: ArrayLike) -> Array:
@@ -356,9 +354,9 @@ def _load_nodes(share: Array, load_cv: Array, experts: Array, active: Array) -> 
         row = np.array([share.item(), cv.item(), experts.item()])
         return _solved_loads(row.tobytes())[0].reshape(*share.shape, _N_NODES), _nodes()[1]
     rows = np.stack([share.ravel(), cv.ravel(), experts.ravel()], axis=1)
-    unique, where = np.unique(rows, axis=0, return_inverse=True)
+    unique, index = np.unique(rows, axis=0, return_inverse=True)
     solved = _solved_loads(unique.tobytes())
-    return solved[where.ravel()].reshape(*share.shape, _N_NODES), _nodes()[1]
+    return solved[index.ravel()].reshape(*share.shape, _N_NODES), _nodes()[1]
 
 
 @functools.lru_cache(maxsize=64)
@@ -369,9 +367,9 @@ def _solved_loads(packed: bytes) -> Array:
     """
     share, cv, experts = np.frombuffer(packed).reshape(-1, 3).T
     normal = NormalDist()
-    edge = np.array([normal.inv_cdf(1.0 - 0.5 / max(count, 2.0)) for count in experts])
+    bound = np.array([normal.inv_cdf(1.0 - 0.5 / max(count, 2.0)) for count in experts])
     quantiles, weights = _nodes()
-    quantiles = np.clip(quantiles, -edge[:, None], edge[:, None])
+    quantiles = np.clip(quantiles, -bound[:, None], bound[:, None])
     # Bisection on the second moment, which rises with sigma: the cap leaves no closed form for sigma.
     target = share**2 * (1.0 + cv**2)
     low, high = np.zeros_like(share), np.full_like(share, _MAX_SIGMA)

@@ -44,7 +44,8 @@ def named_choices(sources: Mapping[str, str]) -> list[frozenset[str]]:
                 values = (item.value for item in node.body if isinstance(item, ast.Assign))
                 texts = [value.value for value in values if isinstance(value, ast.Constant)]
             found.append(frozenset(text for text in texts if isinstance(text, str)))
-    symbols = [inspect.signature(getattr(laws, name)).parameters for name in laws.__all__ if name.islower()]
+    all_laws = [law for name, law in vars(laws).items() if callable(law) and name.islower()]
+    symbols = [inspect.signature(law).parameters for law in all_laws]
     return [*found, *map(frozenset, symbols)]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from advisor.measured.ingest.traces import LayerCounts, read_trace, read_traces
-from advisor.physics.routing_trace import fit_sequences, fit_trace
+from advisor.physics.routing_trace import fit_sequences
 from advisor.prediction import AdvisorError
 from advisor.profiling.routing_draw import Routing, draw_routing
 
@@ -224,10 +224,3 @@ def test_ids_that_cannot_be_are_refused(sequences, reason):
 def test_more_sequences_narrow_the_intervals():
     few, many = (fit_sequences(list(synthetic(n)), N).fit.affinity_interval for n in (6, 60))
     assert many[1] - many[0] < few[1] - few[0]
-
-
-def test_one_layer_is_fitted_as_a_trace_of_one_layer():
-    ids = synthetic(sequences=12, tokens=64, layers=1)
-    assert fit_trace(ids[:, :, 0], N) == fit_sequences(list(ids), N).fit
-    with pytest.raises(AdvisorError, match="expected whole numbers"):
-        fit_trace(ids, N)

@@ -85,7 +85,7 @@ def test_a_copy_goes_to_the_hottest_expert_and_the_coldest_go_beside_the_hot() -
     found = balanced([[8.0, 6.0, 1.0, 1.0]], ranks=2, redundant=2)
     assert found.copies.tolist() == [[2, 2, 1, 1]]
     assert found.rank_loads([[8.0, 6.0, 1.0, 1.0]]).tolist() == [[8.0, 8.0]]
-    assert found.n_redundant == 2
+    assert found.n_slots == 4 + 2
 
 
 @settings(max_examples=60)

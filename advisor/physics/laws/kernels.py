@@ -63,8 +63,8 @@ def columns(law: Law, coefficients: Sequence[str], **given: Floats) -> Array:
     """
     # The law itself makes the columns, so that a fit and a prediction cannot have two forms.
     still = {name: off(law, name) for name in coefficients}
-    found = (np.asarray(law(**given, **{**still, name: 1.0}), float) for name in coefficients)
-    return np.stack(np.broadcast_arrays(*found), axis=-1)
+    terms = (np.asarray(law(**given, **{**still, name: 1.0}), float) for name in coefficients)
+    return np.stack(np.broadcast_arrays(*terms), axis=-1)
 
 
 TILE_ROWS = 16.0
