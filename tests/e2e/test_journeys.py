@@ -18,7 +18,7 @@ from advisor.answers.engines.config import one_option_a_line
 from advisor.answers.explore.changes import GOALS, best_effects, next_steps
 from advisor.answers.explore.leaderboard import Wanted, question_of
 from advisor.answers.explore.standing import leaderboard
-from advisor.answers.summary import fit_of, headline, outcomes_of, place_text
+from advisor.answers.summary import fit_of, headline, place_text
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
@@ -44,10 +44,10 @@ def open_app(page: Any, url: str) -> None:
 def expected(scenario: Scenario) -> list[str]:
     """What the first screen says of a scenario: title first, then the line above it and the two figures."""
     advice = advise(scenario)
-    outcomes, k = outcomes_of(advice), advice.recommendation.n_draft
+    k = advice.recommendation.n_draft
     fit = fit_of(advice)
-    title = headline(advice, k, outcomes) if fit is None else fit.title
-    shown = outcomes[k]
+    title = headline(advice, k) if fit is None else fit.title
+    shown = advice.drafts[k]
     figures = [f"{shown.tpot_s * 1e3:.3g}", f"{shown.tokens_per_s_per_gpu:,.0f}"]
     return [title, " ".join(place_text(advice)), *figures]
 

@@ -14,7 +14,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.answers.advice import advise
-from advisor.answers.summary import accepted_text, headline, outcomes_of
+from advisor.answers.summary import accepted_text, headline
 from advisor.catalog.models import model_profile
 from advisor.measured.seeds import read_claims, read_findings
 from advisor.physics.acceptance import acceptance_curves, load_acceptance_curve
@@ -80,9 +80,9 @@ START = Scenario(**fields_START)
 def test_the_first_screen_answers_and_says_how_sure_it_is() -> None:
     test = app()
     advice = advise(START)
-    outcomes = outcomes_of(advice)
+    outcomes = advice.drafts
     answer = advice.recommendation
-    assert test.title[0].value == headline(advice, answer.n_draft, outcomes)
+    assert test.title[0].value == headline(advice, answer.n_draft)
     assert str(answer.n_draft) in test.title[0].value
     assert f"{answer.speedup.value:.1f}×" in test.title[0].value
     assert "gpt-oss-20b + EAGLE-3" in headings(test)
@@ -96,10 +96,10 @@ def test_the_first_screen_answers_and_says_how_sure_it_is() -> None:
 def test_the_table_judges_every_k_and_a_picked_row_drives_the_page() -> None:
     test = app()
     advice = advise(START)
-    outcomes = outcomes_of(advice)
+    outcomes = advice.drafts
     table = test.dataframe[0].value
     assert list(table["K"]) == [one.n_draft for one in outcomes]
-    assert list(table["Behind"]) == pytest.approx([100 * one.regret for one in outcomes])
+    assert list(table["Behind"]) == pytest.approx([100 * one.expected_loss for one in outcomes])
     other = next(one.n_draft for one in reversed(outcomes) if one.n_draft != advice.recommendation.n_draft)
     test.session_state[test.session_state["_k_table"].key] = {
         "selection": {"rows": [other], "columns": [], "cells": []}

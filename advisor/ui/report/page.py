@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from advisor.answers.summary import headline, outcomes_of, place_text
+from advisor.answers.summary import headline, place_text
 from advisor.show.report.formats import MEDIA_TYPES, Format, file_name
 from advisor.ui.report.files import chosen_for, download, draw_engine_files, pieces, report_file, sweep_toggle
 from advisor.ui.state import escaped, link_to
@@ -19,10 +19,10 @@ BUTTONS: tuple[tuple[Format, str, str], ...] = (
 )
 scenario = scenario_or_stop()
 advice = advice_or_stop(scenario)
-answer, outcomes = advice.recommendation, outcomes_of(advice)
+answer, without = advice.recommendation, advice.drafts[0]
 what, where = place_text(advice)
 place(f"Report on **{escaped(what)}** {escaped(where)}")
-st.title(headline(advice, answer.n_draft, outcomes), anchor=False)
+st.title(headline(advice, answer.n_draft), anchor=False)
 with st.container(key="report_numbers"), st.grid(4, min_column_width=150):
     st.metric(
         "Draft length K",
@@ -41,14 +41,14 @@ with st.container(key="report_numbers"), st.grid(4, min_column_width=150):
     st.metric(
         "ms per token and user",
         f"{answer.tpot_s * 1e3:.3g}",
-        f"{outcomes[0].tpot_s * 1e3:.3g} without drafts",
+        f"{without.tpot_s * 1e3:.3g} without drafts",
         delta_color="off",
         delta_arrow="off",
     )
     st.metric(
         "Tokens/s per GPU",
         f"{answer.tokens_per_s_per_gpu:,.0f}",
-        f"{outcomes[0].tokens_per_s_per_gpu:,.0f} without drafts",
+        f"{without.tokens_per_s_per_gpu:,.0f} without drafts",
         delta_color="off",
         delta_arrow="off",
     )

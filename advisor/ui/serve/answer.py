@@ -12,7 +12,6 @@ Check it: the commands that measure the prediction on the user's own machine.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +25,6 @@ from advisor.answers.explore.own_runs import OwnGap, own_gap, own_gap_text, own_
 from advisor.answers.summary import (
     ENOUGH_ROWS,
     Fit,
-    Outcome,
     accepted_text,
     borrowed_from,
     correction_text,
@@ -126,16 +124,16 @@ def picked_k(advice: Advice) -> int:
     return int(drafts[chosen[0]]) if chosen and chosen[0] < len(drafts) else advice.recommendation.n_draft
 
 
-def say(advice: Advice, outcomes: Sequence[Outcome], n_draft: int, fit: Fit | None) -> None:
+def say(advice: Advice, n_draft: int, fit: Fit | None) -> None:
     """Verdict, figures and how sure, for the picked K."""
     what, where = place_text(advice)
     place(f"**{escaped(what)}** {escaped(where)}")
     if fit is None:
-        st.title(headline(advice, n_draft, outcomes), anchor=False)
-        st.markdown(likely_text(advice, n_draft, outcomes))
+        st.title(headline(advice, n_draft), anchor=False)
+        st.markdown(likely_text(advice, n_draft))
     else:
         _does_not_fit(fit, advice.setup.hardware)
-    _figures(advice, outcomes, n_draft, "numbers" if fit is None else "numbers_off")
+    _figures(advice, n_draft, "numbers" if fit is None else "numbers_off")
     st.caption(f"**How sure.** {escaped(' '.join(filter(None, _how_sure(advice))))}")
 
 
@@ -178,8 +176,8 @@ def _does_not_fit(fit: Fit, hardware: Hardware) -> None:
         )
 
 
-def _figures(advice: Advice, outcomes: Sequence[Outcome], n_draft: int, key: str) -> None:
-    shown, plain = outcomes[n_draft], outcomes[0]
+def _figures(advice: Advice, n_draft: int, key: str) -> None:
+    shown, plain = advice.drafts[n_draft], advice.drafts[0]
     with st.container(key=key, horizontal=True, gap="medium", vertical_alignment="center"):
         st.metric(
             "ms per token and user",
@@ -200,24 +198,25 @@ def _figures(advice: Advice, outcomes: Sequence[Outcome], n_draft: int, key: str
         button(advice.scenario.batch_size, n_draft, ANSWER, "figures")
 
 
-def table(advice: Advice, outcomes: Sequence[Outcome]) -> None:
+def table(advice: Advice) -> None:
     """Table of every K at this batch, where the row that is picked drives the page.
 
     What decides stands first, so on a telephone.
     """
+    rows = advice.drafts
     frame = pd.DataFrame(
         {
-            "K": [one.n_draft for one in outcomes],
-            "Speedup": [one.speedup for one in outcomes],
-            "Likely": [f"{one.low:.1f}–{one.high:.1f}×" if one.n_draft else "" for one in outcomes],
-            "Chance best": [100 * one.p_best for one in outcomes],
-            "Behind": [100 * one.regret for one in outcomes],
-            "ms/token": [one.tpot_s * 1e3 for one in outcomes],
-            "Tokens/s/GPU": [round(one.tokens_per_s_per_gpu) for one in outcomes],
+            "K": [row.n_draft for row in rows],
+            "Speedup": [row.speedup for row in rows],
+            "Likely": [f"{row.speedup_low:.1f}–{row.speedup_high:.1f}×" if row.n_draft else "" for row in rows],
+            "Chance best": [100 * row.p_best for row in rows],
+            "Behind": [100 * row.expected_loss for row in rows],
+            "ms/token": [row.tpot_s * 1e3 for row in rows],
+            "Tokens/s/GPU": [round(row.tokens_per_s_per_gpu) for row in rows],
         }
     )
     if advice.scenario.max_tpot_ms is not None:
-        frame["Limit"] = ["kept" if one.meets_limit else "missed" for one in outcomes]
+        frame["Limit"] = ["kept" if row.meets_limit else "missed" for row in rows]
     form = "%.2f" if frame["ms/token"].max() < 100 else "%.1f"
     columns = _COLUMNS | {"ms/token": _NUMBER(format=form, width=70, help="Of one user.")}
     shown = _table_of(advice)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from advisor.answers.summary import fit_of, outcomes_of
+from advisor.answers.summary import fit_of
 from advisor.ui.serve.answer import (
     draw_check_it,
     draw_commands,
@@ -26,13 +26,13 @@ from advisor.ui.widgets import advice_or_stop, open_if_asked, scenario_or_stop
 with in_turn():
     scenario = scenario_or_stop()
     advice = advice_or_stop(scenario)
-    outcomes, fit = outcomes_of(advice), fit_of(advice)
+    fit = fit_of(advice)
     k = picked_k(advice)
     left, right = st.columns([6, 7], gap="medium")
     with left:
-        say(advice, outcomes, k, fit)
+        say(advice, k, fit)
     with right:
-        table(advice, outcomes)
+        table(advice)
     chart, actions = st.columns([17, 11], gap="medium")
     with chart:
         draw_curve_panel(advice, k)
