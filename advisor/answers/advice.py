@@ -212,33 +212,32 @@ def advice_on(advice: Advice, engine: str) -> Advice:
 
 
 def _recommendation(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) -> Recommendation:
-    best = next(index for index, item in enumerate(rows) if item.recommended)
-    own = rows[best]
-    tier: Tier = curve.tier[row, best]
+    column = next(index for index, item in enumerate(rows) if item.recommended)
+    chosen, tier = rows[column], Tier(curve.tier[row, column])
     prediction = Prediction(
-        value=own.speedup,
-        low=own.speedup_low,
-        high=own.speedup_high,
+        value=chosen.speedup,
+        low=chosen.speedup_low,
+        high=chosen.speedup_high,
         tier=tier,
         because=_tier_because(setup, tier),
-        extrapolated=bool(curve.extrapolated[row, best]),
+        extrapolated=bool(curve.extrapolated[row, column]),
     )
     bound, because = bound_of(setup, curve, row)
     equal = tuple(item.n_draft for item in rows if item.n_draft and (item.as_good or item.recommended))
     return Recommendation(
-        n_draft=own.n_draft,
+        n_draft=chosen.n_draft,
         speedup=prediction,
         bound=bound,
         bound_because=because,
-        tpot_s=own.tpot_s,
+        tpot_s=chosen.tpot_s,
         ttft_s=None if curve.ttft_s is None else float(curve.ttft_s[row]),
-        tokens_per_s_per_gpu=own.tokens_per_s_per_gpu,
-        p_best=own.p_best,
-        p_gain=rows[best or _best_drafting(rows)].p_gain,
-        regret=own.expected_loss,
-        equal_drafts=equal if best else (),
+        tokens_per_s_per_gpu=chosen.tokens_per_s_per_gpu,
+        p_best=chosen.p_best,
+        p_gain=rows[column or _best_drafting(rows)].p_gain,
+        regret=chosen.expected_loss,
+        equal_drafts=equal if column else (),
         equals=others_text(rows),
-        meets_limit=own.meets_limit,
+        meets_limit=chosen.meets_limit,
         verdict=_verdict(setup, rows, prediction),
     )
 
@@ -257,22 +256,21 @@ def _draft_text(setup: Setup, rows: tuple[DraftRow, ...], prediction: Prediction
     """What to draft, what it gives, and where it may lose, how likely a gain is."""
     own = next(item for item in rows if item.recommended)
     if own.n_draft > 0:
-        found = f"draft K = {own.n_draft}: {_ratio(own)}, {prediction.tier}{_refit_note(setup)}."
+        draft = f"draft K = {own.n_draft}: {_ratio(own)}, {prediction.tier}{_refit_note(setup)}."
         if prediction.low >= 1.0:
-            return found
-        hardly = "Hardly worth it: " if own.speedup < _HARDLY else ""
-        said = gain_text(own.speedup_low, own.p_gain)
-        return f"{found} {hardly}{said[0].lower() if hardly else said[0]}{said[1:]}"
+            return draft
+        gain = gain_text(own.speedup_low, own.p_gain)
+        return f"{draft} Hardly worth it: {gain[0].lower()}{gain[1:]}" if own.speedup < _HARDLY else f"{draft} {gain}"
     if len(rows) == 1:
         return f"plain decoding: {own.tpot_s * 1e3:.2f} ms per output token."
-    tried = rows[_best_drafting(rows)]
-    alternative = f"K = {tried.n_draft}, the best draft length, gives {_ratio(tried)}"
-    if tried.speedup_high < 1.0:
+    best = rows[_best_drafting(rows)]
+    alternative = f"K = {best.n_draft}, the best draft length, gives {_ratio(best)}"
+    if best.speedup_high < 1.0:
         return f"do not speculate (K = 0): it does not help. {alternative}, a slowdown."
-    equal = "; the noise does not separate them, so the smaller K is taken" if tried.as_good else ""
+    equal = "; the noise does not separate them, so the smaller K is taken" if best.as_good else ""
     return (
-        f"do not speculate (K = 0): {alternative}, a gain in {tried.p_gain:.0%} of {SIMULATED}, and is expected to "
-        f"lose {tried.expected_loss:.1%} against {own.expected_loss:.1%} without{equal}."
+        f"do not speculate (K = 0): {alternative}, a gain in {best.p_gain:.0%} of {SIMULATED}, and is expected to "
+        f"lose {best.expected_loss:.1%} against {own.expected_loss:.1%} without{equal}."
     )
 
 
@@ -324,7 +322,7 @@ def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
     largest = max(parts, key=lambda name: parts[name])
     overhead = parts["host"] + parts["launch"] + parts.get("eager", 0.0)
     share = parts[largest] / total
-    what = BY_KEY[largest].loads
+    load = BY_KEY[largest].loads
     if overhead >= 0.5 * total:
         return "launch", f"Host and kernel launches take {overhead / total:.0%} of a plain step."
     if largest == "communication":
@@ -335,8 +333,8 @@ def bound_of(setup: Setup, curve: Curve, row: int) -> tuple[str, str]:
         tokens_per_weight = curve.batches[row] * moe.n_active / max(float(curve.touched_plain[row]), 1.0)
     ridge = laws.ridge(setup.costs.dense.flops_per_s, setup.costs.dense.bandwidth_bytes_per_s)
     if tokens_per_weight > ridge and largest != "attention":
-        return "compute", f"Arithmetic on {what} takes {share:.0%} of a plain step."
-    return "bandwidth", f"Loading {what} takes {share:.0%} of a plain step."
+        return "compute", f"Arithmetic on {load} takes {share:.0%} of a plain step."
+    return "bandwidth", f"Loading {load} takes {share:.0%} of a plain step."
 
 
 def _warnings(setup: Setup, curve: Curve, row: int, rows: tuple[DraftRow, ...]) -> tuple[str, ...]:

@@ -98,27 +98,22 @@ def meets_limit(setup: Setup, curve: Curve, row: int) -> bool:
 def others_text(rows: Sequence[DraftRow]) -> str:
     """Sentence on other K that do as well as the recommended one, and the nearest's cost. Empty for one K."""
     own = next(item for item in rows if item.recommended)
-    rest = [item for item in rows if item is not own and item.n_draft > 0]
-    if own.n_draft == 0 or not rest:
+    others = [item for item in rows if item is not own and item.n_draft > 0]
+    if own.n_draft == 0 or not others:
         return ""
-    equal = [item.n_draft for item in rest if item.as_good]
-    faster = [item for item in rest if item.as_good and item.speedup > own.speedup]
-    worse = sorted((item for item in rest if not item.as_good), key=lambda item: item.expected_loss)[:1]
-    said = [f"K = {_listed(equal)} {'does' if len(equal) == 1 else 'do'} as well"] if equal else []
-    if faster:
-        said[0] += f"{_shorter_text(own, faster)}"
-    lost = f"expected loss of K = {own.n_draft} is {own.expected_loss:.1%} against {BEST_K_OF_EACH}"
-    said += [f"{lost}, of K = {item.n_draft} {item.expected_loss:.1%}" for item in worse]
-    text = "; ".join(said)
+    equal = [item for item in others if item.as_good]
+    worse = sorted((item for item in others if not item.as_good), key=lambda item: item.expected_loss)[:1]
+    clauses = []
+    if equal:
+        clauses = [f"K = {_listed([item.n_draft for item in equal])} {'does' if len(equal) == 1 else 'do'} as well"]
+        lead = max(item.speedup for item in equal) / own.speedup - 1.0
+        if lead > 0.0:
+            lead_text = f"{lead:.1%}" if lead >= 0.0005 else "under 0.1%"
+            clauses[0] += f" (the lead of {lead_text} is within the noise, so the shortest is taken)"
+    loss = f"expected loss of K = {own.n_draft} is {own.expected_loss:.1%} against {BEST_K_OF_EACH}"
+    clauses += [f"{loss}, of K = {item.n_draft} {item.expected_loss:.1%}" for item in worse]
+    text = "; ".join(clauses)
     return f"{text[0].upper()}{text[1:]}."
-
-
-def _shorter_text(own: DraftRow, faster: Sequence[DraftRow]) -> str:
-    """Why the recommended K is not the one with the highest speedup, where others that do as well show a higher one."""
-    best = max(item.speedup for item in faster)
-    lead = best / own.speedup - 1.0
-    shown = f"{lead:.1%}" if lead >= 0.0005 else "under 0.1%"
-    return f" (the lead of {shown} is within the noise, so the shortest is taken)"
 
 
 def within_limit(setup: Setup, curve: Curve) -> NDArray[np.bool_]:
@@ -189,9 +184,9 @@ def kernel_cliffs(curve: Curve, column: int) -> tuple[Cliff, ...]:
     left = np.zeros(len(batches), bool) if curve.eager is None else curve.eager[:, column]
     rows = batches if curve.padding is None else batches + np.log(curve.padding[:, column])
     grows = np.diff(np.log(curve.verify_step_s[:, column])) / np.maximum(np.diff(batches), np.diff(rows))
-    found: list[Cliff] = []
+    cliffs: list[Cliff] = []
     for i in np.flatnonzero((grows > 1.0) & (left[1:] == left[:-1])):
-        if (found and curve.batches[i] < found[-1].last) or curve.tier[i + 1, column] == Tier.ROOFLINE:
+        if (cliffs and curve.batches[i] < cliffs[-1].last) or curve.tier[i + 1, column] == Tier.ROOFLINE:
             continue
         rise = np.array([gain[j:].max() for j in range(i + 1, len(gain))]) - gain[i + 1 :]
         bottom = i + 1 + int(np.argmax(np.minimum(gain[i] - gain[i + 1 :], rise)))
@@ -201,7 +196,7 @@ def kernel_cliffs(curve: Curve, column: int) -> tuple[Cliff, ...]:
         peak = bottom + int(gain[bottom:].argmax())
         low = np.flatnonzero(gain[i + 1 : peak] < (edge + gain[bottom]) / 2.0) + i + 1
         verify_s, speedup = curve.verify_step_s[:, column], curve.speedup[:, column]
-        found.append(
+        cliffs.append(
             Cliff(
                 n_draft=int(curve.drafts[column]),
                 first=int(curve.batches[i]) + 1,
@@ -213,24 +208,24 @@ def kernel_cliffs(curve: Curve, column: int) -> tuple[Cliff, ...]:
                 later=float(speedup[peak]),
             )
         )
-    return tuple(found)
+    return tuple(cliffs)
 
 
 LEAST_PADDING = 1.2
-"""Choice of this project: rows beyond those asked for are told from this share on. [-]"""
+"""Choice of this project: padding to a captured size is reported from this ratio of rows on. [-]"""
 
 
 def graph_texts(setup: Setup, curve: Curve, row: int, column: int) -> tuple[str, ...]:
     """Sentences on rounds at the curve's batch `row` that no captured CUDA graph holds, and on padding.
 
-    column : of the recommended K, or 0. What is captured by a release that nobody named is only warned of.
+    column : of the recommended K, or 0. Where no release was named its captures are unknown: a warning alone.
     """
     batch = int(np.ceil(curve.batches[row] / setup.placement.attention_groups - 1e-9))
-    where = f"at batch {batch}" + (" of a rank" if setup.placement.attention_groups > 1 else "")
+    location = f"at batch {batch}" + (" of a rank" if setup.placement.attention_groups > 1 else "")
     graphs = setup.graphs
     if graphs is None or curve.eager is None or curve.padding is None:
-        return _unnamed_release(setup, batch, int(curve.drafts[column]), where)
-    said = []
+        return _unnamed_release(setup, batch, int(curve.drafts[column]), location)
+    texts = []
     outside = np.flatnonzero(curve.eager[row])
     if outside.size:
         first = int(column if curve.eager[row, column] else outside[0])
@@ -240,27 +235,27 @@ def graph_texts(setup: Setup, curve: Curve, row: int, column: int) -> tuple[str,
         held = held if largest else f"and {graphs.release} captures none"
         rest = " and so is every larger K" if first == outside[0] and outside.size > 1 else ""
         rest += "; plain decoding has none there either" if k and curve.eager[row, 0] else ""
-        said.append(
-            f"K = {k} {where} is {tokens:,} tokens, {held}: no CUDA graph, "
+        texts.append(
+            f"K = {k} {location} is {tokens:,} tokens, {held}: no CUDA graph, "
             f"{curve.speedup[row, first]:.2f}x{rest}. Capture sizes up to {tokens:,} hold it (export writes them)."
         )
     rows = float(curve.padding[row, column])
     if rows >= LEAST_PADDING:
         tokens = batch * (int(curve.drafts[column]) + 1)
-        said.append(
-            f"K = {int(curve.drafts[column])} {where} is {tokens:,} tokens and runs as {round(rows * tokens):,}, the "
-            f"next size that {graphs.release} captures: the rows between are computed for nothing."
+        texts.append(
+            f"K = {int(curve.drafts[column])} {location} is {tokens:,} tokens and runs as {round(rows * tokens):,}, "
+            f"the next size that {graphs.release} captures: the rows between are computed for nothing."
         )
-    return tuple(said)
+    return tuple(texts)
 
 
-def _unnamed_release(setup: Setup, batch: int, n_draft: int, where: str) -> tuple[str, ...]:
+def _unnamed_release(setup: Setup, batch: int, n_draft: int, location: str) -> tuple[str, ...]:
     tokens, widest = batch * (n_draft + 1), widest_graph(setup, n_draft + 1)
     if setup.scenario.engine_version is not None or widest is None or tokens <= widest:
         return ()
     name = load_engine(setup.scenario.engine).name
     return (
-        f"K = {n_draft} {where} is {tokens:,} tokens, above the {widest:,} that {name} captures in CUDA graphs by "
+        f"K = {n_draft} {location} is {tokens:,} tokens, above the {widest:,} that {name} captures in CUDA graphs by "
         "default: such a step is launched kernel by kernel, which is not charged here. Name the release "
         "(engine_version), or capture larger sizes.",
     )
@@ -303,7 +298,7 @@ def paying_intervals(batches: ArrayLike, speedup: ArrayLike) -> tuple[tuple[floa
     grid = np.log(np.asarray(batches, dtype=float))
     gain = np.log(np.asarray(speedup, dtype=float))
     pays = gain >= 0
-    found: list[tuple[float, float]] = []
+    intervals: list[tuple[float, float]] = []
     start = float(np.exp(grid[0])) if pays[0] else None
     for i in range(1, grid.size):
         if pays[i] == pays[i - 1]:
@@ -313,11 +308,11 @@ def paying_intervals(batches: ArrayLike, speedup: ArrayLike) -> tuple[tuple[floa
         if pays[i]:
             start = crossing
         elif start is not None:
-            found.append((start, crossing))
+            intervals.append((start, crossing))
             start = None
     if start is not None:
-        found.append((start, float("inf")))
-    return tuple(found)
+        intervals.append((start, float("inf")))
+    return tuple(intervals)
 
 
 def sweet_spot(batches: Array, speedup: Array) -> float:

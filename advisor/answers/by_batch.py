@@ -140,9 +140,7 @@ def schedule_values(setup: Setup, curve: Curve) -> KValues:
 
 
 def ranges_of(setup: Setup, curve: Curve, values: KValues | None = None) -> tuple[KRange, ...]:
-    """Ranges of K by batch of a curve, for the batches that fit in memory.
-
-    Under the scenario's limit on time per output token.
+    """Ranges of K by batch of a curve, for the batches that fit in memory, under the scenario's limit on TPOT.
 
     At the scenario's own batch, where the curve has it, and at its neighbours that share it, the recommended K;
     elsewhere independent of that batch. The whole curve where nothing fits: a schedule of what does not run is of use
@@ -188,39 +186,36 @@ def schedule_for(
 def schedules_by_context(
     scenario: Scenario,
     contexts: Sequence[int],
-    own: tuple[KRange, ...],
+    own_ranges: tuple[KRange, ...],
     batches: np.ndarray,
-    known: Mapping[int, tuple[Setup, Curve]] | None = None,
+    computed: Mapping[int, tuple[Setup, Curve]] | None = None,
 ) -> tuple[ContextSchedule, ...]:
     """Schedules for buckets around context lengths. () for none.
 
     Parameters
     ----------
     contexts : increasing. [tokens]
-    own : the schedule at the scenario's own context, taken over where that is one of `contexts`.
-    batches : grid the speedups are computed on, [nB]. [-]
-    known : what is loaded and computed already, by context.
+    own_ranges : schedule at the scenario's own context, used where `contexts` has it.
+    batches : grid of the speedups, [nB]. [-]
+    computed : setups and curves that are at hand, by context.
     """
-    found = []
+    schedules = []
     for context in contexts:
         if context == scenario.context_tokens:
-            found.append(own)
+            schedules.append(own_ranges)
             continue
-        setup, curve = (known or {}).get(context) or at_context(scenario, context, batches)
-        found.append(ranges_of(setup, curve))
-    return buckets_by_context(contexts, found)
+        setup, curve = (computed or {}).get(context) or at_context(scenario, context, batches)
+        schedules.append(ranges_of(setup, curve))
+    return buckets_by_context(contexts, schedules)
 
 
 def check_fits(histogram: BatchHistogram, setup: Setup) -> None:
-    """Check that memory can hold a histogram's batches.
-
-    Raises AdvisorError when it cannot hold one, though it could hold another.
-    """
-    largest, asked = setup.memory.largest_batch, max(histogram.batches)
-    if 0 < largest < asked:
+    """Raise AdvisorError where memory holds some batch but not the largest of a histogram."""
+    largest, largest_asked = setup.memory.largest_batch, max(histogram.batches)
+    if 0 < largest < largest_asked:
         raise AdvisorError(
-            f"Batch {asked:,} does not fit in memory; the largest that does is {largest:,}. Leave it out of the "
-            "histogram, or make it fit: shorter context, more GPUs, smaller formats."
+            f"Batch {largest_asked:,} does not fit in memory; the largest that does is {largest:,}. Leave it out of "
+            "the histogram, or make it fit: shorter context, more GPUs, smaller formats."
         )
 
 
@@ -244,9 +239,7 @@ def static_ranges(values: KValues, n_draft: int, last: int) -> tuple[KRange, ...
 
 
 def ranges_to_serve(ranges: tuple[KRange, ...], values: KValues, batch_size: int) -> tuple[KRange, ...]:
-    """Ranges that an engine is given, by app, report and export alike.
-
-    One K where one is enough, else the schedule.
+    """Ranges that app, report and export give to an engine: one K where one is enough, else the schedule.
 
     The one K is that of the target batch, so whatever is pasted runs the recommended K there. Where that is none, the
     engine is started without a drafter: one that waits for other batches would slow it down.
@@ -321,8 +314,8 @@ class KByContext:
                 f"Context hardly changes the answer: from {self.contexts[0]:,} to {self.contexts[-1]:,} tokens this "
                 f"schedule costs at most {self.loss.max():.1%} more than at its own, at any batch that fits."
             )
-        said = "; ".join(self._said(row, column) for row, column in self._worst)
-        return f"Context changes the answer: {said}."
+        cases = "; ".join(self._case_text(row, column) for row, column in self._worst)
+        return f"Context changes the answer: {cases}."
 
     @property
     def _worst(self) -> list[tuple[int, int]]:
@@ -331,7 +324,7 @@ class KByContext:
         rows = sorted(np.flatnonzero(worst > SWITCH_COST).tolist(), key=lambda row: -worst[row])[:2]
         return [(row, int(self._cost[row].argmax())) for row in sorted(rows)]
 
-    def _said(self, row: int, column: int) -> str:
+    def _case_text(self, row: int, column: int) -> str:
         cost = f"cost {self.loss[row, column]:.1%}"
         return (
             f"with {self.contexts[row]:,} tokens at batch {self.batches[column]:,} K = {self.k[row, column]}, where "
@@ -345,22 +338,19 @@ class KByContext:
         return np.flatnonzero(np.isin(self.batches, [*SHOWN_BATCHES, *named]))
 
 
-def context_values(found: KByContext) -> dict[str, object]:
-    """Recommended K by context as JSON and reports carry it.
-
-    A list of K along the batches for each context; None where a batch does not fit.
-    """
+def context_values(result: KByContext) -> dict[str, object]:
+    """Recommended K by context for JSON and reports, along the batches; None where a batch does not fit."""
     return {
-        "says": found.text,
-        "matters": found.matters,
-        "batches": found.batches.tolist(),
+        "says": result.text,
+        "matters": result.matters,
+        "batches": result.batches.tolist(),
         "contexts": [
             {
                 "context_tokens": context,
-                "n_draft": [None if k < 0 else int(k) for k in found.k[row]],
-                "schedule_loss": found.loss[row].tolist(),
+                "n_draft": [None if k < 0 else int(k) for k in result.k[row]],
+                "schedule_loss": result.loss[row].tolist(),
             }
-            for row, context in enumerate(found.contexts)
+            for row, context in enumerate(result.contexts)
         ],
     }
 
@@ -373,8 +363,13 @@ def curves_at(setup: Setup, curve: Curve, contexts: Sequence[int] | None = None)
     One curve for each context, over all batches, K and draws at once: as the scenario at that context has it.
     """
     own = setup.scenario.context_tokens
-    wanted = sorted({*(_reached(setup) if contexts is None else contexts), own})
-    return {one: (setup, curve) if one == own else at_context(setup.scenario, one, curve.batches) for one in wanted}
+    max_tokens, prompt_tokens = setup.architecture.max_context_tokens or MAX_CONTEXT, setup.scenario.input_tokens or 0
+    reached = [context for context in CONTEXTS if prompt_tokens <= context <= max_tokens]
+    all_contexts = sorted({*(reached if contexts is None else contexts), own})
+    return {
+        context: (setup, curve) if context == own else at_context(setup.scenario, context, curve.batches)
+        for context in all_contexts
+    }
 
 
 def at_context(scenario: Scenario, context: int, batches: Array) -> tuple[Setup, Curve]:
@@ -390,19 +385,13 @@ def k_by_context(own_context: int, ranges: Sequence[KRange], at: Mapping[int, tu
     """
     batches = at[own_context][1].batches
     own_k = np.asarray(k_at(ranges, batches))
-    found = [_judged(setup, curve, own_k) for setup, curve in at.values()]
-    ks, losses, missed = (np.array(values) for values in zip(*found, strict=True))
+    evaluated = [_judged(setup, curve, own_k) for setup, curve in at.values()]
+    ks, losses, missed = (np.array(values) for values in zip(*evaluated, strict=True))
     own = list(at).index(own_context)
     both_fit = (ks >= 0) & (ks[own] >= 0)
     beyond = np.where(both_fit, np.maximum(losses - losses[own], 0.0), 0.0)
     misses = both_fit & missed & ~missed[own]
     return KByContext(own_context, tuple(at), batches.astype(np.int64), ks, own_k, beyond, misses)
-
-
-def _reached(setup: Setup) -> tuple[int, ...]:
-    """CONTEXTS that the model reaches and the scenario's prompt leaves."""
-    most, least = setup.architecture.max_context_tokens, setup.scenario.input_tokens
-    return tuple(one for one in CONTEXTS if (most is None or one <= most) and (least is None or one >= least))
 
 
 def _judged(setup: Setup, curve: Curve, own_k: IntArray) -> tuple[IntArray, Array, NDArray[np.bool_]]:

@@ -11,15 +11,14 @@ A scenario's experts on its ranks: assumed, in order, and balanced with copies; 
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.physics import laws
-from advisor.physics.expert_loads import Counted, Planned, Steps, Traffic, counted
+from advisor.physics.expert_loads import Counted, Steps, Traffic, counted
 from advisor.physics.expert_ranks import Sources
 from advisor.physics.hardware import gpus_of_node
 from advisor.physics.memory import weight_bytes_per_gpu
@@ -81,7 +80,7 @@ class Moved:
     """Dispatch and combine of all routed layers, at the rank that receives most. [B]"""
 
 
-def moved(setup: Setup, found: Counted, drafts: NDArray[np.int64], accepted: Array) -> tuple[Moved, ...]:
+def moved(setup: Setup, counts: Counted, drafts: NDArray[np.int64], accepted: Array) -> tuple[Moved, ...]:
     """Bytes that the exchange of tokens moves, by transport and K.
 
     drafts, accepted : K, and tokens that a round emits, [nK]. [-]
@@ -100,8 +99,8 @@ def moved(setup: Setup, found: Counted, drafts: NDArray[np.int64], accepted: Arr
             dispatch, combine, everywhere = each, each, 2.0 * each * ranks
         else:
             per_expert = transport.travels == "to each expert"
-            most = (found.received_pairs if per_expert else found.received_tokens)[step]
-            mean = (found.mean_received_pairs if per_expert else found.mean_received_tokens)[step]
+            most = (counts.received_pairs if per_expert else counts.received_tokens)[step]
+            mean = (counts.mean_received_pairs if per_expert else counts.mean_received_tokens)[step]
             dispatch, combine = laws.fp8_messages(most, hidden), laws.message_bytes(most, hidden)
             everywhere = (laws.fp8_messages(mean, hidden) + laws.message_bytes(mean, hidden)) * ranks
         emitted = setup.scenario.batch_size * accepted
@@ -139,8 +138,8 @@ def charged(setup: Setup, drafts: NDArray[np.int64]) -> Charged:
     """Bytes that a step of K drafts is charged for, by K [nK]. The scenario has several attention groups."""
     placement = setup.placement
     rows = np.asarray(setup.scenario.batch_size / placement.attention_groups * (drafts + 1.0), float)
-    found = exchanges(setup.architecture, setup.costs, placement, rows, MoeShape.of(setup.architecture))
-    (values,) = (one.symbols for one in found if one.kind == "expert exchange")
+    steps = exchanges(setup.architecture, setup.costs, placement, rows, MoeShape.of(setup.architecture))
+    (values,) = (one.symbols for one in steps if one.kind == "expert exchange")
     share = values.get("s", 0.0)
     sent = laws.sent_bytes(values["X"], values["k"], values["tp"])
     return Charged(np.asarray((1.0 - share) * sent), np.asarray(share * values.get("X_net", 0.0) + 0.0 * rows))
@@ -164,7 +163,7 @@ class RankArm:
     name: str
     redundant: int
     found: Counted | None
-    """None: the slowest rank is assumed, not counted."""
+    """Counted loads of the ranks. None: the slowest rank is assumed."""
     touched: Array
     """Experts read in a layer by the rank that reads most, by K; it need not be the slowest. [-]"""
     pairs_ratio: Array
@@ -242,31 +241,16 @@ def ranks_answer(setup: Setup, traffic: Traffic, placing: Placing | None = None)
         raise AdvisorError("the scenario has one expert-parallel rank, which holds all experts; give --ep, e.g. --ep 8")
     nodes = -(-ranks // node) if placing.groups > 1 else 1
     sources = Sources(setup.placement.attention_groups, node)
-    plans = _plans(n_experts, ranks, placing, nodes)
-    steps = Steps(setup.scenario.batch_size, setup.longest_step)
-    found = counted(setup.routed_layer.rank_seconds, traffic, [planned for _, planned in plans], sources, steps)
-    arms = [_assumed(setup), *(_arm(setup, copies, one) for (copies, _), one in zip(plans, found, strict=True))]
-    curve = arms[1].curve
-    travels = moved(setup, found[0], curve.drafts, curve.accepted_length)
-    return RanksAnswer(setup, traffic, placing, tuple(arms), travels, found[0].touched_overall[curve.drafts])
-
-
-_Plan = tuple[int | None, Planned]
-"""Copies of a balanced layout, None for experts in order; and how it is planned."""
-
-
-def _plans(n_experts: int, ranks: int, placing: Placing, nodes: int) -> list[_Plan]:
-    """Every arm that is counted: in order, then balanced from fewest copies to most."""
     least = filling_copies(n_experts, ranks, 0)
-    tried = sorted(set(placing.redundant or (least, least + ranks)))
-    in_order = (None, layout_plan(n_experts, ranks, None))
-    return [in_order, *((copies, layout_plan(n_experts, ranks, copies, nodes, placing.groups)) for copies in tried)]
-
-
-def _layout_name(copies: int | None) -> str:
-    if copies is None:
-        return "in order"
-    return f"balanced, {copies} copies" if copies else "balanced"
+    # Copies of each counted layout; None: experts lie in order.
+    copies = [None, *sorted(set(placing.redundant or (least, least + ranks)))]
+    plans = [layout_plan(n_experts, ranks, n, *(() if n is None else (nodes, placing.groups))) for n in copies]
+    steps = Steps(setup.scenario.batch_size, setup.longest_step)
+    counts = counted(setup.routed_layer.rank_seconds, traffic, plans, sources, steps)
+    arms = [_assumed(setup), *(_arm(setup, n, one) for n, one in zip(copies, counts, strict=True))]
+    curve = arms[1].curve
+    travels = moved(setup, counts[0], curve.drafts, curve.accepted_length)
+    return RanksAnswer(setup, traffic, placing, tuple(arms), travels, counts[0].touched_overall[curve.drafts])
 
 
 def recommended_curve(setup: Setup) -> tuple[Curve, int]:
@@ -286,32 +270,23 @@ def _assumed(setup: Setup) -> RankArm:
     return RankArm("assumed", 0, None, slowest, slowest / (touched_overall / ranks), curve, 0.0, best)
 
 
-def _arm(setup: Setup, copies: int | None, found: Counted) -> RankArm:
-    placed = placed_setup(setup, found)
-    curve, best = recommended_curve(placed)
-    ratio, redundant = found.pairs / found.mean_pairs, copies or 0
+def _arm(setup: Setup, copies: int | None, counts: Counted) -> RankArm:
+    balance = counts.balance(setup.scenario.batch_size)
+    counted_setup = replace(setup, placement=replace(setup.placement, balance=balance))
+    curve, best = recommended_curve(counted_setup)
+    redundant = copies or 0
+    with_copies = replace(setup.placement, redundant=redundant)
+    own_bytes, bytes_with_copies = (
+        weight_bytes_per_gpu(setup.architecture, placement) for placement in (setup.placement, with_copies)
+    )
     return RankArm(
-        _layout_name(copies),
+        "in order" if copies is None else f"balanced, {copies} copies" if copies else "balanced",
         redundant,
-        found,
-        found.touched[curve.drafts],
-        ratio[curve.drafts],
+        counts,
+        counts.touched[curve.drafts],
+        (counts.pairs / counts.mean_pairs)[curve.drafts],
         curve,
-        _extra(setup, redundant),
+        bytes_with_copies - own_bytes,
         best,
         is_balanced=copies is not None,
-    )
-
-
-def placed_setup(setup: Setup, found: Counted) -> Setup:
-    """Setup that predicts with the slowest rank that was counted."""
-    balance = found.balance(setup.scenario.batch_size)
-    return dataclasses.replace(setup, placement=dataclasses.replace(setup.placement, balance=balance))
-
-
-def _extra(setup: Setup, redundant: int) -> float:
-    """Weights of `redundant` copies on one rank, all routed layers. [B]"""
-    with_copies = dataclasses.replace(setup.placement, redundant=redundant)
-    return weight_bytes_per_gpu(setup.architecture, with_copies) - weight_bytes_per_gpu(
-        setup.architecture, setup.placement
     )

@@ -49,10 +49,10 @@ class RoundCosts:
 
         Between grid batches, log time is linear in log batch. Raises AdvisorError outside the grid.
         """
-        wanted, columns = np.broadcast_arrays(np.asarray(batch, dtype=float), np.asarray(n_draft))
+        requested, columns = np.broadcast_arrays(np.asarray(batch, dtype=float), np.asarray(n_draft))
         if columns.size and (columns.min() < 0 or columns.max() > self.k_max):
             raise AdvisorError(f"n_draft must lie in 0..{self.k_max}, the drafts these costs were computed for")
-        log_time = _interpolate(self.batches, np.log(self.round_time_s), wanted)
+        log_time = _interpolate(self.batches, np.log(self.round_time_s), requested)
         return np.exp(np.take_along_axis(log_time, columns[..., None], axis=-1)[..., 0])
 
     def dense(self, max_batch: int) -> tuple[Array, Array]:
@@ -126,23 +126,19 @@ def costs_of(curve: Curve, keep_drafter_warm: bool = True) -> RoundCosts:
 
 
 def kept_drafter_s(curve: Curve) -> Array:
-    """Time of a round of K = 0 for a drafter that is kept warm, one pass. [s]
+    """Time that a round of K = 0 takes longer where the drafter's cache has to stay valid, [nB]. [s]
 
-    Where K may be above 0 again its cache has to stay valid.
-
-    [nB], over a curve with K = 1. Kernels, launches and host time of K = 1: an upper bound, since the cache needs no
-    LM head. 0 for drafters that run no model.
+    One pass of the drafter, from a curve with K = 1: kernels, launches and host time. An upper bound, since the cache
+    needs no LM head. 0 for drafters that run no model.
     """
     if curve.drafts.size == 1:
         return np.zeros(curve.batches.size)
-    one = curve.column(1)
-    return np.asarray(curve.round_components["draft"][:, one] + curve.round_components["draft_host"][:, one])
+    column = curve.column(1)
+    return np.asarray(curve.round_components["draft"][:, column] + curve.round_components["draft_host"][:, column])
 
 
 def idle_speedup(curve: Curve) -> Array:
-    """Speedup of K = 0 within a table of several K, [nB]. [-]
-
-    Below 1, since the drafter still runs once a step.
+    """Speedup of K = 0 within a table of several K, [nB]: below 1, since the drafter still runs once a step. [-]
 
     Engines do so (docs/engines.md); a server started without speculation pays nothing and has 1.
     """
@@ -162,17 +158,17 @@ def interpolate_losses(batches: ArrayLike, losses: ArrayLike, at: ArrayLike) -> 
 
 def _interpolate(grid: Array, values: Array, at: ArrayLike) -> Array:
     """Linear in log batch along axis 0 of values [nB, n]. Result [*at.shape, n]. Refuses to extrapolate."""
-    wanted = np.asarray(at, dtype=float)
-    if wanted.size and (wanted.min() < grid[0] or wanted.max() > grid[-1]):
+    requested = np.asarray(at, dtype=float)
+    if requested.size and (requested.min() < grid[0] or requested.max() > grid[-1]):
         raise AdvisorError(
-            f"batch {wanted.min():g}..{wanted.max():g} lies outside the costs' batches {grid[0]:g}..{grid[-1]:g}; "
+            f"batch {requested.min():g}..{requested.max():g} lies outside the costs' batches {grid[0]:g}..{grid[-1]:g}; "
             "compute the costs over a wider range"
         )
     if grid.size == 1:
-        return np.broadcast_to(values[0], (*wanted.shape, values.shape[1])).copy()
-    place = np.interp(np.log(wanted), np.log(grid), np.arange(grid.size))
-    low = np.minimum(place.astype(int), grid.size - 2)
-    share = (place - low)[..., None]
+        return np.broadcast_to(values[0], (*requested.shape, values.shape[1])).copy()
+    position = np.interp(np.log(requested), np.log(grid), np.arange(grid.size))
+    low = np.minimum(position.astype(int), grid.size - 2)
+    share = (position - low)[..., None]
     return (1 - share) * values[low] + share * values[low + 1]
 
 
@@ -225,17 +221,16 @@ class ContextSchedule:
         return self.context_end < OPEN_END
 
 
-def bucket_values(item: ContextSchedule) -> dict[str, object]:
+def bucket_values(bucket: ContextSchedule) -> dict[str, object]:
     """A bucket of contexts as JSON carries it. See `range_values`."""
-    ranges = [range_values(one) for one in item.ranges]
-    return {"context_start": item.context_start, "context_end": item.context_end, "ranges": ranges}
+    ranges = [range_values(item) for item in bucket.ranges]
+    return {"context_start": bucket.context_start, "context_end": bucket.context_end, "ranges": ranges}
 
 
 def buckets_by_context(contexts: Sequence[int], schedules: Sequence[tuple[KRange, ...]]) -> tuple[ContextSchedule, ...]:
-    """Schedule of each context bucket.
+    """Schedule of each context bucket, from `contexts` [nC] and the schedule at each; () for none.
 
-    `contexts` [nC] increasing, and the schedule at each; () for none. Raises AdvisorError for contexts that do not
-    increase.
+    Raises AdvisorError for contexts that do not increase.
 
     A bucket reaches up to the geometric middle between its context and the next, the last without end; neighbours
     with equal K are merged.
@@ -244,15 +239,15 @@ def buckets_by_context(contexts: Sequence[int], schedules: Sequence[tuple[KRange
         raise AdvisorError("contexts must be positive and increase strictly")
     # Contexts are spaced by factors, so the border lies in their geometric middle.
     middles = [int(np.sqrt(float(one) * other)) for one, other in pairwise(contexts)]
-    found: list[ContextSchedule] = []
+    buckets: list[ContextSchedule] = []
     start = 1
     for end, ranges in zip([*middles, OPEN_END][: len(contexts)], schedules, strict=True):
-        if found and _same_k(found[-1].ranges, ranges):
-            found[-1] = ContextSchedule(found[-1].context_start, end, found[-1].ranges)
+        if buckets and _steps(buckets[-1].ranges) == _steps(ranges):
+            buckets[-1] = ContextSchedule(buckets[-1].context_start, end, buckets[-1].ranges)
         else:
-            found.append(ContextSchedule(start, end, ranges))
+            buckets.append(ContextSchedule(start, end, ranges))
         start = end + 1
-    return tuple(found)
+    return tuple(buckets)
 
 
 def k_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64]:
@@ -272,8 +267,6 @@ def _looked_up(ranges: Sequence[KRange], ks: Sequence[int], batch: ArrayLike) ->
     return np.array(ks, dtype=np.int64)[np.clip(place, 0, None)]
 
 
-def _same_k(a: Sequence[KRange], b: Sequence[KRange]) -> bool:
-    def steps(ranges: Sequence[KRange]) -> list[tuple[int, int, int, int, bool]]:
-        return [(r.batch_start, r.batch_end, r.n_draft, r.k_running, r.meets_limit) for r in ranges]
-
-    return steps(a) == steps(b)
+def _steps(ranges: Sequence[KRange]) -> list[tuple[int, int, int, int, bool]]:
+    """All of a schedule but its speedups and losses."""
+    return [(r.batch_start, r.batch_end, r.n_draft, r.k_running, r.meets_limit) for r in ranges]

@@ -144,10 +144,7 @@ def k_by_batch(
 
 
 def schedule_rule(max_tpot_ms: float | None = None) -> str:
-    """Rule by which the ranges of K by batch were chosen, in words.
-
-    They hold under this limit on time per output token.
-    """
+    """Rule that chose the ranges of K by batch, in words, under a limit on time per output token [ms]."""
     rule = (
         f"The K of least expected loss, smoothed: a switch must save {SWITCH_COST:.0%} over a doubling of the batch, "
         "beyond the noise."
@@ -309,22 +306,22 @@ def _ranges(
     meets: NDArray[np.bool_] = np.asarray(table.allowed.any(axis=1), dtype=np.bool_)
     states = np.column_stack([chosen, running, meets])
     starts = 1 + np.flatnonzero(np.diff(states, axis=0).any(axis=1))
-    found = []
+    out = []
     for start, end in pairwise([0, *starts.tolist(), chosen.size]):
         column, part = int(chosen[start]), slice(start, end)
-        own, other = int(ks[column]), int(ks[running[start]])
-        found.append(
+        n_draft, running_k = int(ks[column]), int(ks[running[start]])
+        out.append(
             KRange(
                 batch_start=start + 1,
                 batch_end=end,
-                n_draft=own,
+                n_draft=n_draft,
                 speedup=float(table.speedup[part, column].mean()),
                 regret=float(table.loss[part, column].max()),
                 meets_limit=bool(meets[start]),
-                table_k=None if other == own else other,
+                table_k=None if running_k == n_draft else running_k,
             )
         )
-    return tuple(found)
+    return tuple(out)
 
 
 def _checked(batches: ArrayLike, drafts: ArrayLike, speedup: ArrayLike) -> tuple[Array, NDArray[np.int64], Array]:
@@ -355,11 +352,6 @@ class ScheduleGain:
     gain: float
 
 
-def drafts_anywhere(ranges: Sequence[KRange]) -> bool:
-    """Whether some range drafts: then the engine runs with a drafter, at K = 0 too."""
-    return any(item.k_running for item in ranges)
-
-
 def schedule_gain(
     ranges: Sequence[KRange], values: KValues, histogram_batches: ArrayLike, histogram_weights: ArrayLike
 ) -> ScheduleGain:
@@ -382,7 +374,7 @@ def schedule_gain(
     static = 1 / (weight[:, None] / dense).sum(axis=0)
     column = np.searchsorted(values.drafts, k_running_at(ranges, at))
     run = dense[np.arange(at.size), column]
-    if drafts_anywhere(ranges):
+    if any(item.k_running for item in ranges):  # then the engine runs with a drafter, at K = 0 too
         run = np.where(column == 0, interpolate_batches(values.batches, values.idle[:, None], at)[:, 0], run)
     scheduled = 1 / float((weight / run).sum())
     best = int(static.argmax())
@@ -418,30 +410,26 @@ _EQUALLY = "(each doubling counts equally)"
 
 
 def schedule_texts(ranges: Sequence[KRange], values: KValues, batch_size: int) -> tuple[str, ...]:
-    """Sentences on the gain of a schedule over one K.
+    """Sentences on the gain of a schedule, on its K = 0, and on a target batch with a K of its own.
 
-    They tell what its K = 0 means, too, and where the target batch has a K of its own.
-
-    values : those that the schedule was decided on. batch_size : the target batch. [-]
+    values : of each K, on which the schedule was decided. batch_size : the target batch. [-]
     """
     idle = float(interpolate_batches(values.batches, values.idle[:, None], np.array([batch_size]))[0, 0])
     gain = gain_over_doublings(ranges, values)
-    said = [one_k_text(ranges, gain, int(k_at(ranges, batch_size))), _zero_text(ranges, batch_size, idle)]
-    here = next((item for item in ranges if item.smoothed_k is not None), None)
-    if here is not None:
-        said.append(
-            f"K = {here.n_draft} is recommended at batch {batch_size:,}; smoothed over all batches K = "
-            f"{here.smoothed_k} would stand there."
+    texts = [one_k_text(ranges, gain, int(k_at(ranges, batch_size))), _zero_text(ranges, batch_size, idle)]
+    current = next((item for item in ranges if item.smoothed_k is not None), None)
+    if current is not None:
+        texts.append(
+            f"K = {current.n_draft} is recommended at batch {batch_size:,}; smoothed over all batches K = "
+            f"{current.smoothed_k} would stand there."
         )
-    return tuple(text for text in said if text)
+    return tuple(text for text in texts if text)
 
 
 def plain_text(ranges: Sequence[KRange], batch_size: int) -> str:
     """Reason to start an engine without speculation though the schedule drafts elsewhere.
 
-    Empty where it drafts.
-
-    batch_size : the target batch. [-]
+    batch_size : the target batch; empty where the schedule drafts there. [-]
     """
     if int(k_at(ranges, batch_size)) or not any(item.k_running for item in ranges):
         return ""
@@ -485,15 +473,15 @@ def _zero_text(ranges: Sequence[KRange], batch_size: int, idle: float) -> str:
     zero = [item for item in ranges if not item.n_draft]
     if not zero or len(zero) == len(ranges) or idle >= 1.0 or not any(item.k_running for item in ranges):
         return ""
-    here = not int(k_at(ranges, batch_size))
-    kept = int(k_running_at(ranges, batch_size if here else zero[-1].batch_start))
-    slower = f", {1.0 - idle:.1%} slower" if here else ""
-    one = "One server for all batches "
-    one += f"runs K = {kept} there: at K = 0 its" if kept else "drafts nothing there either, but its"
-    where = f"at batch {batch_size:,}" if here else _batches(zero)
+    at_zero = not int(k_at(ranges, batch_size))
+    running = int(k_running_at(ranges, batch_size if at_zero else zero[-1].batch_start))
+    slower = f", {1.0 - idle:.1%} slower" if at_zero else ""
+    server = "One server for all batches "
+    server += f"runs K = {running} there: at K = 0 its" if running else "drafts nothing there either, but its"
+    batches = f"at batch {batch_size:,}" if at_zero else _batches(zero)
     return (
-        f"K = 0 is a server without speculation; start one where it mostly runs {where}. {one} drafter would still run "
-        f"once a step{slower}."
+        f"K = 0 is a server without speculation; start one where it mostly runs {batches}. {server} drafter would "
+        f"still run once a step{slower}."
     )
 
 

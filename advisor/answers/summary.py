@@ -19,15 +19,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from math import log
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from advisor.answers.advice import Advice, gain_text
-from advisor.answers.best_k import recommended_draft
-from advisor.answers.round_costs import KRange
+from advisor.answers.best_k import DraftRow, recommended_draft
 from advisor.catalog.adjustment import Adjustment, change_text
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.catalog.task_transfer import curve_on_task
@@ -51,151 +50,92 @@ _HARDLY = 1.05
 """Choice of this project: a gain below this is called hardly worth it. [-]"""
 
 
-def headline(advice: Advice, n_draft: int, outcomes: Sequence[Outcome]) -> str:
+def headline(advice: Advice, n_draft: int) -> str:
     """The verdict on one K, the recommended one or another that was picked."""
-    if len(outcomes) == 1:
-        return f"Plain decoding: {outcomes[0].tpot_s * 1e3:.3g} ms per token"
+    rows = advice.drafts
+    if len(rows) == 1:
+        return f"Plain decoding: {rows[0].tpot_s * 1e3:.3g} ms per token"
     limit_ms = advice.scenario.max_tpot_ms
     if not advice.recommendation.meets_limit and limit_ms is not None:
-        fastest = min(one.tpot_s for one in outcomes) * 1e3
+        fastest = min(row.tpot_s for row in rows) * 1e3
         return f"No draft keeps {limit_ms:g} ms: the fastest takes {fastest:.3g} ms"
-    best = max(outcomes[1:], key=lambda one: one.speedup)
+    best = max(rows[1:], key=lambda row: row.speedup)
     if n_draft == 0:
         if best.speedup < 1.0:
             return f"Don’t speculate: {best.speedup:.2f}× at best"
         if not best.meets_limit:
             return f"Don’t speculate: {best.speedup:.2f}× misses the limit"
+        if best.speedup_low >= 1.0:
+            return "No drafting: 1×"
         chance = f"a gain in {advice.recommendation.p_gain:.0%} of {SIMULATED}"
-        return f"Don’t speculate: {best.speedup:.2f}× at best, {chance}" if best.low < 1.0 else "No drafting: 1×"
-    shown = outcomes[n_draft]
+        return f"Don’t speculate: {best.speedup:.2f}× at best, {chance}"
+    row = rows[n_draft]
     borrowed = f", acceptance borrowed from {whose}" if (whose := borrowed_from(advice)) else ""
-    if shown.speedup < 1.0:
-        return f"{_tokens(n_draft)}: {shown.speedup:.2f}×, slower than plain{borrowed}"
-    if shown.speedup < _HARDLY:
-        loses = ", and it may lose" if shown.low < 1.0 else ""
-        return f"Hardly worth it: {shown.speedup:.2f}×{loses}{borrowed}"
-    return f"{_tokens(n_draft)}: {shown.speedup:.1f}× faster{borrowed}"
-
-
-def _tokens(n_draft: int) -> str:
-    return f"Draft {n_draft} token{'s' if n_draft > 1 else ''}"
+    tokens = f"Draft {counted(n_draft, 'token')}"
+    if row.speedup < 1.0:
+        return f"{tokens}: {row.speedup:.2f}×, slower than plain{borrowed}"
+    if row.speedup < _HARDLY:
+        loses = ", and it may lose" if row.speedup_low < 1.0 else ""
+        return f"Hardly worth it: {row.speedup:.2f}×{loses}{borrowed}"
+    return f"{tokens}: {row.speedup:.1f}× faster{borrowed}"
 
 
 def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
     """Line on what is served and how it drafts, where and at which batch."""
     setup = answer.setup
     scenario, hardware = setup.scenario, setup.hardware
-    own = scenario.model_config_json is not None
-    # What was read of a user's own configuration is told, so that a misreading is seen.
-    what = f"{scenario.model_id} ({shape_label(setup.architecture)})" if own else model_name(scenario.model_id)
-    drafts = setup.drafter.kind != "none"
+    model = model_name(scenario.model_id)
+    if scenario.model_config_json is not None:  # the shape shows a misreading of the user's configuration
+        model = f"{scenario.model_id} ({shape_label(setup.architecture)})"
     batches = [scenario.batch_size] if isinstance(answer, Advice) else answer.question.batches.tolist()
     loads = ", ".join(f"{batch:,.0f}" for batch in batches)
     return (
-        f"{what} + {drafter_name(setup.drafter)}" if drafts else what,
+        model if setup.drafter.kind == "none" else f"{model} + {drafter_name(setup.drafter)}",
         f"on {setup.placement.gpus} × {hardware_name(hardware)}, batch {loads}, context {scenario.context_tokens:,}",
     )
 
 
-def likely_text(advice: Advice, n_draft: int, outcomes: Sequence[Outcome]) -> str:
+def likely_text(advice: Advice, n_draft: int) -> str:
     """Likely range of one K, its chance of a gain, and the cost beside it or the next best K."""
-    if len(outcomes) == 1:
+    rows = advice.drafts
+    if len(rows) == 1:
         return "Nothing is drafted."
-    shown, recommended = outcomes[n_draft], outcomes[advice.recommendation.n_draft]
-    likely = (
-        f"Likely {shown.low:.1f}–{shown.high:.1f}× (8 in 10). {gain_text(shown.low, shown.p_gain)}"
-        f"{_limit_text(advice, shown)}"
-        if n_draft
-        else ""
-    )
-    if shown.n_draft != recommended.n_draft:
+    row, recommended = rows[n_draft], rows[advice.recommendation.n_draft]
+    likely = ""
+    if n_draft:
+        gain = gain_text(row.speedup_low, row.p_gain)
+        likely = f"Likely {row.speedup_low:.1f}–{row.speedup_high:.1f}× (8 in 10). {gain}{_limit_text(advice, row)}"
+    if row.n_draft != recommended.n_draft:
         return (
-            f"{likely} You picked K = {n_draft}: its expected loss is {shown.regret:.1%} against {BEST_K_OF_EACH}, "
-            f"that of K = {recommended.n_draft} {recommended.regret:.1%}."
+            f"{likely} You picked K = {n_draft}: its expected loss is {row.expected_loss:.1%} against {BEST_K_OF_EACH}, "
+            f"that of K = {recommended.n_draft} {recommended.expected_loss:.1%}."
         ).strip()
-    others = [one for one in outcomes if one.n_draft not in (n_draft, 0)]
-    if not others:
-        return likely
-    return f"{likely} {advice.recommendation.equals}".strip()
+    has_others = any(row.n_draft not in (n_draft, 0) for row in rows)
+    return f"{likely} {advice.recommendation.equals}".strip() if has_others else likely
 
 
-def _limit_text(advice: Advice, shown: Outcome) -> str:
+def _limit_text(advice: Advice, row: DraftRow) -> str:
     """That the limit is missed at the slow end of the band though the central value keeps it; else empty."""
-    limit_ms, slow_ms = advice.scenario.max_tpot_ms, shown.tpot_s * shown.speedup / shown.low * 1e3
-    if limit_ms is None or not shown.meets_limit or slow_ms <= limit_ms:
+    limit_ms, slow_ms = advice.scenario.max_tpot_ms, row.tpot_s * row.speedup / row.speedup_low * 1e3
+    if limit_ms is None or not row.meets_limit or slow_ms <= limit_ms:
         return ""
     return f" At the slow end a token takes {slow_ms:.3g} ms, over the limit of {limit_ms:g}."
 
 
 def one_k_text(advice: Advice) -> str:
     """Gain of the schedule over one K, and its ranges of batch, in words."""
-    ranges, said = advice.k_by_batch, " ".join(advice.schedule_texts)
+    ranges, gain = advice.k_by_batch, " ".join(advice.schedule_texts)
     if len(ranges) == 1:
-        return said
-    ends = [one for one, after in zip(ranges, [*ranges[1:], None], strict=True) if not _goes_on(one, after)]
-    steps = ", ".join(f"{one.n_draft} to batch {one.batch_end:,}" for one in ends[:3])
-    missed = next((one.batch_start for one in ranges if not one.meets_limit), None)
-    limit = "" if missed is None else _missed_text(advice, missed)
-    return f"K by batch: {steps}{' and so on' if len(ends) > 3 else ''}. {limit}{said}".strip()
-
-
-def _goes_on(one: KRange, after: KRange | None) -> bool:
-    """Whether the next range runs the same K: it stands apart for its limit or its mean speedup alone."""
-    return after is not None and after.n_draft == one.n_draft
-
-
-def _missed_text(advice: Advice, batch: int) -> str:
-    """From which batch on the limit is missed, and what keeps it; a sentence with a space behind."""
-    cap = f": let at most {batch - 1:,} requests run at once" if batch > 1 else ""
-    return f"From batch {batch:,} no K keeps {advice.scenario.max_tpot_ms:g} ms{cap}. "
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One K at the target batch."""
-
-    n_draft: int
-    speedup: float
-    low: float
-    """Ends of the 80 % band of the speedup."""
-    high: float
-    tpot_s: float
-    tokens_per_s_per_gpu: float
-    p_best: float
-    """Chance that this K is the fastest. [-]"""
-    p_gain: float
-    """Chance that this K is faster than plain decoding. [-]"""
-    regret: float
-    """Mean loss of speedup against the fastest K. [-]"""
-    as_good: bool
-    """Whether the noise of the draws does not tell its loss from the least one."""
-    accepted_length: float
-    tier: str
-    meets_limit: bool
-    """Whether it keeps the limit on time per output token; true where none is set."""
-
-
-def outcomes_of(advice: Advice) -> tuple[Outcome, ...]:
-    """One outcome for each K of the advice's curve, K increasing."""
-    curve, row = advice.curve, advice.batch_index
-    return tuple(
-        Outcome(
-            n_draft=item.n_draft,
-            speedup=item.speedup,
-            low=item.speedup_low,
-            high=item.speedup_high,
-            tpot_s=item.tpot_s,
-            tokens_per_s_per_gpu=item.tokens_per_s_per_gpu,
-            p_best=item.p_best,
-            p_gain=item.p_gain,
-            regret=item.expected_loss,
-            as_good=item.as_good,
-            accepted_length=float(curve.accepted_length[column]),
-            tier=str(curve.tier[row, column]),
-            meets_limit=item.meets_limit,
-        )
-        for column, item in enumerate(advice.drafts)
-    )
+        return gain
+    # Neighbouring ranges of one K differ in their limit or their mean speedup alone.
+    ends = [item for item, after in zip_longest(ranges, ranges[1:]) if after is None or after.n_draft != item.n_draft]
+    steps = ", ".join(f"{item.n_draft} to batch {item.batch_end:,}" for item in ends[:3])
+    missed = next((item.batch_start for item in ranges if not item.meets_limit), None)
+    limit = ""
+    if missed is not None:
+        cap = f": let at most {missed - 1:,} requests run at once" if missed > 1 else ""
+        limit = f"From batch {missed:,} no K keeps {advice.scenario.max_tpot_ms:g} ms{cap}. "
+    return f"K by batch: {steps}{' and so on' if len(ends) > 3 else ''}. {limit}{gain}".strip()
 
 
 _STEP = 0.06
@@ -227,36 +167,23 @@ def accepted_length_flips(advice: Advice) -> tuple[Flip, ...]:
     today = float(advice.curve.accepted_length[advice.curve.column(k)])
     if k == 0 or today <= _LEAST:
         return ()
-    found = []
-    for end in (_LEAST, k + 1.0):
-        lengths = np.linspace(today, end, max(2, round(abs(end - today) / _STEP)))
-        first = _first_other(advice, today, lengths)
-        if first is not None:
-            found.append(first)
-    lower = [flip for flip in found if flip.is_below and flip.k_after]
-    if lower and _recommended(advice, today, _LEAST) == 0:
-        found.insert(1, _to_none(advice, today, lower[0].accepted_length))
-    return tuple(found)
-
-
-def _first_other(advice: Advice, today: float, lengths: Array) -> Flip | None:
-    """The first of these lengths, going away from today's, at which another K is recommended."""
-    before = _recommended(advice, today, float(lengths[0]))
-    for last, length in pairwise(lengths.tolist()):
-        after = _recommended(advice, today, length)
-        if after != before:
-            return Flip((last + length) / 2.0, before, after, length < today)
-    return None
-
-
-def _to_none(advice: Advice, today: float, high: float) -> Flip:
-    """Where no drafting becomes the recommendation, between the least length and `high`, by bisection."""
-    low, k_before = _LEAST, 0
-    while high - low > _STEP / 2.0:
-        middle = (low + high) / 2.0
-        k = _recommended(advice, today, middle)
-        low, high, k_before = (middle, high, k_before) if k == 0 else (low, middle, k)
-    return Flip((low + high) / 2.0, k_before, 0, True)
+    flips = []
+    for bound in (_LEAST, k + 1.0):
+        lengths = np.linspace(today, bound, max(2, round(abs(bound - today) / _STEP)))
+        before = _recommended(advice, today, float(lengths[0]))
+        for last, length in pairwise(lengths.tolist()):
+            after = _recommended(advice, today, length)
+            if after != before:
+                flips.append(Flip((last + length) / 2.0, before, after, length < today))
+                break
+    if flips and flips[0].is_below and flips[0].k_after and _recommended(advice, today, _LEAST) == 0:
+        low, high, k_before = _LEAST, flips[0].accepted_length, 0
+        while high - low > _STEP / 2.0:
+            central = (low + high) / 2.0
+            k = _recommended(advice, today, central)
+            low, high, k_before = (central, high, k_before) if k == 0 else (low, central, k)
+        flips.insert(1, Flip((low + high) / 2.0, k_before, 0, True))
+    return tuple(flips)
 
 
 def flip_texts(flips: Sequence[Flip], n_draft: int, today: float) -> tuple[str, ...]:
@@ -289,7 +216,7 @@ _MOST_GPUS = 64
 
 @dataclass(frozen=True)
 class Fit:
-    """Lack of memory of a scenario, and a change that fits. Bytes of one GPU."""
+    """Lack of memory of a scenario, and a change that fits. Bytes are of one GPU."""
 
     needed_bytes: float
     usable_bytes: float
@@ -313,8 +240,8 @@ class Fit:
             return (
                 f"Batch {self.largest_batch:,} is the largest that fits. The numbers are what it would do if it fitted."
             )
-        what = "The weights alone are" if self.weights_fill else f"One sequence at context {self.context_tokens:,} is"
-        return f"{what} too large. The numbers are what it would do if it fitted."
+        load = "The weights alone are" if self.weights_fill else f"One sequence at context {self.context_tokens:,} is"
+        return f"{load} too large. The numbers are what it would do if it fitted."
 
     @property
     def weights_fill(self) -> bool:
@@ -374,25 +301,19 @@ def tier_words(setup: Setup, tier: Tier) -> str:
     return _WORDS[tier].format(f"{whose}, the same chip" if whose else "this GPU")
 
 
-def nearest_errors(found: Mapping[str, Errors]) -> tuple[str, Errors] | None:
-    """The nearest group of published points that has enough rows, else all of them. None where there are none."""
-    if not found:
-        return None
-    near = [(name, errors) for name, errors in found.items() if errors.n >= ENOUGH_ROWS]
-    return near[0] if near else list(found.items())[-1]
-
-
-def errors_text(found: Mapping[str, Errors]) -> str:
-    """The nearest errors, few as they may be, and those of the nearest group with enough rows. Empty without any."""
-    nearest = nearest_errors(found)
-    if nearest is None or nearest[1].median_ape is None or nearest[1].coverage is None:
+def errors_text(by_group: Mapping[str, Errors]) -> str:
+    """Errors of the nearest group of published points with enough rows, and of the nearer ones. Empty without any."""
+    if not by_group:
         return ""
-    group, errors = nearest
-    of = {"this accelerator and model": " of this accelerator and model"}.get(group, f" ({group})")
+    near = [(name, errors) for name, errors in by_group.items() if errors.n >= ENOUGH_ROWS]
+    group, errors = near[0] if near else list(by_group.items())[-1]
+    if errors.median_ape is None or errors.coverage is None:
+        return ""
+    of = f" of {group}" if group == "this accelerator and model" else f" ({group})"
     whose = f" from {counted(errors.n_sources, 'laboratory', 'laboratories')}" if errors.n_sources else ""
     alike = ", each counting alike," if (errors.n_sources or 0) > 1 else ""
     return (
-        f"{_few_text(found, group)}On {errors.n} published speedups{of}{whose}{alike} the median error is "
+        f"{_few_text(by_group, group)}On {errors.n} published speedups{of}{whose}{alike} the median error is "
         f"{errors.median_ape:.0%}, {errors.coverage:.0%} lie in the band{_right_side(errors, ' and ')}."
     )
 
@@ -404,10 +325,7 @@ _LEAST_SHARE = 0.01
 def correction_text(advice: Advice) -> str:
     """Share of the recommended K's round that is a correction, in one sentence. Empty where it hardly counts."""
     curve, n_draft = advice.curve, advice.recommendation.n_draft
-    if n_draft not in curve.drafts or advice.scenario.batch_size not in curve.batches:
-        return ""
-    row = int(np.flatnonzero(curve.batches == advice.scenario.batch_size)[0])
-    parts = curve.components_at(row, curve.column(n_draft))[1]
+    parts = curve.components_at(advice.batch_index, curve.column(n_draft))[1]
     share = parts.get("verified", 0.0) / sum(parts.values())
     if share < _LEAST_SHARE:
         return ""
@@ -419,23 +337,21 @@ def _right_side(errors: Errors, before: str) -> str:
     return "" if errors.sign_accuracy is None else f"{before}{errors.sign_accuracy:.0%} on the right side of 1×"
 
 
-def _few_text(found: Mapping[str, Errors], judged: str) -> str:
-    """The groups nearer than the judged one, which have too few rows, in one sentence with a space behind."""
-    near = list(found.items())[: list(found).index(judged)]
-    said = [
-        f"{one.n} of {group} (median error {one.median_ape:.0%}, {one.coverage:.0%} in the band"
-        f"{_right_side(one, ', ')})"
-        for group, one in near
-        if one.median_ape is not None and one.coverage is not None
+def _few_text(by_group: Mapping[str, Errors], group: str) -> str:
+    """The groups nearer than `group`, which have too few rows, in one sentence with a space behind."""
+    texts = [
+        f"{errors.n} of {name} (median error {errors.median_ape:.0%}, {errors.coverage:.0%} in the band"
+        f"{_right_side(errors, ', ')})"
+        for name, errors in list(by_group.items())[: list(by_group).index(group)]
+        if errors.median_ape is not None and errors.coverage is not None
     ]
-    return f"Few published speedups are near: {'; '.join(said)}. " if said else ""
+    return f"Few published speedups are near: {'; '.join(texts)}. " if texts else ""
 
 
 def borrowed_from(answer: Advice | DesignSpace) -> str:
     """The checkpoint, or of the same model the drafter, whose accepted length stands in. Empty where none does."""
     setup = answer.setup
-    given = curve_on_task(setup.scenario.acceptance, setup.scenario.task)
-    curve = next((one for one in acceptance_curves() if one.id == given), None)
+    curve = _stored_curve(setup.scenario)
     if curve is None or not setup.acceptance.borrowed or setup.drafter.kind == "none":
         return ""
     if curve.model_id == setup.architecture.id:
@@ -443,20 +359,26 @@ def borrowed_from(answer: Advice | DesignSpace) -> str:
     return curve.checkpoint or model_name(curve.model_id)
 
 
+def _stored_curve(scenario: Scenario) -> AcceptanceCurve | None:
+    """The measured curve that a scenario names, on its task. None for a user's own numbers."""
+    name = curve_on_task(scenario.acceptance, scenario.task)
+    return next((curve for curve in acceptance_curves() if curve.id == name), None)
+
+
 def accepted_text(advice: Advice) -> str:
     """Accepted length that the answer rests on, and its origin."""
-    given = curve_on_task(advice.scenario.acceptance, advice.scenario.task)
-    curve = next((one for one in acceptance_curves() if one.id == given), None)
+    scenario, curve = advice.scenario, _stored_curve(advice.scenario)
     k = advice.curve_k
     length = float(advice.curve.accepted_length[advice.curve.column(k)])
     accepted, carried = f"Accepted length {length:.2f} at K = {k}", bool(advice.setup.acceptance.extrapolated[k])
     if curve is None:
-        return f"{accepted}: carried there from yours ({given})." if carried else f"{accepted}: yours."
+        yours = curve_on_task(scenario.acceptance, scenario.task)
+        return f"{accepted}: carried there from yours ({yours})." if carried else f"{accepted}: yours."
     whose = borrowed_from(advice)
     other = f", borrowed from {whose}: fill in yours at Accepted" if whose else _checkpoint(curve)
     how = f"carried there, measured at K = {_span(curve.n_draft)}" if carried else "measured"
     if advice.setup.acceptance.carried_from:
-        task = str(advice.scenario.task).replace("_", " ")
+        task = str(scenario.task).replace("_", " ")
         how = f"carried from {advice.setup.acceptance.carried_from} to {task}, measured on"
         return f"{accepted}: {how} {curve.dataset}{other}."
     return f"{accepted}: {how}, {curve.dataset}{other}."
@@ -506,43 +428,36 @@ def refit_text(refitted: Advice, shipped: Advice) -> str:
     adjustment, k = refitted.setup.adjustment, refitted.curve_k
     if adjustment is None or k == 0:
         return ""
-    (was, before), (now, after) = (_speedup_and_half_width(answer, k) for answer in (shipped, refitted))
+    (was, before), (now, after) = (
+        (row.speedup, (row.speedup_high - row.speedup_low) / (2.0 * row.speedup))
+        for row in (shipped.drafts[k], refitted.drafts[k])
+    )
     moved = "stays" if abs(after - before) < _SAME else "narrows" if after < before else "widens"
     band = f"stays ±{after:.0%}" if moved == "stays" else f"{moved} from ±{before:.0%} to ±{after:.0%}"
     points = f"Your {adjustment.n_points} points move the speedup at K = {k} from {was:.2f}× to {now:.2f}×"
-    return f"{points}; the band {band}. {_why(refitted, shipped, k, moved)}"
+    return f"{points}; the band {band}. {_reason(refitted, shipped, k, moved)}"
 
 
-def _why(refitted: Advice, shipped: Advice, k: int, moved: str) -> str:
+def _reason(refitted: Advice, shipped: Advice, k: int, moved: str) -> str:
     """The kind of uncertainty that moved most the band's own way. Where the band stays, the largest that is left."""
     from advisor.predict.band_parts import band_parts
 
     batch = float(refitted.scenario.batch_size)
     parts = [
-        (new.what, _half_width(old), _half_width(new))
+        (new.what[0].lower() + new.what[1:], _half_width(old), _half_width(new))
         for old, new in zip(band_parts(shipped.setup, batch, k), band_parts(refitted.setup, batch, k), strict=True)
     ]
     if moved == "stays":
-        what, _, most = max(parts, key=lambda part: part[2])
-        return f"Most of it is: {_in_words(what)}, alone ±{most:.0%}."
+        label, _, largest = max(parts, key=lambda part: part[2])
+        return f"Most of it is: {label}, alone ±{largest:.0%}."
     sign = 1.0 if moved == "widens" else -1.0
-    what, old, new = max(parts, key=lambda part: sign * (part[2] ** 2 - part[1] ** 2))
-    return f"Most of that: {_in_words(what)}, alone ±{old:.0%} before and ±{new:.0%} now."
-
-
-def _in_words(what: str) -> str:
-    return what[0].lower() + what[1:]
+    label, old, new = max(parts, key=lambda part: sign * (part[2] ** 2 - part[1] ** 2))
+    return f"Most of that: {label}, alone ±{old:.0%} before and ±{new:.0%} now."
 
 
 def _half_width(part: BandPart) -> float:
     """Half of a band over its middle, from the ratio of its ends. [-]"""
     return (part.high - part.low) / (part.high + part.low)
-
-
-def _speedup_and_half_width(answer: Advice, k: int) -> tuple[float, float]:
-    at = answer.batch_index, answer.curve.column(k)
-    value = float(answer.curve.speedup[at])
-    return value, float(answer.curve.high[at] - answer.curve.low[at]) / (2.0 * value)
 
 
 _BATCHES = (1, 4, 16, 64)

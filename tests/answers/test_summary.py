@@ -19,7 +19,6 @@ from advisor.answers.summary import (
     headline,
     likely_text,
     one_k_text,
-    outcomes_of,
     place_text,
     refit_text,
     refitted_times_text,
@@ -34,24 +33,12 @@ from tests.measured.refit_synthetic import refit, synthetic_points
 
 SCENARIO = Scenario(acceptance="2.4@3")
 ADVICE = advise(SCENARIO)
-OUTCOMES = outcomes_of(ADVICE)
-
-
-def test_outcomes_are_the_curve_s_row_and_its_recommended_k_is_judged_as_the_answer_is() -> None:
-    row = ADVICE.curve.speedup[ADVICE.batch_index]
-    assert [one.speedup for one in OUTCOMES] == pytest.approx(row.tolist())
-    mine = OUTCOMES[ADVICE.recommendation.n_draft]
-    assert (mine.p_best, mine.regret) == (ADVICE.recommendation.p_best, ADVICE.recommendation.regret)
-
-
-def test_chances_of_all_k_add_up_to_one_and_losses_are_below_one() -> None:
-    assert sum(one.p_best for one in OUTCOMES) == pytest.approx(1.0, abs=0.02)
-    assert all(0.0 <= one.regret < 1.0 for one in OUTCOMES)
+ROWS = ADVICE.drafts
 
 
 def with_speedup(value: float, low: float) -> str:
-    shown = [dataclasses.replace(one, speedup=value, low=low) if one.n_draft else one for one in OUTCOMES]
-    return headline(ADVICE, 3, shown)
+    rows = tuple(dataclasses.replace(row, speedup=value, speedup_low=low) if row.n_draft else row for row in ROWS)
+    return headline(dataclasses.replace(ADVICE, drafts=rows), 3)
 
 
 def test_the_headline_is_a_number_where_it_pays_and_words_where_it_does_not() -> None:
@@ -60,35 +47,35 @@ def test_the_headline_is_a_number_where_it_pays_and_words_where_it_does_not() ->
     assert with_speedup(1.04, 1.01) == "Hardly worth it: 1.04×"
     assert with_speedup(0.8, 0.7) == "Draft 3 tokens: 0.80×, slower than plain"
     never = advise(SCENARIO.model_copy(update={"acceptance": "1.05@3"}))
-    assert headline(never, 0, outcomes_of(never)).startswith("Don’t speculate: 0.")
+    assert headline(never, 0).startswith("Don’t speculate: 0.")
 
 
 def test_below_the_headline_stands_the_chance_of_a_gain_in_the_verdict_s_words() -> None:
     small = advise(SCENARIO.model_copy(update={"batch_size": 256, "acceptance": "1.9@3"}))
-    k, outcomes = small.recommendation.n_draft, outcomes_of(small)
+    k, rows = small.recommendation.n_draft, small.drafts
     assert k
-    assert outcomes[k].low < 1.0
-    said = f"may lose; the chance of a gain is {outcomes[k].p_gain:.0%}."
+    assert rows[k].speedup_low < 1.0
+    said = f"may lose; the chance of a gain is {rows[k].p_gain:.0%}."
     assert said in small.recommendation.verdict
-    assert f"It {said}" in likely_text(small, k, outcomes)
-    sure = max(OUTCOMES[1:], key=lambda one: one.low)
-    assert sure.low > 1.0
-    below = likely_text(ADVICE, sure.n_draft, OUTCOMES)
+    assert f"It {said}" in likely_text(small, k)
+    sure = max(ROWS[1:], key=lambda row: row.speedup_low)
+    assert sure.speedup_low > 1.0
+    below = likely_text(ADVICE, sure.n_draft)
     assert f"The chance of a gain is {chance_text(sure.p_gain)}." in below
     assert "may lose" not in below
 
 
 def test_a_limit_that_nothing_keeps_stands_in_the_headline() -> None:
     missed = advise(SCENARIO.model_copy(update={"max_tpot_ms": 0.5}))
-    assert headline(missed, missed.recommendation.n_draft, outcomes_of(missed)).startswith("No draft keeps 0.5 ms")
+    assert headline(missed, missed.recommendation.n_draft).startswith("No draft keeps 0.5 ms")
 
 
 def test_a_picked_k_is_held_against_the_recommended_one() -> None:
     recommended = ADVICE.recommendation.n_draft
     other = 8 if recommended != 8 else 7
-    lost = f"its expected loss is {OUTCOMES[other].regret:.1%} against the best K in each of 256 simulated cases"
-    against = f"that of K = {recommended} {OUTCOMES[recommended].regret:.1%}."
-    assert f"You picked K = {other}: {lost}, {against}" in likely_text(ADVICE, other, OUTCOMES)
+    lost = f"its expected loss is {ROWS[other].expected_loss:.1%} against the best K in each of 256 simulated cases"
+    against = f"that of K = {recommended} {ROWS[recommended].expected_loss:.1%}."
+    assert f"You picked K = {other}: {lost}, {against}" in likely_text(ADVICE, other)
 
 
 def test_the_place_names_what_is_served_in_words() -> None:
@@ -176,15 +163,15 @@ def test_rows_on_the_wrong_side_of_one_are_told_wherever_they_are_few_or_many() 
 
 
 def test_a_limit_that_only_the_centre_of_the_band_keeps_is_told() -> None:
-    tpot_ms = {one.n_draft: one.tpot_s * 1e3 for one in OUTCOMES}
+    tpot_ms = {one.n_draft: one.tpot_s * 1e3 for one in ROWS}
     k = ADVICE.recommendation.n_draft
-    slow_ms = tpot_ms[k] * OUTCOMES[k].speedup / OUTCOMES[k].low
+    slow_ms = tpot_ms[k] * ROWS[k].speedup / ROWS[k].speedup_low
     limited = advise(SCENARIO.model_copy(update={"max_tpot_ms": round((tpot_ms[k] + slow_ms) / 2.0, 2)}))
     assert limited.recommendation.n_draft == k
     said = f"At the slow end a token takes {slow_ms:.3g} ms, over the limit of {limited.scenario.max_tpot_ms:g}."
-    assert said in likely_text(limited, k, outcomes_of(limited))
+    assert said in likely_text(limited, k)
     ample = advise(SCENARIO.model_copy(update={"max_tpot_ms": round(slow_ms * 1.1, 2)}))
-    assert "slow end" not in likely_text(ample, k, outcomes_of(ample))
+    assert "slow end" not in likely_text(ample, k)
 
 
 def test_k_by_batch_names_each_k_once_and_where_the_limit_ends() -> None:
@@ -264,11 +251,11 @@ def test_a_borrowed_acceptance_stands_in_the_headline_and_its_origin_asks_for_on
     question = SCENARIO.model_copy(update={"acceptance": "gpt-oss-20b-eagle3-mt-bench"})
     answer = advise(question)
     assert borrowed_from(answer) == "gpt-oss-20b"
-    assert headline(answer, 3, outcomes_of(answer)).endswith(", acceptance borrowed from gpt-oss-20b")
+    assert headline(answer, 3).endswith(", acceptance borrowed from gpt-oss-20b")
     assert "borrowed from gpt-oss-20b: fill in yours at Accepted." in accepted_text(answer)
     own = advise(question.model_copy(update={"model_id": "gpt-oss-20b"}))
     assert borrowed_from(own) == borrowed_from(ADVICE) == ""
-    assert "borrowed" not in headline(own, 3, outcomes_of(own)) + accepted_text(own)
+    assert "borrowed" not in headline(own, 3) + accepted_text(own)
 
 
 def test_the_checkpoint_that_was_measured_is_named_where_it_is_another() -> None:

@@ -18,7 +18,6 @@ from advisor.answers.summary import (
     headline,
     likely_text,
     one_k_text,
-    outcomes_of,
     place_text,
     refitted_times_text,
     tier_words,
@@ -65,13 +64,13 @@ def short_answer(advice: Advice, options: Sequence[str], width: int = WIDTH) -> 
 
 
 def _verdict(advice: Advice) -> list[str]:
-    outcomes, fit = outcomes_of(advice), fit_of(advice)
+    fit = fit_of(advice)
     n_draft = advice.recommendation.n_draft
     what = f"{' '.join(place_text(advice))}, {load_engine(advice.scenario.engine).name}"
     if fit is not None:
         wider = "" if fit.scenario is None else f" It fits on {fit.scenario.n_gpus} GPUs."
         return [what, f"{fit.title}. {fit.because}{wider or f' {fit.remedy}'}"]
-    return [what, headline(advice, n_draft, outcomes), likely_text(advice, n_draft, outcomes)]
+    return [what, headline(advice, n_draft), likely_text(advice, n_draft)]
 
 
 def _reasons(advice: Advice) -> list[str]:

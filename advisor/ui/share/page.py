@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from advisor.answers.summary import headline, outcomes_of, place_text
+from advisor.answers.summary import headline, place_text
 from advisor.show.report.formats import MEDIA_TYPES, Format, file_name
 from advisor.ui.share.files import (
     chosen_for,
@@ -29,7 +29,7 @@ scenario = scenario_or_stop()
 advice = advice_or_stop(scenario)
 what, where = place_text(advice)
 place(f"Share **{escaped(what)}** {escaped(where)}")
-st.title(headline(advice, advice.recommendation.n_draft, outcomes_of(advice)), anchor=False)
+st.title(headline(advice, advice.recommendation.n_draft), anchor=False)
 link = named_link(scenario)
 if link is not None:
     st.code(link, language=None, wrap_lines=True)
