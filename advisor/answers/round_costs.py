@@ -161,8 +161,8 @@ def _interpolate(grid: Array, values: Array, at: ArrayLike) -> Array:
     requested = np.asarray(at, dtype=float)
     if requested.size and (requested.min() < grid[0] or requested.max() > grid[-1]):
         raise AdvisorError(
-            f"batch {requested.min():g}..{requested.max():g} lies outside the costs' batches {grid[0]:g}..{grid[-1]:g}; "
-            "compute the costs over a wider range"
+            f"batch {requested.min():g}..{requested.max():g} lies outside the costs' batches {grid[0]:g}..{grid[-1]:g}"
+            "; compute the costs over a wider range"
         )
     if grid.size == 1:
         return np.broadcast_to(values[0], (*requested.shape, values.shape[1])).copy()

@@ -107,8 +107,8 @@ def likely_text(advice: Advice, n_draft: int) -> str:
         likely = f"Likely {row.speedup_low:.1f}–{row.speedup_high:.1f}× (8 in 10). {gain}{_limit_text(advice, row)}"
     if row.n_draft != recommended.n_draft:
         return (
-            f"{likely} You picked K = {n_draft}: its expected loss is {row.expected_loss:.1%} against {BEST_K_OF_EACH}, "
-            f"that of K = {recommended.n_draft} {recommended.expected_loss:.1%}."
+            f"{likely} You picked K = {n_draft}: its expected loss is {row.expected_loss:.1%} against {BEST_K_OF_EACH}"
+            f", that of K = {recommended.n_draft} {recommended.expected_loss:.1%}."
         ).strip()
     has_others = any(row.n_draft not in (n_draft, 0) for row in rows)
     return f"{likely} {advice.recommendation.equals}".strip() if has_others else likely

@@ -368,7 +368,8 @@ def _why_not_own(candidates: _Candidates, best: FitRecord) -> str:
     if best.engine == candidates.engine or not engine_records:
         return ""
     if not any(record.dtype in TABLE_DTYPES[candidates.dtype] for record in engine_records):
-        return f"{candidates.engine} was measured in {' and '.join(sorted({record.dtype for record in engine_records}))} alone"
+        dtypes = " and ".join(sorted({record.dtype for record in engine_records}))
+        return f"{candidates.engine} was measured in {dtypes} alone"
     return f"the kernel of {candidates.engine} reads weights at under half of what this accelerator streams"
 
 
