@@ -18,6 +18,7 @@ from advisor.measured.seeds import read_claims, read_findings
 from advisor.measured.validation import chances_kept, read_judged
 from advisor.physics import laws
 from advisor.predict.scenario import Scenario
+from advisor.predict.usual import nearest_acceptance
 from advisor.prediction import AdvisorError
 from advisor.text import with_prefix
 from advisor.ui import OLD_PATHS
@@ -27,7 +28,7 @@ from advisor.ui.bar.more import IN_THE_BAR
 from advisor.ui.own_data import NAMES, START_ACCEPTANCE, WITHOUT_WIDGET
 from advisor.ui.own_data import START as fields_START
 from advisor.ui.serve import live as live_page
-from advisor.ui.state import MAX_LINK_CHARACTERS, add_own_model, best_acceptance, link_to
+from advisor.ui.state import MAX_LINK_CHARACTERS, add_own_model, link_to
 from advisor.ui.widgets import csv_bytes
 from advisor.ui.widgets import plain as widgets_plain
 from tests.own_model import CONFIG, CONFIG_JSON
@@ -220,7 +221,7 @@ def test_an_accepted_length_is_typed_under_more_as_a_number_a_list_or_a_curve() 
     test = app(acceptance="2.4@3")
     test.button(key="acceptance_unknown").click().run()
     scenario = test.session_state["_scenario"]
-    assert scenario.acceptance == best_acceptance(scenario.model_id, scenario.drafter_id, START_ACCEPTANCE)
+    assert scenario.acceptance == nearest_acceptance(scenario.model_id, scenario.drafter_id, START_ACCEPTANCE)
 
 
 def test_the_engine_s_chips_take_what_was_said_of_another_release_away() -> None:
