@@ -1,6 +1,6 @@
 """`python -m studies.engine_designs`: what a fit on some cells of a measured engine says of others.
 
-Reads measurements/engine-cpu-*/ (`make engine-data-set`) through the same readers as `advisor fit`. Cells whose control
+Reads measurements/engine_cpu_*/ (`make engine-data-set`) through the same readers as `advisor fit`. Cells whose control
 held within 15 % take part, also where only their repeats lie further apart; their share is printed. Every error is of
 cells that the fit did not see: the other half of the cells, or a whole design.
 """
@@ -152,9 +152,9 @@ def report(folders: Sequence[Path]) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Print the report on the measurements, or on those of a folder. 2 where their rows cannot be fitted."""
     root = Path(arguments[0]) if arguments else MEASUREMENTS
-    folders = [path.parent for path in sorted(root.glob("engine-cpu-*/data.csv"))]
+    folders = [path.parent for path in sorted(root.glob("engine_cpu_*/data.csv"))]
     if not folders:
-        print(f"{root} holds no engine-cpu-*/data.csv; make them with `make engine-data-set`")
+        print(f"{root} holds no engine_cpu_*/data.csv; make them with `make engine-data-set`")
         return 2
     try:
         print(report(folders))

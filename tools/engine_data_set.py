@@ -1,6 +1,6 @@
 """`make engine-data-set`: six small designs timed in a real vLLM on this machine's processor, one folder for each.
 
-measurements/engine-cpu-NAME/ gets config.json, hardware.json (this machine, its copy bandwidth and products measured
+measurements/engine_cpu_NAME/ gets config.json, hardware.json (this machine, its copy bandwidth and products measured
 first), data.csv and meta.yaml. Called again, it measures what is left. Other work on the same cores spoils cells: the
 column control_ratio tells which. `python -m studies.engine_designs` says what the prediction is worth on the rows.
 """
@@ -38,7 +38,7 @@ DESIGNS = {
     "k8w256s1": (8, 256, 256),
 }
 """Experts of a token among 64, width of one, width of the shared one."""
-PREFIX = "engine-cpu-"
+PREFIX = "engine_cpu_"
 MEANINGS = {
     "status": ("How the cell went: only `ok` is fitted", "1"),
     "prefill_time_s": ("From adding B prompts to the last first token", "s"),
