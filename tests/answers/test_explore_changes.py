@@ -220,10 +220,10 @@ def test_the_document_points_to_the_best_and_links_each_change(steps: NextSteps)
 
 
 def test_a_baseline_that_does_not_fit_is_said_to_before_any_design_is_praised() -> None:
-    scenario = Scenario(n_gpus=4, tensor_parallel=4, model_id="qwen3-235b-a22b", batch_size=400, acceptance="2.6@3")
+    scenario = Scenario(n_gpus=4, tensor_parallel=4, model_id="qwen3-235b-a22b", batch_size=200, acceptance="2.6@3")
     standing = design_standing(load_setup(scenario))
     assert standing is not None
-    assert standing.text.startswith("The baseline does not fit in memory at batch 400: at most batch ")
+    assert standing.text.startswith("The baseline does not fit in memory at batch 200: at most batch ")
     assert "within noise" not in standing.text
 
 

@@ -250,7 +250,7 @@ def test_a_target_size_starts_from_the_model_that_is_chosen_and_holds_for_the_be
     test.button(key="design_from_size").click().run()
     assert not test.exception
     assert test.session_state["model_id"].startswith("own-mixtral-8x7b")
-    assert 38 <= float(beside(test).set_index("")["Best"]["Total, B"]) <= 42
+    assert 38 <= float(beside(test).set_index("Design")["Best"]["Total, B"]) <= 42
 
 
 @pytest.mark.parametrize(("shape", "message"), [("24L h2048 N64 q4", "is no part of a shape"), ("", "lacks")])

@@ -201,7 +201,7 @@ def beside_table(today: Costed, own: Costed, best: Costed | None) -> Table[_Line
         ("Active, B", lambda one: f"{one.active_params / 1e9:.2f}"),
     )
     named = {"today": today, "mine": own} | ({} if best is None else {"best": best})
-    columns = [Column[_Line]("", itemgetter(0), words=True)]
+    columns = [Column[_Line]("design", itemgetter(0), words=True)]
     columns += [Column[_Line](name, partial(_said, of=one)) for name, one in named.items()]
     return Table(tuple(columns), lines)
 
