@@ -139,7 +139,7 @@ def schedule_values(setup: Setup, curve: Curve) -> KValues:
 
 
 def ranges_of(setup: Setup, curve: Curve, values: KValues | None = None) -> tuple[KRange, ...]:
-    """Ranges of K by batch of a curve, for the batches that fit in memory, under the scenario's limit on TPOT.
+    """Ranges of K by batch of a curve, for the batches that fit in memory, under the scenario's limit.
 
     At the scenario's own batch, where the curve has it, and at its neighbours that share it, the recommended K;
     elsewhere independent of that batch. The whole curve where nothing fits: a schedule of what does not run is of use
@@ -338,7 +338,7 @@ class KByContext:
 
 
 def context_values(result: KByContext) -> dict[str, object]:
-    """Recommended K by context for JSON and reports, along the batches; None where a batch does not fit."""
+    """Recommended K by context for JSON and reports, [nB] each. None where a batch does not fit."""
     return {
         "says": result.text,
         "matters": result.matters,

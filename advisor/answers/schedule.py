@@ -383,8 +383,8 @@ def schedule_gain(
 
 def gain_over_doublings(ranges: Sequence[KRange], values: KValues) -> ScheduleGain:
     """Gain of the schedule over the best single K where each doubling of the batch counts alike."""
-    whole = np.arange(1, min(ranges[-1].batch_end, int(values.batches[-1])) + 1)
-    return schedule_gain(ranges, values, whole, doublings(whole))
+    batches = np.arange(1, min(ranges[-1].batch_end, int(values.batches[-1])) + 1)
+    return schedule_gain(ranges, values, batches, doublings(batches))
 
 
 ENOUGH = 0.01

@@ -53,9 +53,9 @@ class _File(Frozen):
 
 def laboratory_of(title: str, address: str = "") -> str:
     """The laboratory that published a source. Raises AdvisorError where the file lists neither title nor address."""
-    found = _by_title().get(title) or _at(place_of(address))
-    if found:
-        return found
+    name = _by_title().get(title) or _at(place_of(address))
+    if name:
+        return name
     raise AdvisorError(
         f"no laboratory is known for the source {title[:120]!r}; "
         f"add its title to profiles/validation/{LABORATORIES.name}"

@@ -96,8 +96,8 @@ def _kernel_log_sd(setup: Setup, factor: str) -> float:
 
 def fit_multipliers(observed: Observations, known: MultiplierPrior) -> Posterior:
     """The most probable multipliers, and the scatter around them, in turn until the scatter stands."""
-    found = fit_many(observed, known, np.ones((1, len(observed.line)), bool))
-    return Posterior(found.theta[0], found.covariance[0], found.scale[0])
+    posterior = fit_many(observed, known, np.ones((1, len(observed.line)), bool))
+    return Posterior(posterior.theta[0], posterior.covariance[0], posterior.scale[0])
 
 
 def fit_many(observed: Observations, known: MultiplierPrior, used: NDArray[np.bool_]) -> Posterior:
@@ -152,11 +152,11 @@ def _most_probable(
         kept = free[:, :, None] & free[:, None, :]
         ridge = damping[:, None, None] * unit * np.diagonal(curvature, axis1=1, axis2=2)[:, None, :]
         step = np.linalg.solve(np.where(kept, curvature + ridge, unit), np.where(free, downhill, 0.0)[:, :, None])
-        tried = np.clip(theta + step[:, :, 0], -bound, bound)
-        tried_z, tried_cost = cost_of(tried)
+        attempt = np.clip(theta + step[:, :, 0], -bound, bound)
+        tried_z, tried_cost = cost_of(attempt)
         better = tried_cost <= cost
-        going = np.abs(tried - theta).max(axis=1) >= _SMALL_STEP
-        theta = np.where(better[:, None], tried, theta)
+        going = np.abs(attempt - theta).max(axis=1) >= _SMALL_STEP
+        theta = np.where(better[:, None], attempt, theta)
         z, cost = np.where(better[:, None], tried_z, z), np.where(better, tried_cost, cost)
         damping = np.clip(np.where(better, damping / 10.0, damping * 30.0), 1e-9, 1e9)
         if going.mean() < 0.5:  # a few that meet bounds take long: the others are left alone
@@ -185,8 +185,8 @@ def log_left_out(observed: Observations, known: MultiplierPrior, part: NDArray[n
     Parts below 0 are in no fit and are NaN.
     """
     parts = np.unique(part[part >= 0])
-    found = fit_many(observed, known, (part >= 0) & (part != parts[:, None]))
-    every = log_predicted(observed, found.theta[:, None])
+    posterior = fit_many(observed, known, (part >= 0) & (part != parts[:, None]))
+    every = log_predicted(observed, posterior.theta[:, None])
     out = np.full(part.shape, np.nan)
     for number, one in enumerate(parts):
         out[part == one] = every[number, part == one]

@@ -180,12 +180,12 @@ def _points(
     """Points of rows that differ in batch and accepted length alone, with each length and its log spread."""
     question, batches = asked[0].question, np.array([item.batch_size for item in asked])
     curve = curve_for(setup, batches, [question.n_draft], question.verify_tokens, central_only=central_only)
-    plain, whole = time_columns(setup, curve)
+    plain, spec = time_columns(setup, curve)
     prefill = prefill_per_token_s(setup, batches)
     out = []
     for i, (item, (length, spread)) in enumerate(zip(asked, lengths, strict=True)):
         borrowed = item.question.n_draft > 0 and item.question.borrowed
-        observed = observe(item.line, item.row, plain[i], whole[i], float(prefill[i]), length, borrowed)
+        observed = observe(item.line, item.row, plain[i], spec[i], float(prefill[i]), length, borrowed)
         tier = str(curve.tier[i, 0])
         out.append(Point(item.line, item.row, item.question, setup, item.batch_size, length, spread, tier, observed))
     return out
@@ -327,12 +327,14 @@ def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[li
             first = group[0].question
             setup = replace(with_costs(load_setup(scenario), **class_costs(first.engine_class)), counted=first.counted)
             _check_weights_fit(setup)
-            found = _points(group, setup, [_length(item.question, setup) for item in group])
+            group_points = _points(group, setup, [_length(item.question, setup) for item in group])
         except AdvisorError as error:
             refused += [Refused(item.line, _for_users(str(error))) for item in group]
             continue
-        points += [point for point in found if len(point.observations.line)]
-        refused += [Refused(point.line, _MEASURES_NOTHING) for point in found if not len(point.observations.line)]
+        points += [point for point in group_points if len(point.observations.line)]
+        refused += [
+            Refused(point.line, _MEASURES_NOTHING) for point in group_points if not len(point.observations.line)
+        ]
     return sorted(points, key=lambda point: point.line), sorted(refused, key=lambda item: item.line)
 
 
@@ -522,12 +524,7 @@ def _time_s(row: Mapping[str, Any], value: float | None) -> float:
         sequences = batch if row.get("batch_kind") == "requests_per_rank" else np.nan
     elif metric not in _OF_ALL:
         return float("nan")
-    return sequences * _output_share(row, metric) / value
-
-
-def _output_share(row: Mapping[str, Any], metric: str) -> float:
-    """Generated tokens among those that the metric counts. [-]"""
-    if not metric.startswith("total"):
-        return 1.0
-    prompt, output = number(row, "input_tokens"), number(row, "output_tokens")
-    return output / (prompt + output) if output and prompt is not None else float("nan")
+    if metric.startswith("total"):  # of which the generated tokens count
+        prompt, output = number(row, "input_tokens"), number(row, "output_tokens")
+        sequences *= output / (prompt + output) if output and prompt is not None else np.nan
+    return sequences / value

@@ -159,8 +159,8 @@ def refit_chosen(
         questions=questions,
         repeats=repeats,
     )
-    said = result.reasons_against
-    if questions or not ask or (errors.no_better and not errors.far_off and len(said) == 1):
+    reasons = result.reasons_against
+    if questions or not ask or (errors.no_better and not errors.far_off and len(reasons) == 1):
         return result  # asked already; or the shipped constants serve, and nothing is written
     kept = [point for point in points if point.line not in aside]
     return replace(result, questions=tuple(one.text for one in rivals(kept, prior)))
@@ -206,11 +206,11 @@ def _without_repeats(points: Sequence[Point]) -> tuple[list[Point], Repeats | No
     cells: dict[tuple[object, ...], list[Point]] = {}
     for point in points:
         length = round(np.log(point.accepted_length) / SAME_LENGTH)
-        said = (str(point.row.get("dataset") or ""), tuple(point.observations.quantity.tolist()))
+        stated = (str(point.row.get("dataset") or ""), tuple(point.observations.quantity.tolist()))
         counted = point.question.counted
         touched = counted and (round(np.log(counted.touched or 1.0) / SAME_LENGTH), counted.in_turn)
         setup = (point.setup.scenario, point.engine_class, touched)
-        key = (setup, point.n_draft, point.question.verify_tokens, point.batch_size, length, said)
+        key = (setup, point.n_draft, point.question.verify_tokens, point.batch_size, length, stated)
         cells.setdefault(key, []).append(point)
     if len(cells) == len(points):
         return list(points), None
@@ -278,8 +278,9 @@ def _ran_text(point: Point) -> str:
 def _too_few(
     n: int, refused: Sequence[Refused], points: Sequence[Point], hardware_id: str | None, engine: str | None
 ) -> str:
-    wanted = " with ".join(name for name in (hardware_id, engine) if name)
-    text = f"{counted(n, 'row')} can be used{' for ' + wanted if wanted else ''}; a refit needs at least {MIN_POINTS}"
+    requested = " with ".join(name for name in (hardware_id, engine) if name)
+    of = f" for {requested}" if requested else ""
+    text = f"{counted(n, 'row')} can be used{of}; a refit needs at least {MIN_POINTS}"
     if refused:
         reasons = Counter(item.reason for item in refused).most_common(_REASONS_NAMED)
         text += "".join(f". Not used, {counted(number, 'row')}: {reason}" for reason, number in reasons)
@@ -325,6 +326,8 @@ def _rows(
     points: Sequence[Point], observed: Observations, posterior: Posterior, left_out: Array, used: NDArray[np.bool_]
 ) -> pd.DataFrame:
     at = [point for point in points for _ in point.observations.line]
+    # The digits that a scenario carries, so that its predictions are the rows' own.
+    theta = np.log([carried(float(factor)) for factor in np.exp(posterior.theta)])
     return pd.DataFrame(
         {
             "line": observed.line,
@@ -335,16 +338,11 @@ def _rows(
             "quantity": observed.quantity.tolist(),
             "measured": observed.measured,
             "before": np.exp(log_predicted(observed, np.zeros(len(NAMES)))),
-            "after": np.exp(log_predicted(observed, _as_carried(posterior.theta))),
+            "after": np.exp(log_predicted(observed, theta)),
             "left_out": np.exp(left_out),
             "used": used,
         }
     )
-
-
-def _as_carried(theta: Array) -> Array:
-    """Log multipliers [names] with the digits that a scenario carries, so that its predictions are the rows' own."""
-    return np.log([carried(float(factor)) for factor in np.exp(theta)])
 
 
 def _parameters(
@@ -387,7 +385,7 @@ def _own_errors(rows: pd.DataFrame) -> OwnErrors:
         before, after = (errors_of(some, name, ratio=False) for name in _JUDGED)
         return KindErrors(quantity, before, after)
 
-    whole = of(judged)
+    overall = of(judged)
     kinds = tuple(of(some, str(name)) for name, some in judged.groupby("quantity", sort=False))
     lost = relative_error(judged, "left_out") - relative_error(judged, "before")
     order = np.argsort(-lost)[: int((lost > 0).sum())]
@@ -395,7 +393,7 @@ def _own_errors(rows: pd.DataFrame) -> OwnErrors:
         Worse(int(one["line"]), str(one["quantity"]), *(abs(one[name] / one["measured"] - 1.0) for name in _JUDGED))
         for one in judged.iloc[order].to_dict("records")
     )
-    return OwnErrors(whole.before, whole.after, kinds, worse)
+    return OwnErrors(overall.before, overall.after, kinds, worse)
 
 
 @dataclass(frozen=True)
@@ -437,7 +435,9 @@ def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str,
     model_id, drafter, n_draft, quantity = group
     alike = [p for p in points if (p.scenario.model_id, drafter_of(p), p.n_draft) == (model_id, drafter, n_draft)]
     length = float(np.median([point.accepted_length for point in alike]))
-    setup = _with_length(alike[0].setup, length, n_draft)
+    setup = alike[0].setup
+    if n_draft:
+        setup = replace(setup, acceptance=parse_acceptance(f"{length:.6g}@{n_draft}", setup.scenario.k_max))
     lines = {point.line for point in alike}
     drawn = result.rows[result.rows["line"].isin(lines) & (result.rows["quantity"] == quantity)]
     batches = np.unique([*DEFAULT_BATCHES, *drawn["batch_size"]])
@@ -457,12 +457,6 @@ def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str,
         after_high=after.high[:, 0] if banded else value,
         points=drawn.reset_index(drop=True),
     )
-
-
-def _with_length(setup: Setup, length: float, n_draft: int) -> Setup:
-    if n_draft == 0:
-        return setup
-    return replace(setup, acceptance=parse_acceptance(f"{length:.6g}@{n_draft}", setup.scenario.k_max))
 
 
 def _values(curve: Curve, quantity: str) -> Array:

@@ -168,14 +168,18 @@ def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str
         filled.append(f"hardware_id={_SAME_CHIP[hardware]}")
     if hardware and not own:
         check_named("hardware_id", hardware)
-        cells["hardware_id"] = _SAME_CHIP.get(hardware) or _hardware(hardware)
+        shipped = hardware_ids()
+        matched = hardware if hardware in shipped else match_hardware(hardware, shipped)
+        cells["hardware_id"] = _SAME_CHIP.get(hardware) or matched or hardware
     return cells, filled
 
 
 def _routing(cells: Mapping[str, str]) -> str:
     """How a scenario says that the row's tokens chose experts."""
     stated = cells.get("routing") or "natural"
-    if stated == "natural" and (one_prompt := _one_prompt(cells)):
+    model_id = cells.get("model_id", "")
+    same_prompt = stated == "natural" and cells.get("dataset") in _ONE_PROMPT and model_id in model_ids()
+    if same_prompt and (one_prompt := one_prompt_routing(load_model(model_id))):
         return one_prompt
     if stated == "traced" and not cells.get("touched_experts"):
         raise AdvisorError(
@@ -199,11 +203,6 @@ def _resolve_model(cells: dict[str, str]) -> None:
     cells["model_id"] = named.model_id
     if named.weight_format and not cells.get("weight_dtype"):
         cells["weight_dtype"] = named.weight_format
-
-
-def _hardware(name: str) -> str:
-    """The id of the accelerator that a name means. The name itself where none or several fit."""
-    return name if name in hardware_ids() else match_hardware(name, hardware_ids()) or name
 
 
 def _text(value: Any) -> str:
@@ -288,22 +287,25 @@ def _shared(
     Ranks beside the tensor-parallel ones are copies, or attention groups of one instance where the experts lie over
     all of them; within them (SGLang, TensorRT-LLM), attention groups.
     """
-    whole = f"gpu_count={gpus}, tensor_parallel={tensor}, data_parallel={data_parallel}"
+    placement = f"gpu_count={gpus}, tensor_parallel={tensor}, data_parallel={data_parallel}"
     if gpus == tensor and tensor % data_parallel == 0 and expert == tensor:
         return gpus, tensor // data_parallel, expert, 1.0
     if gpus == tensor and tensor % data_parallel == 0:
         raise AdvisorError(
-            f"{whole}, expert_parallel={expert}: attention in groups beside experts that tensor parallelism splits is "
-            f"not modelled; state expert_parallel={gpus} where whole experts lay on the ranks"
+            f"{placement}, expert_parallel={expert}: attention in groups beside experts that tensor parallelism splits "
+            f"is not modelled; state expert_parallel={gpus} where whole experts lay on the ranks"
         )
     if gpus != tensor * data_parallel:
-        raise AdvisorError(f"{whole} do not go together: expected gpu_count = tensor_parallel x data_parallel")
+        raise AdvisorError(f"{placement} do not go together: expected gpu_count = tensor_parallel x data_parallel")
     engine = engine_called(cells.get("engine", ""), forks=True)
-    spreads = engine is not None and engine.id in _SPREAD_EXPERTS and _is_mixture(cells.get("model_id", ""))
+    model_id = cells.get("model_id", "")
+    mixture = model_id not in model_ids() or load_model(model_id).moe is not None  # one without a profile may be
+    spreads = engine is not None and engine.id in _SPREAD_EXPERTS and mixture
     if spreads and not cells.get("expert_parallel"):
         raise AdvisorError(
-            f"{whole}: {engine.name if engine else 'the engine'} lays the experts over all ranks of one server; state "
-            f"expert_parallel={gpus} where it did (--enable-expert-parallel), 1 where the copies are servers apart"
+            f"{placement}: {engine.name if engine else 'the engine'} lays the experts over all ranks of one server; "
+            f"state expert_parallel={gpus} where it did (--enable-expert-parallel), "
+            "1 where the copies are servers apart"
         )
     instance = max(tensor, expert)
     if gpus % instance:
@@ -316,16 +318,11 @@ _SPREAD_EXPERTS = frozenset({"vllm"})
 _EAGER = frozenset({"0", "0.0", "False", "false"})
 
 
-def _is_mixture(model_id: str) -> bool:
-    """Whether a model has experts; a model without a profile may."""
-    return model_id not in model_ids() or load_model(model_id).moe is not None
-
-
 def copies_at_most(frame: pd.DataFrame) -> np.ndarray:
     """GPUs over those of one instance, 1 where either is not stated [rows]. [-]"""
     gpus, tensor, expert = (frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _PLACED)
-    found = gpus / np.fmax(tensor, np.nan_to_num(expert, nan=1.0))
-    return np.where(np.isnan(found) | (found < 1.0) | (found % 1.0 > 0.0), 1.0, found)
+    copies = gpus / np.fmax(tensor, np.nan_to_num(expert, nan=1.0))
+    return np.where(np.isnan(copies) | (copies < 1.0) | (copies % 1.0 > 0.0), 1.0, copies)
 
 
 def open_copies(frame: pd.DataFrame) -> np.ndarray:
@@ -339,9 +336,9 @@ def copies_sharing(frame: pd.DataFrame) -> np.ndarray:
     gpus, tensor, expert = (frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _PLACED)
     ranks = np.nan_to_num(frame["data_parallel"].to_numpy(dtype=float, na_value=np.nan), nan=1.0)
     tensor = np.where(np.isnan(tensor), gpus / ranks, tensor)
-    found = tensor * ranks / np.fmax(tensor, np.nan_to_num(expert, nan=1.0))
+    copies = tensor * ranks / np.fmax(tensor, np.nan_to_num(expert, nan=1.0))
     within = gpus == tensor  # attention groups within the tensor-parallel ranks
-    return np.where(np.isnan(found) | (found < 1.0) | within, 1.0, found)
+    return np.where(np.isnan(copies) | (copies < 1.0) | within, 1.0, copies)
 
 
 _PLACED = ("gpu_count", "tensor_parallel", "expert_parallel")
@@ -473,14 +470,6 @@ def _weights(cells: Mapping[str, str]) -> dict[str, str]:
     return _WEIGHTS[stated]
 
 
-def _one_prompt(cells: Mapping[str, str]) -> str | None:
-    """Routing of requests that all bring one prompt, where the row's benchmark sends such."""
-    model_id = cells.get("model_id", "")
-    if cells.get("dataset") not in _ONE_PROMPT or model_id not in model_ids():
-        return None
-    return one_prompt_routing(load_model(model_id))
-
-
 def _cache(cells: Mapping[str, str]) -> dict[str, str]:
     """Format of the KV cache, where the row states it."""
     stated = cells.get("kv_dtype", "").lower()
@@ -495,9 +484,9 @@ def _cache(cells: Mapping[str, str]) -> dict[str, str]:
 def _verify_tokens(cells: Mapping[str, str], n_draft: int) -> int | None:
     """Nodes a tree or chain verifies, where the row states them. A bare tree without them is refused."""
     structure = cells.get("draft_structure", "")
-    found = re.search(r"verify=([0-9]+)", structure)
-    if found:
-        return int(found.group(1)) if int(found.group(1)) != n_draft + 1 else None
+    match = re.search(r"verify=([0-9]+)", structure)
+    if match:
+        return int(match.group(1)) if int(match.group(1)) != n_draft + 1 else None
     if structure.startswith("tree"):
         raise AdvisorError("a draft tree without its number of verified tokens (draft_structure verify=...)")
     return None

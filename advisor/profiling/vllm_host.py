@@ -447,13 +447,13 @@ def _run(arguments: list[str], log: Path, context: Context) -> str:
 
 def _lines(answer: Path) -> list[dict[str, Any]]:
     """The child's whole lines. One that was cut off when it was ended is left out."""
-    found = []
+    lines = []
     for text in answer.read_text(encoding="utf-8").splitlines():
         try:
-            found.append(json.loads(text))
+            lines.append(json.loads(text))
         except ValueError:
             break
-    return found
+    return lines
 
 
 def _last_line(log: Path) -> str:

@@ -75,7 +75,7 @@ def test_a_picked_k_is_held_against_the_recommended_one() -> None:
     other = 8 if recommended != 8 else 7
     behind = f"it is {ROWS[other].expected_loss:.1%} behind the best K in each of 256 simulated cases"
     against = f"K = {recommended} {ROWS[recommended].expected_loss:.1%}."
-    assert f"You picked K = {other}; on average {behind}, {against}" in likely_text(ADVICE, other, ROWS)
+    assert f"You picked K = {other}; on average {behind}, {against}" in likely_text(ADVICE, other)
 
 
 def test_the_place_names_what_is_served_in_words() -> None:

@@ -163,7 +163,7 @@ def verification_ratios(rows: pd.DataFrame, measured: np.ndarray, predicted: np.
     for i, row in enumerate(keyed):
         if row["routing"] == "independent" and row["tokens_per_sequence"] == 1:
             single[(*(row[name] for name in SHAPE), row["n_tokens"])] = i
-    found = []
+    ratios = []
     for i, row in enumerate(keyed):
         own = row["tokens_per_sequence"]
         queries = range(2, MAX_QUERIES + 1) if row["routing"] == "independent" and own == 1 else [own]
@@ -176,8 +176,8 @@ def verification_ratios(rows: pd.DataFrame, measured: np.ndarray, predicted: np.
             ratio, guess = measured[i] / measured[base], predicted[i] / predicted[base]
             batch = int(row["n_tokens"] // q)
             cells = (int(row["n_experts"]), int(row["n_active"]), batch, int(q), row["routing"])
-            found.append((*cells, ratio, guess, abs(guess / ratio - 1)))
-    return pd.DataFrame(found, columns=list(RATIO_COLUMNS))
+            ratios.append((*cells, ratio, guess, abs(guess / ratio - 1)))
+    return pd.DataFrame(ratios, columns=list(RATIO_COLUMNS))
 
 
 def _rows_per_expert(rows: pd.DataFrame) -> np.ndarray:
@@ -195,10 +195,12 @@ def _separable(columns: np.ndarray, measured: np.ndarray) -> list[int]:
     relative = columns / measured[:, None]
     kept: list[int] = []
     for i in (names.index(name) for name in ORDER):
-        rest = relative[:, i]
+        remaining = relative[:, i]
         if kept:
-            rest = rest - relative[:, kept] @ np.linalg.lstsq(relative[:, kept], relative[:, i], rcond=None)[0]
-        if np.linalg.norm(rest) > SEPARABLE * np.linalg.norm(relative[:, i]):
+            remaining = (
+                remaining - relative[:, kept] @ np.linalg.lstsq(relative[:, kept], relative[:, i], rcond=None)[0]
+            )
+        if np.linalg.norm(remaining) > SEPARABLE * np.linalg.norm(relative[:, i]):
             kept.append(i)
     return sorted(kept)
 
