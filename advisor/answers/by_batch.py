@@ -333,8 +333,8 @@ class KByContext:
     @property
     def shown(self) -> NDArray[np.int64]:
         """Places of the batches that a table has: SHOWN_BATCHES and those that `text` names."""
-        named = [self.batches[column] for _, column in self._worst]
-        return np.flatnonzero(np.isin(self.batches, [*SHOWN_BATCHES, *named]))
+        worst_batches = [self.batches[column] for _, column in self._worst]
+        return np.flatnonzero(np.isin(self.batches, [*SHOWN_BATCHES, *worst_batches]))
 
 
 def context_values(result: KByContext) -> dict[str, object]:

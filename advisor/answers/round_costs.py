@@ -262,9 +262,9 @@ def k_running_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64
 
 def _looked_up(ranges: Sequence[KRange], ks: Sequence[int], batch: ArrayLike) -> NDArray[np.int64]:
     starts = np.array([item.batch_start for item in ranges])
-    place = np.searchsorted(starts, np.asarray(batch), side="right") - 1
+    index = np.searchsorted(starts, np.asarray(batch), side="right") - 1
     # Beyond the last range its K stays, as vLLM reads its own table.
-    return np.array(ks, dtype=np.int64)[np.clip(place, 0, None)]
+    return np.array(ks, dtype=np.int64)[np.clip(index, 0, None)]
 
 
 def _steps(ranges: Sequence[KRange]) -> list[tuple[int, int, int, int, bool]]:

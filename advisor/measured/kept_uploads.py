@@ -178,12 +178,12 @@ def save_upload(
     created = created_utc or dt.datetime.now(dt.UTC).replace(tzinfo=None, microsecond=0)
     incoming = pd.DataFrame({"dataset_id": dataset_id, "row_number": range(1, len(records) + 1), "record": records})
     with _opened(_file(path), writing=True) as connection:
-        known = connection.execute(
+        existing = connection.execute(
             "SELECT name FROM uploads WHERE sha256 = ? OR dataset_id = ?", [sha256, dataset_id]
         ).fetchone()
-        if known:
+        if existing:
             raise AdvisorError(
-                f"{name}: this file is kept already as {known[0]!r} ({dataset_id}); forget that one first"
+                f"{name}: this file is kept already as {existing[0]!r} ({dataset_id}); forget that one first"
             )
         connection.execute("BEGIN")
         try:

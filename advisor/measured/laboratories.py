@@ -101,9 +101,9 @@ def _at(place: str) -> str:
     domains = host.split(".")
     for i in range(len(domains)):
         for n in range(len(path), -1, -1):
-            known = _by_address().get("/".join([".".join(domains[i:]), *path[:n]]))
-            if known:
-                return known
+            laboratory = _by_address().get("/".join([".".join(domains[i:]), *path[:n]]))
+            if laboratory:
+                return laboratory
     return ""
 
 

@@ -144,13 +144,13 @@ _SCHEDULING = [TIME_NAMES.index("round_host"), TIME_NAMES.index("host")]
 
 def _measured(row: Mapping[str, Any]) -> list[str]:
     """Quantities of a row, none of them twice in other words."""
-    given, derived = [name for name in QUANTITIES if number(row, name)], str(row.get("derived") or "")
+    measured, derived = [name for name in QUANTITIES if number(row, name)], str(row.get("derived") or "")
     paired = "tpot_s" in derived or str(row.get("metric")) in _ROUND_METRICS  # the plain value stands in no other row
-    if "speedup" in given and "speedup" in derived and not paired:  # from a baseline row: it holds the row's time
+    if "speedup" in measured and "speedup" in derived and not paired:  # from a baseline row: it holds the row's time
         return ["speedup"]
-    if "step_time_s" in given and "tpot_s" in given:  # one tells the other; the computed one gives way
-        given.remove("step_time_s" if "step_time_s" in derived else "tpot_s")
-    return given
+    if "step_time_s" in measured and "tpot_s" in measured:  # one tells the other; the computed one gives way
+        measured.remove("step_time_s" if "step_time_s" in derived else "tpot_s")
+    return measured
 
 
 def number(row: Mapping[str, Any], name: str) -> float | None:

@@ -92,13 +92,13 @@ def check_units(points: Sequence[Point], header_of: HeaderOf | None = None) -> t
     off = observed.log_measured - log_predicted(observed, np.zeros(len(NAMES)))
     questions: list[str] = []
     for quantity in dict.fromkeys(observed.quantity.tolist()):
-        chosen = observed.quantity == quantity
-        rows = [by_line[int(line)] for line in observed.line[chosen]]
-        meant = _meant(quantity, rows, off[chosen])
+        of_quantity = observed.quantity == quantity
+        rows = [by_line[int(line)] for line in observed.line[of_quantity]]
+        meant = _meant(quantity, rows, off[of_quantity])
         column = _column(quantity, rows[0].line, header_of)
-        _refuse_wrong(quantity, column, rows, observed.measured[chosen], off[chosen], meant)
+        _refuse_wrong(quantity, column, rows, observed.measured[of_quantity], off[of_quantity], meant)
         if meant is not None:
-            questions.append(f"{_said(column, off[chosen])}, near {meant.words}: {meant.question}")
+            questions.append(f"{_said(column, off[of_quantity])}, near {meant.words}: {meant.question}")
     speedups = observed.quantity == "speedup"
     if speedups.any() and _inverted(observed.measured[speedups], off[speedups]):
         questions.append(
@@ -155,11 +155,11 @@ def _meant(quantity: str, rows: Sequence[Point], off: Array) -> _Reading | None:
     best, least = None, np.inf
     for reading in _RATIOS if quantity == "speedup" else _TIMES:
         numbers = np.array([reading.number(row) for row in rows], float)
-        told = numbers >= LEAST_NUMBER
-        if not told.any() or told.mean() < 0.5:
+        usable = numbers >= LEAST_NUMBER
+        if not usable.any() or usable.mean() < 0.5:
             continue
         for sign in (1.0, -1.0):
-            left = off[told] - sign * np.log(numbers[told])
+            left = off[usable] - sign * np.log(numbers[usable])
             scatter = float(np.median(np.abs(left)))
             near = abs(float(np.median(left))) <= NEAR_LOG and scatter <= NEAR_LOG
             if near and scatter < least:

@@ -76,11 +76,11 @@ def rivals(points: Sequence[Point], prior: MultiplierPrior) -> tuple[Rival, ...]
 
 def compared(points: Sequence[Point], prior: MultiplierPrior, judged: int = JUDGED) -> list[Rival]:
     """The `judged` most probable readings of the rows, the best first."""
-    chosen = [points[i] for i in np.unique(np.linspace(0, len(points) - 1, MAX_COMPARED).round().astype(int))]
-    given = joined(point.observations for point in chosen)
+    sample = [points[i] for i in np.unique(np.linspace(0, len(points) - 1, MAX_COMPARED).round().astype(int))]
+    given = joined(point.observations for point in sample)
     readings, every = [], [given]
-    candidates = list(_readings(chosen))
-    reread = iter(as_read(chosen, [one.reread for one in candidates if one.reread is not None]))
+    candidates = list(_readings(sample))
+    reread = iter(as_read(sample, [one.reread for one in candidates if one.reread is not None]))
     for reading in candidates:
         read = given if reading.reread is None else next(reread)
         if read is not None and len(read.line) == len(given.line):

@@ -115,10 +115,10 @@ def select_points(
     AdvisorError : fewer than MIN_POINTS usable rows, with the reasons of those not used.
     """
     points, refused = refit_points(frame, acceptance)
-    chosen, others = _one_group(points, hardware_id, engine)
-    if len(chosen) < MIN_POINTS:
-        raise AdvisorError(_too_few(len(chosen), refused, points, hardware_id, engine))
-    return chosen, [*refused, *others]
+    selected, others = _one_group(points, hardware_id, engine)
+    if len(selected) < MIN_POINTS:
+        raise AdvisorError(_too_few(len(selected), refused, points, hardware_id, engine))
+    return selected, [*refused, *others]
 
 
 def refit_chosen(
@@ -162,8 +162,8 @@ def refit_chosen(
     reasons = result.reasons_against
     if questions or not ask or (errors.no_better and not errors.far_off and len(reasons) == 1):
         return result  # asked already; or the shipped constants serve, and nothing is written
-    kept = [point for point in points if point.line not in aside]
-    return replace(result, questions=tuple(one.text for one in rivals(kept, prior)))
+    fitted = [point for point in points if point.line not in aside]
+    return replace(result, questions=tuple(one.text for one in rivals(fitted, prior)))
 
 
 def refitted(setup: Setup, result: RefitResult) -> Setup:
@@ -178,8 +178,8 @@ def refitted(setup: Setup, result: RefitResult) -> Setup:
 def adjustment_of(result: RefitResult) -> Adjustment:
     """The refit as a scenario carries it (`Scenario.refit`). A borrowed accepted length stays the scenario's own."""
     parameters = [item for item in result.parameters if item.name in FACTORS]
-    place = {item.name: number for number, item in enumerate(result.parameters)}
-    joint = [place.get(one.factor) for one in JOINT]
+    index = {item.name: number for number, item in enumerate(result.parameters)}
+    joint = [index.get(one.factor) for one in JOINT]
     pairs = [(joint[one], joint[other]) for one, other in JOINT_PAIRS]
     correlation = tuple(0.0 if a is None or b is None else result.correlation[a][b] for a, b in pairs)
     return Adjustment(
@@ -251,9 +251,9 @@ def _one_group(
         key = (point.setup.hardware.id, point.scenario.engine, point.engine_class, *_how_it_ran(point))
         if (hardware_id or key[0], engine or key[1]) == key[:2]:
             groups.setdefault(key, []).append(point)
-    chosen = max(groups.values(), key=len, default=[])
-    lines = {point.line for point in chosen}
-    return chosen, [
+    selected = max(groups.values(), key=len, default=[])
+    lines = {point.line for point in selected}
+    return selected, [
         Refused(
             point.line, f"{point.setup.hardware.id} with {point.engine_class}{_ran_text(point)} is refitted by itself"
         )
@@ -379,19 +379,19 @@ def _parameters(
 
 def _own_errors(rows: pd.DataFrame) -> OwnErrors:
     """Over every value that was fitted, then apart by quantity, and the values that are predicted worse than before."""
-    judged = rows[rows["used"]]
+    fitted = rows[rows["used"]]
 
     def of(some: pd.DataFrame, quantity: str = "") -> KindErrors:
         before, after = (errors_of(some, name, ratio=False) for name in _JUDGED)
         return KindErrors(quantity, before, after)
 
-    overall = of(judged)
-    kinds = tuple(of(some, str(name)) for name, some in judged.groupby("quantity", sort=False))
-    lost = relative_error(judged, "left_out") - relative_error(judged, "before")
+    overall = of(fitted)
+    kinds = tuple(of(some, str(name)) for name, some in fitted.groupby("quantity", sort=False))
+    lost = relative_error(fitted, "left_out") - relative_error(fitted, "before")
     order = np.argsort(-lost)[: int((lost > 0).sum())]
     worse = tuple(
         Worse(int(one["line"]), str(one["quantity"]), *(abs(one[name] / one["measured"] - 1.0) for name in _JUDGED))
-        for one in judged.iloc[order].to_dict("records")
+        for one in fitted.iloc[order].to_dict("records")
     )
     return OwnErrors(overall.before, overall.after, kinds, worse)
 
@@ -416,8 +416,8 @@ class BeforeAfter:
 
 def curve_groups(result: RefitResult) -> list[tuple[str, str, int, str]]:
     """(model, drafter, K, quantity) of the rows, most rows first. Forward-pass and draft times have no curve here."""
-    drawn = result.rows[result.rows["quantity"].isin(["speedup", "tpot_s", "step_time_s"])]
-    sizes = drawn.groupby(["model_id", "drafter", "n_draft", "quantity"]).size().sort_values(ascending=False)
+    rows = result.rows[result.rows["quantity"].isin(["speedup", "tpot_s", "step_time_s"])]
+    sizes = rows.groupby(["model_id", "drafter", "n_draft", "quantity"]).size().sort_values(ascending=False)
     return [(str(m), str(d), int(k), str(q)) for m, d, k, q in sizes.index]
 
 
@@ -439,9 +439,9 @@ def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str,
     if n_draft:
         setup = replace(setup, acceptance=parse_acceptance(f"{length:.6g}@{n_draft}", setup.scenario.k_max))
     lines = {point.line for point in alike}
-    drawn = result.rows[result.rows["line"].isin(lines) & (result.rows["quantity"] == quantity)]
-    batches = np.unique([*DEFAULT_BATCHES, *drawn["batch_size"]])
-    batches = batches[batches <= max(4 * float(drawn["batch_size"].max()), 64)]
+    rows = result.rows[result.rows["line"].isin(lines) & (result.rows["quantity"] == quantity)]
+    batches = np.unique([*DEFAULT_BATCHES, *rows["batch_size"]])
+    batches = batches[batches <= max(4 * float(rows["batch_size"].max()), 64)]
     before, after = (curve_for(item, batches, [n_draft]) for item in (setup, refitted(setup, result)))
     value = _values(after, quantity)
     banded = quantity == "speedup"
@@ -455,7 +455,7 @@ def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str,
         after=value,
         after_low=after.low[:, 0] if banded else value,
         after_high=after.high[:, 0] if banded else value,
-        points=drawn.reset_index(drop=True),
+        points=rows.reset_index(drop=True),
     )
 
 

@@ -130,10 +130,10 @@ def k_regret(grid: pd.DataFrame, draws: str = "draws", n_draft: str = "n_draft",
     measured = np.array([1.0, *grid["measured"].to_numpy(float)])
     if always is None:
         odds = draft_odds(np.stack([np.ones_like(grid[draws].iloc[0]), *grid[draws]], axis=-1))
-        chosen = int(recommended(odds.loss, odds.noise))
+        recommended_index = int(recommended(odds.loss, odds.noise))
     else:
-        chosen = int(np.abs(np.array([0, *grid[n_draft]]) - always).argmin())
-    return float(1.0 - measured[chosen] / measured.max())
+        recommended_index = int(np.abs(np.array([0, *grid[n_draft]]) - always).argmin())
+    return float(1.0 - measured[recommended_index] / measured.max())
 
 
 def best_k_regret(
@@ -234,8 +234,8 @@ class OwnErrors:
             text += f": {', '.join(kind.text for kind in self.kinds)}"
         if self.worse:
             worst = self.worse[0]
-            where = f"{QUANTITY_WORDS[worst.quantity]}, {worst.before:.1%} before, {worst.after:.1%} after"
-            text += f"; {len(self.worse)} of {self.after.n} worse, most of all line {worst.line}, {where}"
+            worst_text = f"{QUANTITY_WORDS[worst.quantity]}, {worst.before:.1%} before, {worst.after:.1%} after"
+            text += f"; {len(self.worse)} of {self.after.n} worse, most of all line {worst.line}, {worst_text}"
         return text
 
     @property
@@ -262,11 +262,11 @@ class OwnErrors:
 
     def _judged(self) -> list[tuple[str, float, float]]:
         """What is judged, and its mean error before and after."""
-        named = [("values", self.before, self.after)]
-        named += [("speedups", kind.before, kind.after) for kind in self.kinds if kind.quantity == "speedup"]
+        groups = [("values", self.before, self.after)]
+        groups += [("speedups", kind.before, kind.after) for kind in self.kinds if kind.quantity == "speedup"]
         return [
             (label, float(before.mape or 0.0), float(after.mape or 0.0))
-            for label, before, after in named
+            for label, before, after in groups
             if None not in (before.mape, after.mape)
         ]
 

@@ -197,12 +197,12 @@ def _counted(cells: Mapping[str, str], tokens: int) -> CountedPass | None:
 
 def _resolve_model(cells: dict[str, str]) -> None:
     """The model by our id, and the weight format that its name says where no cell does."""
-    named = None if cells["model_id"] in model_ids() else resolve_model_name(cells["model_id"])
-    if named is None:
+    match = None if cells["model_id"] in model_ids() else resolve_model_name(cells["model_id"])
+    if match is None:
         return
-    cells["model_id"] = named.model_id
-    if named.weight_format and not cells.get("weight_dtype"):
-        cells["weight_dtype"] = named.weight_format
+    cells["model_id"] = match.model_id
+    if match.weight_format and not cells.get("weight_dtype"):
+        cells["weight_dtype"] = match.weight_format
 
 
 def _text(value: Any) -> str:
@@ -413,8 +413,8 @@ def _acceptance(
     matching = [curve for curve in curves if dataset and curve.dataset.lower() in dataset]
     task = None if matching else _task(cells)
     alike = [curve for curve in curves if task is not None and task_of(curve.dataset) == task]
-    known = [curve for curve in curves if task is not None and task_of(curve.dataset) in TASKS]
-    return (matching or alike or known or curves)[0].id, "borrowed", task
+    with_task = [curve for curve in curves if task is not None and task_of(curve.dataset) in TASKS]
+    return (matching or alike or with_task or curves)[0].id, "borrowed", task
 
 
 def _task(cells: Mapping[str, str]) -> Task | None:
@@ -442,19 +442,19 @@ def _lengths(cells: Mapping[str, str]) -> tuple[dict[str, int], list[str]]:
 
     Also which lengths were rounded: benchmarks state means over requests, which are seldom whole.
     """
-    given, rounded = {}, []
+    stated, rounded = {}, []
     for name, mean in _stated_lengths(cells).items():
-        given[name] = max(round(mean), 1)
-        if mean != given[name]:
-            rounded.append(f"{name}={given[name]} for a mean of {mean:.6g}")
-    if not given:
+        stated[name] = max(round(mean), 1)
+        if mean != stated[name]:
+            rounded.append(f"{name}={stated[name]} for a mean of {mean:.6g}")
+    if not stated:
         return {"context_tokens": DEFAULT_CONTEXT_TOKENS}, []
-    context = int(mean_context(given.get("input_tokens", ASSUMED_PROMPT_TOKENS), given.get("output_tokens", 0)))
+    context = int(mean_context(stated.get("input_tokens", ASSUMED_PROMPT_TOKENS), stated.get("output_tokens", 0)))
     lengths = {"context_tokens": max(context, 1)}
     # On separate decode nodes, from a prefix cache or outside the timed window, prefill costs the decode rate nothing.
     shared = "decode nodes" not in cells.get("notes", "") and cells.get("prompts_cached", "") not in _YES
-    if len(given) == 2 and shared and cells.get("metric") in PREFILL_METRICS:
-        lengths |= given
+    if len(stated) == 2 and shared and cells.get("metric") in PREFILL_METRICS:
+        lengths |= stated
     return lengths, rounded
 
 
@@ -475,10 +475,10 @@ def _cache(cells: Mapping[str, str]) -> dict[str, str]:
     stated = cells.get("kv_dtype", "").lower()
     if not stated:
         return {}
-    named = {"fp16": "bf16"}.get(stated, stated)
-    if named not in get_args(KvDtype):
+    dtype = {"fp16": "bf16"}.get(stated, stated)
+    if dtype not in get_args(KvDtype):
         raise AdvisorError(f"kv_dtype={stated!r} is not one that is modelled; expected bf16 or fp8")
-    return {"kv_dtype": named}
+    return {"kv_dtype": dtype}
 
 
 def _verify_tokens(cells: Mapping[str, str], n_draft: int) -> int | None:

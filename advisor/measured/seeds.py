@@ -49,9 +49,9 @@ class Figure(Frozen):
 
     @model_validator(mode="after")
     def _one_of_four(self) -> Figure:
-        given = [name for name in ("value", "between", "at_least", "at_most") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"{self.what}: give one of value, between, at_least, at_most; here are {given or 'none'}")
+        stated = [name for name in ("value", "between", "at_least", "at_most") if getattr(self, name) is not None]
+        if len(stated) != 1:
+            raise ValueError(f"{self.what}: give one of value, between, at_least, at_most; here are {stated or 'none'}")
         return self
 
     @property
@@ -191,7 +191,7 @@ def _texts(claim: Claim, judged: JudgedClaim) -> tuple[str, str, str, str]:
             f"{inside} of {len(figures)} published inside",
             judged.state,
         )
-    shown = [
+    values_text = [
         f"{figure.shown(one.value)}{'' if figure.holds(one.value) else ' (no)'}"
         for figure, one in zip(figures, ours, strict=True)
     ]
@@ -201,4 +201,4 @@ def _texts(claim: Claim, judged: JudgedClaim) -> tuple[str, str, str, str]:
     ]
     none = all(band == "-" for band in bands)
     published = "; ".join(f"{figure.what}: {figure.published}" for figure in figures)
-    return published, "; ".join(shown), "" if none else "; ".join(bands), judged.state
+    return published, "; ".join(values_text), "" if none else "; ".join(bands), judged.state

@@ -41,8 +41,8 @@ def default_store_path() -> Path:
 
     Environment variable MOE_ADVISOR_STORE, else advisor.duckdb in `data_folder()`.
     """
-    given = os.environ.get(STORE_VARIABLE)
-    return Path(given).expanduser() if given else data_folder() / "advisor.duckdb"
+    path = os.environ.get(STORE_VARIABLE)
+    return Path(path).expanduser() if path else data_folder() / "advisor.duckdb"
 
 
 def data_folder(package: Path = PACKAGE) -> Path:
@@ -339,14 +339,14 @@ def kernel_table(
     aliased = {
         name: DTYPE_NAMES.get(str(value), value) if name.endswith("dtype") else value for name, value in filters.items()
     }
-    given = {name: value for name, value in aliased.items() if value is not None}
-    condition = " AND ".join(f"{name} = ?" for name in given)
+    values = {name: value for name, value in aliased.items() if value is not None}
+    condition = " AND ".join(f"{name} = ?" for name in values)
     order = ("hardware_id", "engine", "version", *keys)
     frame = store.frame(
         f"""SELECT hardware_id, engine, version, {", ".join(keys)}, latency_s, repeats, repeat_spread
             FROM {table} JOIN kernel_files USING (file_id) WHERE {condition}
             ORDER BY {", ".join(f"{name} NULLS LAST" for name in order)}""",
-        list(given.values()),
+        list(values.values()),
     )
     if table == "all_reduce":
         size = frame["dtype"].map(BYTES_PER_ELEMENT).astype("float64")
@@ -365,9 +365,9 @@ def dataset(store: Store, name: str) -> pd.DataFrame:
 
     Empty cells are missing values. Raises AdvisorError when the store holds none of that name.
     """
-    known = [row[0] for row in store.rows("SELECT name FROM datasets ORDER BY name")]
-    if name not in known:
-        raise AdvisorError(f"the store holds no dataset {name!r}; it has {', '.join(known) or 'none'}")
+    names = [row[0] for row in store.rows("SELECT name FROM datasets ORDER BY name")]
+    if name not in names:
+        raise AdvisorError(f"the store holds no dataset {name!r}; it has {', '.join(names) or 'none'}")
     return store.frame(f'SELECT * FROM "dataset_{name}" ORDER BY rowid')
 
 

@@ -117,9 +117,8 @@ def _stage(connection: duckdb.DuckDBPyConnection, spec: TableSpec, path: Path) -
 
 
 def _single(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple:
-    row = connection.execute(sql).fetchone()
-    assert row is not None  # an aggregate without GROUP BY always has one row
-    return row
+    """The one row of an aggregate without GROUP BY."""
+    return connection.execute(sql).fetchall()[0]
 
 
 def load_kernel_file(
@@ -218,12 +217,12 @@ def load_dataset(connection: duckdb.DuckDBPyConnection, name: str, meta: Dataset
 
 
 def _typed(cells: pd.Series) -> pd.Series:
-    known = cells.where(cells != "")
+    filled = cells.where(cells != "")
     if str(cells.name).endswith(_IDENTIFIER_ENDINGS):
-        return known
-    numbers = pd.to_numeric(known, errors="coerce")
-    all_numeric = bool(known.notna().any()) and bool((numbers.notna() == known.notna()).all())
-    return numbers.astype("float64") if all_numeric else known
+        return filled
+    numbers = pd.to_numeric(filled, errors="coerce")
+    all_numeric = bool(filled.notna().any()) and bool((numbers.notna() == filled.notna()).all())
+    return numbers.astype("float64") if all_numeric else filled
 
 
 def to_json(value: object) -> str:

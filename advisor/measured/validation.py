@@ -98,9 +98,9 @@ def _unread_text(refused: Mapping[int, str]) -> str:
     """Which rows cannot be read, the first ones named, before what is wrong with the whole file. Empty for none."""
     if not refused:
         return ""
-    shown = "; ".join(f"line {line}: {reason.rstrip('.')}" for line, reason in list(refused.items())[:MAX_NAMED])
+    named = "; ".join(f"line {line}: {reason.rstrip('.')}" for line, reason in list(refused.items())[:MAX_NAMED])
     more = f" (and {len(refused) - MAX_NAMED} more rows)" if len(refused) > MAX_NAMED else ""
-    return f"{shown}{more}; and "
+    return f"{named}{more}; and "
 
 
 def validate(
@@ -252,7 +252,7 @@ def chances_kept(judged: pd.DataFrame) -> pd.DataFrame:
     (mean) and happened [-], rows counting alike. No map of the stated chances comes closer on laboratories left out
     (docs/decisions/0019-rounds-by-tokens.md), so they are shown as they are.
     """
-    place = np.clip(np.searchsorted(CHANCES, judged["predicted_chance"], "right") - 1, 0, len(CHANCES) - 2)
+    index = np.clip(np.searchsorted(CHANCES, judged["predicted_chance"], "right") - 1, 0, len(CHANCES) - 2)
     named = _by_laboratory(judged).assign(gain=judged["measured"] > 1.0)
     lines = [
         {
@@ -263,15 +263,15 @@ def chances_kept(judged: pd.DataFrame) -> pd.DataFrame:
             "stated": float(group["predicted_chance"].mean()),
             "happened": float(group["gain"].mean()),
         }
-        for i, group in named.groupby(place)
+        for i, group in named.groupby(index)
     ]
     return pd.DataFrame(lines)
 
 
 def chance_kept_text(p_gain: float, judged: pd.DataFrame) -> str:
     """Record of published speedups with such a chance of a gain, in one sentence. Empty for fewer than LEAST_KEPT."""
-    kept = chances_kept(judged)
-    matching = kept[(kept["least"] <= p_gain) & ((p_gain < kept["most"]) | (kept["most"] == 1.0))]
+    records = chances_kept(judged)
+    matching = records[(records["least"] <= p_gain) & ((p_gain < records["most"]) | (records["most"] == 1.0))]
     if matching.empty or matching.iloc[0]["n"] < LEAST_KEPT:
         return ""
     one = matching.iloc[0]

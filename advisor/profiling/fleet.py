@@ -193,8 +193,8 @@ class Fleet:
 
 def start_actor(ray: Any, resources: dict[str, float], wanted: str, seed: int) -> Any:
     """A Worker as a Ray actor with the given resources."""
-    named = {key: value for key, value in resources.items() if key not in ("CPU", "GPU")}
-    options = {"num_cpus": resources.get("CPU", 0), "num_gpus": resources.get("GPU", 0), "resources": named}
+    custom = {key: value for key, value in resources.items() if key not in ("CPU", "GPU")}
+    options = {"num_cpus": resources.get("CPU", 0), "num_gpus": resources.get("GPU", 0), "resources": custom}
     return ray.remote(Worker).options(**options, max_restarts=0).remote(wanted, seed)
 
 

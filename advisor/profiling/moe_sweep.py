@@ -147,10 +147,10 @@ class MoeSweep:
 
         def prepare(rng: np.random.Generator) -> float:
             if self.context.accelerator:
-                drawn = [self.draw(point, rng) for _ in choices]
-                for choice, ids in zip(choices, drawn, strict=True):
+                draws = [self.draw(point, rng) for _ in choices]
+                for choice, ids in zip(choices, draws, strict=True):
                     choice.fill(ids)
-                return float(np.mean([touched(ids) for ids in drawn]))
+                return float(np.mean([touched(ids) for ids in draws]))
             turn[0] = (turn[0] + 1) % len(self.layers)
             ids = self.draw(point, rng)
             choices[turn[0]].fill(ids)

@@ -58,10 +58,10 @@ class RuleOutcome:
 def judged(run: Run, rules: Sequence[tuple[Kind, Rule]] | None = None) -> list[RuleOutcome]:
     """Every rule tried on a run. Of the found ones those that another says better are clean."""
     outcomes = [try_rule(rule, kind, run) for kind, rule in (all_rules() if rules is None else rules)]
-    named = [one for one in outcomes if one.state == "found"]
-    ids = {one.rule.id for one in named}
+    in_run = [one for one in outcomes if one.state == "found"]
+    ids = {one.rule.id for one in in_run}
     # A kind of rules says more only where one of it stays: arms that differ in what a rule of settings names do not.
-    found = ids | {one.kind for one in named if not ids & set(one.rule.yields_to)}
+    found = ids | {one.kind for one in in_run if not ids & set(one.rule.yields_to)}
     return [
         RuleOutcome(one.rule, one.kind, run, "clean", one.evidence)
         if one.state == "found" and found & set(one.rule.yields_to)
@@ -186,12 +186,12 @@ def _fault_text(
 ) -> str:
     """Faults of the first kind that was found. What the model predicts anyway stands before mere physics."""
     kind = faults[0][1]
-    named = "; ".join(rule.title for rule, of in faults if of == kind)
+    titles = "; ".join(rule.title for rule, of in faults if of == kind)
     slower = slower_than_explained(compared)
     if kind == "physics" and losing and not slower:
-        return f"{loss_text(losing[0])} Besides: {named}."
+        return f"{loss_text(losing[0])} Besides: {titles}."
     opening = _OPENING[kind] + (_SLOWER.get(slower, "") if kind == "physics" and slower is not None else "")
-    return f"{opening}: {named}." + (f" {besides_text(losing[0])}" if losing else "")
+    return f"{opening}: {titles}." + (f" {besides_text(losing[0])}" if losing else "")
 
 
 def slower_than_explained(compared: Sequence[Comparison]) -> bool | None:
@@ -250,8 +250,8 @@ def shown_row(compared: Sequence[Comparison]) -> Compared | None:
         for name in ("speedup", "round", "plain")
         if (row := one.row(name)) is not None and row.measured is not None
     ]
-    named = [row for row in rows if row.name == "speedup"] or rows
-    return max(named, key=lambda row: (not row.inside, abs(math.log(row.ratio or 1.0))), default=None)
+    speedups = [row for row in rows if row.name == "speedup"] or rows
+    return max(speedups, key=lambda row: (not row.inside, abs(math.log(row.ratio or 1.0))), default=None)
 
 
 def row_text(row: Compared) -> str:
@@ -466,7 +466,7 @@ def _verdict(findings: Sequence[Finding], all_refused: bool, compared: Sequence[
         return _BY_KIND[kinds[0]]
     if all_refused and not kinds:
         return "mismeasured"
-    known = [row.inside for one in compared if (row := one.judged) is not None]
-    if not known:
+    inside = [row.inside for one in compared if (row := one.judged) is not None]
+    if not inside:
         return "unknown"
-    return "as_predicted" if all(known) else "unexplained"
+    return "as_predicted" if all(inside) else "unexplained"

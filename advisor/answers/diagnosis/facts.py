@@ -291,11 +291,11 @@ def _from_launch(text: str) -> dict[str, Any]:
     out: dict[str, Any] = {"_engine": re.split(r"[\s.]", match[0])[0]}
     if "serve" in words[:-1] and not words[words.index("serve") + 1].startswith("-"):
         out["model"] = words[words.index("serve") + 1]
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if not word.startswith("--"):
             continue
         name, equals, value = word[2:].partition("=")
-        following = words[place + 1 :]
+        following = words[index + 1 :]
         end = next((i for i, one in enumerate(following) if one.startswith("--")), len(following))
         values = [value] if equals else following[:end]
         out[name.replace("-", "_").replace(".", "_")] = " ".join(values)
@@ -309,8 +309,8 @@ def _from_printed(text: str) -> dict[str, Any]:
             out |= {pair["name"]: _literal(pair["value"]) for pair in _PAIR.finditer(match["args"])}
             out["_engine"] = "sglang" if "ServerArgs" in match[0] else out.get("_engine", "vllm")
     stated = _NON_DEFAULT.search(text)
-    if stated and isinstance(given := _literal(stated["args"]), dict):
-        out |= {**given, "_engine": "vllm"}
+    if stated and isinstance(arguments := _literal(stated["args"]), dict):
+        out |= {**arguments, "_engine": "vllm"}
     return out
 
 
@@ -468,8 +468,8 @@ def _from_blocks(text: str) -> dict[int, dict[str, Any]]:
             fact = _LABELS.get(" ".join(label.lower().split()))
             if fact and fact not in facts:
                 facts[fact] = as_number(value)
-        if asked := _ASKED.findall(before):
-            facts["requests_asked"] = float(asked[-1])
+        if requests := _ASKED.findall(before):
+            facts["requests_asked"] = float(requests[-1])
         out[line] = facts
         line += piece.count("\n")
     return out

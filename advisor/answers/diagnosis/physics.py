@@ -289,8 +289,10 @@ def _length(setup: Setup, facts: Facts, k: int) -> list[Compared]:
 
 def _parts(curve: Curve) -> tuple[Part, ...]:
     plain, spec = curve.components_at(0, len(curve.drafts) - 1)
-    shown = [one for one in COMPONENTS if plain.get(one.key, 0.0) > 0 or spec.get(one.key, 0.0) > 0]
-    return tuple(Part(one.label, plain.get(one.key, 0.0), spec.get(one.key, 0.0), one.key in _HOST) for one in shown)
+    components = [one for one in COMPONENTS if plain.get(one.key, 0.0) > 0 or spec.get(one.key, 0.0) > 0]
+    return tuple(
+        Part(one.label, plain.get(one.key, 0.0), spec.get(one.key, 0.0), one.key in _HOST) for one in components
+    )
 
 
 def _prefill_share(curve: Curve) -> float:

@@ -73,8 +73,8 @@ def _assumed(accelerator: str, number: str) -> str:
     """`from the bar`, or which of the two is from where."""
     if accelerator == number:
         return accelerator
-    named = (("the accelerator", accelerator), ("the number of GPUs", number))
-    return ", ".join(f"{label} {origin}" for label, origin in named if origin)
+    origins = (("the accelerator", accelerator), ("the number of GPUs", number))
+    return ", ".join(f"{label} {origin}" for label, origin in origins if origin)
 
 
 def _typed(values: Mapping[str, str]) -> dict[str, Any]:
@@ -273,19 +273,19 @@ def read_runs(files: Sequence[Given], words: Words, configs: Mapping[str, str]) 
     Raises AdvisorError when no file holds a run or a server's settings.
     """
     out, rows, servers = Read(), [], []
-    for given in _named_apart(files):
-        table, reason = _table(given, words.columns)
-        file_servers = [Server(given.name, line, facts) for line, facts in read_servers(_text(given.data))]
+    for file in _named_apart(files):
+        table, reason = _table(file, words.columns)
+        file_servers = [Server(file.name, line, facts) for line, facts in read_servers(_text(file.data))]
         if file_servers:
             servers += file_servers
             launched = sum("launch_line" in server.facts for server in file_servers)
             source = f"{counted(launched, 'launch line')} of a server" if launched else "a server's log"
-            out.read.append(f"{given.name}: {source}")
+            out.read.append(f"{file.name}: {source}")
         if table is not None:
-            out.read.append(f"{given.name}: {table.format_name}")
-            rows += _rows(table, given, words, (*model_ids(), *configs), out)
+            out.read.append(f"{file.name}: {table.format_name}")
+            rows += _rows(table, file, words, (*model_ids(), *configs), out)
         elif not file_servers:
-            out.not_read[given.name] = reason
+            out.not_read[file.name] = reason
     if not rows and not servers:
         name, reason = next(iter(out.not_read.items()), ("nothing", "no file was given"))
         raise AdvisorError(reason if reason.startswith(name) else f"{name}: {reason}")
@@ -294,10 +294,10 @@ def read_runs(files: Sequence[Given], words: Words, configs: Mapping[str, str]) 
         out.read += sentences
     facts = [_without_contradiction({**server_of(row, rows, servers), **row.facts}, row, out) for row in rows]
     facts = facts or [_of_log(one.facts) for one in servers]
-    where = [(row.file, row.line) for row in rows] or [(one.file, one.line) for one in servers]
+    locations = [(row.file, row.line) for row in rows] or [(one.file, one.line) for one in servers]
     completed = [filled(one, words) for one in facts]
     facts = _with_repeats([one for one, _ in completed])
-    runs = _runs(facts[:MAX_RUNS], where[:MAX_RUNS], configs)
+    runs = _runs(facts[:MAX_RUNS], locations[:MAX_RUNS], configs)
     out.runs = [replace(run, assumed=assumed) for run, (_, assumed) in zip(runs, completed, strict=False)]
     return out
 
@@ -305,13 +305,13 @@ def read_runs(files: Sequence[Given], words: Words, configs: Mapping[str, str]) 
 def _named_apart(files: Sequence[Given]) -> list[Given]:
     """The files, those of the same name numbered: a launch line is told by its file."""
     out, names = [], set[str]()
-    for given in files:
-        name, number = given.name, 1
+    for file in files:
+        name, number = file.name, 1
         while name in names:
             number += 1
-            name = f"{given.name} ({number})"
+            name = f"{file.name} ({number})"
         names.add(name)
-        out.append(replace(given, name=name))
+        out.append(replace(file, name=name))
     return out
 
 
@@ -337,31 +337,31 @@ def _text(data: bytes) -> str:
     return "" if head.lstrip()[:1] in ("{", "[") or "\x00" in head[:1000] else head
 
 
-def _table(given: Given, columns: Mapping[str, str]) -> tuple[Rows | None, str]:
+def _table(file: Given, columns: Mapping[str, str]) -> tuple[Rows | None, str]:
     """The measured rows of a file under the headers that a user renamed, else why there are none."""
     try:
-        rows = read_upload(given.name, given.data, columns=columns)
+        rows = read_upload(file.name, file.data, columns=columns)
     except AdvisorError as error:
         return None, str(error)
     return (rows, "") if rows.kind == "points" else (None, "it holds kernel times, not served runs")
 
 
-def _rows(stated: Rows, given: Given, words: Words, models: Collection[str], out: Read) -> list[ServerRow]:
+def _rows(stated: Rows, file: Given, words: Words, models: Collection[str], out: Read) -> list[ServerRow]:
     """Every row with its facts, the refused ones as they were written. A name of `models` stays what it is.
 
     Names are those that the user says. Numbers that the user fills in stand behind those of a launch line, so that they
     are none of the row's own.
     """
     table = resolve_names(with_given(stated, words.values), hardware_ids(), models)
-    client, kept = client_facts(given.name, given.data), table.result.frame
-    out.n_kept += len(kept)
+    client, usable = client_facts(file.name, file.data), table.result.frame
+    out.n_kept += len(usable)
     refused: dict[int, str] = {}
     for item in table.result.rejects.to_dict("records"):
         refused.setdefault(int(item["line"]), str(item["reason"]))
-    out.refused += [(given.name, line, reason) for line, reason in refused.items()]
+    out.refused += [(file.name, line, reason) for line, reason in refused.items()]
     written = table.frame[table.frame.index.isin(list(refused))]
     server_rows = []
-    for frame in (kept, written):
+    for frame in (usable, written):
         for line, row in zip(frame.index, frame.to_dict("records"), strict=True):
             filled = {
                 name for name in words.values if name not in NAME_COLUMNS and pd.isna(stated.frame.at[line, name])
@@ -369,9 +369,7 @@ def _rows(stated: Rows, given: Given, words: Words, models: Collection[str], out
             cells = {str(name): cell for name, cell in row.items() if name not in _NOT_FACTS and not pd.isna(cell)}
             texts = {name: row[name] for name in ("notes",) if isinstance(row.get(name), str)}
             own = {name: cell for name, cell in {**texts, **cells}.items() if name not in filled}
-            server_rows.append(
-                ServerRow(given.name, int(line), {**client.get(int(line), {}), **own}, table.format_name)
-            )
+            server_rows.append(ServerRow(file.name, int(line), {**client.get(int(line), {}), **own}, table.format_name))
     return sorted(server_rows, key=lambda one: one.line)
 
 
@@ -386,25 +384,25 @@ def _of_log(server: Mapping[str, Any]) -> dict[str, Any]:
 def _with_repeats(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows, the first of each group of repeated runs with its time beside that of the later ones."""
     groups: dict[tuple[Any, ...], list[int]] = {}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if row.get("tpot_s") is not None:
-            groups.setdefault(tuple(str(row.get(name)) for name in _ALIKE), []).append(place)
+            groups.setdefault(tuple(str(row.get(name)) for name in _ALIKE), []).append(index)
     for places in groups.values():
         if len(places) >= _ENOUGH_REPEATS:
-            first, *later = (float(rows[place]["tpot_s"]) for place in places)
+            first, *later = (float(rows[index]["tpot_s"]) for index in places)
             rows[places[0]] |= {"first_tpot_s": first, "later_tpot_s": median(later)}
     return rows
 
 
-def _runs(facts: list[dict[str, Any]], where: list[tuple[str, int]], configs: Mapping[str, str]) -> list[Run]:
+def _runs(facts: list[dict[str, Any]], locations: list[tuple[str, int]], configs: Mapping[str, str]) -> list[Run]:
     n = len(facts)
     predicted = set(np.unique(np.linspace(0, n - 1, min(n, MAX_PREDICTED)).round().astype(int)).tolist())
     runs, without = [], [row for row in facts if row.get("draft_tokens_k") == 0]
     a_pair = len(without) == 1 and n == 2
-    for place, (own, (file, line)) in enumerate(zip(facts, where, strict=True)):
+    for index, (own, (file, line)) in enumerate(zip(facts, locations, strict=True)):
         plain = plain_beside(own, without, a_pair) if own.get("draft_tokens_k") else {}
         run = Run(own, file, line, plain)
-        if place in predicted:
+        if index in predicted:
             run = with_prediction(run, configs)
         else:
             run = replace(run, not_compared=f"an even sample of {MAX_PREDICTED} rows is predicted")

@@ -215,8 +215,8 @@ def guard_warnings(engine_id: str, request: ExportRequest) -> list[str]:
         texts.append(f"{EFFECTS[guard.effect]}: {guard.says}{advice} ({guard.source})")
     if engine.reviewed is not None:
         rules = f"the rules of {engine.name} {engine.reviewed.version}, read {engine.reviewed.date}"
-        asked = f", for {engine.name} {request.version}" if request.version else ""
-        texts.append(f"checked by {rules}{asked}")
+        release = f", for {engine.name} {request.version}" if request.version else ""
+        texts.append(f"checked by {rules}{release}")
     return texts
 
 

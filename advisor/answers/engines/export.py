@@ -103,9 +103,9 @@ def _served(setup: Setup, model: str, max_running_requests: int | None) -> Serve
 def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
     """The checked configuration of one engine, by its writer. Raises AdvisorError when it cannot run the method."""
     rule = _export_rule(engine)
-    known = dict.fromkeys(method for one in export_engines() for method in one.methods)
-    if request.method not in known:
-        raise AdvisorError(f"drafting method {request.method!r} is unknown; choose one of {', '.join(known)}")
+    methods = dict.fromkeys(method for one in export_engines() for method in one.methods)
+    if request.method not in methods:
+        raise AdvisorError(f"drafting method {request.method!r} is unknown; choose one of {', '.join(methods)}")
     if any(item.k_running for item in request.ranges):
         check_draft_model(request.method, request.draft_model)
     made: EngineExport = import_module(f"advisor.answers.engines.{rule.writer}").export(request)
@@ -145,8 +145,8 @@ def method_for(setup: Setup, engine: str) -> str:
 
 def _check_mtp(setup: Setup, engine: str) -> None:
     """Raises AdvisorError where the engine is known not to run the MTP modules of the model's family."""
-    known, family, rule = _mtp_support(engine), _model_type(setup), load_engine(engine)
-    if not known.models or not family or family in known.models:
+    support, family, rule = _mtp_support(engine), _model_type(setup), load_engine(engine)
+    if not support.models or not family or family in support.models:
         return
     others = [one.name for one in export_engines() if one.mtp is not None and family in one.mtp.models]
     instead = f"export for {' or '.join(others)}, or " if others else ""
@@ -178,8 +178,8 @@ def _model_type(setup: Setup) -> str:
 
 
 def _runs(setup: Setup, engine: str) -> bool:
-    drafter, known = setup.drafter, load_engine(engine)
-    return drafter.method in known.methods and (known.parallel_drafting or not drafter.parallel_drafting)
+    drafter, profile = setup.drafter, load_engine(engine)
+    return drafter.method in profile.methods and (profile.parallel_drafting or not drafter.parallel_drafting)
 
 
 def needs_draft_model(setup: Setup, engine: str) -> bool:

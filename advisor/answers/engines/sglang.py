@@ -173,17 +173,17 @@ def _check_steps(key: str, steps: object, candidates: set[int]) -> list[str]:
     return []
 
 
-def _check_knobs(where: str, knobs: Mapping[str, Any], also: set[str]) -> list[str]:
+def _check_knobs(location: str, knobs: Mapping[str, Any], also: set[str]) -> list[str]:
     faults = []
     for name, value in knobs.items():
         if name in also:
             continue
         if name not in _KNOBS:
-            faults.append(f"{where}: unknown key {name!r}; SGLang would ignore it")
+            faults.append(f"{location}: unknown key {name!r}; SGLang would ignore it")
             continue
         low, high = _KNOBS[name]
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if not number or not low <= value <= high or (name in _WHOLE and not is_whole(value)):
             kind = "a whole number" if name in _WHOLE else "a number"
-            faults.append(f"{where}: {name}={value!r} must be {kind} in {low:g}..{high:g}")
+            faults.append(f"{location}: {name}={value!r} must be {kind} in {low:g}..{high:g}")
     return faults

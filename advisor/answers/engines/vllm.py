@@ -193,9 +193,9 @@ def check_vllm_speculative_config(config: object) -> None:
 
 def _check_method(config: Mapping[str, Any]) -> list[str]:
     method, model = config.get("method"), config.get("model")
-    known = load_engine("vllm").methods.values()
-    if method not in known:
-        return [f"method={method!r} is not one of {', '.join(known)}"]
+    methods = load_engine("vllm").methods.values()
+    if method not in methods:
+        return [f"method={method!r} is not one of {', '.join(methods)}"]
     faults = []
     if method in NEEDS_MODEL and not (isinstance(model, str) and model.strip()):
         faults.append(f"method {method!r} needs the draft model's name or path in 'model'")

@@ -78,7 +78,9 @@ def fit_moe(
     log_factor = np.zeros(len(measured))
     knots, values = np.array([]), np.array([])
     nearest = np.abs(np.log(rows_per_expert)[:, None] - np.log(KNOTS)[None, :]).argmin(axis=1)
+    # A knot with few rows would follow their noise; between its neighbours the curve is interpolated.
     filled = [i for i in range(len(KNOTS)) if (nearest == i).sum() >= MIN_ROWS_PER_KNOT]
+    # c(m) multiplies the linear terms, so the two cannot be columns of one linear fit: each is fitted at the other.
     for _ in range(ROUNDS):
         linear = fit_relative(columns, measured * np.exp(-log_factor), low)
         log_ratio = np.log(measured / (columns @ linear.coefficients))

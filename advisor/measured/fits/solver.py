@@ -30,8 +30,8 @@ def held_out(group: np.ndarray, predict: Callable[[np.ndarray, np.ndarray], np.n
     """Each row of `group` [rows] as `predict(seen, held)` gives it, two masks of rows. NaN with a single group."""
     out = np.full(len(group), np.nan)
     names = np.unique(group)
-    for one in names if len(names) > 1 else []:
-        held = group == one
+    for name in names if len(names) > 1 else []:
+        held = group == name
         out[held] = predict(~held, held)
     return out
 
@@ -80,6 +80,7 @@ def _solve(gram: np.ndarray, moment: np.ndarray, low: np.ndarray) -> np.ndarray:
     """min ||A x - 1||^2, x >= low, from the normal equations of column-scaled A."""
     from scipy.optimize import nnls
 
+    # Seconds per byte and seconds lie nine orders apart: unscaled, the factor would lose the small column.
     scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
     # A ridge of 1e-10 keeps the factor defined when two columns are collinear; it moves no coefficient by 1e-6.
     factor = np.linalg.cholesky(gram / np.outer(scale, scale) + 1e-10 * np.eye(len(scale)))
@@ -97,6 +98,7 @@ def _coefficients(relative: np.ndarray, low: np.ndarray | None = None) -> tuple[
     least = np.zeros(relative.shape[1]) if low is None else low
     weight = np.ones(len(relative))
     x = np.zeros(relative.shape[1])
+    # Re-weighting in place of a robust loss keeps each step a linear problem with bounds, solved exactly.
     for _ in range(ITERATIONS):
         weighted = relative * weight[:, None]
         new = _solve(relative.T @ weighted, weighted.sum(axis=0), least)
@@ -122,11 +124,13 @@ def fit_relative(columns: np.ndarray, measured: np.ndarray, low: np.ndarray | No
     LinearFit; stderr and correlation from the weighted normal equations of the coefficients that are not at their bound
     (NaN elsewhere).
     """
+    # Divided by the measured time the target is 1 in every row, so that a microsecond counts like a millisecond.
     relative = columns / measured[:, None]
     least = np.zeros(relative.shape[1]) if low is None else low
     x, weight = _coefficients(relative, least)
     free = x > least
     residual = relative @ x - 1.0
+    # A coefficient at its bound took no freedom from the rows, and its curvature says nothing of its error.
     n_free = max(int(free.sum()), 1)
     variance = float((weight * residual**2).sum() / max(weight.sum() - n_free, 1.0))
     a = relative[:, free]
@@ -246,6 +250,7 @@ def sample_counts(
             f"cannot sample a load for tokens={n_tokens}, N={n_experts}, k={n_active}, ep={expert_parallel}, "
             f"exponent={exponent}; expected tokens >= 1, k <= N, ep dividing N, exponent not 1"
         )
+    # The generator draws its weights from another range once experts have more than a token each.
     crowded = n_tokens * n_active > n_experts
     low, high = (1.0, 0.8 * n_tokens) if crowded else (0.01, 2.0)
     power = 1.0 - exponent
@@ -253,6 +258,7 @@ def sample_counts(
     target = n_tokens * n_active
     rounded = np.rint(weights / weights.sum() * target).astype(np.int64)
     counts = np.minimum(rounded, n_tokens).reshape(expert_parallel, -1)
+    # First what the cap of one choice a token cut off, then what rounding lost.
     for amount in (int((rounded - counts.ravel()).sum()), None):
         missing = target - int(counts.sum()) if amount is None else amount
         if missing == 0:
@@ -264,11 +270,12 @@ def sample_counts(
                 if missing > 0
                 else _lower_maxima(counts[rank], int(share))
             )
-    rest = target - int(counts.sum())  # a full or an empty rank passes its share on
+    remaining = target - int(counts.sum())  # a full or an empty rank passes its share on
     flat = counts.ravel()
-    if rest:
-        flat = _raise_minima(flat, rest, n_tokens) if rest > 0 else _lower_maxima(flat, -rest)
+    if remaining:
+        flat = _raise_minima(flat, remaining, n_tokens) if remaining > 0 else _lower_maxima(flat, -remaining)
     loads = flat.reshape(expert_parallel, -1)
+    # The tables time the busiest rank, and callers read the first one.
     busiest = int(np.argmax(loads.sum(axis=1)))
     loads[[0, busiest]] = loads[[busiest, 0]]
     return loads.ravel()
