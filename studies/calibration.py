@@ -45,7 +45,13 @@ from advisor.catalog.kernel_choice import MIN_SHAPES as MIN_GEMM_SHAPES
 from advisor.catalog.kernel_choice import SCALE_KEYS, SHARED_KERNELS, UNGATED_KERNELS, gemm_variants, version_key
 from advisor.catalog.kernel_costs import KV_BYTES
 from advisor.catalog.measured_shapes import CHECKPOINTS, SERVED_OPERATIONS
-from advisor.measured.fits.attention import (
+from advisor.measured.fits.experts import MOE_KEYS, SHAPE, fit_moe, frame_columns
+from advisor.measured.store import Store, kernel_table, open_store
+from advisor.measured.store_tables import hardware_id as device_hardware_id
+from advisor.physics import laws
+from advisor.physics.hardware import Hardware, hardware_ids, load_hardware
+from advisor.prediction import AdvisorError
+from studies.fits.attention import (
     ATTENTION_KEYS,
     MLA_KEYS,
     MODULE_KEYS,
@@ -54,28 +60,14 @@ from advisor.measured.fits.attention import (
     mla_record,
     module_table,
 )
-from advisor.measured.fits.dense import GEMM_KEYS, all_reduce_record, all_to_all_record, gemm_record
-from advisor.measured.fits.experts import (
-    MOE_KEYS,
-    SHAPE,
-    clean_table,
-    fit_moe,
-    frame_columns,
-    least_coefficients,
-    measured_table,
-    moe_record,
-    select_rows,
-)
-from advisor.measured.fits.solver import DTYPE_NAMES, one_row_per_point
-from advisor.measured.store import Store, kernel_table, open_store
-from advisor.measured.store_tables import hardware_id as device_hardware_id
-from advisor.physics import laws
-from advisor.physics.hardware import Hardware, hardware_ids, load_hardware
-from advisor.prediction import AdvisorError
+from studies.fits.dense import GEMM_KEYS, all_reduce_record, all_to_all_record, gemm_record
+from studies.fits.experts import clean_table, least_coefficients, measured_table, moe_record, select_rows
+from studies.fits.tables import one_row_per_point
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+DTYPE_NAMES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16"}
 OPERATIONS = frozenset(get_args(Operation))
 """Everything that is fitted."""
 KernelTables = Callable[[str, str], "pd.DataFrame"]

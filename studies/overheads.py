@@ -32,17 +32,11 @@ from advisor.catalog.fit_records import (
     write_overheads,
 )
 from advisor.catalog.kernel_choice import SmallLaunch, is_before, small_launch, write_small_launches
-from advisor.measured.overheads import (
-    PRIOR,
-    PRIOR_LOG_SD,
-    OverheadModel,
-    Overheads,
-    fit_overheads,
-    prior_overheads,
-)
 from advisor.measured.points import COLLECTION_FILES, Point, fitted_rows, points_of, with_costs
 from advisor.measured.store import default_store_path, open_store, plain_decode_points
-from advisor.measured.validation import (
+from advisor.physics import laws
+from advisor.physics.hardware import hardware_ids, load_hardware
+from studies.fits.held_out import (
     COMMON_SHARE,
     HeldOutDraw,
     held_out_draws,
@@ -50,8 +44,14 @@ from advisor.measured.validation import (
     held_out_predictions,
     residuals_of,
 )
-from advisor.physics import laws
-from advisor.physics.hardware import hardware_ids, load_hardware
+from studies.fits.overheads import (
+    PRIOR,
+    PRIOR_LOG_SD,
+    OverheadModel,
+    Overheads,
+    fit_overheads,
+    prior_overheads,
+)
 from studies.validation.plain import believed, plain_decode
 
 SHARES_TRIED = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -9,6 +9,7 @@ reproduced``, or `` `cohere-amdahl`: drafting over a plain step: no longer 14.3 
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,15 +25,13 @@ from advisor.measured.seeds import (
     STATES,
     TOLERANCE,
     Claim,
+    Figure,
     JudgedClaim,
     Ours,
-    described,
-    judge,
-    lost,
+    State,
     read_claims,
     read_findings,
     seeds_table,
-    write_findings,
 )
 from advisor.physics.architecture import Architecture
 from advisor.physics.touched_experts import expected_experts, touched_experts
@@ -40,7 +39,7 @@ from advisor.predict.curve import Curve, curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import by_form
-from advisor.prediction import Array
+from advisor.prediction import AdvisorError, Array
 from advisor.show.explain.round import citations
 from studies.runtime import K_MAX, PaperStudy, paper_study, rows_of, summarise_study
 from studies.validation.outside import (
@@ -61,6 +60,62 @@ DOCUMENT, NOTES = ROOT / "docs" / "sources.md", ROOT / "docs" / "decisions"
 N_REQUESTS = 120
 """Simulated for each workload of Cascade's comparison: worst slowdowns repeat within a point. [-]"""
 _B = np.array(BATCHES)
+
+
+def judge(claim: Claim, quantities: Mapping[str, Ours]) -> JudgedClaim:
+    """The state of a claim by the rule at the head of this file. Raises AdvisorError for a quantity nobody computes."""
+    figures = claim.all_figures()
+    missing = [figure.ours for figure in figures if figure.ours not in quantities]
+    if missing:
+        raise AdvisorError(f"{claim.id}: nothing computes {', '.join(missing)}; add it to studies/seeds.py")
+    ours = {figure.what: quantities[figure.ours] for figure in figures}
+    return JudgedClaim(state=_state(figures, ours), figures=ours)
+
+
+def _state(figures: Sequence[Figure], ours: Mapping[str, Ours]) -> State:
+    if not figures:
+        return "not testable"
+    held = sum(figure.holds(ours[figure.what].value) for figure in figures)
+    return "reproduced" if held == len(figures) else "in part" if held else "disagrees"
+
+
+def lost(claim: Claim, before: JudgedClaim, now: JudgedClaim) -> list[str]:
+    """List how a claim left its state: `old -> new`, and figures that held and hold no more."""
+    changed = [f"{before.state} -> {now.state}"] if before.state != now.state else []
+    for figure in claim.all_figures():
+        was = before.figures.get(figure.what)
+        if was is not None and figure.holds(was.value) and not figure.holds(now.figures[figure.what].value):
+            changed.append(f"{figure.what}: no longer {figure.published}")
+    return changed
+
+
+def write_findings(findings: Mapping[str, JudgedClaim], path: Path = FOUND) -> None:
+    """Write what was found, one claim a line."""
+    lines = [
+        f" {json.dumps(name)}: {json.dumps(_rounded(found.model_dump(exclude_none=True)))}"
+        for name, found in findings.items()
+    ]
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def _rounded(found: dict[str, object]) -> dict[str, object]:
+    figures: Mapping[str, Mapping[str, float]] = found["figures"]  # type: ignore[assignment]
+    # Five digits: a claim never turns on the sixth, and machines differ there.
+    short = {what: {name: float(f"{x:.5g}") for name, x in ours.items()} for what, ours in figures.items()}
+    return {**found, "figures": short}
+
+
+def described(claim: Claim, found: JudgedClaim) -> str:
+    """A claim over several lines: its state, then each figure published and ours."""
+    lines = [f"{found.state.upper():12} {claim.id}: {claim.claim}"]
+    for figure in claim.all_figures():
+        ours = found.figures[figure.what]
+        band = (
+            "" if ours.low is None or ours.high is None else f" ({figure.shown(ours.low)} to {figure.shown(ours.high)})"
+        )
+        holds = "" if figure.holds(ours.value) else "  <- does not hold"
+        lines.append(f"    {figure.what}: published {figure.published}, ours {figure.shown(ours.value)}{band}{holds}")
+    return "\n".join(lines if claim.all_figures() else [*lines, f"    {claim.not_testable}"])
 
 
 def quantities() -> dict[str, Ours]:

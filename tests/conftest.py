@@ -28,7 +28,7 @@ LONGEST_FIRST = (
 )
 """Files that take long, whole, on one worker: begun last, they would leave the others idle."""
 TOGETHER = (
-    ("studies/test_own_runs.py", "studies/test_unseen.py", "measured/test_overheads.py", "measured/test_points.py"),
+    ("studies/test_own_runs.py", "studies/test_unseen.py", "studies/test_fits_overheads.py", "measured/test_points.py"),
 )
 """Files that share what is made once a worker (tests/published.py)."""
 

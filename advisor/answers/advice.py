@@ -173,8 +173,8 @@ def advise(scenario: Scenario) -> Advice:
     values = schedule_values(setup, curve)
     ranges, rows = ranges_of(setup, curve, values), draft_rows(setup, curve, row)
     chosen = next(index for index, item in enumerate(rows) if item.recommended)
-    shown = chosen or _best_drafting(rows)
-    end = break_even_batch(curve.batches, curve.speedup[:, shown])
+    drafting = chosen or _best_drafting(rows)
+    end = break_even_batch(curve.batches, curve.speedup[:, drafting])
     return Advice(
         scenario=scenario,
         setup=setup,
@@ -185,9 +185,9 @@ def advise(scenario: Scenario) -> Advice:
         schedule_texts=schedule_texts(ranges, values, scenario.batch_size),
         curve=curve,
         batch_index=row,
-        sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, shown]),
+        sweet_spot_batch=sweet_spot(curve.batches, curve.speedup[:, drafting]),
         break_even_batch=end if end is not None and end <= last_batch(setup, curve) else None,
-        curve_k=int(curve.drafts[shown]),
+        curve_k=int(curve.drafts[drafting]),
         warnings=_warnings(setup, curve, row, rows),
     )
 

@@ -233,11 +233,11 @@ def graph_texts(setup: Setup, curve: Curve, row: int, column: int) -> tuple[str,
         largest, tokens = graphs.largest(k + 1), batch * (k + 1)
         held = f"above the {largest:,} that {graphs.release} captures" if tokens > largest else "which none holds"
         held = held if largest else f"and {graphs.release} captures none"
-        rest = " and so is every larger K" if first == outside[0] and outside.size > 1 else ""
-        rest += "; plain decoding has none there either" if k and curve.eager[row, 0] else ""
+        larger_k = " and so is every larger K" if first == outside[0] and outside.size > 1 else ""
+        larger_k += "; plain decoding has none there either" if k and curve.eager[row, 0] else ""
         texts.append(
             f"K = {k} {location} is {tokens:,} tokens, {held}: no CUDA graph, "
-            f"{curve.speedup[row, first]:.2f}x{rest}. Capture sizes up to {tokens:,} hold it (export writes them)."
+            f"{curve.speedup[row, first]:.2f}x{larger_k}. Capture sizes up to {tokens:,} hold it (export writes them)."
         )
     rows = float(curve.padding[row, column])
     if rows >= LEAST_PADDING:
@@ -286,8 +286,8 @@ def break_even_accepted_length(round_time_s: ArrayLike) -> Array:
 
 def can_pay(round_time_s: ArrayLike) -> np.ndarray:
     """True [nB, nK] where an accepted length of at most K + 1 reaches break-even. Column 0 is True."""
-    least = break_even_accepted_length(round_time_s)
-    return least <= np.arange(least.shape[1]) + 1
+    needed = break_even_accepted_length(round_time_s)
+    return needed <= np.arange(needed.shape[1]) + 1
 
 
 def paying_intervals(batches: ArrayLike, speedup: ArrayLike) -> tuple[tuple[float, float], ...]:

@@ -140,7 +140,7 @@ def schedule_values(setup: Setup, curve: Curve) -> KValues:
 
 
 def ranges_of(setup: Setup, curve: Curve, values: KValues | None = None) -> tuple[KRange, ...]:
-    """Ranges of K by batch of a curve, for the batches that fit in memory, under the scenario's limit on TPOT.
+    """Ranges of K by batch of a curve, for the batches that fit in memory, under the scenario's limit.
 
     At the scenario's own batch, where the curve has it, and at its neighbours that share it, the recommended K;
     elsewhere independent of that batch. The whole curve where nothing fits: a schedule of what does not run is of use
@@ -334,12 +334,12 @@ class KByContext:
     @property
     def shown(self) -> NDArray[np.int64]:
         """Places of the batches that a table has: SHOWN_BATCHES and those that `text` names."""
-        named = [self.batches[column] for _, column in self._worst]
-        return np.flatnonzero(np.isin(self.batches, [*SHOWN_BATCHES, *named]))
+        worst_batches = [self.batches[column] for _, column in self._worst]
+        return np.flatnonzero(np.isin(self.batches, [*SHOWN_BATCHES, *worst_batches]))
 
 
 def context_values(result: KByContext) -> dict[str, object]:
-    """Recommended K by context for JSON and reports, along the batches; None where a batch does not fit."""
+    """Recommended K by context for JSON and reports, [nB] each. None where a batch does not fit."""
     return {
         "says": result.text,
         "matters": result.matters,

@@ -99,9 +99,9 @@ def moved(setup: Setup, counts: Counted, drafts: NDArray[np.int64], accepted: Ar
             dispatch, combine, everywhere = each, each, 2.0 * each * ranks
         else:
             per_expert = transport.travels == "to each expert"
-            most = (counts.received_pairs if per_expert else counts.received_tokens)[step]
+            largest = (counts.received_pairs if per_expert else counts.received_tokens)[step]
             mean = (counts.mean_received_pairs if per_expert else counts.mean_received_tokens)[step]
-            dispatch, combine = laws.fp8_messages(most, hidden), laws.message_bytes(most, hidden)
+            dispatch, combine = laws.fp8_messages(largest, hidden), laws.message_bytes(largest, hidden)
             everywhere = (laws.fp8_messages(mean, hidden) + laws.message_bytes(mean, hidden)) * ranks
         emitted = setup.scenario.batch_size * accepted
         out.append(

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from advisor.answers.diagnosis.runs import servers_in
+from advisor.answers.diagnosis.facts import read_servers
 from advisor.measured.ingest.read import detect
 from advisor.measured.ingest.upload import Sample, open_upload
 from advisor.prediction import AdvisorError
@@ -52,7 +52,7 @@ def kind_of(name: str, data: bytes) -> Kind:
     except AdvisorError:
         return "benchmark"
     if sample.kind == "text":
-        return _of_text(name, text, sample)
+        return _of_text(text, sample)
     return "benchmark" if sample.kind == "parquet" else _of_json(sample)
 
 
@@ -67,14 +67,14 @@ def _of_json(sample: Sample) -> Kind:
     return "acceptance" if _holds(first, ("acceptance_histogram",), part=True) else "benchmark"
 
 
-def _of_text(name: str, text: str, sample: Sample) -> Kind:
+def _of_text(text: str, sample: Sample) -> Kind:
     header = {cell.strip().lower() for cell in sample.header}
     if {"sequence", "token"} <= header:
         return "trace"
     if {"layer", "expert", "tokens"} <= header:
         return "loads"
-    told = servers_in(name, text)
-    if any("launch_line" in one.facts for one in told):
+    told = read_servers(text)
+    if any("launch_line" in facts for _, facts in told):
         return "server"  # with the runs printed below it: K and settings of a run stand in its launch line
     if _is_benchmark(sample):
         return "benchmark"

@@ -57,11 +57,11 @@ class RoundCosts:
 
     def dense(self, max_batch: int) -> tuple[Array, Array]:
         """Round time [max_batch + 1, nK] and warm-drafter time [max_batch + 1] at whole batches. Row 0 is zero. [s]"""
-        whole = np.arange(1, max_batch + 1)
+        batches = np.arange(1, max_batch + 1)
         time = np.zeros((max_batch + 1, self.drafts.size))
         warm = np.zeros(max_batch + 1)
-        time[1:] = np.exp(_interpolate(self.batches, np.log(self.round_time_s), whole))
-        warm[1:] = _interpolate(self.batches, self.draft_warm_s[:, None], whole)[..., 0]
+        time[1:] = np.exp(_interpolate(self.batches, np.log(self.round_time_s), batches))
+        warm[1:] = _interpolate(self.batches, self.draft_warm_s[:, None], batches)[..., 0]
         return time, warm
 
     def dense_draft(self, max_batch: int) -> Array:
@@ -138,9 +138,9 @@ def kept_drafter_s(curve: Curve) -> Array:
 
 
 def idle_speedup(curve: Curve) -> Array:
-    """Speedup of K = 0 within a table of several K, [nB]: below 1, since the drafter still runs once a step. [-]
+    """Speedup of K = 0 within a table of several K, [nB]. [-]
 
-    Engines do so (docs/engines.md); a server started without speculation pays nothing and has 1.
+    Below 1, since the drafter still runs once a step (docs/engines.md); a server without speculation has 1.
     """
     plain = curve.plain_step_s
     return speedup(1.0, plain, plain + kept_drafter_s(curve), curve.prefill_s)
@@ -161,8 +161,8 @@ def _interpolate(grid: Array, values: Array, at: ArrayLike) -> Array:
     requested = np.asarray(at, dtype=float)
     if requested.size and (requested.min() < grid[0] or requested.max() > grid[-1]):
         raise AdvisorError(
-            f"batch {requested.min():g}..{requested.max():g} lies outside the costs' batches {grid[0]:g}..{grid[-1]:g}"
-            "; compute the costs over a wider range"
+            f"batch {requested.min():g}..{requested.max():g} lies outside the costs' batches {grid[0]:g}.."
+            f"{grid[-1]:g}; compute the costs over a wider range"
         )
     if grid.size == 1:
         return np.broadcast_to(values[0], (*requested.shape, values.shape[1])).copy()
@@ -228,7 +228,7 @@ def bucket_values(bucket: ContextSchedule) -> dict[str, object]:
 
 
 def buckets_by_context(contexts: Sequence[int], schedules: Sequence[tuple[KRange, ...]]) -> tuple[ContextSchedule, ...]:
-    """Schedule of each context bucket, from `contexts` [nC] and the schedule at each; () for none.
+    """Schedule of each context bucket, from `contexts` [nC] and the schedule at each. () for none.
 
     Raises AdvisorError for contexts that do not increase.
 
@@ -262,9 +262,9 @@ def k_running_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64
 
 def _looked_up(ranges: Sequence[KRange], ks: Sequence[int], batch: ArrayLike) -> NDArray[np.int64]:
     starts = np.array([item.batch_start for item in ranges])
-    place = np.searchsorted(starts, np.asarray(batch), side="right") - 1
+    index = np.searchsorted(starts, np.asarray(batch), side="right") - 1
     # Beyond the last range its K stays, as vLLM reads its own table.
-    return np.array(ks, dtype=np.int64)[np.clip(place, 0, None)]
+    return np.array(ks, dtype=np.int64)[np.clip(index, 0, None)]
 
 
 def _steps(ranges: Sequence[KRange]) -> list[tuple[int, int, int, int, bool]]:

@@ -130,13 +130,13 @@ def k_by_batch(
     smoothed = _smoothed(table)
     if target is None or target[0] > last:
         return _ranges(table, smoothed, _one_server(table, smoothed, drafts=False), values.drafts)
-    place, column = target[0] - 1, int(np.searchsorted(values.drafts, target[1]))
-    chosen = _with_target(table, smoothed, place, column)
+    index, column = target[0] - 1, int(np.searchsorted(values.drafts, target[1]))
+    chosen = _with_target(table, smoothed, index, column)
     ranges = _ranges(table, chosen, _one_server(table, chosen, drafts=target[1] > 0), values.drafts)
     # The verdict and the schedule must not disagree at the batch that was asked about (decision 0006).
-    if chosen[place] == smoothed[place]:
+    if chosen[index] == smoothed[index]:
         return ranges
-    instead = int(values.drafts[smoothed[place]])
+    instead = int(values.drafts[smoothed[index]])
     return tuple(
         replace(item, smoothed_k=instead) if item.batch_start <= target[0] <= item.batch_end else item
         for item in ranges
@@ -187,11 +187,11 @@ class _Whole:
     def plain_cost(self) -> float:
         """Loss of a server without speculation against one that keeps its drafter. A gain beyond the noise counts
         against its losses. [-]"""
-        kept = self.charged()
-        choosable = kept.allowed | ~kept.allowed.any(axis=1, keepdims=True)
-        above = self.loss[:, 0] - np.where(choosable, kept.loss, np.inf).min(axis=1)
+        charged = self.charged()
+        choosable = charged.allowed | ~charged.allowed.any(axis=1, keepdims=True)
+        above = self.loss[:, 0] - np.where(choosable, charged.loss, np.inf).min(axis=1)
         beyond = np.sign(above) * np.maximum(np.abs(above) - self.noise[:, 0], 0.0)
-        missed = ~self.allowed[:, 0] & kept.allowed.any(axis=1)
+        missed = ~self.allowed[:, 0] & charged.allowed.any(axis=1)
         return float(np.where(missed, np.inf, beyond) @ self.doublings)
 
 
@@ -238,14 +238,14 @@ def _smoothed(table: _Whole) -> NDArray[np.int64]:
     return np.where(inside, chosen, 0)
 
 
-def _with_target(table: _Whole, smoothed: NDArray[np.int64], place: int, column: int) -> NDArray[np.int64]:
+def _with_target(table: _Whole, smoothed: NDArray[np.int64], index: int, column: int) -> NDArray[np.int64]:
     """`smoothed` [n] with the target's K at its place and at the neighbours at which that K is recommended too."""
-    if smoothed[place] == column:
+    if smoothed[index] == column:
         return smoothed
     same = recommended(table.loss, table.noise, table.allowed) == column
-    ends = np.flatnonzero(~same[place + 1 :])
-    starts = np.flatnonzero(~same[:place])
-    end = place + 1 + int(ends[0]) if ends.size else smoothed.size
+    ends = np.flatnonzero(~same[index + 1 :])
+    starts = np.flatnonzero(~same[:index])
+    end = index + 1 + int(ends[0]) if ends.size else smoothed.size
     start = int(starts[-1]) + 1 if starts.size else 0
     chosen = smoothed.copy()
     chosen[start:end] = column
@@ -260,10 +260,10 @@ def _one_server(table: _Whole, chosen: NDArray[np.int64], drafts: bool) -> NDArr
     if not chosen.any():
         return chosen
     # In a table the drafter runs once a step at K = 0 too, to keep its cache: vLLM and SGLang charge for that.
-    kept = table.charged()
+    charged = table.charged()
     fixed = np.where(np.arange(table.loss.shape[1]) == chosen[:, None], 0.0, np.inf)
-    running = _cheapest(np.where(chosen[:, None] > 0, fixed, kept.excess), kept.doublings, kept.allowed)
-    return np.zeros_like(chosen) if not drafts and table.plain_cost() <= kept.cost(running) else running
+    running = _cheapest(np.where(chosen[:, None] > 0, fixed, charged.excess), charged.doublings, charged.allowed)
+    return np.zeros_like(chosen) if not drafts and table.plain_cost() <= charged.cost(running) else running
 
 
 def _cheapest(excess: Array, weight: Array, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -389,8 +389,8 @@ def schedule_gain(
 
 def gain_over_doublings(ranges: Sequence[KRange], values: KValues) -> ScheduleGain:
     """Gain of the schedule over the best single K where each doubling of the batch counts alike."""
-    whole = np.arange(1, min(ranges[-1].batch_end, int(values.batches[-1])) + 1)
-    return schedule_gain(ranges, values, whole, doublings(whole))
+    batches = np.arange(1, min(ranges[-1].batch_end, int(values.batches[-1])) + 1)
+    return schedule_gain(ranges, values, batches, doublings(batches))
 
 
 ENOUGH = 0.01
@@ -463,9 +463,9 @@ def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> st
 
 def accepted_length_text(setup: Setup) -> str:
     """Origin of a scenario's accepted lengths, and the K at which they are carried rather than known."""
-    known = f"Accepted length: {setup.acceptance.source.rstrip('.')}."
+    origin = f"Accepted length: {setup.acceptance.source.rstrip('.')}."
     carried = carried_text(setup.acceptance.extrapolated, np.arange(setup.acceptance.accepted_length.size))
-    return f"{known} {carried}".rstrip()
+    return f"{origin} {carried}".rstrip()
 
 
 def _zero_text(ranges: Sequence[KRange], batch_size: int, idle: float) -> str:

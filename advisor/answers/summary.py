@@ -412,8 +412,8 @@ def refitted_times_text(adjustment: Adjustment) -> str:
         return rests_on
     learnt = {name: adjustment.factors[name] for name in adjustment.learnt}
     moves = sorted(learnt.items(), key=lambda item: -abs(log(item[1])))
-    named = [f"{FACTORS[name]} {change_text(factor)}" for name, factor in moves if abs(factor - 1.0) >= LEAST_MOVE]
-    moved = ", ".join(named[:_NAMED]) or "no constant that they determine moved by 1% or more"
+    changes = [f"{FACTORS[name]} {change_text(factor)}" for name, factor in moves if abs(factor - 1.0) >= LEAST_MOVE]
+    moved = ", ".join(changes[:_NAMED]) or "no constant that they determine moved by 1% or more"
     return f"{rests_on} ({moved})"
 
 

@@ -27,11 +27,6 @@ _PART = 5_000
 _KINDS = {"number": "float64", "integer": "Int64", "truth": "boolean", "text": "str"}
 
 
-def default_uploads_path() -> Path:
-    """uploads.duckdb beside the store."""
-    return default_store_path().with_name("uploads.duckdb")
-
-
 def _first(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("CREATE TABLE schema_steps (step INTEGER PRIMARY KEY)")
     connection.execute(
@@ -130,9 +125,9 @@ def _connected(path: Path, *, writing: bool) -> duckdb.DuckDBPyConnection:
 
 def _prepare(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Bring the file to the newest schema. Raises AdvisorError for a file of another program or a newer version."""
-    found = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-    done = connection.execute("SELECT count(*) FROM schema_steps").fetchall()[0][0] if "schema_steps" in found else 0
-    if found and not {"schema_steps", "uploads", "upload_rows"} <= found:
+    tables = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    done = connection.execute("SELECT count(*) FROM schema_steps").fetchall()[0][0] if "schema_steps" in tables else 0
+    if tables and not {"schema_steps", "uploads", "upload_rows"} <= tables:
         raise AdvisorError(
             f"{path} holds tables of another program, or lacks some of its own; move it away, and it is left as it is"
         )
@@ -183,12 +178,12 @@ def save_upload(
     created = created_utc or dt.datetime.now(dt.UTC).replace(tzinfo=None, microsecond=0)
     incoming = pd.DataFrame({"dataset_id": dataset_id, "row_number": range(1, len(records) + 1), "record": records})
     with _opened(_file(path), writing=True) as connection:
-        known = connection.execute(
+        existing = connection.execute(
             "SELECT name FROM uploads WHERE sha256 = ? OR dataset_id = ?", [sha256, dataset_id]
         ).fetchone()
-        if known:
+        if existing:
             raise AdvisorError(
-                f"{name}: this file is kept already as {known[0]!r} ({dataset_id}); forget that one first"
+                f"{name}: this file is kept already as {existing[0]!r} ({dataset_id}); forget that one first"
             )
         connection.execute("BEGIN")
         try:
@@ -211,8 +206,8 @@ def kept_as(sha256: str, path: str | os.PathLike[str] | None = None) -> tuple[st
     if not is_there(file):
         return None
     with _opened(file) as connection:
-        found = connection.execute("SELECT dataset_id, name FROM uploads WHERE sha256 = ?", [sha256]).fetchone()
-    return (str(found[0]), str(found[1])) if found else None
+        match = connection.execute("SELECT dataset_id, name FROM uploads WHERE sha256 = ?", [sha256]).fetchone()
+    return (str(match[0]), str(match[1])) if match else None
 
 
 def list_uploads(path: str | os.PathLike[str] | None = None) -> pd.DataFrame:
@@ -272,7 +267,7 @@ def forget_upload(dataset_id: str, path: str | os.PathLike[str] | None = None) -
 
 
 def _file(path: str | os.PathLike[str] | None) -> Path:
-    return Path(path) if path is not None else default_uploads_path()
+    return Path(path) if path is not None else default_store_path().with_name("uploads.duckdb")
 
 
 def _kind(column: pd.Series) -> str:

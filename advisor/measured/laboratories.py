@@ -53,9 +53,9 @@ class _File(Frozen):
 
 def laboratory_of(title: str, address: str = "") -> str:
     """The laboratory that published a source. Raises AdvisorError where the file lists neither title nor address."""
-    found = _by_title().get(title) or _at(place_of(address))
-    if found:
-        return found
+    name = _by_title().get(title) or _at(place_of(address))
+    if name:
+        return name
     raise AdvisorError(
         f"no laboratory is known for the source {title[:120]!r}; "
         f"add its title to profiles/validation/{LABORATORIES.name}"
@@ -101,9 +101,9 @@ def _at(place: str) -> str:
     domains = host.split(".")
     for i in range(len(domains)):
         for n in range(len(path), -1, -1):
-            known = _by_address().get("/".join([".".join(domains[i:]), *path[:n]]))
-            if known:
-                return known
+            laboratory = _by_address().get("/".join([".".join(domains[i:]), *path[:n]]))
+            if laboratory:
+                return laboratory
     return ""
 
 

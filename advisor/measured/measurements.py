@@ -98,8 +98,8 @@ def read_meta(folder: Path) -> DatasetMeta:
         raise AdvisorError(f"{file} is not valid YAML: {error}") from error
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise AdvisorError(f"{file}: {where}: {first['msg']}") from error
+        location = ".".join(str(part) for part in first["loc"])
+        raise AdvisorError(f"{file}: {location}: {first['msg']}") from error
 
 
 def read_dataset(folder: Path) -> tuple[DatasetMeta, pd.DataFrame]:
@@ -276,14 +276,14 @@ def _typed(cells: pd.DataFrame, column: str, name: str) -> pd.Series:
     if column not in cells:
         empty = pd.Series(pd.NA, index=cells.index, dtype="str") if column in SWEEP_TEXT_COLUMNS else np.nan
         return pd.Series(empty, index=cells.index)
-    known = cells[column].where(cells[column] != "")
+    filled = cells[column].where(cells[column] != "")
     if column in SWEEP_TEXT_COLUMNS:
-        return known
-    numbers = pd.to_numeric(known, errors="coerce").astype("float64")
-    bad = known.notna() & ~np.isfinite(numbers)
+        return filled
+    numbers = pd.to_numeric(filled, errors="coerce").astype("float64")
+    bad = filled.notna() & ~np.isfinite(numbers)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise AdvisorError(f"{name}, line {row + 2}, column {column}: {known.iloc[row]!r} is not a finite number")
+        raise AdvisorError(f"{name}, line {row + 2}, column {column}: {filled.iloc[row]!r} is not a finite number")
     return numbers
 
 

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from advisor.measured.overheads import solve
 from advisor.measured.points import Point
 from advisor.physics import laws
-from advisor.physics.architecture import BYTES_PER_WEIGHT, effective_n_active, weight_bytes
+from advisor.physics.architecture import BYTES_PER_WEIGHT, Moe, effective_n_active, weight_bytes
 from advisor.physics.hardware import effective_bandwidth, effective_flops
 from advisor.physics.touched_experts import expected_experts
 from advisor.predict.setup import Setup
@@ -114,8 +113,8 @@ def moesd_speedup(parameters: ArrayLike, ridge_tokens: float, runs: Runs) -> Arr
 
     draft = drafts * (draft_bias + draft_k * grown(batch))
     verify = target(batch * (drafts + float(runs.bonus_token)))
-    whole = draft + verify + reject_bias + reject_k * batch
-    return np.asarray(np.asarray(runs.accepted_length, float) * target(batch) / whole)
+    round_s = draft + verify + reject_bias + reject_k * batch
+    return np.asarray(np.asarray(runs.accepted_length, float) * target(batch) / round_s)
 
 
 def fit_moesd(speedup: ArrayLike, floors: Floors, runs: Runs) -> MoesdFit:
@@ -126,6 +125,8 @@ def fit_moesd(speedup: ArrayLike, floors: Floors, runs: Runs) -> MoesdFit:
     Points should be spread evenly over B. Raises AdvisorError for fewer than MIN_POINTS points or values that are not
     positive.
     """
+    from scipy.optimize import least_squares
+
     measured = np.atleast_1d(np.asarray(speedup, float))
     if len(measured) < MIN_POINTS:
         raise AdvisorError(f"{len(measured)} points; this form has ten parameters and needs at least {MIN_POINTS}")
@@ -138,7 +139,8 @@ def fit_moesd(speedup: ArrayLike, floors: Floors, runs: Runs) -> MoesdFit:
         return np.asarray(np.log(predicted / measured))
 
     starts = [np.full(len(NAMES), 0.3), *np.random.default_rng(0).random((_STARTS - 1, len(NAMES)))]
-    best = solve(error, starts, bounds=(0.0, 1.0), robust=False, max_nfev=_MAX_EVALUATIONS)
+    results = [least_squares(error, start, bounds=(0.0, 1.0), max_nfev=_MAX_EVALUATIONS) for start in starts]
+    best = min(results, key=lambda result: result.cost)
     off = measured * np.expm1(error(best.x))
     return MoesdFit(
         parameters=_from_unit(best.x, low, high),
@@ -146,18 +148,18 @@ def fit_moesd(speedup: ArrayLike, floors: Floors, runs: Runs) -> MoesdFit:
         rms=float(np.sqrt(np.mean(off**2))),
         at_bound=tuple(name for name, x in zip(NAMES, best.x, strict=True) if min(x, 1.0 - x) < 1e-3),
         n_points=len(measured),
-        success=best.success,
-        message=best.message,
+        success=bool(best.success),
+        message=str(best.message),
     )
 
 
 def _bounds(floors: Floors) -> tuple[Array, Array]:
     """Bounds by NAMES. The terms in G have no upper bound of their own; ten times a whole read of weights is ample."""
-    most = 10.0 * (floors.target_s + floors.expert_s)
+    max_s = 10.0 * (floors.target_s + floors.expert_s)
     target, expert, draft, reject = floors.target_s, floors.expert_s, floors.draft_s, floors.reject_max_s
     low = [target, 0.0, expert, 0.0, draft, 0.0, 0.0, 0.0, 0.2, 1.0]
     over = _FLOOR_FACTOR
-    high = [over * target, most, over * expert, most, over * draft, 10.0 * draft, reject, reject, 1.0, 2.0]
+    high = [over * target, max_s, over * expert, max_s, over * draft, 10.0 * draft, reject, reject, 1.0, 2.0]
     return np.array(low), np.array(high)
 
 
@@ -173,17 +175,15 @@ ASSUMED_REJECT_S = 0.5e-3
 """Upper bound on rejection sampling where none was measured (assumed: near the prior on the host's time per round)."""
 
 
-def floors_of(setup: Setup) -> Floors:
-    """Least times by reading weights, for one instance of the setup's placement. MoE models only."""
-    moe = setup.architecture.moe
-    assert moe is not None
+def floors_of(setup: Setup, moe: Moe) -> Floors:
+    """Least times by reading weights, for one instance of the setup's placement. `moe`: of its model."""
     rate = effective_bandwidth(setup.hardware, "bf16").value * setup.placement.gpus
     width = BYTES_PER_WEIGHT[setup.architecture.dtypes.routed]
     expert = moe.count * moe.matrices * moe.expert_input_width * moe.expert_width * width
-    rest = max(weight_bytes(setup.architecture) - expert * moe.n_experts, expert)
+    remaining = max(weight_bytes(setup.architecture) - expert * moe.n_experts, expert)
     draft = weight_bytes(setup.draft_architecture) if setup.draft_architecture is not None else 0.0
     return Floors(
-        target_s=rest / rate,
+        target_s=remaining / rate,
         expert_s=expert / rate,
         draft_s=max(draft, expert) / rate,
         reject_max_s=ASSUMED_REJECT_S,
@@ -197,11 +197,9 @@ def moesd_of(points: Sequence[Point]) -> MoesdFit | None:
     """The form fitted to the speedups of one MoE model on one accelerator. None for fewer than MIN_POINTS of them."""
     timed = [p for p in points if p.setup.architecture.moe and "speedup" in p.observations.quantity]
     timed = [p for p in timed if p.setup.architecture.id == timed[0].setup.architecture.id]
-    if len(timed) < MIN_POINTS:
+    moe = timed[0].setup.architecture.moe if timed else None
+    if moe is None or len(timed) < MIN_POINTS:
         return None
-    setup = timed[0].setup
-    moe = setup.architecture.moe
-    assert moe is not None
     runs = Runs(
         batch_size=np.array([p.batch_size for p in timed]),
         n_draft=np.array([float(p.n_draft) for p in timed]),
@@ -209,4 +207,4 @@ def moesd_of(points: Sequence[Point]) -> MoesdFit | None:
         n_experts=float(moe.n_experts),
         n_active=max(float(effective_n_active(moe)), 1.0),
     )
-    return fit_moesd([p.measured for p in timed], floors_of(setup), runs)
+    return fit_moesd([p.measured for p in timed], floors_of(timed[0].setup, moe), runs)

@@ -64,6 +64,7 @@ class Posterior:
 
 def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
     """Spread of the shipped fits that the points' predictions rest on, the widest of several."""
+    # Shipped spreads are of servers: for the user's own accelerator they would be far too narrow.
     own = all(point.scenario.hardware_json is not None for point in points)
     overhead = OWN_OVERHEAD_LOG_SD if own else max(point.setup.costs.overhead_log_sd for point in points)
     widths = dict.fromkeys(NAMES, overhead)
@@ -77,9 +78,9 @@ def multiplier_prior(points: Sequence[Point]) -> MultiplierPrior:
         at = [NAMES.index(one.factor) for one in JOINT]
         covariance[np.ix_(at, at)] = np.array(fitted) + MIN_LOG_SD**2 * np.eye(len(at))
         for name in _OF_A_HOST if own else ():
-            place = NAMES.index(name)
-            covariance[place], covariance[:, place] = 0.0, 0.0
-            covariance[place, place] = OWN_OVERHEAD_LOG_SD**2
+            index = NAMES.index(name)
+            covariance[index], covariance[:, index] = 0.0, 0.0
+            covariance[index, index] = OWN_OVERHEAD_LOG_SD**2
         log_sd = np.sqrt(np.diag(covariance))
     return MultiplierPrior(log_sd, covariance, max(point.setup.costs.residual_log_sd for point in points))
 
@@ -94,52 +95,54 @@ def _kernel_log_sd(setup: Setup, factor: str) -> float:
     return max(cost.band_log_sd if isinstance(cost, MoeCost) else cost.log_sd for cost in records)
 
 
-def fit_multipliers(observed: Observations, known: MultiplierPrior) -> Posterior:
+def fit_multipliers(observed: Observations, prior: MultiplierPrior) -> Posterior:
     """The most probable multipliers, and the scatter around them, in turn until the scatter stands."""
-    found = fit_many(observed, known, np.ones((1, len(observed.line)), bool))
-    return Posterior(found.theta[0], found.covariance[0], found.scale[0])
+    posterior = fit_many(observed, prior, np.ones((1, len(observed.line)), bool))
+    return Posterior(posterior.theta[0], posterior.covariance[0], posterior.scale[0])
 
 
-def fit_many(observed: Observations, known: MultiplierPrior, used: NDArray[np.bool_]) -> Posterior:
+def fit_many(observed: Observations, prior: MultiplierPrior, used: NDArray[np.bool_]) -> Posterior:
     """Multipliers of each of m choices of rows, `used` [m, n], as by `fit_multipliers`.
 
     `observed` : the same values for all [n], or their own for each (`stacked`) [m, n].
     """
     theta = np.zeros((len(used), len(NAMES)))
-    scale = np.full(len(used), known.residual_log_sd)
+    scale = np.full(len(used), prior.residual_log_sd)
     covariance = np.empty((len(used), len(NAMES), len(NAMES)))
-    left = np.arange(len(used))
+    unsettled = np.arange(len(used))
     for _ in range(_SCALE_ROUNDS):
-        some, held = _of(observed, left), scale[left]
-        theta[left], covariance[left] = _most_probable(some, known, used[left], held, theta[left])
-        residual = log_predicted(some, theta[left, None]) - some.log_measured
-        scale[left] = _learnt_scale(residual, used[left], known, covariance[left], held)
-        left = left[np.abs(np.log(scale[left] / held)) >= 0.01]
-        if not left.size:
+        some, held = _of(observed, unsettled), scale[unsettled]
+        theta[unsettled], covariance[unsettled] = _most_probable(some, prior, used[unsettled], held, theta[unsettled])
+        residual = log_predicted(some, theta[unsettled, None]) - some.log_measured
+        # The scatter weighs the rows and the rows make the scatter, so both are found in turn.
+        scale[unsettled] = _learnt_scale(residual, used[unsettled], prior, covariance[unsettled], held)
+        unsettled = unsettled[np.abs(np.log(scale[unsettled] / held)) >= 0.01]
+        if not unsettled.size:
             break
     return Posterior(theta, covariance, scale)
 
 
-def _of(observed: Observations, chosen: NDArray[Any]) -> Observations:
+def _of(observed: Observations, problems: NDArray[Any]) -> Observations:
     """Values of the `chosen` problems: the same ones where all share them."""
-    return observed if observed.upper.ndim == 2 else observed.where(chosen)
+    return observed if observed.upper.ndim == 2 else observed.where(problems)
 
 
 def _most_probable(
-    observed: Observations, known: MultiplierPrior, used: NDArray[np.bool_], scale: Array, start: Array
+    observed: Observations, prior: MultiplierPrior, used: NDArray[np.bool_], scale: Array, start: Array
 ) -> tuple[Array, Array]:
     """Log multipliers [m, names] of least cost at a scatter [m], and their covariance by the curvature there.
 
     The cost is soft-L1, sum 2 (sqrt(1 + z^2) - 1), of z = log error / scale, plus the Gaussian prior's. Damped
     Gauss-Newton steps are cut at the bounds; a multiplier held at its bound takes no part in the step.
     """
-    precision, bound = np.linalg.inv(known.covariance), BOUND_SIGMAS * known.log_sd
+    precision, bound = np.linalg.inv(prior.covariance), BOUND_SIGMAS * prior.log_sd
     unit = np.eye(len(NAMES))
 
     def cost_of(at: Array) -> tuple[Array, Array]:
         z = used * (log_predicted(observed, at[:, None]) - observed.log_measured) / scale[:, None]
         return z, 2.0 * (np.sqrt(1.0 + z**2) - 1.0).sum(axis=1) + np.einsum("mp,pq,mq->m", at, precision, at)
 
+    # All problems step together, each with a damping of its own: one array in place of a loop over left-out fits.
     theta, damping = start, np.full(len(start), 1e-6)
     z, cost = cost_of(theta)
     for _ in range(_STEPS):
@@ -149,14 +152,14 @@ def _most_probable(
         curvature = np.swapaxes(slope, 1, 2) @ weighted + precision
         downhill = -np.einsum("mnp,mn->mp", slope, z / root) - theta @ precision
         free = (np.abs(theta) < bound) | (downhill * theta < 0.0)
-        kept = free[:, :, None] & free[:, None, :]
+        free_pairs = free[:, :, None] & free[:, None, :]
         ridge = damping[:, None, None] * unit * np.diagonal(curvature, axis1=1, axis2=2)[:, None, :]
-        step = np.linalg.solve(np.where(kept, curvature + ridge, unit), np.where(free, downhill, 0.0)[:, :, None])
-        tried = np.clip(theta + step[:, :, 0], -bound, bound)
-        tried_z, tried_cost = cost_of(tried)
+        step = np.linalg.solve(np.where(free_pairs, curvature + ridge, unit), np.where(free, downhill, 0.0)[:, :, None])
+        attempt = np.clip(theta + step[:, :, 0], -bound, bound)
+        tried_z, tried_cost = cost_of(attempt)
         better = tried_cost <= cost
-        going = np.abs(tried - theta).max(axis=1) >= _SMALL_STEP
-        theta = np.where(better[:, None], tried, theta)
+        going = np.abs(attempt - theta).max(axis=1) >= _SMALL_STEP
+        theta = np.where(better[:, None], attempt, theta)
         z, cost = np.where(better[:, None], tried_z, z), np.where(better, tried_cost, cost)
         damping = np.clip(np.where(better, damping / 10.0, damping * 30.0), 1e-9, 1e9)
         if going.mean() < 0.5:  # a few that meet bounds take long: the others are left alone
@@ -164,29 +167,30 @@ def _most_probable(
     covariance = np.linalg.inv(curvature)
     if going.any() and not going.all():
         some = _of(observed, going)
-        theta[going], covariance[going] = _most_probable(some, known, used[going], scale[going], theta[going])
+        theta[going], covariance[going] = _most_probable(some, prior, used[going], scale[going], theta[going])
     return theta, covariance
 
 
 def _learnt_scale(
-    residual: Array, used: NDArray[np.bool_], known: MultiplierPrior, covariance: Array, held: Array
+    residual: Array, used: NDArray[np.bool_], prior: MultiplierPrior, covariance: Array, held: Array
 ) -> Array:
-    """Scatter [m] of residuals [m, n] whose weight was 1 / held, with a prior at what is known. [-]"""
+    """Scatter [m] of residuals [m, n] whose weight was 1 / held, with a prior at the shipped residual. [-]"""
+    # One wild row would widen the scatter, and so make room for itself.
     squares = np.where(used, np.minimum(residual**2, (_WINSOR * held[:, None]) ** 2), 0.0)
-    learnt = len(NAMES) - np.einsum("pq,mqp->m", np.linalg.inv(known.covariance), covariance)
+    learnt = len(NAMES) - np.einsum("pq,mqp->m", np.linalg.inv(prior.covariance), covariance)
     freedom = np.maximum(used.sum(axis=1) - np.maximum(learnt, 0.0), 0.0)
-    variance = (_PRIOR_ROWS * known.residual_log_sd**2 + squares.sum(axis=1)) / (_PRIOR_ROWS + freedom)
+    variance = (_PRIOR_ROWS * prior.residual_log_sd**2 + squares.sum(axis=1)) / (_PRIOR_ROWS + freedom)
     return np.maximum(np.sqrt(variance), _MIN_SCALE)
 
 
-def log_left_out(observed: Observations, known: MultiplierPrior, part: NDArray[np.int_]) -> Array:
+def log_left_out(observed: Observations, prior: MultiplierPrior, part: NDArray[np.int_]) -> Array:
     """Log of each value by a fit without its part of the rows, `part` [n].
 
     Parts below 0 are in no fit and are NaN.
     """
     parts = np.unique(part[part >= 0])
-    found = fit_many(observed, known, (part >= 0) & (part != parts[:, None]))
-    every = log_predicted(observed, found.theta[:, None])
+    posterior = fit_many(observed, prior, (part >= 0) & (part != parts[:, None]))
+    every = log_predicted(observed, posterior.theta[:, None])
     out = np.full(part.shape, np.nan)
     for number, one in enumerate(parts):
         out[part == one] = every[number, part == one]

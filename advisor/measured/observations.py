@@ -104,31 +104,31 @@ def _multipliers(theta: Array) -> Array:
 
 
 def observe(
-    line: int, row: Mapping[str, Any], plain: Array, whole: Array, prefill_s: float, length: float, borrowed: bool
+    line: int, row: Mapping[str, Any], plain: Array, spec: Array, prefill_s: float, length: float, borrowed: bool
 ) -> Observations:
     """Quantities that a row measures, and the parts they are made of.
 
     Parameters
     ----------
     line, row : where it stands, and its cells.
-    plain, whole : a plain step and a round by multiplier [len(NAMES) + 1]; the same for a row without speculation. [s]
+    plain, spec : a plain step and a round by multiplier [len(NAMES) + 1]; the same for a row without speculation. [s]
     prefill_s : prefill charged to one output token. [s]
     length, borrowed : tokens per round, 1 without speculation, and whether they were counted in another run. [-]
     """
-    charged, round_charged, one = plain.copy(), whole.copy(), np.eye(_FIXED + 1)[_FIXED]
+    charged, round_charged, one = plain.copy(), spec.copy(), np.eye(_FIXED + 1)[_FIXED]
     charged[_FIXED] += prefill_s
     round_charged[LENGTH if borrowed else _FIXED] += length * prefill_s
-    drafting = np.zeros_like(whole)
-    drafting[_DRAFTING] = whole[_DRAFTING]
-    drafting[_LAUNCH] = whole[_LAUNCH] - plain[_LAUNCH]
-    verifying = whole - drafting
+    drafting = np.zeros_like(spec)
+    drafting[_DRAFTING] = spec[_DRAFTING]
+    drafting[_LAUNCH] = spec[_LAUNCH] - plain[_LAUNCH]
+    verifying = spec - drafting
     verifying[_SCHEDULING] = 0.0  # a timed forward pass does not hold the host's scheduling
     per_token = np.array([1.0, 0.0, -1.0, 0.0, 0.0])  # what the accepted length does to each of QUANTITIES
     every = Observations(
         line=np.full(len(QUANTITIES), line),
         quantity=np.array(QUANTITIES),
         measured=np.array([number(row, name) or np.nan for name in QUANTITIES]),
-        upper=np.stack([charged, whole, round_charged, verifying, drafting]),
+        upper=np.stack([charged, spec, round_charged, verifying, drafting]),
         lower=np.stack([round_charged, one, one, one, one]),
         shift=per_token * math.log(length),
         length_share=per_token * float(borrowed),
@@ -144,13 +144,13 @@ _SCHEDULING = [TIME_NAMES.index("round_host"), TIME_NAMES.index("host")]
 
 def _measured(row: Mapping[str, Any]) -> list[str]:
     """Quantities of a row, none of them twice in other words."""
-    given, derived = [name for name in QUANTITIES if number(row, name)], str(row.get("derived") or "")
+    measured, derived = [name for name in QUANTITIES if number(row, name)], str(row.get("derived") or "")
     paired = "tpot_s" in derived or str(row.get("metric")) in _ROUND_METRICS  # the plain value stands in no other row
-    if "speedup" in given and "speedup" in derived and not paired:  # from a baseline row: it holds the row's time
+    if "speedup" in measured and "speedup" in derived and not paired:  # from a baseline row: it holds the row's time
         return ["speedup"]
-    if "step_time_s" in given and "tpot_s" in given:  # one tells the other; the computed one gives way
-        given.remove("step_time_s" if "step_time_s" in derived else "tpot_s")
-    return given
+    if "step_time_s" in measured and "tpot_s" in measured:  # one tells the other; the computed one gives way
+        measured.remove("step_time_s" if "step_time_s" in derived else "tpot_s")
+    return measured
 
 
 def number(row: Mapping[str, Any], name: str) -> float | None:

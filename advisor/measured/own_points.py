@@ -24,22 +24,22 @@ def rows_of(frame: pd.DataFrame, scenario: Scenario) -> pd.DataFrame:
 
     The user's own are known by their documents, whatever they are called. Index as in `frame`.
     """
-    here = _same(frame, "hardware_id", own_digest, scenario) & _same(frame, "model_id", config_digest, scenario)
-    found = frame[here].dropna(subset=["batch_size"])
-    copies = copies_sharing(found)  # the curve is that of one copy
-    gpus = found["gpu_count"].fillna(scenario.n_gpus)
+    mask = _same(frame, "hardware_id", own_digest, scenario) & _same(frame, "model_id", config_digest, scenario)
+    rows = frame[mask].dropna(subset=["batch_size"])
+    copies = copies_sharing(rows)  # the curve is that of one copy
+    gpus = rows["gpu_count"].fillna(scenario.n_gpus)
     placed = ((gpus == scenario.n_gpus) | (gpus == copies * scenario.n_gpus)).to_numpy(dtype=bool, na_value=False)
-    return found.assign(batch_size=found["batch_size"] / copies)[placed]
+    return rows.assign(batch_size=rows["batch_size"] / copies)[placed]
 
 
 def _same(frame: pd.DataFrame, name: str, digest: Callable[[str], str], scenario: Scenario) -> np.ndarray:
     document = DOCUMENT_OF[name]
     text = getattr(scenario, document)
     if text is None:
-        here = (frame[name] == getattr(scenario, name)).to_numpy(dtype=bool, na_value=False)
-        return here & lacks_document(frame, name)
-    wanted = digest(text)
-    alike = {each for each in frame[document].dropna().unique() if each and digest(each) == wanted}
+        mask = (frame[name] == getattr(scenario, name)).to_numpy(dtype=bool, na_value=False)
+        return mask & lacks_document(frame, name)
+    own_digest_text = digest(text)
+    alike = {each for each in frame[document].dropna().unique() if each and digest(each) == own_digest_text}
     return frame[document].isin(alike).to_numpy(dtype=bool)
 
 
@@ -68,8 +68,8 @@ def with_rounds(rows: pd.DataFrame, accepted_length: Array) -> pd.DataFrame:
 
 def measured_cells(rows: pd.DataFrame) -> dict[tuple[float, int], dict[str, float]]:
     """Medians of `step_time_s` and `speedup` by batch and K of rows measured there. [s], [-]"""
-    told = rows.dropna(subset=["batch_size", "draft_tokens_k"])
-    medians = told.groupby(["batch_size", "draft_tokens_k"])[["step_time_s", "speedup"]].median()
+    complete = rows.dropna(subset=["batch_size", "draft_tokens_k"])
+    medians = complete.groupby(["batch_size", "draft_tokens_k"])[["step_time_s", "speedup"]].median()
     return {
         (float(batch), int(k)): {name: float(value) for name, value in cell.items()}
         for (batch, k), cell in medians.astype(float).iterrows()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.measured.observations import NAMES, joined, log_predicted
-from advisor.measured.points import Point, measured_times
+from advisor.measured.points import Point
 from advisor.physics.architecture import weight_bytes_by_component
 from advisor.predict.setup import Setup, touched_in_pass
 from advisor.prediction import AdvisorError, Array
@@ -92,13 +92,13 @@ def check_units(points: Sequence[Point], header_of: HeaderOf | None = None) -> t
     off = observed.log_measured - log_predicted(observed, np.zeros(len(NAMES)))
     questions: list[str] = []
     for quantity in dict.fromkeys(observed.quantity.tolist()):
-        chosen = observed.quantity == quantity
-        rows = [by_line[int(line)] for line in observed.line[chosen]]
-        meant = _meant(quantity, rows, off[chosen])
+        of_quantity = observed.quantity == quantity
+        rows = [by_line[int(line)] for line in observed.line[of_quantity]]
+        meant = _meant(quantity, rows, off[of_quantity])
         column = _column(quantity, rows[0].line, header_of)
-        _refuse_wrong(quantity, column, rows, observed.measured[chosen], off[chosen], meant)
+        _refuse_wrong(quantity, column, rows, observed.measured[of_quantity], off[of_quantity], meant)
         if meant is not None:
-            questions.append(f"{_said(column, off[chosen])}, near {meant.words}: {meant.question}")
+            questions.append(f"{_said(column, off[of_quantity])}, near {meant.words}: {meant.question}")
     speedups = observed.quantity == "speedup"
     if speedups.any() and _inverted(observed.measured[speedups], off[speedups]):
         questions.append(
@@ -155,11 +155,11 @@ def _meant(quantity: str, rows: Sequence[Point], off: Array) -> _Reading | None:
     best, least = None, np.inf
     for reading in _RATIOS if quantity == "speedup" else _TIMES:
         numbers = np.array([reading.number(row) for row in rows], float)
-        told = numbers >= LEAST_NUMBER
-        if not told.any() or told.mean() < 0.5:
+        usable = numbers >= LEAST_NUMBER
+        if not usable.any() or usable.mean() < 0.5:
             continue
         for sign in (1.0, -1.0):
-            left = off[told] - sign * np.log(numbers[told])
+            left = off[usable] - sign * np.log(numbers[usable])
             scatter = float(np.median(np.abs(left)))
             near = abs(float(np.median(left))) <= NEAR_LOG and scatter <= NEAR_LOG
             if near and scatter < least:
@@ -193,25 +193,3 @@ def least_pass_s(setup: Setup, batch_size: float, tokens_per_sequence: float) ->
     parts = weight_bytes_by_component(setup.architecture)
     size = sum(part * (share if name == "routed" else 1.0) for name, part in parts.items() if name not in _NOT_READ)
     return float(size / (setup.placement.gpus * setup.hardware.bandwidth_bytes_per_s.value))
-
-
-def faster_than_reading(point: Point) -> str:
-    """Reason why a published row cannot be as it is printed, or an empty text.
-
-    Its round is the printed time of a token times the accepted length of the same run, else K + 1, the most there can
-    be; its plain step is the printed time of a token.
-    """
-    plain_s, token_s = measured_times(point.row)
-    length = point.n_draft + 1.0 if point.question.borrowed else point.accepted_length
-    passes = {
-        "plain step": (plain_s, 1.0),
-        "round": (token_s * length, point.question.verify_tokens or point.n_draft + 1.0),
-    }
-    for name, (printed_s, tokens) in passes.items():
-        least_s = least_pass_s(point.setup, point.batch_size, tokens)
-        if np.isfinite(printed_s) and printed_s < least_s:
-            return (
-                f"the printed {name} of {printed_s * 1e3:.2f} ms is shorter than reading the weights it touches "
-                f"({least_s * 1e3:.2f} ms on {point.setup.placement.gpus} x {point.setup.hardware.id})"
-            )
-    return ""

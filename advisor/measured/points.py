@@ -151,8 +151,8 @@ class Point:
 
     def seen_by(self, setup: Setup) -> Point:
         """Row predicted by another setup. Its tier, and so its weight in a fit, stays."""
-        asked = _Asked(self.line, self.row, self.question, self.batch_size)
-        (point,) = _points([asked], setup, [(self.accepted_length, self.length_log_sd)])
+        case = _Case(self.line, self.row, self.question, self.batch_size)
+        (point,) = _points([case], setup, [(self.accepted_length, self.length_log_sd)])
         return replace(point, tier=self.tier)
 
 
@@ -167,7 +167,7 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Case:
     line: int
     row: Mapping[str, Any]
     question: RowQuestion
@@ -175,17 +175,17 @@ class _Asked:
 
 
 def _points(
-    asked: Sequence[_Asked], setup: Setup, lengths: Sequence[tuple[float, float]], central_only: bool = False
+    cases: Sequence[_Case], setup: Setup, lengths: Sequence[tuple[float, float]], central_only: bool = False
 ) -> list[Point]:
     """Points of rows that differ in batch and accepted length alone, with each length and its log spread."""
-    question, batches = asked[0].question, np.array([item.batch_size for item in asked])
+    question, batches = cases[0].question, np.array([item.batch_size for item in cases])
     curve = curve_for(setup, batches, [question.n_draft], question.verify_tokens, central_only=central_only)
-    plain, whole = time_columns(setup, curve)
+    plain, spec = time_columns(setup, curve)
     prefill = prefill_per_token_s(setup, batches)
     out = []
-    for i, (item, (length, spread)) in enumerate(zip(asked, lengths, strict=True)):
+    for i, (item, (length, spread)) in enumerate(zip(cases, lengths, strict=True)):
         borrowed = item.question.n_draft > 0 and item.question.borrowed
-        observed = observe(item.line, item.row, plain[i], whole[i], float(prefill[i]), length, borrowed)
+        observed = observe(item.line, item.row, plain[i], spec[i], float(prefill[i]), length, borrowed)
         tier = str(curve.tier[i, 0])
         out.append(Point(item.line, item.row, item.question, setup, item.batch_size, length, spread, tier, observed))
     return out
@@ -223,13 +223,13 @@ def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observat
     out: list[dict[int, Observations]] = [{} for _ in rereads]
     for (_, k, verified, changes), places in groups.items():
         rows = [(points[i], float(cells[which][0][i]), float(cells[which][2][i])) for which, i in places]
-        asked = [
-            _Asked(p.line, p.row, replace(p.question, n_draft=k, verify_tokens=verified), batch) for p, batch, _ in rows
+        cases_read = [
+            _Case(p.line, p.row, replace(p.question, n_draft=k, verify_tokens=verified), batch) for p, batch, _ in rows
         ]
         try:
             setup = _setup_read(rows[0][0], k, dict(changes))
             lengths = [(length, p.length_log_sd) for p, _, length in rows]
-            read = _points(asked, setup, lengths, central_only=True)
+            read = _points(cases_read, setup, lengths, central_only=True)
         except AdvisorError:  # the ranks of an accelerator without links, too
             continue
         for (which, i), found in zip(places, read, strict=True):
@@ -292,8 +292,8 @@ def point_of(row: Mapping[str, Any], assume: Mapping[str, str] | None = None, ot
     spread = ACCEPTANCE_LOG_SD[question.acceptance_source]
     if setup.acceptance.carried_from:
         spread = max(spread, _band_log_sd(setup.acceptance, question.n_draft))
-    asked = _Asked(0, row, question, float(question.scenario.batch_size))
-    (point,) = _points([asked], setup, [(length, spread)])
+    case = _Case(0, row, question, float(question.scenario.batch_size))
+    (point,) = _points([case], setup, [(length, spread)])
     return point
 
 
@@ -314,25 +314,27 @@ def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[li
     Each point's setup has the overheads shipped for its engine class: an old version is judged against its own.
     A question is built and validated for MAX_ASKED rows at most, however long the file.
     """
-    asked: list[_Asked] = []
+    cases: list[_Case] = []
     few, refused = _askable(frame)
     for line, row in _records(few):
         try:
-            asked.append(_ask(line, row, acceptance))
+            cases.append(_ask(line, row, acceptance))
         except AdvisorError as error:
             refused.append(Refused(line, _for_users(str(error))))
     points: list[Point] = []
-    for scenario, group in _by_curve(_even_sample(asked, refused)):
+    for scenario, group in _by_curve(_even_sample(cases, refused)):
         try:
             first = group[0].question
             setup = replace(with_costs(load_setup(scenario), **class_costs(first.engine_class)), counted=first.counted)
             _check_weights_fit(setup)
-            found = _points(group, setup, [_length(item.question, setup) for item in group])
+            group_points = _points(group, setup, [_length(item.question, setup) for item in group])
         except AdvisorError as error:
             refused += [Refused(item.line, _for_users(str(error))) for item in group]
             continue
-        points += [point for point in found if len(point.observations.line)]
-        refused += [Refused(point.line, _MEASURES_NOTHING) for point in found if not len(point.observations.line)]
+        points += [point for point in group_points if len(point.observations.line)]
+        refused += [
+            Refused(point.line, _MEASURES_NOTHING) for point in group_points if not len(point.observations.line)
+        ]
     return sorted(points, key=lambda point: point.line), sorted(refused, key=lambda item: item.line)
 
 
@@ -362,18 +364,18 @@ def _askable(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Refused]]:
     """Of a long frame an even sample of rows that may be predicted, and what the rest lacks. A short one as it is."""
     if len(frame) <= MAX_ASKED:
         return frame, []
-    known = {name: frame[name].notna().to_numpy() for name in ("draft_tokens_k", "batch_size")}
+    stated = {name: frame[name].notna().to_numpy() for name in ("draft_tokens_k", "batch_size")}
     measured = frame[list(QUANTITIES)].notna().any(axis=1).to_numpy()
     left, refused = np.ones(len(frame), dtype=bool), []
-    for has, reason in ((measured, _MEASURES_NOTHING), *((mask, _not_stated(name)) for name, mask in known.items())):
+    for has, reason in ((measured, _MEASURES_NOTHING), *((mask, _not_stated(name)) for name, mask in stated.items())):
         refused += _refused_as_one(frame.index[left & ~has], reason)
         left &= has
     rows = np.flatnonzero(left)
-    kept = _evenly(len(rows), MAX_ASKED)
+    sample = _evenly(len(rows), MAX_ASKED)
     refused += _refused_as_one(
-        frame.index[np.delete(rows, kept)], f"not needed: an even sample of {MAX_ASKED:,} is read"
+        frame.index[np.delete(rows, sample)], f"not needed: an even sample of {MAX_ASKED:,} is read"
     )
-    return frame.iloc[rows[kept]], refused
+    return frame.iloc[rows[sample]], refused
 
 
 def _evenly(n: int, wanted: int) -> NDArray[np.int_]:
@@ -385,25 +387,25 @@ def _refused_as_one(lines: pd.Index, reason: str) -> list[Refused]:
     return [Refused(int(lines[0]), reason, len(lines))] if len(lines) else []
 
 
-def _even_sample(asked: list[_Asked], refused: list[Refused]) -> list[_Asked]:
+def _even_sample(cases: list[_Case], refused: list[Refused]) -> list[_Case]:
     """MAX_POINTS rows of the accelerator and engine with most rows, and as many of all others together."""
-    group = [(item.question.scenario.hardware_id, item.question.engine_class) for item in asked]
-    largest = Counter(group).most_common(1)[0][0] if asked else None
-    kept: list[_Asked] = []
+    group = [(item.question.scenario.hardware_id, item.question.engine_class) for item in cases]
+    largest = Counter(group).most_common(1)[0][0] if cases else None
+    sample: list[_Case] = []
     for inside in (True, False):
-        some = [item for item, one in zip(asked, group, strict=True) if (one == largest) == inside]
+        some = [item for item, one in zip(cases, group, strict=True) if (one == largest) == inside]
         places = _evenly(len(some), MAX_POINTS)
-        kept += [some[i] for i in places]
+        sample += [some[i] for i in places]
         lines = pd.Index([item.line for item in some]).delete(places)
         refused += _refused_as_one(lines, f"not needed: an even sample of {MAX_POINTS} rows is fitted")
-    return sorted(kept, key=lambda item: item.line)
+    return sorted(sample, key=lambda item: item.line)
 
 
 def _not_stated(column: str) -> str:
     return f"{column} is not stated; fill it in"
 
 
-def _ask(line: int, row: dict[str, Any], acceptance: str | None) -> _Asked:
+def _ask(line: int, row: dict[str, Any], acceptance: str | None) -> _Case:
     """The row as a question. Raises AdvisorError with the reason when it cannot be predicted or measures nothing."""
     if not any(number(row, name) for name in QUANTITIES):
         open_pair = number(row, "baseline_value") and number(row, "sd_value") and not row.get("metric")
@@ -413,20 +415,20 @@ def _ask(line: int, row: dict[str, Any], acceptance: str | None) -> _Asked:
     n_draft, batch = number(row, "draft_tokens_k"), number(row, "batch_size")
     if n_draft is None or batch is None:
         raise AdvisorError(_not_stated("draft_tokens_k" if n_draft is None else "batch_size"))
-    given = {**row, "batch_size": min(max(round(batch), 1), MAX_BATCH)}
+    cells = {**row, "batch_size": min(max(round(batch), 1), MAX_BATCH)}
     if n_draft == 0:
-        given, row = given | _NO_DRAFT, {**row, "speedup": None, "draft_time_s": None}
+        cells, row = cells | _NO_DRAFT, {**row, "speedup": None, "draft_time_s": None}
     elif number(row, "accepted_length") is None and acceptance:
         length = parse_acceptance(acceptance, max(int(n_draft), 1)).accepted_length[int(n_draft)]
-        given |= {"accepted_length": float(length), "accepted_length_same_run": 0}
-    question = question_of(given)
-    return _Asked(line, row, replace(question, n_draft=int(n_draft)), max(batch * question.batch_share, 1.0))
+        cells |= {"accepted_length": float(length), "accepted_length_same_run": 0}
+    question = question_of(cells)
+    return _Case(line, row, replace(question, n_draft=int(n_draft)), max(batch * question.batch_share, 1.0))
 
 
-def _by_curve(asked: Iterable[_Asked]) -> list[tuple[Scenario, list[_Asked]]]:
+def _by_curve(cases: Iterable[_Case]) -> list[tuple[Scenario, list[_Case]]]:
     """Rows that differ in batch and accepted length alone, with the scenario that predicts them together."""
-    groups: dict[tuple[Scenario, int, int | None, str, CountedPass | None], list[_Asked]] = {}
-    for item in asked:
+    groups: dict[tuple[Scenario, int, int | None, str, CountedPass | None], list[_Case]] = {}
+    for item in cases:
         # An accepted length of no consequence: only times are read off the curve.
         question, k = item.question, max(item.question.n_draft, 1)
         alike = question.scenario.model_copy(update={"batch_size": 1, "acceptance": f"{1 + k / 2}@{k}"})
@@ -516,12 +518,7 @@ def _time_s(row: Mapping[str, Any], value: float | None) -> float:
         sequences = batch if row.get("batch_kind") == "requests_per_rank" else np.nan
     elif metric not in _OF_ALL:
         return float("nan")
-    return sequences * _output_share(row, metric) / value
-
-
-def _output_share(row: Mapping[str, Any], metric: str) -> float:
-    """Generated tokens among those that the metric counts. [-]"""
-    if not metric.startswith("total"):
-        return 1.0
-    prompt, output = number(row, "input_tokens"), number(row, "output_tokens")
-    return output / (prompt + output) if output and prompt is not None else float("nan")
+    if metric.startswith("total"):  # of which the generated tokens count
+        prompt, output = number(row, "input_tokens"), number(row, "output_tokens")
+        sequences *= output / (prompt + output) if output and prompt is not None else np.nan
+    return sequences / value

@@ -68,18 +68,20 @@ class Rival:
 
 def rivals(points: Sequence[Point], prior: MultiplierPrior) -> tuple[Rival, ...]:
     """The best reading of the rows other than the given one, alone. Empty where none is clearly better."""
-    found = compared(points, prior)
-    return tuple([one for one in found if one.gain >= LEAST_GAIN and one.error <= MAX_LEFT_OUT * one.given_error][:1])
+    readings = compared(points, prior)
+    return tuple(
+        [one for one in readings if one.gain >= LEAST_GAIN and one.error <= MAX_LEFT_OUT * one.given_error][:1]
+    )
 
 
 def compared(points: Sequence[Point], prior: MultiplierPrior, judged: int = JUDGED) -> list[Rival]:
     """The `judged` most probable readings of the rows, the best first."""
-    chosen = [points[i] for i in np.unique(np.linspace(0, len(points) - 1, MAX_COMPARED).round().astype(int))]
-    given = joined(point.observations for point in chosen)
+    sample = [points[i] for i in np.unique(np.linspace(0, len(points) - 1, MAX_COMPARED).round().astype(int))]
+    given = joined(point.observations for point in sample)
     readings, every = [], [given]
-    tried = list(_readings(chosen))
-    reread = iter(as_read(chosen, [one.reread for one in tried if one.reread is not None]))
-    for reading in tried:
+    candidates = list(_readings(sample))
+    reread = iter(as_read(sample, [one.reread for one in candidates if one.reread is not None]))
+    for reading in candidates:
         read = given if reading.reread is None else next(reread)
         if read is not None and len(read.line) == len(given.line):
             readings.append(reading)

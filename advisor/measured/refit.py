@@ -115,10 +115,10 @@ def select_points(
     AdvisorError : fewer than MIN_POINTS usable rows, with the reasons of those not used.
     """
     points, refused = refit_points(frame, acceptance)
-    chosen, others = _one_group(points, hardware_id, engine)
-    if len(chosen) < MIN_POINTS:
-        raise AdvisorError(_too_few(len(chosen), refused, points, hardware_id, engine))
-    return chosen, [*refused, *others]
+    selected, others = _one_group(points, hardware_id, engine)
+    if len(selected) < MIN_POINTS:
+        raise AdvisorError(_too_few(len(selected), refused, points, hardware_id, engine))
+    return selected, [*refused, *others]
 
 
 def refit_chosen(
@@ -159,11 +159,11 @@ def refit_chosen(
         questions=questions,
         repeats=repeats,
     )
-    said = result.reasons_against
-    if questions or not ask or (errors.no_better and not errors.far_off and len(said) == 1):
+    reasons = result.reasons_against
+    if questions or not ask or (errors.no_better and not errors.far_off and len(reasons) == 1):
         return result  # asked already; or the shipped constants serve, and nothing is written
-    kept = [point for point in points if point.line not in aside]
-    return replace(result, questions=tuple(one.text for one in rivals(kept, prior)))
+    fitted = [point for point in points if point.line not in aside]
+    return replace(result, questions=tuple(one.text for one in rivals(fitted, prior)))
 
 
 def refitted(setup: Setup, result: RefitResult) -> Setup:
@@ -178,8 +178,8 @@ def refitted(setup: Setup, result: RefitResult) -> Setup:
 def adjustment_of(result: RefitResult) -> Adjustment:
     """The refit as a scenario carries it (`Scenario.refit`). A borrowed accepted length stays the scenario's own."""
     parameters = [item for item in result.parameters if item.name in FACTORS]
-    place = {item.name: number for number, item in enumerate(result.parameters)}
-    joint = [place.get(one.factor) for one in JOINT]
+    index = {item.name: number for number, item in enumerate(result.parameters)}
+    joint = [index.get(one.factor) for one in JOINT]
     pairs = [(joint[one], joint[other]) for one, other in JOINT_PAIRS]
     correlation = tuple(0.0 if a is None or b is None else result.correlation[a][b] for a, b in pairs)
     return Adjustment(
@@ -206,11 +206,11 @@ def _without_repeats(points: Sequence[Point]) -> tuple[list[Point], Repeats | No
     cells: dict[tuple[object, ...], list[Point]] = {}
     for point in points:
         length = round(np.log(point.accepted_length) / SAME_LENGTH)
-        said = (str(point.row.get("dataset") or ""), tuple(point.observations.quantity.tolist()))
+        stated = (str(point.row.get("dataset") or ""), tuple(point.observations.quantity.tolist()))
         counted = point.question.counted
         touched = counted and (round(np.log(counted.touched or 1.0) / SAME_LENGTH), counted.in_turn)
         setup = (point.setup.scenario, point.engine_class, touched)
-        key = (setup, point.n_draft, point.question.verify_tokens, point.batch_size, length, said)
+        key = (setup, point.n_draft, point.question.verify_tokens, point.batch_size, length, stated)
         cells.setdefault(key, []).append(point)
     if len(cells) == len(points):
         return list(points), None
@@ -251,9 +251,9 @@ def _one_group(
         key = (point.setup.hardware.id, point.scenario.engine, point.engine_class, *_how_it_ran(point))
         if (hardware_id or key[0], engine or key[1]) == key[:2]:
             groups.setdefault(key, []).append(point)
-    chosen = max(groups.values(), key=len, default=[])
-    lines = {point.line for point in chosen}
-    return chosen, [
+    selected = max(groups.values(), key=len, default=[])
+    lines = {point.line for point in selected}
+    return selected, [
         Refused(
             point.line, f"{point.setup.hardware.id} with {point.engine_class}{_ran_text(point)} is refitted by itself"
         )
@@ -278,8 +278,9 @@ def _ran_text(point: Point) -> str:
 def _too_few(
     n: int, refused: Sequence[Refused], points: Sequence[Point], hardware_id: str | None, engine: str | None
 ) -> str:
-    wanted = " with ".join(name for name in (hardware_id, engine) if name)
-    text = f"{counted(n, 'row')} can be used{' for ' + wanted if wanted else ''}; a refit needs at least {MIN_POINTS}"
+    requested = " with ".join(name for name in (hardware_id, engine) if name)
+    of = f" for {requested}" if requested else ""
+    text = f"{counted(n, 'row')} can be used{of}; a refit needs at least {MIN_POINTS}"
     if refused:
         reasons = Counter(item.reason for item in refused).most_common(_REASONS_NAMED)
         text += "".join(f". Not used, {counted(number, 'row')}: {reason}" for reason, number in reasons)
@@ -325,6 +326,8 @@ def _rows(
     points: Sequence[Point], observed: Observations, posterior: Posterior, left_out: Array, used: NDArray[np.bool_]
 ) -> pd.DataFrame:
     at = [point for point in points for _ in point.observations.line]
+    # The digits that a scenario carries, so that its predictions are the rows' own.
+    theta = np.log([carried(float(factor)) for factor in np.exp(posterior.theta)])
     return pd.DataFrame(
         {
             "line": observed.line,
@@ -335,16 +338,11 @@ def _rows(
             "quantity": observed.quantity.tolist(),
             "measured": observed.measured,
             "before": np.exp(log_predicted(observed, np.zeros(len(NAMES)))),
-            "after": np.exp(log_predicted(observed, _as_carried(posterior.theta))),
+            "after": np.exp(log_predicted(observed, theta)),
             "left_out": np.exp(left_out),
             "used": used,
         }
     )
-
-
-def _as_carried(theta: Array) -> Array:
-    """Log multipliers [names] with the digits that a scenario carries, so that its predictions are the rows' own."""
-    return np.log([carried(float(factor)) for factor in np.exp(theta)])
 
 
 def _parameters(
@@ -381,21 +379,21 @@ def _parameters(
 
 def _own_errors(rows: pd.DataFrame) -> OwnErrors:
     """Over every value that was fitted, then apart by quantity, and the values that are predicted worse than before."""
-    judged = rows[rows["used"]]
+    fitted = rows[rows["used"]]
 
     def of(some: pd.DataFrame, quantity: str = "") -> KindErrors:
         before, after = (errors_of(some, name, ratio=False) for name in _JUDGED)
         return KindErrors(quantity, before, after)
 
-    whole = of(judged)
-    kinds = tuple(of(some, str(name)) for name, some in judged.groupby("quantity", sort=False))
-    lost = relative_error(judged, "left_out") - relative_error(judged, "before")
+    overall = of(fitted)
+    kinds = tuple(of(some, str(name)) for name, some in fitted.groupby("quantity", sort=False))
+    lost = relative_error(fitted, "left_out") - relative_error(fitted, "before")
     order = np.argsort(-lost)[: int((lost > 0).sum())]
     worse = tuple(
         Worse(int(one["line"]), str(one["quantity"]), *(abs(one[name] / one["measured"] - 1.0) for name in _JUDGED))
-        for one in judged.iloc[order].to_dict("records")
+        for one in fitted.iloc[order].to_dict("records")
     )
-    return OwnErrors(whole.before, whole.after, kinds, worse)
+    return OwnErrors(overall.before, overall.after, kinds, worse)
 
 
 @dataclass(frozen=True)
@@ -418,8 +416,8 @@ class BeforeAfter:
 
 def curve_groups(result: RefitResult) -> list[tuple[str, str, int, str]]:
     """(model, drafter, K, quantity) of the rows, most rows first. Forward-pass and draft times have no curve here."""
-    drawn = result.rows[result.rows["quantity"].isin(["speedup", "tpot_s", "step_time_s"])]
-    sizes = drawn.groupby(["model_id", "drafter", "n_draft", "quantity"]).size().sort_values(ascending=False)
+    rows = result.rows[result.rows["quantity"].isin(["speedup", "tpot_s", "step_time_s"])]
+    sizes = rows.groupby(["model_id", "drafter", "n_draft", "quantity"]).size().sort_values(ascending=False)
     return [(str(m), str(d), int(k), str(q)) for m, d, k, q in sizes.index]
 
 
@@ -437,11 +435,14 @@ def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str,
     model_id, drafter, n_draft, quantity = group
     alike = [p for p in points if (p.scenario.model_id, drafter_of(p), p.n_draft) == (model_id, drafter, n_draft)]
     length = float(np.median([point.accepted_length for point in alike]))
-    setup = _with_length(alike[0].setup, length, n_draft)
+    setup = alike[0].setup
+    if n_draft:
+        text = f"{length:.6g}@{n_draft}" if length > 1 else ",".join(["0"] * n_draft)  # of a run that accepts no draft
+        setup = replace(setup, acceptance=parse_acceptance(text, setup.scenario.k_max))
     lines = {point.line for point in alike}
-    drawn = result.rows[result.rows["line"].isin(lines) & (result.rows["quantity"] == quantity)]
-    batches = np.unique([*DEFAULT_BATCHES, *drawn["batch_size"]])
-    batches = batches[batches <= max(4 * float(drawn["batch_size"].max()), 64)]
+    rows = result.rows[result.rows["line"].isin(lines) & (result.rows["quantity"] == quantity)]
+    batches = np.unique([*DEFAULT_BATCHES, *rows["batch_size"]])
+    batches = batches[batches <= max(4 * float(rows["batch_size"].max()), 64)]
     before, after = (curve_for(item, batches, [n_draft]) for item in (setup, refitted(setup, result)))
     value = _values(after, quantity)
     banded = quantity == "speedup"
@@ -455,15 +456,8 @@ def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str,
         after=value,
         after_low=after.low[:, 0] if banded else value,
         after_high=after.high[:, 0] if banded else value,
-        points=drawn.reset_index(drop=True),
+        points=rows.reset_index(drop=True),
     )
-
-
-def _with_length(setup: Setup, length: float, n_draft: int) -> Setup:
-    if n_draft == 0:
-        return setup
-    text = f"{length:.6g}@{n_draft}" if length > 1 else ",".join(["0"] * n_draft)  # of a run that accepts no draft
-    return replace(setup, acceptance=parse_acceptance(text, setup.scenario.k_max))
 
 
 def _values(curve: Curve, quantity: str) -> Array:

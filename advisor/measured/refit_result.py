@@ -98,8 +98,8 @@ def _quantile(values: Array, weight: Array, share: float) -> float:
     if np.allclose(weight, weight[0]):
         return float(np.quantile(values, share))
     order = np.argsort(values)
-    middle = np.cumsum(weight[order]) - weight[order] / 2.0
-    return float(np.interp(share, middle, values[order]))
+    central = np.cumsum(weight[order]) - weight[order] / 2.0
+    return float(np.interp(share, central, values[order]))
 
 
 def relative_error(rows: pd.DataFrame, predicted: str = "predicted") -> Array:
@@ -130,10 +130,10 @@ def k_regret(grid: pd.DataFrame, draws: str = "draws", n_draft: str = "n_draft",
     measured = np.array([1.0, *grid["measured"].to_numpy(float)])
     if always is None:
         odds = draft_odds(np.stack([np.ones_like(grid[draws].iloc[0]), *grid[draws]], axis=-1))
-        chosen = int(recommended(odds.loss, odds.noise))
+        recommended_index = int(recommended(odds.loss, odds.noise))
     else:
-        chosen = int(np.abs(np.array([0, *grid[n_draft]]) - always).argmin())
-    return float(1.0 - measured[chosen] / measured.max())
+        recommended_index = int(np.abs(np.array([0, *grid[n_draft]]) - always).argmin())
+    return float(1.0 - measured[recommended_index] / measured.max())
 
 
 def best_k_regret(
@@ -229,14 +229,14 @@ class OwnErrors:
     @property
     def text(self) -> str:
         """Errors before and after: over all values, by quantity where there are several, and the worst."""
-        said = f"mean error {self.before.mape:.1%} before, {self.after.mape:.1%} after"
+        text = f"mean error {self.before.mape:.1%} before, {self.after.mape:.1%} after"
         if len(self.kinds) > 1:
-            said += f": {', '.join(kind.text for kind in self.kinds)}"
+            text += f": {', '.join(kind.text for kind in self.kinds)}"
         if self.worse:
-            most = self.worse[0]
-            where = f"{QUANTITY_WORDS[most.quantity]}, {most.before:.1%} before, {most.after:.1%} after"
-            said += f"; {len(self.worse)} of {self.after.n} worse, most of all line {most.line}, {where}"
-        return said
+            worst = self.worse[0]
+            worst_text = f"{QUANTITY_WORDS[worst.quantity]}, {worst.before:.1%} before, {worst.after:.1%} after"
+            text += f"; {len(self.worse)} of {self.after.n} worse, most of all line {worst.line}, {worst_text}"
+        return text
 
     @property
     def better(self) -> bool:
@@ -251,21 +251,22 @@ class OwnErrors:
         """Word for the judged values predicted no better, empty without any."""
         limit = 1.0 - LEAST_FALL
         return next(
-            (what for what, before, after in self._judged() if before < LEAST_ERROR or not after <= limit * before), ""
+            (label for label, before, after in self._judged() if before < LEAST_ERROR or not after <= limit * before),
+            "",
         )
 
     @property
     def far_off(self) -> str:
         """Word for the judged values off by more than MAX_ERROR in the mean, empty without any."""
-        return next((what for what, _, after in self._judged() if not after <= MAX_ERROR), "")
+        return next((label for label, _, after in self._judged() if not after <= MAX_ERROR), "")
 
     def _judged(self) -> list[tuple[str, float, float]]:
         """What is judged, and its mean error before and after."""
-        named = [("values", self.before, self.after)]
-        named += [("speedups", kind.before, kind.after) for kind in self.kinds if kind.quantity == "speedup"]
+        groups = [("values", self.before, self.after)]
+        groups += [("speedups", kind.before, kind.after) for kind in self.kinds if kind.quantity == "speedup"]
         return [
-            (what, float(before.mape or 0.0), float(after.mape or 0.0))
-            for what, before, after in named
+            (label, float(before.mape or 0.0), float(after.mape or 0.0))
+            for label, before, after in groups
             if None not in (before.mape, after.mape)
         ]
 
@@ -325,24 +326,24 @@ class RefitResult:
 
         Empty when nothing speaks against the refit.
         """
-        said = list(self.questions)
+        reasons = list(self.questions)
         if self.own_errors.far_off:
-            what = self.own_errors.far_off.capitalize()
-            said.append(f"{what} left out of the fit are off by more than {MAX_ERROR:.0%} in the mean.")
+            label = self.own_errors.far_off.capitalize()
+            reasons.append(f"{label} left out of the fit are off by more than {MAX_ERROR:.0%} in the mean.")
         elif not self.own_errors.better:
-            what = self.own_errors.no_better.capitalize()
-            said.append(
-                f"{what} left out of the fit are predicted no better than by the shipped constants: "
+            label = self.own_errors.no_better.capitalize()
+            reasons.append(
+                f"{label} left out of the fit are predicted no better than by the shipped constants: "
                 f"the error has to fall by {LEAST_FALL:.0%}."
             )
         if self.moved > MAX_MOVE:
-            said.append(
+            reasons.append(
                 f"Predictions of these rows change by {self.moved:.0%} in the median, more than an engine explains: "
                 "are batch, K, placement, model and unit those of the run?"
             )
         if self.at_bound:
-            said.append(f"Ended at their bound: {self._meanings(self.at_bound)}; something else is wrong.")
-        return tuple(said)
+            reasons.append(f"Ended at their bound: {self._meanings(self.at_bound)}; something else is wrong.")
+        return tuple(reasons)
 
     def _meanings(self, names: tuple[str, ...]) -> str:
         return ", ".join(item.meaning for item in self.parameters if item.name in names)
@@ -378,11 +379,11 @@ def _sentence(result: RefitResult) -> str:
     errors = result.own_errors
     verdict = "better on average"
     if errors.far_off:
-        what = f"with {errors.far_off} still more than {MAX_ERROR:.0%} off"
-        verdict = f"{what}: keep the shipped constants and look for what else is wrong"
+        state = f"with {errors.far_off} still more than {MAX_ERROR:.0%} off"
+        verdict = f"{state}: keep the shipped constants and look for what else is wrong"
     elif errors.no_better:
-        what = "with the speedups no better" if errors.no_better == "speedups" else "no better"
-        verdict = f"{what}: keep the shipped constants"
+        state = "with the speedups no better" if errors.no_better == "speedups" else "no better"
+        verdict = f"{state}: keep the shipped constants"
     text += (
         f". Predictions of these points change by {result.moved:.1%} in the median; all {errors.after.n} values, each "
         f"left out of the fit in turn, are predicted {verdict} ({errors.text})."
@@ -402,14 +403,14 @@ def notes(result: RefitResult) -> list[str]:
 
     What speaks against the refit is said apart.
     """
-    said = [result.repeats.text] if result.repeats is not None else []
+    sentences = [result.repeats.text] if result.repeats is not None else []
     if result.unidentified:
         names = result._meanings(result.unidentified)
-        said += [f"Cannot be determined from these data, so they stay near their values before: {names}."]
+        sentences += [f"Cannot be determined from these data, so they stay near their values before: {names}."]
     held = sorted({int(k) for k in result.rows["n_draft"] if k > 0})
     if held:
         listed = ", ".join(map(str, held))
-        said.append(
+        sentences.append(
             f"Your points hold K = {listed}; odds between other K are the model's, your points do not test them."
         )
-    return said
+    return sentences

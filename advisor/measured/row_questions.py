@@ -168,14 +168,18 @@ def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str
         filled.append(f"hardware_id={_SAME_CHIP[hardware]}")
     if hardware and not own:
         check_named("hardware_id", hardware)
-        cells["hardware_id"] = _SAME_CHIP.get(hardware) or _hardware(hardware)
+        shipped = hardware_ids()
+        matched = hardware if hardware in shipped else match_hardware(hardware, shipped)
+        cells["hardware_id"] = _SAME_CHIP.get(hardware) or matched or hardware
     return cells, filled
 
 
 def _routing(cells: Mapping[str, str]) -> str:
     """How a scenario says that the row's tokens chose experts."""
     stated = cells.get("routing") or "natural"
-    if stated == "natural" and (one_prompt := _one_prompt(cells)):
+    model_id = cells.get("model_id", "")
+    same_prompt = stated == "natural" and cells.get("dataset") in _ONE_PROMPT and model_id in model_ids()
+    if same_prompt and (one_prompt := one_prompt_routing(load_model(model_id))):
         return one_prompt
     if stated == "traced" and not cells.get("touched_experts"):
         raise AdvisorError(
@@ -193,17 +197,12 @@ def _counted(cells: Mapping[str, str], tokens: int) -> CountedPass | None:
 
 def _resolve_model(cells: dict[str, str]) -> None:
     """The model by our id, and the weight format that its name says where no cell does."""
-    named = None if cells["model_id"] in model_ids() else resolve_model_name(cells["model_id"])
-    if named is None:
+    match = None if cells["model_id"] in model_ids() else resolve_model_name(cells["model_id"])
+    if match is None:
         return
-    cells["model_id"] = named.model_id
-    if named.weight_format and not cells.get("weight_dtype"):
-        cells["weight_dtype"] = named.weight_format
-
-
-def _hardware(name: str) -> str:
-    """The id of the accelerator that a name means. The name itself where none or several fit."""
-    return name if name in hardware_ids() else match_hardware(name, hardware_ids()) or name
+    cells["model_id"] = match.model_id
+    if match.weight_format and not cells.get("weight_dtype"):
+        cells["weight_dtype"] = match.weight_format
 
 
 def _text(value: Any) -> str:
@@ -288,22 +287,25 @@ def _shared(
     Ranks beside the tensor-parallel ones are copies, or attention groups of one instance where the experts lie over
     all of them; within them (SGLang, TensorRT-LLM), attention groups.
     """
-    whole = f"gpu_count={gpus}, tensor_parallel={tensor}, data_parallel={data_parallel}"
+    placement = f"gpu_count={gpus}, tensor_parallel={tensor}, data_parallel={data_parallel}"
     if gpus == tensor and tensor % data_parallel == 0 and expert == tensor:
         return gpus, tensor // data_parallel, expert, 1.0
     if gpus == tensor and tensor % data_parallel == 0:
         raise AdvisorError(
-            f"{whole}, expert_parallel={expert}: attention in groups beside experts that tensor parallelism splits is "
-            f"not modelled; state expert_parallel={gpus} where whole experts lay on the ranks"
+            f"{placement}, expert_parallel={expert}: attention in groups beside experts that tensor parallelism splits "
+            f"is not modelled; state expert_parallel={gpus} where whole experts lay on the ranks"
         )
     if gpus != tensor * data_parallel:
-        raise AdvisorError(f"{whole} do not go together: expected gpu_count = tensor_parallel x data_parallel")
+        raise AdvisorError(f"{placement} do not go together: expected gpu_count = tensor_parallel x data_parallel")
     engine = engine_called(cells.get("engine", ""), forks=True)
-    spreads = engine is not None and engine.id in _SPREAD_EXPERTS and _is_mixture(cells.get("model_id", ""))
+    model_id = cells.get("model_id", "")
+    mixture = model_id not in model_ids() or load_model(model_id).moe is not None  # one without a profile may be
+    spreads = engine is not None and engine.id in _SPREAD_EXPERTS and mixture
     if spreads and not cells.get("expert_parallel"):
         raise AdvisorError(
-            f"{whole}: {engine.name if engine else 'the engine'} lays the experts over all ranks of one server; state "
-            f"expert_parallel={gpus} where it did (--enable-expert-parallel), 1 where the copies are servers apart"
+            f"{placement}: {engine.name if engine else 'the engine'} lays the experts over all ranks of one server; "
+            f"state expert_parallel={gpus} where it did (--enable-expert-parallel), "
+            "1 where the copies are servers apart"
         )
     instance = max(tensor, expert)
     if gpus % instance:
@@ -316,16 +318,11 @@ _SPREAD_EXPERTS = frozenset({"vllm"})
 _EAGER = frozenset({"0", "0.0", "False", "false"})
 
 
-def _is_mixture(model_id: str) -> bool:
-    """Whether a model has experts; a model without a profile may."""
-    return model_id not in model_ids() or load_model(model_id).moe is not None
-
-
 def copies_at_most(frame: pd.DataFrame) -> np.ndarray:
     """GPUs over those of one instance, 1 where either is not stated [rows]. [-]"""
     gpus, tensor, expert = (frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _PLACED)
-    found = gpus / np.fmax(tensor, np.nan_to_num(expert, nan=1.0))
-    return np.where(np.isnan(found) | (found < 1.0) | (found % 1.0 > 0.0), 1.0, found)
+    copies = gpus / np.fmax(tensor, np.nan_to_num(expert, nan=1.0))
+    return np.where(np.isnan(copies) | (copies < 1.0) | (copies % 1.0 > 0.0), 1.0, copies)
 
 
 def open_copies(frame: pd.DataFrame) -> np.ndarray:
@@ -339,9 +336,9 @@ def copies_sharing(frame: pd.DataFrame) -> np.ndarray:
     gpus, tensor, expert = (frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _PLACED)
     ranks = np.nan_to_num(frame["data_parallel"].to_numpy(dtype=float, na_value=np.nan), nan=1.0)
     tensor = np.where(np.isnan(tensor), gpus / ranks, tensor)
-    found = tensor * ranks / np.fmax(tensor, np.nan_to_num(expert, nan=1.0))
+    copies = tensor * ranks / np.fmax(tensor, np.nan_to_num(expert, nan=1.0))
     within = gpus == tensor  # attention groups within the tensor-parallel ranks
-    return np.where(np.isnan(found) | (found < 1.0) | within, 1.0, found)
+    return np.where(np.isnan(copies) | (copies < 1.0) | within, 1.0, copies)
 
 
 _PLACED = ("gpu_count", "tensor_parallel", "expert_parallel")
@@ -418,8 +415,8 @@ def _acceptance(
     matching = [curve for curve in curves if dataset and curve.dataset.lower() in dataset]
     task = None if matching else _task(cells)
     alike = [curve for curve in curves if task is not None and task_of(curve.dataset) == task]
-    known = [curve for curve in curves if task is not None and task_of(curve.dataset) in TASKS]
-    return (matching or alike or known or curves)[0].id, "borrowed", task
+    with_task = [curve for curve in curves if task is not None and task_of(curve.dataset) in TASKS]
+    return (matching or alike or with_task or curves)[0].id, "borrowed", task
 
 
 def _task(cells: Mapping[str, str]) -> Task | None:
@@ -447,22 +444,22 @@ def _lengths(cells: Mapping[str, str]) -> tuple[dict[str, int], list[str]]:
 
     Also which lengths were rounded: benchmarks state means over requests, which are seldom whole.
     """
-    given, rounded = {}, []
+    stated, rounded = {}, []
     for name, mean in _stated_lengths(cells).items():
-        given[name] = max(round(mean), 1)
-        if mean != given[name]:
-            rounded.append(f"{name}={given[name]} for a mean of {mean:.6g}")
+        stated[name] = max(round(mean), 1)
+        if mean != stated[name]:
+            rounded.append(f"{name}={stated[name]} for a mean of {mean:.6g}")
     if cells.get("context_tokens"):
         context = round(_number(cells, "context_tokens"))
-    elif given:
-        context = int(mean_context(given.get("input_tokens", ASSUMED_PROMPT_TOKENS), given.get("output_tokens", 0)))
+    elif stated:
+        context = int(mean_context(stated.get("input_tokens", ASSUMED_PROMPT_TOKENS), stated.get("output_tokens", 0)))
     else:
         return {"context_tokens": DEFAULT_CONTEXT_TOKENS}, []
     lengths = {"context_tokens": min(max(context, 1), MAX_CONTEXT)}
     # On separate decode nodes, from a prefix cache or outside the timed window, prefill costs the decode rate nothing.
     shared = "decode nodes" not in cells.get("notes", "") and cells.get("prompts_cached", "") not in _YES
-    if len(given) == 2 and shared and cells.get("metric") in PREFILL_METRICS:
-        lengths |= given
+    if len(stated) == 2 and shared and cells.get("metric") in PREFILL_METRICS:
+        lengths |= stated
     return lengths, rounded
 
 
@@ -478,31 +475,23 @@ def _weights(cells: Mapping[str, str]) -> dict[str, str]:
     return _WEIGHTS[stated]
 
 
-def _one_prompt(cells: Mapping[str, str]) -> str | None:
-    """Routing of requests that all bring one prompt, where the row's benchmark sends such."""
-    model_id = cells.get("model_id", "")
-    if cells.get("dataset") not in _ONE_PROMPT or model_id not in model_ids():
-        return None
-    return one_prompt_routing(load_model(model_id))
-
-
 def _cache(cells: Mapping[str, str]) -> dict[str, str]:
     """Format of the KV cache, where the row states it."""
     stated = cells.get("kv_dtype", "").lower()
     if not stated:
         return {}
-    named = {"fp16": "bf16"}.get(stated, stated)
-    if named not in get_args(KvDtype):
+    dtype = {"fp16": "bf16"}.get(stated, stated)
+    if dtype not in get_args(KvDtype):
         raise AdvisorError(f"kv_dtype={stated!r} is not one that is modelled; expected bf16 or fp8")
-    return {"kv_dtype": named}
+    return {"kv_dtype": dtype}
 
 
 def _verify_tokens(cells: Mapping[str, str], n_draft: int) -> int | None:
     """Nodes a tree or chain verifies, where the row states them. A bare tree without them is refused."""
     structure = cells.get("draft_structure", "")
-    found = re.search(r"verify=([0-9]+)", structure)
-    if found:
-        return int(found.group(1)) if int(found.group(1)) != n_draft + 1 else None
+    match = re.search(r"verify=([0-9]+)", structure)
+    if match:
+        return int(match.group(1)) if int(match.group(1)) != n_draft + 1 else None
     if structure.startswith("tree"):
         raise AdvisorError("a draft tree without its number of verified tokens (draft_structure verify=...)")
     return None

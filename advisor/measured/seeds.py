@@ -49,9 +49,9 @@ class Figure(Frozen):
 
     @model_validator(mode="after")
     def _one_of_four(self) -> Figure:
-        given = [name for name in ("value", "between", "at_least", "at_most") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"{self.what}: give one of value, between, at_least, at_most; here are {given or 'none'}")
+        stated = [name for name in ("value", "between", "at_least", "at_most") if getattr(self, name) is not None]
+        if len(stated) != 1:
+            raise ValueError(f"{self.what}: give one of value, between, at_least, at_most; here are {stated or 'none'}")
         return self
 
     @property
@@ -135,33 +135,6 @@ class JudgedClaim(Frozen):
     figures: Mapping[str, Ours] = {}
 
 
-def judge(claim: Claim, quantities: Mapping[str, Ours]) -> JudgedClaim:
-    """The state of a claim by the rule at the head of this file. Raises AdvisorError for a quantity nobody computes."""
-    figures = claim.all_figures()
-    missing = [figure.ours for figure in figures if figure.ours not in quantities]
-    if missing:
-        raise AdvisorError(f"{claim.id}: nothing computes {', '.join(missing)}; add it to studies/seeds.py")
-    ours = {figure.what: quantities[figure.ours] for figure in figures}
-    return JudgedClaim(state=_state(figures, ours), figures=ours)
-
-
-def _state(figures: Sequence[Figure], ours: Mapping[str, Ours]) -> State:
-    if not figures:
-        return "not testable"
-    held = sum(figure.holds(ours[figure.what].value) for figure in figures)
-    return "reproduced" if held == len(figures) else "in part" if held else "disagrees"
-
-
-def lost(claim: Claim, before: JudgedClaim, now: JudgedClaim) -> list[str]:
-    """List how a claim left its state: `old -> new`, and figures that held and hold no more."""
-    changed = [f"{before.state} -> {now.state}"] if before.state != now.state else []
-    for figure in claim.all_figures():
-        was = before.figures.get(figure.what)
-        if was is not None and figure.holds(was.value) and not figure.holds(now.figures[figure.what].value):
-            changed.append(f"{figure.what}: no longer {figure.published}")
-    return changed
-
-
 @lru_cache(maxsize=1)
 def read_claims(path: Path = CLAIMS) -> tuple[Claim, ...]:
     """Every claim. Raises AdvisorError for a damaged file and for an id that stands twice."""
@@ -181,26 +154,10 @@ def read_findings(path: Path = FOUND) -> dict[str, JudgedClaim]:
         stored = json.loads(path.read_text(encoding="utf-8"))
         return {name: JudgedClaim.model_validate(entry) for name, entry in stored.items()}
     except (OSError, ValueError, AttributeError) as error:
-        why = explain(error) if isinstance(error, ValidationError) else error
+        reason = explain(error) if isinstance(error, ValidationError) else error
         raise AdvisorError(
-            f"profiles/validation/{path.name} cannot be read ({why}); run `make seeds WRITE=1`"
+            f"profiles/validation/{path.name} cannot be read ({reason}); run `make seeds WRITE=1`"
         ) from error
-
-
-def write_findings(findings: Mapping[str, JudgedClaim], path: Path = FOUND) -> None:
-    """Write what was found, one claim a line."""
-    lines = [
-        f" {json.dumps(name)}: {json.dumps(_rounded(found.model_dump(exclude_none=True)))}"
-        for name, found in findings.items()
-    ]
-    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-
-
-def _rounded(found: dict[str, object]) -> dict[str, object]:
-    figures: Mapping[str, Mapping[str, float]] = found["figures"]  # type: ignore[assignment]
-    # Five digits: a claim never turns on the sixth, and machines differ there.
-    short = {what: {name: float(f"{x:.5g}") for name, x in ours.items()} for what, ours in figures.items()}
-    return {**found, "figures": short}
 
 
 def seeds_table(claims: Sequence[Claim], findings: Mapping[str, JudgedClaim]) -> pd.DataFrame:
@@ -218,25 +175,12 @@ def seeds_table(claims: Sequence[Claim], findings: Mapping[str, JudgedClaim]) ->
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def described(claim: Claim, found: JudgedClaim) -> str:
-    """A claim over several lines: its state, then each figure published and ours."""
-    lines = [f"{found.state.upper():12} {claim.id}: {claim.claim}"]
-    for figure in claim.all_figures():
-        ours = found.figures[figure.what]
-        band = (
-            "" if ours.low is None or ours.high is None else f" ({figure.shown(ours.low)} to {figure.shown(ours.high)})"
-        )
-        holds = "" if figure.holds(ours.value) else "  <- does not hold"
-        lines.append(f"    {figure.what}: published {figure.published}, ours {figure.shown(ours.value)}{band}{holds}")
-    return "\n".join(lines if claim.all_figures() else [*lines, f"    {claim.not_testable}"])
-
-
-def _texts(claim: Claim, found: JudgedClaim) -> tuple[str, str, str, str]:
+def _texts(claim: Claim, judged: JudgedClaim) -> tuple[str, str, str, str]:
     """Published, ours, band, state."""
     figures = claim.all_figures()
     if not figures:
-        return "no figure", claim.not_testable, "", found.state
-    ours = [found.figures[figure.what] for figure in figures]
+        return "no figure", claim.not_testable, "", judged.state
+    ours = [judged.figures[figure.what] for figure in figures]
     held = sum(figure.holds(one.value) for figure, one in zip(figures, ours, strict=True))
     if len(figures) > SHOWN:
         values, ends = [figure.value or 0.0 for figure in figures], [one.value for one in ours]
@@ -245,9 +189,9 @@ def _texts(claim: Claim, found: JudgedClaim) -> tuple[str, str, str, str]:
             f"{len(figures)} peaks, {min(values):.2f} to {max(values):.2f}",
             f"{min(ends):.2f} to {max(ends):.2f}; {held} within {TOLERANCE:.0%}",
             f"{inside} of {len(figures)} published inside",
-            found.state,
+            judged.state,
         )
-    shown = [
+    values_text = [
         f"{figure.shown(one.value)}{'' if figure.holds(one.value) else ' (no)'}"
         for figure, one in zip(figures, ours, strict=True)
     ]
@@ -257,4 +201,4 @@ def _texts(claim: Claim, found: JudgedClaim) -> tuple[str, str, str, str]:
     ]
     none = all(band == "-" for band in bands)
     published = "; ".join(f"{figure.what}: {figure.published}" for figure in figures)
-    return published, "; ".join(shown), "" if none else "; ".join(bands), found.state
+    return published, "; ".join(values_text), "" if none else "; ".join(bands), judged.state

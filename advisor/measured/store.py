@@ -41,8 +41,8 @@ def default_store_path() -> Path:
 
     Environment variable MOE_ADVISOR_STORE, else advisor.duckdb in `data_folder()`.
     """
-    given = os.environ.get(STORE_VARIABLE)
-    return Path(given).expanduser() if given else data_folder() / "advisor.duckdb"
+    path = os.environ.get(STORE_VARIABLE)
+    return Path(path).expanduser() if path else data_folder() / "advisor.duckdb"
 
 
 def data_folder(package: Path = PACKAGE) -> Path:
@@ -81,8 +81,8 @@ def only_writer(path: Path, wait_s: float = 0.0) -> Iterator[None]:
             f"{path} is being written by another process or thread; wait until it has finished and try again"
         ) from error
     except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise AdvisorError(f"cannot write {path}: {why}; set MOE_ADVISOR_STORE to a folder you can write") from error
+        reason = error.strerror or type(error).__name__
+        raise AdvisorError(f"cannot write {path}: {reason}; set MOE_ADVISOR_STORE to a folder you can write") from error
     try:
         yield
     finally:
@@ -95,8 +95,8 @@ DAMAGE = (duckdb.SerializationException, duckdb.InternalException, duckdb.FatalE
 
 def is_full_disk(error: Exception) -> bool:
     """Whether DuckDB or the system says that no space is left."""
-    told = str(error).lower()
-    return "no space" in told or "disk full" in told or getattr(error, "errno", None) == errno.ENOSPC
+    text = str(error).lower()
+    return "no space" in text or "disk full" in text or getattr(error, "errno", None) == errno.ENOSPC
 
 
 @contextmanager
@@ -112,12 +112,12 @@ def storage_faults(path: Path, damaged: str, kinds: Sequence[type[Exception]] = 
         yield
     except caught as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        told = reason.lower()
+        text = reason.lower()
         if is_full_disk(error):
             remedy = "free some space and try again; nothing was changed"
-        elif "permission" in told or "read-only" in told or "read only" in told:
+        elif "permission" in text or "read-only" in text or "read only" in text:
             remedy = f"set {STORE_VARIABLE} to a folder you can write"
-        elif re.search(r"\block", told):
+        elif re.search(r"\block", text):
             remedy = "close the program that uses it and try again"
         else:
             remedy = damaged
@@ -236,10 +236,6 @@ def _bookkeeping(connection: duckdb.DuckDBPyConnection) -> None:
             rows_read BIGINT NOT NULL, rows_kept BIGINT NOT NULL, content_hash VARCHAR NOT NULL, copy_of INTEGER)"""
     )
     connection.execute(
-        """CREATE TABLE declared_reuse (hardware_id VARCHAR, engine VARCHAR, version VARCHAR, source_table VARCHAR,
-            from_version VARCHAR, reason VARCHAR)"""
-    )
-    connection.execute(
         "CREATE TABLE dropped_rows (path VARCHAR NOT NULL, reason VARCHAR NOT NULL, n_rows BIGINT NOT NULL)"
     )
 
@@ -334,23 +330,23 @@ def kernel_table(
     if table not in KERNEL_TABLES:
         raise AdvisorError(f"there is no kernel table {table!r}; choose one of {', '.join(KERNEL_TABLES)}")
     keys = tuple(KERNEL_TABLES[table].columns)
-    wanted = {"hardware_id": hardware_id, "engine": engine, **which}
-    if "ep" in wanted:
-        wanted["moe_ep_size"] = wanted.pop("ep")
-    unknown = set(wanted) - {"hardware_id", "engine", "version", *keys}
+    filters = {"hardware_id": hardware_id, "engine": engine, **which}
+    if "ep" in filters:
+        filters["moe_ep_size"] = filters.pop("ep")
+    unknown = set(filters) - {"hardware_id", "engine", "version", *keys}
     if unknown:
         raise AdvisorError(f"the table {table!r} has no column {', '.join(sorted(unknown))}")
     aliased = {
-        name: DTYPE_NAMES.get(str(value), value) if name.endswith("dtype") else value for name, value in wanted.items()
+        name: DTYPE_NAMES.get(str(value), value) if name.endswith("dtype") else value for name, value in filters.items()
     }
-    given = {name: value for name, value in aliased.items() if value is not None}
-    condition = " AND ".join(f"{name} = ?" for name in given)
+    values = {name: value for name, value in aliased.items() if value is not None}
+    condition = " AND ".join(f"{name} = ?" for name in values)
     order = ("hardware_id", "engine", "version", *keys)
     frame = store.frame(
         f"""SELECT hardware_id, engine, version, {", ".join(keys)}, latency_s, repeats, repeat_spread
             FROM {table} JOIN kernel_files USING (file_id) WHERE {condition}
             ORDER BY {", ".join(f"{name} NULLS LAST" for name in order)}""",
-        list(given.values()),
+        list(values.values()),
     )
     if table == "all_reduce":
         size = frame["dtype"].map(BYTES_PER_ELEMENT).astype("float64")
@@ -369,9 +365,9 @@ def dataset(store: Store, name: str) -> pd.DataFrame:
 
     Empty cells are missing values. Raises AdvisorError when the store holds none of that name.
     """
-    known = [row[0] for row in store.rows("SELECT name FROM datasets ORDER BY name")]
-    if name not in known:
-        raise AdvisorError(f"the store holds no dataset {name!r}; it has {', '.join(known) or 'none'}")
+    names = [row[0] for row in store.rows("SELECT name FROM datasets ORDER BY name")]
+    if name not in names:
+        raise AdvisorError(f"the store holds no dataset {name!r}; it has {', '.join(names) or 'none'}")
     return store.frame(f'SELECT * FROM "dataset_{name}" ORDER BY rowid')
 
 
@@ -397,11 +393,6 @@ def kernel_sources(store: Store) -> pd.DataFrame:
             f.provenance, f.rows_read, f.rows_kept, o.path AS copy_of
             FROM kernel_files f LEFT JOIN kernel_files o ON f.copy_of = o.file_id ORDER BY f.path"""
     )
-
-
-def reuse_declarations(store: Store) -> pd.DataFrame:
-    """Tables the package serves from another version. They hold no rows of their own under the declaring version."""
-    return store.frame("SELECT * FROM declared_reuse ORDER BY ALL")
 
 
 def dropped_rows(store: Store) -> pd.DataFrame:

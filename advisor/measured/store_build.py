@@ -15,7 +15,7 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -58,7 +58,6 @@ from advisor.measured.store_tables import (
     KernelFile,
     KernelPackage,
     TableSpec,
-    declared_reuse,
     installed_package,
     kernel_files,
 )
@@ -118,9 +117,8 @@ def _stage(connection: duckdb.DuckDBPyConnection, spec: TableSpec, path: Path) -
 
 
 def _single(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple:
-    row = connection.execute(sql).fetchone()
-    assert row is not None  # an aggregate without GROUP BY always has one row
-    return row
+    """The one row of an aggregate without GROUP BY."""
+    return connection.execute(sql).fetchall()[0]
 
 
 def load_kernel_file(
@@ -177,8 +175,8 @@ def row_labels(connection: duckdb.DuckDBPyConnection, path: Path, available: set
         available = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
     if not {"framework", "version"} <= available:
         return ""
-    found = connection.execute(f"SELECT DISTINCT framework || ' ' || version AS label FROM {source} ORDER BY label")
-    return "; ".join(str(label) for (label,) in found.fetchall())
+    labels = connection.execute(f"SELECT DISTINCT framework || ' ' || version AS label FROM {source} ORDER BY label")
+    return "; ".join(str(label) for (label,) in labels.fetchall())
 
 
 def load_plain_decode(connection: duckdb.DuckDBPyConnection, path: Path, dropped_as: str) -> int:
@@ -219,12 +217,12 @@ def load_dataset(connection: duckdb.DuckDBPyConnection, name: str, meta: Dataset
 
 
 def _typed(cells: pd.Series) -> pd.Series:
-    known = cells.where(cells != "")
+    filled = cells.where(cells != "")
     if str(cells.name).endswith(_IDENTIFIER_ENDINGS):
-        return known
-    numbers = pd.to_numeric(known, errors="coerce")
-    all_numeric = bool(known.notna().any()) and bool((numbers.notna() == known.notna()).all())
-    return numbers.astype("float64") if all_numeric else known
+        return filled
+    numbers = pd.to_numeric(filled, errors="coerce")
+    all_numeric = bool(filled.notna().any()) and bool((numbers.notna() == filled.notna()).all())
+    return numbers.astype("float64") if all_numeric else filled
 
 
 def to_json(value: object) -> str:
@@ -352,13 +350,9 @@ class BuildSummary:
     notes: tuple[str, ...] = ()
 
 
-def _silent(_step: str, _fraction: float) -> None:
-    return None
-
-
 def build(
     path: str | os.PathLike[str] | None = None,
-    progress: Progress = _silent,
+    progress: Progress = lambda *_: None,
     *,
     kernels: KernelPackage | Literal["installed"] | None = "installed",
     measurements: Path = MEASUREMENTS,
@@ -443,8 +437,7 @@ def _agrees_with_its_labels(file: KernelFile, labels: str) -> bool:
 def _fill_kernels(
     connection: duckdb.DuckDBPyConnection, summary: BuildSummary, package: KernelPackage, progress: Progress
 ) -> BuildSummary:
-    tables = set(SPEC_BY_TABLE)
-    files = kernel_files(package, tables)
+    files = kernel_files(package, set(SPEC_BY_TABLE))
     try:
         # Of several files with the same measurements, keep the one whose rows name the folder they lie in.
         labelled = {file.path: _agrees_with_its_labels(file, row_labels(connection, file.path)) for file in files}
@@ -464,9 +457,6 @@ def _fill_kernels(
             f"the kernel tables of aiconfigurator-core {package.version} cannot be read ({reason}); "
             "install the pinned version from requirements.txt"
         ) from error
-    reuse = [astuple(entry) for entry in declared_reuse(package, tables)]
-    if reuse:
-        connection.executemany("INSERT INTO declared_reuse VALUES (?, ?, ?, ?, ?, ?)", reuse)
     return replace(
         summary,
         n_files=len(files),

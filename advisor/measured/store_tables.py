@@ -321,18 +321,6 @@ class KernelFile:
     """`collected`, `legacy`, `local`, or empty."""
 
 
-@dataclass(frozen=True)
-class DeclaredReuse:
-    """The package serves `table` of this version from another version. No rows are stored for it here."""
-
-    hardware_id: str
-    engine: str
-    version: str
-    table: str
-    from_version: str
-    reason: str
-
-
 def installed_package() -> KernelPackage | None:
     """The installed kernel package, or None where there is none (it ships for Linux x86-64 only)."""
     try:
@@ -365,7 +353,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 def kernel_files(package: KernelPackage, tables: set[str]) -> list[KernelFile]:
     """The parquet files whose table name is in `tables`, in path order."""
-    found = []
+    files = []
     notes: dict[Path, dict[str, Any]] = {}
     for path in sorted(package.data.glob("*/*/*/*/*.parquet")):
         if path.stem not in tables:
@@ -375,7 +363,7 @@ def kernel_files(package: KernelPackage, tables: set[str]) -> list[KernelFile]:
             notes[path.parent] = _read_yaml(path.parent / "collection_meta.yaml")
         note = notes[path.parent]
         entry = (note.get("tables") or {}).get(path.stem) or {}
-        found.append(
+        files.append(
             KernelFile(
                 path=path,
                 relative=path.relative_to(package.systems).as_posix(),
@@ -389,24 +377,4 @@ def kernel_files(package: KernelPackage, tables: set[str]) -> list[KernelFile]:
                 provenance=str(note.get("provenance") or ""),
             )
         )
-    return found
-
-
-def declared_reuse(package: KernelPackage, tables: set[str]) -> list[DeclaredReuse]:
-    """Reuse that the package's reuse.yaml files declare for the given tables, in path order."""
-    declared = []
-    for path in sorted(package.data.glob("*/*/*/*/reuse.yaml")):
-        device, _, engine, version = path.relative_to(package.data).parts[:4]
-        declared += [
-            DeclaredReuse(
-                hardware_id=hardware_id(device),
-                engine=engine,
-                version=version,
-                table=str(entry["table"]),
-                from_version=str(entry.get("from_version", "")),
-                reason=str(entry.get("reason", "")).strip(),
-            )
-            for entry in _read_yaml(path).get("reuse") or []
-            if entry.get("table") in tables
-        ]
-    return declared
+    return files

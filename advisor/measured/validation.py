@@ -1,7 +1,5 @@
 """Predictions held against measured speedups: a prediction for each row, errors by source, coverage of the bands.
 
-Predictions of measured speedups whose whole laboratory was left out of the fit, with bands calibrated without it.
-
 Published speedups with the predictions they judge, as shipped data: computing them takes ten seconds.
 
 `make validation` writes profiles/validation/judged_speedups.json, which names the data and fits it rests on; reports
@@ -10,10 +8,9 @@ and pages read it, and a test fails when those have moved on.
 
 from __future__ import annotations
 
-import bisect
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,15 +18,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.catalog.fit_records import WORKSTATION, class_costs, rounded
+from advisor.catalog.fit_records import class_costs
 from advisor.measured.laboratories import SOURCE_COLUMNS, laboratory_of_row
-from advisor.measured.overheads import OverheadModel, by_laboratory, fit_overheads, speedups
-from advisor.measured.points import Point, immature, with_costs
+from advisor.measured.points import with_costs
 from advisor.measured.refit_result import Errors, best_k_regret, errors_of
 from advisor.measured.row_questions import RowQuestion, question_of
-from advisor.physics.bands import BAND_LEVEL, band, drift, make_draws, wobble
-from advisor.predict.curve import Curve, beyond_log_sd, curve_for
-from advisor.prediction import AdvisorError, Array
+from advisor.predict.curve import Curve, curve_for
+from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES
 
 NEEDED_COLUMNS = ("hardware_id", "model_id", "drafter", "draft_tokens_k", "batch_size")
@@ -70,29 +65,19 @@ def predict_rows(
     held_out: bool = False,
     other_models: bool = False,
     refused: Mapping[int, str] | None = None,
+    with_draws: bool = False,
 ) -> pd.DataFrame:
     """Rows with PREDICTED_COLUMNS added.
 
     Rows that cannot be predicted say why in predicted_reason.
 
-    With `other_models`, a row whose accepted length nobody measured gets its drafter's median over other models.
-
-    With `held_out`, rows of a laboratory that the shipped overheads were fitted on are predicted by a fit without it.
-    `refused` says by the frame's index why rows cannot be read.
+    Parameters
+    ----------
+    held_out : predict rows of a laboratory that the shipped overheads were fitted on by a fit without it.
+    other_models : give a row whose accepted length nobody measured its drafter's median over other models.
+    refused : why rows cannot be read, by the frame's index.
+    with_draws : add the speedup under each draw in the column _DRAWS.
     """
-    asked = {"held_out": held_out, "other_models": other_models}
-    return _predicted(frame, assume, **asked, refused=refused).drop(columns=_DRAWS)
-
-
-def _predicted(
-    frame: pd.DataFrame,
-    assume: Mapping[str, str] | None = None,
-    *,
-    held_out: bool = False,
-    other_models: bool = False,
-    refused: Mapping[int, str] | None = None,
-) -> pd.DataFrame:
-    """As `predict_rows`, with the predicted speedup under each draw in the column _DRAWS."""
     missing = [name for name in NEEDED_COLUMNS if name not in frame.columns]
     if missing:
         expected = "expected the header of measurements/published_speedups"
@@ -105,18 +90,17 @@ def _predicted(
         _predict(row, assume, held_out, other_models) if line not in unread else _not_predicted(unread[line])
         for line, row in zip(frame.index, frame.to_dict("records"), strict=True)
     ]
-    return pd.concat(
-        [frame.reset_index(drop=True), pd.DataFrame(answers, columns=[*PREDICTED_COLUMNS, _DRAWS])], axis=1
-    )
+    added = pd.DataFrame(answers, columns=[*PREDICTED_COLUMNS, _DRAWS])
+    return pd.concat([frame.reset_index(drop=True), added if with_draws else added.drop(columns=_DRAWS)], axis=1)
 
 
 def _unread_text(refused: Mapping[int, str]) -> str:
     """Which rows cannot be read, the first ones named, before what is wrong with the whole file. Empty for none."""
     if not refused:
         return ""
-    shown = "; ".join(f"line {line}: {reason.rstrip('.')}" for line, reason in list(refused.items())[:MAX_NAMED])
+    named = "; ".join(f"line {line}: {reason.rstrip('.')}" for line, reason in list(refused.items())[:MAX_NAMED])
     more = f" (and {len(refused) - MAX_NAMED} more rows)" if len(refused) > MAX_NAMED else ""
-    return f"{shown}{more}; and "
+    return f"{named}{more}; and "
 
 
 def validate(
@@ -135,7 +119,7 @@ def validate(
     if "defect" in frame.columns:
         marked = frame["defect"].fillna("").astype(str)
         refused = {**{i: f"set aside for a defect: {text}" for i, text in marked.items() if text}, **(refused or {})}
-    rows = _predicted(frame, assume, held_out=True, other_models=True, refused=refused)
+    rows = predict_rows(frame, assume, held_out=True, other_models=True, refused=refused, with_draws=True)
     measured = pd.to_numeric(rows["speedup"], errors="coerce")
     measured = measured.where(np.isfinite(measured) & (measured > 0))  # anything else is no speedup: not judged
     predicted = pd.to_numeric(rows["predicted_speedup"], errors="coerce")  # a column of None alone holds no numbers
@@ -226,158 +210,6 @@ def tier_of(curve: Curve) -> str:
     return str(curve.tier[0, 0])
 
 
-COMMON_SHARE = 0.25
-"""Classes are shrunk towards their mean: 0, 1/4, 1/2, 3/4 and 1 err alike on laboratories left out, within a point, and
-of those half a point from the best this says most of a class that one laboratory has
-(docs/decisions/0019-rounds-by-tokens.md). [-]"""
-RESIDUALS = tuple(r / 100.0 for r in range(81))
-"""Log standard deviations that a band's residual may have, rising. [-]"""
-MIN_LABORATORIES = 5
-"""Fewer tell little of what another one's offset may be: four have rows at the roofline tier in data centres, all on
-two accelerators of one vendor. [-]"""
-FIRST_RESIDUAL = {"fitted": 0.15, "roofline": 0.25}
-"""Residual of a tier with fewer laboratories to calibrate on (assumed). [-]"""
-
-
-def held_out_fits(points: Sequence[Point], common_share: float = COMMON_SHARE) -> dict[str, OverheadModel]:
-    """The fit without each laboratory, by its name."""
-    out = {}
-    for own in by_laboratory(points):
-        held = set(own)
-        rest = [point for i, point in enumerate(points) if i not in held]
-        out[points[own[0]].laboratory] = fit_overheads(rest, common_share)
-    return out
-
-
-def held_out_predictions(points: Sequence[Point], common_share: float = COMMON_SHARE) -> Array:
-    """Speedup of each point by a fit without its laboratory [n]. [-]"""
-    out = np.zeros(len(points))
-    models = held_out_fits(points, common_share)
-    for own in by_laboratory(points):
-        out[own] = speedups([points[i] for i in own], models[points[own[0]].laboratory])
-    return out
-
-
-@dataclass(frozen=True)
-class HeldOutDraw:
-    """A left-out prediction, and how wide its band has to be."""
-
-    laboratory: str
-    tier: str
-    """Tiers above fitted have their own kernels but share the overheads' spread; too few rows to calibrate alone."""
-    workstation: bool
-    needed_log_sd: float
-    """The smallest of RESIDUALS whose band holds the measured speedup; infinite where none does. [-]"""
-
-
-def held_out_draws(points: Sequence[Point], models: Mapping[str, OverheadModel]) -> list[HeldOutDraw]:
-    """Every point with the fit that has not seen its laboratory."""
-    return [_drawn(point, models[point.laboratory]) for point in points]
-
-
-def residuals_of(drawn: Sequence[HeldOutDraw], without: str = "") -> dict[tuple[str, bool], float]:
-    """Residuals by tier and kind of accelerator that make bands hold on new laboratories.
-
-    The kinds are workstation and data centre.
-
-    Split conformal calibration over laboratories: the smallest of RESIDUALS whose bands hold 80 % of the rows in the
-    mean over laboratories; a tier never gets less than a better one. Without the correction for few laboratories,
-    which would ask nine of them for 89 %. The laboratory left out by `without` took part in the fits behind the others'
-    predictions, but neither in its own nor in its residual.
-    """
-    out: dict[tuple[str, bool], float] = {}
-    for workstation in (False, True):
-        least = 0.0
-        for tier, assumed in FIRST_RESIDUAL.items():
-            here = [
-                one for one in drawn if (one.tier, one.workstation) == (tier, workstation) and one.laboratory != without
-            ]
-            least = max(least, _smallest(here, assumed))
-            out[tier, workstation] = least
-    return out
-
-
-def _smallest(drawn: Sequence[HeldOutDraw], assumed: float) -> float:
-    names = [one.laboratory for one in drawn]
-    laboratories = len(set(names))
-    if laboratories < MIN_LABORATORIES:
-        return assumed
-    by_need = sorted((one.needed_log_sd, 1.0 / (laboratories * names.count(one.laboratory))) for one in drawn)
-    needed, weight = np.array(by_need).T
-    return float(min(needed[np.searchsorted(np.cumsum(weight), BAND_LEVEL - 1e-9)], RESIDUALS[-1]))
-
-
-def held_out(points: Sequence[Point]) -> pd.DataFrame:
-    """Points predicted by the shipped fit without their laboratory.
-
-    Constants and width of the band are both the fit's.
-
-    Returns one row a point: source (its laboratory), title (the publication), engine_class, known_class (the class was
-    fitted on other laboratories), immature (its engine calls itself so), tier, acceptance, reading, dataset, model_id,
-    hardware_id, drafter, verify_tokens, batch_size, n_draft, accepted_length, plain_over_measured, measured, predicted,
-    low, high, draws.
-    """
-    return pd.DataFrame([_row(point, points) for point in points])
-
-
-def _pooled(tier: str) -> str:
-    return "roofline" if tier == "roofline" else "fitted"
-
-
-def _drawn(point: Point, model: OverheadModel) -> HeldOutDraw:
-    costs = {**model.of(point.engine_class).costs(), "residual_log_sd": 0.0, "residual_log_sd_by_tier": {}}
-    setup = with_costs(point.setup, **costs)
-    draws, k = make_draws(setup.costs), point.n_draft
-    still = replace(draws, residual_z=0.0 * draws.residual_z, per_k_z=0.0 * draws.per_k_z)
-    curve = point.curve(setup, still)
-    samples = curve.draws[:, 0, 0]
-    tokens = point.batch_size * (point.question.verify_tokens or k + 1)
-    beyond = np.hypot(beyond_log_sd(tokens), drift(setup.costs.drift_log_sd, np.asarray(point.batch_size)))
-
-    def holds(residual_log_sd: float) -> bool:
-        unexplained, longer = np.array([[residual_log_sd]]), np.array([[beyond]])
-        scatter = wobble(draws, unexplained, longer, np.array([k]))[:, 0, 0]
-        low, high = band(samples * scatter)
-        return bool(low <= point.measured <= high)
-
-    place = bisect.bisect_left(RESIDUALS, True, key=holds)  # a wider band holds all that a narrower one does
-    return HeldOutDraw(
-        laboratory=point.laboratory,
-        tier=_pooled(tier_of(curve)),
-        workstation=point.engine_class.endswith(WORKSTATION),
-        needed_log_sd=RESIDUALS[place] if place < len(RESIDUALS) else np.inf,
-    )
-
-
-def _row(point: Point, points: Sequence[Point]) -> dict[str, object]:
-    scenario, laboratory = point.scenario, point.laboratory
-    curve = point.curve(with_costs(point.setup, **class_costs(point.engine_class, without=laboratory)))
-    return {
-        "source": laboratory,
-        "title": point.source,
-        "engine_class": point.engine_class,
-        "known_class": any(one.engine_class == point.engine_class and one.laboratory != laboratory for one in points),
-        "immature": bool(immature(pd.DataFrame([dict(point.row)])).iloc[0]),
-        "tier": tier_of(curve),
-        "acceptance": point.question.acceptance_source,
-        "reading": str(point.row.get("tier", "")),
-        "dataset": str(point.row.get("dataset", "")),
-        "model_id": scenario.model_id,
-        "hardware_id": scenario.hardware_id,
-        "drafter": scenario.drafter_id,
-        "verify_tokens": point.question.verify_tokens or point.n_draft + 1,
-        "batch_size": scenario.batch_size,
-        "n_draft": point.n_draft,
-        "accepted_length": point.accepted_length,
-        "plain_over_measured": point.plain_over_measured,
-        "measured": point.measured,
-        "predicted": float(curve.speedup[0, 0]),
-        "low": float(curve.low[0, 0]),
-        "high": float(curve.high[0, 0]),
-        "draws": curve.draws[:, 0, 0],
-    }
-
-
 JUDGED = PROFILES / "validation" / "judged_speedups.json"
 COLUMNS = (
     "source_title",
@@ -395,27 +227,6 @@ COLUMNS = (
     "engine",
     "predicted_chance",
 )
-_NUMBERS = (*COLUMNS[4:10], "absolute_percentage_error", "predicted_chance")
-
-
-def judge(points: pd.DataFrame) -> pd.DataFrame:
-    """Every published speedup that can be predicted, with prediction and error, COLUMNS.
-
-    Rows of a source that the shipped overheads were fitted on are predicted by a fit without that source.
-    """
-    rows = validate(points).rows
-    judged = rows[rows["absolute_percentage_error"].notna()]
-    judged = judged.assign(measured=pd.to_numeric(judged["speedup"]))[list(COLUMNS)]
-    numbers = {name: pd.to_numeric(judged[name]) for name in _NUMBERS}
-    return judged.assign(**numbers).reset_index(drop=True)
-
-
-def write_judged(judged: pd.DataFrame, data_and_fits: str, path: Path = JUDGED) -> None:
-    """Write the rows, one a line, with the hash of the data and fits behind them."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps(rounded(row), separators=(",", ":")) for row in judged.to_dict("records")]
-    rows = ",\n".join(lines)
-    path.write_text(f'{{"data_and_fits": "{data_and_fits}", "rows": [\n{rows}\n]}}\n', encoding="utf-8")
 
 
 @lru_cache(maxsize=1)
@@ -441,7 +252,7 @@ def chances_kept(judged: pd.DataFrame, edges: Sequence[float] = CHANCES) -> pd.D
     stated (mean) and happened [-], rows counting alike. No map of the stated chances comes closer on laboratories left
     out (docs/decisions/0019-rounds-by-tokens.md), so they are shown as they are.
     """
-    place = np.clip(np.searchsorted(edges, judged["predicted_chance"], "right") - 1, 0, len(edges) - 2)
+    index = np.clip(np.searchsorted(edges, judged["predicted_chance"], "right") - 1, 0, len(edges) - 2)
     named = _by_laboratory(judged).assign(gain=judged["measured"] > 1.0)
     lines = [
         {
@@ -452,18 +263,18 @@ def chances_kept(judged: pd.DataFrame, edges: Sequence[float] = CHANCES) -> pd.D
             "stated": float(group["predicted_chance"].mean()),
             "happened": float(group["gain"].mean()),
         }
-        for i, group in named.groupby(place)
+        for i, group in named.groupby(index)
     ]
     return pd.DataFrame(lines)
 
 
 def chance_kept_text(p_gain: float, judged: pd.DataFrame) -> str:
     """Record of published speedups with such a chance of a gain, in one sentence. Empty for fewer than LEAST_KEPT."""
-    kept = chances_kept(judged)
-    here = kept[(kept["least"] <= p_gain) & ((p_gain < kept["most"]) | (kept["most"] == 1.0))]
-    if here.empty or here.iloc[0]["n"] < LEAST_KEPT:
+    records = chances_kept(judged)
+    matching = records[(records["least"] <= p_gain) & ((p_gain < records["most"]) | (records["most"] == 1.0))]
+    if matching.empty or matching.iloc[0]["n"] < LEAST_KEPT:
         return ""
-    one = here.iloc[0]
+    one = matching.iloc[0]
     return (
         f"Of {int(one['n']):,} published runs given {one['least']:.0%} to {one['most']:.0%}, each by a fit that had "
         f"not seen its laboratory, {one['happened']:.0%} gained."

@@ -89,12 +89,15 @@ def wait(child: subprocess.Popen[bytes], progress: Path, kernel_limit_s: float) 
             try:
                 return child.wait(timeout=POLL_S), ""
             except subprocess.TimeoutExpired:
-                why = overdue(progress, kernel_limit_s)
-            if why:
+                reason = overdue(progress, kernel_limit_s)
+            if reason:
                 child.kill()
                 status = child.wait()
-                _leave_reason(progress, why)
-                return status, why
+                content = _content(progress)
+                if content:  # the next child reads there why the kernel is not to be tried again
+                    content["running"] = content.get("running", {}) | {"why": reason}
+                    write_atomically(progress, json.dumps(content, indent=1))
+                return status, reason
     finally:
         for number, handler in handlers:
             signal.signal(number, handler)
@@ -107,14 +110,6 @@ def overdue(progress: Path, kernel_limit_s: float) -> str:
     if not kernel or not since or time.time() - since <= kernel_limit_s:
         return ""
     return f"{kernel} took longer than {kernel_limit_s:.0f} s at a new shape, compiling included"
-
-
-def _leave_reason(progress: Path, why: str) -> None:
-    """Tell the next child why the kernel is not to be tried again."""
-    content = _content(progress)
-    if content:
-        content["running"] = content.get("running", {}) | {"why": why}
-        write_atomically(progress, json.dumps(content, indent=1))
 
 
 def _content(progress: Path) -> dict[str, dict[str, str]]:
@@ -178,7 +173,10 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
     if measuring and options.out is None:
         raise ProfilingError("give --output DIRECTORY for the results (or --plan to see the price only)")
     if measuring and not options.worker and options.device != "cpu":
-        return _supervised(options, arguments)
+        from advisor.profiling.plan import PROMISE_S
+
+        budget_s = options.time_budget_s or PROMISE_S.get(options.preset, 120.0)
+        return supervise(arguments, options.out, budget_s)
     from advisor.profiling.plan import make_plan
 
     plan = make_plan(options.preset, pick_device(options.device), only=options.only, seed=options.seed)
@@ -186,14 +184,6 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
         print(json.dumps(_plan_facts(plan)) if options.json else plan.describe())
         return 0
     return _measure(options, plan)
-
-
-def _supervised(options: argparse.Namespace, arguments: list[str]) -> int:
-    """Measure in a child process, restarted after a crash or a kernel that takes too long to compile."""
-    from advisor.profiling.plan import PROMISE_S
-
-    budget_s = options.time_budget_s or PROMISE_S.get(options.preset, 120.0)
-    return supervise(arguments, options.out, budget_s)
 
 
 def _list_devices(options: argparse.Namespace) -> int:

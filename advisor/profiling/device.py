@@ -112,13 +112,13 @@ def detect_devices() -> list[Device]:
         import torch
     except ImportError:
         return []
-    found = []
+    devices = []
     if torch.cuda.is_available():
         backend = "rocm" if getattr(torch.version, "hip", None) else "cuda"
         for index in range(torch.cuda.device_count()):
-            found.append(_accelerator(torch, backend, index))
-    found.append(_cpu(torch))
-    return found
+            devices.append(_accelerator(torch, backend, index))
+    devices.append(_cpu(torch))
+    return devices
 
 
 def _accelerator(torch: Any, backend: str, index: int) -> Device:
@@ -205,10 +205,10 @@ def clocks(device: Device) -> dict[str, Any]:
     """Clocks, power and temperature seen now, keyed with units. Empty where nothing can tell."""
     if device.backend == "cpu":
         try:
-            found = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", Path("/proc/cpuinfo").read_text(), flags=re.MULTILINE)
+            mhz = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", Path("/proc/cpuinfo").read_text(), flags=re.MULTILINE)
         except OSError:
             return {}
-        return {"cpu_clock_mhz": max(map(float, found))} if found else {}
+        return {"cpu_clock_mhz": max(map(float, mhz))} if mhz else {}
     seen = _nvidia_smi(device, "clocks.sm,clocks.mem,power.draw,temperature.gpu")
     names = ("sm_clock_mhz", "memory_clock_mhz", "power_w", "temperature_c")
     return {name: _number(text) for name, text in zip(names, seen, strict=False)}
@@ -278,17 +278,17 @@ def _physical_index(device: Device) -> str:
     return visible[device.index] if device.index < len(visible) else str(device.index)
 
 
-def pick_device(wanted: str) -> Device:
+def pick_device(requested: str) -> Device:
     """The device named on the command line. Raises ProfilingError that lists what there is."""
     devices = detect_devices()
     if not devices:
         raise ProfilingError("torch is not installed here; install torch 2.10 to 2.13 for your device")
-    if wanted == "auto":
+    if requested == "auto":
         return devices[0]
     for device in devices:
-        if wanted in (device.label, device.torch_device) or (wanted == device.backend and device.index == 0):
+        if requested in (device.label, device.torch_device) or (requested == device.backend and device.index == 0):
             return device
-    raise ProfilingError(f"no device {wanted!r} here; choose one of {', '.join(d.label for d in devices)}")
+    raise ProfilingError(f"no device {requested!r} here; choose one of {', '.join(d.label for d in devices)}")
 
 
 SPIN_S = 1.5e-3
@@ -357,11 +357,11 @@ class Clock:
             beside = self._queued(call, control, spin_s, call_again=False)
             return Sample(self._host_seconds(call), beside.control_s)
         for _ in range(attempts):
-            found = self._queued(call, control, spin_s)
-            if found.queued_ahead or spin_s >= LONGEST_SPIN_S:
+            queued = self._queued(call, control, spin_s)
+            if queued.queued_ahead or spin_s >= LONGEST_SPIN_S:
                 break
             spin_s = min(4 * spin_s, LONGEST_SPIN_S)
-        return found
+        return queued
 
     def _host_seconds(self, call: Callable[[], Any]) -> float:
         self.synchronize()

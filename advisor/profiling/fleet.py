@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -54,15 +55,12 @@ class Worker:
         self.context.rng = np.random.default_rng([self.seed, index])
         start = time.monotonic()
         if self.context.copy_bytes_per_s is None and block.op != "bandwidth":
-            self._reference(plan)
+            # Copy bandwidth of this very device, which other blocks are held against.
+            first = next((own for own in plan.blocks if own.op == "bandwidth"), None)
+            if first is not None:
+                run_block(first, self.context)
         status, rows, message = run_block(block, self.context)
         return status, rows, message, time.monotonic() - start
-
-    def _reference(self, plan: Plan) -> None:
-        """Copy bandwidth of this very device, which other blocks are held against."""
-        first = next((block for block in plan.blocks if block.op == "bandwidth"), None)
-        if first is not None:
-            run_block(first, self.context)
 
     def process(self) -> int:
         """Process number of this worker on its node. [-]"""
@@ -86,23 +84,23 @@ class Member:
     device: Device | None = None
 
 
-def slots(nodes: list[dict[str, Any]], wanted: str) -> list[tuple[str, dict[str, float], str]]:
+def slots(nodes: list[dict[str, Any]], requested: str) -> list[tuple[str, dict[str, float], str]]:
     """(worker name, Ray resources that pin it to its node, device to pick) for each device of the cluster.
 
-    `wanted`: auto (accelerators where a node has them, else its CPU), cpu, or cuda/rocm.
+    `requested`: auto (accelerators where a node has them, else its CPU), cpu, or cuda/rocm.
     """
-    found = []
+    free = []
     for node in sorted((node for node in nodes if node.get("Alive")), key=lambda node: node["NodeID"]):
         resources = node.get("Resources", {})
         own = next((key for key in resources if key.startswith("node:") and "internal" not in key), None)
         pin = {own: 0.001} if own else {}
         gpus = int(resources.get("GPU", 0))
         label = str(node["NodeID"])[:8]
-        if wanted != "cpu" and gpus:
-            found += [(f"{label}/gpu{index}", pin | {"GPU": 1.0}, "auto") for index in range(gpus)]
-        elif wanted in ("auto", "cpu") and resources.get("CPU", 0) >= 1:
-            found.append((f"{label}/cpu", pin | {"CPU": 1.0}, "cpu"))
-    return found
+        if requested != "cpu" and gpus:
+            free += [(f"{label}/gpu{index}", pin | {"GPU": 1.0}, "auto") for index in range(gpus)]
+        elif requested in ("auto", "cpu") and resources.get("CPU", 0) >= 1:
+            free.append((f"{label}/cpu", pin | {"CPU": 1.0}, "cpu"))
+    return free
 
 
 class Fleet:
@@ -195,8 +193,8 @@ class Fleet:
 
 def start_actor(ray: Any, resources: dict[str, float], wanted: str, seed: int) -> Any:
     """A Worker as a Ray actor with the given resources."""
-    named = {key: value for key, value in resources.items() if key not in ("CPU", "GPU")}
-    options = {"num_cpus": resources.get("CPU", 0), "num_gpus": resources.get("GPU", 0), "resources": named}
+    custom = {key: value for key, value in resources.items() if key not in ("CPU", "GPU")}
+    options = {"num_cpus": resources.get("CPU", 0), "num_gpus": resources.get("GPU", 0), "resources": custom}
     return ray.remote(Worker).options(**options, max_restarts=0).remote(wanted, seed)
 
 
@@ -208,8 +206,13 @@ def _connect(address: str) -> Any:
         raise ProfilingError("--ray needs the package ray; install it here and on the cluster") from error
     if not ray.is_initialized():
         try:
+            # This package alone travels: the rest of the repository may hold gigabytes of the user's data.
             with tempfile.TemporaryDirectory() as bundle:
-                environment = {"working_dir": _bundle(Path(bundle))}
+                source, target = Path(__file__).parent, Path(bundle) / "advisor" / "profiling"
+                target.mkdir(parents=True)
+                for path in source.glob("*.py"):
+                    shutil.copy(path, target / path.name)
+                environment = {"working_dir": bundle}
                 ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise ProfilingError(f"no Ray cluster at {address}: {_lines(error)[0]}") from error
@@ -221,16 +224,6 @@ def _lines(error: Exception) -> list[str]:
     return str(error).splitlines() or [type(error).__name__]
 
 
-def _bundle(folder: Path) -> str:
-    """A folder with this package alone: the rest of the repository may hold gigabytes of the user's data."""
-    source = Path(__file__).parent
-    target = folder / "advisor" / "profiling"
-    target.mkdir(parents=True)
-    for path in source.glob("*.py"):
-        shutil.copy(path, target / path.name)
-    return str(folder)
-
-
 def run_on_ray(
     address: str, preset: str, out_dir: Path, *, device: str = "auto", only: list[str] | None = None, seed: int = 0
 ) -> list[Outcome]:
@@ -240,8 +233,8 @@ def run_on_ray(
     """
     ray = _connect(address)
     members = [
-        Member(name, resources, wanted, start_actor(ray, resources, wanted, seed))
-        for name, resources, wanted in slots(ray.nodes(), device)
+        Member(name, resources, device_name, start_actor(ray, resources, device_name, seed))
+        for name, resources, device_name in slots(ray.nodes(), device)
     ]
     if not members:
         raise ProfilingError(f"the cluster at {address} has no node with a free {device} device")
@@ -257,7 +250,8 @@ def run_on_ray(
         if first is None:
             continue
         plan = make_plan(preset, first, only=only or (), seed=seed)
-        folder = out_dir if len(kinds) == 1 else out_dir / _slug(f"{backend}-{name}")
+        slug = "-".join(re.findall(r"[^\W_]+", f"{backend}-{name}".lower()))
+        folder = out_dir if len(kinds) == 1 else out_dir / slug
         if not ResultFolder(folder).is_empty():
             raise ProfilingError(f"{folder} already holds results; choose another --output")
         print(f"{len(group)} workers\n{plan.describe()}", file=sys.stderr, flush=True)
@@ -266,10 +260,6 @@ def run_on_ray(
     for member in members:
         ray.kill(member.actor)
     return outcomes
-
-
-def _slug(text: str) -> str:
-    return "-".join("".join(c if c.isalnum() else " " for c in text.lower()).split())
 
 
 def run_fleet(options: argparse.Namespace) -> int:

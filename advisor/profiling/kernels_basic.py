@@ -67,12 +67,12 @@ def measure_launch(block: Block, context: Context) -> list[dict[str, Any]]:
     many()
     cases = [Case(common | {"kernel": "eager_add", "mode": "eager"}, many, divisor=count, host_clock=True)]
     if context.accelerator:
-        replay, mode, why = capture(many, context)
-        case = Case(common | {"kernel": "graph_node_add", "mode": mode}, replay, divisor=count, notes=[why])
+        replay, mode, reason = capture(many, context)
+        case = Case(common | {"kernel": "graph_node_add", "mode": mode}, replay, divisor=count, notes=[reason])
         cases.append(case)
-        single, mode, why = capture(lambda: small.add_(1.0), context)
+        single, mode, reason = capture(lambda: small.add_(1.0), context)
         columns = common | {"kernel": "graph_replay_and_synchronize", "mode": mode}
-        cases.append(Case(columns, single, host_clock=True, notes=[why]))
+        cases.append(Case(columns, single, host_clock=True, notes=[reason]))
     measure(cases, context)
     return [row_of(case, context) for case in cases]
 
@@ -97,23 +97,23 @@ def _product_case(
     """x [rows, in] times each of several rotating weights [out, in], checked against float64. Time is per product."""
     out_features, in_features = weights[0].shape
     # Through float32: float8 converts to nothing wider.
-    wanted = x[:16].float().double() @ weights[0].float().double().T
+    expected = x[:16].float().double() @ weights[0].float().double().T
     fp8 = columns["dtype"].startswith("float8")
     tolerance = FP8_TOLERANCE if fp8 else TOLERANCE[columns["dtype"]]
-    error = checked_error(product(x, weights[0])[:16], wanted, tolerance)
+    error = checked_error(product(x, weights[0])[:16], expected, tolerance)
 
     def every() -> None:
         for weight in weights:
             product(x, weight)
 
-    call, mode, why = capture(every, context)
+    call, mode, reason = capture(every, context)
     rows, size = len(x), x.dtype.itemsize
     out_size = 2 if fp8 else size
     volume = float(size * in_features * (out_features + rows) + out_size * rows * out_features)
     work = 2.0 * tokens * in_features * out_features
     identity = columns | {"checked_error": error, "mode": mode}
     note = f"rows padded to {rows}" if rows != tokens else ""
-    return Case(identity, call, divisor=len(weights), account=lambda _: (volume, work), notes=[note, why])
+    return Case(identity, call, divisor=len(weights), account=lambda _: (volume, work), notes=[note, reason])
 
 
 def _linear_case(columns: dict[str, Any], tokens: int, shape: tuple[int, int], context: Context) -> Case:
@@ -183,14 +183,14 @@ def measure_lm_head(block: Block, context: Context) -> list[dict[str, Any]]:
             for weight in weights:
                 F.linear(x, weight).argmax(dim=-1)
 
-        call, mode, why = capture(every, context)
+        call, mode, reason = capture(every, context)
         columns = {"block": block.name, "op": "lm_head", "dtype": params["dtype"], "n_tokens": tokens}
         columns |= {"kernel": "torch.linear+argmax", "hidden_size": hidden, "vocab_size": vocabulary}
         columns |= {"mode": mode, "checked_error": error}
         volume = float(dtype.itemsize * (hidden * vocabulary + tokens * (hidden + 2 * vocabulary)))
         work = 2.0 * tokens * hidden * vocabulary
         account = partial(_constant, volume, work)
-        cases.append(Case(columns, call, divisor=count, account=account, notes=[why]))
+        cases.append(Case(columns, call, divisor=count, account=account, notes=[reason]))
     measure(cases, context)
     return [row_of(case, context) for case in cases]
 
@@ -249,20 +249,20 @@ def attention_kernels(context: Context, *, power_of_two: bool, latent: bool = Fa
 
     power_of_two: whether the head size suits the Triton kernel. latent: one key head serves all query heads.
     """
-    found: dict[str, Attention | str] = {"sdpa_folded": sdpa_folded, "two_products": two_products}
+    kernels: dict[str, Attention | str] = {"sdpa_folded": sdpa_folded, "two_products": two_products}
     if not latent:  # with one key head it copies the cache once per query head
-        found["sdpa_grouped"] = sdpa_grouped
+        kernels["sdpa_grouped"] = sdpa_grouped
     if not context.accelerator or not power_of_two:
-        found["triton_split_kv"] = "needs an accelerator and a head size that is a power of two"
+        kernels["triton_split_kv"] = "needs an accelerator and a head size that is a power of two"
     else:
         try:
             from advisor.profiling.kernels_triton import split_kv_attention
 
             processors = context.device.n_multiprocessors or 108
-            found["triton_split_kv"] = lambda q, k, v: split_kv_attention(q, k, v, processors)
+            kernels["triton_split_kv"] = lambda q, k, v: split_kv_attention(q, k, v, processors)
         except Exception as error:
-            found["triton_split_kv"] = f"{type(error).__name__}: {error}"
-    return {name: context.avoid.get(name, kernel) for name, kernel in found.items()}
+            kernels["triton_split_kv"] = f"{type(error).__name__}: {error}"
+    return {name: context.avoid.get(name, kernel) for name, kernel in kernels.items()}
 
 
 def attention_reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -339,8 +339,8 @@ class AttentionSweep:
         caches = self.caches(batch, n_keys)
         q = random_tensor((batch, n_queries, self.n_heads, self.dim), 1.0, self.dtype, context.torch_device)
         k, v = caches[-1]
-        wanted = attention_reference(q, k, v)
-        error = checked_error(kernel(q, k, v)[-1:], wanted, TOLERANCE[self.block.params["dtype"]])
+        expected = attention_reference(q, k, v)
+        error = checked_error(kernel(q, k, v)[-1:], expected, TOLERANCE[self.block.params["dtype"]])
         turn = [0]
 
         def every() -> None:
@@ -355,13 +355,13 @@ class AttentionSweep:
             if not context.accelerator:
                 q.normal_(generator=torch.Generator().manual_seed(int(rng.integers(2**31))))
 
-        call, mode, why = capture(every if context.accelerator else one, context)
+        call, mode, reason = capture(every if context.accelerator else one, context)
         columns = self.columns(point, name) | {"checked_error": error, "mode": mode}
         size = self.dtype.itemsize
         volume = self.kv_bytes(batch, n_keys) + size * batch * n_queries * self.n_heads * (self.dim + self.value_dim)
         work = 2.0 * batch * n_queries * self.n_heads * n_keys * (self.dim + self.value_dim)
         divisor = len(caches) if context.accelerator else 1
-        return Case(columns, call, prepare, divisor, account=lambda _: (volume, work), notes=[why])
+        return Case(columns, call, prepare, divisor, account=lambda _: (volume, work), notes=[reason])
 
 
 def measure_attention(block: Block, context: Context) -> list[dict[str, Any]]:
@@ -400,11 +400,11 @@ def _fastest(
     for name, kernel in list(kernels.items()):
         context.on_kernel(name)
         columns = sweep.columns(point, name)
-        found = tried(partial(_timed_case, sweep, point, name, kernel), columns, rows, context, wrong="wrong")
-        if found is None:
+        cases = tried(partial(_timed_case, sweep, point, name, kernel), columns, rows, context, wrong="wrong")
+        if cases is None:
             del kernels[name]
         else:
-            timed.append(found)
+            timed.append(cases)
     context.on_kernel("")
     if not timed:
         return None

@@ -324,12 +324,12 @@ def available_kernels(context: Context, dtype: str = "bfloat16") -> dict[str, Ke
     if dtype == "float8_e4m3fn":
         fp8: dict[str, Kernel | str] = dict(FP8_KERNELS)
         return {name: context.avoid.get(name, kernel) for name, kernel in fp8.items()}
-    found: dict[str, Kernel | str] = {"grouped_mm": grouped_mm, "expert_loop": expert_loop}
+    kernels: dict[str, Kernel | str] = {"grouped_mm": grouped_mm, "expert_loop": expert_loop}
     if context.accelerator:
-        found |= _accelerator_kernels()
+        kernels |= _accelerator_kernels()
     else:
-        found |= {"triton_fused": "needs an accelerator", "vllm_fused": "needs an accelerator"}
-    return {name: context.avoid.get(name, kernel) for name, kernel in found.items()}
+        kernels |= {"triton_fused": "needs an accelerator", "vllm_fused": "needs an accelerator"}
+    return {name: context.avoid.get(name, kernel) for name, kernel in kernels.items()}
 
 
 Alignment = Callable[[MoeLayer, Choice], tuple[torch.Tensor, torch.Tensor]]
@@ -346,16 +346,16 @@ def alignment_of(kernel: str) -> Alignment | None:
 
 
 def _accelerator_kernels() -> dict[str, Kernel | str]:
-    found: dict[str, Kernel | str] = {}
+    kernels: dict[str, Kernel | str] = {}
     try:
         from advisor.profiling.kernels_triton import TILES
 
         for index, tile in enumerate(TILES):
-            found[f"triton_fused_n{tile[0]}_k{tile[1]}"] = _triton(index)
+            kernels[f"triton_fused_n{tile[0]}_k{tile[1]}"] = _triton(index)
     except Exception as error:
-        found["triton_fused"] = f"{type(error).__name__}: {error}"
+        kernels["triton_fused"] = f"{type(error).__name__}: {error}"
     try:
-        found["vllm_fused"] = _vllm()
+        kernels["vllm_fused"] = _vllm()
     except Exception as error:
-        found["vllm_fused"] = f"{type(error).__name__}: {error}"
-    return found
+        kernels["vllm_fused"] = f"{type(error).__name__}: {error}"
+    return kernels

@@ -327,8 +327,8 @@ def split_kv_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, n_proc
     group = n_heads // n_kv
     rows = max(16, triton.next_power_of_2(n_queries * group))
     tile_c = 64 if rows <= 64 else 32
-    wanted = max(1, (4 * n_processors) // (batch * n_kv))
-    pieces = max(1, min(wanted, triton.cdiv(n_keys, 2 * tile_c), 64))
+    n_splits = max(1, (4 * n_processors) // (batch * n_kv))
+    pieces = max(1, min(n_splits, triton.cdiv(n_keys, 2 * tile_c), 64))
     split = triton.cdiv(triton.cdiv(n_keys, pieces), tile_c) * tile_c
     pieces = triton.cdiv(n_keys, split)
     floats: dict[str, Any] = {"dtype": torch.float32, "device": q.device}

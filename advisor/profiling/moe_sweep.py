@@ -131,10 +131,10 @@ class MoeSweep:
                 run_layer(kernel, x, layer, choice)
 
         prepare(context.rng)
-        call, mode, why = capture(every if context.accelerator else one, context, wanted=name != "expert_loop")
+        call, mode, reason = capture(every if context.accelerator else one, context, wanted=name != "expert_loop")
         columns["mode"] = mode
         divisor = len(self.layers) if context.accelerator else 1
-        return Case(columns, call, prepare, divisor, account=lambda u: self.account(point, u), notes=[why])
+        return Case(columns, call, prepare, divisor, account=lambda u: self.account(point, u), notes=[reason])
 
     def _redraw(
         self, point: list[Any], choices: list[Choice]
@@ -147,10 +147,10 @@ class MoeSweep:
 
         def prepare(rng: np.random.Generator) -> float:
             if self.context.accelerator:
-                drawn = [self.draw(point, rng) for _ in choices]
-                for choice, ids in zip(choices, drawn, strict=True):
+                draws = [self.draw(point, rng) for _ in choices]
+                for choice, ids in zip(choices, draws, strict=True):
                     choice.fill(ids)
-                return float(np.mean([touched(ids) for ids in drawn]))
+                return float(np.mean([touched(ids) for ids in draws]))
             turn[0] = (turn[0] + 1) % len(self.layers)
             ids = self.draw(point, rng)
             choices[turn[0]].fill(ids)
@@ -175,9 +175,9 @@ class MoeSweep:
                 alignment(layer, choice)
 
         prepare(context.rng)
-        call, mode, why = capture(every if context.accelerator else one, context)
+        call, mode, reason = capture(every if context.accelerator else one, context)
         columns = self.columns(point, name) | {"op": "moe_align", "mode": mode}
-        return Case(columns, call, prepare, len(self.layers) if context.accelerator else 1, notes=[why])
+        return Case(columns, call, prepare, len(self.layers) if context.accelerator else 1, notes=[reason])
 
     def _check(self, point: list[Any], kernel: Kernel, x: torch.Tensor, choice: Choice) -> float:
         """Largest relative error against float64 on fresh routing. Touched experts asserted on the device."""
@@ -189,8 +189,8 @@ class MoeSweep:
         count = min(len(ids), 12 if self.context.accelerator else 3)
         rows = sorted(self.context.rng.choice(len(ids), count, replace=False).tolist())
         out = run_layer(kernel, x, self.layers[-1], choice)
-        wanted = reference(x, self.layers[-1], choice, rows)
-        return checked_error(out[rows], wanted, TOLERANCE[self.params["dtype"]])
+        expected = reference(x, self.layers[-1], choice, rows)
+        return checked_error(out[rows], expected, TOLERANCE[self.params["dtype"]])
 
 
 def check_alignment(choice: Choice, pairs: torch.Tensor, ends: torch.Tensor) -> None:
@@ -262,10 +262,10 @@ def _layer_cases(
     sweep: MoeSweep, best: str, working: dict[str, Kernel], probes: list[list[Any]], rows: list[dict[str, Any]]
 ) -> list[Case]:
     """Every point with the best kernel, the probe points with the others too."""
-    wanted = [(point, best) for point in sweep.params["points"]]
-    wanted += [(point, name) for name in working if name != best for point in probes]
+    requested = [(point, best) for point in sweep.params["points"]]
+    requested += [(point, name) for name in working if name != best for point in probes]
     cases: list[Case] = []
-    for point, name in wanted:
+    for point, name in requested:
         sweep.context.on_kernel(name)  # a new shape may be compiled
         case = tried(partial(sweep.case, point, name, working[name]), sweep.columns(point, name), rows, sweep.context)
         sweep.context.on_kernel("")
@@ -326,16 +326,16 @@ def _cases(stage: Stage, batch: int, n_queries: int) -> list[Case]:
     session = stage.model.session(batch, n_queries, stage.block.params["context"], stage.n_layers)
     error = stage.check_chosen(session)
     error = max(error, _head_error(stage, session))
-    found = []
+    cases = []
     for part, call in _parts(stage, session).items():
-        run, mode, why = stage.capture(call)
+        run, mode, reason = stage.capture(call)
         columns = stage.columns("verify_parts", batch, n_queries, stage.n_layers)
         columns |= {"part": part, "mode": mode, "checked_error": error}
         if n_queries > 1:
             columns["n_draft"] = n_queries - 1
         account = partial(stage.account, batch, n_queries, stage.n_layers) if part == HEAD else None
-        found.append(Case(columns, run, lambda rng: redraw(stage.dims, session, rng), account=account, notes=[why]))
-    return found
+        cases.append(Case(columns, run, lambda rng: redraw(stage.dims, session, rng), account=account, notes=[reason]))
+    return cases
 
 
 def _parts(stage: Stage, session: Session) -> dict[str, Callable[[], Any]]:
@@ -352,8 +352,8 @@ def _parts(stage: Stage, session: Session) -> dict[str, Callable[[], Any]]:
         states.copy_(model.hidden(session, stage.moe, stage.attention))
 
     def sampled(sampler: str) -> None:
-        found = logits()
-        tokens.copy_(verify(found, drafted, sampler)[1] if n_queries > 1 else sample(found, sampler)[:, None])
+        values = logits()
+        tokens.copy_(verify(values, drafted, sampler)[1] if n_queries > 1 else sample(values, sampler)[:, None])
 
     parts: dict[str, Callable[[], Any]] = {LAYERS: layers, HEAD: logits}
     return parts | {f"{HEAD}+{name}": partial(sampled, name) for name in stage.block.params["samplers"]}
@@ -363,6 +363,6 @@ def _head_error(stage: Stage, session: Session) -> float:
     """Relative error of the LM head over its first rows against float64. Raises ValueError when it is too large."""
     hidden = stage.model.hidden(session, stage.moe, stage.attention)[-2:]
     head = stage.model.head[:CHECKED_VOCABULARY]
-    wanted = hidden.double() @ head.double().T
+    expected = hidden.double() @ head.double().T
     tolerance = TOLERANCE[stage.block.params["dtype"]]
-    return checked_error(F.linear(hidden, stage.model.head)[:, :CHECKED_VOCABULARY], wanted, tolerance, "LM head")
+    return checked_error(F.linear(hidden, stage.model.head)[:, :CHECKED_VOCABULARY], expected, tolerance, "LM head")

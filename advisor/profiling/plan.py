@@ -152,11 +152,11 @@ def make_plan(preset: str, device: Device, *, only: Sequence[str] = (), seed: in
         raise ProfilingError(f"unknown preset {preset!r}; choose one of {', '.join(PROMISE_S)}")
     blocks = preset_blocks(preset, device)
     if only:
-        kept = tuple(block for block in blocks if any(block.name.startswith(o) or block.op == o for o in only))
-        if not kept:
+        selected = tuple(block for block in blocks if any(block.name.startswith(o) or block.op == o for o in only))
+        if not selected:
             names = ", ".join(sorted({block.op for block in blocks} | {block.name for block in blocks}))
             raise ProfilingError(f"no block matches {', '.join(only)}; choose from {names}")
-        blocks = kept
+        blocks = selected
     return Plan(preset, device, blocks, preset_rounds(preset, device), seed, tuple(only))
 
 

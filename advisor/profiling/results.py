@@ -254,47 +254,49 @@ def _not_to_be_had(rows: list[dict[str, str]]) -> dict[str, str]:
     for row in rows:
         by_block.setdefault(row["block"], []).append(row)
     return {
-        block: here[-1]["notes"]
-        for block, here in by_block.items()
-        if all(row["status"] == "unavailable" for row in here)
+        block: block_rows[-1]["notes"]
+        for block, block_rows in by_block.items()
+        if all(row["status"] == "unavailable" for row in block_rows)
     }
 
 
 def findings_of(rows: list[dict[str, str]], backend: str) -> list[str]:
     """Remarks that a reader should know before using the rows, each computed from them."""
-    found = []
+    findings = []
     good = [row for row in rows if row["status"] == "ok"]
     bad = [row for row in rows if row["status"] in ("error", "wrong", "out_of_memory")]
     if bad:
-        found.append(f"{len(bad)} configurations failed, see the rows whose status is not ok")
+        findings.append(f"{len(bad)} configurations failed, see the rows whose status is not ok")
     drifts = [abs(value - 1) for value in _numbers(good, "control_ratio")]
     if drifts and max(drifts) > DRIFT_LIMIT:
-        found.append(f"the control kernel drifted by up to {100 * max(drifts):.0f}%: the device was not steady")
-    found += [f"{block}: not measured, {why}" for block, why in _not_to_be_had(rows).items()]
-    found += _bandwidth_findings(good, backend)
+        findings.append(f"the control kernel drifted by up to {100 * max(drifts):.0f}%: the device was not steady")
+    findings += [f"{block}: not measured, {reason}" for block, reason in _not_to_be_had(rows).items()]
+    findings += _bandwidth_findings(good, backend)
     eager = {row["op"] for row in good if row["mode"] == "eager" and row["op"] not in ("launch",)}
     eager -= {"copy_bandwidth", "read_bandwidth"}
     if backend != "cpu" and eager:
-        found.append("timed without a graph: " + ", ".join(sorted(eager)))
-    return found
+        findings.append("timed without a graph: " + ", ".join(sorted(eager)))
+    return findings
 
 
 def _bandwidth_findings(rows: list[dict[str, str]], backend: str) -> list[str]:
     """Best share of the copy bandwidth a MoE block reaches: its few-token rows are limited by reading weights."""
-    found = []
+    findings = []
     for block in sorted({row["block"] for row in rows if row["op"] == "moe_layer"}):
-        here = [r for r in rows if r["block"] == block and r["op"] == "moe_layer" and r["bandwidth_fraction"]]
-        here = [row for row in here if float(row["n_tokens"]) * float(row["n_active"]) <= 4 * float(row["n_experts"])]
-        if not here:
+        block_rows = [r for r in rows if r["block"] == block and r["op"] == "moe_layer" and r["bandwidth_fraction"]]
+        block_rows = [
+            row for row in block_rows if float(row["n_tokens"]) * float(row["n_active"]) <= 4 * float(row["n_experts"])
+        ]
+        if not block_rows:
             continue
-        top = max(here, key=lambda row: float(row["bandwidth_fraction"]))
+        top = max(block_rows, key=lambda row: float(row["bandwidth_fraction"]))
         share = float(top["bandwidth_fraction"])
         text = f"{block}: MoE layer reaches {100 * share:.0f}% of the copy bandwidth with {top['kernel']}"
         text += f" at {top['n_tokens']} tokens, {float(top['touched_experts']):.1f} touched experts"
         if backend != "cpu":
             text += f" (goal {100 * BANDWIDTH_GOAL:.0f}%: {'reached' if share >= BANDWIDTH_GOAL else 'NOT reached'})"
-        found.append(text)
-    return found
+        findings.append(text)
+    return findings
 
 
 def build_meta(

@@ -352,8 +352,8 @@ class Stage:
         redraw(self.dims, session, self.context.rng)
         hidden = self.model.hidden(session, moe, attention)
         n_queries = session.tokens.shape[1]
-        wanted, tolerance = reference_hidden(self.model, session), STEP_TOLERANCE[self.block.params["dtype"]]
-        return checked_error(hidden[-n_queries:], wanted, tolerance, "output of a whole pass")
+        expected, tolerance = reference_hidden(self.model, session), STEP_TOLERANCE[self.block.params["dtype"]]
+        return checked_error(hidden[-n_queries:], expected, tolerance, "output of a whole pass")
 
     def columns(self, op: str, batch: int, n_queries: int, n_layers: int) -> dict[str, Any]:
         """Identity of a result row."""
@@ -423,7 +423,7 @@ def _step_case(stage: Stage, batch: int, n_queries: int, n_layers: int) -> Case:
     model = stage.model
     session = model.session(batch, n_queries, stage.block.params["context"], n_layers)
     error = stage.check_chosen(session)
-    call, mode, why = stage.capture(lambda: model.forward(session, stage.moe, stage.attention))
+    call, mode, reason = stage.capture(lambda: model.forward(session, stage.moe, stage.attention))
     columns = stage.columns("decode_step" if n_queries == 1 else "verify_step", batch, n_queries, n_layers)
     columns |= {"mode": mode, "checked_error": error}
     real = stage.block.params["real_n_layers"]
@@ -433,7 +433,7 @@ def _step_case(stage: Stage, batch: int, n_queries: int, n_layers: int) -> Case:
         call,
         lambda rng: redraw(stage.dims, session, rng),
         account=lambda u: stage.account(batch, n_queries, n_layers, u),
-        notes=[note, why],
+        notes=[note, reason],
     )
 
 
@@ -487,7 +487,7 @@ def _plain_case(stage: Stage, batch: int) -> Case:
     def step() -> None:
         token.copy_(model.forward(session, stage.moe, stage.attention)[0][:, 0])
 
-    run, mode, why = stage.capture(step)
+    run, mode, reason = stage.capture(step)
 
     def whole() -> list[int]:
         run()
@@ -500,7 +500,7 @@ def _plain_case(stage: Stage, batch: int) -> Case:
         lambda rng: redraw(stage.dims, session, rng),
         host_clock=True,
         account=lambda u: stage.account(batch, 1, n_layers, u),
-        notes=[why],
+        notes=[reason],
     )
 
 
@@ -527,7 +527,7 @@ def _round_cases(stage: Stage, drafter: Drafter, batch: int, n_draft: int) -> tu
         start.tokens[:, 0].copy_(token)
         hidden.copy_(state)
 
-    run_draft, mode, why = stage.capture(draft)
+    run_draft, mode, reason = stage.capture(draft)
     run_verify, verify_mode, verify_why = stage.capture(verify)
     emitted: list[float] = []
 
@@ -555,8 +555,8 @@ def _round_cases(stage: Stage, drafter: Drafter, batch: int, n_draft: int) -> tu
         return redraw(stage.dims, start, rng) if start.choices else None
 
     return (
-        Case(draft_columns, run_draft, prepare_draft, notes=[f"{n_draft} passes", why]),
-        Case(columns, whole, prepare, host_clock=True, notes=[note, why, verify_why]),
+        Case(draft_columns, run_draft, prepare_draft, notes=[f"{n_draft} passes", reason]),
+        Case(columns, whole, prepare, host_clock=True, notes=[note, reason, verify_why]),
         emitted,
     )
 

@@ -45,9 +45,9 @@ def load_vector(n_experts: int, n_active: int, load_cv: float) -> np.ndarray:
     quantiles = _normal_quantile((np.arange(n_experts) + 0.5) / n_experts)
     low, high = 0.0, 50.0
     for _ in range(60):
-        middle = 0.5 * (low + high)
-        q = _capped(np.exp(np.clip(middle * quantiles, -300, 300)), n_active)
-        low, high = (middle, high) if q.std() / q.mean() < load_cv else (low, middle)
+        central = 0.5 * (low + high)
+        q = _capped(np.exp(np.clip(central * quantiles, -300, 300)), n_active)
+        low, high = (central, high) if q.std() / q.mean() < load_cv else (low, central)
     return _capped(np.exp(np.clip(high * quantiles, -300, 300)), n_active)
 
 
@@ -83,8 +83,8 @@ def _systematic(rng: np.random.Generator, q: np.ndarray, n_active: int) -> np.nd
     edges *= n_active / edges[:, -1:]
     ticks = rng.random((rows, 1)) + np.arange(n_active)
     shift = (n_active + 1.0) * np.arange(rows)[:, None]  # one search for all rows: each row in its own range
-    found = np.searchsorted((edges + shift).ravel(), (ticks + shift).ravel(), side="right")
-    position = found.reshape(rows, n_active) - n_experts * np.arange(rows)[:, None]
+    positions = np.searchsorted((edges + shift).ravel(), (ticks + shift).ravel(), side="right")
+    position = positions.reshape(rows, n_active) - n_experts * np.arange(rows)[:, None]
     position = np.minimum(position, n_experts - 1)
     for slot in range(n_active - 1, 0, -1):  # rounding at the last edge must not repeat an expert
         clash = position[:, slot] <= position[:, slot - 1]

@@ -133,8 +133,8 @@ def _load_state(plan: Plan, folder: ResultFolder, *, resume: bool) -> State:
             f"{folder.path} holds plan {content.get('plan_hash')}, this is plan {plan.hash} "
             "(other preset, seed, blocks, device, torch or code); choose another --output"
         )
-    known = {name: content[name] for name in State.__dataclass_fields__ if name in content}
-    return State(**known)
+    fields = {name: content[name] for name in State.__dataclass_fields__ if name in content}
+    return State(**fields)
 
 
 def _note_crash(state: State) -> None:

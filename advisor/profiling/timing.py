@@ -118,11 +118,11 @@ class Context:
         if self.accelerator:
             torch.cuda.empty_cache()
 
-    def require_bytes(self, wanted: float, what: str) -> None:
-        """Raise MemoryError when less than `wanted` [bytes] (and a margin) is free."""
+    def require_bytes(self, needed: float, what: str) -> None:
+        """Raise MemoryError when less than `needed` [bytes] (and a margin) is free."""
         free = free_bytes(self.device)
-        if wanted > 0.85 * free:
-            raise MemoryError(f"{what} needs {wanted / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free")
+        if needed > 0.85 * free:
+            raise MemoryError(f"{what} needs {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free")
 
 
 def make_control(context: Context) -> Callable[[], Any]:

@@ -15,9 +15,8 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.fit_records import class_costs
-from advisor.measured.overheads import Overheads
-from advisor.measured.point_checks import faster_than_reading
-from advisor.measured.points import Point, point_of, with_costs
+from advisor.measured.point_checks import least_pass_s
+from advisor.measured.points import Point, measured_times, point_of, with_costs
 from advisor.measured.refit_result import errors_of, relative_error
 from advisor.physics.architecture import Architecture
 from advisor.predict.curve import Curve, curve_for, speedup_curve
@@ -25,6 +24,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.setup import by_form
 from advisor.prediction import AdvisorError
+from studies.fits.overheads import Overheads
 from studies.runtime import COHERE_ACCEPTED_LENGTH, conditional_acceptance
 from studies.validation.tables import markdown_table, percent
 
@@ -440,3 +440,25 @@ def moesd_cells(frame: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def faster_than_reading(point: Point) -> str:
+    """Reason why a published row cannot be as it is printed, or an empty text.
+
+    Its round is the printed time of a token times the accepted length of the same run, else K + 1, the most there can
+    be; its plain step is the printed time of a token.
+    """
+    plain_s, token_s = measured_times(point.row)
+    length = point.n_draft + 1.0 if point.question.borrowed else point.accepted_length
+    passes = {
+        "plain step": (plain_s, 1.0),
+        "round": (token_s * length, point.question.verify_tokens or point.n_draft + 1.0),
+    }
+    for name, (printed_s, tokens) in passes.items():
+        least_s = least_pass_s(point.setup, point.batch_size, tokens)
+        if np.isfinite(printed_s) and printed_s < least_s:
+            return (
+                f"the printed {name} of {printed_s * 1e3:.2f} ms is shorter than reading the weights it touches "
+                f"({least_s * 1e3:.2f} ms on {point.setup.placement.gpus} x {point.setup.hardware.id})"
+            )
+    return ""

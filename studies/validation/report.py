@@ -14,15 +14,16 @@ from advisor.answers.explore.own_runs import write_own_runs
 from advisor.catalog.engines import OTHER_ENGINE
 from advisor.catalog.fit_records import OVERHEAD_NAMES, load_overheads
 from advisor.catalog.kernel_choice import ActivationScales
-from advisor.measured.overheads import prior_overheads
 from advisor.measured.points import COLLECTION_FILES, COLLECTIONS, Point, judged_rows, points_of, published_rows
 from advisor.measured.refit_result import errors_of
 from advisor.measured.store import default_store_path, kernel_table, open_store
-from advisor.measured.validation import JUDGED, held_out, judge, write_judged
+from advisor.measured.validation import JUDGED
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS, PROFILES
 from advisor.text import counted
 from studies.diagnosis import answered, apart_section
+from studies.fits.held_out import held_out, judge, write_judged
+from studies.fits.overheads import prior_overheads
 from studies.overheads import held_out_rows
 from studies.validation.kernels import bars_section, gates_section, measured_section
 from studies.validation.outside import (

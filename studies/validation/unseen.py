@@ -21,7 +21,15 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.fit_records import WORKSTATION
-from advisor.measured.overheads import (
+from advisor.measured.points import MAX_PLAIN_FACTOR, Point
+from advisor.measured.refit_result import errors_of, relative_error
+from advisor.measured.validation import chances_kept
+from advisor.physics.components import FACTORS
+from advisor.physics.hardware import load_hardware, of_data_centre
+from advisor.predict.curve import curve_for
+from advisor.prediction import Array
+from studies.fits.held_out import COMMON_SHARE, held_out_predictions
+from studies.fits.overheads import (
     UNKNOWN_CLASS,
     Prior,
     by_laboratory,
@@ -29,13 +37,6 @@ from advisor.measured.overheads import (
     solve,
     speedups,
 )
-from advisor.measured.points import MAX_PLAIN_FACTOR, Point
-from advisor.measured.refit_result import errors_of, relative_error
-from advisor.measured.validation import COMMON_SHARE, chances_kept, held_out_predictions
-from advisor.physics.components import FACTORS
-from advisor.physics.hardware import load_hardware, of_data_centre
-from advisor.predict.curve import curve_for
-from advisor.prediction import Array
 from studies.validation.outside import impossible_models
 from studies.validation.tables import markdown_table, percent, shape_error
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from advisor.answers.diagnosis import facts
-from advisor.answers.diagnosis.facts import client_facts, read_servers, read_settings, settings_of
+from advisor.answers.diagnosis.facts import client_facts, read_servers, read_settings
 
 
 def test_a_vllm_launch_line_over_several_lines_is_read() -> None:
@@ -143,7 +143,8 @@ def test_what_follows_a_launch_line_is_of_that_server() -> None:
 
 
 def test_sglang_s_arguments_as_an_object_are_read_without_defaults() -> None:
-    facts = settings_of({"speculative_algorithm": "NEXTN", "max_running_requests": 48, "_engine": "sglang"})
+    record = {"server_info": {"speculative_algorithm": "NEXTN", "max_running_requests": 48}}
+    facts = client_facts("r.jsonl", json.dumps(record).encode())[1]
     assert facts["drafter"] == "mtp"
     assert facts["max_running_requests"] == 48
     assert "graphs_off" not in facts

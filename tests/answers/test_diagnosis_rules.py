@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from advisor.answers.diagnosis.diagnose import judged, try_rule
-from advisor.answers.diagnosis.facts import Run, known_names
+from advisor.answers.diagnosis.facts import FACTS, Run
 from advisor.answers.diagnosis.quantities import QUANTITIES, quantity
 from advisor.answers.diagnosis.rules import Kind, Limit, Rule, all_rules, rule_sets
 from advisor.answers.diagnosis.runs import with_prediction
+from advisor.measured.ingest.columns import COLUMNS
 from tests.golden.diagnose_page import FILE, with_rules
 
 RULES = {rule.id: (kind, rule) for kind, rule in all_rules()}
+
+
+def unknown_names(names: Iterable[str]) -> list[str]:
+    """Names that are neither a fact, a column nor a prediction."""
+    known = {*FACTS, *COLUMNS["points"], "prediction"}
+    return [name for name in names if name.rpartition(":")[2] not in known]
 
 
 def run_of(rule: Rule) -> Run:
@@ -50,11 +59,11 @@ def test_a_rule_speaks_of_quantities_facts_and_rules_that_exist(name: str) -> No
     _, rule = RULES[name]
     for test in rule.tests:
         tested = [quantity(test.quantity), *([quantity(test.limit.of)] if test.limit.of is not None else [])]
-        assert not known_names(need for one in tested for needs in one.needs for need in needs.split("|"))
+        assert not unknown_names(need for one in tested for needs in one.needs for need in needs.split("|"))
     assert set(rule.yields_to) <= {*RULES, *(one.id for one in rule_sets())}
     given = [*rule.published.given, *rule.published.plain]
     assert set(rule.published.assumed) <= set(given)
-    assert not [name for name in known_names(given) if name != "date"]
+    assert not [name for name in unknown_names(given) if name != "date"]
 
 
 @pytest.mark.parametrize("name", RULES)

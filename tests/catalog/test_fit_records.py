@@ -13,11 +13,11 @@ import pytest
 from advisor.catalog.fit_records import BYTES_PER_WEIGHT, RECORDS, load_measured, load_records, recorded_devices
 from advisor.catalog.kernel_choice import layer_seconds
 from advisor.catalog.measured_shapes import monotone_knots
-from advisor.measured.fits.dense import MAX_KERNEL_T0_S
-from advisor.measured.fits.experts import MIN_T0_S
 from advisor.physics import laws
 from advisor.physics.hardware import load_hardware, peak_flops
 from advisor.physics.kernel_costs import MeasuredLayer, factor_at
+from studies.fits.dense import MAX_KERNEL_T0_S
+from studies.fits.experts import MIN_T0_S
 
 MARGIN = 1.10
 """Timer noise, touched experts counted as an expectation, and peaks rounded on data sheets. [1]"""

@@ -44,13 +44,13 @@ from advisor.catalog.kernel_choice import (
     without_scale_launch,
 )
 from advisor.catalog.kernel_costs import kernel_costs
-from advisor.measured.fits.dense import gemm_record, launch_bounds
 from advisor.physics.architecture import WeightDtypes
 from advisor.physics.hardware import load_hardware
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import build_scenario
 from advisor.predict.setup import Setup, by_form
 from advisor.prediction import AdvisorError
+from studies.fits.dense import gemm_record, launch_bounds
 
 HARDWARE = load_hardware("h200-sxm")
 

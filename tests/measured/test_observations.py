@@ -8,8 +8,8 @@ import pytest
 
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.observations import NAMES, joined, log_predicted, log_slopes
-from advisor.measured.overheads import Prior, solve
 from advisor.measured.points import point_of, refit_points
+from studies.fits.overheads import Prior, solve
 from tests.measured.refit_synthetic import ROW, synthetic_points
 
 X = np.linspace(0.0, 1.0, 11)

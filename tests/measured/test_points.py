@@ -10,7 +10,7 @@ import pytest
 
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.point_checks import check_units, faster_than_reading, least_pass_s
+from advisor.measured.point_checks import check_units, least_pass_s
 from advisor.measured.points import (
     COLLECTIONS,
     FIRST_COLLECTION,
@@ -21,7 +21,7 @@ from advisor.measured.points import (
     refit_points,
 )
 from advisor.prediction import AdvisorError
-from studies.validation.outside import external_points
+from studies.validation.outside import external_points, faster_than_reading
 from tests.measured.refit_synthetic import synthetic_points
 from tests.published import judged
 

@@ -14,16 +14,13 @@ from advisor.measured.seeds import (
     Figure,
     JudgedClaim,
     Ours,
-    described,
-    judge,
-    lost,
     read_claims,
     read_findings,
     seeds_table,
-    write_findings,
 )
 from advisor.prediction import AdvisorError
 from advisor.show.explain.round import citations
+from studies.seeds import described, judge, lost, write_findings
 
 VALUE = Figure(what="speedup", ours="a", value=2.0)
 FALLS = Figure(what="rise", ours="b", at_most=1.0)

@@ -29,7 +29,6 @@ from advisor.measured.store import (
     only_writer,
     open_store,
     plain_decode_points,
-    reuse_declarations,
 )
 from advisor.measured.store_build import build, status
 from advisor.measured.store_tables import (
@@ -211,19 +210,6 @@ def test_plain_decode_points_take_the_decode_pool_and_are_marked_for_validation(
         assert ("silicon_sample.csv", "no positive time per output token", 1) in [
             tuple(row) for row in dropped_rows(store).to_numpy()
         ]
-
-
-def test_declared_reuse_is_recorded_and_adds_no_rows(store_path: Path, package: KernelPackage):
-    folder = package.data / "h200_sxm/moe/vllm/1.1"
-    folder.mkdir(parents=True)
-    (folder / "reuse.yaml").write_text(
-        "reuse:\n- table: moe_perf\n  from_version: '1.0'\n  reason: same kernels\n", encoding="utf-8"
-    )
-    build(store_path, kernels=package)
-    with open_store(store_path) as store:
-        (entry,) = reuse_declarations(store).to_dict("records")
-        assert (entry["version"], entry["from_version"]) == ("1.1", "1.0")
-        assert set(measured_moe(store)["version"]) == {"1.0", "2.0"}
 
 
 def test_coverage_counts_shapes_and_rows(store_path: Path, package: KernelPackage):

@@ -12,7 +12,7 @@ from advisor import __version__
 from advisor.catalog.fit_records import load_records, write_records
 from advisor.physics.hardware import load_hardware
 from studies.calibration import calibrate, device_records, judged_widths
-from tests.measured.test_fits_experts import SHAPES, moe_table
+from tests.studies.test_fits_experts import SHAPES, moe_table
 
 
 def tables(table: str, hardware_id: str) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from typing import Literal
 from advisor.answers.diagnosis.facts import Run, fact_words
 from advisor.answers.diagnosis.physics import Compared, Comparison
 from advisor.answers.diagnosis.quantities import Value, quantity
-from advisor.answers.diagnosis.rules import HOLDS, IN_WORDS, Condition, Kind, Rule, all_rules, rule_sets
+from advisor.answers.diagnosis.rules import HOLDS, IN_WORDS, Condition, Kind, Rule, all_rules
 from advisor.answers.diagnosis.runs import Given, Read, Words, differences, read_runs
 from advisor.text import counted, typeset, with_prefix
 
@@ -58,10 +58,10 @@ class RuleOutcome:
 def judged(run: Run, rules: Sequence[tuple[Kind, Rule]] | None = None) -> list[RuleOutcome]:
     """Every rule tried on a run. Of the found ones those that another says better are clean."""
     outcomes = [try_rule(rule, kind, run) for kind, rule in (all_rules() if rules is None else rules)]
-    named = [one for one in outcomes if one.state == "found"]
-    ids = {one.rule.id for one in named}
+    in_run = [one for one in outcomes if one.state == "found"]
+    ids = {one.rule.id for one in in_run}
     # A kind of rules says more only where one of it stays: arms that differ in what a rule of settings names do not.
-    found = ids | {one.kind for one in named if not ids & set(one.rule.yields_to)}
+    found = ids | {one.kind for one in in_run if not ids & set(one.rule.yields_to)}
     return [
         RuleOutcome(one.rule, one.kind, run, "clean", one.evidence)
         if one.state == "found" and found & set(one.rule.yields_to)
@@ -170,15 +170,15 @@ def verdict_text(
     row = shown_row(compared)
     if row is None:
         return f"Nothing found in what could be judged.{open_rules}"
-    told = row_text(row)
+    row_said = row_text(row)
     if verdict == "as_predicted":
         loses = row.name == "speedup" and max(row.measured or 1.0, row.predicted) < 1.0
         end = " Speculation does not pay at this batch on this hardware: no setting found is at fault." if loses else ""
         if loses and row.high > 1.0:
             end += f" The band reaches to {amount(row.high, row.unit)}, so that a gain is not ruled out."
-        return f"Nothing found: {told}, within the band.{end}{open_rules}"
+        return f"Nothing found: {row_said}, within the band.{end}{open_rules}"
     besides = f" {besides_text(losing[0])}" if losing else ""
-    return f"No fault found, and the gap is not explained: {told}, outside the band.{besides}{open_rules}"
+    return f"No fault found, and the gap is not explained: {row_said}, outside the band.{besides}{open_rules}"
 
 
 def _fault_text(
@@ -186,18 +186,18 @@ def _fault_text(
 ) -> str:
     """Faults of the first kind that was found. What the model predicts anyway stands before mere physics."""
     kind = faults[0][1]
-    named = "; ".join(rule.title for rule, of in faults if of == kind)
+    titles = "; ".join(rule.title for rule, of in faults if of == kind)
     slower = slower_than_explained(compared)
     if kind == "physics" and losing and not slower:
-        return f"{loss_text(losing[0])} Besides: {named}."
+        return f"{loss_text(losing[0])} Besides: {titles}."
     opening = _OPENING[kind] + (_SLOWER.get(slower, "") if kind == "physics" and slower is not None else "")
-    return f"{opening}: {named}." + (f" {besides_text(losing[0])}" if losing else "")
+    return f"{opening}: {titles}." + (f" {besides_text(losing[0])}" if losing else "")
 
 
 def slower_than_explained(compared: Sequence[Comparison]) -> bool | None:
     """Whether some run takes longer than its band. None where nothing was measured beside a prediction."""
-    told = [one.slower for one in compared if one.slower is not None]
-    return any(told) if told else None
+    slower = [one.slower for one in compared if one.slower is not None]
+    return any(slower) if slower else None
 
 
 def loss_text(one: Comparison) -> str:
@@ -207,15 +207,15 @@ def loss_text(one: Comparison) -> str:
         return ""
     band = f"({amount(row.low, row.unit)} to {amount(row.high, row.unit)})"
     if row.measured is None:
-        said = f"The model predicts a loss for {at}: {amount(row.predicted, row.unit)} {band}."
+        sentence = f"The model predicts a loss for {at}: {amount(row.predicted, row.unit)} {band}."
     else:
         measured = f"measured {amount(row.measured, row.unit)}, predicted {amount(row.predicted, row.unit)} {band}"
-        said = f"This loss is what the model predicts for {at}: {measured}."
+        sentence = f"This loss is what the model predicts for {at}: {measured}."
     pays = "" if one.recommended.n_draft else "Speculation does not pay at this batch on this hardware: "
     instead = _instead(one)
-    said += f" {pays}{instead if pays else instead[0].upper() + instead[1:]}."
+    sentence += f" {pays}{instead if pays else instead[0].upper() + instead[1:]}."
     reach = f" The band reaches to {amount(row.high, row.unit)}, so that a gain is not ruled out."
-    return said + (reach if row.high > 1.0 else "")
+    return sentence + (reach if row.high > 1.0 else "")
 
 
 def besides_text(one: Comparison) -> str:
@@ -242,12 +242,6 @@ def _instead(one: Comparison) -> str:
     )
 
 
-def contradicted_text(places: Sequence[str]) -> str:
-    """The verdict where a row cannot have run on the server that its launch line tells of."""
-    more = f" {counted(len(places) - 1, 'other run')} likewise." if places[1:] else ""
-    return f"The files contradict each other, so that nothing is said of the run: {places[0]}.{more}"
-
-
 def shown_row(compared: Sequence[Comparison]) -> Compared | None:
     """The compared quantity that a verdict names: of the run furthest outside its band."""
     rows = [
@@ -256,8 +250,8 @@ def shown_row(compared: Sequence[Comparison]) -> Compared | None:
         for name in ("speedup", "round", "plain")
         if (row := one.row(name)) is not None and row.measured is not None
     ]
-    named = [row for row in rows if row.name == "speedup"] or rows
-    return max(named, key=lambda row: (not row.inside, abs(math.log(row.ratio or 1.0))), default=None)
+    speedups = [row for row in rows if row.name == "speedup"] or rows
+    return max(speedups, key=lambda row: (not row.inside, abs(math.log(row.ratio or 1.0))), default=None)
 
 
 def row_text(row: Compared) -> str:
@@ -274,17 +268,22 @@ def amount(value: float, unit: str) -> str:
     return with_prefix(value, "s") if unit == "s" else f"{value:.2f}"
 
 
-def gap_text(found: Comparison) -> str:
+def gap_text(comparison: Comparison) -> str:
     """Sentence on what separates a measured run from its prediction.
 
     Empty where neither round nor plain step was measured.
     """
     pieces = []
-    for name, what in (("plain", "a plain token"), ("round", "the round")):
-        row = found.row(name)
+    for name, label in (("plain", "a plain token"), ("round", "the round")):
+        row = comparison.row(name)
         if row is not None and row.measured is not None:
-            pieces.append(_excess(what, row))
-    length = found.row("length")
+            gap = row.measured - row.predicted
+            pieces.append(
+                f"{label} takes {amount(row.measured, row.unit)}, {amount(abs(gap), row.unit)} "
+                f"{'more' if gap >= 0 else 'less'} than predicted ({'within' if row.inside else 'outside'} "
+                f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)})"
+            )
+    length = comparison.row("length")
     if length is not None and length.measured is not None and not length.inside:
         share = abs(length.measured / length.predicted - 1.0)
         pieces.append(
@@ -292,26 +291,15 @@ def gap_text(found: Comparison) -> str:
             f"this model and drafter makes a token {'dearer' if length.measured < length.predicted else 'cheaper'} by "
             f"{share:.0%}"
         )
-    row = found.row("round")
-    if found.n_draft and row is not None and row.measured is not None and row.measured > row.high:
-        extra = with_prefix((row.measured - row.predicted) / found.n_draft, "s")
-        host = with_prefix(sum(part.round_s for part in found.parts if part.host), "s")
+    row = comparison.row("round")
+    if comparison.n_draft and row is not None and row.measured is not None and row.measured > row.high:
+        extra = with_prefix((row.measured - row.predicted) / comparison.n_draft, "s")
+        host = with_prefix(sum(part.round_s for part in comparison.parts if part.host), "s")
         pieces.append(
-            f"were it all the host's, that would be {extra} for each of the {found.n_draft} drafts ({host} of host "
-            "time are predicted for the whole round)"
+            f"were it all the host's, that would be {extra} for each of the {comparison.n_draft} drafts ({host} of "
+            "host time are predicted for the whole round)"
         )
     return "; ".join(pieces)
-
-
-def _excess(what: str, row: Compared) -> str:
-    measured = row.measured or 0.0
-    apart = measured - row.predicted
-    side = "more" if apart >= 0 else "less"
-    inside = "within" if row.inside else "outside"
-    return (
-        f"{what} takes {amount(measured, row.unit)}, {amount(abs(apart), row.unit)} {side} than predicted "
-        f"({inside} {amount(row.low, row.unit)} to {amount(row.high, row.unit)})"
-    )
 
 
 VerdictKind = Literal["mismeasured", "misconfigured", "slower_than_predicted", "as_predicted", "unexplained", "unknown"]
@@ -388,64 +376,57 @@ def diagnose(
     ------
     AdvisorError when nothing in the files can be read, or a value is none of its column.
     """
-    found = read_runs(files, Words(values or {}, columns or {}, otherwise or {}, source), configs or {})
-    outcomes = [outcome for run in found.runs for outcome in judged(run)]
-    findings = _findings(outcomes)
-    compared = [(_place(run), run.comparison) for run in found.runs if run.comparison is not None]
-    unusable = bool(found.refused) and not found.n_kept
+    result = read_runs(files, Words(values or {}, columns or {}, otherwise or {}, source), configs or {})
+    outcomes = [outcome for run in result.runs for outcome in judged(run)]
+    found = [[one for one in outcomes if one.state == "found" and one.rule.id == rule.id] for _, rule in all_rules()]
+    findings = tuple(_finding(of_rule) for of_rule in found if of_rule)
+    compared = [(_place(run), run.comparison) for run in result.runs if run.comparison is not None]
+    unusable = bool(result.refused) and not result.n_kept
     verdict = _verdict(findings, unusable, [one for _, one in compared])
-    if found.contradicted:
+    if result.contradicted:
         verdict = "mismeasured"
-    reasons = {run.not_compared for run in found.runs if run.not_compared}
-    states = _by_rule(outcomes)
-    refused = tuple(f"{file}, line {line}: {reason}" for file, line, reason in found.refused)
+    reasons = {run.not_compared for run in result.runs if run.not_compared}
+    clean, not_judged = _by_rule(outcomes)
+    refused = tuple(f"{file}, line {line}: {reason}" for file, line, reason in result.refused)
     return Diagnosis(
         verdict=verdict,
-        sentence=_sentence(found, verdict, findings, outcomes, states.count_not_judged),
+        sentence=_sentence(result, verdict, findings, outcomes, len(not_judged)),
         findings=findings,
-        clean=states.clean,
-        not_judged=states.not_judged,
+        clean=clean,
+        not_judged=not_judged,
         comparisons=tuple(compared),
         gaps=tuple(f"{place}: {text}" for place, one in compared if (text := gap_text(one))),
         not_compared=tuple(sorted(reasons)),
-        read=tuple(found.read),
-        not_read=tuple(f"{name}: {why}" for name, why in found.not_read.items()),
+        read=tuple(result.read),
+        not_read=tuple(f"{name}: {why}" for name, why in result.not_read.items()),
         refused=refused,
     )
 
 
 def _sentence(
-    found: Read, verdict: VerdictKind, findings: Sequence[Finding], outcomes: Sequence[RuleOutcome], n_not_judged: int
+    result: Read, verdict: VerdictKind, findings: Sequence[Finding], outcomes: Sequence[RuleOutcome], n_not_judged: int
 ) -> str:
     """The verdict in words, with the accelerators that runs were judged by and do not state."""
-    if found.contradicted:
-        return contradicted_text(found.contradicted)
-    compared = [(run, run.comparison) for run in found.runs if run.comparison is not None]
+    if result.contradicted:
+        first, *others = result.contradicted
+        more = f" {counted(len(others), 'other run')} likewise." if others else ""
+        return f"The files contradict each other, so that nothing is said of the run: {first}.{more}"
+    compared = [(run, run.comparison) for run in result.runs if run.comparison is not None]
     losing = [one.run.comparison for one in outcomes if one.state == "found" and one.rule.expected]
-    said = verdict_text(
+    verdict_sentence = verdict_text(
         verdict,
         [(one.rule, one.kind) for one in findings],
         [one for _, one in compared],
-        [f"{file}, line {line}: {reason}" for file, line, reason in found.refused],
+        [f"{file}, line {line}: {reason}" for file, line, reason in result.refused],
         n_not_judged,
         [one for one in losing if one is not None],
     )
     judged_as = {one.place: run.assumed for run, one in reversed(compared) if run.assumed}
-    return " ".join([said, *(f"Judged as {place}, {assumed}." for place, assumed in judged_as.items())])
+    return " ".join([verdict_sentence, *(f"Judged as {place}, {assumed}." for place, assumed in judged_as.items())])
 
 
 def _place(run: Run) -> str:
     return f"{run.file}, line {run.line}" if run.line else run.file
-
-
-def _findings(outcomes: Sequence[RuleOutcome]) -> tuple[Finding, ...]:
-    """Found rules in the order of the rules, each once."""
-    by_rule: dict[str, list[RuleOutcome]] = {}
-    for outcome in outcomes:
-        if outcome.state == "found":
-            by_rule.setdefault(outcome.rule.id, []).append(outcome)
-    order = [rule.id for kinds in rule_sets() for rule in kinds.rules]
-    return tuple(_finding(by_rule[name]) for name in order if name in by_rule)
 
 
 def _finding(outcomes: Sequence[RuleOutcome]) -> Finding:
@@ -463,18 +444,8 @@ def _finding(outcomes: Sequence[RuleOutcome]) -> Finding:
     )
 
 
-@dataclass(frozen=True)
-class _States:
-    clean: tuple[tuple[Kind, Rule], ...]
-    not_judged: tuple[NotJudged, ...]
-
-    @property
-    def count_not_judged(self) -> int:
-        return len(self.not_judged)
-
-
-def _by_rule(outcomes: Sequence[RuleOutcome]) -> _States:
-    """Rules that found nothing anywhere: judged in some run, or in none."""
+def _by_rule(outcomes: Sequence[RuleOutcome]) -> tuple[tuple[tuple[Kind, Rule], ...], tuple[NotJudged, ...]]:
+    """Rules that found nothing anywhere: those judged in some run, and those judged in none."""
     clean: dict[str, tuple[Kind, Rule]] = {}
     open_: dict[str, NotJudged] = {}
     found = {one.rule.id for one in outcomes if one.state == "found"}
@@ -485,7 +456,7 @@ def _by_rule(outcomes: Sequence[RuleOutcome]) -> _States:
             clean.setdefault(one.rule.id, (one.kind, one.rule))
         elif one.state == "not_judged":
             open_.setdefault(one.rule.id, NotJudged(one.rule, one.kind, one.lacks))
-    return _States(tuple(clean.values()), tuple(one for name, one in open_.items() if name not in clean))
+    return tuple(clean.values()), tuple(one for name, one in open_.items() if name not in clean)
 
 
 def _verdict(findings: Sequence[Finding], all_refused: bool, compared: Sequence[Comparison]) -> VerdictKind:
@@ -495,7 +466,7 @@ def _verdict(findings: Sequence[Finding], all_refused: bool, compared: Sequence[
         return _BY_KIND[kinds[0]]
     if all_refused and not kinds:
         return "mismeasured"
-    known = [row.inside for one in compared if (row := one.judged) is not None]
-    if not known:
+    inside = [row.inside for one in compared if (row := one.judged) is not None]
+    if not inside:
         return "unknown"
-    return "as_predicted" if all(known) else "unexplained"
+    return "as_predicted" if all(inside) else "unexplained"

@@ -11,7 +11,7 @@ import ast
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean, median
@@ -111,8 +111,8 @@ class Run:
 
     def value(self, name: str) -> Any:
         """A fact as it is. None where it is unknown."""
-        side, _, rest = name.rpartition(":")
-        return (self.plain if side == "plain" else self.facts).get(rest)
+        side, _, fact = name.rpartition(":")
+        return (self.plain if side == "plain" else self.facts).get(fact)
 
     def has(self, needed: str) -> bool:
         """Whether it knows one of the facts `a|b`, or has a prediction (`prediction`)."""
@@ -139,29 +139,23 @@ def fact_words(needed: str) -> str:
 
 
 def _words(name: str) -> str:
-    side, _, rest = name.rpartition(":")
+    side, _, fact = name.rpartition(":")
     whose = "of the plain run, " if side == "plain" else ""
-    if rest == "prediction":
+    if fact == "prediction":
         return "a prediction (accelerator, model, engine, batch and K)"
-    if rest in FACTS:
-        return f"{whose}{rest} ({FACTS[rest].meaning}: {FACTS[rest].where})"
-    column = COLUMNS["points"].get(rest)
-    return f"{whose}{rest} ({column.meaning[0].lower()}{column.meaning[1:]})" if column else whose + rest
+    if fact in FACTS:
+        return f"{whose}{fact} ({FACTS[fact].meaning}: {FACTS[fact].where})"
+    column = COLUMNS["points"].get(fact)
+    return f"{whose}{fact} ({column.meaning[0].lower()}{column.meaning[1:]})" if column else whose + fact
 
 
 def unit_of(name: str) -> str:
     """Unit of a fact or column, `1` where it has none."""
-    rest = name.rpartition(":")[2]
-    if rest in FACTS:
-        return FACTS[rest].unit
-    column = COLUMNS["points"].get(rest)
+    fact = name.rpartition(":")[2]
+    if fact in FACTS:
+        return FACTS[fact].unit
+    column = COLUMNS["points"].get(fact)
     return column.unit if column is not None and column.unit else "1"
-
-
-def known_names(names: Iterable[str]) -> list[str]:
-    """Names that are neither a fact, a column nor a prediction."""
-    known = {*FACTS, *COLUMNS["points"], "prediction"}
-    return [name for name in names if name.rpartition(":")[2] not in known]
 
 
 MAX_TEXT = 4_000_000
@@ -265,10 +259,10 @@ def read_settings(text: str) -> dict[str, Any]:
     text = re.sub(r"\\\r?\n\s*", " ", text[:MAX_TEXT])
     arguments = {**_from_printed(text), **_from_launch(text)}
     facts = {**_UNSAID, **_facts_of(arguments)} if arguments else {}
-    if found := _VERSION.search(text):
-        engine = "vllm" if found["vllm"] else "sglang"
+    if match := _VERSION.search(text):
+        engine = "vllm" if match["vllm"] else "sglang"
         facts.setdefault("engine", engine)
-        facts["engine_version"] = found["vllm"] or found["sglang"]
+        facts["engine_version"] = match["vllm"] or match["sglang"]
     return {name: value for name, value in {**facts, **_from_log(text)}.items() if value is not None}
 
 
@@ -279,53 +273,44 @@ def read_servers(text: str) -> list[tuple[int, dict[str, Any]]]:
 
     The line is that of the launch; what a log says before the first launch line is of its server too.
     """
-    starts = [found.start() for found in _LAUNCHES.finditer(text[:MAX_TEXT])]
+    starts = [match.start() for match in _LAUNCHES.finditer(text[:MAX_TEXT])]
     edges = [0, *starts[1:], len(text)]
     lines = [text.count("\n", 0, start) + 1 for start in starts or [0]]
     pieces = [(line, read_settings(text[start:end])) for line, (start, end) in zip(lines, pairwise(edges), strict=True)]
     return [(line, facts) for line, facts in pieces if facts]
 
 
-def settings_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts of a server from its arguments as an object, as SGLang's benchmark stores them."""
-    return {name: value for name, value in _facts_of(arguments).items() if value is not None}
-
-
 def _from_launch(text: str) -> dict[str, Any]:
-    found = _LAUNCHES.search(text)
-    if found is None:
+    match = _LAUNCHES.search(text)
+    if match is None:
         return {}
     try:
-        words = shlex.split(found[0].split(" && ")[0], comments=True)
+        words = shlex.split(match[0].split(" && ")[0], comments=True)
     except ValueError:
-        words = found[0].split()
-    out: dict[str, Any] = {"_engine": re.split(r"[\s.]", found[0])[0]}
+        words = match[0].split()
+    out: dict[str, Any] = {"_engine": re.split(r"[\s.]", match[0])[0]}
     if "serve" in words[:-1] and not words[words.index("serve") + 1].startswith("-"):
         out["model"] = words[words.index("serve") + 1]
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if not word.startswith("--"):
             continue
         name, equals, value = word[2:].partition("=")
-        following = words[place + 1 :]
-        values = [value] if equals else list(_until_flag(following))
+        following = words[index + 1 :]
+        end = next((i for i, one in enumerate(following) if one.startswith("--")), len(following))
+        values = [value] if equals else following[:end]
         out[name.replace("-", "_").replace(".", "_")] = " ".join(values)
     return out
 
 
-def _until_flag(words: list[str]) -> list[str]:
-    end = next((i for i, word in enumerate(words) if word.startswith("--")), len(words))
-    return words[:end]
-
-
 def _from_printed(text: str) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for found in _PRINTED.finditer(text):
-        if "ServerArgs" in found[0] or _SERVES.search(found[0]):
-            out |= {pair["name"]: _literal(pair["value"]) for pair in _PAIR.finditer(found["args"])}
-            out["_engine"] = "sglang" if "ServerArgs" in found[0] else out.get("_engine", "vllm")
+    for match in _PRINTED.finditer(text):
+        if "ServerArgs" in match[0] or _SERVES.search(match[0]):
+            out |= {pair["name"]: _literal(pair["value"]) for pair in _PAIR.finditer(match["args"])}
+            out["_engine"] = "sglang" if "ServerArgs" in match[0] else out.get("_engine", "vllm")
     stated = _NON_DEFAULT.search(text)
-    if stated and isinstance(given := _literal(stated["args"]), dict):
-        out |= {**given, "_engine": "vllm"}
+    if stated and isinstance(arguments := _literal(stated["args"]), dict):
+        out |= {**arguments, "_engine": "vllm"}
     return out
 
 
@@ -342,10 +327,10 @@ def _object(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return dict(value)
     try:
-        found = json.loads(str(value))
+        parsed = json.loads(str(value))
     except (ValueError, RecursionError):
-        found = _literal(str(value))
-    return found if isinstance(found, dict) else {}
+        parsed = _literal(str(value))
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -366,20 +351,16 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     elif (method := spec.get("method") or algorithm) is not None:
         facts["drafter"] = drafter_name(str(method))
         if str(algorithm).upper() in WITHOUT_STEPS:
-            facts["draft_tokens_k"] = _block_length(arguments)
+            # A drafter without steps: K of the block, else of the verified tokens less the last.
+            block = _whole(arguments.get("speculative_dspark_block_size"))
+            verified = _whole(arguments.get("speculative_num_draft_tokens"))
+            facts["draft_tokens_k"] = block if block is not None or verified is None else verified - 1
     if "enforce_eager" in spec:
         facts["draft_graphs_off"] = _true(spec["enforce_eager"])
     facts["k_table"] = _table(spec.get("num_speculative_tokens_per_batch_size"))
     engine = engine_called(str(arguments.get("_engine", ""))) if arguments.get("_engine") else None
     facts["engine"] = engine.id if engine else None
     return facts
-
-
-def _block_length(arguments: Mapping[str, Any]) -> int | None:
-    """K of an SGLang server whose drafter has no steps: of the block, else of the verified tokens less the last."""
-    block = _whole(arguments.get("speculative_dspark_block_size"))
-    verified = _whole(arguments.get("speculative_num_draft_tokens"))
-    return block if block is not None or verified is None else verified - 1
 
 
 def _table(value: Any) -> str | None:
@@ -471,9 +452,10 @@ def client_facts(name: str, data: bytes) -> dict[int, dict[str, Any]]:
 
 
 def _from_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    found = {ours: number for theirs, ours in _FIELDS.items() if (number := as_number(record.get(theirs))) is not None}
+    facts = {ours: number for theirs, ours in _FIELDS.items() if (number := as_number(record.get(theirs))) is not None}
     server = record.get("server_info")
-    return {**(settings_of({**server, "_engine": "sglang"}) if isinstance(server, Mapping) else {}), **found}
+    settings = _facts_of({**server, "_engine": "sglang"}) if isinstance(server, Mapping) else {}
+    return {**{name: value for name, value in settings.items() if value is not None}, **facts}
 
 
 def _from_blocks(text: str) -> dict[int, dict[str, Any]]:
@@ -486,8 +468,8 @@ def _from_blocks(text: str) -> dict[int, dict[str, Any]]:
             fact = _LABELS.get(" ".join(label.lower().split()))
             if fact and fact not in facts:
                 facts[fact] = as_number(value)
-        if asked := _ASKED.findall(before):
-            facts["requests_asked"] = float(asked[-1])
+        if requests := _ASKED.findall(before):
+            facts["requests_asked"] = float(requests[-1])
         out[line] = facts
         line += piece.count("\n")
     return out

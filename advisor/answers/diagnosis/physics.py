@@ -162,16 +162,22 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
         raise AdvisorError("draft_tokens_k is not stated; give it with --set draft_tokens_k=..., 0 without speculation")
     n_draft = int(stated)
     batch = min(max(_number(facts, "batch_size") or 1.0, 1.0), float(MAX_BATCH))
-    whole = {"batch_size": round(batch)} if facts.get("batch_size") is not None else {}
+    whole_batch = {"batch_size": round(batch)} if facts.get("batch_size") is not None else {}
     config = (configs or {}).get(str(facts.get("model_id")))
     own = {"model_config_json": config} if config else {}
-    question = question_of({**facts, **own, **whole, **(_NO_DRAFT if n_draft == 0 else {})})
+    question = question_of({**facts, **own, **whole_batch, **(_NO_DRAFT if n_draft == 0 else {})})
     setup = _setup(question, facts)
     batch = max(batch * question.batch_share, 1.0)  # of all ranks, where the row counts one; of one copy of several
     verified = question.verify_tokens
     curve = curve_for(setup, [batch], [0, n_draft] if n_draft else [0], verified)
     every = curve_for(setup, [batch], range(n_draft + 1)) if n_draft and verified is None else curve
     best = int(np.argmax(every.speedup[0]))
+    hardware = setup.hardware
+    today_class = class_today(question.scenario.engine, hardware.vendor, hardware.generation)
+    today = curve_for(with_costs(setup, **class_costs(today_class)), [batch], [n_draft], verified)
+    rows_of_k = draft_rows(setup, every, 0)
+    row = next(row for row in rows_of_k if row.recommended)
+    carried = bool(row.n_draft and setup.acceptance.extrapolated[row.n_draft])
     return Comparison(
         n_draft=n_draft,
         place=f"{setup.placement.gpus} x {setup.hardware.name}",
@@ -183,11 +189,11 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
         known_class=question.engine_class in _known_classes(),
         same_run_length=not question.borrowed and n_draft > 0,
         assumed=question.assumed,
-        recommended=_recommended(setup, every),
-        by_k=draft_rows(setup, every, 0),
+        recommended=PhysicsChoice(row.n_draft, row.speedup, row.speedup_low, row.speedup_high, carried),
+        by_k=rows_of_k,
         best_k=int(every.drafts[best]),
         best_gain=float(every.speedup[0, min(1, n_draft) :].max() / every.speedup[0, -1]),
-        build_share=float(curve.round_s[0, -1] / _today(setup, question, batch, n_draft).round_s[0, -1]),
+        build_share=float(curve.round_s[0, -1] / today.round_s[0, -1]),
         prefill_share=_prefill_share(curve),
         first_token_s=None if curve.ttft_s is None else float(curve.ttft_s[0]),
         least_round_s=least_pass_s(setup, batch, verified or n_draft + 1.0),
@@ -195,24 +201,11 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
     )
 
 
-def _recommended(setup: Setup, every: Curve) -> PhysicsChoice:
-    own = next(item for item in draft_rows(setup, every, 0) if item.recommended)
-    carried = bool(own.n_draft and setup.acceptance.extrapolated[own.n_draft])
-    return PhysicsChoice(own.n_draft, own.speedup, own.speedup_low, own.speedup_high, carried)
-
-
-def _today(setup: Setup, question: RowQuestion, batch: float, n_draft: int) -> Curve:
-    """The same run on the engine's release of today."""
-    hardware = setup.hardware
-    today = class_today(question.scenario.engine, hardware.vendor, hardware.generation)
-    return curve_for(with_costs(setup, **class_costs(today)), [batch], [n_draft], question.verify_tokens)
-
-
 def _known_classes() -> set[str]:
     """Kinds of builds with overheads of their own. Forks and patched images are as many kinds as there are."""
     fit = load_overheads()
-    found = {record.engine_class for record in fit.records} if fit is not None else set()
-    return {name for name in found if name.partition("-")[0] in engine_ids() and not name.endswith("-community")}
+    classes = {record.engine_class for record in fit.records} if fit is not None else set()
+    return {name for name in classes if name.partition("-")[0] in engine_ids() and not name.endswith("-community")}
 
 
 def _setup(question: RowQuestion, facts: Facts) -> Setup:
@@ -237,7 +230,8 @@ def _rows(setup: Setup, curve: Curve, facts: Facts, plain: Facts, k: int, batch:
     """All that is predicted for the run, with what was measured of it."""
     draws = make_draws(setup.costs)
     gpus, own_plain = setup.placement.gpus, plain if k else facts
-    plain_s = token_time_s(own_plain) or _before(facts)
+    printed_s = measured_times(facts)[0]  # the plain time that the row itself prints beside the other
+    plain_s = token_time_s(own_plain) or (printed_s if math.isfinite(printed_s) else None)
     token_s = token_time_s(facts) if k else None
     from_rate = _number(facts if k else own_plain, "tpot_s") is None
     each = batch / (curve.tokens_per_s_per_gpu[0] * gpus) if from_rate else curve.tpot_s[0]
@@ -255,7 +249,7 @@ def _rows(setup: Setup, curve: Curve, facts: Facts, plain: Facts, k: int, batch:
     counted = _number(facts, "accepted_length") or length
     measured = step if step is not None else token_s * counted if token_s is not None else None
     out.append(_compared("round", "Round of speculation", measured, float(each[-1] * length), round_draws, "s"))
-    verify, draft = float(curve.verify_step_s[0, -1]), _drafting_s(curve)
+    verify, draft = float(curve.verify_step_s[0, -1]), float(sum(drafting.values()))
     out.append(_compared("verify", "Verification pass", _number(facts, "verify_time_s"), verify, verify_draws, "s"))
     if draft > 0:
         out.append(_compared("draft", "Drafting of a round", _number(facts, "draft_time_s"), draft, draft_draws, "s"))
@@ -289,34 +283,34 @@ def _length(setup: Setup, facts: Facts, k: int) -> list[Compared]:
     curves = acceptance_curves(model_id=setup.architecture.id, drafter_id=setup.drafter.id)
     if not curves or k < 1:
         return []
-    found = [parse_acceptance(one.id, k, borrowed=True) for one in curves]
-    middle = float(np.median([one.accepted_length[k] for one in found]))
-    low, high = (float(edge(getattr(one, name)[k] for one in found)) for edge, name in ((min, "low"), (max, "high")))
-    return [Compared("length", "Accepted length", _number(facts, "accepted_length"), middle, low, high, "tokens")]
+    published = [parse_acceptance(one.id, k, borrowed=True) for one in curves]
+    central = float(np.median([one.accepted_length[k] for one in published]))
+    low, high = (
+        float(edge(getattr(one, name)[k] for one in published)) for edge, name in ((min, "low"), (max, "high"))
+    )
+    return [Compared("length", "Accepted length", _number(facts, "accepted_length"), central, low, high, "tokens")]
 
 
 def _parts(curve: Curve) -> tuple[Part, ...]:
-    plain, whole = curve.components_at(0, len(curve.drafts) - 1)
-    shown = [one for one in COMPONENTS if plain.get(one.key, 0.0) > 0 or whole.get(one.key, 0.0) > 0]
-    return tuple(Part(one.label, plain.get(one.key, 0.0), whole.get(one.key, 0.0), one.key in _HOST) for one in shown)
-
-
-def _drafting_s(curve: Curve) -> float:
-    return float(sum(curve.round_components[name][0, -1] for name in ("draft", "draft_host")))
+    plain, spec = curve.components_at(0, len(curve.drafts) - 1)
+    components = [one for one in COMPONENTS if plain.get(one.key, 0.0) > 0 or spec.get(one.key, 0.0) > 0]
+    return tuple(
+        Part(one.label, plain.get(one.key, 0.0), spec.get(one.key, 0.0), one.key in _HOST) for one in components
+    )
 
 
 def _prefill_share(curve: Curve) -> float:
     drafts = len(curve.drafts) > 1
-    whole = curve.round_s[0, -1] if drafts else curve.plain_step_s[0]
-    decode = float(laws.tpot(whole, float(curve.accepted_length[-1]) if drafts else 1.0))
+    step_s = curve.round_s[0, -1] if drafts else curve.plain_step_s[0]
+    decode = float(laws.tpot(step_s, float(curve.accepted_length[-1]) if drafts else 1.0))
     return max(1.0 - decode / float(curve.tpot_s[0, -1]), 0.0)
 
 
 def token_time_s(facts: Facts) -> float | None:
     """Seconds for one token of one request. As stated, else the round over its length, else batch over the rate."""
     for name in ("tpot_s", "_token_s"):
-        if (found := _number(facts, name)) is not None:
-            return found
+        if (token_s := _number(facts, name)) is not None:
+            return token_s
     step, k = _number(facts, "step_time_s"), _number(facts, "draft_tokens_k")
     length = _number(facts, "accepted_length") if k else 1.0
     if step is not None and length:
@@ -328,16 +322,10 @@ def token_time_s(facts: Facts) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _before(facts: Facts) -> float | None:
-    """The plain time that the row itself prints beside the other."""
-    value = measured_times(facts)[0]
-    return value if math.isfinite(value) else None
-
-
 def _number(facts: Facts, name: str) -> float | None:
     """A fact as a finite number. None for anything else."""
     try:
-        found = float(facts.get(name) or math.nan) if facts.get(name) != 0 else 0.0
+        value = float(facts.get(name) or math.nan) if facts.get(name) != 0 else 0.0
     except (TypeError, ValueError):
         return None
-    return found if math.isfinite(found) else None
+    return value if math.isfinite(value) else None

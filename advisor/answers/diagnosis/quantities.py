@@ -59,15 +59,15 @@ def predicted(formula: Callable[[Comparison], float | None]) -> Callable[[Run], 
 
 def ratio(name: str) -> Callable[[Run], Value]:
     """Measured over predicted of one row, if the prediction rests on measured kernels and a known engine."""
-    return predicted(lambda found: found.ratio(name) if found.supported else None)
+    return predicted(lambda compared: compared.ratio(name) if compared.supported else None)
 
 
 def round_ratio(run: Run) -> float | None:
     """Round, measured over predicted, with the run's own accepted length or round."""
-    found = run.comparison
-    if found is None or not (found.supported and (found.same_run_length or run.has("step_time_s"))):
+    compared = run.comparison
+    if compared is None or not (compared.supported and (compared.same_run_length or run.has("step_time_s"))):
         return None
-    return found.ratio("round")
+    return compared.ratio("round")
 
 
 def length_below(run: Run) -> float | None:
@@ -78,14 +78,14 @@ def length_below(run: Run) -> float | None:
 
 def over_least(run: Run) -> float | None:
     """The measured round (or step) over the shortest conceivable one."""
-    found, time_s = run.comparison, token_time_s(run.facts)
-    if found is None or time_s is None:
+    compared, time_s = run.comparison, token_time_s(run.facts)
+    if compared is None or time_s is None:
         return None
-    if not found.n_draft:
-        return time_s / found.least_plain_s
-    length = run.number("accepted_length") if found.same_run_length else found.n_draft + 1.0
+    if not compared.n_draft:
+        return time_s / compared.least_plain_s
+    length = run.number("accepted_length") if compared.same_run_length else compared.n_draft + 1.0
     step = run.number("step_time_s")
-    return (step if step is not None else time_s * (length or found.n_draft + 1.0)) / found.least_round_s
+    return (step if step is not None else time_s * (length or compared.n_draft + 1.0)) / compared.least_round_s
 
 
 def decoding(run: Run, side: str = "") -> float | None:
@@ -96,8 +96,8 @@ def decoding(run: Run, side: str = "") -> float | None:
 
 def decoding_ratio(run: Run) -> float | None:
     """Requests that decode at a time, over those of the plain run."""
-    here, plain = decoding(run), decoding(run, "plain:")
-    return None if here is None or not plain else here / plain
+    own, plain = decoding(run), decoding(run, "plain:")
+    return None if own is None or not plain else own / plain
 
 
 def kind_of_build(run: Run) -> Value:
@@ -108,8 +108,8 @@ def kind_of_build(run: Run) -> Value:
     name = run.text("hardware_id")
     hardware = load_hardware(name) if name in hardware_ids() else None
     vendor, chip = (hardware.vendor, hardware.generation) if hardware is not None else ("", "")
-    found = load_engine(engine).class_of(Build(version=version, vendor=vendor, chip=chip))
-    return "today" if found == engine else found.removeprefix(f"{engine}-")
+    engine_class = load_engine(engine).class_of(Build(version=version, vendor=vendor, chip=chip))
+    return "today" if engine_class == engine else engine_class.removeprefix(f"{engine}-")
 
 
 def in_flight_times_gpus(run: Run) -> float | None:
@@ -145,8 +145,8 @@ def guards(run: Run) -> Value:
     tags |= {"zero_in_table"} if 0 in table_drafts(table) else set()
     tags |= {"own_forward"} if method in TRAINED - {"dspark", "p-eagle"} else set()
     tags |= {"older_runner"} if method in ("suffix", "p-eagle") else set()
-    found = load_engine(engine).warned_of(tags, run.text("engine_version"))
-    return " ".join(guard.id for guard in found) or "none"
+    warned = load_engine(engine).warned_of(tags, run.text("engine_version"))
+    return " ".join(guard.id for guard in warned) or "none"
 
 
 def table_drafts(table: str) -> dict[int, tuple[int, int]]:
@@ -260,43 +260,43 @@ def _mean_batch(run: Run) -> bool:
 
 def gain_of_another_k(run: Run) -> float | None:
     """Only where acceptance is known by position: from one length alone, that at other K is a guess."""
-    found = run.comparison
-    return found.best_gain if found is not None and run.has("acceptance_by_position") else None
+    compared = run.comparison
+    return compared.best_gain if compared is not None and run.has("acceptance_by_position") else None
 
 
 def first_token(run: Run) -> float | None:
     """Time to first token over the prompts of all requests at once. In a burst the last one waits for them all."""
-    found, first, batch = run.comparison, run.number("ttft_s"), run.number("batch_size")
-    if found is None or first is None or batch is None or not found.first_token_s or _mean_batch(run):
+    compared, first, batch = run.comparison, run.number("ttft_s"), run.number("batch_size")
+    if compared is None or first is None or batch is None or not compared.first_token_s or _mean_batch(run):
         return None
-    return first / (found.first_token_s * max(batch, 1.0))
+    return first / (compared.first_token_s * max(batch, 1.0))
 
 
 def supported(formula: Callable[[Comparison], Value]) -> Callable[[Run], Value]:
     """A quantity of a comparison of a speculative run. None where it rests on no measured kernels or known engine."""
 
     def of(run: Run) -> Value:
-        found = run.comparison
-        return formula(found) if found is not None and found.supported and found.n_draft else None
+        compared = run.comparison
+        return formula(compared) if compared is not None and compared.supported and compared.n_draft else None
 
     return of
 
 
-def predicted_speedup(found: Comparison) -> float | None:
+def predicted_speedup(compared: Comparison) -> float | None:
     """Predicted speedup at the run's own K."""
-    row = found.row("speedup")
+    row = compared.row("speedup")
     return None if row is None else row.predicted
 
 
-def known_speedup(found: Comparison) -> float | None:
+def known_speedup(compared: Comparison) -> float | None:
     """Speedup of the run: measured, or predicted where no plain run stands beside it."""
-    row = found.row("speedup")
+    row = compared.row("speedup")
     return None if row is None else row.predicted if row.measured is None else row.measured
 
 
-def as_predicted(found: Comparison) -> bool | None:
+def as_predicted(compared: Comparison) -> bool | None:
     """Whether what the run is judged by lies in its band."""
-    return None if found.judged is None else found.judged.inside
+    return None if compared.judged is None else compared.judged.inside
 
 
 def over(value: float | None, by: float | None) -> float | None:

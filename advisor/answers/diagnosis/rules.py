@@ -109,8 +109,8 @@ class Rule(Frozen):
 
     def fix_for(self, engine: str, recommended_k: int | None = None) -> str:
         """Advice on what to do on an engine."""
-        told = self.fix_without if recommended_k == 0 and self.fix_without else self.fix
-        text = told.get(engine) or told.get("any") or next(iter(told.values()))
+        fixes = self.fix_without if recommended_k == 0 and self.fix_without else self.fix
+        text = fixes.get(engine) or fixes.get("any") or next(iter(fixes.values()))
         return text.replace("{recommended_k}", str(recommended_k))
 
 
@@ -131,8 +131,8 @@ class RuleSet(Frozen):
 def rule_sets() -> tuple[RuleSet, ...]:
     """All rules by kind, in the order in which they are asked. Raises AdvisorError for a damaged file."""
     names = profile_ids("diagnosis")
-    found = [load_profile("diagnosis", name, RuleSet, "sets of rules", "see profiles/diagnosis") for name in names]
-    return tuple(sorted(found, key=lambda one: one.order))
+    sets = [load_profile("diagnosis", name, RuleSet, "sets of rules", "see profiles/diagnosis") for name in names]
+    return tuple(sorted(sets, key=lambda one: one.order))
 
 
 def time_spread() -> float:

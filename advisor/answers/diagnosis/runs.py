@@ -52,27 +52,29 @@ def filled(own: Mapping[str, Any], words: Words) -> tuple[dict[str, Any], str]:
     A number of accelerators is of one piece: where a run or the user states a part of it, `otherwise` adds nothing.
     Raises AdvisorError for a word on no column of ours, and for no number where one is meant.
     """
-    said, others = _typed(words.values), _typed(words.otherwise)
-    if any(own.get(name) is not None or name in said for name in _PLACEMENT):
+    values, others = _typed(words.values), _typed(words.otherwise)
+    if any(own.get(name) is not None or name in values for name in _PLACEMENT):
         others = {name: value for name, value in others.items() if name not in _PLACEMENT}
 
     def whose(*names: str) -> str:
         if any(own.get(name) is not None for name in names):
             return ""
-        if any(name in said for name in names):
+        if any(name in values for name in names):
             return "as given"
         return f"from {words.source}" if any(name in others for name in names) else ""
 
-    accelerator = "as given" if "hardware_id" in said else whose("hardware_id")  # a user's names replace those of files
-    return {**others, **said, **own}, _assumed(accelerator, whose(*_PLACEMENT))
+    accelerator = (
+        "as given" if "hardware_id" in values else whose("hardware_id")
+    )  # a user's names replace those of files
+    return {**others, **values, **own}, _assumed(accelerator, whose(*_PLACEMENT))
 
 
 def _assumed(accelerator: str, number: str) -> str:
     """`from the bar`, or which of the two is from where."""
     if accelerator == number:
         return accelerator
-    named = (("the accelerator", accelerator), ("the number of GPUs", number))
-    return ", ".join(f"{what} {origin}" for what, origin in named if origin)
+    origins = (("the accelerator", accelerator), ("the number of GPUs", number))
+    return ", ".join(f"{label} {origin}" for label, origin in origins if origin)
 
 
 def _typed(values: Mapping[str, str]) -> dict[str, Any]:
@@ -117,17 +119,6 @@ class ServerRow:
         return f"{self.file}, line {self.line}"
 
 
-def servers_in(name: str, text: str) -> list[Server]:
-    """The servers that a text tells of."""
-    return [Server(name, line, facts) for line, facts in read_servers(text)]
-
-
-def what_of(servers: Sequence[Server]) -> str:
-    """Kind of text that told of these servers."""
-    launched = sum("launch_line" in one.facts for one in servers)
-    return f"{counted(launched, 'launch line')} of a server" if launched else "a server's log"
-
-
 def plain_by_absence(rows: Sequence[ServerRow], servers: Sequence[Server]) -> tuple[list[ServerRow], list[str]]:
     """Rows with those as runs without speculation that state no accepted length.
 
@@ -137,16 +128,16 @@ def plain_by_absence(rows: Sequence[ServerRow], servers: Sequence[Server]) -> tu
     a launch line, stay as they are. What was taken so is said in sentences.
     """
     counting = {row.form: row.place for row in rows if "accepted_length" in row.facts}
-    out, said = [], []
+    out, sentences = [], []
     for row in rows:
         if row.form in counting and _drafts({**_own(row, rows, servers), **row.facts}) is None:
-            said.append(
+            sentences.append(
                 f"{row.place}: taken as the run without speculation, since no accepted length is printed there and one "
                 f"is in {counting[row.form]}"
             )
             row = replace(row, facts={**row.facts, "draft_tokens_k": 0})
         out.append(row)
-    return out, said
+    return out, sentences
 
 
 def server_of(row: ServerRow, rows: Sequence[ServerRow], servers: Sequence[Server]) -> dict[str, Any]:
@@ -157,7 +148,10 @@ def server_of(row: ServerRow, rows: Sequence[ServerRow], servers: Sequence[Serve
     own, measured = _own(row, rows, servers), {one.file for one in rows}
     drafts = _drafts({**own, **row.facts})
     apart = [one for one in servers if one.file not in measured]
-    fitting = _fitting(apart, drafts)
+    kinds = {kind for one in apart if (kind := _drafts(one.facts)) is not None}
+    fitting = apart  # of a row of which nothing is known, those that do not differ in it
+    if drafts is not None or len(kinds) != 1:
+        fitting = [one for one in apart if _drafts(one.facts) in (None, drafts)]
     if not fitting and len(rows) == 1 and "draft_tokens_k" not in row.facts:
         fitting = apart  # all there is was meant for it: what contradicts is named
     merged: dict[str, Any] = {}
@@ -165,17 +159,6 @@ def server_of(row: ServerRow, rows: Sequence[ServerRow], servers: Sequence[Serve
         merged |= one.facts
     counted_there = _COUNTED if "accepted_length" in row.facts else ()
     return {name: value for name, value in {**merged, **own}.items() if name not in counted_there}
-
-
-def contradiction(facts: Mapping[str, Any]) -> str:
-    """Reason why a row cannot be what its launch line says of it. Empty where it can."""
-    k, length = (as_number(facts.get(name)) for name in ("draft_tokens_k", "accepted_length"))
-    if k != 0 or length is None or length <= 1.0:
-        return ""
-    return (
-        f"an accepted length of {length:g} beside K = 0: a server without speculation accepts no drafts; give each run "
-        "the launch line it was served with"
-    )
 
 
 def _own(row: ServerRow, rows: Sequence[ServerRow], servers: Sequence[Server]) -> Mapping[str, Any]:
@@ -198,14 +181,6 @@ def _drafts(facts: Mapping[str, Any]) -> bool | None:
     return True if (as_number(facts.get("accepted_length")) or 1.0) > 1.0 else None
 
 
-def _fitting(servers: Sequence[Server], drafts: bool | None) -> list[Server]:
-    """Servers that speculate as a row does. Of a row of which nothing is known, none where they differ in it."""
-    kinds = {kind for one in servers if (kind := _drafts(one.facts)) is not None}
-    if drafts is None and len(kinds) == 1:
-        return list(servers)
-    return [one for one in servers if _drafts(one.facts) in (None, drafts)]
-
-
 SAME_LENGTH = 0.05
 """Prompt and output lengths that differ by no more are the same, as for ingest's baselines. [-]"""
 _EXACT = (
@@ -225,14 +200,14 @@ def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]
     """Settings that both runs state and that are not the same, as `name: plain -> speculative`."""
     out = []
     for name in (*_EXACT, *_WITHIN):
-        here, other = facts.get(name), plain.get(name)
-        if here is None or other is None or here == other:
+        value, other = facts.get(name), plain.get(name)
+        if value is None or other is None or value == other:
             continue
         if name == "batch_size" and _is_mean(facts):
             continue
-        if name in _WITHIN and abs(float(here) - float(other)) <= SAME_LENGTH * float(other):
+        if name in _WITHIN and abs(float(value) - float(other)) <= SAME_LENGTH * float(other):
             continue
-        out.append(f"{name}: {_shown(other)} -> {_shown(here)}")
+        out.append(f"{name}: {_shown(other)} -> {_shown(value)}")
     return out
 
 
@@ -298,54 +273,60 @@ def read_runs(files: Sequence[Given], words: Words, configs: Mapping[str, str]) 
     Raises AdvisorError when no file holds a run or a server's settings.
     """
     out, rows, servers = Read(), [], []
-    for given in _named_apart(files):
-        table, why = _table(given, words.columns)
-        told = servers_in(given.name, _text(given.data))
-        if told:
-            servers += told
-            out.read.append(f"{given.name}: {what_of(told)}")
+    for file in _named_apart(files):
+        table, reason = _table(file, words.columns)
+        file_servers = [Server(file.name, line, facts) for line, facts in read_servers(_text(file.data))]
+        if file_servers:
+            servers += file_servers
+            launched = sum("launch_line" in server.facts for server in file_servers)
+            source = f"{counted(launched, 'launch line')} of a server" if launched else "a server's log"
+            out.read.append(f"{file.name}: {source}")
         if table is not None:
-            out.read.append(f"{given.name}: {table.format_name}")
-            rows += _rows(table, given, words, (*model_ids(), *configs), out)
-        elif not told:
-            out.not_read[given.name] = why
+            out.read.append(f"{file.name}: {table.format_name}")
+            rows += _rows(table, file, words, (*model_ids(), *configs), out)
+        elif not file_servers:
+            out.not_read[file.name] = reason
     if not rows and not servers:
-        name, why = next(iter(out.not_read.items()), ("nothing", "no file was given"))
-        raise AdvisorError(why if why.startswith(name) else f"{name}: {why}")
+        name, reason = next(iter(out.not_read.items()), ("nothing", "no file was given"))
+        raise AdvisorError(reason if reason.startswith(name) else f"{name}: {reason}")
     if "draft_tokens_k" not in words.values:
-        rows, said = plain_by_absence(rows, servers)
-        out.read += said
+        rows, sentences = plain_by_absence(rows, servers)
+        out.read += sentences
     facts = [_without_contradiction({**server_of(row, rows, servers), **row.facts}, row, out) for row in rows]
     facts = facts or [_of_log(one.facts) for one in servers]
-    where = [(row.file, row.line) for row in rows] or [(one.file, one.line) for one in servers]
-    whole = [filled(one, words) for one in facts]
-    facts = _with_repeats([one for one, _ in whole])
-    runs = _runs(facts[:MAX_RUNS], where[:MAX_RUNS], configs)
-    out.runs = [replace(run, assumed=assumed) for run, (_, assumed) in zip(runs, whole, strict=False)]
+    locations = [(row.file, row.line) for row in rows] or [(one.file, one.line) for one in servers]
+    completed = [filled(one, words) for one in facts]
+    facts = _with_repeats([one for one, _ in completed])
+    runs = _runs(facts[:MAX_RUNS], locations[:MAX_RUNS], configs)
+    out.runs = [replace(run, assumed=assumed) for run, (_, assumed) in zip(runs, completed, strict=False)]
     return out
 
 
 def _named_apart(files: Sequence[Given]) -> list[Given]:
     """The files, those of the same name numbered: a launch line is told by its file."""
     out, names = [], set[str]()
-    for given in files:
-        name, number = given.name, 1
+    for file in files:
+        name, number = file.name, 1
         while name in names:
             number += 1
-            name = f"{given.name} ({number})"
+            name = f"{file.name} ({number})"
         names.add(name)
-        out.append(replace(given, name=name))
+        out.append(replace(file, name=name))
     return out
 
 
 def _without_contradiction(facts: dict[str, Any], row: ServerRow, out: Read) -> dict[str, Any]:
     """The facts. Where K and accepted length contradict each other the row is refused and its K unknown."""
-    why = contradiction(facts)
-    if not why:
+    k, length = (as_number(facts.get(name)) for name in ("draft_tokens_k", "accepted_length"))
+    if k != 0 or length is None or length <= 1.0:
         return facts
+    reason = (
+        f"an accepted length of {length:g} beside K = 0: a server without speculation accepts no drafts; give each run "
+        "the launch line it was served with"
+    )
     if (row.file, row.line) not in {(file, line) for file, line, _ in out.refused}:
-        out.refused.append((row.file, row.line, why))
-        out.contradicted.append(f"{row.place}: {why}")
+        out.refused.append((row.file, row.line, reason))
+        out.contradicted.append(f"{row.place}: {reason}")
         out.n_kept -= 1
     return {name: value for name, value in facts.items() if name not in ("draft_tokens_k", "speculation_on")}
 
@@ -356,31 +337,31 @@ def _text(data: bytes) -> str:
     return "" if head.lstrip()[:1] in ("{", "[") or "\x00" in head[:1000] else head
 
 
-def _table(given: Given, columns: Mapping[str, str]) -> tuple[Rows | None, str]:
+def _table(file: Given, columns: Mapping[str, str]) -> tuple[Rows | None, str]:
     """The measured rows of a file under the headers that a user renamed, else why there are none."""
     try:
-        rows = read_upload(given.name, given.data, columns=columns)
+        rows = read_upload(file.name, file.data, columns=columns)
     except AdvisorError as error:
         return None, str(error)
     return (rows, "") if rows.kind == "points" else (None, "it holds kernel times, not served runs")
 
 
-def _rows(stated: Rows, given: Given, words: Words, models: Collection[str], out: Read) -> list[ServerRow]:
+def _rows(stated: Rows, file: Given, words: Words, models: Collection[str], out: Read) -> list[ServerRow]:
     """Every row with its facts, the refused ones as they were written. A name of `models` stays what it is.
 
     Names are those that the user says. Numbers that the user fills in stand behind those of a launch line, so that they
     are none of the row's own.
     """
     table = resolve_names(with_given(stated, words.values), hardware_ids(), models)
-    client, kept = client_facts(given.name, given.data), table.result.frame
-    out.n_kept += len(kept)
+    client, usable = client_facts(file.name, file.data), table.result.frame
+    out.n_kept += len(usable)
     refused: dict[int, str] = {}
     for item in table.result.rejects.to_dict("records"):
         refused.setdefault(int(item["line"]), str(item["reason"]))
-    out.refused += [(given.name, line, reason) for line, reason in refused.items()]
+    out.refused += [(file.name, line, reason) for line, reason in refused.items()]
     written = table.frame[table.frame.index.isin(list(refused))]
-    found = []
-    for frame in (kept, written):
+    server_rows = []
+    for frame in (usable, written):
         for line, row in zip(frame.index, frame.to_dict("records"), strict=True):
             filled = {
                 name for name in words.values if name not in NAME_COLUMNS and pd.isna(stated.frame.at[line, name])
@@ -388,8 +369,8 @@ def _rows(stated: Rows, given: Given, words: Words, models: Collection[str], out
             cells = {str(name): cell for name, cell in row.items() if name not in _NOT_FACTS and not pd.isna(cell)}
             texts = {name: row[name] for name in ("notes",) if isinstance(row.get(name), str)}
             own = {name: cell for name, cell in {**texts, **cells}.items() if name not in filled}
-            found.append(ServerRow(given.name, int(line), {**client.get(int(line), {}), **own}, table.format_name))
-    return sorted(found, key=lambda one: one.line)
+            server_rows.append(ServerRow(file.name, int(line), {**client.get(int(line), {}), **own}, table.format_name))
+    return sorted(server_rows, key=lambda one: one.line)
 
 
 def _of_log(server: Mapping[str, Any]) -> dict[str, Any]:
@@ -403,25 +384,25 @@ def _of_log(server: Mapping[str, Any]) -> dict[str, Any]:
 def _with_repeats(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows, the first of each group of repeated runs with its time beside that of the later ones."""
     groups: dict[tuple[Any, ...], list[int]] = {}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if row.get("tpot_s") is not None:
-            groups.setdefault(tuple(str(row.get(name)) for name in _ALIKE), []).append(place)
+            groups.setdefault(tuple(str(row.get(name)) for name in _ALIKE), []).append(index)
     for places in groups.values():
         if len(places) >= _ENOUGH_REPEATS:
-            first, *later = (float(rows[place]["tpot_s"]) for place in places)
+            first, *later = (float(rows[index]["tpot_s"]) for index in places)
             rows[places[0]] |= {"first_tpot_s": first, "later_tpot_s": median(later)}
     return rows
 
 
-def _runs(facts: list[dict[str, Any]], where: list[tuple[str, int]], configs: Mapping[str, str]) -> list[Run]:
+def _runs(facts: list[dict[str, Any]], locations: list[tuple[str, int]], configs: Mapping[str, str]) -> list[Run]:
     n = len(facts)
     predicted = set(np.unique(np.linspace(0, n - 1, min(n, MAX_PREDICTED)).round().astype(int)).tolist())
     runs, without = [], [row for row in facts if row.get("draft_tokens_k") == 0]
     a_pair = len(without) == 1 and n == 2
-    for place, (own, (file, line)) in enumerate(zip(facts, where, strict=True)):
+    for index, (own, (file, line)) in enumerate(zip(facts, locations, strict=True)):
         plain = plain_beside(own, without, a_pair) if own.get("draft_tokens_k") else {}
         run = Run(own, file, line, plain)
-        if place in predicted:
+        if index in predicted:
             run = with_prediction(run, configs)
         else:
             run = replace(run, not_compared=f"an even sample of {MAX_PREDICTED} rows is predicted")

@@ -136,16 +136,16 @@ def missing_graphs(request: ExportRequest, rows: Sequence[tuple[int, int, int]])
     Empty where the release's own hold them, or were not read. Each range brings the grid of its own batches; what the
     release captures by itself stays among them, since prompts run in those.
     """
-    graphs, most = request.graphs, max(k for _, _, k in rows) + 1
+    graphs, max_tokens = request.graphs, max(k for _, _, k in rows) + 1
     limit = request.served.max_running_requests or rows[-1][1]
     spans = [(first, min(last, limit), k + 1) for first, last, k in rows if first <= limit]
     longest = max(last * q for _, last, q in spans)
-    if graphs is None or all(last * q <= graphs.largest_of(q, most) for _, last, q in spans):
+    if graphs is None or all(last * q <= graphs.largest_of(q, max_tokens) for _, last, q in spans):
         return ()
-    found = {-(-longest // most) * most, *map(int, graphs.sizes(most))}
+    sizes = {-(-longest // max_tokens) * max_tokens, *map(int, graphs.sizes(max_tokens))}
     for first, last, q in spans:
-        found |= {count * q for count in {*grid_sizes(LEAST_COUNTS, last), last} if count >= first}
-    return tuple(sorted(found))
+        sizes |= {count * q for count in {*grid_sizes(LEAST_COUNTS, last), last} if count >= first}
+    return tuple(sorted(sizes))
 
 
 def check_draft_model(method: str, draft_model: str | None, needed: bool = False) -> None:
@@ -209,15 +209,15 @@ def guard_warnings(engine_id: str, request: ExportRequest) -> list[str]:
     Raises AdvisorError for a version that is no release number.
     """
     engine = load_engine(engine_id)
-    said = []
+    texts = []
     for guard in engine.warned_of(export_tags(request), request.version):
         advice = f"; instead: {guard.do}" if guard.do else ""
-        said.append(f"{EFFECTS[guard.effect]}: {guard.says}{advice} ({guard.source})")
+        texts.append(f"{EFFECTS[guard.effect]}: {guard.says}{advice} ({guard.source})")
     if engine.reviewed is not None:
         rules = f"the rules of {engine.name} {engine.reviewed.version}, read {engine.reviewed.date}"
-        asked = f", for {engine.name} {request.version}" if request.version else ""
-        said.append(f"checked by {rules}{asked}")
-    return said
+        release = f", for {engine.name} {request.version}" if request.version else ""
+        texts.append(f"checked by {rules}{release}")
+    return texts
 
 
 def is_whole(value: object) -> TypeGuard[int]:

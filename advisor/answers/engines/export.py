@@ -88,27 +88,24 @@ def export_scenario(
 def _served(setup: Setup, model: str, max_running_requests: int | None) -> ServedModel:
     """The target model under a name, in the scenario's placement and cache format."""
     placement = setup.placement
+    balanced = setup.scenario.redundant_experts is not None and placement.expert_parallel > 1
     return ServedModel(
         model=model,
         tensor_parallel=placement.tensor_parallel,
         expert_parallel=placement.expert_parallel,
         data_parallel=placement.attention_groups,
-        redundant_experts=placement.redundant if _is_balanced(setup) else None,
+        redundant_experts=placement.redundant if balanced else None,
         max_running_requests=max_running_requests,
         fp8_kv_cache=setup.cache.dtype == "fp8",
     )
 
 
-def _is_balanced(setup: Setup) -> bool:
-    return setup.scenario.redundant_experts is not None and setup.placement.expert_parallel > 1
-
-
 def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
     """The checked configuration of one engine, by its writer. Raises AdvisorError when it cannot run the method."""
     rule = _export_rule(engine)
-    known = dict.fromkeys(method for one in export_engines() for method in one.methods)
-    if request.method not in known:
-        raise AdvisorError(f"drafting method {request.method!r} is unknown; choose one of {', '.join(known)}")
+    methods = dict.fromkeys(method for one in export_engines() for method in one.methods)
+    if request.method not in methods:
+        raise AdvisorError(f"drafting method {request.method!r} is unknown; choose one of {', '.join(methods)}")
     if any(item.k_running for item in request.ranges):
         check_draft_model(request.method, request.draft_model)
     made: EngineExport = import_module(f"advisor.answers.engines.{rule.writer}").export(request)
@@ -116,10 +113,10 @@ def export_engine_config(engine: str, request: ExportRequest) -> EngineExport:
 
 
 def _export_rule(engine: str) -> ExportRule:
-    found = {one.id: one.export for one in export_engines()}
-    rule = found.get(engine)
+    rules = {one.id: one.export for one in export_engines()}
+    rule = rules.get(engine)
     if rule is None:
-        raise AdvisorError(f"there is no export for engine {engine!r}; choose {' or '.join(found)}")
+        raise AdvisorError(f"there is no export for engine {engine!r}; choose {' or '.join(rules)}")
     return rule
 
 
@@ -128,11 +125,11 @@ def per_rank(ranges: Sequence[KRange], groups: int) -> tuple[KRange, ...]:
     if groups == 1:
         return tuple(ranges)
     last = max(1, ranges[-1].batch_end // groups)
-    whole = k_running_at(ranges, np.arange(1, last + 1) * groups)
-    edges = np.flatnonzero(np.diff(whole)) + 1
+    running = k_running_at(ranges, np.arange(1, last + 1) * groups)
+    edges = np.flatnonzero(np.diff(running)) + 1
     starts, ends = [0, *edges.tolist()], [*edges.tolist(), last]
     speedup = [next(r.speedup for r in reversed(ranges) if r.batch_start <= (a + 1) * groups) for a in starts]
-    return tuple(KRange(a + 1, b, int(whole[a]), value) for a, b, value in zip(starts, ends, speedup, strict=True))
+    return tuple(KRange(a + 1, b, int(running[a]), value) for a, b, value in zip(starts, ends, speedup, strict=True))
 
 
 def method_for(setup: Setup, engine: str) -> str:
@@ -148,8 +145,8 @@ def method_for(setup: Setup, engine: str) -> str:
 
 def _check_mtp(setup: Setup, engine: str) -> None:
     """Raises AdvisorError where the engine is known not to run the MTP modules of the model's family."""
-    known, family, rule = _mtp_support(engine), _model_type(setup), load_engine(engine)
-    if not known.models or not family or family in known.models:
+    support, family, rule = _mtp_support(engine), _model_type(setup), load_engine(engine)
+    if not support.models or not family or family in support.models:
         return
     others = [one.name for one in export_engines() if one.mtp is not None and family in one.mtp.models]
     instead = f"export for {' or '.join(others)}, or " if others else ""
@@ -181,20 +178,17 @@ def _model_type(setup: Setup) -> str:
 
 
 def _runs(setup: Setup, engine: str) -> bool:
-    drafter, known = setup.drafter, load_engine(engine)
-    return drafter.method in known.methods and (known.parallel_drafting or not drafter.parallel_drafting)
+    drafter, profile = setup.drafter, load_engine(engine)
+    return drafter.method in profile.methods and (profile.parallel_drafting or not drafter.parallel_drafting)
 
 
 def needs_draft_model(setup: Setup, engine: str) -> bool:
     """Whether an export needs a draft model's name that no profile knows. Only where the engine runs the drafter."""
     method = setup.drafter.method
-    apart = method in NEEDS_MODEL or (method == "dspark" and not _ships_dspark(setup))
+    # Whether the target's checkpoint holds DSpark's stages: its configuration says so, or all of its family do.
+    ships_dspark = _model_type(setup) in _SHIP_DSPARK or any(key.startswith("dspark_") for key in _config(setup))
+    apart = method in NEEDS_MODEL or (method == "dspark" and not ships_dspark)
     return _runs(setup, engine) and apart and default_draft_model(setup) is None
-
-
-def _ships_dspark(setup: Setup) -> bool:
-    """Whether the target's checkpoint holds DSpark's stages: as its configuration says, or as all of its family do."""
-    return _model_type(setup) in _SHIP_DSPARK or any(key.startswith("dspark_") for key in _config(setup))
 
 
 def default_served_model(setup: Setup) -> str:
@@ -283,7 +277,9 @@ def check_commands(
     context = scenario.context_tokens
     batch = -(-scenario.batch_size // setup.placement.attention_groups)  # both benchmark and limit count one rank
     ending = PER_RANK if setup.placement.attention_groups > 1 else ""
-    forward = [*_forward_words(setup), "--model", model, *parallel, "--load-format", "auto", "--routing", "real"]
+    gpus, several = setup.placement.gpus, ["-m", "vllm.entrypoints.cli.main", "bench", "forward"]
+    start = ["vllm", "bench", "forward"] if gpus == 1 else ["torchrun", f"--nproc-per-node={gpus}", *several]
+    forward = [*start, "--model", model, *parallel, "--load-format", "auto", "--routing", "real"]
     forward += ["--kv-len-jitter", "0"]
     verify = [*forward, "--speculative-config", config, "--exclude-drafter"]
     verify += ["--case", f"verify{ending}={batch}*{n_draft + 1}@{context + n_draft + 1}:{n_draft}"]
@@ -315,20 +311,14 @@ def _command(purpose: str, words: Sequence[str], output: str) -> CheckCommand:
 
 
 def _synthetic_config(setup: Setup, method: str, n_draft: int, draft_model: str | None) -> str:
-    whole = (KRange(1, setup.scenario.batch_size, n_draft, 1.0),)
-    config = vllm_speculative_config(whole, method, draft_model, parallel_drafting=setup.drafter.parallel_drafting)
-    assert config is not None  # n_draft >= 1
+    """Speculation at K = `n_draft` >= 1 whose acceptance is imposed, as JSON."""
+    ranges = (KRange(1, setup.scenario.batch_size, n_draft, 1.0),)
+    parallel = setup.drafter.parallel_drafting
+    config = vllm_speculative_config(ranges, method, draft_model, parallel_drafting=parallel) or {}
     rates = np.diff(concave(setup.acceptance.accepted_length))[:n_draft]
     config["rejection_sample_method"] = "synthetic"
     config["synthetic_acceptance_rates"] = [round(float(rate), 4) for rate in rates]
     return json.dumps(config, separators=(",", ":"))
-
-
-def _forward_words(setup: Setup) -> list[str]:
-    gpus = setup.placement.gpus
-    if gpus == 1:
-        return ["vllm", "bench", "forward"]
-    return ["torchrun", f"--nproc-per-node={gpus}", "-m", "vllm.entrypoints.cli.main", "bench", "forward"]
 
 
 def _placement_words(setup: Setup) -> list[str]:

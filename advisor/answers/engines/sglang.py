@@ -72,11 +72,11 @@ def export(request: ExportRequest) -> EngineExport:
         return EngineExport("sglang", None, "", None, shlex.join(words), tuple(warnings))
     if missing_graphs(request, rows) and request.graphs is not None:
         q = max(k for _, _, k in rows) + 1
-        most = admitted // served.data_parallel if admitted is not None else rows[-1][1]
-        words += ["--cuda-graph-max-bs-decode", str(most)]
+        max_batch = admitted // served.data_parallel if admitted is not None else rows[-1][1]
+        words += ["--cuda-graph-max-bs-decode", str(max_batch)]
         warnings.append(
-            f"CUDA graphs of up to {most:,} requests are captured, where {request.graphs.release} by itself stops at "
-            f"{request.graphs.largest(q) // q:,}: that takes memory and time at the start"
+            f"CUDA graphs of up to {max_batch:,} requests are captured, where {request.graphs.release} by itself stops "
+            f"at {request.graphs.largest(q) // q:,}: that takes memory and time at the start"
         )
     dropped = served.data_parallel > 1 or request.multi_layer
     adaptive = len(rows) > 1 and method in ADAPTIVE_METHODS and not dropped
@@ -123,26 +123,26 @@ def check_sglang_adaptive_config(config: object, num_steps: int | None = None) -
     if not isinstance(config, Mapping):
         raise AdvisorError("SGLang adaptive config: expected a JSON object")
     slots = {key: value for key, value in config.items() if isinstance(key, str) and key.isascii() and key.isdigit()}
-    found = _check_knobs("top level", {k: v for k, v in config.items() if k not in slots}, {"strategy"})
+    faults = _check_knobs("top level", {k: v for k, v in config.items() if k not in slots}, {"strategy"})
     if config.get("strategy", "ema") != "ema":
-        found.append(f"strategy={config['strategy']!r}; this file is for the 'ema' strategy")
+        faults.append(f"strategy={config['strategy']!r}; this file is for the 'ema' strategy")
     if not slots:
-        found.append('no batch size; expected at least {"1": {"candidate_steps": [...]}}')
+        faults.append('no batch size; expected at least {"1": {"candidate_steps": [...]}}')
     elif "1" not in slots:
-        found.append(f"no slot for batch size 1; batches below {min(map(int, slots))} would use that slot")
+        faults.append(f"no slot for batch size 1; batches below {min(map(int, slots))} would use that slot")
     if len({int(key) for key in slots}) != len(slots) or any(key != str(int(key)) or key == "0" for key in slots):
-        found.append("batch sizes must be distinct whole numbers of at least 1, without leading zeros")
+        faults.append("batch sizes must be distinct whole numbers of at least 1, without leading zeros")
     candidates: set[int] = set()
     for key, entry in slots.items():
         if not isinstance(entry, Mapping):
-            found.append(f"slot {key}: expected an object with candidate_steps")
+            faults.append(f"slot {key}: expected an object with candidate_steps")
             continue
-        found += _check_steps(key, entry.get("candidate_steps"), candidates)
-        found += _check_knobs(f"slot {key}", {k: v for k, v in entry.items() if k != "candidate_steps"}, set())
+        faults += _check_steps(key, entry.get("candidate_steps"), candidates)
+        faults += _check_knobs(f"slot {key}", {k: v for k, v in entry.items() if k != "candidate_steps"}, set())
     if num_steps is not None and num_steps not in candidates:
-        found.append(f"--speculative-num-steps {num_steps} is none of the candidates {sorted(candidates)}")
-    if found:
-        raise AdvisorError("SGLang adaptive config: " + "; ".join(found))
+        faults.append(f"--speculative-num-steps {num_steps} is none of the candidates {sorted(candidates)}")
+    if faults:
+        raise AdvisorError("SGLang adaptive config: " + "; ".join(faults))
 
 
 def _speculation(method: str, draft_model: str | None, k: int) -> list[str]:
@@ -173,17 +173,17 @@ def _check_steps(key: str, steps: object, candidates: set[int]) -> list[str]:
     return []
 
 
-def _check_knobs(where: str, knobs: Mapping[str, Any], also: set[str]) -> list[str]:
-    found = []
+def _check_knobs(location: str, knobs: Mapping[str, Any], also: set[str]) -> list[str]:
+    faults = []
     for name, value in knobs.items():
         if name in also:
             continue
         if name not in _KNOBS:
-            found.append(f"{where}: unknown key {name!r}; SGLang would ignore it")
+            faults.append(f"{location}: unknown key {name!r}; SGLang would ignore it")
             continue
         low, high = _KNOBS[name]
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if not number or not low <= value <= high or (name in _WHOLE and not is_whole(value)):
             kind = "a whole number" if name in _WHOLE else "a number"
-            found.append(f"{where}: {name}={value!r} must be {kind} in {low:g}..{high:g}")
-    return found
+            faults.append(f"{location}: {name}={value!r} must be {kind} in {low:g}..{high:g}")
+    return faults

@@ -93,9 +93,9 @@ def export(request: ExportRequest) -> EngineExport:
                 f"vLLM's documentation lists the table as tested with EAGLE, EAGLE-3 and DFlash, not {method}"
             )
     elif fixed:
-        why = f"method {method} drafts a fixed K" if method in FIXED_K_ONLY else "vLLM drops the table of K by batch"
+        reason = f"method {method} drafts a fixed K" if method in FIXED_K_ONLY else "vLLM drops the table of K by batch"
         under = "" if method in FIXED_K_ONLY else " under data parallelism"
-        warnings.append(f"{why}{under}: K = {only_k(request)[0]} {only_k(request)[1]} is exported, not the schedule")
+        warnings.append(f"{reason}{under}: K = {only_k(request)[0]} {only_k(request)[1]} is exported, not the schedule")
     if method == "suffix":
         warnings.append("suffix decoding needs the package arctic-inference beside vLLM")
     warnings += _token_budget(request, config, words)
@@ -175,65 +175,65 @@ def check_vllm_speculative_config(config: object) -> None:
     """
     if not isinstance(config, Mapping):
         raise AdvisorError("vLLM speculative config: expected a JSON object")
-    found = [f"unknown key {key!r}; known keys are {', '.join(sorted(_KEYS))}" for key in set(config) - _KEYS]
-    found += _check_method(config)
+    faults = [f"unknown key {key!r}; known keys are {', '.join(sorted(_KEYS))}" for key in set(config) - _KEYS]
+    faults += _check_method(config)
     tokens = config.get("num_speculative_tokens")
     if not is_whole(tokens) or tokens < 1:
-        found.append(f"num_speculative_tokens={tokens!r} must be a whole number of at least 1")
+        faults.append(f"num_speculative_tokens={tokens!r} must be a whole number of at least 1")
         tokens = None
     if "num_speculative_tokens_per_batch_size" in config:
         if config.get("method") in FIXED_K_ONLY:
-            found.append(
+            faults.append(
                 f"method {config['method']!r} drafts a fixed K; leave num_speculative_tokens_per_batch_size out"
             )
-        found += _check_table(config["num_speculative_tokens_per_batch_size"], tokens)
-    if found:
-        raise AdvisorError("vLLM speculative config: " + "; ".join(found))
+        faults += _check_table(config["num_speculative_tokens_per_batch_size"], tokens)
+    if faults:
+        raise AdvisorError("vLLM speculative config: " + "; ".join(faults))
 
 
 def _check_method(config: Mapping[str, Any]) -> list[str]:
     method, model = config.get("method"), config.get("model")
-    known = load_engine("vllm").methods.values()
-    if method not in known:
-        return [f"method={method!r} is not one of {', '.join(known)}"]
-    found = []
+    methods = load_engine("vllm").methods.values()
+    if method not in methods:
+        return [f"method={method!r} is not one of {', '.join(methods)}"]
+    faults = []
     if method in NEEDS_MODEL and not (isinstance(model, str) and model.strip()):
-        found.append(f"method {method!r} needs the draft model's name or path in 'model'")
+        faults.append(f"method {method!r} needs the draft model's name or path in 'model'")
     if method in WITHOUT_MODEL and model is not None:
-        found.append(f"method {method!r} has no draft model; leave 'model' out")
+        faults.append(f"method {method!r} has no draft model; leave 'model' out")
     if method == "ngram":
         low, high = config.get("prompt_lookup_min"), config.get("prompt_lookup_max")
         if not is_whole(high) or high < 1:
-            found.append(f"method 'ngram' needs prompt_lookup_max >= 1, got {high!r}")
+            faults.append(f"method 'ngram' needs prompt_lookup_max >= 1, got {high!r}")
         elif low is not None and (not is_whole(low) or not 1 <= low <= high):
-            found.append(f"prompt_lookup_min={low!r} must lie in 1..prompt_lookup_max={high}")
+            faults.append(f"prompt_lookup_min={low!r} must lie in 1..prompt_lookup_max={high}")
     elif config.keys() & {"prompt_lookup_min", "prompt_lookup_max"}:
-        found.append(f"prompt_lookup_min and prompt_lookup_max belong to method 'ngram', not {method!r}")
-    return found
+        faults.append(f"prompt_lookup_min and prompt_lookup_max belong to method 'ngram', not {method!r}")
+    return faults
 
 
 def _check_table(table: object, tokens: int | None) -> list[str]:
     if not isinstance(table, list) or not table:
         return ["num_speculative_tokens_per_batch_size must be a non-empty list of [start, end, K]"]
-    found: list[str] = []
+    faults: list[str] = []
     expected = 1
     for number, row in enumerate(table, start=1):
         if not isinstance(row, list | tuple) or len(row) != 3 or not all(is_whole(value) for value in row):
-            found.append(f"row {number}: {row!r} is not [start, end, K] in whole numbers")
-            return found
+            faults.append(f"row {number}: {row!r} is not [start, end, K] in whole numbers")
+            return faults
         start, end, k = row
         if start != expected:
-            what = "must start at 1" if number == 1 else f"must start at {expected}, right after the row before"
-            found.append(f"row {number}: start {start} {what}")
+            rule = "must start at 1" if number == 1 else f"must start at {expected}, right after the row before"
+            faults.append(f"row {number}: start {start} {rule}")
         if end < start:
-            found.append(f"row {number}: end {end} lies before start {start}")
+            faults.append(f"row {number}: end {end} lies before start {start}")
         if k < 0:
-            found.append(f"row {number}: K={k} is negative")
+            faults.append(f"row {number}: K={k} is negative")
         if tokens is not None and k > tokens:
-            found.append(f"row {number}: K={k} exceeds num_speculative_tokens={tokens}")
+            faults.append(f"row {number}: K={k} exceeds num_speculative_tokens={tokens}")
         expected = end + 1
-    if tokens is not None and not found and max(row[2] for row in table) < tokens:
-        found.append(
+    if tokens is not None and not faults and max(row[2] for row in table) < tokens:
+        faults.append(
             f"no row uses num_speculative_tokens={tokens}; the engine would reserve room for drafts it never makes"
         )
-    return found
+    return faults

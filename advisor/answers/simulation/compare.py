@@ -102,13 +102,13 @@ def _json_content(text: str, file_name: str) -> Any:
         lines = [line for line in text.splitlines() if line.strip()]
         if len(lines) < 2:
             raise AdvisorError(f"{file_name} is not valid JSON; {_FORMATS}") from error
-    found = []
+    records = []
     for number, line in enumerate(lines, start=1):
         try:
-            found.append(read_json(line))
+            records.append(read_json(line))
         except ValueError as error:
             raise AdvisorError(f"{file_name}, line {number}, is not valid JSON; {_FORMATS}") from error
-    return found
+    return records
 
 
 def _reported(content: Any, depth: int) -> Iterator[list[Any]]:

@@ -246,8 +246,8 @@ class _Ema:
         self.ema = np.zeros(shape)
         self.count = np.zeros(shape, dtype=np.int64)
         for s, steps in enumerate(self.steps):
-            wanted = np.flatnonzero(steps == policy.initial_draft)
-            self.index[s] = wanted[0] if wanted.size else len(steps) // 2
+            initial = np.flatnonzero(steps == policy.initial_draft)
+            self.index[s] = initial[0] if initial.size else len(steps) // 2
             self.ema[s] = steps[self.index[s]] - 1.0
 
     def restart(self, groups: IntArray) -> None:
@@ -257,8 +257,8 @@ class _Ema:
         slot = self._slot(situation.batch)
         k = np.zeros(situation.batch.size, dtype=np.int64)
         for s, steps in enumerate(self.steps):
-            here = slot == s
-            k[here] = steps[self.index[s, here]]
+            in_slot = slot == s
+            k[in_slot] = steps[self.index[s, in_slot]]
         return k
 
     def observe(self, outcome: IterationOutcome) -> None:

@@ -266,8 +266,8 @@ def switching_around(
     bad_tokens = good_tokens * (1 - good_share) / good_share
     if bad_tokens < 1:
         raise AdvisorError("good_share leaves bad passages shorter than one token; lower it or lengthen good_tokens")
-    middle = np.clip(PerPosition.from_accepted_length(length).conditional, 1e-6, 1 - 1e-6)
-    logit = np.log(middle / (1 - middle))
+    central = np.clip(PerPosition.from_accepted_length(length).conditional, 1e-6, 1 - 1e-6)
+    logit = np.log(central / (1 - central))
 
     def lists(shift: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
         good, bad = (1 / (1 + np.exp(-(logit + shift + side * spread))) for side in (1.0, -1.0))

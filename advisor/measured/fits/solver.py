@@ -1,13 +1,4 @@
-"""What all fits of measured tables share: one row per point, rows left out, a content hash, error figures.
-
-Robust non-negative least squares on relative error, with leave-one-group-out errors.
-
-What a measured table must satisfy before it is fitted or shipped: no spikes, no times that fall with size.
-
-A step of more tokens never takes less than one of fewer must: engines can pad to it. So each time is lowered to the
-least of those at more tokens, and that of a message to the least of larger ones. On plain decode that changes little
-(0.1 points of the median error); without it a bump at one token count, or an all-reduce that changes its algorithm,
-makes the recommended draft length jump (steps of 8 GPUs on B200 fell by up to 14 % with batch or K, now by 2.5 %).
+"""Robust non-negative least squares on relative error, with leave-one-group-out errors and their figures.
 
 How many experts a row of a measured mixture-of-experts table touched.
 
@@ -23,62 +14,26 @@ own code.
 
 from __future__ import annotations
 
-import hashlib
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from advisor.catalog.fit_records import Dropped, FitParameter
+from advisor.catalog.fit_records import FitParameter
 from advisor.prediction import BAND_SIGMAS, AdvisorError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-DTYPE_NAMES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16"}
-
-
-def one_row_per_point(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Median latency of repeated measurements of a point, sorted by `keys`."""
-    return frame.groupby(keys, dropna=False, sort=True, observed=True)["latency_s"].median().reset_index()
-
-
-def keep_rows(frame: pd.DataFrame, rules: Iterable[tuple[str, ArrayLike]]) -> tuple[pd.DataFrame, tuple[Dropped, ...]]:
-    """Rows that every rule (reason, mask of rows it keeps) keeps. The others by the first rule that drops them."""
-    kept, dropped = np.ones(len(frame), bool), []
-    for reason, keep in rules:
-        before = int(kept.sum())
-        kept &= np.asarray(keep, bool)
-        if kept.sum() < before:
-            dropped.append(Dropped(reason=reason, n_rows=before - int(kept.sum())))
-    return frame[kept], tuple(dropped)
 
 
 def held_out(group: np.ndarray, predict: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
     """Each row of `group` [rows] as `predict(seen, held)` gives it, two masks of rows. NaN with a single group."""
     out = np.full(len(group), np.nan)
     names = np.unique(group)
-    for one in names if len(names) > 1 else []:
-        held = group == one
+    for name in names if len(names) > 1 else []:
+        held = group == name
         out[held] = predict(~held, held)
     return out
-
-
-def labels(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
-    """One text for each row, such as 2048x768x8x128: rows that agree in `columns` have the same."""
-    return frame[columns].astype(str).agg("x".join, axis=1).to_numpy()
-
-
-def content_hash(frame: pd.DataFrame, columns: list[str]) -> str:
-    """SHA-256 of the sorted rows of `columns` plus latency_s in nanoseconds, independent of row order."""
-    table = frame[columns].astype(str)
-    table["ns"] = (frame["latency_s"] * 1e9).round().astype("int64").astype(str)
-    lines = sorted("|".join(row) for row in table.itertuples(index=False, name=None))
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def band_log_sd(log_ratio: np.ndarray, floor: float = 0.02) -> float:
@@ -125,6 +80,7 @@ def _solve(gram: np.ndarray, moment: np.ndarray, low: np.ndarray) -> np.ndarray:
     """min ||A x - 1||^2, x >= low, from the normal equations of column-scaled A."""
     from scipy.optimize import nnls
 
+    # Seconds per byte and seconds lie nine orders apart: unscaled, the factor would lose the small column.
     scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
     # A ridge of 1e-10 keeps the factor defined when two columns are collinear; it moves no coefficient by 1e-6.
     factor = np.linalg.cholesky(gram / np.outer(scale, scale) + 1e-10 * np.eye(len(scale)))
@@ -142,6 +98,7 @@ def _coefficients(relative: np.ndarray, low: np.ndarray | None = None) -> tuple[
     least = np.zeros(relative.shape[1]) if low is None else low
     weight = np.ones(len(relative))
     x = np.zeros(relative.shape[1])
+    # Re-weighting in place of a robust loss keeps each step a linear problem with bounds, solved exactly.
     for _ in range(ITERATIONS):
         weighted = relative * weight[:, None]
         new = _solve(relative.T @ weighted, weighted.sum(axis=0), least)
@@ -167,11 +124,13 @@ def fit_relative(columns: np.ndarray, measured: np.ndarray, low: np.ndarray | No
     LinearFit; stderr and correlation from the weighted normal equations of the coefficients that are not at their bound
     (NaN elsewhere).
     """
+    # Divided by the measured time the target is 1 in every row, so that a microsecond counts like a millisecond.
     relative = columns / measured[:, None]
     least = np.zeros(relative.shape[1]) if low is None else low
     x, weight = _coefficients(relative, least)
     free = x > least
     residual = relative @ x - 1.0
+    # A coefficient at its bound took no freedom from the rows, and its curvature says nothing of its error.
     n_free = max(int(free.sum()), 1)
     variance = float((weight * residual**2).sum() / max(weight.sum() - n_free, 1.0))
     a = relative[:, free]
@@ -215,23 +174,6 @@ def linear_parameters(
     }
 
 
-def correlation_fields(names: Sequence[str], matrix: np.ndarray) -> dict[str, Any]:
-    """Fields of a FitRecord: the correlation [names, names] of fitted parameters, four decimals."""
-    return {
-        "correlation_names": tuple(names),
-        "correlation": tuple(tuple(round(float(v), 4) for v in row) for row in matrix),
-    }
-
-
-def linear_fields(named: Sequence[tuple[str, str]], fit: LinearFit) -> dict[str, Any]:
-    """Fields of a FitRecord: all parameters, and the correlation of those that are not at their bound."""
-    free = np.flatnonzero(fit.coefficients > fit.low)
-    return {
-        "parameters": linear_parameters(named, fit.coefficients, fit.stderr, fit.low),
-        **correlation_fields([named[int(i)][0] for i in free], fit.correlation[np.ix_(free, free)]),
-    }
-
-
 SERIES = [
     "hidden_size",
     "inter_size",
@@ -242,42 +184,6 @@ SERIES = [
     "distribution",
 ]
 """Rows that agree in these differ in tokens alone."""
-SPIKE = 1.5
-"""A time this much above both its neighbours in tokens, where times rise, is an outlier of the measurement. [-]"""
-SEEN_LOWERING = 1.03
-"""Rows lowered by less lie within the repeats' scatter and are not counted. [-]"""
-NOISY_SHARE = 0.10
-"""A table with a larger share of counted rows is called noisy. [-]"""
-
-
-def without_spikes(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """Table without spikes, and how many rows those were.
-
-    A spike lies beyond SPIKE times both neighbours in num_tokens.
-    """
-    ordered = frame.sort_values([*SERIES, "num_tokens"])
-    times = ordered.groupby(SERIES, sort=False, dropna=False, observed=True)["latency_s"]
-    beside = np.maximum(times.shift(1), times.shift(-1))  # missing at the ends, which have one neighbour
-    spike = (ordered["latency_s"] > SPIKE * beside).to_numpy()
-    return ordered[~spike].sort_index(), int(spike.sum())
-
-
-def monotone(frame: pd.DataFrame, by: str = "num_tokens", series: Sequence[str] = SERIES) -> pd.DataFrame:
-    """Table with every latency_s lowered to the least at as many or more of `by`.
-
-    Among rows that agree in `series` (none: all rows); column `lowered` says whether that was by more than
-    SEEN_LOWERING.
-    """
-    ordered = frame.sort_values([*series, by], ascending=False)
-    times = ordered["latency_s"]
-    if series:
-        times_of = times.groupby([ordered[name] for name in series], sort=False, dropna=False, observed=True)
-        least = times_of.cummin()
-    else:
-        least = times.cummin()
-    return ordered.assign(latency_s=least, lowered=times > SEEN_LOWERING * least).sort_index()
-
-
 DRAWS = 32
 """Draws averaged per table row; U of one draw scatters by 1-4 %, so its mean is known within 1 %."""
 SEED = 20240824
@@ -344,6 +250,7 @@ def sample_counts(
             f"cannot sample a load for tokens={n_tokens}, N={n_experts}, k={n_active}, ep={expert_parallel}, "
             f"exponent={exponent}; expected tokens >= 1, k <= N, ep dividing N, exponent not 1"
         )
+    # The generator draws its weights from another range once experts have more than a token each.
     crowded = n_tokens * n_active > n_experts
     low, high = (1.0, 0.8 * n_tokens) if crowded else (0.01, 2.0)
     power = 1.0 - exponent
@@ -351,6 +258,7 @@ def sample_counts(
     target = n_tokens * n_active
     rounded = np.rint(weights / weights.sum() * target).astype(np.int64)
     counts = np.minimum(rounded, n_tokens).reshape(expert_parallel, -1)
+    # First what the cap of one choice a token cut off, then what rounding lost.
     for amount in (int((rounded - counts.ravel()).sum()), None):
         missing = target - int(counts.sum()) if amount is None else amount
         if missing == 0:
@@ -362,11 +270,12 @@ def sample_counts(
                 if missing > 0
                 else _lower_maxima(counts[rank], int(share))
             )
-    rest = target - int(counts.sum())  # a full or an empty rank passes its share on
+    remaining = target - int(counts.sum())  # a full or an empty rank passes its share on
     flat = counts.ravel()
-    if rest:
-        flat = _raise_minima(flat, rest, n_tokens) if rest > 0 else _lower_maxima(flat, -rest)
+    if remaining:
+        flat = _raise_minima(flat, remaining, n_tokens) if remaining > 0 else _lower_maxima(flat, -remaining)
     loads = flat.reshape(expert_parallel, -1)
+    # The tables time the busiest rank, and callers read the first one.
     busiest = int(np.argmax(loads.sum(axis=1)))
     loads[[0, busiest]] = loads[[busiest, 0]]
     return loads.ravel()

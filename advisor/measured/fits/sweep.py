@@ -81,6 +81,7 @@ def fit_sweep(sweep: ProfilerSweep) -> tuple[SweepFit, ...]:
     layers = layers[layers["dtype"].isin(list(BYTES))]
     fits = []
     for (dtype, kernel), rows in layers.groupby(["dtype", "kernel"], sort=True):
+        # A shared expert runs for every token: its time would be booked as that of the routed ones.
         routed = rows[rows["shared_width"].fillna(0.0) == 0].reset_index(drop=True)
         if len(routed) >= MIN_ROWS and routed["n_active"].nunique() > 1:
             shared = len(rows) - len(routed)
@@ -97,9 +98,10 @@ def fit_sweep(sweep: ProfilerSweep) -> tuple[SweepFit, ...]:
 def _fit(sweep: ProfilerSweep, dtype: str, kernel: str, rows: pd.DataFrame, dropped: tuple[Dropped, ...]) -> SweepFit:
     measured = rows[sweep.meta.time_column].to_numpy(dtype=float)
     columns = layer_columns(rows, BYTES[dtype])
-    kept = _separable(columns, measured)
-    columns, load = columns[:, kept], _rows_per_expert(rows)
+    separable = _separable(columns, measured)
+    columns, load = columns[:, separable], _rows_per_expert(rows)
     fit = fit_moe(columns, measured, load)
+    # k is what a sweep varies most: the error told is that at a k which the fit has not seen.
     held = leave_one_shape_out(columns, measured, load, rows["n_active"].to_numpy())
     ratios = verification_ratios(rows, measured, held)
     four = ratios[ratios["tokens_per_sequence"] == 4]
@@ -110,7 +112,7 @@ def _fit(sweep: ProfilerSweep, dtype: str, kernel: str, rows: pd.DataFrame, drop
         four["predicted_ratio"].to_numpy(dtype=float), four["measured_ratio"].to_numpy(dtype=float)
     )
     coefficients, stderr = np.zeros(len(PARAMETERS)), np.full(len(PARAMETERS), np.nan)
-    coefficients[kept], stderr[kept] = fit.linear.coefficients, fit.linear.stderr
+    coefficients[separable], stderr[separable] = fit.linear.coefficients, fit.linear.stderr
     names = (local_id(sweep.name), ENGINE, sweep.meta.plan.code_version, NAMES[dtype], kernel)
     identity = dict(zip(IDENTITY, names, strict=True))
     record = FitRecord(
@@ -127,7 +129,7 @@ def _fit(sweep: ProfilerSweep, dtype: str, kernel: str, rows: pd.DataFrame, drop
         ratio_median=ratio_median,
         ratio_p90=ratio_p90,
         success=bool(coefficients.any()),
-        message=_message(sweep, kept),
+        message=_message(sweep, separable),
     )
     return SweepFit(record, ratios)
 
@@ -163,7 +165,7 @@ def verification_ratios(rows: pd.DataFrame, measured: np.ndarray, predicted: np.
     for i, row in enumerate(keyed):
         if row["routing"] == "independent" and row["tokens_per_sequence"] == 1:
             single[(*(row[name] for name in SHAPE), row["n_tokens"])] = i
-    found = []
+    ratios = []
     for i, row in enumerate(keyed):
         own = row["tokens_per_sequence"]
         queries = range(2, MAX_QUERIES + 1) if row["routing"] == "independent" and own == 1 else [own]
@@ -176,8 +178,8 @@ def verification_ratios(rows: pd.DataFrame, measured: np.ndarray, predicted: np.
             ratio, guess = measured[i] / measured[base], predicted[i] / predicted[base]
             batch = int(row["n_tokens"] // q)
             cells = (int(row["n_experts"]), int(row["n_active"]), batch, int(q), row["routing"])
-            found.append((*cells, ratio, guess, abs(guess / ratio - 1)))
-    return pd.DataFrame(found, columns=list(RATIO_COLUMNS))
+            ratios.append((*cells, ratio, guess, abs(guess / ratio - 1)))
+    return pd.DataFrame(ratios, columns=list(RATIO_COLUMNS))
 
 
 def _rows_per_expert(rows: pd.DataFrame) -> np.ndarray:
@@ -195,16 +197,18 @@ def _separable(columns: np.ndarray, measured: np.ndarray) -> list[int]:
     relative = columns / measured[:, None]
     kept: list[int] = []
     for i in (names.index(name) for name in ORDER):
-        rest = relative[:, i]
+        remaining = relative[:, i]
         if kept:
-            rest = rest - relative[:, kept] @ np.linalg.lstsq(relative[:, kept], relative[:, i], rcond=None)[0]
-        if np.linalg.norm(rest) > SEPARABLE * np.linalg.norm(relative[:, i]):
+            remaining = (
+                remaining - relative[:, kept] @ np.linalg.lstsq(relative[:, kept], relative[:, i], rcond=None)[0]
+            )
+        if np.linalg.norm(remaining) > SEPARABLE * np.linalg.norm(relative[:, i]):
             kept.append(i)
     return sorted(kept)
 
 
-def _message(sweep: ProfilerSweep, kept: list[int]) -> str:
-    absent = [name for i, (name, _) in enumerate(PARAMETERS) if i not in kept]
+def _message(sweep: ProfilerSweep, separable: list[int]) -> str:
+    absent = [name for i, (name, _) in enumerate(PARAMETERS) if i not in separable]
     parts = [f"{sweep.meta.time_column} of {sweep.meta.device.name}; held out by k"]
     if absent:
         parts.append(f"not told apart by this sweep, left at 0: {', '.join(absent)}")

@@ -13,17 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.measured.fits.experts import clean_table, moe_record
-from advisor.measured.fits.solver import (
-    NOISY_SHARE,
-    balanced_counts,
-    monotone,
-    sample_counts,
-    touched_under_power_law,
-    without_spikes,
-)
+from advisor.measured.fits.solver import balanced_counts, sample_counts, touched_under_power_law
 from advisor.prediction import AdvisorError
-from tests.measured.test_fits_experts import IDENTITY, moe_table
+from studies.fits.experts import clean_table, moe_record
+from studies.fits.tables import NOISY_SHARE, monotone, without_spikes
+from tests.studies.test_fits_experts import IDENTITY, moe_table
 
 SHAPES = st.sampled_from([(128, 8), (256, 8), (8, 2), (512, 10), (512, 22), (60, 4), (16, 1)])
 

@@ -29,18 +29,20 @@ from advisor.catalog.fit_records import (
     require_columns,
 )
 from advisor.measured.fits.solver import (
-    content_hash,
-    correlation_fields,
     fit_relative,
     held_out,
     held_out_errors,
+    leave_one_group_out,
+)
+from advisor.physics import laws
+from studies.fits.tables import (
+    content_hash,
+    correlation_fields,
     keep_rows,
     labels,
-    leave_one_group_out,
     linear_fields,
     monotone,
 )
-from advisor.physics import laws
 
 if TYPE_CHECKING:
     import pandas as pd

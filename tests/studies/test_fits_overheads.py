@@ -13,7 +13,19 @@ from advisor.catalog.kernel_choice import small_launch
 from advisor.catalog.kernel_costs import kernel_costs
 from advisor.catalog.models import load_model
 from advisor.measured.observations import NAMES, Observations
-from advisor.measured.overheads import (
+from advisor.measured.points import Point
+from advisor.measured.row_questions import engine_class
+from advisor.physics.bands import make_draws
+from advisor.physics.hardware import load_hardware
+from studies.fits.held_out import (
+    COMMON_SHARE,
+    HeldOutDraw,
+    held_out_draws,
+    held_out_fits,
+    held_out_predictions,
+    residuals_of,
+)
+from studies.fits.overheads import (
     COMMON,
     PRIOR,
     PRIOR_LOG_SD,
@@ -22,18 +34,6 @@ from advisor.measured.overheads import (
     prior_overheads,
     whitening,
 )
-from advisor.measured.points import Point
-from advisor.measured.row_questions import engine_class
-from advisor.measured.validation import (
-    COMMON_SHARE,
-    HeldOutDraw,
-    held_out_draws,
-    held_out_fits,
-    held_out_predictions,
-    residuals_of,
-)
-from advisor.physics.bands import make_draws
-from advisor.physics.hardware import load_hardware
 from studies.overheads import classes_today, rows_hash
 from tests import published
 

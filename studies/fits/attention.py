@@ -22,21 +22,23 @@ import numpy as np
 from advisor.catalog.fit_records import FitParameter, FitRecord, ModuleTable, record_id, require_columns
 from advisor.catalog.kernel_costs import ASSUMED_RATE, KV_BYTES, SHARPNESS, latent_block_rows
 from advisor.catalog.measured_shapes import served
-from advisor.measured.fits.dense import MIN_GROUP_ROWS, UNKNOWN_LOG_SD
 from advisor.measured.fits.solver import (
     band_log_sd,
-    content_hash,
-    correlation_fields,
     fit_relative,
     held_out,
     held_out_errors,
-    keep_rows,
-    labels,
     leave_one_group_out,
-    linear_fields,
 )
 from advisor.physics import laws
 from advisor.physics.hardware import Hardware, peak_flops
+from studies.fits.dense import MIN_GROUP_ROWS, UNKNOWN_LOG_SD
+from studies.fits.tables import (
+    content_hash,
+    correlation_fields,
+    keep_rows,
+    labels,
+    linear_fields,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,7 +24,16 @@ from advisor.catalog.fit_records import (
 from advisor.catalog.kernel_costs import ASSUMED_RATE, KV_BYTES, attention_cost, kernel_costs
 from advisor.catalog.measured_shapes import CHECKPOINTS, MAX_GAP, served, serving_module
 from advisor.catalog.models import load_model
-from advisor.measured.fits.attention import (
+from advisor.physics.architecture import WeightDtypes
+from advisor.physics.attention import AttentionLoad, attention_core, attention_layers, measured_attention, reread_share
+from advisor.physics.hardware import hardware_ids, load_hardware, peak_flops
+from advisor.physics.kernel_costs import AttentionCost
+from advisor.predict.curve import component_tier_ranks, curve_for
+from advisor.predict.load import load_setup
+from advisor.predict.scenario import build_scenario
+from advisor.predict.setup import by_form
+from advisor.prediction import Tier
+from studies.fits.attention import (
     ASSUMED_RATE_LOG_SD,
     ATTENTION_KEYS,
     attention_record,
@@ -35,15 +44,6 @@ from advisor.measured.fits.attention import (
     rising,
     without_spikes,
 )
-from advisor.physics.architecture import WeightDtypes
-from advisor.physics.attention import AttentionLoad, attention_core, attention_layers, measured_attention, reread_share
-from advisor.physics.hardware import hardware_ids, load_hardware, peak_flops
-from advisor.physics.kernel_costs import AttentionCost
-from advisor.predict.curve import component_tier_ranks, curve_for
-from advisor.predict.load import load_setup
-from advisor.predict.scenario import build_scenario
-from advisor.predict.setup import by_form
-from advisor.prediction import Tier
 
 IDENTITY = {"hardware_id": "h200-sxm", "engine": "vllm", "version": "1.0", "dtype": "bf16", "kernel_source": "test"}
 

@@ -1,0 +1,1 @@
+"""Fits of the shipped kernel tables, which `make calibrate` runs."""
