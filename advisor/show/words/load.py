@@ -153,7 +153,9 @@ def _why(found: ContextMap, before: int, after: int, column: int) -> str:
     rises = found.drafting_speedup[after, column] >= found.drafting_speedup[before, column]
     reasons = []
     if abs(ratio[1] - ratio[0]) >= _MOVED and (ratio[1] < ratio[0]) == rises:
-        once = ", since the cache is read once for all tokens of a sequence" if rises and _shares_cache(found) else ""
+        # Where no layer's queries choose entries of their own.
+        shared = all(mixer.kind != "sparse" for mixer in found.setups[0].architecture.mixers)
+        once = ", since the cache is read once for all tokens of a sequence" if rises and shared else ""
         reasons.append(f"a verification takes {ratio[1]:.2f} plain steps in place of {ratio[0]:.2f}{once}")
     if abs(share[1] - share[0]) >= _MOVED and (share[1] < share[0]) == rises:
         own = "" if rises else ", with a cache of its own to read"
@@ -164,11 +166,6 @@ def _why(found: ContextMap, before: int, after: int, column: int) -> str:
 
 _MOVED = 0.01
 """Change from which on a ratio or share counts as moved. [-]"""
-
-
-def _shares_cache(found: ContextMap) -> bool:
-    """Whether no layer's queries choose entries of their own."""
-    return all(mixer.kind != "sparse" for mixer in found.setups[0].architecture.mixers)
 
 
 def acceptance_texts(found: ContextMap) -> tuple[str, ...]:
