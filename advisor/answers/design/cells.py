@@ -381,7 +381,7 @@ def standings(
     Without any of either the standings are empty, nP = 0.
     """
     pool = np.unique([*pool, *cells.best[cells.served]]).astype(np.intp)
-    common, baseline, tiers = [], [], []
+    common, baseline, baseline_merit, tiers = [], [], [], []
     for number, space in enumerate(cells.spaces):
         on_progress(number / len(cells.spaces))
         at = cells.cells_of(number)
@@ -392,6 +392,9 @@ def standings(
             for index in cells.found[pool]
         ]
         baseline.append(merit_of(space, base.speedup, base.tpot_s))
+        central = merit_of(space, own.speedup[:, 0], own.tpot_s[:, 0])
+        fits = question.batches <= space.setup.memory.largest_batch
+        baseline_merit.append(np.where(fits & (abs(space.measured_gap) <= MAX_MEASURED_GAP), central, 0.0))
         merit = _columns([merit_of(space, each.speedup, each.tpot_s) for each in drawn], baseline[-1].shape)
         common.append(np.where(cells.merit[at][:, pool] > 0.0, merit, 0.0))
         tiers += [
@@ -408,7 +411,7 @@ def standings(
         np.concatenate(common, axis=1),
         _columns(errors, baseline[0].shape[:1]),
         np.concatenate(baseline, axis=1),
-        np.concatenate([_baseline_merit(space) for space in cells.spaces]),
+        np.concatenate(baseline_merit),
         tuple(tiers),
     )
 
@@ -416,10 +419,3 @@ def standings(
 def _columns(parts: list[Array], shape: tuple[int, ...]) -> Array:
     """Arrays of one shape side by side, [*shape, n]; n may be 0, where no design serves any cell."""
     return np.stack(parts, axis=-1) if parts else np.zeros((*shape, 0))
-
-
-def _baseline_merit(space: DesignSpace) -> Array:
-    """The baseline's central merit at the question's batches, 0 where nothing is held against it. [nB]"""
-    merit = merit_of(space, space.baseline.served.speedup[:, 0], space.baseline.served.tpot_s[:, 0])
-    fits = space.question.batches <= space.setup.memory.largest_batch
-    return np.where(fits & (abs(space.measured_gap) <= MAX_MEASURED_GAP), merit, 0.0)

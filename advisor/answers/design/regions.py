@@ -11,7 +11,7 @@ One design for several targets: the one that is expected to lose least against e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -304,7 +304,8 @@ def one_design(
     for target in targets:
         asked.setdefault(target.place, []).append(target.batch)
     cells = ask_cells(scenario, asked, grid=grid, on_progress=lambda share: on_progress(share / 2), **question)
-    cell_of = _cells_of(cells, targets)
+    cell_at = {(cells.places[cells.space_of[cell]], int(batch)): cell for cell, batch in enumerate(cells.batches)}
+    cell_of = tuple(cell_at[target.place, target.batch] for target in targets)
     every = np.flatnonzero(np.all(cells.merit > 0.0, axis=0))
     drawn = standings(cells, _one_design_pool(cells, every, count), lambda share: on_progress((1 + share) / 2))
     on_progress(1.0)
@@ -318,7 +319,8 @@ def one_design(
         index = int(cells.found[drawn.pool[column]])
         return TargetsChoice(index, cells.spaces[0].describe(index), tuple(drawn.of(column, cell) for cell in cell_of))
 
-    itself = _baseline_column(drawn, columns)
+    own = cells.spaces[0].baseline_index()
+    itself = None if own is None else next(iter(columns[cells.found[drawn.pool[columns]] == own]), None)
     return OneDesign(
         cells=cells,
         scenario=scenario,
@@ -330,16 +332,8 @@ def one_design(
             drawn.of(int(np.searchsorted(drawn.pool, cells.best[cell])), cell) if cells.served[cell] else None
             for cell in cell_of
         ),
-        baseline=None if itself is None else choice(itself),
+        baseline=None if itself is None else choice(int(itself)),
     )
-
-
-def _cells_of(cells: DesignCells, targets: Sequence[Target]) -> tuple[int, ...]:
-    """The cell of each target."""
-    at: Mapping[tuple[Place, int], int] = {
-        (cells.places[cells.space_of[cell]], int(batch)): cell for cell, batch in enumerate(cells.batches)
-    }
-    return tuple(at[target.place, target.batch] for target in targets)
 
 
 def _one_design_pool(cells: DesignCells, every: NDArray[np.intp], count: int) -> NDArray[np.intp]:
@@ -352,9 +346,3 @@ def _one_design_pool(cells: DesignCells, every: NDArray[np.intp], count: int) ->
     own = cells.spaces[0].baseline_index()
     itself = [] if own is None else np.flatnonzero(cells.found[every] == own).tolist()
     return every[np.unique([*np.concatenate(least), *itself]).astype(np.intp)]
-
-
-def _baseline_column(drawn: Standings, columns: NDArray[np.intp]) -> int | None:
-    own = drawn.cells.spaces[0].baseline_index()
-    found = [] if own is None else np.flatnonzero(drawn.cells.found[drawn.pool[columns]] == own).tolist()
-    return int(columns[found[0]]) if found else None

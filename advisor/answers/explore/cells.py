@@ -79,7 +79,9 @@ def _of_one(settings: dict[str, Any], batches: np.ndarray) -> dict[str, np.ndarr
         setup = load_setup(scenario)
         curve = curve_for(setup, batches)
     except AdvisorError as error:
-        return _columns(settings, batches, _nothing(str(error)), 1)
+        nothing: dict[str, Any] = {name: np.nan for name, kind in COLUMNS.items() if kind == "float32"}
+        nothing |= {"n_draft": -1, "recommended": False, "tier": "", "fits": False, "reason": str(error)}
+        return _columns(settings, batches, nothing, 1)
     return _columns(scenario.model_dump(include=set(SETTINGS)), batches, _predicted(setup, curve), len(curve.drafts))
 
 
@@ -108,11 +110,6 @@ def _as_its_kind(name: str, value: Any) -> Any:
     except (TypeError, ValueError, OverflowError):
         return None
     return None if isinstance(found, int) and abs(found) > _MAX_INT else found
-
-
-def _nothing(reason: str) -> dict[str, Any]:
-    numbers = {name: np.nan for name, kind in COLUMNS.items() if kind == "float32"}
-    return {**numbers, "n_draft": -1, "recommended": False, "tier": "", "fits": False, "reason": reason}
 
 
 def _predicted(setup: Setup, curve: Curve) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from advisor.answers.advice import Advice
 from advisor.answers.best_k import meets_limit, recommended_draft
 from advisor.answers.design.answer import best_by_objective
@@ -30,11 +32,11 @@ from advisor.physics.draft import load_drafter
 from advisor.physics.hardware import ComputeDtype, compute_dtype, gpus_of_node, measured_hardware
 from advisor.predict.curve import Curve, curve_for
 from advisor.predict.load import load_setup
-from advisor.predict.prefill import prefill_shares_s
 from advisor.predict.ratios import measured_range, records_between, unproven
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.scenario_fields import MAX_BATCH, MAX_DRAFT, RELEASE_FIELDS
 from advisor.predict.setup import Setup
+from advisor.predict.spend import drawn_times
 from advisor.prediction import AdvisorError, Array, Tier, lowest
 
 Kind = Literal[
@@ -285,7 +287,8 @@ def _sentence(space: DesignSpace, best: Candidate, fastest: Candidate) -> str:
     if space.baseline_problem:
         return f"{space.baseline_problem} {_of_those_that_serve(best, fastest)}"
     losses = [
-        f"to {k_over_n(item)}{_weights(space, item)} by {_loss(gain)} in {what}"
+        f"to {k_over_n(item)}{_weights(space, item)} by {1 - 1 / gain.value:.0%} "
+        f"({1 - 1 / gain.low:.0%}-{1 - 1 / gain.high:.0%}) in {what}"
         for what, item, gain in found
         if _beyond_noise(gain)
     ]
@@ -322,11 +325,6 @@ def _beyond_noise(gain: Band) -> bool:
     return gain.low > 1.0 and gain.value >= 1.0 + MIN_GAIN
 
 
-def _loss(gain: Band) -> str:
-    """What the baseline lacks of the better design, with the band: 1.10 times as good is a loss of 9 %."""
-    return f"{1 - 1 / gain.value:.0%} ({1 - 1 / gain.low:.0%}-{1 - 1 / gain.high:.0%})"
-
-
 def design_changes(scenario: Scenario, standing: DesignStanding) -> list[tuple[Change, Candidate]]:
     """The best design for speedup and the best for time per token, as changes that can be applied.
 
@@ -340,17 +338,14 @@ def design_changes(scenario: Scenario, standing: DesignStanding) -> list[tuple[C
     made = []
     for index, item in chosen.items():
         try:
-            change = Change("design", f"train {space.describe(index)}", _adopted(scenario, space, item), notes)
+            config = json.dumps(design_config(space, index))
+            values = {"model_id": design_name(space, item), "model_config_json": config}
+            adopted = build_scenario(**(dict(scenario) | values))
+            change = Change("design", f"train {space.describe(index)}", adopted, notes)
         except AdvisorError:
             continue  # its config.json cannot be written, so it cannot be made the scenario; the Design page says why
         made.append((change, item))
     return made
-
-
-def _adopted(scenario: Scenario, space: DesignSpace, item: Candidate) -> Scenario:
-    """The scenario with the design as its model, as a user's own configuration."""
-    values = {"model_id": design_name(space, item), "model_config_json": json.dumps(design_config(space, item.index))}
-    return build_scenario(**(dict(scenario) | values))
 
 
 Goal = Literal["tokens_per_s_per_gpu", "tpot", "speedup"]
@@ -497,9 +492,7 @@ def _evaluated(advice: Advice, change: Change, today: tuple[bool, _Drawn], only_
 
 
 def _at(setup: Setup, curve: Curve, row: int, best: int) -> _Drawn:
-    speedup = curve.draws[:, row, best]
-    prefill, own_prompt = (share[row] for share in prefill_shares_s(setup, curve.batches))
-    token_s = (curve.plain_draws_s[:, row] + prefill) / speedup
+    drawn = drawn_times(setup, curve, np.full(curve.batches.size, best))
     return _Drawn(
         Speed(
             int(curve.drafts[best]),
@@ -507,9 +500,9 @@ def _at(setup: Setup, curve: Curve, row: int, best: int) -> _Drawn:
             float(curve.tpot_s[row, best]),
             float(curve.tokens_per_s_per_gpu[row, best]),
         ),
-        speedup,
-        token_s - own_prompt,
-        token_s,
+        curve.draws[:, row, best],
+        drawn.tpot_s[:, row],
+        drawn.token_s[:, row],
         setup.placement.gpus,
         float(curve.batches[row]),
         Tier(curve.tier[row, best]),
@@ -559,9 +552,9 @@ def _designs(advice: Advice, standing: DesignStanding) -> list[Effect]:
     found = []
     space = standing.space
     own = space.baseline.served
-    before = Speed(
-        int(own.n_draft[0, 0]), float(own.speedup[0, 0]), float(own.tpot_s[0, 0]), _rate(space, own.tpot_s[0, 0])
-    )
+    tpot_s = float(own.tpot_s[0, 0])
+    rate = laws.tokens_per_s_per_gpu(float(space.question.batches[0]), tpot_s, space.setup.placement.gpus)
+    before = Speed(int(own.n_draft[0, 0]), float(own.speedup[0, 0]), tpot_s, float(rate))
     for change, item in design_changes(advice.scenario, standing):
         after = Speed(item.n_draft[0], item.speedup[0], item.tpot_s[0], item.tokens_per_s_per_gpu[0])
         gain: dict[Goal, Band] = {
@@ -571,7 +564,3 @@ def _designs(advice: Advice, standing: DesignStanding) -> list[Effect]:
         }
         found.append(Effect(change, before, after, gain, item.tier, item.extrapolated))
     return found
-
-
-def _rate(space: DesignSpace, tpot_s: float) -> float:
-    return float(laws.tokens_per_s_per_gpu(float(space.question.batches[0]), tpot_s, space.setup.placement.gpus))

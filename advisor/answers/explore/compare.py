@@ -60,7 +60,12 @@ def _loaded(setup: Setup, field: str) -> str | None:
     """A field by what it stands for, where its value is only an id or says less than what was loaded."""
     match field:
         case "model_id":
-            return _model(setup)
+            moe, name = setup.architecture.moe, model_name(setup)
+            model_id = printable(setup.scenario.model_id, MAX_NAME)
+            shape = "dense"
+            if moe is not None:
+                shape = f"{moe.n_active} of {moe.n_experts} routed experts, {moe.n_shared} shared"
+            return f"{name}; {shape}" if name == model_id else f"{name} ({model_id}); {shape}"
         case "hardware_id":
             return f"{setup.scenario.n_gpus} x {printable(setup.hardware.name)}"
         case "drafter_id":
@@ -73,12 +78,6 @@ def _loaded(setup: Setup, field: str) -> str | None:
             made = setup.adjustment
             return f"{made.label} of {made.hardware_id} with {made.engine_class} (data {made.data})"
     return None
-
-
-def _model(setup: Setup) -> str:
-    moe, name, model_id = setup.architecture.moe, model_name(setup), printable(setup.scenario.model_id, MAX_NAME)
-    shape = "dense" if moe is None else f"{moe.n_active} of {moe.n_experts} routed experts, {moe.n_shared} shared"
-    return f"{name}; {shape}" if name == model_id else f"{name} ({model_id}); {shape}"
 
 
 def differing(scenarios: Sequence[Scenario]) -> list[str]:

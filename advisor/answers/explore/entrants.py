@@ -19,7 +19,7 @@ import fnmatch
 import functools
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
@@ -258,7 +258,8 @@ def _drafters(architecture: Architecture, question: RankQuestion) -> Iterator[_K
         if question.drafter[0] != "none":
             yield _Known(*question.drafter, "given", "as given for every model")
     else:
-        known = _own_curves(architecture.id, scenario.task)
+        several = (curve for curve in acceptance_curves(model_id=architecture.id) if len(curve.n_draft) > 1)
+        known = _first_of_each("drafter_id", several, scenario.task)
         for drafter_id, curve in known.items():
             accepted = _accepted(curve, load_drafter(drafter_id).kind, scenario.task)
             yield _Known(drafter_id, curve.id, accepted, f"{curve.dataset}: {curve.source}")
@@ -277,16 +278,15 @@ def _accepted(curve: AcceptanceCurve, kind: str, task: str | None) -> Accepted:
     return "carried" if is_carried(curve, kind, task) else "uncarried"
 
 
-def _own_curves(model_id: str, task: str | None) -> dict[str, AcceptanceCurve]:
-    """Of each drafter that was measured with a model over several K the first curve, of the asked task where it has
-    one."""
-    found: dict[str, AcceptanceCurve] = {}
-    for curve in acceptance_curves(model_id=model_id):
-        if len(curve.n_draft) > 1:
-            first = found.setdefault(curve.drafter_id, curve)
-            if task is not None and task_of(first.dataset) != task == task_of(curve.dataset):
-                found[curve.drafter_id] = curve
-    return found
+def _first_of_each(key: str, curves: Iterable[AcceptanceCurve], task: str | None) -> dict[str, AcceptanceCurve]:
+    """The first curve of each value of a field, of the asked task where it has one."""
+    first: dict[str, AcceptanceCurve] = {}
+    for curve in curves:
+        name = getattr(curve, key)
+        known = task_of(first.setdefault(name, curve).dataset)
+        if task is not None and known != task == task_of(curve.dataset):
+            first[name] = curve
+    return first
 
 
 _KIND = "mtp"
@@ -332,7 +332,13 @@ def borrowed_heads(task: Task | None, context_tokens: int, k_max: int) -> Borrow
     One curve a model, of the asked task where there is one. A head whose text is not known is left out where a task is
     asked: it cannot be said to be of it. None where no head is left.
     """
-    heads = _curves(task)
+    every_k = [
+        curve
+        for curve in acceptance_curves(drafter_id="mtp")
+        if curve.n_draft == tuple(range(1, len(curve.n_draft) + 1))
+        and (task in (None, task_of(curve.dataset)) or is_carried(curve, _KIND, task))
+    ]
+    heads = list(_first_of_each("model_id", every_k, task).values())
     if not heads:
         return None
     longest = min(len(curve.n_draft) for curve in heads)
@@ -354,21 +360,6 @@ def borrowed_heads(task: Task | None, context_tokens: int, k_max: int) -> Borrow
         _added(measured, moved, "high")[: k_max + 1],
         tuple(dict.fromkeys(remark for each in moved for remark in each.remarks)),
     )
-
-
-def _curves(task: str | None) -> list[AcceptanceCurve]:
-    """The first curve of each model's MTP head over K = 1, 2, ..., of the asked task where it has one."""
-    found: dict[str, AcceptanceCurve] = {}
-    for curve in acceptance_curves(drafter_id="mtp"):
-        known = task_of(curve.dataset)
-        if curve.n_draft != tuple(range(1, len(curve.n_draft) + 1)):
-            continue
-        if task is not None and known != task and not is_carried(curve, _KIND, task):
-            continue
-        first = found.setdefault(curve.model_id, curve)
-        if task is not None and task_of(first.dataset) != task == known:
-            found[curve.model_id] = curve
-    return list(found.values())
 
 
 def _added(measured: Sequence[Acceptance], moved: Sequence[Acceptance], end: str) -> Array:

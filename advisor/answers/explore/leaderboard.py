@@ -380,7 +380,9 @@ def leaderboard(question: RankQuestion, on_progress: Callable[[str, float], obje
             missed.append(found)
     on_progress("", 1.0)
     if hardware is None:
-        raise AdvisorError(_nobody(missed))
+        reasons = Counter(each.detail or each.reason for each in missed)  # the commonest first
+        told = "; ".join(f"{reason} ({counted(number, 'model')})" for reason, number in reasons.most_common(3))
+        raise AdvisorError(f"no model takes part: {told or 'none was named'}")
     price = price_of(hardware, question.usd_per_hour)
     if question.by == "cost" and price is None:
         raise no_price(hardware)
@@ -388,13 +390,6 @@ def leaderboard(question: RankQuestion, on_progress: Callable[[str, float], obje
         others = " or ".join(by for by in BY if by != "energy")
         raise AdvisorError(f"the power of {hardware.name} is not known; rank by {others}")
     return Leaderboard(question, hardware, price, _standings(placed, question, price), tuple(missed))
-
-
-def _nobody(missed: Sequence[Missed]) -> str:
-    """Why nobody takes part, the commonest reason first."""
-    reasons = Counter(each.detail or each.reason for each in missed)
-    told = "; ".join(f"{reason} ({counted(number, 'model')})" for reason, number in reasons.most_common(3))
-    return f"no model takes part: {told or 'none was named'}"
 
 
 def _standings(placed: Sequence[Placed], question: RankQuestion, price: Price | None) -> tuple[Standing, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -62,8 +62,12 @@ def write_own_runs(found: Iterable[OwnRuns], data_and_fits: str, path: Path = OW
 def read_own_runs(path: Path = OWN_RUNS) -> tuple[str, dict[str, OwnRuns]]:
     """(hash of data and fits, figures by kind). Raises AdvisorError when the file is missing or damaged."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        kinds = {kind: OwnRuns(kind=kind, **_numbers(figures)) for kind, figures in content["kinds"].items()}
+        nan, content = float("nan"), json.loads(path.read_text(encoding="utf-8"))
+        kinds = {
+            # A slope without three batches is no number.
+            kind: OwnRuns(**{"kind": kind} | {name: nan if value is None else value for name, value in figures.items()})
+            for kind, figures in content["kinds"].items()
+        }
         return str(content["data_and_fits"]), kinds
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise AdvisorError(
@@ -98,11 +102,6 @@ def own_runs_text(advice: Advice) -> str:
         f"your own, which took the error from {study.error_before:.0%} to {study.error_after:.0%} "
         f"(on {study.n_rows} rows of {counted(study.n_laboratories, 'laboratory', 'laboratories')})."
     )
-
-
-def _numbers(figures: dict[str, float | None]) -> dict[str, Any]:
-    """Figures as written. A slope without three batches is no number."""
-    return {name: float("nan") if value is None else value for name, value in figures.items()}
 
 
 GAP_COLUMNS = ("batch_size", "n_draft", "speedup", "drafter", "accepted_length", "context_tokens")

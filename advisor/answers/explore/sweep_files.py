@@ -208,12 +208,8 @@ def _connect(address: str) -> Any:
                 environment = {"working_dir": bundle, "env_vars": {"OMP_NUM_THREADS": "1"}}
                 ray.init(address=address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise AdvisorError(f"no Ray cluster at {address}: {_first_line(error)}") from error
+            raise AdvisorError(f"no Ray cluster at {address}: {_first(error)}") from error
     return ray
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 MAX_ROWS = 2_000_000
@@ -445,7 +441,8 @@ def _check(name: str, frame: pd.DataFrame) -> None:
         values = frame[column].to_numpy()
         within[f"{column}: expected a number above 0"] = (np.isfinite(values) & (values > 0)) | ~done
     for column in _BANDS:
-        low, high = (frame[_band_column(column, end)].to_numpy() for end in ("low", "high"))
+        ends = "tpot_{}_ms" if column == "tpot_ms" else f"{column}_{{}}"
+        low, high = (frame[ends.format(end)].to_numpy() for end in ("low", "high"))
         value, none = frame[column].to_numpy(), np.isnan(low) & np.isnan(high) & (column != "speedup")
         within[f"{column}: expected a band around the value"] = ((low <= value) & (value <= high)) | none | ~done
     for what, good in within.items():
@@ -458,11 +455,6 @@ def _check(name: str, frame: pd.DataFrame) -> None:
             )
     if bool((done & frame[["model_id", "hardware_id"]].isna().any(axis=1)).any()):
         raise AdvisorError(f"{name}: a prediction names no model or no accelerator; {_HOW}")
-
-
-def _band_column(column: str, end: str) -> str:
-    """Name of the column with one end (low, high) of a band."""
-    return f"tpot_{end}_ms" if column == "tpot_ms" else f"{column}_{end}"
 
 
 def _first(error: Exception) -> str:

@@ -5,6 +5,7 @@ Money and energy of a token in sentences, and as JSON.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -153,7 +154,9 @@ def _why(found: ContextMap, before: int, after: int, column: int) -> str:
     rises = found.drafting_speedup[after, column] >= found.drafting_speedup[before, column]
     reasons = []
     if abs(ratio[1] - ratio[0]) >= _MOVED and (ratio[1] < ratio[0]) == rises:
-        once = ", since the cache is read once for all tokens of a sequence" if rises and _shares_cache(found) else ""
+        # Where no layer's queries choose entries of their own.
+        shared = all(mixer.kind != "sparse" for mixer in found.setups[0].architecture.mixers)
+        once = ", since the cache is read once for all tokens of a sequence" if rises and shared else ""
         reasons.append(f"a verification takes {ratio[1]:.2f} plain steps in place of {ratio[0]:.2f}{once}")
     if abs(share[1] - share[0]) >= _MOVED and (share[1] < share[0]) == rises:
         own = "" if rises else ", with a cache of its own to read"
@@ -164,11 +167,6 @@ def _why(found: ContextMap, before: int, after: int, column: int) -> str:
 
 _MOVED = 0.01
 """Change from which on a ratio or share counts as moved. [-]"""
-
-
-def _shares_cache(found: ContextMap) -> bool:
-    """Whether no layer's queries choose entries of their own."""
-    return all(mixer.kind != "sparse" for mixer in found.setups[0].architecture.mixers)
 
 
 def acceptance_texts(found: ContextMap) -> tuple[str, ...]:
@@ -194,8 +192,7 @@ def map_table(found: ContextMap) -> Table[int]:
     """Speedup and K over context and batch, a dash where a batch does not fit."""
     cache, drafter = found.cache_bytes, found.drafter_cache_bytes
     columns = [
-        _context(found),
-        *(Column[int](f"batch {batch}", partial(_cell, found, column=at)) for at, batch in enumerate(found.batches)),
+        *_by_batch(found, lambda *cell: f"{found.speedup[cell]:.2f}x K={found.n_draft[cell]}"),
         Column[int]("largest batch", lambda row: found.largest_batch[row], "{:,}".format),
         Column[int]("cache/seq/GPU", lambda row: cache[row] / 1e6, "{:,.0f} MB".format),
     ]
@@ -206,32 +203,20 @@ def map_table(found: ContextMap) -> Table[int]:
     return Table(tuple(columns), range(len(found.contexts)))
 
 
-def _context(found: ContextMap) -> Column[int]:
-    return Column("context", lambda row: found.contexts[row], "{:,}".format)
-
-
-def _cell(found: ContextMap, row: int, *, column: int) -> str:
-    if not found.fits[row, column]:
-        return "-"
-    return f"{found.speedup[row, column]:.2f}x K={found.n_draft[row, column]}"
-
-
 def share_table(found: ContextMap) -> Table[int]:
     """Share of a plain step that attention takes, over context and batch."""
-    return Table(
-        (
-            _context(found),
-            *(
-                Column[int](f"batch {batch}", partial(_attention_share, found, column=at))
-                for at, batch in enumerate(found.batches)
-            ),
-        ),
-        range(len(found.contexts)),
-    )
+    columns = _by_batch(found, lambda *cell: f"{found.attention_share[cell]:.0%}")
+    return Table(tuple(columns), range(len(found.contexts)))
 
 
-def _attention_share(found: ContextMap, row: int, *, column: int) -> str:
-    return f"{found.attention_share[row, column]:.0%}" if found.fits[row, column] else "-"
+def _by_batch(found: ContextMap, text: Callable[[int, int], str]) -> list[Column[int]]:
+    """The context, then the text of a cell for each batch that fits."""
+
+    def cell(row: int, *, column: int) -> str:
+        return text(row, column) if found.fits[row, column] else "-"
+
+    batches = (Column[int](f"batch {batch}", partial(cell, column=at)) for at, batch in enumerate(found.batches))
+    return [Column[int]("context", lambda row: found.contexts[row], "{:,}".format), *batches]
 
 
 def map_document(found: ContextMap) -> dict[str, Any]:

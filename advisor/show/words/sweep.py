@@ -191,7 +191,8 @@ def _answers(frame: pd.DataFrame, *columns: Column[Cells], known: str) -> Table[
             _if_known(known, itemgetter(name)),
             partial(_setting, name),
         )
-        for name in _other_columns(frame)
+        for name in frame.columns
+        if name in SETTINGS and name not in ("model_id", "hardware_id", "batch_size")
     )
     return Table((*columns, *others), frame.to_dict("records"))
 
@@ -246,12 +247,6 @@ def map_table(found: SweepMap) -> Table[Sequence[Any]]:
         for row, value in enumerate(found.y_values)
     ]
     return matrix((label(found.y), *(setting_text(found.x, value) for value in found.x_values)), rows)
-
-
-def _other_columns(table: pd.DataFrame) -> list[str]:
-    return [
-        name for name in table.columns if name in SETTINGS and name not in ("model_id", "hardware_id", "batch_size")
-    ]
 
 
 def best_rows(frame: pd.DataFrame, found: SweepMap) -> pd.DataFrame:
