@@ -125,6 +125,8 @@ documents: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.engines_page
 	$(BIN)/python -m tests.golden.diagnose_page
 	$(BIN)/python -m tests.golden.tour_page
+	$(BIN)/python -m tests.golden.notebook
+	$(BIN)/python -m tests.golden.terminal
 	$(BIN)/python -m tests.golden.counts
 	$(BIN)/python -m tests.golden.sources_page
 

@@ -117,7 +117,7 @@ class _Lazy(click.Group):
                 formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
 
 
-@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(version=__version__, prog_name="advisor")
 def root() -> None:
     """Recommend the K to draft, and the MoE to build, for your hardware, model and batch size."""

@@ -24,6 +24,7 @@ from advisor.cli.output import (
     print_json,
     print_labelled,
     print_table,
+    say,
     scenario_from,
     scenario_in,
     typed_names,
@@ -84,10 +85,10 @@ def compare(scenarios: tuple[Scenario, ...], as_json: bool) -> None:
         print_json({"finding": finding(advices, names), "scenarios": answers})
         return
     print_table(matrix(("", *names), [(row.label, *row.values) for row in rows]))
-    click.echo(f"\n{finding(advices, names)}")
+    say(f"\n{finding(advices, names)}")
     for warning in dict.fromkeys(text for advice in advices for text in advice.warnings):
         of = [name for name, advice in zip(names, advices, strict=True) if warning in advice.warnings]
-        click.echo(f"warning: {'' if len(of) == len(names) else '; '.join(of) + ': '}{warning}")
+        print_labelled("warning", [f"{'' if len(of) == len(names) else '; '.join(of) + ': '}{warning}"])
 
 
 def _scenario(text: str, asked: dict[str, Any]) -> Scenario:
@@ -132,12 +133,12 @@ def context(scenario: Scenario, contexts: str, batches: str, as_json: bool) -> N
     if as_json:
         print_json({"verdict": said, "scenario": scenario, "says": turn_texts(found), **map_document(found)})
         return
-    click.echo(said)
+    say(said)
     for text in turn_texts(found):
-        click.echo(text)
-    click.echo("\nSpeedup and recommended K:")
+        say(text)
+    say("\nSpeedup and recommended K:")
     print_table(map_table(found))
-    click.echo("\nAttention's share of a plain step:")
+    say("\nAttention's share of a plain step:")
     print_table(share_table(found))
     click.echo()
     print_labelled("note", acceptance_texts(found))
@@ -174,10 +175,10 @@ def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool
         for step in steps:
             note = step.note.rstrip(".")
             click.echo(f"  {step.title}{f' ({note})' if note else ''}\n    {step_text(step)}")
-        click.echo("")
-    click.echo("Where the 80% band comes from, each kind of uncertainty alone")
+        say("")
+    say("Where the likely range comes from, each kind of uncertainty alone")
     print_table(Table(_BAND_PARTS, band_parts(advice.setup, made.batch_size, k)))
-    click.echo("\nConstants")
+    say("\nConstants")
     print_table(Table(_CONSTANTS, list(dict.fromkeys(made.constants))))
     _print_nearby(kernels, speedups)
     print_labelled("warning", advice.warnings)
@@ -185,7 +186,7 @@ def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool
 
 _BAND_PARTS: tuple[Column[BandPart], ...] = (
     Column("uncertain", attrgetter("what"), words=True),
-    Column("band", lambda part: f"{part.low:.2f}-{part.high:.2f}"),
+    Column("likely range", lambda part: f"{part.low:.2f}-{part.high:.2f}"),
     Column("share of variance", attrgetter("share"), "{:.0%}".format),
 )
 _CONSTANTS: tuple[Column[ConstantUse], ...] = (
@@ -204,10 +205,10 @@ _NEAR: tuple[Column[dict[str, Any]], ...] = (
 
 def _print_nearby(kernels: list[dict[str, Any]], speedups: list[dict[str, Any]]) -> None:
     if kernels:
-        click.echo("\nKernel measurements near it")
+        say("\nKernel measurements near it")
         print_table(Table(_NEAR, kernels))
     if speedups:
-        click.echo("\nPublished speedups near it")
+        say("\nPublished speedups near it")
         rows = [tuple(map(str, item.values())) for item in speedups]
         print_table(matrix(tuple(speedups[0]), rows, "l" * len(speedups[0])))
 

@@ -43,6 +43,7 @@ from advisor.cli.output import (
     print_labelled,
     print_table,
     progress,
+    say,
     write_file,
 )
 from advisor.physics.quality import DEFAULT_EPS
@@ -234,11 +235,11 @@ def _give_one(one: OneDesign, start: str, csv_file: Path | None, config_file: Pa
     _print_start(start)
     for text in (one_design_verdict(one), against_baseline(one), one_design_price(one)):
         if text:
-            click.echo(text)
+            say(text)
     click.echo()
     print_table(one_design_table(one))
     if one.choices:
-        click.echo("\nExpected loss of the best designs, over the targets and at each:")
+        say("\nExpected loss of the best designs, over the targets and at each:")
         print_table(choices_table(one))
     click.echo()
     print_labelled("note", one_design_notes(one))
@@ -252,12 +253,12 @@ def _give_map(drawn: RegionMap, start: str, csv_file: Path | None, *, as_json: b
         print_json(region_document(drawn) | _started_from(start))
         return
     _print_start(start)
-    click.echo(f"{region_verdict(drawn)}\n\nRegion, K, and expected loss against the cell's own best:")
+    say(f"{region_verdict(drawn)}\n\nRegion, K, and expected loss against the cell's own best:")
     print_table(map_cells_table(drawn))
     click.echo()
     print_table(region_table(drawn))
     for region in drawn.regions:
-        click.echo(f"{region.letter} holds {held_where(drawn, region)}.")
+        say(f"{region.letter} holds {held_where(drawn, region)}.")
     click.echo()
     print_labelled("note", region_notes(drawn))
 
@@ -268,7 +269,7 @@ def _started_from(note: str) -> dict[str, str]:
 
 def _print_start(note: str) -> None:
     if note:
-        click.echo(f"{note}\n")
+        say(f"{note}\n")
 
 
 def _started(scenario: Scenario, shape: str | None, question: dict[str, Any], *, from_nothing: bool) -> Start | None:
@@ -324,22 +325,22 @@ def _best_designs(answer: DesignAnswer) -> Table[Candidate]:
 
 def _print(answer: DesignAnswer) -> None:
     space = answer.space
-    click.echo(answer.verdict)
+    say(answer.verdict)
     if answer.recommended is None:
         return
-    click.echo(f"\n{answer.binding_text}\n")
-    click.echo(f"{len(space):,} designs, {len(space.candidates):,} at equal quality within all limits. Best distinct:")
+    say(f"\n{answer.binding_text}\n")
+    say(f"{len(space):,} designs, {len(space.candidates):,} at equal quality within all limits. Best distinct:")
     print_table(_best_designs(answer))
     laws = "; ".join(f"{letter}: {name}" for letter, name in zip("ABC", LAW_NAMES.values(), strict=True))
-    click.echo(f"Training: compute at equal tokens over the baseline's. Quality by law {laws}.")
-    click.echo("\nOne of three held as the baseline has it, the others solved again, at equal quality")
+    say(f"Training: compute at equal tokens over the baseline's. Quality by law {laws}.")
+    say("\nOne of three held as the baseline has it, the others solved again, at equal quality")
     print_table(dials_table(answer.dials))
     flipped = [item for item in answer.sensitivity if item.flips]
-    click.echo(f"\n{sensitivity_text(answer.sensitivity)}")
+    say(f"\n{sensitivity_text(answer.sensitivity)}")
     for item in flipped:
         cost = "it is then not allowed" if np.isnan(item.regret) else f"keeping it costs {item.regret:.1%}"
-        click.echo(f"  {item.change}: {item.best_text} ({cost})")
-    click.echo("")
+        say(f"  {item.change}: {item.best_text} ({cost})")
+    say("")
     print_labelled("warning", answer.warnings)
     print_labelled("limit", answer.limits)
 

@@ -38,6 +38,7 @@ from advisor.cli.output import (
     print_labelled,
     print_table,
     progress,
+    say,
     scenario_from,
     spell_out_gpus,
     whole_numbers,
@@ -130,14 +131,14 @@ def rank(*, top: int, csv_file: Path | None, as_json: bool, **values: Any) -> No
     if as_json:
         print_json(document(board, axis))
         return
-    click.echo(verdict(board))
+    say(verdict(board))
     if axis is None and (said := quality_text(board, "set --min-total-params or bring --scores")):
-        click.echo(said)
+        say(said)
     if board.standings:
-        click.echo(f"{by_size(board)}\n".lstrip("\n"))
+        say(f"{by_size(board)}\n".lstrip("\n"))
         print_table(table(board, top, axis))
         if len(board.standings) > top:
-            click.echo(f"... and {len(board.standings) - top} more; --top shows them.")
+            say(f"... and {len(board.standings) - top} more; --top shows them.")
         click.echo()
         print_labelled("note", notes(board))
     print_labelled("not ranked", missed_texts(board))
@@ -261,14 +262,14 @@ def sweep(file: Path, output: Path, workers: int, ray_address: str, dry_run: boo
         if as_json:
             print_json(asked)
         else:
-            click.echo(f"{scenarios}: {counted(plan.n_curves, 'combination')} at {len(plan.batches)} batches")
+            say(f"{scenarios}: {counted(plan.n_curves, 'combination')} at {len(plan.batches)} batches")
         return
     done = run_sweep(plan, output, workers, ray_address, progress("sweeping"))
     if as_json:
         print_json({**asked, "found": done.n_found, "elapsed_s": round(done.elapsed_s, 3), "folder": str(done.folder)})
         return
     earlier = f", {counted(done.n_found, 'part')} there already" if done.n_found else ""
-    click.echo(f"{scenarios}: {counted(done.n_parts - done.n_found, 'part')} in {done.elapsed_s:.1f} s{earlier}")
+    say(f"{scenarios}: {counted(done.n_parts - done.n_found, 'part')} in {done.elapsed_s:.1f} s{earlier}")
     click.echo(f"Query them: SELECT ... FROM '{done.folder}/part-*.parquet' (DuckDB, Polars, pandas)")
 
 
@@ -332,12 +333,12 @@ def expert_ranks(
 
 
 def _print(answer: RanksAnswer) -> None:
-    click.echo(ranks_verdict(answer))
-    click.echo("\nLayouts, each at its recommended K:")
+    say(ranks_verdict(answer))
+    say("\nLayouts, each at its recommended K:")
     print_table(layout_table(answer))
-    click.echo("\nExperts in order, by K:")
+    say("\nExperts in order, by K:")
     print_table(rank_table(answer))
-    click.echo(f"\n{exchange_text(answer)}")
+    say(f"\n{exchange_text(answer)}")
     if answer.moved:
         print_table(exchange_table(answer))
 

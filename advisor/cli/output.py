@@ -97,9 +97,10 @@ def text_width() -> int:
 
 
 def say(text: str) -> None:
-    """A sentence in lines that fit the terminal. Nothing for an empty one."""
-    for line in wrapped(text, text_width(), ""):
-        click.echo(line)
+    """Sentences in lines that fit the terminal; line breaks of their own stay. Nothing for an empty text."""
+    for part in text.split("\n") if text else ():
+        for line in wrapped(part, text_width(), "") or [""]:
+            click.echo(line)
 
 
 def print_labelled(label: str, texts: Iterable[str], err: bool = False) -> None:
@@ -134,7 +135,7 @@ def _print_rich(table: Table[Any]) -> None:
 
     grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="cyan")
     for label, letter in zip(table.header, table.align, strict=True):
-        grid.add_column(label, justify="left" if letter == "l" else "right", no_wrap=letter == "r")
+        grid.add_column(label, justify="left" if letter == "l" else "right", no_wrap=letter == "r", overflow="fold")
     for cells in table.cells:
         grid.add_row(*cells, style="bold" if "recommended" in cells else None)
     Console(highlight=False, markup=False).print(grid)

@@ -43,6 +43,7 @@ from advisor.cli.output import (
     print_labelled,
     print_table,
     progress,
+    say,
 )
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
@@ -63,18 +64,18 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
         print_json(schedule_document(found))
         return
     print_table(k_by_batch_table(found.ranges, scenario.max_tpot_ms is not None))
-    click.echo(" ".join((*found.texts, schedule_rule(scenario.max_tpot_ms))))
+    say(" ".join((*found.texts, schedule_rule(scenario.max_tpot_ms))))
     _print_contexts(found)
     for bucket in found.by_context:
-        click.echo(f"\nContext {_context_name(bucket)}")
+        say(f"\nContext {_context_name(bucket)}")
         print_table(k_by_batch_table(bucket.ranges, scenario.max_tpot_ms is not None))
     if found.gain is not None:
         gain = found.gain
-        click.echo(
+        say(
             f"\nOn your histogram: {gain.schedule_speedup:.3f}x, against {gain.best_static_speedup:.3f}x with "
             f"K = {gain.best_static_k} throughout, the best single K: {gain.gain:+.1%}."
         )
-    click.echo(f"\nThe first table is for context {scenario.context_tokens}. {accepted_length_text(found.setup)}")
+    say(f"\nThe first table is for context {scenario.context_tokens}. {accepted_length_text(found.setup)}")
     print_labelled("warning", found.setup.warnings)
 
 
@@ -128,7 +129,7 @@ def export(
         click.echo(f"wrote {file}")
     click.echo(f"\n{made.launch_line}\n")
     for text in (*said, accepted_length_text(found.setup)):
-        click.echo(text)
+        say(text)
     print_labelled("warning", (*found.setup.warnings, *made.warnings))
 
 
@@ -217,27 +218,27 @@ def simulate(
 def _print_simulation(found: RuntimeSchedule, plan: SimulationPlan, report: SimulationReport, kind: str) -> None:
     """What each policy gives on the load, the bounds, and what to know of both."""
     print_table(Table(_POLICIES, report.outcomes))
-    click.echo(
+    say(
         f"\n{report.requests} requests of {plan.request_tokens} tokens, batch {plan.batch_size}, acceptance: {kind}, "
         f"seed {plan.seed}. Best single K: {report.best_static_k}. Decode iterations only; prefill is not simulated."
     )
-    click.echo(report.load_note)
+    say(report.load_note)
     if kind != "trace":
-        click.echo(accepted_length_text(found.setup))
+        say(accepted_length_text(found.setup))
     _print_bounds(report)
     print_labelled("warning", found.setup.warnings)
     if not report.complete:
-        click.echo(f"note: {plan.iterations} iterations ended before all requests were served; raise --iterations")
+        say(f"note: {plan.iterations} iterations ended before all requests were served; raise --iterations")
 
 
 def _print_contexts(found: RuntimeSchedule) -> None:
     """Whether context changes the answer. The recommended K by batch and context where it does, or was asked for."""
     at = found.at_contexts
     if at.matters or found.others is not None:
-        click.echo("\nRecommended K by batch and tokens of context (-: does not fit):")
+        say("\nRecommended K by batch and tokens of context (-: does not fit):")
         print_table(k_by_context_table(at))
     if at.text:
-        click.echo(at.text)
+        say(at.text)
 
 
 def schedule_document(found: RuntimeSchedule) -> dict[str, Any]:
@@ -284,9 +285,9 @@ def _print_bounds(report: SimulationReport) -> None:
     """What each K could gain at most were every sequence to stop at its first rejection, and what that saves."""
     switches = max(outcome.switch_share for outcome in report.outcomes)
     cost = f"{report.plan.switch_ms:g} ms each" if report.plan.switch_ms else "at no cost: engines capture every K"
-    click.echo(f"K changes in at most {switches:.0%} of a policy's iterations, {cost}.")
+    say(f"K changes in at most {switches:.0%} of a policy's iterations, {cost}.")
     static = {one.static_k: one for one in report.outcomes if one.static_k}
-    click.echo("\nUpper bounds, not policies: each sequence stops at its first rejection, which no engine foresees.")
+    say("\nUpper bounds, not policies: each sequence stops at its first rejection, which no engine foresees.")
     header = (
         "K at most",
         "speedup",
@@ -310,7 +311,7 @@ def _print_bounds(report: SimulationReport) -> None:
         )
     print_table(matrix(header, rows, "r" * len(header)))
     most = max(bound.gain_over_best_static for bound in report.bounds)
-    click.echo(f"At most {most:+.1%} over the best single K.")
+    say(f"At most {most:+.1%} over the best single K.")
 
 
 def _context_name(bucket: ContextSchedule) -> str:

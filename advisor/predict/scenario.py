@@ -133,8 +133,9 @@ class Scenario(ScenarioFields):
         return self.model_copy(update=dict.fromkeys(RANK_FIELDS)) if said else self
 
     def to_query(self) -> str:
-        """URL query string with every field that differs from its default."""
-        values = self.model_dump(mode="json", exclude_defaults=True)
+        """URL query string with model and accelerator, and every other field that differs from its default."""
+        named = {"hardware_id": self.hardware_id, "model_id": self.model_id}
+        values = named | self.model_dump(mode="json", exclude_defaults=True)
         if self.input_tokens is not None:  # without it the lengths would say another one
             values["context_tokens"] = self.context_tokens
         if self.model_config_json is not None:  # left out it would be UNNAMED_MODEL, which the page names itself

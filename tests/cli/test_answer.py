@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import shlex
+import sys
 
 import pytest
 
@@ -11,11 +14,14 @@ from advisor.answers.advice import advise
 from advisor.answers.explore.changes import GOALS
 from advisor.catalog.hardware import hardware_named
 from advisor.cli.advise import GOALS as OFFERED
-from advisor.cli.output import scenario_from
+from advisor.cli.output import print_table, scenario_from
 from advisor.predict.usual import nearest_acceptance, usual_drafter, usual_tensor_parallel
 from advisor.prediction import AdvisorError
+from advisor.show.table import Table
 from advisor.show.words.answer import LINES, WIDTH, shell_lines, short_answer
+from advisor.show.words.schedule import DRAFTS
 from tests.command_line import run
+from tests.golden.terminal import COLUMNS, file, page
 
 SHORT = ("deepseek-ai/DeepSeek-V3", "--gpus", "8xH200", "--batch", "32")
 
@@ -157,3 +163,55 @@ def test_the_recommended_k_and_plain_decoding_stay_in_a_table_that_is_cut() -> N
     rows = short_answer(advice, [], 60).table.rows
     assert len(rows) < len(advice.drafts)
     assert {0, advice.recommendation.n_draft} <= {row.n_draft for row in rows}
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_a_terminal_shows_what_it_showed(columns: int) -> None:
+    assert page(columns) == file(columns).read_text(encoding="utf-8"), "run: python -m tests.golden.terminal"
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
+    widest = max(file(columns).read_text(encoding="utf-8").splitlines(), key=len)
+    assert len(widest) <= min(columns, WIDTH), widest
+
+
+def test_a_terminal_gets_colour_and_a_pipe_does_not(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(DRAFTS, advise(scenario_from({"model_id": "qwen3-30b-a3b", "hardware_id": "h200"})).drafts)
+    print_table(table)
+    plain = capsys.readouterr().out
+    shown = {}
+    for setting in ("", "1"):
+        for name, value in (("TERM", "xterm-256color"), ("COLUMNS", "120"), ("NO_COLOR", setting)):
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "stdout", _Terminal())
+        print_table(table)
+        shown[setting] = sys.stdout.getvalue()  # type: ignore[union-attr]
+        monkeypatch.undo()
+    assert "\x1b[" not in plain
+    assert "\x1b[36m" in shown[""]
+    assert "\x1b[36m" not in shown["1"]
+    assert plain.split() == re.sub(r"\x1b\[[0-9;]*m", "", shown["1"]).split()
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_name_of_the_release_before_answers_with_the_new_one(capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, err = run(capsys, "ranks")
+    assert err.startswith("note: `ranks` is now `expert-ranks`")
+
+
+def test_models_are_compared_on_the_same_gpus(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "compare", "gpt-oss-20b", "openai/gpt-oss-120b", "--gpus", "2xH200", "--json")
+    assert code == 0
+    answered = [one["scenario"] for one in json.loads(out)["scenarios"]]
+    assert [(one["model_id"], one["n_gpus"], one["tensor_parallel"]) for one in answered] == [
+        ("gpt-oss-20b", 2, 2),
+        ("gpt-oss-120b", 2, 2),
+    ]
+    assert "say on which GPUs" in run(capsys, "compare", "gpt-oss-20b", "gpt-oss-120b")[2]

@@ -50,7 +50,7 @@ def test_a_pasted_run_gets_its_sentence_a_card_with_the_fix_and_its_prediction()
         "Quantity",
         "Measured",
         "Predicted",
-        "80% band",
+        "Likely range",
         "Measured / predicted",
     ]
     assert table.loc["Round of speculation", "Measured"] == "28.34 ms"

@@ -193,7 +193,7 @@ def _answer(
 def _accepted(b: Builder, setup: Setup, k: int) -> Quantity:
     given = setup.acceptance
     length, tier = float(given.accepted_length[k]), "extrapolated" if given.extrapolated[k] else "given"
-    band = f"80% band {given.low[k]:.2f} to {given.high[k]:.2f}; " if k else ""
+    band = f"likely range {given.low[k]:.2f} to {given.high[k]:.2f}; " if k else ""
     use = ConstantUse("AL", "accepted length", length, "1", tier, given.source)
     head = Head("accepted_length", "Tokens emitted per round", "AL")
     return b.given(head, length, (use,), f"{band}bonus token included.")

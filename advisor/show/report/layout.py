@@ -148,7 +148,7 @@ def _answer(report: Report) -> tuple[Block, ...]:
     gain = f" and faster than plain decoding in {answer.p_gain:.0%}" if answer.n_draft else ""
     loss = (
         f"Of {SIMULATED}, which differ in the uncertain constants, K = {answer.n_draft} is the fastest in "
-        f"{answer.p_best:.0%}{gain}; on average it is {answer.regret:.1%} behind the best K in each, the least within "
+        f"{answer.p_best:.0%}{gain}; its expected loss against the best K in each is {answer.regret:.1%}, the least within "
         f"the noise. {answer.equals}"
     ).rstrip()
     fits = f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."
@@ -191,7 +191,7 @@ def _curve(report: Report) -> tuple[Block, ...]:
 _CURVE: tuple[Column[dict[str, Any]], ...] = (
     Column("Batch", itemgetter("batch_size"), "{:,}".format),
     Column("Speedup", itemgetter("speedup"), "{:.2f}x".format),
-    Column("80% band", lambda row: _band(row["speedup_low"], row["speedup_high"])),
+    Column("likely range", lambda row: _band(row["speedup_low"], row["speedup_high"])),
     Column("ms per token", itemgetter("tpot_ms"), "{:.2f}".format),
     Column("Verify / plain", itemgetter("verify_ratio"), "{:.2f}".format),
     Column("Experts, plain", itemgetter("touched_plain"), "{:.0f}".format),
@@ -258,7 +258,7 @@ def _accepted_lengths(report: Report) -> TableBlock:
     columns: tuple[Column[int], ...] = (
         Column("K", int),
         Column("Tokens per round", lambda k: given.accepted_length[k], "{:.2f}".format),
-        Column("80% band", lambda k: _band(given.low[k], given.high[k])),
+        Column("likely range", lambda k: _band(given.low[k], given.high[k])),
         Column("Extrapolated", lambda k: "yes" if given.extrapolated[k] else "no", words=True),
     )
     rows = range(1, given.accepted_length.size)

@@ -301,7 +301,7 @@ def region_table(found: RegionMap) -> Table[Region]:
         Column("edge", lambda row: len(row.edge), paper=False),
         Column("mean loss", _mean_loss, percent),
         Column("loses most elsewhere", lambda row: _worst_text(found, row.worst_outside), words=True),
-        Column("80% band", attrgetter("worst_outside"), _loss_band, words=True),
+        Column("likely range", attrgetter("worst_outside"), _loss_band, words=True),
     )
     return Table(columns, found.regions)
 
@@ -571,7 +571,7 @@ _ONE_DESIGN: tuple[Column[_AtTarget], ...] = (
     _of_one("one design's", lambda one: f"{one.tpot_s * 1e3:.2f}"),
     _of_one("K", attrgetter("n_draft")),
     _of_one("gives up", lambda one: percent(one.expected_loss)),
-    _of_one("80% band", _loss_band),
+    _of_one("likely range", _loss_band),
     _of_one("central", lambda one: percent(one.loss)),
     _of_one(f"chance within {TIE:.0%}", lambda one: f"{one.chance:.0%}"),
     _of_one("over baseline", lambda one: "" if one.gain is None else band_text(one.gain)),

@@ -85,7 +85,7 @@ _COMPARED: tuple[Column[Compared], ...] = (
     Column("quantity", attrgetter("label"), words=True),
     Column("measured", lambda row: "" if row.measured is None else amount(row.measured, row.unit)),
     Column("predicted", lambda row: amount(row.predicted, row.unit)),
-    Column("80% band", lambda row: f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"),
+    Column("likely range", lambda row: f"{amount(row.low, row.unit)} to {amount(row.high, row.unit)}"),
     Column("measured / predicted", attrgetter("ratio"), lambda ratio: "" if ratio is None else f"{ratio:.2f}"),
 )
 WANTED: tuple[Column[tuple[str, str]], ...] = (

@@ -1,0 +1,52 @@
+"""What commands print at 80 and 120 columns, numbers left out: `python -m tests.golden.terminal` writes the pages."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+from pathlib import Path
+
+from advisor.cli import main
+
+FOLDER = Path(__file__).resolve().parents[1] / "cli" / "terminal"
+COLUMNS = (80, 120)
+COMMANDS = (
+    "--help",
+    "advise deepseek-ai/DeepSeek-V3 --gpus 8xH200 --engine sglang --batch 32",
+    "advise qwen3-30b-a3b --gpus 1xH200 --drafter none",
+    "schedule qwen3-30b-a3b --gpus 1xH200 --accepted-length 2.4@3",
+    "compare gpt-oss-20b gpt-oss-120b --gpus 1xH200",
+    "advise --help",
+)
+
+
+def printed(command: str) -> str:
+    """Standard output and error of a command, one after the other."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.suppress(SystemExit):
+        main(command.split())
+    return out.getvalue() + err.getvalue()
+
+
+def page(columns: int) -> str:
+    """All commands as a terminal of that width shows them, a # for each number."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = str(columns)
+    try:
+        shown = "".join(f"$ advisor {command}\n{printed(command)}\n" for command in COMMANDS)
+    finally:
+        os.environ.pop("COLUMNS") if before is None else os.environ.update(COLUMNS=before)
+    return re.sub(r" *(?<![\w.-])[0-9][0-9.,]*", " #", shown)
+
+
+def file(columns: int) -> Path:
+    """Where the page of a width is kept."""
+    return FOLDER / f"{columns}.txt"
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for width in COLUMNS:
+        file(width).write_text(page(width), encoding="utf-8")
