@@ -30,7 +30,7 @@ from advisor.prediction import AdvisorError
 
 ASSUMED_IMBALANCE = (
     "Expert-parallel imbalance follows an assumed formula; it has not been measured. Loads of your experts "
-    "(--expert-loads, or Your routing trace on the page Data) replace it by counts."
+    "(--expert-loads, or a routing trace dropped on Measure) replace it by counts."
 )
 
 

@@ -2,17 +2,17 @@
 
 The user's own measured speedups of a scenario, from the upload of this session, as charts draw them.
 
-Loads of experts and the layout that this session predicts with: chosen on the page Data or carried by a link.
+Loads of experts and the layout that this session predicts with: chosen in Lab or on Measure, or carried by a link.
 
 They lie in the session under their fields' names, as a refit does, and go into the scenario of every run whose model
 has as many experts and no fewer layers.
 
-The refit that this session predicts with: chosen on the page Data or carried by a link, shown on every page, undone.
+The refit that this session predicts with: chosen on Measure or carried by a link, shown on every page, undone.
 
 It lies in the session as one line of text under its field's name, as the widgets' values do, and goes into the scenario
 of every run whose accelerator and engine it is for, and so into its hash, its link and its report.
 
-The sweep of this session: opened or computed on the page Data, and what of it is on screen. Nothing is shared.
+The sweep of this session: opened or computed in Lab, and what of it is on screen. Nothing is shared.
 """
 
 from __future__ import annotations

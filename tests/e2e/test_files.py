@@ -42,7 +42,7 @@ def test_a_broken_file_is_refused_in_words_and_a_good_one_is_read(page: Any, app
         upload(page, DROP, name, content)
         page.get_by_role("alert").filter(has_text=words).wait_for()
         page.get_by_role("button", name="Forget", exact=True).click()
-        page.get_by_test_id("stMain").get_by_text(name).wait_for(state="detached")
+        page.get_by_test_id("stMain").get_by_text(name, exact=True).wait_for(state="detached")
         wait_until_drawn(page)
     lines = benchmark_csv().decode().splitlines()
     cells = lines[3].split(",")

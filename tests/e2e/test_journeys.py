@@ -156,6 +156,7 @@ def test_paste_a_slow_run_and_read_what_to_change(page: Any, app_url: str) -> No
     card = page.locator(".st-key-finding_0")
     assert "--max-running-requests N" in card.get_by_test_id("stCode").inner_text()
     assert "128 sequences, above 48 sequences" in card.inner_text()
+    page.locator("summary", has_text="Measured beside predicted").click()
     assert "Round of speculation" in page.get_by_role("table").last.inner_text()
 
 

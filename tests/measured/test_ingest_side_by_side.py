@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from advisor.measured.ingest.read import read_given, read_upload
 from advisor.measured.ingest.remap import own_headers, targets
 from advisor.measured.ingest.rows import Rows, resolve_names, with_given
-from advisor.measured.ingest.side_by_side import METRICS, side_by_side
+from advisor.measured.ingest.side_by_side import METRICS, side_by_side, told_per_token
 from advisor.measured.points import refit_points
 from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
@@ -208,3 +209,22 @@ def test_predict_and_the_form_see_the_rows_of_each_k():
     asked = read_given("k.csv", several("1;6.0;4.0;3.0;1.7;2.4")).asked
     assert asked["draft_tokens_k"].tolist() == ["1", "3"]
     assert {item.native for item in own_headers("k.csv", several("1;6;4;3;2;2"))} >= {"sd_tpot_ms", "draft_tokens_k"}
+
+
+def test_a_time_per_token_called_tpot_on_one_side_and_itl_on_the_other_is_one_pair_whose_meaning_stays_open() -> None:
+    pair = side_by_side(["concurrency", "tpot_plain_ms", "itl_with_eagle"])
+    assert pair is not None
+    assert (pair.plain, pair.spec, pair.metric, pair.factors) == (1, 2, None, (1.0, 1.0))
+    assert pair.said == {"drafter": "eagle", "metric": "tpot_ms"}
+    seconds = side_by_side(["plain tpot (s)", "itl mtp (ms)"])
+    assert seconds is not None
+    assert seconds.factors == pytest.approx((1000.0, 1.0))
+    assert side_by_side(["plain_ttft_ms", "itl_with_eagle"]) is None
+
+
+def test_a_time_with_drafts_below_the_plain_one_is_no_whole_round() -> None:
+    frame = pd.DataFrame({"draft_tokens_k": [3.0, 3.0], "baseline_value": [2.3, 3.5], "sd_value": [2.0, 3.9]})
+    frame = frame.assign(speedup=np.nan, metric=None)
+    assert told_per_token(frame)
+    assert not told_per_token(frame.assign(sd_value=[3.0, 3.9]))
+    assert not told_per_token(frame.assign(metric="tpot_ms"))

@@ -201,8 +201,7 @@ DELIBERATE = {
     "measured/validation.py": MEASURED,
     "profiling/results.py": "columns of a sweep; profiling imports nothing of the advisor",
     "profiling/engine": "columns of a sweep and facts an engine tells; profiling imports nothing of the advisor",
-    "ui/data/upload_panel.py": f"{MEASURED}: which of them the scenario on screen can fill in",
-    "ui/data/diagnosis.py": f"{MEASURED}: which of them the scenario on screen can fill in",
+    "ui/measure": f"{MEASURED}: which of them the scenario on screen can fill in, or takes from a file",
     "answers/summary.py": MEASURED,
     "ui/bar": "what the bar shows itself, with widths, and More does not show again",
     "answers/diagnosis": MEASURED,
@@ -210,7 +209,7 @@ DELIBERATE = {
     "cli/report.py": f"{MEASURED}: what a diagnosis beside the answer takes from it",
     "ui/answers.py": "what a board over all models is asked, whatever the bar's own model",
     "answers/explore/cells.py": "what a count of experts on ranks follows from",
-    "ui/data/sweep.py": "what a grid asks for first, and which settings follow from which",
+    "ui/lab/sweep.py": "what a grid asks for first, and which settings follow from which",
     "ui/serve/board.py": "opening a model of the board sets just what the ranking chose for it",
 }
 """Folders and files whose literals may name four fields and more, with the reason."""

@@ -38,15 +38,15 @@ def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
     values = modelled[:, column] * scale
     shown = {"speedup": "speedup by batch", "round_s": "ms per round by batch", "plain_s": "ms per token by batch"}
     title = f"Your points against the model<br><sup>K = {found.n_draft} · {shown[found.quantity]}</sup>"
-    figure = new_figure(title, "Batch", "", height=430)
+    figure = new_figure(title, "", "", height=430)
     table = {"batch_size": curve.batches, "model": values}
     if gains:
-        add_band(figure, curve.batches, curve.low[:, column], curve.high[:, column], "80% band", BLUE, 0.18)
+        add_band(figure, curve.batches, curve.low[:, column], curve.high[:, column], "", BLUE, 0.18)
         figure.add_hline(y=1.0, line={"color": NEUTRAL, "width": 1})
-    add_line(figure, curve.batches, values, _named("model", found.model_length, found), BLUE)
+    add_line(figure, curve.batches, values, _named("model, {}", found.model_length, found), BLUE)
     if gains and found.own_length is not None and abs(found.own_length / found.model_length - 1.0) > _SAME_LENGTH:
         table["model_with_own_length"] = values * found.own_length / found.model_length
-        name = _named("model with yours", found.own_length, found)
+        name = _named("model with your {}", found.own_length, found)
         add_line(figure, curve.batches, table["model_with_own_length"], name, GREEN, dash="dash", width=2)
     _sticks(figure, found.points, scale)
     figure.add_scatter(
@@ -67,7 +67,8 @@ def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
 
 
 def _named(what: str, length: float, found: OwnVerdict) -> str:
-    return f"{what}, accepted {length:.2f}" if found.quantity == "speedup" else what
+    """Name of a line with the accepted length that it takes."""
+    return what.format(f"{length:.2f}") if found.quantity == "speedup" else "model"
 
 
 def _sticks(figure: go.Figure, points: pd.DataFrame, scale: float) -> None:
@@ -87,7 +88,7 @@ def gap_parts_chart(found: OwnVerdict) -> Chart:
     last = len(names) - 1
     colors = [NEUTRAL if i == last else VERMILLION if one < 0 else BLUE for i, one in enumerate(change)]
     gains = found.quantity == "speedup"
-    title = "Parts of the gap<br><sup>yours against the model</sup>" if gains else "Your time against the model's"
+    title = "Parts of the gap" if gains else "Your time against the model's"
     figure = new_figure(title, "", "", height=90 + _PARTS_PX * len(names))
     figure.add_bar(
         x=change,

@@ -103,7 +103,7 @@ def check_blocks(checks: tuple[CheckCommand, ...]) -> tuple[Block, ...]:
         return (Paragraph("No commands: K = 0 is recommended, or vLLM cannot run this drafter."),)
     intro = (
         "These vLLM commands measure what is predicted here, with the accepted length imposed, so that the cost model "
-        "alone is tested. Upload their output on the page Data."
+        "alone is tested. Drop their output on Measure."
     )
     return (Paragraph(intro), *(Code(one_option_a_line(step.command), step.purpose) for step in checks))
 

@@ -1,8 +1,8 @@
-"""A user's own runs against the model, in words: the verdict's title and sentence, its parts, and the next step."""
+"""A user's own runs against the model, in words: the verdict's title, its sentence and its parts."""
 
 from __future__ import annotations
 
-from advisor.answers.own_gap import Action, OwnVerdict, PartKey
+from advisor.answers.own_gap import OwnVerdict, PartKey
 from advisor.text import counted
 
 PARTS: dict[PartKey, str] = {
@@ -70,10 +70,3 @@ def _of_the_rest(found: OwnVerdict) -> str:
     return (
         f"The file states no accepted length; {found.implied_length:.2f} instead of {found.model_length:.2f} would do."
     )
-
-
-def action_label(action: Action, found: OwnVerdict, n_rows: int) -> str:
-    """Label of a step's button."""
-    if action == "use_length":
-        return f"Use my accepted length {found.own_length:.2f}" if found.own_length else "Use my accepted length"
-    return {"refit": f"Refit to these {counted(n_rows, 'row')}", "diagnose": "Diagnose", "none": ""}[action]

@@ -18,7 +18,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
 from advisor.show.charts.own_runs import gap_parts_chart, own_gap_chart, steps_chart
-from advisor.show.words.own_gap import action_label, verdict_text, verdict_title
+from advisor.show.words.own_gap import verdict_text, verdict_title
 from advisor.text import counted
 from advisor.ui.measure import diagnosis
 from advisor.ui.measure.drop import kinds_in_words
@@ -107,7 +107,7 @@ def _steps_that_follow(found: OwnVerdict, read: IngestResult, scenario: Scenario
         if found.own_length is not None and found.action in ("use_length", "diagnose", "refit"):
             length = f"{found.own_length:.3g}@{found.n_draft}"
             st.button(
-                action_label("use_length", found, read.rows_kept),
+                f"Use my accepted length {found.own_length:.2f}",
                 key="use_own_length",
                 type="primary" if found.action == "use_length" else "secondary",
                 on_click=_use_length,
