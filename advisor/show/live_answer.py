@@ -218,7 +218,7 @@ def launch(advice: Advice) -> dict[str, str]:
 
 
 def engine_of(engine_id: str) -> tuple[str, bool]:
-    """Name of an engine, and whether a launch line is written for it; one without a file has neither."""
+    """Name of an engine, and whether a launch line is written for it."""
     found = next((one for one in engines() if one.id == engine_id), None)
     return ("another engine", False) if found is None else (found.name, found.export is not None)
 

@@ -72,7 +72,7 @@ class AnswerHeaders:
 
 
 class EarlyStyle:
-    """ASGI middleware that puts the app's style into the page itself, and a shell that is drawn while it starts.
+    """ASGI middleware that puts style and shell into the page itself.
 
     Streamlit draws elements in whatever order their code arrives, the one with the style last: until then the bar is
     unfolded and paddings are Streamlit's, and everything jumps when it comes (layout shift 0.1-0.8 at first load).
@@ -304,7 +304,7 @@ _SHELL = """
 
 
 def shell(asked: Mapping[str, str]) -> str:
-    """What a browser draws before the app's own scripts have come: what is computed, and where it will stand.
+    """Markup that a browser draws before the app's scripts have come: what is computed, and where.
 
     asked : parameters of the address; only names that are shipped are repeated.
     """

@@ -104,7 +104,8 @@ def test_serve_read_the_answer_change_model_batch_and_accepted_length_and_copy_t
     enter(page, "Batch, exact value", 64)
     wait_for_answer(page, fits.model_copy(update={"batch_size": 64}))
     enter(page, "Accepted length, exact value", 2.4)
-    final = fits.model_copy(update={"batch_size": 64, "acceptance": "2.4@3"})
+    k = advise(fits.model_copy(update={"batch_size": 64})).curve_k
+    final = fits.model_copy(update={"batch_size": 64, "acceptance": f"2.4@{k}"})
     wait_for_answer(page, final)
     page.wait_for_url("**batch_size=64**")
     line = one_option_a_line(engine_setups(advise(final))[0].launch_line)

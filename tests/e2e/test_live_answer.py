@@ -187,17 +187,20 @@ def test_the_first_screen_has_at_most_a_hundred_and_twenty_words(first_page: Any
 def words_on_screen(page: Any) -> list[str]:
     """Words with letters that stand in the first screen, the launch command apart, shadow roots included."""
     found: list[str] = page.evaluate(
-        """() => { const words = [], walk = (node) => {
+        """() => { const words = [], apart = "pre, style, script, title, [data-testid=stIconMaterial], a[href^='#']";
+        const seen = (node, box) => box.height && box.top < innerHeight && box.bottom > 0 && !node.closest(apart)
+            && node.checkVisibility({ contentVisibilityAuto: true, visibilityProperty: true });
+        const walk = (node) => {
           if (node.nodeType === 3) {
-            const range = document.createRange(); range.selectNodeContents(node);
-            const box = range.getBoundingClientRect();
-            const style = getComputedStyle(node.parentElement);
-            if (box.height && box.top < innerHeight && box.bottom > 0 && style.visibility !== "hidden"
-                && !node.parentElement.closest("pre, style, script, title"))
+            const range = document.createRange();
+            range.selectNodeContents(node);
+            if (node.parentElement && seen(node.parentElement, range.getBoundingClientRect()))
               words.push(...node.textContent.split(/\\s+/).filter(one => /\\p{L}/u.test(one)));
           } else
             for (const child of [...(node.shadowRoot ? [node.shadowRoot] : []), ...node.childNodes]) walk(child);
-        }; walk(document.body); return words; }"""
+        };
+        walk(document.body);
+        return words; }"""
     )
     return found
 

@@ -161,7 +161,7 @@ def test_headers_of_an_answer_are_replaced_not_doubled() -> None:
 def test_elements_that_wait_for_their_run_are_not_faded_frame_by_frame() -> None:
     """Streamlit marks them so; once it does otherwise, the rule is dead and ten waiting browsers draw all the time."""
     scripts = (Path(st.__file__).parent / "static" / "static" / "js").glob("index.*.js")
-    assert "#root [data-stale=true] { transition: opacity 0s 1s !important; }" in element()
+    assert "#root [data-stale=true] { transition: opacity 0s 0.3s !important; }" in element()
     assert any('"data-stale":' in script.read_text(encoding="utf-8") for script in scripts)
 
 

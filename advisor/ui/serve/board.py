@@ -90,12 +90,14 @@ def _table(scenario: Scenario, board: Leaderboard) -> None:
     rows = event["selection"]["rows"] or [0]
     one = board.standings[min(rows[0], len(board.standings) - 1)]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.button(
+        opened = st.button(
             f"Open {plain(model_name(one.name))} on {placement_text(one)} in the bar",
             key="rank_open",
             on_click=_open,
             args=(one, load_as_text(board.question.users)),
         )
+        if opened:
+            st.rerun()  # the board is a fragment, and the bar is not part of it
         st.download_button(
             "All figures as CSV",
             board_table(board).csv(),
