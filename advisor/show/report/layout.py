@@ -148,8 +148,8 @@ def _answer(report: Report) -> tuple[Block, ...]:
     gain = f" and faster than plain decoding in {answer.p_gain:.0%}" if answer.n_draft else ""
     loss = (
         f"Of {SIMULATED}, which differ in the uncertain constants, K = {answer.n_draft} is the fastest in "
-        f"{answer.p_best:.0%}{gain}; its expected loss against the best K in each is {answer.regret:.1%}, the least within "
-        f"the noise. {answer.equals}"
+        f"{answer.p_best:.0%}{gain}; its expected loss against the best K in each is {answer.regret:.1%}, the "
+        f"least within the noise. {answer.equals}"
     ).rstrip()
     fits = f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."
     blocks: list[Block] = [Paragraph(f"{why} {tier}"), Paragraph(f"{loss} {fits}"), _drafts(report)]
