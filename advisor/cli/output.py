@@ -97,7 +97,10 @@ def text_width() -> int:
 
 
 def say(text: str) -> None:
-    """Sentences in lines that fit the terminal; line breaks of their own stay. Nothing for an empty text."""
+    """Print sentences in lines that fit the terminal.
+
+    Line breaks of their own stay. Nothing for an empty text.
+    """
     for part in text.split("\n") if text else ():
         for line in wrapped(part, text_width(), "") or [""]:
             click.echo(line)
