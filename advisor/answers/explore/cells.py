@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.answers.best_k import recommended_drafts, within_limit
@@ -21,6 +20,10 @@ from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, MAX_BATCH, MAX_CO
 from advisor.predict.setup import Setup
 from advisor.predict.spend import drawn_times
 from advisor.prediction import AdvisorError, Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 SETTINGS = tuple(name for name, row in FIELDS.items() if name not in DOCUMENTS and not row.is_private)
 """Columns that name the scenario."""
@@ -70,6 +73,8 @@ def sweep_rows(combinations: Iterable[Mapping[str, Any]], batches: Sequence[int]
     """
     found = [_of_one(dict(settings), np.array(batches)) for settings in combinations]
     whole = {name: np.concatenate([one[name] for one in found]) for name in COLUMNS} if found else {}
+    import pandas as pd  # only here: the context map stands in this file, and commands that draw it need no frames
+
     return pd.DataFrame(whole, columns=list(COLUMNS)).astype(COLUMNS)
 
 
