@@ -181,8 +181,9 @@ def _check_same_chip(document: OwnHardware) -> None:
     for figure, user_value, chip_value, scale, unit in pairs:
         if abs(user_value / chip_value - 1) > SAME_CHIP_TOLERANCE:
             raise AdvisorError(
-                f"{document.name} is not the chip of {chip.id}: its {figure} is {user_value / scale:,.4g} {unit}, that of "
-                f"{chip.id} {chip_value / scale:,.4g} {unit}. Name no same chip; the answer then rests on a roofline"
+                f"{document.name} is not the chip of {chip.id}: its {figure} is {user_value / scale:,.4g} {unit}, "
+                f"that of {chip.id} {chip_value / scale:,.4g} {unit}. Name no same chip; the answer then rests on a "
+                "roofline"
             )
 
 

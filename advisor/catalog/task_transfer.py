@@ -238,8 +238,8 @@ def _at_context(measured: Acceptance, kind: str, context_tokens: int) -> Accepta
         return measured
     remark = (
         f"At {context_tokens:,} tokens of context fewer drafts may be accepted: of one drafter of this kind "
-        f"{lowest.factor:.0%} of those at {lowest.shortest_tokens:,} were, at {lowest.context_tokens:,} ({lowest.title}). "
-        "The band reaches down to that."
+        f"{lowest.factor:.0%} of those at {lowest.shortest_tokens:,} were, at {lowest.context_tokens:,} "
+        f"({lowest.title}). The band reaches down to that."
     )
     return _remarked(dataclasses.replace(measured, low=low), remark)
 

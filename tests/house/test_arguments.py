@@ -13,7 +13,6 @@ STILL_TO_MEND = {
     "show.charts.speedup.speedup_chart",
     "show.charts.why.touched_experts_chart",
     "physics.draft.draft_time",
-    "show.report.build.build_report",
 }
 """Functions with ten arguments and more that want a value object yet."""
 BY_NATURE = ("physics.laws.", "profiling.kernels_triton.")
