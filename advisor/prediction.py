@@ -38,18 +38,18 @@ class AdvisorError(ValueError):
 def explain(error: ValidationError) -> str:
     """One plain line from a pydantic error: the field, its value, and what was expected."""
     parts = []
-    for item in error.errors():
-        field = ".".join(str(piece) for piece in item["loc"])
-        message = item["msg"].removeprefix("Value error, ")
-        if item["type"] == "missing":
+    for problem in error.errors():
+        field = ".".join(str(step) for step in problem["loc"])
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "missing":
             parts.append(f"{field} is missing")
-        elif item["type"] == "extra_forbidden":
+        elif problem["type"] == "extra_forbidden":
             parts.append(f"{field!r} is not a setting of a scenario")
         elif field:
-            parts.append(f"{field}={item['input']!r}: {message[0].lower()}{message[1:]}")
+            parts.append(f"{field}={problem['input']!r}: {message[0].lower()}{message[1:]}")
         else:
             parts.append(message)
-    return "; ".join(" ".join(part.split())[:300] for part in parts)
+    return "; ".join(" ".join(line.split())[:300] for line in parts)
 
 
 class Frozen(BaseModel):

@@ -31,28 +31,28 @@ def data_root(package: Path = PACKAGE) -> Path:
     return installed if installed.is_dir() else package.parent
 
 
-def read_file(path: Path, limit: int, what: str = "a file that is read here", instead: str = "") -> bytes:
-    """The bytes of a regular file of at most `limit` bytes, which messages call `what`.
+def read_file(path: Path, limit: int, subject: str = "a file that is read here", instead: str = "") -> bytes:
+    """The bytes of a regular file of at most `limit` bytes, which messages call `subject`.
 
     Raises AdvisorError, which names `instead`, when that cannot be. Devices and pipes are refused: they need not end.
     """
-    shown, remedy = shown_path(path), instead and f"; {instead}"
+    display, remedy = shown_path(path), instead and f"; {instead}"
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        raise AdvisorError(f"cannot read {shown}: {error.strerror or error}{remedy}") from error
+        raise AdvisorError(f"cannot read {display}: {error.strerror or error}{remedy}") from error
     except ValueError as error:  # a NUL in the path
-        raise AdvisorError(f"cannot read {shown}: this is no path{remedy}") from error
+        raise AdvisorError(f"cannot read {display}: this is no path{remedy}") from error
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "a device or pipe"
-        raise AdvisorError(f"{shown} is {kind}, not a file{remedy}")
+        raise AdvisorError(f"{display} is {kind}, not a file{remedy}")
     try:
         with path.open("rb") as file:
             content = read_up_to(file, limit + 1)
     except OSError as error:
-        raise AdvisorError(f"cannot read {shown}: {error.strerror or error}{remedy}") from error
+        raise AdvisorError(f"cannot read {display}: {error.strerror or error}{remedy}") from error
     if len(content) > limit:
-        raise AdvisorError(f"{shown} has more than {limit:,} bytes; {what} has at most so many")
+        raise AdvisorError(f"{display} has more than {limit:,} bytes; {subject} has at most so many")
     return content
 
 
@@ -78,10 +78,10 @@ def write_whole(path: Path, content: bytes) -> None:
     if before is not None and not stat.S_ISREG(before.st_mode):
         _write_into(path, content)
         return
-    place = Path(os.path.realpath(path))  # a link goes on to lead to it
-    if before is not None and not os.access(place, os.W_OK):
+    target = Path(os.path.realpath(path))  # a link goes on to lead to it
+    if before is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    beside = place.with_name(f".{os.getpid()}-{os.urandom(4).hex()}.part")
+    beside = target.with_name(f".{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
         with beside.open("xb") as stream:
             stream.write(content)
@@ -89,7 +89,7 @@ def write_whole(path: Path, content: bytes) -> None:
             os.fsync(stream.fileno())
         if before is not None:
             beside.chmod(stat.S_IMODE(before.st_mode))
-        os.replace(beside, place)
+        os.replace(beside, target)
     finally:
         beside.unlink(missing_ok=True)
 
@@ -140,42 +140,48 @@ def load_profile(kind: str, profile_id: str, model: type[Profile], plural: str, 
     Raises AdvisorError for an unknown id (with close matches; `plural` names the kind in the message and `listing`
     says where all ids are printed) and for a file that does not hold a valid profile of that id.
     """
-    if profile_id not in (known := profile_ids(kind)):
-        raise unknown_id(profile_id, plural, known, listing)
+    if profile_id not in (ids := profile_ids(kind)):
+        raise unknown_id(profile_id, plural, ids, listing)
     profile = read_profile(PROFILES / kind / f"{profile_id}.yaml", model)
     if getattr(profile, "id", profile_id) != profile_id:
         raise AdvisorError(f"profiles/{kind}/{profile_id}.yaml: its id must be {profile_id!r}, the name of the file")
     return profile
 
 
-def unknown_id(given: str, plural: str, known: list[str], listing: str) -> AdvisorError:
+def unknown_id(requested: str, plural: str, ids: list[str], listing: str) -> AdvisorError:
     """The error for an id that nothing has: what was given, the closest ids, where to find all of them."""
-    shown = given if len(given) <= 60 else given[:57] + "..."
-    close = close_ids(given[:200].lower(), known)
+    shown = requested if len(requested) <= 60 else requested[:57] + "..."
+    close = close_ids(requested[:200].lower(), ids)
     hint = f"did you mean {' or '.join(close)}? Else " if close else ""
-    return AdvisorError(f"{shown!r} is not one of the {len(known)} {plural}; {hint}{listing}")
+    return AdvisorError(f"{shown!r} is not one of the {len(ids)} {plural}; {hint}{listing}")
 
 
-def close_ids(given: str, known: list[str], count: int = 3) -> list[str]:
-    """Ids most like a mistyped one, best first.
-
-    Ids with its leading letters (`h` of h300) stand before all others.
+def close_ids(requested: str, ids: list[str], count: int = 3) -> list[str]:
+    """Ids most like a mistyped one, best first. Ids with its leading letters (`h` of h300) stand before all others.
 
     Where nothing follows the first word, an id counts as its first word and stands for the others that have it: what
     follows (`-sxm`, `-pcie`) was not asked for. Of equally alike ones the nearest number comes first.
     """
-    words = {one: one if "-" in given else one.partition("-")[0] for one in known}
+    words = {candidate: candidate if "-" in requested else candidate.partition("-")[0] for candidate in ids}
 
-    def likeness(one: str) -> float:
-        return max(difflib.SequenceMatcher(None, part, given).ratio() for part in (one, words[one]))
+    def likeness(candidate: str) -> float:
+        return max(
+            difflib.SequenceMatcher(None, spelling, requested).ratio() for spelling in (candidate, words[candidate])
+        )
 
-    def rank(one: str) -> tuple[object, ...]:
-        away = abs(_number(words[one]) - _number(given))
-        return _letters(one) != _letters(given), -likeness(one), away, not one.endswith("-sxm"), one
+    def rank(candidate: str) -> tuple[object, ...]:
+        away = abs(_number(words[candidate]) - _number(requested))
+        return (
+            _letters(candidate) != _letters(requested),
+            -likeness(candidate),
+            away,
+            not candidate.endswith("-sxm"),
+            candidate,
+        )
 
     best: dict[str, str] = {}
-    for one in sorted((one for one in known if likeness(one) >= _ALIKE), key=rank):
-        best.setdefault(words[one], one)
+    for candidate in sorted((candidate for candidate in ids if likeness(candidate) >= _ALIKE), key=rank):
+        best.setdefault(words[candidate], candidate)
     return list(best.values())[:count]
 
 
@@ -184,8 +190,8 @@ def _letters(text: str) -> str:
 
 
 def _number(text: str) -> int:
-    found = re.search(r"\d{1,9}", text)
-    return int(found[0]) if found else 0
+    match = re.search(r"\d{1,9}", text)
+    return int(match[0]) if match else 0
 
 
 def read_profile(path: Path, model: type[Profile]) -> Profile:
@@ -226,22 +232,23 @@ def validate(content: Any, model: type[Profile], path: Path) -> Profile:
         raise AdvisorError(f"{_short(path)}: {explain(error)}") from error
 
 
-def _resolve(node: Any, sources: dict[str, str], where: str, path: Path) -> Any:
+def _resolve(node: Any, sources: dict[str, str], location: str, path: Path) -> Any:
     """`node` with each `source` key replaced by its text. A mapping with a value must have one."""
     if isinstance(node, list):
-        return [_resolve(item, sources, f"{where}[{index}]", path) for index, item in enumerate(node)]
+        return [_resolve(item, sources, f"{location}[{index}]", path) for index, item in enumerate(node)]
     if not isinstance(node, dict):
         return node
-    resolved = {key: _resolve(item, sources, f"{where}.{key}".lstrip("."), path) for key, item in node.items()}
+    resolved = {key: _resolve(item, sources, f"{location}.{key}".lstrip("."), path) for key, item in node.items()}
     if "source" in node:
         if node["source"] not in sources:
-            known = ", ".join(sources) or "none are declared"
+            declared = ", ".join(sources) or "none are declared"
+            source = node["source"]
             raise AdvisorError(
-                f"{_short(path)}: {where}.source={node['source']!r} is not a key of `sources` ({known}); add it there"
+                f"{_short(path)}: {location}.source={source!r} is not a key of `sources` ({declared}); add it there"
             )
         resolved["source"] = sources[node["source"]]
     elif "value" in node:
-        raise AdvisorError(f"{_short(path)}: {where} has a value but no source; say where the number comes from")
+        raise AdvisorError(f"{_short(path)}: {location} has a value but no source; say where the number comes from")
     return resolved
 
 

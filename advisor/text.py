@@ -41,11 +41,11 @@ def with_prefix(value: float, unit: str) -> str:
     """A value with an SI prefix, four digits: `4.8 TB/s`, `4.45 µs`, `1,979 TFLOP/s`. Without a unit, four digits."""
     if unit in ("", "1") or value == 0:
         return f"{value:,.4g}"
-    least = 0 if unit in _WHOLE else -4
-    step = min(max(math.floor(math.log10(abs(value)) / 3 + 1e-9), least), _LARGEST_STEP.get(unit, 5))
+    lowest = 0 if unit in _WHOLE else -4
+    step = min(max(math.floor(math.log10(abs(value)) / 3 + 1e-9), lowest), _LARGEST_STEP.get(unit, 5))
     number = value / 1000.0**step
-    shown = f"{number:,.0f}" if 1e3 <= number < 1e6 else f"{number:.4g}"
-    return f"{shown} {_PREFIXES[step + 4]}{unit}"
+    number_text = f"{number:,.0f}" if 1e3 <= number < 1e6 else f"{number:.4g}"
+    return f"{number_text} {_PREFIXES[step + 4]}{unit}"
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -93,9 +93,9 @@ RENAMED: Mapping[str, str] = {
 
 def names_of_today(names: Iterable[str]) -> tuple[dict[str, str], str]:
     """Old names among those of a file's columns with today's, and the remark to make. Empty where there is none."""
-    found = {name: RENAMED[name] for name in names if name in RENAMED}
-    said = ", ".join(f"{old} as {new}" for old, new in found.items())
-    return found, f"read under the names of before 0.2: {said}" if found else ""
+    renamed = {name: RENAMED[name] for name in names if name in RENAMED}
+    listed = ", ".join(f"{old} as {new}" for old, new in renamed.items())
+    return renamed, f"read under the names of before 0.2: {listed}" if renamed else ""
 
 
 TOKENS_FORMS = "4096, 128k (128,000), 128K (131,072) or 1M (1,048,576)"
@@ -115,11 +115,11 @@ def token_count(text: str) -> int:
     Raises ValueError, with the forms it may have, for anything else, what is no whole number, and _TOO_MANY or more.
     """
     typed = text.strip()
-    found = _TOKENS.fullmatch(typed)
-    count = float(found[1].replace(",", "")) * _SUFFIXES[found[2]] if found else 0.5
+    match = _TOKENS.fullmatch(typed)
+    count = float(match[1].replace(",", "")) * _SUFFIXES[match[2]] if match else 0.5
     if count >= _TOO_MANY:
-        shown = typed if len(typed) <= _SHOWN else f"{typed[:_SHOWN]}..."
-        raise ValueError(f"'{shown}' is more tokens than any context has; type it as {TOKENS_FORMS}")
+        display = typed if len(typed) <= _SHOWN else f"{typed[:_SHOWN]}..."
+        raise ValueError(f"'{display}' is more tokens than any context has; type it as {TOKENS_FORMS}")
     if count != int(count):
         raise ValueError(f"{typed[:_SHOWN]!r} is no number of tokens; type it as {TOKENS_FORMS}")
     return int(count)
@@ -158,16 +158,14 @@ def name_key(text: str) -> str:
 
 
 def printable(text: str, longest: int = MAX_TEXT) -> str:
-    """Text on one line, without control and direction-changing characters.
-
-    Invisible ones go, too; cut at `longest`.
+    """Text on one line, without control and direction-changing characters. Invisible ones go, too; cut at `longest`.
 
     What a user typed may hold terminal escapes or characters that reverse the reading order of what follows.
     """
-    kept = "".join(" " if character.isspace() else character for character in text)
-    kept = "".join(character for character in kept if unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co"))
-    kept = " ".join(kept.split())
-    return kept if len(kept) <= longest else f"{kept[: longest - 4]} ..."
+    flat = "".join(" " if character.isspace() else character for character in text)
+    flat = "".join(character for character in flat if unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co"))
+    flat = " ".join(flat.split())
+    return flat if len(flat) <= longest else f"{flat[: longest - 4]} ..."
 
 
 @dataclass(frozen=True)
@@ -252,9 +250,7 @@ _AFTER_SEPARATOR = re.compile(rf"([;,\t\r\n])(?={_RISKY})")
 
 
 def safe_cell(cell: Any) -> Any:
-    """Cell such that no spreadsheet runs it.
-
-    Text that starts like a formula gets an apostrophe in front.
+    """Cell such that no spreadsheet runs it. Text that starts like a formula gets an apostrophe in front.
 
     The same within the text after `;`, `,` and line ends, where a spreadsheet of another locale may start a cell.
     Numbers, and text that is nothing but a number (`-0.5`), stay as they are. NUL is dropped; some readers stop there.
@@ -340,7 +336,7 @@ def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                shown = json.dumps(key[:60])
-                raise RepeatedKeyError(f"the key {shown} occurs twice in one object, so its value is ambiguous")
+                display = json.dumps(key[:60])
+                raise RepeatedKeyError(f"the key {display} occurs twice in one object, so its value is ambiguous")
             seen.add(key)
     return values

@@ -293,16 +293,9 @@ class OverheadFit(Frozen):
     held_out_error: dict[str, float] = Field(default_factory=dict)
     """Mean over sources of the mean absolute error of each form tried, the source left out. [-]"""
 
-    def record(self, engine_class: str) -> OverheadRecord:
-        """The record of a class, else that of `any`."""
-        return _record_of(self.records, engine_class)
 
-    def residual_log_sd(self, tier: str, engine_class: str = "") -> float | None:
-        """Residual spread of one tier and the kind of accelerator of a class. [-] None where it was not calibrated."""
-        return _residuals_of(self.residuals, engine_class).get(tier)
-
-
-def _record_of(records: tuple[OverheadRecord, ...], engine_class: str) -> OverheadRecord:
+def record_of(records: tuple[OverheadRecord, ...], engine_class: str) -> OverheadRecord:
+    """The record of a class, else that of ANY_CLASS."""
     by_class = {record.engine_class: record for record in records}
     return by_class.get(engine_class, by_class[ANY_CLASS])
 
@@ -342,7 +335,7 @@ def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
     fit = load_held_out().get(without) or load_overheads()
     if fit is None:
         return {}
-    record = _record_of(fit.records, engine_class)
+    record = record_of(fit.records, engine_class)
     return {
         **{name: record.value(name) for name in OVERHEAD_NAMES},
         "overhead_log_covariance": record.log_covariance,

@@ -192,10 +192,7 @@ class Graphs:
     server: GraphServer
 
     def largest(self, q: int) -> int:
-        """Tokens of the largest graph for q verified tokens of each request. [tokens]
-
-        0 where nothing is captured.
-        """
+        """Tokens of the largest graph for q verified tokens of each request. [tokens] 0 where nothing is captured."""
         return int(max(self.sizes(q), default=0))
 
     def largest_of(self, q: int, most: int) -> int:

@@ -218,7 +218,7 @@ class _Candidates:
 
     def slow(self, record: FitRecord) -> bool:
         """Whether the kernel reads weights slowly and did not measure this shape."""
-        return record.id not in self.rows and reads_slowly(record, self.streaming_rate)
+        return record.id not in self.rows and expert_read_rate(record) < SLOW_FRACTION * self.streaming_rate
 
     def rank(self, record: FitRecord, newest: Mapping[str, object]) -> _Rank:
         """Least serves. See `choose_experts`."""
@@ -367,9 +367,9 @@ def _why_not_own(candidates: _Candidates, best: FitRecord) -> str:
     engine_records = [record for record in candidates.records if record.engine == candidates.engine]
     if best.engine == candidates.engine or not engine_records:
         return ""
-    if not any(record.dtype in TABLE_DTYPES[candidates.dtype] for record in engine_records):
-        dtypes = " and ".join(sorted({record.dtype for record in engine_records}))
-        return f"{candidates.engine} was measured in {dtypes} alone"
+    formats = sorted({record.dtype for record in engine_records})
+    if not set(formats) & set(TABLE_DTYPES[candidates.dtype]):
+        return f"{candidates.engine} was measured in {' and '.join(formats)} alone"
     return f"the kernel of {candidates.engine} reads weights at under half of what this accelerator streams"
 
 
@@ -388,11 +388,6 @@ def _why(candidates: _Candidates, best: FitRecord, newest: Mapping[str, object])
         and version_key(record.version) == newest.get(record.engine)
     ]
     return "measured this shape" if len(rivals) < 2 else f"quickest of {len(rivals)} kernels that measured this shape"
-
-
-def reads_slowly(record: FitRecord, streaming_rate: float) -> bool:
-    """Whether an expert kernel reads weights at less than SLOW_FRACTION of `streaming_rate` [B/s]."""
-    return expert_read_rate(record) < SLOW_FRACTION * streaming_rate
 
 
 def expert_read_rate(record: FitRecord) -> float:
@@ -467,9 +462,7 @@ def _between(knots: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def without_excess(frame: pd.DataFrame, other: pd.DataFrame, share: float, ending: str) -> GemmVariant:
-    """Table less a share of its time beyond another table's at the same product.
-
-    Rows that `other` lacks stay.
+    """Table less a share of its time beyond another table's at the same product. Rows that `other` lacks stay.
 
     Both have m, n, k and latency_s [s]. The spread between this and the table as it is widens the band.
     """

@@ -56,11 +56,6 @@ def latent_block_rows(hardware: Hardware) -> float:
     return _WARPGROUP_ROWS if wide else GROUPED_BLOCK_ROWS
 
 
-def assumed_rate(hardware: Hardware) -> float:
-    """Rate of attention's arithmetic where no table tells it: ASSUMED_RATE of the 16-bit peak. [FLOP/s]"""
-    return ASSUMED_RATE * peak_flops(hardware, "bf16").value
-
-
 ROOFLINE_MOE_T0_S = 26e-6
 ROOFLINE_PER_EXPERT_S = 0.1e-6
 ROOFLINE_MOE_BANDWIDTH_FACTOR = 1.1
@@ -152,6 +147,7 @@ def _kernel_costs(
     hardware = subject.hardware
     records = load_records(hardware.kernel_table_device) if hardware.kernel_table_device else ()
     notes = _Notes(hardware, engine, records)
+    apart = load_engine(engine).latent_rows_apart if engine in engine_ids() else ()
     gemm = {d: _gemm(hardware, records, engine, d, scales, notes) for d in _formats(dtypes)}
     return KernelCosts(
         routed=_routed(hardware, records, engine, dtypes.routed, gated_experts, shape, notes),
@@ -169,7 +165,7 @@ def _kernel_costs(
         host_per_step_s=HOST_PER_STEP_S,
         overhead_log_sd=OVERHEAD_LOG_SD,
         **_overheads(engine, class_today(engine, hardware.vendor, hardware.generation)),
-        latent_rows_apart=bool(_apart(engine) & set(hardware.generation.split())),
+        latent_rows_apart=bool(set(apart) & set(hardware.generation.split())),
         kernels_of=notes.kernels_of,
         sources={part: tuple(dict.fromkeys(texts)) for part, texts in notes.sources.items()},
         warnings={part: tuple(dict.fromkeys(texts)) for part, texts in notes.warnings.items()},
@@ -185,10 +181,6 @@ def _overheads(engine: str, engine_class: str) -> dict[str, Any]:
         names = (LAUNCH_PER_LAYER_S, HOST_PER_DRAFT_PASS_S, HOST_PER_ROUND_S, 0.0, 0.0)
         return added | dict(zip(OVERHEAD_NAMES, names, strict=True))
     return {**added, **class_costs(engine_class)}
-
-
-def _apart(engine: str) -> set[str]:
-    return set(load_engine(engine).latent_rows_apart) if engine in engine_ids() else set()
 
 
 def _formats(dtypes: WeightDtypes) -> tuple[WeightDtype, ...]:
@@ -531,7 +523,7 @@ def roofline_attention(hardware: Hardware, op: Operation, log_sd: float) -> Atte
     return AttentionCost(
         t0_s=ROOFLINE_T0_S,
         bandwidth_bytes_per_s=effective_bandwidth(hardware, "bf16").value,
-        flops_per_s=assumed_rate(hardware),
+        flops_per_s=ASSUMED_RATE * peak_flops(hardware, "bf16").value,
         tier=Tier.ROOFLINE,
         log_sd=log_sd,
         sharpness=SHARPNESS,

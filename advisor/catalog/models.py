@@ -81,9 +81,7 @@ def _of_name(named: ModelName) -> Architecture:
 
 
 def published_architecture(model_id: str, release: str) -> Architecture:
-    """Shipped model in the format of one of its releases.
-
-    Parts that the release leaves in 16 bits stay so.
+    """Shipped model in the format of one of its releases. Parts that the release leaves in 16 bits stay so.
 
     `release` is a weight format, of which the newest release counts (`fp8` is the blocks of 128 x 128 where the model
     is published in nothing else), or a release's repository; the profile's own format and repository are releases too.

@@ -23,9 +23,7 @@ DrafterKind = Literal["none", "eagle", "mtp", "draft_model", "ngram", "parallel"
 
 
 class Drafter(Frozen):
-    """Kind of drafter and the device time it takes.
-
-    Acceptance is not part of it: see `AcceptanceCurve`.
+    """Kind of drafter and the device time it takes. Acceptance is not part of it: see `AcceptanceCurve`.
 
     eagle: K passes of one dense transformer layer of the target's width and a (reduced) LM head.
     mtp: K passes of one of the target's own layers (MoE where the target is) and the target's LM head.

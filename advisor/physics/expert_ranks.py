@@ -33,10 +33,7 @@ from advisor.prediction import AdvisorError, Array
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Copies of experts on ranks, layer by layer.
-
-    One layer stands for all where they are alike.
-    """
+    """Copies of experts on ranks, layer by layer. One layer stands for all where they are alike."""
 
     expert_of_slot: NDArray[np.int64]
     """Expert that each slot holds, [layers, S]."""
@@ -80,9 +77,7 @@ class Layout:
 
 
 def contiguous(n_experts: int, ranks: int) -> Layout:
-    """Blocks of neighbouring experts, the default of engines.
-
-    Where R does not divide N, the first ranks hold one more.
+    """Blocks of neighbouring experts, the default of engines. Where R does not divide N, the first ranks hold one more.
 
     Raises AdvisorError for more ranks than experts.
     """

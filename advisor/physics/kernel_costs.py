@@ -216,9 +216,7 @@ class AttentionModule:
         return self.contexts[0]
 
     def tier_rank(self, n_rows: ArrayLike, context: ArrayLike) -> NDArray[np.int64]:
-        """Rank of the tier (`Tier.rank`) of layers over B q rows.
-
-        Interpolated inside what was measured, else fitted.
+        """Rank of the tier (`Tier.rank`) of layers over B q rows. Interpolated inside what was measured, else fitted.
 
         Several tokens over one cache were not measured: a law carries them, so such layers count as fitted.
         """

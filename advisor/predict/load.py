@@ -1,7 +1,4 @@
-"""What a reader must know before trusting an answer, and where its constants come from.
-
-From a scenario's ids and strings to the loaded things the formulas need, with warnings and sources.
-"""
+"""From a scenario's ids and strings to the loaded things the formulas need, with warnings and sources."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ ASSUMED_IMBALANCE = (
 def warnings_of(setup: Setup) -> tuple[str, ...]:
     """Warnings that a reader must know before trusting the answer, each once."""
     scenario, architecture, placement = setup.scenario, setup.architecture, setup.placement
-    found = [
+    warnings = [
         *_memory_warnings(scenario, setup.memory, placement),
         *architecture.warnings,
         *_placement_warnings(setup),
@@ -47,21 +44,21 @@ def warnings_of(setup: Setup) -> tuple[str, ...]:
         *_sweep_warnings(setup),
         *_of(setup.costs.warnings, _parts(architecture, placement)),
     ]
-    found += setup.acceptance.remarks
+    warnings += setup.acceptance.remarks
     if setup.acceptance.borrowed:
-        found.append(f"The accepted length is borrowed: {setup.acceptance.source}. Give your own for a narrower band.")
-    found += _loads_notes(setup)
-    found += _imbalance_notes(setup)
+        source = setup.acceptance.source
+        warnings.append(f"The accepted length is borrowed: {source}. Give your own for a narrower band.")
+    warnings += _loads_notes(setup)
+    warnings += _imbalance_notes(setup)
     if architecture.moe and architecture.moe.n_active == 1 and scenario.routing == "auto":
-        found.append("No top-1 router has been measured; its routing correlation is a class default.")
-    return tuple(dict.fromkeys(found))
+        warnings.append("No top-1 router has been measured; its routing correlation is a class default.")
+    return tuple(dict.fromkeys(warnings))
 
 
 def _loads_notes(setup: Setup) -> list[str]:
     """Doubts about the loads of experts that the scenario carries."""
-    scenario, moe = setup.scenario, setup.architecture.moe
-    loads = None if moe is None else own_loads(scenario, setup.architecture.name, moe)
-    if loads is None or moe is None:
+    moe = setup.architecture.moe
+    if moe is None or (loads := own_loads(setup.scenario, setup.architecture.name, moe)) is None:
         return []
     return [f"{text[0].upper()}{text[1:]}." for text in loads_warnings(loads, moe)]
 
@@ -69,43 +66,43 @@ def _loads_notes(setup: Setup) -> list[str]:
 def _imbalance_notes(setup: Setup) -> list[str]:
     """Basis of the slowest expert-parallel rank: assumed, or counted, and then what that leaves open."""
     scenario, placement = setup.scenario, setup.placement
-    given, copies = scenario.expert_loads is not None, scenario.redundant_experts
+    has_loads, copies = scenario.expert_loads is not None, scenario.redundant_experts
     if placement.expert_parallel == 1:
         return [] if copies is None else ["On one expert-parallel rank copies of experts change nothing."]
     if placement.balance is None:
         return [ASSUMED_IMBALANCE]
     origin = "your loads of experts, taken to stay as they are"
-    if not given:
+    if not has_loads:
         origin = "loads with the routing preset's spread, which experts are hot drawn by chance"
-    found = [f"The slowest expert-parallel rank is counted on {origin}; it has not been measured."]
+    notes = [f"The slowest expert-parallel rank is counted on {origin}; it has not been measured."]
     if copies is not None:
         rounded = f" ({placement.redundant} copies, to fill the ranks evenly)" if placement.redundant != copies else ""
-        found.append(
+        notes.append(
             f"The balanced layout{rounded} is planned on the loads that it is judged with: real loads drift in between."
         )
-    return found
+    return notes
 
 
 def sources_of(setup: Setup) -> tuple[str, ...]:
     """Sources of every constant, each once."""
     hardware, adjustment = setup.hardware, setup.adjustment
-    found = [
+    sources = [
         *setup.architecture.sources,
         *_of(setup.costs.sources, _parts(setup.architecture, setup.placement)),
         setup.acceptance.source,
         *setup.drafter.sources,
     ]
     if setup.routing is not None:
-        found.append(f"{setup.routing.name}: {setup.routing.affinity.source}")
+        sources.append(f"{setup.routing.name}: {setup.routing.affinity.source}")
     if setup.scenario.expert_loads is not None and setup.architecture.moe is not None:
-        found.append("Loads of experts by layer: given with the scenario")
-    found.append(f"{hardware.name}: {hardware.bandwidth_bytes_per_s.source}")
+        sources.append("Loads of experts by layer: given with the scenario")
+    sources.append(f"{hardware.name}: {hardware.bandwidth_bytes_per_s.source}")
     if adjustment is not None:
-        found.append(
+        sources.append(
             f"{adjustment.n_points} uploaded points (data {adjustment.data}): kernel times and overheads refitted for "
             f"{hardware.name} with {adjustment.engine_class}"
         )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(sources))
 
 
 def _parts(architecture: Architecture, placement: Placement) -> tuple[str, ...]:
@@ -162,17 +159,17 @@ def _format_warnings(setup: Setup) -> list[str]:
     counts = parameter_counts(architecture)
     used = [getattr(architecture.dtypes, part) for part in MATRICES if getattr(counts, part)]
     warnings = []
-    for dtype in dict.fromkeys(each for each in used if each not in _WEIGHT_ONLY):
+    for dtype in dict.fromkeys(stored for stored in used if stored not in _WEIGHT_ONLY):
         if compute_dtype(hardware, dtype) != dtype:
             warnings.append(
                 f"{hardware.name} has no arithmetic in {dtype}: the weights are read in it, widened and multiplied in "
                 "bf16, by weight-only kernels."
             )
-        found = None if engine_id == OTHER_ENGINE else load_engine(engine_id).unlisted_on(dtype, hardware.generation)
-        if found is not None:
+        unlisted = None if engine_id == OTHER_ENGINE else load_engine(engine_id).unlisted_on(dtype, hardware.generation)
+        if unlisted is not None:
             warnings.append(
                 f"{load_engine(engine_id).name} may not run {dtype} weights on {hardware.name}: not listed in "
-                f"{found.source}."
+                f"{unlisted.source}."
             )
     return warnings
 
@@ -231,7 +228,8 @@ def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> S
 
 
 def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
-    hardware = _hardware(scenario)
+    own = scenario.hardware_json
+    hardware = load_hardware(scenario.hardware_id) if own is None else hardware_from_own(own, scenario.hardware_id)
     _check_engine(scenario, hardware)
     architecture = _architecture(scenario)
     drafter = load_drafter(scenario.drafter_id)
@@ -245,15 +243,15 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         check_adjustment(adjustment, hardware.id, scenario.engine, own_digest(scenario.hardware_json))
     costs, draft_costs = both_costs(scenario, hardware, cache, (architecture, per_pass), placement, adjustment)
     routing, because = routing_of(scenario, architecture, hardware)
-    given = curve_on_task(scenario.acceptance, scenario.task)
+    acceptance_text = curve_on_task(scenario.acceptance, scenario.task)
     measured = parse_acceptance(
-        given,
+        acceptance_text,
         scenario.k_max,
         borrowed=borrowed_acceptance,
         model_id=architecture.id,
         drafter_id=drafter.id,
     )
-    acceptance = carried(given, measured, drafter.kind, scenario.task, scenario.context_tokens)
+    acceptance = carried(acceptance_text, measured, drafter.kind, scenario.task, scenario.context_tokens)
     memory = memory_fit(
         architecture,
         placement,
@@ -287,8 +285,8 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
 
 def _sweep(scenario: Scenario) -> PlainSweep | None:
     """The scenario's plain sweep. None where it has none, or one of another scenario."""
-    found = None if scenario.plain_sweep is None else parse_sweep(scenario.plain_sweep)
-    return None if found is None or not_of(found, vars(scenario)) else found
+    sweep = None if scenario.plain_sweep is None else parse_sweep(scenario.plain_sweep)
+    return None if sweep is None or not_of(sweep, vars(scenario)) else sweep
 
 
 def _sweep_warnings(setup: Setup) -> list[str]:
@@ -321,11 +319,11 @@ def default_graphs(setup: Setup, engine: str, version: str | None = None) -> Gra
 
     version: default the release whose rules were read. None where what it captures was not.
     """
-    found, hardware = load_engine(engine), setup.hardware
-    asked = version or (found.reviewed.version if found.reviewed else "0.0")
-    rule = found.graph_rule(asked)
+    profile, hardware = load_engine(engine), setup.hardware
+    release = version or (profile.reviewed.version if profile.reviewed else "0.0")
+    rule = profile.graph_rule(release)
     server = GraphServer(hardware.generation, hardware.memory_bytes.value, setup.placement.gpus)
-    return None if rule is None else Graphs(f"{found.name} {asked}", rule, server)
+    return None if rule is None else Graphs(f"{profile.name} {release}", rule, server)
 
 
 def widest_graph(setup: Setup, tokens: int) -> int | None:
@@ -356,9 +354,7 @@ def _graph_warnings(setup: Setup) -> list[str]:
 
 
 def with_placement(setup: Setup, placement: Placement) -> Setup:
-    """Setup on another placement, with its costs and memory.
-
-    Everything else is kept as it was loaded.
+    """Setup on another placement, with its costs and memory. Everything else is kept as it was loaded.
 
     Raises AdvisorError for a placement that the model or the scenario's GPUs do not allow.
     """
@@ -368,11 +364,16 @@ def with_placement(setup: Setup, placement: Placement) -> Setup:
     costs, draft_costs = both_costs(
         scenario, setup.hardware, setup.cache, (target, per_pass), placement, setup.adjustment
     )
-    placed = dataclasses.replace(setup, scenario=scenario, placement=placement, costs=costs, draft_costs=draft_costs)
-    placed = dataclasses.replace(
-        placed, graphs=_graphs(scenario, setup.hardware, placement), sweep=_sweep(scenario) if setup.sweep else None
+    changed = dataclasses.replace(
+        setup,
+        scenario=scenario,
+        placement=placement,
+        costs=costs,
+        draft_costs=draft_costs,
+        graphs=_graphs(scenario, setup.hardware, placement),
+        sweep=_sweep(scenario) if setup.sweep else None,
     )
-    return _told(with_counted_ranks(with_memory(placed)))
+    return _told(with_counted_ranks(with_memory(changed)))
 
 
 def with_assumed_ranks(setup: Setup) -> Setup:
@@ -408,20 +409,14 @@ _whatever_the_batch = functools.lru_cache(maxsize=128)(_load)
 _remembered = functools.lru_cache(maxsize=256)(_at_its_batch)
 
 
-def _hardware(scenario: Scenario) -> Hardware:
-    if scenario.hardware_json is not None:
-        return hardware_from_own(scenario.hardware_json, scenario.hardware_id)
-    return load_hardware(scenario.hardware_id)
-
-
 def _check_engine(scenario: Scenario, hardware: Hardware) -> None:
     """Raise AdvisorError for an engine that does not run on the accelerator's vendor, where both are known."""
-    known = {vendor for engine in engines() for vendor in engine.vendors}
-    if scenario.engine == OTHER_ENGINE or hardware.vendor not in known:
+    vendors = {vendor for engine in engines() for vendor in engine.vendors}
+    if scenario.engine == OTHER_ENGINE or hardware.vendor not in vendors:
         return
     engine = load_engine(scenario.engine)
     if engine.vendors and hardware.vendor not in engine.vendors:
-        others = [one.id for one in engines() if hardware.vendor in one.vendors]
+        others = [other.id for other in engines() if hardware.vendor in other.vendors]
         raise AdvisorError(
             f"{engine.name} does not run on {hardware.name} ({hardware.vendor}), only on accelerators of "
             f"{', '.join(engine.vendors)}; choose {', '.join(others)} or {OTHER_ENGINE}"

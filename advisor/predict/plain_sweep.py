@@ -54,7 +54,7 @@ def write_sweep(scenario: Mapping[str, Any], batches: Sequence[float], step_s: S
     scenario: fields by name. batches: sequences of one instance, each once. [-] step_s: time per output token. [s]
     Raises AdvisorError for fewer than LEAST_BATCHES or more than MOST_BATCHES batches.
     """
-    times = ",".join(f"{batch:.6g}={1e3 * each:.4g}" for batch, each in sorted(zip(batches, step_s, strict=True)))
+    times = ",".join(f"{batch:.6g}={1e3 * seconds:.4g}" for batch, seconds in sorted(zip(batches, step_s, strict=True)))
     text = f"{'/'.join((*_of(scenario), str(scenario['context_tokens'])))}:{times}"
     parse_sweep(text)
     return text
@@ -71,7 +71,7 @@ def parse_sweep(text: str) -> PlainSweep:
     try:
         head, _, tail = text.strip().partition(":")
         *of, context = head.split("/")
-        pairs = np.array([[float(each) for each in piece.split("=")] for piece in tail.split(",")])
+        pairs = np.array([[float(number) for number in pair.split("=")] for pair in tail.split(",")])
         if len(of) != len(SWEEP_FIELDS) or pairs.shape[1:] != (2,) or int(context) < 1:
             raise ValueError
     except ValueError as error:
@@ -90,11 +90,10 @@ def parse_sweep(text: str) -> PlainSweep:
 
 def not_of(sweep: PlainSweep, scenario: Mapping[str, Any]) -> str:
     """Settings of the sweep that a scenario has otherwise, in words. Empty where the sweep holds for it."""
-    other = [
-        f"{name} {own}" for name, own, asked in zip(SWEEP_FIELDS, sweep.of, _of(scenario), strict=True) if own != asked
-    ]
-    apart = abs(np.log(scenario["context_tokens"] / sweep.context_tokens))
-    if apart > np.log(CONTEXT_FACTOR):
+    settings = zip(SWEEP_FIELDS, sweep.of, _of(scenario), strict=True)
+    other = [f"{name} {swept}" for name, swept, requested in settings if swept != requested]
+    distance = abs(np.log(scenario["context_tokens"] / sweep.context_tokens))
+    if distance > np.log(CONTEXT_FACTOR):
         other.append(f"context_tokens {sweep.context_tokens:,}")
     return ", ".join(other)
 
@@ -126,9 +125,9 @@ class HeldSweep:
     @property
     def jumps(self) -> tuple[tuple[int, int, float], ...]:
         """Neighbouring batches between which it rises JUMP times as much as predicted: from, to, measured rise. [-]"""
-        found = np.flatnonzero(self.ratio[1:] > JUMP * self.ratio[:-1])
+        jumps = np.flatnonzero(self.ratio[1:] > JUMP * self.ratio[:-1])
         measured, batches = self.sweep.step_s, self.sweep.batches
-        return tuple((int(batches[i]), int(batches[i + 1]), float(measured[i + 1] / measured[i])) for i in found)
+        return tuple((int(batches[i]), int(batches[i + 1]), float(measured[i + 1] / measured[i])) for i in jumps)
 
     def ratio_at(self, batch: ArrayLike) -> Array:
         """Measured over predicted at other batches: log linear in log batch, held beyond the ends. [-]"""
@@ -139,18 +138,18 @@ class HeldSweep:
     def text(self) -> str:
         """Use that is made of the sweep, in words."""
         first, last, off = int(self.sweep.batches[0]), self.sweep.tokens, float(np.median(self.ratio)) - 1.0
-        where = f"Your plain sweep, batch {first:,} to {last:,}"
+        subject = f"Your plain sweep, batch {first:,} to {last:,}"
         if not self.steady:
             return (
-                f"{where}, is not steady: its steps scatter by {self.scatter:.0%} around the predicted ones "
+                f"{subject}, is not steady: its steps scatter by {self.scatter:.0%} around the predicted ones "
                 f"({STEADY:.0%} at most), as queues and prompts make them. The model alone is used."
             )
         rises = "; ".join(
             f"it jumps {rise:.2g} times from {low:,} to {high:,} sequences" for low, high, rise in self.jumps
         )
         return (
-            f"{where}, lies {abs(off):.0%} {'above' if off >= 0 else 'below'} the predicted steps; plain steps follow "
-            f"it, rounds of up to {last:,} tokens the mean of both{f'; {rises}' if rises else ''}."
+            f"{subject}, lies {abs(off):.0%} {'above' if off >= 0 else 'below'} the predicted steps; plain steps "
+            f"follow it, rounds of up to {last:,} tokens the mean of both{f'; {rises}' if rises else ''}."
         )
 
     def text_at(self, batch: float) -> str:

@@ -141,7 +141,7 @@ def prompt_cost(setup: Setup, batch: Array, layers_s: tuple[Array, Array] | None
         return None
     length, sequences = float(scenario.input_tokens or 0), batch / setup.placement.attention_groups
     rows, tokens = step_rows(setup, batch), step_tokens(setup, batch)
-    with_s, without_s = layers_s or tuple(_layers_s(setup, *each) for each in zip(rows, tokens, strict=True))
+    with_s, without_s = layers_s or tuple(_layers_s(setup, *counts) for counts in zip(rows, tokens, strict=True))
     plain = _plain(setup, batch)
     joined = decodes_during_prefill(scenario.engine)
     logits = lm_head(architecture, setup.costs, setup.placement).time_s(sequences if joined else np.ones_like(batch))
@@ -244,7 +244,7 @@ def _attention_flops(setup: Setup, length: float) -> float:
         if mixer.kind in ("linear", "none"):
             continue
         # Over a prompt latent attention expands its heads (DeepSeek-V3: 320 in place of 1,088 a head, decision 0008).
-        each = mixer.query_heads * (mixer.prompt_flops_per_head_and_key or mixer.flops_per_head_and_key)
+        per_pair = mixer.query_heads * (mixer.prompt_flops_per_head_and_key or mixer.flops_per_head_and_key)
         window = np.inf if mixer.window_tokens is None else float(mixer.window_tokens)
-        total += mixer.count * float(laws.prompt_flops(length, each, mixer.compression, window, tp))
+        total += mixer.count * float(laws.prompt_flops(length, per_pair, mixer.compression, window, tp))
     return total

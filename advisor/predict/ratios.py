@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -97,8 +97,8 @@ def write_ratios(records: list[RatioRecord], source: str, path: Path = RATIOS) -
 def read_ratios(path: Path = RATIOS) -> tuple[RatioRecord, ...]:
     """The shipped records. Raises AdvisorError when the file is missing or damaged."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))["records"]
-        return tuple(RatioRecord(**(each | {"among": tuple(each.get("among", ()))})) for each in found)
+        entries = json.loads(path.read_text(encoding="utf-8"))["records"]
+        return tuple(RatioRecord(**(entry | {"among": tuple(entry.get("among", ()))})) for entry in entries)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise AdvisorError(
             f"profiles/validation/{path.name} cannot be read ({error}); run `make validation`"
@@ -112,38 +112,33 @@ def ratio_record(kind: str, before: str = "", after: str = "") -> RatioRecord | 
     follows how often a number doubles. None where the kind has no pairs; without a direction where none of its pairs
     has one of the two values.
     """
-    own = next(
-        (
-            each
-            for each in read_ratios()
-            if each.kind == kind and {each.before, each.after} == {before, after} and each.n >= MIN_PAIRS
-        ),
-        None,
-    )
-    if own is not None and own.before == before:
-        return own
-    if own is not None:
-        return dataclasses.replace(own, before=before, after=after, low=1.0 / own.high, high=1.0 / own.low)
+    for record in read_ratios():
+        if record.kind == kind and {record.before, record.after} == {before, after} and record.n >= MIN_PAIRS:
+            if record.before == before:
+                return record
+            return dataclasses.replace(record, before=before, after=after, low=1.0 / record.high, high=1.0 / record.low)
     pool = _pool(kind, before, after)
     if pool is None:
         return None
-    found = dataclasses.replace(pool, before=before, after=after)
+    lent = dataclasses.replace(pool, before=before, after=after)
     if pool.among and not {before, after} <= set(pool.among):
-        found = dataclasses.replace(found, n=0, n_groups=0, n_apart=0, right=None)
-    return found
+        lent = dataclasses.replace(lent, n=0, n_groups=0, n_apart=0, right=None)
+    return lent
 
 
 def _pool(kind: str, before: str, after: str) -> RatioRecord | None:
     """All pairs of a kind that are as far apart as this change, with a range even to both sides."""
-    wanted = "sglang" if kind == "engine" and "sglang" in (before, after) else ""
-    pools = [each for each in read_ratios() if each.kind == kind and not each.after]
-    found = [each for each in pools if each.before == wanted] or [each for each in pools if not each.before]
-    known = {each.doublings: each for each in found if each.doublings is not None and each.n >= MIN_PAIRS}
-    if not known:
-        return None if not found else _even(found[0], _far(found[0]))
-    asked, last = _doublings(before, after), max(known)
-    nearest = known[min((each for each in known if each >= asked), default=last)]
-    return _even(nearest, _far_at({each: _far(known[each]) for each in sorted(known)}, asked))
+    pool_name = "sglang" if kind == "engine" and "sglang" in (before, after) else ""
+    pools = [record for record in read_ratios() if record.kind == kind and not record.after]
+    named = [record for record in pools if record.before == pool_name]
+    matching = named or [record for record in pools if not record.before]
+    measured = [record for record in matching if record.n >= MIN_PAIRS]
+    by_distance = {record.doublings: record for record in measured if record.doublings is not None}
+    if not by_distance:
+        return None if not matching else _even(matching[0], _far(matching[0]))
+    distance, last = _doublings(before, after), max(by_distance)
+    nearest = by_distance[min((doublings for doublings in by_distance if doublings >= distance), default=last)]
+    return _even(nearest, _far_at({n: _far(by_distance[n]) for n in sorted(by_distance)}, distance))
 
 
 def _far(record: RatioRecord) -> float:
@@ -163,14 +158,14 @@ def _doublings(before: str, after: str) -> float:
         return 1.0
 
 
-def _far_at(known: Mapping[float, float], doublings: float) -> float:
+def _far_at(far_by_doublings: Mapping[float, float], doublings: float) -> float:
     """How far a measured ratio lies from the predicted one after so many doublings, in logarithms. [-]
 
     `known`: the same at each number of doublings that was measured, rising. Straight between, from none on; beyond the
     last in proportion. Errors of doublings neither add up nor add as independent ones (docs/validation.md).
     """
-    at = [0.0, *known]
-    return float(np.interp(doublings, at, [0.0, *known.values()])) * max(1.0, doublings / at[-1])
+    at = [0.0, *far_by_doublings]
+    return float(np.interp(doublings, at, [0.0, *far_by_doublings.values()])) * max(1.0, doublings / at[-1])
 
 
 _FAMILY = {"bf16": "bf16", "fp32": "bf16", "fp8": "fp8", "fp8_block": "fp8", "int8": "fp8", "int4": "int4"}
@@ -179,35 +174,25 @@ _FAMILY = {"bf16": "bf16", "fp32": "bf16", "fp8": "fp8", "fp8_block": "fp8", "in
 
 def records_between(before: Setup, after: Setup) -> tuple[RatioRecord, ...]:
     """Records of each choice in which two setups of one model differ. Choices without pairs are left out."""
-    found = []
-    for kind, (old, new) in _choices(before, after).items():
-        record = ratio_record(kind, old, new) if old != new else None
-        found += [record] if record is not None else []
-    return tuple(found)
+    changed = {kind: values for kind, values in _choices(before, after).items() if values[0] != values[1]}
+    records = (ratio_record(kind, *values) for kind, values in changed.items())
+    return tuple(record for record in records if record is not None)
 
 
 def _choices(before: Setup, after: Setup) -> dict[ChoiceKind, tuple[str, str]]:
     """Each kind of choice with its value in both setups."""
-    both = (before, after)
-    engine, hardware, tensor, expert, batch = (
-        (str(getter(both[0])), str(getter(both[1])))
-        for getter in (
-            lambda setup: setup.scenario.engine,
-            lambda setup: setup.hardware.kernel_table_device or setup.hardware.id,
-            lambda setup: setup.placement.tensor_parallel,
-            lambda setup: setup.placement.expert_parallel,
-            lambda setup: setup.scenario.batch_size,
-        )
-    )
-    weights = (_weights(before.architecture), _weights(after.architecture))
-    return {
-        "engine": engine,
-        "weights": weights,
-        "tensor parallel": tensor,
-        "expert parallel": expert,
-        "accelerator": hardware,
-        "batch": batch,
-    }
+    values = [
+        {
+            "engine": setup.scenario.engine,
+            "weights": _weights(setup.architecture),
+            "tensor parallel": str(setup.placement.tensor_parallel),
+            "expert parallel": str(setup.placement.expert_parallel),
+            "accelerator": setup.hardware.kernel_table_device or setup.hardware.id,
+            "batch": str(setup.scenario.batch_size),
+        }
+        for setup in (before, after)
+    ]
+    return {kind: (values[0][kind], values[1][kind]) for kind in get_args(ChoiceKind)}
 
 
 def _weights(architecture: Architecture) -> str:
@@ -223,17 +208,13 @@ def measured_range(records: Sequence[RatioRecord]) -> tuple[float, float]:
 
     Holds 1. Without records (1, 1).
     """
-    low = math.sqrt(sum(min(math.log(each.low), 0.0) ** 2 for each in records))
-    high = math.sqrt(sum(max(math.log(each.high), 0.0) ** 2 for each in records))
+    low = math.sqrt(sum(min(math.log(record.low), 0.0) ** 2 for record in records))
+    high = math.sqrt(sum(max(math.log(record.high), 0.0) ** 2 for record in records))
     return math.exp(-low), math.exp(high)
 
 
 def unproven(records: Sequence[RatioRecord]) -> RatioRecord | None:
-    """Change, if any, whose direction measured pairs do not bear out.
-
-    It is an engine that has not passed, or anything else that has failed.
-    """
-    for each in records:
-        if each.is_wrong or (each.kind == "engine" and not each.is_right):
-            return each
-    return None
+    """Change whose direction measured pairs do not bear out: an engine unproven, anything else refuted."""
+    return next(
+        (record for record in records if record.is_wrong or (record.kind == "engine" and not record.is_right)), None
+    )

@@ -1,10 +1,7 @@
 """The question: hardware, model, batch, drafter, engine. Frozen, hashable; round-trips through JSON and a URL.
 
-The scenario as a file: a JSON report, of which only the scenario is written and read. docs/scenarios.md.
-
-Named scenarios to start from, under profiles/examples: realistic placements, accepted lengths with their origin.
-
-Loads of experts by layer as files and as one line of text, which a scenario carries.
+Beside it what a scenario comes from: a scenario file or JSON report (docs/scenarios.md), an example of
+profiles/examples, and loads of experts by layer, from a file to the line of text that a scenario carries.
 """
 
 from __future__ import annotations
@@ -79,7 +76,7 @@ class Scenario(ScenarioFields):
         if None in lengths:
             return values
         try:
-            prompt, output = (int(each or 0) for each in lengths)
+            prompt, output = (int(length or 0) for length in lengths)
         except (TypeError, ValueError, OverflowError):
             return values  # the field's own check says what is wrong
         return values | {"context_tokens": int(mean_context(prompt, output))}
@@ -129,8 +126,8 @@ class Scenario(ScenarioFields):
 
     def on_assumed_ranks(self) -> Scenario:
         """The scenario without loads and layout of experts, which say nothing of another model's."""
-        said = any(getattr(self, name) is not None for name in RANK_FIELDS)
-        return self.model_copy(update=dict.fromkeys(RANK_FIELDS)) if said else self
+        has_loads = any(getattr(self, name) is not None for name in RANK_FIELDS)
+        return self.model_copy(update=dict.fromkeys(RANK_FIELDS)) if has_loads else self
 
     def to_query(self) -> str:
         """URL query string with model and accelerator, and every other field that differs from its default."""
@@ -343,13 +340,13 @@ def read_loads(name: str, data: bytes, n_experts: int = 0) -> Array:
     """
     if data[:6] == b"\x93NUMPY":
         try:
-            found = np.load(io.BytesIO(data), allow_pickle=False)
+            loads = np.load(io.BytesIO(data), allow_pickle=False)
         except (ValueError, OSError, EOFError, MemoryError, OverflowError, tokenize.TokenError) as error:
             # A header can ask for more than memory or an integer holds, or end within itself.
             raise AdvisorError(f"{name}: not a readable .npy array; save it with numpy.save") from error
-        if found.ndim != 2 or not np.issubdtype(found.dtype, np.number) or np.iscomplexobj(found):
-            raise AdvisorError(f"{name} holds {found.dtype} {found.shape}; expected numbers [layers, experts]")
-        return np.asarray(found, float)
+        if loads.ndim != 2 or not np.issubdtype(loads.dtype, np.number) or np.iscomplexobj(loads):
+            raise AdvisorError(f"{name} holds {loads.dtype} {loads.shape}; expected numbers [layers, experts]")
+        return np.asarray(loads, float)
     return _csv_loads(name, data, n_experts)
 
 
@@ -361,10 +358,10 @@ def _csv_loads(name: str, data: bytes, n_experts: int) -> Array:
     if not cells:
         raise AdvisorError(f"{name} has no rows; expected one for each layer and expert")
     layers = sorted({layer for layer, _ in cells})
-    named = {layer: sum(1 for one, _ in cells if one == layer) for layer in layers[-1:] + layers[:1]}
-    if named[layers[-1]] < (1.0 - MOST_MISSING) * named[layers[0]]:
+    first, last = (sum(layer == end for layer, _ in cells) for end in (layers[0], layers[-1]))
+    if last < (1.0 - MOST_MISSING) * first:
         raise AdvisorError(
-            f"{name} names {named[layers[-1]]} experts in its last layer, {layers[-1]}, and {named[layers[0]]} in its "
+            f"{name} names {last} experts in its last layer, {layers[-1]}, and {first} in its "
             "first: it seems cut off; give experts that are never chosen with 0"
         )
     experts = 1 + max(expert for _, expert in cells)
@@ -374,10 +371,10 @@ def _csv_loads(name: str, data: bytes, n_experts: int) -> Array:
         raise AdvisorError(
             f"{name} names {len(layers)} layers and experts up to {experts - 1}, more than any model has"
         )
-    found = np.zeros((len(layers), experts))
+    loads = np.zeros((len(layers), experts))
     for (layer, expert), load in cells.items():
-        found[layers.index(layer), expert] = load
-    return found
+        loads[layers.index(layer), expert] = load
+    return loads
 
 
 def _csv_cells(name: str, data: bytes) -> dict[tuple[int, int], float]:
@@ -409,21 +406,21 @@ def write_loads(loads: Array) -> str:
 
     Raises AdvisorError for loads that are no finite numbers >= 0, or a layer without any.
     """
-    found = np.asarray(loads, float)
-    _check(found, "the loads")
-    found = found / found.max(axis=1, keepdims=True)  # whatever their unit, sums stay finite
-    steps = np.rint(_steps(found.size) * found / found.mean(axis=1, keepdims=True))
+    values = np.asarray(loads, float)
+    _check(values, "the loads")
+    values = values / values.max(axis=1, keepdims=True)  # whatever their unit, sums stay finite
+    steps = np.rint(_steps(values.size) * values / values.mean(axis=1, keepdims=True))
     small = np.minimum(steps, _TOP).astype("<u2")
     # The two bytes of each number apart: the upper ones are nearly all zero, and compress to nothing.
     planes = small.reshape(-1, 1).view(np.uint8).T.tobytes()
-    return f"{found.shape[0]}x{found.shape[1]}:{base64.urlsafe_b64encode(zlib.compress(planes, 9)).decode()}"
+    return f"{values.shape[0]}x{values.shape[1]}:{base64.urlsafe_b64encode(zlib.compress(planes, 9)).decode()}"
 
 
 def loads_shape(text: str) -> tuple[int, int]:
     """Layers and experts of a text of loads, (0, 0) where it is none."""
     layers, _, experts = text.partition(":")[0].partition("x")
-    whole = text.isascii() and layers.isdecimal() and experts.isdecimal()
-    return (int(layers), int(experts)) if whole else (0, 0)
+    integers = text.isascii() and layers.isdecimal() and experts.isdecimal()
+    return (int(layers), int(experts)) if integers else (0, 0)
 
 
 def parse_loads(text: str) -> Array:
@@ -446,20 +443,22 @@ def parse_loads(text: str) -> Array:
         raise refused from error
     if len(planes) != 2 * cells:
         raise refused
-    whole = np.frombuffer(planes, np.uint8).reshape(2, cells).T.copy().view("<u2")
-    found = np.asarray(whole.reshape(layers, experts), float) / _steps(cells)
-    _check(found, "expert_loads")
-    return found
+    steps = np.frombuffer(planes, np.uint8).reshape(2, cells).T.copy().view("<u2")
+    loads = np.asarray(steps.reshape(layers, experts), float) / _steps(cells)
+    _check(loads, "expert_loads")
+    return loads
 
 
 def _steps(cells: int) -> float:
     return _STEPS if cells <= _MANY_CELLS else _COARSE_STEPS
 
 
-def _check(loads: Array, what: str) -> None:
+def _check(loads: Array, subject: str) -> None:
     if loads.ndim != 2 or not loads.size or not np.all(np.isfinite(loads)) or loads.min() < 0.0:
-        raise AdvisorError(f"{what}: expected numbers >= 0 by layer and expert")
+        raise AdvisorError(f"{subject}: expected numbers >= 0 by layer and expert")
     if loads.size > MAX_CELLS:
-        raise AdvisorError(f"{what}: {loads.shape[0]} layers of {loads.shape[1]} experts are more than any model has")
+        raise AdvisorError(
+            f"{subject}: {loads.shape[0]} layers of {loads.shape[1]} experts are more than any model has"
+        )
     if not np.all(loads.max(axis=1) > 0.0):
-        raise AdvisorError(f"{what}: a layer has no load at all; leave it out")
+        raise AdvisorError(f"{subject}: a layer has no load at all; leave it out")

@@ -1,6 +1,4 @@
-"""What a row of the table of scenario fields says, and what it takes from the field's type.
-
-Every field of a scenario, once: its type, default and limits, and what screen, options and tables say of it.
+"""Every field of a scenario, once: its type, default and limits, and what screen, options and tables say of it.
 
 A field added here stands in the sidebar, in every command's options, in comparisons, reports, links and files, and in
 docs/scenarios.md and docs/cli.md (both are generated); what it does is the business of the module that uses it.
@@ -130,7 +128,7 @@ class FieldRow:
     @property
     def limits(self) -> str:
         """Range in words. Empty where it is no number."""
-        return " to ".join(f"{int(end) if end == int(end) else end:,}" for end in self.range or ())
+        return " to ".join(f"{int(bound) if bound == int(bound) else bound:,}" for bound in self.range or ())
 
     @property
     def line(self) -> str:
@@ -139,8 +137,8 @@ class FieldRow:
 
     def piece(self, text: str) -> str:
         """Part of the shared line, where the value reads `text`."""
-        told = self.told or Told(self.label)
-        return told.unset if told.unset is not None and text == self.unset else told.text.format(text)
+        piece = self.told or Told(self.label)
+        return piece.unset if piece.unset is not None and text == self.unset else piece.text.format(text)
 
     @property
     def screen_label(self) -> str:
@@ -159,14 +157,14 @@ def rows_of(model: type[BaseModel]) -> dict[str, FieldRow]:
 
 
 def _filled_in(name: str, info: FieldInfo) -> FieldRow:
-    row = next((item for item in info.metadata if isinstance(item, FieldRow)), None)
+    row = next((entry for entry in info.metadata if isinstance(entry, FieldRow)), None)
     if row is None:
         raise TypeError(f"the field {name} has no FieldRow in its annotation; give it one")
     parts = get_args(info.annotation) if get_origin(info.annotation) in (Union, types.UnionType) else [info.annotation]
-    kept = [part for part in parts if part is not types.NoneType]
-    kind = kept[0] if isinstance(kept[0], type) else str
-    low = next((item.ge for item in info.metadata if isinstance(item, Ge)), None)
-    high = next((item.le for item in info.metadata if isinstance(item, Le)), None)
+    kinds = [type_ for type_ in parts if type_ is not types.NoneType]
+    kind = kinds[0] if isinstance(kinds[0], type) else str
+    low = next((entry.ge for entry in info.metadata if isinstance(entry, Ge)), None)
+    high = next((entry.le for entry in info.metadata if isinstance(entry, Le)), None)
     if kind in (int, float) and (low is None or high is None):
         raise TypeError(f"the number {name} has no limits; give it Field(ge=..., le=...)")
     return replace(
@@ -175,8 +173,8 @@ def _filled_in(name: str, info: FieldInfo) -> FieldRow:
         kind=kind,
         default=None if info.is_required() else info.default,
         is_required=info.is_required(),
-        is_optional=len(kept) < len(parts),
-        choices=row.choices or tuple(get_args(kept[0])),
+        is_optional=len(kinds) < len(parts),
+        choices=row.choices or tuple(get_args(kinds[0])),
         range=None if low is None or high is None else (low, high),  # type: ignore[arg-type]
     )
 

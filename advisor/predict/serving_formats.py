@@ -27,36 +27,36 @@ def served_weights(architecture: Architecture, scenario: Scenario) -> Architectu
     that is published in the format is taken as published: parts that the release leaves in 16 bits stay so, and a
     warning names them. Other models get the format in every matrix.
     """
-    wanted = scenario.weight_dtype
-    if wanted is not None:
-        architecture = _as_published(architecture, wanted) or with_dtype(architecture, wanted)
+    requested = scenario.weight_dtype
+    if requested is not None:
+        architecture = _as_published(architecture, requested) or with_dtype(architecture, requested)
     if scenario.expert_dtype is not None and architecture.moe is not None:
         dtypes = architecture.dtypes.model_copy(update={"routed": scenario.expert_dtype})
         architecture = architecture.model_copy(update={"dtypes": dtypes})
     return architecture
 
 
-def _as_published(architecture: Architecture, wanted: WeightDtype) -> Architecture | None:
+def _as_published(architecture: Architecture, requested: WeightDtype) -> Architecture | None:
     """The model as a release in `wanted` stores it. None where none is known."""
-    known = load_model(architecture.id) if architecture.id in model_ids() else None
-    as_stored = _main_format(architecture) in ((wanted, "fp8_block") if wanted == "fp8" else (wanted,))
-    if as_stored and (known is None or architecture.dtypes != known.dtypes):
+    shipped = load_model(architecture.id) if architecture.id in model_ids() else None
+    as_stored = _main_format(architecture) in ((requested, "fp8_block") if requested == "fp8" else (requested,))
+    if as_stored and (shipped is None or architecture.dtypes != shipped.dtypes):
         return architecture  # the user's own quantisation
-    if known is None:
+    if shipped is None:
         return None
     try:
-        published = published_architecture(known.id, wanted)
+        published = published_architecture(shipped.id, requested)
     except AdvisorError:
         return None
     dtypes, counts = published.dtypes, parameter_counts(architecture)
     used = [part for part in MATRICES if getattr(counts, part)]
-    kept = [_NAMES.get(part, part) for part in used if getattr(dtypes, part) == "bf16"]
-    blocks = wanted == "fp8" and "fp8_block" in {getattr(dtypes, part) for part in used}
+    in_bf16 = [_NAMES.get(part, part) for part in used if getattr(dtypes, part) == "bf16"]
+    blocks = requested == "fp8" and "fp8_block" in {getattr(dtypes, part) for part in used}
     notes = (
         [f"Published in fp8 with scales for blocks of 128 x 128: {architecture.name} is costed so."] if blocks else []
     )
-    if kept and wanted != "bf16":
-        notes.append(f"As published in {wanted}, {architecture.name} keeps its {' and '.join(kept)} in bf16.")
+    if in_bf16 and requested != "bf16":
+        notes.append(f"As published in {requested}, {architecture.name} keeps its {' and '.join(in_bf16)} in bf16.")
     as_released = {name: getattr(published, name) for name in ("dtypes", "kv_cache_dtype", "activation_scheme")}
     sources = tuple(dict.fromkeys((*architecture.sources, *published.sources)))
     warnings = (*architecture.warnings, *notes)
@@ -89,11 +89,11 @@ def served_cache(architecture: Architecture, scenario: Scenario, hardware: Hardw
     """
     if scenario.kv_dtype != "auto":
         return CacheFormat(scenario.kv_dtype, "as chosen")
-    stated: CacheDtype | None = architecture.kv_cache_dtype
-    if stated == "fp8" or stated == "bf16":
-        return CacheFormat(stated, "as the checkpoint says")
-    if stated is not None:
-        return CacheFormat("fp8", f"the checkpoint says {stated}, which is not modelled; fp8 stands in")
+    of_checkpoint: CacheDtype | None = architecture.kv_cache_dtype
+    if of_checkpoint == "fp8" or of_checkpoint == "bf16":
+        return CacheFormat(of_checkpoint, "as the checkpoint says")
+    if of_checkpoint is not None:
+        return CacheFormat("fp8", f"the checkpoint says {of_checkpoint}, which is not modelled; fp8 stands in")
     if scenario.engine == "trtllm" and _main_format(architecture) in _PER_TENSOR:
         return CacheFormat("fp8", "TensorRT-LLM's choice for fp8 and nvfp4 weights")
     indexed = any(m.kind == "sparse" and m.compression == 1.0 and m.kv_shards == 1 for m in architecture.mixers)

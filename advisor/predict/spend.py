@@ -1,24 +1,19 @@
-"""What an hour of a GPU costs: as the user says, else as the accelerator's profile has it, with source and date.
+"""What an output token costs in money and energy, with speculation and without, each with band, tier and origin.
 
-Power of a board while it decodes: a roofline estimate from its TDP and what the step spends its time on.
-
-No power was measured for this project. What is known are two anchors of an H100 (700 W): 300 W decoding at batch 1 and
-600 W at batch 128 [ML.ENERGY], whose models are not stated; and that nodes which serve draw 0.4 to 0.9 of their most,
-P5 to P95
-[Inference energy]. Time alone does not tell the anchors apart: at both batches nine tenths of a step are reading. The
-share drawn while reading therefore grows with the tokens in a pass, by their logarithm, between the anchors, and is
-held beyond them; its two ends are solved so that both anchors are met by the reference step. The shares of arithmetic
-and of waiting are assumed. A measured log of the run replaces the estimate.
+The price of a GPU-hour is the user's, else the profile's. Power of a board while it decodes is a roofline estimate from
+its TDP and what the step spends its time on: no power was measured for this project. What is known are two anchors of
+an H100 (700 W): 300 W decoding at batch 1 and 600 W at batch 128 [ML.ENERGY], whose models are not stated; and that
+nodes which serve draw 0.4 to 0.9 of their most, P5 to P95 [Inference energy]. Time alone does not tell the anchors
+apart: at both batches nine tenths of a step are reading. The share drawn while reading therefore grows with the tokens
+in a pass, by their logarithm, between the anchors, and is held beyond them; its two ends are solved so that both
+anchors are met by the reference step. The shares of arithmetic and of waiting are assumed. A measured log of the run
+replaces the estimate.
 
 References
 ----------
 [ML.ENERGY] ML.ENERGY Benchmark v3.0 (arXiv:2601.22076), as the power model of vLLM Semantic Router's fleet simulator
     cites it.
 [Inference energy] Energy Use of AI Inference: Efficiency Pathways and Test-Time Compute, arXiv:2509.20241.
-
-How fast tokens come under each draw: absolute times, with what their prediction was found to err by.
-
-What an output token costs in money and energy, with speculation and without, each with band, tier and origin.
 """
 
 from __future__ import annotations
@@ -77,13 +72,13 @@ def price_of(hardware: Hardware, own_usd_per_hour: float | None = None) -> Price
                 f"a price of {own_usd_per_hour:g} USD per GPU-hour is none; give more than 0, up to {_DEAREST:,.0f}"
             )
         return Price(own_usd_per_hour, "as given")
-    known = hardware.price_usd_per_hour
-    if known is None:
+    listed = hardware.price_usd_per_hour
+    if listed is None:
         return None
-    note = f"; {known.note}" if known.note else ""
-    source = known.source[:1].lower() + known.source[1:]
-    origin = f"{source}; {known.date.isoformat()}, {known.confidence} confidence{note}"
-    return Price(known.value, origin, f"{known.kind}: {source.partition(';')[0]}")
+    note = f"; {listed.note}" if listed.note else ""
+    source = listed.source[:1].lower() + listed.source[1:]
+    origin = f"{source}; {listed.date.isoformat()}, {listed.confidence} confidence{note}"
+    return Price(listed.value, origin, f"{listed.kind}: {source.partition(';')[0]}")
 
 
 def no_price(hardware: Hardware) -> AdvisorError:
@@ -348,13 +343,13 @@ def spend_at(
     plain = _arm(setup, curve, row, 0, price, measured, own_z)
     if column == 0:
         return Spend(plain[0], plain[0], price, None)
-    chosen = _arm(setup, curve, row, column, price, measured, own_z)
+    speculative = _arm(setup, curve, row, column, price, measured, own_z)
     ratio = None
-    if measured is None and chosen[0].joules_per_token is not None and plain[0].joules_per_token is not None:
-        each = chosen[0].joules_per_token, plain[0].joules_per_token
-        tier = lowest([one.tier for one in each])
-        ratio = _banded(each[0].value / each[1].value, chosen[1] / plain[1], tier, BASIS)
-    return Spend(plain[0], chosen[0], price, ratio)
+    if measured is None and speculative[0].joules_per_token is not None and plain[0].joules_per_token is not None:
+        joules = speculative[0].joules_per_token, plain[0].joules_per_token
+        tier = lowest([energy.tier for energy in joules])
+        ratio = _banded(joules[0].value / joules[1].value, speculative[1] / plain[1], tier, BASIS)
+    return Spend(plain[0], speculative[0], price, ratio)
 
 
 def _arm(
@@ -370,14 +365,14 @@ def _arm(
     gpus, batch = setup.placement.gpus, float(curve.batches[row])
     columns = np.full(curve.batches.size, column)
     token_s = drawn_times(setup, curve, columns, own_z).token_s[:, row]
-    middle = float(laws.tokens_per_s_per_gpu(batch, token_time_s(curve, gpus)[row, column], gpus))
+    central = float(laws.tokens_per_s_per_gpu(batch, token_time_s(curve, gpus)[row, column], gpus))
     rates = np.asarray(laws.tokens_per_s_per_gpu(batch, token_s, gpus))
-    tier, why = Tier(curve.tier[row, column]), "the predicted times"
-    rate = _banded(middle, rates, tier, why)
+    tier, because = Tier(curve.tier[row, column]), "the predicted times"
+    rate = _banded(central, rates, tier, because)
     usd = None
     if price is not None:
-        value, drawn = (laws.usd_per_million_tokens(price.usd_per_hour, each) for each in (middle, rates))
-        usd = _banded(float(value), np.asarray(drawn), tier, f"{why}, at {price.text}")
+        value, drawn = (laws.usd_per_million_tokens(price.usd_per_hour, rate_of) for rate_of in (central, rates))
+        usd = _banded(float(value), np.asarray(drawn), tier, f"{because}, at {price.text}")
     shares = _regimes(setup, curve, row, column)
     at_this_k = measured if measured is not None and measured.n_draft == curve.drafts[column] else None
     power = _power(setup, shares, at_this_k, len(rates))
@@ -386,7 +381,7 @@ def _arm(
     watts, drawn_w = power
     joules = np.asarray(laws.joules_per_token(drawn_w, rates))
     energy = _banded(
-        float(laws.joules_per_token(watts.value, middle)), joules, lowest([tier, watts.tier]), watts.because
+        float(laws.joules_per_token(watts.value, central)), joules, lowest([tier, watts.tier]), watts.because
     )
     return Arm(int(curve.drafts[column]), rate, usd, watts, energy, shares), joules
 
@@ -398,22 +393,22 @@ def _power(
     if measured is not None:
         watts = np.full(n_draws, measured.mean_w)
         return _banded(measured.mean_w, watts, Tier.MEASURED, measured.because), watts
-    board = setup.hardware.board_power_w
-    if board is None:
+    tdp = setup.hardware.board_power_w
+    if tdp is None:
         return None
-    drawn = drawn_power_w(board.value, shares, n_draws)
-    because = f"{board.value:g} W board ({board.source}); {BASIS}"
-    return _banded(power_w(board.value, shares), drawn, Tier.ROOFLINE, because), drawn
+    drawn = drawn_power_w(tdp.value, shares, n_draws)
+    because = f"{tdp.value:g} W board ({tdp.source}); {BASIS}"
+    return _banded(power_w(tdp.value, shares), drawn, Tier.ROOFLINE, because), drawn
 
 
 def _regimes(setup: Setup, curve: Curve, row: int, column: int) -> Regimes:
-    plain, whole = curve.components_at(row, column)
+    plain, of_round = curve.components_at(row, column)
     k = int(curve.drafts[column])
     touched = curve.touched_verify[row, column] if k else curve.touched_plain[row]
     # Prefill is charged by the token: a round pays that of all its tokens.
     tokens = float(curve.accepted_length[column]) if k else 1.0
     prefill_s = tokens * float(np.broadcast_to(curve.prefill_s, curve.batches.shape)[row])
-    return regimes(setup, whole if k else plain, float(curve.batches[row]), k + 1.0, float(touched), prefill_s)
+    return regimes(setup, of_round if k else plain, float(curve.batches[row]), k + 1.0, float(touched), prefill_s)
 
 
 def _banded(value: float, draws: Array, tier: Tier, because: str) -> Prediction:

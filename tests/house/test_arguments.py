@@ -11,7 +11,6 @@ from tests.house.test_layout import SOURCES
 MOST = 9
 STILL_TO_MEND = {
     "physics.draft.draft_time",
-    "show.report.build.build_report",
 }
 """Functions with ten arguments and more that want a value object yet."""
 BY_NATURE = ("physics.laws.", "profiling.kernels_triton.")

@@ -209,16 +209,14 @@ def test_residuals_are_calibrated_over_laboratories_and_never_on_the_one_that_th
 
 
 def test_the_roofline_tier_is_calibrated_at_least_as_wide_as_the_fitted_one(points: list[Point]) -> None:
-    shipped = load_overheads()
-    assert shipped is not None
     for name in ("vllm", "vllm-workstation"):
-        fitted, roofline = (shipped.residual_log_sd(tier, name) for tier in ("fitted", "roofline"))
+        fitted, roofline = (class_costs(name)["residual_log_sd_by_tier"].get(tier) for tier in ("fitted", "roofline"))
         assert fitted is not None
         assert roofline is not None
         assert roofline >= fitted > 0
     few = [point for point in points if not point.engine_class.endswith("workstation")]
     again = residuals_of(held_out_draws(few, held_out_fits(points)))
-    assert again["fitted", False] == pytest.approx(shipped.residual_log_sd("fitted", "vllm"), abs=0.011)
+    assert again["fitted", False] == pytest.approx(class_costs("vllm")["residual_log_sd_by_tier"]["fitted"], abs=0.011)
 
 
 @pytest.mark.parametrize(("engine", "record"), [("vllm", "vllm"), ("trtllm", "trtllm"), ("sglang", "sglang")])

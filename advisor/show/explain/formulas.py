@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 
 from advisor.catalog.adjustment import Adjustment
 from advisor.catalog.engines import class_today
-from advisor.catalog.fit_records import ANY_CLASS, OVERHEAD_NAMES, FitRecord, load_overheads, load_records
+from advisor.catalog.fit_records import ANY_CLASS, OVERHEAD_NAMES, FitRecord, load_overheads, load_records, record_of
 from advisor.catalog.graphs import EAGER_SOURCE
 from advisor.catalog.kernel_choice import small_launch
 from advisor.catalog.kernel_costs import NETWORK_FRACTION
@@ -116,8 +116,8 @@ def _source(law: Law) -> ast.expr:
 
 def _body(law: Law) -> ast.expr:
     """`_source` with called laws written in and constants of the module as numbers."""
-    found: ast.expr = _WrittenIn(law).visit(ast.parse(ast.unparse(_source(law)), mode="eval").body)
-    return found
+    expression: ast.expr = _WrittenIn(law).visit(ast.parse(ast.unparse(_source(law)), mode="eval").body)
+    return expression
 
 
 class _WrittenIn(ast.NodeTransformer):
@@ -133,8 +133,8 @@ class _WrittenIn(ast.NodeTransformer):
             case ast.Name(id=name) if self.known.get(name) in _FORMS:
                 return ast.Call(ast.Name(_FORMS[self.known[name]]), arguments, [])
             case ast.Name(id=name) if inspect.isfunction(self.known.get(name)) and not node.keywords:
-                given = dict(zip(inspect.signature(self.known[name]).parameters, arguments, strict=False))
-                inner: ast.expr = _Renamed(given).visit(_body(self.known[name]))
+                by_name = dict(zip(inspect.signature(self.known[name]).parameters, arguments, strict=False))
+                inner: ast.expr = _Renamed(by_name).visit(_body(self.known[name]))
                 return inner
         raise AdvisorError(f"{self.law.__name__} has {ast.unparse(node)!r}, which cannot be shown; use a law or a form")
 
@@ -249,9 +249,9 @@ def _call(name: str, arguments: list[tuple[str, int]], style: Style) -> tuple[st
     return f"{symbol(name, style)}({inside})", 4
 
 
-def _wrapped(part: tuple[str, int], least: int, style: Style) -> str:
+def _wrapped(part: tuple[str, int], binding: int, style: Style) -> str:
     text, strength = part
-    if strength >= least:
+    if strength >= binding:
         return text
     return rf"\left({text}\right)" if style == "latex" else f"({text})"
 
@@ -282,9 +282,9 @@ def record_behind(setup: Setup, part: Part, t0_s: float, drafting: bool = False)
     name = _refit_name(part, drafting)
     shipped_s = t0_s if setup.adjustment is None else t0_s / setup.adjustment.factors.get(name, 1.0)
     device = setup.hardware.kernel_table_device
-    named = " ".join(costs.sources.get(part, ()))
+    sources = " ".join(costs.sources.get(part, ()))
     for record in load_records(device) if device else ():
-        if math.isclose(record.parameters["t0_s"].value, shipped_s, rel_tol=1e-9) and f"fit {record.id} " in named:
+        if math.isclose(record.parameters["t0_s"].value, shipped_s, rel_tol=1e-9) and f"fit {record.id} " in sources:
             return record
     return None
 
@@ -309,80 +309,61 @@ class _Row(NamedTuple):
     """The record holds the inverse of the constant: seconds for each byte or operation."""
 
 
-_MOE = {
-    "t0": _Row("experts: fixed cost of a layer", "s", "t0_s"),
-    "BW": _Row("experts: rate of reading weights", "B/s", "weight_s_per_byte", True),
-    "tau": _Row("experts: cost of each touched one", "s", "per_expert_s"),
-    "F_peak": _Row(f"experts: {_RATE}", "FLOP/s", "s_per_flop", True),
-    "BW_act": _Row("experts: rate of moving activations", "B/s", "activation_s_per_byte", True),
-    "tau_N": _Row("experts: cost of each resident one", "s", "per_resident_expert_s"),
+_CONSTANTS: dict[type, dict[str, _Row]] = {
+    MoeCost: {
+        "t0": _Row("experts: fixed cost of a layer", "s", "t0_s"),
+        "BW": _Row("experts: rate of reading weights", "B/s", "weight_s_per_byte", True),
+        "tau": _Row("experts: cost of each touched one", "s", "per_expert_s"),
+        "F_peak": _Row(f"experts: {_RATE}", "FLOP/s", "s_per_flop", True),
+        "BW_act": _Row("experts: rate of moving activations", "B/s", "activation_s_per_byte", True),
+        "tau_N": _Row("experts: cost of each resident one", "s", "per_resident_expert_s"),
+    },
+    GemmCost: {
+        "t0": _Row("GEMM: fixed cost of a launch", "s", "t0_s"),
+        "BW": _Row("GEMM: rate of reading weights", "B/s", "bandwidth_bytes_per_s"),
+        "F_peak": _Row(f"GEMM: {_RATE}", "FLOP/s", "flops_per_s"),
+        "p": _Row("GEMM: sharpness of the bend between them", "1", "sharpness"),
+    },
+    StreamCost: {
+        "t0": _Row("{part}: fixed cost of a call", "s", "t0_s"),
+        "BW": _Row("{part}: rate of bytes", "B/s", "s_per_byte", True),
+    },
+    AttentionCost: {
+        "t0": _Row("{part}: fixed cost of a call", "s", "t0_s"),
+        "BW": _Row("{part}: rate of bytes", "B/s", "s_per_byte", True),
+        "F_attn": _Row(f"{{part}}: {_RATE}", "FLOP/s", "s_per_flop", True),
+        "p": _Row("{part}: sharpness of the bend between them", "1", "sharpness"),
+    },
 }
-_GEMM = {
-    "t0": _Row("GEMM: fixed cost of a launch", "s", "t0_s"),
-    "BW": _Row("GEMM: rate of reading weights", "B/s", "bandwidth_bytes_per_s"),
-    "F_peak": _Row(f"GEMM: {_RATE}", "FLOP/s", "flops_per_s"),
-    "p": _Row("GEMM: sharpness of the bend between them", "1", "sharpness"),
-}
-
-
-def moe_constants(setup: Setup, cost: MoeCost, drafting: bool = False) -> tuple[ConstantUse, ...]:
-    """Constants of the routed experts' kernel. Terms without cost are left out."""
-    return _uses(setup, "experts", cost, _MOE, drafting)
-
-
-def gemm_constants(setup: Setup, cost: GemmCost, drafting: bool = False) -> tuple[ConstantUse, ...]:
-    """Constants of a matrix product."""
-    return _uses(setup, "projections", cost, _GEMM, drafting)
-
-
-def stream_constants(setup: Setup, part: Part, cost: StreamCost, drafting: bool = False) -> tuple[ConstantUse, ...]:
-    """Constants of a stream of bytes."""
-    rows = {
-        "t0": _Row(f"{part}: fixed cost of a call", "s", "t0_s"),
-        "BW": _Row(f"{part}: rate of bytes", "B/s", "s_per_byte", True),
-    }
-    return _uses(setup, part, cost, rows, drafting)
+"""By kind of cost and the law's symbol; `{part}` stands for the part that the kernel serves."""
 
 
 def network_constants(setup: Setup, network: Network, drafting: bool = False) -> tuple[ConstantUse, ...]:
     """Latency of the network between nodes, and the rate that exchanges reach of the profile's nominal one."""
-    nominal, told = setup.hardware.network_bytes_per_s, "docs/decisions/0016-between-nodes.md"
+    nominal, decision = setup.hardware.network_bytes_per_s, "docs/decisions/0016-between-nodes.md"
     rows = {
-        "t_net": ("network between nodes: latency", "s", told),
+        "t_net": ("network between nodes: latency", "s", decision),
         "BW_net": (
             "network of one GPU: rate that exchanges reach",
             "B/s",
-            f"{NETWORK_FRACTION:.2f} of the nominal rate, {told}: {'' if nominal is None else nominal.source}",
+            f"{NETWORK_FRACTION:.2f} of the nominal rate, {decision}: {'' if nominal is None else nominal.source}",
         ),
     }
     stderr: float | None = None
-    found = []
+    uses = []
     for symbol, (name, unit, source) in rows.items():
         value = network.symbols[symbol]
         if setup.adjustment is not None:
             source = f"{source}; {_refit_source(setup.adjustment)}"
             stderr = _refit_stderr(setup.adjustment, _refit_name("expert exchange", drafting), value)
-        found.append(ConstantUse(symbol, name, value, unit, str(network.tier), source, stderr))
-    return tuple(found)
-
-
-def attention_constants(
-    setup: Setup, part: Part, cost: AttentionCost, drafting: bool = False
-) -> tuple[ConstantUse, ...]:
-    """Constants of an attention core."""
-    rows = {
-        "t0": _Row(f"{part}: fixed cost of a call", "s", "t0_s"),
-        "BW": _Row(f"{part}: rate of bytes", "B/s", "s_per_byte", True),
-        "F_attn": _Row(f"{part}: {_RATE}", "FLOP/s", "s_per_flop", True),
-        "p": _Row(f"{part}: sharpness of the bend between them", "1", "sharpness"),
-    }
-    return _uses(setup, part, cost, rows, drafting)
+        uses.append(ConstantUse(symbol, name, value, unit, str(network.tier), source, stderr))
+    return tuple(uses)
 
 
 def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> ConstantUse:
     """A constant fitted on speedups, or the host's time, with the factor of its 80 % range in its source."""
     value, unit = float(getattr(setup.costs, field)), "s" if field.endswith("_s") else "1"
-    key = next(one.factor for one in OVERHEADS if field in one.priced_by)
+    key = next(component.factor for component in OVERHEADS if field in component.priced_by)
     shared = field in OVERHEAD_NAMES  # fitted per engine class, so that a refit moves all of them together
     if setup.adjustment is not None and (shared or key in setup.adjustment.factors):
         stderr = _refit_stderr(setup.adjustment, key, value)
@@ -394,7 +375,7 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
     fit = load_overheads()
     today = class_today(setup.scenario.engine, setup.hardware.vendor, setup.hardware.generation)
     common = field == "verified_per_token"  # one constant for all classes
-    record = None if fit is None else fit.record(ANY_CLASS if common else today)
+    record = None if fit is None else record_of(fit.records, ANY_CLASS if common else today)
     if record is not None and record.n_rows and (common or record.engine_class != ANY_CLASS):
         index = list(record.parameters).index(field)
         factor = math.exp(1.2816 * math.sqrt(record.log_covariance[index][index]))
@@ -420,28 +401,26 @@ def norm_constant(setup: Setup) -> ConstantUse:
     record = small_launch(setup.scenario.engine, "query_key_norm_s")
     source = "as given"
     if record is not None:
-        count = len(record.models)
-        ends = "quartiles" if count == 1 else "with one model left out"
+        bounds = "quartiles" if len(record.models) == 1 else "with one model left out"
         range_us = f"{record.low_s * 1e6:.0f}-{record.high_s * 1e6:.0f} us"
-        models = "1 model" if count == 1 else f"{count} models"
-        source = f"{record.source}, {record.n_points} points of {models}, {ends} {range_us}"
+        models = counted(len(record.models), "model")
+        source = f"{record.source}, {record.n_points} points of {models}, {bounds} {range_us}"
     return ConstantUse("c_q", name, value, "s", "fitted", source)
 
 
-def _uses(
-    setup: Setup,
-    part: Part,
-    cost: MoeCost | GemmCost | AttentionCost | StreamCost,
-    rows: Mapping[str, _Row],
-    drafting: bool,
+def kernel_constants(
+    setup: Setup, part: Part, cost: MoeCost | GemmCost | AttentionCost | StreamCost, drafting: bool = False
 ) -> tuple[ConstantUse, ...]:
-    found = []
+    """Constants of the kernel that serves a part. Terms without cost are left out."""
+    uses = []
     record = record_behind(setup, part, cost.t0_s, drafting)
     for symbol, value in cost.symbols.items():
-        row = rows[symbol]
+        row = _CONSTANTS[type(cost)][symbol]
         if value == 0.0 or math.isinf(value):
             continue  # the kernel has no such cost
-        source, stderr = _roofline_source(setup), None
+        peak = setup.hardware.bandwidth_bytes_per_s.source
+        source = f"profile of {setup.hardware.name} and typical kernel fractions (docs/model.md); peak: {peak}"
+        stderr = None
         if record is not None:
             source = f"fit {record.id} ({record.n_rows} rows, {record.n_shapes} shapes)"
             fitted = record.parameters.get(row.parameter)
@@ -451,8 +430,8 @@ def _uses(
         if setup.adjustment is not None:
             source = f"{source}; {_refit_source(setup.adjustment)}"
             stderr = _refit_stderr(setup.adjustment, _refit_name(part, drafting), value)
-        found.append(ConstantUse(symbol, row.name, value, row.unit, str(cost.tier), source, stderr))
-    return tuple(found)
+        uses.append(ConstantUse(symbol, row.name.format(part=part), value, row.unit, str(cost.tier), source, stderr))
+    return tuple(uses)
 
 
 def _refit_name(part: Part, drafting: bool) -> str:
@@ -467,8 +446,3 @@ def _refit_stderr(adjustment: Adjustment, name: str, value: float) -> float | No
 
 def _refit_source(adjustment: Adjustment) -> str:
     return f"{adjustment.label} (data {adjustment.data}): docs/measurements.md"
-
-
-def _roofline_source(setup: Setup) -> str:
-    peak = setup.hardware.bandwidth_bytes_per_s
-    return f"profile of {setup.hardware.name} and typical kernel fractions (docs/model.md); peak: {peak.source}"

@@ -55,22 +55,22 @@ def published_speedups(store: Store, hardware_id: str, model_id: str, gpus: int)
     """
     points = pd.concat([dataset(store, name) for name in COLLECTIONS], ignore_index=True)
     points = points[points["defect"].fillna("") == ""]
-    here = points[(points["hardware_id"] == hardware_id) & (points["model_id"] == model_id)]
+    rows = points[(points["hardware_id"] == hardware_id) & (points["model_id"] == model_id)]
     # Points of another number of GPUs, or whose batch is counted per rank, belong to another curve.
-    here = here[here["tensor_parallel"].fillna(here["gpu_count"]) == gpus]
-    here = here[here["batch_kind"].isin(WHOLE_BATCH_KINDS)]
-    here = here.dropna(subset=["batch_size", "speedup"])
-    here = here[~here["draft_structure"].fillna("").str.contains("tree")]  # K of a tree is another thing
-    named = here.rename(columns={"draft_tokens_k": "n_draft", "source_title": "source"})
-    return named[list(SPEEDUP_COLUMNS)].sort_values(["batch_size", "n_draft"]).reset_index(drop=True)
+    rows = rows[rows["tensor_parallel"].fillna(rows["gpu_count"]) == gpus]
+    rows = rows[rows["batch_kind"].isin(WHOLE_BATCH_KINDS)]
+    rows = rows.dropna(subset=["batch_size", "speedup"])
+    rows = rows[~rows["draft_structure"].fillna("").str.contains("tree")]  # K of a tree is another thing
+    renamed = rows.rename(columns={"draft_tokens_k": "n_draft", "source_title": "source"})
+    return renamed[list(SPEEDUP_COLUMNS)].sort_values(["batch_size", "n_draft"]).reset_index(drop=True)
 
 
 def nearest_speedups(points: pd.DataFrame, batch_size: float, n_draft: int, count: int = 6) -> pd.DataFrame:
     """The published speedups nearest in log batch and in K."""
-    apart = np.hypot(
+    distance = np.hypot(
         np.log2(points["batch_size"].astype(float) / batch_size), points["n_draft"].fillna(n_draft) - n_draft
     )
-    return points.loc[apart.sort_values(kind="stable").index[:count]].reset_index(drop=True)
+    return points.loc[distance.sort_values(kind="stable").index[:count]].reset_index(drop=True)
 
 
 def _experts(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
@@ -79,7 +79,7 @@ def _experts(store: Store, setup: Setup, batch: float, q: float, count: int) -> 
     if moe is None or record is None:
         return []
     table = _rows("moe", store, record, ep=1)
-    wanted = {
+    target = {
         "num_tokens": batch * q,
         "hidden_size": moe.expert_input_width,
         "inter_size": moe.expert_width / placement.expert_tensor_parallel,
@@ -87,21 +87,21 @@ def _experts(store: Store, setup: Setup, batch: float, q: float, count: int) -> 
         "num_experts": moe.n_experts / placement.expert_parallel,
     }
     local = table.assign(inter_size=table["inter_size"] / table["moe_tp_size"])
-    table = table.loc[_apart(local, wanted).index[:_CLOSE]]
+    table = table.loc[_apart(local, target).index[:_CLOSE]]
     if table.empty:
         return []
-    found = add_touched(table)
-    model = _expert_times(found, cost, record)
+    nearest = add_touched(table)
+    model = _expert_times(nearest, cost, record)
     labels = [
         f"{row.num_tokens:,} tokens, {row.num_experts} experts top-{row.topk}, h {row.hidden_size}, "
         f"I {row.inter_size // row.moe_tp_size}, {row.distribution} load, U {row.touched:.0f}"
-        for row in found.itertuples()
+        for row in nearest.itertuples()
     ]
     goal = (
-        f"{batch * q:,.0f} tokens, {wanted['num_experts']:g} experts top-{moe.n_active}, h {moe.expert_input_width}, "
-        f"I {wanted['inter_size']:g}"
+        f"{batch * q:,.0f} tokens, {target['num_experts']:g} experts top-{moe.n_active}, h {moe.expert_input_width}, "
+        f"I {target['inter_size']:g}"
     )
-    return _shown("Routed experts, one layer", goal, labels, found["latency_s"].to_numpy(), model, record.id, count)
+    return _shown("Routed experts, one layer", goal, labels, nearest["latency_s"].to_numpy(), model, record.id, count)
 
 
 def _expert_times(found: pd.DataFrame, cost: MoeCost, record: FitRecord) -> Array:
@@ -111,8 +111,8 @@ def _expert_times(found: pd.DataFrame, cost: MoeCost, record: FitRecord) -> Arra
     if cost.measured is not None:
         shard = found["inter_size"] / found["moe_tp_size"]
         shapes = np.column_stack([found["hidden_size"], shard, found["topk"], found["num_experts"]])
-        own = (shapes == np.array(cost.measured.shape[:4])).all(axis=1)
-        factor = np.where(own, cost.measured.factor(found["num_tokens"]), factor)
+        same_shape = (shapes == np.array(cost.measured.shape[:4])).all(axis=1)
+        factor = np.where(same_shape, cost.measured.factor(found["num_tokens"]), factor)
     return np.asarray(laws.routed_layers(c=factor, **work, **cost.symbols))
 
 
@@ -130,20 +130,20 @@ def _projections(store: Store, setup: Setup, batch: float, q: float, count: int)
     rows = batch / setup.placement.attention_groups * q
     table = _rows("gemm", store, record)
     table = table.assign(weights=table["n"].astype(float) * table["k"])
-    found = table.loc[_apart(table, {"m": rows, "weights": weights}).index[:count]]
+    nearest = table.loc[_apart(table, {"m": rows, "weights": weights}).index[:count]]
     dtype = setup.architecture.dtypes.attention
-    model = gemm_time(cost, found["m"].to_numpy(float), found["weights"].to_numpy(), dtype, 1)
-    labels = [f"{row.m:,} rows, {row.k} x {row.n} weights" for row in found.itertuples()]
+    model = gemm_time(cost, nearest["m"].to_numpy(float), nearest["weights"].to_numpy(), dtype, 1)
+    labels = [f"{row.m:,} rows, {row.k} x {row.n} weights" for row in nearest.itertuples()]
     goal = f"{rows:,.0f} rows, {weights / 1e6:.3g} million weights"
-    return _shown("Attention weights, one GEMM", goal, labels, found["latency_s"].to_numpy(), model, record.id, count)
+    return _shown("Attention weights, one GEMM", goal, labels, nearest["latency_s"].to_numpy(), model, record.id, count)
 
 
 def _attention(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
     """The core of the largest group of softmax layers that are not measured whole. Windows are not in the fits."""
     if q != 1.0:  # tables time one query per sequence, and the cache is read once whatever q is
         return []
-    apart = [mixer for mixer in setup.architecture.mixers if mixer not in setup.costs.modules]
-    mixers = [mixer for mixer in apart if mixer.kind in ("full", "mla")]
+    unmeasured = [mixer for mixer in setup.architecture.mixers if mixer not in setup.costs.modules]
+    mixers = [mixer for mixer in unmeasured if mixer.kind in ("full", "mla")]
     if not mixers:
         return []
     mixer = max(mixers, key=lambda mixer: mixer.count)
@@ -162,20 +162,20 @@ def _attention(store: Store, setup: Setup, batch: float, q: float, count: int) -
         table = table.assign(elements=2.0 * table["num_kv_heads"] * table["head_dim"], each=4.0 * table["head_dim"])
     tensor, context = setup.placement.tensor_parallel, setup.scenario.context_tokens
     group, elements = batch / setup.placement.attention_groups, mixer.kv_elements_per_token
-    wanted = {"batch_size": group, "context_tokens": context, "elements": elements / min(tensor, mixer.kv_shards)}
+    target = {"batch_size": group, "context_tokens": context, "elements": elements / min(tensor, mixer.kv_shards)}
     # The operations that tell latent kernels apart are those of a rank's heads; grouped heads hardly matter.
-    wanted |= {"num_heads": mixer.query_heads / tensor} if latent else {}
-    found = table.loc[_apart(table, wanted).index[:count]]
+    target |= {"num_heads": mixer.query_heads / tensor} if latent else {}
+    nearest = table.loc[_apart(table, target).index[:count]]
     names = ("batch_size", "context_tokens", "elements", "each", "num_heads", "num_kv_heads")
-    sequences, cached, elements, each, heads, groups = (found[name].to_numpy(float) for name in names)
+    sequences, cached, elements, each, heads, groups = (nearest[name].to_numpy(float) for name in names)
     moved = laws.cache_read(sequences, cached, 0.0, elements, KV_BYTES[kv_dtype])
     flops = laws.attention_flops(sequences, cached - 1.0, 1.0, each, heads, cost.block_rows, groups)
     labels = [
         f"{row.batch_size:,} sequences, {row.context_tokens:,} cached tokens, {row.num_heads} heads"
-        for row in found.itertuples()
+        for row in nearest.itertuples()
     ]
     goal = f"{group:,.0f} sequences, {context:,} cached tokens"
-    measured = found["latency_s"].to_numpy()
+    measured = nearest["latency_s"].to_numpy()
     return _shown("Attention core, one layer", goal, labels, measured, cost.time_s(moved, flops), record.id, count)
 
 
@@ -189,27 +189,27 @@ def _attention_layers(store: Store, setup: Setup, batch: float, q: float, count:
         return []
     mixer = max(mixers, key=lambda mixer: mixer.count)
     module, engine, tensor = setup.costs.modules[mixer], setup.scenario.engine, setup.placement.tensor_parallel
-    known = table_behind(setup.hardware, setup.architecture, mixer, tensor, engine, setup.cache.dtype)
-    if known is None or (module.shares_cache and q != 1.0):
+    serving = table_behind(setup.hardware, setup.architecture, mixer, tensor, engine, setup.cache.dtype)
+    if serving is None or (module.shares_cache and q != 1.0):
         return []
     measured_on = load_records(str(setup.hardware.kernel_table_device))[0].hardware_id
     table = kernel_table(
-        store, "mla", measured_on, known.engine, version=known.version, op=known.op, kv_dtype=known.kv_dtype
+        store, "mla", measured_on, serving.engine, version=serving.version, op=serving.op, kv_dtype=serving.kv_dtype
     )
     for name in ("model", "gemm_dtype"):
-        table = table[table[name] == getattr(known, name)]
-    table = table[table["num_heads"] == known.n_heads]
+        table = table[table[name] == getattr(serving, name)]
+    table = table[table["num_heads"] == serving.n_heads]
     rows = batch / setup.placement.attention_groups * q
     context = setup.scenario.context_tokens + q
-    found = table.loc[_apart(table, {"batch_size": rows, "context_tokens": context}).index[:count]]
-    model = module.time_s(found["batch_size"].to_numpy(float), found["context_tokens"].to_numpy(float))
+    nearest = table.loc[_apart(table, {"batch_size": rows, "context_tokens": context}).index[:count]]
+    model = module.time_s(nearest["batch_size"].to_numpy(float), nearest["context_tokens"].to_numpy(float))
     labels = [
         f"{row.batch_size:,} sequences, {row.context_tokens:,} tokens with the new one, {row.num_heads} heads"
-        for row in found.itertuples()
+        for row in nearest.itertuples()
     ]
-    goal = f"{rows:,.0f} sequences, {context:,.0f} tokens with the new one, {known.n_heads} heads"
-    measured = found["latency_s"].to_numpy()
-    return _shown("Attention measured whole, one layer", goal, labels, measured, model, known.id, count)
+    goal = f"{rows:,.0f} sequences, {context:,.0f} tokens with the new one, {serving.n_heads} heads"
+    measured = nearest["latency_s"].to_numpy()
+    return _shown("Attention measured whole, one layer", goal, labels, measured, model, serving.id, count)
 
 
 def _all_reduce(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
@@ -221,11 +221,11 @@ def _all_reduce(store: Store, setup: Setup, batch: float, q: float, count: int) 
     rows = batch / setup.placement.attention_groups * q
     message = float(laws.message_bytes(rows, setup.architecture.hidden_size))
     table = _rows("all_reduce", store, record, n_ranks=record.n_ranks).dropna(subset=["message_bytes"])
-    found = table.loc[_apart(table, {"message_bytes": message}).index[:count]]
-    labels = [f"{row.message_bytes / 1e3:,.4g} kB among {row.n_ranks}" for row in found.itertuples()]
-    measured = found["latency_s"].to_numpy()
+    nearest = table.loc[_apart(table, {"message_bytes": message}).index[:count]]
+    labels = [f"{row.message_bytes / 1e3:,.4g} kB among {row.n_ranks}" for row in nearest.itertuples()]
+    measured = nearest["latency_s"].to_numpy()
     goal = f"{message / 1e3:,.4g} kB among {ranks}"
-    return _shown("All-reduce", goal, labels, measured, cost.time_s(found["message_bytes"]), record.id, count)
+    return _shown("All-reduce", goal, labels, measured, cost.time_s(nearest["message_bytes"]), record.id, count)
 
 
 def _rows(name: str, store: Store, record: FitRecord, **more: Any) -> pd.DataFrame:
@@ -235,9 +235,9 @@ def _rows(name: str, store: Store, record: FitRecord, **more: Any) -> pd.DataFra
     return table[(table["dtype"] == record.dtype) & (table["kernel_source"].fillna("unknown") == kernel)]
 
 
-def _apart(table: pd.DataFrame, wanted: Mapping[str, float]) -> pd.Series:
+def _apart(table: pd.DataFrame, target: Mapping[str, float]) -> pd.Series:
     """Distance of each row in octaves, nearest first."""
-    squares = sum(np.log2(table[name].astype(float) / value) ** 2 for name, value in wanted.items())
+    squares = sum(np.log2(table[name].astype(float) / value) ** 2 for name, value in target.items())
     return pd.Series(np.sqrt(squares), index=table.index).sort_values(kind="stable")
 
 
@@ -249,12 +249,12 @@ def _shown(
             "part": part,
             "measured_at": label,
             "wanted": goal,
-            "measured_s": float(seen),
-            "model_s": float(told),
-            "ratio": float(told / seen),
+            "measured_s": float(measured_s),
+            "model_s": float(model_s),
+            "ratio": float(model_s / measured_s),
             "record": record,
         }
-        for label, seen, told in zip(labels[:count], measured, model, strict=False)
+        for label, measured_s, model_s in zip(labels[:count], measured, model, strict=False)
     ]
 
 

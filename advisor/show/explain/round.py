@@ -63,15 +63,18 @@ def derive(setup: Setup, batch_size: float, n_draft: int) -> Derivation:
     plain = add_pass(b, run, "T_plain", "Plain decode step")
     plain_whole = _launched(b, run, plain, None)
     b.group, b.prefix = "Verification", "verify"
-    whole = _pass(setup, batch_size, n_draft + 1.0)
-    verify = add_pass(b, whole, "T_verify", f"Verification of {n_draft + 1} tokens per sequence")
-    extra = {**_drafting(b, setup, batch_size, n_draft), **_verified(b, whole, plain, verify)} if n_draft else {}
+    verification = _pass(setup, batch_size, n_draft + 1.0)
+    verify = add_pass(b, verification, "T_verify", f"Verification of {n_draft + 1} tokens per sequence")
+    extra = {**_drafting(b, setup, batch_size, n_draft), **_verified(b, verification, plain, verify)} if n_draft else {}
     b.group, b.prefix = "Verification", "verify"
-    verify = _launched(b, whole, verify, extra.get("T_verified"))
+    verify = _launched(b, verification, verify, extra.get("T_verified"))
     plain_whole, verify = _swept(b, setup, (batch_size, n_draft), plain_whole, verify, extra)
     b.group, b.prefix = "Answer", ""
     _answer(b, setup, batch_size, n_draft, plain_whole, verify, extra)
-    return Derivation(batch_size, n_draft, tuple(sorted(b.steps, key=_reading_order)))
+    # The answer first, its parts behind it; within a group as computed.
+    answer = sorted((step for step in b.steps if step.id in _READ_FIRST), key=lambda step: _READ_FIRST.index(step.id))
+    parts = (step for step in b.steps if step.id not in _READ_FIRST)
+    return Derivation(batch_size, n_draft, (*answer, *parts))
 
 
 def _pass(setup: Setup, batch: float, q: float) -> Pass:
@@ -80,18 +83,18 @@ def _pass(setup: Setup, batch: float, q: float) -> Pass:
     return Pass(setup, setup.architecture, batch, q, None, padding=1.0 if ran is None else float(ran.padding))
 
 
-def _launched(b: Builder, run: Pass, total: Quantity, beyond: Quantity | None) -> Quantity:
+def _launched(b: Builder, run: Pass, total: Quantity, waiting: Quantity | None) -> Quantity:
     """A step with what it waits for launches. The step itself where a captured graph holds it, or none is known."""
     ran = graphs_of_steps(run.setup, run.batch, run.q)
     if ran is None or not ran.eager:
         return total
     host = next(step.result.value for step in b.steps if step.id == f"{b.prefix}.host")
     note = "The step without the host's part, and what verified tokens add."
-    device = total.value - host + (beyond.value if beyond is not None else 0.0)
-    known = b.given(Head("device", "What the device computes", "T_device", "s"), device, note=note)
+    device = total.value - host + (waiting.value if waiting is not None else 0.0)
+    device_s = b.given(Head("device", "What the device computes", "T_device", "s"), device, note=note)
     use = overhead_constant(run.setup, "e", "launching a layer without a graph", "eager_per_layer_s")
     head = Head("eager", "Launches without a graph", "T_eager", "s")
-    wait = b.add(head, laws.eager_wait, {"L": n_layers(run.architecture), "T_device": known}, (use,))
+    wait = b.add(head, laws.eager_wait, {"L": n_layers(run.architecture), "T_device": device_s}, (use,))
     head = Head("launched", "The step with its launches", f"{_SYMBOL[b.prefix]}_eager", "s")
     return b.add_sum(head, {_SYMBOL[b.prefix]: total, "T_eager": wait})
 
@@ -124,44 +127,39 @@ _SYMBOL = {"plain": "T_plain", "verify": "T_verify"}
 _READ_FIRST = ("speedup", "accepted_length", "round", "verify_ratio", "tpot", "ttft", "tokens_per_s_per_gpu", "prefill")
 
 
-def _reading_order(step: Step) -> int:
-    """The answer first, its parts behind it. Within a group as computed."""
-    return _READ_FIRST.index(step.id) if step.id in _READ_FIRST else len(_READ_FIRST)
-
-
 def _drafting(b: Builder, setup: Setup, batch: float, k: int) -> Mapping[str, Quantity]:
     """Time of drafting, its launches and host time, and of accepting or rejecting."""
     b.group, b.prefix = "Drafting", "draft"
-    found: dict[str, Quantity] = {}
+    parts: dict[str, Quantity] = {}
     if setup.draft_architecture is not None:
         parallel = setup.drafter.kind == "parallel"
         passes = float(setup.drafter.passes(k))
         touched = next((step.result.value for step in b.steps if step.id == "plain.experts"), None)
         run = Pass(setup, setup.draft_architecture, batch, float(k) if parallel else 1.0, touched or 0.0, drafting=True)
-        one = add_pass(b, run, "T_pass", f"Kernels of one drafting pass, {setup.drafter.name}")
+        pass_s = add_pass(b, run, "T_pass", f"Kernels of one drafting pass, {setup.drafter.name}")
         launch = overhead_constant(setup, "c_l", "launch overhead of a layer", "launch_per_layer_s")
-        values: Values = {"n": passes, "T_pass": one, "L": n_layers(setup.draft_architecture)}
+        values: Values = {"n": passes, "T_pass": pass_s, "L": n_layers(setup.draft_architecture)}
         head = Head("kernels", "Drafting with its launches", "T_draft", "s")
-        found["T_draft"] = b.add(head, laws.drafting, values, (launch,))
+        parts["T_draft"] = b.add(head, laws.drafting, values, (launch,))
         host = overhead_constant(setup, "c_d", "host time of a drafting pass", "host_per_draft_pass_s")
         head = Head("host", "Drafting, host", "T_draft_host", "s")
-        found["T_draft_host"] = b.add(head, laws.draft_host, {"n": passes}, (host,))
+        parts["T_draft_host"] = b.add(head, laws.draft_host, {"n": passes}, (host,))
     accept = overhead_constant(setup, "c_r", "host time of a round", "host_per_round_s")
     head = Head("round_host", "Accept or reject, host", "T_accept", "s")
-    found["T_accept"] = b.given(head, accept.value, (accept,))
-    return found
+    parts["T_accept"] = b.given(head, accept.value, (accept,))
+    return parts
 
 
-def _verified(b: Builder, whole: Pass, plain: Quantity, verify: Quantity) -> Mapping[str, Quantity]:
+def _verified(b: Builder, run: Pass, plain: Quantity, verify: Quantity) -> Mapping[str, Quantity]:
     """What verifying many tokens adds beyond the kernels."""
-    setup = whole.setup
+    setup = run.setup
     if not setup.costs.verified_per_token:
         return {}
     use = overhead_constant(setup, "phi", "how soon verified tokens are as dear as plain ones", "verified_per_token")
     head = Head("verified", "Verified tokens", "T_verified", "s")
     fixed = [step.result.value for step in b.steps if step.id in ("plain.host", "plain.launch")]
     times: Values = {"T_plain": plain, "T_verify": verify, "T_fix": Quantity(sum(fixed), "s")}
-    values: Values = {**times, "b": whole.group_batch, "q": whole.q}
+    values: Values = {**times, "b": run.group_batch, "q": run.q}
     return {"T_verified": b.add(head, laws.verified, values, (use,))}
 
 
@@ -177,9 +175,9 @@ def _answer(
     b.add(Head("speedup", "Speedup", "speedup"), laws.speedup, {**times, "T_plain": plain})
     names = {"pf": "pf_others"} if prefill.value else None
     head = Head("tpot", "Time per output token", "TPOT", "s")
-    each = b.add(head, laws.tpot, {**times, "pf": waiting}, names=names)
+    tpot = b.add(head, laws.tpot, {**times, "pf": waiting}, names=names)
     if prefill.value:
-        each = b.add(
+        tpot = b.add(
             Head("token_s", "Time per output token, the own prompt's prefill included", "T_token", "s"),
             laws.tpot,
             times,
@@ -187,14 +185,14 @@ def _answer(
     _first_token(b, setup, batch)
     head = Head("tokens_per_s_per_gpu", "Tokens per second and GPU", "X", "1/s")
     names = {"TPOT": "T_token"} if prefill.value else None
-    b.add(head, laws.tokens_per_s_per_gpu, {"B": batch, "TPOT": each, "n_GPU": setup.placement.gpus}, names=names)
+    b.add(head, laws.tokens_per_s_per_gpu, {"B": batch, "TPOT": tpot, "n_GPU": setup.placement.gpus}, names=names)
 
 
 def _accepted(b: Builder, setup: Setup, k: int) -> Quantity:
-    given = setup.acceptance
-    length, tier = float(given.accepted_length[k]), "extrapolated" if given.extrapolated[k] else "given"
-    band = f"likely range {given.low[k]:.2f} to {given.high[k]:.2f}; " if k else ""
-    use = ConstantUse("AL", "accepted length", length, "1", tier, given.source)
+    acceptance = setup.acceptance
+    length, tier = float(acceptance.accepted_length[k]), "extrapolated" if acceptance.extrapolated[k] else "given"
+    band = f"likely range {acceptance.low[k]:.2f} to {acceptance.high[k]:.2f}; " if k else ""
+    use = ConstantUse("AL", "accepted length", length, "1", tier, acceptance.source)
     head = Head("accepted_length", "Tokens emitted per round", "AL")
     return b.given(head, length, (use,), f"{band}bonus token included.")
 
@@ -215,36 +213,38 @@ def _prefill(b: Builder, setup: Setup, batch: float) -> tuple[Quantity, Quantity
 
 def _first_token(b: Builder, setup: Setup, batch: float) -> None:
     """Time to first token beside plain decoding, where lengths are given."""
-    found = prompt_cost(setup, np.array([batch]))
-    if found is None:
+    prompt = prompt_cost(setup, np.array([batch]))
+    if prompt is None:
         return
-    own = {name: Quantity(float(np.ravel(value)[0]), "s") for name, value in found.first_symbols.items()}
-    own |= {name: Quantity(own[name].value) for name in ("n", "w")}
+    symbols = {name: Quantity(float(np.ravel(value)[0]), "s") for name, value in prompt.first_symbols.items()}
+    symbols |= {name: Quantity(symbols[name].value) for name in ("n", "w")}
     note = (
         "Beside plain decoding: T_first is a whole step with a chunk of the prompt, the running sequences' attention, "
         "launches and host time included; nothing is taken off for them."
     )
     head = Head("ttft", "Time to first token, without queueing", "TTFT", "s")
-    b.add(head, laws.prompt, own, note=note, names={"T_with": "T_first"})
+    b.add(head, laws.prompt, symbols, note=note, names={"T_with": "T_first"})
 
 
-def _prompt(b: Builder, found: Prompt) -> Quantity:
+def _prompt(b: Builder, prompt: Prompt) -> Quantity:
     """Time that one prompt takes from the running sequences."""
-    peak, rate = found.attention_peak, found.small_bandwidth
+    peak, rate = prompt.attention_peak, prompt.small_bandwidth
     uses = (
         ConstantUse("F_peak", "peak arithmetic in 16 bits", peak.value, "FLOP/s", peak.kind, peak.source),
         ConstantUse("eta", "share of it that attention reaches", ATTENTION_SHARE, "1", "assumed", "docs/model.md"),
     )
     head = Head("prompt_attention", "Attention of a prompt's tokens on each other", "T_attn", "s")
-    flops = Quantity(found.attention_flops, "FLOP")
+    flops = Quantity(prompt.attention_flops, "FLOP")
     attention = b.add(head, laws.prompt_attention, {"F": flops}, uses)
     use = ConstantUse("BW", "rate of reading and writing", rate.value, "B/s", rate.kind, rate.source)
-    sizes: Values = {"P": found.input_tokens, "L": found.n_layers, "d": found.width}
+    sizes: Values = {"P": prompt.input_tokens, "L": prompt.n_layers, "d": prompt.width}
     small = b.add(Head("prompt_small", "Small kernels of a prompt", "T_small", "s"), laws.prompt_small, sizes, (use,))
-    steps = {name: Quantity(float(np.ravel(found.symbols[name])[0]), "s") for name in ("T_with", "T_without")}
+    steps = {name: Quantity(float(np.ravel(prompt.symbols[name])[0]), "s") for name in ("T_with", "T_without")}
     head = Head("prompt", "One prompt", "T_prompt", "s")
-    note = f"With {found.input_tokens / found.n_chunks:,.0f} tokens of the prompt in a step, all kernels but attention."
-    counts: Values = {"n": found.n_chunks, "w": float(np.ravel(found.waits)[0])}
+    note = (
+        f"With {prompt.input_tokens / prompt.n_chunks:,.0f} tokens of the prompt in a step, all kernels but attention."
+    )
+    counts: Values = {"n": prompt.n_chunks, "w": float(np.ravel(prompt.waits)[0])}
     return b.add(head, laws.prompt, {**counts, **steps, "T_attn": attention, "T_small": small}, note=note)
 
 
@@ -303,14 +303,14 @@ def cited(setup: Setup, designs: bool = False) -> tuple[Cited, ...]:
     formulas = ["speedup"] if setup.drafter.kind != "none" else []
     formulas += ["distinct experts"] if setup.architecture.moe is not None else []
     formulas += ["roofline"] + (["equal quality"] if designs else [])
-    found = []
+    works = []
     texts = _source_texts(setup)
     for work in citations():
         used = [FORMULAS[name] for name in formulas if name in work.formulas]
-        used += [what for what, lines in texts.items() if any(mark in line for mark in work.match for line in lines)]
+        used += [use for use, lines in texts.items() if any(mark in line for mark in work.match for line in lines)]
         if used:
-            found.append(Cited(work, tuple(used)))
-    return tuple(found)
+            works.append(Cited(work, tuple(used)))
+    return tuple(works)
 
 
 def _source_texts(setup: Setup) -> Mapping[str, tuple[str, ...]]:

@@ -42,17 +42,14 @@ from advisor.prediction import Tier
 from advisor.show.explain.formulas import (
     ConstantUse,
     Style,
-    attention_constants,
     computed,
     core_part,
     formula_of,
-    gemm_constants,
-    moe_constants,
+    kernel_constants,
     network_constants,
     norm_constant,
     overhead_constant,
     renamed,
-    stream_constants,
     symbol,
     used_names,
     written,
@@ -123,13 +120,15 @@ class Builder:
         `values` are the law's arguments, without those in `constants`; optional terms that are absent are not shown.
         `names` are other names that the step gives the law's parameters.
         """
-        known = {name: _quantity(value) for name, value in values.items()}
-        known |= {use.symbol: Quantity(use.value, use.unit) for use in constants}
-        numbers = {name: quantity.value for name, quantity in known.items()}
+        quantities = {
+            name: value if isinstance(value, Quantity) else Quantity(float(value)) for name, value in values.items()
+        }
+        quantities |= {use.symbol: Quantity(use.value, use.unit) for use in constants}
+        numbers = {name: quantity.value for name, quantity in quantities.items()}
         text, names = formula_of(law, numbers), names or {}
         used = used_names(text)
-        shown = {names.get(name, name): quantity for name, quantity in known.items() if name in used}
-        return self._keep(head, renamed(text, names), shown, computed(law, numbers), constants, note)
+        visible = {names.get(name, name): quantity for name, quantity in quantities.items() if name in used}
+        return self._keep(head, renamed(text, names), visible, computed(law, numbers), constants, note)
 
     def add_sum(self, head: Head, parts: Mapping[str, Quantity]) -> Quantity:
         """Add up parts, each under its symbol, and keep the sum."""
@@ -152,10 +151,6 @@ class Builder:
         result = Quantity(float(number), head.unit)
         self.steps.append(Step(id, self.group, head.title, head.symbol, text, values, result, constants, note))
         return result
-
-
-def _quantity(value: Quantity | float) -> Quantity:
-    return value if isinstance(value, Quantity) else Quantity(float(value))
 
 
 @dataclass(frozen=True)
@@ -210,36 +205,36 @@ class Pass:
 def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quantity:
     """All components of a pass, then their sum. Host and launches are left out while drafting: charged per pass."""
     parts: dict[str, Quantity] = {}
-    moe, uneven = run.architecture.moe, None
-    products = matrix_products(run.architecture, run.costs, run.setup.placement, run.shape)
+    moe, shape, uneven = run.architecture.moe, run.shape, None
+    products = matrix_products(run.architecture, run.costs, run.setup.placement, shape)
     if run.padding > 1.0:
         note = "Sequences of the captured graph that the step runs in: the rows between are computed for nothing."
         b.given(Head("ran", "Sequences computed, with padding", "B_ran"), run.ran, note=note)
-    if moe is not None:
+    if moe is not None and shape is not None:
         layers = counted(moe.count, "layer")
         active = effective_n_active(moe)
         tokens = b.add(Head("tokens", "Tokens in the step", "M"), laws.step_tokens, {"B": run.ran, "q": run.q})
         touched = _touched(b, run, moe, active, tokens)
         uneven = run.uneven(touched.value)
-        parts["T_routed"] = _routed(b, run, moe, tokens, touched, uneven)
+        parts["T_routed"] = _routed(b, run, (moe, shape), tokens, touched, uneven)
         parts["T_router"] = _gemm(b, run, Head("router", f"Router, {layers}", "T_router", "s"), products["router"][0])
         if moe.shared_width:
             head = Head("shared", f"Shared experts, {layers}", "T_shared", "s")
             parts["T_shared"] = _gemm(b, run, head, products["shared"][0])
-    apart = [mixer for mixer in run.architecture.mixers if mixer not in run.costs.modules]
-    titles = [f"Attention weights, {counted(mixer.count, f'{mixer.kind} layer')}" for mixer in apart]
-    whole = Head("attention_projection", "Attention weights", "T_projections", "s")
-    if apart:
-        parts["T_projections"] = _projections(b, run, whole, titles, products["attention_projection"])
+    unmeasured = [mixer for mixer in run.architecture.mixers if mixer not in run.costs.modules]
+    titles = [f"Attention weights, {counted(mixer.count, f'{mixer.kind} layer')}" for mixer in unmeasured]
+    sum_head = Head("attention_projection", "Attention weights", "T_projections", "s")
+    if unmeasured:
+        parts["T_projections"] = _projections(b, run, sum_head, titles, products["attention_projection"])
     parts["T_attention"] = _attention(b, run)
     if reread_share(run.architecture, run.costs):
-        again = overhead_constant(run.setup, "kappa", "share of the attention for each further token", "reread_share")
+        kappa = overhead_constant(run.setup, "kappa", "share of the attention for each further token", "reread_share")
         head = Head("reread", "KV cache, read again", "T_reread", "s")
-        parts["T_reread"] = b.add(head, laws.reread, {"q": run.q, "T_attn": parts["T_attention"]}, (again,))
+        parts["T_reread"] = b.add(head, laws.reread, {"q": run.q, "T_attn": parts["T_attention"]}, (kappa,))
     if run.architecture.dense:
         titles = [f"Dense FFN, {counted(block.count, 'layer')}" for block in run.architecture.dense]
-        whole = Head("dense", "Dense FFN", "T_dense", "s")
-        parts["T_dense"] = _gemms(b, run, whole, "T_block", titles, products["dense"])
+        sum_head = Head("dense", "Dense FFN", "T_dense", "s")
+        parts["T_dense"] = _gemms(b, run, sum_head, "T_block", titles, products["dense"])
     if run.setup.placement.gpus > 1:
         parts["T_links"] = _communication(b, run, uneven)
     scored = replace(run, padding=1.0)  # nothing is asked of the rows of padding
@@ -252,28 +247,28 @@ def add_pass(b: Builder, run: Pass, total_symbol: str, total_title: str) -> Quan
     return b.add_sum(Head("total", total_title, total_symbol, "s"), parts)
 
 
-def _routed(b: Builder, run: Pass, moe: Moe, tokens: Quantity, touched: Quantity, uneven: Uneven | None) -> Quantity:
-    placement, cost = run.setup.placement, run.costs.routed
-    shape = MoeShape.of(run.architecture)
-    assert shape is not None
+def _routed(
+    b: Builder, run: Pass, layers: tuple[Moe, MoeShape], tokens: Quantity, touched: Quantity, uneven: Uneven | None
+) -> Quantity:
+    (moe, shape), placement, cost = layers, run.setup.placement, run.costs.routed
     active, experts, ep = effective_n_active(moe), float(moe.n_experts), float(placement.expert_parallel)
-    here = _on_slowest(b, touched, Quantity(active), (experts, ep), uneven)
+    rank = _on_slowest(b, touched, Quantity(active), (experts, ep), uneven)
     head = Head("rows", "Rows of each touched expert", "m")
-    m = b.add(head, laws.rows_per_expert, {"M": tokens, "k": here.active, "U": here.shared_by})
+    m = b.add(head, laws.rows_per_expert, {"M": tokens, "k": rank.active, "U": rank.shared_by})
     dtype = run.architecture.dtypes.routed
     sizes = {name: float(size) for name, size in expert_sizes(shape, placement).items()}
     head = Head("weights", f"Expert weights read, {dtype}", "W", "B")
-    each = Quantity(BYTES_PER_WEIGHT[dtype], "B")
-    weights = b.add(head, laws.expert_weight_bytes, {**sizes, "U": here.touched, "b": each})
+    bytes_per_weight = Quantity(BYTES_PER_WEIGHT[dtype], "B")
+    weights = b.add(head, laws.expert_weight_bytes, {**sizes, "U": rank.touched, "b": bytes_per_weight})
     head = Head("flops", "Operations, padded to tiles of 16 rows", "F", "FLOP")
-    flops = b.add(head, laws.expert_flops, {**sizes, "U": here.touched, "m": m})
+    flops = b.add(head, laws.expert_flops, {**sizes, "U": rank.touched, "m": m})
     head = Head("activations", "16-bit activations moved", "A", "B")
-    moved = b.add(head, laws.expert_activation_bytes, {**sizes, "M": tokens, "k": here.active, "ep": here.ranks})
+    moved = b.add(head, laws.expert_activation_bytes, {**sizes, "M": tokens, "k": rank.active, "ep": rank.ranks})
     symbol, factor = _correction(b, run, shape, tokens, m)
-    work: Values = {"W": weights, "U": here.touched, "F": flops, "A": moved}
-    values: Values = {"L": moe.count, "c": factor, "N": here.experts, "ep": ep, **work}
+    work: Values = {"W": weights, "U": rank.touched, "F": flops, "A": moved}
+    values: Values = {"L": moe.count, "c": factor, "N": rank.experts, "ep": ep, **work}
     head = Head("routed", f"Routed experts, {counted(moe.count, 'layer')}", "T_routed", "s")
-    uses = moe_constants(run.setup, cost, run.drafting)
+    uses = kernel_constants(run.setup, "experts", cost, run.drafting)
     return b.add(head, laws.routed_layers, values, uses, cost.because, names={"c": symbol})
 
 
@@ -302,11 +297,11 @@ def _on_slowest(
         local = b.add(head, local_experts, {"U": touched, "N": experts, "ep": ep}) if ep > 1 else touched
         return _Slowest(local, active, ep, touched, experts)
     note = "u and p: what the slowest rank reads and serves over the mean rank, counted step by step."
-    read: Values = {"u": float(uneven.touched), "U": touched, "ep": ep, "S": uneven.slots}
-    local = b.add(head, laws.counted_experts, read, note=note)
+    arguments: Values = {"u": float(uneven.touched), "U": touched, "ep": ep, "S": uneven.slots}
+    local = b.add(head, laws.counted_experts, arguments, note=note)
     head = Head("choices", "Choices of a token that the slowest rank serves", "k_rank")
-    own = b.add(head, laws.rank_choices, {"k": active, "p": float(uneven.pairs), "ep": ep})
-    return _Slowest(local, own, 1.0, local, uneven.slots)
+    active_here = b.add(head, laws.rank_choices, {"k": active, "p": float(uneven.pairs), "ep": ep})
+    return _Slowest(local, active_here, 1.0, local, uneven.slots)
 
 
 def _touched(b: Builder, run: Pass, moe: Moe, active: float, tokens: Quantity) -> Quantity:
@@ -319,13 +314,13 @@ def _touched(b: Builder, run: Pass, moe: Moe, active: float, tokens: Quantity) -
         values: Values = {"N": experts, "k": k, "M": tokens}
         return b.add(head, laws.uniform_experts, values, note=f"{setup.routing_because}.")
     cv, phi, rho = setup.routing_parameters()
-    found = (
+    derived = (
         ("CV", "spread of the experts' load", min(cv, math.sqrt(experts / k - 1.0)), preset.load_cv),
         ("phi", "affinity of a sequence", phi, preset.affinity),
         ("rho", "stickiness", rho, preset.stickiness),
     )
     uses = tuple(
-        ConstantUse(symbol, name, value, "1", origin.kind, origin.source) for symbol, name, value, origin in found
+        ConstantUse(symbol, name, value, "1", origin.kind, origin.source) for symbol, name, value, origin in derived
     )
     note = "Sum over experts of 1 - P(untouched)^B with correlated choices: docs/model.md, routing."
     return b.add(head, touched_experts, {"B": run.ran, "q": run.q, "N": experts, "k": k}, uses, note)
@@ -362,7 +357,7 @@ def _between_knots(
 
 def _gemm(b: Builder, run: Pass, head: Head, products: Products) -> Quantity:
     values = {**products.symbols(run.rows), "b": Quantity(BYTES_PER_WEIGHT[products.dtype], "B")}
-    uses = gemm_constants(run.setup, products.cost, run.drafting)
+    uses = kernel_constants(run.setup, "projections", products.cost, run.drafting)
     return b.add(head, laws.gemm, values, uses, f"W weights in {products.dtype}, M rows.")
 
 
@@ -372,10 +367,10 @@ def _projections(b: Builder, run: Pass, whole: Head, titles: Sequence[str], prod
     if not symbols["c_q"] * symbols["L_q"]:
         return _gemms(b, run, whole, "T_proj", titles, products)
     inner = whole._replace(id=f"{whole.id}.products", symbol="T_products")
-    found = _gemms(b, run, inner, "T_proj", titles, products)
+    product_sum = _gemms(b, run, inner, "T_proj", titles, products)
     head = Head(f"{whole.id}.norms", "Norms of queries and keys", "T_norm", "s")
     norm = b.add(head, laws.norms, {"L_q": symbols["L_q"]}, (norm_constant(run.setup),))
-    return b.add_sum(whole, {"T_products": found, "T_norm": norm})
+    return b.add_sum(whole, {"T_products": product_sum, "T_norm": norm})
 
 
 def _gemms(
@@ -392,26 +387,26 @@ def _gemms(
 
 
 def _attention(b: Builder, run: Pass) -> Quantity:
-    setup, whole = run.setup, Head("attention", "Attention core", "T_attention", "s")
+    setup, sum_head = run.setup, Head("attention", "Attention core", "T_attention", "s")
     context, kv = float(setup.scenario.context_tokens), setup.kv_bytes_per_element
     load = AttentionLoad(run.group_batch, run.q, context, kv, setup.placement.tensor_parallel)
-    found = attention_layers(run.architecture, run.costs, load)
-    if not found:
-        return b.given(whole, 0.0)
-    if len(found) == 1:
-        return _attention_item(b, run, found[0], "", whole.symbol)
-    parts = {f"T_core_{n}": _attention_item(b, run, item, f".{n}", f"T_core_{n}") for n, item in enumerate(found, 1)}
-    return b.add_sum(whole, parts)
+    layers = attention_layers(run.architecture, run.costs, load)
+    if not layers:
+        return b.given(sum_head, 0.0)
+    if len(layers) == 1:
+        return _attention_item(b, run, layers[0], "", sum_head.symbol)
+    parts = {f"T_core_{n}": _attention_item(b, run, layer, f".{n}", f"T_core_{n}") for n, layer in enumerate(layers, 1)}
+    return b.add_sum(sum_head, parts)
 
 
-def _attention_item(b: Builder, run: Pass, item: Core | MeasuredAttention, suffix: str, symbol: str) -> Quantity:
-    if isinstance(item, Core):
-        return _attention_core(b, run, item, suffix, symbol)
-    mixer, known = item.mixer, {name: Quantity(float(value), "s") for name, value in item.symbols.items()}
+def _attention_item(b: Builder, run: Pass, layer: Core | MeasuredAttention, suffix: str, symbol: str) -> Quantity:
+    if isinstance(layer, Core):
+        return _attention_core(b, run, layer, suffix, symbol)
+    mixer, quantities = layer.mixer, {name: Quantity(float(value), "s") for name, value in layer.symbols.items()}
     title = f"Attention measured whole, {counted(mixer.count, f'{mixer.kind} layer')}"
     head = Head(f"attention{suffix}", title, symbol, "s")
-    note = f"{item.module.because}. Projections, core, cache write and launches of a layer together."
-    return b.add(head, laws.attention_module, known | {"L": mixer.count}, note=note)
+    note = f"{layer.module.because}. Projections, core, cache write and launches of a layer together."
+    return b.add(head, laws.attention_module, quantities | {"L": mixer.count}, note=note)
 
 
 def _attention_core(b: Builder, run: Pass, core: Core, suffix: str, symbol: str) -> Quantity:
@@ -425,58 +420,60 @@ def _attention_core(b: Builder, run: Pass, core: Core, suffix: str, symbol: str)
         sparse = mixer.kind == "sparse"
         note = "Each query chooses its own entries." if sparse else "Read once per sequence, whatever q is."
         reading = {**core.read, "b": Quantity(core.read["b"], "B"), "e_index": Quantity(core.read["e_index"], "B")}
-    read = b.add(Head(f"cache{suffix}", title, "R", "B"), core.read_law, reading, note=note, names={"n_q": "q"})
+    read_bytes = b.add(Head(f"cache{suffix}", title, "R", "B"), core.read_law, reading, note=note, names={"n_q": "q"})
     part = core_part(mixer, run.costs)
-    uses = attention_constants(run.setup, part, core.cost, run.drafting)
+    uses = kernel_constants(run.setup, part, core.cost, run.drafting)
     head = Head(f"attention_flops{suffix}", "Operations of one layer's core", "F", "FLOP")
-    known = {"R": read} if mixer.kind == "linear" else {**core.work, "a": Quantity(core.work["a"], "FLOP")}
+    operations = {"R": read_bytes} if mixer.kind == "linear" else {**core.work, "a": Quantity(core.work["a"], "FLOP")}
     note = "" if mixer.kind == "linear" else "Query rows padded to blocks of m_0, which each KV head fills on its own."
-    flops = b.add(head, core.work_law, known, note=note, names={"n_q": "q"})
+    flops = b.add(head, core.work_law, operations, note=note, names={"n_q": "q"})
     head = Head(f"attention{suffix}", f"Attention core, {counted(mixer.count, f'{mixer.kind} layer')}", symbol, "s")
-    return b.add(head, laws.attention_core, {**core.symbols, "R": read, "F": flops}, uses)
+    return b.add(head, laws.attention_core, {**core.symbols, "R": read_bytes, "F": flops}, uses)
 
 
 def _communication(b: Builder, run: Pass, uneven: Uneven | None) -> Quantity:
     d = run.architecture.hidden_size
     head = Head("message", "Message of one exchange", "X", "B")
     message = b.add(head, laws.message_bytes, {"M": run.rows, "d": d})
-    found = exchanges(run.architecture, run.costs, run.setup.placement, run.rows, run.shape, uneven)
-    whole = Head("communication", "GPU to GPU", "T_links", "s")
-    if not found:
-        return b.given(whole, 0.0)
+    messages = exchanges(run.architecture, run.costs, run.setup.placement, run.rows, run.shape, uneven)
+    sum_head = Head("communication", "GPU to GPU", "T_links", "s")
+    if not messages:
+        return b.given(sum_head, 0.0)
     parts = {}
-    for item in found:
-        if item.kind == "all-reduce":
-            name, what, symbol, layers = "all_reduce", "Two all-reduces", "T_reduce", n_layers(run.architecture)
+    for exchange in messages:
+        if exchange.kind == "all-reduce":
+            name, label, symbol, layers = "all_reduce", "Two all-reduces", "T_reduce", n_layers(run.architecture)
         else:
-            name, what, symbol, layers = "all_to_all", "Dispatch and combine", "T_exchange", int(item.symbols["L"])
-        title = f"{what} in each of {counted(layers, 'layer')}"
-        head = Head(name, title, symbol, "s") if len(found) > 1 else whole._replace(title=title)
-        parts[symbol] = _exchange(b, run, head, item, message, uneven)
-    return b.add_sum(whole, parts) if len(parts) > 1 else next(iter(parts.values()))
+            name, label, symbol, layers = "all_to_all", "Dispatch and combine", "T_exchange", int(exchange.symbols["L"])
+        title = f"{label} in each of {counted(layers, 'layer')}"
+        head = Head(name, title, symbol, "s") if len(messages) > 1 else sum_head._replace(title=title)
+        parts[symbol] = _exchange(b, run, head, exchange, message, uneven)
+    return b.add_sum(sum_head, parts) if len(parts) > 1 else next(iter(parts.values()))
 
 
-def _exchange(b: Builder, run: Pass, head: Head, item: Exchange, message: Quantity, uneven: Uneven | None) -> Quantity:
+def _exchange(
+    b: Builder, run: Pass, head: Head, exchange: Exchange, message: Quantity, uneven: Uneven | None
+) -> Quantity:
     rows = Quantity(run.rows)
-    if item.kind == "expert exchange" and uneven is not None:
-        most: Values = {"M": rows, "p": float(uneven.received)}
-        rows = b.add(Head("fullest", "Rows of the rank that receives most", "M_max"), laws.fullest_rows, most)
+    if exchange.kind == "expert exchange" and uneven is not None:
+        received: Values = {"M": rows, "p": float(uneven.received)}
+        rows = b.add(Head("fullest", "Rows of the rank that receives most", "M_max"), laws.fullest_rows, received)
         sizes: Values = {"M": rows, "d": run.architecture.hidden_size}
         message = b.add(Head("fullest_message", "Message of that rank", "X_max", "B"), laws.message_bytes, sizes)
-    values = {**item.symbols, "X": message}
-    if item.kind == "all-reduce":
+    values = {**exchange.symbols, "X": message}
+    if exchange.kind == "all-reduce":
         note = "Measured over computed time of a message: passes through every measured size."
         factor = Head("link_factor", "Measured message sizes", "r")
-        values["r"] = _between_knots(b, factor, "X", message, item.cost.curve, note)
-    uses = stream_constants(run.setup, item.kind, item.cost, run.drafting)
-    if item.kind == "expert exchange" and run.costs.network is not None:
-        values |= _between_nodes(b, run, item, run.costs.network, (rows, message))
+        values["r"] = _between_knots(b, factor, "X", message, exchange.cost.curve, note)
+    uses = kernel_constants(run.setup, exchange.kind, exchange.cost, run.drafting)
+    if exchange.kind == "expert exchange" and run.costs.network is not None:
+        values |= _between_nodes(b, run, exchange, run.costs.network, (rows, message))
         uses += network_constants(run.setup, run.costs.network, run.drafting)
-    return b.add(head, item.law, values, uses)
+    return b.add(head, exchange.law, values, uses)
 
 
 def _between_nodes(
-    b: Builder, run: Pass, item: Exchange, network: Network, sent: tuple[Quantity, Quantity]
+    b: Builder, run: Pass, exchange: Exchange, network: Network, sent: tuple[Quantity, Quantity]
 ) -> dict[str, Quantity]:
     """Bytes of an expert exchange as they travel, and the share of them that leaves the node.
 
@@ -489,7 +486,7 @@ def _between_nodes(
     if run.architecture.dtypes.routed in EIGHT_BIT_DISPATCH:
         head, names = Head("dispatch", "Message to the experts, in 8 bits", "X_8", "B"), {"X_out": "X_8"}
         out = b.add(head, laws.fp8_messages, {"M": rows, "d": run.architecture.hidden_size})
-    ranks = {name: float(item.symbols[name]) for name in ("k", "tp")}
+    ranks = {name: float(exchange.symbols[name]) for name in ("k", "tp")}
     head = Head("wire", "Bytes of one rank and direction as they travel", "X_net", "B")
     travels = b.add(head, laws.wire_bytes, {"X_out": out, "X": message, **ranks}, names=names)
     return {"s": share, "X_net": travels}
@@ -522,9 +519,9 @@ def step_text(step: Step) -> str:
     result = value_text(step.result)
     if not step.expression:
         return f"{step.symbol} = {result}"
-    shown = {name: value_text(quantity) for name, quantity in step.values.items()}
+    visible = {name: value_text(quantity) for name, quantity in step.values.items()}
     return (
-        f"{step.symbol} = {written(step.expression, 'plain')} = {written(step.expression, 'plain', shown)} = {result}"
+        f"{step.symbol} = {written(step.expression, 'plain')} = {written(step.expression, 'plain', visible)} = {result}"
     )
 
 
@@ -534,8 +531,8 @@ def step_latex(step: Step) -> str:
     name, result = symbol(step.symbol, style), _latex(step.result)
     if not step.expression:
         return f"{name} = {result}"
-    shown = {name: _latex(quantity) for name, quantity in step.values.items()}
-    lines = (written(step.expression, style), written(step.expression, style, shown), result)
+    visible = {name: _latex(quantity) for name, quantity in step.values.items()}
+    lines = (written(step.expression, style), written(step.expression, style, visible), result)
     if not any(r"\frac" in line for line in lines):
         return rf"\begin{{aligned}} {name} &= " + r" \\ &= ".join(lines) + f" {END_ALIGNED}"
     # The rule keeps the first line from being cut where it holds a fraction.
@@ -544,9 +541,9 @@ def step_latex(step: Step) -> str:
 
 def _latex(quantity: Quantity) -> str:
     text = value_text(quantity)
-    found = re.fullmatch(r"(-?[\d.,]+)(?:e([+-]?\d+))?(?:[ ]?(.*))?", text)
-    if found is None:
+    match = re.fullmatch(r"(-?[\d.,]+)(?:e([+-]?\d+))?(?:[ ]?(.*))?", text)
+    if match is None:
         return rf"\text{{{text}}}"
-    number, power, unit = found[1].replace(",", "{,}"), found[2], found[3] or ""
+    number, power, unit = match[1].replace(",", "{,}"), match[2], match[3] or ""
     scaled = number if power is None else rf"{number} \cdot 10^{{{int(power)}}}"
     return scaled if not unit else rf"{scaled}\,\text{{{unit}}}"

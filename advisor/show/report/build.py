@@ -1,7 +1,4 @@
-"""The schedule as each engine's own configuration, the commands that check the prediction, and their sections.
-
-build_report(): an advice and a date in, the report out. No clock, no file, no network.
-"""
+"""All that a report says: an advice and a date in, the report out. No clock, no file, no network."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -69,10 +67,7 @@ def engine_setups(
 def check_steps(
     advice: Advice, served_model: str | None = None, draft_model: str | None = None
 ) -> tuple[CheckCommand, ...]:
-    """The vLLM benchmarks that measure the recommended K.
-
-    Empty for K = 0 and where vLLM cannot run the drafter.
-    """
+    """The vLLM benchmarks that measure the recommended K. Empty for K = 0 and where vLLM cannot run the drafter."""
     setup, n_draft = advice.setup, advice.recommendation.n_draft
     if n_draft < 1:
         return ()
@@ -121,10 +116,10 @@ def engine_setup(
     """
     served_model = served_model or printable(_served_model(advice))
     try:
-        draft, own = _draft_model(advice, engine, draft_model), advice_on(advice, engine)
+        draft, engine_advice = _draft_model(advice, engine, draft_model), advice_on(advice, engine)
         export = export_scenario(
-            own.setup,
-            own.to_serve,
+            engine_advice.setup,
+            engine_advice.to_serve,
             engine,
             served_model=served_model,
             draft_model=draft,
@@ -158,10 +153,10 @@ def _served_model(advice: Advice) -> str:
     return _known_model(advice) or advice.scenario.model_id
 
 
-def _draft_model(advice: Advice, engine: str, given: str | None) -> str | None:
+def _draft_model(advice: Advice, engine: str, stated: str | None) -> str | None:
     """The name given, else a placeholder where the method needs one that no profile knows, else None."""
-    if given:
-        return printable(given)
+    if stated:
+        return printable(stated)
     return DRAFT_MODEL_PLACEHOLDER if needs_draft_model(advice.setup, engine) else None
 
 
@@ -194,10 +189,6 @@ class Report:
 
     advice: Advice
     date: dt.date
-    steps: NextSteps | None
-    """Changes to try next, and the design's standing; None: not looked up."""
-    validation: Mapping[str, Errors] | None
-    """Errors by group of published points. None: not looked up. Empty: nothing published could be compared."""
     engines: tuple[EngineSetup, ...]
     checks: tuple[CheckCommand, ...]
     """Empty where K = 0 is recommended or vLLM cannot run the drafter."""
@@ -210,9 +201,12 @@ class Report:
     """Peaks of the accelerator that are in use, by name."""
     sources: tuple[str, ...]
     versions: Mapping[str, str]
-    spend: Spend | None
-    """None where the batch does not fit in memory."""
-    """Money and energy of a token at the recommended K."""
+    steps: NextSteps | None = None
+    """Changes to try next, and the design's standing; None: not looked up."""
+    validation: Mapping[str, Errors] | None = None
+    """Errors by group of published points. None: not looked up. Empty: nothing published could be compared."""
+    spend: Spend | None = None
+    """Money and energy of a token at the recommended K; None where the batch does not fit in memory."""
     over_context: ContextMap | None = None
     """The scenario over batch and context; None: not looked up."""
     board: Leaderboard | None = None
@@ -235,18 +229,12 @@ class Report:
 
     @property
     def standing(self) -> DesignStanding | None:
-        """Standing of the scenario's own design among all, where it was looked up.
-
-        None for a dense model, without a drafter, or where it was not looked up.
-        """
+        """Standing of the design among all. None for a dense model, without a drafter, or not looked up."""
         return None if self.steps is None else self.steps.standing
 
     @property
     def share_query(self) -> str:
-        """URL query that restores the scenario.
-
-        Empty when its configuration is too large for an address.
-        """
+        """URL query that restores the scenario. Empty when its configuration is too large for an address."""
         query = self.scenario.to_query()
         return query if len(query) <= MAX_QUERY_CHARACTERS else ""
 
@@ -260,44 +248,43 @@ class Report:
         return replace(curve, **{name: _SIX_DIGITS(getattr(curve, name)) for name in ("speedup", "low", "high")})
 
 
+class LookedUp(TypedDict, total=False):
+    """Answers of other questions that a report may hold, by the fields of `Report`."""
+
+    steps: NextSteps | None
+    validation: Mapping[str, Errors] | None
+    spend: Spend | None
+    over_context: ContextMap | None
+    board: Leaderboard | None
+    diagnosis: DiagnosisView | None
+    k_by_context: KByContext | None
+    regions: RegionMap | None
+    ranks: RanksAnswer | None
+    swept: SweepView | None
+
+
 def build_report(
     advice: Advice,
     date: dt.date,
     *,
-    steps: NextSteps | None = None,
-    validation: Mapping[str, Errors] | None = None,
     served_model: str | None = None,
     draft_model: str | None = None,
-    spend: Spend | None = None,
-    over_context: ContextMap | None = None,
-    board: Leaderboard | None = None,
-    diagnosis: DiagnosisView | None = None,
-    k_by_context: KByContext | None = None,
-    regions: RegionMap | None = None,
-    ranks: RanksAnswer | None = None,
-    swept: SweepView | None = None,
+    **looked_up: Unpack[LookedUp],
 ) -> Report:
-    """The report on an advice.
+    """The report on an advice, with the answers that were looked up beside it.
 
     Parameters
     ----------
     date : printed on the report; the only date in it.
-    steps : what to try next and how the design stands, of `next_steps`. None: not looked up.
-    validation : errors on published measurements by group name, as `applicable_errors` gives them. None: not looked up.
     served_model, draft_model : names for the engines' launch lines; see `engine_setups`.
-    diagnosis : of a measured run, as `advisor.show.words.diagnosis.view_of` gives it. None: none was given.
-    k_by_context : the recommended K over batch and context, of `runtime.k_by_context`. None: not looked up.
-    regions : the design to train over batch and accelerator, of `design.region_map`. None: not asked for.
-    ranks : experts on the scenario's ranks, of `expert_ranks.ranks_answer`. None: not asked for.
-    swept : a grid of scenarios and what of it is shown. None: none was given.
     """
     setup = advice.setup
+    # Without a price of the user's own, the profile's.
+    looked_up["spend"] = looked_up.get("spend") or _spend(advice)
     return Report(
         advice=advice,
         date=date,
-        steps=steps,
-        validation=validation,
-        engines=engine_setups(advice, served_model, draft_model, k_by_context),
+        engines=engine_setups(advice, served_model, draft_model, looked_up.get("k_by_context")),
         checks=check_steps(advice, served_model, draft_model),
         question=_question(advice),
         settings=scenario_settings(advice),
@@ -307,14 +294,7 @@ def build_report(
         constants=_constants(setup),
         sources=tuple(printable(text) for text in setup.sources),
         versions=_versions(),
-        spend=spend or _spend(advice),
-        over_context=over_context,
-        board=board,
-        diagnosis=diagnosis,
-        k_by_context=k_by_context,
-        regions=regions,
-        ranks=ranks,
-        swept=swept,
+        **looked_up,
     )
 
 
@@ -353,60 +333,55 @@ def _constants(setup: Setup) -> dict[str, Constant]:
     """The accelerator's memory, link and peaks of the formats in use."""
     hardware = setup.hardware
     used = {setup.architecture.dtypes.attention, setup.architecture.dtypes.dense, setup.architecture.dtypes.routed}
-    named: dict[str, Constant | None] = {
+    by_name: dict[str, Constant | None] = {
         "Memory": hardware.memory_bytes,
         "Memory bandwidth": hardware.bandwidth_bytes_per_s,
     }
     if setup.placement.gpus > 1:
-        named["Link"] = hardware.link_bytes_per_s
+        by_name["Link"] = hardware.link_bytes_per_s
     if setup.costs.network is not None:
-        named["Network between nodes"] = hardware.network_bytes_per_s
-    named |= {f"Peak, {dtype}": peak for dtype, peak in hardware.peak_flops_per_s.items() if dtype in {*used, "bf16"}}
+        by_name["Network between nodes"] = hardware.network_bytes_per_s
+    by_name |= {f"Peak, {dtype}": peak for dtype, peak in hardware.peak_flops_per_s.items() if dtype in {*used, "bf16"}}
     return {
         name: constant.model_copy(update={"source": printable(constant.source)})
-        for name, constant in named.items()
+        for name, constant in by_name.items()
         if constant is not None
     }
 
 
 def _versions() -> dict[str, str]:
     """The advisor, Python, and the packages that numbers and files depend on; absent ones are left out."""
-    found = {"advisor": __version__, "python": platform.python_version()}
+    versions = {"advisor": __version__, "python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            found[name] = importlib.metadata.version(name)
+            versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def published_ids(scenario: Scenario) -> tuple[str | None, str | None]:
-    """Accelerator and model under which points of the scenario are published.
-
-    None for one that the user gave.
-    """
+    """Accelerator and model under which points of the scenario are published. None for one that the user gave."""
     hardware_id = None if scenario.hardware_json else scenario.hardware_id
     return hardware_id, None if scenario.model_config_json else scenario.model_id
 
 
 def applicable_errors(hardware_id: str | None, model_id: str | None, tier: Tier) -> dict[str, Errors]:
-    """Errors on published points by group, nearest first.
-
-    Groups without a point are left out.
+    """Errors on published points by group, nearest first. Groups without a point are left out.
 
     The ids are from `published_ids`, None where no published point can be of it; `tier` is the answer's. Where it rests
     on a data sheet alone, the rows of all accelerators that do are a group of their own: others say little of it.
     Raises AdvisorError when the judged rows cannot be read.
     """
     _, judged = read_judged()
-    here = judged["hardware_id"] == hardware_id
-    same = judged["model_id"] == model_id
+    same_hardware = judged["hardware_id"] == hardware_id
+    same_model = judged["model_id"] == model_id
     groups = {
-        "this accelerator and model": here & same,
-        "this accelerator, other models": here & ~same,
-        "this model, other accelerators": same & ~here,
+        "this accelerator and model": same_hardware & same_model,
+        "this accelerator, other models": same_hardware & ~same_model,
+        "this model, other accelerators": same_model & ~same_hardware,
         "accelerators known by their data sheets alone": judged["predicted_tier"] == Tier.ROOFLINE,
-        "all published points": here | ~here,
+        "all published points": same_hardware | ~same_hardware,
     }
     if tier != Tier.ROOFLINE:
         del groups["accelerators known by their data sheets alone"]

@@ -1,11 +1,4 @@
-"""The JSON report, field by field (docs/report-schema.md). Nothing inside the advisor reads it: `formats` fills it.
-
-The part of the JSON report on one design for several accelerators and batches (docs/report-schema.md).
-
-The part of the JSON report on experts on expert-parallel ranks (docs/report-schema.md).
-
-The part of the JSON report on a sweep (docs/report-schema.md).
-"""
+"""The JSON report, field by field (docs/report-schema.md). Nothing inside the advisor reads it: `formats` fills it."""
 
 from __future__ import annotations
 
@@ -19,6 +12,32 @@ from advisor.predict.scenario import SCHEMA_VERSION, Scenario
 from advisor.prediction import Confidence, Frozen, OriginKind, Prediction, Tier
 
 
+class _Shape(Frozen):
+    n_experts: int
+    n_active: int
+    n_shared: float
+    expert_width: int
+    total_params: float
+    active_params: float
+
+
+class _Speedup(Frozen):
+    n_draft: int
+    speedup: float
+    speedup_low: float
+    speedup_high: float
+    tier: Tier
+
+
+class _SpeedupOrNone(Frozen):
+    n_draft: int | None
+    speedup: float | None
+    speedup_low: float | None
+    speedup_high: float | None
+    tier: Tier | None
+    settings: dict[str, str]
+
+
 class Setting(Frozen):
     """One line of the question, as a reader sees it."""
 
@@ -26,15 +45,10 @@ class Setting(Frozen):
     value: str
 
 
-class Answer(Frozen):
+class Answer(_Speedup):
     """The recommendation at the target batch."""
 
-    n_draft: int
-    speedup: float
-    speedup_low: float
-    speedup_high: float
     band_level: float
-    tier: Tier
     because: str
     extrapolated: bool
     bound: str
@@ -50,15 +64,10 @@ class Answer(Frozen):
     largest_batch_that_fits: int
 
 
-class CurvePoint(Frozen):
+class CurvePoint(_Speedup):
     """Prediction for one batch and one K, with one whole round by component in milliseconds."""
 
     batch_size: int
-    n_draft: int
-    speedup: float
-    speedup_low: float
-    speedup_high: float
-    tier: Tier
     extrapolated: bool
     accepted_length: float
     verify_ratio: float
@@ -164,7 +173,7 @@ class UsedConstant(Frozen):
     date: dt.date
 
 
-class DesignChoice(Frozen):
+class DesignChoice(_Shape):
     """The best design at equal quality for one goal.
 
     Its gain is over the scenario's own design, above 1 better.
@@ -172,13 +181,7 @@ class DesignChoice(Frozen):
 
     goal: str
     design: str
-    n_experts: int
-    n_active: int
-    n_shared: float
     shared_share: float
-    expert_width: int
-    total_params: float
-    active_params: float
     n_draft: int
     speedup: float
     tpot_ms: float
@@ -344,7 +347,6 @@ class MissedModel(Frozen):
     reason: str
     """In general words: does not fit in memory, misses the limit on time."""
     detail: str
-    """With its figures, where there are any."""
 
 
 class ModelsSection(Frozen):
@@ -354,7 +356,6 @@ class ModelsSection(Frozen):
     notes: tuple[str, ...]
     models: tuple[RankedModel, ...]
     missed: tuple[MissedModel, ...] = ()
-    """Models that are not ranked."""
 
 
 class ReportDocument(Frozen):
@@ -395,36 +396,24 @@ class ReportDocument(Frozen):
     next_steps: tuple[TriedChange, ...] | None
     """None: not looked up. Empty: nothing tried helps beyond noise."""
     spend: SpendSection | None = None
-    """None: in reports of before."""
     over_context: OverContext | None = None
-    """None: not looked up."""
     other_models: ModelsSection | None = None
-    """None: not asked for."""
     diagnosis: DiagnosisSection | None = None
-    """None: no measured run was given."""
     design_regions: RegionsSection | None = None
-    """None: not asked for."""
     expert_ranks: RanksSection | None = None
-    """None: not asked for."""
     sweep: SweepSection | None = None
-    """None: none was given."""
+    """None of these seven: not looked up, not asked for, or no file was given for it."""
     derivation: tuple[DerivationStep, ...]
     cited: tuple[CitedWork, ...]
     sources: tuple[str, ...]
     versions: dict[str, str]
 
 
-class DesignRegion(Frozen):
+class DesignRegion(_Shape):
     """One design and the cells it holds, losses as shares of the objective against each cell's own best."""
 
     region: str
     design: str
-    n_experts: int
-    n_active: int
-    n_shared: float
-    expert_width: int
-    total_params: float
-    active_params: float
     core_cells: int
     edge_cells: int
     holds: str
@@ -534,7 +523,7 @@ class SweptSetting(Frozen):
     values: tuple[str, ...]
 
 
-class SweepPays(Frozen):
+class SweepPays(_SpeedupOrNone):
     """Largest batch at which drafting pays for one model and accelerator.
 
     Null from pays_up_to on where it does nowhere.
@@ -544,16 +533,10 @@ class SweepPays(Frozen):
     hardware_id: str
     fits: bool
     pays_up_to: int | None
-    n_draft: int | None
-    speedup: float | None
-    speedup_low: float | None
-    speedup_high: float | None
     p_gain: float | None
-    tier: Tier | None
-    settings: dict[str, str]
 
 
-class SweepFastest(Frozen):
+class SweepFastest(_SpeedupOrNone):
     """The row of most tokens per second and GPU of one model within the limit.
 
     Null where none keeps it; least_tpot_ms is then the best there is.
@@ -562,19 +545,13 @@ class SweepFastest(Frozen):
     model_id: str
     hardware_id: str | None
     batch_size: int | None
-    n_draft: int | None
     tokens_per_s_per_gpu: float | None
     tokens_per_s_per_gpu_low: float | None
     tokens_per_s_per_gpu_high: float | None
     tpot_ms: float | None
     tpot_low_ms: float | None
     tpot_high_ms: float | None
-    speedup: float | None
-    speedup_low: float | None
-    speedup_high: float | None
-    tier: Tier | None
     least_tpot_ms: float | None
-    settings: dict[str, str]
 
 
 class SweepOneK(Frozen):
@@ -590,18 +567,13 @@ class SweepOneK(Frozen):
     tier: Tier
 
 
-class SweepCell(Frozen):
+class SweepCell(_Speedup):
     """One cell of the map, at its recommended K."""
 
     x: str
     y: str
     fits: bool
-    n_draft: int
-    speedup: float
-    speedup_low: float
-    speedup_high: float
     p_gain: float
-    tier: Tier
 
 
 class SweepCells(Frozen):

@@ -60,17 +60,17 @@ for (const data of document.querySelectorAll('script[type="application/json"]'))
 
 def to_html(report: Report) -> str:
     """The whole report. Text is escaped by the template; only the two scripts named in its policy can run."""
-    found = sections(report)
+    body = sections(report)
     figures = {
         block.key: script_json(report_figure(report, block.key).to_json())
-        for section in found
+        for section in body
         for block in section.blocks
         if isinstance(block, FigureBlock)
     }
     return _template().render(
         report=report,
         key_figures=key_figures(report),
-        sections=found,
+        sections=body,
         figures=figures,
         plotly=_plotly(),
         draw=_DRAW,
@@ -115,8 +115,10 @@ def _speedup(report: Report) -> go.Figure:
 
 def _components(report: Report) -> go.Figure:
     times = component_times(report.advice)
-    plain, whole = ({part.name: getattr(part, name) / 1e3 for part in times} for name in ("plain_ms", "round_ms"))
-    return components_chart(plain, whole, n_draft=report.advice.curve_k, batch_size=report.scenario.batch_size).figure
+    plain, of_round = ({part.name: getattr(part, name) / 1e3 for part in times} for name in ("plain_ms", "round_ms"))
+    return components_chart(
+        plain, of_round, n_draft=report.advice.curve_k, batch_size=report.scenario.batch_size
+    ).figure
 
 
 def script_json(text: str | None) -> str:
@@ -185,7 +187,7 @@ def escape(text: str) -> str:
     flat = re.sub(r"([\\`*_{}\[\]#|~$!^])", r"\\\1", flat)
     flat = re.sub(r":(?=[A-Za-z])", r"\\:", flat)
     flat = re.sub(r"\A(\d*)([-+=]|[.)](?=\s))", r"\1\\\2", flat)  # no list and no heading rule where a line begins
-    return re.sub(r"[&<>]", lambda found: _ENTITIES[found[0]], flat)
+    return re.sub(r"[&<>]", lambda match: _ENTITIES[match[0]], flat)
 
 
 def _block(block: Block) -> list[str]:
@@ -259,10 +261,7 @@ def file_name(scenario: Scenario, form: Format) -> str:
 
 
 def curve_csv(report: Report) -> str:
-    """The whole curve as CSV, one row for each batch and K.
-
-    Its columns are described in docs/report-schema.md.
-    """
+    """The whole curve as CSV, one row for each batch and K. Its columns are described in docs/report-schema.md."""
     rows = [{"scenario_hash": report.scenario.hash, **row} for row in curve_rows(report.advice.curve)]
     return csv_text(list(rows[0]), rows)
 
@@ -330,13 +329,13 @@ def _curve(report: Report) -> list[dict[str, Any]]:
 
 
 def _accepted_lengths(report: Report) -> list[dict[str, Any]]:
-    given = report.advice.setup.acceptance
+    acceptance = report.advice.setup.acceptance
     columns = {
-        "n_draft": range(given.accepted_length.size),
-        "accepted_length": given.accepted_length,
-        "low": given.low,
-        "high": given.high,
-        "extrapolated": given.extrapolated,
+        "n_draft": range(acceptance.accepted_length.size),
+        "accepted_length": acceptance.accepted_length,
+        "low": acceptance.low,
+        "high": acceptance.high,
+        "extrapolated": acceptance.extrapolated,
     }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -360,34 +359,34 @@ def _errors(report: Report) -> list[dict[str, Any]] | None:
 def _design(standing: DesignStanding) -> dict[str, Any]:
     choices = [
         {
-            **{name: value for name, value in vars(item).items() if name in DesignChoice.model_fields},
+            **{name: value for name, value in vars(candidate).items() if name in DesignChoice.model_fields},
             "goal": goal,
-            "design": printable(standing.space.describe(item.index)),
-            "n_draft": item.n_draft[0],
-            "speedup": item.speedup[0],
-            "tpot_ms": item.tpot_s[0] * 1e3,
+            "design": printable(standing.space.describe(candidate.index)),
+            "n_draft": candidate.n_draft[0],
+            "speedup": candidate.speedup[0],
+            "tpot_ms": candidate.tpot_s[0] * 1e3,
             "gain": gain.value,
             "gain_low": gain.low,
             "gain_high": gain.high,
-            "quality": item.quality[0].ratio,
-            "quality_pessimistic": item.quality_range[0],
+            "quality": candidate.quality[0].ratio,
+            "quality_pessimistic": candidate.quality_range[0],
         }
-        for goal, item, gain in best_designs(standing)
+        for goal, candidate, gain in best_designs(standing)
     ]
     notes = [printable(note) for note in standing.space.notes]
     return {"text": printable(standing.text), "binding": what_binds(standing), "choices": choices, "notes": notes}
 
 
 def _diagnosis(report: Report) -> dict[str, Any] | None:
-    found = report.diagnosis
-    if found is None:
+    view = report.diagnosis
+    if view is None:
         return None
     return {
-        "verdict": found.verdict,
-        "sentence": found.sentence,
-        "findings": [vars(one) for one in found.findings],
-        "gaps": found.gaps,
-        "not_judged": [f"{title}: needs {needs}" for title, needs in found.not_judged],
+        "verdict": view.verdict,
+        "sentence": view.sentence,
+        "findings": [vars(finding) for finding in view.findings],
+        "gaps": view.gaps,
+        "not_judged": [f"{title}: needs {needs}" for title, needs in view.not_judged],
     }
 
 

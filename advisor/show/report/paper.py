@@ -71,13 +71,11 @@ def typeset_pdf(report: Report, parts: Sequence[Section]) -> bytes:
 
 
 def showable(text: str) -> str:
-    """A text with each character that no shipped font has written as U+XXXX.
-
-    PDF/UA forbids missing glyphs.
-    """
-    known = _characters()
+    """A text with each character that no shipped font has written as U+XXXX. PDF/UA forbids missing glyphs."""
+    drawable = _characters()
     return "".join(
-        character if ord(character) in known or character == "\n" else f"U+{ord(character):04X}" for character in text
+        character if ord(character) in drawable or character == "\n" else f"U+{ord(character):04X}"
+        for character in text
     )
 
 
@@ -109,12 +107,12 @@ def _data(report: Report, parts: Sequence[Section]) -> Any:
 
 
 def _block(report: Report, block: Block) -> dict[str, Any]:
-    found = {"kind": type(block).__name__, **dataclasses.asdict(block)}
+    values = {"kind": type(block).__name__, **dataclasses.asdict(block)}
     if isinstance(block, FigureBlock):
-        found |= {"svg": report_svg(report, block.key), "alt": showable(block.alt)}
+        values |= {"svg": report_svg(report, block.key), "alt": showable(block.alt)}
     if isinstance(block, Code):
-        found["code"] = _breakable(showable(block.text), ",&")  # a copied line then breaks between JSON entries only
-    return found
+        values["code"] = _breakable(showable(block.text), ",&")  # a copied line then breaks between JSON entries only
+    return values
 
 
 def _each_text(value: Any) -> Any:
@@ -163,10 +161,7 @@ mpl.rcParams["svg.hashsalt"] = "advisor"
 
 
 def report_svg(report: Report, key: FigureKey) -> str:
-    """The chart of one figure block, as SVG.
-
-    Letters are outlines, so that no font is needed to show them.
-    """
+    """The chart of one figure block, as SVG. Letters are outlines, so that no font is needed to show them."""
     figure = _figure(report, key)
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
@@ -197,8 +192,8 @@ def _speedup(report: Report) -> Figure:
     axes.plot(
         x, curve.speedup[:, column], color=BLUE, linewidth=1.8, marker="o", markersize=3, label=f"K = {advice.curve_k}"
     )
-    edge = min(*low, 0.95)
-    axes.set_ylim(edge - 0.04 * (max(high) - edge), max(*high, 1.05) * 1.04)
+    floor = min(*low, 0.95)
+    axes.set_ylim(floor - 0.04 * (max(high) - floor), max(*high, 1.05) * 1.04)
     axes.set_xscale("log", base=2)
     axes.set_xlim(x[0], x[-1])
     axes.axhline(1.0, color=VERMILLION, linewidth=1)
@@ -260,28 +255,30 @@ def _components(report: Report) -> Figure:
     return figure
 
 
-def _regions(found: RegionMap) -> Figure:
+def _regions(region_map: RegionMap) -> Figure:
     """The map of regions: a tint and a letter for each design, edges in a dashed frame."""
-    cells = found.grid.T
+    cells = region_map.grid.T
     rows, columns = cells.shape
     figure = _new(0.7 + 0.42 * rows)
     axes = figure.add_subplot()
     for row in range(rows):
         for column in range(columns):
             cell = int(cells[row, column])
-            if not (lines := cell_lines(found, cell)):
+            if not (lines := cell_lines(region_map, cell)):
                 continue
-            tint = REGION_TINTS[int(found.holder[cell]) % len(REGION_TINTS)]
+            tint = REGION_TINTS[int(region_map.holder[cell]) % len(REGION_TINTS)]
             dashed = "--" if "?" in lines[0] else "-"
-            edge = "black" if "?" in lines[0] else "white"
+            line_color = "black" if "?" in lines[0] else "white"
             axes.add_patch(
-                Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, facecolor=tint, edgecolor=edge, linestyle=dashed)
+                Rectangle(
+                    (column - 0.46, row - 0.46), 0.92, 0.92, facecolor=tint, edgecolor=line_color, linestyle=dashed
+                )
             )
             axes.text(column, row, "\n".join(lines), ha="center", va="center", fontsize=6)
     axes.set_xlim(-0.5, columns - 0.5)
     axes.set_ylim(rows - 0.5, -0.5)
-    axes.set_xticks(range(columns), [str(place) for place in found.cells.places])
-    axes.set_yticks(range(rows), [f"{batch:,.0f}" for batch in found.batches])
+    axes.set_xticks(range(columns), [str(place) for place in region_map.cells.places])
+    axes.set_yticks(range(rows), [f"{batch:,.0f}" for batch in region_map.batches])
     _finish(axes, "Accelerator", "Batch size (sequences)")
     axes.grid(visible=False)
     return figure
@@ -309,10 +306,10 @@ def _ranks(answer: RanksAnswer) -> Figure:
     return figure
 
 
-def _sweep(found: SweepMap) -> Figure:
+def _sweep(sweep_map: SweepMap) -> Figure:
     """The map of a sweep: speedup and K in each cell that fits."""
-    speedup = np.where(found.fits, found.values("speedup"), np.nan)
-    drafts = found.values("n_draft")
+    speedup = np.where(sweep_map.fits, sweep_map.values("speedup"), np.nan)
+    drafts = sweep_map.values("n_draft")
     rows, columns = speedup.shape
     far = max(float(np.nanmax(np.abs(speedup - 1.0), initial=0.0)), 0.1)
     colors = LinearSegmentedColormap.from_list("gain", list(GAIN_SCALE))
@@ -321,15 +318,15 @@ def _sweep(found: SweepMap) -> Figure:
     for row, column in zip(*np.nonzero(np.isfinite(speedup)), strict=True):
         tint = colors((speedup[row, column] - 1.0 + far) / (2.0 * far))
         axes.add_patch(Rectangle((column - 0.48, row - 0.48), 0.96, 0.96, facecolor=tint))
-        words = f"{speedup[row, column]:.2f}\nK {drafts[row, column]:.0f}"
-        axes.text(column, row, words, ha="center", va="center", fontsize=5 if columns > _MANY_COLUMNS else 6)
+        text = f"{speedup[row, column]:.2f}\nK {drafts[row, column]:.0f}"
+        axes.text(column, row, text, ha="center", va="center", fontsize=5 if columns > _MANY_COLUMNS else 6)
     axes.set_xlim(-0.5, columns - 0.5)
     axes.set_ylim(rows - 0.5, -0.5)
-    axes.set_xticks(range(columns), [setting_text(found.x, value) for value in found.x_values])
-    if columns > _MANY_COLUMNS // 2 and found.x != "batch_size":  # names, which would run into each other
+    axes.set_xticks(range(columns), [setting_text(sweep_map.x, value) for value in sweep_map.x_values])
+    if columns > _MANY_COLUMNS // 2 and sweep_map.x != "batch_size":  # names, which would run into each other
         axes.tick_params(axis="x", labelrotation=30)
-    axes.set_yticks(range(rows), [setting_text(found.y, value) for value in found.y_values])
-    _finish(axes, label(found.x), label(found.y))
+    axes.set_yticks(range(rows), [setting_text(sweep_map.y, value) for value in sweep_map.y_values])
+    _finish(axes, label(sweep_map.x), label(sweep_map.y))
     axes.grid(visible=False)
     return figure
 

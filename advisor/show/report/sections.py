@@ -1,15 +1,4 @@
-"""The section on experts on expert-parallel ranks: the slowest one counted, layouts, what travels.
-
-The section on one design for several accelerators and batches: the map of regions, when it was asked for.
-
-The section on a sweep: what was swept, three questions to it, and its map, where a sweep was given.
-
-The section on a measured run that was diagnosed, for reports that were given one.
-
-Sections beyond the answer itself: what to try next, designs, how the speedup was made, works cited.
-
-Sections about the load: cost and energy of a token, speculation over context, and other models on the machine.
-"""
+"""Sections of a report beyond the answer itself, each as blocks for readers and as values of the JSON report."""
 
 from __future__ import annotations
 
@@ -123,7 +112,7 @@ def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
     of_counts = f"Origin of the counts: {kind}."
     moved = (table_block(exchange_table(answer), f"Bytes of one layer at the rank that receives most. {of_counts}"),)
     # Sentences that the answer carries already are not told again.
-    told = [text for text in warnings(answer) if printable(text) not in report.warnings]
+    new_warnings = tuple(_sentence(text) for text in warnings(answer) if printable(text) not in report.warnings)
     layouts = layout_table(answer)
     return (
         Paragraph(_said(verdict(answer))),
@@ -141,18 +130,18 @@ def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
         Paragraph(_said(exchange_text(answer))),
         *(moved if answer.moved else ()),
         Listing(tuple(map(_said, notes(answer)))),
-        *([Paragraph("Note before use:"), Listing(tuple(_sentence(text) for text in told))] if told else []),
+        *((Paragraph("Note before use:"), Listing(new_warnings)) if new_warnings else ()),
     )
 
 
 def _routing_text(report: Report, answer: RanksAnswer) -> str:
     """Sentence on a routing that a trace gives this section and the rest of the report does not have."""
-    routing, own = answer.setup.scenario.routing, report.scenario.routing
-    if routing == own:
+    routing, scenario_routing = answer.setup.scenario.routing, report.scenario.routing
+    if routing == scenario_routing:
         return ""
     return (
-        f"This section takes the trace's routing, {printable(routing)}, and not the {printable(own)} of the rest: with "
-        "it in the scenario, the whole report has it."
+        f"This section takes the trace's routing, {printable(routing)}, and not the {printable(scenario_routing)} of "
+        "the rest: with it in the scenario, the whole report has it."
     )
 
 
@@ -169,50 +158,51 @@ def ranks_values(answer: RanksAnswer | None) -> dict[str, Any]:
     """The section as the JSON report carries it, null where no ranks were counted."""
     if answer is None:
         return {"expert_ranks": None}
-    told = {name: _printed(value) for name, value in document(answer).items()}
-    return {"expert_ranks": told | {"verdict": _said(verdict(answer))}}
+    values = {name: _printed(value) for name, value in document(answer).items()}
+    return {"expert_ranks": values | {"verdict": _said(verdict(answer))}}
 
 
 def _printed(value: Any) -> Any:
     """Texts of a document as they are printed, all else as it is."""
     if isinstance(value, str):
         return _said(value)
-    return (
-        tuple(map(_said, value)) if isinstance(value, tuple) and all(isinstance(one, str) for one in value) else value
-    )
+    is_texts = isinstance(value, tuple) and all(isinstance(text, str) for text in value)
+    return tuple(map(_said, value)) if is_texts else value
 
 
-def regions_blocks(found: RegionMap) -> tuple[Block, ...]:
+def regions_blocks(region_map: RegionMap) -> tuple[Block, ...]:
     """The map as a figure and as a table of cells, then its regions."""
-    verdict = Paragraph(printable(region_verdict(found), 2000))
-    notes = Listing(tuple(printable(note, 2000) for note in region_notes(found)))
-    if not found.regions:
+    verdict = Paragraph(printable(region_verdict(region_map), 2000))
+    notes = Listing(tuple(printable(note, 2000) for note in region_notes(region_map)))
+    if not region_map.regions:
         return verdict, notes
-    held = tuple(f"{region.letter} holds {printable(held_where(found, region), 2000)}." for region in found.regions)
+    held_by = tuple(
+        f"{region.letter} holds {printable(held_where(region_map, region), 2000)}." for region in region_map.regions
+    )
     caption = (
         "Who holds each batch and accelerator, with which K, and the expected loss against its own best; ? at an edge."
     )
     return (
         verdict,
-        FigureBlock("regions", printable(design_regions_chart(found).alt, 4000)),
-        table_block(map_cells_table(found), caption),
-        table_block(region_table(found).on_paper()),
-        Listing((*held, *notes.items)),
+        FigureBlock("regions", printable(design_regions_chart(region_map).alt, 4000)),
+        table_block(map_cells_table(region_map), caption),
+        table_block(region_table(region_map).on_paper()),
+        Listing((*held_by, *notes.items)),
     )
 
 
-def regions_values(found: RegionMap | None) -> dict[str, Any]:
+def regions_values(region_map: RegionMap | None) -> dict[str, Any]:
     """The section as the JSON report carries it, null where no map was asked for."""
-    if found is None:
+    if region_map is None:
         return {"design_regions": None}
-    told = region_document(found)
-    same = {name: told[name] for name in ("objective", "tie", "core_chance")}
-    rows = {
-        "regions": [{name: row[name] for name in DesignRegion.model_fields} for row in told["regions"]],
-        "cells": [{name: row[name] for name in RegionCell.model_fields} for row in told["cells"]],
+    values = region_document(region_map)
+    section = {name: values[name] for name in ("objective", "tie", "core_chance")} | {
+        "regions": [{name: row[name] for name in DesignRegion.model_fields} for row in values["regions"]],
+        "cells": [{name: row[name] for name in RegionCell.model_fields} for row in values["cells"]],
+        "verdict": printable(values["verdict"], 2000),
+        "notes": [printable(note, 2000) for note in values["notes"]],
     }
-    said = {"verdict": printable(told["verdict"], 2000), "notes": [printable(note, 2000) for note in told["notes"]]}
-    return {"design_regions": same | rows | said}
+    return {"design_regions": section}
 
 
 _SHOWN = 40
@@ -240,14 +230,14 @@ def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
     )
 
 
-def _map(found: SweepMap | None) -> tuple[Block, ...]:
-    if found is None:
+def _map(sweep_map: SweepMap | None) -> tuple[Block, ...]:
+    if sweep_map is None:
         return ()
-    figure = FigureBlock("sweep", printable(sweep_chart(found).alt, 2000))
-    cells = map_table(found)
-    if len(cells.columns) > _MAP_COLUMNS:
-        return _paragraph(map_text(found)), figure
-    return _paragraph(map_text(found)), figure, *_sweep_table(cells, "A dash: not in the grid, or does not fit.")
+    figure = FigureBlock("sweep", printable(sweep_chart(sweep_map).alt, 2000))
+    cells = map_table(sweep_map)
+    fits = len(cells.columns) <= _MAP_COLUMNS
+    table = _sweep_table(cells, "A dash: not in the grid, or does not fit.") if fits else ()
+    return _paragraph(map_text(sweep_map)), figure, *table
 
 
 def _paragraph(text: str) -> Paragraph:
@@ -268,68 +258,68 @@ def sweep_values(view: SweepView | None) -> dict[str, Any]:
         return {"sweep": None}
     frame = view.sweep.frame
     pays, fastest = where_drafting_pays(frame), fastest_within(frame, view.max_tpot_ms)
-    said = (swept_text(view.sweep), pays_text(pays), fastest_text(fastest, view.max_tpot_ms), one_k_text(frame))
+    sentences = (swept_text(view.sweep), pays_text(pays), fastest_text(fastest, view.max_tpot_ms), one_k_text(frame))
     return {
         "sweep": {
-            "says": [printable(text, 2000) for text in (*said, *view.sweep.notes)],
+            "says": [printable(text, 2000) for text in (*sentences, *view.sweep.notes)],
             "release": view.sweep.maker.get("release"),
             "constants": view.sweep.maker.get("constants"),
             "max_tpot_ms": view.max_tpot_ms,
             "varied": [{"setting": name, "values": texts} for name, texts in values_by_setting(frame).items()],
-            "pays": [_row(one, SweepPays.model_fields) for one in pays.to_dict("records")],
-            "fastest": [_row(one, SweepFastest.model_fields) for one in fastest.to_dict("records")],
-            "one_k": [_row(one, SweepOneK.model_fields) for one in one_k_for_all(frame).to_dict("records")],
+            "pays": [_row(row, SweepPays.model_fields) for row in pays.to_dict("records")],
+            "fastest": [_row(row, SweepFastest.model_fields) for row in fastest.to_dict("records")],
+            "one_k": [_row(row, SweepOneK.model_fields) for row in one_k_for_all(frame).to_dict("records")],
             "map": _cells(view.map),
         }
     }
 
 
-def _row(one: Mapping[Any, Any], names: Mapping[str, Any]) -> dict[str, Any]:
+def _row(row: Mapping[Any, Any], names: Mapping[str, Any]) -> dict[str, Any]:
     """Named figures of a row, None where it has none, and its further settings as texts."""
-    found = {name: None if pd.isna(one[name]) else one[name] for name in names if name != "settings"}
+    values = {name: None if pd.isna(row[name]) else row[name] for name in names if name != "settings"}
     if "settings" not in names:
-        return found
-    further = [name for name in one if name in SETTINGS and name not in names]
-    return found | {"settings": {name: setting_text(name, one[name]) for name in further if not pd.isna(one["row"])}}
+        return values
+    further = [name for name in row if name in SETTINGS and name not in names]
+    return values | {"settings": {name: setting_text(name, row[name]) for name in further if not pd.isna(row["row"])}}
 
 
-def _cells(found: SweepMap | None) -> dict[str, Any] | None:
-    if found is None:
+def _cells(sweep_map: SweepMap | None) -> dict[str, Any] | None:
+    if sweep_map is None:
         return None
     names = [name for name in SweepCell.model_fields if name not in ("x", "y")]
     cells = [
-        {name: found.cells[name].loc[found.row[row, column]] for name in names}
-        | {"x": setting_text(found.x, across), "y": setting_text(found.y, down)}
-        for row, down in enumerate(found.y_values)
-        for column, across in enumerate(found.x_values)
-        if found.has[row, column]
+        {name: sweep_map.cells[name].loc[sweep_map.row[row, column]] for name in names}
+        | {"x": setting_text(sweep_map.x, across), "y": setting_text(sweep_map.y, down)}
+        for row, down in enumerate(sweep_map.y_values)
+        for column, across in enumerate(sweep_map.x_values)
+        if sweep_map.has[row, column]
     ]
-    return {"says": printable(map_text(found), 2000), "x": found.x, "y": found.y, "cells": cells}
+    return {"says": printable(map_text(sweep_map), 2000), "x": sweep_map.x, "y": sweep_map.y, "cells": cells}
 
 
 _SHOWN_RUNS = 4
 _SHOWN_WANTS = 8
 
 
-def diagnosed(found: DiagnosisView) -> tuple[Block, ...]:
+def diagnosed(view: DiagnosisView) -> tuple[Block, ...]:
     """Verdict, findings with evidence and remedy, runs beside their prediction, what to collect."""
-    blocks: list[Block] = [Paragraph(found.sentence)]
-    for one in found.findings:
+    blocks: list[Block] = [Paragraph(view.sentence)]
+    for finding in view.findings:
         lines = [
-            f"Found in {one.where}: {'; '.join(one.evidence)}.",
-            *(f"Differs: {text}." for text in one.differs),
-            f"Why: {one.because}.",
-            f"Instead: {one.fix}",
-            f"Published case: {one.source}.",
+            f"Found in {finding.where}: {'; '.join(finding.evidence)}.",
+            *(f"Differs: {text}." for text in finding.differs),
+            f"Why: {finding.because}.",
+            f"Instead: {finding.fix}",
+            f"Published case: {finding.source}.",
         ]
-        blocks += [Paragraph(f"{one.title[0].upper()}{one.title[1:]}."), Listing(tuple(lines))]
-    for run in found.comparisons[:_SHOWN_RUNS]:
+        blocks += [Paragraph(f"{finding.title[0].upper()}{finding.title[1:]}."), Listing(tuple(lines))]
+    for run in view.comparisons[:_SHOWN_RUNS]:
         blocks += [table_block(run.table, run.title), Paragraph(f"{run.parts}.")]
-    if found.gaps:
-        blocks.append(Listing(found.gaps[:_SHOWN_RUNS]))
-    if found.wanted:
-        said = f"{len(found.clean)} rules were checked and found nothing; {len(found.not_judged)} lack data."
-        blocks += [Paragraph(said), table_block(Table(WANTED, found.wanted[:_SHOWN_WANTS]))]
+    if view.gaps:
+        blocks.append(Listing(view.gaps[:_SHOWN_RUNS]))
+    if view.wanted:
+        sentence = f"{len(view.clean)} rules were checked and found nothing; {len(view.not_judged)} lack data."
+        blocks += [Paragraph(sentence), table_block(Table(WANTED, view.wanted[:_SHOWN_WANTS]))]
     return tuple(blocks)
 
 
@@ -361,24 +351,24 @@ def what_binds(standing: DesignStanding) -> str:
 
 def shown_steps(advice: Advice) -> list[Step]:
     """The formulas of the speedup at the target batch that a report prints."""
-    made = derive(advice.setup, advice.scenario.batch_size, advice.curve_k)
-    return [step for step in made.steps if step.group == "Answer" or step.id.split(".")[-1] in _SHOWN_STEPS]
+    formulas = derive(advice.setup, advice.scenario.batch_size, advice.curve_k)
+    return [step for step in formulas.steps if step.group == "Answer" or step.id.split(".")[-1] in _SHOWN_STEPS]
 
 
 def try_next(report: Report) -> tuple[Block, ...]:
     """The single changes that help most, by goal."""
     if report.steps is None:
         return (Paragraph("Not looked up: this report was made without trying single changes."),)
-    found = tried(report.steps)
-    if not found:
+    changes = tried(report.steps)
+    if not changes:
         return (Paragraph("No single change that was tried helps beyond noise."),)
     text = (
         f"Single changes beyond noise, the best of each kind, {report.advice.band_level:.0%} bands; before and after, "
         "each at its own best K."
     )
-    notes = tuple(dict.fromkeys(printable(note) for _, effect in found for note in effect.change.notes))
-    shown = table_block(Table(_CHANGES, found))
-    return (Paragraph(text), shown, Listing(notes)) if notes else (Paragraph(text), shown)
+    notes = tuple(dict.fromkeys(printable(note) for _, effect in changes for note in effect.change.notes))
+    change_table = table_block(Table(_CHANGES, changes))
+    return (Paragraph(text), change_table, Listing(notes)) if notes else (Paragraph(text), change_table)
 
 
 _CHANGES: tuple[Column[tuple[Goal, Effect]], ...] = (
@@ -429,8 +419,8 @@ def derivation(report: Report) -> tuple[Block, ...]:
 
 def cited_works(report: Report) -> list[tuple[str, str, str]]:
     """The works behind the formulas and constants used: what, where, and what for."""
-    found = cited(report.advice.setup, designs=report.standing is not None)
-    return [(item.citation.text, item.citation.url, ", ".join(item.used_for)) for item in found]
+    works_used = cited(report.advice.setup, designs=report.standing is not None)
+    return [(work.citation.text, work.citation.url, ", ".join(work.used_for)) for work in works_used]
 
 
 def works(report: Report) -> Listing:
@@ -446,10 +436,7 @@ _MERITS = ("rank", "model", "USD/M tokens", "ms/token", "tokens/s/GPU", "J/token
 
 
 def cost_and_energy(report: Report) -> tuple[Block, ...]:
-    """Paragraph on the cost of a token with speculation and without.
-
-    The JSON report has both arms in figures.
-    """
+    """Paragraph on the cost of a token with speculation and without. The JSON report has both arms in figures."""
     spend, setup = report.spend, report.advice.setup
     if spend is None:
         return (Paragraph(does_not_fit(setup)),)
@@ -457,43 +444,51 @@ def cost_and_energy(report: Report) -> tuple[Block, ...]:
     return (Paragraph(printable(text, 3000)),)
 
 
-def over_context(report: Report, found: ContextMap) -> tuple[Block, ...]:
+def over_context(report: Report, context_map: ContextMap) -> tuple[Block, ...]:
     """Speedup, K and attention's share over batch and context, and where speculation turns."""
     scenario = report.scenario
-    said = (context_verdict(found, scenario.context_tokens, scenario.batch_size), *turn_texts(found))
+    sentences = (context_verdict(context_map, scenario.context_tokens, scenario.batch_size), *turn_texts(context_map))
     return (
-        Paragraph(printable(" ".join(said), 2000)),
-        table_block(context_map_table(found), "Speedup and recommended K; a dash: it does not fit."),
-        table_block(share_table(found), "Attention's share of a plain step."),
-        *(Paragraph(printable(text, 2000)) for text in acceptance_texts(found)),
+        Paragraph(printable(" ".join(sentences), 2000)),
+        table_block(context_map_table(context_map), "Speedup and recommended K; a dash: it does not fit."),
+        table_block(share_table(context_map), "Attention's share of a plain step."),
+        *(Paragraph(printable(text, 2000)) for text in acceptance_texts(context_map)),
     )
 
 
-def other_models(board: Leaderboard, own_id: str) -> tuple[Block, ...]:
+def other_models(leaderboard: Leaderboard, own_id: str) -> tuple[Block, ...]:
     """The best models at this load on this machine, with the doubt in their ranks."""
-    ranked = table(board, _LOAD_SHOWN)
-    more = len(board.standings) - len(ranked.rows)
+    ranked = table(leaderboard, _LOAD_SHOWN)
+    more = len(leaderboard.standings) - len(ranked.rows)
     caption = f"The best {len(ranked.rows)}; {more} more were ranked." if more > 0 else ""
-    said = (board_verdict(board), quality_text(board), by_size(board), own_place(board, own_id))
-    blocks: list[Block] = [Paragraph(" ".join(filter(None, said)))]
+    sentences = (
+        board_verdict(leaderboard),
+        quality_text(leaderboard),
+        by_size(leaderboard),
+        own_place(leaderboard, own_id),
+    )
+    blocks: list[Block] = [Paragraph(" ".join(filter(None, sentences)))]
     if ranked.rows:
         blocks.append(table_block(ranked.only(*_PLACEMENT), f"{caption} 80%: likely ranks.".lstrip()))
         blocks.append(table_block(ranked.only(*_MERITS), "The same models, with 80% bands."))
-    return (*blocks, Listing((*board_notes(board), *missed_texts(board))))
+    return (*blocks, Listing((*board_notes(leaderboard), *missed_texts(leaderboard))))
 
 
 def load_values(report: Report) -> dict[str, Any]:
     """The three sections as the JSON report carries them, null for what was not looked up."""
     spend = None if report.spend is None else spend_document(report.spend)
-    found, board, scenario = report.over_context, report.board, report.scenario
-    over = None
-    if found is not None:
-        said = (context_verdict(found, scenario.context_tokens, scenario.batch_size), *turn_texts(found))
-        over = {"says": said, "cells": map_document(found)["cells"]}
+    context_map, leaderboard, scenario = report.over_context, report.board, report.scenario
+    over_values = None
+    if context_map is not None:
+        sentences = (
+            context_verdict(context_map, scenario.context_tokens, scenario.batch_size),
+            *turn_texts(context_map),
+        )
+        over_values = {"says": sentences, "cells": map_document(context_map)["cells"]}
     other = None
-    if board is not None:
-        ranked = board_document(board)
+    if leaderboard is not None:
+        ranked = board_document(leaderboard)
         rows = [{name: row[name] for name in RankedModel.model_fields} for row in ranked["models"]]
-        missed = [{"model": each.name, "reason": each.reason, "detail": each.detail} for each in board.missed]
+        missed = [{"model": model.name, "reason": model.reason, "detail": model.detail} for model in leaderboard.missed]
         other = {"verdict": ranked["verdict"], "notes": ranked["notes"], "models": rows, "missed": missed}
-    return {"spend": spend, "over_context": over, "other_models": other}
+    return {"spend": spend, "over_context": over_values, "other_models": other}
