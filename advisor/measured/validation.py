@@ -69,7 +69,7 @@ def predict_rows(
 ) -> pd.DataFrame:
     """Rows with PREDICTED_COLUMNS added.
 
-    Rows that cannot be predicted say why in predicted_reason.
+    Rows that cannot be predicted say why in predicted_reason. Raises AdvisorError for a file without NEEDED_COLUMNS.
 
     Parameters
     ----------
