@@ -284,37 +284,6 @@ def break_even_accepted_length(round_time_s: ArrayLike) -> Array:
     return time / time[:, :1]
 
 
-def can_pay(round_time_s: ArrayLike) -> np.ndarray:
-    """True [nB, nK] where an accepted length of at most K + 1 reaches break-even. Column 0 is True."""
-    needed = break_even_accepted_length(round_time_s)
-    return needed <= np.arange(needed.shape[1]) + 1
-
-
-def paying_intervals(batches: ArrayLike, speedup: ArrayLike) -> tuple[tuple[float, float], ...]:
-    """Batch intervals in which one K pays (speedup >= 1): batches [nB], speedup [nB]. Ends interpolated in log batch.
-
-    An MoE may stop paying at middle batches and pay again: all intervals are returned, the last open end as inf.
-    """
-    grid = np.log(np.asarray(batches, dtype=float))
-    gain = np.log(np.asarray(speedup, dtype=float))
-    pays = gain >= 0
-    intervals: list[tuple[float, float]] = []
-    start = float(np.exp(grid[0])) if pays[0] else None
-    for i in range(1, grid.size):
-        if pays[i] == pays[i - 1]:
-            continue
-        share = gain[i - 1] / (gain[i - 1] - gain[i])
-        crossing = float(np.exp(grid[i - 1] + share * (grid[i] - grid[i - 1])))
-        if pays[i]:
-            start = crossing
-        elif start is not None:
-            intervals.append((start, crossing))
-            start = None
-    if start is not None:
-        intervals.append((start, float("inf")))
-    return tuple(intervals)
-
-
 def sweet_spot(batches: Array, speedup: Array) -> float:
     """Batch size with the highest speedup. [-]"""
     return float(batches[int(np.argmax(speedup))])

@@ -29,7 +29,6 @@ from advisor.measured.store import Store
 from advisor.measured.store_build import StoreStatus
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
-from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Frozen, Tier
 from advisor.ui.session import values
 
@@ -178,21 +177,6 @@ Nearby = tuple[pd.DataFrame | None, pd.DataFrame | None]
 """Kernel measurements and published speedups near a point; None without a usable store."""
 
 
-def nearby_design(setup: Setup, batch: float, n_draft: int) -> Nearby:
-    """Kernel measurements near a point of a design, of which nobody has published a speedup.
-
-    Not remembered.
-    """
-    from advisor.measured.store import default_store_path
-    from advisor.show.explain.nearby import near_kernels
-
-    file = default_store_path()
-    try:
-        return near_kernels(_store(str(file), file.stat().st_mtime_ns), setup, batch, n_draft), None
-    except (AdvisorError, FileNotFoundError):
-        return None, None  # the page Data says what is wrong with the store
-
-
 def nearby_for(advice: Advice, batch: float, n_draft: int) -> Nearby:
     """Measured points nearest to a point of a scenario."""
     from advisor.measured.store import default_store_path
@@ -204,7 +188,7 @@ def nearby_for(advice: Advice, batch: float, n_draft: int) -> Nearby:
     try:
         kernels = _near_kernels(scenario, str(file), file.stat().st_mtime_ns, batch, n_draft)
     except AdvisorError:
-        return None, None  # the page Data says what is wrong with the store
+        return None, None  # Trust says what is wrong with the store
     points = published_for(scenario)
     return kernels, None if points is None else nearest_speedups(points, batch, n_draft)
 
@@ -230,7 +214,7 @@ def published_for(scenario: Scenario) -> pd.DataFrame | None:
             max(scenario.tensor_parallel, scenario.expert_parallel),
         )
     except AdvisorError:
-        return None  # the page Data says what is wrong with the store
+        return None  # Trust says what is wrong with the store
 
 
 def store_status() -> StoreStatus:

@@ -26,7 +26,6 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from advisor.answers.explore.own_runs import GAP_COLUMNS
 from advisor.answers.explore.questions import SweepMap, default_axes, sweep_map
 from advisor.answers.explore.sweep_files import Sweep
 from advisor.catalog.adjustment import is_for, parse_adjustment, write_adjustment
@@ -123,7 +122,10 @@ def same(text: str, value: Any) -> bool:
 
 UPLOAD: Slot[IngestResult | None] = Slot("_upload", nothing)
 """The upload of this session as read."""
-_COLUMNS = (*GAP_COLUMNS, "tensor_parallel", "source")
+_COLUMNS = (
+    *("batch_size", "n_draft", "speedup", "drafter", "accepted_length", "context_tokens"),
+    *("tensor_parallel", "source"),
+)
 
 
 def own_points(scenario: Scenario) -> pd.DataFrame | None:
@@ -239,15 +241,6 @@ def use_refit(result: RefitResult, acceptance: str | None = None) -> None:
     if errors.before.mape is not None and errors.after.mape is not None:
         said = f"Points left out of the refit are off by {errors.after.mape:.0%} in the mean, {errors.before.mape:.0%}"
         _LEFT_OUT.put((text, f"{said} before it."))
-
-
-def left_out_text() -> str:
-    """Sentence on how far off points are that the refit in use did not see.
-
-    Empty where it came by a link, which has no points.
-    """
-    of, said = _LEFT_OUT.get()
-    return said if of == in_use() else ""
 
 
 def stop_refit() -> None:

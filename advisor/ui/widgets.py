@@ -282,7 +282,7 @@ def _band(setup: Setup, made: Derivation) -> None:
 def _near(subject: Subject, made: Derivation) -> None:
     kernels, speedups = subject.nearby(made.batch_size, made.n_draft)
     if kernels is None:
-        st.info("No measured tables here, so no measured points: the page Data says how to build it.")
+        st.info("No measured tables here, so no measured points: Trust says how to build it.")
         return
     st.markdown("Published speedups of this accelerator, model and number of GPUs:")
     if speedups is None or speedups.empty:
