@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -224,3 +225,15 @@ BY_KEY = {one.key: one for one in COMPONENTS}
 def component_name(key: str) -> str:
     """A component's name for readers."""
     return BY_KEY[key].label
+
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Expert weights": ("routed",),
+    "Attention and KV cache": ("attention_projection", "attention", "reread"),
+    "Router, shared, dense, LM head": ("router", "shared", "dense", "lm_head"),
+    "GPU to GPU": ("communication",),
+    "Host and launches": ("host", "launch", "eager", "round_host"),
+    "Drafting": ("draft", "draft_host"),
+    "Verified tokens (fitted)": ("verified",),
+}
+"""Parts of a round as they are stacked, and the components that each adds up."""

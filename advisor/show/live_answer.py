@@ -7,7 +7,6 @@ What does not move with batch or accepted length is worked out here once; the br
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +23,7 @@ from advisor.catalog.engines import engines
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name
 from advisor.physics import laws
 from advisor.physics.acceptance import parse_acceptance
+from advisor.physics.components import GROUPS
 from advisor.predict.curve import curve_for
 from advisor.predict.setup import Setup
 from advisor.predict.spend import price_of
@@ -39,16 +39,6 @@ _SHORTEST = 1.01
 """The least of them, as `answers.summary` looks at. [tokens]"""
 _GROWS = 1e-3
 """Growth of the loaded experts below which there is nothing to hide. [-]"""
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Expert weights": ("routed",),
-    "Attention and KV cache": ("attention_projection", "attention", "reread"),
-    "Router, shared, dense, LM head": ("router", "shared", "dense", "lm_head"),
-    "GPU to GPU": ("communication",),
-    "Host and launches": ("host", "launch", "eager", "round_host"),
-    "Drafting": ("draft", "draft_host"),
-    "Verified tokens (fitted)": ("verified",),
-}
-"""Parts of a round as they are stacked, and the components that each adds up."""
 
 
 def live_answer(

@@ -142,7 +142,7 @@ def test_the_command_needs_no_model_where_a_shape_or_a_size_is_given(capsys: pyt
     assert out.startswith("Start for 40 B total: ")
     code, _, err = run(capsys, *SMALL)
     assert code != 0
-    assert "--model" in err
+    assert "missing the model" in err
 
 
 def test_a_shape_beside_a_model_is_refused_and_a_target_beside_one_keeps_the_model(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +33,6 @@ def packed(**arrays: tuple[int, ...]) -> bytes:
     return out.getvalue()
 
 
-PASS = json.dumps({"expert_activation": 5.0, "batch_size": 4, "seq_lens_sum": 12, "forward_mode": "decode"})
-
-
 @pytest.mark.parametrize("file", sorted(INGEST.glob("*.*")), ids=lambda file: file.name)
 def test_whatever_the_benchmark_readers_take_is_a_benchmark(file: Path) -> None:
     data = file.read_bytes()
@@ -44,7 +40,8 @@ def test_whatever_the_benchmark_readers_take_is_a_benchmark(file: Path) -> None:
         read_upload(file.name, data)
     except AdvisorError:
         pytest.skip("no reader takes it")
-    assert kind_of(file.name, data) == "benchmark"
+    # A log that states the server's settings is diagnosed; `ingest` reads its steps too.
+    assert kind_of(file.name, data) == ("server" if b"ServerArgs" in data or b"server_args" in data else "benchmark")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +58,6 @@ def test_whatever_the_benchmark_readers_take_is_a_benchmark(file: Path) -> None:
         ("trace.npz", packed(a=(4, 2, 8), b=(5, 2, 8)), "trace"),
         ("trace.csv", b"sequence,token,layer,experts\n0,0,0,3;17\n", "trace"),
         ("replies.jsonl", b'{"choices": [{"routed_experts": [[[1, 2]]]}]}\n', "trace"),
-        ("passes.jsonl", f"{PASS}\n{PASS}\n".encode(), "trace"),
         ("loads.npy", array((24, 32)), "loads"),
         ("loads.csv", b"layer,expert,tokens\n0,0,12\n", "loads"),
         ("mixed.txt", (ROOT / "tests/fixtures/diagnosis/misconfigured.txt").read_bytes(), "server"),

@@ -218,7 +218,7 @@ def test_known_errors_are_grouped_by_what_the_points_share(monkeypatch: pytest.M
 
 
 def page(**query: str) -> AppTest:
-    return opened("report", **query)
+    return opened("share", **query)
 
 
 def test_the_page_previews_the_report_and_offers_every_format() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from advisor.answers.advice import Advice, advise
-from advisor.answers.summary import accepted_length_flips
+from advisor.answers.summary import _STEP, accepted_length_flips
 from advisor.predict.curve import draft_odds, recommended
 from advisor.predict.scenario import Scenario
 from advisor.show.live_answer import live_answer, packed
@@ -86,7 +86,8 @@ def test_the_browser_flips_where_the_library_does(rules: Any, advice: Advice) ->
     assert {not one["above"] for one in found} == set(library)
     for one in found:
         own = library[not one["above"]]
-        assert one["value"] == pytest.approx(own.accepted_length, abs=0.061)
+        # One step of the library's search, whose points lie up to a tenth further apart than _STEP.
+        assert one["value"] == pytest.approx(own.accepted_length, abs=1.1 * _STEP)
         assert one["k"] == own.k_after
 
 

@@ -64,7 +64,7 @@ def test_advise_and_curve_take_the_file_and_say_what_it_was_used_for(
 ) -> None:
     code, out, _ = run(capsys, "advise", *OPTIONS, "--batch", "128", "--plain-sweep", str(file))
     assert code == 0
-    assert "Your plain sweep, batch 1 to 1,024, lies 25% above the predicted steps" in out
+    assert "Your plain sweep, batch 1 to 1,024, lies 25% above the predicted steps" in " ".join(out.split())
     asked = ("curve", *OPTIONS, "--batches", "128", "--k", "0")
     plain, own = (run(capsys, *asked, *more)[1] for more in ((), ("--plain-sweep", str(file))))
     tpot = [

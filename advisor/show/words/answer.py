@@ -54,7 +54,8 @@ def short_answer(advice: Advice, options: Sequence[str], width: int = WIDTH) -> 
     launch = launch_lines(advice, options, width)
     for rows, n_warnings in _SHORTEN:
         table = Table(_COLUMNS, _nearest_rows(advice, rows))
-        warnings = list(advice.warnings[:n_warnings])
+        # What is said of the user's own data comes first: it was given to be used.
+        warnings = sorted(advice.warnings, key=lambda text: not text.startswith("Your"))[:n_warnings]
         left = len(advice.warnings) - len(warnings)
         said = [f"warning: {text}" for text in warnings] + ([f"{left} more: -v"] if left else [])
         tail = ["", *launch, "", *below, *(line for text in said for line in wrapped(text, width))]

@@ -215,7 +215,7 @@ def _product(one: Comparison) -> str:
 _REMEDY: tuple[Column[DraftRow], ...] = (
     Column("K", lambda row: str(row.n_draft)),
     Column("speedup", lambda row: f"{row.speedup:.2f}x"),
-    Column("80% band", lambda row: f"{row.speedup_low:.2f} to {row.speedup_high:.2f}x" if row.n_draft else ""),
+    Column("likely range", lambda row: f"{row.speedup_low:.2f} to {row.speedup_high:.2f}x" if row.n_draft else ""),
     Column("ms per token", lambda row: f"{row.tpot_s * 1e3:.3g}"),
     Column("best in", lambda row: f"{row.p_best:.0%}"),
 )

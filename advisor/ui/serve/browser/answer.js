@@ -16,8 +16,9 @@ function slider(label, id, most, moved, done, steps) {
     if (!way) return;
     event.preventDefault();
     for (let i = 0; i < Math.abs(way); i++) moved(steps(Math.sign(way)), false);
+    one.held = true; // until it is sent: an answer that arrives meanwhile must not take the key back
     clearTimeout(later);
-    later = setTimeout(done, 400);
+    later = setTimeout(() => { one.held = false; done(); }, 400);
   });
   return one;
 }
