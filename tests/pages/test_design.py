@@ -230,7 +230,7 @@ def test_a_config_that_cannot_be_written_is_a_sentence(monkeypatch: pytest.Monke
     def refuse(*_: object) -> None:
         raise AdvisorError("this model's config.json cannot express the design")
 
-    monkeypatch.setattr("advisor.answers.design.start.experts_config", refuse)
+    monkeypatch.setattr("advisor.ui.design.view.experts_config", refuse)
     assert "this model's config.json cannot express the design" in shown(page())
 
 

@@ -1,0 +1,232 @@
+"""Design: the model to train instead, at equal quality by every law, and what each of its dials is worth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from advisor.answers.design.answer import DesignAnswer
+from advisor.answers.design.dials import Costed, Dial, Experts, baseline_experts, cloud, costed, dials, experts_of
+from advisor.answers.design.start import added_keys, design_name, experts_config, parse_experts
+from advisor.predict.scenario import Scenario
+from advisor.prediction import AdvisorError
+from advisor.show.charts.design import Mark, dial_chart, front_frame, pareto_chart, rule_chart, rule_table
+from advisor.show.charts.figure import Chart
+from advisor.show.words.design import answer_document, below_headline, beside_table, candidate_rows, dial_value
+from advisor.text import csv_text, json_values
+from advisor.ui import PAGES
+from advisor.ui.design.question import (
+    MOVED,
+    TO_SERVE,
+    answer_for,
+    asked,
+    draw_batch,
+    draw_limits,
+    draw_start,
+    show_note,
+    take_model,
+)
+from advisor.ui.design.targets import draw_targets
+from advisor.ui.server import themed
+from advisor.ui.state import write_settings
+from advisor.ui.widgets import accepted_from, csv_bytes, plain, show_table, stop_with
+
+_LABELS = {"ratio": "Experts active **k / N**", "shared": "Shared : routed **s : k**", "width": "Expert **width**"}
+_LEGEND = (
+    ":blue[●] time lost at equal quality with this dial held, the others solved again &emsp; "
+    ":green[▮] quality when it alone turns, range of three laws"
+)
+
+
+def _draw(chart: Chart, key: str) -> None:
+    st.plotly_chart(themed(chart.figure), key=key, alt=chart.alt, config={"displayModeBar": False})
+
+
+def _answer(scenario: Scenario) -> tuple[DesignAnswer, Experts, str]:
+    """The answer, the user's design, and what is wrong with the one that is typed.
+
+    A typed number of experts that the grid lacks is searched too.
+    """
+    question = asked()
+    answer = answer_for(scenario, question)
+    own, problem = baseline_experts(answer.space), ""
+    if not (typed := str(st.session_state["design_mine"]).strip()):
+        return answer, own, ""
+    try:
+        chosen = parse_experts(typed, own)
+    except AdvisorError as error:
+        return answer, own, str(error)
+    space = answer.space
+    pairs = ((space.n_experts, chosen[0]), (space.n_active, chosen[1]), (space.n_shared, np.float32(chosen[2])))
+    if not all(np.any(axis == value) for axis, value in pairs):
+        answer = answer_for(scenario, question.model_copy(update={"experts": chosen}))
+    return answer, chosen, problem
+
+
+def _head(scenario: Scenario, answer: DesignAnswer) -> None:
+    left, right = st.columns([2, 1], gap="large")
+    with left:
+        st.title(plain(answer.headline), anchor=False)
+        st.markdown(plain(below_headline(answer)))
+        show_note(scenario)
+    with right, st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        draw_batch(scenario)
+        draw_limits()
+        draw_start(scenario)
+
+
+def _turn(key: str, turned: dict[str, str]) -> None:
+    """Callback of a dial: the typed design follows it."""
+    st.session_state["design_mine"] = turned[st.session_state[key]]
+
+
+def _draw_dials(found: tuple[Dial, ...]) -> None:
+    """Three dials with their strips; a dial stands where the typed design says."""
+    for column, dial in zip(st.columns(3, gap="large"), found, strict=True):
+        names = [dial_value(dial, at) for at in range(len(dial.designs))]
+        key = f"design_dial_{dial.name}"
+        st.session_state[key] = names[dial.own]
+        with column, st.container(gap="xxsmall"):
+            turned = {name: one.text for name, one in zip(names, dial.designs, strict=True)}
+            st.select_slider(_LABELS[dial.name], names, key=key, on_change=_turn, args=(key, turned))
+            _draw(dial_chart(dial), f"design_{dial.name}")
+    st.caption(_LEGEND)
+
+
+def _marks(answer: DesignAnswer, today: Costed, chosen: Costed, best: Costed | None) -> list[Mark]:
+    """Today's design, the user's, the best and the one of one law alone; what stands at one place has one mark."""
+    named: list[tuple[str, str, Costed | None]] = [
+        ("one law", "one law alone", _costed_best(answer, of_one_law=True)),
+        ("today", "today", today),
+        ("mine", "mine", chosen if chosen.fits else None),
+        ("best", "best", best),
+    ]
+    found: dict[Experts, Mark] = {}
+    for kind, name, one in named:
+        if one is not None and one.experts not in found:
+            found[one.experts] = Mark(kind, name, today.tpot_s / one.tpot_s, one.quality)  # type: ignore[arg-type]
+    return list(found.values())
+
+
+def _costed_best(answer: DesignAnswer, *, of_one_law: bool = False) -> Costed | None:
+    item = answer.one_law if of_one_law else answer.recommended
+    return None if item is None else costed(answer.space, experts_of(answer.space, item.index))
+
+
+def _compare(answer: DesignAnswer, chosen: Experts, problem: str) -> Chart:
+    """Quality against speed, and today's design beside chosen and the best. Returns the chart."""
+    space = answer.space
+    today, typed, best = costed(space, baseline_experts(space)), costed(space, chosen), _costed_best(answer)
+    marks = _marks(answer, today, typed, best)
+    frames = front_frame(space, answer.pareto), front_frame(space, cloud(space))
+    chart = pareto_chart(*frames, marks, 1.0 - space.question.quality_eps)
+    left, right = st.columns([4, 3], gap="large")
+    with left:
+        st.markdown("**Quality against speed** · lowest law, whisker to the highest")
+        _draw(chart, "design_pareto")
+    with right:
+        st.markdown("**Mine beside the best**")
+        show_table(beside_table(today, typed, best))
+        st.text_input("Mine, typed", key="design_mine", placeholder=baseline_experts(space).text)
+        if problem:
+            st.error(plain(problem), icon=":material/error:")
+        _take(answer, chosen, None if best is None else best.experts)
+    return chart
+
+
+def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None) -> None:
+    """What to do with a design: its config.json, Serve, and the command that measures it."""
+    space = answer.space
+    designs = {"Mine": chosen} if best is None or best == chosen else {"Best": best, "Mine": chosen}
+    row = st.container(horizontal=True, vertical_alignment="bottom")
+    with row:
+        which = st.segmented_control("Take", list(designs), default=next(iter(designs)), required=True)
+    experts = designs.get(str(which), chosen)
+    try:
+        config = experts_config(space, experts)
+    except AdvisorError as error:
+        st.info(plain(str(error)))
+        return
+    text, name = json.dumps(config, indent=2) + "\n", design_name(space, experts)
+    with row:
+        st.download_button(
+            "config.json", text, f"{name}.json", "application/json", key="design_config", on_click="ignore"
+        )
+        st.button("Open in Serve", key="design_adopt", on_click=_adopt, args=(text, name))
+    st.caption("Measure this")
+    st.code(f"advisor profile --engine vllm --model {name}.json", language="bash", wrap_lines=True)
+    if new := added_keys(space, config):
+        st.caption(f"{plain(', '.join(new))} is new to this model type; the engine must support it.")
+
+
+def _adopt(text: str, name: str) -> None:
+    take_model(text, name)
+    TO_SERVE.put(True)
+
+
+def _rule(answer: DesignAnswer) -> None:
+    """The best design at each batch, as two pictures."""
+    rule = answer.rule
+    if not len(rule.batches):
+        return
+    batch = float(answer.space.question.batches[-1])
+    st.markdown("**The rule over batch** · best design that every law keeps")
+    left, right = st.columns(2, gap="large")
+    with left:
+        _draw(rule_chart(rule, "active", batch), "design_rule_active")
+    with right:
+        _draw(rule_chart(rule, "shared", batch), "design_rule_shared")
+
+
+def _data(answer: DesignAnswer, found: tuple[Dial, ...], pareto: Chart) -> None:
+    """The numbers behind the page as files, each made when it is asked for, and what the laws do not know."""
+    digest = answer.space.setup.scenario.hash
+
+    def best_designs() -> str:
+        rows = candidate_rows(answer)
+        return csv_text(list(rows[0]) if rows else ["rank"], rows)
+
+    def document() -> str:
+        return json.dumps(json_values(answer_document(answer)), indent=2, ensure_ascii=False)
+
+    files: dict[str, Callable[[], str | bytes]] = {
+        "best-designs.csv": best_designs,
+        "dials.csv": lambda: csv_bytes(pd.concat([dial_chart(dial).data for dial in found]), digest),
+        "quality-against-speed.csv": lambda: csv_bytes(pareto.data, digest),
+        "rule-over-batch.csv": lambda: csv_bytes(rule_table(answer.rule), digest),
+        "whole-answer.json": document,
+    }
+    with st.popover("Data", type="tertiary"):
+        for name, make in files.items():
+            st.download_button(name, make, f"design-{digest}-{name}", key=f"design_{name}", on_click="ignore")
+    with st.expander("Remarks and what the laws do not know", key="design_remarks", on_change="rerun") as section:
+        if section.open:
+            said = (accepted_from(answer.space), *answer.warnings, *answer.limits)
+            st.markdown("\n".join(f"- {plain(one)}" for one in said))
+
+
+@st.fragment
+def view(scenario: Scenario) -> None:
+    """All below the bar: a change of a dial, the batch or a limit draws this alone."""
+    if MOVED.take():
+        if TO_SERVE.take():
+            st.switch_page(str(PAGES["serve"]))
+        st.rerun()
+    try:
+        answer, chosen, problem = _answer(scenario)
+    except AdvisorError as error:
+        draw_limits()
+        draw_start(scenario)
+        stop_with(str(error))
+    _head(scenario, answer)
+    found = dials(answer.space, chosen)
+    _draw_dials(found)
+    pareto = _compare(answer, chosen, problem)
+    _rule(answer)
+    draw_targets(scenario, asked())
+    _data(answer, found, pareto)
+    write_settings()
