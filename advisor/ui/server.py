@@ -258,22 +258,20 @@ _HEIGHTS = """
 #root .st-key-bar_fields > [data-testid=stElementContainer] {
   min-height: 64px; display: flex; flex-direction: column; justify-content: flex-end;
 }
-#root .st-key-design_ask > * { min-height: 64px; display: flex; flex-direction: column; justify-content: flex-end; }
-#root .st-key-report_numbers { min-height: 85px; }
+#root [class*=st-key-design_dial] { min-height: 64px; }
+#root :is(.st-key-design_ratio, .st-key-design_shared, .st-key-design_width) { min-height: 210px; }
+#root .st-key-design_pareto { min-height: 470px; }
+#root [class*=st-key-design_rule] { min-height: 250px; }
+#root .st-key-share_link { min-height: 51px; }
 #root .st-key-report_files { min-height: 64px; }
 #root .st-key-report_extras { min-height: 38px; }
-#root .st-key-design_head { min-height: 186px; }
-#root [class*=st-key-bench_file] { min-height: 102px; }
+#root .st-key-drop_0 { min-height: 90px; }
 @media (max-width: 1199px) {
-  #root :is(.st-key-report_files, .st-key-design_ask) { min-height: 142px; }
-  #root .st-key-design_head { min-height: 272px; }
+  #root .st-key-report_files { min-height: 142px; }
 }
 @media (max-width: 640px) {
-  #root .st-key-report_numbers { min-height: 185px; }
   #root .st-key-report_files { min-height: 169px; }
-  #root .st-key-design_head { min-height: 430px; }
-  #root .st-key-design_ask { min-height: 222px; }
-  #root [class*=st-key-bench_file] { min-height: 140px; }
+  #root .st-key-drop_0 { min-height: 110px; }
 }
 """
 """What elements take once their code has come: until then each is a grey bar, and what follows would jump."""

@@ -33,7 +33,7 @@ def test_a_page_is_accessible_in_both_themes_and_fits_a_telephone(page: Any, app
     page.wait_for_timeout(500)
     assert page.evaluate(WIDEST) <= 390
     assert page.locator(".st-key-bar_fold").is_visible()
-    assert not page.get_by_label("Batch", exact=True).is_visible()
+    assert not page.get_by_label("Context", exact=True).is_visible()
     page.set_viewport_size({"width": 1280, "height": 1000})
 
 
@@ -85,7 +85,7 @@ def test_a_chart_s_lines_take_the_colour_of_the_theme(page: Any, app_url: str) -
         .some(line => getComputedStyle(line).stroke === blue)"""
     for scheme, blue in (("light", "rgb(0, 114, 178)"), ("dark", "rgb(86, 180, 233)")):
         page.emulate_media(color_scheme=scheme)
-        open_page(page, app_url, "trust")
+        open_page(page, app_url, "design")
         page.wait_for_function(drawn, arg=blue, timeout=10_000)
 
 

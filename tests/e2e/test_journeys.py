@@ -25,7 +25,7 @@ from advisor.show.report.build import engine_setups
 from advisor.show.words.leaderboard import verdict
 from advisor.ui.own_data import START as fields_START
 from tests.e2e.app_server import ROOT, wait_until_drawn
-from tests.e2e.views import CHART, go_to, open_more, upload
+from tests.e2e.views import ANSWER, CHART, go_to, open_more, upload
 from tests.own_model import CONFIG_JSON
 
 pytestmark = pytest.mark.browser
@@ -224,7 +224,7 @@ def test_turn_a_dial_by_keyboard_and_take_the_design_as_the_scenario(page: Any, 
     page.get_by_text("qwen3-30b-a3b-n128k8s0w800.json").wait_for()
     page.get_by_role("button", name="Open in Serve").click()
     page.wait_for_url("**model_id=own-*")
-    wait_until_drawn(page, CHART)
+    page.locator(ANSWER).wait_for()
     taken = in_address(page)
     assert taken.model_id == "own-qwen3-30b-a3b-n128k8s0w800"
     wait_for_answer(page, taken)

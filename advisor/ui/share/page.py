@@ -31,10 +31,11 @@ what, where = place_text(advice)
 place(f"Share **{escaped(what)}** {escaped(where)}")
 st.title(headline(advice, advice.recommendation.n_draft), anchor=False)
 link = named_link(scenario)
-if link is not None:
-    st.code(link, language=None, wrap_lines=True)
-else:
-    st.caption("This scenario is too long for a link: hand on the JSON report instead.")
+with st.container(key="share_link"):
+    if link is not None:
+        st.code(link, language=None, wrap_lines=True)
+    else:
+        st.caption("This scenario is too long for a link: hand on the JSON report instead.")
 chosen = chosen_for(scenario)
 with st.container(key="report_files", horizontal=True, vertical_alignment="bottom", gap="small"):
     date = st.date_input("Date on the report", value="today", key="report_date", format="YYYY-MM-DD", width=170)
