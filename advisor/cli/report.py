@@ -45,6 +45,7 @@ from advisor.profiles import data_root
 from advisor.profiling import main as profiler
 from advisor.profiling.engine.command import config_file
 from advisor.profiling.engine.command import main as engine_profiler
+from advisor.show.report.brief import brief_pdf
 from advisor.show.report.build import applicable_errors, build_report, published_ids
 from advisor.show.report.formats import FORMATS, Format, render
 from advisor.show.words.diagnosis import DiagnosisView, view_of
@@ -59,7 +60,11 @@ from advisor.show.words.diagnosis import DiagnosisView, view_of
 @click.option("--served-model", help="Model name or path for the launch lines [default: the model's repository].")
 @click.option("--draft-model", help="Draft checkpoint's name or path for the launch lines.")
 @click.option("--no-checks", is_flag=True, help="Leave out errors on published speedups.")
-@click.option("--brief", is_flag=True, help="Leave out designs, what to try next and the map over context.")
+@click.option(
+    "--brief",
+    is_flag=True,
+    help="One page where it is a PDF; else without designs, what to try next and the map over context.",
+)
 @click.option("--models", is_flag=True, help="Rank other models at this load too, two seconds more.")
 @click.option("--min-total-params", type=float, help="With --models: least total size of those, e.g. 1e11.")
 @click.option(
@@ -68,7 +73,7 @@ from advisor.show.words.diagnosis import DiagnosisView, view_of
 @click.option(
     "--ranks",
     is_flag=True,
-    help="Count experts on the --ep ranks too, as `ranks` does, some seconds more; needs --ep > 1.",
+    help="Count experts on the --ep ranks too, as `expert-ranks` does, some seconds more; needs --ep > 1.",
 )
 @counting_options("Needs --ranks.")
 @click.option(
@@ -136,7 +141,7 @@ def report(
         ranks=counted,
         swept=sweep_view(read_sweep_files(swept), scenario.max_tpot_ms, scenario.model_dump()) if swept else None,
     )
-    content = render(document, form)
+    content = brief_pdf(document) if brief and form == "pdf" else render(document, form)
     write_file(output, content, "choose another --output")
     if as_json:
         print_json(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pypdf
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -180,6 +181,12 @@ def test_a_brief_report_says_what_it_leaves_out(capsys: pytest.CaptureFixture[st
     assert code == 0
     assert "made without trying single changes" in text
     assert "## Which design to train" not in text
+
+
+def test_a_brief_pdf_is_one_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "r.pdf"
+    assert run(capsys, *QWEN, "-o", str(file), "--brief")[0] == 0
+    assert len(pypdf.PdfReader(file).pages) == 1
 
 
 def test_known_errors_are_grouped_by_what_the_points_share(monkeypatch: pytest.MonkeyPatch) -> None:
