@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
+
+os.environ.pop("COLUMNS", None)  # xdist tells its workers of a terminal of 80; prose would wrap there and nowhere else
 
 TESTS = Path(__file__).resolve().parent
 LONGEST_FIRST = (
