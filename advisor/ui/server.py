@@ -258,7 +258,8 @@ _HEIGHTS = """
 #root .st-key-bar_fields > [data-testid=stElementContainer] {
   min-height: 64px; display: flex; flex-direction: column; justify-content: flex-end;
 }
-#root [class*=st-key-design_dial] { min-height: 64px; }
+#root .st-key-design_head { min-height: 64px; } #root .st-key-design_dials { min-height: 316px; }
+#root [class*=st-key-design_dial_] { min-height: 64px; }
 #root :is(.st-key-design_ratio, .st-key-design_shared, .st-key-design_width) { min-height: 210px; }
 #root .st-key-design_pareto { min-height: 470px; }
 #root [class*=st-key-design_rule] { min-height: 250px; }
@@ -272,6 +273,7 @@ _HEIGHTS = """
 @media (max-width: 640px) {
   #root .st-key-report_files { min-height: 169px; }
   #root .st-key-drop_0 { min-height: 110px; }
+  #root .st-key-design_head { min-height: 297px; } #root .st-key-design_dials { min-height: 1010px; }
 }
 """
 """What elements take once their code has come: until then each is a grey bar, and what follows would jump."""

@@ -222,9 +222,11 @@ def view(scenario: Scenario) -> None:
         draw_limits()
         draw_start(scenario)
         stop_with(str(error))
-    _head(scenario, answer)
+    with st.container(key="design_head"):
+        _head(scenario, answer)
     found = dials(answer.space, chosen)
-    _draw_dials(found)
+    with st.container(key="design_dials"):
+        _draw_dials(found)
     pareto = _compare(answer, chosen, problem)
     _rule(answer)
     draw_targets(scenario, asked())
