@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.app_server import ROOT, running_app, running_browser, wait_until_drawn
-from tests.e2e.views import CHART, VIEWS, open_view
+from tests.e2e.views import ANSWER, VIEWS, open_view
 
 WIDTHS = (1440, 768, 390)
 SCHEMES = ("light", "dark")
@@ -51,7 +51,8 @@ def take_readme(file: Path) -> None:
     with running_app() as url, running_browser() as browser:
         page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme="light")
         page.goto(url)
-        wait_until_drawn(page, CHART)
+        page.locator(ANSWER).wait_for()
+        wait_until_drawn(page)
         page.wait_for_timeout(_SETTLED_MS)
         page.screenshot(path=file)
         print(file)
