@@ -45,7 +45,6 @@ from advisor.profiles import data_root
 from advisor.profiling import main as profiler
 from advisor.profiling.engine.command import config_file
 from advisor.profiling.engine.command import main as engine_profiler
-from advisor.show.report.brief import brief_pdf
 from advisor.show.report.build import applicable_errors, build_report, published_ids
 from advisor.show.report.formats import FORMATS, Format, render
 from advisor.show.words.diagnosis import DiagnosisView, view_of
@@ -141,7 +140,7 @@ def report(
         ranks=counted,
         swept=sweep_view(read_sweep_files(swept), scenario.max_tpot_ms, scenario.model_dump()) if swept else None,
     )
-    content = brief_pdf(document) if brief and form == "pdf" else render(document, form)
+    content = render(document, form, brief=brief)
     write_file(output, content, "choose another --output")
     if as_json:
         print_json(

@@ -232,10 +232,14 @@ MEDIA_TYPES: dict[Format, str] = {
 }
 
 
-def render(report: Report, form: Format) -> bytes:
-    """The report in one format, UTF-8 where it is text. Raises AdvisorError for an unknown format."""
+def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
+    """The report in one format, UTF-8 where it is text; `brief` sets a PDF on one page.
+
+    Raises AdvisorError for an unknown format.
+    """
     if form == "pdf":
         try:
+            from advisor.show.report.brief import brief_pdf
             from advisor.show.report.paper import to_pdf
         except ModuleNotFoundError as error:
             raise AdvisorError(
@@ -243,7 +247,7 @@ def render(report: Report, form: Format) -> bytes:
                 "html or md"
             ) from error
 
-        return to_pdf(report)
+        return brief_pdf(report) if brief else to_pdf(report)
     if form == "html":
         return to_html(report).encode()
     if form == "md":

@@ -28,7 +28,6 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.setup import traffic_of
 from advisor.predict.spend import Spend, price_of, spend_at
 from advisor.prediction import AdvisorError, Frozen
-from advisor.show.report.brief import brief_pdf
 from advisor.show.report.build import Report, applicable_errors, build_report, engine_setups, published_ids
 from advisor.show.report.formats import Format, render
 from advisor.show.words.load import does_not_fit
@@ -121,7 +120,7 @@ def report_file(
 ) -> bytes:
     """The report in one format. `extras.ranks` names the answer `_ranks` to the cache."""
     report = report_for(scenario, date, extras, _ranks)
-    return brief_pdf(report) if form == "brief" else render(report, form)
+    return render(report, "pdf", brief=True) if form == "brief" else render(report, form)
 
 
 def download(scenario: Scenario, date: dt.date, form: Form, chosen: Chosen) -> Callable[[], bytes]:
