@@ -22,13 +22,12 @@ import pandas as pd
 from advisor.cli.measured_files import Own, files_in, read_all, read_bytes, read_points, with_own
 from advisor.cli.output import given_acceptance, json_option, print_json, print_labelled, print_table, write_file
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
-from advisor.measured.ingest.result import IngestResult, comma_question, csv_of, kept_table, measured_length
+from advisor.measured.ingest.result import IngestResult, comma_question, csv_of, measured_length
 from advisor.measured.ingest.rows import (
     NAME_COLUMNS,
     Rows,
     combine,
 )
-from advisor.measured.kept_uploads import kept_as, save_upload
 from advisor.measured.points import Refused, judged_rows
 from advisor.measured.refit_result import Errors
 from advisor.measured.validation import PREDICTED_COLUMNS, predict_rows
@@ -68,8 +67,12 @@ _MAP = click.option(
 @_MAP
 @_OWN_MODEL
 @_OWN_HARDWARE
-@click.option("--save", "name", help="Keep the rows read in this advisor's store under this name.")
-@click.option("--by", "given_by", default="", help="Name of the giver, kept with the rows of --save.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    help="Write the rows read here (CSV); `fit` and `predict` read it.",
+)
 @click.option("--rejects", type=click.Path(path_type=Path), help="Write the refused rows and their reasons here (CSV).")
 @json_option()
 def ingest(
@@ -78,26 +81,26 @@ def ingest(
     columns: Sequence[str],
     models: Sequence[str],
     hardware: Sequence[str],
-    name: str | None,
-    given_by: str,
+    output: Path | None,
     rejects: Path | None,
     as_json: bool,
 ) -> None:
     """Read benchmark results, or every file of a directory, and say what can be used.
 
-    A run with K = 0 in one of the files is the baseline of those in the others. --save keeps all of them as one.
+    A run with K = 0 in one of the files is the baseline of those in the others. --output writes all of them as one.
     """
     read, failed = read_all(files_in(paths), values, columns, Own.given(models, hardware))
     results = [rows.result for rows in read]
     if rejects is not None:
         _write_rejects(rejects, results)
     together = [combine(alike).result for alike in _by_kind(read)]
-    saved = [_save(one, name if len(together) == 1 else f"{name}: {one.kind}", given_by) for one in together if name]
+    if output is not None:
+        _write_rows(output, together)
     if as_json:
         more = [_summary(one) for one in together] if len(results) > len(together) else []
         files = [_summary(item) for item in results]
         refits = [_refit_document(*use) for use in map(_refit_use, together) if use is not None]
-        print_json({"files": files, "together": more, "not_read": failed, "saved": saved, "refit": refits})
+        print_json({"files": files, "together": more, "not_read": failed, "refit": refits})
         return
     for result in results:
         _print_result(result)
@@ -108,8 +111,8 @@ def ingest(
             click.echo(f"together, {counted(one.rows_kept, 'row')} read: {one.derived[-1]}")
     for use in filter(None, map(_refit_use, together)):
         _print_refit_use(*use)
-    for dataset_id in saved:
-        click.echo(f"kept as {dataset_id}")
+    if output is not None:
+        click.echo(f"{counted(together[0].rows_kept, 'row')} written to {output}")
 
 
 def _refit_use(result: IngestResult) -> tuple[int, Sequence[Refused]] | None:
@@ -235,8 +238,12 @@ def _check_written(output: Path | None, text: str | None, reasons: Sequence[str]
         raise AdvisorError(f"{output} is not written: {' '.join(reasons)} --force writes it all the same")
 
 
-def _save(result: IngestResult, name: str, given_by: str) -> str:
-    return save_upload(kept_table(result), name=name, sha256=result.sha256, given_by=given_by)
+def _write_rows(path: Path, together: Sequence[IngestResult]) -> None:
+    """Write the usable rows of all files in the columns of docs/formats.md. Raises AdvisorError unless of one kind."""
+    if len(together) != 1:
+        found = " and ".join(one.kind for one in together) or "nothing that can be used"
+        raise AdvisorError(f"{path} is not written: the files hold {found}; --output takes files of one kind")
+    write_file(path, csv_of(together[0].frame.dropna(axis=1, how="all")))
 
 
 def _write_rejects(path: Path, results: Sequence[IngestResult]) -> None:
@@ -273,9 +280,6 @@ def _print_result(result: IngestResult) -> None:
         click.echo(f"  to predict with the accepted length of these runs: --accepted-length {length}")
     for line, rates in _acceptances(result):
         click.echo(f"  to use the acceptance measured in line {line}: --acceptance {rates}")
-    known = kept_as(result.sha256)
-    if known:
-        click.echo(f"  kept already as {known[1]} ({known[0]})")
     for text in result.warnings:
         click.echo(f"  warning: {text}")
     for reject in result.rejects.head(10).to_dict("records"):

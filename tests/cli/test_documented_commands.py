@@ -47,7 +47,7 @@ LONG = {
     "sweep": "run in tests/cli/test_explore.py",
     "simulate": "tests/cli/test_runtime.py",
     "report": "tests/cli/test_report.py",
-    "ingest": "--save writes to the store; tests/cli/test_measure.py",
+    "ingest": "run in tests/cli/test_measure.py",
 }
 """Commands that are parsed here and run elsewhere, and where."""
 PLACED = {"--expert-loads", "--trace"}

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 from advisor.cli.measure import alike
-from advisor.measured.kept_uploads import list_uploads, read_upload
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from tests.command_line import QWEN, run
@@ -60,21 +59,21 @@ def test_a_console_block_is_piped_in_and_a_name_that_it_states_is_replaced(capsy
     assert [item["format"] for item in answer["files"]] == ["serving_console"]
 
 
-def test_ingest_fills_in_saves_and_writes_the_rejects(capsys, points, tmp_path):
+def test_ingest_fills_in_and_writes_rows_and_rejects(capsys, points, tmp_path):
     lines = points.read_text().splitlines()
     column = lines[0].split(",").index("batch_size")
     cells = lines[2].split(",")
     cells[column] = "=1+1"
     points.write_text("\n".join([*lines[:2], ",".join(cells), *lines[3:]]))
-    rejects = tmp_path / "rejects.csv"
-    code, out, _ = run(capsys, "ingest", points, "--set", "weight_dtype=bf16", "--save", "run 7", "--rejects", rejects)
+    rows, rejects = tmp_path / "rows.csv", tmp_path / "rejects.csv"
+    more = ("--output", rows, "--rejects", rejects)
+    code, out, _ = run(capsys, "ingest", points, "--set", "weight_dtype=bf16", *more)
     assert code == 0
     assert "11 rows read, 1 refused" in out
-    kept = list_uploads()
-    assert kept["name"].tolist() == ["run 7"]
-    table = read_upload(kept["dataset_id"][0])
-    assert set(table["weight_dtype"]) == {"bf16"}
-    assert set(table["reader"]) == {"canonical_csv"}
+    assert f"11 rows written to {rows}" in out
+    assert set(pd.read_csv(rows)["weight_dtype"]) == {"bf16"}
+    code, out, _ = run(capsys, "ingest", rows)
+    assert "11 rows read, 0 refused" in out, "what is written can be read"
     assert rejects.read_text().splitlines()[1].startswith("3,batch_size,'=1+1,")
 
 

@@ -15,8 +15,7 @@ import pytest
 
 from advisor.cli.measured_files import read_measured
 from advisor.cli.output import scenario_from
-from advisor.measured.ingest.result import kept_points
-from advisor.measured.kept_uploads import list_uploads, read_upload
+from advisor.measured.ingest.read import read_upload
 from advisor.measured.observations import NAMES, log_predicted
 from advisor.measured.own_sweep import plain_sweep_of
 from advisor.measured.points import refit_points
@@ -83,9 +82,9 @@ def write(path: Path, **changes: str) -> Path:
     return path
 
 
-def kept(name: str) -> pd.DataFrame:
-    found = list_uploads().set_index("name")
-    return kept_points(read_upload(found.loc[name, "dataset_id"]))
+def written(path: Path) -> pd.DataFrame:
+    """Rows that `ingest --output` wrote."""
+    return read_upload(path.name, path.read_bytes()).result.frame
 
 
 def own_question(**changes: object) -> RowQuestion:
@@ -131,17 +130,17 @@ def test_predict_and_validate_take_paths_in_cells_and_options_alike(capsys, fold
     assert sum(value is not None for value in speedups[0]) >= len(BATCHES)
 
 
-def test_kept_rows_stay_what_was_measured_when_the_file_changes(capsys, folder):
-    file = write(folder / "a.csv")
-    assert run(capsys, "ingest", file, "--save", "first")[0] == 0
-    before = refit_points(kept("first"))[0]
+def test_written_rows_stay_what_was_measured_when_the_configuration_changes(capsys, folder):
+    file, first, second = write(folder / "a.csv"), folder / "first.csv", folder / "second.csv"
+    assert run(capsys, "ingest", file, "--output", first)[0] == 0
+    before = refit_points(written(first))[0]
     (folder / "mine/config.json").write_text(CONFIG_JSON)
-    after = refit_points(kept("first"))[0]
+    after = refit_points(written(first))[0]
     assert len(after) == 2 * len(BATCHES)
     assert [point.scenario for point in after] == [point.scenario for point in before]
     assert {point.setup.architecture.moe.n_experts for point in after} == {64}
-    assert run(capsys, "ingest", file, "--save", "second")[0] == 0  # the same bytes, another model: another file
-    assert {point.setup.architecture.moe.n_experts for point in refit_points(kept("second"))[0]} == {8}
+    assert run(capsys, "ingest", file, "--output", second)[0] == 0
+    assert {point.setup.architecture.moe.n_experts for point in refit_points(written(second))[0]} == {8}
 
 
 def test_two_configurations_of_one_name_stay_two(capsys, folder):
@@ -235,13 +234,17 @@ def as_profiled(path: Path, status: str) -> Path:
 
 def test_rows_that_their_tool_did_not_call_ok_are_refused_and_its_figures_stay_in_the_notes(capsys, folder):
     file = as_profiled(write(folder / "a.csv"), "noisy")
-    code, out, err = run(capsys, "ingest", file, "--save", "steps")
+    code, out, err = run(capsys, "ingest", file, "--output", folder / "steps.csv")
     assert code == 0, err
     assert "6 rows read, 6 refused" in out
     assert "'noisy': not to be fitted: x2.1" in out
     assert "ignored" not in out
-    assert set(kept("steps")["draft_tokens_k"]) == {0}
-    assert kept("steps")["notes"].str.contains("x2.1; touched_law=14.4; tokens_in_step=8; control_ratio=1.02").all()
+    assert set(written(folder / "steps.csv")["draft_tokens_k"]) == {0}
+    assert (
+        written(folder / "steps.csv")["notes"]
+        .str.contains("x2.1; touched_law=14.4; tokens_in_step=8; control_ratio=1.02")
+        .all()
+    )
 
 
 def test_a_refit_is_refused_for_another_accelerator_of_that_name(capsys, folder):

@@ -14,12 +14,9 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
-import pandas as pd
 import pytest
 
 from advisor.cli.output import write_file
-from advisor.measured import kept_uploads
-from advisor.measured.kept_uploads import forget_upload, kept_as, list_uploads, read_upload, save_upload
 from advisor.measured.store import SCHEMA_VERSION, STORE_VARIABLE, open_store
 from advisor.measured.store_build import build, status
 from advisor.prediction import AdvisorError
@@ -31,26 +28,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SEED = 1717
 DAMAGED = 60
 SHA = "ab" * 32
-
-
-def table(rows: int = 300) -> pd.DataFrame:
-    return pd.DataFrame({"line": range(rows), "speedup": np.linspace(1.0, 2.0, rows), "notes": ["x" * 50] * rows})
-
-
-@pytest.fixture
-def kept(tmp_path: Path) -> Path:
-    path = tmp_path / "uploads.duckdb"
-    for number in range(3):
-        save_upload(table(), name=f"n{number}", sha256=f"{number:064x}"[::-1], path=path)
-    return path
-
-
-def used(path: Path) -> None:
-    """Everything that a page asks of the uploads file; AdvisorError is what it may end in."""
-    for dataset_id in list_uploads(path)["dataset_id"]:
-        read_upload(str(dataset_id), path)
-    kept_as(SHA, path)
-    save_upload(table(5), name="new", sha256=SHA, path=path)
 
 
 def counted(path: Path) -> None:
@@ -78,20 +55,6 @@ def damage(data: bytes, kind: int, rng: np.random.Generator) -> bytes:
     return rng.bytes(64) + data[64:]
 
 
-def test_damaged_uploads_end_in_one_sentence_with_a_remedy_and_never_in_a_traceback(kept: Path, tmp_path: Path) -> None:
-    whole, rng = kept.read_bytes(), np.random.default_rng(SEED)
-    path, told = tmp_path / "damaged" / "uploads.duckdb", 0
-    path.parent.mkdir()
-    for number in range(DAMAGED):
-        path.write_bytes(damage(whole, number % 4, rng))
-        said = what_is_said(lambda: used(path))
-        told += bool(said)
-        assert "\n" not in said
-        assert not said or any(word in said for word in ("rename", "move it away", "export those", "newer version"))
-        path.with_name(path.name + ".wal").unlink(missing_ok=True)
-    assert told > DAMAGED // 2
-
-
 def test_damaged_stores_have_a_status_that_says_how_to_mend_them(tmp_path: Path) -> None:
     path = tmp_path / "advisor.duckdb"
     build(path, kernels=None)
@@ -108,12 +71,10 @@ def test_damaged_stores_have_a_status_that_says_how_to_mend_them(tmp_path: Path)
 
 
 def test_a_foreign_database_is_left_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "uploads.duckdb"
+    path = tmp_path / "advisor.duckdb"
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TABLE accounts (id INTEGER)")
-    for ask in (list_uploads, used, lambda file: kept_as(SHA, file)):
-        with pytest.raises(AdvisorError, match="another program"):
-            ask(path)
+    assert what_is_said(lambda: counted(path))
     with duckdb.connect(str(path)) as connection:
         assert connection.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("accounts",)]
     assert "store build" in status(path).problem
@@ -127,95 +88,6 @@ def test_a_store_that_lacks_tables_has_a_problem_and_no_traceback(tmp_path: Path
     assert "store build" in status(path).problem
     for odd in (tmp_path, Path("/dev/null"), Path("x" * 5000), tmp_path / "nothing"):
         assert status(odd).problem
-
-
-class _FullDisk:
-    """A connection to a disk that is full at the statement that begins with `at`."""
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, at: str) -> None:
-        self.connection, self.at = connection, at
-
-    def execute(self, statement: str, *values: object) -> object:
-        if statement.lstrip().startswith(self.at):
-            raise duckdb.IOException('IO Error: Could not write file "uploads.duckdb.wal": No space left on device')
-        return self.connection.execute(statement, *values)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.connection, name)
-
-
-@pytest.mark.parametrize("at", ["BEGIN", "INSERT INTO uploads", "INSERT INTO upload_rows", "COMMIT"])
-def test_a_full_disk_keeps_what_was_there_and_says_to_free_space(
-    kept: Path, monkeypatch: pytest.MonkeyPatch, at: str
-) -> None:
-    before = list_uploads(kept)
-    real = duckdb.connect
-    with monkeypatch.context() as full:
-        full.setattr(kept_uploads.duckdb, "connect", lambda *given, **options: _FullDisk(real(*given, **options), at))
-        with pytest.raises(AdvisorError, match="free some space"):
-            save_upload(table(5), name="new", sha256=SHA, path=kept)
-    pd.testing.assert_frame_equal(list_uploads(kept), before)
-    assert len(read_upload(str(before["dataset_id"][0]), kept)) == 300
-
-
-def test_a_file_size_limit_of_the_system_stops_a_save_without_loss(kept: Path) -> None:
-    """The real thing where no small file system can be mounted: the system refuses to let the file grow."""
-    script = (
-        "import resource, signal, sys, pandas as pd\n"
-        "from advisor.measured.kept_uploads import save_upload\n"
-        "from advisor.prediction import AdvisorError\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        f"size = {kept.stat().st_size}\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))\n"
-        "big = pd.DataFrame({'notes': [str(i) * 40 for i in range(60_000)]})\n"
-        "try:\n"
-        f"    save_upload(big, name='big', sha256={SHA!r}, path={str(kept)!r})\n"
-        "except AdvisorError as error:\n"
-        "    print('one sentence:', error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
-    assert "one sentence:" in done.stdout, done.stderr[-2000:]
-    assert "Traceback" not in done.stderr
-    assert len(list_uploads(kept)) == 3
-    assert all(len(read_upload(str(one), kept)) == 300 for one in list_uploads(kept)["dataset_id"])
-
-
-def test_what_can_be_read_is_read_where_nothing_can_be_written(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root may write everywhere, so the read-only folder and file are the system's refusals, made by hand."""
-    from filelock import FileLock
-
-    real = duckdb.connect
-
-    def refuse_lock(*_: object, **__: object) -> None:
-        raise OSError(errno.EROFS, "Read-only file system")
-
-    def refuse_writing(path: str, read_only: bool = False, **options: object) -> duckdb.DuckDBPyConnection:
-        if not read_only:
-            raise duckdb.IOException(f'IO Error: Cannot open file "{path}": Read-only file system')
-        return real(path, read_only=True, **options)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as refused:
-        refused.setattr(FileLock, "acquire", refuse_lock)
-        refused.setattr(kept_uploads.duckdb, "connect", refuse_writing)
-        listed = list_uploads(kept)
-        assert len(listed) == 3
-        assert len(read_upload(str(listed["dataset_id"][0]), kept)) == 300
-        for change in (
-            lambda: save_upload(table(5), name="new", sha256=SHA, path=kept),
-            lambda: forget_upload(str(listed["dataset_id"][0]), kept),
-        ):
-            with pytest.raises(AdvisorError, match="MOE_ADVISOR_STORE"):
-                change()
-    assert len(list_uploads(kept)) == 3
-
-
-def test_a_damaged_row_names_its_data_set_and_leaves_the_others(kept: Path) -> None:
-    ids = list_uploads(kept)["dataset_id"].tolist()
-    with duckdb.connect(str(kept)) as connection:
-        connection.execute("UPDATE upload_rows SET record = '{\"line\":' WHERE dataset_id = ?", [ids[1]])
-    with pytest.raises(AdvisorError, match=f"{ids[1]}.*export those"):
-        read_upload(ids[1], kept)
-    assert len(read_upload(ids[0], kept)) == len(read_upload(ids[2], kept)) == 300
 
 
 FILE_COMMANDS = (

@@ -11,16 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from advisor.catalog.models import model_ids
 from advisor.cli import main
 from advisor.measured.ingest import rows
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.ingest.result import kept_table
 from advisor.measured.ingest.rows import Rows, combine, complete, resolve_names
-from advisor.measured.kept_uploads import kept_as, list_uploads, save_upload
-from advisor.measured.kept_uploads import read_upload as read_kept
 from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
 
@@ -111,7 +109,7 @@ def test_the_command_that_lists_files_evaluates_each_once_and_all_together_once(
     monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
     one, two = (str(FIXTURES / name) for name in ("vllm_serve_constructed.jsonl", "vllm_sweep_constructed.csv"))
     with pytest.raises(SystemExit):
-        main(["ingest", one, "--save", "run 7"])
+        main(["ingest", one, "--output", str(tmp_path / "rows.csv")])
     assert calls == ONCE
     with pytest.raises(SystemExit):
         main(["ingest", one, two])
@@ -167,35 +165,21 @@ def test_kernel_tables_and_runs_are_not_one_data_set():
         combine([read(PLAIN), kernels])
 
 
-def test_bytes_that_are_kept_are_known_by_their_hash():
-    one = read(PLAIN)
-    assert kept_as(one.sha256) is None
-    dataset_id = save_upload(kept_table(one.result), name="run 7", sha256=one.sha256)
-    assert kept_as(read(PLAIN, "another name.csv").sha256) == (dataset_id, "run 7")
-    assert kept_as(read(DRAFTED).sha256) is None
-
-
 def test_the_command_reads_several_files_as_one(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     for name, text in (("plain.csv", PLAIN), ("drafted.csv", DRAFTED), ("again.csv", PLAIN)):
         (tmp_path / name).write_text(text)
     files = [str(tmp_path / name) for name in ("plain.csv", "drafted.csv", "again.csv")]
     with pytest.raises(SystemExit) as stopped:
-        main(["ingest", *files, "--save", "run 7"])
+        main(["ingest", *files, "--output", str(tmp_path / "rows.csv")])
     out = capsys.readouterr().out
     assert stopped.value.code == 0
     assert "again.csv: not read: it is the same file as plain.csv" in out
     assert "together, 2 rows read: speedup computed in 1 row from a baseline row" in out
-    assert list_uploads()["name"].tolist() == ["run 7"]
+    assert len(pd.read_csv(tmp_path / "rows.csv")) == 2
     with pytest.raises(SystemExit):
         main(["ingest", *files[:2], "--json"])
     answer = json.loads(capsys.readouterr().out)
     assert answer["together"][0]["rows_kept"] == 2
-    with pytest.raises(SystemExit):
-        main(["ingest", files[0], "--save", "alone"])
-    capsys.readouterr()
-    with pytest.raises(SystemExit):
-        main(["ingest", files[0]])
-    assert "kept already as alone (upload-" in capsys.readouterr().out
 
 
 def test_the_command_prints_the_acceptance_that_a_run_measured(capsys: pytest.CaptureFixture[str]):
@@ -225,9 +209,8 @@ def test_the_command_takes_a_batch_for_each_file(capsys: pytest.CaptureFixture[s
     for file in files:
         file.write_text(NO_BATCH.format(file.stem, 4))
     with pytest.raises(SystemExit):
-        main(["ingest", *map(str, files), "--set", "batch_size=8,16", "--save", "by file"])
-    (found,) = list_uploads()["dataset_id"]
-    assert read_kept(found)["batch_size"].tolist() == [8, 8, 16, 16]
+        main(["ingest", *map(str, files), "--set", "batch_size=8,16", "--output", str(tmp_path / "rows.csv")])
+    assert pd.read_csv(tmp_path / "rows.csv")["batch_size"].tolist() == [8, 8, 16, 16]
     with pytest.raises(SystemExit) as stopped:
         main(["ingest", *map(str, files), "--set", "batch_size=8,16,32"])
     assert stopped.value.code

@@ -27,7 +27,6 @@ SMALL: dict[str, dict[str, Any]] = {
         "WHOLE_MAP": (16, 64),
     },
     "ingest": {"n_rows": 400, "MAX_GIB": inf},
-    "kills": {"kills": 1, "LONGEST_WAIT_S": 0.01},
     "model": {},
     "profiling": {"arguments": [str(ROOT / "measurements" / "cpu-epyc-turin-quick")]},
     "rank": {"WANTED": Wanted(("qwen3.5-35b-a3b", "gpt-oss-20b"))},

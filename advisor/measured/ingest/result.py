@@ -14,9 +14,7 @@ import pandas as pd
 
 from advisor.measured.ingest.columns import COLUMNS, REQUIRED_CONTEXT, USEFUL_CONTEXT, TableKind
 from advisor.measured.ingest.side_by_side import open_pairs
-from advisor.measured.kept_uploads import ORIGIN
 from advisor.measured.row_questions import copies_at_most, open_copies
-from advisor.prediction import AdvisorError
 from advisor.text import counted, frame_csv
 
 AMBIGUOUS = "ambiguous: the comma may mark decimals or thousands"
@@ -148,19 +146,6 @@ def rejects_frame(rejects: Iterable[Reject]) -> pd.DataFrame:
     return pd.DataFrame(
         {name: pd.Series([getattr(item, name) for item in rows], dtype=kind) for name, kind in kinds.items()}
     )
-
-
-def kept_table(result: IngestResult) -> pd.DataFrame:
-    """The usable rows with `line` and, in every row, the file, its reader and how many rows were refused."""
-    told = (result.file_name, result.format_id, result.reader_version, result.rows_refused)
-    return result.frame.reset_index().assign(**dict(zip(ORIGIN, told, strict=True)))
-
-
-def kept_points(table: pd.DataFrame) -> pd.DataFrame:
-    """The points frame of a kept table (index: line). Raises AdvisorError when it keeps kernel rows."""
-    if not {"line", *REQUIRED_CONTEXT["points"]} <= set(table.columns):
-        raise AdvisorError("this kept table holds no serving points, so nothing can be refitted on it")
-    return table.reindex(columns=["line", *COLUMNS["points"]]).set_index("line")  # kept before a column was known
 
 
 def measured_length(points: pd.DataFrame) -> str | None:
