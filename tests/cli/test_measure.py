@@ -15,6 +15,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from advisor.cli.measure import alike
