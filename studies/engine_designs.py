@@ -25,12 +25,15 @@ from advisor.prediction import AdvisorError, Array
 from advisor.profiles import MEASUREMENTS
 from advisor.profiling.engine.plan import NOISE_LIMIT
 
+PREFIX = "engine_cpu_"
 UNUSABLE = ("routing", "drafts", "out_of_memory", "hung", "error", "skipped")
 """Statuses of cells that have no time, or that of something else."""
 APART = 2.0
 """Pairs of designs count where they differ by more than this many times the largest spread of the four cells. [-]"""
 BARS = {"plain": 0.10, "rounds": 0.14, "design": 0.20, "order": 0.75}
 """Errors at most, of plain steps and rounds of cells left out, and of a design left out; least share of pairs."""
+EQUAL_BYTES, SHALLOW = ("coarse", "fine"), ("k4-2-layers", "k4-4-layers")
+"""Designs beside the others: the bytes of k4 in coarser and finer experts, and its first layers."""
 
 
 def cells_of(folders: Sequence[Path]) -> pd.DataFrame:
@@ -77,6 +80,12 @@ def table_of(points: Sequence[Point], cells: pd.DataFrame) -> pd.DataFrame:
     def half(point: Point) -> int:
         return (batches.index(point.batch_size) + drafts.index(point.n_draft)) % 2
 
+    return _measured(points, cells).assign(
+        half=predicted_s(points, half), design_out=predicted_s(points, lambda point: point.scenario.model_id)
+    )
+
+
+def _measured(points: Sequence[Point], cells: pd.DataFrame) -> pd.DataFrame:
     names = [str(point.row["point_id"]) for point in points]
     return pd.DataFrame(
         {
@@ -86,10 +95,24 @@ def table_of(points: Sequence[Point], cells: pd.DataFrame) -> pd.DataFrame:
             "spread": cells.loc[names, "spread"].to_numpy(float),
             "measured": [point.measured for point in points],
             "before": predicted_s(points, None),
-            "half": predicted_s(points, half),
-            "design_out": predicted_s(points, lambda point: point.scenario.model_id),
         }
     )
+
+
+def _from_others(folders: Sequence[Path], left: Sequence[str]) -> pd.DataFrame:
+    """Rows of all folders; `apart`: those of the designs left out, by a fit on the rest. NaN for the rest."""
+    cells = cells_of(folders)
+    points = points_held(folders, cells)
+    rows = _measured(points, cells)
+    out = rows["design"].isin([PREFIX + name for name in left]).to_numpy()
+    result = refit_chosen([point for point, apart in zip(points, out, strict=True) if not apart], ask=False)
+    said = [
+        np.exp(log_predicted(point.seen_by(refitted(point.setup, result)).observations, np.zeros(len(NAMES)))[0])
+        if apart
+        else np.nan
+        for point, apart in zip(points, out, strict=True)
+    ]
+    return rows.assign(apart=said)
 
 
 def mean_error(rows: pd.DataFrame, column: str) -> float:
@@ -149,15 +172,54 @@ def report(folders: Sequence[Path]) -> str:
     return "\n".join(lines)
 
 
+def granularity(folders: Sequence[Path]) -> list[str]:
+    """Steps with the bytes of k4 in coarser and finer experts over its own: measured, and by a fit on the others."""
+    if not {*EQUAL_BYTES, "k4"} <= set(map(_design, folders)):
+        return []
+    chosen = [folder for folder in folders if _design(folder) not in SHALLOW]
+    rows = _from_others(chosen, EQUAL_BYTES)
+    rows["apart"] = rows["apart"].fillna(rows["measured"])  # k4's own: the ratio takes the error of the other alone
+    table = rows.set_index(["design", "batch", "n_draft"])[["measured", "apart"]]
+    lines = []
+    for name in EQUAL_BYTES:
+        ratio = (table.loc[PREFIX + name] / table.loc[f"{PREFIX}k4"]).dropna()
+        error = abs(ratio["apart"] / ratio["measured"] - 1.0).mean()
+        low, high = ratio["measured"].quantile([0.1, 0.9])
+        lines.append(
+            f"{name} experts of equal bytes over k4, {len(ratio)} cells: measured x{ratio['measured'].median():.2f} "
+            f"({low:.2f} to {high:.2f}), predicted x{ratio['apart'].median():.2f}, error of the ratio {error:.1%}"
+        )
+    return lines
+
+
+def depth(folders: Sequence[Path]) -> list[str]:
+    """The whole of k4 predicted by a fit on two of its depths alone."""
+    chosen = [folder for folder in folders if _design(folder) in (*SHALLOW, "k4")]
+    if len(chosen) < 3:
+        return []
+    rows = _from_others(chosen, ["k4"])
+    whole = rows[rows["design"] == f"{PREFIX}k4"]
+    return [
+        f"eight layers from two and four: {mean_error(whole, 'apart'):.1%} on {len(whole)} cells, "
+        f"unfitted {mean_error(whole, 'before'):.1%}"
+    ]
+
+
+def _design(folder: Path) -> str:
+    return folder.name.removeprefix(PREFIX)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Print the report on the measurements, or on those of a folder. 2 where their rows cannot be fitted."""
     root = Path(arguments[0]) if arguments else MEASUREMENTS
-    folders = [path.parent for path in sorted(root.glob("engine_cpu_*/data.csv"))]
+    every = [path.parent for path in sorted(root.glob(f"{PREFIX}*/data.csv"))]
+    folders = [folder for folder in every if _design(folder) not in (*EQUAL_BYTES, *SHALLOW)]
     if not folders:
         print(f"{root} holds no engine_cpu_*/data.csv; make them with `make engine-data-set`")
         return 2
     try:
         print(report(folders))
+        print("\n".join((*granularity(every), *depth(every))))
     except AdvisorError as error:
         print(f"the rows cannot be fitted: {error}")
         return 2

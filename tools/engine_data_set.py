@@ -1,4 +1,4 @@
-"""`make engine-data-set`: six small designs timed in a real vLLM on this machine's processor, one folder for each.
+"""`make engine-data-set`: small designs timed in a real vLLM on this machine's processor, one folder for each.
 
 measurements/engine_cpu_NAME/ gets config.json, hardware.json (this machine, its copy bandwidth and products measured
 first), data.csv and meta.yaml. Called again, it measures what is left. Other work on the same cores spoils cells: the
@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -26,19 +26,36 @@ from advisor.profiles import MEASUREMENTS
 from advisor.profiling.device import ProfilingError, StopOnSignal
 from advisor.profiling.engine.plan import Plan
 from advisor.profiling.engine.runner import COLUMNS, Outcome, run
+from studies.engine_designs import PREFIX
 
 ROOT = Path(__file__).resolve().parents[1]
 BATCHES, DRAFTS = (1, 2, 4, 8, 16, 32), (0, 1, 2, 3, 5)
+
+
+class Design(NamedTuple):
+    """Experts of a token, width of one, width of the shared one, all experts and layers. [-]"""
+
+    n_active: int
+    width: int
+    shared: int = 0
+    n_experts: int = 64
+    layers: int = 8
+
+
 DESIGNS = {
-    "k2": (2, 512, 0),
-    "k4": (4, 512, 0),
-    "k8": (8, 512, 0),
-    "k4s1": (4, 512, 512),
-    "k4w256": (4, 256, 0),
-    "k8w256s1": (8, 256, 256),
+    "k2": Design(2, 512),
+    "k4": Design(4, 512),
+    "k8": Design(8, 512),
+    "k4s1": Design(4, 512, 512),
+    "k4w256": Design(4, 256),
+    "k8w256s1": Design(8, 256, 256),
+    "coarse": Design(2, 1024, n_experts=32),
+    "fine": Design(8, 256, n_experts=128),
+    "k4-2-layers": Design(4, 512, layers=2),
+    "k4-4-layers": Design(4, 512, layers=4),
 }
-"""Experts of a token among 64, width of one, width of the shared one."""
-PREFIX = "engine_cpu_"
+"""The first six span k/N, the shared share and the width; `coarse` and `fine` have the bytes of k4 in experts
+twice and half as wide; the last two are its first layers."""
 MEANINGS = {
     "status": ("How the cell went: only `ok` is fitted", "1"),
     "prefill_time_s": ("From adding B prompts to the last first token", "s"),
@@ -67,21 +84,21 @@ print(json.dumps([2 * a.numel() / best(lambda: b.copy_(a), 12), 2 * 2048**3 / be
 """Bytes a second of a copy and bf16 operations a second of a product, best of twelve, on all cores."""
 
 
-def design(n_active: int, width: int, shared: int) -> dict[str, Any]:
-    """The config.json of a Qwen3-MoE of eight layers and 64 experts."""
+def design(shape: Design) -> dict[str, Any]:
+    """The config.json of a Qwen3-MoE."""
     return {
         "architectures": ["Qwen3MoeForCausalLM"],
         "model_type": "qwen3_moe",
-        "num_hidden_layers": 8,
+        "num_hidden_layers": shape.layers,
         "hidden_size": 512,
         "num_attention_heads": 8,
         "num_key_value_heads": 2,
         "head_dim": 64,
         "vocab_size": 8192,
-        "num_experts": 64,
-        "num_experts_per_tok": n_active,
-        "moe_intermediate_size": width,
-        "shared_expert_intermediate_size": shared,
+        "num_experts": shape.n_experts,
+        "num_experts_per_tok": shape.n_active,
+        "moe_intermediate_size": shape.width,
+        "shared_expert_intermediate_size": shape.shared,
         "intermediate_size": 1024,
         "decoder_sparse_step": 1,
         "norm_topk_prob": True,
@@ -116,7 +133,7 @@ def hardware(python: str) -> str:
 def plan_of(name: str, *, batches: Sequence[int] = BATCHES, drafts: Sequence[int] = DRAFTS) -> Plan:
     """The grid of one design."""
     return Plan(
-        model=design(*DESIGNS[name]),
+        model=design(DESIGNS[name]),
         name=f"{PREFIX}{name}",
         batches=tuple(batches),
         drafts=tuple(drafts),

@@ -69,6 +69,10 @@ ROOFLINE_LOG_SD = 0.32
 ROOFLINE_GEMM_LOG_SD = 0.25
 """Assumed: between the fitted GEMM tables' spread (0.09-0.25) and that of the experts' roofline."""
 LAUNCH_PER_LAYER_S = 10e-6
+SHARED_LAUNCHES = 0.5
+"""Kernels of a shared expert over those of the layer it is part of, where they are launched one by one: vLLM launches
+about 7 (two products, the gate's, two activations, a scaling, a sum) beside 13. Charged on accelerators of an unknown
+chip alone (docs/decisions/0031-launches-of-shared-experts.md). [-]"""
 HOST_PER_STEP_S = 300e-6
 HOST_PER_DRAFT_PASS_S = 300e-6
 HOST_PER_ROUND_S = 400e-6
@@ -165,6 +169,7 @@ def _kernel_costs(
         host_per_step_s=HOST_PER_STEP_S,
         overhead_log_sd=OVERHEAD_LOG_SD,
         **_overheads(engine, class_today(engine, hardware.vendor, hardware.generation)),
+        shared_launches=0.0 if hardware.generation else SHARED_LAUNCHES,
         latent_rows_apart=bool(set(apart) & set(hardware.generation.split())),
         kernels_of=notes.kernels_of,
         sources={part: tuple(dict.fromkeys(texts)) for part, texts in notes.sources.items()},

@@ -307,6 +307,8 @@ class KernelCosts:
     attention_log_sd: float | None = None
     """Spread of the attention that a model has, whichever record or module prices it; None: that of `attention`. [-]"""
     launch_per_layer_s: float = 10e-6
+    shared_launches: float = 0.0
+    """Launches of a shared expert beside those of a whole layer. [-]"""
     eager_per_layer_s: float = 0.0
     """Launching a layer's kernels one by one, in a step that no captured graph holds; 0: not charged."""
     query_key_norm_s: float = 0.0

@@ -204,9 +204,14 @@ def weights_time(
 
 
 def launched_layers(architecture: Architecture, costs: KernelCosts) -> float:
-    """Layers whose launches are charged, half of one for each whose measured attention contains its own. [-]"""
+    """Layers whose launches are charged, half of one for each whose measured attention contains its own. [-]
+
+    Shared experts add theirs where no graph of the engine's is known to hold them.
+    """
     charged = {True: MODULE_LAUNCHES, False: 1.0}
-    return float(sum(mixer.count * charged[mixer in costs.modules] for mixer in architecture.mixers))
+    moe = architecture.moe
+    shared = 0.0 if moe is None or not moe.n_shared else moe.count * costs.shared_launches
+    return float(sum(mixer.count * charged[mixer in costs.modules] for mixer in architecture.mixers) + shared)
 
 
 def norm_symbols(architecture: Architecture, costs: KernelCosts) -> dict[str, float]:

@@ -548,6 +548,14 @@ def test_a_layer_launches_its_fused_projections_and_what_its_kind_adds(kind: str
     assert (found.launches, found.layers, found.weights) == (launches, 4, GQA.projection_params)
 
 
+def test_shared_experts_launch_their_own_kernels_where_no_graph_is_known_to_hold_them() -> None:
+    costs = dataclasses.replace(COSTS, shared_launches=0.5)
+    assert MODEL.moe is not None
+    alone = MODEL.model_copy(update={"moe": MODEL.moe.model_copy(update={"n_shared": 0, "shared_width": 0})})
+    assert launched_layers(MODEL, costs) - launched_layers(alone, costs) == 0.5 * MODEL.moe.count
+    assert launched_layers(MODEL, COSTS) == launched_layers(alone, COSTS)
+
+
 def test_layers_measured_whole_bring_their_projections_norms_and_half_of_their_launches() -> None:
     module = AttentionModule((1.0, 64.0), (1.0, 4096.0), ((1e-5, 2e-5), (3e-5, 9e-5)), (64.0, 64.0), False, 0.1, "")
     costs = dataclasses.replace(COSTS, query_key_norm_s=2e-6, modules={NORMED: module})

@@ -15,7 +15,7 @@ from advisor.measured.ingest.read import read_upload
 from advisor.physics.touched_experts import touched_experts
 from advisor.profiling.device import ProfilingError
 from advisor.profiling.engine import runner
-from advisor.profiling.engine.command import main
+from advisor.profiling.engine.command import main, shallower
 from advisor.profiling.engine.plan import Cell, Plan, cell_facts
 from advisor.profiling.engine.routing import Strategy
 from tests.profiling import fake_engine
@@ -202,6 +202,16 @@ def test_the_routing_handed_out_follows_the_advisors_own_law(routing: str) -> No
     assert strategy.law() == pytest.approx(ours, rel=0.03)
 
 
+def test_a_model_s_first_layers_keep_the_kinds_that_they_have() -> None:
+    whole = {**CONFIG, "num_hidden_layers": 3, "layer_types": ["full", "linear", "full"], "eos_token_id": [1, 2]}
+    short = shallower({"text_config": whole, "vision_config": {"num_hidden_layers": 3}}, 2)
+    assert short["text_config"] == {**whole, "num_hidden_layers": 2, "layer_types": ["full", "linear"]}
+    assert short["vision_config"] == {"num_hidden_layers": 3}
+    for depth in (0, 3):
+        with pytest.raises(ProfilingError, match="this model has 3; give from 1"):
+            shallower(whole, depth)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -210,6 +220,7 @@ def test_the_routing_handed_out_follows_the_advisors_own_law(routing: str) -> No
         (["--routing", "natural"], "real weights"),
         (["--drafter", "medusa"], "is not one of"),
         (["--accepted-length", "9@5"], "1..K+1"),
+        (["--layers", "2"], "its config has none of num_hidden_layers"),
         (["--engine-python", "/nowhere/python", "--output", "OUT"], "cannot be run"),
     ],
 )

@@ -9,8 +9,19 @@ import pandas as pd
 import pytest
 
 from advisor.profiling.engine.runner import table_text
-from studies.engine_designs import cells_of, main, mean_error, order, points_held, report, table_of
-from tools.engine_data_set import BATCHES, DESIGNS, PREFIX, design, write_data_set
+from studies.engine_designs import (
+    PREFIX,
+    cells_of,
+    depth,
+    granularity,
+    main,
+    mean_error,
+    order,
+    points_held,
+    report,
+    table_of,
+)
+from tools.engine_data_set import BATCHES, DESIGNS, design, write_data_set
 
 HOST = {
     "name": "two cores",
@@ -20,14 +31,13 @@ HOST = {
     "source": "made up for this test",
     "date": "2026-11-01",
 }
-LAYERS, EXPERTS = 8, 64
 
 
 def step_s(name: str, batch: int, k: int) -> float:
-    """A made-up law: 4 ms, the touched experts' bytes at 30 GB/s, 0.2 ms for each token. [s]"""
-    active, width, shared = DESIGNS[name]
-    touched = EXPERTS * (1 - (1 - active / EXPERTS) ** (batch * (k + 1)))
-    return 0.004 + LAYERS * 6 * 512 * (touched * width + shared) / 30e9 + 2e-4 * batch * (k + 1)
+    """A made-up law: 0.5 ms a layer, the touched experts' bytes at 30 GB/s, 25 us a layer for each token. [s]"""
+    active, width, shared, experts, layers = DESIGNS[name]
+    touched = experts * (1 - (1 - active / experts) ** (batch * (k + 1)))
+    return layers * 5e-4 + layers * 6 * 512 * (touched * width + shared) / 30e9 + layers * 2.5e-5 * batch * (k + 1)
 
 
 def write(root: Path, names: tuple[str, ...], slower: dict[str, float] | None = None) -> list[Path]:
@@ -65,7 +75,7 @@ def write(root: Path, names: tuple[str, ...], slower: dict[str, float] | None = 
             for k in (0, 1, 3)
         ]
         (ran / "data.csv").write_text(table_text(rows))
-        (ran / "config.json").write_text(json.dumps(design(*DESIGNS[name])))
+        (ran / "config.json").write_text(json.dumps(design(DESIGNS[name])))
         (ran / "hardware.json").write_text(json.dumps(HOST))
         (ran / "meta.yaml").write_text("engine: {engine_version: 0.32.0}")
         write_data_set(ran, out)
@@ -101,6 +111,19 @@ def test_errors_are_of_cells_that_the_fit_did_not_see(tmp_path):
     assert "3 designs, 54 cells, 54 timed as asked" in text
     assert "control within 15%: 45 (83%); of these 9 with repeats further apart" in text
     assert "a design left out whole" in text
+
+
+def test_equal_bytes_and_two_depths_are_judged_by_a_fit_on_the_others(tmp_path):
+    names = ("k2", "k4", "k8", "coarse", "fine", "k4-2-layers", "k4-4-layers")
+    folders = write(tmp_path, names, slower={"fine": 1.5})
+    coarse, fine = granularity(folders)
+    assert coarse.startswith("coarse experts of equal bytes over k4, 15 cells: measured x1.0")
+    assert "measured x1.5" in fine
+    (line,) = depth(folders)
+    assert "eight layers from two and four" in line
+    said = float(line.split(": ")[1].split("%")[0])
+    assert said < 10, "the made-up law is linear in the layers"
+    assert granularity(folders[:2]) == depth(folders[:2]) == []
 
 
 @pytest.mark.parametrize(("said", "right"), [((10.0, 20.0), 1), ((20.0, 10.0), 0)])

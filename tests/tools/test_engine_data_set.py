@@ -36,9 +36,11 @@ def test_a_missing_engine_is_one_sentence(tmp_path: Path, capsys) -> None:
     assert capsys.readouterr().err.startswith("error: ")
 
 
-def test_the_six_designs_are_what_their_names_say() -> None:
-    for name, (active, width, shared) in DESIGNS.items():
-        moe = architecture_from_config(json.dumps(design(active, width, shared)), name).moe
+def test_the_designs_are_what_their_names_say() -> None:
+    for name, shape in DESIGNS.items():
+        moe = architecture_from_config(json.dumps(design(shape)), name).moe
         assert moe is not None
-        assert (moe.n_active, moe.n_experts, moe.expert_width, moe.shared_width) == (active, 64, width, shared)
+        assert (moe.n_active, moe.expert_width, moe.shared_width, moe.n_experts, moe.count) == shape
+    parts = {name: design.width * design.n_active for name, design in DESIGNS.items()}
+    assert parts["coarse"] == parts["fine"] == parts["k4"], "the same bytes, in experts of other sizes"
     assert len(plan_of("k2").cells) == 30

@@ -29,6 +29,7 @@ def parser() -> argparse.ArgumentParser:
     parse.add_argument(
         "--model", required=True, help="config.json or its folder; from the advisor also an id, a scenario"
     )
+    parse.add_argument("--layers", type=int, help="first layers of the model alone, where the whole does not fit")
     parse.add_argument("--drafter", default="random", help=f"{', '.join(DRAFTERS)} or draft:FOLDER")
     parse.add_argument("--batches", default="1,2,4,8,16,32", help="sequences decoding together")
     parse.add_argument("--k", default="0,1,2,3,5", help="draft lengths; 0 is the plain step")
@@ -89,6 +90,8 @@ def config_file(text: str) -> tuple[str, dict[str, Any], str]:
 def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
     """The plan that the options describe. Raises ProfilingError for what it cannot be."""
     name, config, model_id = config_of(options.model)
+    if options.layers is not None:
+        name, config, model_id = f"{name}-{options.layers}-layers", shallower(config, options.layers), "config.json"
     arguments: dict[str, Any] = {"enforce_eager": True} if options.eager else {}
     for text in options.engine_arg:
         key, mark, value = text.partition("=")
@@ -118,6 +121,24 @@ def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
         hardware="hardware.json" if options.hardware.endswith(".json") else options.hardware,
         seed=options.seed,
     )
+
+
+_LAYER_COUNTS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer")
+
+
+def shallower(config: dict[str, Any], n_layers: int) -> dict[str, Any]:
+    """The config.json of the model's first layers. Raises ProfilingError where it has no more than that."""
+    name = next((key for key in ("text_config", "llm_config") if isinstance(config.get(key), dict)), None)
+    block = dict(config if name is None else config[name])
+    counts = [key for key in _LAYER_COUNTS if isinstance(block.get(key), int)]
+    if not counts or not 1 <= n_layers < block[counts[0]]:
+        has = f"this model has {block[counts[0]]}" if counts else f"its config has none of {', '.join(_LAYER_COUNTS)}"
+        raise ProfilingError(
+            f"--layers {n_layers}: {has}; give from 1 to fewer than all, and a second depth in a run of its own"
+        )
+    lists = [key for key, value in block.items() if isinstance(value, list) and len(value) == block[counts[0]]]
+    block |= dict.fromkeys(counts, n_layers) | {key: block[key][:n_layers] for key in lists}
+    return block if name is None else {**config, name: block}
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:
