@@ -17,6 +17,7 @@ import os, time
 from types import SimpleNamespace as Thing
 from vllm.model_executor.layers.fused_moe.router.routing_simulator_router import RoutingSimulator
 __version__ = "0.0.fake"
+platforms = Thing(current_platform=Thing(is_cpu=lambda: True))
 NAME, _, AT = os.environ.get("FAULT", "").partition(":")
 
 
@@ -45,7 +46,7 @@ class LLM:
         most = (arguments.get("speculative_config") or {{}}).get("num_speculative_tokens", 0)
         self.engine_core = Thing(engine_core=Thing(scheduler=Scheduler(self, most)))
         self.vllm_config = Thing(
-            model_config=Thing(get_vocab_size=lambda: 100, dtype="torch.bfloat16", enforce_eager=True),
+            model_config=Thing(get_vocab_size=lambda: 100, dtype="torch.bfloat16", enforce_eager=arguments.get("enforce_eager", False)),
             scheduler_config=Thing(async_scheduling=False),
             device_config=Thing(device_type="cpu"),
         )

@@ -44,6 +44,10 @@ class Engine:
             "seed": plan.seed,
             "disable_log_stats": True,
         }
+        if strategy is not None and _on_processor():
+            arguments["enforce_eager"] = (
+                True  # compiled there, a step cannot go through Python, where experts are dealt
+            )
         config = speculative_config(plan, str(folder / "head"))
         if config is not None:
             arguments["speculative_config"] = config
@@ -167,6 +171,13 @@ class Engine:
         if self.plan.drafter == "ngram":
             named["allowed_token_ids"] = list(range(NGRAM_WORDS))
         return self.sampling(**named)
+
+
+def _on_processor() -> bool:
+    import vllm
+
+    is_cpu = _reach(vllm, "platforms.current_platform.is_cpu")
+    return bool(is_cpu and is_cpu())
 
 
 def _reach(thing: Any, path: str) -> Any:

@@ -14,6 +14,8 @@ from advisor.profiling.device import ProfilingError
 
 ENGINES = ("vllm",)
 DRAFTERS = ("none", "random", "eagle3", "mtp", "ngram")
+LEFT = "not measured yet: --resume goes on"
+"""Notes of a cell that no repeat was made of."""
 NOISE_LIMIT = 0.15
 """Spread of the repeats, or distance of the control from its median, above which a cell counts as noisy. [-]"""
 EXTRA_ROUNDS = 2
@@ -209,7 +211,7 @@ def cell_facts(plan: Plan, cell: Cell, lines: Iterable[Mapping[str, Any]]) -> di
     failed = next((line for line in lines if "failed" in line and line["cell"] == key), None)
     repeats = [line for line in lines if "times" in line and line["cell"] == key and not line["control"]]
     if not repeats:
-        return {"status": failed["failed"], "notes": failed["why"]} if failed else {"status": "skipped"}
+        return {"status": failed["failed"], "notes": failed["why"]} if failed else {"status": "skipped", "notes": LEFT}
     medians = np.array([np.median(line["times"]) for line in repeats])
     beside, all_controls = _controls(lines, {line["id"] for line in repeats})
     touched = [value for line in repeats for value in line["touched"]]
