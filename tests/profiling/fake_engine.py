@@ -46,7 +46,9 @@ class LLM:
         most = (arguments.get("speculative_config") or {{}}).get("num_speculative_tokens", 0)
         self.engine_core = Thing(engine_core=Thing(scheduler=Scheduler(self, most)))
         self.vllm_config = Thing(
-            model_config=Thing(get_vocab_size=lambda: 100, dtype="torch.bfloat16", enforce_eager=arguments.get("enforce_eager", False)),
+            model_config=Thing(
+                get_vocab_size=lambda: 100, dtype="torch.bfloat16", enforce_eager=arguments.get("enforce_eager", False)
+            ),
             scheduler_config=Thing(async_scheduling=False),
             device_config=Thing(device_type="cpu"),
         )
