@@ -56,7 +56,7 @@ class Controller:
     """State of one policy over all groups. One that learns nothing leaves `observe` and `restart` as they are."""
 
     def choose(self, situation: Situation) -> IntArray:
-        """K of each group for the coming iteration, [G], within 0..k_max."""
+        """K of each group for the coming iteration, [G], within 0..k_max. Raises NotImplementedError here."""
         raise NotImplementedError
 
     def observe(self, outcome: IterationOutcome) -> None:
@@ -461,8 +461,7 @@ class SplitCosts:
     @classmethod
     def of(cls, costs: RoundCosts, max_batch: int) -> SplitCosts:
         """Costs split into drafting and verifying, from costs whose drafting is known."""
-        time, _ = costs.dense(max_batch)
-        draft = costs.dense_draft(max_batch)
+        time, _, draft = costs.dense(max_batch)
         return cls(draft, time - draft)
 
     def drafting_s(self, depth: IntArray) -> Array:

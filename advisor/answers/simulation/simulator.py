@@ -360,6 +360,11 @@ class SimulationResult:
         return float(self.tokens.sum() / self.busy_time_s.sum())
 
     @property
+    def mean_tpot_s(self) -> float:
+        """Mean time per output token, all groups together. [s]"""
+        return float(self.sequence_time_s.sum() / self.tokens.sum())
+
+    @property
     def tpot_s(self) -> Array:
         """Mean time per output token of each group, [G]. [s]"""
         return np.asarray(self.sequence_time_s / self.tokens)
@@ -405,7 +410,7 @@ class _Loop:
         self.offered = np.isfinite(load.arrival_s).sum(axis=1)
         slots = load.concurrency
         self.policy, self.load = policy, load
-        self.cost, warm = costs.dense(slots)
+        self.cost, warm, _ = costs.dense(slots)
         self.warm = warm if policy.keeps_drafter else np.zeros_like(warm)
         self.split = SplitCosts.of(costs, slots) if isinstance(policy, StopsAtRejection) else None
         self.switch_s = switch_s
