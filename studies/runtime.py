@@ -45,7 +45,7 @@ from advisor.answers.simulation.policies import (
 )
 from advisor.answers.simulation.simulator import (
     AcceptanceProcess,
-    Mixture,
+    RunLengths,
     Switching,
     closed_loop,
     draw_trace,
@@ -64,6 +64,25 @@ COPYING_ACCEPTANCE = 0.9
 OTHER_ACCEPTANCE = 0.08
 COPYING_TOKENS = 40.0
 COPYING_SHARE = {"code": 0.77, "math": 0.3, "extraction": 0.5}
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Requests of several kinds: each stream follows one of the processes, drawn with the given weights."""
+
+    processes: tuple[AcceptanceProcess, ...]
+    weights: tuple[float, ...]
+
+    def run_lengths(self, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator) -> RunLengths:
+        """Run lengths [n_streams, n_tokens]."""
+        share = np.asarray(self.weights) / sum(self.weights)
+        kind = rng.choice(len(self.processes), size=n_streams, p=share)
+        out = np.zeros((n_streams, n_tokens), dtype=np.int8)
+        for i, process in enumerate(self.processes):
+            rows = np.flatnonzero(kind == i)
+            if rows.size:
+                out[rows] = process.run_lengths(rows.size, n_tokens, k_max, rng)
+        return out
 
 
 def ngram_task(copying_share: float, k_max: int = 7) -> Switching:

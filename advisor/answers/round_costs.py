@@ -1,7 +1,4 @@
-"""What one decode iteration costs at each batch size and draft length: all that run-time control knows of hardware.
-
-Ranges of batches that run one draft length: looked up, joined into buckets of contexts, and as a table.
-"""
+"""What a decode iteration costs by batch size and draft length, and ranges of batches that run one draft length."""
 
 from __future__ import annotations
 
@@ -25,16 +22,14 @@ class RoundCosts:
 
     batches [nB] increasing, from 1. drafts [nK] = 0..k_max. round_time_s [nB, nK]: a whole round, drafting included;
     column 0 is a plain decode step. accepted_length [nK]: tokens emitted per round and sequence, 1 at K = 0.
-    speedup [nB, nK]: accepted_length * round_time_s[:, 0] / round_time_s. draft_warm_s [nB]: extra time of a K = 0
-    iteration that still runs the drafter once, so that its cache stays valid (0 for n-gram and suffix drafters).
-    Build it with `round_costs`, which checks all of this.
+    draft_warm_s [nB]: extra time of a K = 0 iteration that still runs the drafter once, so that its cache stays valid
+    (0 for n-gram and suffix drafters).
     """
 
     batches: Array
     drafts: IntArray
     round_time_s: Array
     accepted_length: Array
-    speedup: Array
     draft_warm_s: Array
     draft_s: Array
     """Part of round_time_s that drafts, host time included, [nB, nK]; 0 where it was not told apart. [s]"""
@@ -44,68 +39,29 @@ class RoundCosts:
         """Longest draft in the grid. [-]"""
         return int(self.drafts[-1])
 
-    def time_s(self, batch: ArrayLike, n_draft: ArrayLike) -> Array:
-        """Time of one round at `batch` sequences and `n_draft` drafts. Broadcasts. [s]
-
-        Between grid batches, log time is linear in log batch. Raises AdvisorError outside the grid.
-        """
-        requested, columns = np.broadcast_arrays(np.asarray(batch, dtype=float), np.asarray(n_draft))
-        if columns.size and (columns.min() < 0 or columns.max() > self.k_max):
-            raise AdvisorError(f"n_draft must lie in 0..{self.k_max}, the drafts these costs were computed for")
-        log_time = _interpolate(self.batches, np.log(self.round_time_s), requested)
-        return np.exp(np.take_along_axis(log_time, columns[..., None], axis=-1)[..., 0])
-
-    def dense(self, max_batch: int) -> tuple[Array, Array]:
-        """Round time [max_batch + 1, nK] and warm-drafter time [max_batch + 1] at whole batches. Row 0 is zero. [s]"""
-        batches = np.arange(1, max_batch + 1)
-        time = np.zeros((max_batch + 1, self.drafts.size))
-        warm = np.zeros(max_batch + 1)
-        time[1:] = np.exp(_interpolate(self.batches, np.log(self.round_time_s), batches))
-        warm[1:] = _interpolate(self.batches, self.draft_warm_s[:, None], batches)[..., 0]
-        return time, warm
-
-    def dense_draft(self, max_batch: int) -> Array:
-        """Drafting time [max_batch + 1, nK] at whole batches. Row 0 is zero. [s]"""
-        draft = np.zeros((max_batch + 1, self.drafts.size))
-        draft[1:] = _interpolate(self.batches, self.draft_s, np.arange(1, max_batch + 1))
-        return draft
+    def dense(self, max_batch: int) -> tuple[Array, Array, Array]:
+        """Round [.., nK], kept drafter and drafting [.., nK] at whole batches 0..max_batch. Row 0 is zero. [s]"""
+        at = np.arange(1, max_batch + 1)
+        values = (
+            np.exp(_interpolate(self.batches, np.log(self.round_time_s), at)),
+            _interpolate(self.batches, self.draft_warm_s[:, None], at),
+            _interpolate(self.batches, self.draft_s, at),
+        )
+        time, warm, draft = (np.concatenate([np.zeros_like(each[:1]), each]) for each in values)
+        return time, warm[:, 0], draft
 
 
 def round_costs(
     batches: ArrayLike,
     round_time_s: ArrayLike,
     accepted_length: ArrayLike,
-    draft_warm_s: ArrayLike | None = None,
+    draft_warm_s: ArrayLike = 0.0,
     draft_s: ArrayLike = 0.0,
 ) -> RoundCosts:
-    """Costs of rounds (`RoundCosts`) from arrays over batch and K.
-
-    batches [nB], round_time_s [nB, nK], accepted_length [nK], draft_warm_s [nB] or one number, and the part of
-    round_time_s that drafts, as it or one number.
-
-    Raises AdvisorError naming the array, what was found and what is expected.
-    """
-    grid = np.atleast_1d(np.asarray(batches, dtype=float))
-    time = np.asarray(round_time_s, dtype=float)
-    length = np.atleast_1d(np.asarray(accepted_length, dtype=float))
-    if grid.ndim != 1 or grid[0] != 1 or np.any(np.diff(grid) <= 0):
-        raise AdvisorError("batches must increase strictly and start at 1")
-    if time.shape != (grid.size, length.size):
-        raise AdvisorError(
-            f"round_time_s has shape {time.shape}; expected {(grid.size, length.size)}: rows are batches, columns K"
-        )
-    if not np.all(np.isfinite(time)) or np.any(time <= 0):
-        raise AdvisorError("round_time_s must be finite and positive everywhere")
-    k = np.arange(length.size)
-    if length[0] != 1 or not np.all(np.isfinite(length)) or np.any(length < 1) or np.any(length > k + 1 + 1e-9):
-        raise AdvisorError("accepted_length[K] must be 1 at K = 0 and lie in 1..K+1 (the bonus token counts)")
-    warm = np.broadcast_to(np.asarray(0.0 if draft_warm_s is None else draft_warm_s, dtype=float), grid.shape).copy()
-    if not np.all(np.isfinite(warm)) or np.any(warm < 0):
-        raise AdvisorError("draft_warm_s must be finite and not negative")
-    draft = np.broadcast_to(np.asarray(draft_s, dtype=float), time.shape).copy()
-    if not np.all(np.isfinite(draft)) or np.any(draft < 0) or np.any(draft > time):
-        raise AdvisorError("draft_s must be finite, not negative, and no more than round_time_s")
-    return RoundCosts(grid, k, time, length, length * time[:, :1] / time, warm, draft)
+    """Costs of rounds (`RoundCosts`) from arrays over batch and K. draft_warm_s and draft_s may be one number."""
+    grid, time = np.asarray(batches, dtype=float), np.asarray(round_time_s, dtype=float)
+    warm, draft = (np.broadcast_to(value, of.shape) for value, of in ((draft_warm_s, grid), (draft_s, time)))
+    return RoundCosts(grid, np.arange(time.shape[1]), time, np.asarray(accepted_length, dtype=float), warm, draft)
 
 
 def costs_of(curve: Curve, keep_drafter_warm: bool = True) -> RoundCosts:

@@ -42,7 +42,7 @@ _SINGLE = 512
 
 @dataclass(frozen=True)
 class KValues:
-    """Values of each K on a grid of batches, as far as a schedule needs them. `k_values` makes and checks it."""
+    """Values of each K on a grid of batches, as far as a schedule needs them."""
 
     batches: Array
     """[nB], increasing from 1. [-]"""
@@ -72,10 +72,8 @@ def k_values(
     """Values of each K (`KValues`) from speedups [nB, nK] and their draws [draws, nB, nK].
 
     Without draws they are certain.
-
-    Raises AdvisorError naming what was found and what is expected.
     """
-    grid, ks, table = _checked(batches, drafts, speedup)
+    grid, ks, table = np.asarray(batches, float), np.asarray(drafts, np.int64), np.asarray(speedup, float)
     odds = draft_odds(table[None] if draws is None else draws)
     waiting = np.broadcast_to(np.asarray(idle, float), grid.shape)
     return KValues(grid, ks, table, odds.loss, odds.noise, waiting, None if tpot_s is None else np.asarray(tpot_s))
@@ -324,23 +322,6 @@ def _ranges(
     return tuple(out)
 
 
-def _checked(batches: ArrayLike, drafts: ArrayLike, speedup: ArrayLike) -> tuple[Array, NDArray[np.int64], Array]:
-    grid = np.asarray(batches, dtype=float)
-    ks = np.asarray(drafts, dtype=np.int64)
-    table = np.asarray(speedup, dtype=float)
-    if grid.ndim != 1 or not grid.size or grid[0] != 1 or np.any(np.diff(grid) <= 0):
-        raise AdvisorError("batches must increase strictly and start at 1")
-    if table.shape != (grid.size, ks.size):
-        raise AdvisorError(
-            f"speedup has shape {table.shape}; expected {(grid.size, ks.size)}: one row per batch, one column per K"
-        )
-    if not np.all(np.isfinite(table)) or np.any(table <= 0):
-        raise AdvisorError("speedup must be finite and positive everywhere")
-    if ks[0] != 0 or np.any(np.diff(ks) <= 0):
-        raise AdvisorError("drafts must increase strictly and start at K = 0")
-    return grid, ks, table
-
-
 @dataclass(frozen=True)
 class ScheduleGain:
     """Speedups over plain decoding on one batch histogram. gain = schedule / best static - 1 (K = 0 is a static K)."""
@@ -357,18 +338,12 @@ def schedule_gain(
 ) -> ScheduleGain:
     """Gain of the schedule over the best single K on the user's own batch histogram.
 
-    Raises AdvisorError for a histogram whose weights are too few or negative, or all 0.
-
     histogram_weights: share of plain decoding *time* spent at each batch size, as a gauge of running requests sampled
     at fixed intervals gives it; any positive scale. Speedups combine as a weighted harmonic mean, since times add.
     K = 0 in a schedule that drafts elsewhere is charged for its drafter; a single K = 0 is not.
     """
     at = np.asarray(histogram_batches, dtype=float)
     weight = np.asarray(histogram_weights, dtype=float)
-    if at.shape != weight.shape or at.ndim != 1 or not at.size:
-        raise AdvisorError("the batch histogram needs as many weights as batch sizes, and at least one")
-    if np.any(weight < 0) or weight.sum() <= 0:
-        raise AdvisorError("histogram weights must not be negative, and one must be positive")
     weight = weight / weight.sum()
     dense = interpolate_batches(values.batches, values.speedup, at)
     static = 1 / (weight[:, None] / dense).sum(axis=0)

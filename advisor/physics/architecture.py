@@ -155,6 +155,13 @@ class Architecture(Frozen):
     """Rows of n-gram tables (engram), in attention's format: looked up by hash, counted apart by their releases, on the
     GPUs or in host memory as the engine keeps them. 0 once it is known that they lie on the host."""
 
+    @property
+    def routed(self) -> Moe:
+        """The mixture of experts. Raises AdvisorError for a dense model."""
+        if self.moe is None:
+            raise AdvisorError(f"{self.name} is dense; give a mixture-of-experts model")
+        return self.moe
+
 
 class ParameterCounts(Frozen):
     """Parameters in elements. The components add up to `total`; `mtp` stands apart, outside `total`."""

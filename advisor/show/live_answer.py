@@ -130,8 +130,7 @@ def dense_twin(advice: Advice) -> list[float] | None:
 
 
 def _without_choice(setup: Setup) -> Any:
-    moe = setup.architecture.moe
-    assert moe is not None
+    moe = setup.architecture.routed
     return setup.architecture.model_copy(update={"moe": moe.model_copy(update={"n_experts": moe.n_active})})
 
 

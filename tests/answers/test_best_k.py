@@ -13,7 +13,6 @@ import pytest
 from advisor.answers.advice import advise
 from advisor.answers.best_k import (
     DraftRow,
-    break_even_accepted_length,
     break_even_batch,
     draft_rows,
     graph_texts,
@@ -25,7 +24,7 @@ from advisor.answers.best_k import (
     sweet_spot,
 )
 from advisor.answers.by_batch import ranges_of
-from advisor.answers.round_costs import k_at, round_costs
+from advisor.answers.round_costs import k_at
 from advisor.physics.bands import N_DRAWS, make_draws
 from advisor.predict.curve import batches_with, curve_for, draft_odds, excess_loss, recommended
 from advisor.predict.load import load_setup
@@ -258,17 +257,6 @@ def test_the_last_batch_is_the_largest_that_fits_or_the_curves_last_where_nothin
         return last_batch(replace(setup, memory=replace(setup.memory, largest_batch=fits)), curve)
 
     assert [last(fits) for fits in (7, 64, 9999, 0)] == [7, 64, 64, 64]
-
-
-def test_break_even_is_the_cost_of_a_round_in_plain_steps() -> None:
-    time = np.array([[10.0, 15.0, 18.0], [20.0, 44.0, 70.0]])
-    assert np.allclose(break_even_accepted_length(time), [[1, 1.5, 1.8], [1, 2.2, 3.5]])
-
-
-def test_speedup_is_one_exactly_at_break_even() -> None:
-    time = np.array([[10.0, 15.0, 18.0]])
-    costs = round_costs([1], time, [1.0, 1.5, 1.8])
-    assert np.allclose(costs.speedup, 1.0)
 
 
 def test_break_even_is_found_between_two_batches_and_absent_when_it_always_pays() -> None:

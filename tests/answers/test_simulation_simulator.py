@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 from advisor.answers.round_costs import KRange, round_costs
 from advisor.answers.simulation.policies import BatchSchedule, Cascade, StaticK
 from advisor.answers.simulation.simulator import (
-    Mixture,
     PerPosition,
     RecordedSteps,
     Switching,
     closed_loop,
-    compare,
     concave,
     draw_trace,
     per_position,
@@ -27,6 +25,8 @@ from advisor.answers.simulation.simulator import (
     switching_around,
 )
 from advisor.prediction import AdvisorError
+from studies.runtime import Mixture
+from tests.answers.test_simulation_policies import Recorded
 
 BATCHES = [1, 2, 4, 8]
 
@@ -58,9 +58,9 @@ def test_every_token_asked_for_is_delivered_once() -> None:
 
 def test_a_closed_loop_keeps_its_batch_full_and_then_drains() -> None:
     load = closed_loop(1, concurrency=4, requests_per_group=8, output_tokens=[[5, 5, 5, 5, 5, 5, 7, 9]])
-    run = simulate(COSTS, StaticK(0), np.zeros((1, 10), dtype=np.int8), load, 100, record=True)
-    assert run.batch_by_iteration is not None
-    assert run.batch_by_iteration[:, 0].tolist() == [4] * 10 + [2] * 2 + [1] * 2
+    recorded = Recorded(StaticK(0))
+    run = simulate(COSTS, recorded, np.zeros((1, 10), dtype=np.int8), load, 100)
+    assert np.stack(recorded.batch)[:, 0].tolist() == [4] * 10 + [2] * 2 + [1] * 2
     expected = 10 * TIME_S[2, 0] + 2 * TIME_S[1, 0] + 2 * TIME_S[0, 0]
     assert run.busy_time_s[0] == pytest.approx(expected)
     assert run.sequence_time_s[0] == pytest.approx(40 * TIME_S[2, 0] + 4 * TIME_S[1, 0] + 2 * TIME_S[0, 0])
@@ -70,9 +70,9 @@ def test_a_closed_loop_keeps_its_batch_full_and_then_drains() -> None:
 def test_the_schedule_follows_the_batch_as_it_drains() -> None:
     schedule = BatchSchedule((KRange(1, 2, 3, 1.0), KRange(3, 8, 0, 1.0)))
     load = closed_loop(1, concurrency=4, requests_per_group=4, output_tokens=[[2, 2, 9, 9]])
-    run = simulate(COSTS, schedule, np.zeros((1, 10), dtype=np.int8), load, 100, record=True)
-    assert run.k_by_iteration is not None
-    assert run.k_by_iteration[:, 0].tolist() == [0, 0] + [3] * 7
+    recorded = Recorded(schedule)
+    simulate(COSTS, recorded, np.zeros((1, 10), dtype=np.int8), load, 100)
+    assert np.stack(recorded.k)[:, 0].tolist() == [0, 0] + [3] * 7
 
 
 def test_light_poisson_traffic_runs_alone_and_heavy_traffic_fills_the_batch() -> None:
@@ -80,10 +80,10 @@ def test_light_poisson_traffic_runs_alone_and_heavy_traffic_fills_the_batch() ->
     mean = []
     for rate in (0.05, 1000.0):
         load = poisson_arrivals(1, 8, 40, 20, rate, np.random.default_rng(4))
-        run = simulate(COSTS, StaticK(0), trace, load, 5000, record=True)
-        assert run.batch_by_iteration is not None
+        recorded = Recorded(StaticK(0))
+        run = simulate(COSTS, recorded, trace, load, 5000)
         assert run.tokens[0] == 800
-        mean.append(run.batch_by_iteration.mean())
+        mean.append(np.mean(recorded.batch))
     assert mean[0] == pytest.approx(1.0, abs=0.1)
     assert mean[1] > 7
 
@@ -109,15 +109,14 @@ def test_same_seed_same_result_and_another_seed_another() -> None:
 def test_policies_of_one_comparison_meet_the_same_trace() -> None:
     trace = draw_trace(PerPosition((0.6, 0.4, 0.2)), 20, 100, 3, np.random.default_rng(3))
     load = closed_loop(20, requests_per_group=1, output_tokens=100)
-    runs = compare(COSTS, [StaticK(3), Cascade()], trace, load, 100)
-    assert set(runs) == {"static K=3", "Cascade"}
+    static, cascade = (simulate(COSTS, policy, trace, load, 100) for policy in (StaticK(3), Cascade()))
     # At K = 3 the rounds needed can be walked by hand on the shared trace.
     place, rounds = 0, 0
     while place < 100:
         place += int(trace[0, place]) + 1
         rounds += 1
-    assert runs["static K=3"].iterations[0] == rounds
-    assert runs["static K=3"].tokens.tolist() == runs["Cascade"].tokens.tolist() == [100] * 20
+    assert static.iterations[0] == rounds
+    assert static.tokens.tolist() == cascade.tokens.tolist() == [100] * 20
 
 
 def test_a_request_longer_than_its_trace_starts_over() -> None:
@@ -161,7 +160,7 @@ def test_a_per_position_list_yields_its_accepted_length() -> None:
 
 def test_one_alpha_is_the_geometric_series() -> None:
     # AL = (1 - alpha^(K+1)) / (1 - alpha); 2.73 at K = 3 needs alpha = 0.749 (R5).
-    length = PerPosition.geometric(0.749, 7).accepted_length(7)
+    length = PerPosition((0.749,) * 7).accepted_length(7)
     assert length[3] == pytest.approx(2.73, abs=0.002)
     assert length[7] == pytest.approx((1 - 0.749**8) / (1 - 0.749))
 

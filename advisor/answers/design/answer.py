@@ -56,11 +56,17 @@ def sensitivity(space: DesignSpace) -> list[Sensitivity]:
         return []
     # A million designs are not costed again under each assumption: those that cannot win at any batch stay out.
     found = np.union1d(space.contenders, [space.best])
-    results = [
-        _compared(space, found, what, change, *_scores(space, found, setup, routing))
-        for what, change, setup, routing in _variations(space)
-    ]
-    return [*results, _one_law(space)]
+    results = []
+    for what, change, setup, routing in _variations(space):
+        scores, baseline = _scores(space, found, setup, routing)
+        top, kept = int(scores.argmax()), float(scores[np.flatnonzero(found == space.best)[0]])
+        results.append(_held(space, (what, change), int(found[top]), float(scores[top]), kept, baseline))
+    # The first law alone: costs are those of the space, and what keeps all laws keeps one.
+    if (top_alone := one_law_best(space)) is not None:
+        what_law, scores = ("law", f"equal quality by {LAW_NAMES['leverage']} alone"), space.score
+        kept = float(scores[space.best])
+        results.append(_held(space, what_law, top_alone, float(scores[top_alone]), kept, space.baseline.score))
+    return results
 
 
 _Edit = Callable[[Setup], Setup]
@@ -140,16 +146,8 @@ def _scores(space: DesignSpace, found: NDArray[np.intp], edit: _Edit, ends: tupl
     for number in np.unique(space.body[found]):
         at = np.flatnonzero(space.body[found] == number)
         scores[at] = score(number, space.mix(found[at]), space.expert_width[found[at]].astype(float))
-    mix = Mixes(*(np.array([count]) for count in own.counts))
+    mix = Mixes.of(*own.counts)
     return scores, float(score(0, mix, np.array([float(own.expert_width)]))[0])
-
-
-def _compared(
-    space: DesignSpace, found: NDArray[np.intp], what: str, change: str, scores: Array, baseline: float
-) -> Sensitivity:
-    top = int(scores.argmax())
-    kept = float(scores[np.flatnonzero(found == space.best)[0]])
-    return _held(space, (what, change), int(found[top]), float(scores[top]), kept, baseline)
 
 
 def _held(
@@ -165,16 +163,6 @@ def one_law_best(space: DesignSpace) -> int | None:
     """The best design by the first law alone, whatever the others say of its quality."""
     keeps = space.quality[0] >= 1.0 - space.question.quality_eps
     return space.best_of(keeps & space.keeps_apart_from("quality"))
-
-
-def _one_law(space: DesignSpace) -> Sensitivity:
-    """The search with the first law alone for equal quality; costs are those of the space."""
-    top, chosen = one_law_best(space), space.best
-    assert top is not None
-    assert chosen is not None
-    kept = float(space.score[chosen])
-    what = ("law", f"equal quality by {LAW_NAMES['leverage']} alone")
-    return _held(space, what, top, float(space.score[top]), kept, space.baseline.score)
 
 
 NOTHING_BINDS = "Equal quality alone limits the objective: no other limit costs anything."

@@ -107,8 +107,7 @@ def setup_of(space: DesignSpace, index: int) -> Setup:
     n, k, s, _ = _counts(space, index)
     per_pass = setup.draft_architecture
     if setup.drafter.kind == "mtp" and per_pass is not None and per_pass.moe is not None:
-        assert architecture.moe is not None
-        layer = architecture.moe.model_copy(update={"count": per_pass.moe.count})
+        layer = architecture.routed.model_copy(update={"count": per_pass.moe.count})
         per_pass = per_pass.model_copy(update={"moe": layer})
     scenario = setup.scenario
     return dataclasses.replace(

@@ -74,10 +74,10 @@ class Costed:
 
 def costed(space: DesignSpace, experts: Experts) -> Costed:
     """Cost one design as the search does."""
-    mix = Mixes(*(np.array([float(x)]) for x in experts[:3]))
+    mix = Mixes.of(*experts[:3])
     width, body, asked = np.array([float(experts.expert_width)]), space.bodies[0], space.question
     found = serve(space, body, mix, width, asked.batches)
-    size = sizes(body, mix, width, asked.memory_limit_bytes)
+    size = sizes(body, mix, width, asked.max_memory_bytes)
     quality = law_ratios(body, space.baseline, mix, width, size.weights, asked)
     return Costed(
         experts,

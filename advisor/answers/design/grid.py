@@ -34,7 +34,7 @@ from advisor.physics.architecture import (
     parameter_counts,
 )
 from advisor.physics.memory import weight_bytes_per_gpu
-from advisor.physics.quality import GRANULARITY_RANGE
+from advisor.physics.quality import DEFAULT_EPS, GRANULARITY_RANGE
 from advisor.physics.step import MoeShape, Placement
 from advisor.physics.touched_experts import RoutingPreset
 from advisor.predict.setup import Setup
@@ -79,26 +79,6 @@ TARGET_SHARE = 0.05
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Bounds that designs must keep besides the quality, each None for no limit.
-
-    Sizes are in parameters.
-    """
-
-    max_total_params: float | None = None
-    max_tpot_ms: float | None = None
-    """Time per output token that no batch may exceed; default the scenario's. [ms]"""
-    max_memory_bytes: float | None = None
-    """Memory an engine may use per GPU. [B]"""
-    max_training_cost: float | None = None
-    """Training compute at equal tokens over the baseline's. [-]"""
-    target_total_params: float | None = None
-    """Total size to be kept within TARGET_SHARE."""
-    target_active_params: float | None = None
-    """Active size, without embeddings, to be kept within TARGET_SHARE."""
-
-
-@dataclass(frozen=True)
 class Question:
     """A question to the design space, checked and with defaults filled in."""
 
@@ -108,14 +88,19 @@ class Question:
     """Share of the tokens generated at each batch; they add up to 1."""
     quality_eps: float
     training_tokens: float | None
-    max_total_params: float | None
     max_tpot_s: float | None
-    memory_limit_bytes: float | None
+    """Time per output token that no batch may exceed. [s]"""
     price_usd_per_hour: float | None
+    """Price of a GPU, where costs are ranked. [USD/h]"""
+    max_total_params: float | None = None
+    max_memory_bytes: float | None = None
+    """Memory an engine may use per GPU. [B]"""
     max_training_cost: float | None = None
     """Training compute at equal tokens over the baseline's. [-]"""
     target_total_params: float | None = None
+    """Total size to be kept within TARGET_SHARE."""
     target_active_params: float | None = None
+    """Active size, without embeddings, to be kept within TARGET_SHARE."""
 
     def score(self, gpus: int, speedup: Array, tpot_s: Array) -> Array:
         """The objective over the batches (first axis), higher is better. [...designs]
@@ -134,8 +119,8 @@ class Question:
         gpu_seconds = (weight * tpot_s * gpus / batches).sum(0)
         if self.objective == "tokens_per_s_per_gpu":
             return np.asarray(1.0 / gpu_seconds)
-        assert self.price_usd_per_hour is not None
-        return np.asarray(1.0 / laws.usd_per_million_tokens(self.price_usd_per_hour, 1.0 / gpu_seconds))
+        price = self.price_usd_per_hour or math.nan  # a question about cost has one
+        return np.asarray(1.0 / laws.usd_per_million_tokens(price, 1.0 / gpu_seconds))
 
     def mean_speedup(self, speedup: ArrayLike, tpot_s: ArrayLike) -> float:
         """Speedup of one design over the batches: mean plain time per token over mean speculative time. [-]"""
@@ -153,32 +138,43 @@ class Question:
 
 def make_question(
     setup: Setup,
-    objective: Objective,
-    quality_eps: float,
-    training_tokens: float | None,
-    batches: Sequence[int] | Mapping[int, float] | None,
-    limits: Limits,
-    price: float | None,
+    batches: Sequence[int] | Mapping[int, float] | None = None,
+    *,
+    objective: Objective = "tpot",
+    quality_eps: float = DEFAULT_EPS,
+    training_tokens: float | None = None,
+    price_usd_per_hour: float | None = None,
+    max_tpot_ms: float | None = None,
+    **limits: float | None,
 ) -> Question:
-    """A checked question. Raises AdvisorError for a wrong limit, batch or objective, or a cost without a price."""
+    """A checked question. Raises AdvisorError for a wrong limit, batch or objective, or a cost without a price.
+
+    batches : one or several batch sizes, equally weighted, or {batch: share of the tokens generated at it}.
+        Default: the scenario's batch.
+    objective : what to rank by. The speculative speedup favours slow designs, whose plain step leaves the most to gain.
+    quality_eps : share of dense-equivalent size a candidate may lose. [-]
+    training_tokens : D, equal for all designs; None: the law at the upper end of its compute range. [tokens]
+    price_usd_per_hour : of one GPU; default the accelerator profile's, for the cost objective. [USD/h]
+    max_tpot_ms : default the scenario's. limits : the other limits of `Question`, each None for none.
+    """
     if objective not in OBJECTIVES:
         raise AdvisorError(f"objective={objective!r} is unknown; choose one of {', '.join(OBJECTIVES)}")
     if objective == "sd_speedup" and setup.drafter.kind == "none":
         raise AdvisorError("without a drafter every design's speedup is 1; give a drafter, or the objective tpot")
     if not 0.0 <= quality_eps < 1.0:
         raise AdvisorError(f"quality_eps={quality_eps} must lie in [0, 1), e.g. 0.02 for 2%")
-    given = {"training_tokens": training_tokens, "price_usd_per_hour": price, **vars(limits)}
-    for name, limit in given.items():
+    given = {"training_tokens": training_tokens, "price_usd_per_hour": price_usd_per_hour, "max_tpot_ms": max_tpot_ms}
+    for name, limit in (given | limits).items():
         if limit is not None and not (limit > 0 and np.isfinite(limit)):
             raise AdvisorError(f"{name}={limit} must be a positive number")
-    if objective == "cost_per_million_tokens" and price is None:
+    if objective == "cost_per_million_tokens" and price_usd_per_hour is None:
         known = setup.hardware.price_usd_per_hour
         if known is None:
             raise AdvisorError(
                 f"no price is known for {setup.hardware.name}; give price_usd_per_hour, or the objective "
                 "tokens_per_s_per_gpu, which ranks designs alike"
             )
-        price = known.value
+        price_usd_per_hour = known.value
     weights = batches if isinstance(batches, Mapping) else dict.fromkeys(batches or [setup.scenario.batch_size], 1.0)
     size, share = np.array(list(weights), float), np.array(list(weights.values()), float)
     if not len(size) or np.any(size < 1) or np.any(size != np.floor(size)):
@@ -188,7 +184,7 @@ def make_question(
     groups = setup.placement.attention_groups
     if np.any(size < groups):
         raise AdvisorError(f"batch {size.min():g} is below the {groups} attention groups of this placement; raise it")
-    limit_ms = limits.max_tpot_ms if limits.max_tpot_ms is not None else setup.scenario.max_tpot_ms
+    limit_ms = setup.scenario.max_tpot_ms if max_tpot_ms is None else max_tpot_ms
     order = np.argsort(size)
     return Question(
         objective=objective,
@@ -196,13 +192,9 @@ def make_question(
         batch_weights=(share / share.sum())[order],
         quality_eps=quality_eps,
         training_tokens=training_tokens,
-        max_total_params=limits.max_total_params,
         max_tpot_s=None if limit_ms is None else limit_ms / 1e3,
-        memory_limit_bytes=limits.max_memory_bytes,
-        price_usd_per_hour=price,
-        max_training_cost=limits.max_training_cost,
-        target_total_params=limits.target_total_params,
-        target_active_params=limits.target_active_params,
+        price_usd_per_hour=price_usd_per_hour,
+        **limits,
     )
 
 
@@ -371,13 +363,18 @@ class Mixes:
     n_active: Array
     n_shared: Array
 
+    @classmethod
+    def of(cls, n_experts: float, n_active: float, n_shared: float) -> Mixes:
+        """Those of one design."""
+        return cls(*(np.array([float(count)]) for count in (n_experts, n_active, n_shared)))
+
     def __len__(self) -> int:
         return len(self.n_experts)
 
-    def take(self, index: ArrayLike) -> Mixes:
-        """The designs at `index`."""
-        at = np.asarray(index)
-        return Mixes(self.n_experts[at], self.n_active[at], self.n_shared[at])
+    @property
+    def counts(self) -> tuple[Array, Array, Array]:
+        """(N, k, s), each [n]."""
+        return self.n_experts, self.n_active, self.n_shared
 
     @property
     def shared_share(self) -> Array:
@@ -407,8 +404,7 @@ def widths(grid: DesignGrid, body: Architecture, placement: Placement) -> Array:
     baseline's; each rank's share is a multiple of 16. The baseline's own width is always among them.
     Raises AdvisorError where none of the given widths can be split over the ranks.
     """
-    moe = body.moe
-    assert moe is not None
+    moe = body.routed
     if grid.expert_width is not None:
         found = _values("expert_width", grid.expert_width, moe.expert_width, 1)
     else:
@@ -436,8 +432,7 @@ def bodies(grid: DesignGrid, baseline: Architecture) -> list[Architecture]:
 
 def design_architecture(body: Architecture, n_experts: int, n_active: int, n_shared: float, width: int) -> Architecture:
     """One design as an architecture: the body with its routed layers replaced."""
-    moe = body.moe
-    assert moe is not None
+    moe = body.routed
     zero = round(moe.zero_experts * n_experts / moe.n_experts)
     shape = moe.model_copy(
         update={
@@ -456,15 +451,13 @@ def design_architecture(body: Architecture, n_experts: int, n_active: int, n_sha
 
 def computing_share(architecture: Architecture) -> float:
     """Share of the chosen experts that compute: below 1 with zero experts, whose proportion designs keep. [-]"""
-    moe = architecture.moe
-    assert moe is not None
+    moe = architecture.routed
     return effective_n_active(moe) / moe.n_active
 
 
 def moe_shape(body: Architecture, mix: Mixes, width: ArrayLike, count: int | None = None) -> MoeShape:
     """Routed layers of many designs at once, for the step-cost model."""
-    moe = body.moe
-    assert moe is not None
+    moe = body.routed
     return MoeShape(
         count=moe.count if count is None else count,
         n_experts=mix.n_experts,
@@ -513,8 +506,7 @@ def weight_bytes_each_gpu(body: Architecture, shape: MoeShape, placement: Placem
 
 def _moe_params(body: Architecture, shape: MoeShape) -> tuple[Array, Array, Array, Array]:
     """(routed, routed active, shared, router) parameters of the whole model."""
-    moe = body.moe
-    assert moe is not None
+    moe = body.routed
     count, n, k, width, h, mats, shared = (
         np.asarray(x, float)
         for x in (
@@ -552,9 +544,9 @@ def _values(name: str, given: tuple[int, ...], own: float, minimum: int) -> Arra
 def _body(baseline: Architecture, depth: float, heads: float) -> Architecture:
     if (depth, heads) == (1.0, 1.0):
         return baseline
-    assert baseline.moe is not None
+    moe = baseline.routed
     mixers = tuple(_resized(mixer, depth, heads) for mixer in baseline.mixers)
-    moe = baseline.moe.model_copy(update={"count": _layers(baseline.moe.count, depth)})
+    moe = moe.model_copy(update={"count": _layers(moe.count, depth)})
     dense = tuple(block.model_copy(update={"count": _layers(block.count, depth)}) for block in baseline.dense)
     label = f"{baseline.name} at {depth:g}x depth, {heads:g}x heads"
     extra = round(baseline.extra_params * depth)

@@ -1,12 +1,10 @@
-"""design_space(): every design of a grid, costed, held to the baseline's quality, and ranked by one objective.
-
-Cuts through a design space: quality against speed, designs that differ in kind.
-"""
+"""Every design of a grid, costed, held to the baseline's quality and ranked; cuts through what is found."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +14,7 @@ from advisor.answers.design.grid import (
     MAX_DESIGNS,
     TARGET_SHARE,
     DesignGrid,
-    Limits,
     Mixes,
-    Objective,
     Question,
     bodies,
     make_question,
@@ -45,7 +41,7 @@ from advisor.answers.design.space import (
     touched_by,
 )
 from advisor.physics.architecture import parameter_counts
-from advisor.physics.quality import DEFAULT_EPS, GuardRails, Shape, activation_ratio, granularity
+from advisor.physics.quality import GuardRails, Shape, activation_ratio, granularity
 from advisor.predict.load import load_setup, without_own_loads
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup, by_form
@@ -61,33 +57,18 @@ _MAX_CELLS = 400_000_000
 def design_space(
     scenario: Scenario | Setup,
     *,
-    objective: Objective = "tpot",
-    quality_eps: float = DEFAULT_EPS,
-    training_tokens: float | None = None,
     batches: Sequence[int] | Mapping[int, float] | None = None,
     grid: DesignGrid | None = None,
-    price_usd_per_hour: float | None = None,
     on_progress: Callable[[float], None] = lambda _share: None,
-    **limits: float | None,
+    **question: Any,
 ) -> DesignSpace:
     """Cost every design of a grid around the scenario's model and rank those that keep its quality.
 
-    Parameters
-    ----------
     scenario : baseline model, accelerator, placement, drafter, acceptance; or a Setup.
-    objective : what to rank by. The speculative speedup favours slow designs, whose plain step leaves the most to gain.
-    quality_eps : share of dense-equivalent size a candidate may lose. [-]
-    training_tokens : D, equal for all designs; None: the law at the upper end of its compute range. [tokens]
-    batches : one or several batch sizes, equally weighted, or {batch: share of the tokens generated at it}.
-        Default: the scenario's batch.
     grid : numbers of experts, widths, depths to combine.
-    price_usd_per_hour : of one GPU; default the accelerator profile's, for the cost objective. [USD/h]
-    limits : the fields of `Limits`: sizes, memory, time per token, training cost, target sizes.
     on_progress : gets the share of bodies (depths and heads) done, before each; it may raise to end the search. [-]
-
-    Raises
-    ------
-    AdvisorError for a dense baseline, a search too large, a limit that is not positive, or a cost without a price.
+    batches, question : as of `make_question`.
+    Raises AdvisorError for a dense baseline, a search too large, and as `make_question` does.
     """
     given = scenario if isinstance(scenario, Setup) else load_setup(scenario)
     # All designs are costed by the fit alone: measured rows, which few shapes have, would not compare with it. Nor do
@@ -96,30 +77,28 @@ def design_space(
     moe = setup.architecture.moe
     if moe is None:
         raise AdvisorError(f"{setup.architecture.name} is dense; give a mixture-of-experts model as the baseline")
-    question = make_question(
-        setup, objective, quality_eps, training_tokens, batches, Limits(**limits), price_usd_per_hour
-    )
+    asked = make_question(setup, batches, **question)
     grid = grid or DesignGrid()
     stacks = tuple(make_body(setup, body) for body in bodies(grid, setup.architecture))
     drafts = np.arange(1, (setup.scenario.k_max if setup.drafter.kind != "none" else 0) + 1)
-    baseline = _baseline(stacks[0], question, drafts)
+    baseline = _baseline(stacks[0], asked, drafts)
     rails, notes = GuardRails().relaxed_to(baseline.shape)
     mix = mixes(grid, moe, setup.placement)
     steps = [widths(grid, stack.architecture, setup.placement) for stack in stacks]
-    _check_size(len(mix) * sum(map(len, steps)), len(question.batches), len(drafts))
-    routing = shifted_routing(setup.routing, baseline.counts, mix.n_experts, mix.n_active, mix.n_shared)
-    touched = touched_by(setup, mix, routing, question.batches, drafts)
+    _check_size(len(mix) * sum(map(len, steps)), len(asked.batches), len(drafts))
+    routing = shifted_routing(setup.routing, baseline.counts, *mix.counts)
+    search = _Search(asked, baseline, rails, mix, touched_by(setup, mix, routing, asked.batches, drafts), drafts)
     parts = []
     for index, (stack, width) in enumerate(zip(stacks, steps, strict=True)):
         on_progress(index / len(stacks))
-        parts.append(_evaluate(index, stack, mix, width, touched, question, baseline, rails, drafts))
+        parts.append(_evaluate(search, index, stack, width))
     joined = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
-    if training_tokens is None:
+    if asked.training_tokens is None:
         notes = (*notes, "Training tokens not given: the quality law is evaluated at its largest compute, 1e22 FLOP.")
-    gap, measured_tpot_s, note = measured_gap(given, setup, question, baseline.served)
+    gap, measured_tpot_s, note = measured_gap(given, setup, asked, baseline.served)
     return DesignSpace(
         setup,
-        question,
+        asked,
         grid,
         stacks,
         baseline,
@@ -142,28 +121,31 @@ def _check_size(n_designs: int, n_batches: int, n_drafts: int) -> None:
         )
 
 
-def _evaluate(
-    index: int,
-    body: Body,
-    mix: Mixes,
-    width: Array,
-    touched: Touched,
-    question: Question,
-    baseline: Baseline,
-    rails: GuardRails,
-    drafts: NDArray[np.int64],
-) -> dict[str, NDArray]:
+@dataclass(frozen=True)
+class _Search:
+    """What all bodies of a search share."""
+
+    question: Question
+    baseline: Baseline
+    rails: GuardRails
+    mix: Mixes
+    touched: Touched
+    drafts: NDArray[np.int64]
+
+
+def _evaluate(search: _Search, index: int, body: Body, width: Array) -> dict[str, NDArray]:
     """All designs of one body: [n mixes x n widths], flattened."""
+    question, mix = search.question, search.mix
     column = Mixes(mix.n_experts[:, None], mix.n_active[:, None], mix.n_shared[:, None])
-    size = sizes(body, column, width, question.memory_limit_bytes)
+    size = sizes(body, column, width, question.max_memory_bytes)
     active, total = size.weights.active, size.weights.total
-    quality = law_ratios(body, baseline, column, width, size.weights, question).astype(np.float32)
-    broken, violation = _broken(body, column, width, size, quality.min(axis=0), question, baseline, rails)
+    quality = law_ratios(body, search.baseline, column, width, size.weights, question).astype(np.float32)
+    broken, violation = _broken(search, body, column, width, size, quality.min(axis=0))
     # Single precision halves the memory of millions of designs, and is finer than any error of the model.
     n_batches, gpus = len(question.batches), body.setup.placement.gpus
     speedup, tpot = (np.empty((n_batches, *active.shape), np.float32) for _ in range(2))
     n_draft, score = np.empty((n_batches, *active.shape), np.int16), np.empty(active.shape)
-    for block, found in over_widths(body, mix, width, touched, question.batches, drafts):
+    for block, found in over_widths(body, mix, width, search.touched, question.batches, search.drafts):
         speedup[:, block], tpot[:, block], n_draft[:, block] = found.speedup, found.tpot_s, found.n_draft
         score[block] = question.score(gpus, found.speedup, found.tpot_s)
     if question.max_tpot_s is not None:
@@ -190,31 +172,25 @@ def _evaluate(
 
 
 def _broken(
-    body: Body,
-    mix: Mixes,
-    width: Array,
-    size: Sizes,
-    quality: Array,
-    question: Question,
-    baseline: Baseline,
-    rails: GuardRails,
+    search: _Search, body: Body, mix: Mixes, width: Array, size: Sizes, quality: Array
 ) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
     """Bits of the constraints each design breaks, and the sum of how far, `quality` by the lowest law. [n, nW] each."""
+    question = search.question
     shape = Shape(
-        activation_ratio(mix.n_experts, mix.n_active, mix.n_shared),
+        activation_ratio(*mix.counts),
         granularity(body.architecture.hidden_size, width),
         size.weights.attention / size.weights.active,
         mix.shared_share,
         mix.n_active,
     )
     # Logarithms of ratios, so that constraints in different units can be added up.
-    beyond = rails.violations(shape)
+    beyond = search.rails.violations(shape)
     floor = (1.0 - question.quality_eps) * (1.0 - _SLACK)
     beyond["quality"] = np.log(np.maximum(floor / np.maximum(quality, 1e-6), 1.0))
     if question.max_total_params is not None:
         beyond["total_params"] = np.log(np.maximum(size.weights.total / question.max_total_params, 1.0))
     if question.max_training_cost is not None:
-        cost = size.weights.active / baseline.active_params
+        cost = size.weights.active / search.baseline.active_params
         beyond["training_cost"] = np.log(np.maximum(cost / question.max_training_cost, 1.0))
     for name, value, target in (
         ("total_target", size.weights.total, question.target_total_params),
@@ -235,19 +211,16 @@ def _broken(
 
 
 def _baseline(body: Body, question: Question, drafts: NDArray[np.int64]) -> Baseline:
-    setup, moe = body.setup, body.architecture.moe
-    assert moe is not None
+    setup, moe = body.setup, body.architecture.routed
     shared = shared_experts(moe)
-    mix = Mixes(*(np.array([float(x)]) for x in (moe.n_experts, moe.n_active, shared)))
+    mix = Mixes.of(moe.n_experts, moe.n_active, shared)
     width = np.array([float(moe.expert_width)])
     counts = parameter_counts(body.architecture)
     active = np.array([counts.active_nonembedding])
-    routing = shifted_routing(
-        setup.routing, (moe.n_experts, moe.n_active, shared), mix.n_experts, mix.n_active, mix.n_shared
-    )
+    routing = shifted_routing(setup.routing, (moe.n_experts, moe.n_active, shared), *mix.counts)
     touched = touched_by(setup, mix, routing, question.batches, drafts)
     found = served(setup, arms(body, mix, width, touched, question.batches, drafts), drafts)
-    activation = activation_ratio(mix.n_experts, mix.n_active, mix.n_shared)
+    activation = activation_ratio(*mix.counts)
     shape = Shape(
         activation,
         granularity(body.architecture.hidden_size, width),
@@ -289,7 +262,7 @@ def serve(
     skew, correlation : ends of the routing band that expert load, and affinity and stickiness, are taken from.
     """
     per_end = {
-        end: shifted_routing(space.setup.routing, space.baseline.counts, mix.n_experts, mix.n_active, mix.n_shared, end)
+        end: shifted_routing(space.setup.routing, space.baseline.counts, *mix.counts, end)
         for end in {skew, correlation}
     }
     routing = replace(per_end[correlation], load_cv=per_end[skew].load_cv)

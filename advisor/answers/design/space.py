@@ -312,7 +312,7 @@ def quality_of(body: Body, mix: Mixes, width: Array, active: Array, question: Qu
     hidden = body.architecture.hidden_size
     return dense_equivalent(
         active,
-        activation_ratio(mix.n_experts, mix.n_active, mix.n_shared),
+        activation_ratio(*mix.counts),
         granularity(hidden, width),
         training_flops(active, question.training_tokens),
     )
@@ -330,7 +330,7 @@ def law_ratios(body: Body, own: Baseline, mix: Mixes, width: Array, size: Weight
         count = np.asarray(k) + np.asarray(s)
         return expert_mix_loss(np.asarray(total) - tables, active, count, np.asarray(s) / count)
 
-    activation = activation_ratio(mix.n_experts, mix.n_active, mix.n_shared)
+    activation = activation_ratio(*mix.counts)
     behind = loss(size.total, size.active, mix.n_active, mix.n_shared) - loss(
         own.total_params, own.active_params, own.n_active, own.n_shared
     )

@@ -251,8 +251,7 @@ def start_from_size(
         if (brought := _brought(near, given)) is None:
             continue
         wanted, config = brought
-        moe = wanted.moe
-        assert moe is not None
+        moe = wanted.routed
         shared = f" + {moe.n_shared} shared" if moe.n_shared else ""
         mix = f"{moe.n_experts} experts top-{moe.n_active}{shared}, width {moe.expert_width}"
         counts = parameter_counts(wanted)
@@ -328,8 +327,7 @@ def _solved(near: Architecture, given: Mapping[str, float]) -> tuple[Architectur
     With one target the experts are `near`'s own and the width is solved; with two, the experts of the grid compete too,
     those like `near`'s first.
     """
-    moe = near.moe
-    assert moe is not None
+    moe = near.routed
     grid, two, shared = DesignGrid(), len(given) > 1, shared_experts(moe)
     experts = np.unique([*grid.n_experts, moe.n_experts]) if two else np.array([moe.n_experts])
     active = np.unique([*grid.n_active, moe.n_active]) if two else np.array([moe.n_active])
@@ -406,8 +404,7 @@ def design_name(space: DesignSpace, item: Experts | Candidate) -> str:
 
 
 def _changed(config: dict[str, Any], wanted: Architecture, own_width_is_total: bool) -> dict[str, Any]:
-    holder, moe = _expert_holder(config), wanted.moe
-    assert moe is not None
+    holder, moe = _expert_holder(config), wanted.routed
     config.pop("_name_or_path", None)  # the file no longer describes that checkpoint
     _set(holder, EXPERT_COUNT_KEYS, moe.n_experts)
     _set(holder, TOP_K_KEYS, moe.n_active)

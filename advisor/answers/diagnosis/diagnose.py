@@ -55,9 +55,9 @@ class RuleOutcome:
     """What it would need, and where that stands."""
 
 
-def judged(run: Run, rules: Sequence[tuple[Kind, Rule]] | None = None) -> list[RuleOutcome]:
+def judged(run: Run) -> list[RuleOutcome]:
     """Every rule tried on a run. Of the found ones those that another says better are clean."""
-    outcomes = [try_rule(rule, kind, run) for kind, rule in (all_rules() if rules is None else rules)]
+    outcomes = [try_rule(rule, kind, run) for kind, rule in all_rules()]
     in_run = [one for one in outcomes if one.state == "found"]
     ids = {one.rule.id for one in in_run}
     # A kind of rules says more only where one of it stays: arms that differ in what a rule of settings names do not.

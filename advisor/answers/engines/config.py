@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 from advisor.answers.round_costs import KRange
 from advisor.catalog.engines import load_engine
@@ -84,8 +84,6 @@ class EngineExport:
     file_name: str | None
     launch_line: str
     warnings: tuple[str, ...]
-    varies_k: bool = False
-    """Whether the engine is given a K for each range of batches."""
 
 
 def one_slot_a_line(text: str) -> str:
@@ -218,8 +216,3 @@ def guard_warnings(engine_id: str, request: ExportRequest) -> list[str]:
         release = f", for {engine.name} {request.version}" if request.version else ""
         texts.append(f"checked by {rules}{release}")
     return texts
-
-
-def is_whole(value: object) -> TypeGuard[int]:
-    """Whether a value of a JSON file is a whole number."""
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -272,6 +272,7 @@ def check_commands(
     method = method_for(setup, "vllm")
     model = served_model or default_served_model(setup)
     draft = draft_model or default_draft_model(setup)
+    check_draft_model(method, draft)
     config = _synthetic_config(setup, method, n_draft, draft)
     scenario, parallel = setup.scenario, _placement_words(setup)
     context = scenario.context_tokens

@@ -41,18 +41,17 @@ def varied(frame: pd.DataFrame) -> tuple[str, ...]:
     return tuple(name for name in SETTINGS if known[name].nunique(dropna=False) > 1)
 
 
-def where_drafting_pays(frame: pd.DataFrame, sure: float = SURE) -> pd.DataFrame:
+def where_drafting_pays(frame: pd.DataFrame) -> pd.DataFrame:
     """The largest batch of each model and accelerator at which drafting pays, at the best other settings.
 
     frame : rows of a sweep, `COLUMNS`.
-    sure : least share of the draws in which the recommended K gains. [-]
 
     A row for each pair that was predicted: `pays_up_to` (empty where it never does), the K, speedup and odds there, the
     settings with which it does, and whether any of its batches `fits`. Of several with the same batch the one of the
     largest speedup.
     """
     known = _columns(frame, *_PAIR, "batch_size", "speedup", "recommended", "n_draft", "p_gain", "fits")
-    pays = known[known["recommended"] & (known["n_draft"] > 0) & (known["p_gain"] >= sure) & known["fits"]]
+    pays = known[known["recommended"] & (known["n_draft"] > 0) & (known["p_gain"] >= SURE) & known["fits"]]
     best = frame.loc[pays.sort_values(["batch_size", "speedup"], kind="stable").groupby(_PAIR).tail(1).index]
     pairs = known.groupby(_PAIR, sort=True)["fits"].any().reset_index()
     found = pairs.merge(best.drop(columns="fits").reset_index(names="row"), on=_PAIR, how="left")

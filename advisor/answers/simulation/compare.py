@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.answers.round_costs import IntArray, KRange, RoundCosts
+from advisor.answers.round_costs import IntArray, KRange, RoundCosts, interpolate_batches
 from advisor.answers.simulation.policies import (
     BatchSchedule,
     Cascade,
@@ -341,8 +341,8 @@ def simulate_policies(
             on_policy(policy.name, number / len(policies))
         runs.append((simulate(costs, policy, trace, load, plan.iterations, switch_s=plan.switch_ms / 1e3), k))
     real = runs[: len(runs) - len(limits)]
-    plain = next(_tpot(run) for run, k in real if k == 0)
-    static = {k: plain / _tpot(run) for run, k in real if k is not None}
+    plain = next(run.mean_tpot_s for run, k in real if k == 0)
+    static = {k: plain / run.mean_tpot_s for run, k in real if k is not None}
     best = max(static, key=lambda k: static[k])
     made = [_outcome(run, k, plain, static[best]) for run, k in runs]
     outcomes, beyond = tuple(made[: len(real)]), tuple(made[len(real) :])
@@ -353,32 +353,22 @@ def simulate_policies(
 def _load(costs: RoundCosts, plan: SimulationPlan) -> Load:
     if plan.load_share is None:
         return closed_loop(plan.servers, plan.batch_size, plan.requests_by_server, plan.request_tokens)
-    capacity_per_s = plan.batch_size / float(costs.time_s(plan.batch_size, 0)) / plan.request_tokens
-    rng = np.random.default_rng([plan.seed, 1])
-    return poisson_arrivals(
-        plan.servers,
-        plan.batch_size,
-        plan.requests_by_server,
-        plan.request_tokens,
-        plan.load_share * capacity_per_s,
-        rng,
-    )
-
-
-def _tpot(run: SimulationResult) -> float:
-    return float(run.sequence_time_s.sum() / run.tokens.sum())
+    plain_s = float(interpolate_batches(costs.batches, costs.round_time_s, plan.batch_size)[0])
+    capacity_per_s = plan.batch_size / plain_s / plan.request_tokens
+    rate_per_s, rng = plan.load_share * capacity_per_s, np.random.default_rng([plan.seed, 1])
+    requests = plan.requests_by_server
+    return poisson_arrivals(plan.servers, plan.batch_size, requests, plan.request_tokens, rate_per_s, rng)
 
 
 def _outcome(run: SimulationResult, static_k: int | None, plain_tpot_s: float, best_static: float) -> PolicyOutcome:
     by_draft = run.iterations_by_draft
-    tpot_s = _tpot(run)
-    speedup = plain_tpot_s / tpot_s
+    speedup = plain_tpot_s / run.mean_tpot_s
     total = max(int(by_draft.sum()), 1)
     tests = run.test_iterations
     return PolicyOutcome(
         policy=run.policy,
         static_k=static_k,
-        tpot_s=tpot_s,
+        tpot_s=run.mean_tpot_s,
         speedup=speedup,
         gain_over_best_static=speedup / best_static - 1,
         p95_request_tpot_s=float(np.quantile(run.request_tpot_s, 0.95)) if run.request_tpot_s.size else None,

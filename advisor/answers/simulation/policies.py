@@ -1,19 +1,13 @@
-"""Ways to choose K while serving: fixed, by batch size, by acceptance alone, and with hindsight.
+"""Ways to choose K while serving: one K, by batch, by acceptance (SGLang), by measured utility (Cascade), hindsight.
 
 A policy is a frozen description; its controller holds the state of many independent servers ("groups") at once. All
 sequences of a group run the same K in an iteration, as vLLM's batch-size table and SGLang's adaptive mode do.
 
-Cascade: K chosen by measured utility, in short tests and longer set phases (arXiv:2506.20675).
+Utility of a K in Cascade (arXiv:2506.20675) = tokens per round / (round time / plain step time). What the published
+description leaves open is listed in docs/decisions/cascade.md; every constant is a field of `CascadeSettings`.
 
-Utility of a K = tokens per round / (round time / plain step time): the speedup over plain decoding, measured as the
-request runs. The controller needs no model of cost or acceptance. What the published description leaves open is
-listed in docs/decisions/cascade.md; every constant is a field of `CascadeSettings`.
-
-What draft lengths of each sequence's own could gain at most: every sequence stops at its first rejection.
-
-Engines are beginning to draft or verify each sequence only as far as the drafter is confident (vLLM's adaptive
-verification, confidence-gated drafting). How well a drafter's confidence foretells rejection is published for hardly
-any model, so what is computed is the bound: a gate that is never wrong. No engine reaches it.
+`StopsAtRejection` bounds what draft lengths of each sequence's own could gain: how well a drafter's confidence
+foretells rejection is published for hardly any model, so its gate is never wrong, which no engine's is.
 """
 
 from __future__ import annotations
@@ -58,20 +52,18 @@ class IterationOutcome:
     time_s: Array
 
 
-class Controller(Protocol):
-    """State of one policy over all groups."""
+class Controller:
+    """State of one policy over all groups. One that learns nothing leaves `observe` and `restart` as they are."""
 
     def choose(self, situation: Situation) -> IntArray:
-        """K of each group for the coming iteration, [G], within 0..k_max."""
-        ...
+        """K of each group for the coming iteration, [G], within 0..k_max. Raises NotImplementedError here."""
+        raise NotImplementedError
 
     def observe(self, outcome: IterationOutcome) -> None:
         """Learn from the iteration just run."""
-        ...
 
     def restart(self, groups: IntArray) -> None:
         """A new request took over the single slot of these groups."""
-        ...
 
 
 class Policy(Protocol):
@@ -90,16 +82,6 @@ class Policy(Protocol):
     def controller(self, n_groups: int, time_s: Array) -> Controller:
         """Fresh controller. `time_s` [max_batch + 1, nK] is what the oracle knows about costs."""
         ...
-
-
-class _Memoryless:
-    """Controller of a policy that learns nothing."""
-
-    def observe(self, outcome: IterationOutcome) -> None:
-        """Nothing to learn."""
-
-    def restart(self, groups: IntArray) -> None:
-        """Nothing to forget."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +122,7 @@ class BatchSchedule:
         return _Table(table)
 
 
-class _Table(_Memoryless):
+class _Table(Controller):
     def __init__(self, table: IntArray) -> None:
         self.table = table
 
@@ -166,7 +148,7 @@ class Oracle:
         return _Hindsight(n_groups, time_s)
 
 
-class _Hindsight:
+class _Hindsight(Controller):
     def __init__(self, n_groups: int, time_s: Array) -> None:
         self.cost = time_s
         self.tokens = np.zeros(n_groups)
@@ -187,9 +169,6 @@ class _Hindsight:
         self.tokens += outcome.tokens
         self.time += outcome.time_s
 
-    def restart(self, groups: IntArray) -> None:
-        """The rate reached so far is worth keeping."""
-
 
 SGLANG_DEFAULT_SLOTS: Mapping[int, tuple[tuple[int, ...], float]] = {
     1: ((1, 3, 5, 7), -0.25),
@@ -205,7 +184,8 @@ sgl-project/sglang@015c8726 python/sglang/srt/speculative/adaptive_spec_params.p
 class EmaAdaptive:
     """Acceptance-only adaptation with SGLang's rules and constants: costs play no part in it.
 
-    One state per batch slot (the largest key not above the batch size). Each iteration of a slot that drafts moves an
+    One state per batch slot (the largest key not above the batch size), kept across requests. Each iteration of a slot
+    that drafts moves an
     average of accepted drafts; after `warmup_batches`, every `update_interval` iterations K steps down through the
     candidates while the average is at most (next lower K) - 1/2 + down_hysteresis (1/2 where that is 0), else up while
     it exceeds K - 1/2 + up_hysteresis. From K = 0 the next decision always probes the smallest positive candidate.
@@ -235,7 +215,7 @@ class EmaAdaptive:
         return _Ema(self, candidates, n_groups)
 
 
-class _Ema:
+class _Ema(Controller):
     def __init__(self, policy: EmaAdaptive, candidates: Mapping[int, Sequence[int]], n_groups: int) -> None:
         self.policy = policy
         self.keys = np.array(sorted(candidates))
@@ -249,9 +229,6 @@ class _Ema:
             initial = np.flatnonzero(steps == policy.initial_draft)
             self.index[s] = initial[0] if initial.size else len(steps) // 2
             self.ema[s] = steps[self.index[s]] - 1.0
-
-    def restart(self, groups: IntArray) -> None:
-        """SGLang keeps this state across requests."""
 
     def choose(self, situation: Situation) -> IntArray:
         slot = self._slot(situation.batch)
@@ -309,6 +286,7 @@ class CascadeSettings:
     trial_iterations: int = 4
     max_trials: int = 4
     set_iterations: int = 16
+    """A test that ends with K > 0 returns the set phase to this length: ours."""
     converged_fraction: float = 0.10
     """A trial whose utility differs by at most this fraction from that of the K it climbed from ends the test."""
     back_off_factor: float = 2.0
@@ -318,10 +296,6 @@ class CascadeSettings:
     """Ours: the paper says "a few"."""
     initial_draft: int = 1
     """Ours: K of a request's first trial. 52 test iterations in 13 tests of an always-bad request need 1."""
-    recover_set_iterations: bool = True
-    """Ours: a test that ends with K > 0 returns the set phase to its first length."""
-    max_set_iterations: int | None = None
-    """Ours: no upper limit by default."""
 
     def __post_init__(self) -> None:
         counts = (self.trial_iterations, self.max_trials, self.set_iterations, self.baseline_iterations)
@@ -344,7 +318,7 @@ class Cascade:
         return CascadeController(self.settings, n_groups, time_s.shape[1] - 1)
 
 
-class CascadeController:
+class CascadeController(Controller):
     """The state machine baseline -> (test -> set) -> ..., of n_groups requests at once."""
 
     def __init__(self, settings: CascadeSettings, n_groups: int, k_max: int) -> None:
@@ -461,10 +435,7 @@ class CascadeController:
         self.start_k[groups] = np.where(pays, best, self.start_k[groups])
         length = np.where(pays, self.settings.set_iterations, self.set_length[groups])
         grown = self.set_length[groups] * self.settings.back_off_factor
-        if self.settings.max_set_iterations is not None:
-            grown = np.minimum(grown, self.settings.max_set_iterations)
-        kept = self.settings.set_iterations if self.settings.recover_set_iterations else self.set_length[groups]
-        self.set_length[groups] = np.where(pays, kept, grown)
+        self.set_length[groups] = np.where(pays, self.settings.set_iterations, grown)
         self._begin(groups, _SET, k, length.astype(np.int64))
 
     def _end_set(self, groups: IntArray) -> None:
@@ -490,8 +461,7 @@ class SplitCosts:
     @classmethod
     def of(cls, costs: RoundCosts, max_batch: int) -> SplitCosts:
         """Costs split into drafting and verifying, from costs whose drafting is known."""
-        time, _ = costs.dense(max_batch)
-        draft = costs.dense_draft(max_batch)
+        time, _, draft = costs.dense(max_batch)
         return cls(draft, time - draft)
 
     def drafting_s(self, depth: IntArray) -> Array:

@@ -1,12 +1,8 @@
-"""How many drafts would be accepted at each place of a text: drawn once, then shared by every policy compared.
-
-Processes that know a scenario only by its accepted length are made here too.
+"""Requests served in decode iterations by a policy that chooses K: acceptance drawn once, load, and the loop itself.
 
 A trace is indexed by token position, not by iteration, so that a policy which moves faster meets the same good and
 bad passages as a slower one. `run_length[r, p]` is the number of drafts in a row that the target would accept when
 request r stands at its p-th output token; a round with K drafts there accepts min(run_length, K) of them.
-
-A serving loop in numpy: many independent servers, each a batch of requests, one policy choosing K per iteration.
 """
 
 from __future__ import annotations
@@ -71,11 +67,6 @@ class PerPosition:
             tuple(float(c) for c in np.divide(survival[1:], before, out=np.zeros(before.size), where=before > 0))
         )
 
-    @classmethod
-    def geometric(cls, alpha: float, k_max: int) -> PerPosition:
-        """One acceptance rate for every position."""
-        return cls((alpha,) * k_max)
-
     def accepted_length(self, k_max: int) -> Array:
         """Mean tokens per round for K = 0..k_max, bonus token included. [k_max + 1]"""
         padded = (self.conditional + (0.0,) * k_max)[:k_max]
@@ -124,31 +115,6 @@ class Switching:
         good = _runs(uniform, np.cumprod((self.good + (0.0,) * k_max)[:k_max]))
         bad = _runs(uniform, np.cumprod((self.bad + (0.0,) * k_max)[:k_max]))
         return np.where(path, good, bad)
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """Requests of several kinds: each stream follows one of the processes, drawn with the given weights."""
-
-    processes: tuple[AcceptanceProcess, ...]
-    weights: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        if len(self.processes) != len(self.weights) or not self.processes:
-            raise AdvisorError("a mixture needs as many weights as processes, and at least one")
-        if min(self.weights) < 0 or sum(self.weights) <= 0:
-            raise AdvisorError("mixture weights must not be negative, and one must be positive")
-
-    def run_lengths(self, n_streams: int, n_tokens: int, k_max: int, rng: np.random.Generator) -> RunLengths:
-        """Run lengths [n_streams, n_tokens]."""
-        share = np.asarray(self.weights) / sum(self.weights)
-        kind = rng.choice(len(self.processes), size=n_streams, p=share)
-        out = np.zeros((n_streams, n_tokens), dtype=np.int8)
-        for i, process in enumerate(self.processes):
-            rows = np.flatnonzero(kind == i)
-            if rows.size:
-                out[rows] = process.run_lengths(rows.size, n_tokens, k_max, rng)
-        return out
 
 
 @dataclass(frozen=True)
@@ -329,8 +295,7 @@ def closed_loop(
     requests_per_group defaults to concurrency).
     """
     offered = _offered(n_groups, concurrency, concurrency if requests_per_group is None else requests_per_group)
-    tokens = np.broadcast_to(np.asarray(ENDLESS if output_tokens is None else output_tokens), offered.shape)
-    return _checked_load(np.where(offered, 0.0, np.inf), tokens, concurrency)
+    return _load(np.where(offered, 0.0, np.inf), ENDLESS if output_tokens is None else output_tokens, concurrency)
 
 
 def poisson_arrivals(
@@ -351,8 +316,7 @@ def poisson_arrivals(
         raise AdvisorError(f"rate_per_s={rate_per_s} must be positive")
     offered = _offered(n_groups, concurrency, requests_per_group)
     arrival = rng.exponential(1 / rate_per_s, offered.shape).cumsum(axis=1)
-    tokens = np.broadcast_to(np.asarray(output_tokens), arrival.shape)
-    return _checked_load(np.where(offered, arrival, np.inf), tokens, concurrency)
+    return _load(np.where(offered, arrival, np.inf), output_tokens, concurrency)
 
 
 def _offered(n_groups: int, concurrency: int, requests_per_group: ArrayLike) -> np.ndarray:
@@ -389,14 +353,16 @@ class SimulationResult:
     """Decode time per output token of every finished request."""
     request_latency_s: Array
     """Arrival to last token of every finished request."""
-    k_by_iteration: IntArray | None = None
-    """[T, G], -1 where idle; only when recorded."""
-    batch_by_iteration: IntArray | None = None
 
     @property
     def tokens_per_s(self) -> float:
         """Output tokens per busy second, all groups together."""
         return float(self.tokens.sum() / self.busy_time_s.sum())
+
+    @property
+    def mean_tpot_s(self) -> float:
+        """Mean time per output token, all groups together. [s]"""
+        return float(self.sequence_time_s.sum() / self.tokens.sum())
 
     @property
     def tpot_s(self) -> Array:
@@ -410,7 +376,6 @@ def simulate(
     trace: RunLengths,
     load: Load,
     n_iterations: int,
-    record: bool = False,
     switch_s: float = SWITCH_S,
 ) -> SimulationResult:
     """Run one policy for at most n_iterations (per group), or until every request is served.
@@ -422,7 +387,6 @@ def simulate(
     costs : time of a round by batch and K; must reach to load.concurrency.
     trace : run lengths [n_streams, n_tokens] from `draw_trace`; request r of group g follows stream g R + r, modulo
         n_streams, and starts over beyond n_tokens. All randomness is in the trace and the load.
-    record : keep K and batch of every iteration, [T, G].
     switch_s : what an iteration takes longer that runs another K than the one before. [s]
     """
     if trace.ndim != 2 or not trace.size:
@@ -432,21 +396,10 @@ def simulate(
     if not 0 <= switch_s < np.inf:
         raise AdvisorError(f"the cost of a switch, {switch_s} s, must not be negative")
     loop = _Loop(costs, policy, trace, load, switch_s)
-    history: list[tuple[IntArray, IntArray]] = []
     for _ in range(n_iterations):
-        seen = loop.iterate()
-        if seen is None:
+        if not loop.iterate():
             break
-        if record:
-            history.append(seen)
-    return loop.result(history)
-
-
-def compare(
-    costs: RoundCosts, policies: Sequence[Policy], trace: RunLengths, load: Load, n_iterations: int
-) -> dict[str, SimulationResult]:
-    """Every policy on the same trace and load, by policy name."""
-    return {policy.name: simulate(costs, policy, trace, load, n_iterations) for policy in policies}
+    return loop.result()
 
 
 class _Loop:
@@ -457,7 +410,7 @@ class _Loop:
         self.offered = np.isfinite(load.arrival_s).sum(axis=1)
         slots = load.concurrency
         self.policy, self.load = policy, load
-        self.cost, warm = costs.dense(slots)
+        self.cost, warm, _ = costs.dense(slots)
         self.warm = warm if policy.keeps_drafter else np.zeros_like(warm)
         self.split = SplitCosts.of(costs, slots) if isinstance(policy, StopsAtRejection) else None
         self.switch_s = switch_s
@@ -482,14 +435,14 @@ class _Loop:
         self.latency: list[Array] = []
         self.waiting = True
 
-    def iterate(self) -> tuple[IntArray, IntArray] | None:
-        """One iteration of every group. K and batch [G], or None when all work is done."""
+    def iterate(self) -> bool:
+        """Run one iteration of every group. False when all work was done before it."""
         if self.waiting:
             self._admit()
         batch = self.active.sum(axis=1)
         busy = batch > 0
         if not busy.any():
-            return None
+            return False
         offset = self.place % self.period
         offset += (self.request + self.rows[:, None] * self.requests) % self.streams * self.period
         run = np.where(self.active, self.flat[offset], np.int8(0))
@@ -505,14 +458,13 @@ class _Loop:
         self.sequence_time += time * batch
         self.iterations += busy
         self.by_draft += np.bincount(k[busy], minlength=self.by_draft.size)
-        seen = np.where(busy, k, -1), batch
         self.controller.observe(IterationOutcome(busy, batch, k, tokens, time))
         self.place += emitted
         self.remaining -= emitted
         finished = self.active & (self.remaining <= 0)
         if finished.any():
             self._finish(finished)
-        return seen
+        return True
 
     def _round_s(self, situation: Situation, k: IntArray) -> Array:
         """Time of the coming round of each group [G], its switch of K included. Counts drafts, tokens and switches."""
@@ -564,7 +516,7 @@ class _Loop:
                 self.controller.restart(groups[request > 0])
         self.waiting = bool((self.next_request < self.offered).any())
 
-    def result(self, history: list[tuple[IntArray, IntArray]]) -> SimulationResult:
+    def result(self) -> SimulationResult:
         none = np.zeros(0)
         return SimulationResult(
             policy=self.policy.name,
@@ -579,12 +531,11 @@ class _Loop:
             test_iterations=getattr(self.controller, "test_iterations", None),
             request_tpot_s=np.concatenate(self.tpot) if self.tpot else none,
             request_latency_s=np.concatenate(self.latency) if self.latency else none,
-            k_by_iteration=np.stack([k for k, _ in history]) if history else None,
-            batch_by_iteration=np.stack([b for _, b in history]) if history else None,
         )
 
 
-def _checked_load(arrival: Array, tokens: np.ndarray, concurrency: int) -> Load:
+def _load(arrival: Array, output_tokens: ArrayLike, concurrency: int) -> Load:
+    tokens = np.broadcast_to(np.asarray(output_tokens), arrival.shape)
     if np.any(tokens < 1) or np.any(tokens != np.round(tokens)):
         raise AdvisorError("output_tokens must be whole numbers of at least 1")
     return Load(arrival, tokens.astype(np.int64), concurrency)
