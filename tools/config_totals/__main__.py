@@ -21,6 +21,7 @@ from advisor.catalog.models import load_model, model_ids, model_profile
 from advisor.cli.output import print_table
 from advisor.physics.architecture import ParameterCounts, parameter_counts
 from advisor.profiles import data_root
+from advisor.show.table import matrix
 
 INTERPRETER = data_root() / ".configs-venv" / "bin" / "python"
 THEIR_SIDE, CATALOGUE = (Path(__file__).parent / name for name in ("their_side.py", "catalogue.yaml"))
@@ -102,7 +103,7 @@ def main() -> int:
         for name, theirs in said["models"].items()
         for made in [load_model(name)]
     ]
-    print_table(HEADER, [line.cells for line in lines])
+    print_table(matrix(HEADER, [line.cells for line in lines]))
     faults, built = sum(line.fault for line in lines), sum("error" not in each for each in said["models"].values())
     sys.stdout.write(
         f"\n{built} of {len(lines)} models built by transformers {said['transformers']} (torch {said['torch']}); "
