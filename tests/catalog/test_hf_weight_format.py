@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog.hf.config import architecture_from_config, formats_from_config
+from advisor.catalog.hf.config import architecture_from_config
+from tests.catalog.formats import formats_from_config
 
 # A latent-attention model as ModelOpt excludes modules: 2 dense and 4 routed layers and one MTP layer behind them.
 LATENT = {

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from advisor.catalog import models
-from advisor.catalog.hf.config import formats_from_config
 from advisor.catalog.models import (
     PROFILE_FOLDER,
     ModelProfile,
@@ -28,6 +27,7 @@ from advisor.catalog.models import (
 )
 from advisor.physics.architecture import parameter_counts
 from advisor.prediction import AdvisorError
+from tests.catalog.formats import formats_from_config
 
 PACKAGE = importlib.util.find_spec("aiconfigurator_core")
 

@@ -304,6 +304,18 @@ def test_sglang_s_counters_give_one_accepted_length_at_its_k() -> None:
     assert read_acceptance_file("gauge", sglang(0, 0, length=2.2)).text == "2.2@3"
 
 
+def test_sglang_s_counters_have_the_checks_of_vllm_s() -> None:
+    with pytest.raises(AdvisorError, match=r"generation_tokens fell from 12500 in before to 2500 in after"):
+        read_acceptance_file("after", sglang(5_000, 5_000), ("before", sglang(25_000, 10_000)))
+    two = sglang(25_000, 10_000) + sglang(9_000, 9_000).replace(b'model_name="m"', b'model_name="other"')
+    with pytest.raises(AdvisorError, match="counts 2 models"):
+        read_acceptance_file("metrics", two)
+    with pytest.raises(AdvisorError, match="is no count"):
+        read_acceptance_file("metrics", sglang(25_000, -1))
+    first = sglang(25_000, 10_000) + b'sglang:num_requests_total{model_name="m"} 1000\n'
+    assert read_acceptance_file("metrics", first).text == "2.4@3", "a request's first token is of no round"
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -18,6 +18,7 @@ from advisor.measured.ingest.rows import combine, complete, resolve_names
 from advisor.measured.readers import FORMATS
 from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
+from tests.measured.open_runs import open_run
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "ingest"
 EXPECTED = {
@@ -736,52 +737,6 @@ def test_a_log_that_begins_with_a_bracket_is_text_and_a_list_stays_json(start: s
     assert read_upload("x", f"{start}\n{body}".encode()).result.format_id == "trtllm_bench"
     with pytest.raises(AdvisorError, match=r"starts like JSON|is cut off"):
         read_upload("x", b"[1.5, 2")
-
-
-def open_run(**fields: object) -> bytes:
-    """A run of `vllm bench serve` at 5 requests a second, 200 tokens each, 60 requests at its peak."""
-    run = {
-        "backend": "vllm",
-        "model_id": "Qwen/Qwen3-30B-A3B",
-        "request_rate": 5.0,
-        "max_concurrency": None,
-        "duration": 40.0,
-        "completed": 200,
-        "total_input_tokens": 200 * 512,
-        "total_output_tokens": 200 * 200,
-        "output_throughput": 1000.0,
-        "total_token_throughput": 3560.0,
-        "mean_ttft_ms": 60.0,
-        "mean_tpot_ms": 9.0,
-        "max_concurrent_requests": 60,
-        "spec_k": "0",
-    }
-    return json.dumps(run | fields).encode()
-
-
-def test_the_batch_of_an_open_load_is_rate_times_time_per_token_and_never_its_peak() -> None:
-    result = read_upload("open.json", open_run()).result
-    assert result.frame["batch_size"].iloc[0] == pytest.approx(1000 * 9e-3 * 199 / 200)
-    assert result.frame["batch_kind"].iloc[0] == "mean_running"
-    assert not any(item.name == "batch_size" for item in result.missing)
-    assert not any("queued" in text for text in result.warnings)
-    capped = read_upload("open.json", open_run(max_concurrency=128)).result.frame
-    assert capped["batch_size"].iloc[0] == pytest.approx(1000 * 9e-3 * 199 / 200), (
-        "a cap that is not reached is no batch"
-    )
-    closed = read_upload("open.json", open_run(max_concurrency=16, request_rate="inf")).result.frame
-    assert (closed["batch_size"].iloc[0], closed["batch_kind"].iloc[0]) == (16, "max_concurrency")
-
-
-def test_a_queue_before_an_open_load_is_said() -> None:
-    result = read_upload("open.json", open_run(mean_ttft_ms=2400.0)).result
-    assert any("requests queued: 1.3 waited" in text for text in result.warnings), result.warnings
-
-
-def test_a_folder_of_open_runs_has_a_batch_for_each_file() -> None:
-    tables = [read_upload(f"{ms}.json", open_run(mean_tpot_ms=ms)) for ms in (8.0, 12.0)]
-    frame = combine(tables).result.frame
-    assert frame["batch_size"].tolist() == pytest.approx([8 * 0.995, 12 * 0.995])
 
 
 @pytest.mark.parametrize(

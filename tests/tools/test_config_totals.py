@@ -7,9 +7,9 @@ import ast
 import pytest
 import yaml
 
-from advisor.catalog.models import load_model, model_ids
+from advisor.catalog.models import load_model, model_ids, model_profile
 from advisor.physics.architecture import parameter_counts
-from tools.config_totals.__main__ import CATALOGUE, THEIR_SIDE, compared, merged, questions
+from tools.config_totals.__main__ import CATALOGUE, THEIR_SIDE, compared, default_lines, merged, questions
 
 KNOWN = yaml.safe_load(CATALOGUE.read_text(encoding="utf-8"))
 OURS = parameter_counts(load_model("qwen3-30b-a3b"))
@@ -51,6 +51,17 @@ def test_every_shipped_model_is_asked_about_and_changes_say_why() -> None:
     for entry in (*KNOWN["asked"].values(), *KNOWN["differs"].values()):
         assert len(entry["because"]) > 20
     assert {*KNOWN["asked"], *KNOWN["differs"]} <= set(model_ids())
+
+
+def test_a_default_config_that_is_off_needs_a_reason() -> None:
+    config = model_profile("qwen3-30b-a3b").config
+    theirs = {"class": "Theirs", "total": OURS.total / 1.02, "config": dict(config)}
+    (off,), n_read = default_lines({"qwen3_moe": theirs, "blt": {"error": "TypeError"}}, {})
+    assert (off.cells[-1], off.fault, n_read) == ("OFF", True, 1)
+    assert not default_lines({"qwen3_moe": theirs}, {"qwen3_moe": "known"})[0][0].fault
+    unknown = theirs | {"config": {**config, "model_type": "qwen9"}}
+    assert not default_lines({"qwen9": unknown}, {})[0][0].fault, "the reader says that it does not know the type"
+    assert default_lines({"qwen3_moe": theirs | {"total": OURS.total}}, {}) == ([], 1)
 
 
 def test_blocks_are_merged_and_values_replaced() -> None:

@@ -1,5 +1,7 @@
 """`make test-configs`: parameters of the shipped models beside those of transformers, built on the meta device.
 
+Then those of transformers' own default configs, by kind, where they are off by more than DEFAULT_TOLERANCE.
+
 transformers runs in an environment of its own, .configs-venv (requirements-configs.txt). The command fails where a
 total or the routed experts differ by more than TOLERANCE and catalogue.yaml knows no reason.
 """
@@ -7,6 +9,7 @@ total or the routed experts differ by more than TOLERANCE and catalogue.yaml kno
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,18 +20,27 @@ from typing import Any
 
 import yaml
 
+from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model, model_ids, model_profile
 from advisor.cli.output import print_table
 from advisor.physics.architecture import ParameterCounts, parameter_counts
+from advisor.prediction import AdvisorError
 from advisor.profiles import data_root
+from advisor.show.table import matrix
 
 INTERPRETER = data_root() / ".configs-venv" / "bin" / "python"
 THEIR_SIDE, CATALOGUE = (Path(__file__).parent / name for name in ("their_side.py", "catalogue.yaml"))
 TOLERANCE = 0.005
 """Share by which two counts may differ: norms, biases and small mixers of residuals are not all counted here. [-]"""
+DEFAULT_TOLERANCE = 0.01
+"""Likewise of a default config, which no model was released with. [-]"""
 KNOWN_SPREAD = 0.002
 """Share by which a known difference may move before it is looked at anew. [-]"""
 HEADER = ("model", "their class", "theirs, B", "ours, B", "total", "routed", "")
+
+
+SAYS_SO = re.compile("is not known|not counted|only the active|is missing: (?:layers|experts|head)")
+"""What a warning holds that names a part which is not read."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +96,28 @@ def compared(
     return Line((model_id, str(theirs["class"]), *counts, said), bool(faults))
 
 
+def default_lines(theirs: Mapping[str, Mapping[str, Any]], known: Mapping[str, str]) -> tuple[list[Line], int]:
+    """Kinds whose default is read with another total than theirs, and how many are read at all.
+
+    One is a fault where neither the reader says what it left out nor the catalogue knows why.
+    """
+    lines, n_read = [], 0
+    for kind, answer in theirs.items():
+        try:
+            made = None if "error" in answer else architecture_from_config(json.dumps(answer["config"]), kind)
+        except AdvisorError:
+            continue
+        if made is None:
+            continue
+        n_read += 1
+        ratio = (parameter_counts(made).total + made.table_params) / answer["total"]
+        if abs(ratio - 1.0) > DEFAULT_TOLERANCE:
+            said = next((text for text in made.warnings if SAYS_SO.search(text)), known.get(kind, ""))
+            counts = (_billions(answer["total"]), _billions(ratio * answer["total"]), f"{ratio - 1:+.2%}")
+            lines.append(Line((kind, answer["class"], *counts, "", said or "OFF"), not said))
+    return lines, n_read
+
+
 def _billions(count: float) -> str:
     return f"{count / 1e9:,.3f}"
 
@@ -102,13 +136,20 @@ def main() -> int:
         for name, theirs in said["models"].items()
         for made in [load_model(name)]
     ]
-    print_table(HEADER, [line.cells for line in lines])
+    print_table(matrix(HEADER, [line.cells for line in lines]))
     faults, built = sum(line.fault for line in lines), sum("error" not in each for each in said["models"].values())
     sys.stdout.write(
         f"\n{built} of {len(lines)} models built by transformers {said['transformers']} (torch {said['torch']}); "
         f"{faults} differ by more than {TOLERANCE:.1%} without a known reason. MTP modules count on neither side.\n"
     )
-    return 1 if faults else 0
+    off, n_read = default_lines(said["defaults"], catalogue["defaults"])
+    print_table(matrix(HEADER, [line.cells for line in off]))
+    wrong = sum(line.fault for line in off)
+    sys.stdout.write(
+        f"\n{n_read} of {len(said['defaults'])} default configs are read; {len(off)} differ by more than "
+        f"{DEFAULT_TOLERANCE:.0%}, {wrong} of them without a known reason.\n"
+    )
+    return 1 if faults or wrong else 0
 
 
 if __name__ == "__main__":

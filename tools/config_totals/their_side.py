@@ -18,7 +18,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 ROUTED = re.compile(r"\.experts\.|\.experts$|\.routed_experts\.")
 """Parts of a name that routed experts' matrices and biases have."""
-MEDIA = re.compile(r"vision|visual|audio|multi_modal|mm_projector|vit_")
+MEDIA = re.compile(r"vision|visual|audio|multi_modal|mm_projector|vit_|embed_tokens_extend")
 """Parts of a name that towers of other media have."""
 
 
@@ -64,6 +64,21 @@ def built(text: object, whole: object) -> object:
     raise LookupError(str(error))
 
 
+def defaults() -> dict[str, dict]:
+    """The default config of each kind that has a causal language model, with its counts, or why there are none."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    found: dict[str, dict] = {}
+    for kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        try:
+            config = CONFIG_MAPPING[kind]().to_dict() | {"model_type": kind}
+            found[kind] = {"config": config, **counts(config)}
+        except Exception as error:  # theirs: some classes have no usable default
+            found[kind] = {"error": type(error).__name__}
+    return found
+
+
 def main(questions: str, answers: str) -> None:
     """Answer each question by itself: one that fails is named with its error."""
     import torch
@@ -81,8 +96,9 @@ def main(questions: str, answers: str) -> None:
             found[name] = {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"}
         found[name]["seconds"] = round(time.perf_counter() - started, 2)
     said = {"transformers": transformers.__version__, "torch": torch.__version__, "models": found}
+    said["defaults"] = defaults()
     with open(answers, "w", encoding="utf-8") as file:
-        json.dump(said, file)
+        json.dump(said, file, default=str)
 
 
 if __name__ == "__main__":

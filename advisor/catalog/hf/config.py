@@ -37,7 +37,7 @@ from advisor.catalog.hf.layers import (
 )
 from advisor.catalog.hf.mixers import build_mixers
 from advisor.catalog.hf.unread import OF_EXPERTS, OF_MTP, dspark_stages, gaps, gb, unread
-from advisor.catalog.hf.weight_format import CheckpointFormats, checkpoint_formats
+from advisor.catalog.hf.weight_format import checkpoint_formats
 from advisor.physics.architecture import (
     BYTES_PER_WEIGHT,
     Architecture,
@@ -109,20 +109,6 @@ def architecture_from_config(
     architecture = architecture.model_copy(update={"warnings": said})
     known = dialect_of(fields.text("model_type")) is not None
     return _checked_against_name(architecture, (label, fields.text("_name_or_path")), known)
-
-
-def formats_from_config(config: Mapping[str, Any] | str | bytes, file_name: str = "config.json") -> CheckpointFormats:
-    """Read the formats of a checkpoint's parts from its Hugging Face configuration.
-
-    `architecture_from_config` takes its weight formats from here; this has them finer: output head and embedding,
-    attention by projection, multi-token-prediction modules. Raises AdvisorError as that does.
-    """
-    fields = _language_model(config, file_name, [])
-    dialect = dialect_of(fields.text("model_type")) or Dialect()
-    n_layers = _layer_count(fields)
-    kinds = layer_kinds(fields, dialect, n_layers)
-    layers = _part_layers(kinds, ffn_kinds(fields, expert_count(fields, n_layers, []), n_layers))
-    return checkpoint_formats(fields, dialect, layers, n_layers, [])
 
 
 def _language_model(config: Mapping[str, Any] | str | bytes, file_name: str, warnings: list[str]) -> Fields:
@@ -446,6 +432,8 @@ def _attention(fields: Fields, architecture: Architecture) -> list[str]:
     if fields.find(*_HEADS) is None and model_type.startswith(OWN_HEAD_DIM):
         size = gb(weight_bytes_by_component(architecture)["attention"])
         said.append(f"head_dim is missing: hidden_size / num_attention_heads is taken, {size} of attention weights")
+    if model_type.startswith("gemma4") and fields.find("global_head_dim") is None:
+        said.append("global_head_dim is missing: layers that see the whole context are taken to have heads of head_dim")
     return said
 
 

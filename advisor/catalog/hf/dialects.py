@@ -38,7 +38,8 @@ class Dialect(Frozen):
     """Which layers a sliding_window covers when no per-layer list says so."""
     full_every: int = 0
     """For every_nth_full: each so-manieth layer sees the whole context."""
-    ffn_matrices: Literal[2, 3] = 3
+    ffn_matrices: Literal[2, 3] | None = None
+    """2: up and down; 3: gated; None: gated unless the activation is a squared ReLU."""
     output_gate: bool = False
     """The query projection carries a gate of the same size."""
     qkv_bias: bool = False
@@ -100,7 +101,6 @@ _PLAIN_TYPES = [
     "minimax_m3_vl_text",
     "jamba",
     "hy_v3",
-    "hy_v4",
     "inkling_text",
     "inkling2_text",
     "laguna",
@@ -144,6 +144,7 @@ DIALECTS: dict[str, Dialect] = {
     **dict.fromkeys(_PLAIN_TYPES, _PLAIN),
     **dict.fromkeys(("step3p5", "step3p7"), Dialect(mtp="dense, windowed")),
     "gigachat3_5": Dialect(mtp="dense"),
+    "hy_v4": Dialect(output_gate=True),
     **dict.fromkeys(("olmoe", "flex_olmo", "olmo2", "olmo3"), _NORMED),
     **dict.fromkeys(
         ("qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_omni_moe_text", "qwen3_omni_moe_talker_text"), _QWEN
@@ -152,8 +153,10 @@ DIALECTS: dict[str, Dialect] = {
     **dict.fromkeys(("qwen3_5", "qwen3_5_moe"), _GATED),
     **dict.fromkeys(("bailing_moe", "bailing_moe_v2", "bailing_hybrid"), _BAILING),
     **dict.fromkeys(("cohere2", "cohere2_moe"), _COHERE),
-    **dict.fromkeys(("gpt_neox", "phi", "nemotron"), _TWO_MATRICES),
-    **dict.fromkeys(("gpt2", "starcoder2", "falcon", "opt", "gpt_bigcode"), _TWO_MATRICES_TIED),
+    **dict.fromkeys(("gpt_neox", "phi", "nemotron", "git"), _TWO_MATRICES),
+    **dict.fromkeys(("gpt2", "starcoder2", "falcon", "gpt_bigcode", "biogpt"), _TWO_MATRICES_TIED),
+    "apertus": Dialect(ffn_matrices=2, query_key_norm=True),
+    "bitnet": Dialect(ffn_matrices=3),
     **dict.fromkeys(("lfm2", "lfm2_moe", "cohere", "ernie4_5_moe", "ernie4_5_vl_moe_text", "ernie4_5_moe_vl"), _TIED),
     "qwen2": Dialect(window="when_enabled", qkv_bias=True),
     "qwen2_moe": Dialect(window="when_enabled", qkv_bias=True),
@@ -164,7 +167,11 @@ DIALECTS: dict[str, Dialect] = {
     "gemma": _TIED,
     "gemma2": Dialect(tie_embeddings=True, window="alternate"),
     "gemma3_text": Dialect(query_key_norm=True, tie_embeddings=True, window="every_nth_full", full_every=6),
-    "gemma4_text": Dialect(shared="parallel_mlp", tie_embeddings=True, window="every_nth_full", full_every=6),
+    **dict.fromkeys(
+        ("gemma4_text", "gemma4_unified_text"),
+        Dialect(shared="parallel_mlp", tie_embeddings=True, window="every_nth_full", full_every=6),
+    ),
+    "opt": Dialect(ffn_matrices=2, tie_embeddings=True, quirk="its learned position embeddings are not counted"),
     "afmoe": Dialect(output_gate=True, window="every_nth_full", full_every=4),
     "exaone4": Dialect(window="every_nth_full", full_every=4),
     "exaone_moe": Dialect(window="every_nth_full", full_every=4),
@@ -179,7 +186,6 @@ DIALECTS: dict[str, Dialect] = {
         tie_embeddings=True,
         quirk="its compressed convolutional attention is imported as plain grouped-query attention",
     ),
-    "git": _PLAIN,
     "doge": _PLAIN,
 }
 REFUSED: dict[str, str] = {
@@ -225,6 +231,8 @@ REFUSED: dict[str, str] = {
             "modernbert",
             "nomic_bert",
             "mpnet",
+            *("camembert", "data2vec-text", "ernie", "rembert", "megatron-bert", "xlm-roberta-xl", "xmod", "roc_bert"),
+            *("big_bird", "roformer", "bert-generation", "roberta-prelayernorm"),
             "vit",
             "clip",
             "siglip",

@@ -63,6 +63,10 @@ def _listed(fields: Fields, n_layers: int) -> list[LayerKind] | None:
     if fields.find("full_attention_layers"):
         attending = set(fields.integers("full_attention_layers", maximum=n_layers - 1))
         return ["full" if i in attending else "linear" for i in range(n_layers)]
+    if "attn_layer_indices" in fields.values:  # Bamba; without any, no layer attends
+        listed = fields.get("attn_layer_indices")
+        attending = set(fields.integers("attn_layer_indices", maximum=n_layers - 1)) if listed else set()
+        return ["full" if i in attending else "linear" for i in range(n_layers)]
     if fields.find("attn_type_list"):
         softmax = fields.integers("attn_type_list", maximum=1, length=n_layers)
         return ["full" if flag else "linear" for flag in softmax]
@@ -308,7 +312,8 @@ def _periodic(fields: Fields, n_layers: int) -> list[bool] | None:
 
 def _ffn_matrices(fields: Fields, dialect: Dialect) -> int:
     """2 for an ungated block (squared ReLU), else 3: gate, up and down."""
-    return 2 if "relu2" in (fields.text("mlp_hidden_act"), fields.text("hidden_act")) else dialect.ffn_matrices
+    ungated = "relu2" in (fields.text("mlp_hidden_act"), fields.text("hidden_act"))
+    return dialect.ffn_matrices or (2 if ungated else 3)
 
 
 def _refuse_shared_banks(fields: Fields, count: int, n_experts: int) -> None:
@@ -426,4 +431,13 @@ def _dense_width(fields: Fields, beside_experts: bool, layer: int, n_layers: int
     key = fields.find(*PLAIN_WIDTH_KEYS)
     if key is not None and isinstance(fields.values[key], list):
         return fields.integers(key, minimum=1, length=n_layers)[layer]
-    return fields.count(*PLAIN_WIDTH_KEYS)
+    width = fields.count("block_ff_dim", *PLAIN_WIDTH_KEYS)
+    if not fields.flag("block_auto_adjust_ff_dim"):
+        return width
+    # LFM2 states the width of an ungated block, which transformers turns into that of a gated one of equal size.
+    multiple, factor = (
+        fields.optional_count("block_multiple_of", minimum=1) or 1,
+        fields.get("block_ffn_dim_multiplier"),
+    )
+    width = int((1.0 if factor is None else float(factor)) * int(2 * width / 3))
+    return -(-width // multiple) * multiple

@@ -89,8 +89,8 @@ def _one_mixer(
         return linear_mixer(fields, hidden)
     if is_compressed(fields):
         return _compressed(fields, hidden, kind, ratio, index_shared)
-    if kind == "full" and fields.find("kv_lora_rank") and fields.flag("use_mla", default=True):
-        return _latent(fields, hidden, index_shared)
+    if fields.find("kv_lora_rank") and fields.flag("use_mla", default=True):
+        return _latent(fields, dialect, hidden, kind == "sliding", index_shared)
     return _grouped_query(fields, dialect, hidden, kind, block_sparse, heads)
 
 
@@ -132,6 +132,8 @@ def query_heads(fields: Fields) -> int:
 
 
 def _key_value_heads(fields: Fields, heads: int, *first: str) -> int:
+    if fields.flag("multi_query") and not fields.flag("new_decoder_architecture"):
+        return 1  # Falcon states num_kv_heads all the same
     block = fields.block("attn_config")
     nested = block.optional_count("kv_n_heads", minimum=1, maximum=MAX_HEADS) if block else None
     found = fields.optional_count(
@@ -248,7 +250,7 @@ def _index_params(fields: Fields, hidden: int, query_input: int) -> int:
     return query_input * index_heads * index_dim + hidden * (index_dim + index_heads) + 2 * index_dim
 
 
-def _latent(fields: Fields, hidden: int, index_shared: bool) -> Mixer:
+def _latent(fields: Fields, dialect: Dialect, hidden: int, sliding: bool, index_shared: bool) -> Mixer:
     """Multi-head latent attention. Decode runs absorbed, so each head meets the latent itself.
 
     Cache: kv_lora_rank + rope elements per token, the same on every rank. Operations for one query and position:
@@ -265,13 +267,13 @@ def _latent(fields: Fields, hidden: int, index_shared: bool) -> Mixer:
         query_down, query_up = 0, hidden * heads * (nope + rope)
     key_value_down = hidden * (latent + rope) + latent
     params = query_down + query_up + key_value_down + latent * heads * (nope + value_dim) + heads * value_dim * hidden
-    if fields.flag("mla_use_output_gate", "gated_attention"):
+    if fields.flag("mla_use_output_gate", "gated_attention", default=dialect.output_gate):
         params += hidden * heads * value_dim
-    sparse = fields.find("index_topk") is not None
+    sparse = fields.find("index_topk") is not None and not sliding
     index = _index_params(fields, hidden, query_rank or hidden) if sparse and not index_shared else 0
     pooled = fields.optional_count("index_kpool", minimum=1, maximum=MAX_CONTEXT) or 1  # tokens of one index key
     return Mixer(
-        kind="sparse" if sparse else "mla",
+        kind="sparse" if sparse else "sliding" if sliding else "mla",
         count=1,
         projection_params=params + index + hidden,
         replicated_params=query_down + key_value_down + index,
@@ -280,7 +282,7 @@ def _latent(fields: Fields, hidden: int, index_shared: bool) -> Mixer:
         query_heads=heads,
         flops_per_head_and_key=2 * (2 * latent + rope),
         prompt_flops_per_head_and_key=0 if sparse else 2 * (nope + rope + value_dim),
-        window_tokens=fields.count("index_topk") if sparse else None,
+        window_tokens=fields.count("index_topk") if sparse else window_of(fields) if sliding else None,
         index_elements_per_token=-(-fields.count("index_head_dim") // pooled) if index else 0,
     )
 

@@ -132,6 +132,8 @@ def gaps(fields: Fields, architecture: Architecture) -> list[str]:
             "layers that share one KV cache are counted with a cache of their own: "
             f"at most {cache} per million tokens, in 16 bits"
         )
+    if fields.get("per_layer_config"):
+        said.append("per_layer_config is not read: all layers are taken to have the sizes of the other keys")
     if fields.get("ple_layer_ids"):
         said.append("hyper-connections are not counted")
     if architecture.table_params:

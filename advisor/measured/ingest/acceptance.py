@@ -1,16 +1,14 @@
-"""Accepted tokens by draft position -> conditional acceptance probabilities, the form a scenario takes.
+"""Acceptance by draft position from a file of any tool: metrics of vLLM and SGLang, lists, histograms, golden curves.
 
 vLLM counts, for each draft position, the rounds that accepted it: shares of all rounds, not of the rounds that reached
 the position. Names and labels of its counters: vllm-project/vllm, vllm/v1/spec_decode/metrics.py.
-
-Acceptance from a file of any tool: metrics of vLLM and SGLang, lists, acceptance histograms, golden curves.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +22,7 @@ from prometheus_client.samples import Sample
 from advisor.measured.ingest.result import shorten
 from advisor.measured.ingest.upload import MIB, open_upload
 from advisor.measured.ingest.upload import Sample as FileSample
-from advisor.physics.acceptance import SAME_RUN_LOG_SD, parse_acceptance
+from advisor.physics.acceptance import SAME_RUN_LOG_SD, parse_acceptance, solve_alpha
 from advisor.prediction import AdvisorError, Array
 from advisor.text import number_of
 
@@ -36,6 +34,10 @@ _DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens"
 _ACCEPTED = "vllm:spec_decode_num_accepted_tokens"
 _BY_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"
 _NAMES = (_DRAFTS, _DRAFT_TOKENS, _ACCEPTED, _BY_POSITION)
+_TOKENS, _ROUNDS, _REQUESTS = "sglang:generation_tokens", "sglang:spec_verify_calls", "sglang:num_requests"
+_GAUGES = {"sglang:spec_num_steps": 0.0, "sglang:spec_accept_length": 1.0}
+"""Gauges of SGLang's speculation, and the value above which each says something."""
+_SGLANG = (_TOKENS, _ROUNDS, _REQUESTS, *_GAUGES)
 _LIST = re.compile(r"[\s\d.,;eE+\-\[\]()]+", re.ASCII)
 _MAX_LINE = 10_000
 _DISAGREE = 0.01
@@ -129,48 +131,38 @@ def rates_from_list(text: str, conditional: bool = False) -> AcceptanceRates:
     return AcceptanceRates(tuple(given.tolist()), None, None, f"{len(pieces)} acceptance rates ({kind})")
 
 
-def read_acceptance(
-    name: str, data: bytes, earlier: tuple[str, bytes] | None = None, conditional: bool = False
-) -> AcceptanceRates:
-    """Acceptance by position from vLLM's metrics text (GET /metrics), or from a file that holds a list.
+def _counted(name: str, text: str, earlier: tuple[str, bytes] | None, names: Collection[str]) -> Series:
+    """What one model's server counted, since an earlier scrape where there is one; gauges are those of the last.
 
-    Parameters
-    ----------
-    name, data : the scrape; several engines in it are summed.
-    earlier : an earlier scrape of the same server; what was counted up to it is taken away.
-    conditional : of a list only, as in `rates_from_list`.
-
-    Raises
-    ------
-    AdvisorError, and nothing else: no such counters, several models, no rounds, a counter that fell between scrapes
-    (the server was restarted), positions missing, or a later position accepted more often than an earlier one.
+    Raises AdvisorError as `parse_metrics` does, for several models, and for a counter that fell.
     """
-    text = _text(name, data)
-    if earlier is None and len(text) <= _MAX_LINE and _LIST.fullmatch(text):
-        return rates_from_list(text, conditional)
-    counters = parse_metrics(name, text)
-    source = f"vLLM metrics, {shorten(name)}"
-    if earlier is not None:
-        counters = _since(name, counters, earlier[0], parse_metrics(earlier[0], _text(*earlier)))
-        source += f" since {shorten(earlier[0])}"
-    return _from_counters(name, counters, source)
+    now = parse_metrics(name, text, names)
+    models = {dict(labels).get("model_name") for _, labels in now} - {None}
+    if len(models) > 1:
+        shown = ", ".join(shorten(str(model)) or "(no name)" for model in sorted(map(str, models))[:4])
+        raise AdvisorError(f"{name} counts {len(models)} models ({shown}); keep the lines of one of them")
+    if earlier is None:
+        return now
+    before = parse_metrics(earlier[0], _text(*earlier), names)
+    return now | _since(name, now, earlier[0], {key: count for key, count in before.items() if key[0] not in _GAUGES})
 
 
-def parse_metrics(name: str, text: str) -> Series:
-    """vLLM's speculative-decoding counters in a Prometheus exposition: (counter, labels) -> value.
+def parse_metrics(name: str, text: str, names: Collection[str] = _NAMES) -> Series:
+    """Some counters and gauges of a Prometheus exposition: (name, labels) -> value.
 
     Names are without `_total`, which the text format adds. Raises AdvisorError, with the line, for a damaged sample, a
-    value that is no count, a series given twice, and when there are none.
+    value that is no count, and a series given twice.
     """
     found: Series = {}
+    begins = tuple({one.partition("_")[0] for one in names})
     for number, line in enumerate(text.split("\n"), start=1):
-        if not line.lstrip().startswith("vllm:spec_decode_"):
+        if not line.lstrip().startswith(begins) or not any(one in line for one in names):
             continue
         sample = _sample(line)
         if sample is None:
             raise AdvisorError(f"{name}, line {number}: {shorten(line)!r} is no sample `name{{label=...}} value`")
         counter = sample.name.removesuffix("_total")
-        if counter not in _NAMES:
+        if counter not in names:
             continue  # _created times, and counters that are not needed
         if not 0 <= sample.value < math.inf:
             raise AdvisorError(f"{name}, line {number}: {str(sample.value)!r} is no count; scrape /metrics again")
@@ -178,12 +170,6 @@ def parse_metrics(name: str, text: str) -> Series:
         if key in found:
             raise AdvisorError(f"{name}, line {number}: {counter} appears twice; give two scrapes as two files")
         found[key] = float(sample.value)
-    lacking = [counter for counter in (_DRAFTS, _BY_POSITION) if not any(key[0] == counter for key in found)]
-    if lacking:
-        raise AdvisorError(
-            f"{name} has no counter {lacking[0]}; expected the text of GET /metrics of a vLLM server (engine V1) or of "
-            "SGLang with speculative decoding on, a list of acceptance rates, or JSON with an acceptance histogram"
-        )
     return found
 
 
@@ -223,14 +209,10 @@ def _since(name: str, now: Series, earlier_name: str, before: Series) -> Series:
                 f"{key[0]} fell from {count:.12g} in {earlier_name} to {now[key]:.12g} in {name}; the server was "
                 "restarted between them, or the two files are in the wrong order"
             )
-    return {key: count - before.get(key, 0.0) for key, count in now.items()}
+    return {key: count - before.get(key, 0.0) for key, count in now.items() if key[0] not in _GAUGES}
 
 
 def _from_counters(name: str, counters: Series, source: str) -> AcceptanceRates:
-    models = {dict(labels).get("model_name", "") for _, labels in counters}
-    if len(models) > 1:
-        shown = ", ".join(shorten(model) or "(no name)" for model in sorted(models)[:4])
-        raise AdvisorError(f"{name} counts {len(models)} models ({shown}); keep the lines of one of them")
     drafts, accepted = _sum(counters, _DRAFTS), _by_position(name, counters)
     if drafts <= 0:
         raise AdvisorError(f"{name} counts no round with drafts; send requests first, then scrape /metrics")
@@ -297,7 +279,7 @@ def _sum(counters: Series, name: str) -> float:
 _HISTOGRAMS = ("pooled_spec_decode_acceptance_histogram", "acceptance_histogram")
 """Fields that hold rounds by accepted drafts: AIPerf's aggregate export; vLLM's replies with per-request metrics."""
 _MAX_DEPTH = 6
-_MAX_CURVE_BYTES = MIB
+_MAX_CURVE = MIB
 _CURVE = "golden AL"
 """Words in the head of a golden curve of InferenceX."""
 
@@ -316,17 +298,28 @@ def read_acceptance_file(
 
     Raises
     ------
-    AdvisorError, and nothing else, for anything that holds no acceptance, or several that differ.
+    AdvisorError, and nothing else, for anything that holds no acceptance, or several that differ: several models, no
+    rounds, a counter that fell between scrapes (the server was restarted), positions missing.
     """
-    if len(data) > MAX_METRICS_BYTES:
-        raise AdvisorError(f"{name} has {len(data) / MIB:,.0f} MiB; at most {MAX_METRICS_BYTES // MIB} are read")
     if data.lstrip()[:1] == b"{" or data.lstrip()[:2] in (b"[{", b"[\n"):
+        if len(data) > MAX_METRICS_BYTES:
+            raise AdvisorError(f"{name} has {len(data) / MIB:,.0f} MiB; at most {MAX_METRICS_BYTES // MIB} are read")
         return _from_json(name, open_upload(name, data))
-    if b"sglang:spec_" in data and b"vllm:spec_decode_" not in data:
-        return _from_sglang(name, data, earlier)
-    if _CURVE.encode() in data[:4096]:
-        return _from_curve(name, data)
-    return read_acceptance(name, data, earlier, conditional)
+    text, source = _text(name, data), shorten(name) + (f" since {shorten(earlier[0])}" if earlier else "")
+    if _CURVE in text[:4096]:
+        return _from_curve(name, text)
+    if earlier is None and len(text) <= _MAX_LINE and _LIST.fullmatch(text):
+        return rates_from_list(text, conditional)
+    if "sglang:spec_" in text and "vllm:spec_decode_" not in text:
+        return _from_sglang(name, _counted(name, text, earlier, _SGLANG), source)
+    counters = _counted(name, text, earlier, _NAMES)
+    lacking = [counter for counter in (_DRAFTS, _BY_POSITION) if not any(key[0] == counter for key in counters)]
+    if lacking:
+        raise AdvisorError(
+            f"{name} has no counter {lacking[0]}; expected the text of GET /metrics of a vLLM server (engine V1) or of "
+            "SGLang with speculative decoding on, a list of acceptance rates, or JSON with an acceptance histogram"
+        )
+    return _from_counters(name, counters, f"vLLM metrics, {source}")
 
 
 def rates_from_histogram(rounds: Mapping[int, float], source: str) -> AcceptanceRates:
@@ -394,19 +387,18 @@ def _histograms(records: Iterable[Any], depth: int) -> Iterable[dict[int, float]
                     yield from _histograms([value] if isinstance(value, Mapping) else value, depth + 1)
 
 
-def _from_sglang(name: str, data: bytes, earlier: tuple[str, bytes] | None) -> AcceptanceRates:
-    """One accepted length: SGLang counts rounds and tokens, not positions."""
-    now = _sglang_values(data)
-    before = _sglang_values(earlier[1]) if earlier is not None else {}
-    steps = now.get("spec_num_steps", [])
-    if not steps or max(steps) < 1 or min(steps) != max(steps):
+def _from_sglang(name: str, found: Series, source: str) -> AcceptanceRates:
+    """One accepted length: SGLang counts rounds and tokens, not positions.
+
+    The first token of each request comes of its prompt, not of a round.
+    """
+    steps, gauge = (
+        [value for (key, _), value in found.items() if key == of and value > least] for of, least in _GAUGES.items()
+    )
+    if not steps or min(steps) != max(steps):
         raise AdvisorError(f"{name} has no single sglang:spec_num_steps above 0, so the accepted length has no K")
     k = int(max(steps))
-    tokens, calls = (
-        math.fsum(now.get(key, [])) - math.fsum(before.get(key, []))
-        for key in ("generation_tokens_total", "spec_verify_calls_total")
-    )
-    gauge = [value for value in now.get("spec_accept_length", []) if value > 1]
+    tokens, calls = _sum(found, _TOKENS) - _sum(found, _REQUESTS), _sum(found, _ROUNDS)
     if calls > 0 and tokens > 0:
         length, how, rounds = tokens / calls, "generation tokens over verification calls", calls
     elif gauge:
@@ -416,38 +408,17 @@ def _from_sglang(name: str, data: bytes, earlier: tuple[str, bytes] | None) -> A
     if not 1 < length <= k + 1:
         raise AdvisorError(f"{name}: {length:.3g} tokens a round do not fit K = {k}; scrape a server with one K")
     warning = "SGLang counts no positions: one probability stands for all, bent as measured curves are"
-    source = f"SGLang metrics, {shorten(name)}: accepted length {length:.3f} at K = {k}, from {how}"
-    return AcceptanceRates((_one_probability(length, k),) * k, rounds, None, source, (warning,), (length, k))
+    source = f"SGLang metrics, {source}: accepted length {length:.3f} at K = {k}, from {how}"
+    alpha = float(solve_alpha(length, k))
+    return AcceptanceRates((alpha,) * k, rounds, None, source, (warning,), (length, k))
 
 
-def _sglang_values(data: bytes) -> dict[str, list[float]]:
-    """Values of SGLang's counters and gauges by name without prefix and labels."""
-    found: dict[str, list[float]] = {}
-    for line in data.decode("utf-8", errors="replace").splitlines():
-        name, _, rest = line.partition("{") if "{" in line else line.partition(" ")
-        if not name.startswith("sglang:"):
-            continue
-        value = number_of((rest.rpartition("}")[2].split() or [""])[0])
-        if value is not None:
-            found.setdefault(name.removeprefix("sglang:"), []).append(value)
-    return found
-
-
-def _one_probability(length: float, k: int) -> float:
-    """alpha with 1 + alpha + ... + alpha^K = length, by bisection."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if sum(middle**i for i in range(k + 1)) < length else (low, middle)
-    return high
-
-
-def _from_curve(name: str, data: bytes) -> AcceptanceRates:
+def _from_curve(name: str, text: str) -> AcceptanceRates:
     """A golden curve of InferenceX: accepted length by K, of one model and mode."""
-    if len(data) > _MAX_CURVE_BYTES:
-        raise AdvisorError(f"{name} has {len(data):,} bytes; a golden curve has a few lines")
+    if len(text) > _MAX_CURVE:
+        raise AdvisorError(f"{name} has {len(text):,} characters; a golden curve has a few lines")
     try:
-        document = yaml.safe_load(data.decode("utf-8", errors="replace"))
+        document = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise AdvisorError(f"{name} is no readable YAML: {shorten(str(error))[:120]}") from error
     curves = dict(_curves(document, ()))

@@ -18,7 +18,7 @@ from advisor.measured.ingest.columns import UNIT_FACTORS, header_key
 from advisor.measured.ingest.derived import acceptance_by_position_text
 from advisor.measured.ingest.result import Reject, shorten
 from advisor.measured.ingest.upload import Sample
-from advisor.measured.readers.base import Format, RawRows, field_of
+from advisor.measured.readers.base import Format, RawRows, closed_loads, field_of
 from advisor.prediction import AdvisorError
 from advisor.text import counted, number_of
 
@@ -160,10 +160,7 @@ def read_json(sample: Sample) -> RawRows:
     model = _model(config)
     if model:
         raw.constant("model_id", model, "input_config")
-    concurrency = _concurrency(config)
-    if concurrency is not None:
-        raw.constant("batch_size", concurrency, "input_config concurrency")
-        raw.constant("batch_kind", "max_concurrency")
+    raw.cells |= closed_loads([_concurrency(config)], [_rate(config)], "input_config concurrency")
     return raw
 
 
@@ -183,21 +180,24 @@ def _model(config: Any) -> str | None:
 
 def _concurrency(config: Any) -> Any:
     """Concurrency of the one profiling phase. None when phases differ or none states it."""
+    found = _of_load(config, "concurrency")
+    return found.pop() if len(found) == 1 else None
+
+
+def _rate(config: Any) -> Any:
+    """Requests a second of a phase that sends at a rate, whatever it capped. None where all might come at once."""
+    return max(_of_load(config, "request_rate") | _of_load(config, "rate"), default=None)
+
+
+def _of_load(config: Any, name: str) -> set[Any]:
+    """What the profiling phases state under a name, or the places where earlier releases kept it."""
     phases = field_of(config, "phases")
     if isinstance(phases, list):
-        found = {
-            phase.get("concurrency")
-            for phase in phases
-            if isinstance(phase, dict)
-            and phase.get("kind", "profiling") == "profiling"
-            and _is_number(phase.get("concurrency"))
-        }
-        return found.pop() if len(found) == 1 else None
-    for path in ("concurrency", "perf_analyzer.stimulus.concurrency", "loadgen.concurrency"):
-        value = field_of(config, path)
-        if _is_number(value):
-            return value
-    return None
+        of = [one for one in phases if isinstance(one, dict) and one.get("kind", "profiling") == "profiling"]
+        return {value for one in of if _is_number(value := one.get(name))}
+    places = ("", "perf_analyzer.stimulus.", "loadgen.")
+    found = (value for place in places if _is_number(value := field_of(config, f"{place}{name}")))
+    return set(list(found)[:1])
 
 
 def _is_number(value: Any) -> bool:

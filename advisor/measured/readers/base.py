@@ -34,7 +34,7 @@ from advisor.measured.ingest.derived import acceptance_by_position_text, accepte
 from advisor.measured.ingest.result import Reject, Swap, rejects_frame, shorten
 from advisor.measured.ingest.side_by_side import metric_name
 from advisor.measured.ingest.upload import Sample
-from advisor.text import counted
+from advisor.text import counted, number_of
 
 TEMPORARY = "_"
 """Columns whose names begin so are numbers that a reader needs to compute others; they are dropped afterwards."""
@@ -404,23 +404,36 @@ def _fill_k(frame: pd.DataFrame, k: np.ndarray, how: str, notes: list[str]) -> N
         notes.append(f"draft_tokens_k taken in {counted(int(empty.sum()), 'row')} from {how}")
 
 
-def closed_loads(records: Sequence[Mapping[str, Any]]) -> dict[str, Cells]:
+def closed_loads(limits: Sequence[Any], rates: Sequence[Any], source: str = "max_concurrency") -> dict[str, Cells]:
     """The limit on requests of each run as its batch, [rows]. None for an open load, which sends at a rate.
 
-    Such a run seldom fills its limit: its batch follows from its rate and its time per token.
+    Such a run seldom fills its limit: its batch follows from its rate and its time per token. The tools write infinity
+    where all may come at once.
     """
-    limits = [None if _sends_at_a_rate(record) else record.get("max_concurrency") for record in records]
-    kinds = [None if limit is None else "max_concurrency" for limit in limits]
-    return {"batch_size": Cells(limits, "max_concurrency"), "batch_kind": Cells(kinds, "max_concurrency")}
+    sent = [number_of(rate) for rate in rates]
+    closed = [None if rate is not None and rate > 0 else limit for limit, rate in zip(limits, sent, strict=True)]
+    kinds = [None if limit in (None, "") else "max_concurrency" for limit in closed]
+    return {"batch_size": Cells(closed, source), "batch_kind": Cells(kinds, source)}
 
 
-def _sends_at_a_rate(record: Mapping[str, Any]) -> bool:
-    """Whether a run states requests per second: the tools write infinity where all may come at once."""
-    try:
-        rate = float(record.get("request_rate") or "inf")
-    except (TypeError, ValueError):
-        return False
-    return bool(np.isfinite(rate)) and rate > 0.0
+def loads_of(records: Sequence[Mapping[str, Any]], within: str = "") -> dict[str, Cells]:
+    """Those of clients that write their arguments as `max_concurrency` and `request_rate`, at the top or `within`."""
+    limits, rates = (
+        [field_of(record, f"{within}{name}") for record in records] for name in ("max_concurrency", "request_rate")
+    )
+    return closed_loads(limits, rates)
+
+
+def failures(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The warning that requests of some runs failed, [0..1]: their times and rates are those of the others."""
+    found = [(number_of(record.get("failed")) or 0.0, number_of(record.get("completed")) or 0.0) for record in records]
+    if not (some := [pair for pair in found if pair[0] > 0]):
+        return []
+    failed, done = map(sum, zip(*some, strict=True))
+    return [
+        f"{failed:,.0f} of {failed + done:,.0f} requests failed in {counted(len(some), 'run')}: times and rates are of "
+        "those that did not, at a smaller batch than was asked for"
+    ]
 
 
 def version_of_image(image: Any) -> str | None:

@@ -14,9 +14,11 @@ from advisor.measured.readers.base import (
     FieldMap,
     Format,
     RawRows,
+    failures,
     field_of,
     finish_serve,
     floats,
+    loads_of,
     medians_note,
     model_cells,
     raw_points,
@@ -285,7 +287,6 @@ _ARGUMENTS = "benchmark_args"
 _LATENCIES = {name for names in time_fields().values() for name in names}
 _MEASURED = frozenset({"output_throughput", "total_token_throughput", *_LATENCIES})
 _ARGUED_MAPS = (
-    FieldMap("batch_size", (f"{_ARGUMENTS}.max_concurrency",)),
     FieldMap("dataset", (f"{_ARGUMENTS}.dataset_name",)),
     FieldMap("_asked_input", (f"{_ARGUMENTS}.random_input_len",)),
     FieldMap("_asked_output", (f"{_ARGUMENTS}.random_output_len",)),
@@ -311,8 +312,13 @@ def read_argued(sample: Sample) -> RawRows:
     raw, records = raw_points(sample, _ARGUED_MAPS, _finish_argued)
     raw.cells["model_id"], said = model_cells(records, (f"{_ARGUMENTS}.model", f"{_ARGUMENTS}.tokenizer"))
     raw.notes += [*said, *medians_note(records)]
-    limited = [field_of(record, f"{_ARGUMENTS}.max_concurrency") is not None for record in records]
-    raw.cells["batch_kind"] = Cells(["max_concurrency" if one else None for one in limited], _ARGUMENTS)
+    raw.cells |= loads_of(records, f"{_ARGUMENTS}.")
+    raw.warnings += failures(
+        [
+            {"failed": record.get("failed_requests"), "completed": field_of(record, "successful_requests")}
+            for record in records
+        ]
+    )
     return raw
 
 

@@ -16,10 +16,10 @@ from advisor.measured.readers.base import (
     FieldMap,
     Format,
     RawRows,
-    closed_loads,
     field_of,
     finish_serve,
     floats,
+    loads_of,
     medians_note,
     model_cells,
     raw_points,
@@ -40,7 +40,6 @@ _SERVING_MAPS = (
     FieldMap("decode_context_parallel", ("server_info.dcp_size",)),
     FieldMap("kv_dtype", ("server_info.kv_cache_dtype",)),
     FieldMap("weight_dtype", ("server_info.quantization",)),
-    FieldMap("batch_size", ("max_concurrency",)),
     FieldMap("dataset", ("dataset_name",)),
     *time_maps(),
     FieldMap("output_tok_per_s", ("output_throughput",)),
@@ -78,7 +77,7 @@ def read_serving(sample: Sample) -> RawRows:
         [positive_or_none(record.get("accept_length")) for record in records], "accept_length"
     )
     cells["engine"] = Cells([_engine(record.get("backend")) for record in records], "backend")
-    cells |= closed_loads(records)
+    cells |= loads_of(records)
     servers = [record.get("server_info") for record in records]
     cells["gpu_count"] = Cells([_gpus(server) for server in servers], "server_info")
     eager = [isinstance(server, dict) and server.get("disable_cuda_graph") is True for server in servers]

@@ -20,10 +20,12 @@ from advisor.measured.readers.base import (
     RawRows,
     by_position,
     closed_loads,
+    failures,
     finish_serve,
     from_records,
     from_table,
     keep_objects,
+    loads_of,
     medians_note,
     model_cells,
     raw_points,
@@ -46,7 +48,6 @@ def _spellings(*names: str) -> tuple[str, ...]:
 _MODEL = (*_spellings("model_id", "model"), "tokenizer_id", "served_model_name")
 _SERVE_MAPS: tuple[FieldMap, ...] = (
     FieldMap("model_id", _MODEL),
-    FieldMap("batch_size", _spellings("max_concurrency")),
     *time_maps(),
     FieldMap("output_tok_per_s", ("output_throughput",)),
     FieldMap("total_tok_per_s", ("total_token_throughput", "total_throughput")),
@@ -100,7 +101,8 @@ def read_serve(sample: Sample) -> RawRows:
     raw.notes += [*said, *medians_note(records)]
     if any(PER_POSITION in record for record in records):
         cells |= by_position([record.get(PER_POSITION) for record in records])
-    cells |= closed_loads(records)
+    cells |= loads_of(records)
+    raw.warnings += failures(records)
     cells["engine"] = Cells([serving_engine(record) for record in records], "backend")
     cells["date"] = Cells([record.get("date") for record in records], "date")
     raw.prefill = {"engine": "vllm"}
@@ -125,10 +127,17 @@ def read_sweep(sample: Sample) -> RawRows:
     printed = table.column(PER_POSITION)
     if printed is not None:
         cells |= by_position(printed.to_pylist())
+    columns = [
+        next((found for name in _spellings(typed) if (found := table.column(name)) is not None), None)
+        for typed in ("max_concurrency", "request_rate", "failed", "completed")
+    ]
+    limits, rates, failed, done = (
+        [None] * len(table.lines) if column is None else column.to_pylist() for column in columns
+    )
+    cells |= closed_loads(limits, rates)
     raw = RawRows("points", table.lines, cells, list(table.rejects), finish=finish_serve)
+    raw.warnings += failures([{"failed": one, "completed": two} for one, two in zip(failed, done, strict=True)])
     raw.constant("engine", "vllm")
-    if "batch_size" in cells:
-        raw.constant("batch_kind", "max_concurrency")
     return raw
 
 
@@ -305,8 +314,10 @@ _ENOUGH = 3
 """Figures under known labels that make a block of text without a title."""
 _LONGEST_LINE = 300
 _LABELS = {
-    "successful requests": "_completed",
-    "failed requests": "_failed",
+    "successful requests": "completed",
+    "failed requests": "failed",
+    "traffic request rate": "request_rate",
+    "request rate configured (rps)": "request_rate",
     "maximum request concurrency": "max_concurrency",
     "max request concurrency": "max_concurrency",
     "total input tokens": "_total_input",
@@ -320,21 +331,24 @@ _LABELS = {
     "accepted tokens": "_accepted",
     "backend": "backend",
 }
+_LOAD = frozenset({"max_concurrency", "request_rate"})
+"""Figures that a client also prints before its run, above the title of that run's block."""
 _TIME = re.compile(r"^(mean|median) (ttft|tpot|itl|e2el|e2e latency) \(ms\)$")
 _POSITION = re.compile(r"^position ([0-9]+)$")
 _ARGUMENT = re.compile(
-    r"\b(model|tokenizer|served_model_name|dataset_name|max_concurrency|random_input_len|random_output_len)=(?:'([^']*)'|([\w.]+))"
+    r"\b(model|tokenizer|served_model_name|dataset_name|max_concurrency|request_rate|random_input_len|random_output_len)"
+    r"=(?:'([^']*)'|([\w.]+))"
 )
 """Of the arguments that the tools print before they start (`Namespace(...)`), the ones that say something here."""
 _MAPS = (
-    FieldMap("batch_size", ("max_concurrency",)),
     FieldMap("dataset", ("dataset_name",)),
     FieldMap("output_tok_per_s", ("output_throughput",)),
     FieldMap("total_tok_per_s", ("total_token_throughput",)),
     FieldMap("accepted_length", ("accept_length",)),
     FieldMap("_asked_input", ("random_input_len",)),
     FieldMap("_asked_output", ("random_output_len",)),
-    *(FieldMap(name, (name,)) for name in ("_completed", "_total_input", "_total_output")),
+    FieldMap("_completed", ("completed",)),
+    *(FieldMap(name, (name,)) for name in ("_total_input", "_total_output")),
     *(FieldMap(name, (name,)) for name in ("_drafts", "_draft_tokens", "_accepted")),
     *time_maps(),
 )
@@ -370,32 +384,36 @@ def read(sample: Sample) -> RawRows:
         raw.cells |= by_position(positions)
     engines = [_engine(record) for record in records]
     raw.cells["engine"] = Cells(engines, "(block)")
-    limited = ["max_concurrency" if "max_concurrency" in record else None for record in records]
-    raw.cells["batch_kind"] = Cells(limited, "max_concurrency")
+    raw.cells |= loads_of(records)
+    raw.warnings += failures(records)
     if len(records) == 1:
         raw.prefill = {"engine": engines[0]}
     return raw
 
 
 def _blocks(text: str) -> tuple[list[dict[str, Any]], list[int]]:
-    """The figures of each block with the arguments printed before it, and the line of its title."""
+    """The figures of each block with what its client printed before it, and the line of its title."""
     records: list[dict[str, Any]] = []
     lines: list[int] = []
-    arguments: dict[str, str] = {}
+    before: dict[str, Any] = {}
+    inside = _TITLE not in text
     for number, line in enumerate(text.splitlines(), start=1):
         if _TITLE in line:
-            records.append(dict(arguments))
+            records.append(before)
             lines.append(number)
-            arguments = {}
+            before, inside = {}, True
+        elif line and not line.strip("= "):
+            inside = False
         elif "Namespace(" in line:
-            arguments |= {
+            before |= {
                 name: quoted or bare for name, quoted, bare in _ARGUMENT.findall(line) if (quoted or bare) != "None"
             }
         elif found := _figure(line):
-            if not records:
-                records.append(dict(arguments))
+            ahead = not inside and (not records or _LABELS.get(found[0]) in _LOAD)
+            if not ahead and not records:
+                records.append(before)
                 lines.append(number)
-            _take(records[-1], *found)
+            _take(before if ahead else records[-1], *found)
     return records, lines
 
 
