@@ -14,7 +14,7 @@ import pandas as pd
 from advisor.catalog.engines import OTHER_ENGINE, Build, engine_called, engine_ids, load_engine
 from advisor.catalog.hardware import hardware_slug, read_own_hardware
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name
-from advisor.catalog.routing_presets import one_prompt_routing
+from advisor.catalog.routing_presets import UNRELATED_CHIPS, one_domain_routing, one_prompt_routing
 from advisor.catalog.task_transfer import TASKS, Task, task_of
 from advisor.measured.ingest.columns import match_hardware
 from advisor.physics.acceptance import acceptance_curves, parse_acceptance
@@ -51,6 +51,8 @@ PREFILL_METRICS = {
 over its throughput)."""
 _ONE_PROMPT = ("llm_decode_bench",)
 """Benchmarks whose requests all bring the same prompt (its script builds the messages once for all of a cell)."""
+_ONE_DOMAIN = ("coding", "math")
+"""Kinds of text that are one domain, as domains were counted (measurements/union_experts)."""
 _SAME_CHIP = {"RTX PRO 6000 Blackwell Max-Q": "rtx-pro-6000-blackwell"}
 # The same GPU and memory at 300 W instead of 600 W (NVIDIA at GTC 2025: 96 GB and 1792 GB/s in all three editions).
 NO_TEXT = ("other", "random")
@@ -178,14 +180,24 @@ def _routing(cells: Mapping[str, str]) -> str:
     """How a scenario says that the row's tokens chose experts."""
     stated = cells.get("routing") or "natural"
     model_id = cells.get("model_id", "")
-    same_prompt = stated == "natural" and cells.get("dataset") in _ONE_PROMPT and model_id in model_ids()
-    if same_prompt and (one_prompt := one_prompt_routing(load_model(model_id))):
-        return one_prompt
+    if stated == "natural" and model_id in model_ids():
+        if cells.get("dataset") in _ONE_PROMPT and (one_prompt := one_prompt_routing(load_model(model_id))):
+            return one_prompt
+        # Chips whose tokens count as unrelated keep that correction, which a routing of its own would replace.
+        if _task(cells) in _ONE_DOMAIN and not _unrelated(cells) and (domain := one_domain_routing(load_model(model_id))):
+            return domain
     if stated == "traced" and not cells.get("touched_experts"):
         raise AdvisorError(
             "routing=traced does not say by which trace; give touched_experts, or in its place what `trace` prints"
         )
     return {"natural": "auto", "traced": "auto", "round_robin": "uniform"}.get(stated, stated)
+
+
+def _unrelated(cells: Mapping[str, str]) -> bool:
+    hardware_id = cells.get("hardware_id", "")
+    return hardware_id in hardware_ids() and not set(UNRELATED_CHIPS).isdisjoint(
+        load_hardware(hardware_id).generation.split()
+    )
 
 
 def _counted(cells: Mapping[str, str], tokens: int) -> CountedPass | None:
