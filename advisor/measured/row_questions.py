@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.engines import OTHER_ENGINE, Build, engine_called, engine_ids, load_engine
+from advisor.catalog.fit_records import one_gpu_share
 from advisor.catalog.hardware import hardware_slug, read_own_hardware
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name
 from advisor.catalog.routing_presets import UNRELATED_CHIPS, one_domain_routing, one_prompt_routing
@@ -88,7 +89,10 @@ class RowQuestion:
 
         Raises AdvisorError as `load_setup` does.
         """
-        return replace(load_setup(self.scenario, borrowed_acceptance=self.borrowed), counted=self.counted)
+        setup = load_setup(self.scenario, borrowed_acceptance=self.borrowed)
+        # What a fit scales are times under the class's own law, whose constants stand in another record.
+        costs = replace(setup.costs, host_one_gpu_share=one_gpu_share(self.engine_class))
+        return replace(setup, costs=costs, counted=self.counted)
 
 
 def question_of(
@@ -184,7 +188,11 @@ def _routing(cells: Mapping[str, str]) -> str:
         if cells.get("dataset") in _ONE_PROMPT and (one_prompt := one_prompt_routing(load_model(model_id))):
             return one_prompt
         # Chips whose tokens count as unrelated keep that correction, which a routing of its own would replace.
-        if _task(cells) in _ONE_DOMAIN and not _unrelated(cells) and (domain := one_domain_routing(load_model(model_id))):
+        if (
+            _task(cells) in _ONE_DOMAIN
+            and not _unrelated(cells)
+            and (domain := one_domain_routing(load_model(model_id)))
+        ):
             return domain
     if stated == "traced" and not cells.get("touched_experts"):
         raise AdvisorError(
