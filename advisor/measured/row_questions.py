@@ -50,6 +50,8 @@ PREFILL_METRICS = {
 }
 """Metrics in which a prompt's prefill is paid: throughput, and by Little's law the latency of whole requests (a batch
 over its throughput)."""
+_DECODE_METRICS = {"tpot_ms", "decode_tok_per_s_per_user", "output_tok_per_s_per_user"}
+"""Metrics of one request between its first token and its last, in which it waits for the prompts of all others."""
 _ONE_PROMPT = ("llm_decode_bench",)
 """Benchmarks whose requests all bring the same prompt (its script builds the messages once for all of a cell)."""
 _ONE_DOMAIN = ("coding", "math")
@@ -478,9 +480,22 @@ def _lengths(cells: Mapping[str, str]) -> tuple[dict[str, int], list[str]]:
     lengths = {"context_tokens": min(max(context, 1), MAX_CONTEXT)}
     # On separate decode nodes, from a prefix cache or outside the timed window, prefill costs the decode rate nothing.
     shared = "decode nodes" not in cells.get("notes", "") and cells.get("prompts_cached", "") not in _YES
-    if len(stated) == 2 and shared and cells.get("metric") in PREFILL_METRICS:
-        lengths |= stated
+    if len(stated) == 2 and shared:
+        lengths |= _charged(stated, cells.get("metric", ""), _whole(cells, "batch_size"))
     return lengths, rounded
+
+
+def _charged(stated: Mapping[str, int], metric: str, batch: int) -> dict[str, int]:
+    """Lengths of the prompts that a metric waits for, of `stated` ones. Empty where it waits for none.
+
+    While one of B requests decodes, each of the others brings one prompt: as in the throughput of answers that are
+    B/(B - 1) as long.
+    """
+    if metric in PREFILL_METRICS:
+        return dict(stated)
+    if metric not in _DECODE_METRICS or batch < 2:
+        return {}
+    return {**stated, "output_tokens": round(stated["output_tokens"] * batch / (batch - 1))}
 
 
 def _weights(cells: Mapping[str, str]) -> dict[str, str]:
