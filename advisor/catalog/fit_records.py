@@ -230,7 +230,15 @@ OVERHEAD_NAMES = tuple(name for one in JOINT for name in one.priced_by)
 HELD_OUT_FILE = OVERHEADS_FILE.with_name("held_out.json")
 WORKSTATION = "-workstation"
 """Ending of the classes of accelerators without the data centre's kernels."""
-OVERHEAD_FORM_VERSION = "4"
+SYNCHRONOUS = "-synchronous"
+"""Ending of the classes of engines that schedule a round only after the last has returned."""
+SYNCHRONOUS_ROUND_S, _ALONE_S = 2.4e-3, 1.5e-3
+"""What such a round waits for its host, on several GPUs and on one: an overlapping engine's 0.4 ms and what overlapping
+saved in the same engine on the same model, 2.0 ms a round (DeepSeek-R1 on eight GPUs, accepted length 2.296 at 140.5
+against 159.7 tokens/s; sgl-project/sglang pull request 12128) and 1.1 ms (Llama-3.1-8B on one, 2.99 at 246.8 against
+3.01 at 273.4; pull request 11398). [s]"""
+ONE_GPU_SHARE = _ALONE_S / SYNCHRONOUS_ROUND_S
+OVERHEAD_FORM_VERSION = "5"
 """Raised whenever the form, the weights or the protocol of the fit changes."""
 
 
@@ -327,6 +335,11 @@ def load_held_out(path: Path = HELD_OUT_FILE) -> dict[str, HeldOutFit]:
     return {fit.laboratory: fit for fit in every or ()}
 
 
+def one_gpu_share(engine_class: str) -> float:
+    """`KernelCosts.host_one_gpu_share` of a class. [-]"""
+    return ONE_GPU_SHARE if engine_class.endswith(SYNCHRONOUS) else 1.0
+
+
 def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
     """Fields of KernelCosts for a class, as shipped or as fitted without a laboratory.
 
@@ -338,6 +351,7 @@ def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
     record = record_of(fit.records, engine_class)
     return {
         **{name: record.value(name) for name in OVERHEAD_NAMES},
+        "host_one_gpu_share": one_gpu_share(engine_class),
         "overhead_log_covariance": record.log_covariance,
         "residual_log_sd_by_tier": _residuals_of(fit.residuals, engine_class),
     }

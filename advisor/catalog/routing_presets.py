@@ -151,7 +151,38 @@ def one_prompt_routing(architecture: Architecture) -> str:
     return write_own_routing((value, 0.0, stickiness.value), intervals)
 
 
+def one_domain_routing(architecture: Architecture) -> str:
+    """Routing of requests that are all of one kind of text, as text that a scenario takes. Empty for a dense model.
+
+    What mixed traffic becomes on the one model whose domains were counted apart as well: two unrelated tokens share
+    more experts (J = k/N (1 + CV^2) grows), and a sequence has less that is its own (phi falls). The model's own preset
+    moves by the same two factors, the ends of its ranges too.
+    """
+    moe = architecture.moe
+    if moe is None:
+        return ""
+    own = preset_for(architecture)[0]
+    mixed, one = (load_routing_preset(name) for name in _MIXED_AND_ONE)
+    alike = (1.0 + one.load_cv.value**2) / (1.0 + mixed.load_cv.value**2)
+    less = one.affinity.value / mixed.affinity.value
+    most = (moe.n_experts / moe.n_active - 1.0) ** 0.5
+
+    def narrowed(load_cv: float) -> float:
+        return min(((1.0 + load_cv**2) * alike - 1.0) ** 0.5, most)
+
+    cv, affinity, stickiness = own.parameters
+    value = (narrowed(cv.value), affinity.value * less, stickiness.value)
+    ends = (
+        (narrowed(cv.low), narrowed(cv.high)),
+        (affinity.low * less, affinity.high * less),
+        (stickiness.low, stickiness.high),
+    )
+    return write_own_routing(value, ends)
+
+
 _FINE = "class-fine-one-shared"
+_MIXED_AND_ONE = ("qwen3.6-35b-a3b", f"{_FINE}-one-domain")
+"""One model under mixed traffic and under single domains (measurements/union_experts)."""
 
 
 def _class_of(moe: Moe, share: float) -> str:

@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.engines import OTHER_ENGINE, Build, engine_called, engine_ids, load_engine
+from advisor.catalog.fit_records import one_gpu_share
 from advisor.catalog.hardware import hardware_slug, read_own_hardware
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name
-from advisor.catalog.routing_presets import one_prompt_routing
+from advisor.catalog.routing_presets import UNRELATED_CHIPS, one_domain_routing, one_prompt_routing
 from advisor.catalog.task_transfer import TASKS, Task, task_of
 from advisor.measured.ingest.columns import match_hardware
 from advisor.physics.acceptance import acceptance_curves, parse_acceptance
@@ -49,8 +50,12 @@ PREFILL_METRICS = {
 }
 """Metrics in which a prompt's prefill is paid: throughput, and by Little's law the latency of whole requests (a batch
 over its throughput)."""
+_DECODE_METRICS = {"tpot_ms", "decode_tok_per_s_per_user", "output_tok_per_s_per_user"}
+"""Metrics of one request between its first token and its last, in which it waits for the prompts of all others."""
 _ONE_PROMPT = ("llm_decode_bench",)
 """Benchmarks whose requests all bring the same prompt (its script builds the messages once for all of a cell)."""
+_ONE_DOMAIN = ("coding", "math")
+"""Kinds of text that are one domain, as domains were counted (measurements/union_experts)."""
 _SAME_CHIP = {"RTX PRO 6000 Blackwell Max-Q": "rtx-pro-6000-blackwell"}
 # The same GPU and memory at 300 W instead of 600 W (NVIDIA at GTC 2025: 96 GB and 1792 GB/s in all three editions).
 NO_TEXT = ("other", "random")
@@ -86,7 +91,10 @@ class RowQuestion:
 
         Raises AdvisorError as `load_setup` does.
         """
-        return replace(load_setup(self.scenario, borrowed_acceptance=self.borrowed), counted=self.counted)
+        setup = load_setup(self.scenario, borrowed_acceptance=self.borrowed)
+        # What a fit scales are times under the class's own law, whose constants stand in another record.
+        costs = replace(setup.costs, host_one_gpu_share=one_gpu_share(self.engine_class))
+        return replace(setup, costs=costs, counted=self.counted)
 
 
 def question_of(
@@ -178,14 +186,28 @@ def _routing(cells: Mapping[str, str]) -> str:
     """How a scenario says that the row's tokens chose experts."""
     stated = cells.get("routing") or "natural"
     model_id = cells.get("model_id", "")
-    same_prompt = stated == "natural" and cells.get("dataset") in _ONE_PROMPT and model_id in model_ids()
-    if same_prompt and (one_prompt := one_prompt_routing(load_model(model_id))):
-        return one_prompt
+    if stated == "natural" and model_id in model_ids():
+        if cells.get("dataset") in _ONE_PROMPT and (one_prompt := one_prompt_routing(load_model(model_id))):
+            return one_prompt
+        # Chips whose tokens count as unrelated keep that correction, which a routing of its own would replace.
+        if (
+            _task(cells) in _ONE_DOMAIN
+            and not _unrelated(cells)
+            and (domain := one_domain_routing(load_model(model_id)))
+        ):
+            return domain
     if stated == "traced" and not cells.get("touched_experts"):
         raise AdvisorError(
             "routing=traced does not say by which trace; give touched_experts, or in its place what `trace` prints"
         )
     return {"natural": "auto", "traced": "auto", "round_robin": "uniform"}.get(stated, stated)
+
+
+def _unrelated(cells: Mapping[str, str]) -> bool:
+    hardware_id = cells.get("hardware_id", "")
+    return hardware_id in hardware_ids() and not set(UNRELATED_CHIPS).isdisjoint(
+        load_hardware(hardware_id).generation.split()
+    )
 
 
 def _counted(cells: Mapping[str, str], tokens: int) -> CountedPass | None:
@@ -458,9 +480,22 @@ def _lengths(cells: Mapping[str, str]) -> tuple[dict[str, int], list[str]]:
     lengths = {"context_tokens": min(max(context, 1), MAX_CONTEXT)}
     # On separate decode nodes, from a prefix cache or outside the timed window, prefill costs the decode rate nothing.
     shared = "decode nodes" not in cells.get("notes", "") and cells.get("prompts_cached", "") not in _YES
-    if len(stated) == 2 and shared and cells.get("metric") in PREFILL_METRICS:
-        lengths |= stated
+    if len(stated) == 2 and shared:
+        lengths |= _charged(stated, cells.get("metric", ""), _whole(cells, "batch_size"))
     return lengths, rounded
+
+
+def _charged(stated: Mapping[str, int], metric: str, batch: int) -> dict[str, int]:
+    """Lengths of the prompts that a metric waits for, of `stated` ones. Empty where it waits for none.
+
+    While one of B requests decodes, each of the others brings one prompt: as in the throughput of answers that are
+    B/(B - 1) as long.
+    """
+    if metric in PREFILL_METRICS:
+        return dict(stated)
+    if metric not in _DECODE_METRICS or batch < 2:
+        return {}
+    return {**stated, "output_tokens": round(stated["output_tokens"] * batch / (batch - 1))}
 
 
 def _weights(cells: Mapping[str, str]) -> dict[str, str]:

@@ -316,6 +316,10 @@ class KernelCosts:
     host_per_step_s: float = 300e-6
     host_per_draft_pass_s: float = 300e-6
     host_per_round_s: float = 400e-6
+    """Of an instance on several GPUs."""
+    host_one_gpu_share: float = 1.0
+    """Share of `host_per_round_s` on one GPU: less where the host's work on a round is waited for, since ranks that
+    schedule together wait for each other as well. [-]"""
     latent_rows_apart: bool = False
     """Whether latent kernels take each token of a sequence as a sequence of its own, and read its cache for each."""
     reread_share: float = 0.0

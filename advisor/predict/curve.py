@@ -418,7 +418,8 @@ def _round_components(
     components["draft"] = np.broadcast_to(draft.time_s(costs.launch_per_layer_s), shape)
     components["draft_host"] = np.broadcast_to(draft.host_s(costs.host_per_draft_pass_s), shape)
     # Nothing is accepted or rejected at K = 0.
-    components["round_host"] = np.broadcast_to(costs.host_per_round_s * (k > 0), shape)
+    alone = costs.host_one_gpu_share if setup.placement.gpus == 1 else 1.0
+    components["round_host"] = np.broadcast_to(costs.host_per_round_s * alone * (k > 0), shape)
     return components
 
 

@@ -19,7 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog.fit_records import ANY_CLASS, OVERHEAD_NAMES, WORKSTATION
+from advisor.catalog.fit_records import (
+    ANY_CLASS,
+    OVERHEAD_NAMES,
+    SYNCHRONOUS,
+    SYNCHRONOUS_ROUND_S,
+    WORKSTATION,
+)
 from advisor.catalog.kernel_choice import small_launch
 from advisor.measured.observations import NAMES, Observations, joined, log_predicted, log_slopes
 from advisor.measured.points import Point
@@ -154,14 +160,6 @@ PRIOR_LOG_SD = math.log(2.0) / BAND_SIGMAS
 out, 3 gives a larger error; chosen on the rows that are fitted (docs/decisions/0015-what-a-round-lacked.md)."""
 MEASURED_LAUNCH_LOG_SD = 0.25
 """Of a layer's launches where plain decode shows them (assumed: the scatter of their fit over models). [-]"""
-SYNCHRONOUS_ROUND_S = 2e-3
-"""Centre of the prior per round for engines that schedule a round only after the last has returned. [s]
-
-The weak prior plus what overlapping saved in the same engine on the same model: 1.1 ms a round (Llama-3.1-8B, accepted
-length 2.99 at 246.8 tokens/s against 3.01 at 273.4; sgl-project/sglang pull request 11398) and 2.0 ms (DeepSeek-R1 on
-eight GPUs, 2.296 at 140.5 against 159.7 tokens/s; pull request 12128)."""
-SYNCHRONOUS = "-synchronous"
-"""Ending of the classes of such engines."""
 WORKSTATION_REREAD = 0.5
 """Centre of their prior for second readings of the cache: between once for all tokens and once for each. [-]"""
 SOURCE_LOG_SD = 0.15

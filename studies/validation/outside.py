@@ -356,7 +356,9 @@ def external_round_costs(points: Sequence[Point], overheads: Overheads | None = 
     plain throughput) and predicted; impossible, why the row cannot be as it is printed (`faster_than_reading`)."""
     rows = []
     for point in points:
-        costs = class_costs(point.engine_class) if overheads is None else overheads.costs()
+        costs = (
+            class_costs(point.engine_class) if overheads is None else overheads.costs() | {"host_one_gpu_share": 1.0}
+        )
         curve = point.curve(with_costs(point.setup, **costs))
         question = point.question
         rows.append(
