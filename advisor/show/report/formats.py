@@ -233,9 +233,9 @@ MEDIA_TYPES: dict[Format, str] = {
 
 
 def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
-    """The report in one format, UTF-8 where it is text; `brief` sets a PDF on one page.
+    """The report in one format, UTF-8 where it is text.
 
-    Raises AdvisorError for an unknown format.
+    `brief` sets a PDF on one page. Raises AdvisorError for an unknown format.
     """
     if form == "pdf":
         try:
