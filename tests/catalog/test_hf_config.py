@@ -561,23 +561,10 @@ def _import_or_refuse(config: Any) -> None:
     assert math.isfinite(parameter_counts(architecture).active_all)
 
 
-@given(st.dictionaries(st.text(max_size=8) | st.sampled_from(_KNOWN_KEYS), _VALUES, max_size=12))
-@settings(max_examples=200)
-def test_any_json_object_is_imported_or_refused(config: dict[str, Any]) -> None:
-    _import_or_refuse(config)
-    _import_or_refuse(json.dumps(config))
-
-
 @given(st.sampled_from(model_ids()), st.dictionaries(st.sampled_from(_KNOWN_KEYS), _VALUES, min_size=1, max_size=3))
 @settings(max_examples=400)
 def test_a_damaged_config_is_imported_or_refused(model_id: str, damage: dict[str, Any]) -> None:
     _import_or_refuse({**_profile(model_id), **damage})
-
-
-@given(st.binary(max_size=200))
-@settings(max_examples=100)
-def test_any_bytes_are_refused_or_imported(content: bytes) -> None:
-    _import_or_refuse(content)
 
 
 @pytest.mark.parametrize("value", [None, 3, [], object(), 2.5])

@@ -190,15 +190,6 @@ def test_a_list_of_no_rates_is_refused(text: str) -> None:
         rates_from_list(text)
 
 
-@given(st.binary(max_size=300))
-def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    for prefix in (b"", b"vllm:spec_decode_num_drafts_total", scrape(100, [50]).encode()):
-        try:
-            read_acceptance_file("m", prefix + data)
-        except AdvisorError:
-            continue
-
-
 def test_conditional_rates_refuse_what_is_no_number() -> None:
     with pytest.raises(AdvisorError):
         conditional_rates([0.5, float("nan")])
@@ -331,12 +322,3 @@ def test_a_golden_curve_keeps_its_longest_accepted_length() -> None:
 def test_shares_that_rise_are_averaged_and_keep_their_sum() -> None:
     assert falling([0.8, 0.4, 0.5, 0.6]).tolist() == pytest.approx([0.8, 0.5, 0.5, 0.5])
     assert falling([0.9, 0.5]).tolist() == [0.9, 0.5]
-
-
-def test_the_command_says_how_to_use_a_length(capsys: pytest.CaptureFixture[str], tmp_path) -> None:  # type: ignore[no-untyped-def]
-    file = tmp_path / "metrics.txt"
-    file.write_bytes(sglang(25_000, 10_000))
-    with pytest.raises(SystemExit) as stopped:
-        main(["acceptance", str(file)])
-    assert stopped.value.code == 0
-    assert "To use it: --accepted-length 2.5@3" in capsys.readouterr().out

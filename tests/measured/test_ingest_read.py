@@ -154,24 +154,6 @@ SEEDS = [
 ]
 
 
-@settings(max_examples=150)
-@given(st.binary(max_size=400))
-def test_random_bytes_raise_nothing_but_advisor_error(data):
-    with contextlib.suppress(AdvisorError):
-        evaluate(read_unguarded("file", data))
-
-
-@settings(max_examples=300)
-@given(st.sampled_from(SEEDS), st.lists(st.tuples(st.integers(0, 10_000), st.binary(max_size=4)), max_size=6))
-def test_mutated_files_raise_nothing_but_advisor_error(seed, edits):
-    data = bytearray(seed)
-    for place, piece in edits:
-        place %= len(data)
-        data[place : place + len(piece)] = piece
-    with contextlib.suppress(AdvisorError):
-        evaluate(read_unguarded("file", bytes(data)))
-
-
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
