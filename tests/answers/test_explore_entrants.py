@@ -20,25 +20,6 @@ def test_models_are_known_by_id_or_repository_and_others_keep_their_name() -> No
     assert read.where("licence=Apache-2.0") == {"qwen3-4b"}
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (b"", "must name a column model"),
-        (b"a,b\n1,2\n", "must name a column model"),
-        (b"model,score\n", "0 rows"),
-        (b"model,score\nqwen3-4b\n", "line 2 has 1 cells"),
-        (b"model,score\nqwen3-4b,1\nqwen3-4b,2\n", "twice"),
-        (b"model,score\n,1\n", "names no model"),
-        (b"model,score,score\nqwen3-4b,1,2\n", "each once"),
-        (b"\xff\xfe\x00", "no CSV"),
-        (b'model,score\n"qwen3-4b,1\n', "no CSV"),
-    ],
-)
-def test_what_is_no_table_of_scores_is_refused(data: bytes, said: str) -> None:
-    with pytest.raises(AdvisorError, match=said):
-        read_scores("s.csv", data)
-
-
 def test_a_column_a_number_and_a_condition_that_are_none_are_refused() -> None:
     read = read_scores("s.csv", TABLE)
     with pytest.raises(AdvisorError, match="has no column 'mmlu'; it has arena, licence"):

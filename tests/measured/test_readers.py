@@ -185,21 +185,6 @@ def test_a_tuned_kernel_configuration_is_refused_because_it_holds_no_latency():
         rows_of("tuned_config_constructed.json")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ('[{"benchmark": {}, "model": {}, "metric": {}}]', "PyTorch benchmark"),
-        ('{"sample_batch_tokens": [], "sample_steps_per_sec": []}', "step-rate table"),
-        ('{"batch_size": 1, "forward_mode": "decode", "expert_activation": 3}', "counts activated experts"),
-        ("model,isl,osl,tokens/s/gpu,num_total_gpus\na,1,1,1,1\n", "predict"),
-        ("framework,op_name,kernel_source,m,n,k,latency\nvllm,gemm,x,1,2,3,0.1\n", "another operation"),
-    ],
-)
-def test_known_files_without_usable_measurements_are_refused_with_the_reason(text, words):
-    with pytest.raises(AdvisorError, match=words):
-        read_upload("x", text.encode())
-
-
 def test_inferencex_rates_are_scaled_to_all_gpus_and_k_is_asked_for_only_with_speculation():
     rows = rows_of("inferencex_constructed.json")
     done = completed(rows, {"draft_tokens_k": 3})
