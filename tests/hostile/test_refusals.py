@@ -19,6 +19,7 @@ from advisor.answers.engines.sglang import check_sglang_adaptive_config
 from advisor.answers.engines.vllm import check_vllm_speculative_config
 from advisor.answers.explore.entrants import read_scores
 from advisor.answers.explore.grid import read_plan
+from advisor.answers.simulation import compare
 from advisor.answers.simulation.compare import MAX_TRACE_BYTES, recorded
 from advisor.catalog.hardware import read_own_hardware
 from advisor.measured.ingest.acceptance import MAX_METRICS_BYTES, read_acceptance_file
@@ -45,7 +46,7 @@ HUGE: dict[str, list[tuple[Any, str]]] = {
     ],
     "trace of accepted drafts": [
         ("[" * 100_000, "not valid JSON"),
-        ("accepted\n" + "1\n" * 2_000_001, "2,000,000"),
+        ("accepted\n" + "1\n" * 2_001, "and 2,000 are read"),
         (json.dumps([[1]] * 20_001), "20,000"),
         (" " * (MAX_TRACE_BYTES + 1), "20,000,000"),
     ],
@@ -94,7 +95,10 @@ READERS: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_what_cannot_be_read_is_refused_in_one_sentence_that_says_why(reader: str) -> None:
+def test_what_cannot_be_read_is_refused_in_one_sentence_that_says_why(
+    reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compare, "MAX_TRACE_STEPS", 2_000)
     cases = [*CASES[reader], *HUGE.get(reader, [])]
     assert len(cases) >= 5
     for value, words in cases:
