@@ -2,7 +2,7 @@
 
 CSV cells that no spreadsheet runs, and the one helper that every export uses.
 
-Figures of merit: their names and how their values read.
+Figures of merit: their names and how their values read. How texts are set on screen and in reports.
 """
 
 from __future__ import annotations
@@ -14,13 +14,32 @@ import re
 from pathlib import Path
 
 import pandas as pd
+import pypdf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.answers.design.grid import OBJECTIVES
-from advisor.answers.explore.changes import GOALS
-from advisor.text import MERITS, counted, csv_text, frame_csv, number_of, safe_cell, tier_text, token_count, with_prefix
+from advisor.answers.explore.changes import GOALS, best_effects
+from advisor.show.report.blocks import TableBlock
+from advisor.show.report.formats import render
+from advisor.show.report.layout import sections
+from advisor.show.words.next_steps import change_text
+from advisor.text import (
+    MERITS,
+    counted,
+    csv_text,
+    frame_csv,
+    number_of,
+    safe_cell,
+    screen_style,
+    tier_text,
+    token_count,
+    typeset,
+    unbroken_ranges,
+    with_prefix,
+)
+from tests.show.report_fixtures import report_on
 
 
 def test_one_is_singular_and_thousands_are_parted() -> None:
@@ -195,3 +214,37 @@ def test_a_number_is_ascii_digits_with_a_point_and_finite(given: object, meant: 
 def test_a_number_of_tokens_is_typed_in_ascii_digits() -> None:
     with pytest.raises(ValueError, match="no number of tokens"):
         token_count("1\N{FULLWIDTH DIGIT SIX}")
+
+
+@pytest.mark.parametrize(
+    ("style", "written", "read"),
+    [
+        (typeset, "KV cache bf16 -> fp8", "KV cache bf16 \N{RIGHTWARDS ARROW} fp8"),
+        (typeset, "within 25 % (at least 0.02)", "within 25% (at least 0.02)"),
+        (typeset, "80% band, a - b", "80% band, a - b"),
+        (unbroken_ranges, "1.92x (1.78-2.05)", "1.92x (1.78\N{NON-BREAKING HYPHEN}2.05)"),
+        (unbroken_ranges, "Qwen2.5-1.5B on 2026-11-22", "Qwen2.5-1.5B on 2026-11-22"),
+        (screen_style, "1.92x (1.78-2.05), 12x at 98% (85%-113%)", "1.92× (1.78–2.05), 12× at 98% (85%–113%)"),
+        (screen_style, *2 * ("mi300x, 8x7b on 2026-11-22, arXiv:2507.17702-3, 0x1f",)),
+    ],
+)
+def test_arrows_factors_and_ranges_have_one_style_and_names_and_dates_stay(style, written: str, read: str) -> None:
+    assert style(written) == read
+
+
+def test_readable_reports_draw_arrows_and_the_json_keeps_what_it_had() -> None:
+    report = report_on()
+    assert report.steps is not None
+    effect = best_effects(report.steps, "tokens_per_s_per_gpu")[0]
+    what, arrow = change_text(effect, "speedup"), "\N{RIGHTWARDS ARROW}"
+    assert "->" in what
+    prose = "\n".join(
+        cell for s in sections(report) for b in s.blocks if isinstance(b, TableBlock) for row in b.rows for cell in row
+    )
+    assert what.replace("->", arrow) in prose
+    assert "->" not in prose
+    assert what.encode() in render(report, "json")
+    assert what.replace("->", arrow) in render(report, "html").decode()
+    shown = "".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(render(report, "pdf"))).pages)
+    assert arrow in shown
+    assert "U+2192" not in shown, "a shipped font has the arrow"

@@ -222,24 +222,6 @@ def test_where_nothing_is_drafted_at_the_target_batch_a_server_without_a_drafter
     assert [one.n_draft for one in ranges_to_serve(split, values_of(curve), 32)] == [0]
 
 
-@pytest.mark.parametrize(
-    ("text", "fragment"),
-    [
-        ("", "not batch:weight"),
-        ("16", "not batch:weight"),
-        ("16:x", "16:x"),
-        ("0:1", "batch 0"),
-        ("16:-1", "0 or more"),
-        ("16:nan", "0 or more"),
-        ("16:0", "above 0"),
-        ("1.5:1", "1.5:1"),
-    ],
-)
-def test_a_bad_histogram_is_refused_with_what_to_give(text: str, fragment: str) -> None:
-    with pytest.raises(AdvisorError, match=fragment):
-        BatchHistogram.from_text(text)
-
-
 def test_contexts_are_sorted_and_checked() -> None:
     assert contexts_from_text("8192, 1024,1024") == (1024, 8192)
     for text in ("", "0", "a", "1.5", ",".join(str(n) for n in range(1, 20))):

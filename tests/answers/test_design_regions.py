@@ -5,11 +5,8 @@ One design for several targets: the least expected loss against each target's ow
 
 from __future__ import annotations
 
-import csv
-import json
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,7 +42,6 @@ from advisor.answers.design.space import MAX_MEASURED_GAP
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
 from advisor.show.words.design import (
-    REGION_NOTE,
     against_baseline,
     cell_words,
     choices_table,
@@ -63,7 +59,6 @@ from advisor.show.words.design import (
     region_verdict,
     standing_values,
 )
-from tests.command_line import run
 
 GRID = DesignGrid(
     n_experts=(32, 64, 96, 128, 192, 256), n_active=(2, 4, 6, 8, 12, 20), n_shared=(0, 1, 2), width_step=64
@@ -327,51 +322,6 @@ def test_the_verdict_counts_the_cells_that_no_design_serves_and_those_where_the_
     assert "cannot run" not in said
 
 
-def test_a_map_that_is_served_everywhere_is_called_whole() -> None:
-    found = drawn_map(("b200-sxm", "h200-sxm"))
-    assert found.cells.served.all()
-    assert "the whole map within noise" in region_verdict(found)
-    assert "No design serves" not in region_verdict(found)
-
-
-def test_the_note_on_cores_gives_the_chance_that_makes_one() -> None:
-    assert f"A core cell ({CORE_CHANCE:.0%} and more)" in REGION_NOTE
-
-
-def test_the_command_s_csv_reads_back_as_the_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "map.csv"
-    asked = ("design", "--model", "qwen3-30b-a3b", "--accepted-length", "2.4@3", "--drafter", "eagle3")
-    grid = ("--experts", "64,128,256", "--active", "4,8,20", "--shared", "0,1", "--width-step", "64")
-    where = ("--accelerators", "h100-sxm,b200-sxm", "--batches", "8,256")
-    status, out, _ = run(capsys, *asked, *grid, *where, "--csv", file, "--json")
-    assert status == 0
-    document = json.loads(out)
-    with file.open(encoding="utf-8") as lines:
-        rows = list(csv.DictReader(lines))
-    assert len(rows) == len(document["cells"]) == 4
-    for row, told in zip(rows, document["cells"], strict=True):
-        assert (row["accelerator"], int(row["batch_size"])) == (told["accelerator"], told["batch_size"])
-        assert row["region"] == told["region"]
-        if told["kind"] != "none":
-            for name in ("n_experts", "n_draft", "loss", "loss_low", "loss_high", "chance_of_tie", "gain", "tpot_ms"):
-                assert float(row[name]) == pytest.approx(float(told[name]), rel=1e-5)
-            assert row["tier"] in {"measured", "interpolated", "fitted", "roofline"}
-    assert [row["why_not"] for row in rows] == ["", "does not fit in memory", "", ""]
-    out = " ".join(run(capsys, *asked, *grid, *where)[1].split())  # prose wraps
-    assert document["verdict"] in out
-    assert "note: A core cell" in out
-
-
-def test_the_command_answers_a_map_without_a_served_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("design", "--model", "qwen3-30b-a3b", "--accepted-length", "2.4@3", "--drafter", "eagle3")
-    grid = ("--experts", "64,128", "--active", "4,8", "--shared", "0", "--max-tpot-ms", "0.1")
-    file = tmp_path / "map.csv"
-    status, out, _ = run(capsys, *asked, *grid, "--map", "--batches", "8,256", "--csv", file)
-    assert status == 0
-    assert out.startswith("No design keeps every limit in any cell of the map.")
-    assert "over the limit on time per token" in file.read_text("utf-8")
-
-
 def test_rows_and_document_carry_bands_tiers_and_sources() -> None:
     found = drawn_map()
     rows = [row for row in region_rows(found) if row["kind"] != "none"]
@@ -380,25 +330,6 @@ def test_rows_and_document_carry_bands_tiers_and_sources() -> None:
     document = region_document(found)
     assert document["sources"]
     assert {"region", "design", "holds", "worst_loss_low"} <= set(document["regions"][0])
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--map", "--target", "h100-sxm:8"), "not both"),
-        (("--target", "h100-sxm:8", "--batches", "4"), "leave --batches out"),
-        (("--map", "--config", "x.json"), "several designs"),
-        (("--accelerators", "h100-sxm,moon"), "'moon' is unknown"),
-        (("--target", "h100-sxm"), "ACCELERATOR:BATCH"),
-    ],
-)
-def test_options_of_two_questions_at_once_are_refused(
-    options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = ("--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "2.4@3")
-    status, _, error = run(capsys, "design", *asked, *options)
-    assert status == 2
-    assert said in error
 
 
 BOTH = ("h100-sxm:8", "b200-sxm:128")
@@ -538,15 +469,6 @@ def test_targets_of_which_no_design_serves_any_say_why_and_advise_by_it(
     assert one_design_document(found)["own"][0]["why_not"] == why
 
 
-def test_the_command_answers_a_target_that_no_design_serves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["design", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "2.4@3"]
-    asked += ["--experts", "64,128", "--active", "4,8", "--shared", "0", "--target", "h100-sxm:256"]
-    status, out, _ = run(capsys, *asked, "--csv", tmp_path / "one.csv")
-    assert status == 0
-    assert out.startswith("No design serves batch 256 on NVIDIA H100")
-    assert "does not fit in memory" in out
-
-
 def test_more_gpus_at_one_target_serve_what_one_cannot() -> None:
     found = one("h100-sxm:8", "2xh100-sxm:256")
     assert found.best is not None
@@ -564,37 +486,6 @@ def test_words_of_a_loss_never_say_minus_nothing() -> None:
     assert found.own[0] is not None
     assert loss_words(found.own[0]) == "nothing: it is the best there"
     assert (percent(-1e-9), percent(0.0304), percent(-0.05)) == ("0.0%", "3.0%", "-5.0%")
-
-
-def test_the_command_answers_writes_csv_and_the_design_s_configuration(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table, config = tmp_path / "one.csv", tmp_path / "config.json"
-    asked = ["design", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", "--accepted-length", "2.4@3"]
-    asked += ["--experts", "64,128,256", "--active", "4,8,20", "--shared", "0,1", "--width-step", "64"]
-    asked += [word for target in BOTH for word in ("--target", target)]
-    status, out, _ = run(capsys, *asked, "--csv", table, "--config", config, "--json")
-    assert status == 0
-    document = json.loads(out)
-    best = document["best"]
-    assert [each["target"] for each in best["targets"]] == list(BOTH)
-    assert json.loads(config.read_text("utf-8"))["num_experts"] == best["n_experts"]
-    with table.open(encoding="utf-8") as lines:
-        rows = list(csv.DictReader(lines))
-    first = [row for row in rows if row["rank"] == "1"]
-    assert [float(row["loss"]) for row in first] == pytest.approx([each["loss"] for each in best["targets"]], rel=1e-5)
-    assert {row["rank"] for row in rows} >= {"1", "own best"}
-    out = " ".join(run(capsys, *asked)[1].split())  # prose wraps
-    assert document["verdict"] in out
-    assert document["quality"] in out
-    assert "(baseline)" in out
-
-
-def test_rows_hold_every_choice_at_every_target_with_its_tier() -> None:
-    found = one(*BOTH)
-    rows = one_design_rows(found)
-    assert len(rows) == 2 * len(found.choices) + 2
-    assert all(row["tier"] == "fitted" for row in rows)
 
 
 def test_a_target_may_be_named_as_a_page_shows_it() -> None:

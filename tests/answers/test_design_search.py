@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,6 @@ from advisor.answers.design.space import DesignSpace
 from advisor.answers.design.start import added_keys, design_config
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import model_profile
-from advisor.cli import main
 from advisor.physics.architecture import parameter_counts
 from advisor.predict.scenario import build_scenario
 from advisor.prediction import AdvisorError
@@ -239,67 +236,6 @@ def test_three_baselines_are_answered_on_four_accelerators_at_three_batches(mode
         assert best.largest_batch >= batch
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main(["design", "--hardware", "h200-sxm", "--model", "qwen3-30b-a3b", "--drafter", "eagle3", *arguments])
-    written = capsys.readouterr()
-    return int(stop.value.code or 0), written.out, written.err
-
-
-_SMALL = ("--accepted-length", "2.4@3", "--experts", "128,256", "--active", "4,8", "--shared", "0,1")
-
-
-def test_the_command_prints_an_answer_and_writes_files_that_read_back(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    table, config = tmp_path / "designs.csv", tmp_path / "config.json"
-    grid = DesignGrid(n_experts=(128, 256), n_active=(4, 8), n_shared=(0, 1))
-    started = build_scenario(
-        model_id="qwen3-30b-a3b", hardware_id="h200-sxm", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
-    )
-    code, out, _ = run(capsys, *_SMALL, "--objective", "tpot", "--csv", str(table), "--config", str(config))
-    assert code == 0
-    assert out.splitlines()[0].startswith(design_answer(design_space(started, grid=grid), 1).headline)
-    assert "limit: The log bases" in out
-    assert "time lost" in out
-    rows = list(csv.DictReader(table.open()))
-    assert min(float(rows[0][f"quality_{law}"]) for law in ("leverage", "anchor", "loss")) >= 0.99 - 1e-5
-    moe = architecture_from_config(config.read_text()).moe
-    assert moe is not None
-    assert [moe.n_experts, moe.n_active, moe.expert_width] == [
-        int(rows[0][name]) for name in ("n_experts", "n_active", "expert_width")
-    ]
-
-
-def test_the_command_gives_one_json_document(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, *_SMALL, "--json", "--batches", "1:0.25,64:0.75", "--tokens", "1e12")
-    assert code == 0
-    document = json.loads(out)
-    assert document["batch_weights"] == [0.25, 0.75]
-    assert min(law["ratio"] for law in document["top"][0]["quality"]) >= 0.99 - 1e-5
-    assert set(document) >= {"verdict", "headline", "dials", "rule", "sensitivity", "pareto", "limits"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--batches", "1,x"), "1:0.2,64:0.8"),
-        (("--experts", "many"), "comma-separated"),
-        (("--width-step", "0"), "width_step"),
-        (("--quality-eps", "2"), "quality_eps"),
-        (("--heads", "0.3"), "KV heads"),
-        (("--depths", "-1"), "positive"),
-    ],
-)
-def test_the_command_refuses_a_wrong_option_in_one_sentence(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
-) -> None:
-    code, out, err = run(capsys, *_SMALL, *arguments)
-    assert (code, out) == (2, "")
-    assert message in err
-    assert "Traceback" not in err
-
-
 def test_batches_are_read_with_and_without_weights() -> None:
     assert parse_batches("1,64") == {1: 1.0, 64: 1.0}
     assert parse_batches("1:0.2,64:0.8") == {1: 0.2, 64: 0.8}
@@ -308,23 +244,6 @@ def test_batches_are_read_with_and_without_weights() -> None:
 def test_a_range_of_batches_is_its_powers_of_two_and_its_ends() -> None:
     assert list(parse_batches("3-20")) == [3, 4, 8, 16, 20]
     assert list(parse_batches("1-8, 100")) == [1, 2, 4, 8, 100]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("1:2:3", "histogram like"),
-        ("", "list like"),
-        ("8-2", "smaller to the larger"),
-        ("1,1-4", "1 twice"),
-        ("1-8:2", "range like"),
-        ("-4", "list like"),
-        (",".join(map(str, range(1, 40))), "at most 32"),
-    ],
-)
-def test_wrong_batches_are_refused_with_what_to_write(text: str, message: str) -> None:
-    with pytest.raises(AdvisorError, match=message):
-        parse_batches(text)
 
 
 def test_a_design_s_config_does_not_claim_to_be_its_baseline_s_checkpoint() -> None:

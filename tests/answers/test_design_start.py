@@ -62,29 +62,6 @@ def test_a_shipped_model_typed_by_its_numbers_has_its_size() -> None:
     assert found.active_nonembedding == pytest.approx(own.active_nonembedding, rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("text", "fragment"),
-    [
-        ("", "lacks the layers (61L) and the hidden size (h7168)"),
-        ("61L h7168", "lacks the experts (N256) and the experts per token (k8) and the expert width (w2048)"),
-        ("61L h7168 N256 k8 w2048 x3", "'x3' is no part of a shape; a shape is like 61L h7168 N256 k8 s1 w2048"),
-        ("61L h7168 N256 k8 w2048 61L", "gives the layers twice"),
-        ("61L h7168 N256 k8 w2.5", "'w2.5' is no part"),
-        ("61L h7168 N256 k8 w-2", "'w-2' is no part"),
-        ("61L h7168 N4 k8 w2048", "k8 exceeds N4"),
-        ("0L h7168 N256 k8 w2048", "layers 0 must lie in 1..1,000"),
-        ("61L h7168 N99999999999999999 k8 w2048", "experts 999,999,999,999 must lie in"),
-        ("61L h2816 N256 k8 w2048", "22 attention heads are not divided by 8 with keys and values; give both"),
-        ("a" * 5000, "is no part of a shape"),
-    ],
-)
-def test_a_wrong_shape_is_refused_by_the_piece_that_is_wrong(text: str, fragment: str) -> None:
-    with pytest.raises(AdvisorError) as caught:
-        start_from_shape(PLAIN, text)
-    assert fragment in str(caught.value)
-    assert len(str(caught.value)) < 800
-
-
 @pytest.mark.parametrize("target", [{"total_params": 4e10}, {"active_params": 3e9}, {"total_params": 2e11}])
 def test_a_target_size_is_met_by_a_start_that_says_what_it_is(target: dict[str, float]) -> None:
     start = start_from_size(PLAIN, **target)

@@ -1,138 +1,16 @@
-"""Exported engine configuration: the right fields per method."""
+"""Exported engine configuration: rows of K by batch, and what the engines' own code makes of it."""
 
 from __future__ import annotations
 
-import json
-import shlex
-from typing import Any
-
 import pytest
 
-from advisor.answers.engines.config import EngineExport, ExportRequest, ServedModel, merged_rows, widest_k
-from advisor.answers.engines.export import export_engine_config
+from advisor.answers.engines.config import merged_rows
 from advisor.answers.engines.sglang import sglang_adaptive_config
 from advisor.answers.engines.vllm import vllm_speculative_config
 from advisor.answers.round_costs import KRange
 from advisor.prediction import AdvisorError
 
 RANGES = (KRange(1, 16, 3, 1.8), KRange(17, 64, 5, 2.0), KRange(65, 256, 0, 1.0))
-MODEL = ServedModel("Qwen/Qwen3-30B-A3B", tensor_parallel=2)
-DRAFT = "some/eagle head"  # a path with a blank: must survive the shell
-
-
-def flags(line: str) -> dict[str, str]:
-    words = shlex.split(line)
-    return {w: words[i + 1] if i + 1 < len(words) else "" for i, w in enumerate(words) if w.startswith("--")}
-
-
-def exported(
-    engine: str, ranges: tuple[KRange, ...], method: str, served: ServedModel, draft: str | None = None
-) -> EngineExport:
-    return export_engine_config(engine, ExportRequest(ranges, method, served, draft, "my k.json"))
-
-
-@pytest.mark.parametrize(
-    ("method", "draft", "extra"),
-    [
-        ("eagle3", DRAFT, {"model": DRAFT}),
-        ("eagle", DRAFT, {"model": DRAFT}),
-        ("draft_model", "Qwen/Qwen3-0.6B", {"model": "Qwen/Qwen3-0.6B"}),
-        ("mtp", None, {}),
-        ("ngram", None, {"prompt_lookup_min": 2, "prompt_lookup_max": 5}),
-    ],
-)
-def test_vllm_config_has_the_fields_of_its_method(method: str, draft: str | None, extra: dict[str, Any]) -> None:
-    export = exported("vllm", RANGES, method, MODEL, draft)
-    expected = {
-        "method": method,
-        **extra,
-        "num_speculative_tokens": 5,
-        "num_speculative_tokens_per_batch_size": [[1, 16, 3], [17, 64, 5], [65, 256, 0]],
-    }
-    assert export.config == expected
-    found = flags(export.launch_line)
-    assert json.loads(found["--speculative-config"]) == expected
-    assert found["--tensor-parallel-size"] == "2"
-    assert shlex.split(export.launch_line)[:3] == ["vllm", "serve", "Qwen/Qwen3-30B-A3B"]
-
-
-@pytest.mark.parametrize(
-    ("method", "draft", "algorithm"),
-    [("eagle3", DRAFT, "EAGLE3"), ("eagle", DRAFT, "EAGLE"), ("mtp", None, "EAGLE")],
-)
-def test_sglang_adaptive_file_holds_one_candidate_per_range(method: str, draft: str | None, algorithm: str) -> None:
-    export = exported("sglang", RANGES, method, MODEL, draft)
-    assert export.config == {
-        "1": {"candidate_steps": [3]},
-        "17": {"candidate_steps": [5]},
-        "65": {"candidate_steps": [0]},
-    }
-    assert json.loads(export.config_json) == export.config
-    found = flags(export.launch_line)
-    assert found["--speculative-algorithm"] == algorithm
-    assert found["--speculative-num-steps"] == "5"
-    assert found["--speculative-num-draft-tokens"] == "6"
-    assert found["--speculative-eagle-topk"] == "1"
-    assert found["--speculative-adaptive-config"] == "my k.json"
-    assert "--speculative-adaptive" in found
-    assert found.get("--speculative-draft-model-path") == draft
-
-
-def test_sglang_runs_other_drafters_with_one_k_and_says_so() -> None:
-    for method, draft, algorithm in (("ngram", None, "NGRAM"), ("draft_model", "Qwen/Qwen3-0.6B", "STANDALONE")):
-        export = exported("sglang", RANGES, method, MODEL, draft)
-        found = flags(export.launch_line)
-        assert export.config is None
-        assert found["--speculative-algorithm"] == algorithm
-        assert "--speculative-adaptive" not in found
-        assert found["--speculative-num-draft-tokens"] == "4"  # K = 3 covers 1-16, the widest range on a log scale
-        assert any("widest range" in warning for warning in export.warnings)
-    with pytest.raises(AdvisorError, match="SGLang has no suffix"):
-        exported("sglang", RANGES, "suffix", MODEL)
-
-
-@pytest.mark.parametrize(("engine", "method"), [("sglang", "ngram"), ("vllm", "suffix")])
-def test_an_engine_that_cannot_vary_k_runs_the_one_of_the_target_batch(engine: str, method: str) -> None:
-    request = ExportRequest(RANGES, method, MODEL, target_k=1)
-    export = export_engine_config(engine, request)
-    assert widest_k(merged_rows(RANGES)) != 1
-    assert any("K = 1 of the target batch" in warning for warning in export.warnings)
-
-
-def test_suffix_decoding_gets_one_k_because_its_proposer_takes_no_other() -> None:
-    export = exported("vllm", RANGES, "suffix", MODEL)
-    assert export.config == {"method": "suffix", "num_speculative_tokens": 3}
-    assert any("fixed K" in warning for warning in export.warnings)
-    assert any("arctic-inference" in warning for warning in export.warnings)
-
-
-def test_a_schedule_of_one_k_needs_no_table_and_one_of_zero_no_speculation() -> None:
-    assert vllm_speculative_config((KRange(1, 64, 2, 1.4),), "mtp") == {"method": "mtp", "num_speculative_tokens": 2}
-    for engine in ("vllm", "sglang"):
-        export = exported(engine, (KRange(1, 64, 0, 1.0),), "mtp", MODEL)
-        assert export.config is None
-        assert "speculative" not in export.launch_line
-        assert export.warnings == ("K = 0 throughout: the engine is started without speculation",)
-
-
-def test_launch_lines_carry_placement_and_warn_where_the_engine_deviates() -> None:
-    served = ServedModel("m", tensor_parallel=2, expert_parallel=4, data_parallel=2, max_running_requests=512)
-    vllm = exported("vllm", RANGES, "eagle3", served, "d")
-    assert flags(vllm.launch_line)["--data-parallel-size"] == "2"
-    assert "--enable-expert-parallel" in flags(vllm.launch_line)
-    assert flags(vllm.launch_line)["--max-num-seqs"] == "512"
-    assert any("data parallelism" in warning for warning in vllm.warnings)
-    assert any("ends at batch 256" in warning for warning in vllm.warnings)
-    sglang = exported("sglang", RANGES, "eagle3", served, "d")
-    assert flags(sglang.launch_line)["--ep-size"] == "4"
-    assert flags(sglang.launch_line)["--dp-size"] == "2"
-
-
-def test_a_hostile_model_name_stays_one_shell_word() -> None:
-    served = ServedModel("m; rm -rf ~ $(x) `y` 'z'")
-    words = shlex.split(exported("vllm", RANGES, "eagle3", served, "a'b\"c").launch_line)
-    assert words[2] == served.model
-    assert json.loads(words[words.index("--speculative-config") + 1])["model"] == "a'b\"c"
 
 
 def test_neighbouring_ranges_of_one_k_are_joined_and_gaps_refused() -> None:
@@ -140,15 +18,6 @@ def test_neighbouring_ranges_of_one_k_are_joined_and_gaps_refused() -> None:
     for bad in ((KRange(2, 4, 1, 1.0),), (KRange(1, 4, 1, 1.0), KRange(6, 9, 2, 1.0)), (KRange(1, 0, 1, 1.0),), ()):
         with pytest.raises(AdvisorError):
             merged_rows(bad)
-
-
-def test_a_method_without_its_draft_model_is_refused() -> None:
-    with pytest.raises(AdvisorError, match="needs a draft model"):
-        exported("vllm", RANGES, "eagle3", MODEL)
-    with pytest.raises(AdvisorError, match="has no draft model"):
-        exported("vllm", RANGES, "ngram", MODEL, "x")
-    with pytest.raises(AdvisorError, match="unknown"):
-        exported("vllm", RANGES, "medusa", MODEL, "x")
 
 
 def test_exports_satisfy_vllms_own_validator_where_it_is_installed() -> None:

@@ -123,40 +123,6 @@ def test_a_plan_is_written_as_it_is_read(text: str) -> None:
     assert read_plan(plan.text).digest == plan.digest
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("[1, 2]", "expected settings by name"),
-        ("a: [1", "not readable as YAML"),
-        ("acceptance: 2.4@3", "batch_size: expected whole numbers"),
-        ("batch_size: [1, true]", "batch_size: expected whole numbers"),
-        ("batch_size: [1, 1]", "batch_size: a value stands in the list twice"),
-        ("batch_size: [1, 0]", "batch_size: 0 is none; give 1 to 65,536"),
-        ("batch_size: [1, 99999999999999999999]", "batch_size: 99999999999999999999 is none; give 1 to 65,536"),
-        ("batch_size: 1\nbatchsize: 2", "'batchsize' is no setting of a sweep; there are hardware_id"),
-        ("batch_size: 1\nhardware_json: x", "'hardware_json' is no setting of a sweep"),
-        ("batch_size: 1\nengine: []", "engine: the list is empty"),
-        ("batch_size: 1\nengine: [vllm, vllm]", "engine: a value stands in the list twice"),
-        ("batch_size: 1\nengine: vllm\nengine: sglang", "engine is given twice"),
-        ("batch_size: 1\nk_max: [1, [2]]", "k_max: expected a number, a text or a list of them"),
-        ('batch_size: 1\nmodel_id: "\\ud800"', "model_id: a text holds characters that cannot be shown"),
-        ("batch_size: 1\nk_max: true", "k_max: expected a number"),
-        ("batch_size: 1\ncases: [{k_max: [1, 2]}]", "k_max: expected a number"),
-        ("batch_size: 1\ncases: 3", "cases: expected a list of settings"),
-        ("batch_size: 1\ncases: [{batch_size: 3}]", "batch_size stands beside cases"),
-        ("batch_size: 1\nk_max: 3\ncases: [{k_max: 4}]", "k_max stands both in cases and beside them"),
-        ("batch_size: 1\ncases: [{k_max: 4, engine: vllm}, {engine: vllm, k_max: 4}]", "cases: one stands there twice"),
-        (
-            f"batch_size: 1\nk_max: {list(range(5000))}\ncontext_tokens: {list(range(5000))}",
-            "asks for 25,000,000 scenarios",
-        ),
-    ],
-)
-def test_a_plan_that_cannot_be_is_refused_in_a_sentence(text: str, words: str) -> None:
-    with pytest.raises(AdvisorError, match=words):
-        read_plan(text)
-
-
 def test_rows_are_the_advisors_answers() -> None:
     rows = sweep_rows(read_plan(PLAN).part(0), (1, 64))
     assert len(rows) == 4 * 2 * 5

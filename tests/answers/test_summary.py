@@ -5,21 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 
-import pytest
-
-from advisor.answers.advice import advise, chance_text
+from advisor.answers.advice import advise
 from advisor.answers.round_costs import KRange
 from advisor.answers.summary import (
     accepted_length_flips,
-    accepted_text,
-    borrowed_from,
     errors_text,
     fit_of,
     flip_texts,
     headline,
-    likely_text,
     one_k_text,
-    place_text,
     refit_text,
     refitted_times_text,
 )
@@ -48,38 +42,6 @@ def test_the_headline_is_a_number_where_it_pays_and_words_where_it_does_not() ->
     assert with_speedup(0.8, 0.7) == "Draft 3 tokens: 0.80×, slower than plain"
     never = advise(SCENARIO.model_copy(update={"acceptance": "1.05@3"}))
     assert headline(never, 0).startswith("Don’t speculate: 0.")
-
-
-def test_below_the_headline_stands_the_chance_of_a_gain_in_the_verdict_s_words() -> None:
-    small = advise(SCENARIO.model_copy(update={"batch_size": 256, "acceptance": "1.9@3"}))
-    k, rows = small.recommendation.n_draft, small.drafts
-    assert k
-    assert rows[k].speedup_low < 1.0
-    said = f"may lose; the chance of a gain is {rows[k].p_gain:.0%}."
-    assert said in small.recommendation.verdict
-    assert f"It {said}" in likely_text(small, k)
-    sure = max(ROWS[1:], key=lambda row: row.speedup_low)
-    assert sure.speedup_low > 1.0
-    below = likely_text(ADVICE, sure.n_draft)
-    assert f"The chance of a gain is {chance_text(sure.p_gain)}." in below
-    assert "may lose" not in below
-
-
-def test_a_limit_that_nothing_keeps_stands_in_the_headline() -> None:
-    missed = advise(SCENARIO.model_copy(update={"max_tpot_ms": 0.5}))
-    assert headline(missed, missed.recommendation.n_draft).startswith("No draft keeps 0.5 ms")
-
-
-def test_a_picked_k_is_held_against_the_recommended_one() -> None:
-    recommended = ADVICE.recommendation.n_draft
-    other = 8 if recommended != 8 else 7
-    lost = f"its expected loss is {ROWS[other].expected_loss:.1%} against the best K in each of 256 simulated cases"
-    against = f"that of K = {recommended} {ROWS[recommended].expected_loss:.1%}."
-    assert f"You picked K = {other}: {lost}, {against}" in likely_text(ADVICE, other)
-
-
-def test_the_place_names_what_is_served_in_words() -> None:
-    assert place_text(ADVICE) == ("Qwen3-30B-A3B + EAGLE-3", "on 1 × H200 SXM, batch 16, context 2,048")
 
 
 def test_flips_are_where_the_library_recommends_another_k() -> None:
@@ -114,29 +76,6 @@ def test_what_does_not_fit_names_the_bytes_and_gpus_on_which_it_does() -> None:
     assert load_setup(smaller).memory.largest_batch < 16
 
 
-@pytest.mark.parametrize(
-    ("change", "because", "helps", "does_not"),
-    [
-        (
-            {"model_id": "deepseek-v3", "drafter_id": "mtp"},
-            "The weights alone are too large.",
-            "weight format",
-            "batch",
-        ),
-        ({"batch_size": 4096}, "is the largest that fits.", "a smaller batch, a shorter context", "weight format"),
-        ({"context_tokens": 5_000_000}, "One sequence at context 5,000,000 is too", "a shorter context", "batch"),
-    ],
-)
-def test_what_makes_it_fit_goes_by_what_does_not(
-    change: dict[str, object], because: str, helps: str, does_not: str
-) -> None:
-    fit = fit_of(advise(SCENARIO.model_copy(update=change)))
-    assert fit is not None
-    assert because in fit.because
-    assert helps in fit.remedy
-    assert does_not not in fit.remedy
-
-
 def test_errors_of_few_rows_are_told_and_give_way_to_those_of_all() -> None:
     few = Errors(3, median_ape=0.01, coverage=1.0, n_sources=1)
     many = Errors(65, median_ape=0.075, coverage=0.83, n_sources=14)
@@ -160,18 +99,6 @@ def test_rows_on_the_wrong_side_of_one_are_told_wherever_they_are_few_or_many() 
     said = errors_text({"this accelerator and model": few, "all published points": many})
     assert "(median error 26%, 75% in the band, 50% on the right side of 1×)" in said
     assert said.endswith("78% lie in the band and 87% on the right side of 1×.")
-
-
-def test_a_limit_that_only_the_centre_of_the_band_keeps_is_told() -> None:
-    tpot_ms = {one.n_draft: one.tpot_s * 1e3 for one in ROWS}
-    k = ADVICE.recommendation.n_draft
-    slow_ms = tpot_ms[k] * ROWS[k].speedup / ROWS[k].speedup_low
-    limited = advise(SCENARIO.model_copy(update={"max_tpot_ms": round((tpot_ms[k] + slow_ms) / 2.0, 2)}))
-    assert limited.recommendation.n_draft == k
-    said = f"At the slow end a token takes {slow_ms:.3g} ms, over the limit of {limited.scenario.max_tpot_ms:g}."
-    assert said in likely_text(limited, k)
-    ample = advise(SCENARIO.model_copy(update={"max_tpot_ms": round(slow_ms * 1.1, 2)}))
-    assert "slow end" not in likely_text(ample, k)
 
 
 def test_k_by_batch_names_each_k_once_and_where_the_limit_ends() -> None:
@@ -228,37 +155,3 @@ def test_a_constant_that_the_points_do_not_determine_is_not_named() -> None:
     assert open_ones
     moved = dataclasses.replace(found, factors=dict(found.factors) | dict.fromkeys(open_ones, 3.0))
     assert refitted_times_text(moved) == refitted_times_text(found)
-
-
-def test_no_break_even_is_said_beyond_the_largest_batch_that_fits() -> None:
-    poor = SCENARIO.model_copy(update={"acceptance": "1.2@3"})
-    shorter, longer = advise(poor), advise(poor.model_copy(update={"context_tokens": 8192}))
-    assert shorter.break_even_batch is not None
-    assert shorter.break_even_batch > longer.setup.memory.largest_batch, "as it would be beyond the memory's end"
-    assert longer.break_even_batch is None
-
-
-def test_an_accepted_length_carried_to_another_k_is_not_called_yours_or_measured() -> None:
-    def said(acceptance: str) -> str:
-        return accepted_text(advise(SCENARIO.model_copy(update={"acceptance": acceptance})))
-
-    assert said("2.4@3") == "Accepted length 2.40 at K = 3: yours."
-    assert said("2.9@3").endswith(": carried there from yours (2.9@3).")
-    assert ": measured, " in said("gpt-oss-20b-eagle3-mt-bench")
-
-
-def test_a_borrowed_acceptance_stands_in_the_headline_and_its_origin_asks_for_one_s_own() -> None:
-    question = SCENARIO.model_copy(update={"acceptance": "gpt-oss-20b-eagle3-mt-bench"})
-    answer = advise(question)
-    assert borrowed_from(answer) == "gpt-oss-20b"
-    assert headline(answer, 3).endswith(", acceptance borrowed from gpt-oss-20b")
-    assert "borrowed from gpt-oss-20b: fill in yours at Accepted." in accepted_text(answer)
-    own = advise(question.model_copy(update={"model_id": "gpt-oss-20b"}))
-    assert borrowed_from(own) == borrowed_from(ADVICE) == ""
-    assert "borrowed" not in headline(own, 3) + accepted_text(own)
-
-
-def test_the_checkpoint_that_was_measured_is_named_where_it_is_another() -> None:
-    question = {"model_id": "deepseek-v3", "drafter_id": "mtp", "n_gpus": 8, "tensor_parallel": 8}
-    answer = advise(SCENARIO.model_copy(update=question | {"acceptance": "deepseek-r1-mtp-internal"}))
-    assert accepted_text(answer).endswith(", by DeepSeek-R1.")

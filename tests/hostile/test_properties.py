@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.answers.explore.entrants import read_scores
 from advisor.answers.simulation.compare import recorded
 from advisor.catalog.adjustment import parse_adjustment
 from advisor.catalog.hardware import read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.measured.ingest.acceptance import read_acceptance_file
+from advisor.measured.ingest.logs import read_power_log
 from advisor.measured.ingest.read import read_given, read_upload
 from advisor.measured.ingest.traces import read_trace
 from advisor.predict.scenario import read_scenario
@@ -41,6 +43,8 @@ READERS: dict[str, tuple[Read, bytes]] = {
     "scenario": (read_scenario, json.dumps(SCENARIO).encode()),
     "accelerator": (as_text(read_own_hardware), json.dumps(HARDWARE).encode()),
     "accepted drafts": (lambda data: recorded(data, "file"), b"[[3, 0, 2], [1, 1]]"),
+    "power log": (lambda data: read_power_log("file", data), b"timestamp, power.draw [W]\n0, 300.0 W\n1, 310.0 W\n"),
+    "scores": (lambda data: read_scores("file.csv", data), b"model,arena\nqwen3-4b,1100\n"),
     "refit": (as_text(parse_adjustment), REFIT.encode()),
 }
 SETTINGS = settings(max_examples=60)

@@ -73,12 +73,12 @@ def test_next_steps_computes_one_curve_and_no_schedule_for_each_change_that_fits
     assert (calls["curve_for"], calls["k_by_batch"]) == (evaluated + 6, 0)
 
 
-def test_a_report_computes_the_other_engines_curve_and_schedule_alone_in_any_format(calls: Counter[str]) -> None:
+def test_a_report_computes_the_other_engines_curve_and_schedule_alone(calls: Counter[str]) -> None:
     """It carries those of the advice; what SGLang loads is answered with SGLang's own kernels, once."""
     advice = advise(QWEN)
     calls.clear()
     report = build_report(advice, dt.date(2026, 11, 21))
-    for form in ("md", "html", "json", "csv", "pdf"):
+    for form in ("md", "json", "csv"):
         assert render(report, form)
     assert calls == {"load_setup": 1, "curve_for": 1, "k_by_batch": 1}
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-
-import pytest
+from collections.abc import Iterable, Iterator
 
 from tests.house.test_layout import SOURCES
 
@@ -25,11 +23,14 @@ def told(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-@pytest.mark.parametrize(
-    "module", sorted(name for name in SOURCES if ".studies" not in name and "studies." not in name)
-)
-def test_no_reader_is_told_of_draws(module: str) -> None:
-    found = [f"{module}:{line}: {words}" for line, words in told(SOURCES[module]) if DRAWS.search(words)]
+def places(words: re.Pattern[str], modules: Iterable[str]) -> list[str]:
+    """Where a text of some modules has one of the words."""
+    texts = ((module, *found) for module in modules for found in told(SOURCES[module]))
+    return [f"{module}:{line}: {text}" for module, line, text in texts if words.search(text)]
+
+
+def test_no_reader_is_told_of_draws() -> None:
+    found = places(DRAWS, (name for name in SOURCES if "studies." not in name))
     assert not [one for one in found if "power.draw" not in one]
 
 
@@ -37,18 +38,10 @@ OLD = re.compile(r"\bregret\b|\bbehind the best K\b|^80% band$", re.IGNORECASE)
 """What today is called expected loss and, in tables of the terminal and of reports, the likely range."""
 
 
-@pytest.mark.parametrize(
-    "module",
-    sorted(
-        name
-        for name in SOURCES
-        if name.startswith(("cli.", "show.words.", "show.report.", "show.explain.", "answers."))
-    ),
-)
-def test_one_quantity_has_one_word(module: str) -> None:
-    if module in ("cli.measure", "answers.explore.compare"):
-        pytest.skip("names of published columns")
-    assert not [f"{module}:{line}: {words}" for line, words in told(SOURCES[module]) if OLD.search(words)]
+def test_one_quantity_has_one_word() -> None:
+    published = ("cli.measure", "answers.explore.compare")
+    rooms = ("cli.", "show.words.", "show.report.", "show.explain.", "answers.")
+    assert not places(OLD, (name for name in SOURCES if name.startswith(rooms) and name not in published))
 
 
 def test_a_text_with_the_word_is_found_and_a_docstring_is_not() -> None:

@@ -220,22 +220,6 @@ def test_short_form_asks_for_required_context_first_and_completing_checks_again(
     assert complete(refused, {"draft_tokens_k": 3}, override=True).result.rows_kept == 1
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"tpot_s": 1}, "cannot be filled in"),
-        ({"nonsense": 1}, "cannot be filled in"),
-        ({"draft_tokens_k": 2.5}, "integer"),
-        ({"draft_tokens_k": float("nan")}, "NaN"),
-        ({"batch_size": -1}, "outside the range"),
-        ({"model_id": "=1+1"}, "formula"),
-    ],
-)
-def test_context_that_is_not_allowed_is_refused_by_name(values, words):
-    with pytest.raises(AdvisorError, match=words):
-        complete(rows_of(GOOD), values)
-
-
 def test_rejects_download_as_csv_with_formulas_quoted_and_numbers_left():
     result = table(GOOD, "h200-sxm,m,vllm,4,3,2.5,=1+1", "h200-sxm,m,vllm,4,3,2.5,-3")
     rows = list(csv.reader(io.StringIO(csv_of(result.rejects).decode())))

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from advisor.measured.ingest.logs import read_power_log
 from advisor.prediction import AdvisorError
@@ -91,29 +89,3 @@ def test_as_many_gpus_must_have_worked_as_an_instance_has() -> None:
 def test_a_dcgm_log_without_a_column_of_power_is_refused(head: str) -> None:
     with pytest.raises(AdvisorError, match=r"no heading .* with a column POWER"):
         read_power_log("d.txt", f"{head}GPU 0   95   0.9\nGPU 0   96   0.9\n".encode())
-
-
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (b"", "no column power.draw"),
-        (b"model,tps\nx,1\n", "no column power.draw"),
-        (HEAD.encode(), "holds no sample"),
-        (smi("[N/A]"), "holds no sample"),
-        (smi("0.00 W", "0.00 W"), "0 W"),
-        (smi("700000.0 W"), "no power of a GPU"),
-        (b"\xff\xfe\x00\x01" * 50, "no column power.draw"),
-    ],
-)
-def test_what_is_no_power_log_is_refused_with_what_to_give(data: bytes, said: str) -> None:
-    with pytest.raises(AdvisorError, match=said):
-        read_power_log("x.csv", data)
-
-
-@given(st.one_of(st.binary(max_size=400), st.text(max_size=400).map(lambda text: (HEAD + text).encode())))
-def test_whatever_is_given_is_read_or_refused_in_a_sentence(data: bytes) -> None:
-    try:
-        log = read_power_log("x", data)
-    except AdvisorError:
-        return
-    assert 0 < log.mean_w <= 5000

@@ -78,38 +78,6 @@ def test_text_in_windows_1252_is_read_with_a_warning():
     assert any("line 3" in warning and "1252" in warning for warning in result.warnings)
 
 
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (b"", "empty"),
-        (b" \n\t\n", "blanks"),
-        (gzip.compress(b"", mtime=0), "empty"),
-        (b"\x00\x01\x02" * 100, "binary"),
-        (bytes(range(1, 256)) * 20, "binary"),
-        (b"\x93NUMPY\x01\x00", "routing traces"),
-        (b"\x80\x04\x95", "pickle"),
-        (b"%PDF-1.7", "PDF"),
-        (b"PAR1" + b"\x00" * 40 + b"PAR1", "not recognised"),
-        (zipped(("a.csv", b"1"), ("b.csv", b"2")), "2 files"),
-        (zipped(("[Content_Types].xml", b"<x/>"), ("xl/sheet.xml", b"<x/>")), "office document"),
-        (zipped(("inner.gz", gzip.compress(b"abc", mtime=0))), "archive inside an archive"),
-        (gzip.compress(CSV.encode(), mtime=0)[:-12], "ends too early"),
-        (b"\x1f\x8b\x08\x00junkjunkjunk", "damaged gzip"),
-        (b"PK\x03\x04junkjunk", "damaged zip"),
-        (b'{"a": 1', "JSON"),
-        (b"[1, 2, 3]", "without any object"),
-        (b"[" * 100_000, "nested too deeply"),
-        (b'{"a": ' + b"9" * 5000 + b"}", "too many digits"),
-        (b'{"hello": 1}', "hello"),
-        (b'hardware_id,model_id,tpot_ms,"eng\nine",k\nh,m,1,vllm,3\n', "header line that cannot be read"),
-        (b"just some words\nand more", "just some words"),
-        (CSV.split("\n")[0].encode(), "no rows"),
-    ],
-)
-def test_an_unusable_file_is_refused_with_one_clear_sentence(data, words):
-    assert words in refusal(data)
-
-
 def test_a_gzip_bomb_stops_at_the_byte_limit(monkeypatch):
     monkeypatch.setattr(upload, "MAX_BYTES", 2 * upload.MIB)
     bomb = gzip.compress(b"0" * (40 * upload.MIB))
@@ -154,24 +122,6 @@ SEEDS = [
 ]
 
 
-@settings(max_examples=150)
-@given(st.binary(max_size=400))
-def test_random_bytes_raise_nothing_but_advisor_error(data):
-    with contextlib.suppress(AdvisorError):
-        evaluate(read_unguarded("file", data))
-
-
-@settings(max_examples=300)
-@given(st.sampled_from(SEEDS), st.lists(st.tuples(st.integers(0, 10_000), st.binary(max_size=4)), max_size=6))
-def test_mutated_files_raise_nothing_but_advisor_error(seed, edits):
-    data = bytearray(seed)
-    for place, piece in edits:
-        place %= len(data)
-        data[place : place + len(piece)] = piece
-    with contextlib.suppress(AdvisorError):
-        evaluate(read_unguarded("file", bytes(data)))
-
-
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -188,7 +138,7 @@ FIELDS = sorted(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=60)
 @given(st.sampled_from([seed for seed in SEEDS if seed[:1] in b"{["]), st.data())
 def test_any_json_value_in_any_field_raises_nothing_but_advisor_error(seed, data):
     document = json.loads(seed)

@@ -59,14 +59,6 @@ def named(table: Rows) -> Rows:
     return resolve_names(table, hardware_ids(), model_ids())
 
 
-def test_one_file_is_evaluated_once_however_often_its_result_is_asked_for(calls: Counter[str]) -> None:
-    read = named(fixture("vllm_serve_constructed.jsonl"))
-    assert not calls
-    assert read.result.rows_kept == 2
-    assert read.result is read.result
-    assert calls == ONCE
-
-
 def test_two_files_combined_and_completed_are_evaluated_once(calls: Counter[str]) -> None:
     files = [named(fixture(name)) for name in ("vllm_serve_constructed.jsonl", "vllm_sweep_constructed.csv")]
     both = complete(complete(combine(files), {"weight_dtype": "bf16"}), {"drafter": "eagle3"}, override=True)
@@ -101,19 +93,6 @@ def test_the_command_that_refits_evaluates_all_its_files_once(
     with pytest.raises(SystemExit):
         main(["fit", *files])
     assert calls == ONCE
-
-
-def test_the_command_that_lists_files_evaluates_each_once_and_all_together_once(
-    calls: Counter[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
-    one, two = (str(FIXTURES / name) for name in ("vllm_serve_constructed.jsonl", "vllm_sweep_constructed.csv"))
-    with pytest.raises(SystemExit):
-        main(["ingest", one, "--output", str(tmp_path / "rows.csv")])
-    assert calls == ONCE
-    with pytest.raises(SystemExit):
-        main(["ingest", one, two])
-    assert calls == dict.fromkeys(ONCE, 4)
 
 
 HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,tensor_parallel,drafter,accepted_length\n"
@@ -180,12 +159,6 @@ def test_the_command_reads_several_files_as_one(capsys: pytest.CaptureFixture[st
         main(["ingest", *files[:2], "--json"])
     answer = json.loads(capsys.readouterr().out)
     assert answer["together"][0]["rows_kept"] == 2
-
-
-def test_the_command_prints_the_acceptance_that_a_run_measured(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit):
-        main(["ingest", str(COMBINE_FIXTURES / "vllm_serve_constructed.jsonl")])
-    assert "to use the acceptance measured in line 2: --acceptance 0.7,0.6429,0.5556" in capsys.readouterr().out
 
 
 NO_BATCH = "hardware_id,model_id,engine,k,tpot_ms\nh200-sxm,qwen3-30b-a3b,vllm,0,{}\nh200-sxm,qwen3-30b-a3b,vllm,3,{}\n"

@@ -139,30 +139,6 @@ def npy_header(shape: str) -> bytes:
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
 
 
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (b"layer,expert\n0,1", "expected layer, expert, tokens"),
-        (b"layer,expert,tokens\n0,x,1", "line 2: expected whole"),
-        (b"layer,expert,tokens\n0,1,2\n0,1,3", "line 3: layer 0, expert 1 comes twice"),
-        (b"layer,expert,tokens\n0,99999999,2", "line 2: layer 0, expert 99999999 cannot be"),
-        (b"layer,expert,tokens\n", "has no rows"),
-        (b"\xff\xfe\x00\x01", "neither"),
-        (npy(np.ones(3)), "expected numbers"),
-        (npy(np.array([["a"]], dtype=object)), "not a readable"),
-        (b"\x93NUMPY", "not a readable"),
-        (npy_header("(10000000, 100000000), }"), "not a readable"),
-        (npy_header(f"({10**25}, 2), }}"), "not a readable"),
-        (npy_header("("), "not a readable"),
-        (b"layer,expert,tokens\n0,1," + b"2" * 200_000, "neither"),
-    ],
-)
-def test_a_file_that_holds_no_loads_is_refused_by_name_and_line(data: bytes, says: str) -> None:
-    with pytest.raises(AdvisorError, match=says) as refused:
-        read_loads("given.csv", data)
-    assert "given.csv" in str(refused.value)
-
-
 def test_one_step_is_drawn_from_the_trace_where_there_is_one() -> None:
     sequences = trace(4)
     found: Traffic = traffic_of_trace(sequences, 128, 9)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
+import yaml
 
 from advisor.profiling import command as supervisor
 from advisor.profiling import detect_devices, make_plan
@@ -87,7 +86,6 @@ def test_a_sweep_that_somebody_ended_is_not_begun_again(tmp_path: Path, monkeypa
 def test_the_kernel_given_up_is_named_with_its_reason_in_the_result(tmp_path: Path) -> None:
     from advisor.profiling.runner import run
 
-    yaml = pytest.importorskip("yaml")
     device = next(device for device in detect_devices() if device.backend == "cpu")
     plan = make_plan("smoke", device, only=["moe-smoke"])
     out = tmp_path / "out"

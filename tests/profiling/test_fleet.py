@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
-
 from advisor.profiling import main
 from advisor.profiling.fleet import Fleet, Member, slots
 

@@ -6,9 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
-
 import torch
 
 from advisor.profiling import kernels_moe

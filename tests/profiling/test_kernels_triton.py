@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
 pytest.importorskip("triton", reason="triton comes with torch for GPUs; the CPU wheel has none")
 
 ROOT = Path(__file__).resolve().parents[2]

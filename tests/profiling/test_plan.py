@@ -7,8 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
+import yaml
 
 from advisor.profiling import make_plan, run
 from advisor.profiling.device import Device, GraphPool
@@ -66,7 +65,6 @@ def test_graphs_of_a_block_share_a_pool_and_their_memory_is_recorded(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    yaml = pytest.importorskip("yaml")
     import torch
 
     free = [8.0 * 2**30]

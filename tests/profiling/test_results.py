@@ -10,10 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
-
 import torch
+import yaml
 
 from advisor.profiling import detect_devices, main, make_plan, run
 from advisor.profiling.device import ProfilingError
@@ -97,7 +95,6 @@ def test_a_speedup_row_follows_from_its_own_columns(smoke: Path) -> None:
 
 
 def test_meta_yaml_parses_and_its_status_is_computed(smoke: Path) -> None:
-    yaml = pytest.importorskip("yaml")
     meta = yaml.safe_load((smoke / "meta.yaml").read_text())
     assert meta["status"] == "complete"
     assert meta["kind"] == "measured"
@@ -114,7 +111,6 @@ def test_meta_yaml_parses_and_its_status_is_computed(smoke: Path) -> None:
 def test_a_block_that_fails_is_reported_and_the_others_are_kept(
     tmp_path: Path, smoke_plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    yaml = pytest.importorskip("yaml")
     from advisor.profiling import kernels_moe
 
     def broken(x: torch.Tensor, *_: object) -> torch.Tensor:
@@ -277,7 +273,6 @@ def test_sigterm_to_the_command_leaves_a_resumable_folder(tmp_path: Path) -> Non
 
 
 def test_yaml_writer_agrees_with_the_yaml_library() -> None:
-    yaml = pytest.importorskip("yaml")
     content = {
         "text": 'a "quoted": #text\nwith a line',
         "number": 1e-05,

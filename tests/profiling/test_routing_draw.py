@@ -6,9 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
-
 import torch
 
 from advisor.profiling.device import ProfilingError

@@ -15,10 +15,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
-
 import torch
+import yaml
 
 from advisor.profiling import kernels_moe, make_plan, run, timing
 from advisor.profiling.device import Device
@@ -136,7 +134,6 @@ def test_every_block_runs_through_graphs_and_events(fake_cuda: SimpleNamespace, 
 def test_a_graph_that_cannot_be_captured_is_recorded_and_timed_eagerly(
     fake_cuda: SimpleNamespace, plan: Plan, tmp_path: Path
 ) -> None:
-    yaml = pytest.importorskip("yaml")
     fake_cuda.graphs = False
     assert run(plan, tmp_path / "out").status == "complete"
     rows = [row for row in rows_of(tmp_path / "out") if row["op"] == "moe_layer" and row["kernel"] == "grouped_mm"]

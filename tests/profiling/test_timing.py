@@ -18,9 +18,6 @@ from advisor.profiling.plan import Block, Plan
 from advisor.profiling.results import ResultFolder, State
 from advisor.profiling.timing import TOP_P, Pace, random_chances, sample, top_p_chances, verify
 
-pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
-
-
 PRICES = {"bandwidth": 1.0, "launch": 1.0, "moe": 60.0, "rounds": 40.0, "gemm": 10.0}
 
 
@@ -103,9 +100,6 @@ def test_preparing_a_block_ends_at_the_limit_too() -> None:
     with pytest.raises(StoppedError, match="request"):
         tried(lambda: 1, {}, rows, context)
     assert rows == []
-
-
-pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
 
 
 N_DRAWS = 40_000

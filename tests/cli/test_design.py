@@ -1,0 +1,86 @@
+"""`advisor design`: an answer, a map and one design for several targets; their files; what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog.hf.config import architecture_from_config
+from tests.command_line import QWEN, flat, run
+
+SMALL = ("design", *QWEN, "--experts", "64,128", "--active", "4,8", "--shared", "0,1", "--width-step", "64")
+
+
+def test_an_answer_and_its_files_say_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    table, config = tmp_path / "designs.csv", tmp_path / "config.json"
+    asked = (*SMALL, "--objective", "tpot", "--batches", "1:0.25,64:0.75", "--tokens", "1e12")
+    code, out, _ = run(capsys, *asked, "--csv", table, "--config", config)
+    document = json.loads(run(capsys, *asked, "--json")[1])
+    assert code == 0
+    assert flat(out).startswith(document["headline"])
+    assert "limit: The log bases" in out
+    assert document["batch_weights"] == [0.25, 0.75]
+    with table.open(encoding="utf-8") as lines:
+        first = next(csv.DictReader(lines))
+    laws = {law["law"]: law["ratio"] for law in document["top"][0]["quality"]}
+    assert min(laws.values()) >= 0.99 - 1e-5
+    assert [float(first[f"quality_{law}"]) for law in laws] == pytest.approx(list(laws.values()), rel=1e-4)
+    moe = architecture_from_config(config.read_text()).moe
+    assert moe is not None
+    assert [moe.n_experts, moe.n_active] == [int(first[name]) for name in ("n_experts", "n_active")]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("--accelerators", "h100-sxm,b200-sxm", "--batches", "8,256"),
+        ("--accelerators", "h100-sxm,b200-sxm", "--batches", "8,256", "--max-tpot-ms", "0.1"),
+        ("--target", "h100-sxm:8", "--target", "b200-sxm:128"),
+        ("--target", "h100-sxm:256"),
+    ],
+)
+def test_maps_and_targets_print_their_verdict_and_write_their_rows(
+    asked: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    table = tmp_path / "rows.csv"
+    code, out, _ = run(capsys, *SMALL, *asked, "--csv", table, "--json")
+    assert code == 0
+    document = json.loads(out)
+    assert document["verdict"] in flat(run(capsys, *SMALL, *asked)[1])
+    with table.open(encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    told = document.get("cells") or (document["best"] or {"targets": []})["targets"]
+    rows = rows if "cells" in document else [row for row in rows if row["rank"] == "1"]
+    assert len(rows) == len(told)
+    for row, one in zip(rows, told, strict=True):
+        assert row.get("why_not", "") == one.get("why_not", "")
+        for name in ("loss", "loss_low", "loss_high", "tpot_ms"):
+            if row.get(name):
+                assert float(row[name]) == pytest.approx(float(one[name]), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--map", "--target", "h100-sxm:8"), "not both"),
+        (("--target", "h100-sxm:8", "--batches", "4"), "leave --batches out"),
+        (("--map", "--config", "x.json"), "several designs"),
+        (("--accelerators", "h100-sxm,moon"), "'moon' is unknown"),
+        (("--target", "h100-sxm"), "ACCELERATOR:BATCH"),
+        (("--batches", "1,x"), "1:0.2,64:0.8"),
+        (("--experts", "many"), "comma-separated"),
+        (("--width-step", "0"), "width_step"),
+        (("--quality-eps", "2"), "quality_eps"),
+        (("--heads", "0.3"), "KV heads"),
+        (("--depths", "-1"), "positive"),
+    ],
+)
+def test_a_wrong_option_is_refused_in_one_sentence(
+    options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, *SMALL, *options)
+    assert (code, out) == (2, "")
+    assert said in flat(err)
