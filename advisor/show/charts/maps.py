@@ -18,7 +18,7 @@ from advisor.show.charts.figure import (
     marker,
     new_figure,
 )
-from advisor.show.words.design import cell_lines, region_rows, region_verdict
+from advisor.show.words.regions import cell_lines, region_rows, region_verdict
 from advisor.show.words.sweep import label, map_text
 
 _WORDY = 10
