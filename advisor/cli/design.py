@@ -33,6 +33,7 @@ from advisor.answers.design.start import (
     Start,
     added_keys,
     design_config,
+    parse_batches,
     start_from_shape,
     start_from_size,
 )
@@ -51,21 +52,20 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError, explain
 from advisor.show.table import Column, Table
-from advisor.show.words.design import (
+from advisor.show.words.design import answer_document, candidate_rows, dials_table
+from advisor.show.words.one_design import (
     against_baseline,
-    answer_document,
-    candidate_rows,
     choices_table,
-    dials_table,
-    held_where,
-    map_cells_table,
     one_design_document,
     one_design_notes,
     one_design_price,
     one_design_rows,
     one_design_table,
     one_design_verdict,
-    parse_batches,
+)
+from advisor.show.words.regions import (
+    held_where,
+    map_cells_table,
     region_document,
     region_notes,
     region_rows,

@@ -41,17 +41,19 @@ from advisor.answers.design.search import design_space
 from advisor.answers.design.space import MAX_MEASURED_GAP
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
-from advisor.show.words.design import (
+from advisor.show.words.one_design import (
     against_baseline,
-    cell_words,
     choices_table,
-    held_where,
     loss_words,
-    map_cells_table,
     one_design_document,
     one_design_rows,
     one_design_table,
     one_design_verdict,
+)
+from advisor.show.words.regions import (
+    cell_words,
+    held_where,
+    map_cells_table,
     percent,
     region_document,
     region_rows,

@@ -21,13 +21,12 @@ from advisor.answers.design.search import (
     serve_many,
 )
 from advisor.answers.design.space import DesignSpace
-from advisor.answers.design.start import added_keys, design_config
+from advisor.answers.design.start import added_keys, design_config, parse_batches
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import model_profile
 from advisor.physics.architecture import parameter_counts
 from advisor.predict.scenario import build_scenario
 from advisor.prediction import AdvisorError
-from advisor.show.words.design import parse_batches
 
 GRID = DesignGrid(
     n_experts=(16, 32, 64, 96, 128, 192, 256, 384),

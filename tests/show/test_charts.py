@@ -1,37 +1,42 @@
-"""Chart builders: figures from values alone, units in the title, the finding in words, and the data behind it."""
+"""Charts of a report: figures from values alone, units in the title; validation charts say what they rest on."""
 
-import ast
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 
+from advisor import show
+from advisor.answers.advice import StepShare
 from advisor.answers.best_k import break_even_batch
-from advisor.measured.validation import read_judged
+from advisor.measured.validation import chances_kept, read_judged
+from advisor.physics.components import component_name
 from advisor.show.charts import speedup as charts
-from advisor.show.charts.figure import NEUTRAL, SERIES, Chart
-from advisor.show.charts.measured import coverage_chart, error_chart, predicted_chart
-from advisor.show.charts.why import components_chart
+from advisor.show.charts.figure import NEUTRAL, SERIES
+from advisor.show.charts.measured import chances_chart, coverage_chart, error_chart, predicted_chart
+from advisor.show.charts.why import components_chart, drawn_components
+from advisor.show.report.layout import curve_finding
 from tests.pages.ui_fixtures import PLAIN_S, ROUND_S, hand_curve
 
 
-def speedup(**overrides: object) -> Chart:
+def speedup(**overrides: object) -> go.Figure:
     settings = {"band_level": 0.8, "sweet_spot_batch": 16.0} | overrides
     return charts.speedup_chart(hand_curve(), 2, 64, **settings)
 
 
-def trace(chart: Chart, name: str) -> object:
-    found = [item for item in chart.figure.data if item.name == name]
-    assert len(found) == 1, f"{name!r} is not among {[item.name for item in chart.figure.data]}"
+def trace(chart: go.Figure, name: str) -> object:
+    found = [item for item in chart.data if item.name == name]
+    assert len(found) == 1, f"{name!r} is not among {[item.name for item in chart.data]}"
     return found[0]
 
 
 def test_speedup_is_drawn_over_a_log_batch_axis_with_its_values() -> None:
     chart, curve = speedup(), hand_curve()
     line = trace(chart, "K = 2")
-    assert chart.figure.layout.xaxis.type == "log"
+    assert chart.layout.xaxis.type == "log"
     np.testing.assert_array_equal(line.x, curve.batches)
     np.testing.assert_array_equal(line.y, curve.speedup[:, 2])
 
@@ -42,9 +47,9 @@ def test_the_band_runs_along_its_upper_edge_and_back_along_the_lower() -> None:
     np.testing.assert_array_equal(band.y, np.concatenate([curve.high[:, 2], curve.low[::-1, 2]]))
 
 
-def note(chart: Chart, words: str) -> object:
-    found = [item for item in chart.figure.layout.annotations if words in item.text]
-    assert len(found) == 1, f"{words!r} is not among {[item.text for item in chart.figure.layout.annotations]}"
+def note(chart: go.Figure, words: str) -> object:
+    found = [item for item in chart.layout.annotations if words in item.text]
+    assert len(found) == 1, f"{words!r} is not among {[item.text for item in chart.layout.annotations]}"
     return found[0]
 
 
@@ -68,14 +73,11 @@ def test_no_break_even_is_drawn_or_said_beyond_what_fits_in_memory() -> None:
     assert end is not None
     within, beyond = speedup(largest_batch=end + 1), speedup(largest_batch=end - 1)
     assert note(within, "breaks even")
-    assert not any("breaks even" in item.text for item in beyond.figure.layout.annotations)
-    tight = speedup(largest_batch=64)
-    assert "above 1x as far as memory reaches" in tight.alt
-    assert "slowdown within" in speedup().alt
+    assert not any("breaks even" in item.text for item in beyond.layout.annotations)
 
 
 def test_the_target_batch_is_a_line_across_the_plot_with_its_speedup() -> None:
-    lines = [shape for shape in speedup().figure.layout.shapes if shape.type == "line" and shape.x0 == shape.x1]
+    lines = [shape for shape in speedup().layout.shapes if shape.type == "line" and shape.x0 == shape.x1]
     assert [shape.x0 for shape in lines] == [64]
     curve = hand_curve()
     here = float(curve.speedup[int(np.flatnonzero(curve.batches == 64)[0]), 2])
@@ -83,7 +85,7 @@ def test_the_target_batch_is_a_line_across_the_plot_with_its_speedup() -> None:
 
 
 def test_the_area_below_one_is_named_slower_than_plain_and_lies_in_view() -> None:
-    drawn = speedup().figure
+    drawn = speedup()
     area = next(shape for shape in drawn.layout.shapes if shape.type == "rect")
     low, high = drawn.layout.yaxis.range
     assert area.y1 == 1.0
@@ -95,25 +97,24 @@ def test_batches_outside_the_data_are_shaded_from_the_first_flagged_one() -> Non
     curve = hand_curve()
     first = curve.batches[curve.extrapolated[:, 2]].min()
     assert note(speedup(), "outside the data")
-    assert first in [shape.x0 for shape in speedup().figure.layout.shapes if shape.type == "rect"]
+    assert first in [shape.x0 for shape in speedup().layout.shapes if shape.type == "rect"]
 
 
 def test_nothing_is_shaded_inside_the_data() -> None:
     chart = charts.speedup_chart(hand_curve(extrapolated_from=10**9), 2, 64, band_level=0.8)
-    assert "outside the data" not in [item.text for item in chart.figure.layout.annotations]
+    assert "outside the data" not in [item.text for item in chart.layout.annotations]
 
 
 def test_batches_beyond_memory_are_shaded() -> None:
     drawn = speedup(largest_batch=4)
     assert 10 ** note(drawn, "does not fit").x == pytest.approx(4)
-    assert 4 in [shape.x0 for shape in drawn.figure.layout.shapes if shape.type == "rect"]
+    assert 4 in [shape.x0 for shape in drawn.layout.shapes if shape.type == "rect"]
 
 
 def test_further_k_are_drawn_only_when_asked_for_and_differ_by_more_than_colour() -> None:
-    assert "K = 4" not in [item.name for item in speedup().figure.data]
+    assert "K = 4" not in [item.name for item in speedup().data]
     chart = speedup(compare=(1, 4))
     assert trace(chart, "K = 1").line.dash != trace(chart, "K = 4").line.dash
-    assert set(chart.data["n_draft"]) == {1, 2, 4}
 
 
 def test_a_k_outside_the_curve_is_refused() -> None:
@@ -121,81 +122,57 @@ def test_a_k_outside_the_curve_is_refused() -> None:
         speedup(compare=(99,))
 
 
-def test_the_alt_text_states_the_value_its_band_the_peak_and_where_it_stops_paying() -> None:
-    curve = hand_curve()
-    row = int(np.flatnonzero(curve.batches == 64)[0])
-    alt = speedup().alt
-    assert f"at batch 64 {curve.speedup[row, 2]:.2f}x" in alt
-    assert f"{curve.low[row, 2]:.2f} to {curve.high[row, 2]:.2f}" in alt
-    assert f"highest {curve.speedup[:, 2].max():.2f}x at batch 16" in alt
-    assert "slowdown within batch" in alt
+@pytest.mark.parametrize(
+    ("scale", "ending"),
+    [(10.0, "stays above 1x up to batch 512"), (1.0, "slowdown within batch "), (0.1, "slowdown at every batch")],
+)
+def test_the_words_under_the_chart_state_value_band_peak_and_where_it_stops_paying(scale: float, ending: str) -> None:
+    curve = hand_curve(scale=scale)
+    at = SimpleNamespace(batch_index=6, curve_column=2, curve_k=2, band_level=0.8)
+    at.setup = SimpleNamespace(memory=SimpleNamespace(largest_batch=4096))
+    text = curve_finding(SimpleNamespace(advice=at, drawn_curve=curve))
+    low, value, high = (values[6, 2] for values in (curve.low, curve.speedup, curve.high))
+    assert f"at batch 64 is {value:.2f}x (80% band {low:.2f}-{high:.2f})" in text
+    assert f"highest at batch 16, {curve.speedup[:, 2].max():.2f}x" in text
+    assert ending in text
 
 
-@pytest.mark.parametrize(("scale", "ending"), [(10.0, "stays above 1x"), (0.1, "slowdown at every batch")])
-def test_the_alt_text_names_the_extremes(scale: float, ending: str) -> None:
-    assert ending in charts.speedup_chart(hand_curve(scale=scale), 2, 64, band_level=0.8).alt
+TIMES = tuple(
+    StepShare(name, component_name(name), PLAIN_S.get(name, 0.0) * 1e3, seconds * 1e3)
+    for name, seconds in ROUND_S.items()
+)
 
 
-def test_the_data_behind_the_speedup_chart_has_its_numbers() -> None:
-    curve, data = hand_curve(), speedup().data
-    assert len(data) == len(curve.batches)
-    np.testing.assert_array_equal(data["speedup"], curve.speedup[:, 2])
-    np.testing.assert_allclose(data["tpot_ms"], curve.tpot_s[:, 2] * 1e3)
+def test_components_keep_the_whole_time_and_those_too_small_to_see_are_summed() -> None:
+    parts = drawn_components(TIMES)
+    assert sum(part.plain_ms for part in parts) == pytest.approx(sum(PLAIN_S.values()) * 1e3)
+    assert sum(part.round_ms for part in parts) == pytest.approx(sum(ROUND_S.values()) * 1e3)
+    assert (parts[0].label, parts[-1].label) == ("Routed experts", "Rest")
+    assert "Router" not in [part.label for part in parts]
+    assert parts[-1].plain_ms == pytest.approx(PLAIN_S["router"] * 1e3)
+    drawn = {bar.name: bar for bar in components_chart(TIMES, n_draft=3, batch_size=16).data}
+    assert list(drawn["with K = 3"].x) == [part.round_ms for part in parts]
+    assert list(drawn["without drafts"].y) == [part.label for part in parts]
 
 
-def test_components_are_shown_in_milliseconds_and_keep_the_whole_time() -> None:
-    chart = components_chart(PLAIN_S, ROUND_S, n_draft=3, batch_size=16)
-    assert chart.data["plain_step_ms"].sum() == pytest.approx(sum(PLAIN_S.values()) * 1e3)
-    assert chart.data["round_ms"].sum() == pytest.approx(sum(ROUND_S.values()) * 1e3)
-    assert chart.data["component"].iloc[0] == "Routed experts"
-    assert "Routed experts" in chart.alt
-
-
-def test_components_too_small_to_see_are_summed() -> None:
-    chart = components_chart(PLAIN_S, ROUND_S, n_draft=3, batch_size=16)
-    assert "Router" not in set(chart.data["component"])
-    assert chart.data.set_index("component").loc["Rest", "plain_step_ms"] == pytest.approx(PLAIN_S["router"] * 1e3)
-
-
-def everyone() -> dict[str, Chart]:
+def everyone() -> dict[str, go.Figure]:
     return {
         "speedup": speedup(compare=(1, 4)),
-        "components": components_chart(PLAIN_S, ROUND_S, n_draft=3, batch_size=16),
+        "components": components_chart(TIMES, n_draft=3, batch_size=16),
     }
 
 
 @pytest.mark.parametrize("name", list(everyone()))
-def test_each_chart_has_units_in_its_title_a_finding_with_numbers_and_data(name: str) -> None:
-    chart = everyone()[name]
-    assert re.search(r"\(×\)|\(ms\)|\(of \d+\)|in steps without", chart.figure.layout.title.text)
-    assert len(re.findall(r"\d", chart.alt)) >= 3
-    assert len(chart.data) > 1
-    assert chart.data.select_dtypes("number").shape[1] >= 1
+def test_each_chart_has_units_in_its_title_and_the_colour_blind_safe_palette(name: str) -> None:
+    figure = everyone()[name]
+    assert re.search(r"\(×\)|\(ms\)", figure.layout.title.text)
+    allowed = {color.lower() for color in (*SERIES, NEUTRAL)} | {"rgba(0,0,0,0)"}
+    assert set(re.findall(r"#[0-9a-f]{6}|rgba\([^)]*\)", str(figure.to_dict()["data"]).lower())) <= allowed
 
 
-@pytest.mark.parametrize("name", list(everyone()))
-def test_series_use_only_the_colour_blind_safe_palette(name: str) -> None:
-    allowed = {color.lower() for color in (*SERIES, NEUTRAL)} | {"white"}
-    allowed |= {"rgba(0,0,0,0)"}
-    text = str(everyone()[name].figure.to_dict()["data"])
-    used = set(re.findall(r"#[0-9a-f]{6}|rgba\([^)]*\)", text.lower()))
-    assert used <= allowed
-
-
-def test_chart_builders_do_not_import_streamlit() -> None:
-    folder = Path(charts.__file__).parent
-    for path in folder.glob("*.py"):
-        names = {
-            alias.name.split(".")[0]
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if isinstance(node, ast.Import)
-            for alias in node.names
-        } | {
-            node.module.split(".")[0]
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if isinstance(node, ast.ImportFrom) and node.module
-        }
-        assert "streamlit" not in names
+def test_nothing_that_is_shown_everywhere_imports_streamlit() -> None:
+    for path in Path(show.__file__).parent.rglob("*.py"):
+        assert not re.search(r"^\s*(import|from) streamlit", path.read_text(encoding="utf-8"), re.M), path
 
 
 def luminance(channels: np.ndarray) -> float:
@@ -207,7 +184,7 @@ def luminance(channels: np.ndarray) -> float:
 
 @pytest.mark.parametrize("page", [(255, 255, 255), (23, 22, 20)])
 def test_the_band_and_the_slowdown_stand_out_from_a_light_and_a_dark_page(page: tuple[int, int, int]) -> None:
-    drawn = speedup().figure
+    drawn = speedup()
     band = next(item for item in drawn.data if item.name == "80% band")
     slower = next(shape for shape in drawn.layout.shapes if shape.type == "rect" and shape.y1 == 1.0)
     for fill in (band, slower):
@@ -219,8 +196,8 @@ def test_the_band_and_the_slowdown_stand_out_from_a_light_and_a_dark_page(page: 
 
 def test_validation_charts_say_how_many_rows_they_judge() -> None:
     _, judged = read_judged()
-    chart = predicted_chart(judged)
-    assert sum(len(item.x) for item in chart.figure.data if item.mode == "markers") == len(judged)
+    chart = predicted_chart(judged).figure
+    assert sum(len(item.x) for item in chart.data if item.mode == "markers") == len(judged)
     groups = pd.DataFrame(
         {
             "group": ["all", "one"],
@@ -238,3 +215,13 @@ def test_validation_charts_say_how_many_rows_they_judge() -> None:
     assert "20 rows, 3 labs" in drawn.y[0]
     assert "20" in coverage_chart(groups).alt
     assert "30%" in error_chart(groups).alt
+
+
+def test_stated_chances_have_the_interval_of_so_many_rows() -> None:
+    _, judged = read_judged()
+    kept = chances_kept(judged)
+    points = chances_chart(kept).figure.data[1]
+    assert list(points.y) == list(kept["happened"])
+    share, n = kept["happened"].iloc[0], kept["n"].iloc[0]
+    assert points.error_y.array[0] == pytest.approx(1.2816 * (share * (1 - share) / n) ** 0.5)
+    assert points.text[0] == f"{n:,}"

@@ -1,8 +1,6 @@
-"""The charts of a design on hand-made answers: values, marks, tints, findings in words; and who may be imported."""
+"""The charts of a design on hand-made answers: values, marks, tints, findings in words."""
 
-import ast
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,7 +9,6 @@ import pytest
 from advisor.answers.design.dials import BatchRule, Dial, Experts
 from advisor.show.charts.design import Mark, dial_chart, pareto_chart, rule_chart, rule_table
 from advisor.show.charts.figure import BLUE, GREEN, NEUTRAL, VERMILLION, Chart
-from advisor.show.words import design as design_words
 from advisor.show.words.design import dial_value, loss_text
 
 RATIO = Dial(
@@ -146,10 +143,3 @@ def test_the_finding_of_the_rule_says_where_each_share_changes() -> None:
     assert "Least time: 1.2% from batch 1, 7.8% from batch 64." in alt
     assert "Largest speedup, a ratio: 1.0% from batch 1, 7.8% from batch 8." in alt
     assert len(rule_table(RULE)) == 6
-
-
-def test_the_sentences_of_a_design_do_not_import_streamlit() -> None:
-    tree = ast.parse(Path(design_words.__file__).read_text(encoding="utf-8"))
-    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
-    assert not any(name.split(".")[0] == "streamlit" for name in names)

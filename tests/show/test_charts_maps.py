@@ -1,9 +1,4 @@
-"""The chart of speedup over batch and context: a cell for each, none where memory ends, the scenario's own framed.
-
-The map of regions as a chart: labels, edges, empty cells, colours, the finding in words, and its data.
-
-The map of a sweep as a chart: cells, colours, what the pointer says, what is left out.
-"""
+"""Maps as charts: cells, colours, edges, what the pointer says, what is left out, the finding in words, the data."""
 
 from __future__ import annotations
 
@@ -17,8 +12,8 @@ import pytest
 from advisor.answers.design.regions import RegionMap
 from advisor.answers.explore.questions import sweep_map
 from advisor.show.charts.figure import CELL_TEXT, GAIN_SCALE, Chart
-from advisor.show.charts.maps import _CELL_TEXT, REGION_TINTS, design_regions_chart, sweep_chart
-from advisor.show.words.design import cell_lines, region_rows, region_verdict
+from advisor.show.charts.maps import REGION_TINTS, design_regions_chart, sweep_chart
+from advisor.show.words.regions import cell_lines, region_rows, region_verdict
 from tests.answers.made_up_sweep import frame_of, grid
 from tests.answers.made_up_sweep import row as sweep_row
 from tests.answers.test_design_regions import BATCHES, PLACES, drawn_map
@@ -29,18 +24,24 @@ def chart() -> Chart:
     return design_regions_chart(drawn_map())
 
 
+def contrast(one: str, other: str) -> float:
+    """Ratio of luminances (WCAG 2.2, 1.4.3)."""
+
+    def luminance(color: str) -> float:
+        parts = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return float(linear @ (0.2126, 0.7152, 0.0722))
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
 def with_an_edge(found: RegionMap) -> tuple[RegionMap, int]:
     """The map with one of the first region's cores turned into an edge."""
     first = found.regions[0]
     cell = first.core[0]
     edged = replace(first, core=first.core[1:], edge=(*first.edge, cell))
     return replace(found, regions=(edged, *found.regions[1:])), cell
-
-
-def relative_luminance(color: str) -> float:
-    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return float(np.dot((0.2126, 0.7152, 0.0722), linear))
 
 
 def test_each_cell_says_who_holds_it_with_experts_width_k_and_loss() -> None:
@@ -74,9 +75,7 @@ def test_an_edge_has_a_dashed_frame_and_a_question_mark() -> None:
 
 
 def test_dark_text_is_read_on_every_tint_and_neighbours_differ() -> None:
-    text = relative_luminance(_CELL_TEXT)
-    for tint in REGION_TINTS:
-        assert (relative_luminance(tint) + 0.05) / (text + 0.05) >= 7.0
+    assert all(contrast(CELL_TEXT, tint) >= 7.0 for tint in REGION_TINTS)
     assert len(set(REGION_TINTS)) == len(REGION_TINTS)
 
 
@@ -116,18 +115,6 @@ def test_a_hover_tells_time_loss_band_tie_and_the_cell_s_own_best() -> None:
         f"{each.chance:.0%}",
     ):
         assert part in told
-
-
-def contrast(one: str, other: str) -> float:
-    """Ratio of luminances (WCAG 2.2, 1.4.3)."""
-
-    def luminance(color: str) -> float:
-        parts = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
-        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-        return float(linear @ (0.2126, 0.7152, 0.0722))
-
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
 
 
 def test_cells_say_speedup_and_k_and_the_pointer_band_odds_and_tier() -> None:

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
-
-import pytest
-
 from advisor.answers.simulation.compare import PolicyOutcome, SimulationPlan, SimulationReport
 from advisor.show.charts import runtime
-from advisor.show.charts.figure import Chart
 
 
 def outcome(policy: str, speedup: float, static_k: int | None = None) -> PolicyOutcome:
@@ -43,26 +37,8 @@ def test_the_simulation_chart_draws_each_policy_against_the_best_single_k_and_th
     assert chart.data["p95_request_tpot_ms"].isna().all()  # unknown stays empty
 
 
-def everyone() -> dict[str, Chart]:
-    return {
-        "simulation": runtime.simulation_chart(REPORT),
-    }
-
-
-@pytest.mark.parametrize("name", list(everyone()))
-def test_each_chart_has_a_unit_a_finding_with_numbers_and_its_data(name: str) -> None:
-    chart = everyone()[name]
-    assert any(unit in chart.figure.layout.title.text for unit in ("(x)", "(tokens)", "(tokens per step)"))
-    assert sum(character.isdigit() for character in chart.alt) >= 3
-    assert len(chart.data) > 1
-    assert chart.data.select_dtypes("number").shape[1] >= 1
-
-
-def test_the_builders_do_not_import_streamlit() -> None:
-    tree = ast.parse(Path(runtime.__file__).read_text(encoding="utf-8"))
-    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert not any(name.split(".")[0] == "streamlit" for name in names)
+def test_the_title_has_the_unit() -> None:
+    assert "(x)" in runtime.simulation_chart(REPORT).figure.layout.title.text
 
 
 def test_the_values_of_the_simulation_stand_right_of_all_bars() -> None:

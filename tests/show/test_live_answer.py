@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 
 from advisor.answers.advice import Advice, advise
+from advisor.answers.explore.two_settings import AXES, explore
 from advisor.physics import laws
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.show.charts.explore import AXES, explore, explored_chart
+from advisor.show.charts.explore import explored_chart
 from advisor.show.live_answer import (
     dense_twin,
     expected_ratio,

@@ -36,8 +36,8 @@ from advisor.show.report.formats import document_of, render
 from advisor.show.report.layout import sections
 from advisor.show.report.sections import ranks_blocks
 from advisor.show.table import capital
-from advisor.show.words.design import held_where, map_cells_table, region_verdict
 from advisor.show.words.expert_ranks import document, layout_table, verdict, warnings
+from advisor.show.words.regions import held_where, map_cells_table, region_verdict
 from advisor.text import json_values, printable
 from tests.answers.made_up_sweep import MAKER, frame_of, grid, parquet, row, sweep
 from tests.answers.test_design_regions import GRID

@@ -21,6 +21,7 @@ import numpy as np
 from advisor.answers.design.candidates import Candidate
 from advisor.answers.design.dials import Experts, experts_of
 from advisor.answers.design.grid import (
+    MAX_BATCHES,
     TARGET_SHARE,
     DesignGrid,
     Mixes,
@@ -461,3 +462,37 @@ def added_keys(space: DesignSpace, config: dict[str, Any]) -> list[str]:
     """Keys that the baseline's file does not have: the engine's model code must understand them."""
     own = _expert_holder(baseline_config(space.setup.scenario))
     return sorted(set(_expert_holder(config)) - set(own))
+
+
+_BATCHES = re.compile(
+    r"(?P<first>[0-9]{1,6})"
+    r"(\s*-\s*(?P<last>[0-9]{1,6})|\s*:\s*(?P<weight>[0-9]*\.?[0-9]+(e[+-]?[0-9]+)?))?",
+    re.IGNORECASE,
+)
+
+
+def parse_batches(text: str) -> dict[int, float]:
+    """Read batches with their weights, as {batch: weight}.
+
+    A list `1,64`, a range `1-512` (its powers of two and its ends) or a histogram `1:0.2,64:0.8`. Raises AdvisorError
+    for anything else.
+    """
+    found: dict[int, float] = {}
+    for piece in text.split(","):
+        match = _BATCHES.fullmatch(piece.strip())
+        if match is None:
+            raise AdvisorError(
+                f"batches {text[:80]!r} is no list like 1,64, range like 1-512 or histogram like 1:0.2,64:0.8"
+            )
+        first, last = int(match["first"]), int(match["last"] or match["first"])
+        if last < first:
+            raise AdvisorError(f"batches {text[:80]!r}: a range runs from the smaller to the larger batch, e.g. 1-512")
+        weight = float(match["weight"] or 1.0)
+        between = (2**i for i in range(last.bit_length()) if first < 2**i < last)
+        for batch in sorted({first, last, *between}):
+            if batch in found:
+                raise AdvisorError(f"batches {text[:80]!r} gives {batch} twice")
+            found[batch] = weight
+    if len(found) > MAX_BATCHES:
+        raise AdvisorError(f"{len(found)} batches are too many for one search; give at most {MAX_BATCHES}")
+    return found

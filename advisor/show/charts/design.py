@@ -1,4 +1,4 @@
-"""The charts of a design: a strip for each dial, quality against speed, and the rule over batch. No Streamlit."""
+"""Charts of a design: a strip for each dial, quality against speed, and the rule over batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from advisor.answers.design.dials import NEAR_BEST, BatchRule, Dial
 from advisor.answers.design.space import DesignSpace
 from advisor.prediction import Array
-from advisor.show.charts.figure import BLUE, GREEN, NEUTRAL, VERMILLION, Chart
+from advisor.show.charts.figure import BLUE, GREEN, NEUTRAL, VERMILLION, Chart, marker
 from advisor.show.words.design import DIALS, dial_value, loss_text
 
 STRIP_HEIGHT, PARETO_HEIGHT, RULE_HEIGHT = 210, 470, 250
@@ -24,6 +24,7 @@ _MOST_QUALITY = 160.0
 """Quality strips end here: the laws are then far outside the designs they were fitted on. [%]"""
 _PARETO_QUALITY = (62.0, 142.0)
 _TICKS = 5
+_DOTTED = {"color": NEUTRAL, "width": 1, "dash": "dot"}
 _AXES = {"ratio": "k/N", "shared": "s", "width": "width"}
 
 
@@ -37,27 +38,34 @@ def _figure(height: int, **layout: object) -> go.Figure:
     return figure
 
 
+def _add_area(figure: go.Figure, x: Array, low: Array, high: Array, color: str, **trace: object) -> None:
+    """The area between two curves, in a tint of `color`."""
+    edges = {"x": np.concatenate([x, x[::-1]]), "y": np.concatenate([high, low[::-1]])}
+    figure.add_scatter(**edges, mode="none", fill="toself", fillcolor=_TINTS[color], hoverinfo="skip", **trace)
+
+
 def dial_chart(dial: Dial) -> Chart:
     """Time lost at equal quality with a dial held at each value, over the quality when it alone turns."""
-    x = np.arange(len(dial.position))
-    names = [dial_value(dial, at) for at in x]
+    x = np.arange(float(len(dial.position)))
+    names = [dial_value(dial, at) for at in range(len(x))]
     figure = _figure(
         STRIP_HEIGHT,
         xaxis={"anchor": "y2", "title": {"text": _AXES[dial.name], "standoff": 2}, "range": [-0.5, len(x) - 0.5]},
         yaxis={"domain": [0.52, 1.0], "title": {"text": "time lost"}, "ticksuffix": "%", "nticks": 4},
         yaxis2={"domain": [0.0, 0.42], "title": {"text": "quality"}, "ticksuffix": "%", "nticks": 4},
     )
-    lost, low, high = 100 * dial.loss, 100 * dial.quality_low, 100 * dial.quality_high
-    shown = np.minimum(high, _MOST_QUALITY)
-    figure.add_scatter(
-        x=np.concatenate([x, x[::-1]]),
-        y=np.concatenate([shown, np.minimum(low, _MOST_QUALITY)[::-1]]),
-        yaxis="y2",
-        mode="none",
-        fill="toself",
-        fillcolor=_TINTS[GREEN],
-        hoverinfo="skip",
-    )
+    _add_quality(figure, dial, x, names)
+    _add_loss(figure, dial, x, names)
+    ticks = np.unique(np.linspace(0, len(x) - 1, min(len(x), _TICKS)).round().astype(int))
+    scale, form = {"ratio": (100, "{:.2g}%"), "width": (1, "{:,.0f}")}.get(dial.name, (1, "{:.2g}"))
+    figure.update_xaxes(tickvals=ticks, ticktext=[form.format(scale * dial.position[i]) for i in ticks], tickangle=0)
+    return Chart(figure, _dial_alt(dial), _dial_table(dial, names))
+
+
+def _add_quality(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) -> None:
+    """The lower strip: quality by the lowest and the highest law."""
+    low, high, at = 100 * dial.quality_low, 100 * dial.quality_high, dial.own
+    _add_area(figure, x, np.minimum(low, _MOST_QUALITY), np.minimum(high, _MOST_QUALITY), GREEN, yaxis="y2")
     figure.add_scatter(
         x=x,
         y=np.where(low <= _MOST_QUALITY, low, np.nan),
@@ -67,7 +75,15 @@ def dial_chart(dial: Dial) -> Chart:
         customdata=np.stack([names, np.round(high)], axis=1),
         hovertemplate="%{customdata[0]}: quality %{y:.0f}–%{customdata[1]}%<extra></extra>",
     )
-    figure.add_shape(type="line", x0=0, x1=1, xref="paper", y0=100, y1=100, yref="y2", line=_dotted())
+    figure.add_shape(type="line", x0=0, x1=1, xref="paper", y0=100, y1=100, yref="y2", line=_DOTTED)
+    ends = np.minimum([low[at], high[at] + 1.0], _MOST_QUALITY)
+    line = {"color": GREEN, "width": 6}
+    figure.add_scatter(x=[at, at], y=ends, yaxis="y2", mode="lines", line=line, hoverinfo="skip")
+
+
+def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) -> None:
+    """The upper strip: time lost at each value, the own one marked."""
+    lost, at = 100 * dial.loss, dial.own
     figure.add_scatter(
         x=x,
         y=lost,
@@ -77,38 +93,20 @@ def dial_chart(dial: Dial) -> Chart:
         customdata=names,
         hovertemplate="%{customdata}: %{y:+.1f}% time<extra></extra>",
     )
-    at = dial.own
+    nothing = np.isnan(lost[at])
     figure.add_scatter(
         x=[at],
-        y=[0.0 if np.isnan(lost[at]) else lost[at]],
+        y=[0.0 if nothing else lost[at]],
         mode="markers+text",
-        marker={"size": 13, "color": BLUE, "symbol": "circle-open" if np.isnan(lost[at]) else "circle"},
+        marker=marker("circle-open" if nothing else "circle", 13, BLUE),
         text=[f"<b>{loss_text(dial.loss[at])}</b>"],
         textposition="top center",
         textfont={"size": 13},
         cliponaxis=False,
         hoverinfo="skip",
     )
-    figure.add_scatter(
-        x=[at, at],
-        y=np.minimum([low[at], high[at] + 1.0], _MOST_QUALITY),
-        yaxis="y2",
-        mode="lines",
-        line={"color": GREEN, "width": 6},
-        hoverinfo="skip",
-    )
-    top = float(np.nanmax(lost, initial=0.0))
-    figure.update_layout(yaxis_range=[-0.08 * max(top, 1.0), 1.3 * max(top, 1.0)])
-    ticks = np.unique(np.linspace(0, len(x) - 1, min(len(x), _TICKS)).round().astype(int))
-    labels = [f"{dial.position[i]:.2g}" if dial.name != "width" else f"{dial.position[i]:,.0f}" for i in ticks]
-    if dial.name == "ratio":
-        labels = [f"{100 * dial.position[i]:.2g}%" for i in ticks]
-    figure.update_xaxes(tickvals=ticks, ticktext=labels, tickangle=0)
-    return Chart(figure, _dial_alt(dial), _dial_table(dial, names))
-
-
-def _dotted() -> dict[str, object]:
-    return {"color": NEUTRAL, "width": 1, "dash": "dot"}
+    top = max(float(np.nanmax(lost, initial=0.0)), 1.0)
+    figure.update_layout(yaxis_range=[-0.08 * top, 1.3 * top])
 
 
 def _dial_alt(dial: Dial) -> str:
@@ -182,33 +180,17 @@ def pareto_chart(front: pd.DataFrame, others: pd.DataFrame, marks: Sequence[Mark
         },
         yaxis={"title": {"text": "Quality"}, "range": [low, high], "ticksuffix": "%", "nticks": 9},
     )
-    figure.add_scatter(
-        x=others["speed"],
-        y=100 * others["quality_low"],
-        mode="markers",
-        marker={"size": 4, "color": NEUTRAL, "opacity": 0.28},
-        customdata=others["design"],
-        hovertemplate="%{customdata}<br>%{x:.2f}×, lowest law %{y:.0f}%<extra></extra>",
-    )
-    figure.add_scatter(
-        x=front["speed"],
-        y=100 * front["quality_low"],
-        mode="lines",
-        line={"color": BLUE, "width": 2},
-        customdata=front["design"],
-        hovertemplate="%{customdata}<br>%{x:.2f}×, lowest law %{y:.0f}%<extra></extra>",
-    )
-    figure.add_shape(type="line", x0=0, x1=1, xref="paper", y0=100 * floor, y1=100 * floor, line=_dotted())
-    figure.add_annotation(
-        x=1,
-        xref="paper",
-        xanchor="right",
-        y=100 * floor,
-        yanchor="top",
-        text="equal quality",
-        showarrow=False,
-        font_size=12,
-    )
+    hover = "%{customdata}<br>%{x:.2f}×, lowest law %{y:.0f}%<extra></extra>"
+    for frame, look in (
+        (others, {"mode": "markers", "marker": {"size": 4, "color": NEUTRAL, "opacity": 0.28}}),
+        (front, {"mode": "lines", "line": {"color": BLUE, "width": 2}}),
+    ):
+        quality = 100 * frame["quality_low"]
+        figure.add_scatter(x=frame["speed"], y=quality, customdata=frame["design"], hovertemplate=hover, **look)
+    level = 100 * floor
+    figure.add_shape(type="line", x0=0, x1=1, xref="paper", y0=level, y1=level, line=_DOTTED)
+    at = {"x": 1, "xref": "paper", "xanchor": "right", "y": level, "yanchor": "top"}
+    figure.add_annotation(text="equal quality", showarrow=False, font_size=12, **at)
     for mark in marks:
         _add_mark(figure, mark)
     told = "; ".join(
@@ -234,7 +216,7 @@ def _add_mark(figure: go.Figure, mark: Mark) -> None:
         x=[mark.speed],
         y=[max(low, _PARETO_QUALITY[0] + 1.0)],
         mode="markers+text",
-        marker={"symbol": symbol, "size": size, "color": color},
+        marker=marker(symbol, size, color),
         text=[f"<b>{mark.name}</b>"],
         textposition=place,
         textfont={"size": 13},
@@ -257,51 +239,20 @@ def rule_chart(rule: BatchRule, what: Literal["active", "shared"], batch: float)
         xaxis={"title": {"text": "Batch size (sequences)"}},
         yaxis={"title": {"text": name}, "ticksuffix": "%", "nticks": 5, "rangemode": "tozero"},
     )
-    figure.update_layout(
-        showlegend=True,
-        legend={
-            "orientation": "h",
-            "x": 0,
-            "y": 1.0,
-            "yanchor": "bottom",
-            "traceorder": "reversed",
-            "font": {"size": 12},
-        },
-    )
+    legend = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "traceorder": "reversed", "font": {"size": 12}}
+    figure.update_layout(showlegend=True, legend=legend)
     (edges, low), (_, high) = _steps(x, 100 * near[0]), _steps(x, 100 * near[1])
-    figure.add_scatter(
-        x=np.concatenate([edges, edges[::-1]]),
-        y=np.concatenate([high, low[::-1]]),
-        mode="none",
-        fill="toself",
-        fillcolor=_TINTS[BLUE],
-        hoverinfo="skip",
-        name=f"within {NEAR_BEST:.0%} of least time",
-        showlegend=True,
-    )
+    _add_area(figure, edges, low, high, BLUE, name=f"within {NEAR_BEST:.0%} of least time", showlegend=True)
     looks = (("least time", BLUE, "solid", "circle", 3), ("largest speedup", VERMILLION, "dot", "diamond-open", 2))
     for row, (said, color, dash, symbol, width) in enumerate(looks):
         line_x, line_y = _steps(x, 100 * share[row])
-        figure.add_scatter(
-            x=line_x,
-            y=line_y,
-            mode="lines",
-            line={"color": color, "width": width, "dash": dash},
-            hoverinfo="skip",
-            name=said,
-            showlegend=True,
-        )
-        figure.add_scatter(
-            x=x,
-            y=100 * share[row],
-            mode="markers",
-            showlegend=False,
-            marker={"symbol": symbol, "size": 7, "color": color},
-            customdata=rule.batches,
-            hovertemplate=f"{said} at batch %{{customdata:.0f}}: %{{y:.1f}}%<extra></extra>",
-        )
+        line = {"color": color, "width": width, "dash": dash}
+        figure.add_scatter(x=line_x, y=line_y, mode="lines", line=line, hoverinfo="skip", name=said, showlegend=True)
+        hover = f"{said} at batch %{{customdata:.0f}}: %{{y:.1f}}%<extra></extra>"
+        look = {"marker": marker(symbol, 7, color), "customdata": rule.batches, "hovertemplate": hover}
+        figure.add_scatter(x=x, y=100 * share[row], mode="markers", showlegend=False, **look)
     if rule.batches[0] <= batch <= rule.batches[-1]:
-        figure.add_shape(type="line", x0=np.log2(batch), x1=np.log2(batch), y0=0, y1=1, yref="paper", line=_dotted())
+        figure.add_shape(type="line", x0=np.log2(batch), x1=np.log2(batch), y0=0, y1=1, yref="paper", line=_DOTTED)
     figure.update_xaxes(
         tickvals=x, ticktext=[f"{each:,.0f}" for each in rule.batches], range=[x[0] - 0.6, x[-1] + 0.6], tickangle=0
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 # except where a chart adds a second cue (dash, marker, label).
 BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7"
 SERIES = (BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE)
+SYMBOLS = ("circle", "diamond", "square", "cross", "triangle-up", "x")
 NEUTRAL = "#7F7F7F"
 """Reference lines and marks, seen on a white and on a black page; too pale for text, which takes the page's ink."""
 GAIN_SCALE = ((0.0, "#F3D1B8"), (0.5, "#F7F7F7"), (1.0, "#A6CEE8"))
@@ -82,15 +84,27 @@ def add_gain_map(figure: go.Figure, speedup: NDArray[np.float64], words: Any, **
 
     words : text in each cell. pointer : what plotly takes for the text under the pointer.
     """
-    far = max(float(np.nanmax(np.abs(speedup - 1.0), initial=0.0)), 0.1)
-    rows, columns = speedup.shape
+    far = gain_reach(speedup)
+    add_cells(figure, speedup, (1.0 - far, 1.0 + far), list(GAIN_SCALE), words, **pointer)
+
+
+def gain_reach(speedup: NDArray[np.float64]) -> float:
+    """Farthest speedup from 1 on a map, NaN left out: where its colours end. [-]"""
+    return max(float(np.nanmax(np.abs(speedup - 1.0), initial=0.0)), 0.1)
+
+
+def add_cells(
+    figure: go.Figure, z: Any, ends: tuple[float, float], colors: list[tuple[float, str]], words: Any, **pointer: Any
+) -> None:
+    """Map of cells, NaN left empty: colours from the first of `ends` to the last, and `words` in each cell."""
+    rows, columns = np.shape(z)
     figure.add_heatmap(
-        z=speedup,
+        z=z,
         x=np.arange(columns),
         y=np.arange(rows),
-        zmin=1.0 - far,
-        zmax=1.0 + far,
-        colorscale=list(GAIN_SCALE),
+        zmin=ends[0],
+        zmax=ends[1],
+        colorscale=colors,
         showscale=False,
         xgap=1,
         ygap=1,
@@ -100,6 +114,13 @@ def add_gain_map(figure: go.Figure, speedup: NDArray[np.float64], words: Any, **
         **pointer,
     )
     figure.update_layout(hovermode="closest")
+
+
+def cell_axes(figure: go.Figure, across: Sequence[str], down: Sequence[str]) -> None:
+    """Name the columns and rows of a map of cells, the first row on top."""
+    numbers = {"type": "linear", "showgrid": False, "zeroline": False}
+    figure.update_xaxes(tickvals=np.arange(len(across)), ticktext=across, tickangle=0, **numbers)
+    figure.update_yaxes(tickvals=np.arange(len(down)), ticktext=down, autorange="reversed", **numbers)
 
 
 def log_axis(figure: go.Figure, values: ArrayLike) -> None:
@@ -149,6 +170,25 @@ def add_band(
         hoverinfo="skip",
         showlegend=bool(name),
     )
+
+
+def add_points(figure: go.Figure, x: Any, y: Any, name: str, look: dict[str, Any], **trace: Any) -> None:
+    """Draw measurements or designs as dots. `look` is of `marker`, `trace` goes to plotly's trace."""
+    figure.add_scatter(x=x, y=y, name=name, marker=look, **({"mode": "markers"} | trace))
+
+
+def add_diagonal(figure: go.Figure, low: float, high: float) -> None:
+    """The dotted line on which both axes say the same."""
+    line = {"color": NEUTRAL, "dash": "dot"}
+    figure.add_scatter(x=[low, high], y=[low, high], mode="lines", line=line, hoverinfo="skip", showlegend=False)
+
+
+def add_bars(figure: go.Figure, names: Sequence[str], values: Any, color: Any, **trace: Any) -> None:
+    """Horizontal bars, the first on top. `trace` goes to plotly's trace."""
+    look = {"orientation": "h", "marker_color": color, "textangle": 0, "showlegend": False}
+    figure.add_bar(x=values, y=names, **(look | trace))
+    figure.update_yaxes(autorange="reversed")
+    figure.update_layout(hovermode="closest", bargap=0.3)
 
 
 def marker(symbol: str | list[str], size: int, color: str, **more: Any) -> dict[str, Any]:

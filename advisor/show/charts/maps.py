@@ -1,23 +1,34 @@
-"""A sweep as a map of cells: speedup at the recommended K over two of its settings.
-
-Regions of one design over batch and accelerator, as a map of cells.
-"""
+"""Maps of cells: a sweep over two of its settings, and the design to train by batch and accelerator."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
-from advisor.answers.design.regions import Region, RegionMap
+from advisor.answers.design.regions import RegionMap
 from advisor.answers.explore.questions import SweepMap, setting_text
-from advisor.show.charts.figure import Chart, add_gain_map, fit_legend, new_figure
-from advisor.show.words.design import cell_lines, region_rows, region_verdict
+from advisor.show.charts.figure import (
+    CELL_TEXT,
+    Chart,
+    add_cells,
+    add_gain_map,
+    add_points,
+    cell_axes,
+    fit_legend,
+    marker,
+    new_figure,
+)
+from advisor.show.words.regions import cell_lines, region_rows, region_verdict
 from advisor.show.words.sweep import label, map_text
 
 _WORDY = 10
 """Columns beyond which only the speedup stands in a cell. [-]"""
 _ROW_PX, _HEAD_PX = 40, 190
+REGION_TINTS = ("#BBDDF2", "#F6CFA8", "#B5E0CF", "#EBC7DC", "#F3EBA4", "#D3CBE8", "#DADADA", "#F4B8B0")
+"""By region, most cells first: light hues of Okabe and Ito, for dark text on each; the letter says it too."""
+_REGION_ROW_PX, _REGION_HEAD_PX = 50, 210
+_EDGE_INSET = 0.44
+"""Half the side of an edge cell's frame, in cells. [-]"""
 
 
 def sweep_chart(found: SweepMap) -> Chart:
@@ -43,8 +54,7 @@ def sweep_chart(found: SweepMap) -> Chart:
     )
     across = [setting_text(found.x, value).replace("-", "-<br>", 1) for value in found.x_values]
     down = [setting_text(found.y, value) for value in found.y_values]
-    figure.update_xaxes(tickvals=np.arange(columns), ticktext=across, showgrid=False, zeroline=False, tickangle=0)
-    figure.update_yaxes(tickvals=np.arange(rows), ticktext=down, showgrid=False, autorange="reversed")
+    cell_axes(figure, across, down)
     left_out = _left_out(found)
     return Chart(figure, f"{map_text(found)} {_finding(found, speedup)} {left_out}".rstrip(), _table(found), left_out)
 
@@ -83,11 +93,9 @@ def _finding(found: SweepMap, speedup: np.ndarray) -> str:
 
 def _left_out(found: SweepMap) -> str:
     full, missing = (found.has & ~found.fits).any(), (~found.has).any()
-    said = ["Empty cells do not fit in memory."] * bool(full and not missing)
-    said += ["Empty cells do not fit in memory or are not in the grid."] * bool(full and missing)
-    said += ["Empty cells are not in the grid."] * bool(missing and not full)
-    said += [f"{found.left_out} more values are not drawn."] * bool(found.left_out)
-    return " ".join(said)
+    why = ["do not fit in memory"] * bool(full) + ["are not in the grid"] * bool(missing)
+    said = [f"Empty cells {' or '.join(why)}."] * bool(why)
+    return " ".join(said + [f"{found.left_out} more values are not drawn."] * bool(found.left_out))
 
 
 def _table(found: SweepMap) -> pd.DataFrame:
@@ -102,15 +110,6 @@ def _table(found: SweepMap) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(dict.fromkeys((found.x, found.y, *names))))
 
 
-REGION_TINTS = ("#BBDDF2", "#F6CFA8", "#B5E0CF", "#EBC7DC", "#F3EBA4", "#D3CBE8", "#DADADA", "#F4B8B0")
-"""By region, most cells first: light hues of Okabe and Ito, for dark text on each; the letter says it too."""
-_CELL_TEXT = "#14202B"
-"""Contrast of 9 and more on every tint."""
-_REGION_ROW_PX, _REGION_HEAD_PX = 50, 210
-_EDGE_INSET = 0.44
-"""Half the side of an edge cell's frame, in cells. [-]"""
-
-
 def design_regions_chart(found: RegionMap) -> Chart:
     """Map of the design that holds each cell, by batch and accelerator.
 
@@ -119,55 +118,42 @@ def design_regions_chart(found: RegionMap) -> Chart:
     found : a map with at least one cell that a design serves.
     """
     cells = found.grid.T
-    rows, columns = cells.shape
     figure = new_figure(
         "Design to train, by batch and accelerator<br><sup>k/N, shared s, width w, K, and expected loss<br>"
         "against the cell's own best (%)</sup>",
         "Accelerator",
         "Batch size (sequences)",
-        _REGION_HEAD_PX + _REGION_ROW_PX * rows + 18 * len(found.regions),
+        _REGION_HEAD_PX + _REGION_ROW_PX * len(cells) + 18 * len(found.regions),
     )
-    figure.add_heatmap(
-        z=np.where(found.holder >= 0, found.holder % len(REGION_TINTS), np.nan)[cells],
-        x=np.arange(columns),
-        y=np.arange(rows),
-        zmin=-0.5,
-        zmax=len(REGION_TINTS) - 0.5,
-        colorscale=_steps(),
-        showscale=False,
-        xgap=2,
-        ygap=2,
-        text=[[_label(found, int(cell)) for cell in row] for row in cells],
-        texttemplate="%{text}",
-        textfont={"size": 10, "color": _CELL_TEXT},
+    n = len(REGION_TINTS)
+    add_cells(
+        figure,
+        np.where(found.holder >= 0, found.holder % n, np.nan)[cells],
+        (-0.5, n - 0.5),
+        [(edge / n, tint) for number, tint in enumerate(REGION_TINTS) for edge in (number, number + 1)],
+        [[_label(found, int(cell)) for cell in row] for row in cells],
         customdata=[[_region_hover(found, int(cell)) for cell in row] for row in cells],
         hovertemplate="%{customdata}<extra></extra>",
         hoverongaps=False,
     )
-    for row, column in zip(*np.nonzero(np.isin(cells, _edges(found))), strict=True):
-        _frame(figure, float(column), float(row))
+    edges = [cell for region in found.regions for cell in region.edge]
+    for row, column in zip(*np.nonzero(np.isin(cells, edges)), strict=True):
+        (x0, x1), (y0, y1) = ((float(at) - _EDGE_INSET, float(at) + _EDGE_INSET) for at in (column, row))
+        figure.add_shape(
+            type="rect", x0=x0, x1=x1, y0=y0, y1=y1, line={"color": CELL_TEXT, "width": 1.5, "dash": "dash"}
+        )
     for number, region in enumerate(found.regions):
-        _name(figure, region, number)
+        tint = marker("square", 13, REGION_TINTS[number % n])
+        add_points(figure, [None], [None], f"{region.letter}: {region.words}", tint)
     places = [str(place).replace("-", "<br>") for place in found.cells.places]
-    figure.update_xaxes(tickvals=np.arange(columns), ticktext=places, showgrid=False, zeroline=False, tickangle=0)
-    batches = [f"{batch:,.0f}" for batch in found.batches]
-    figure.update_yaxes(tickvals=np.arange(rows), ticktext=batches, showgrid=False, autorange="reversed")
-    figure.update_layout(hovermode="closest", margin={"t": 84})
+    cell_axes(figure, places, [f"{batch:,.0f}" for batch in found.batches])
+    figure.update_layout(margin={"t": 84})
     fit_legend(figure)
-    left_out = _empty(found)
+    reasons = {found.cells.why_not(int(cell)) for cell in np.flatnonzero(found.holder < 0)}
+    left_out = f"Empty cells: {', '.join(sorted(reasons))}." if reasons else ""
     held = "; ".join(f"{region.letter} is {region.words}, {len(region.cells)} cells" for region in found.regions)
     alt = f"{region_verdict(found)} {held}. {left_out}".rstrip()
     return Chart(figure, alt, pd.DataFrame(region_rows(found)), left_out)
-
-
-def _steps() -> list[tuple[float, str]]:
-    """A colour scale in steps, one for each tint."""
-    n = len(REGION_TINTS)
-    return [(edge / n, tint) for number, tint in enumerate(REGION_TINTS) for edge in (number, number + 1)]
-
-
-def _edges(found: RegionMap) -> list[int]:
-    return [cell for region in found.regions for cell in region.edge]
 
 
 def _label(found: RegionMap, cell: int) -> str:
@@ -199,32 +185,3 @@ def _region_hover(found: RegionMap, cell: int) -> str:
         f"Tie with the best in {each.chance:.0%}<br>"
         f"Own best: {space.describe(own)}, {float(space.tpot_s[row, own]) * 1e3:.2f} ms{gain}"
     )
-
-
-def _frame(figure: go.Figure, x: float, y: float) -> None:
-    """A dashed frame inside a cell: an edge."""
-    figure.add_shape(
-        type="rect",
-        x0=x - _EDGE_INSET,
-        x1=x + _EDGE_INSET,
-        y0=y - _EDGE_INSET,
-        y1=y + _EDGE_INSET,
-        line={"color": _CELL_TEXT, "width": 1.5, "dash": "dash"},
-    )
-
-
-def _name(figure: go.Figure, region: Region, number: int) -> None:
-    """A region's entry in the legend."""
-    figure.add_scatter(
-        x=[None],
-        y=[None],
-        mode="markers",
-        name=f"{region.letter}: {region.words}",
-        marker={"symbol": "square", "size": 13, "color": REGION_TINTS[number % len(REGION_TINTS)]},
-    )
-
-
-def _empty(found: RegionMap) -> str:
-    """Why cells are empty, in one sentence; empty where none is."""
-    reasons = {found.cells.why_not(int(cell)) for cell in np.flatnonzero(found.holder < 0)}
-    return f"Empty cells: {', '.join(sorted(reasons))}." if reasons else ""

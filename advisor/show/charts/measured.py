@@ -1,11 +1,4 @@
-"""Charts of a user's own measurements: before and after a refit, residuals, overlaps of a routing trace.
-
-Predictions against published measurements that the fit has not seen: values in, Chart out. No Streamlit.
-
-The chart of a profiler sweep: verification ratios predicted for k that the fit did not see. No Streamlit.
-
-Chart of experts on ranks: how much fuller the fullest rank is, by draft length and layout.
-"""
+"""Charts of measurements: refits, published points, profiler sweeps, routing traces and counted ranks."""
 
 from __future__ import annotations
 
@@ -15,7 +8,6 @@ from itertools import cycle
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from advisor.answers.expert_ranks import RanksAnswer
 from advisor.measured.fits.sweep import SweepFit
@@ -29,10 +21,14 @@ from advisor.show.charts.figure import (
     NEUTRAL,
     ORANGE,
     SERIES,
+    SYMBOLS,
     VERMILLION,
     Chart,
     add_band,
+    add_bars,
+    add_diagonal,
     add_line,
+    add_points,
     band_bars,
     fit_legend,
     log_axis,
@@ -47,6 +43,15 @@ _TITLES = {
     "tpot_s": ("Time per output token (ms)", 1e3),
     "step_time_s": ("Time of one step (ms)", 1e3),
 }
+_COVERED = 0.75
+"""Bands that hold a smaller share are drawn in another colour: the gate of docs/validation.md. [-]"""
+_BAR_HOVER = "%{y}: %{text}<extra></extra>"
+_TICKS = (0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+_COUNTED = (VERMILLION, BLUE, GREEN, ORANGE)
+_Z_80 = 1.2816
+"""Standard deviations on either side that hold 80%. [-]"""
+_DRAWN_DECIMALS = 4
+"""A drawing is part of a file, whose bytes must be the same on every machine."""
 
 
 def before_after_chart(curves: BeforeAfter) -> Chart:
@@ -61,15 +66,12 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
     for used, name, symbol in ((True, "your points", "diamond"), (False, "set aside", "x")):
         some = curves.points[curves.points["used"] == used]
         if len(some):
-            figure.add_scatter(
-                x=some["batch_size"],
-                y=some["measured"] * scale,
-                mode="markers",
-                name=name,
-                marker=marker(symbol, 10, VERMILLION),
-                customdata=some["line"],
-                hovertemplate="%{y:.3g} measured, line %{customdata}<extra></extra>",
-            )
+            hover = {
+                "customdata": some["line"],
+                "hovertemplate": "%{y:.3g} measured, line %{customdata}<extra></extra>",
+            }
+            measured = some["measured"] * scale
+            add_points(figure, some["batch_size"], measured, name, marker(symbol, 10, VERMILLION), **hover)
     fit_legend(figure)
     log_axis(figure, curves.batches)
     change = float(np.median(curves.after / curves.before - 1.0))
@@ -96,12 +98,12 @@ def residual_chart(result: RefitResult) -> Chart:
         ("before", "before", NEUTRAL, "circle-open"),
         ("left_out", "after, row left out", BLUE, "diamond"),
     ):
-        figure.add_scatter(
-            x=used["batch_size"],
-            y=(used[column] / used["measured"] - 1.0) * 100,
-            mode="markers",
-            name=name,
-            marker=marker(symbol, 9, color),
+        add_points(
+            figure,
+            used["batch_size"],
+            (used[column] / used["measured"] - 1.0) * 100,
+            name,
+            marker(symbol, 9, color),
             customdata=np.stack([used["line"].astype(str), used["quantity"]], axis=1),
             hovertemplate="%{y:+.1f}%, line %{customdata[0]}, %{customdata[1]}<extra></extra>",
         )
@@ -147,26 +149,18 @@ def overlap_chart(trace: TraceFit, others: dict[str, list[float]]) -> Chart:
     add_band(figure, lags, low, high, "range over layers", BLUE)
     add_line(figure, lags, mean, "your trace", BLUE)
     for (name, values), color in zip(others.items(), (VERMILLION, GREEN), strict=False):
-        add_line(figure, lags, values, _short_name(name), color, dash="dash", width=1.8)
+        add_line(figure, lags, values, name.split(",")[0], color, dash="dash", width=1.8)
         figure.data[-1].update(hovertemplate=f"%{{y:.3g}}<extra>{name}</extra>", hoverlabel={"namelength": -1})
     add_line(figure, lags, np.full(len(lags), trace.fit.unrelated_overlap), "unrelated tokens", NEUTRAL, dash="dot")
     fit_legend(figure)
     figure.update_yaxes(rangemode="tozero")
+    presets = "".join(f" {name} keeps {values[0]:.1%} and {values[-1]:.1%}." for name, values in others.items())
     alt = (
         f"A token keeps {mean[0]:.1%} of its predecessor's experts and {mean[-1]:.1%} of those {lags[-1]} tokens back; "
-        f"unrelated tokens share {trace.fit.unrelated_overlap:.1%}.{_presets_in_words(others)}"
+        f"unrelated tokens share {trace.fit.unrelated_overlap:.1%}.{presets}"
     )
     table = pd.DataFrame({"lag": lags, "trace": mean, "layer_low": low, "layer_high": high, **others})
     return Chart(figure, alt, table)
-
-
-def _short_name(name: str) -> str:
-    """`Cohere production MoE` of `Cohere production MoE, 128 routed experts ...`, so that a legend can hold it."""
-    return name.split(",")[0]
-
-
-def _presets_in_words(others: dict[str, list[float]]) -> str:
-    return "".join(f" {name} keeps {values[0]:.1%} and {values[-1]:.1%}." for name, values in others.items())
 
 
 def layer_chart(trace: TraceFit) -> Chart:
@@ -196,12 +190,12 @@ def union_chart(rows: Sequence[UnionRow]) -> Chart:
         ("counted", "counted", VERMILLION, "diamond-open"),
         ("predicted", "predicted by the fit", BLUE, "circle"),
     ):
-        figure.add_scatter(
-            x=frame["step_tokens"],
-            y=frame[column],
-            mode="markers",
-            name=name,
-            marker=marker(symbol, 10, color, line={"width": 2}),
+        add_points(
+            figure,
+            frame["step_tokens"],
+            frame[column],
+            name,
+            marker(symbol, 10, color, line={"width": 2}),
             customdata=frame[["batch_size", "tokens"]],
             hovertemplate="%{y:.1f}, %{customdata[0]} sequences x %{customdata[1]} tokens<extra></extra>",
         )
@@ -212,10 +206,6 @@ def union_chart(rows: Sequence[UnionRow]) -> Chart:
     return Chart(figure, alt, frame)
 
 
-_SYMBOLS = ("circle", "diamond", "square", "cross", "triangle-up", "x")
-_TICKS = (0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
-_COVERED = 0.75
-"""Bands that hold a smaller share are drawn in another colour: the gate of docs/validation.md. [-]"""
 TIER_NAMES = {
     "measured": "measured here",
     "interpolated": "between measured kernels",
@@ -238,27 +228,18 @@ def predicted_chart(judged: pd.DataFrame, by: str = "predicted_tier") -> Chart:
     )
     low = 0.9 * float(min(judged["measured"].min(), judged["predicted_low"].min()))
     high = 1.05 * float(max(judged["measured"].max(), judged["predicted_high"].max()))
-    figure.add_scatter(
-        x=[low, high],
-        y=[low, high],
-        mode="lines",
-        line={"color": NEUTRAL, "dash": "dot"},
-        hoverinfo="skip",
-        name="right",
-        showlegend=False,
-    )
+    add_diagonal(figure, low, high)
     groups = sorted(judged.groupby(by), key=lambda pair: -len(pair[1]))
     for order, (name, rows) in enumerate(groups):
         color, _ = series_look(order)
-        figure.add_scatter(
-            x=rows["measured"],
-            y=rows["predicted_speedup"],
-            mode="markers",
-            name=TIER_NAMES.get(str(name), str(name)),
-            marker=marker(_SYMBOLS[order % len(_SYMBOLS)], 8, color, opacity=0.75),
-            error_y=band_bars(
-                rows["predicted_speedup"], rows["predicted_low"], rows["predicted_high"], color, thickness=0.6
-            ),
+        value, low_end, high_end = (rows[f"predicted_{end}"] for end in ("speedup", "low", "high"))
+        add_points(
+            figure,
+            rows["measured"],
+            value,
+            TIER_NAMES.get(str(name), str(name)),
+            marker(SYMBOLS[order % len(SYMBOLS)], 8, color, opacity=0.75),
+            error_y=band_bars(value, low_end, high_end, color, thickness=0.6),
             customdata=rows[["model_id", "hardware_id", "drafter", "batch_size", "draft_tokens_k", "source_title"]],
             hovertemplate="<b>predicted %{y:.2f}×, measured %{x:.2f}×</b><br>%{customdata[0]} on %{customdata[1]}, "
             "%{customdata[2]}, batch %{customdata[3]}, K = %{customdata[4]}<br>%{customdata[5]}<extra></extra>",
@@ -279,25 +260,14 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
 
     errors : one row for each group: group, n, laboratories, coverage, width (of the band over the prediction). [-]
     """
-    figure = _bars(
-        "Inside the 80% band, and how wide it is<br><sup>dotted: the share it is meant to hold</sup>", errors
-    )
-    met = np.where(errors["coverage"] >= _COVERED, GREEN, ORANGE)
+    title = "Inside the 80% band, and how wide it is<br><sup>dotted: the share it is meant to hold</sup>"
+    figure = new_figure(title, "", "", height=100 + 40 * len(errors))
+    met = np.where(errors["coverage"] >= _COVERED, GREEN, ORANGE).tolist()
     text = [
         f"{share:.0%} in ±{width / 2:.0%}" for share, width in zip(errors["coverage"], errors["width"], strict=True)
     ]
-    figure.add_bar(
-        x=errors["coverage"],
-        y=_names(errors),
-        orientation="h",
-        marker_color=met.tolist(),
-        text=text,
-        textposition="auto",
-        insidetextanchor="start",
-        hovertemplate="%{y}: %{text}<extra></extra>",
-        showlegend=False,
-        textangle=0,
-    )
+    look = {"text": text, "textposition": "auto", "insidetextanchor": "start"}
+    add_bars(figure, _names(errors), errors["coverage"], met, hovertemplate=_BAR_HOVER, **look)
     figure.add_vline(x=0.8, line={"color": NEUTRAL, "dash": "dot"})
     figure.update_xaxes(range=[0, 1.05], tickformat=".0%", tickvals=[0, 0.4, 0.8])
     first = errors.iloc[0]
@@ -313,19 +283,14 @@ def error_chart(errors: pd.DataFrame) -> Chart:
 
     errors : one row for each group: group, n, laboratories, median_error. [-]
     """
-    figure = _bars("Median error of the speedup<br><sup>lower is better</sup>", errors)
-    figure.add_bar(
-        x=errors["median_error"],
-        y=_names(errors),
-        orientation="h",
-        marker_color=BLUE,
-        text=[f"{error:.0%}" for error in errors["median_error"]],
-        textposition="outside",
-        textangle=0,
-        hovertemplate="%{y}: %{text}<extra></extra>",
-        showlegend=False,
-        cliponaxis=False,
-    )
+    title = "Median error of the speedup<br><sup>lower is better</sup>"
+    figure = new_figure(title, "", "", height=100 + 40 * len(errors))
+    look = {
+        "text": [f"{error:.0%}" for error in errors["median_error"]],
+        "textposition": "outside",
+        "cliponaxis": False,
+    }
+    add_bars(figure, _names(errors), errors["median_error"], BLUE, hovertemplate=_BAR_HOVER, **look)
     figure.update_xaxes(tickformat=".0%", range=[0, 1.2 * float(errors["median_error"].max())], nticks=4)
     worst = errors.loc[errors["median_error"].idxmax()]
     alt = f"Median error by group; the largest is {worst['median_error']:.0%} ({worst['group']}, {worst['n']} rows)."
@@ -333,26 +298,28 @@ def error_chart(errors: pd.DataFrame) -> Chart:
 
 
 def chances_chart(kept: pd.DataFrame) -> Chart:
-    """Stated chances of a gain against the share of rows that gained, with the rows behind each.
+    """Stated chances of a gain against the share of rows that gained, with the 80% interval of each.
 
     kept : of `chances_kept`.
     """
     figure = new_figure(
-        "Chance of a gain: stated, and what happened<br><sup>on the line is right · rows beside each point</sup>",
+        "Chance of a gain: stated, and what happened<br><sup>on the line is right · bars: 80% interval of the rows "
+        "beside each point</sup>",
         "Stated chance",
         "Gained",
-        height=480,
     )
-    figure.add_scatter(
-        x=[0, 1], y=[0, 1], mode="lines", line={"color": NEUTRAL, "dash": "dot"}, hoverinfo="skip", showlegend=False
-    )
-    figure.add_scatter(
-        x=kept["stated"],
-        y=kept["happened"],
+    add_diagonal(figure, 0, 1)
+    gained = kept["happened"].to_numpy(float)
+    add_points(
+        figure,
+        kept["stated"],
+        gained,
+        "",
+        marker("circle", 10, BLUE),
         mode="markers+text",
         text=[f"{n:,}" for n in kept["n"]],
         textposition="bottom right",
-        marker=marker("circle", 10, BLUE),
+        error_y={"array": _Z_80 * np.sqrt(gained * (1.0 - gained) / kept["n"]), "thickness": 1.5, "width": 0},
         customdata=kept[["least", "most", "laboratories"]],
         hovertemplate="stated %{customdata[0]:.0%} to %{customdata[1]:.0%}: %{y:.0%} gained, "
         "%{text} rows of %{customdata[2]} laboratories<extra></extra>",
@@ -369,22 +336,12 @@ def chances_chart(kept: pd.DataFrame) -> Chart:
     return Chart(figure, alt, kept)
 
 
-def _bars(title: str, errors: pd.DataFrame) -> go.Figure:
-    """An empty figure for horizontal bars, one for each group, the first on top."""
-    figure = new_figure(title, "", "", height=100 + 40 * len(errors))
-    figure.update_yaxes(autorange="reversed")
-    return figure.update_layout(hovermode="closest", bargap=0.3)
-
-
 def _names(errors: pd.DataFrame) -> list[str]:
     """Each group with what it counts: rows, and the laboratories that its shares are means over."""
     return [
         f"{row.group}<br><sup>{counted(row.n, 'row')}, {counted(row.laboratories, 'lab')}</sup>"
         for row in errors.itertuples()
     ]
-
-
-_PROFILE_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross")
 
 
 def ratio_chart(fit: SweepFit) -> Chart:
@@ -399,23 +356,14 @@ def ratio_chart(fit: SweepFit) -> Chart:
         "Predicted ratio",
         height=420,
     )
-    ends = np.array([ratios[["measured_ratio", "predicted_ratio"]].to_numpy(dtype=float).max() * 1.05])
-    line = np.concatenate([[0.9], ends])
-    figure.add_scatter(
-        x=line,
-        y=line,
-        mode="lines",
-        name="predicted = measured",
-        line={"color": NEUTRAL, "dash": "dot"},
-        hoverinfo="skip",
-    )
+    add_diagonal(figure, 0.9, 1.05 * float(ratios[["measured_ratio", "predicted_ratio"]].to_numpy(float).max()))
     for order, (k, rows) in enumerate(ratios.groupby("n_active", sort=True)):
-        figure.add_scatter(
-            x=rows["measured_ratio"],
-            y=rows["predicted_ratio"],
-            mode="markers",
-            name=f"k = {k}",
-            marker=marker(_PROFILE_SYMBOLS[order % len(_PROFILE_SYMBOLS)], 8, SERIES[order % len(SERIES)]),
+        add_points(
+            figure,
+            rows["measured_ratio"],
+            rows["predicted_ratio"],
+            f"k = {k}",
+            marker(SYMBOLS[order % len(SYMBOLS)], 8, SERIES[order % len(SERIES)]),
             customdata=rows[["batch_size", "tokens_per_sequence", "n_experts"]],
             hovertemplate="B = %{customdata[0]}, q = %{customdata[1]}, N = %{customdata[2]}: measured %{x:.2f}, "
             "predicted %{y:.2f}<extra></extra>",
@@ -427,11 +375,6 @@ def ratio_chart(fit: SweepFit) -> Chart:
         f"held-out values of k: mean error {mean:.1%}, worst {worst:.1%}."
     )
     return Chart(figure, alt, ratios)
-
-
-_COUNTED = (VERMILLION, BLUE, GREEN, ORANGE)
-_DRAWN_DECIMALS = 4
-"""A drawing is part of a file, whose bytes must be the same on every machine."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,9 @@ from advisor.show.charts.figure import (
     VERMILLION,
     Chart,
     add_band,
+    add_bars,
     add_line,
+    add_points,
     fit_legend,
     log_axis,
     marker,
@@ -49,14 +51,8 @@ def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
         name = _named("model with your {}", found.own_length, found)
         add_line(figure, curve.batches, table["model_with_own_length"], name, GREEN, dash="dash", width=2)
     _sticks(figure, found.points, scale)
-    figure.add_scatter(
-        x=found.points["batch_size"],
-        y=found.points["measured"] * scale,
-        mode="markers",
-        name="yours",
-        marker=marker("circle", 11, GREEN),
-        hovertemplate="%{y:.3g}",
-    )
+    batches, measured = found.points["batch_size"], found.points["measured"] * scale
+    add_points(figure, batches, measured, "yours", marker("circle", 11, GREEN), hovertemplate="%{y:.3g}")
     fit_legend(figure)
     log_axis(figure, curve.batches)
     figure.update_yaxes(ticksuffix="×" if gains else "")
@@ -90,23 +86,21 @@ def gap_parts_chart(found: OwnVerdict) -> Chart:
     gains = found.quantity == "speedup"
     title = "Parts of the gap" if gains else "Your time against the model's"
     figure = new_figure(title, "", "", height=90 + _PARTS_PX * len(names))
-    figure.add_bar(
-        x=change,
-        y=names,
-        orientation="h",
-        marker_color=colors,
+    add_bars(
+        figure,
+        names,
+        change,
+        colors,
         text=[signed(ratio) for ratio in ratios],
         textposition="outside",
         cliponaxis=False,
         hovertemplate="%{y}: times %{customdata:.2f}<extra></extra>",
         customdata=ratios,
-        showlegend=False,
     )
     far = 1.45 * max(float(np.abs(change).max()), 5.0)
     figure.update_xaxes(range=[-far, far], visible=False)
-    figure.update_yaxes(autorange="reversed", showgrid=False)
+    figure.update_yaxes(showgrid=False)
     figure.add_vline(x=0, line={"color": NEUTRAL, "width": 1})
-    figure.update_layout(hovermode="closest", bargap=0.4)
     said = ", ".join(f"{name.lower()} {signed(ratio)}" for name, ratio in zip(names[:-1], ratios[:-1], strict=True))
     alt = f"The gap of {signed(found.gap)} is the product of {said}."
     return Chart(figure, alt, pd.DataFrame({"part": names, "factor": ratios}))
@@ -126,15 +120,9 @@ def steps_chart(advice: Advice, steps: pd.DataFrame) -> Chart:
         name = f"round, K = {n}" if n else "plain step"
         add_line(figure, curve.batches, modelled, f"{name}, model", color)
         table[f"model_k{n}_ms"] = modelled
-        symbol = "circle" if n == 0 else "diamond"
-        figure.add_scatter(
-            x=rows["batch_size"],
-            y=rows["measured_s"] * 1e3,
-            mode="markers",
-            name=f"{name}, yours",
-            marker=marker(symbol, 10, color),
-            hovertemplate="%{y:.3g}",
-        )
+        look = marker("diamond" if n else "circle", 10, color)
+        yours = rows["measured_s"] * 1e3
+        add_points(figure, rows["batch_size"], yours, f"{name}, yours", look, hovertemplate="%{y:.3g}")
     fit_legend(figure)
     log_axis(figure, curve.batches)
     figure.update_yaxes(type="log")

@@ -1,11 +1,8 @@
-"""What each way to choose K at run time is worth, by simulation. No Streamlit."""
+"""What each way to choose K at run time is worth, by simulation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
-import plotly.graph_objects as go
 
 from advisor.answers.simulation.compare import SimulationReport
 from advisor.show.charts.figure import (
@@ -15,6 +12,7 @@ from advisor.show.charts.figure import (
     ORANGE,
     VERMILLION,
     Chart,
+    add_bars,
     new_figure,
 )
 
@@ -47,7 +45,10 @@ SHARES = ("gain_over_best_static", "test_share")
 def simulation_chart(report: SimulationReport) -> Chart:
     """Simulated speedup of each policy over plain decoding, against the best single K and the oracle."""
     outcomes = report.outcomes
-    names = [_policy_name(outcome.policy, outcome.static_k) for outcome in outcomes]
+    names = [
+        outcome.policy if (k := outcome.static_k) is None else f"K = {k}" if k else "no speculation"
+        for outcome in outcomes
+    ]
     values = [outcome.speedup for outcome in outcomes]
     best = report.of(f"static K={report.best_static_k}")
     oracle = report.of("oracle (hindsight)")
@@ -61,19 +62,21 @@ def simulation_chart(report: SimulationReport) -> Chart:
         ORANGE if outcome is best else GREEN if outcome is oracle else BLUE if outcome.static_k is None else NEUTRAL
         for outcome in outcomes
     ]
-    figure.add_bar(
-        x=values,
-        y=names,
-        orientation="h",
-        marker_color=colors,
-        hovertemplate="%{y}: %{x:.3f}x<extra></extra>",
-        showlegend=False,
-    )
+    add_bars(figure, names, values, colors, hovertemplate="%{y}: %{x:.3f}x<extra></extra>")
     figure.add_vline(x=1, line={"color": VERMILLION, "width": 1.5})
     figure.add_vline(x=best.speedup, line={"color": ORANGE, "dash": "dash"})
-    _add_value_column(figure, names, values)
-    figure.update_layout(hovermode="closest", bargap=0.3)
-    figure.update_yaxes(autorange="reversed")
+    # One under the other, right of the longest bar: beside its own bar a value would lie on the lines.
+    figure.add_scatter(
+        x=[1.03 * max(values)] * len(values),
+        y=names,
+        mode="text",
+        text=[f"{value:.2f}x" for value in values],
+        textposition="middle right",
+        textfont={"size": 12},
+        hoverinfo="skip",
+        showlegend=False,
+    )
+    figure.update_xaxes(range=[0, 1.2 * max(values)])
     cascade, schedule = report.of("Cascade"), report.of("batch schedule")
     alt = (
         f"Simulated speedup by policy: the best single K (K = {report.best_static_k}) reaches {best.speedup:.2f}x, the "
@@ -83,28 +86,8 @@ def simulation_chart(report: SimulationReport) -> Chart:
     return Chart(figure, alt, simulation_table(report))
 
 
-def _add_value_column(figure: go.Figure, names: Sequence[str], values: Sequence[float]) -> None:
-    """The values right of the longest bar, one under the other: beside its own bar a value would lie on the lines."""
-    end = max(values)
-    figure.add_scatter(
-        x=[1.03 * end] * len(values),
-        y=names,
-        mode="text",
-        text=[f"{value:.2f}x" for value in values],
-        textposition="middle right",
-        textfont={"size": 12},
-        hoverinfo="skip",
-        showlegend=False,
-    )
-    figure.update_xaxes(range=[0, 1.2 * end])
-
-
 def simulation_table(report: SimulationReport) -> pd.DataFrame:
     """One row per policy, with the columns of POLICY_COLUMNS. A time or share that a policy lacks is NaN."""
     table = pd.DataFrame(map(vars, report.outcomes)).astype({"p95_request_tpot_s": float, "test_share": float})
     table["tpot_ms"], table["p95_request_tpot_ms"] = table["tpot_s"] * 1e3, table["p95_request_tpot_s"] * 1e3
     return table.rename(columns={"finished": "finished_requests"})[list(POLICY_COLUMNS)]
-
-
-def _policy_name(policy: str, static_k: int | None) -> str:
-    return "no speculation" if static_k == 0 else f"K = {static_k}" if static_k is not None else policy

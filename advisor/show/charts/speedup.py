@@ -1,4 +1,4 @@
-"""Speedup by batch, as reports draw it: values in, Chart out. No Streamlit."""
+"""Speedup by batch, as reports draw it."""
 
 from __future__ import annotations
 
@@ -6,27 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.answers.best_k import break_even_batch
-from advisor.predict.curve import Curve, curve_columns
+from advisor.predict.curve import Curve
 from advisor.show.charts.figure import (
     BLUE,
     DASHES,
     NEUTRAL,
     SERIES,
     VERMILLION,
-    Chart,
     add_band,
     add_line,
     add_vertical,
     log_axis,
     new_figure,
 )
-
-_SHOWN = ("batch_size", "n_draft", "speedup", "speedup_low", "speedup_high", "tier", "extrapolated", "tpot_ms")
-"""Columns of a curve that stand behind its chart."""
 
 
 def speedup_chart(
@@ -38,7 +33,7 @@ def speedup_chart(
     sweet_spot_batch: float | None = None,
     compare: Sequence[int] = (),
     largest_batch: float | None = None,
-) -> Chart:
+) -> go.Figure:
     """Speedup over plain decoding against batch size for one K, on a log axis.
 
     Parameters
@@ -78,19 +73,12 @@ def speedup_chart(
     if end is not None and end <= last:
         _add_break_even(figure, end, n_draft, late=end > np.sqrt(x[0] * x[-1]))
     if sweet_spot_batch is not None:
-        _add_note(figure, sweet_spot_batch, float(np.interp(sweet_spot_batch, x, value)), "highest", "bottom")
+        peak = {"x": np.log10(sweet_spot_batch), "y": float(np.interp(sweet_spot_batch, x, value))}
+        figure.add_annotation(text="highest", yanchor="bottom", yshift=9, showarrow=False, **peak)
     figure.update_yaxes(range=list(edges), ticksuffix="×")
     figure.update_layout(hovermode="closest", hoverlabel={"align": "left"}, showlegend=bool(others))
     log_axis(figure, x)
-    return Chart(
-        figure, _speedup_alt(curve, column, batch_size, band_level, last), speedup_table(curve, [n_draft, *others])
-    )
-
-
-def speedup_table(curve: Curve, drafts: Sequence[int]) -> pd.DataFrame:
-    """One row for each batch and K of `drafts`: speedup, band, tier, time per output token."""
-    table = pd.DataFrame(curve_columns(curve))[list(_SHOWN)]
-    return pd.concat([table[table["n_draft"] == k] for k in drafts], ignore_index=True)
+    return figure
 
 
 def _y_range(curve: Curve, column: int, compare: Sequence[int]) -> tuple[float, float]:
@@ -170,12 +158,6 @@ def _add_target(figure: go.Figure, batch: float, value: float) -> None:
     add_vertical(figure, batch, f"<b>batch {batch:,.0f}: {value:.2f}×</b>")
 
 
-def _add_note(figure: go.Figure, batch: float, value: float, text: str, anchor: str) -> None:
-    figure.add_annotation(
-        x=np.log10(batch), y=value, yanchor=anchor, yshift=9 if anchor == "bottom" else -4, text=text, showarrow=False
-    )
-
-
 def _add_break_even(figure: go.Figure, end: float, n_draft: int, *, late: bool) -> None:
     """The batch at which the curve of `n_draft` falls through 1x, where the curve is not: left below, right above.
 
@@ -184,23 +166,4 @@ def _add_break_even(figure: go.Figure, end: float, n_draft: int, *, late: bool) 
     place: dict[str, Any] = {"xanchor": "right", "yanchor": "top"} if late else {"xanchor": "left", "yanchor": "bottom"}
     figure.add_annotation(
         x=np.log10(end), y=1.0, text=f"K = {n_draft} breaks even at {end:,.0f}", showarrow=False, **place
-    )
-
-
-def _speedup_alt(curve: Curve, column: int, batch_size: float, band_level: float, last: float) -> str:
-    value = curve.speedup[:, column]
-    fits = curve.batches <= max(last, batch_size)
-    peak, row = int(np.argmax(value * fits)), int(np.argmin(np.abs(curve.batches - batch_size)))
-    below = curve.batches[(value < 1.0) & fits]
-    if below.size == 0:
-        ending = "It stays above 1x throughout." if fits.all() else "It stays above 1x as far as memory reaches."
-    elif below.size == fits.sum():
-        ending = "It is a slowdown at every batch."
-    else:
-        spans = f"{below.min():,.0f} to {below.max():,.0f}" if below.size > 1 else f"{below[0]:,.0f}"
-        ending = f"It is a slowdown within batch {spans}."
-    return (
-        f"Speedup against batch size, draft K = {curve.drafts[column]}: at batch {curve.batches[row]:,.0f} "
-        f"{value[row]:.2f}x ({band_level:.0%} band {curve.low[row, column]:.2f} to {curve.high[row, column]:.2f}); "
-        f"highest {value[peak]:.2f}x at batch {curve.batches[peak]:,.0f}. {ending}"
     )

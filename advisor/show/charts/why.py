@@ -1,84 +1,60 @@
-"""Where the time of a step and a round goes, as reports draw it. No Streamlit."""
+"""Where the time of a step and a round goes, as reports draw it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import replace
 
-import pandas as pd
+import plotly.graph_objects as go
 
-from advisor.physics.components import component_name
-from advisor.show.charts.figure import (
-    BLUE,
-    ORANGE,
-    Chart,
-    new_figure,
-)
+from advisor.answers.advice import StepShare
+from advisor.show.charts.figure import BLUE, ORANGE, add_bars, new_figure
 
 _SMALL = 0.005
-"""Components below this share of both steps are summed as `Rest`. [-]"""
+"""Components below this share of both steps are drawn as one, `Rest`. [-]"""
 
 
-def components_table(plain: Mapping[str, float], round_: Mapping[str, float]) -> pd.DataFrame:
-    """Milliseconds by component of a plain step and of a whole round, largest first. Tiny ones summed as `Rest`.
-
-    plain, round_ : seconds by component name. [s]
-    """
-    totals = sum(plain.values()), sum(round_.values())
-    rows, rest = [], [0.0, 0.0]
-    for name in dict.fromkeys([*plain, *round_]):
-        times = plain.get(name, 0.0), round_.get(name, 0.0)
-        if max(time / total for time, total in zip(times, totals, strict=True)) < _SMALL:
-            rest = [rest[0] + times[0], rest[1] + times[1]]
-        else:
-            rows.append((component_name(name), times[0] * 1e3, times[1] * 1e3))
-    rows.sort(key=lambda row: -row[2])
-    if any(rest):
-        rows.append(("Rest", rest[0] * 1e3, rest[1] * 1e3))
-    return pd.DataFrame(rows, columns=["component", "plain_step_ms", "round_ms"])
+def drawn_components(times: Sequence[StepShare]) -> list[StepShare]:
+    """Components as charts show them: tiny ones summed."""
+    plain_ms, round_ms = sum(part.plain_ms for part in times), sum(part.round_ms for part in times)
+    large = [part for part in times if max(part.plain_ms / plain_ms, part.round_ms / round_ms) >= _SMALL]
+    rest = [part for part in times if part not in large]
+    if not rest:
+        return large
+    sums = {"plain_ms": sum(part.plain_ms for part in rest), "round_ms": sum(part.round_ms for part in rest)}
+    return [*large, replace(rest[0], name="rest", label="Rest", **sums)]
 
 
-def components_chart(
-    plain: Mapping[str, float], round_: Mapping[str, float], *, n_draft: int, batch_size: int
-) -> Chart:
-    """Milliseconds by component of a plain step and of one speculative round (draft and verify).
-
-    plain, round_ : seconds by component name. [s]
-    """
-    data = components_table(plain, round_)
+def components_chart(times: Sequence[StepShare], *, n_draft: int, batch_size: int) -> go.Figure:
+    """Milliseconds by component of a plain step and of one speculative round (draft and verify)."""
+    parts = drawn_components(times)
     figure = new_figure(
         f"Where the time goes (ms), batch {batch_size:,}<br>one step without drafts and one with K = {n_draft}",
         "Milliseconds",
         "",
-        height=160 + 40 * len(data),
+        height=160 + 40 * len(parts),
     )
-    for column, name, color in (("round_ms", f"with K = {n_draft}", BLUE), ("plain_step_ms", "without drafts", ORANGE)):
-        figure.add_bar(
-            x=data[column],
-            y=data["component"],
-            orientation="h",
+    drawn = (("round_ms", f"with K = {n_draft}", BLUE, ""), ("plain_ms", "without drafts", ORANGE, "/"))
+    for field, name, color, pattern in drawn:
+        values = [getattr(part, field) for part in parts]
+        add_bars(
+            figure,
+            [part.label for part in parts],
+            values,
+            color,
             name=name,
-            marker_color=color,
-            marker_pattern_shape="/" if column == "plain_step_ms" else "",
+            marker_pattern_shape=pattern,
             hovertemplate="%{x:.3g} ms",
-            text=[f"{value:.2f}" if value else "" for value in data[column]],
+            text=[f"{value:.2f}" if value else "" for value in values],
             textposition="outside",
-            textangle=0,
             cliponaxis=False,
+            showlegend=True,
         )
-    figure.update_xaxes(range=[0, 1.12 * float(data[["plain_step_ms", "round_ms"]].max(axis=None))])
-    figure.update_layout(
+    figure.update_xaxes(range=[0, 1.12 * max(max(part.plain_ms, part.round_ms) for part in parts)])
+    return figure.update_layout(
         barmode="group",
         bargap=0.25,
         hovermode="y unified",
         legend={"xref": "paper", "yref": "paper", "y": 1.0, "yanchor": "bottom", "traceorder": "reversed"},
         margin={"t": 104},
     )
-    figure.update_yaxes(autorange="reversed")
-    first = data.iloc[0]
-    plain_ms, round_ms = sum(plain.values()) * 1e3, sum(round_.values()) * 1e3
-    alt = (
-        f"Milliseconds by component at batch {batch_size}: a step without drafts takes {plain_ms:.2f} ms, one with "
-        f"K = {n_draft} takes {round_ms:.2f} ms. The largest part of it is {first['component']}: "
-        f"{first['round_ms']:.2f} ms, against {first['plain_step_ms']:.2f} ms without drafts."
-    )
-    return Chart(figure, alt, data)

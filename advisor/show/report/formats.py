@@ -108,17 +108,14 @@ def _speedup(report: Report) -> go.Figure:
         sweet_spot_batch=int(advice.sweet_spot_batch),
         compare=others,
         largest_batch=advice.setup.memory.largest_batch,
-    ).figure
+    )
     names = {f"K = {k}" for k in others}
     return figure.for_each_trace(lambda trace: trace.update(visible="legendonly") if trace.name in names else trace)
 
 
 def _components(report: Report) -> go.Figure:
-    times = component_times(report.advice)
-    plain, of_round = ({part.name: getattr(part, name) / 1e3 for part in times} for name in ("plain_ms", "round_ms"))
-    return components_chart(
-        plain, of_round, n_draft=report.advice.curve_k, batch_size=report.scenario.batch_size
-    ).figure
+    times, batch = component_times(report.advice), report.scenario.batch_size
+    return components_chart(times, n_draft=report.advice.curve_k, batch_size=batch)
 
 
 def script_json(text: str | None) -> str:
@@ -233,7 +230,7 @@ MEDIA_TYPES: dict[Format, str] = {
 
 
 def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
-    """The report in one format, as UTF-8 where it is text.
+    """The report in one format, UTF-8 where it is text.
 
     `brief` sets a PDF on one page. Raises AdvisorError for an unknown format.
     """

@@ -35,7 +35,7 @@ from advisor.show.charts.measured import rank_lines
 from advisor.show.report.blocks import Block, Code, FigureBlock, FigureKey, Section
 from advisor.show.report.build import Report
 from advisor.show.report.layout import key_figures, sections
-from advisor.show.words.design import cell_lines
+from advisor.show.words.regions import cell_lines
 from advisor.show.words.sweep import label
 from advisor.text import unbroken_ranges
 

@@ -41,15 +41,7 @@ from advisor.show.report.document import (
     SweepPays,
 )
 from advisor.show.table import Column, Table, matrix
-from advisor.show.words.design import (
-    band_text,
-    held_where,
-    map_cells_table,
-    region_document,
-    region_notes,
-    region_table,
-    region_verdict,
-)
+from advisor.show.words.design import band_text
 from advisor.show.words.diagnosis import WANTED, DiagnosisView
 from advisor.show.words.expert_ranks import (
     document,
@@ -78,6 +70,14 @@ from advisor.show.words.load import (
 from advisor.show.words.load import map_table as context_map_table
 from advisor.show.words.load import verdict as context_verdict
 from advisor.show.words.next_steps import change_text, gain_text
+from advisor.show.words.regions import (
+    held_where,
+    map_cells_table,
+    region_document,
+    region_notes,
+    region_table,
+    region_verdict,
+)
 from advisor.show.words.sweep import (
     fastest_table,
     fastest_text,

@@ -10,12 +10,11 @@ from advisor.answers.design.answer import DesignAnswer, design_answer
 from advisor.answers.design.dials import RULE_BATCHES, Experts
 from advisor.answers.design.grid import DesignGrid
 from advisor.answers.design.search import design_space
-from advisor.answers.design.start import SHAPE_EXAMPLE, Start, start_from_shape, start_from_size, starts
+from advisor.answers.design.start import SHAPE_EXAMPLE, Start, parse_batches, start_from_shape, start_from_size, starts
 from advisor.catalog.hardware import model_name
 from advisor.physics.quality import DEFAULT_EPS
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError, Frozen
-from advisor.show.words.design import parse_batches
 from advisor.ui.answers import remembered
 from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT, Slot
 from advisor.ui.state import add_own_model

@@ -16,7 +16,7 @@ from advisor.prediction import AdvisorError
 from advisor.show.charts.figure import Chart
 from advisor.show.charts.maps import design_regions_chart
 from advisor.show.table import Table
-from advisor.show.words.design import (
+from advisor.show.words.one_design import (
     against_baseline,
     choices_table,
     one_design_notes,
@@ -24,10 +24,8 @@ from advisor.show.words.design import (
     one_design_rows,
     one_design_table,
     one_design_verdict,
-    region_notes,
-    region_table,
-    region_verdict,
 )
+from advisor.show.words.regions import region_notes, region_table, region_verdict
 from advisor.text import csv_text
 from advisor.ui.answers import remembered
 from advisor.ui.design.question import DesignQuestion

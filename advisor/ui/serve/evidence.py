@@ -11,7 +11,7 @@ from advisor.answers.summary import accepted_text, correction_text, errors_text,
 from advisor.measured.seeds import read_claims, read_findings, seeds_table
 from advisor.measured.validation import chance_kept_text, chances_kept, read_judged
 from advisor.prediction import AdvisorError
-from advisor.show.charts.explore import odds_chart
+from advisor.show.charts.measured import chances_chart
 from advisor.show.explain.nearby import nearest_speedups
 from advisor.ui.answers import errors_for, published_for
 from advisor.ui.bar.more import said_of
@@ -75,7 +75,7 @@ def _odds(advice: Advice) -> None:
     except AdvisorError as error:
         st.caption(plain(str(error)))
         return
-    show_chart(odds_chart(chances_kept(judged)), "odds", advice.scenario)
+    show_chart(chances_chart(chances_kept(judged)), "odds", advice.scenario)
     rows = f"{len(judged):,} published speedups, each by a fit that had not seen its laboratory; bars: 80% interval."
     st.caption(plain(f"{rows} {chance_kept_text(advice.recommendation.p_gain, judged)}"))
 

@@ -7,9 +7,10 @@ import functools
 import streamlit as st
 
 from advisor.answers.advice import Advice
+from advisor.answers.explore.two_settings import AXES, Explored, explore
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.show.charts.explore import AXES, SHOWN, Explored, explore, explored_chart, explored_table
+from advisor.show.charts.explore import SHOWN, explored_chart, explored_table
 from advisor.ui.answers import remembered
 from advisor.ui.serve.board import draw_board
 from advisor.ui.session import EXPLORE_AS
