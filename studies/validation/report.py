@@ -22,8 +22,9 @@ from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS, PROFILES
 from advisor.text import counted
 from studies.diagnosis import answered, apart_section
-from studies.fits.held_out import held_out, judge, write_judged
+from studies.fits.held_out import held_out, judge
 from studies.fits.overheads import prior_overheads
+from studies.fits.records import write_judged
 from studies.overheads import held_out_rows
 from studies.validation.kernels import bars_section, gates_section, measured_section
 from studies.validation.outside import (
@@ -188,8 +189,6 @@ def _gates(rows: pd.DataFrame, external: pd.DataFrame, regrets: pd.DataFrame, de
 
 def _overheads() -> str:
     fit = load_overheads()
-    if fit is None:
-        return "## Overheads\n\nNo fit is shipped: the weak prior serves."
     body = []
     for record in fit.records:
         sds = np.sqrt(np.diag(record.log_covariance))

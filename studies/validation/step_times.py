@@ -25,11 +25,11 @@ from advisor.catalog.models import load_model, model_ids
 from advisor.measured.store import default_store_path, open_store, plain_decode_points
 from advisor.predict.curve import DEFAULT_BATCHES, curve_for
 from advisor.predict.load import load_setup
-from advisor.predict.ratios import write_ratios
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS, PROFILES
+from studies.fits.records import write_ratios
 from studies.overheads import held_out_rows, without
 from studies.validation.plain import (
     FAR,
