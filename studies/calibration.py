@@ -37,9 +37,6 @@ from advisor.catalog.fit_records import (
     Operation,
     load_records,
     record_id,
-    write_measured,
-    write_modules,
-    write_records,
 )
 from advisor.catalog.kernel_choice import MIN_SHAPES as MIN_GEMM_SHAPES
 from advisor.catalog.kernel_choice import SCALE_KEYS, SHARED_KERNELS, UNGATED_KERNELS, gemm_variants, version_key
@@ -62,6 +59,7 @@ from studies.fits.attention import (
 )
 from studies.fits.dense import GEMM_KEYS, all_reduce_record, all_to_all_record, gemm_record
 from studies.fits.experts import clean_table, least_coefficients, measured_table, moe_record, select_rows
+from studies.fits.records import write_measured, write_modules, write_records
 from studies.fits.tables import one_row_per_point
 
 if TYPE_CHECKING:
@@ -113,14 +111,15 @@ def calibrate(
         if device is None:
             continue
         fresh = [one.model_copy(update={"code_version": __version__}) for one in device_records(tables, hardware, ops)]
-        records = fresh + [one for one in load_records(device, folder) if one.op not in ops]
+        before = load_records(device, folder) if (folder / f"{device}.json").is_file() else ()
+        records = fresh + [one for one in before if one.op not in ops]
         if records:
             write_records(device, records, folder)
         if records and "moe" in ops:
             measured = measured_shapes(tables, hardware, tuple(records))
             write_measured(device, measured, folder / MEASURED.name)
         modules = list(attention_modules(tables("mla", hardware.id))) if "mla" in ops else []
-        if modules:
+        if "mla" in ops:
             write_modules(device, modules, folder / MODULES.name)
         progress(f"{hardware.id}: {len(fresh)} of {len(records)} fits, {len(modules)} attention layers")
         every += records

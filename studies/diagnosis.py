@@ -29,7 +29,6 @@ from advisor.measured.points import COLLECTIONS, measured_times, published_rows
 from advisor.measured.row_questions import question_of
 from advisor.physics.bands import BAND_LEVEL
 from advisor.prediction import AdvisorError
-from advisor.profiles import MEASUREMENTS
 from advisor.text import counted
 
 FILE = Path(__file__).parents[1] / "docs" / "diagnose.md"
@@ -84,7 +83,7 @@ _SHARED = ("hardware_id", "engine", "model_id", "batch_size", "batch_kind", "inp
 
 def plain_runs(every: int = 1) -> Iterator[tuple[Mapping[str, Any], Run]]:
     """Rows of the collection without speculation."""
-    frame = pd.read_csv(MEASUREMENTS / PLAIN / "data.csv", dtype=str, keep_default_na=False)
+    frame = published_rows(PLAIN)
     for row in frame.iloc[::every].to_dict("records"):
         time_ms = row["mean_tpot_ms"] or row["median_tpot_ms"]
         facts = _cells({name: row.get(name) for name in (*_ROW_COLUMNS, "output_tok_per_s", "total_tok_per_s")})

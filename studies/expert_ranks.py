@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from advisor.catalog.routing_presets import load_routing_preset, routing_preset_ids
+from advisor.measured.measurements import read_numbers
 from advisor.physics.expert_ranks import balanced, contiguous, drawn_choices, rank_counts, skewed_loads
 from advisor.physics.touched_experts import RoutingPreset, local_experts, touched_experts
 from advisor.prediction import Array
@@ -160,7 +160,7 @@ def main() -> None:
     out.write(f"\nfuller with a copy a rank than with none: {count} of 200 cases, by up to {most:.2%}\n")
 
 
-UNIONS = MEASUREMENTS / "union_experts" / "data.csv"
+UNIONS = MEASUREMENTS / "union_experts"
 MIXED = "all"
 """The prompt set that holds every category: mixed traffic. All others are one domain each."""
 SHORT = 8
@@ -199,7 +199,7 @@ class Unions:
 
 def measured_unions() -> dict[str, Unions]:
     """The shipped unions by prompt set."""
-    frame = pd.read_csv(UNIONS, dtype={"layer": str})
+    frame = read_numbers(UNIONS)
     frame = frame[frame["tokens"] > 1]
     columns = ["experts_one_sequence", "experts_n_sequences"]
     found = {}

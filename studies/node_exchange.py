@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-import pandas as pd
 
+from advisor.measured.measurements import read_numbers
 from advisor.physics import laws
 from advisor.physics.hardware import load_hardware
 from advisor.physics.kernel_costs import KernelCosts, Network, StreamCost
@@ -25,7 +25,7 @@ from advisor.predict.setup import Setup
 from advisor.prediction import Array
 from advisor.profiles import MEASUREMENTS
 
-EXCHANGES = MEASUREMENTS / "expert_exchange" / "data.csv"
+EXCHANGES = MEASUREMENTS / "expert_exchange"
 UNSTATED = "h200-sxm"
 """Stands for an accelerator that a source does not name: a Hopper with links of 450 GB/s."""
 MODEL = "deepseek-v3"
@@ -75,7 +75,7 @@ class Published:
 
 def published() -> tuple[Published, ...]:
     """The shipped rows, in their order."""
-    return tuple(_read(row) for row in pd.read_csv(EXCHANGES).to_dict("records"))
+    return tuple(_read(row) for row in read_numbers(EXCHANGES).to_dict("records"))
 
 
 def _read(row: dict[object, object]) -> Published:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,12 +29,12 @@ from advisor.catalog.fit_records import (
     OverheadFit,
     OverheadRecord,
     ResidualRecord,
-    class_costs,
-    write_overheads,
+    costs_by,
 )
-from advisor.catalog.kernel_choice import SmallLaunch, is_before, small_launch, write_small_launches
+from advisor.catalog.kernel_choice import SmallLaunch, is_before, small_launch
 from advisor.measured.points import COLLECTION_FILES, Point, fitted_rows, points_of, with_costs
 from advisor.measured.store import default_store_path, open_store, plain_decode_points
+from advisor.measured.validation import tier_of
 from advisor.physics import laws
 from advisor.physics.hardware import hardware_ids, load_hardware
 from studies.fits.held_out import (
@@ -52,6 +53,7 @@ from studies.fits.overheads import (
     fit_overheads,
     prior_overheads,
 )
+from studies.fits.records import write_overheads, write_small_launches
 from studies.validation.plain import believed, plain_decode
 
 SHARES_TRIED = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -70,13 +72,14 @@ _MAX_ROUNDS = 20
 
 def fit_to_the_end() -> None:
     """Fit in rounds, each on the constants of the last, and write the records once they stand."""
-    write_overheads(_prior_fit())
-    points, refused = points_of(fitted_rows(), other_models=True)
+    prior, (points, refused) = _prior_fit(), points_of(fitted_rows(), other_models=True)
+    points = [_seen_by(point, prior) for point in points]
+    # A row weighs by its tier under the prior, so that it does not weigh by what was fitted on it.
+    points = [replace(point, tier=tier_of(point.curve())) for point in points]
     before = np.zeros(1)
     for _ in range(_MAX_ROUNDS):
         model = fit_overheads(points, COMMON_SHARE)
-        write_overheads(_prior_fit().model_copy(update={"records": _records(model)}))
-        points = [_with_todays_costs(point) for point in points]
+        points = [_seen_by(point, prior.model_copy(update={"records": _records(model)})) for point in points]
         now = np.array([value for name in sorted(model.by_class) for value in model.by_class[name].values])
         if now.shape == before.shape and np.allclose(now, before, rtol=_FIXED_POINT):
             break
@@ -84,11 +87,11 @@ def fit_to_the_end() -> None:
     write_overheads(*build_fit(points, refused))
 
 
-def _with_todays_costs(point: Point) -> Point:
-    """The point as its scenario predicts it with the constants written last."""
+def _seen_by(point: Point, fit: OverheadFit) -> Point:
+    """The point as its scenario is predicted with the constants of a fit."""
     hardware = point.setup.hardware
     today = class_today(point.scenario.engine, hardware.vendor, hardware.generation)
-    return point.seen_by(with_costs(point.setup, **class_costs(today)))
+    return point.seen_by(with_costs(point.setup, **costs_by(fit, today)))
 
 
 def build_fit(points: Sequence[Point], refused: Mapping[str, int]) -> tuple[OverheadFit, tuple[HeldOutFit, ...]]:

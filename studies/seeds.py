@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from advisor.measured.measurements import read_numbers
 from advisor.measured.seeds import (
     FOUND,
     STATES,
@@ -40,6 +40,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import by_form
 from advisor.prediction import AdvisorError, Array
+from advisor.profiles import MEASUREMENTS
 from advisor.show.explain.round import citations
 from studies.runtime import K_MAX, PaperStudy, paper_study, rows_of, summarise_study
 from studies.validation.outside import (
@@ -222,7 +223,7 @@ MOESD = Scenario(
 
 def moesd_quantities() -> dict[str, Ours]:
     """MoESD's cells, its curve over batch and its target efficiency."""
-    table = moesd_cells(pd.read_csv(ROOT / "measurements" / "moesd_cells" / "data.csv"))
+    table = moesd_cells(read_numbers(MEASUREMENTS / "moesd_cells"))
     found = {
         f"moesd/{row['cell_id']}": Ours(value=row["predicted"], low=row["low"], high=row["high"])
         for row in table.to_dict("records")

@@ -1,23 +1,12 @@
-"""What one fit found, as storable data: parameters with bounds and errors, what was dropped, what held-out rows say.
+"""Records of fits shipped under profiles/calibration: kernels, overheads, measured shapes, attention layers.
 
-Shipped under profiles/calibration, one JSON file per measured device, written by `calibrate`, only read at run time.
-
-Overheads that kernels do not show, per engine class, as records: read by `kernel_costs`, written by the fit.
-
-Measured rows of single expert shapes, as factors on the additive form; shipped under profiles/calibration/measured.
-
-Written by `make calibrate` beside the fit records, one JSON file per measured device, read once when a model needs it.
-
-Attention layers measured as a whole, thinned; shipped under profiles/calibration/modules.
-
-Written by `make calibrate` beside the fit records, one JSON file per measured device, read once when a model needs it.
+Every file is read once and has to be there: without one, other constants would serve in silence.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -27,7 +16,7 @@ from pydantic import Field, TypeAdapter
 from advisor.physics.components import JOINT
 from advisor.physics.kernel_costs import ExpertShape
 from advisor.prediction import AdvisorError, Frozen
-from advisor.profiles import PROFILES, write_whole
+from advisor.profiles import PROFILES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,29 +147,8 @@ def record_id(op: Operation, identity: Mapping[str, str], n_ranks: int | None = 
     return "/".join([op, *(identity[key] for key in IDENTITY), *([f"{n_ranks} ranks"] if n_ranks else [])])
 
 
-def compact(entry: object) -> str:
-    """Entry as JSON without spaces."""
-    return json.dumps(entry, separators=(",", ":"))
-
-
-def one_a_line(entries: Iterable[str]) -> str:
-    """List of JSON entries, one a line, so that a new run gives a small diff."""
-    return "[\n" + ",\n".join(entries) + "\n]"
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write `text` and a last line break. Makes the folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, f"{text}\n".encode())
-
-
-def read_fitted(path: Path, parse: Callable[[str], _Read], what: str) -> _Read | None:
-    """Contents of a written file as `parse` reads them.
-
-    None where there is none. Raises AdvisorError when it is not `what`.
-    """
-    if not path.is_file():
-        return None
+def read_fitted(path: Path, parse: Callable[[str], _Read], what: str) -> _Read:
+    """Contents of a shipped file as `parse` reads them. Raises AdvisorError where it is missing or not `what`."""
     try:
         return parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -190,24 +158,6 @@ def read_fitted(path: Path, parse: Callable[[str], _Read], what: str) -> _Read |
         ) from error
 
 
-def write_records(device: str, records: list[FitRecord], folder: Path = RECORDS) -> Path:
-    """Write one device's records, sorted by id."""
-    ordered = sorted(records, key=lambda record: record.id)
-    path = folder / f"{device}.json"
-    write_text(path, one_a_line(compact(rounded(_stored(record))) for record in ordered))
-    load_records.cache_clear()
-    return path
-
-
-def _stored(record: FitRecord) -> dict[str, Any]:
-    """What differs from the defaults, and always the versions and each parameter's bounds: a default may change."""
-    bounds = {name: {"low": parameter.low, "high": parameter.high} for name, parameter in record.parameters.items()}
-    entry = record.model_dump(mode="json", exclude_defaults=True)
-    parameters = {name: {**entry["parameters"][name], **both} for name, both in bounds.items()}
-    versions = {"form_version": record.form_version, "code_version": record.code_version}
-    return {**entry, "parameters": parameters, **versions}
-
-
 def recorded_devices(folder: Path = RECORDS) -> list[str]:
     """Devices that have fit records, sorted. Names are those of `Hardware.kernel_table_device`."""
     return sorted(path.stem for path in folder.glob("*.json"))
@@ -215,12 +165,9 @@ def recorded_devices(folder: Path = RECORDS) -> list[str]:
 
 @lru_cache(maxsize=32)
 def load_records(device: str, folder: Path = RECORDS) -> tuple[FitRecord, ...]:
-    """The records of one device, read once. Empty where the device was never measured.
-
-    Raises AdvisorError when the file is damaged.
-    """
+    """The records of one measured device. Raises AdvisorError when the file is missing or damaged."""
     parse = TypeAdapter(tuple[FitRecord, ...]).validate_json
-    return read_fitted(folder / f"{device}.json", parse, "fit records") or ()
+    return read_fitted(folder / f"{device}.json", parse, "fit records")
 
 
 OVERHEADS_FILE = RECORDS / "end_to_end" / "overheads.json"
@@ -313,26 +260,17 @@ def _residuals_of(residuals: tuple[ResidualRecord, ...], engine_class: str) -> d
     return {record.tier: record.log_sd for record in residuals if record.workstation == workstation}
 
 
-def write_overheads(fit: OverheadFit, held_out: tuple[HeldOutFit, ...] = (), path: Path = OVERHEADS_FILE) -> None:
-    """Write both files, one number a line, so that a new run gives a small diff."""
-    write_text(path, json.dumps(rounded(fit.model_dump(mode="json")), indent=1))
-    entries = [rounded(fit_without.model_dump(mode="json")) for fit_without in held_out]
-    write_text(path.with_name(HELD_OUT_FILE.name), json.dumps(entries, indent=1))
-    load_overheads.cache_clear()
-    load_held_out.cache_clear()
-
-
 @lru_cache(maxsize=4)
-def load_overheads(path: Path = OVERHEADS_FILE) -> OverheadFit | None:
-    """The shipped fit, read once. None where there is none. Raises AdvisorError when the file is damaged."""
+def load_overheads(path: Path = OVERHEADS_FILE) -> OverheadFit:
+    """The shipped fit. Raises AdvisorError when the file is missing or damaged."""
     return read_fitted(path, OverheadFit.model_validate_json, "overhead records")
 
 
 @lru_cache(maxsize=4)
 def load_held_out(path: Path = HELD_OUT_FILE) -> dict[str, HeldOutFit]:
-    """The shipped fit without each laboratory, by its name, read once. Raises AdvisorError when the file is damaged."""
+    """The shipped fit without each laboratory, by its name. Raises AdvisorError when the file is missing or damaged."""
     every = read_fitted(path, TypeAdapter(tuple[HeldOutFit, ...]).validate_json, "overhead records")
-    return {fit.laboratory: fit for fit in every or ()}
+    return {fit.laboratory: fit for fit in every}
 
 
 def one_gpu_share(engine_class: str) -> float:
@@ -341,13 +279,25 @@ def one_gpu_share(engine_class: str) -> float:
 
 
 def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
-    """Fields of KernelCosts for a class, as shipped or as fitted without a laboratory.
+    """Fields of KernelCosts for a class as shipped, or as fitted without a laboratory that took part.
 
-    The latter where `without` took part; empty where no fit is shipped.
+    Raises AdvisorError where that laboratory took part and the fit without it is missing: its rows would be judged by
+    what was fitted on them.
     """
-    fit = load_held_out().get(without) or load_overheads()
-    if fit is None:
-        return {}
+    fit = load_overheads()
+    if without not in fit.sources:
+        return costs_by(fit, engine_class)
+    held_out = load_held_out().get(without)
+    if held_out is None:
+        raise AdvisorError(
+            f"end_to_end/{HELD_OUT_FILE.name} has no fit without {without}, whose rows were fitted on; "
+            "restore it or run `make calibrate`"
+        )
+    return costs_by(held_out, engine_class)
+
+
+def costs_by(fit: OverheadFit | HeldOutFit, engine_class: str) -> dict[str, Any]:
+    """Fields of KernelCosts for a class by one fit."""
     record = record_of(fit.records, engine_class)
     return {
         **{name: record.value(name) for name in OVERHEAD_NAMES},
@@ -390,33 +340,14 @@ class MeasuredTable(Frozen):
     """As in FitRecord, of the errors between tokens."""
 
 
-def write_measured(device: str, tables: list[MeasuredTable], folder: Path = MEASURED) -> Path:
-    """Write one device's tables, sorted by fit, one shape per line."""
-    texts = []
-    for table in sorted(tables, key=lambda table: table.fit_id):
-        entry = rounded(table.model_dump(mode="json", exclude={"shapes"}, exclude_defaults=True))
-        shapes = [_line(shape) for shape in sorted(table.shapes, key=lambda rows: rows.shape)]
-        texts.append(f'{compact(entry)[:-1]},"shapes":{one_a_line(shapes)}}}')
-    path = folder / f"{device}.json"
-    write_text(path, one_a_line(texts))
-    return path
-
-
-def _line(rows: ShapeRows) -> str:
-    """Four digits of a factor are enough: the rows themselves scatter by one to two per cent."""
-    factor = [None if value is None else float(f"{value:.4g}") for value in rows.factor]
-    return compact({"shape": rounded(list(rows.shape)), "factor": factor})
-
-
 @lru_cache(maxsize=32)
 def load_measured(device: str, folder: Path = MEASURED) -> tuple[MeasuredTable, ...]:
-    """The tables of one device, read once. Empty where there are none. Raises AdvisorError for a damaged file."""
+    """The tables of one device, Raises AdvisorError when the file is missing or damaged."""
     parse = TypeAdapter(tuple[MeasuredTable, ...]).validate_json
-    return read_fitted(folder / f"{device}.json", parse, "measured shapes") or ()
+    return read_fitted(folder / f"{device}.json", parse, "measured shapes")
 
 
 MODULES = RECORDS / "modules"
-_DIGITS = 3
 
 
 class ModuleTable(Frozen):
@@ -451,27 +382,8 @@ class ModuleTable(Frozen):
         return "/".join((*parts, f"{self.n_heads} heads"))
 
 
-def write_modules(device: str, tables: list[ModuleTable], folder: Path = MODULES) -> Path:
-    """Write one device's tables, sorted by id, one per line. Times with three digits."""
-    lines = []
-    for table in sorted(tables, key=lambda table: table.id):
-        entry = table.model_dump(mode="json", exclude_defaults=True)
-        entry["time_us"] = [[_short(time) for time in row] for row in table.time_us]
-        entry["log_sd"] = _short(table.log_sd)
-        lines.append(compact(entry))
-    path = folder / f"{device}.json"
-    write_text(path, one_a_line(lines))
-    return path
-
-
-def _short(value: float) -> float:
-    """Three digits: the rows scatter by more than half a per cent."""
-    number = float(f"{value:.{_DIGITS}g}")
-    return int(number) if number == int(number) else number
-
-
 @lru_cache(maxsize=32)
 def load_modules(device: str, folder: Path = MODULES) -> tuple[ModuleTable, ...]:
-    """The tables of one device, read once. Empty where there are none. Raises AdvisorError for a damaged file."""
+    """The tables of one device, Raises AdvisorError when the file is missing or damaged."""
     parse = TypeAdapter(tuple[ModuleTable, ...]).validate_json
-    return read_fitted(folder / f"{device}.json", parse, "measured attention layers") or ()
+    return read_fitted(folder / f"{device}.json", parse, "measured attention layers")

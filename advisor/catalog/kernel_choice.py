@@ -36,12 +36,8 @@ from advisor.catalog.fit_records import (
     FitRecord,
     MeasuredTable,
     Operation,
-    compact,
-    one_a_line,
     read_fitted,
     require_columns,
-    rounded,
-    write_text,
 )
 from advisor.physics import laws
 from advisor.physics.architecture import WeightDtype
@@ -524,15 +520,10 @@ class SmallLaunch(Frozen):
     source: str
 
 
-def write_small_launches(records: list[SmallLaunch], path: Path = SMALL_LAUNCHES_FILE) -> None:
-    """Write the file, one record a line."""
-    write_text(path, one_a_line(compact(rounded(record.model_dump(mode="json"))) for record in records))
-
-
 @lru_cache(maxsize=4)
 def load_small_launches(path: Path = SMALL_LAUNCHES_FILE) -> tuple[SmallLaunch, ...]:
-    """The shipped records, read once. Empty where there are none. Raises AdvisorError when the file is damaged."""
-    return read_fitted(path, TypeAdapter(tuple[SmallLaunch, ...]).validate_json, "small launches") or ()
+    """The shipped records. Raises AdvisorError when the file is missing or damaged."""
+    return read_fitted(path, TypeAdapter(tuple[SmallLaunch, ...]).validate_json, "small launches")
 
 
 def small_launch(

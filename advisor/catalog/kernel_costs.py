@@ -12,13 +12,11 @@ from typing import Any
 
 from advisor.catalog.engines import class_today, engine_ids, load_engine
 from advisor.catalog.fit_records import (
-    OVERHEAD_NAMES,
     FitRecord,
     MeasuredTable,
     Operation,
     class_costs,
     load_measured,
-    load_overheads,
     load_records,
 )
 from advisor.catalog.kernel_choice import MIN_SHAPES, ActivationScales, Choice, choose, choose_experts, small_launch
@@ -66,18 +64,23 @@ ROOFLINE_MOE_ACTIVATION_FACTOR = 0.4
 over ten measured accelerators, each treated as if it had no fits, was 2 %."""
 ROOFLINE_LOG_SD = 0.32
 """Spread of those errors: 80 % of the measured rows lie within exp(1.28 x 0.32) = 1.5 of such a prediction."""
+ROOFLINE_GEMM_SHARPNESS = 2.3
+"""Assumed: within the fitted GEMM tables' range (1.4 to 2.4 hold 80 % of 101, median 1.8), towards its sharp end."""
 ROOFLINE_GEMM_LOG_SD = 0.25
 """Assumed: between the fitted GEMM tables' spread (0.09-0.25) and that of the experts' roofline."""
-LAUNCH_PER_LAYER_S = 10e-6
 SHARED_LAUNCHES = 0.5
 """Kernels of a shared expert over those of the layer it is part of, where they are launched one by one: vLLM launches
 about 7 (two products, the gate's, two activations, a scaling, a sum) beside 13. Charged on accelerators of an unknown
 chip alone (docs/decisions/0031-launches-of-shared-experts.md). [-]"""
 HOST_PER_STEP_S = 300e-6
-HOST_PER_DRAFT_PASS_S = 300e-6
-HOST_PER_ROUND_S = 400e-6
+"""Weak prior: in both arms, so that speedups do not determine it (docs/decisions/0003-engine-overheads.md)."""
 OVERHEAD_LOG_SD = math.log(3.0) / 1.2816
 """Weak prior of docs/model.md: each overhead constant is known within a factor of 3."""
+RESIDUAL_LOG_SD = 0.1
+"""Assumed of tiers that published speedups do not calibrate, and before a user's own rows. [-]"""
+DRIFT_LOG_SD = 0.05
+"""What the offset of one laboratory's speedups gains with each doubling of the batch: of 0, 0.04 and 0.06 the last two
+gave the narrower bands on laboratories left out (docs/decisions/0015-what-a-round-lacked.md). [-]"""
 ROOFLINE_ALL_REDUCE_T0_S = {2: 5e-6, 4: 7e-6, 8: 8e-6}
 ROOFLINE_ALL_REDUCE_LINK_FRACTION = 0.54
 """Of the link rate, a ring moving 2 (n - 1) / n of the message."""
@@ -168,6 +171,8 @@ def _kernel_costs(
         all_to_all=_all_to_all(hardware, records, engine, notes),
         host_per_step_s=HOST_PER_STEP_S,
         overhead_log_sd=OVERHEAD_LOG_SD,
+        residual_log_sd=RESIDUAL_LOG_SD,
+        drift_log_sd=DRIFT_LOG_SD,
         **_overheads(engine, class_today(engine, hardware.vendor, hardware.generation)),
         shared_launches=0.0 if hardware.generation else SHARED_LAUNCHES,
         latent_rows_apart=bool(set(apart) & set(hardware.generation.split())),
@@ -181,10 +186,6 @@ def _overheads(engine: str, engine_class: str) -> dict[str, Any]:
     """Overheads of the engine's class and the spread that speedups leave unexplained, from the shipped fit."""
     norm = small_launch(engine, "query_key_norm_s")
     added = {} if norm is None else {"query_key_norm_s": norm.value_s}
-    fit = load_overheads()
-    if fit is None:
-        names = (LAUNCH_PER_LAYER_S, HOST_PER_DRAFT_PASS_S, HOST_PER_ROUND_S, 0.0, 0.0)
-        return added | dict(zip(OVERHEAD_NAMES, names, strict=True))
     return {**added, **class_costs(engine_class)}
 
 
@@ -323,6 +324,7 @@ def _gemm(
             bandwidth_bytes_per_s=effective_bandwidth(hardware, stored).value,
             flops_per_s=effective_flops(hardware, stored).value,
             tier=Tier.ROOFLINE,
+            sharpness=ROOFLINE_GEMM_SHARPNESS,
             log_sd=ROOFLINE_GEMM_LOG_SD,
         )
     notes.took(choice)

@@ -232,13 +232,11 @@ def _nearby(setup: Setup, made: Derivation) -> tuple[list[dict[str, Any]], list[
     scenario = setup.scenario
     try:
         with open_store() as store:
-            kernels = near_kernels(store, setup, made.batch_size, made.n_draft)
-            if scenario.model_config_json:
-                return kernels.to_dict("records"), []
-            points = published_speedups(store, scenario.hardware_id, scenario.model_id, setup.placement.gpus)
-            return kernels.to_dict("records"), nearest_speedups(points, made.batch_size, made.n_draft).to_dict(
-                "records"
-            )
+            kernels = near_kernels(store, setup, made.batch_size, made.n_draft).to_dict("records")
     except AdvisorError as error:
-        click.echo(f"note: no measured points: {error}", err=True)
-        return [], []
+        click.echo(f"note: no measured kernels: {error}", err=True)
+        kernels = []
+    if scenario.model_config_json:
+        return kernels, []
+    points = published_speedups(scenario.hardware_id, scenario.model_id, setup.placement.gpus)
+    return kernels, nearest_speedups(points, made.batch_size, made.n_draft).to_dict("records")

@@ -23,6 +23,7 @@ from advisor.cli.measured_files import mapped, pair, read_bytes
 from advisor.cli.output import json_option, print_json, print_labelled, print_table, write_file
 from advisor.cli.own import read_config
 from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_traces
+from advisor.measured.measurements import sweeps
 from advisor.measured.store_build import StoreStatus
 from advisor.measured.store_build import build as build_store
 from advisor.measured.store_build import status as store_status
@@ -52,7 +53,7 @@ def store() -> None:
 @click.option("--if-stale", is_flag=True, help="Do nothing when the store matches its sources.")
 @json_option()
 def build(if_stale: bool, as_json: bool) -> None:
-    """Build the store from the installed kernel tables and measurements/. The old one stays until all is done."""
+    """Build the store from the installed kernel tables. The old one stays until all is done."""
     if if_stale:
         now = store_status()
         if now.exists and not now.problem and not now.stale:
@@ -105,9 +106,9 @@ def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
         summary = _by_accelerator(coverage)
         _print_frame(summary, tuple(summary.columns))
         click.echo("Every table: --hardware ID for one accelerator, --all for all of them.")
-    if now.sweeps is not None and len(now.sweeps):
+    if len(listed := sweeps()):
         click.echo("\nSweeps of the profiler:")
-        _print_frame(now.sweeps, ("name", "device", "status", "preset", "measured_rows", "started_at"))
+        _print_frame(listed, ("name", "device", "status", "preset", "measured_rows", "started_at"))
 
 
 def _status_document(now: StoreStatus, coverage: pd.DataFrame | None) -> dict[str, Any]:
@@ -117,7 +118,7 @@ def _status_document(now: StoreStatus, coverage: pd.DataFrame | None) -> dict[st
         **{name: getattr(now, name) for name in ("kernel_package_version", "size_bytes")},
         "rows_by_table": now.rows_by_table or {},
         "coverage": coverage.to_dict("records") if coverage is not None else [],
-        "sweeps": now.sweeps.to_dict("records") if now.sweeps is not None else [],
+        "sweeps": sweeps().to_dict("records"),
     }
 
 

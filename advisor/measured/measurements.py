@@ -1,11 +1,4 @@
-"""The shipped measurements: folders of data.csv and meta.yaml, checked against each other when read.
-
-Two kinds of folder: datasets, transcribed from publications (here), and sweeps (`profiler_sweeps`).
-
-Sweeps that `advisor.profiling` wrote: a folder of data.csv (or data.csv.gz) and a meta.yaml of its own schema.
-
-Unlike a transcribed dataset, every sweep has the same columns, so all of them lie in one table of the store.
-"""
+"""The shipped measurements: folders of data.csv and meta.yaml, checked against each other whenever they are read."""
 
 from __future__ import annotations
 
@@ -19,13 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import duckdb
 import numpy as np
 import pandas as pd
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from advisor.measured.store import SWEEP_TEXT_COLUMNS, Store
 from advisor.prediction import AdvisorError, Frozen, explain
 from advisor.profiles import MEASUREMENTS
 from advisor.profiling.results import COLUMNS
@@ -82,11 +73,6 @@ def sweep_folders(root: Path = MEASUREMENTS) -> list[Path]:
     return [child for child in _folders(root) if is_sweep(child)]
 
 
-def unfinished_sweeps(root: Path = MEASUREMENTS) -> list[Path]:
-    """Folders below `root` in which a sweep runs, or was cut off before it wrote its meta.yaml."""
-    return [child for child in _folders(root) if is_unfinished(child)]
-
-
 def read_meta(folder: Path) -> DatasetMeta:
     """meta.yaml of a dataset. AdvisorError names the field that is wrong."""
     file = folder / "meta.yaml"
@@ -134,12 +120,25 @@ def read_dataset(folder: Path) -> tuple[DatasetMeta, pd.DataFrame]:
     return meta, frame
 
 
-def measurement_hashes(root: Path = MEASUREMENTS) -> dict[str, str]:
-    """sha256 of each dataset's and sweep's data file as it lies on disk, by folder name."""
-    files = {folder.name: data_file(folder) for folder in (*dataset_folders(root), *sweep_folders(root))}
-    return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items() if file is not None}
+def read_numbers(folder: Path) -> pd.DataFrame:
+    """A dataset as `read_dataset` checks it, columns of numbers as such, empty cells missing. AdvisorError as there."""
+    _, text = read_dataset(folder)
+    return pd.DataFrame({name: _as_numbers(text[name]) for name in text.columns})
 
 
+def _as_numbers(cells: pd.Series) -> pd.Series:
+    filled = cells.where(cells != "")
+    numbers = pd.to_numeric(filled, errors="coerce")
+    return numbers if filled.notna().any() and numbers.notna().eq(filled.notna()).all() else filled
+
+
+SWEEP_TEXT_COLUMNS = frozenset(
+    {
+        *("block", "op", "status", "dtype", "kernel", "mode", "like", "part", "engine", "engine_version"),
+        *("routing", "drafter", "worker", "notes"),
+    }
+)
+"""Columns of COLUMNS that hold words; all others are numbers, SI."""
 NEEDED_COLUMNS = ("block", "op", "status", "time_s")
 DATA_NAMES = ("data.csv", "data.csv.gz")
 _WRITTEN_BY_PROFILER = re.compile(r"^source:\s*\"?advisor\.profiling\b", re.MULTILINE)
@@ -186,6 +185,11 @@ class SweepMeta(_Facts):
     plan: ProfilerPlan
     device: SweepDevice
     software: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def torch(self) -> str:
+        """Its version of torch. Empty where it noted none."""
+        return str(self.software.get("torch") or "")
 
     @property
     def time_column(self) -> str:
@@ -287,42 +291,11 @@ def _typed(cells: pd.DataFrame, column: str, name: str) -> pd.Series:
     return numbers
 
 
-def load_sweep(connection: duckdb.DuckDBPyConnection, sweep: ProfilerSweep) -> None:
-    """Add one sweep to the two tables of sweeps."""
-    meta, device = sweep.meta, sweep.meta.device
-    torch = meta.software.get("torch")
-    connection.execute(
-        f"INSERT INTO sweeps VALUES ({', '.join('?' * 12)})",
-        [
-            *(sweep.name, device.name, device.backend, meta.status, meta.plan.preset, meta.rows, meta.measured_rows),
-            *(meta.started_at, None if torch is None else str(torch), "\n".join(meta.findings)),
-            *(meta.model_dump_json(), sweep.sha256),
-        ],
-    )
-    if len(sweep.rows):
-        connection.register("incoming", sweep.rows.assign(sweep=sweep.name))
-        connection.execute("INSERT INTO sweep_rows BY NAME SELECT * FROM incoming")
-        connection.unregister("incoming")
-
-
-def sweeps(store: Store) -> pd.DataFrame:
-    """Table of the sweeps in the store.
-
-    name, device, backend, status, preset, n_rows, measured_rows, started_at, torch.
-    """
-    return store.frame(
-        """SELECT name, device, backend, status, preset, n_rows, measured_rows, started_at, torch
-           FROM sweeps ORDER BY name"""
-    )
-
-
-def stored_sweep(store: Store, name: str) -> ProfilerSweep:
-    """One sweep as it was read from its folder. Raises AdvisorError when the store holds none of that name."""
-    found = store.rows("SELECT meta, sha256 FROM sweeps WHERE name = ?", [name])
-    if not found:
-        known = ", ".join(sweeps(store)["name"]) or "none"
-        raise AdvisorError(f"the store holds no sweep {name!r}; it has {known}")
-    columns = ", ".join(f'"{column}"' for column in COLUMNS)
-    rows = store.frame(f"SELECT {columns} FROM sweep_rows WHERE sweep = ? ORDER BY rowid", [name])
-    rows = rows.astype(dict.fromkeys(SWEEP_TEXT_COLUMNS, "str"))  # a column without a word comes back untyped
-    return ProfilerSweep(name, SweepMeta.model_validate_json(found[0][0]), rows, str(found[0][1]))
+def sweeps(root: Path = MEASUREMENTS) -> pd.DataFrame:
+    """The sweeps below `root`: name, device, status, preset, measured_rows, started_at, torch."""
+    metas = {folder.name: _read_meta(folder / "meta.yaml") for folder in sweep_folders(root)}
+    rows = [
+        (name, meta.device.name, meta.status, meta.plan.preset, meta.measured_rows, meta.started_at, meta.torch)
+        for name, meta in metas.items()
+    ]
+    return pd.DataFrame(rows, columns=["name", "device", "status", "preset", "measured_rows", "started_at", "torch"])

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.fit_records import OVERHEAD_NAMES, class_costs
 from advisor.measured.laboratories import SOURCE_COLUMNS, laboratory_of_row, set_apart
+from advisor.measured.measurements import read_dataset
 from advisor.measured.observations import (
     QUANTITIES,
     Observations,
@@ -467,9 +468,12 @@ _PER_GPU = {"output_tok_per_s_per_gpu", "total_tok_per_s_per_gpu"}
 
 
 def published_rows(*collections: str) -> pd.DataFrame:
-    """The rows of `collections`, every cell as text. The first collection where none is named. COLLECTIONS are all."""
+    """The rows of `collections`, every cell as text. The first collection where none is named. COLLECTIONS are all.
+
+    Raises AdvisorError where a file is not what its meta.yaml says.
+    """
     names = collections or (FIRST_COLLECTION,)
-    frames = [pd.read_csv(MEASUREMENTS / name / "data.csv", dtype=str, keep_default_na=False) for name in names]
+    frames = [read_dataset(MEASUREMENTS / name)[1] for name in names]
     return pd.concat(frames, ignore_index=True).fillna("")  # a later collection may have a column more
 
 

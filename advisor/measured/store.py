@@ -28,7 +28,6 @@ from filelock import FileLock, Timeout
 from advisor.measured.store_tables import DTYPE_NAMES, KERNEL_TABLES
 from advisor.prediction import AdvisorError
 from advisor.profiles import PACKAGE, data_root, is_there
-from advisor.profiling.results import COLUMNS
 
 STORE_VARIABLE = "MOE_ADVISOR_STORE"
 BUILD_COMMAND = "python -m advisor store build"
@@ -213,13 +212,6 @@ def open_store(path: str | os.PathLike[str] | None = None) -> Store:
 
 
 Migration = Callable[[duckdb.DuckDBPyConnection], object]
-SWEEP_TEXT_COLUMNS = frozenset(
-    {
-        *("block", "op", "status", "dtype", "kernel", "mode", "like", "part", "engine", "engine_version"),
-        *("routing", "drafter", "worker", "notes"),
-    }
-)
-"""Columns of COLUMNS that hold words; all others are numbers, SI."""
 _TIMED = "latency_s DOUBLE NOT NULL CHECK (isfinite(latency_s) AND latency_s > 0)"
 # NaN and infinity pass a bare `> 0` in DuckDB, hence isfinite.
 _REPEATED = "repeats INTEGER NOT NULL, repeat_spread DOUBLE NOT NULL CHECK (isfinite(repeat_spread))"
@@ -257,25 +249,9 @@ def _points(connection: duckdb.DuckDBPyConnection) -> None:
             tpot_s DOUBLE NOT NULL CHECK (isfinite(tpot_s) AND tpot_s > 0), source VARCHAR NOT NULL,
             use VARCHAR NOT NULL CHECK (use = 'validation only, never fitted'))"""
     )
-    connection.execute(
-        """CREATE TABLE datasets (name VARCHAR PRIMARY KEY, title VARCHAR NOT NULL, status VARCHAR NOT NULL,
-            row_count INTEGER NOT NULL, sha256 VARCHAR NOT NULL)"""
-    )
 
 
-def _sweeps(connection: duckdb.DuckDBPyConnection) -> None:
-    connection.execute(
-        """CREATE TABLE sweeps (name VARCHAR PRIMARY KEY, device VARCHAR NOT NULL, backend VARCHAR NOT NULL,
-            status VARCHAR NOT NULL, preset VARCHAR NOT NULL, n_rows INTEGER NOT NULL, measured_rows INTEGER NOT NULL,
-            started_at VARCHAR NOT NULL, torch VARCHAR, findings VARCHAR NOT NULL, meta VARCHAR NOT NULL,
-            sha256 VARCHAR NOT NULL)"""
-    )
-    # `like` is a word of SQL, hence the quotes
-    columns = ", ".join(f'"{column}" {"VARCHAR" if column in SWEEP_TEXT_COLUMNS else "DOUBLE"}' for column in COLUMNS)
-    connection.execute(f"CREATE TABLE sweep_rows (sweep VARCHAR NOT NULL, {columns})")
-
-
-MIGRATIONS: tuple[Migration, ...] = (_bookkeeping, _kernels, _points, _sweeps)
+MIGRATIONS: tuple[Migration, ...] = (_bookkeeping, _kernels, _points)
 
 
 def _layout() -> str:
@@ -358,17 +334,6 @@ def kernel_table(
 def plain_decode_points(store: Store) -> pd.DataFrame:
     """End-to-end points without speculation, with tpot_s and ttft_s [s]. They judge predictions; never fit on them."""
     return store.frame("SELECT * FROM plain_decode ORDER BY point_id")
-
-
-def dataset(store: Store, name: str) -> pd.DataFrame:
-    """Shipped dataset, columns as in its meta.yaml.
-
-    Empty cells are missing values. Raises AdvisorError when the store holds none of that name.
-    """
-    names = [row[0] for row in store.rows("SELECT name FROM datasets ORDER BY name")]
-    if name not in names:
-        raise AdvisorError(f"the store holds no dataset {name!r}; it has {', '.join(names) or 'none'}")
-    return store.frame(f'SELECT * FROM "dataset_{name}" ORDER BY rowid')
 
 
 def coverage(store: Store) -> pd.DataFrame:

@@ -1,16 +1,10 @@
-"""Moving one source into the store: a kernel parquet file, the plain-decode sample, or a shipped dataset.
-
-What a store holds, and whether it still matches its sources.
-
-Building the store from the measured kernel tables and the shipped measurements.
-"""
+"""Building the store from the measured kernel tables, and whether one still matches them."""
 
 from __future__ import annotations
 
 import datetime as dt
 import functools
 import hashlib
-import json
 import os
 import re
 import time
@@ -22,17 +16,6 @@ from typing import Literal
 import duckdb
 import pandas as pd
 
-from advisor.measured.measurements import (
-    DatasetMeta,
-    dataset_folders,
-    load_sweep,
-    measurement_hashes,
-    read_dataset,
-    read_sweep,
-    sweep_folders,
-    sweeps,
-    unfinished_sweeps,
-)
 from advisor.measured.store import (
     BUILD_COMMAND,
     MEMORY_LIMIT,
@@ -62,9 +45,7 @@ from advisor.measured.store_tables import (
     kernel_files,
 )
 from advisor.prediction import AdvisorError
-from advisor.profiles import MEASUREMENTS, is_there
-
-_IDENTIFIER_ENDINGS = ("_id", "_version", "date", "curve")
+from advisor.profiles import is_there
 
 
 @dataclass(frozen=True)
@@ -205,31 +186,6 @@ def load_plain_decode(connection: duckdb.DuckDBPyConnection, path: Path, dropped
     return int(kept)
 
 
-def load_dataset(connection: duckdb.DuckDBPyConnection, name: str, meta: DatasetMeta, text: pd.DataFrame) -> None:
-    """A shipped dataset as table `dataset_<name>`. Empty cells become NULL, all-numeric columns DOUBLE."""
-    typed = pd.DataFrame({column: _typed(text[column]) for column in text.columns})
-    connection.register("incoming", typed)
-    connection.execute(f'CREATE TABLE "dataset_{name}" AS SELECT * FROM incoming')
-    connection.unregister("incoming")
-    connection.execute(
-        "INSERT INTO datasets VALUES (?, ?, ?, ?, ?)", [name, meta.title, meta.status, meta.row_count, meta.sha256]
-    )
-
-
-def _typed(cells: pd.Series) -> pd.Series:
-    filled = cells.where(cells != "")
-    if str(cells.name).endswith(_IDENTIFIER_ENDINGS):
-        return filled
-    numbers = pd.to_numeric(filled, errors="coerce")
-    all_numeric = bool(filled.notna().any()) and bool((numbers.notna() == filled.notna()).all())
-    return numbers.astype("float64") if all_numeric else filled
-
-
-def to_json(value: object) -> str:
-    """Compact JSON with sorted keys, for store_info."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
 @dataclass(frozen=True)
 class StoreStatus:
     """State of the store at `path`. `problem` says in one sentence why it cannot be used, and is empty otherwise."""
@@ -246,8 +202,6 @@ class StoreStatus:
     """Reasons to rebuild; empty when the store matches its sources."""
     rows_by_table: dict[str, int] | None = None
     coverage: pd.DataFrame | None = None
-    sweeps: pd.DataFrame | None = None
-    """Sweeps of the profiler, as `store.sweeps` lists them."""
     copies: pd.DataFrame | None = None
     dropped: pd.DataFrame | None = None
 
@@ -257,13 +211,13 @@ class StoreStatus:
         return bool(self.stale_because)
 
 
-def status(path: str | os.PathLike[str] | None = None, *, measurements: Path = MEASUREMENTS) -> StoreStatus:
+def status(path: str | os.PathLike[str] | None = None) -> StoreStatus:
     """Look at the store without changing it. Never raises for a missing or unusable one."""
     file = Path(path) if path is not None else default_store_path()
     if not is_there(file) or not file.is_file():
         return StoreStatus(file, exists=False, problem=f"there is no store at {file}; run `{BUILD_COMMAND}`")
     try:
-        return _described(file, measurements)
+        return _described(file)
     except AdvisorError as error:
         problem = str(error)
     # A file that another program made or that was cut may lack anything: tables, keys, dates, its size.
@@ -272,14 +226,11 @@ def status(path: str | os.PathLike[str] | None = None, *, measurements: Path = M
     return StoreStatus(file, exists=True, problem=problem)
 
 
-def _described(file: Path, measurements: Path) -> StoreStatus:
+def _described(file: Path) -> StoreStatus:
     with open_store(file) as store:
         info = store.info()
-        counted = [*KERNEL_TABLES, "plain_decode", "sweep_rows"]
+        counted = [*KERNEL_TABLES, "plain_decode"]
         rows = {name: int(store.rows(f"SELECT count(*) FROM {name}")[0][0]) for name in counted}
-        rows |= {
-            f"dataset_{name}": int(n) for name, n in store.rows("SELECT name, row_count FROM datasets ORDER BY name")
-        }
         sources = kernel_sources(store)
         return StoreStatus(
             path=file,
@@ -287,10 +238,9 @@ def _described(file: Path, measurements: Path) -> StoreStatus:
             size_bytes=file.stat().st_size,
             built_utc=dt.datetime.fromisoformat(info["built_utc"]).replace(tzinfo=None),
             kernel_package_version=info["kernel_package_version"],
-            stale_because=_reasons(info, measurements),
+            stale_because=_reasons(info),
             rows_by_table=rows,
             coverage=coverage(store),
-            sweeps=sweeps(store),
             copies=sources[sources["copy_of"].notna()].reset_index(drop=True),
             dropped=dropped_rows(store),
         )
@@ -301,12 +251,12 @@ def builder_sha256() -> str:
     """Hash of the sources that decide what a build makes of the tables."""
     digest = hashlib.sha256()
     folder = Path(__file__).parent
-    for path in (*sorted(folder.glob("store*.py")), folder / "measurements.py"):
+    for path in sorted(folder.glob("store*.py")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
-def _reasons(info: dict[str, str], measurements: Path) -> tuple[str, ...]:
+def _reasons(info: dict[str, str]) -> tuple[str, ...]:
     reasons = [] if info.get("builder_sha256") == builder_sha256() else ["the code that builds it has changed"]
     package = installed_package()
     built_with = info["kernel_package_version"]
@@ -315,13 +265,6 @@ def _reasons(info: dict[str, str], measurements: Path) -> tuple[str, ...]:
         reasons.append(
             f"kernel tables of version {package.version} are installed, the store has {built_with or 'none'}"
         )
-    before = json.loads(info["measurement_hashes"])
-    now = measurement_hashes(measurements)
-    reasons += [
-        f"dataset {name} has changed"
-        for name in sorted(before.keys() | now.keys())
-        if before.get(name) != now.get(name)
-    ]
     return tuple(reasons)
 
 
@@ -338,15 +281,13 @@ class BuildSummary:
     seconds: float = 0.0
     size_bytes: int = 0
     kernel_package_version: str | None = None
-    """None: the package is not installed, the store holds the shipped measurements alone."""
+    """None: the package is not installed, the store is empty."""
     rows_by_table: dict[str, int] = field(default_factory=dict)
     n_files: int = 0
     copies: tuple[tuple[str, str], ...] = ()
     """(file left out, file whose measurements it repeats)"""
-    rows_in_copies: int = 0
     repeats_merged: int = 0
     dropped_rows: int = 0
-    unknown_devices: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -355,7 +296,6 @@ def build(
     progress: Progress = lambda *_: None,
     *,
     kernels: KernelPackage | Literal["installed"] | None = "installed",
-    measurements: Path = MEASUREMENTS,
 ) -> BuildSummary:
     """Build the store at a path, replacing an older one only when all of it is done.
 
@@ -363,13 +303,11 @@ def build(
 
     Parameters
     ----------
-    kernels : the kernel package; "installed" looks for it, None builds from the measurements alone.
-    measurements : folder of datasets.
+    kernels : the kernel package; "installed" looks for it, None builds an empty store.
 
     Raises
     ------
-    AdvisorError : another process writes this store, a dataset does not agree with its meta.yaml, or a package table
-        cannot be read. The old store is untouched then.
+    AdvisorError : another process writes this store, or a package table cannot be read. The old store stays.
     """
     target = Path(path) if path is not None else default_store_path()
     package = installed_package() if kernels == "installed" else kernels
@@ -381,7 +319,7 @@ def build(
             leftover.unlink(missing_ok=True)
         try:
             with duckdb.connect(str(fresh), config={"memory_limit": MEMORY_LIMIT, "threads": THREADS}) as connection:
-                summary = _fill(connection, target, package, measurements, progress)
+                summary = _fill(connection, target, package, progress)
                 connection.execute("CHECKPOINT")
             os.replace(fresh, target)  # atomic: readers see the old store or the new one
         finally:
@@ -395,36 +333,24 @@ def _fill(
     connection: duckdb.DuckDBPyConnection,
     target: Path,
     package: KernelPackage | None,
-    measurements: Path,
     progress: Progress,
 ) -> BuildSummary:
     connection.execute("SET preserve_insertion_order = true")  # rows sorted by key compress and skip well
     apply(connection, MIGRATIONS)
-    progress("shipped measurements", 0.0)
-    for folder in dataset_folders(measurements):
-        meta, frame = read_dataset(folder)
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", folder.name):
-            raise AdvisorError(f"{folder}: name a dataset with lower-case letters, digits and underscores")
-        load_dataset(connection, folder.name, meta, frame)
-    for folder in sweep_folders(measurements):
-        load_sweep(connection, read_sweep(folder))
-    notes = [f"left out: {folder.name} is an unfinished sweep" for folder in unfinished_sweeps(measurements)]
     if package is None:
-        notes.insert(0, "aiconfigurator-core is not installed: no measured kernel tables")
-        summary = BuildSummary(target, notes=tuple(notes))
+        summary = BuildSummary(target, notes=("aiconfigurator-core is not installed: no measured kernel tables",))
     else:
-        begun = BuildSummary(target, kernel_package_version=package.version, notes=tuple(notes))
-        summary = _fill_kernels(connection, begun, package, progress)
+        summary = _fill_kernels(
+            connection, BuildSummary(target, kernel_package_version=package.version), package, progress
+        )
     info = {
         "schema_version": SCHEMA_VERSION,
         "built_utc": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "kernel_package_version": "" if package is None else package.version,
-        "measurement_hashes": to_json(measurement_hashes(measurements)),
         "builder_sha256": builder_sha256(),
     }
     connection.executemany("INSERT INTO store_info VALUES (?, ?)", list(info.items()))
-    datasets = [f"dataset_{folder.name}" for folder in dataset_folders(measurements)]
-    counted = [*KERNEL_TABLES, "plain_decode", "sweep_rows", *datasets]
+    counted = [*KERNEL_TABLES, "plain_decode"]
     rows = {name: int(connection.execute(f'SELECT count(*) FROM "{name}"').fetchall()[0][0]) for name in counted}
     return replace(summary, rows_by_table=rows)
 
@@ -465,8 +391,6 @@ def _fill_kernels(
             for file, result in zip(files, loaded, strict=True)
             if result.copy_of is not None
         ),
-        rows_in_copies=sum(result.rows_read for result in loaded if result.copy_of is not None),
         repeats_merged=sum(result.repeats_merged for result in loaded),
         dropped_rows=sum(result.dropped for result in loaded),
-        unknown_devices=tuple(sorted({file.device for file in files} - set(HARDWARE_BY_DEVICE))),
     )

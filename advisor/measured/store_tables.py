@@ -1,16 +1,14 @@
-"""The store's kernel tables, and which package tables fill them, column by column, with the factor to seconds.
+"""The store's kernel tables, and which tables of the aiconfigurator-core package fill them, column by column.
 
-A new kernel table is a row of KERNEL_TABLES and one of SPECS: schema, loading, queries and coverage read these.
-
-Finding the measured kernel tables of the aiconfigurator-core package, and what their collectors wrote beside them.
-
-Files below the package's folder are read in place; its Python code is never imported. Layout:
-`systems/data/<device>/<family>/<framework>/<version>/<table>.parquet`, with `collection_meta.yaml` and sometimes
-`reuse.yaml` beside the tables. Source: ai-dynamo/aiconfigurator, Apache-2.0.
+A new kernel table is a row of KERNEL_TABLES and one of SPECS: schema, loading, queries and coverage read these. Files
+below the package's folder are read in place, `systems/data/<device>/<family>/<framework>/<version>/<table>.parquet`,
+with `collection_meta.yaml` beside them; its Python code is never imported. Source: ai-dynamo/aiconfigurator
+(Apache-2.0).
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,35 +96,6 @@ KERNEL_TABLES = {
         shape="(op, model, num_heads, compress_ratio)",
         tokens="batch_size",
     ),
-    "linear_attention": KernelTable(
-        "Decode kernels of linear attention: op gdn, kda, mamba2; phase generation, or verify (seq_len > 1).",
-        {
-            "op": _WORD,
-            "model": _WORD_OR_NONE,
-            "kernel_source": _WORD_OR_NONE,
-            "phase": _WORD,
-            **dict.fromkeys(("d_model", "d_conv", "num_k_heads", "head_k_dim"), _COUNT_OR_NONE),
-            **dict.fromkeys(("num_v_heads", "head_v_dim"), _COUNT_OR_NONE),
-            "seq_len": _COUNT,
-            "batch_size": _COUNT,
-        },
-        shape="(model, num_k_heads, num_v_heads)",
-        tokens="batch_size * seq_len",
-        label="op",
-    ),
-    "hyper_connections": KernelTable(
-        "Mixing of one layer's residual streams (hyper-connections, DeepSeek-V4): op pre before its num_sites blocks, "
-        "post after them.",
-        {
-            "op": _WORD,
-            "kernel_source": _WORD_OR_NONE,
-            **dict.fromkeys(("hidden_size", "hc_mult", "num_sites"), _COUNT),
-            "num_tokens": _COUNT,
-        },
-        shape="(hidden_size, hc_mult, num_sites)",
-        tokens="num_tokens",
-        label="op",
-    ),
     "all_reduce": KernelTable(
         "All-reduce of message_elements among n_ranks accelerators; the engine may be nccl or oneccl.",
         {"kernel_source": _WORD_OR_NONE, "dtype": _WORD, "n_ranks": _COUNT, "message_elements": "BIGINT NOT NULL"},
@@ -185,15 +154,6 @@ _MODULE_KEYS = (
     | {"op": "op_name", "dtype": "mla_dtype", "kv_dtype": "kv_cache_dtype", "gemm_dtype": "gemm_type"}
     | {"context_tokens": "=isl + step"}
 )
-_RECURRENT_KEYS = (
-    _same("kernel_source", "phase", "batch_size", "seq_len", "d_model", "d_conv", "head_k_dim", "head_v_dim")
-    | _same("num_k_heads", "num_v_heads")
-    | {"op": "op_name", "model": "model_name"}
-)
-
-
-def _recurrent(table: str, **renamed: str) -> TableSpec:
-    return TableSpec(table, "linear_attention", {**_RECURRENT_KEYS, **renamed}, keep="phase <> 'context'")
 
 
 def _all_reduce(table: str, dtype: str, keep: str = "TRUE") -> TableSpec:
@@ -229,17 +189,6 @@ SPECS = (
             "dsv4_hca_generation_module_perf",
             "msa_generation_module_perf",
         )
-    ),
-    _recurrent("gdn_perf"),
-    _recurrent("kda_perf"),
-    # A state-space layer in the words of linear attention: state size = key width, groups = key heads.
-    _recurrent(
-        "mamba2_perf", num_k_heads="n_groups", head_k_dim="d_state", num_v_heads="nheads", head_v_dim="head_dim"
-    ),
-    TableSpec(
-        "mhc_module_perf",
-        "hyper_connections",
-        _same("kernel_source", "hidden_size", "hc_mult", "num_sites", "num_tokens") | {"op": "op_name"},
     ),
     _all_reduce("custom_allreduce_perf", "allreduce_dtype"),
     _all_reduce("nccl_perf", "nccl_dtype", keep="op_name = 'all_reduce'"),
@@ -310,7 +259,6 @@ class KernelFile:
     """Below the systems folder, with forward slashes."""
     device: str
     hardware_id: str
-    family: str
     engine: str
     """Framework folder: vllm, sglang, trtllm, or the library nccl, oneccl."""
     version: str
@@ -358,7 +306,7 @@ def kernel_files(package: KernelPackage, tables: set[str]) -> list[KernelFile]:
     for path in sorted(package.data.glob("*/*/*/*/*.parquet")):
         if path.stem not in tables:
             continue
-        device, family, engine, version = path.relative_to(package.data).parts[:4]
+        device, _, engine, version = path.relative_to(package.data).parts[:4]
         if path.parent not in notes:
             notes[path.parent] = _read_yaml(path.parent / "collection_meta.yaml")
         note = notes[path.parent]
@@ -369,7 +317,6 @@ def kernel_files(package: KernelPackage, tables: set[str]) -> list[KernelFile]:
                 relative=path.relative_to(package.systems).as_posix(),
                 device=device,
                 hardware_id=hardware_id(device),
-                family=family,
                 engine=engine,
                 version=version,
                 table=path.stem,

@@ -22,8 +22,8 @@ class GemmCost:
     bandwidth_bytes_per_s: float
     flops_per_s: float
     tier: Tier
-    sharpness: float = 2.3
-    log_sd: float = 0.15
+    sharpness: float
+    log_sd: float
 
     @property
     def symbols(self) -> dict[str, float]:
@@ -31,9 +31,6 @@ class GemmCost:
         return {"t0": self.t0_s, "BW": self.bandwidth_bytes_per_s, "F_peak": self.flops_per_s, "p": self.sharpness}
 
 
-DRIFT_LOG_SD = 0.05
-"""What the offset of one laboratory's speedups gains with each doubling of the batch: of 0, 0.04 and 0.06 the last two
-gave the narrower bands on laboratories left out (docs/decisions/0015-what-a-round-lacked.md). [-]"""
 Knots = tuple[tuple[float, float], ...]
 """(x, factor) in rising x."""
 
@@ -104,7 +101,7 @@ class MoeCost:
     per_expert_s: float = 0.0
     activation_bandwidth_bytes_per_s: float = np.inf
     per_resident_expert_s: float = 0.0
-    log_sd: float = 0.15
+    log_sd: float = field(kw_only=True)
     because: str = ""
     curve: Knots = ()
     """c(m) by rows per touched expert m."""
@@ -156,9 +153,9 @@ class AttentionCost:
     bandwidth_bytes_per_s: float
     flops_per_s: float
     tier: Tier
-    log_sd: float = 0.2
-    sharpness: float = 4.0
-    block_rows: float = 16.0
+    log_sd: float
+    sharpness: float
+    block_rows: float
 
     @property
     def symbols(self) -> dict[str, float]:
@@ -247,7 +244,7 @@ class StreamCost:
     t0_s: float
     bandwidth_bytes_per_s: float
     tier: Tier
-    log_sd: float = 0.2
+    log_sd: float
     curve: Knots = ()
     """Measured over computed time by bytes."""
 
@@ -306,16 +303,16 @@ class KernelCosts:
     """By mixer of the model: attention layers that were measured as a whole, with projections and launches."""
     attention_log_sd: float | None = None
     """Spread of the attention that a model has, whichever record or module prices it; None: that of `attention`. [-]"""
-    launch_per_layer_s: float = 10e-6
+    launch_per_layer_s: float = field(kw_only=True)
     shared_launches: float = 0.0
     """Launches of a shared expert beside those of a whole layer. [-]"""
     eager_per_layer_s: float = 0.0
     """Launching a layer's kernels one by one, in a step that no captured graph holds; 0: not charged."""
     query_key_norm_s: float = 0.0
     """What a layer that normalises queries and keys adds."""
-    host_per_step_s: float = 300e-6
-    host_per_draft_pass_s: float = 300e-6
-    host_per_round_s: float = 400e-6
+    host_per_step_s: float = field(kw_only=True)
+    host_per_draft_pass_s: float = field(kw_only=True)
+    host_per_round_s: float = field(kw_only=True)
     """Of an instance on several GPUs."""
     host_one_gpu_share: float = 1.0
     """Share of `host_per_round_s` on one GPU: less where the host's work on a round is waited for, since ranks that
@@ -327,16 +324,16 @@ class KernelCosts:
     verified_per_token: float = 0.0
     """How fast verification tends, with the tokens of an attention group, to a plain step for each of them: phi of
     `laws.verified`. [-]"""
-    overhead_log_sd: float = 0.86
-    """A factor of 3 either way at 80 %: ln 3 / 1.28."""
+    overhead_log_sd: float = field(kw_only=True)
+    """Of each of these times. [-]"""
     overhead_log_covariance: tuple[tuple[float, ...], ...] = ()
     """Covariance of the logarithms of all that is fitted on speedups (`components.JOINT`), where it was fitted; empty:
     each has overhead_log_sd of its own."""
-    residual_log_sd: float = 0.1
+    residual_log_sd: float = field(kw_only=True)
     """What the components do not explain of a speedup, log standard deviation (docs/model.md). [-]"""
     residual_log_sd_by_tier: Mapping[str, float] = field(default_factory=dict)
     """The same by the tier of the speedup, where it was calibrated; other tiers take residual_log_sd. [-]"""
-    drift_log_sd: float = DRIFT_LOG_SD
+    drift_log_sd: float = field(kw_only=True)
     """What that gains with each doubling of the batch beyond `bands.DRIFT_FROM`: predictions of sources nobody has seen
     err more at larger batches, either way (docs/decisions/0015-what-a-round-lacked.md). [-]"""
     kernels_of: str = ""

@@ -213,7 +213,23 @@ def _node_warnings(setup: Setup) -> list[str]:
             f"Tensor parallelism beyond a node of {node}: links between nodes are not modelled, all-reduces are too "
             "low."
         )
-    return warnings
+    return [*warnings, *_beyond_measured_ranks(setup, node)]
+
+
+def _beyond_measured_ranks(setup: Setup, node: int) -> list[str]:
+    """Warnings of exchanges inside a node among more ranks than any that their constants are known for."""
+    placement, costs = setup.placement, setup.costs
+    exchanging = placement.expert_parallel if placement.attention_groups > 1 else 1
+    used = (
+        ("An all-reduce", costs.all_reduce, placement.tensor_parallel),
+        ("An exchange of tokens", costs.all_to_all, exchanging),
+    )
+    return [
+        f"{what} among {min(ranks, node)} GPUs of {setup.hardware.name} is charged as among {max(table)}, the most its "
+        "constants are known for: probably too little."
+        for what, table, ranks in used
+        if table and min(ranks, node) > max(table)
+    ]
 
 
 def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> Setup:

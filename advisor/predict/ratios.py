@@ -7,18 +7,16 @@ The choices in which two setups differ, and what measured pairs say of each.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
 
-from advisor.catalog.fit_records import rounded
 from advisor.physics.architecture import Architecture
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
@@ -85,14 +83,6 @@ class RatioRecord:
         return self.right is not None and self.n_apart >= MIN_PAIRS and self.right < RIGHT
 
 
-def write_ratios(records: list[RatioRecord], source: str, path: Path = RATIOS) -> Path:
-    """Write the records, one a line, with what they were measured on."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = ",\n".join(json.dumps(rounded(dataclasses.asdict(record))) for record in records)
-    path.write_text(f'{{"source": {json.dumps(source)}, "records": [\n{lines}\n]}}\n', encoding="utf-8")
-    return path
-
-
 @lru_cache(maxsize=1)
 def read_ratios(path: Path = RATIOS) -> tuple[RatioRecord, ...]:
     """The shipped records. Raises AdvisorError when the file is missing or damaged."""
@@ -116,13 +106,13 @@ def ratio_record(kind: str, before: str = "", after: str = "") -> RatioRecord | 
         if record.kind == kind and {record.before, record.after} == {before, after} and record.n >= MIN_PAIRS:
             if record.before == before:
                 return record
-            return dataclasses.replace(record, before=before, after=after, low=1.0 / record.high, high=1.0 / record.low)
+            return replace(record, before=before, after=after, low=1.0 / record.high, high=1.0 / record.low)
     pool = _pool(kind, before, after)
     if pool is None:
         return None
-    lent = dataclasses.replace(pool, before=before, after=after)
+    lent = replace(pool, before=before, after=after)
     if pool.among and not {before, after} <= set(pool.among):
-        lent = dataclasses.replace(lent, n=0, n_groups=0, n_apart=0, right=None)
+        lent = replace(lent, n=0, n_groups=0, n_apart=0, right=None)
     return lent
 
 
@@ -147,7 +137,7 @@ def _far(record: RatioRecord) -> float:
 
 
 def _even(record: RatioRecord, far: float) -> RatioRecord:
-    return dataclasses.replace(record, low=math.exp(-far), high=math.exp(far))
+    return replace(record, low=math.exp(-far), high=math.exp(far))
 
 
 def _doublings(before: str, after: str) -> float:

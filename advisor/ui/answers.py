@@ -160,10 +160,10 @@ def _store(path: str, modified_ns: int) -> Store:  # noqa: ARG001  (a rebuilt fi
 
 
 @st.cache_data(show_spinner=False, max_entries=64)
-def _published(path: str, modified_ns: int, hardware_id: str, model_id: str, gpus: int) -> pd.DataFrame:
+def _published(hardware_id: str, model_id: str, gpus: int) -> pd.DataFrame:
     from advisor.show.explain.nearby import published_speedups
 
-    return published_speedups(_store(path, modified_ns), hardware_id, model_id, gpus)
+    return published_speedups(hardware_id, model_id, gpus)
 
 
 @remembered(st.cache_data, shared=128, own=16, spinner="Looking for measured points ...")
@@ -196,25 +196,14 @@ def nearby_for(advice: Advice, batch: float, n_draft: int) -> Nearby:
 def published_for(scenario: Scenario) -> pd.DataFrame | None:
     """Published speedups of the scenario's accelerator, model and number of GPUs, without draft trees.
 
-    None where there is no store, or the model or the accelerator is the user's own.
+    None where the model or the accelerator is the user's own.
     """
-    from advisor.measured.store import default_store_path
     from advisor.show.report.build import published_ids
 
-    file = default_store_path()
     hardware_id, model_id = published_ids(scenario)
-    if hardware_id is None or model_id is None or not file.is_file():
+    if hardware_id is None or model_id is None:
         return None
-    try:
-        return _published(
-            str(file),
-            file.stat().st_mtime_ns,
-            hardware_id,
-            model_id,
-            max(scenario.tensor_parallel, scenario.expert_parallel),
-        )
-    except AdvisorError:
-        return None  # Trust says what is wrong with the store
+    return _published(hardware_id, model_id, max(scenario.tensor_parallel, scenario.expert_parallel))
 
 
 def store_status() -> StoreStatus:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import bisect
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from advisor.catalog.fit_records import WORKSTATION, class_costs, rounded
+from advisor.catalog.fit_records import WORKSTATION, class_costs
 from advisor.measured.points import Point, immature, with_costs
-from advisor.measured.validation import COLUMNS, JUDGED, tier_of, validate
+from advisor.measured.validation import COLUMNS, tier_of, validate
 from advisor.physics.bands import BAND_LEVEL, band, drift, make_draws, wobble
 from advisor.predict.curve import beyond_log_sd
 from advisor.prediction import Array
@@ -184,11 +182,3 @@ def judge(points: pd.DataFrame) -> pd.DataFrame:
     judged = judged.assign(measured=pd.to_numeric(judged["speedup"]))[list(COLUMNS)]
     numbers = {name: pd.to_numeric(judged[name]) for name in _NUMBERS}
     return judged.assign(**numbers).reset_index(drop=True)
-
-
-def write_judged(judged: pd.DataFrame, data_and_fits: str, path: Path = JUDGED) -> None:
-    """Write the rows, one a line, with the hash of the data and fits behind them."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps(rounded(row), separators=(",", ":")) for row in judged.to_dict("records")]
-    rows = ",\n".join(lines)
-    path.write_text(f'{{"data_and_fits": "{data_and_fits}", "rows": [\n{rows}\n]}}\n', encoding="utf-8")

@@ -27,11 +27,11 @@ from advisor.catalog.fit_records import (
     WORKSTATION,
 )
 from advisor.catalog.kernel_choice import small_launch
+from advisor.catalog.kernel_costs import DRIFT_LOG_SD
 from advisor.measured.observations import NAMES, Observations, joined, log_predicted, log_slopes
 from advisor.measured.points import Point
 from advisor.physics.bands import drift
 from advisor.physics.components import JOINT
-from advisor.physics.kernel_costs import DRIFT_LOG_SD
 from advisor.prediction import BAND_SIGMAS, Array
 
 

@@ -280,7 +280,7 @@ def decode_section(rows: pd.DataFrame, shipped: pd.DataFrame, bare: pd.DataFrame
     )
 
 
-RATES = MEASUREMENTS / "decode_no_sd" / "data.csv"
+RATES = MEASUREMENTS / "decode_no_sd"
 COOKBOOK = "sgl-cookbook benchmark page"
 """Rows that are judged and never fitted: their speculative counterparts are kept for outside validation."""
 LONG_ANSWER = 256

@@ -14,6 +14,7 @@ from advisor.answers.explore.own_runs import write_own_runs
 from advisor.catalog.engines import OTHER_ENGINE
 from advisor.catalog.fit_records import OVERHEAD_NAMES, load_overheads
 from advisor.catalog.kernel_choice import ActivationScales
+from advisor.measured.measurements import read_numbers
 from advisor.measured.points import COLLECTION_FILES, COLLECTIONS, Point, judged_rows, points_of, published_rows
 from advisor.measured.refit_result import errors_of
 from advisor.measured.store import default_store_path, kernel_table, open_store
@@ -22,8 +23,9 @@ from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS, PROFILES
 from advisor.text import counted
 from studies.diagnosis import answered, apart_section
-from studies.fits.held_out import held_out, judge, write_judged
+from studies.fits.held_out import held_out, judge
 from studies.fits.overheads import prior_overheads
+from studies.fits.records import write_judged
 from studies.overheads import held_out_rows
 from studies.validation.kernels import bars_section, gates_section, measured_section
 from studies.validation.outside import (
@@ -65,7 +67,7 @@ from studies.validation.tables import (
 from studies.validation.unseen import bands_section, chances_section, held_out_section, rivals_section, steps_to_repair
 
 REPORT = PROFILES.parent / "docs" / "validation.md"
-MOESD = MEASUREMENTS / "moesd_cells" / "data.csv"
+MOESD = MEASUREMENTS / "moesd_cells"
 REASONS = {
     "SpecForge issue 339": "a user's report of a slowdown; its build is not stated",
     "ROCm/ATOM recipe for DeepSeek-V4": "no measured kernels on this accelerator; accepted length borrowed, and "
@@ -96,7 +98,7 @@ def report(decode: Decode) -> str:
         for hardware_id in ALSO_ASSUMED
         for points_there in [external_points(frame, hardware_id)]
     }
-    moesd = moesd_cells(pd.read_csv(MOESD))
+    moesd = moesd_cells(read_numbers(MOESD))
     own = own_run_rows(mature_points(points))
     regrets = best_k_regrets(rows, external, moesd)
     table, bars = _from_store()
@@ -135,7 +137,7 @@ def judged_points() -> tuple[list[Point], dict[str, int]]:
 def data_hash() -> str:
     """SHA-256, 16 digits, over the measured rows and the fit records that the document rests on."""
     digest = hashlib.sha256()
-    for path in [*COLLECTION_FILES, MOESD, *sorted((PROFILES / "calibration").rglob("*.json"))]:
+    for path in [*COLLECTION_FILES, MOESD / "data.csv", *sorted((PROFILES / "calibration").rglob("*.json"))]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -188,8 +190,6 @@ def _gates(rows: pd.DataFrame, external: pd.DataFrame, regrets: pd.DataFrame, de
 
 def _overheads() -> str:
     fit = load_overheads()
-    if fit is None:
-        return "## Overheads\n\nNo fit is shipped: the weak prior serves."
     body = []
     for record in fit.records:
         sds = np.sqrt(np.diag(record.log_covariance))

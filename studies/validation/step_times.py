@@ -22,14 +22,15 @@ import pandas as pd
 from advisor.catalog.engines import engine_ids
 from advisor.catalog.kernel_choice import ActivationScales
 from advisor.catalog.models import load_model, model_ids
+from advisor.measured.measurements import read_numbers
 from advisor.measured.store import default_store_path, open_store, plain_decode_points
 from advisor.predict.curve import DEFAULT_BATCHES, curve_for
 from advisor.predict.load import load_setup
-from advisor.predict.ratios import write_ratios
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS, PROFILES
+from studies.fits.records import write_ratios
 from studies.overheads import held_out_rows, without
 from studies.validation.plain import (
     FAR,
@@ -71,7 +72,7 @@ def judged_decode() -> dict[ActivationScales, pd.DataFrame] | None:
 
 def step_time_sections(decode: Mapping[ActivationScales, pd.DataFrame] | None) -> list[str]:
     """The sections in the order of the document. `decode`: `judged_decode`."""
-    costs, rates = verify_costs(pd.read_csv(CURVES)), decode_rates(pd.read_csv(RATES))
+    costs, rates = verify_costs(read_numbers(CURVES)), decode_rates(read_numbers(RATES))
     measured = [verify_cost_section(costs), decode_rates_section(rates)]
     if decode is None:
         return [NO_STORE, *measured]
@@ -354,7 +355,7 @@ def bars_of_step_times(bars: Sequence[Bar]) -> str:
     )
 
 
-CURVES = MEASUREMENTS / "verify_cost_curve" / "data.csv"
+CURVES = MEASUREMENTS / "verify_cost_curve"
 QUERIES = (1, 2, 4, 8)
 """Tokens that a sequence verifies: the curve says how many a step has, not whose they are. [-]"""
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from advisor.catalog import fit_records
 from advisor.catalog.fit_records import (
     FORM_VERSION,
     FitParameter,
     FitRecord,
+    class_costs,
+    load_held_out,
+    load_measured,
+    load_modules,
+    load_overheads,
     load_records,
     recorded_devices,
-    write_records,
 )
-from advisor.catalog.kernel_choice import MIN_SHAPES, choose, version_key
+from advisor.catalog.kernel_choice import MIN_SHAPES, choose, load_small_launches, version_key
 from advisor.catalog.kernel_costs import NETWORK_FRACTION, NETWORK_T0_S, ROOFLINE_LOG_SD, kernel_costs, with_network
 from advisor.physics.architecture import BYTES_PER_WEIGHT, WeightDtypes
 from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.prediction import AdvisorError, Tier
 from studies.calibration import GATES, gate_results, gated_tables
+from studies.fits.records import write_records
 
 ALL = [record for device in recorded_devices() for record in load_records(device)]
 
@@ -192,6 +198,25 @@ def test_a_damaged_file_is_refused_with_its_name(tmp_path):
     (tmp_path / "bad.json").write_text('[{"id": 1}]')
     with pytest.raises(AdvisorError, match=r"bad\.json.*make calibrate"):
         load_records("bad", tmp_path)
+
+
+def test_a_shipped_file_that_is_missing_is_an_error_and_not_other_constants(tmp_path):
+    for read in (load_records, load_measured, load_modules):
+        with pytest.raises(AdvisorError, match=r"h200_sxm\.json.*make calibrate"):
+            read("h200_sxm", tmp_path)
+    for read in (load_overheads, load_held_out, load_small_launches):
+        with pytest.raises(AdvisorError, match=r"absent\.json.*make calibrate"):
+            read(tmp_path / "absent.json")
+
+
+def test_a_laboratory_that_took_part_is_never_judged_by_the_fit_that_saw_it(monkeypatch):
+    name = load_overheads().sources[0]
+    assert class_costs("vllm", name)
+    rest = {laboratory: fit for laboratory, fit in load_held_out().items() if laboratory != name}
+    monkeypatch.setattr(fit_records, "load_held_out", lambda: rest)
+    with pytest.raises(AdvisorError, match=f"no fit without {name}.*make calibrate"):
+        class_costs("vllm", name)
+    assert class_costs("vllm", "nobody's") == class_costs("vllm")
 
 
 def test_asking_for_an_unknown_parameter_lists_the_known_ones():

@@ -364,7 +364,7 @@ def test_it_prints_each_formula_with_its_numbers_and_says_that_there_is_no_store
     assert "speedup = AL × T_plain / T_round = 2.4 × " in out
     assert f"= {speedup:.4g}\n" in out
     assert "Where the likely range comes from" in out
-    assert "no measured points" in err
+    assert "no measured kernels" in err
 
 
 def test_json_carries_values_expressions_and_constants(capsys: pytest.CaptureFixture[str]) -> None:

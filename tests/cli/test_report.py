@@ -20,6 +20,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.cli import data, report
+from advisor.measured.measurements import sweeps
 from advisor.measured.store_build import BuildSummary, StoreStatus
 from advisor.measured.store_build import build as build_profile
 from advisor.predict.scenario import write_loads
@@ -342,7 +343,8 @@ def test_store_status_names_the_sweeps(
 
     write_sweep(tmp_path / "measurements" / "made-up", status="partial")
     path = tmp_path / "advisor.duckdb"
-    build_profile(path, kernels=None, measurements=tmp_path / "measurements")
+    build_profile(path, kernels=None)
+    monkeypatch.setattr(data, "sweeps", lambda: sweeps(tmp_path / "measurements"))
     monkeypatch.setenv("MOE_ADVISOR_STORE", str(path))
     code, out, _ = run_profile(capsys, "store", "status")
     assert code == 0

@@ -5,7 +5,6 @@ A sentence is known by its words: `{}` in it stands for the number.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from pathlib import Path
 
 from advisor.catalog.models import model_ids
 from advisor.catalog.routing_presets import load_routing_preset, routing_preset_ids
-from advisor.measured.measurements import dataset_folders
 from advisor.measured.readers import FORMATS
 from advisor.measured.store_build import StoreStatus, status
 from advisor.physics.draft import drafter_ids
@@ -71,14 +69,6 @@ def _rows(table: str) -> str:
     return f"{counted[table]:,}"
 
 
-def _dataset_rows() -> str:
-    total = 0
-    for folder in dataset_folders():
-        with (folder / "data.csv").open(encoding="utf-8", newline="") as file:
-            total += sum(1 for _ in csv.reader(file)) - 1
-    return f"{total:,}"
-
-
 def _measured_models() -> str:
     return str(sum(load_routing_preset(name).kind == "measured_model" for name in routing_preset_ids()))
 
@@ -100,7 +90,6 @@ _TABLES = {
     "gemm": "`gemm_perf`",
     "attention": "`generation_attention_perf`",
     "mla": "`msa_generation_module_perf`",
-    "linear_attention": "`mamba2_perf`",
     "all_reduce": "`oneccl_perf`",
     "all_to_all": "`trtllm_alltoall_perf`",
     "plain_decode": "`silicon_sample.csv`",
@@ -117,7 +106,6 @@ COUNTS = (
     Count("docs/report-schema.md", "the same report in {} formats", lambda: WORDS[len(REPORT_FORMATS)]),
     Count("docs/measured-tables.md", "`aiconfigurator-core` {} (project", lambda: version(KERNELS), stored=True),
     Count("docs/measured-tables.md", "computed on package version {}.", lambda: version(KERNELS), stored=True),
-    Count("docs/measured-tables.md", "`measurements/*/data.csv` | {} | see each", _dataset_rows),
     Count("docs/measured-tables.md", "Version {} has", lambda: version(KERNELS), stored=True),
     Count("docs/measured-tables.md", "has {} such files", lambda: WORDS[_copies()], stored=True),
     Count("docs/measured-tables.md", "such files ({} rows)", lambda: str(_rows_in_copies()), stored=True),

@@ -9,9 +9,7 @@ import pandas as pd
 
 from advisor.measured.fits.sweep import fit_sweep
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.measurements import read_sweep, stored_sweep
-from advisor.measured.store import open_store
-from advisor.measured.store_build import build
+from advisor.measured.measurements import read_sweep
 from advisor.profiling.results import COLUMNS
 from tests.measured.sweep_fixture import layer_row, sweep_rows, write_sweep
 
@@ -26,17 +24,6 @@ def other_rows() -> list[dict[str, Any]]:
     absent = {"block": "lm-head", "op": "lm_head", "status": "unavailable", "notes": "not to be had"}
     fp8 = layer_row(32, 4, 16, 1, dtype="float8_e4m3fn", kernel="scaled_mm_loop") | TIMES
     return [aligned, parts, absent, fp8]
-
-
-def test_the_store_keeps_every_row_with_its_new_columns(tmp_path: Path) -> None:
-    root = tmp_path / "measurements"
-    write_sweep(root / "made-up", [*sweep_rows(), *other_rows()])
-    read = read_sweep(root / "made-up")
-    assert read.rows["part"].dropna().tolist() == ["layers+head+top_p"]
-    path = tmp_path / "advisor.duckdb"
-    build(path, kernels=None, measurements=root)
-    with open_store(path) as opened:
-        pd.testing.assert_frame_equal(stored_sweep(opened, "made-up").rows, read.rows)
 
 
 def test_a_sweep_from_before_the_new_columns_is_still_read(tmp_path: Path) -> None:

@@ -1,7 +1,4 @@
-"""Every shipped dataset agrees with its meta.yaml, and the check itself can fail.
-
-Sweep -> store -> fit -> predicted against measured on held-out k. Made-up sweeps, and the shipped ones.
-"""
+"""Every shipped dataset and sweep agrees with its meta.yaml, and the check itself can fail; a sweep is fitted."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -20,12 +18,11 @@ from advisor.measured.measurements import (
     ProfilerSweep,
     dataset_folders,
     read_dataset,
+    read_numbers,
     read_sweep,
-    stored_sweep,
     sweep_folders,
+    sweeps,
 )
-from advisor.measured.store import open_store
-from advisor.measured.store_build import build, status
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
 from tests.measured.sweep_fixture import (
@@ -108,6 +105,14 @@ def test_moesd_derived_columns_follow_from_the_printed_ones():
     assert (tokens / cells["speedup_peak"] - cells["round_cost_in_ar_steps"]).abs().max() < 0.01
 
 
+def test_empty_cells_are_missing_and_columns_of_numbers_are_numbers() -> None:
+    points = read_numbers(MEASUREMENTS / "published_speedups")
+    assert points["speedup"].dtype == np.float64
+    assert points["gpu_count"].isna().sum() == 591
+    assert not (points["engine"] == "").any()
+    assert points["draft_tokens_k"].max() > 1
+
+
 def test_publications_reserved_for_validation_are_absent():
     reserved = ("2026-07-13", "AngelSlim/issues/163", "pull/1333", "MiniMax-M3.md", "glm5.1")
     for folder in FOLDERS:
@@ -177,64 +182,18 @@ GOAL = 0.08
 SHIPPED = sweep_folders()
 
 
-@pytest.fixture
-def measurements(tmp_path: Path) -> Path:
-    """The shipped datasets and one made-up sweep beside them."""
-    root = tmp_path / "measurements"
-    shutil.copytree(MEASUREMENTS, root)
-    for folder in sweep_folders(root):
-        shutil.rmtree(folder)
-    write_sweep(root / "cpu-made-up-quick")
-    return root
-
-
 def fitted(tmp_path: Path, rows: list[dict[str, Any]]) -> Any:
     return fit_sweep(read_sweep(write_sweep(tmp_path / "made-up", rows)))[0]
 
 
-def test_the_store_holds_a_sweep_beside_the_datasets_as_what_it_is(measurements: Path, tmp_path: Path) -> None:
-    path = tmp_path / "advisor.duckdb"
-    summary = build(path, kernels=None, measurements=measurements)
-    assert summary.rows_by_table["sweep_rows"] == len(sweep_rows())
-    assert summary.rows_by_table["dataset_published_speedups"] == 755
-    now = status(path, measurements=measurements)
-    assert now.sweeps is not None
-    assert now.sweeps.loc[0, ["name", "device", "status", "preset"]].tolist() == [
-        "cpu-made-up-quick",
-        DEVICE,
-        "complete",
-        "quick",
+def test_sweeps_are_listed_as_they_describe_themselves(tmp_path: Path) -> None:
+    write_sweep(tmp_path / "cpu-made-up-quick")
+    running = write_sweep(tmp_path / "cpu-running")
+    (running / "meta.yaml").unlink()
+    (running / "progress.json").write_text("{}")
+    assert sweeps(tmp_path)[["name", "device", "status", "preset"]].to_numpy().tolist() == [
+        ["cpu-made-up-quick", DEVICE, "complete", "quick"]
     ]
-    assert now.rows_by_table is not None
-    assert now.rows_by_table["sweep_rows"] == len(sweep_rows())
-
-
-def test_a_sweep_comes_out_of_the_store_as_it_went_in(measurements: Path, tmp_path: Path) -> None:
-    path = tmp_path / "advisor.duckdb"
-    build(path, kernels=None, measurements=measurements)
-    with open_store(path) as opened:
-        kept = stored_sweep(opened, "cpu-made-up-quick")
-        with pytest.raises(AdvisorError, match="no sweep 'other'; it has cpu-made-up-quick"):
-            stored_sweep(opened, "other")
-    read = read_sweep(measurements / "cpu-made-up-quick")
-    pd.testing.assert_frame_equal(kept.rows, read.rows)
-    assert (kept.meta, kept.sha256) == (read.meta, read.sha256)
-
-
-def test_a_changed_sweep_makes_the_store_out_of_date(measurements: Path, tmp_path: Path) -> None:
-    path = tmp_path / "advisor.duckdb"
-    build(path, kernels=None, measurements=measurements)
-    write_sweep(measurements / "cpu-made-up-quick", sweep_rows(noise=0.1))
-    assert "dataset cpu-made-up-quick has changed" in status(path, measurements=measurements).stale_because
-
-
-def test_a_sweep_that_still_runs_is_left_out_and_named(measurements: Path, tmp_path: Path) -> None:
-    folder = write_sweep(measurements / "cpu-running")
-    (folder / "meta.yaml").unlink()
-    (folder / "progress.json").write_text("{}")
-    summary = build(tmp_path / "advisor.duckdb", kernels=None, measurements=measurements)
-    assert "left out: cpu-running is an unfinished sweep" in summary.notes
-    assert summary.rows_by_table["sweep_rows"] == len(sweep_rows())
 
 
 def test_a_compressed_sweep_reads_like_a_plain_one(tmp_path: Path) -> None:

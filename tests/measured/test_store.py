@@ -15,14 +15,12 @@ import threading
 from pathlib import Path
 
 import duckdb
-import numpy as np
 import pytest
 
 from advisor.measured.store import (
     MIGRATIONS,
     apply,
     coverage,
-    dataset,
     dropped_rows,
     kernel_sources,
     kernel_table,
@@ -53,25 +51,14 @@ def store_path(tmp_path: Path) -> Path:
     return tmp_path / "data" / "advisor.duckdb"
 
 
-def test_without_the_package_the_store_holds_the_measurements_and_says_so(store_path: Path):
+def test_without_the_package_the_store_is_empty_and_says_so(store_path: Path):
     summary = build(store_path, kernels=None)
     assert summary.kernel_package_version is None
     assert "not installed" in summary.notes[0]
     with open_store(store_path) as store:
-        assert len(dataset(store, "published_speedups")) == 755
-        assert len(dataset(store, "moesd_cells")) == 60
         assert measured_moe(store).empty
         assert kernel_table(store, "moe", "h200-sxm").empty
         assert "latency_s" in kernel_table(store, "moe", "h200-sxm")
-
-
-def test_empty_cells_come_back_as_missing_and_numbers_as_numbers(store_path: Path):
-    build(store_path, kernels=None)
-    with open_store(store_path) as store:
-        points = dataset(store, "published_speedups")
-    assert points["speedup"].dtype == np.float64
-    assert points["gpu_count"].isna().sum() == 591
-    assert not (points["engine"] == "").any()
 
 
 def test_moe_rows_come_back_in_seconds_with_our_names(store_path: Path, package: KernelPackage):
@@ -126,7 +113,6 @@ def test_a_copied_table_is_counted_once_and_reported(store_path: Path, package: 
     assert summary.copies == (
         ("data/gb300/moe/sglang/2.0/moe_perf.parquet", "data/b300_sxm/moe/sglang/2.0/moe_perf.parquet"),
     )
-    assert summary.rows_in_copies == 3
     with open_store(store_path) as store:
         assert len(kernel_table(store, "moe", "b300-sxm")) == 3
         assert kernel_table(store, "moe", "gb300").empty
@@ -230,15 +216,6 @@ def test_progress_rises_from_nothing_to_done(store_path: Path, package: KernelPa
     assert seen[-1] == ("done", 1.0)
 
 
-def test_an_unknown_dataset_is_refused_by_name(store_path: Path):
-    build(store_path, kernels=None)
-    with (
-        open_store(store_path) as store,
-        pytest.raises(AdvisorError, match=r"it has decode_no_sd, .*expert_exchange, moesd_cells"),
-    ):
-        dataset(store, "wishes; DROP TABLE datasets")
-
-
 def test_threads_with_their_own_cursors_get_their_own_rows(store_path: Path, package: KernelPackage):
     build(store_path, kernels=package)
     wrong: list[object] = []
@@ -270,8 +247,6 @@ def test_status_names_each_reason_to_rebuild(store_path: Path, package: KernelPa
     assert not fresh.stale
     assert fresh.rows_by_table is not None
     assert fresh.rows_by_table["moe"] == 6
-    monkeypatch.setattr("advisor.measured.store_build.measurement_hashes", lambda _root: {"moesd_cells": "0" * 64})
-    assert "dataset moesd_cells has changed" in status(store_path).stale_because
     monkeypatch.setattr("advisor.measured.store_build.builder_sha256", lambda: "0" * 64)
     assert "the code that builds it has changed" in status(store_path).stale_because
 
@@ -328,13 +303,13 @@ def store_path_safety(tmp_path: Path) -> Path:
         "SELECT * FROM read_csv('/etc/passwd')",
         "SELECT * FROM read_parquet('x.parquet')",
         "SELECT * FROM '/etc/passwd'",
-        "COPY datasets TO 'stolen.csv'",
+        "COPY plain_decode TO 'stolen.csv'",
         "ATTACH 'other.duckdb'",
         "INSTALL httpfs",
         "SET enable_external_access = true",
         "SET memory_limit = '100GB'",
-        "DELETE FROM datasets",
-        "DROP TABLE datasets",
+        "DELETE FROM plain_decode",
+        "DROP TABLE plain_decode",
     ],
 )
 def test_the_serving_connection_refuses(store_path_safety: Path, query: str):
@@ -342,7 +317,7 @@ def test_the_serving_connection_refuses(store_path_safety: Path, query: str):
     with open_store(store_path_safety) as store:
         with pytest.raises(duckdb.Error):
             store.rows(query)
-        assert len(dataset(store, "published_speedups")) == 755
+        assert plain_decode_points(store).empty
 
 
 def _child(code: str, *arguments: str) -> subprocess.Popen[str]:
@@ -385,7 +360,6 @@ def test_a_killed_build_leaves_the_old_store_usable_and_the_next_build_works(tmp
         child.communicate()
     assert store_path_safety.read_bytes() == before
     with open_store(store_path_safety) as store:
-        assert len(dataset(store, "published_speedups")) == 755
         assert measured_moe(store).empty
     build(store_path_safety, kernels=package)
     assert not store_path_safety.with_name("advisor.duckdb.new").exists()

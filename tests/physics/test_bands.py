@@ -25,16 +25,22 @@ from advisor.physics.components import COMPONENTS, JOINT
 from advisor.physics.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, Network, StreamCost
 from advisor.prediction import BAND_SIGMAS, Tier
 
-GEMM = GemmCost(4e-6, 4e12, 8e14, Tier.FITTED, log_sd=0.1)
+GEMM = GemmCost(4e-6, 4e12, 8e14, Tier.FITTED, sharpness=2.3, log_sd=0.1)
 COSTS = KernelCosts(
     routed=MoeCost(2e-5, 4e12, 6e14, Tier.FITTED, log_sd=0.3),
     attention_projection=GEMM,
     shared=GEMM,
     dense=replace(GEMM, log_sd=0.12),
     lm_head=replace(GEMM, log_sd=0.05),
-    attention=AttentionCost(1e-5, 3.5e12, 5e14, Tier.FITTED, log_sd=0.25),
+    attention=AttentionCost(1e-5, 3.5e12, 5e14, Tier.FITTED, log_sd=0.25, sharpness=4.0, block_rows=16.0),
     all_reduce={2: StreamCost(5e-6, 1e11, Tier.FITTED, 0.2), 8: StreamCost(9e-6, 2e11, Tier.FITTED, 0.4)},
+    launch_per_layer_s=10e-6,
+    host_per_step_s=300e-6,
+    host_per_draft_pass_s=300e-6,
+    host_per_round_s=400e-6,
     overhead_log_sd=0.5,
+    residual_log_sd=0.1,
+    drift_log_sd=0.05,
 )
 KERNELS = {
     "attention_projection",

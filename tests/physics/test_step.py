@@ -41,7 +41,9 @@ from advisor.physics.step import (
 from advisor.physics.touched_experts import local_experts
 from advisor.prediction import AdvisorError, Tier
 
-GEMM = GemmCost(t0_s=4e-6, bandwidth_bytes_per_s=4e12, flops_per_s=8e14, tier=Tier.FITTED)
+GEMM = GemmCost(4e-6, 4e12, 8e14, Tier.FITTED, sharpness=2.3, log_sd=0.15)
+HOST = {"host_per_step_s": 300e-6, "host_per_draft_pass_s": 300e-6, "host_per_round_s": 400e-6}
+SPREADS = {"overhead_log_sd": 0.86, "residual_log_sd": 0.1, "drift_log_sd": 0.05}
 MOE = MoeCost(
     t0_s=20e-6,
     bandwidth_bytes_per_s=4e12,
@@ -50,6 +52,7 @@ MOE = MoeCost(
     per_expert_s=1e-7,
     activation_bandwidth_bytes_per_s=2e12,
     per_resident_expert_s=1e-8,
+    log_sd=0.15,
 )
 COSTS = KernelCosts(
     routed=MOE,
@@ -57,9 +60,12 @@ COSTS = KernelCosts(
     shared=GEMM,
     dense=GEMM,
     lm_head=GEMM,
-    attention=AttentionCost(10e-6, 3.5e12, 5e14, Tier.FITTED),
-    all_reduce={2: StreamCost(5e-6, 1e11, Tier.FITTED), 8: StreamCost(9e-6, 2e11, Tier.FITTED)},
-    all_to_all={8: StreamCost(20e-6, 1e11, Tier.FITTED)},
+    attention=AttentionCost(10e-6, 3.5e12, 5e14, Tier.FITTED, log_sd=0.2, sharpness=4.0, block_rows=16.0),
+    all_reduce={2: StreamCost(5e-6, 1e11, Tier.FITTED, 0.2), 8: StreamCost(9e-6, 2e11, Tier.FITTED, 0.2)},
+    all_to_all={8: StreamCost(20e-6, 1e11, Tier.FITTED, 0.2)},
+    launch_per_layer_s=10e-6,
+    **HOST,
+    **SPREADS,
 )
 GQA = Mixer(
     kind="full",
@@ -282,16 +288,17 @@ def test_more_of_anything_never_takes_less_time(batch: int, q: int, context: int
 
 
 def test_twice_the_speed_of_everything_halves_the_time() -> None:
-    fast_gemm = GemmCost(2e-6, 8e12, 16e14, Tier.FITTED)
+    fast_gemm = GemmCost(2e-6, 8e12, 16e14, Tier.FITTED, 2.3, 0.15)
     fast = KernelCosts(
-        routed=MoeCost(10e-6, 8e12, 12e14, Tier.FITTED, 0.5e-7, 4e12, 0.5e-8),
+        routed=MoeCost(10e-6, 8e12, 12e14, Tier.FITTED, 0.5e-7, 4e12, 0.5e-8, log_sd=0.15),
         attention_projection=fast_gemm,
         shared=fast_gemm,
         dense=fast_gemm,
         lm_head=fast_gemm,
-        attention=AttentionCost(5e-6, 7e12, 10e14, Tier.FITTED),
+        attention=AttentionCost(5e-6, 7e12, 10e14, Tier.FITTED, 0.2, 4.0, 16.0),
         launch_per_layer_s=5e-6,
-        host_per_step_s=150e-6,
+        **{name: seconds / 2 for name, seconds in HOST.items()},
+        **SPREADS,
     )
     arguments = {"batch_size": 8, "tokens_per_sequence": 4, "context_tokens": 1000, "touched": 40.0}
     slow = step_time(MODEL, COSTS, Placement(), **arguments).total  # type: ignore[arg-type]
@@ -598,8 +605,8 @@ def test_messages_take_as_long_as_measured_at_their_size() -> None:
     place, bytes_, sent = Placement(2, 8), 16 * 2048 * 2, 16 * 2048 * 2 / 2 * 8
     curved = dataclasses.replace(
         COSTS,
-        all_reduce={2: StreamCost(5e-6, 1e11, Tier.FITTED, curve=((bytes_ / 2, 1.0), (bytes_, 2.0), (sent, 1.0)))},
-        all_to_all={8: StreamCost(2e-5, 1e11, Tier.FITTED, curve=((bytes_, 1.0), (sent, 3.0), (sent * 2, 1.0)))},
+        all_reduce={2: StreamCost(5e-6, 1e11, Tier.FITTED, 0.2, ((bytes_ / 2, 1.0), (bytes_, 2.0), (sent, 1.0)))},
+        all_to_all={8: StreamCost(2e-5, 1e11, Tier.FITTED, 0.2, ((bytes_, 1.0), (sent, 3.0), (sent * 2, 1.0)))},
     )
     reduce, exchange = exchanges(MODEL, curved, place, np.asarray(16.0), MoeShape.of(MODEL))
     assert (reduce.kind, exchange.kind) == ("all-reduce", "expert exchange")

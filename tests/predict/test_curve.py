@@ -543,7 +543,9 @@ def test_a_step_put_together_from_measured_parts_is_at_best_interpolated(monkeyp
 
 
 def test_a_component_is_as_good_as_the_worst_of_its_records(monkeypatch) -> None:
-    cores = [AttentionCost(1e-5, 3e12, 5e14, tier) for tier in (Tier.FITTED, Tier.ROOFLINE, Tier.FITTED)]
+    cores = [
+        AttentionCost(1e-5, 3e12, 5e14, tier, 0.2, 4.0, 16.0) for tier in (Tier.FITTED, Tier.ROOFLINE, Tier.FITTED)
+    ]
     monkeypatch.setattr("advisor.predict.curve.records_in_use", lambda *_: cores)
     assert component_tier_ranks(load_setup(QWEN), [16, 64])["attention"].tolist() == [ROOFLINE, ROOFLINE]
 

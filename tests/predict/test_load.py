@@ -46,3 +46,21 @@ def test_one_node_or_rack_has_nothing_to_say(hardware_id: str, expert: int) -> N
 def test_all_reduces_between_nodes_stay_a_warning() -> None:
     (warning,) = told("h200-sxm", 16, 1)
     assert warning.startswith("Tensor parallelism beyond a node of 8: links between nodes are not modelled")
+
+
+@pytest.mark.parametrize(
+    ("hardware_id", "tensor", "expert", "texts"),
+    [
+        ("gb200", 1, 64, ["An exchange of tokens among 64 GPUs of NVIDIA GB200 NVL72 (per GPU) is charged as among 8"]),
+        ("gb200", 8, 1, ["An all-reduce among 8 GPUs of NVIDIA GB200 NVL72 (per GPU) is charged as among 4"]),
+        ("gb200", 4, 8, []),
+        ("h200-sxm", 1, 32, []),
+    ],
+)
+def test_more_ranks_in_a_node_than_were_measured_are_told(
+    hardware_id: str, tensor: int, expert: int, texts: list[str]
+) -> None:
+    placed = {"n_gpus": max(tensor, expert), "tensor_parallel": tensor, "expert_parallel": expert}
+    setup = load_setup(WIDE.model_copy(update={"hardware_id": hardware_id, **placed}))
+    said = [warning for warning in setup.warnings if "is charged as among" in warning]
+    assert [one.startswith(text) for one, text in zip(said, texts, strict=True)] == [True] * len(texts)

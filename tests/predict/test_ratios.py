@@ -17,10 +17,10 @@ from advisor.predict.ratios import (
     read_ratios,
     records_between,
     unproven,
-    write_ratios,
 )
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
+from studies.fits.records import write_ratios
 
 TRT_VLLM = RatioRecord("engine", "trtllm", "vllm", 300, 9, 270, 0.9, 0.8, 1.1)
 ENGINES = RatioRecord("engine", "", "", 400, 12, 370, 0.75, 0.7, 1.2)

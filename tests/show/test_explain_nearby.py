@@ -125,15 +125,15 @@ def test_a_roofline_has_no_measured_kernels_near_it(store: Store) -> None:
     assert near_kernels(store, load_setup(Scenario(acceptance="2.4@3", hardware_id="mi300x")), 16, 3).empty
 
 
-def test_published_speedups_are_those_of_the_accelerator_model_and_gpus(store: Store) -> None:
-    points = published_speedups(store, "b200-sxm", "gpt-oss-20b", 1)
+def test_published_speedups_are_those_of_the_accelerator_model_and_gpus() -> None:
+    points = published_speedups("b200-sxm", "gpt-oss-20b", 1)
     assert len(points) > 0
     assert list(points.columns) == list(SPEEDUP_COLUMNS)
-    assert published_speedups(store, "b200-sxm", "gpt-oss-20b", 64).empty
+    assert published_speedups("b200-sxm", "gpt-oss-20b", 64).empty
 
 
-def test_published_speedups_are_those_of_every_collection_without_rows_that_have_a_defect(store: Store) -> None:
-    points = published_speedups(store, "rtx-pro-6000-blackwell", "qwen3.5-397b-a17b", 4)
+def test_published_speedups_are_those_of_every_collection_without_rows_that_have_a_defect() -> None:
+    points = published_speedups("rtx-pro-6000-blackwell", "qwen3.5-397b-a17b", 4)
     shipped = published_rows(COLLECTIONS[1])
     here = shipped[(shipped["model_id"] == "qwen3.5-397b-a17b") & (shipped["tensor_parallel"] == "4")]
     assert 0 < len(points) < len(here)

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from advisor import __version__
-from advisor.catalog.fit_records import load_records, write_records
+from advisor.catalog.fit_records import load_records
 from advisor.physics.hardware import load_hardware
 from studies.calibration import calibrate, device_records, judged_widths
+from studies.fits.records import write_records
 from tests.studies.test_fits_experts import SHAPES, moe_table
 
 

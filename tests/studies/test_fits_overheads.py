@@ -173,7 +173,6 @@ def test_a_sources_own_speedups_never_reach_its_prediction(points: list[Point]) 
 
 def test_the_shipped_records_are_what_the_shipped_rows_give(points: list[Point]) -> None:
     shipped = load_overheads()
-    assert shipped is not None
     assert shipped.data_sha256 == rows_hash(), "run `make calibrate`"
     fitted = fit_overheads(points, COMMON_SHARE)
     assert {record.engine_class for record in shipped.records} == set(fitted.by_class) | set(classes_today())

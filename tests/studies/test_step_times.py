@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from advisor.measured.measurements import read_numbers
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from studies.validation.plain import (
@@ -47,7 +48,7 @@ from studies.validation.step_times import (
 
 @pytest.fixture(scope="module")
 def costs() -> pd.DataFrame:
-    return verify_costs(pd.read_csv(CURVES))
+    return verify_costs(read_numbers(CURVES))
 
 
 def test_steps_are_judged_inside_captured_graphs_for_each_sharing_of_their_tokens(costs: pd.DataFrame) -> None:
@@ -96,7 +97,7 @@ def test_a_row_is_no_steady_state_by_what_it_states(changes: dict[str, float], w
 
 
 def test_published_rates_are_judged_with_the_cookbook_apart() -> None:
-    frame = pd.read_csv(RATES)
+    frame = read_numbers(RATES)
     some = frame[frame["row_id"].isin(["dec-001", "dec-170", "dec-171"])]
     rows = decode_rates(some)
     assert rows.set_index("row_id")["cookbook"].to_dict() == {"dec-001": False, "dec-170": True, "dec-171": True}

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from advisor.measured.laboratories import laboratory_of
+from advisor.measured.measurements import read_numbers
 from advisor.measured.observations import NAMES
 from advisor.measured.points import Point, judged_rows, published_rows
 from advisor.measured.validation import read_judged
@@ -147,7 +148,7 @@ def test_rivals_are_fitted_without_the_source_they_are_judged_on(points: list[Po
 
 
 def test_every_moesd_cell_is_predicted_and_table_alone_decides_the_measured_value() -> None:
-    published = pd.read_csv(MOESD)
+    published = read_numbers(MOESD)
     cells = moesd_cells(published.head(4))
     assert cells["measured"].tolist() == published["speedup_peak"].head(4).tolist()
     assert (cells["low"] <= cells["predicted"]).all()

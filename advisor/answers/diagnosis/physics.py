@@ -203,8 +203,7 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
 
 def _known_classes() -> set[str]:
     """Kinds of builds with overheads of their own. Forks and patched images are as many kinds as there are."""
-    fit = load_overheads()
-    classes = {record.engine_class for record in fit.records} if fit is not None else set()
+    classes = {record.engine_class for record in load_overheads().records}
     return {name for name in classes if name.partition("-")[0] in engine_ids() and not name.endswith("-community")}
 
 

@@ -372,11 +372,10 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
         measured = field == "eager_per_layer_s"
         origin = ("measured", EAGER_SOURCE) if measured else ("assumed", "docs/model.md")
         return ConstantUse(symbol, name, value, "s", *origin)
-    fit = load_overheads()
     today = class_today(setup.scenario.engine, setup.hardware.vendor, setup.hardware.generation)
     common = field == "verified_per_token"  # one constant for all classes
-    record = None if fit is None else record_of(fit.records, ANY_CLASS if common else today)
-    if record is not None and record.n_rows and (common or record.engine_class != ANY_CLASS):
+    record = record_of(load_overheads().records, ANY_CLASS if common else today)
+    if record.n_rows and (common or record.engine_class != ANY_CLASS):
         index = list(record.parameters).index(field)
         factor = math.exp(1.2816 * math.sqrt(record.log_covariance[index][index]))
         laboratories = counted(record.n_sources, "laboratory", "laboratories")

@@ -16,15 +16,17 @@ from advisor.catalog.fit_records import FitRecord, load_records
 from advisor.catalog.kernel_costs import KV_BYTES
 from advisor.catalog.measured_shapes import table_behind
 from advisor.measured.fits.experts import add_touched, frame_work
+from advisor.measured.measurements import read_numbers
 from advisor.measured.points import COLLECTIONS
 from advisor.measured.row_questions import WHOLE_BATCH_KINDS
-from advisor.measured.store import Store, dataset, kernel_table
+from advisor.measured.store import Store, kernel_table
 from advisor.physics import laws
 from advisor.physics.architecture import effective_n_active
 from advisor.physics.kernel_costs import GemmCost, MoeCost, stream_cost
 from advisor.physics.step import gemm_time, matrix_products
 from advisor.predict.setup import Setup
 from advisor.prediction import Array
+from advisor.profiles import MEASUREMENTS
 from advisor.show.explain.formulas import record_behind
 
 NEAR_COLUMNS = ("part", "step", "measured_at", "wanted", "measured_s", "model_s", "ratio", "record")
@@ -48,12 +50,12 @@ def near_kernels(store: Store, setup: Setup, batch_size: float, n_draft: int, co
     return pd.DataFrame(rows, columns=list(NEAR_COLUMNS)).sort_values("part", kind="stable", ignore_index=True)
 
 
-def published_speedups(store: Store, hardware_id: str, model_id: str, gpus: int) -> pd.DataFrame:
+def published_speedups(hardware_id: str, model_id: str, gpus: int) -> pd.DataFrame:
     """Published speedups of an accelerator, model and number of GPUs, from all collections.
 
     SPEEDUP_COLUMNS. Trees and rows with a defect are left out.
     """
-    points = pd.concat([dataset(store, name) for name in COLLECTIONS], ignore_index=True)
+    points = pd.concat([read_numbers(MEASUREMENTS / name) for name in COLLECTIONS], ignore_index=True)
     points = points[points["defect"].fillna("") == ""]
     rows = points[(points["hardware_id"] == hardware_id) & (points["model_id"] == model_id)]
     # Points of another number of GPUs, or whose batch is counted per rank, belong to another curve.

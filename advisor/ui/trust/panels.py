@@ -23,6 +23,7 @@ from advisor.answers.advice import Advice
 from advisor.answers.explore.changes import design_is_searched
 from advisor.answers.summary import tier_words
 from advisor.catalog.hardware import hardware_called, model_name
+from advisor.measured.measurements import dataset_folders, read_meta, sweeps
 from advisor.measured.refit_result import Errors
 from advisor.measured.seeds import STATES, TOLERANCE, read_claims, read_findings, seeds_table
 from advisor.measured.store_build import StoreStatus
@@ -353,8 +354,8 @@ def draw_store_panel(scenario: Scenario) -> None:
         return
     _size(now)
     _kernels(now, scenario)
-    _datasets(now, scenario)
-    _sweeps(now)
+    _datasets(scenario)
+    _sweeps()
     st.markdown("**Left out, and repeated tables**")
     st.dataframe(now.dropped, hide_index=True, placeholder="")
     st.dataframe(now.copies, hide_index=True, placeholder="")
@@ -386,9 +387,8 @@ def _kernels(now: StoreStatus, scenario: Scenario) -> None:
     _table(kernels, {**names, "dtype": "Format"}, counts)
 
 
-def _datasets(now: StoreStatus, scenario: Scenario) -> None:
-    rows = (now.rows_by_table or {}).items()
-    sets = [(name.removeprefix("dataset_"), count) for name, count in rows if name.startswith("dataset_")]
+def _datasets(scenario: Scenario) -> None:
+    sets = [(folder.name, read_meta(folder).row_count) for folder in dataset_folders()]
     st.dataframe(pd.DataFrame(sets, columns=["Data set", "Rows"]), hide_index=True)
     points = published_for(scenario)
     if points is not None and len(points):
@@ -403,14 +403,14 @@ def _datasets(now: StoreStatus, scenario: Scenario) -> None:
         )
 
 
-def _sweeps(now: StoreStatus) -> None:
+def _sweeps() -> None:
     st.markdown("**Sweeps of the profiler**")
-    if now.sweeps is None or now.sweeps.empty:
+    listed = sweeps()
+    if listed.empty:
         st.caption("None yet. Lab measures this machine.")
         return
     names = {"name": "Sweep", "device": "Device", "status": "Status", "preset": "Preset", "torch": "torch"}
-    shown = now.sweeps.drop(columns=["backend", "n_rows"])
-    _table(shown, {**names, "started_at": "Started (UTC)"}, {"measured_rows": "Measured rows"})
+    _table(listed, {**names, "started_at": "Started (UTC)"}, {"measured_rows": "Measured rows"})
 
 
 def _table(frame: pd.DataFrame, texts: dict[str, str], counts: dict[str, str]) -> None:
