@@ -1,10 +1,7 @@
 """`python -m studies.overheads`: fits the overheads on the shipped rows and writes their records.
 
-`python -m studies.overheads --small-launches`: fits the launches that no kernel table holds, and writes their records.
-
-Small kernels between the measured ones do not show in speedups, which have them in both arms, but in plain steps: what
-measured decode takes beyond its kernels, divided by the layers that run them. They are the only constants fitted on the
-plain-decode points, and are judged there with each model's own points left out (docs/decisions/0013-small-launches.md).
+`--small-launches` fits the launches that no kernel table holds: what measured plain decode takes beyond its kernels,
+divided by the layers that run them, judged with each model's points left out (docs/decisions/0013-small-launches.md).
 """
 
 from __future__ import annotations

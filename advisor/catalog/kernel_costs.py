@@ -1,7 +1,4 @@
-"""From fit records to the constants that `step_cost` needs for one accelerator, engine and set of weight formats.
-
-Which attention record serves a cache format, and what a smaller cache is worth where its own record says nothing.
-"""
+"""From fit records to the kernel constants of one accelerator, engine and set of weight formats."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from typing import Any
 
 from advisor.catalog.engines import class_today, engine_ids, load_engine
 from advisor.catalog.fit_records import (
+    BYTES_PER_WEIGHT,
     FitRecord,
     MeasuredTable,
     Operation,
@@ -37,7 +35,7 @@ from advisor.prediction import Tier
 SHARPNESS = 4.0
 """Of the bend between reading and arithmetic. With 1 or 2 Hopper's latent tables ask for a bandwidth above the
 data sheet's, at the same error; chosen on those tables. [-]"""
-KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "nvfp4": 0.5 + 1.0 / 16}
+KV_BYTES = {name: BYTES_PER_WEIGHT[name] for name in ("bf16", "fp16", "fp8", "nvfp4")}
 ASSUMED_RATE = 0.6
 """Share of the 16-bit peak that attention's arithmetic is taken to reach where no table tells: latent bf16 tables of
 H100 and H200 under two engines give 0.54 to 0.60. [-]"""
@@ -113,7 +111,7 @@ def kernel_costs(
     dtypes : stored format by component.
     kv_dtype : format of the KV cache, bf16 or fp8.
     gated_experts : False for experts of two matrices (up, down), which engines run with other kernels.
-    shape : the model's routed layer on one rank (`step_cost.expert_shape`): kernels that measured it come first. None
+    shape : the model's routed layer on one rank (`expert_shape`): kernels that measured it come first. None
         for dense models and for arrays of designs.
     scales : how quantised projections get the scale of their activations: `dynamic` for a checkpoint whose
         quantization_config states that activation_scheme, else `static`.

@@ -1,7 +1,4 @@
-"""From the kernel constants of an accelerator to those of one model on it: measured rows of its very shape added.
-
-From a model's attention layers to those that were measured as a whole, and whose measurement serves.
-"""
+"""Kernel constants of one model: with the measured rows of its own expert shape and of whole attention layers."""
 
 from __future__ import annotations
 

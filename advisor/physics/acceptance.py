@@ -1,7 +1,5 @@
 """How much of a draft the target accepts: lengths, probabilities and measured curves, with their spread.
 
-Speedup of speculative decoding. Never sees hardware: times and accepted lengths in.
-
 References
 ----------
 [Leviathan] Leviathan et al., "Fast inference from transformers via speculative decoding", arXiv:2211.17192.

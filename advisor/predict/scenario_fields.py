@@ -543,7 +543,7 @@ class ScenarioFields(Frozen):
             is_younger=True,
         ),
     ] = None
-    """Loads of experts as `expert_traffic.write_loads` packs them; None: the slowest rank follows a formula."""
+    """Loads of experts as `write_loads` packs them; None: the slowest rank follows a formula."""
     redundant_experts: Annotated[
         int | None,
         Field(ge=0, le=_MAX_COPIES),

@@ -1,14 +1,7 @@
-"""Time per output token without speculation, predicted for the kernel package's silicon points.
+"""Plain decode of the kernel package's silicon points and of published rates, ours and AIConfigurator's, in seconds.
 
-`python -m studies.validation.plain` prints how right it is, in seconds: what to run after any change of a step.
-Its constants are those that are shipped; `python -m studies.validation.step_times` judges with those chosen on
-these points left out by model, and prints the bars.
-
-Figures of plain decode: errors by kind of point and by group.
-
-Published decode rates without speculation, measurements/decode_no_sd, held against predictions.
-
-AIConfigurator's predictions of the same points beside ours, from its last run (`make bench-peer`).
+`python -m studies.validation.plain` prints how right it is by the shipped constants; `studies.validation.step_times`
+judges with those chosen on these points left out by model.
 """
 
 from __future__ import annotations
