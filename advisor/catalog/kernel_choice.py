@@ -51,8 +51,10 @@ TABLE_DTYPES: dict[WeightDtype, tuple[str, ...]] = {
 STAND_INS: dict[WeightDtype, tuple[str, ...]] = {"fp8": ("fp8_block",), "fp8_block": ("fp8",)}
 """Formats that read as many bytes on the same matrix units."""
 MIN_SHAPES = 3
+"""On fewer the cost of an expert is not told from the fixed one (docs/decisions/0025-plain-steps-to-repair.md). [-]"""
 BORROWED_LOG_SD = 0.10
-"""Added in quadrature when the constants come from another engine or format of the same accelerator. [-]"""
+"""Added in quadrature when the constants come from another engine or format of the same accelerator. Assumed:
+such tables err by 19 % in the median (`choose_experts`). [-]"""
 
 
 @dataclass(frozen=True)
@@ -162,15 +164,16 @@ SUBSTITUTED_KERNELS = "situ_as_silu"
 SHARED_KERNELS = "trtllm"
 """Kernels of one library (trtllm-gen) that every engine calls: what one engine measured, another runs too."""
 CLEARLY_QUICKER = 1.15
-"""A shared kernel measured under another engine serves where the engine's own takes more than this times as long.
-[-]"""
+"""A shared kernel measured under another engine serves where the engine's own takes more than this times as long
+(docs/decisions/0010-kernels-as-they-run.md). [-]"""
 MIN_WIDTHS = 2
 """A fit on fewer distinct widths of a shard hardly tells the cost of an expert from that of its bytes. [-]"""
 TYPICAL_EXPERT_BYTES = 8e6
 """One expert of a fine-grained model, between 3 x 2048 x 768 in 16 bits and 3 x 2880 x 2880 in 4 bits. [B]"""
 SLOW_FRACTION = 0.5
 """An expert kernel whose weight rate stays below this share of the accelerator's streaming rate was not tuned for it.
-Engines pick kernels per shape, so such a table says what one kernel does, not what the engine does."""
+Engines pick kernels per shape, so such a table says what one kernel does, not what the engine does. The half is
+assumed. [-]"""
 COMPARED_TOKENS = 2.0 ** np.arange(3, 10, dtype=np.float64)
 """Tokens of the steps at which kernels of one shape are compared: 8 to 512. [-]"""
 _Rank = tuple[bool, bool, bool, bool, bool, bool, bool, float, bool, float, str]

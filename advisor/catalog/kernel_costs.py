@@ -30,7 +30,7 @@ from advisor.physics.hardware import (
     peak_flops,
 )
 from advisor.physics.kernel_costs import AttentionCost, ExpertShape, GemmCost, KernelCosts, MoeCost, Network, StreamCost
-from advisor.prediction import Tier
+from advisor.prediction import BAND_SIGMAS, Tier
 
 SHARPNESS = 4.0
 """Of the bend between reading and arithmetic. With 1 or 2 Hopper's latent tables ask for a bandwidth above the
@@ -68,7 +68,7 @@ ROOFLINE_GEMM_LOG_SD = 0.25
 """Assumed: between the fitted GEMM tables' spread (0.09-0.25) and that of the experts' roofline."""
 HOST_PER_STEP_S = 300e-6
 """Weak prior: in both arms, so that speedups do not determine it (docs/decisions/0003-engine-overheads.md)."""
-OVERHEAD_LOG_SD = math.log(3.0) / 1.2816
+OVERHEAD_LOG_SD = math.log(3.0) / BAND_SIGMAS
 """Weak prior of docs/model.md: each overhead constant is known within a factor of 3."""
 RESIDUAL_LOG_SD = 0.1
 """Assumed of tiers that published speedups do not calibrate, and before a user's own rows. [-]"""

@@ -113,7 +113,6 @@ def plain_setup(point: Mapping[str, Any]) -> Setup:
             drafter_id="ngram",
             acceptance="1.5@1",
             k_max=1,
-            context_tokens=lengths["input_tokens"] + lengths["output_tokens"] // 2,
             **lengths,
             **chosen_formats(point),
         )
@@ -345,8 +344,7 @@ def _predicted_s(row: Mapping[str, Any]) -> float | None:
         tensor, expert = 1, gpus
     lengths = {} if pd.isna(row["output_tokens"]) else {"output_tokens": int(row["output_tokens"])}
     if not pd.isna(row["input_tokens"]):
-        lengths["context_tokens"] = int(row["input_tokens"]) + lengths.get("output_tokens", 0) // 2
-        lengths |= {"input_tokens": int(row["input_tokens"])} if "output_tokens" in lengths else {}
+        lengths["input_tokens" if lengths else "context_tokens"] = int(row["input_tokens"])
     try:
         setup = load_setup(
             build_scenario(

@@ -19,7 +19,7 @@ from advisor.measured.points import COLLECTION_FILES, COLLECTIONS, Point, judged
 from advisor.measured.refit_result import errors_of
 from advisor.measured.store import default_store_path, kernel_table, open_store
 from advisor.measured.validation import JUDGED
-from advisor.prediction import AdvisorError
+from advisor.prediction import BAND_SIGMAS, AdvisorError
 from advisor.profiles import MEASUREMENTS, PROFILES
 from advisor.text import counted
 from studies.diagnosis import answered, apart_section
@@ -194,7 +194,7 @@ def _overheads() -> str:
     for record in fit.records:
         sds = np.sqrt(np.diag(record.log_covariance))
         values = [
-            f"{record.value(n) * 1e3:.3g} x/÷ {np.exp(1.2816 * sd):.1f}" if record.value(n) else "-"
+            f"{record.value(n) * 1e3:.3g} x/÷ {np.exp(BAND_SIGMAS * sd):.1f}" if record.value(n) else "-"
             for n, sd in zip(OVERHEAD_NAMES, sds, strict=True)
         ]
         body.append((record.engine_class, *values, record.n_rows, record.n_sources, record.message))
