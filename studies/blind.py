@@ -23,7 +23,7 @@ import yaml
 import advisor
 from advisor.catalog.fit_records import class_costs
 from advisor.measured.laboratories import set_apart
-from advisor.measured.points import COLLECTIONS, Point, measured_times, points_of, published_rows, with_costs
+from advisor.measured.points import COLLECTIONS, Point, measured_times, published_rows, with_costs
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.prefill import prefill_per_token_s
@@ -32,6 +32,7 @@ from advisor.predict.setup import touched_in_pass
 from advisor.prediction import AdvisorError
 from advisor.profiles import data_root, read_file
 from advisor.text import RENAMED, frame_csv, names_of_today
+from studies.published import points_of
 
 BLIND = data_root() / "docs" / "blind"
 SOURCE = "https://github.com/vllm-project/vllm/issues/46295, comment of 2026-09-22"

@@ -257,25 +257,6 @@ def with_costs(setup: Setup, **changes: Any) -> Setup:
     return replace(setup, **changed)
 
 
-def points_of(
-    frame: pd.DataFrame, assume: Mapping[str, str] | None = None, other_models: bool = False
-) -> tuple[list[Point], dict[str, int]]:
-    """Points of the published rows that can be predicted, carry a speedup and no defect.
-
-    The others come as reasons with counts.
-    """
-    points: list[Point] = []
-    refused: Counter[str] = Counter()
-    for row in frame.to_dict("records"):
-        try:
-            if row.get("defect"):
-                raise AdvisorError(f"set aside for a defect: {row['defect']}")
-            points.append(point_of({str(name): cell for name, cell in row.items()}, assume, other_models))
-        except AdvisorError as error:
-            refused[str(error)] += 1
-    return points, refused
-
-
 def point_of(row: Mapping[str, Any], assume: Mapping[str, str] | None = None, other_models: bool = False) -> Point:
     """One published row. Raises AdvisorError with the reason when it cannot be predicted or has no positive speedup."""
     try:
@@ -479,12 +460,6 @@ def judged_rows() -> pd.DataFrame:
     rows = published_rows(*COLLECTIONS)
     kept = [not set_apart(laboratory_of_row(row)) for row in rows[list(SOURCE_COLUMNS)].to_dict("records")]
     return rows[kept].reset_index(drop=True)
-
-
-def fitted_rows() -> pd.DataFrame:
-    """The rows that the shipped overheads are fitted on: those judged, without engines called immature."""
-    rows = judged_rows()
-    return rows[~immature(rows)].reset_index(drop=True)
 
 
 def immature(rows: pd.DataFrame) -> pd.Series:
