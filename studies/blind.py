@@ -3,11 +3,8 @@
 vLLM issue 46295, comment of 22 September 2026, announces a measurement on one H200: an MoE model with n-gram drafts,
 K = 0, 1, 2, 4, 8 by batch 1, 4, 16, 64, with distinct experts in a verification, its latency, acceptance and tokens/s.
 `--write` predicts that grid and freezes it by its hash; `--score` holds it against the numbers once they are there.
-
-`python -m advisor.studies.absolute`: plain and speculative times of published rows, each against its prediction.
-
-A speedup can be right with both of its times wrong. Predicted with the overheads shipped for the row's engine class, so
-nothing is left out: this shows where a time goes missing, it is no score. Laboratories set apart are not in it.
+`--absolute` prints plain and speculative times of published rows beside their predictions: by the shipped overheads,
+so that it shows where a time goes missing and is no score.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ import yaml
 import advisor
 from advisor.catalog.fit_records import class_costs
 from advisor.measured.laboratories import set_apart
-from advisor.measured.points import COLLECTIONS, Point, measured_times, points_of, published_rows, with_costs
+from advisor.measured.points import COLLECTIONS, Point, measured_times, published_rows, with_costs
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.prefill import prefill_per_token_s
@@ -35,6 +32,7 @@ from advisor.predict.setup import touched_in_pass
 from advisor.prediction import AdvisorError
 from advisor.profiles import data_root, read_file
 from advisor.text import RENAMED, frame_csv, names_of_today
+from studies.published import points_of
 
 BLIND = data_root() / "docs" / "blind"
 SOURCE = "https://github.com/vllm-project/vllm/issues/46295, comment of 2026-09-22"

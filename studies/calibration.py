@@ -1,15 +1,7 @@
-"""All fits of all measured tables, written under profiles/calibration. Run by `make calibrate`; never by the app.
+"""Refits the measured kernel tables and rewrites profiles/calibration (`make calibrate`), with the accuracy gates.
 
-How many MoE tables meet the accuracy gates, from the held-out errors in the fit records.
-
-`python -m advisor.studies.calibration.widths`: what to do where experts were measured at one width of a shard alone.
-
-Every measured shape plays that part: fitted on whole experts only, carried to its shards, and judged there beside what
-other engines' kernels of the same format took. `choose_experts` follows the table that this prints.
-
-`python -m advisor.studies.calibration`: refit the measured kernel tables and rewrite profiles/calibration.
-
-Without arguments all of them; `--device b200-sxm --op moe` those of one accelerator and operation, and keeps the rest.
+`--device b200-sxm --op moe` refits those of one accelerator and operation, and keeps the rest. `--widths` prints what
+serves best where experts were measured at one width of a shard alone; `choose_experts` follows that table.
 """
 
 from __future__ import annotations
@@ -39,7 +31,7 @@ from advisor.catalog.fit_records import (
     record_id,
 )
 from advisor.catalog.kernel_choice import MIN_SHAPES as MIN_GEMM_SHAPES
-from advisor.catalog.kernel_choice import SCALE_KEYS, SHARED_KERNELS, UNGATED_KERNELS, gemm_variants, version_key
+from advisor.catalog.kernel_choice import SHARED_KERNELS, UNGATED_KERNELS, version_key
 from advisor.catalog.kernel_costs import KV_BYTES
 from advisor.catalog.measured_shapes import CHECKPOINTS, SERVED_OPERATIONS
 from advisor.measured.fits.experts import MOE_KEYS, SHAPE, fit_moe, frame_columns
@@ -59,6 +51,7 @@ from studies.fits.attention import (
 )
 from studies.fits.dense import GEMM_KEYS, all_reduce_record, all_to_all_record, gemm_record
 from studies.fits.experts import clean_table, least_coefficients, measured_table, moe_record, select_rows
+from studies.fits.gemm_variants import SCALE_KEYS, gemm_variants
 from studies.fits.records import write_measured, write_modules, write_records
 from studies.fits.tables import one_row_per_point
 

@@ -1,11 +1,8 @@
 """How often the doctor blames a shipped measurement, into docs/diagnose.md: `python -m studies.diagnosis`.
 
 Rows without a known defect are runs that worked, so every finding on one counts as a false alarm. The page says which
-limits were set with these rows in sight.
-
-`python -m advisor.studies.answered`: which published rows can be predicted, by laboratory, and why others cannot.
-
-No error is computed here: the table may be read for the laboratories set apart as well.
+limits were set with these rows in sight. `--set-apart` prints which published rows can be predicted, by laboratory, and
+why others cannot; no error is computed there.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""How far the assumed slowest rank is from counted ones: `python -m studies.expert_ranks` prints the tables.
+"""How far the assumed slowest rank is from counted ones, and the routing law from measured unions of experts.
 
-Routers are SYNTHETIC: loads with the measured spread of each preset, hot experts placed by chance, sequences correlated
-as measured. What is real is the spread; whether neighbouring experts are hot together is in no data that is shipped.
-
-`python -m advisor.studies.unions`: the routing law held against measured unions of experts.
-
-Three questions, each printed: does the three-parameter form follow a measured router (fitted to each prompt set, and
-fitted to short lengths to judge long ones); do the shipped presets, and one set of parameters for a domain nobody has
-fitted; and how far single layers are from the mean over layers.
+Routers of the first are SYNTHETIC: loads with the measured spread of each preset, hot experts placed by chance,
+sequences correlated as measured. Whether neighbouring experts are hot together is in no data that is shipped.
 """
 
 from __future__ import annotations
@@ -131,7 +125,7 @@ def spread_rows() -> Iterator[tuple[str, ...]]:
 def worse_with_copies(cases: int = 200) -> tuple[int, float]:
     """Number of cases where a copy for each rank makes the fullest rank fuller, and by how much at most. [-]
 
-    The layouts are greedy (`routing.balanced`), the cases random; the second is a share of the rank's load.
+    The layouts are greedy (`balanced`), the cases random; the second is a share of the rank's load.
     """
     grown = []
     for case in range(cases):

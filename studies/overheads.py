@@ -1,10 +1,7 @@
 """`python -m studies.overheads`: fits the overheads on the shipped rows and writes their records.
 
-`python -m studies.overheads --small-launches`: fits the launches that no kernel table holds, and writes their records.
-
-Small kernels between the measured ones do not show in speedups, which have them in both arms, but in plain steps: what
-measured decode takes beyond its kernels, divided by the layers that run them. They are the only constants fitted on the
-plain-decode points, and are judged there with each model's own points left out (docs/decisions/0013-small-launches.md).
+`--small-launches` fits the launches that no kernel table holds: what measured plain decode takes beyond its kernels,
+divided by the layers that run them, judged with each model's points left out (docs/decisions/0013-small-launches.md).
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ from advisor.catalog.fit_records import (
     costs_by,
 )
 from advisor.catalog.kernel_choice import SmallLaunch, is_before, small_launch
-from advisor.measured.points import COLLECTION_FILES, Point, fitted_rows, points_of, with_costs
+from advisor.measured.points import COLLECTION_FILES, Point, with_costs
 from advisor.measured.store import default_store_path, open_store, plain_decode_points
 from advisor.measured.validation import tier_of
 from advisor.physics import laws
@@ -54,6 +51,7 @@ from studies.fits.overheads import (
     prior_overheads,
 )
 from studies.fits.records import write_overheads, write_small_launches
+from studies.published import fitted_rows, points_of
 from studies.validation.plain import believed, plain_decode
 
 SHARES_TRIED = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -1,26 +1,12 @@
-"""Stand-ins for the workloads of arXiv:2506.20675, whose acceptance traces are not published.
+"""Published comparisons of K at run time, on our own step times: Cascade's study, Cohere's K by batch, a gate.
 
-Published: tasks code (HumanEval), math (GSM8K), extraction (MT-Bench) and four equal mixes of them; n-gram drafts on
-every model; on Mixtral with K = 7 an ETR of 3.2 in the best task, every K > 0 losing on math and on extraction.
-
-Assumed: an n-gram drafter is either copying (conditional acceptance 0.9) or not (0.08); copying passages are 40 tokens
-long on average; the share of tokens inside them sets the task. Two shares are chosen to meet a published number each,
-and prove nothing about it: code yields ETR 3.2 at K = 7, and math the 26 % slowdown of K = 1 on a purely memory-bound
-Mixtral. Extraction lies between. The slowdowns at K = 2 and 3, Cascade's own, and the gains then follow. Nothing here
-is a measurement. Every round carries K drafts, where a real n-gram drafter proposes none without a match; that makes
-losing rounds dearer than in the engine.
-
-Two published comparisons on this project's own step times: Cascade's study, and Cohere's K by batch.
-
-Nothing here is fitted to the published result; docs/runtime-k-validation.md holds what comes out against it.
-
-Verification sized by confidence, as published, beside the bound of a gate that is never wrong.
-
-vLLM pull request 52362 compares plain decoding with DSpark that verifies all of its K = 7 drafts, and with DSpark that
-verifies as many as its confidence admits, at several concurrencies (measurements/published_speedups). The accelerator
-is the re-run's, whose two cells state it; the accepted length, which neither states, is that of another DSpark head.
-
-The comparison of arXiv:2506.20675 on costs and acceptance processes given by the caller.
+The acceptance traces of arXiv:2506.20675 (code, math, extraction and four mixes; n-gram drafts) are not published, so
+stand-ins are ASSUMED: a drafter is copying (conditional acceptance 0.9) or not (0.08), passages are 40 tokens long on
+average, and the share of tokens inside them sets the task. Two shares meet a published number each and prove nothing
+about it: code yields ETR 3.2 at K = 7, math the 26 % slowdown of K = 1 on a purely memory-bound Mixtral. Every round
+carries K drafts, where a real n-gram drafter proposes none without a match; that makes losing rounds dearer. vLLM pull
+request 52362 compares plain decoding with DSpark that verifies all drafts, and with as many as its confidence admits;
+the accepted length, which it does not state, is that of another head.
 """
 
 from __future__ import annotations

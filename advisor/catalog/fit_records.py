@@ -9,37 +9,23 @@ import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, TypeAdapter
 
+from advisor.physics.architecture import BYTES_PER_WEIGHT as STORED
 from advisor.physics.components import JOINT
 from advisor.physics.kernel_costs import ExpertShape
 from advisor.prediction import AdvisorError, Frozen
 from advisor.profiles import PROFILES
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 BYTES_PER_WEIGHT = {
-    "bf16": 2.0,
-    "fp16": 2.0,
-    "fp8": 1.0,
-    "fp8_block": 1.0 + 4.0 / (128 * 128),
-    "int4_wo": 0.5 + 2.0 / 128,
-    "w4afp8": 0.5 + 2.0 / 128,
-    "nvfp4": 0.5 + 1.0 / 16,
-    "w4a16_mxfp4": 0.5 + 1.0 / 32,
-    "w4a8_mxfp4_mxfp8": 0.5 + 1.0 / 32,
+    **dict.fromkeys(("bf16", "fp16"), STORED["bf16"]),
+    **{name: STORED[name] for name in ("fp8", "fp8_block", "nvfp4")},
+    **dict.fromkeys(("int4_wo", "w4afp8"), STORED["int4"]),
+    **dict.fromkeys(("w4a16_mxfp4", "w4a8_mxfp4_mxfp8"), STORED["mxfp4"]),
 }
 """Stored bytes per weight, scales included, by the tables' own names of formats."""
-
-
-def require_columns(frame: pd.DataFrame, columns: tuple[str, ...], table: str) -> None:
-    """Raise AdvisorError naming the columns that `frame` lacks."""
-    missing = [name for name in columns if name not in frame.columns]
-    if missing:
-        raise AdvisorError(f"{table} table lacks {', '.join(missing)}; expected {', '.join(columns)}")
 
 
 PARAMETERS = (
@@ -118,7 +104,7 @@ class FitRecord(Frozen):
     ep_median: float | None = None
     ep_p90: float | None = None
     """Errors on expert-parallel rows (2 to 8 ranks), none of which was fitted; U of the slowest rank by
-    `routing.local_experts`. MoE only."""
+    `local_experts`. MoE only."""
     log_sd: float
     """Standard deviation of log(measured / predicted) whose normal band of 80 % holds 80 % of held-out rows. [-]"""
     success: bool

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
+from advisor.physics.hardware import Hardware
 from advisor.prediction import AdvisorError, Array, Frozen
 
 EAGER_DENSE_S, EAGER_ROUTED_S = 0.77e-3, 1.1e-3
@@ -86,6 +87,11 @@ class GraphServer:
     """As the user lists them, in the engine's own count; () for none."""
     largest: int | None = None
     """As the user limits them."""
+
+    @classmethod
+    def of(cls, hardware: Hardware, n_gpus: int) -> GraphServer:
+        """Server on so many of an accelerator, with what engines admit by themselves."""
+        return cls(hardware.generation, hardware.memory_bytes.value, n_gpus)
 
 
 def stated_sizes(text: str) -> dict[str, Any]:

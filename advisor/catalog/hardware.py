@@ -1,7 +1,4 @@
-"""An accelerator of the user's own: a few figures of a data sheet, checked, as a Hardware whose constants say so.
-
-Models, accelerators and drafters as readers know them: names instead of ids, in the order of their makers.
-"""
+"""Models, accelerators and drafters as readers know them, and an accelerator made of a few figures of a data sheet."""
 
 from __future__ import annotations
 

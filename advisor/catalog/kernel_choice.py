@@ -1,25 +1,14 @@
 """Which fit record serves an operation: the chosen engine's own and newest where it is any good, else a stand-in.
 
-Which kernel of routed experts serves: engines pick it by shape, so what measured the very shape comes first.
-
-One GEMM table as the kernels that serving runs: with the launches that its collector timed, and without them.
-
-TensorRT-LLM's fp8 table times a launch that finds the activations' scale on every call. A checkpoint with static scales
-has no such launch, and what it takes is in a table of its own, by rows and depth. Its nvfp4 table is slower than vLLM's
-at the same products; why is not measured, so a stated share of the excess is taken off.
-
-Launches that no kernel table holds, by engine and version: fitted on measured plain decode, judged model by model.
-
-Written by `python -m studies.overheads --small-launches`. What they are worth on a model that took no part stands in
-docs/validation.md; a version before the first with a row of its own takes the oldest.
+Engines pick the kernel of routed experts by shape, so what measured the very shape comes first.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -37,7 +26,6 @@ from advisor.catalog.fit_records import (
     MeasuredTable,
     Operation,
     read_fitted,
-    require_columns,
 )
 from advisor.physics import laws
 from advisor.physics.architecture import WeightDtype
@@ -47,7 +35,7 @@ from advisor.physics.step import expert_work
 from advisor.prediction import Frozen
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 TABLE_DTYPES: dict[WeightDtype, tuple[str, ...]] = {
     "fp32": (),
@@ -63,8 +51,10 @@ TABLE_DTYPES: dict[WeightDtype, tuple[str, ...]] = {
 STAND_INS: dict[WeightDtype, tuple[str, ...]] = {"fp8": ("fp8_block",), "fp8_block": ("fp8",)}
 """Formats that read as many bytes on the same matrix units."""
 MIN_SHAPES = 3
+"""On fewer the cost of an expert is not told from the fixed one (docs/decisions/0025-plain-steps-to-repair.md). [-]"""
 BORROWED_LOG_SD = 0.10
-"""Added in quadrature when the constants come from another engine or format of the same accelerator. [-]"""
+"""Added in quadrature when the constants come from another engine or format of the same accelerator. Assumed:
+such tables err by 19 % in the median (`choose_experts`). [-]"""
 
 
 @dataclass(frozen=True)
@@ -174,15 +164,16 @@ SUBSTITUTED_KERNELS = "situ_as_silu"
 SHARED_KERNELS = "trtllm"
 """Kernels of one library (trtllm-gen) that every engine calls: what one engine measured, another runs too."""
 CLEARLY_QUICKER = 1.15
-"""A shared kernel measured under another engine serves where the engine's own takes more than this times as long.
-[-]"""
+"""A shared kernel measured under another engine serves where the engine's own takes more than this times as long
+(docs/decisions/0010-kernels-as-they-run.md). [-]"""
 MIN_WIDTHS = 2
 """A fit on fewer distinct widths of a shard hardly tells the cost of an expert from that of its bytes. [-]"""
 TYPICAL_EXPERT_BYTES = 8e6
 """One expert of a fine-grained model, between 3 x 2048 x 768 in 16 bits and 3 x 2880 x 2880 in 4 bits. [B]"""
 SLOW_FRACTION = 0.5
 """An expert kernel whose weight rate stays below this share of the accelerator's streaming rate was not tuned for it.
-Engines pick kernels per shape, so such a table says what one kernel does, not what the engine does."""
+Engines pick kernels per shape, so such a table says what one kernel does, not what the engine does. The half is
+assumed. [-]"""
 COMPARED_TOKENS = 2.0 ** np.arange(3, 10, dtype=np.float64)
 """Tokens of the steps at which kernels of one shape are compared: 8 to 512. [-]"""
 _Rank = tuple[bool, bool, bool, bool, bool, bool, bool, float, bool, float, str]
@@ -397,105 +388,6 @@ ActivationScales = Literal["static", "dynamic", "fused"]
 bound for studies) without any time that a table has beyond another engine's."""
 ENDINGS: dict[ActivationScales, str] = {"static": "", "dynamic": "+dynamic", "fused": "+fused"}
 """What the kernel's name ends in. A table without such launches has one record, which serves all three."""
-SCALE_KEYS = ["m", "k"]
-LEAST_SHARE_LEFT = 0.25
-"""A product takes at least this share of what was timed with its scale launch: two tables timed apart differ by noise.
-[-]"""
-NVFP4_EXCESS_SHARE = 0.5
-"""Share of TensorRT-LLM's nvfp4 time beyond vLLM's at the same product that serving is assumed not to pay.
-
-No table settles it: none of the package separates the quantisation launch of nvfp4. Norm and quantisation are fused in
-front of two of a layer's four products, which gives a half. Against it speaks that the excess grows with the depth k
-(0.5 us at 512, 20 us at 16384, one row, B200) as a launch would not. The spread to the whole table is in the band. [-]
-"""
-
-
-@dataclass(frozen=True)
-class GemmVariant:
-    """One table as one kernel runs it: m, n, k, latency_s [s] in `frame`, and what was done to it."""
-
-    ending: str
-    frame: pd.DataFrame
-    note: str = ""
-    assumed_log_sd: float = 0.0
-    """Spread that an assumption about the launches adds. [-]"""
-    n_at_floor: int = field(default=0)
-    """Rows held at LEAST_SHARE_LEFT of their time."""
-
-
-def without_scale_launch(frame: pd.DataFrame, scales: pd.DataFrame) -> GemmVariant:
-    """The kernel of static scales: each row less the scale launch of its rows and depth.
-
-    `frame` has m, n, k and latency_s [s], `scales` m, k and latency_s; raises AdvisorError where it lacks one.
-    """
-    require_columns(scales, (*SCALE_KEYS, "latency_s"), "activation scale")
-    measured = frame["latency_s"].to_numpy()
-    launch = scale_seconds(scales, frame["m"].to_numpy(dtype=float), frame["k"].to_numpy(dtype=float))
-    floor = LEAST_SHARE_LEFT * measured
-    note = f"less the measured launch that finds the activations' scale ({np.median(launch) * 1e6:.1f} us)"
-    left = np.maximum(measured - launch, floor)
-    return GemmVariant("", frame.assign(latency_s=left), note, n_at_floor=int((measured - launch < floor).sum()))
-
-
-def scale_seconds(scales: pd.DataFrame, m: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """Time of the scale launch at m rows of depth k, straight in the logarithms, constant beyond the table. [s]"""
-    grid = np.log(scales.pivot_table(index="m", columns="k", values="latency_s"))
-    grid = grid.interpolate(axis=0, limit_direction="both")  # the few points that the store refused, as zero seconds
-    rows, depths = np.log(grid.index.to_numpy(dtype=float)), np.log(grid.columns.to_numpy(dtype=float))
-    below, share = _between(rows, np.log(m))
-    left, across = _between(depths, np.log(k))
-    values = grid.to_numpy()
-    first = (1 - across) * values[below, left] + across * values[below, left + 1]
-    second = (1 - across) * values[below + 1, left] + across * values[below + 1, left + 1]
-    return np.asarray(np.exp((1 - share) * first + share * second))
-
-
-def _between(knots: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Index of the knot below each of `at`, and how far it is to the next. Inside the table."""
-    inside = np.clip(at, knots[0], knots[-1])
-    below = np.clip(np.searchsorted(knots, inside, side="right") - 1, 0, len(knots) - 2)
-    return below, (inside - knots[below]) / (knots[below + 1] - knots[below])
-
-
-def without_excess(frame: pd.DataFrame, other: pd.DataFrame, share: float, ending: str) -> GemmVariant:
-    """Table less a share of its time beyond another table's at the same product. Rows that `other` lacks stay.
-
-    Both have m, n, k and latency_s [s]. The spread between this and the table as it is widens the band.
-    """
-    keys = ["m", "n", "k"]
-    beside = frame[keys].merge(other[[*keys, "latency_s"]], on=keys, how="left")["latency_s"].to_numpy()
-    measured = frame["latency_s"].to_numpy()
-    excess = np.maximum(measured - np.where(np.isnan(beside), measured, beside), 0.0)
-    left = measured - share * excess
-    log_sd = float(np.sqrt(np.mean(np.log(measured / left) ** 2)))
-    note = f"less {share:g} of the time beyond another engine's at the same product: an assumption, no table settles it"
-    return GemmVariant(ending, frame.assign(latency_s=left), note, log_sd)
-
-
-def gemm_variants(
-    frame: pd.DataFrame, engine: str, dtype: str, scales: pd.DataFrame, other: pd.DataFrame
-) -> Iterator[GemmVariant]:
-    """One table as the kernels that serving may run, the static one first. Most tables are one kernel.
-
-    Parameters
-    ----------
-    frame : m, n, k, latency_s [s], one row per point.
-    engine, dtype : whose table it is.
-    scales : its scale launches (m, k, latency_s); may be empty.
-    other : vLLM's table of the same format; may be empty.
-    """
-    as_timed = GemmVariant(ENDINGS["dynamic"], frame, "as timed, with the launches that quantise the activations")
-    if engine == "trtllm" and dtype == "fp8" and len(scales):
-        yield without_scale_launch(frame, scales)
-        yield as_timed
-    elif engine == "trtllm" and dtype == "nvfp4" and len(other):
-        yield without_excess(frame, other, NVFP4_EXCESS_SHARE, ENDINGS["static"])
-        yield without_excess(frame, other, 1.0, ENDINGS["fused"])
-        yield as_timed
-    else:
-        yield GemmVariant("", frame)
-
-
 SMALL_LAUNCHES_FILE = RECORDS / "end_to_end" / "small_launches.json"
 
 

@@ -1,7 +1,4 @@
-"""From fit records to the constants that `step_cost` needs for one accelerator, engine and set of weight formats.
-
-Which attention record serves a cache format, and what a smaller cache is worth where its own record says nothing.
-"""
+"""From fit records to the kernel constants of one accelerator, engine and set of weight formats."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from typing import Any
 
 from advisor.catalog.engines import class_today, engine_ids, load_engine
 from advisor.catalog.fit_records import (
+    BYTES_PER_WEIGHT,
     FitRecord,
     MeasuredTable,
     Operation,
@@ -32,12 +30,12 @@ from advisor.physics.hardware import (
     peak_flops,
 )
 from advisor.physics.kernel_costs import AttentionCost, ExpertShape, GemmCost, KernelCosts, MoeCost, Network, StreamCost
-from advisor.prediction import Tier
+from advisor.prediction import BAND_SIGMAS, Tier
 
 SHARPNESS = 4.0
 """Of the bend between reading and arithmetic. With 1 or 2 Hopper's latent tables ask for a bandwidth above the
 data sheet's, at the same error; chosen on those tables. [-]"""
-KV_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "nvfp4": 0.5 + 1.0 / 16}
+KV_BYTES = {name: BYTES_PER_WEIGHT[name] for name in ("bf16", "fp16", "fp8", "nvfp4")}
 ASSUMED_RATE = 0.6
 """Share of the 16-bit peak that attention's arithmetic is taken to reach where no table tells: latent bf16 tables of
 H100 and H200 under two engines give 0.54 to 0.60. [-]"""
@@ -74,7 +72,7 @@ about 7 (two products, the gate's, two activations, a scaling, a sum) beside 13.
 chip alone (docs/decisions/0031-launches-of-shared-experts.md). [-]"""
 HOST_PER_STEP_S = 300e-6
 """Weak prior: in both arms, so that speedups do not determine it (docs/decisions/0003-engine-overheads.md)."""
-OVERHEAD_LOG_SD = math.log(3.0) / 1.2816
+OVERHEAD_LOG_SD = math.log(3.0) / BAND_SIGMAS
 """Weak prior of docs/model.md: each overhead constant is known within a factor of 3."""
 RESIDUAL_LOG_SD = 0.1
 """Assumed of tiers that published speedups do not calibrate, and before a user's own rows. [-]"""
@@ -117,7 +115,7 @@ def kernel_costs(
     dtypes : stored format by component.
     kv_dtype : format of the KV cache, bf16 or fp8.
     gated_experts : False for experts of two matrices (up, down), which engines run with other kernels.
-    shape : the model's routed layer on one rank (`step_cost.expert_shape`): kernels that measured it come first. None
+    shape : the model's routed layer on one rank (`expert_shape`): kernels that measured it come first. None
         for dense models and for arrays of designs.
     scales : how quantised projections get the scale of their activations: `dynamic` for a checkpoint whose
         quantization_config states that activation_scheme, else `static`.

@@ -1,7 +1,4 @@
-"""From the kernel constants of an accelerator to those of one model on it: measured rows of its very shape added.
-
-From a model's attention layers to those that were measured as a whole, and whose measurement serves.
-"""
+"""Kernel constants of one model: with the measured rows of its own expert shape and of whole attention layers."""
 
 from __future__ import annotations
 
@@ -190,12 +187,10 @@ def with_attention_modules(
 
     Reads one shipped file, once per measured device. Raises AdvisorError when that file is damaged.
     """
-    tables = load_modules(hardware.kernel_table_device) if hardware.kernel_table_device else ()
-    bandwidth = hardware.bandwidth_bytes_per_s.value
     modules: dict[Mixer, AttentionModule] = {}
     sources, warnings = dict(costs.sources), dict(costs.warnings)
     for mixer in architecture.mixers:
-        measured = serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype, bandwidth)
+        measured = _serving(hardware, architecture, mixer, tensor_parallel, engine, kv_dtype)
         if measured is None:
             continue
         table, modules[mixer], warning = measured
@@ -212,10 +207,16 @@ def table_behind(
     hardware: Hardware, architecture: Architecture, mixer: Mixer, tensor_parallel: int, engine: str, kv_dtype: str
 ) -> ModuleTable | None:
     """The measured table that serves a mixer's layers in `with_attention_modules`. None where none does."""
+    measured = _serving(hardware, architecture, mixer, tensor_parallel, engine, kv_dtype)
+    return None if measured is None else measured[0]
+
+
+def _serving(
+    hardware: Hardware, architecture: Architecture, mixer: Mixer, tensor_parallel: int, engine: str, kv_dtype: str
+) -> tuple[ModuleTable, AttentionModule, str] | None:
     tables = load_modules(hardware.kernel_table_device) if hardware.kernel_table_device else ()
     bandwidth = hardware.bandwidth_bytes_per_s.value
-    measured = serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype, bandwidth)
-    return None if measured is None else measured[0]
+    return serving_module(tables, architecture, mixer, tensor_parallel, engine, kv_dtype, bandwidth)
 
 
 def serving_module(

@@ -1,11 +1,7 @@
-"""Models as architectures: shipped ones by id or name, in the format of a release, and config.json files on disk.
+"""Models as architectures: shipped profiles by id or name, in the format of a release, and config.json files on disk.
 
-Shipped model profiles (profiles/models/<id>.json).
-
-A profile holds a published configuration with its origin and the publisher's own size, which is kept only to be
-compared with: every parameter count is computed from the configuration.
-
-Names of models as checkpoints, servers and benchmarks write them, brought to a profile and a weight format.
+A profile holds a published configuration and the publisher's own size, which is only compared with: parameters are
+counted from the configuration.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Routing statistics that ship with the advisor: measured models, one published model, and defaults by class.
-
-The numbers feed the routing model (symbols there: load_cv CV, affinity phi, stickiness rho). This module only loads
-and chooses; it computes no expert counts.
-"""
+"""Routing statistics that ship with the advisor: measured models, one published model, and defaults by class."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """How much less, or more, of a draft is accepted on text of another kind or length than the one it was measured on.
 
-The numbers are learnt from drafters whose accepted length was measured on several kinds of text
-(`studies.acceptance_transfer`, which writes profiles/drafters/acceptance/transfer.json). What is carried over
-are the odds that a draft token is accepted, those of the one chance per position that gives an accepted length: they
-reach neither end, whatever the factor.
+`studies.acceptance_transfer` learns it. Carried over are the odds of the one chance per position that gives an accepted
+length: they reach neither end, whatever the factor.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from advisor.catalog.models import load_model
 from advisor.cli.own import hardware_fields, model_fields, own_fields
 from advisor.physics.acceptance import load_acceptance_curve
 from advisor.physics.hardware import gpus_of_node, load_hardware
+from advisor.predict.field_rows import FieldRow, Flag
 from advisor.predict.scenario import (
     MAX_LOADS_BYTES,
     Scenario,
@@ -35,7 +36,7 @@ from advisor.predict.scenario import (
     read_loads,
     write_loads,
 )
-from advisor.predict.scenario_fields import FIELDS, FieldRow, Flag
+from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.usual import drafted, split_gpus, usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.profiles import read_file, shown_path, write_whole

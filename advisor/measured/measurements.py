@@ -188,7 +188,7 @@ class SweepMeta(_Facts):
 
     @property
     def torch(self) -> str:
-        """Its version of torch. Empty where it noted none."""
+        """Version of torch that measured. Empty where none was noted."""
         return str(self.software.get("torch") or "")
 
     @property

@@ -18,8 +18,8 @@ from advisor.measured.observations import NAMES, Observations, log_predicted, lo
 from advisor.measured.points import Point
 from advisor.physics.components import JOINT, KERNELS, LINK_RECORDS, OVERHEADS
 from advisor.physics.kernel_costs import MoeCost
-from advisor.predict.curve import records_in_use
 from advisor.predict.setup import Setup
+from advisor.predict.tiers import records_in_use
 from advisor.prediction import BAND_SIGMAS, Array
 
 MIN_LOG_SD = 0.03

@@ -2,8 +2,6 @@
 
 A wrong unit moves all rows of a column by one factor, far beyond what any prediction is wrong by. What a factor near a
 number of the row itself (GPUs, K + 1, batch, accepted length) may mean cannot be decided here: it is asked.
-
-What no accelerator can do: a published round that takes less time than reading the weights it touches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Measured rows as points: row, question, setup, observations. Published rows and a user's take the same way.
-
-The shipped published measurements: one reader for all collections, and the times that their rows print.
-"""
+"""Measured rows as points: row, question, setup, observations. Published rows and a user's take the same way."""
 
 from __future__ import annotations
 
@@ -18,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from advisor.catalog.fit_records import OVERHEAD_NAMES, class_costs
+from advisor.catalog.kernel_costs import ROOFLINE_LOG_SD
 from advisor.measured.laboratories import SOURCE_COLUMNS, laboratory_of_row, set_apart
 from advisor.measured.measurements import read_dataset
 from advisor.measured.observations import (
@@ -29,7 +27,7 @@ from advisor.measured.observations import (
     time_columns,
 )
 from advisor.measured.row_questions import RowQuestion, question_of
-from advisor.physics.acceptance import Acceptance, parse_acceptance
+from advisor.physics.acceptance import BORROWED_LOG_SD, SAME_RUN_LOG_SD, Acceptance, parse_acceptance
 from advisor.physics.bands import Draws
 from advisor.physics.memory import GIB
 from advisor.predict.curve import Curve, curve_for
@@ -38,15 +36,15 @@ from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import CountedPass, Setup
-from advisor.prediction import AdvisorError, Array
+from advisor.prediction import BAND_SIGMAS, AdvisorError, Array
 from advisor.profiles import MEASUREMENTS
 
-ACCEPTANCE_LOG_SD = {"same_run": 0.04, "borrowed": 0.13, "other_model": 0.25}
+ACCEPTANCE_LOG_SD = {"same_run": SAME_RUN_LOG_SD, "borrowed": BORROWED_LOG_SD, "other_model": 0.25}
 """Spread of log accepted length: same run and same model from docs/model.md; of another model, the spread of heads of
 one kind between models and prompt sets in the shipped rows (0.2) with the difference between runs. [-]"""
 READING_LOG_SD = {"A": 0.03, "B": 0.06, "C": 0.10}
 """Assumed spread of the published figure itself: table or label, pixel or running text, incomplete row. [-]"""
-KERNEL_LOG_SD = {"measured": 0.08, "interpolated": 0.08, "fitted": 0.10, "roofline": 0.32}
+KERNEL_LOG_SD = {"measured": 0.08, "interpolated": 0.08, "fitted": 0.10, "roofline": ROOFLINE_LOG_SD}
 """Assumed spread of the kernels' part of a ratio of two steps, by tier; the roofline's is that of its records. [-]"""
 MAX_POINTS = 400
 """Rows of one accelerator and engine that are predicted; of more, an even sample. [-]"""
@@ -57,7 +55,6 @@ _METRIC_OPEN = "metric does not say what baseline_value and sd_value count; fill
 MAX_PLAIN_FACTOR = 1.5
 """A published row whose own plain step is further than this from ours, either way, says nothing of rounds: its ratio is
 one of two wrong steps. It informs no constant of rounds and is listed as a step to repair (docs/validation.md). [-]"""
-_BAND_SIGMAS = 2.563  # from end to end of an 80 % band
 # A plain row asks for a drafter without device time; K = 0 is what its curve is evaluated at.
 _NO_DRAFT = {
     "drafter": "ngram",
@@ -260,25 +257,6 @@ def with_costs(setup: Setup, **changes: Any) -> Setup:
     return replace(setup, **changed)
 
 
-def points_of(
-    frame: pd.DataFrame, assume: Mapping[str, str] | None = None, other_models: bool = False
-) -> tuple[list[Point], dict[str, int]]:
-    """Points of the published rows that can be predicted, carry a speedup and no defect.
-
-    The others come as reasons with counts.
-    """
-    points: list[Point] = []
-    refused: Counter[str] = Counter()
-    for row in frame.to_dict("records"):
-        try:
-            if row.get("defect"):
-                raise AdvisorError(f"set aside for a defect: {row['defect']}")
-            points.append(point_of({str(name): cell for name, cell in row.items()}, assume, other_models))
-        except AdvisorError as error:
-            refused[str(error)] += 1
-    return points, refused
-
-
 def point_of(row: Mapping[str, Any], assume: Mapping[str, str] | None = None, other_models: bool = False) -> Point:
     """One published row. Raises AdvisorError with the reason when it cannot be predicted or has no positive speedup."""
     try:
@@ -299,7 +277,7 @@ def point_of(row: Mapping[str, Any], assume: Mapping[str, str] | None = None, ot
 
 
 def _band_log_sd(acceptance: Acceptance, n_draft: int) -> float:
-    return math.log(acceptance.high[n_draft] / acceptance.low[n_draft]) / _BAND_SIGMAS
+    return math.log(acceptance.high[n_draft] / acceptance.low[n_draft]) / (2.0 * BAND_SIGMAS)
 
 
 def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[list[Point], list[Refused]]:
@@ -482,12 +460,6 @@ def judged_rows() -> pd.DataFrame:
     rows = published_rows(*COLLECTIONS)
     kept = [not set_apart(laboratory_of_row(row)) for row in rows[list(SOURCE_COLUMNS)].to_dict("records")]
     return rows[kept].reset_index(drop=True)
-
-
-def fitted_rows() -> pd.DataFrame:
-    """The rows that the shipped overheads are fitted on: those judged, without engines called immature."""
-    rows = judged_rows()
-    return rows[~immature(rows)].reset_index(drop=True)
 
 
 def immature(rows: pd.DataFrame) -> pd.Series:

@@ -1,9 +1,6 @@
 """Predictions held against measured speedups: a prediction for each row, errors by source, coverage of the bands.
 
-Published speedups with the predictions they judge, as shipped data: computing them takes ten seconds.
-
-`make validation` writes profiles/validation/judged_speedups.json, which names the data and fits it rests on; reports
-and pages read it, and a test fails when those have moved on.
+Those of the published rows are shipped (profiles/validation/judged_speedups.json, by `make validation`).
 """
 
 from __future__ import annotations

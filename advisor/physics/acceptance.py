@@ -1,7 +1,5 @@
 """How much of a draft the target accepts: lengths, probabilities and measured curves, with their spread.
 
-Speedup of speculative decoding. Never sees hardware: times and accepted lengths in.
-
 References
 ----------
 [Leviathan] Leviathan et al., "Fast inference from transformers via speculative decoding", arXiv:2211.17192.
@@ -30,7 +28,8 @@ This and the next are what remains between published speculative-decoding points
 """
 BORROWED_LOG_SD = 0.13
 """The same for one taken from another run: another model, drafter or workload."""
-_MAX_DRAFT = 64
+MAX_DRAFT = 64
+"""Longest draft that accepted lengths are given for. [-]"""
 _GRAMMAR = (
     "give `X@K` (2.4@3), a list of acceptance probabilities (0.7,0.5,0.4), or a measured curve's id "
     "(`python -m advisor presets` lists them)"
@@ -200,8 +199,8 @@ def parse_acceptance(
     ------
     AdvisorError, one sentence, for text that is none of these or is out of range.
     """
-    if not 1 <= k_max <= _MAX_DRAFT:
-        raise AdvisorError(f"k_max={k_max} is out of range; choose 1 to {_MAX_DRAFT}")
+    if not 1 <= k_max <= MAX_DRAFT:
+        raise AdvisorError(f"k_max={k_max} is out of range; choose 1 to {MAX_DRAFT}")
     stripped = text.strip()
     if not stripped:
         raise AdvisorError(f"acceptance is empty; {_GRAMMAR}")
@@ -278,8 +277,8 @@ def _length_at(text: str) -> tuple[float, int]:
     if number_of(left) is None or not re.fullmatch(r"[0-9]{1,9}", right):
         raise AdvisorError(f"acceptance={_shown(text)}: expected an accepted length and a whole K, as in 2.4@3")
     length, at = float(left), int(right)
-    if not 1 <= at <= _MAX_DRAFT:
-        raise AdvisorError(f"acceptance={_shown(text)}: K={at} is out of range; choose 1 to {_MAX_DRAFT}")
+    if not 1 <= at <= MAX_DRAFT:
+        raise AdvisorError(f"acceptance={_shown(text)}: K={at} is out of range; choose 1 to {MAX_DRAFT}")
     if not 1 < length <= at + 1:
         raise AdvisorError(
             f"acceptance={_shown(text)}: a round with K={at} emits more than 1 and at most K+1={at + 1} tokens, "
@@ -291,8 +290,8 @@ def _length_at(text: str) -> tuple[float, int]:
 def _probabilities(text: str) -> Array:
     """The list `a1,a2,...`, refused with one sentence where an entry is no probability."""
     fields = [field.strip() for field in text.split(",")]
-    if len(fields) > _MAX_DRAFT:
-        raise AdvisorError(f"acceptance lists {len(fields)} probabilities; give at most {_MAX_DRAFT}")
+    if len(fields) > MAX_DRAFT:
+        raise AdvisorError(f"acceptance lists {len(fields)} probabilities; give at most {MAX_DRAFT}")
     for position, field in enumerate(fields, start=1):
         if number_of(field) is None:
             raise AdvisorError(

@@ -323,13 +323,13 @@ def _kept_elements(mixer: Mixer, context: Floats) -> Floats:
     return (entry + mixer.index_elements_per_token) * context / mixer.compression + local
 
 
-def state_bytes(architecture: Architecture, batch_size: Numbers = 1, state_dtype_bytes: Numbers = 4.0) -> Floats:
+def state_bytes(architecture: Architecture, batch_size: Numbers = 1) -> Floats:
     """Recurrent and convolution state of the linear layers, whatever the context. [byte]
 
-    fp32 by default, the dtype hybrid releases name in their configs (mamba_ssm_cache_dtype, mamba_ssm_dtype).
+    In fp32, the dtype hybrid releases name in their configs (mamba_ssm_cache_dtype, mamba_ssm_dtype).
     """
     elements = float(sum(m.count * m.state_elements for m in architecture.mixers))
-    return elements * np.asarray(batch_size, dtype=np.float64) * np.asarray(state_dtype_bytes, dtype=np.float64)
+    return elements * np.asarray(batch_size, dtype=np.float64) * BYTES_PER_WEIGHT["fp32"]
 
 
 def kv_bytes(
@@ -337,7 +337,6 @@ def kv_bytes(
     context_tokens: Numbers,
     batch_size: Numbers = 1,
     kv_dtype_bytes: Numbers = 2.0,
-    state_dtype_bytes: Numbers = 4.0,
 ) -> Floats:
     """Cache memory of a batch, over all layers and before any split over accelerators. [byte]
 
@@ -345,7 +344,7 @@ def kv_bytes(
     ----------
     context_tokens : cached positions per sequence, c. Broadcasts. [-]
     batch_size : sequences, B. Broadcasts. [-]
-    kv_dtype_bytes, state_dtype_bytes : bytes per cache element, and per element of a recurrent state. [byte]
+    kv_dtype_bytes : bytes per cache element. [byte]
 
     Window layers stop at their window; sparse layers keep every entry and its index keys; linear layers keep a state.
     Raises AdvisorError for a negative or NaN context.
@@ -355,4 +354,4 @@ def kv_bytes(
         raise AdvisorError("context_tokens must be 0 or more tokens per sequence; give the number of cached positions")
     elements = sum((m.count * _kept_elements(m, context) for m in architecture.mixers), np.zeros_like(context))
     cache = elements * np.asarray(batch_size, dtype=np.float64) * np.asarray(kv_dtype_bytes, dtype=np.float64)
-    return cache + state_bytes(architecture, batch_size, state_dtype_bytes)
+    return cache + state_bytes(architecture, batch_size)

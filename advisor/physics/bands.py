@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.physics.acceptance import MAX_DRAFT
 from advisor.physics.components import COMPONENTS, JOINT, Component
 from advisor.physics.kernel_costs import KernelCosts, MoeCost
 from advisor.prediction import BAND_SIGMAS, Array
@@ -28,8 +29,6 @@ PER_K_LOG_SD = 0.02
 interpolation, kernel times as much between neighbouring token counts. [-]"""
 DRIFT_FROM = 4.0
 """Sequences up to which errors do not grow with the batch. [-]"""
-MAX_DRAFT = 64
-"""Longest draft whose errors are drawn: as far as accepted lengths are given (`acceptance.parse_acceptance`). [-]"""
 _ONE_THREAD = 2**17
 """Multiply-adds up to which OpenBLAS stays on one thread (its threshold is 2^18): the threads of a larger product spin
 while others want the processor, for threefold the processor time of a whole answer. [-]"""

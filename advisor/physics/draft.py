@@ -1,7 +1,4 @@
-"""Drafters: what one round of drafting runs, and how much of it the target accepts.
-
-Device time of one round of drafting, from the same step-cost model as the target.
-"""
+"""Drafters: what one round of drafting runs, and how long that takes by the target's own step-cost model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What is known of the experts that tokens choose: a trace, loads by layer, or no more than a preset's spread.
-
-Steps counted under a layout of experts: the slowest rank of each layer, and what travels.
-"""
+"""Loads of experts, from a trace, by layer or from a preset's spread, and steps counted under a layout of experts."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ class Router:
     model: str
     moe: Moe
     spread: tuple[float, float, float]
-    """Load variation, affinity and stickiness of `routing.touched_experts`. [-]"""
+    """Load variation, affinity and stickiness of `touched_experts`. [-]"""
     preset: str
     """Name of the preset that says so, for a reader."""
 
@@ -115,7 +112,7 @@ def traffic_of_trace(
     longest : tokens of each sequence in a step; shorter sequences are left out. [-]
     fit : that of the trace, where it was made already.
 
-    Raises AdvisorError for what `routing.fit_sequences` refuses, or where no sequence has `longest` tokens.
+    Raises AdvisorError for what `fit_sequences` refuses, or where no sequence has `longest` tokens.
     """
     from advisor.physics.routing_trace import fit_sequences  # a scenario without choices of experts needs none of it
 

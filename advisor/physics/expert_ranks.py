@@ -1,22 +1,15 @@
-"""Which rank holds which copy of each expert: in order as engines load them, or with hot experts copied and spread.
+"""Which rank holds which copy of each expert, and what each expert-parallel rank does in a step, counted.
 
 Symbols: N routed experts, R ranks, r redundant copies, S = N + r slots; q_i the load of expert i, tokens that choose it
-as a share of all tokens (sum over experts: k).
+as a share of all tokens (sum over experts: k). Choices are expert ids [B, t, layers, k]; counts are kept for every
+number of tokens from 1 to t, so that one draw serves plain decoding and every K. A layer waits for its slowest rank:
+take the largest over ranks first, then the mean over layers.
 
 References
 ----------
 [EPLB] https://github.com/deepseek-ai/EPLB: copy the expert with the highest load per copy, then give copies by falling
 load to the least loaded rank that has a slot left; with nodes, groups of experts to nodes first. vLLM's --enable-eplb
 and SGLang's --enable-eplb follow it.
-
-What each expert-parallel rank does in a step, counted: experts it reads, expert choices it serves, messages it gets.
-
-Counts are kept for every number of tokens from 1 to t, so that one draw serves plain decoding and every K. A layer
-waits for its slowest rank: take the largest over ranks first, then the mean over layers.
-
-Expert choices of whole steps: windows of a trace, draws from known loads.
-
-Choices are expert ids [B, t, layers, k]: t consecutive tokens of B sequences.
 """
 
 from __future__ import annotations
@@ -394,7 +387,7 @@ def drawn_choices(
     Parameters
     ----------
     loads : share of tokens that choose each expert, [layers, N]; rows sum to k, no entry above 1. [-]
-    affinity, stickiness : phi and rho of `routing.touched_experts`. [-]
+    affinity, stickiness : phi and rho of `touched_experts`. [-]
 
     Notes
     -----
@@ -459,7 +452,7 @@ def skewed_loads(n_experts: int, n_active: int, load_cv: float, layers: int, rng
     """Lognormal loads of a given spread, [layers, N], in a random order in each layer. [-]
 
     `load_cv` is their coefficient of variation [-]. Own choice of the form, a lognormal capped at 1, as in
-    `routing.law`.
+    the law of touched experts.
 
     Stands for loads where only their spread is known: which experts are hot, and whether neighbours are, is drawn.
     Capped at 1, so a `load_cv` near sqrt(N/k - 1), the most that is possible, is not quite reached.

@@ -1,4 +1,4 @@
-"""Kernel constants of an accelerator, engine and weight formats: what `step_cost` needs; `calibration` builds it."""
+"""Kernel constants of an accelerator, engine and weight formats: what `step_time` needs."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ class Network:
 
 @dataclass(frozen=True)
 class KernelCosts:
-    """All constants `step_cost` needs for one accelerator, engine and set of weight types. Built by `calibration`."""
+    """All constants `step_time` needs for one accelerator, engine and set of weight types."""
 
     routed: MoeCost
     attention_projection: GemmCost

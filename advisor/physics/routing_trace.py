@@ -50,7 +50,7 @@ def fit_overlaps(
 
     `unrelated` is J, `overlap_lag1` o_1 and `overlap_far` o_inf: shares of experts that two tokens have in common [-],
     of different sequences, next to each other, and far apart in one sequence. Own derivation, for the routing of
-    `routing.touched_experts`: J = k/N (1 + CV^2), o_inf = J + (1-J) phi, o_1 = o_inf + (1-o_inf) rho. Estimates below
+    `touched_experts`: J = k/N (1 + CV^2), o_inf = J + (1-J) phi, o_1 = o_inf + (1-o_inf) rho. Estimates below
     zero are set to zero, those above the most that k of N experts allow to that.
     """
     cv = math.sqrt(max(unrelated * n_experts / n_active - 1.0, 0.0))
@@ -134,24 +134,7 @@ def fit_sequences(
         use[row], lags[row] = _statistics(ids, n_experts)
     warnings += _never_chosen(use, sum(map(len, routed)), n_active)
     unrelated = _unrelated(use, n_active)
-    point = _parameters(unrelated, lags, n_experts, n_active)
-    half = max(2, len(routed) // 2)
-    # A sequence drawn twice would pair with itself and pass for unrelated, so half-samples without replacement are
-    # used; with n/2 of n sequences their spread equals the full sample's standard error.
-    draws = []
-    for _ in range(_BOOTSTRAP):
-        rows = rng.permutation(len(routed))[:half]
-        draws.append(_parameters(_unrelated(use[rows], n_active), lags[rows], n_experts, n_active))
-    low, high = np.quantile(np.array(draws), [0.1, 0.9], axis=0)
-    intervals = [(min(float(a), p), max(float(b), p)) for a, b, p in zip(low, high, point, strict=True)]
-    fit = RoutingFit(
-        *point,
-        load_cv_interval=intervals[0],
-        affinity_interval=intervals[1],
-        stickiness_interval=intervals[2],
-        overlap_by_lag=tuple(float(x) for x in lags.mean(axis=(0, 1))),
-        unrelated_overlap=float(unrelated.mean()),
-    )
+    fit = _routing_fit(use, lags, unrelated, (n_experts, n_active), rng)
     return TraceFit(
         fit=fit,
         n_experts=n_experts,
@@ -163,6 +146,30 @@ def fit_sequences(
         unrelated_by_layer=unrelated,
         unions=tuple(_unions(routed, n_experts, n_active, fit, rng)),
         warnings=tuple(warnings),
+    )
+
+
+def _routing_fit(
+    use: NDArray[np.float32], lags: Array, unrelated: Array, sizes: tuple[int, int], rng: np.random.Generator
+) -> RoutingFit:
+    """Parameters with 80 % intervals. `use` and `lags` by sequence; `sizes`: N and k."""
+    point = _parameters(unrelated, lags, *sizes)
+    half = max(2, len(use) // 2)
+    # A sequence drawn twice would pair with itself and pass for unrelated, so half-samples without replacement are
+    # used; with n/2 of n sequences their spread equals the full sample's standard error.
+    draws = []
+    for _ in range(_BOOTSTRAP):
+        rows = rng.permutation(len(use))[:half]
+        draws.append(_parameters(_unrelated(use[rows], sizes[1]), lags[rows], *sizes))
+    low, high = np.quantile(np.array(draws), [0.1, 0.9], axis=0)
+    intervals = [(min(float(a), p), max(float(b), p)) for a, b, p in zip(low, high, point, strict=True)]
+    return RoutingFit(
+        *point,
+        load_cv_interval=intervals[0],
+        affinity_interval=intervals[1],
+        stickiness_interval=intervals[2],
+        overlap_by_lag=tuple(float(x) for x in lags.mean(axis=(0, 1))),
+        unrelated_overlap=float(unrelated.mean()),
     )
 
 
@@ -262,8 +269,8 @@ def _count(
 def implied_overlaps(load_cv: float, affinity: float, stickiness: float, n_experts: int, n_active: int) -> list[float]:
     """Share of experts kept at lags 1 to LAGS that routing parameters imply. [-]
 
-    o_inf + (1 - o_inf) rho^lag for `load_cv` CV, `affinity` phi and `stickiness` rho [-]: the inverse of
-    `routing.fit_overlaps`.
+    o_inf + (1 - o_inf) rho^lag for `load_cv` CV, `affinity` phi and `stickiness` rho [-].
+    Own derivation, the inverse of `fit_overlaps`.
     """
     unrelated = float(unrelated_overlap(n_experts, n_active, load_cv))
     far = unrelated + (1.0 - unrelated) * affinity

@@ -33,7 +33,7 @@ class Placement:
     redundant: int = 0
     """Copies of routed experts beyond one of each, on all expert-parallel ranks together. [-]"""
     balance: RankBalance | None = None
-    """How unevenly routing loads the expert-parallel ranks, where that was counted; None: `routing.local_experts`."""
+    """How unevenly routing loads the expert-parallel ranks, where that was counted; None: `local_experts`."""
 
     @property
     def gpus(self) -> int:
@@ -128,7 +128,7 @@ def step_time(
     batch_size : sequences in the instance, B. [-]
     tokens_per_sequence : tokens of each in this pass: 1 for plain decode, K+1 to verify. [-]
     context_tokens : cached tokens per sequence, c. [-]
-    touched : distinct routed experts touched per layer, U, from `routing.touched_experts`. [-]
+    touched : distinct routed experts touched per layer, U, from `touched_experts`. [-]
     kv_bytes_per_element : 2 for a 16-bit cache, 1 for fp8. [B]
     moe : replaces the architecture's routed layers by arrays of shapes (design search).
 

@@ -1,7 +1,4 @@
-"""Tier of a result, by component, and what lies beyond the calibrated range.
-
-Speedup over batch and K: the model's steps strung together as arrays, with bands.
-"""
+"""Speedup over batch and K: the model's steps strung together as arrays, with bands and the tier of each part."""
 
 from __future__ import annotations
 
@@ -16,20 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from advisor.catalog.graphs import Ran
 from advisor.physics import laws
 from advisor.physics.acceptance import speedup, verification_ratio
-from advisor.physics.attention import core_cost
 from advisor.physics.bands import Draws, band, draw_acceptance, draw_total, drift, make_draws
 from advisor.physics.bands import wobble as sampled_wobble
-from advisor.physics.components import COMPONENTS, KERNELS, Component
+from advisor.physics.components import COMPONENTS
 from advisor.physics.draft import draft_time
-from advisor.physics.kernel_costs import (
-    AttentionCost,
-    AttentionModule,
-    GemmCost,
-    MoeCost,
-    Network,
-    StreamCost,
-    stream_cost,
-)
 from advisor.physics.step import StepTime, in_graph, n_layers, routed_time, slowest_rank, step_time
 from advisor.predict.load import load_setup
 from advisor.predict.plain_sweep import HeldSweep, sweep_factors
@@ -37,99 +24,11 @@ from advisor.predict.prefill import prefill_shares_s, prompt_cost
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import End, Setup, graphs_of_steps, touched_at_ends
-from advisor.prediction import AdvisorError, Array, Tier
+from advisor.predict.tiers import CALIBRATED_TOKENS, beyond_log_sd, by_tier, tiers_of
+from advisor.prediction import AdvisorError, Array
 
 if TYPE_CHECKING:
     import pandas as pd
-
-CALIBRATED_TOKENS = 2048
-"""Kernels are fitted on steps of up to this many tokens; beyond, results are flagged and their band widened. [-]"""
-_WIDENING_PER_DOUBLING = 0.1
-"""Extra log standard deviation for each doubling beyond the calibrated range (assumed). [-]"""
-_MATTERS = 0.1
-"""A component counts for the tier when it takes at least this share of a step. [-]"""
-KernelRecord = AttentionCost | AttentionModule | GemmCost | MoeCost | Network | StreamCost
-"""What prices a component."""
-
-
-def beyond_log_sd(step_tokens: ArrayLike) -> Array:
-    """Log standard deviation that a step longer than the measured ones adds to a speedup. [-]"""
-    doublings = np.log2(np.asarray(step_tokens, float) / CALIBRATED_TOKENS)
-    return np.asarray(np.maximum(doublings, 0.0) * _WIDENING_PER_DOUBLING)
-
-
-def _by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: float) -> Array:
-    """`values` at each point's tier. Tiers above fitted share the fitted one's, being too few to calibrate alone."""
-    roofline, fitted = (values.get(name, default) for name in ("roofline", "fitted"))
-    return np.where(tier == Tier.ROOFLINE, roofline, fitted)
-
-
-def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDArray[np.int64]]:
-    """Rank of the tier (`Tier.rank`) of each kernel component of a step, broadcast over its tokens.
-
-    step_tokens: tokens of a step, M = B q. [-]
-    """
-    tokens = np.asarray(step_tokens, float)
-    found = {}
-    for one in KERNELS:
-        # A component is only as known as the least known of its kernels; without any kernel it is a roofline.
-        ranks = [_tier_rank(cost, tokens, setup) for cost in records_in_use(setup, one)] or [Tier.ROOFLINE.rank]
-        found[one.key] = np.broadcast_to(functools.reduce(np.maximum, ranks), tokens.shape)
-    return found
-
-
-def records_in_use(setup: Setup, component: Component) -> list[KernelRecord]:
-    """The kernel records that price a component of this model and placement. None where no link is used."""
-    costs, placement = setup.draft_costs if component.drafter else setup.costs, setup.placement
-    if component.bound == "links":
-        links = (
-            stream_cost(costs.all_reduce, placement.tensor_parallel),
-            stream_cost(costs.all_to_all, placement.expert_parallel) if placement.attention_groups > 1 else None,
-            costs.network,
-        )
-        return [cost for cost in links if cost is not None]
-    if component.key == "attention":
-        rest = [mixer for mixer in setup.architecture.mixers if mixer not in costs.modules]
-        cores = [core_cost(mixer, costs) for mixer in rest if mixer.kind != "none"]
-        return [*costs.modules.values(), *dict.fromkeys(cores)]
-    return [getattr(costs, name) for name in component.priced_by]
-
-
-def _tier_rank(cost: KernelRecord, step_tokens: Array, setup: Setup) -> NDArray[np.int64] | int:
-    if isinstance(cost, MoeCost):
-        return cost.tier_rank(step_tokens)
-    if isinstance(cost, AttentionModule):
-        rows = step_tokens / setup.placement.attention_groups
-        return cost.tier_rank(rows, float(setup.scenario.context_tokens))
-    return cost.tier.rank
-
-
-def _tiers(
-    setup: Setup,
-    plain: Mapping[str, Array],
-    round_components: Mapping[str, Array],
-    batch: Array,
-    step_tokens: Array,
-) -> NDArray[np.object_]:
-    """Tier at each point [nB, nK]: the lowest among kernels that take at least a tenth of either arm's time.
-
-    At best interpolated: a step put together from parts was not itself measured, even where all its kernels were.
-    """
-    rank = np.full(step_tokens.shape, Tier.INTERPOLATED.rank)
-    for components, tokens in ((plain, batch), (round_components, step_tokens)):
-        total = sum(components.values())
-        for name, ranks in component_tier_ranks(setup, tokens).items():
-            if ranks.max() <= Tier.INTERPOLATED.rank:
-                continue
-            # A guess about a hundredth of the step must not make the whole answer a guess.
-            heavy = np.asarray(components.get(name, 0.0)) >= _MATTERS * np.asarray(total)
-            found = np.where(heavy, ranks, 0)
-            rank = np.maximum(rank, found[:, None] if found.ndim == 1 else found)
-    return _TIERS[rank]
-
-
-_TIERS = np.array(list(Tier), dtype=object)
-
 
 DEFAULT_BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 SCHEDULE_BATCHES = (
@@ -329,46 +228,26 @@ def curve_for(
     longest = scenario.k_max if setup.drafter.kind != "none" else 0
     k = np.arange(longest + 1) if drafts is None else np.atleast_1d(np.asarray(drafts, np.int64))
     _check_axes(batch, k, longest)
-    column = batch[:, None]
-    context = float(scenario.context_tokens)
-    plain = _pass(setup, batch, np.asarray(1.0), context, central_only)
     # A round of K = 0 is a plain step, whatever tree the others verify.
     verified = np.asarray(k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float)
-    verify = _pass(setup, column, verified, context, central_only)
-    plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
-    components = _round_components(setup, verify, column, k, plain.touched[:, None])
-    if setup.costs.verified_per_token:
-        steps = (StepTime({name: time[:, None] for name, time in plain_components.items()}), verify.step)
-        beyond = verified_time(setup, steps, column, verified)
-        components["verified"] = np.asarray(beyond * (k > 0))
-    if plain.ran is not None and verify.ran is not None:
-        plain_components["eager"] = _launched_apart(setup, plain_components, plain.ran)
-        components["eager"] = _launched_apart(setup, components, verify.ran)
-    by_model = (plain_components, components)
-    of_plain, of_round = swept_factors(setup, batch, verified)
-    plain_components = {name: time * of_plain for name, time in plain_components.items()}
-    components = {name: time if name in _BESIDE else time * of_round for name, time in components.items()}
-    plain_s = np.asarray(sum(plain_components.values()))
-    round_s = np.asarray(sum(components.values()))
-    verify_s = verify.step.total * of_round + components.get("eager", 0.0) + np.zeros_like(round_s)
+    arms = _arms(setup, batch, k, verified, central_only)
+    column, plain_s, round_s = batch[:, None], arms.plain_s, arms.round_s
     accepted = setup.acceptance.accepted_length[k]
     prompt = prompt_cost(setup, batch)
     prefill = np.zeros_like(batch) if prompt is None else prompt.per_token_s()
     # A user's own prompt is over before the first token; throughput pays for it all the same (decision 0008).
     waiting = prefill if prompt is None else prompt.per_token_s(others_only=True)
     central = speedup(accepted, plain_s[:, None], round_s, prefill[:, None])
-    tier = _tiers(setup, plain_components, components, batch, column * verified)
+    tier = tiers_of(setup, arms.plain_components, arms.round_components, batch, column * verified)
     if central_only:
         plain_draws, samples = plain_s[None], central[None]
         low, high = central, central
     else:
         draws = draws or make_draws(setup.costs)
-        plain_draws = _drawn(setup, by_model[0], draws, plain) * of_plain
-        beside = draw_total({name: components[name] for name in _BESIDE}, draws, None, None)
-        round_draws = (_drawn(setup, by_model[1], draws, verify) - beside) * of_round + beside
+        plain_draws, round_draws = arms.drawn(setup, draws)
         samples = _samples(setup, draws, plain_draws, round_draws, batch, column * verified, k, prefill, tier)
         low, high = band(samples)
-    each_s = laws.tpot(round_s, accepted, prefill[:, None])
+    ran, each_s = arms.verify.ran, laws.tpot(round_s, accepted, prefill[:, None])
     return Curve(
         batches=batch,
         drafts=k,
@@ -380,22 +259,82 @@ def curve_for(
         plain_draws_s=plain_draws,
         accepted_length=accepted,
         plain_step_s=plain_s,
-        verify_step_s=verify_s,
+        verify_step_s=arms.verify_s,
         round_s=round_s,
-        verify_ratio=verification_ratio(plain_s[:, None], verify_s),
-        touched_plain=plain.touched,
-        touched_verify=np.broadcast_to(verify.touched, round_s.shape),
-        plain_components=plain_components,
-        round_components=components,
+        verify_ratio=verification_ratio(plain_s[:, None], arms.verify_s),
+        touched_plain=arms.plain.touched,
+        touched_verify=np.broadcast_to(arms.verify.touched, round_s.shape),
+        plain_components=arms.plain_components,
+        round_components=arms.round_components,
         tier=tier,
         extrapolated=column * verified > CALIBRATED_TOKENS,
         tpot_s=np.asarray(laws.tpot(round_s, accepted, waiting[:, None])),
         tokens_per_s_per_gpu=np.asarray(laws.tokens_per_s_per_gpu(column, each_s, setup.placement.gpus)),
         prefill_s=prefill,
-        eager=None if verify.ran is None else np.broadcast_to(verify.ran.eager, round_s.shape),
-        padding=None if verify.ran is None else np.broadcast_to(verify.ran.padding, round_s.shape),
+        eager=None if ran is None else np.broadcast_to(ran.eager, round_s.shape),
+        padding=None if ran is None else np.broadcast_to(ran.padding, round_s.shape),
         ttft_s=None if prompt is None else prompt.first_token_s,
     )
+
+
+@dataclass(frozen=True)
+class _Arms:
+    """Both arms of a speedup: plain decoding [nB] and the round [nB, nK], as the model has them and as swept."""
+
+    plain: _Pass
+    verify: _Pass
+    by_model: tuple[dict[str, Array], dict[str, Array]]
+    factors: tuple[Array, Array]
+    """Of a user's own plain sweep on plain steps and on verifications. [-]"""
+
+    @functools.cached_property
+    def plain_components(self) -> dict[str, Array]:
+        """Seconds of a plain step. [s]"""
+        return {name: time * self.factors[0] for name, time in self.by_model[0].items()}
+
+    @functools.cached_property
+    def round_components(self) -> dict[str, Array]:
+        """Seconds of a round. [s]"""
+        of_round = self.factors[1]
+        return {name: time if name in _BESIDE else time * of_round for name, time in self.by_model[1].items()}
+
+    @functools.cached_property
+    def plain_s(self) -> Array:
+        """Plain step. [s]"""
+        return np.asarray(sum(self.plain_components.values()))
+
+    @functools.cached_property
+    def round_s(self) -> Array:
+        """Round. [s]"""
+        return np.asarray(sum(self.round_components.values()))
+
+    @property
+    def verify_s(self) -> Array:
+        """Verification step. [s]"""
+        waiting = self.round_components.get("eager", 0.0)
+        return np.asarray(self.verify.step.total * self.factors[1] + waiting + np.zeros_like(self.round_s))
+
+    def drawn(self, setup: Setup, draws: Draws) -> tuple[Array, Array]:
+        """Plain steps [draws, nB] and rounds [draws, nB, nK] under each draw. [s]"""
+        of_plain, of_round = self.factors
+        plain = _drawn(setup, self.by_model[0], draws, self.plain) * of_plain
+        beside = draw_total({name: self.round_components[name] for name in _BESIDE}, draws, None, None)
+        return plain, (_drawn(setup, self.by_model[1], draws, self.verify) - beside) * of_round + beside
+
+
+def _arms(setup: Setup, batch: Array, k: NDArray[np.int64], verified: Array, central_only: bool) -> _Arms:
+    column, context = batch[:, None], float(setup.scenario.context_tokens)
+    plain = _pass(setup, batch, np.asarray(1.0), context, central_only)
+    verify = _pass(setup, column, verified, context, central_only)
+    plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
+    components = _round_components(setup, verify, column, k, plain.touched[:, None])
+    if setup.costs.verified_per_token:
+        steps = (StepTime({name: time[:, None] for name, time in plain_components.items()}), verify.step)
+        components["verified"] = np.asarray(verified_time(setup, steps, column, verified) * (k > 0))
+    if plain.ran is not None and verify.ran is not None:
+        plain_components["eager"] = _launched_apart(setup, plain_components, plain.ran)
+        components["eager"] = _launched_apart(setup, components, verify.ran)
+    return _Arms(plain, verify, (plain_components, components), swept_factors(setup, batch, verified))
 
 
 def _round_components(
@@ -559,7 +498,7 @@ def _samples(
     lengths = draw_acceptance(acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws)
     costs = setup.costs
     # Calibrated on laboratories left out, so the constants are each tier's own (decision 0015).
-    unexplained = _by_tier(tier, costs.residual_log_sd_by_tier, costs.residual_log_sd)
+    unexplained = by_tier(tier, costs.residual_log_sd_by_tier, costs.residual_log_sd)
     beyond = np.hypot(beyond_log_sd(step_tokens), drift(costs.drift_log_sd, batch)[:, None])
     wobble = sampled_wobble(draws, unexplained, beyond, k)
     plain_column = plain_draws[:, :, None]

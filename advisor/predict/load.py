@@ -12,17 +12,17 @@ from advisor.catalog.graphs import ANY_SIZE, Graphs, GraphServer, captured_sizes
 from advisor.catalog.hardware import hardware_from_own, own_digest
 from advisor.catalog.models import load_model, model_ids, own_model, unknown_model
 from advisor.catalog.task_transfer import carried, curve_on_task
-from advisor.physics.acceptance import parse_acceptance
+from advisor.physics.acceptance import Acceptance, parse_acceptance
 from advisor.physics.architecture import MATRICES, Architecture, parameter_counts
-from advisor.physics.draft import draft_architecture, load_drafter
+from advisor.physics.draft import Drafter, draft_architecture, load_drafter
 from advisor.physics.expert_loads import loads_warnings
 from advisor.physics.hardware import Hardware, compute_dtype, gpus_of_node, load_hardware
-from advisor.physics.memory import GIB, MemoryFit, memory_fit
+from advisor.physics.memory import GIB, MemoryFit
 from advisor.physics.step import Placement
 from advisor.predict.plain_sweep import PlainSweep, not_of, parse_sweep
 from advisor.predict.scenario import Scenario
 from advisor.predict.serving_formats import served_cache, served_weights
-from advisor.predict.setup import Setup, both_costs, own_loads, routing_of, with_counted_ranks, with_memory
+from advisor.predict.setup import Setup, both_costs, memory_of, own_loads, routing_of, with_counted_ranks, with_memory
 from advisor.prediction import AdvisorError
 
 ASSUMED_IMBALANCE = (
@@ -259,23 +259,7 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         check_adjustment(adjustment, hardware.id, scenario.engine, own_digest(scenario.hardware_json))
     costs, draft_costs = both_costs(scenario, hardware, cache, (architecture, per_pass), placement, adjustment)
     routing, because = routing_of(scenario, architecture, hardware)
-    acceptance_text = curve_on_task(scenario.acceptance, scenario.task)
-    measured = parse_acceptance(
-        acceptance_text,
-        scenario.k_max,
-        borrowed=borrowed_acceptance,
-        model_id=architecture.id,
-        drafter_id=drafter.id,
-    )
-    acceptance = carried(acceptance_text, measured, drafter.kind, scenario.task, scenario.context_tokens)
-    memory = memory_fit(
-        architecture,
-        placement,
-        hardware.memory_bytes.value,
-        scenario.context_tokens,
-        cache.bytes_per_element,
-        per_pass,
-    )
+    memory = memory_of(scenario, hardware, architecture, per_pass, placement, cache)
     setup = Setup(
         scenario,
         hardware,
@@ -283,7 +267,7 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         placement,
         drafter,
         per_pass,
-        acceptance,
+        _acceptance(scenario, architecture, drafter, borrowed_acceptance),
         routing,
         because,
         costs,
@@ -297,6 +281,14 @@ def _load(scenario: Scenario, borrowed_acceptance: bool | None) -> Setup:
         graphs=_graphs(scenario, hardware, placement),
     )
     return _told(with_counted_ranks(setup))
+
+
+def _acceptance(scenario: Scenario, architecture: Architecture, drafter: Drafter, borrowed: bool | None) -> Acceptance:
+    """Accepted lengths by K, carried to the scenario's task and context."""
+    text = curve_on_task(scenario.acceptance, scenario.task)
+    ids = {"model_id": architecture.id, "drafter_id": drafter.id}
+    measured = parse_acceptance(text, scenario.k_max, borrowed=borrowed, **ids)
+    return carried(text, measured, drafter.kind, scenario.task, scenario.context_tokens)
 
 
 def _sweep(scenario: Scenario) -> PlainSweep | None:
@@ -325,7 +317,7 @@ def _graphs(scenario: Scenario, hardware: Hardware, placement: Placement) -> Gra
         rule = engine.graphs[-1] if engine is not None and engine.graphs else ANY_SIZE
     if rule is None:
         return None
-    server = GraphServer(hardware.generation, hardware.memory_bytes.value, placement.gpus)
+    server = GraphServer.of(hardware, placement.gpus)
     name = engine.name if engine is not None else "the engine"
     return Graphs(f"{name} {version}" if version else name, rule, dataclasses.replace(server, **stated))
 
@@ -335,10 +327,10 @@ def default_graphs(setup: Setup, engine: str, version: str | None = None) -> Gra
 
     version: default the release whose rules were read. None where what it captures was not.
     """
-    profile, hardware = load_engine(engine), setup.hardware
+    profile = load_engine(engine)
     release = version or (profile.reviewed.version if profile.reviewed else "0.0")
     rule = profile.graph_rule(release)
-    server = GraphServer(hardware.generation, hardware.memory_bytes.value, setup.placement.gpus)
+    server = GraphServer.of(setup.hardware, setup.placement.gpus)
     return None if rule is None else Graphs(f"{profile.name} {release}", rule, server)
 
 
@@ -350,8 +342,7 @@ def widest_graph(setup: Setup, tokens: int) -> int | None:
     """
     if setup.scenario.engine == OTHER_ENGINE or not (rules := load_engine(setup.scenario.engine).graphs):
         return None
-    hardware = setup.hardware
-    server = GraphServer(hardware.generation, hardware.memory_bytes.value, setup.placement.gpus)
+    server = GraphServer.of(setup.hardware, setup.placement.gpus)
     return max(int(captured_sizes(rule, server, tokens)[-1]) for rule in rules)
 
 

@@ -1,9 +1,4 @@
-"""How right ratios between choices were on measured pairs, as shipped data: what comparisons take their bands from.
-
-`make validation` writes profiles/validation/ratios.json from pairs of silicon points that differ in one choice alone.
-
-The choices in which two setups differ, and what measured pairs say of each.
-"""
+"""How right ratios between choices were on measured pairs (profiles/validation/ratios.json), for comparisons' bands."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-"""Everything a scenario names, loaded: what the formulas take.
-
-Kernel costs of a scenario: as its model and drafter ask, by the fitted forms alone, or with other scales.
-
-How a scenario's tokens choose their experts: as chosen, as learnt from a trace, or as the model's preset says.
-
-The slowest expert-parallel rank: counted on the loads that a scenario carries, or assumed.
-
-The slowest rank of every batch that a scenario may ask about, counted once on its loads and its layout.
-"""
+"""Everything a scenario names, loaded: kernel costs, routing and the slowest expert-parallel rank."""
 
 from __future__ import annotations
 
@@ -394,15 +385,22 @@ def with_counted_ranks(setup: Setup) -> Setup:
 
 def with_memory(setup: Setup) -> Setup:
     """Setup with the memory that its placement takes."""
-    memory = memory_fit(
-        setup.architecture,
-        setup.placement,
-        setup.hardware.memory_bytes.value,
-        setup.scenario.context_tokens,
-        setup.cache.bytes_per_element,
-        setup.draft_architecture,
-    )
+    scenario, per_pass = setup.scenario, setup.draft_architecture
+    memory = memory_of(scenario, setup.hardware, setup.architecture, per_pass, setup.placement, setup.cache)
     return dataclasses.replace(setup, memory=memory)
+
+
+def memory_of(
+    scenario: Scenario,
+    hardware: Hardware,
+    architecture: Architecture,
+    per_pass: Architecture | None,
+    placement: Placement,
+    cache: CacheFormat,
+) -> MemoryFit:
+    """Memory that a model and its drafter take beside a cache of the scenario's context."""
+    room = hardware.memory_bytes.value
+    return memory_fit(architecture, placement, room, scenario.context_tokens, cache.bytes_per_element, per_pass)
 
 
 def traffic_of(setup: Setup, expert_loads: str | None) -> Traffic:
@@ -452,7 +450,7 @@ def filling_copies(n_experts: int, ranks: int, wanted: int) -> int:
 def layout_plan(n_experts: int, ranks: int, redundant: int | None, nodes: int = 1, groups: int = 1) -> Planned:
     """Plan of a layout: experts in order (None), or balanced with so many copies.
 
-    n_experts, ranks, nodes, groups : as `routing.balanced` takes them. [-]
+    n_experts, ranks, nodes, groups : as `balanced` takes them. [-]
     """
 
     def in_order(loads: Array) -> Layout:  # noqa: ARG001

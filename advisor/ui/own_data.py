@@ -39,10 +39,11 @@ from advisor.measured.refit import adjustment_of
 from advisor.measured.refit_result import RefitResult
 from advisor.physics.architecture import Moe
 from advisor.physics.draft import drafter_ids
+from advisor.predict.field_rows import Catalogue
 from advisor.predict.load import load_setup
 from advisor.predict.plain_sweep import not_of, parse_sweep
 from advisor.predict.scenario import Scenario, loads_shape, parse_loads
-from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, SETTINGS, Catalogue
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, SETTINGS
 from advisor.predict.usual import START_ACCEPTANCE
 from advisor.prediction import AdvisorError
 from advisor.text import counted

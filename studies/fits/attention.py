@@ -1,15 +1,9 @@
-"""Decode attention over a KV cache by `laws.attention_core`: a fixed start, the cache's bytes, the queries' arithmetic.
+"""Decode attention over a KV cache by `laws.attention_core`, and whole attention layers as thin tables that rise.
 
 One query position per sequence was measured. Over a latent cache (MLA) every head meets the same entries, so 64 to 128
 heads come near arithmetic or pass it: its rate is fitted beside the bandwidth. Over grouped heads it is not identified:
 of 36 tables of seven accelerators, up to 128 query heads for each KV head, none predicts its rows better by more than a
 point of error with a rate than without, and the rate found depends on the assumed padding. There it is assumed.
-
-From rows of a whole attention layer to a thin table that rises in batch and context.
-
-A layer with more sequences or a longer context is never cheaper, since one could pad: rows above a later one are
-lowered to it. Where only small batches were measured at a context, the layer's growth up to it is carried on to the
-others as a fixed part and cache traffic.
 """
 
 from __future__ import annotations
@@ -19,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.catalog.fit_records import FitParameter, FitRecord, ModuleTable, record_id, require_columns
+from advisor.catalog.fit_records import FitParameter, FitRecord, ModuleTable, record_id
 from advisor.catalog.kernel_costs import ASSUMED_RATE, KV_BYTES, SHARPNESS, latent_block_rows
 from advisor.catalog.measured_shapes import served
 from advisor.measured.fits.solver import (
@@ -38,6 +32,7 @@ from studies.fits.tables import (
     keep_rows,
     labels,
     linear_fields,
+    require_columns,
 )
 
 if TYPE_CHECKING:

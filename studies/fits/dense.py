@@ -1,11 +1,5 @@
-"""Dense projections by `laws.gemm` with one launch, one record per kernel table, newest version.
+"""Dense projections by `laws.gemm`, and all-reduces and expert exchanges by `laws.stream`: one record a kernel table.
 
-The n k weights count in their stored format. The activations of a decode step are few beside them, and their cost
-stays in the other terms.
-
-Operations that stream bytes after a fixed start, by `laws.stream`.
-
-All-reduce and expert all-to-all. Linear in t0 and 1/BW, both >= 0, fitted on relative error with robust re-weighting.
 An all-reduce depends on its message alone: its table is a curve, the form times a factor that passes through every
 measured size.
 """
@@ -26,7 +20,6 @@ from advisor.catalog.fit_records import (
     FitRecord,
     Operation,
     record_id,
-    require_columns,
 )
 from advisor.measured.fits.solver import (
     fit_relative,
@@ -42,6 +35,7 @@ from studies.fits.tables import (
     labels,
     linear_fields,
     monotone,
+    require_columns,
 )
 
 if TYPE_CHECKING:

@@ -1,15 +1,9 @@
-"""Fit records of measured tables of routed experts, and the tables as a scenario reads them.
+"""Fit records of measured tables of routed experts, and their shapes as factors r(M) on the additive form.
 
-Where the very expert shape was measured: its rows over the additive form, and how well that carries.
-
-The factor r(M) = measured / additive at M tokens is the mean over the skewed loads of a table (real routers are skewed;
-a perfectly even load is up to a fifth faster, because no expert waits for a crowded one). It takes the place of the
-table's own curve c(m), whose knots would put bumps between token counts that the rows do not have. The form then
-carries the measurement to the scenario's own number of touched experts. Judged on what the factor did not see: another
-load, at token counts between those used.
-
-One rank with all experts only: the rows of several ranks time the busiest one under a skew that crowds whole ranks (up
-to eight times the mean at 8 ranks), which says more about that load than about the kernel.
+r(M) is the mean over the skewed loads of a table (real routers are skewed; a perfectly even load is up to a fifth
+faster). It takes the place of the curve c(m), whose knots would put bumps between token counts that the rows do not
+have, and is judged on another load, at token counts between those used. Rows of one rank only: those of several time
+the busiest one under a skew that crowds whole ranks (up to eight times the mean at 8 ranks).
 """
 
 from __future__ import annotations
@@ -25,7 +19,6 @@ from advisor.catalog.fit_records import (
     MeasuredTable,
     ShapeRows,
     record_id,
-    require_columns,
 )
 from advisor.measured.fits.experts import (
     FORM,
@@ -55,6 +48,7 @@ from studies.fits.tables import (
     labels,
     linear_fields,
     monotone,
+    require_columns,
     without_spikes,
 )
 
@@ -91,7 +85,7 @@ def expert_parallel_error(
     """Median and 90th percentile of the error on rows of 2 to 8 ranks, predicted as a scenario is.
 
     num_tokens counts the tokens of all ranks; U is the global expectation of the row's load, brought to the slowest
-    rank by `routing.local_experts`; its rows are M k / ep.
+    rank by `local_experts`; its rows are M k / ep.
     """
     used = frame[
         frame["moe_ep_size"].between(2, MAX_EP) & (frame["num_tokens"] <= MAX_TOKENS) & (frame["moe_tp_size"] <= MAX_TP)
@@ -163,15 +157,17 @@ def moe_record(
     measured = used["latency_s"].to_numpy()
     rows = np.asarray(laws.rows_per_expert(used["routed_rows"].to_numpy(), 1.0, used["touched"].to_numpy()))
     shape, low = labels(used, SHAPE), least_coefficients(peak_bandwidth)
-    candidates: list[tuple[bool, float, bool, np.ndarray, np.ndarray]] = []
     has_two = bool(two_matrices(used).any())
-    for two in (False, True) if has_two else (False,):
+
+    def fitted(two: bool) -> tuple[bool, float, bool, np.ndarray, np.ndarray]:
+        """Whether rows so read break the memory's limit, their error left out, and what gave it."""
         columns = frame_columns(used, identity["dtype"], two)
         held = leave_one_shape_out(columns, measured, rows, shape, low)
         error = np.nanmedian(np.abs(held / measured - 1)) if np.isfinite(held).any() else np.inf
-        impossible = faster_than_memory(used, identity["dtype"], two, peak_bandwidth) > MAX_TOO_FAST
-        candidates.append((impossible, float(error), two, columns, held))
-    _, _, two, columns, held = min(candidates, key=lambda c: c[:2])
+        too_fast = faster_than_memory(used, identity["dtype"], two, peak_bandwidth)
+        return too_fast > MAX_TOO_FAST, float(error), two, columns, held
+
+    _, _, two, columns, held = min(map(fitted, (False, True) if has_two else (False,)), key=lambda c: c[:2])
     fit = fit_moe(columns, measured, rows, low)
     errors = held_out_errors(held, measured)
     ratio_median, ratio_p90 = ratio_error(used, held)
@@ -252,7 +248,7 @@ MEASURED_SHAPE = ["hidden_size", "shard_width", "topk", "num_experts", "matrices
 def measured_table(frame: pd.DataFrame, record: FitRecord, cache_bytes: float = 0.0) -> MeasuredTable | None:
     """Factors of every shape of one table on its own fit.
 
-    `frame` has the columns of `moe_fit.MOE_KEYS` and latency_s [s], all ranks and loads. Rows whose weights a cache of
+    `frame` has the columns of `MOE_KEYS` and latency_s [s], all ranks and loads. Rows whose weights a cache of
     `cache_bytes` [B] held when they were timed are left out, as in the fit: between two layers of a model others pass
     through it. None when no row qualifies.
     """

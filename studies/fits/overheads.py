@@ -1,8 +1,4 @@
-"""The one solver: robust weighted least squares of an error, with a Gaussian prior on the unknowns, within bounds.
-
-Unknowns are logarithms of what is sought (or a linear map of them), so that the prior of the thing is log-normal.
-
-What surrounds the kernels of a round, per engine class, fitted on published speedups by robust least squares.
+"""What surrounds the kernels of a round, per engine class, fitted on published speedups by robust least squares.
 
 A class's log constants are a mean over classes plus a deviation, which share the prior's variance. How much of it is
 common to all classes is decided by the error on laboratories left out (docs/decisions/0003-engine-overheads.md), at

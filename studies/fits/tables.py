@@ -4,8 +4,6 @@ A step of more tokens never takes less than one of fewer must: engines can pad t
 least of those at more tokens, and that of a message to the least of larger ones. On plain decode that changes little
 (0.1 points of the median error); without it a bump at one token count, or an all-reduce that changes its algorithm,
 makes the recommended draft length jump (steps of 8 GPUs on B200 fell by up to 14 % with batch or K, now by 2.5 %).
-
-One row per point, rows left out with the reason, a content hash; parts of a fit record.
 """
 
 from __future__ import annotations
@@ -23,9 +21,17 @@ from advisor.measured.fits.solver import (
     LinearFit,
     linear_parameters,
 )
+from advisor.prediction import AdvisorError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def require_columns(frame: pd.DataFrame, columns: tuple[str, ...], table: str) -> None:
+    """Raise AdvisorError naming the columns that `frame` lacks."""
+    missing = [name for name in columns if name not in frame.columns]
+    if missing:
+        raise AdvisorError(f"{table} table lacks {', '.join(missing)}; expected {', '.join(columns)}")
 
 
 def one_row_per_point(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

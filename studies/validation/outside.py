@@ -1,9 +1,4 @@
-"""Sections of docs/validation.md on measurements that nothing is fitted on.
-
-Curves that published work describes (R10 to R13 and R17 of docs/validation.md).
-
-Checks on measurements that nothing is fitted on: round cost and MoESD's tables.
-"""
+"""Sections of docs/validation.md on what nothing is fitted on: published curves, round cost, MoESD's tables."""
 
 from __future__ import annotations
 

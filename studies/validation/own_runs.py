@@ -1,10 +1,7 @@
 """What a first run of one's own would do: each laboratory's configurations, refitted on four of their rows.
 
 The constants before are those of the fit without the laboratory, as a user finds them whom no fit has seen. Four rows
-of a configuration, spread over its batches and K, are then refitted as `fit` does; its other rows are judged. So the
-figures after are held out twice: from the shipped fit and from the refit.
-
-Best K: what the recommended draft length gives up against the best measured, beside rivals that never change K.
+of a configuration are then refitted as `fit` does; its other rows are judged, held out twice.
 """
 
 from __future__ import annotations

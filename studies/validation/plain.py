@@ -1,14 +1,7 @@
-"""Time per output token without speculation, predicted for the kernel package's silicon points.
+"""Plain decode of the kernel package's silicon points and of published rates, ours and AIConfigurator's, in seconds.
 
-`python -m studies.validation.plain` prints how right it is, in seconds: what to run after any change of a step.
-Its constants are those that are shipped; `python -m studies.validation.step_times` judges with those chosen on
-these points left out by model, and prints the bars.
-
-Figures of plain decode: errors by kind of point and by group.
-
-Published decode rates without speculation, measurements/decode_no_sd, held against predictions.
-
-AIConfigurator's predictions of the same points beside ours, from its last run (`make bench-peer`).
+`python -m studies.validation.plain` prints how right it is by the shipped constants; `studies.validation.step_times`
+judges with those chosen on these points left out by model.
 """
 
 from __future__ import annotations
@@ -120,7 +113,6 @@ def plain_setup(point: Mapping[str, Any]) -> Setup:
             drafter_id="ngram",
             acceptance="1.5@1",
             k_max=1,
-            context_tokens=lengths["input_tokens"] + lengths["output_tokens"] // 2,
             **lengths,
             **chosen_formats(point),
         )
@@ -352,8 +344,7 @@ def _predicted_s(row: Mapping[str, Any]) -> float | None:
         tensor, expert = 1, gpus
     lengths = {} if pd.isna(row["output_tokens"]) else {"output_tokens": int(row["output_tokens"])}
     if not pd.isna(row["input_tokens"]):
-        lengths["context_tokens"] = int(row["input_tokens"]) + lengths.get("output_tokens", 0) // 2
-        lengths |= {"input_tokens": int(row["input_tokens"])} if "output_tokens" in lengths else {}
+        lengths["input_tokens" if lengths else "context_tokens"] = int(row["input_tokens"])
     try:
         setup = load_setup(
             build_scenario(

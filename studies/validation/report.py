@@ -15,11 +15,11 @@ from advisor.catalog.engines import OTHER_ENGINE
 from advisor.catalog.fit_records import OVERHEAD_NAMES, load_overheads
 from advisor.catalog.kernel_choice import ActivationScales
 from advisor.measured.measurements import read_numbers
-from advisor.measured.points import COLLECTION_FILES, COLLECTIONS, Point, judged_rows, points_of, published_rows
+from advisor.measured.points import COLLECTION_FILES, COLLECTIONS, Point, judged_rows, published_rows
 from advisor.measured.refit_result import errors_of
 from advisor.measured.store import default_store_path, kernel_table, open_store
 from advisor.measured.validation import JUDGED
-from advisor.prediction import AdvisorError
+from advisor.prediction import BAND_SIGMAS, AdvisorError
 from advisor.profiles import MEASUREMENTS, PROFILES
 from advisor.text import counted
 from studies.diagnosis import answered, apart_section
@@ -27,6 +27,7 @@ from studies.fits.held_out import held_out, judge
 from studies.fits.overheads import prior_overheads
 from studies.fits.records import write_judged
 from studies.overheads import held_out_rows
+from studies.published import points_of
 from studies.validation.kernels import bars_section, gates_section, measured_section
 from studies.validation.outside import (
     ALSO_ASSUMED,
@@ -194,7 +195,7 @@ def _overheads() -> str:
     for record in fit.records:
         sds = np.sqrt(np.diag(record.log_covariance))
         values = [
-            f"{record.value(n) * 1e3:.3g} x/÷ {np.exp(1.2816 * sd):.1f}" if record.value(n) else "-"
+            f"{record.value(n) * 1e3:.3g} x/÷ {np.exp(BAND_SIGMAS * sd):.1f}" if record.value(n) else "-"
             for n, sd in zip(OVERHEAD_NAMES, sds, strict=True)
         ]
         body.append((record.engine_class, *values, record.n_rows, record.n_sources, record.message))

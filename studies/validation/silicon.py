@@ -1,11 +1,7 @@
-"""The kernel package's silicon points as configurations: which a scenario can express, and what they measured.
+"""The kernel package's silicon points as configurations, and those that are not what they say.
 
-Nothing is predicted here, and nothing of the cost model is known.
-
-Silicon points that are not what they say, found by rules on measured fields and physics alone.
-
-No rule sees a prediction: this module knows neither steps nor fits. `python -m advisor.studies.validation.quarantine`
-writes the list that the judge reads, one line per point with its rule and reason.
+No rule sees a prediction: this module knows neither steps nor fits. `python -m studies.validation.silicon` writes the
+list that the judge reads, one line per point with its rule and reason.
 """
 
 from __future__ import annotations

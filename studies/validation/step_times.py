@@ -2,10 +2,6 @@
 
 `python -m studies.validation.step_times` prints them in half a minute, and writes the ratios that comparisons
 read, as `make validation` does.
-
-The bars that step times must reach, each with its figure and whether it is met: the head of docs/validation.md.
-
-Step time against the tokens it verifies, held against the one curve published: measurements/verify_cost_curve.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""Speedups by laboratory, each left out of the fit: errors, slopes over batch, bands, and slowdowns foreseen.
+"""Speedups by laboratory, each left out of the fit, beside simpler models judged on the same rows.
 
-Laboratories set apart take no part, not even in a mean. One laboratory brought most of the rows, so every mean here is
-over laboratories.
-
-Simpler models of the same quantity, judged on the same rows with the same laboratories left out.
-
+Laboratories set apart take no part. One laboratory brought most of the rows, so means are over laboratories. Rivals:
 (i) independent uniform experts; (ii) AL / (1 + c K) without batch; (iii) AL / (a + c K + b log2 B); (iv) every
 operation, the KV cache included, charged as a batch of B (K + 1) sequences.
-
-The section of docs/validation.md that judges simpler models on the same rows, and says where one wins.
 """
 
 from __future__ import annotations

@@ -27,21 +27,16 @@ from advisor.catalog.kernel_choice import (
     CLEARLY_QUICKER,
     COMPARED_TOKENS,
     ENDINGS,
-    LEAST_SHARE_LEFT,
     SUBSTITUTED_KERNELS,
     SmallLaunch,
     choose,
     choose_experts,
-    gemm_variants,
     is_before,
     layer_seconds,
     load_small_launches,
     measured_rows,
-    scale_seconds,
     small_launch,
     version_key,
-    without_excess,
-    without_scale_launch,
 )
 from advisor.catalog.kernel_costs import kernel_costs
 from advisor.physics.architecture import WeightDtypes
@@ -51,6 +46,13 @@ from advisor.predict.scenario import build_scenario
 from advisor.predict.setup import Setup, by_form
 from advisor.prediction import AdvisorError
 from studies.fits.dense import gemm_record, launch_bounds
+from studies.fits.gemm_variants import (
+    LEAST_SHARE_LEFT,
+    gemm_variants,
+    scale_seconds,
+    without_excess,
+    without_scale_launch,
+)
 
 HARDWARE = load_hardware("h200-sxm")
 

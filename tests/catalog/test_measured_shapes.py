@@ -173,7 +173,7 @@ def test_designs_are_compared_by_the_form_alone():
 
 
 def test_step_tier_counts_the_measured_layer_component_by_component():
-    from advisor.predict.curve import component_tier_ranks
+    from advisor.predict.tiers import component_tier_ranks
 
     setup = setup_of("qwen3-30b-a3b")
     ranks = component_tier_ranks(setup, np.array([16.0, 20.0, 1e6]))

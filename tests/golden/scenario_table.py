@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from advisor.predict.scenario_fields import FIELDS, FieldRow
+from advisor.predict.field_rows import FieldRow
+from advisor.predict.scenario_fields import FIELDS
 
 FILE = Path(__file__).resolve().parents[2] / "docs/scenarios.md"
 _BEFORE, _AFTER = "(`python -m tests.golden.scenario_table`).\n\n", "\n## Examples\n"

@@ -7,10 +7,10 @@ import pytest
 
 from advisor.physics.attention import AttentionLoad, Core, attention_core, core_cost
 from advisor.physics.components import BY_KEY
-from advisor.predict.curve import records_in_use
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
+from advisor.predict.tiers import records_in_use
 
 
 def hybrid(kv_dtype: str, engine: str = "vllm") -> Setup:

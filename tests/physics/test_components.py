@@ -16,9 +16,10 @@ from advisor.physics.components import BY_KEY, COMPONENTS, FACTORS, JOINT, KERNE
 from advisor.physics.hardware import load_hardware
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.step import Placement, step_time
-from advisor.predict.curve import component_tier_ranks, curve_for
+from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
+from advisor.predict.tiers import component_tier_ranks
 from tests.house.source_scan import listed_words
 
 PACKAGE = Path(__file__).resolve().parents[2] / "advisor"

@@ -23,21 +23,15 @@ from advisor.physics.kernel_costs import AttentionCost, AttentionModule
 from advisor.physics.step import MoeShape, Placement, StepTime, routed_time, step_time
 from advisor.physics.touched_experts import expected_experts
 from advisor.predict.curve import (
-    CALIBRATED_TOKENS,
     DEFAULT_BATCHES,
     SCHEDULE_BATCHES,
     Curve,
-    _by_tier,
-    _tiers,
     batches_with,
-    beyond_log_sd,
-    component_tier_ranks,
     curve_columns,
     curve_for,
     curve_rows,
     digits,
     graph_edges,
-    records_in_use,
     speedup_curve,
     verified_time,
 )
@@ -45,6 +39,14 @@ from advisor.predict.load import load_setup
 from advisor.predict.prefill import prefill_per_token_s, prompt_cost
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.setup import touched_in_pass
+from advisor.predict.tiers import (
+    CALIBRATED_TOKENS,
+    beyond_log_sd,
+    by_tier,
+    component_tier_ranks,
+    records_in_use,
+    tiers_of,
+)
 from advisor.prediction import BAND_SIGMAS, AdvisorError, Tier
 
 QWEN = Scenario(
@@ -407,7 +409,7 @@ def test_a_step_of_2048_tokens_is_the_longest_inside_the_data() -> None:
 
 
 def test_the_tier_is_that_of_the_tokens_that_a_round_verifies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.predict.curve._tiers", lambda *given: given[-1].astype(object))
+    monkeypatch.setattr("advisor.predict.curve.tiers_of", lambda *given: given[-1].astype(object))
     setup = load_setup(QWEN)
     assert curve_for(setup, [4, 16], [0, 3], central_only=True).tier.tolist() == [[4.0, 16.0], [16.0, 64.0]]
     tree = curve_for(setup, [4], [0, 3], verify_tokens=16, central_only=True)
@@ -509,51 +511,51 @@ def test_a_band_widens_by_a_tenth_for_each_doubling_of_a_step_beyond_the_measure
 def test_tiers_above_fitted_share_its_residual_and_a_tier_without_one_takes_the_default() -> None:
     tier = np.array([[Tier.MEASURED, Tier.INTERPOLATED], [Tier.FITTED, Tier.ROOFLINE]], dtype=object)
     both = {"fitted": 0.2, "roofline": 0.4, "interpolated": 9.0}
-    assert _by_tier(tier, both, 0.1).tolist() == [[0.2, 0.2], [0.2, 0.4]]
-    assert _by_tier(tier, {"roofline": 0.4}, 0.1).tolist() == [[0.1, 0.1], [0.1, 0.4]]
-    assert _by_tier(tier, {"fitted": 0.2}, 0.1).tolist() == [[0.2, 0.2], [0.2, 0.1]]
+    assert by_tier(tier, both, 0.1).tolist() == [[0.2, 0.2], [0.2, 0.4]]
+    assert by_tier(tier, {"roofline": 0.4}, 0.1).tolist() == [[0.1, 0.1], [0.1, 0.4]]
+    assert by_tier(tier, {"fitted": 0.2}, 0.1).tolist() == [[0.2, 0.2], [0.2, 0.1]]
 
 
-def tiers_of(ranks: dict[str, int], plain: dict[str, float], whole: dict[str, float], monkeypatch) -> str:
+def told_tier(ranks: dict[str, int], plain: dict[str, float], whole: dict[str, float], monkeypatch) -> str:
     """The tier of one point whose components have these ranks and take this long; others have the best rank."""
     monkeypatch.setattr(
-        "advisor.predict.curve.component_tier_ranks",
+        "advisor.predict.tiers.component_tier_ranks",
         lambda setup, tokens: {name: np.full(tokens.shape, rank) for name, rank in ranks.items() if setup == "own"},
     )
     arrays = (
         {name: np.array([value]) for name, value in plain.items()},
         {name: np.array([[value]]) for name, value in whole.items()},
     )
-    return str(_tiers("own", *arrays, np.array([16.0]), np.array([[64.0]]))[0, 0])  # type: ignore[arg-type]
+    return str(tiers_of("own", *arrays, np.array([16.0]), np.array([[64.0]]))[0, 0])  # type: ignore[arg-type]
 
 
 def test_a_result_is_as_good_as_the_worst_kernel_that_takes_a_tenth_of_either_arm(monkeypatch) -> None:
     rest = {"host": 9.0, "routed": 1.0}
     ranks = {"routed": ROOFLINE, "draft": FITTED}
-    assert tiers_of(ranks, rest, {"host": 99.0}, monkeypatch) == "roofline"
-    assert tiers_of(ranks, {"host": 99.0}, rest, monkeypatch) == "roofline"
-    assert tiers_of(ranks, {"host": 9.1, "routed": 1.0}, {"host": 9.1, "routed": 1.0}, monkeypatch) == "interpolated"
-    assert tiers_of(ranks, {"host": 1.0}, {"host": 8.0, "draft": 1.0}, monkeypatch) == "fitted"
-    assert tiers_of(ranks, {"routed": 1.0}, {"draft": 1.0}, monkeypatch) == "roofline"
+    assert told_tier(ranks, rest, {"host": 99.0}, monkeypatch) == "roofline"
+    assert told_tier(ranks, {"host": 99.0}, rest, monkeypatch) == "roofline"
+    assert told_tier(ranks, {"host": 9.1, "routed": 1.0}, {"host": 9.1, "routed": 1.0}, monkeypatch) == "interpolated"
+    assert told_tier(ranks, {"host": 1.0}, {"host": 8.0, "draft": 1.0}, monkeypatch) == "fitted"
+    assert told_tier(ranks, {"routed": 1.0}, {"draft": 1.0}, monkeypatch) == "roofline"
 
 
 def test_a_step_put_together_from_measured_parts_is_at_best_interpolated(monkeypatch) -> None:
     measured = {"routed": Tier.MEASURED.rank}
-    assert tiers_of(measured, {"routed": 1.0}, {"routed": 1.0}, monkeypatch) == "interpolated"
+    assert told_tier(measured, {"routed": 1.0}, {"routed": 1.0}, monkeypatch) == "interpolated"
 
 
 def test_a_component_is_as_good_as_the_worst_of_its_records(monkeypatch) -> None:
     cores = [
         AttentionCost(1e-5, 3e12, 5e14, tier, 0.2, 4.0, 16.0) for tier in (Tier.FITTED, Tier.ROOFLINE, Tier.FITTED)
     ]
-    monkeypatch.setattr("advisor.predict.curve.records_in_use", lambda *_: cores)
+    monkeypatch.setattr("advisor.predict.tiers.records_in_use", lambda *_: cores)
     assert component_tier_ranks(load_setup(QWEN), [16, 64])["attention"].tolist() == [ROOFLINE, ROOFLINE]
 
 
 def test_layers_measured_whole_are_judged_by_the_rows_of_one_group_and_by_the_context(monkeypatch) -> None:
     """Measured to 64 rows: 256 tokens on 8 groups are 32 rows each; beyond the longest context nothing was measured."""
     module = AttentionModule((1.0, 64.0), (1.0, 4096.0), ((1e-5, 2e-5), (3e-5, 9e-5)), (64.0, 64.0), False, 0.1, "")
-    monkeypatch.setattr("advisor.predict.curve.records_in_use", lambda *_: [module])
+    monkeypatch.setattr("advisor.predict.tiers.records_in_use", lambda *_: [module])
 
     def rank(groups: int, context: int) -> int:
         scenario = QWEN.model_copy(update={"context_tokens": context})
@@ -566,12 +568,12 @@ def test_layers_measured_whole_are_judged_by_the_rows_of_one_group_and_by_the_co
 def test_each_batch_and_k_has_the_tier_of_its_own_step(monkeypatch) -> None:
     """The kernel is fitted up to 64 tokens, roofline beyond: the plain step of batch 128 decides for its whole row."""
     monkeypatch.setattr(
-        "advisor.predict.curve.component_tier_ranks",
+        "advisor.predict.tiers.component_tier_ranks",
         lambda _, tokens: {"routed": np.where(tokens > 64, ROOFLINE, FITTED)},
     )
     batch = np.array([16.0, 128.0])
     one, whole = {"routed": np.ones(2)}, {"routed": np.ones((2, 3))}
-    found = _tiers(None, one, whole, batch, batch[:, None] * np.array([1.0, 4.0, 5.0]))  # type: ignore[arg-type]
+    found = tiers_of(None, one, whole, batch, batch[:, None] * np.array([1.0, 4.0, 5.0]))  # type: ignore[arg-type]
     assert found.astype(str).tolist() == [["fitted", "fitted", "roofline"], ["roofline"] * 3]
 
 

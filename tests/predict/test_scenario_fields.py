@@ -14,8 +14,9 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
+from advisor.predict.field_rows import FieldRow, FieldSection, rows_of
 from advisor.predict.scenario import Scenario
-from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, SETTINGS, FieldRow, FieldSection, rows_of
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, SETTINGS
 from tests.golden import scenario_table
 from tests.house.source_scan import listed_words
 

@@ -27,10 +27,11 @@ from advisor.physics.architecture import WeightDtypes
 from advisor.physics.attention import AttentionLoad, attention_core, attention_layers, measured_attention, reread_share
 from advisor.physics.hardware import hardware_ids, load_hardware, peak_flops
 from advisor.physics.kernel_costs import AttentionCost
-from advisor.predict.curve import component_tier_ranks, curve_for
+from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import build_scenario
 from advisor.predict.setup import by_form
+from advisor.predict.tiers import component_tier_ranks
 from advisor.prediction import Tier
 from studies.fits.attention import (
     ASSUMED_RATE_LOG_SD,

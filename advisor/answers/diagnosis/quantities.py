@@ -255,9 +255,8 @@ def _captured_by_release(run: Run, q: int) -> float | None:
     rule = load_engine(engine).graph_rule(version)
     if rule is None:
         return None
-    hardware = load_hardware(hardware_id)
     gpus = int(run.number("gpu_count") or run.number("tensor_parallel") or 1)
-    server = GraphServer(hardware.generation, hardware.memory_bytes.value, gpus)
+    server = GraphServer.of(load_hardware(hardware_id), gpus)
     if admitted := run.number("max_num_seqs"):
         server = replace(server, admitted=int(admitted))
     return float(captured_sizes(rule, server, q)[-1])

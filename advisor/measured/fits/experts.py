@@ -1,9 +1,7 @@
-"""Routed-expert kernels: time of one layer from touched experts, tokens and shape.
+"""Fit of `laws.routed_layers` to the rows of a table of expert kernels, with the experts that they touched.
 
-The law is `laws.routed_layers`: linear in its non-negative coefficients but for c(m), m = M k / U rows per touched
-expert, a piecewise-linear factor in log m shared by all shapes of a table. Fitted on relative error with robust
-re-weighting, one record per (accelerator, engine, version, format, kernel). Forms tried:
-docs/decisions/0002-moe-kernel-form.md.
+Linear in non-negative coefficients but for c(m), a piecewise-linear factor in log rows per touched expert that all
+shapes of a table share. Forms tried: docs/decisions/0002-moe-kernel-form.md.
 """
 
 from __future__ import annotations

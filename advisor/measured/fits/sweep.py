@@ -1,8 +1,7 @@
-"""Fits of the MoE layers of a profiler sweep, judged on values of k that the fit did not see.
+"""Fits of the MoE layers of a profiler's sweep, judged on values of k that the fit did not see.
 
-The form is that of the measured kernel tables (`moe_fit`), so a fit serves `step_cost` as those do. Unlike there, the
-touched experts were counted while measuring; whole values of k are held out, and what is judged is the verification
-ratio T(B, q) / T(B, 1): one routed layer over q tokens of each of B sequences, against one token of each.
+The form is that of the measured kernel tables, but the touched experts were counted while measuring. Judged is the
+verification ratio T(B, q) / T(B, 1) of one routed layer over q tokens of each of B sequences.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def counted_experts(u: Floats, U: Floats, ep: Floats, S: Floats) -> Floats:
     U: distinct experts that the step touches on all ranks. [-]
     ep, S: ranks, and copies of experts on all of them together. [-]
     Limits: U / ep where ranks are alike; no more than the S / ep that it holds.
-    Source: definition of u (`routing.Uneven`).
+    Source: definition of u (`Uneven`).
     """
     return np.minimum(u * U, S) / ep
 
@@ -142,7 +142,7 @@ def rank_choices(k: Floats, p: Floats, ep: Floats) -> Floats:
     p: what it serves over the mean rank, counted on loads or a trace. [-]
     ep: ranks. [-]
     Limits: k / ep where ranks are alike.
-    Source: definition of p (`routing.Uneven`).
+    Source: definition of p (`Uneven`).
     """
     return k * p / ep
 

@@ -31,7 +31,7 @@ from advisor.physics.kernel_costs import AttentionCost, GemmCost, KernelCosts, M
 from advisor.physics.laws.kernels import Law
 from advisor.physics.touched_experts import local_experts, touched_experts
 from advisor.predict.setup import Setup
-from advisor.prediction import AdvisorError
+from advisor.prediction import BAND_SIGMAS, AdvisorError
 from advisor.text import counted
 
 Style = Literal["latex", "plain"]
@@ -377,7 +377,7 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
     record = record_of(load_overheads().records, ANY_CLASS if common else today)
     if record.n_rows and (common or record.engine_class != ANY_CLASS):
         index = list(record.parameters).index(field)
-        factor = math.exp(1.2816 * math.sqrt(record.log_covariance[index][index]))
+        factor = math.exp(BAND_SIGMAS * math.sqrt(record.log_covariance[index][index]))
         laboratories = counted(record.n_sources, "laboratory", "laboratories")
         source = (
             f"fitted on {record.n_rows} published speedups of {laboratories} "

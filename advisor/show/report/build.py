@@ -34,10 +34,11 @@ from advisor.catalog.engines import export_engines, load_engine
 from advisor.measured.refit_result import Errors
 from advisor.measured.validation import judged_errors, read_judged
 from advisor.physics.memory import USABLE_SHARE
-from advisor.predict.curve import CALIBRATED_TOKENS, Curve, digits
+from advisor.predict.curve import Curve, digits
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.predict.spend import Spend, price_of, spend_at
+from advisor.predict.tiers import CALIBRATED_TOKENS
 from advisor.prediction import AdvisorError, Constant, Tier
 from advisor.show.report.blocks import Block, Code, Listing, Paragraph
 from advisor.show.report.document import EngineSetup, Setting

@@ -16,8 +16,9 @@ from advisor.answers.explore.entrants import By
 from advisor.answers.explore.leaderboard import Leaderboard, Missed, Standing
 from advisor.answers.explore.standing import on_front
 from advisor.catalog.hardware import drafter_name, model_name
+from advisor.predict.field_rows import FieldSection
 from advisor.predict.scenario import Scenario
-from advisor.predict.scenario_fields import FIELDS, FieldSection
+from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import Prediction
 from advisor.show.table import Column, Table
 from advisor.show.words.load import figure

@@ -7,7 +7,8 @@ from typing import Any
 
 import streamlit as st
 
-from advisor.predict.scenario_fields import FIELDS, FieldRow
+from advisor.predict.field_rows import FieldRow
+from advisor.predict.scenario_fields import FIELDS
 from advisor.text import TOKENS_FORMS, token_count
 from advisor.ui.session import Slot
 

@@ -37,6 +37,7 @@ from advisor.catalog.hf.fields import MAX_FILE_BYTES
 from advisor.catalog.models import model_ids
 from advisor.physics.acceptance import acceptance_curves
 from advisor.physics.hardware import Hardware, load_hardware
+from advisor.predict.field_rows import FieldRow, FieldSection
 from advisor.predict.scenario import (
     MAX_SCENARIO_BYTES,
     Example,
@@ -46,7 +47,7 @@ from advisor.predict.scenario import (
     read_scenario,
     scenario_json,
 )
-from advisor.predict.scenario_fields import FIELDS, SETTINGS, FieldRow, FieldSection
+from advisor.predict.scenario_fields import FIELDS, SETTINGS
 from advisor.predict.usual import nearest_acceptance
 from advisor.prediction import AdvisorError
 from advisor.ui.bar.fields import TYPED, draw_token_fields, understood

@@ -28,8 +28,9 @@ from advisor.answers.explore.questions import (
 )
 from advisor.answers.explore.sweep_files import parquet_bytes, read_sweep, sweep_from
 from advisor.physics.acceptance import acceptance_curves
+from advisor.predict.field_rows import FieldRow
 from advisor.predict.scenario import Scenario
-from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, FieldRow
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
 from advisor.prediction import AdvisorError
 from advisor.show.charts.maps import sweep_chart
 from advisor.show.words.sweep import (
