@@ -40,6 +40,7 @@ _WEIGHTS: dict[str, dict[str, str]] = {
     "mxfp4": {"expert_dtype": "mxfp4"},
     "fp4": {"expert_dtype": "nvfp4"},
     "nvfp4_experts": {"expert_dtype": "nvfp4"},
+    "fp8_nvfp4_experts": {"weight_dtype": "fp8_block", "expert_dtype": "nvfp4"},
     "fp4_experts": {"expert_dtype": "nvfp4"},
 }
 _NAMED_IN_NOTES = {"p-eagle": "p-eagle", "dspark": "dspark", "dflash": "dflash", "suffix": "suffix"}

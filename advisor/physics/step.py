@@ -272,8 +272,9 @@ def matrix_products(
     }
     if shape is not None:
         count, experts, matrices, width = arrays(shape.count, shape.n_experts, shape.matrices, shape.shared_width)
-        # Every rank scores all experts for its own tokens, with weights that stay in 16 bits.
-        products["router"] = (Products(costs.attention_projection, experts * d, "bf16", 1, count),)
+        # Every rank scores all experts for its own tokens, with weights that stay in 16 bits, as those of the LM head:
+        # no activation is quantised for it.
+        products["router"] = (Products(costs.lm_head, experts * d, "bf16", 1, count),)
         # Designs without a shared expert stand in one array with those that have one: they run no such layer.
         products["shared"] = (Products(costs.shared, matrices * d * width / tp, dtypes.shared, 2, count * (width > 0)),)
     return products

@@ -118,6 +118,16 @@ def _asked(rows: pd.DataFrame, centre: pd.Series) -> str:
         (what, percent(figure), f"{percent(low, 0)} to {percent(high, 0)}", _met(low <= figure <= high))
         for what, figure in (("coverage, data centre", inside_dc), ("coverage, all", inside))
     ]
+    slopes = [slope for _, group in rows.groupby("source") if not np.isnan(slope := _figures(group)[3])]
+    straight = sum(abs(slope) <= STRAIGHT for slope in slopes)
+    body.append(
+        (
+            f"laboratories within {percent(STRAIGHT, 0)} a doubling, of those with {LEAST_BATCHES} batches and more",
+            f"{straight} of {len(slopes)}",
+            ">= 9 of 10",
+            _met(straight >= 0.9 * len(slopes)),
+        )
+    )
     body.append((f"coverage, worst class ({worst})", percent(classes[worst]), ">= 60 %", _met(classes[worst] >= 0.6)))
     return markdown_table(("asked, immature engines apart", "figure", "bar", "status"), body)
 
@@ -388,3 +398,7 @@ def _why_shape(frame: pd.DataFrame, name: str) -> str:
         f"{per_source} rows or fewer to set their scale, and over a source's few batches a formula fitted to its class "
         "is not far off."
     )
+
+
+STRAIGHT = 0.05
+"""Log error a doubling of batch within which a laboratory's curve counts as straight. [-]"""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.measured.row_questions import question_of
+from advisor.predict.curve import curve_for
 from advisor.prediction import AdvisorError
 from tests.measured.test_points import ROW
 
@@ -62,7 +63,6 @@ def test_a_prompt_of_no_tokens_is_a_short_one() -> None:
         ("total_tok_per_s", True),
         ("output_tok_per_s_per_gpu", True),
         ("request_latency_s", True),
-        ("tpot_ms", False),
         ("decode_tok_per_s", False),
     ],
 )
@@ -221,6 +221,49 @@ def test_a_benchmark_of_one_prompt_touches_fewer_experts_than_others() -> None:
     overlap = 8 / 384 * (1 + 1.27**2)
     assert cv == pytest.approx(np.sqrt((overlap + (1 - overlap) * 0.053) * 384 / 8 - 1), rel=5e-3)
     assert affinity == 0.0
+
+
+def test_text_of_one_domain_shares_more_experts_between_sequences() -> None:
+    row = ROW | {"hardware_id": "h200-sxm", "model_id": "qwen3-30b-a3b", "gpu_count": "1", "tensor_parallel": "1"}
+    routing = {task: question_of(row | {"task": task}).scenario.routing for task in ("coding", "math", "chat")}
+    assert routing["chat"] == "auto"
+    cv, affinity, stickiness = (float(part.split("/")[0]) for part in routing["coding"].split(","))
+    # From 0.92 to 1.27 and from 0.08 to 0.053 on the model whose domains were counted apart.
+    assert cv == pytest.approx(np.sqrt((1 + 0.51**2) * (1 + 1.27**2) / (1 + 0.923**2) - 1), rel=5e-3)
+    assert (affinity, stickiness) == (pytest.approx(0.22 * 0.053 / 0.08, rel=5e-3), 0.28)
+    assert routing["math"] == routing["coding"]
+
+
+def test_text_of_one_domain_leaves_dense_models_and_chips_with_unrelated_tokens_alone() -> None:
+    coding = ROW | {"task": "coding", "gpu_count": "1", "tensor_parallel": "1"}
+    assert question_of(coding | {"model_id": "llama-3.1-8b"}).scenario.routing == "auto"
+    on_workstation = coding | {"model_id": "qwen3-30b-a3b", "hardware_id": "rtx-pro-6000-blackwell"}
+    assert question_of(on_workstation).scenario.routing == "auto"
+
+
+@pytest.mark.parametrize(
+    ("metric", "batch", "output_tokens"),
+    [
+        *(("output_tok_per_s", "4", 1024), ("output_tok_per_s", "1", 1024)),
+        # Each of the other three brings one prompt while this one decodes.
+        *(("tpot_ms", "4", 1365), ("decode_tok_per_s_per_user", "4", 1365), ("tpot_ms", "1", None)),
+    ],
+)
+def test_a_metric_pays_for_the_prompts_that_it_waits_for(metric: str, batch: str, output_tokens: int | None) -> None:
+    row = ROW | {"metric": metric, "batch_size": batch, "input_tokens": "1024", "output_tokens": "1024"}
+    scenario = question_of(row).scenario
+    assert scenario.output_tokens == output_tokens
+    assert scenario.context_tokens == 1536
+
+
+@pytest.mark.parametrize(
+    ("date", "gpus", "share"), [("2025-06-01", 1, 0.625), ("2025-06-01", 2, 1.0), ("2026-09-01", 1, 1.0)]
+)
+def test_a_synchronous_round_waits_less_for_the_host_of_one_gpu(date: str, gpus: int, share: float) -> None:
+    row = ROW | {"engine": "SGLang", "date": date, "gpu_count": str(gpus), "tensor_parallel": str(gpus)}
+    setup = question_of(row | {"hardware_id": "h200-sxm"}).setup()
+    curve = curve_for(setup, [1], [1])
+    assert curve.components_at(0, 0)[1]["round_host"] == pytest.approx(share * setup.costs.host_per_round_s)
 
 
 @pytest.mark.parametrize("model_id", ["llama-3.1-8b", "mixtral-8x7b"])
