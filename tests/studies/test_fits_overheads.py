@@ -158,6 +158,9 @@ def test_an_offset_of_a_whole_laboratory_moves_constants_less_than_a_trend_withi
 
 def test_a_sources_own_speedups_never_reach_its_prediction(points: list[Point]) -> None:
     source = "SpecForge issue 339"
+    own = {point.engine_class for point in points if point.source == source}
+    near = sorted({point.source for point in points if point.engine_class in own} - {source})[:4]
+    points = [point for point in points if point.source in (source, *near)]
     mine = [i for i, point in enumerate(points) if point.source == source]
 
     def double(point: Point) -> Point:
