@@ -37,8 +37,6 @@ from advisor.prediction import AdvisorError
 from advisor.show.words.schedule import k_by_context_table
 
 EAGLE = Scenario(acceptance="2.4@3")
-
-
 NGRAM = Scenario(acceptance="1.4@3", drafter_id="ngram")
 
 
@@ -77,8 +75,6 @@ def test_schedule_gain_and_simulator_charge_an_idle_drafter_alike() -> None:
 
 
 B200 = Scenario(hardware_id="b200-sxm", model_id="gpt-oss-20b", acceptance="2.4@3")
-
-
 LONGER = B200.model_copy(update={"acceptance": "2.73@3"})
 
 
@@ -230,8 +226,6 @@ def test_a_target_batch_that_one_server_for_all_would_not_serve_so_gets_its_own_
 
 
 LLAMA = Scenario(n_gpus=4, tensor_parallel=4, model_id="llama-3.1-8b", drafter_id="eagle3", acceptance="2.4@3")
-
-
 GPT_OSS = Scenario(hardware_id="b200-sxm", model_id="gpt-oss-20b", drafter_id="eagle3", acceptance="2.4@3")
 
 

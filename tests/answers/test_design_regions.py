@@ -63,11 +63,7 @@ from advisor.show.words.design import (
 GRID = DesignGrid(
     n_experts=(32, 64, 96, 128, 192, 256), n_active=(2, 4, 6, 8, 12, 20), n_shared=(0, 1, 2), width_step=64
 )
-
-
 BATCHES = (1, 8, 64, 256)
-
-
 PLACES = ("h100-sxm", "h200-sxm", "b200-sxm")
 
 

@@ -36,8 +36,6 @@ from tests.answers.fake_runs import predicted as at
 from tests.own_model import CONFIG_JSON
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "diagnosis"
-
-
 PLACE = {"hardware_id": "h200-sxm", "tensor_parallel": "1"}
 
 
@@ -274,8 +272,6 @@ def test_the_kind_of_a_build_is_that_of_its_version_on_its_chip(hardware_id: str
 
 
 RULE = "k_loses_as_predicted"
-
-
 HONEST = Path(__file__).resolve().parents[1] / "fixtures" / "diagnosis" / "honest.csv"
 
 
@@ -371,14 +367,8 @@ def test_a_wait_alone_does_not_make_the_run_slower_than_explained() -> None:
 
 
 TABLE = """ --speculative-config '{"method": "eagle3", "model": "head", "num_speculative_tokens": 3, %s}'"""
-
-
 K_TABLE = '"num_speculative_tokens_per_batch_size": [[1, 32, 3], [33, 256, 1]]'
-
-
 ZERO_TABLE = '"num_speculative_tokens_per_batch_size": [[1, 8, 3], [9, 256, 0]]'
-
-
 DECODE = "Decode batch. #running-req: 16, #token: 20000, accept len: 2.40, cuda graph: %s, #queue-req: 0,\n"
 
 
@@ -431,18 +421,12 @@ def accepting(length: float, shares: list[float]) -> dict[str, object]:
 
 
 OLD = {"engine_version": "0.5.6"}
-
-
 OPEN = {"request_rate": 4.0, "max_concurrency": None}
-
-
 SLOWER = {
     "output_throughput": 0.6 * whole_rate(at()["drafting"]),
     "total_token_throughput": 1.8 * whole_rate(at()["drafting"]),
     "mean_e2el_ms": None,
 }
-
-
 FAULTS: dict[str, Pair] = {
     "token_time_is_chunk_time": Pair(drafting={"mean_tpot_ms": at()["drafting"] * 2.4e3, "mean_e2el_ms": None}),
     "rate_is_per_gpu": arms_faults(per_gpu(at()["plain"]), per_gpu(at()["drafting"])),
@@ -519,11 +503,7 @@ FAULTS: dict[str, Pair] = {
         }
     ),
 }
-
-
 """One fault in an otherwise honest pair of runs, by the rule that is to name it."""
-
-
 TWINS = {
     "release_does_not_overlap": Pair("sglang", batch=2),
     "decodes_without_graph": Pair("sglang", log=DECODE % "True"),
@@ -541,8 +521,6 @@ TWINS = {
     "sglang_admits_48": Pair("sglang", **sent(batch=64, requests=640)),
     "tree_at_batch": Pair("sglang"),
 }
-
-
 """The honest twin, where it is more than the pair as it stands."""
 
 

@@ -31,14 +31,8 @@ from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 
 SCENARIO = Scenario(acceptance="2.4@3", k_max=5)
-
-
 CURVE = speedup_curve(SCENARIO)
-
-
 COSTS = costs_of(CURVE)
-
-
 RANGES = ranges_of(load_setup(SCENARIO), CURVE)
 
 

@@ -296,11 +296,7 @@ def test_each_change_of_k_costs_what_is_given_and_nothing_by_default() -> None:
 
 
 EXPERTS = 32 * 2 * 3 * 4096 * 14336
-
-
 OTHER = 32 * 4096 * (2 * 4096 + 2 * 1024) + 4096 * 32000
-
-
 ITERATIONS = 250
 
 

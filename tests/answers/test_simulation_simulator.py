@@ -33,8 +33,6 @@ BATCHES = [1, 2, 4, 8]
 
 # Time grows with batch and with K.
 TIME_S = np.outer([1.0, 1.2, 1.5, 2.2], [1.0, 1.3, 1.6, 1.9]) * 0.01
-
-
 COSTS = round_costs(BATCHES, TIME_S, [1.0, 1.7, 2.1, 2.3])
 
 

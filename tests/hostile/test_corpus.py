@@ -48,8 +48,14 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "sweep": ("sweep", "--dry-run", "--output", "never"),
     "simulate": ("simulate", *QWEN, "--iterations", "20", "--requests", "4", "--trace"),
 }
-
-SHARING = {"predict": (0, 2), "validate": (1, 2), "trace by experts": (0, 2), "trace by model": (1, 2)}
+SHARING = {
+    "ingest": (0, 2),
+    "fit": (1, 2),
+    "predict": (0, 2),
+    "validate": (1, 2),
+    "trace by experts": (0, 2),
+    "trace by model": (1, 2),
+}
 """Commands that read a file by the same reader share the corpus: each takes every second file."""
 
 

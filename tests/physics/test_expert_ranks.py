@@ -27,8 +27,6 @@ from advisor.physics.touched_experts import local_experts, touched_experts
 from advisor.prediction import AdvisorError
 
 LOADS = st.lists(st.floats(0.0, 1.0), min_size=16, max_size=16).filter(lambda row: sum(row) > 0.0)
-
-
 EPLB_LOADS = np.array(
     [
         [90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86],
@@ -36,16 +34,12 @@ EPLB_LOADS = np.array(
     ],
     float,
 )
-
-
 EPLB_SLOTS = np.array(
     [
         [5, 6, 5, 7, 8, 4, 3, 4, 10, 9, 10, 2, 0, 1, 11, 1],
         [7, 10, 6, 8, 6, 11, 8, 9, 2, 4, 5, 1, 5, 0, 3, 1],
     ]
 )
-
-
 """The example of deepseek-ai/EPLB's README: 16 slots, 4 groups, 2 nodes, 8 GPUs."""
 
 
