@@ -127,7 +127,9 @@ documents: $(VENV)/.dev-ready
 	$(BIN)/python -m tests.golden.tour_page
 	$(BIN)/python -m tests.golden.notebook
 	$(BIN)/python -m tests.golden.terminal
-	$(BIN)/python -m tests.golden.counts
+	$(BIN)/python -m tests.golden.readers
+	$(BIN)/python -m tests.golden.answers
+	$(BIN)/python -m tests.golden.engine_exports
 	$(BIN)/python -m tests.golden.sources_page
 
 predict-diff: $(VENV)/.dev-ready

@@ -37,7 +37,6 @@ from advisor.text import (
     token_count,
     typeset,
     unbroken_ranges,
-    with_prefix,
 )
 from tests.show.report_fixtures import report_on
 
@@ -45,38 +44,6 @@ from tests.show.report_fixtures import report_on
 def test_one_is_singular_and_thousands_are_parted() -> None:
     assert [counted(n, "row") for n in (0, 1, 2, 1200)] == ["0 rows", "1 row", "2 rows", "1,200 rows"]
     assert counted(2, "entry", "entries") == "2 entries"
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "shown"),
-    [
-        (0.5625, "B", "0.5625 B"),
-        (1.0, "B", "1 B"),
-        (1536.0, "B", "1.536 kB"),
-        (0.25, "FLOP", "0.25 FLOP"),
-        (0.02, "B/s", "0.02 B/s"),
-        (0.002, "s", "2 ms"),
-    ],
-)
-def test_bytes_and_operations_never_go_below_one_with_a_prefix(value: float, unit: str, shown: str) -> None:
-    assert with_prefix(value, unit) == shown
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("131072", 131_072),
-        (" 131,072 ", 131_072),
-        ("128k", 128_000),
-        ("128 K", 131_072),
-        ("25.6k", 25_600),
-        ("1M", 2**20),
-        ("1m", 10**6),
-        ("0.5M", 2**19),
-    ],
-)
-def test_tokens_are_read_as_people_and_vllm_write_them(text: str, count: int) -> None:
-    assert token_count(text) == count
 
 
 @pytest.mark.parametrize("text", ["", "k", "1.5", "1.0001k", "-3", "1e5", "13,10", "2G", "nan"])
@@ -121,23 +88,6 @@ def test_numbers_and_harmless_text_stay_as_they_are(text: str) -> None:
 @pytest.mark.parametrize("cell", [-0.5, 3, True, None, float("-inf")])
 def test_what_is_no_text_stays_as_it_is(cell: object) -> None:
     assert safe_cell(cell) is cell
-
-
-@pytest.mark.parametrize(
-    ("text", "safe"),
-    [
-        ('=HYPERLINK("http://e","x")', '\'=HYPERLINK("http://e","x")'),
-        ("@SUM(A1)", "'@SUM(A1)"),
-        ("-1+cmd|' /C calc'!A0", "'-1+cmd|' /C calc'!A0"),
-        ("  =1", "'  =1"),
-        ("\t1", "'\t1"),
-        ("a;=1", "a;'=1"),
-        ("\x00=1", "'=1"),
-        ("＝1", "'＝1"),
-    ],
-)
-def test_formulas_get_an_apostrophe(text: str, safe: str) -> None:
-    assert safe_cell(text) == safe
 
 
 def test_rows_come_back_from_a_csv_reader() -> None:

@@ -21,7 +21,6 @@ from advisor.answers.by_batch import (
     contexts_from_text,
     curves_at,
     gain_of,
-    k_by_context,
     ranges_of,
     ranges_to_serve,
     schedule_for,
@@ -38,8 +37,6 @@ from advisor.prediction import AdvisorError
 from advisor.show.words.schedule import k_by_context_table
 
 EAGLE = Scenario(acceptance="2.4@3")
-
-
 NGRAM = Scenario(acceptance="1.4@3", drafter_id="ngram")
 
 
@@ -77,14 +74,7 @@ def test_schedule_gain_and_simulator_charge_an_idle_drafter_alike() -> None:
     assert gain_of(curve, table, BatchHistogram((16,), (1.0,))).schedule_speedup == pytest.approx(simulated)
 
 
-def test_a_drafter_without_a_model_costs_nothing_while_it_rests() -> None:
-    assert np.all(idle_speedup(speedup_curve(NGRAM)) == 1.0)
-    assert np.all(idle_speedup(speedup_curve(EAGLE)) < 1.0)
-
-
 B200 = Scenario(hardware_id="b200-sxm", model_id="gpt-oss-20b", acceptance="2.4@3")
-
-
 LONGER = B200.model_copy(update={"acceptance": "2.73@3"})
 
 
@@ -236,8 +226,6 @@ def test_a_target_batch_that_one_server_for_all_would_not_serve_so_gets_its_own_
 
 
 LLAMA = Scenario(n_gpus=4, tensor_parallel=4, model_id="llama-3.1-8b", drafter_id="eagle3", acceptance="2.4@3")
-
-
 GPT_OSS = Scenario(hardware_id="b200-sxm", model_id="gpt-oss-20b", drafter_id="eagle3", acceptance="2.4@3")
 
 
@@ -302,12 +290,6 @@ def test_context_matters_where_the_schedule_misses_a_limit_that_another_k_keeps(
     assert found.text == f"Context changes the answer: {said}."
 
 
-def test_the_schedules_own_context_loses_nothing_against_itself() -> None:
-    found = schedule_for(LLAMA).at_contexts
-    own = found.contexts.index(LLAMA.context_tokens)
-    assert not found.loss[own].any()
-
-
 def test_contexts_end_where_the_model_does_and_begin_at_the_prompt() -> None:
     olmoe = GPT_OSS.model_copy(update={"model_id": "olmoe-1b-7b"})
     assert schedule_for(olmoe).at_contexts.contexts == (512, 2048)
@@ -335,9 +317,3 @@ def test_the_table_has_a_dash_where_a_batch_does_not_fit() -> None:
         "n_draft": [3, 2, None],
         "schedule_loss": [0.0, 0.0, 0.0],
     }
-
-
-@pytest.mark.parametrize("contexts", [(), (2048,)])
-def test_one_context_says_nothing(contexts: tuple[int, ...]) -> None:
-    own = schedule_for(LLAMA)
-    assert k_by_context(2048, own.ranges, curves_at(own.setup, own.curve, contexts)).text == ""

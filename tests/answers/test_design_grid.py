@@ -221,13 +221,6 @@ def test_the_baseline_itself_is_always_feasible_where_its_memory_is() -> None:
         assert [found.failed_names(int(i)) for i in index] == [[]], model_id
 
 
-def test_all_experts_active_touches_all_of_them_whatever_the_batch() -> None:
-    mix = Mixes(np.array([16.0]), np.array([16.0]), np.array([0.0]))
-    routing = shifted_routing(load_routing_preset("class-fine-no-shared"), (128, 8, 0), *vars(mix).values())
-    touched = touched_by(load_setup(scenario()), mix, routing, np.array([1.0, 7.0, 500.0]), np.arange(1, 5))
-    assert touched.steps == pytest.approx(np.full((5, 3, 1), 16.0))
-
-
 def test_all_experts_active_is_a_dense_model_in_parameters_and_quality() -> None:
     found = design_space(scenario(), grid=DesignGrid(n_experts=(8, 16), n_active=(8, 16), n_shared=(0,), width_step=64))
     both = [
@@ -252,23 +245,11 @@ def test_more_bandwidth_never_makes_a_design_slower() -> None:
     assert fast.tpot_s.mean() < 0.95 * slow.tpot_s.mean()
 
 
-def test_more_acceptance_never_makes_a_design_slower() -> None:
-    low, high = (design_space(scenario(acceptance=f"{x}@3"), grid=SMALL) for x in (1.8, 2.8))
-    assert np.all(high.tpot_s <= low.tpot_s)
-    assert np.all(high.speedup >= low.speedup)
-
-
 def test_a_larger_quality_loss_never_makes_the_best_worse() -> None:
     scores = [space(quality_eps=eps, objective="tpot") for eps in (0.0, 0.02, 0.1)]
     best = [found.score[found.best] for found in scores]
     assert best[0] <= best[1] <= best[2]
     assert best[2] > best[0]
-
-
-def test_a_smaller_total_size_never_makes_the_best_better() -> None:
-    free, capped = space(objective="tpot"), space(objective="tpot", max_total_params=2.8e10)
-    assert capped.score[capped.best] <= free.score[free.best]
-    assert capped.total_params[capped.candidates].max() <= 2.8e10
 
 
 def test_a_time_limit_leaves_only_designs_that_keep_it_at_every_batch() -> None:
@@ -320,11 +301,6 @@ def test_designs_that_fit_but_are_too_weak_ask_for_more_memory() -> None:
     answer = infeasible(found)
     assert answer.breaks == ("quality",)
     assert "too weak: use more GPUs" in answer.message
-
-
-def test_one_batch_with_any_weight_is_the_same_question() -> None:
-    one = design_space(scenario(), grid=SMALL, batches={16: 0.3})
-    assert one.score == pytest.approx(space().score)
 
 
 def test_a_histogram_lies_between_its_batches_and_follows_its_weights() -> None:
@@ -388,19 +364,6 @@ def test_shared_experts_absorb_correlation() -> None:
     _, affinity, stickiness = class_routing(64, 8, shared)
     assert np.all(np.diff(affinity) < 0)
     assert np.all(np.diff(stickiness) < 0)
-
-
-def test_the_routing_band_widens_with_distance_from_the_baseline() -> None:
-    preset = load_routing_preset("qwen3-30b-a3b")
-    experts = np.array([128, 192, 256, 512])
-    low, high = (shifted_routing(preset, (128, 8, 0), experts, 8, 0, end).affinity for end in ("low", "high"))
-    ratio = low / high
-    assert np.all(np.diff(ratio) > 0)
-
-
-def test_uniform_routing_stays_uniform() -> None:
-    found = shifted_routing(None, (128, 8, 0), np.array([64, 256]), 4, 1, "high")
-    assert all(np.all(x == 0) for x in vars(found).values())
 
 
 @pytest.mark.parametrize(

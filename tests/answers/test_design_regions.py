@@ -65,11 +65,7 @@ from advisor.show.words.regions import (
 GRID = DesignGrid(
     n_experts=(32, 64, 96, 128, 192, 256), n_active=(2, 4, 6, 8, 12, 20), n_shared=(0, 1, 2), width_step=64
 )
-
-
 BATCHES = (1, 8, 64, 256)
-
-
 PLACES = ("h100-sxm", "h200-sxm", "b200-sxm")
 
 
@@ -126,14 +122,6 @@ def test_a_limit_on_time_holds_at_each_batch_alone() -> None:
     assert np.all(space.tpot_s[0, found.found[found.merit[0] > 0]] <= 8e-3)
 
 
-def test_the_same_accelerator_twice_gives_identical_columns() -> None:
-    found = drawn_map(("h200-sxm", "1xh200-sxm"))
-    first, second = (found.holder[row].tolist() for row in found.grid)
-    assert first == second
-    for one, two in zip(*found.grid, strict=True):
-        assert replace(found.standing(int(one)), cell=0) == replace(found.standing(int(two)), cell=0)  # type: ignore[type-var]
-
-
 def test_losses_are_never_negative_and_expected_ones_by_no_more_than_noise() -> None:
     one = drawn()
     assert one.loss.min() == 0.0
@@ -142,13 +130,6 @@ def test_losses_are_never_negative_and_expected_ones_by_no_more_than_noise() -> 
     assert np.all((low <= one.loss) & (one.loss <= high))
     assert np.all(one.chance[~one.allowed] == 0.0)
     assert np.all(one.expected[~one.allowed] == 1.0)
-
-
-def test_a_cell_s_own_best_loses_nothing_in_any_draw() -> None:
-    one = drawn()
-    for cell in np.flatnonzero(cells().served):
-        own = one.of(int(np.searchsorted(one.pool, cells().best[cell])), int(cell))
-        assert (own.loss, own.low, own.high, own.expected) == (0.0, 0.0, 0.0, 0.0)
 
 
 def test_a_chance_of_a_tie_is_counted_over_the_draws_by_hand() -> None:
@@ -385,20 +366,6 @@ def test_the_order_of_targets_changes_nothing_and_one_named_twice_counts_once() 
     assert [str(target) for target in parse_targets((*BOTH, BOTH[0]))] == list(BOTH)
 
 
-def test_the_same_accelerator_at_two_batches_is_one_search() -> None:
-    found = one("h200-sxm:64", "h200-sxm:4")
-    assert len(found.cells.spaces) == 1
-    assert [found.cells.batches[cell] for cell in found.cell_of] == [64, 4]
-
-
-def test_by_the_speculative_speedup_losses_are_of_the_speedup() -> None:
-    found = one(*BOTH, objective="sd_speedup")
-    assert found.best is not None
-    for at, own in zip(found.best.at, found.own, strict=True):
-        assert own is not None
-        assert at.loss == pytest.approx(1.0 - at.speedup / own.speedup, abs=1e-6)
-
-
 def test_bands_that_include_no_loss_are_not_told_as_a_better_design() -> None:
     found = one(*BOTH)
     assert found.best is not None
@@ -469,12 +436,6 @@ def test_targets_of_which_no_design_serves_any_say_why_and_advise_by_it(
     assert not_advised not in said
     assert one_design_rows(found) == []
     assert one_design_document(found)["own"][0]["why_not"] == why
-
-
-def test_more_gpus_at_one_target_serve_what_one_cannot() -> None:
-    found = one("h100-sxm:8", "2xh100-sxm:256")
-    assert found.best is not None
-    assert found.cells.spaces[1].setup.placement.gpus == 2
 
 
 @pytest.mark.parametrize("text", ["h100-sxm", "h100-sxm:0", "h100-sxm:x", ":8", "h100-sxm:8:9", "h100-sxm:999999"])

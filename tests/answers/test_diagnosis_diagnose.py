@@ -16,7 +16,6 @@ import pytest
 from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose, verdict_text
 from advisor.answers.diagnosis.facts import Run
 from advisor.answers.diagnosis.quantities import quantity
-from advisor.answers.diagnosis.rules import rule_sets
 from advisor.answers.diagnosis.runs import Given
 from advisor.prediction import AdvisorError
 from advisor.show.words.diagnosis import diagnosis_document, view_of
@@ -37,8 +36,6 @@ from tests.answers.fake_runs import predicted as at
 from tests.own_model import CONFIG_JSON
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "diagnosis"
-
-
 PLACE = {"hardware_id": "h200-sxm", "tensor_parallel": "1"}
 
 
@@ -275,8 +272,6 @@ def test_the_kind_of_a_build_is_that_of_its_version_on_its_chip(hardware_id: str
 
 
 RULE = "k_loses_as_predicted"
-
-
 HONEST = Path(__file__).resolve().parents[1] / "fixtures" / "diagnosis" / "honest.csv"
 
 
@@ -320,13 +315,6 @@ def test_without_a_plain_run_the_loss_is_called_predicted_and_not_measured() -> 
     assert rules(found) == [RULE]
     assert found.sentence.startswith("The model predicts a loss for K = 7 at batch 256")
     assert "measured" not in found.sentence
-
-
-def test_a_loss_as_predicted_is_not_called_slower_than_the_model_explains() -> None:
-    found = arms(3, 33.9, 1.7)
-    assert found.sentence.startswith("This loss is what the model predicts for K = 3 at batch 256: measured 0.95x")
-    assert "slower than the model explains" not in found.sentence
-    assert "so that a gain is not ruled out" in found.sentence
 
 
 @pytest.mark.parametrize("plain_ms", [36.0, 42.0])
@@ -379,14 +367,8 @@ def test_a_wait_alone_does_not_make_the_run_slower_than_explained() -> None:
 
 
 TABLE = """ --speculative-config '{"method": "eagle3", "model": "head", "num_speculative_tokens": 3, %s}'"""
-
-
 K_TABLE = '"num_speculative_tokens_per_batch_size": [[1, 32, 3], [33, 256, 1]]'
-
-
 ZERO_TABLE = '"num_speculative_tokens_per_batch_size": [[1, 8, 3], [9, 256, 0]]'
-
-
 DECODE = "Decode batch. #running-req: 16, #token: 20000, accept len: 2.40, cuda graph: %s, #queue-req: 0,\n"
 
 
@@ -439,18 +421,12 @@ def accepting(length: float, shares: list[float]) -> dict[str, object]:
 
 
 OLD = {"engine_version": "0.5.6"}
-
-
 OPEN = {"request_rate": 4.0, "max_concurrency": None}
-
-
 SLOWER = {
     "output_throughput": 0.6 * whole_rate(at()["drafting"]),
     "total_token_throughput": 1.8 * whole_rate(at()["drafting"]),
     "mean_e2el_ms": None,
 }
-
-
 FAULTS: dict[str, Pair] = {
     "token_time_is_chunk_time": Pair(drafting={"mean_tpot_ms": at()["drafting"] * 2.4e3, "mean_e2el_ms": None}),
     "rate_is_per_gpu": arms_faults(per_gpu(at()["plain"]), per_gpu(at()["drafting"])),
@@ -527,11 +503,7 @@ FAULTS: dict[str, Pair] = {
         }
     ),
 }
-
-
 """One fault in an otherwise honest pair of runs, by the rule that is to name it."""
-
-
 TWINS = {
     "release_does_not_overlap": Pair("sglang", batch=2),
     "decodes_without_graph": Pair("sglang", log=DECODE % "True"),
@@ -549,8 +521,6 @@ TWINS = {
     "sglang_admits_48": Pair("sglang", **sent(batch=64, requests=640)),
     "tree_at_batch": Pair("sglang"),
 }
-
-
 """The honest twin, where it is more than the pair as it stands."""
 
 
@@ -566,12 +536,6 @@ def test_the_doctor_names_the_fault_and_only_that(rule: str) -> None:
 @pytest.mark.parametrize("rule", FAULTS)
 def test_the_doctor_finds_nothing_on_the_honest_twin(rule: str) -> None:
     assert found_by(TWINS.get(rule, Pair())) == []
-
-
-def test_there_are_faults_of_every_question() -> None:
-    kinds = {rule.id: one.id for one in rule_sets() for rule in one.rules}
-    assert len(FAULTS) >= 30
-    assert {kinds[name] for name in FAULTS} == {"measurement", "configuration", "physics"}
 
 
 @pytest.mark.parametrize(

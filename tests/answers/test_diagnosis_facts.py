@@ -47,33 +47,6 @@ def test_a_sglang_launch_line_without_speculation_is_a_plain_server() -> None:
     assert "max_running_requests" not in facts
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "value"),
-    [
-        ("ServerArgs(model_path='m', speculative_algorithm='EAGLE3', speculative_eagle_topk=8)", "draft_topk", 8),
-        ("server_args=ServerArgs(model_path='m', speculative_algorithm=None)", "speculation_on", False),
-        ("server_args=ServerArgs(disable_overlap_schedule=True, max_running_requests=32)", "asynchronous", False),
-        ("non-default args: {'enforce_eager': True, 'max_num_seqs': 8}", "graphs_off", True),
-        ("vLLM API server version 0.24.1", "engine_version", "0.24.1"),
-        ("[core.py:58] Initializing a V1 LLM engine (v0.8.5) with config: model='m'", "engine_version", "0.8.5"),
-        ("GPU KV cache size: 410,128 tokens", "kv_pool_tokens", 410128),
-        ("x; setting cudagraph_mode=PIECEWISE", "graph_mode", "PIECEWISE"),
-        ("config: compilation_config={'cudagraph_capture_sizes': [1, 2, 496, 512], 'mode': 3}", "largest_graph", 512),
-        ("compilation_config={'max_cudagraph_capture_size': 256, 'mode': 3}", "largest_graph", 256),
-        ("Capture target decode CUDA graph end. bs=[1, 2, 48], elapsed=9.1 s", "largest_graph_batch", 48),
-        ("Capture cuda graph bs [1, 2, 160]", "largest_graph_batch", 160),
-        ("Running: 7 reqs, Waiting: 1 reqs\nRunning: 9 reqs, Waiting: 3 reqs", "running_requests", 8),
-        ("Running: 7 reqs, Waiting: 1 reqs\nRunning: 9 reqs, Waiting: 3 reqs", "waiting_requests", 2),
-        ("Decode batch. #running-req: 32, #token: 7, cuda graph: False, #queue-req: 68, ", "decode_without_graph", 1.0),
-        ("Decode batch. #running-req: 32, #token: 7, accept len: 2.54, #queue-req: 68, ", "waiting_requests", 68),
-        ("Prefix cache hit rate: 10.0%\nPrefix cache hit rate: 66.5%", "prefix_hit_share", 0.665),
-        ("SpecDecoding metrics: Mean acceptance length: 2.29, Accepted", "accepted_length", 2.29),
-    ],
-)
-def test_printed_arguments_and_logs_are_read(text: str, name: str, value: object) -> None:
-    assert read_settings(text)[name] == value
-
-
 def test_text_that_tells_of_no_server_gives_no_facts() -> None:
     assert read_settings("the run was slow, why?") == {}
     assert read_settings("") == {}

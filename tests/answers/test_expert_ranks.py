@@ -88,11 +88,6 @@ def test_a_hot_block_is_found_and_balancing_spreads_it() -> None:
     assert hot.best.name == "balanced"
 
 
-def test_more_skew_costs_more() -> None:
-    rounds = [float(hot_block(hot, batch_size=256).in_order.curve.round_s[0, -1]) for hot in (1.0, 2.0, 4.0, 8.0)]
-    assert (np.diff(rounds) > 0).all()
-
-
 def test_a_balanced_layout_planned_on_other_traffic_is_judged_on_its_own() -> None:
     # The halves of this trace have different hot experts: what one half plans does not help the other.
     def half(first: int) -> list[np.ndarray]:
@@ -161,14 +156,6 @@ def test_nothing_is_exchanged_where_attention_shares_the_ranks() -> None:
     assert "no tokens are exchanged" in exchange_text(answer)
 
 
-def test_a_layer_waits_for_one_rank_and_not_for_two_maxima(found: RanksAnswer) -> None:
-    counted = found.in_order.found
-    assert counted is not None
-    assert (counted.slowest.touched * counted.touched_overall / 8 <= counted.touched + 1e-9).all()
-    assert (counted.slowest.pairs <= counted.slowest.received + 1e-9).all()
-    assert (counted.slowest.pairs >= 1.0 - 1e-9).all()
-
-
 @pytest.mark.parametrize(
     ("values", "copies", "says"),
     [
@@ -181,12 +168,6 @@ def test_what_cannot_be_placed_is_refused(values: dict[str, object], copies: tup
     setup = setup_of(**values)
     with pytest.raises(AdvisorError, match=says):
         ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing(redundant=copies))
-
-
-def test_the_same_question_has_the_same_answer() -> None:
-    setup = setup_of(drafter_id="none")
-    first, second = (ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing()) for _ in range(2))
-    assert (first.in_order.touched == second.in_order.touched).all()
 
 
 def test_sentences_and_tables_say_what_was_counted_and_what_is_assumed(found: RanksAnswer) -> None:

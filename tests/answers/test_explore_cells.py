@@ -20,11 +20,11 @@ import pytest
 
 from advisor.answers.advice import advise
 from advisor.answers.explore.cells import sweep_rows
-from advisor.answers.explore.grid import COMBINATION_S, COUNT_S, CURVES_PER_PART, REMEMBERED_COUNTS, read_plan
+from advisor.answers.explore.grid import COMBINATION_S, COUNT_S, CURVES_PER_PART, read_plan
 from advisor.answers.explore.questions import fastest_within, one_k_for_all, where_drafting_pays
 from advisor.answers.explore.sweep_files import _connect, read_sweep_files, run_sweep
 from advisor.predict import setup
-from advisor.predict.scenario import Scenario, build_scenario
+from advisor.predict.scenario import Scenario
 from advisor.predict.setup import counted_balance
 from advisor.predict.spend import PLAIN_LOG_SD
 from advisor.prediction import AdvisorError
@@ -108,14 +108,6 @@ def test_a_plan_knows_how_many_layouts_are_counted_and_reckons_with_their_time(m
         assert read_plan(COPIES.replace(line, "")).n_counts == 0
 
 
-def test_more_counts_than_are_remembered_may_each_be_made_anew() -> None:
-    assert setup._REMEMBERED == REMEMBERED_COUNTS
-    text = COPIES.replace("[null, 8]", f"{list(range(REMEMBERED_COUNTS // 2))}")
-    assert read_plan(text).n_counts == REMEMBERED_COUNTS
-    text = COPIES.replace("[null, 8]", f"{list(range(REMEMBERED_COUNTS // 2 + 1))}")
-    assert read_plan(text).n_counts == 2 * 2 * (REMEMBERED_COUNTS + 2), "by engine and accelerator, too"
-
-
 @pytest.mark.parametrize("text", [PLAN, "batch_size: [1, 8]\nacceptance: '0.7,0.5'\nmax_tpot_ms: [null, 20.5]"])
 def test_a_plan_is_written_as_it_is_read(text: str) -> None:
     plan = read_plan(text)
@@ -177,25 +169,6 @@ def test_what_cannot_be_is_a_row_with_its_reason_and_no_number() -> None:
     assert not rows["recommended"].any()
     assert rows["reason"].iloc[0].startswith("tensor_parallel=7 does not divide")
     assert "k_max" in rows["reason"].iloc[2]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("tensor_parallel", "x"),
-        ("expert_parallel", 1e999),
-        ("k_max", 10**30),
-        ("context_tokens", 2.5),
-        ("model_id", 3),
-        ("input_tokens", 1e999),
-    ],
-)
-def test_a_value_of_the_wrong_kind_is_told_as_a_scenario_tells_it(name: str, value: object) -> None:
-    settings = {"acceptance": "2.4@3", "output_tokens": 8, name: value}
-    with pytest.raises(AdvisorError) as told:
-        build_scenario(**settings)
-    rows = sweep_rows([settings], (1, 8))
-    assert list(rows["reason"]) == [str(told.value)] * 2
 
 
 def test_a_fault_of_ours_is_no_reason_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:

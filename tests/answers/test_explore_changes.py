@@ -169,15 +169,6 @@ def test_another_drafter_says_that_its_accepted_length_is_from_another_source() 
         assert "another source" in change.notes[0]
 
 
-def test_the_design_sentence_names_the_loss_in_speedup_and_in_time(steps: NextSteps) -> None:
-    standing = steps.standing
-    assert standing is not None
-    gain = standing.best.speedup_gain
-    assert f"k/N = {standing.best.n_active}/{standing.best.n_experts}" in standing.text
-    assert f"{1 - 1 / gain.value:.0%} ({1 - 1 / gain.low:.0%}-{1 - 1 / gain.high:.0%}) in speedup" in standing.text
-    assert "time per token" in standing.text
-
-
 def test_a_dense_model_has_no_design_to_compare() -> None:
     assert (
         design_standing(load_setup(Scenario(acceptance="2.4@3", model_id="command-a", n_gpus=4, tensor_parallel=4)))
@@ -262,11 +253,6 @@ def test_a_change_whose_direction_measured_pairs_do_not_bear_out_is_refused_with
     assert not [effect for effect in found.effects if effect.change.kind == "engine"]
     assert set(unoffered_texts(found)) == {text.removeprefix("not offered: ") for text in why.values()}
     assert [effect for effect in found.effects if effect.change.kind == "weights"]
-
-
-def test_an_engine_that_has_passed_is_offered(advice: Advice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ratios, "read_ratios", lambda: (record("engine", 0.9),))
-    assert [effect for effect in next_steps(advice).effects if effect.change.kind == "engine"]
 
 
 def test_a_band_is_no_narrower_than_measured_ratios_of_its_kind_were_off(

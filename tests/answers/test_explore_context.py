@@ -13,7 +13,7 @@ from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
-from advisor.show.words.load import acceptance_texts, map_document, map_table, share_table, turn_texts, turns, verdict
+from advisor.show.words.load import acceptance_texts, turn_texts, turns, verdict
 
 
 def scenario(**values: object) -> Scenario:
@@ -50,14 +50,6 @@ def test_attention_grows_with_context_and_the_drafter_keeps_a_cache_of_its_own(f
     assert (found.drafter_cache_bytes < found.cache_bytes).all()
     layers = sum(mixer.count for mixer in found.setups[0].architecture.mixers)
     assert found.drafter_cache_bytes / found.cache_bytes == pytest.approx(1 / (layers + 1))  # one layer like theirs
-
-
-def test_windowed_attention_grows_less_than_full_attention() -> None:
-    grown = {}
-    for model in ("gpt-oss-120b", "qwen3-30b-a3b"):
-        shares = context_map(scenario(model_id=model), (1024, 65536), (1,)).attention_share[[0, -1], 0]
-        grown[model] = (shares[1] / (1 - shares[1])) / (shares[0] / (1 - shares[0]))
-    assert grown["gpt-oss-120b"] < grown["qwen3-30b-a3b"]
 
 
 def planted(found: ContextMap, drafts: list[int]) -> ContextMap:
@@ -131,12 +123,6 @@ def test_where_no_k_pays_the_best_that_keeps_the_limit_is_told() -> None:
     assert f"its best, K = {found.drafting_k[row, column]}," in verdict(found, 4096, 64)
 
 
-def test_where_nothing_turns_that_is_said_with_the_trend(found: ContextMap) -> None:
-    texts = turn_texts(found)
-    assert texts[0].startswith("Drafting is recommended at every context")
-    assert "rises" in texts[1]
-
-
 def test_the_verdict_at_a_context_that_does_not_fit_names_the_edge_and_what_fits() -> None:
     big = context_map(scenario(batch_size=256, context_tokens=131072), batches=(1, 4))
     text = verdict(big, 131072, 256)
@@ -176,12 +162,3 @@ def test_prefill_is_not_charged_on_the_map() -> None:
     with_lengths = context_map(scenario(input_tokens=4000, output_tokens=100, context_tokens=4050), (8192,), (16,))
     without = context_map(scenario(context_tokens=4050), (8192,), (16,))
     assert with_lengths.tpot_s == pytest.approx(without.tpot_s)
-
-
-def test_the_tables_and_the_document_hold_every_cell(found: ContextMap) -> None:
-    for table in (map_table(found), share_table(found)):
-        assert len(table.cells) == found.contexts.size
-    cells = map_document(found)["cells"]
-    assert len(cells) == found.contexts.size * found.batches.size
-    assert [cell["fits"] for cell in cells] == found.fits.ravel().tolist()
-    assert load_setup(scenario()).memory.largest_batch  # the plain scenario still loads beside it

@@ -61,8 +61,6 @@ MOE = np.array(
         [1.0, 0.80, 0.70, 0.60],
     ]
 )
-
-
 VALUES = k_values(BATCHES, range(4), MOE)
 
 

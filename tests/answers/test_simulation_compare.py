@@ -31,14 +31,8 @@ from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 
 SCENARIO = Scenario(acceptance="2.4@3", k_max=5)
-
-
 CURVE = speedup_curve(SCENARIO)
-
-
 COSTS = costs_of(CURVE)
-
-
 RANGES = ranges_of(load_setup(SCENARIO), CURVE)
 
 
@@ -79,12 +73,6 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_others() -> None:
     assert one.outcomes[2].speedup != other.outcomes[2].speedup
 
 
-def test_arrivals_below_capacity_leave_slots_empty() -> None:
-    full = run(SimulationPlan(requests=100, batch_size=16, iterations=4000))
-    light = run(SimulationPlan(requests=100, batch_size=16, iterations=4000, load_share=0.3))
-    assert light.outcomes[0].mean_batch < 0.6 * full.outcomes[0].mean_batch
-
-
 def test_charging_for_a_ready_drafter_slows_only_policies_that_stop_and_start() -> None:
     never = PerPosition((0.0,) * 5)
     plan = SimulationPlan(requests=20)
@@ -102,11 +90,6 @@ def test_back_off_reduces_cascades_tests_where_nothing_is_accepted() -> None:
     assert on.test_share is not None
     assert off.test_share is not None
     assert on.test_share < 0.5 * off.test_share
-
-
-def test_a_limit_on_iterations_is_reported_as_incomplete() -> None:
-    assert not run(SimulationPlan(requests=10, iterations=20)).complete
-    assert run(SimulationPlan(requests=10, iterations=5000)).complete
 
 
 def test_no_request_finished_leaves_the_percentile_empty_and_not_zero() -> None:
@@ -140,11 +123,6 @@ def test_control_gains_where_passages_are_long_and_far_apart() -> None:
 def test_an_impossible_plan_is_refused_by_name(wrong: dict[str, float]) -> None:
     with pytest.raises(AdvisorError, match=next(iter(wrong))):
         SimulationPlan(**wrong)  # type: ignore[arg-type]
-
-
-def test_a_batch_beyond_the_costs_is_refused() -> None:
-    with pytest.raises(AdvisorError, match="beyond the costs"):
-        run(SimulationPlan(batch_size=5000))
 
 
 def test_a_long_simulation_says_how_far_it_is_and_can_be_ended_between_policies() -> None:

@@ -269,23 +269,6 @@ def test_a_gated_round_pays_for_the_drafts_that_are_accepted_and_no_others() -> 
     assert static.tokens[0] == gated.tokens[0]
 
 
-def test_where_every_draft_is_accepted_a_bound_is_static_k() -> None:
-    trace = np.full((4, 1), 3, dtype=np.int8)
-    load = closed_loop(1, 4, 4, 40)
-    times = [
-        simulate(made_up(), policy, trace, load, 40).busy_time_s[0]
-        for policy in (StaticK(3), StopsAtRejection(3, True), StopsAtRejection(3, False))
-    ]
-    assert times == pytest.approx([times[0]] * 3)
-
-
-def test_where_no_draft_is_accepted_a_gated_round_is_a_plain_step() -> None:
-    trace, load = np.zeros((4, 1), dtype=np.int8), closed_loop(1, 4, 4, 20)
-    gated = simulate(made_up(), StopsAtRejection(3, True), trace, load, 20)
-    plain = simulate(made_up(), StaticK(0), trace, load, 20)
-    assert gated.busy_time_s == pytest.approx(plain.busy_time_s)
-
-
 def test_bounds_of_a_scenario_beat_every_k_and_save_what_is_rejected() -> None:
     curve = speedup_curve(EAGLE)
     costs = costs_of_bounds(curve)
@@ -304,13 +287,6 @@ def test_bounds_of_a_scenario_beat_every_k_and_save_what_is_rejected() -> None:
         assert gated.drafted_per_token < own.drafted_per_token == trimmed.drafted_per_token
     deep = [bound.speedup for bound in report.bounds[1::2]]
     assert deep == sorted(deep), "a deeper gate that is never wrong loses nothing"
-
-
-def test_a_simulation_computes_no_bounds_unless_asked() -> None:
-    costs = costs_of_bounds(speedup_curve(EAGLE))
-    plan = SimulationPlan(requests=4, iterations=20, request_tokens=10)
-    report = simulate_policies(costs, (KRange(1, 1024, 3, 1.0),), per_position(costs.accepted_length), plan)
-    assert report.bounds == ()
 
 
 def test_drafting_apart_is_part_of_the_round() -> None:
@@ -338,11 +314,7 @@ def test_each_change_of_k_costs_what_is_given_and_nothing_by_default() -> None:
 
 
 EXPERTS = 32 * 2 * 3 * 4096 * 14336
-
-
 OTHER = 32 * 4096 * (2 * 4096 + 2 * 1024) + 4096 * 32000
-
-
 ITERATIONS = 250
 
 

@@ -46,14 +46,8 @@ from tests.golden.engines_page import FILE, WHEN, with_tables
 from tests.house.source_scan import listed_words
 
 PACKAGE = Path(__file__).resolve().parents[2] / "advisor"
-
-
 BARE = "profiling/"
-
-
 """Imports nothing of the advisor."""
-
-
 MADE_UP = """\
 id: made-up
 name: "Made Up"
@@ -66,8 +60,6 @@ classes:
 methods: {eagle3: EAGLE-THREE, ngram: lookup}
 export: {writer: made_up, file_name: made_up_k.json}
 """
-
-
 WRITER = '''\
 """A schedule as the made-up engine loads it."""
 
@@ -84,8 +76,6 @@ def export(request: ExportRequest) -> EngineExport:
     line = f"made-up {request.served.model} --k {request.file_name}"
     return EngineExport("made-up", config, json.dumps(config), request.file_name, line, ())
 '''
-
-
 DRAFTER = """\
 id: two-layer-head
 name: "A head of two layers"
@@ -94,8 +84,6 @@ sources: {card: "invented for a test"}
 n_layers: {value: 2, unit: layers, kind: assumed, source: card, date: 2026-11-22, confidence: low}
 method: eagle3
 """
-
-
 RANGES = (KRange(1, 16, 3, 1.8), KRange(17, 64, 1, 1.2))
 
 

@@ -63,21 +63,6 @@ def test_rules_stand_in_order_and_do_not_overlap(engine) -> None:  # type: ignor
     assert edges == sorted(edges)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("none", {"sizes": ()}),
-        ("512", {"largest": 512}),
-        (" 32, 8,16 8", {"sizes": (8, 16, 32)}),
-        ("[1, 2]", {"sizes": (1, 2)}),
-        ("--max-num-seqs 64", {"admitted": 64}),
-        ("max_num_seqs=64", {"admitted": 64}),
-    ],
-)
-def test_sizes_are_read_as_people_state_them(text: str, said: dict[str, object]) -> None:
-    assert stated_sizes(text) == said
-
-
 @pytest.mark.parametrize("text", ["", "many", "0", "1,,x", "70000", "1, 0", "-5", "5.5", "max_num_seqs=0"])
 def test_what_says_no_sizes_is_refused_with_what_to_give(text: str) -> None:
     with pytest.raises(AdvisorError, match="graph_sizes"):

@@ -22,8 +22,6 @@ from advisor.physics.architecture import Architecture, parameter_counts, weight_
 from advisor.prediction import AdvisorError
 
 HOSTILE = Path(__file__).parents[1] / "fixtures" / "configs" / "hostile"
-
-
 CASES = yaml.safe_load((Path(__file__).parent / "cases.yaml").read_text(encoding="utf-8"))
 EXPECTED_FRAGMENTS: dict[str, list[str]] = CASES["refused_configs"]
 
@@ -279,13 +277,9 @@ _SCALARS = st.one_of(
     st.text(max_size=8),
     st.sampled_from(["full_attention", "linear_attention", "fp8", "M*E-", "auto", "deepseek_v4", "gemma4_text"]),
 )
-
-
 _VALUES = st.recursive(
     _SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
 )
-
-
 _KNOWN_KEYS = sorted({key for model_id in model_ids() for key in _profile(model_id)} | {"text_config", "dtype"})
 
 

@@ -162,26 +162,6 @@ def test_compressed_tensors_quantise_the_output_head_unless_it_is_ignored() -> N
 
 
 @pytest.mark.parametrize(
-    ("block", "scheme"),
-    [
-        ({"quant_method": "fp8", "activation_scheme": "dynamic"}, "dynamic"),
-        ({"quant_method": "fp8", "activation_scheme": "static"}, "static"),
-        ({"quant_method": "fp8", "weight_block_size": [128, 128], "activation_scheme": "dynamic"}, "dynamic"),
-        ({"quant_method": "fp8"}, None),
-        ({"quant_method": "fp8", "activation_scheme": "by the moon"}, None),
-        ({"quant_method": "modelopt", "quant_algo": "FP8"}, "static"),
-        ({"quant_method": "modelopt", "quant_algo": "FP8_PER_CHANNEL_PER_TOKEN"}, "dynamic"),
-        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, None),
-        ({"quant_method": "fbgemm_fp8"}, "dynamic"),
-        ({"quant_method": "awq", "bits": 4}, None),
-        ({"quant_method": "compressed-tensors", "config_groups": {}}, None),
-    ],
-)
-def test_the_scheme_of_activations_is_as_stated_else_the_method_s(block: dict[str, Any], scheme: str | None) -> None:
-    assert formats_from_config({**LATENT, "quantization_config": block}).activation_scheme == scheme
-
-
-@pytest.mark.parametrize(
     ("weights", "inputs", "scheme"),
     [
         ({"num_bits": 8, "type": "float"}, {"num_bits": 8, "type": "float", "dynamic": True}, "dynamic"),

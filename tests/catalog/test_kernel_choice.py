@@ -55,11 +55,7 @@ from studies.fits.gemm_variants import (
 )
 
 HARDWARE = load_hardware("h200-sxm")
-
-
 SHAPE = (2048.0, 768.0, 8.0, 128.0, 3.0, 1.0)
-
-
 OTHER = (4096.0, 1536.0, 8.0, 128.0, 3.0, 1.0)
 
 
@@ -265,11 +261,7 @@ def test_every_kernel_that_may_serve_a_shape_ships_its_measured_rows(device):
 
 
 IDENTITY = {"hardware_id": "h200-sxm", "engine": "trtllm", "version": "1.0", "dtype": "fp8", "kernel_source": "test"}
-
-
 LAUNCH_S, T0_S = 8e-6, 6e-6
-
-
 DEVICES = ("h100_sxm", "h200_sxm", "b200_sxm", "b300_sxm", "gb200", "gb300")
 
 
@@ -415,28 +407,6 @@ def test_no_launch_of_a_part_with_a_large_cache_is_charged_as_host_time(device):
     served = [r for r in load_records(device) if r.op == "gemm" and r.success and "dynamic" not in r.kernel_source]
     assert {"bf16", "fp8"} <= {r.dtype for r in served}
     assert all(r.value("t0_s") < 11e-6 for r in served)
-
-
-@pytest.mark.parametrize(
-    ("version", "older"),
-    [
-        ("0.17.0", True),
-        ("v0.17.1", True),
-        ("0.18.0", False),
-        ("0.9", True),
-        ("1.0", False),
-        ("nightly", False),
-        ("nightly-5b8c30d62b754b57", False),
-        ("nightly-dev-20260319-d7256eb6", True),
-        ("nightly-dev-20260320", False),
-        ("nightly-2025-12-31", True),
-        ("unstated", False),
-        ("gpt-oss-dev", False),
-        ("", False),
-    ],
-)
-def test_a_build_is_older_by_its_number_else_by_the_day_it_names_else_not(version: str, older: bool) -> None:
-    assert is_before(version, "0.18", "2026-03-20") is older
 
 
 def test_without_the_release_s_day_a_nightly_build_counts_as_today_s() -> None:

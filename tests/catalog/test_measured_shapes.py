@@ -33,14 +33,8 @@ from studies.calibration import measured_shapes, tables_of
 from studies.fits.records import write_measured
 
 pd = pytest.importorskip("pandas")
-
-
 SPEC = importlib.util.find_spec("aiconfigurator_core")
-
-
 DATA = Path(SPEC.origin).parent / "systems" / "data" if SPEC and SPEC.origin else None
-
-
 needs_package = pytest.mark.skipif(DATA is None or not DATA.is_dir(), reason="aiconfigurator-core is not installed")
 
 

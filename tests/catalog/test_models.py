@@ -95,12 +95,6 @@ def test_the_computed_active_count_is_within_five_percent_in_the_named_conventio
         assert close, computed
 
 
-def test_there_are_seventy_four_profiles_fourteen_of_them_dense() -> None:
-    models = [load_model(model_id) for model_id in model_ids()]
-    assert len(models) == 74
-    assert sum(model.moe is None for model in models) == 14
-
-
 @pytest.mark.parametrize("model_id", model_ids())
 def test_a_profile_names_its_sources_and_carries_no_contradiction(model_id: str) -> None:
     profile, model = model_profile(model_id), load_model(model_id)

@@ -21,7 +21,6 @@ ONE_K = (KRange(1, 256, 3, 1.8),)
 MODEL = ServedModel("Qwen/Qwen3-30B-A3B", tensor_parallel=2)
 DRAFT = "some/eagle head"
 PLACED = ServedModel("m", tensor_parallel=2, expert_parallel=4, data_parallel=2, max_running_requests=512)
-
 REQUESTS: dict[str, ExportRequest] = {
     "eagle3": ExportRequest(RANGES, "eagle3", MODEL, DRAFT, "my k.json"),
     "eagle": ExportRequest(RANGES, "eagle", MODEL, DRAFT, "my k.json"),

@@ -33,7 +33,6 @@ EXAMPLES = [
     ),
     (PAGE, ["design", *SCENARIO, "--tokens", "1e12"], "--batch 16 --tokens 1e12\n", "\nThe reasoning in one breath", 4),
 ]
-
 BEFORE_TABLE = "so a share is a mean over laboratories:\n\n"
 AFTER_TABLE = "\n`validate` prints the same"
 VALIDATION = README.parent / "docs/validation.md"

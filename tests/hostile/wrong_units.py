@@ -13,7 +13,6 @@ from tests.measured.refit_synthetic import synthetic_points
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 GPUS = 4
 _INPUT, _OUTPUT = 1000.0, 200.0
-
 Change = Callable[[pd.DataFrame], Mapping[str, object]]
 
 
@@ -75,7 +74,6 @@ def _with_prefill(f: pd.DataFrame) -> Mapping[str, object]:
 LATENCIES = ("tpot_s", "ttft_s", "request_latency_s")
 ROUND = ("tpot_s", "step_time_s")
 RATE = ("tpot_s", "output_tok_per_s")
-
 CASES: dict[str, tuple[bytes, str, str]] = {}
 """By name: the file, what has to happen, and a word of the sentence that says so.
 

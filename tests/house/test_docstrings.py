@@ -16,14 +16,12 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "advisor"
-
 PHYSICS = (
     *("physics.laws", "physics.touched_experts", "physics.expert_ranks", "physics.routing_trace", "physics.step"),
     *("physics.acceptance", "physics.draft", "physics.attention", "physics.memory", "physics.bands", "physics.quality"),
     *("predict.prefill", "predict.spend", "predict.curve"),
 )
 """Files, and one folder, whose functions state units and limits."""
-
 LONGEST = 100
 """Letters of a first sentence, its unit in brackets apart."""
 ABBREVIATED = re.compile(r"\b(e\.g|i\.e|eq|vs|et al|cf)\.$")

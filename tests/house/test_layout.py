@@ -18,7 +18,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE, STUDIES = ROOT / "advisor", ROOT / "studies"
-
 FLOORS = [
     {"prediction", "profiling"},
     {"profiles", "text"},
@@ -35,13 +34,10 @@ FLOORS = [
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 MOST_ARROWS = 70
 """Pairs of rooms of which one imports from the other."""
-
 FACES = {"physics.laws", "cli", "ui", "measured.readers", "profiling"}
 """Folders whose `__init__` holds more than a line: a noun of many files, or what starts there."""
-
 IN_OUT = {"os", "io", "pathlib", "logging", "time", "random", "datetime", "yaml", "json", "duckdb", "requests"}
 """What a formula does not import."""
-
 ONLY_IN = {
     "streamlit": {"ui"},
     "plotly": {"show", "ui"},

@@ -46,8 +46,6 @@ from advisor.prediction import AdvisorError
 from advisor.text import RENAMED
 
 HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,tpot_ms"
-
-
 GOOD = "h200-sxm,m,vllm,4,3,2.5,10"
 
 

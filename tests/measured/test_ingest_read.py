@@ -120,8 +120,6 @@ SEEDS = [
     gzip.compress(CSV.encode(), mtime=0),
     zipped(("a.csv", CSV.encode())),
 ]
-
-
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),

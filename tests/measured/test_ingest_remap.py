@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 
 import pytest
 
-from advisor.cli import main
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.remap import IGNORE, own_headers, targets
 from advisor.prediction import AdvisorError
@@ -45,20 +43,6 @@ def test_own_headers_are_read_by_a_mapping_with_units_and_the_file_s_own_hash() 
 def test_a_mapping_that_does_not_fit_is_refused(data: bytes, mapping: dict[str, str], message: str) -> None:
     with pytest.raises(AdvisorError, match=message):
         read_upload("own.csv", data, columns=mapping)
-
-
-def test_the_command_takes_a_mapping(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    file = tmp_path / "own.csv"
-    file.write_bytes(OWN)
-    maps = [part for theirs, ours in MAPPING.items() for part in ("--map", f"{theirs}={ours}")]
-    with pytest.raises(SystemExit) as stopped:
-        main(["ingest", str(file), *maps])
-    assert stopped.value.code == 0
-    assert "2 rows read, 0 refused" in capsys.readouterr().out
-    with pytest.raises(SystemExit) as stopped:
-        main(["ingest", str(file), "--map", "users"])
-    assert stopped.value.code == 2
-    assert "--map 'users' is not theirs=ours" in capsys.readouterr().err
 
 
 def test_guesses_fill_what_is_near_once_each_and_leave_the_rest_ignored() -> None:

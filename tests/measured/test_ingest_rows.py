@@ -23,14 +23,8 @@ from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "ingest"
-
-
 OWN = b"users;drafted;gain;gap (ms);gpu\n1;3;1.9;5;NVIDIA H200\n8;3;1.7;9;h999\n8;3;1.7;-9;h999\n"
-
-
 COLUMNS = {"users": "batch_size", "drafted": "draft_tokens_k", "gain": "speedup", "gap (ms)": "itl_ms"}
-
-
 ONCE = {"derive_rows": 1, "check_rows": 1, "match_baselines": 1}
 
 
@@ -96,14 +90,8 @@ def test_the_command_that_refits_evaluates_all_its_files_once(
 
 
 HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,tensor_parallel,drafter,accepted_length\n"
-
-
 PLAIN = f"{HEAD}h200-sxm,qwen3-30b-a3b,vllm,4,0,10,1,,\nh200-sxm,m,vllm,-4,0,10,1,,\n"
-
-
 DRAFTED = f"{HEAD}h200-sxm,qwen3-30b-a3b,vllm,4,3,8,1,eagle3,2.4\nh200-sxm,m,vllm,4,3,NaN,1,eagle3,2.4\n"
-
-
 COMBINE_FIXTURES = Path(__file__).parents[1] / "fixtures/ingest"
 
 
@@ -175,16 +163,3 @@ def test_files_of_a_folder_may_be_given_a_batch_each():
     assert complete(some, {"batch_size": "16 32"}).frame["batch_size"].tolist() == [8, 8, 16, 16, 32, 32]
     with pytest.raises(AdvisorError, match="ambiguous: the comma"):
         complete(tables[0], {"batch_size": "8,16"})
-
-
-def test_the_command_takes_a_batch_for_each_file(capsys: pytest.CaptureFixture[str], tmp_path: Path):
-    files = [tmp_path / f"{ms}.csv" for ms in (5, 6)]
-    for file in files:
-        file.write_text(NO_BATCH.format(file.stem, 4))
-    with pytest.raises(SystemExit):
-        main(["ingest", *map(str, files), "--set", "batch_size=8,16", "--output", str(tmp_path / "rows.csv")])
-    assert pd.read_csv(tmp_path / "rows.csv")["batch_size"].tolist() == [8, 8, 16, 16]
-    with pytest.raises(SystemExit) as stopped:
-        main(["ingest", *map(str, files), "--set", "batch_size=8,16,32"])
-    assert stopped.value.code
-    assert "names 3 values for 2 files" in capsys.readouterr().err

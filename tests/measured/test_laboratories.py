@@ -55,29 +55,6 @@ def test_one_wiki_and_one_company_are_one_laboratory() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("address", "name"),
-    [
-        (NEW_PAGE, "seonjinn"),
-        ("https://raw.githubusercontent.com/Seonjinn/RL/main/x.csv", "seonjinn"),
-        ("seonjinn.github.io/post", "seonjinn"),
-        ("http://www.lmsys.org:443/blog/2027-01-01-new?x=1#a", "LMSYS"),
-        ("https://blog.vllm.ai/2027/new.html", "vLLM project"),
-        ("https://docs.vllm.ai/projects/ascend/en/latest/new.html", "vllm-ascend"),
-        ("https://github.com/SafeAILab/EAGLE/pull/330#issuecomment-1", "thoughtworks"),
-        ("https://github.com/SafeAILab/EAGLE/pull/331", "SafeAILab"),
-        ("https://github.com/vllm-project/vllm/issues/2599", "a new title"),
-        ("https://github.com/vllm-project/vllm/issues/25993", "vLLM issue 25993"),
-        ("not stated", "a new title"),
-        ("http://[::1", "a new title"),
-        (float("nan"), "a new title"),
-        *((address, "a new title") for address in LOOK_ALIKES),
-    ],
-)
-def test_a_new_publication_belongs_to_the_laboratory_of_its_address(address: object, name: str) -> None:
-    assert laboratory_of_row({"source_title": "a new title", "source_url": address}) == name
-
-
 def test_validate_leaves_a_known_laboratory_out_for_its_new_publication_and_for_no_look_alike() -> None:
     row = ROW | {"hardware_id": "gb200", "gpu_count": "1", "tensor_parallel": "1", "engine": "vLLM"}
     row |= {"model_id": "qwen3-30b-a3b", "drafter": "eagle3", "batch_size": "64", "source_title": "a new page"}

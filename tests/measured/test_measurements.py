@@ -36,8 +36,6 @@ from tests.measured.sweep_fixture import (
 )
 
 FOLDERS = dataset_folders()
-
-
 ROWS = {
     "published_speedups": 755,
     "published_speedups_2": 785,
@@ -177,8 +175,6 @@ def test_a_meta_without_a_source_is_refused(tmp_path: Path):
 
 
 GOAL = 0.08
-
-
 SHIPPED = sweep_folders()
 
 

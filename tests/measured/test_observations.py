@@ -13,8 +13,6 @@ from studies.fits.overheads import Prior, solve
 from tests.measured.refit_synthetic import ROW, synthetic_points
 
 X = np.linspace(0.0, 1.0, 11)
-
-
 WEAK = Prior(np.zeros(2), 1e-3 * np.eye(2))
 
 

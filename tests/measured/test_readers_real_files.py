@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from advisor.catalog.models import model_ids
-from advisor.cli import main
-from advisor.measured.ingest.columns import drafter_name, weight_dtype
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import resolve_names, with_given
 from advisor.measured.readers import FORMATS
@@ -132,43 +130,11 @@ def test_a_served_name_gives_way_to_the_tokenizer_that_names_the_model() -> None
     assert read(document | {"model_id": "r1-prod"}).frame["model_id"].tolist() == ["r1-prod"]
 
 
-@pytest.mark.parametrize(
-    ("text", "ours"),
-    [
-        ("modelopt_fp4", "nvfp4"),
-        ("awq_marlin", "int4"),
-        ("w8a8_fp8", "fp8"),
-        ("FP8", "fp8"),
-        ("auto", None),
-        ("compressed-tensors", None),
-    ],
-)
-def test_quantisation_arguments_of_engines_are_weight_types(text: str, ours: str | None) -> None:
-    assert weight_dtype(text) == ours
-
-
 def test_a_format_left_to_the_checkpoint_is_read_from_its_name() -> None:
     document = json.loads((FOLDER / "vllm_serve_trimmed_constructed.json").read_text())
     named = document | {"model_id": "nvidia/DeepSeek-V3.1-NVFP4", "quantization": "compressed-tensors"}
     assert read(named).frame["weight_dtype"].tolist() == ["nvfp4"]
     assert read(document | {"dtype": "bfloat16"}).frame["weight_dtype"].tolist() == ["fp8"]
-
-
-@pytest.mark.parametrize(
-    ("text", "ours"),
-    [
-        ("NEXTN", "mtp"),
-        ("deepseek_mtp", "mtp"),
-        ("qwen3_next_mtp", "mtp"),
-        ("STANDALONE", "draft_model"),
-        ("draft-model", "draft_model"),
-        ("EAGLE3", "eagle3"),
-        ("P-EAGLE", "p-eagle"),
-        ("medusa", "medusa"),
-    ],
-)
-def test_drafters_are_known_by_the_words_of_engines(text: str, ours: str) -> None:
-    assert drafter_name(text) == ours
 
 
 def test_sglang_s_eagle_is_mtp_only_where_no_other_draft_checkpoint_is_named() -> None:
@@ -201,46 +167,3 @@ def test_versions_are_taken_from_container_tags() -> None:
     assert version_of_image("lmsysorg/sglang:v0.5.23-cu13") == "0.5.23"
     assert version_of_image("vllm/vllm-openai-rocm:nightly") == "vllm/vllm-openai-rocm:nightly"
     assert version_of_image(None) is None
-
-
-def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main(list(words))
-    captured = capsys.readouterr()
-    return int(stopped.value.code or 0), captured.out + captured.err
-
-
-def test_fit_takes_fractional_lengths_and_says_what_it_read_and_refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    rows = [
-        {
-            "model_id": "my-r1",
-            "gpu": "H200",
-            "tp": 8,
-            "engine": "vllm",
-            "bs": batch,
-            "k": k,
-            "tpot_ms": tpot,
-            "al": al,
-            "drafter": "mtp" if k else None,
-            "accepted_length_same_run": 1 if k else None,
-            "isl": 7386.7875,
-            "osl": 130.5,
-        }
-        for batch, k, tpot, al in (
-            (1, 0, 12.0, None),
-            (1, 1, 8.0, 1.8),
-            (8, 0, 16.0, None),
-            (8, 1, 11.0, 1.8),
-            (32, 0, 22.0, None),
-            (32, 1, 15.0, 1.8),
-        )
-    ]
-    file = tmp_path / "own.json"
-    file.write_text(json.dumps([*rows, rows[1] | {"al": 9.0}]))
-    code, out = command(capsys, "fit", str(file), "--set", "model_id=deepseek-v3")
-    assert code == 0, out
-    assert "'my-r1', which the file states in 7 rows, read as 'deepseek-v3'" in out
-    assert "rounded to whole tokens" in out
-    assert "refused, 1 row (first in line 7): accepted_length exceeds K + 1" in out

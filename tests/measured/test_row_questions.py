@@ -11,24 +11,6 @@ from advisor.prediction import AdvisorError
 from tests.measured.test_points import ROW
 
 
-@pytest.mark.parametrize(
-    ("column", "name", "expected"),
-    [
-        ("hardware_id", "H20", "h20"),
-        ("hardware_id", "NVIDIA RTX A5000", "rtx-a5000"),
-        ("hardware_id", "RTX 3090", "rtx-3090"),
-        ("hardware_id", "AMD Instinct MI350X", "mi350x"),
-        ("hardware_id", "DGX Spark", "gb10-dgx-spark"),
-        ("hardware_id", "RTX PRO 6000 Blackwell Max-Q", "rtx-pro-6000-blackwell"),
-        ("model_id", "Qwen/Qwen3-Coder-30B-A3B-Instruct", "qwen3-30b-a3b"),
-        ("model_id", "Kimi-K3", "kimi-k3"),
-        ("model_id", "qwen3.6-27b (dense)", "qwen3.5-27b"),
-    ],
-)
-def test_names_as_sources_write_them_are_understood(column: str, name: str, expected: str) -> None:
-    assert getattr(question_of(ROW | {column: name}).scenario, column) == expected
-
-
 @pytest.mark.parametrize("name", ["RTX 3060 Laptop 6 GB + CPU offload", "Apple M3 Max", "H100 and H200", "H"])
 def test_an_accelerator_that_none_of_the_profiles_is_stays_refused(name: str) -> None:
     with pytest.raises(AdvisorError, match="is not one of the"):
@@ -120,30 +102,6 @@ def test_an_unknown_kind_of_text_is_said_and_carries_nothing() -> None:
 def test_a_round_that_emits_one_token_accepts_nothing() -> None:
     asked = question_of(ROW | {"accepted_length": "1.0"})
     assert asked.setup().acceptance.accepted_length[3] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("cells", "expected"),
-    [
-        ({"engine": "SGLang", "date": "2026"}, "other"),
-        ({"engine": "SGLang", "date": "2025"}, "sglang-synchronous"),
-        ({"engine": "SGLang", "date": "2026", "engine_version": "spec v2, FA4"}, "sglang"),
-        ({"engine": "SGLang", "date": "2026", "notes": "NEXTN, spec v2; MoE"}, "sglang"),
-        ({"engine": "SGLang", "date": "2026-05"}, "sglang"),
-        ({"engine": "SGLang", "date": "2026-05-05", "hardware_id": "mi355x"}, "sglang-rocm"),
-        ({"engine": "SGLang", "hardware_id": "rtx-pro-6000-blackwell", "gpu_count": "1"}, "sglang-workstation"),
-        ({"engine": "vLLM", "date": "2026"}, "vllm"),
-        ({"engine": "vLLM", "date": "2025-06"}, "vllm-synchronous"),
-        ({"engine": "vLLM", "date": "2025"}, "other"),
-        ({"engine": "vLLM", "engine_version": "0.6.3"}, "vllm-v0"),
-        ({"engine": "vLLM", "date": "2024-11"}, "vllm-v0"),
-        ({"engine": "vLLM", "hardware_id": "gb10-dgx-spark", "gpu_count": "1", "date": "2025-06"}, "vllm-workstation"),
-        ({"engine": "vLLM", "hardware_id": "MI300X", "gpu_count": "1"}, "vllm-rocm"),
-        ({"engine": "TokenSpeed"}, "other"),
-    ],
-)
-def test_the_kind_of_build_follows_from_what_the_row_states(cells: dict[str, str], expected: str) -> None:
-    assert question_of(ROW | cells).engine_class == expected
 
 
 SERVER = ROW | {"hardware_id": "h200-sxm", "engine": "sglang", "model_id": "qwen3-30b-a3b", "batch_size": "64"}

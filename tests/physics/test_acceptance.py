@@ -27,8 +27,6 @@ from advisor.physics.draft import drafter_ids, load_drafter
 from advisor.prediction import AdvisorError
 
 MTP = "deepseek-v4-pro-mtp-coding"  # saturates at 2.58
-
-
 LONG = "qwen3.5-397b-mtp-coding"  # still grows at K = 8
 
 
@@ -223,11 +221,7 @@ def test_the_band_at_a_given_length_is_the_sampling_spread_and_grows_with_distan
 
 
 SPREAD = ExtrapolationSpread(above=(-0.15, -0.1, 0.05), below=(-0.06, 0.08, 0.2), n_pairs=2, n_curves=1)
-
-
 """Per doubling's logarithm; the middles bend the value, the ends are its band."""
-
-
 SAMPLING = 1.2815515655446004 * 0.04
 
 

@@ -20,7 +20,6 @@ from tests.golden.model_page import FILE, listed_laws, with_laws
 PACKAGE = Path(laws.__file__).resolve().parent.parent
 FORMS = {"p_norm", "one_minus_power", "columns", "off"}
 LAWS = {name: law for name, law in vars(laws).items() if callable(law) and name.islower() and name not in FORMS}
-
 BY_HAND: dict[str, tuple[dict[str, float], float]] = {
     "step_tokens": ({"B": 16, "q": 4}, 64),
     "uniform_experts": ({"N": 8, "k": 2, "M": 3}, 8 * (1 - 27 / 64)),
@@ -183,7 +182,6 @@ WITHOUT_OPTIONS: tuple[tuple[Law, dict[str, float], float], ...] = (
     (laws.tpot, {"T_round": 4, "AL": 2}, 2),
     (laws.tokens_per_s_per_gpu, {"B": 16, "TPOT": 0.01}, 1600),
 )
-
 OTHER_SIDES: tuple[tuple[str, Law, dict[str, float], float], ...] = (
     (
         "a window wider than the cache reads the cache",

@@ -52,11 +52,7 @@ from advisor.prediction import BAND_SIGMAS, AdvisorError, Tier
 QWEN = Scenario(
     hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="2.4@3", batch_size=16
 )
-
-
 DENSE = QWEN.model_copy(update={"model_id": "qwen3-8b"})
-
-
 BATCHES = [1, 4, 16, 64, 256]
 
 
@@ -639,14 +635,8 @@ MAVERICK = Scenario(
     k_max=3,
     batch_size=4,
 )
-
-
 """SGLang's measured MoE kernel of this shape slows abruptly beyond 128 tokens: 32 sequences at K = 3."""
-
-
 CLIFFS_BATCHES = [1.0, 8.0, 16.0, 32.0, 64.0, 128.0]
-
-
 PLAIN = speedup_curve(Scenario(acceptance="2.4@3", k_max=3), CLIFFS_BATCHES, [3])
 
 
@@ -660,8 +650,6 @@ def curve(verify_s: list[float], speedup: list[float], tier: Tier = Tier.FITTED)
 
 
 JUMP = [0.005, 0.006, 0.007, 0.020, 0.022, 0.024]
-
-
 DIP = [2.0, 1.8, 1.7, 1.1, 1.15, 1.5]
 
 

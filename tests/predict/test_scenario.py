@@ -265,8 +265,6 @@ def test_every_example_is_documented() -> None:
 
 
 LINK_CHARACTERS = 30_000
-
-
 """What a link may have (advisor/ui/state.py)."""
 
 

@@ -21,7 +21,6 @@ from tests.golden import scenario_table
 from tests.house.source_scan import listed_words
 
 ROOT = Path(__file__).resolve().parents[2]
-
 MADE_UP = """
     warm_hours: Annotated[
         int,
@@ -48,7 +47,6 @@ MADE_UP = """
     ] = None
 """
 """One field of each kind: a number, one that may be unset and shares a line in reports, a choice, and a text."""
-
 DRY_RUN = """
 import json, sys
 from click.testing import CliRunner

@@ -18,9 +18,9 @@ from advisor.answers.schedule import values_of
 from advisor.physics.expert_loads import Steps, counted, traffic_of_loads
 from advisor.physics.expert_ranks import RankBalance, Sources, drawn_choices, skewed_loads
 from advisor.physics.memory import GIB
-from advisor.physics.step import Placement, routed_time, slowest_rank
+from advisor.physics.step import routed_time, slowest_rank
 from advisor.predict.curve import curve_for
-from advisor.predict.load import _remembered, load_setup, with_placement
+from advisor.predict.load import _remembered, load_setup
 from advisor.predict.scenario import Scenario, build_scenario, write_loads
 from advisor.predict.setup import (
     _KNOWN,
@@ -82,14 +82,6 @@ def test_copies_take_memory_and_are_rounded_up_to_fill_the_ranks() -> None:
     # One copy for each rank in the model, and in its drafter none: the head has no experts.
     assert copied.memory.weights_bytes - plain.memory.weights_bytes == pytest.approx(one_expert, abs=0.001 * GIB)
     assert any("8 copies, to fill the ranks evenly" in text for text in copied.warnings)
-
-
-def test_what_is_counted_says_so_and_what_is_assumed_too() -> None:
-    assumed, loads, preset = setup_of(), setup_of(expert_loads=block(2.0)), setup_of(redundant_experts=0)
-    assert any("follows an assumed formula" in text for text in assumed.warnings)
-    assert any("counted on your loads" in text for text in loads.warnings)
-    assert any("preset's spread" in text for text in preset.warnings)
-    assert any(text.startswith("Loads of experts") for text in loads.sources)
 
 
 def spread(cv: float) -> str:
@@ -171,13 +163,6 @@ def test_a_scenario_without_them_has_the_hash_it_always_had() -> None:
     assert len({scenario(redundant_experts=copies).hash for copies in (None, 0, 8)}) == 3
 
 
-def test_another_placement_is_counted_anew() -> None:
-    wide = with_placement(setup_of(expert_loads=block(9.0), redundant_experts=4), Placement(1, 4))
-    assert wide.placement.redundant == 4
-    assert wide.placement.balance is not None
-    assert wide.placement.balance.slots == 132
-
-
 def test_engines_are_told_the_copies() -> None:
     copied = setup_of(redundant_experts=8)
     ranges = static_ranges(values_of(curve_for(copied, [1, 128])), 3, 128)
@@ -207,8 +192,6 @@ SETUP = load_setup(
         n_gpus=8,
     )
 )
-
-
 LOADS = skewed_loads(128, 8, 0.8, 48, np.random.default_rng(1))
 
 

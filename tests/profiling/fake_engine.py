@@ -11,7 +11,6 @@ from pathlib import Path
 STEP_S, TOKEN_S = 2e-3, 1e-4
 """A step of B sequences and K drafts sleeps STEP_S + TOKEN_S B (K + 1). [s]"""
 N_EXPERTS, N_ACTIVE, LAYERS = 64, 4, 3
-
 ENGINE = f"""
 import os, time
 from types import SimpleNamespace as Thing

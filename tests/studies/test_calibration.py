@@ -43,8 +43,6 @@ def test_a_fit_is_bound_by_the_memory_of_its_accelerator():
 
 
 KERNELS = {"vllm": "flashinfer_trtllm", "sglang": "trtllm_moe", "trtllm": "cutlass"}
-
-
 SLOWER = {"vllm": 1.0, "sglang": 1.02, "trtllm": 1.5}
 
 

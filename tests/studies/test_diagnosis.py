@@ -60,8 +60,6 @@ def test_the_set_apart_is_counted_and_said_to_judge_nothing_only_where_it_cannot
 
 
 SAMPLE = 6
-
-
 MOST = 0.05
 
 

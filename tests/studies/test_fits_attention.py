@@ -47,14 +47,8 @@ from studies.fits.attention import (
 from studies.fits.records import write_modules
 
 IDENTITY = {"hardware_id": "h200-sxm", "engine": "vllm", "version": "1.0", "dtype": "bf16", "kernel_source": "test"}
-
-
 H200 = load_hardware("h200-sxm")
-
-
 BOUNDS = limits(H200, "bf16")
-
-
 ENGINES = ("vllm", "sglang", "trtllm", "other")
 
 
@@ -283,8 +277,6 @@ def test_rows_that_a_last_level_cache_served_take_no_part_but_launches_do():
 
 
 NAN = float("nan")
-
-
 MODULES_IDENTITY = {
     "op": "mla_generation_module",
     "engine": "trtllm",
@@ -293,8 +285,6 @@ MODULES_IDENTITY = {
     "kv_dtype": "bf16",
     "gemm_dtype": "fp8_block",
 }
-
-
 SHIPPED = {path.stem: tables for path in sorted(MODULES.glob("*.json")) if (tables := load_modules(path.stem))}
 
 

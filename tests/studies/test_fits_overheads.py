@@ -14,7 +14,6 @@ from advisor.catalog.kernel_costs import kernel_costs
 from advisor.catalog.models import load_model
 from advisor.measured.observations import NAMES, Observations
 from advisor.measured.points import Point
-from advisor.measured.row_questions import engine_class
 from advisor.physics.bands import make_draws
 from advisor.physics.hardware import load_hardware
 from studies.fits.held_out import (
@@ -158,6 +157,9 @@ def test_an_offset_of_a_whole_laboratory_moves_constants_less_than_a_trend_withi
 
 def test_a_sources_own_speedups_never_reach_its_prediction(points: list[Point]) -> None:
     source = "SpecForge issue 339"
+    own = {point.engine_class for point in points if point.source == source}
+    near = sorted({point.source for point in points if point.engine_class in own} - {source})[:4]
+    points = [point for point in points if point.source in (source, *near)]
     mine = [i for i, point in enumerate(points) if point.source == source]
 
     def double(point: Point) -> Point:
@@ -234,27 +236,3 @@ def test_draws_of_the_overheads_follow_their_covariance() -> None:
     draws = make_draws(changed, n_draws=20000)
     logs = np.log([draws.factor[name] for name in ("launch", "draft_host", "round_host", "reread", "verified")])
     assert np.cov(logs) == pytest.approx(covariance, abs=0.01)
-
-
-@pytest.mark.parametrize(
-    ("cells", "engine", "expected"),
-    [
-        ({"date": "2025-07-17"}, "sglang", "sglang-synchronous"),
-        ({"date": "2026-06"}, "sglang", "sglang"),
-        ({"date": "2026", "draft_structure": "tree;verify=8"}, "sglang", "sglang-synchronous"),
-        ({"date": "2025-04"}, "vllm", "vllm-synchronous"),
-        ({"date": "2026-03-13"}, "vllm", "vllm"),
-        ({"date": ""}, "vllm", "vllm"),
-        ({"engine_version": "0.9.2", "date": "2026-06-01"}, "vllm", "vllm-synchronous"),
-        ({"engine_version": "v0.14.0rc1", "date": "2025-12-30"}, "vllm", "vllm"),
-        ({"engine_version": "nightly", "date": "2025-12-30"}, "vllm", "vllm-synchronous"),
-        ({"engine_version": "0.5.12.post1"}, "sglang", "sglang-synchronous"),
-        ({"engine_version": "0.5.13"}, "sglang", "sglang"),
-        ({"date": "2025"}, "trtllm", "trtllm"),
-        ({"date": "2025"}, "other", "other"),
-    ],
-)
-def test_the_engine_class_follows_from_version_else_date_and_draft_structure(
-    cells: dict[str, str], engine: str, expected: str
-) -> None:
-    assert engine_class(cells, engine) == expected

@@ -152,8 +152,6 @@ def test_a_run_of_which_half_is_found_goes_as_a_whole() -> None:
 
 
 OVER = {("sglang", "b200-sxm", "qwen3.5-397b-a17b"), ("sglang", "b300-sxm", "qwen3.5-397b-a17b")}
-
-
 """Where it does not hold, at batch 4 in fp8 (6.8 and 6.4 ms of launches, 5.1 and 5.3 ms measured): SGLang can run
 shared experts beside the routed ones, and on B200 answers of 8192 tokens are quicker than of 1024, as with speculation
 (docs/decisions/0014-what-step-times-moved.md)."""
