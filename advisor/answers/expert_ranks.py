@@ -1,12 +1,8 @@
-"""What dispatch and combine move in a step, by the way engines exchange tokens; and what the prediction charges.
-
-The same ranks with attention in more or fewer groups: wide expert parallelism with data-parallel attention.
+"""A scenario's experts on its ranks: assumed, in order and balanced with copies; what dispatch and combine move.
 
 Experts lie whole on all ranks; attention runs as ranks / tp groups, each with sequences of its own. vLLM:
 --tensor-parallel-size tp --data-parallel-size ranks/tp --enable-expert-parallel. SGLang: --tp-size ranks --dp-size
 ranks/tp --enable-dp-attention --ep-size ranks. A scenario says the same with tensor_parallel and expert_parallel.
-
-A scenario's experts on its ranks: assumed, in order, and balanced with copies; what each costs.
 """
 
 from __future__ import annotations

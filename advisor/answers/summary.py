@@ -1,17 +1,4 @@
-"""The answer in one line and the lines below it: which K, how much faster, what another K costs.
-
-Every K at the target batch: what it gives, its chance of being best and the loss it risks.
-
-What would flip the answer: the accepted lengths at which another K is recommended.
-
-Whether a scenario fits in memory, and how many of the same accelerator it would take.
-
-How sure an answer is: what its times rest on, and how often published speedups agreed.
-
-What a refit on the user's own points did to an answer: which constants moved, where the band went and why.
-
-A made-up benchmark to try the upload with: what the advisor itself predicts, on a host half as quick.
-"""
+"""The answer in one line and the lines below it: which K, how sure, what would change it, whether it fits in memory."""
 
 from __future__ import annotations
 

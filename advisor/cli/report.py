@@ -42,7 +42,7 @@ from advisor.measured.refit_result import Errors
 from advisor.predict.scenario import Scenario, load_scenario_file
 from advisor.prediction import AdvisorError
 from advisor.profiles import data_root
-from advisor.profiling import main as profiler
+from advisor.profiling.command import main as profiler
 from advisor.profiling.engine.command import config_file
 from advisor.profiling.engine.command import main as engine_profiler
 from advisor.show.report.build import applicable_errors, build_report, published_ids

@@ -1,6 +1,4 @@
-"""The sweep of a MoE block over k, tokens and touched experts, and the alignment of its kernel measured apart.
-
-Where the time of a verified token goes: passes of 1 to 1024 tokens without LM head, with it, and with each sampler.
+"""MoE blocks over k, tokens and touched experts, and passes of 1 to 1024 tokens part by part.
 
 The same number of tokens is passed as plain decoding (each of its own sequence) and as verification (q of each), so
 that attention, LM head, sampler and expert kernels can be told apart: published speedups cannot do that.
@@ -39,8 +37,7 @@ from advisor.profiling.timing import (
     brief_seconds,
     capture,
     failed_row,
-    measure,
-    row_of,
+    measured_rows,
     sample,
     tried,
     verify,
@@ -254,8 +251,7 @@ def measure_moe(block: Block, context: Context) -> list[dict[str, Any]]:
         raise RuntimeError("no kernel gave a right result: " + "; ".join(str(row["notes"]) for row in rows))
     best = min(scores, key=lambda name: scores[name])
     cases = _layer_cases(sweep, best, working, probes, rows) + _alignment_cases(sweep, best, working, rows)
-    measure(cases, context)
-    return [row_of(case, context) for case in cases] + rows
+    return measured_rows(cases, context) + rows
 
 
 def _layer_cases(
@@ -307,9 +303,7 @@ def measure_verify_parts(block: Block, context: Context) -> list[dict[str, Any]]
         for batch, n_queries in verify_shapes(params | {"tokens": [n_tokens]}):
             columns = stage.columns("verify_parts", batch, n_queries, stage.n_layers)
             cases += tried(partial(_cases, stage, batch, n_queries), columns, rows, context) or []
-        if cases:
-            measure(cases, context)
-            rows += [row_of(case, context) for case in cases]
+        rows += measured_rows(cases, context)
         context.graphs.drop()
     return rows + stage.rows
 

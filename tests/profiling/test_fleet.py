@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("torch", reason="profiling is tested only where torch is installed (requirements.txt has it)")
 
-from advisor.profiling import main
+from advisor.profiling.command import main
 from advisor.profiling.fleet import Fleet, Member, slots
 
 

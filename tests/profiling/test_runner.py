@@ -20,9 +20,10 @@ pytest.importorskip("torch", reason="profiling is tested only where torch is ins
 
 import torch
 
-from advisor.profiling import kernels_moe, make_plan, run, timing
+from advisor.profiling import kernels_moe, timing
 from advisor.profiling.device import Device
-from advisor.profiling.plan import Plan
+from advisor.profiling.plan import Plan, make_plan
+from advisor.profiling.runner import run
 
 
 @pytest.fixture(autouse=True)

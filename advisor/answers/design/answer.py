@@ -1,7 +1,4 @@
-"""Which assumption, if wrong, changes the recommended design, and what keeping it would then cost.
-
-The answer to a design question, in numbers and in words.
-"""
+"""The answer to a design question: the best design, the limits that bind, and the assumptions it depends on."""
 
 from __future__ import annotations
 

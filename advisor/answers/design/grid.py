@@ -1,15 +1,11 @@
-"""What is asked of a design space: the objective, the batches, the limits.
+"""What is asked of a design space, the designs to search, and how routing moves with a design.
 
-How routing statistics move with a design: skew, affinity and stickiness as functions of N, k and s.
-
-Measured: 18 models (arXiv:2505.16056, profiles/routing), from which the class presets were drawn. Interpolated: every
-value between the classes, along the shared share S = s/(k+s) and, for few experts, along log N. No model has ever been
-retrained with one of these numbers changed alone, so the shift is an association between models, not an effect.
-k on its own moves nothing here: regressed on log N, log k and S over the 18 models, both phi and rho fall with S and
-rise with N, while the coefficient of k stays within two standard errors of zero. Its effect on overlap,
+Routing, measured: 18 models (arXiv:2505.16056, profiles/routing), from which the class presets were drawn; every value
+between the classes is interpolated, along the shared share S = s/(k+s) and, for few experts, along log N. No model has
+been retrained with one of these numbers changed alone, so the shift is an association between models, not an effect.
+k on its own moves nothing: regressed on log N, log k and S over the 18 models, both phi and rho fall with S and rise
+with N, while the coefficient of k stays within two standard errors of zero. Its effect on overlap,
 J = k/N (1 + CV^2), is in the expert count itself.
-
-The designs to search: which numbers of experts, widths, depths and heads, and what each one weighs.
 """
 
 from __future__ import annotations
@@ -254,15 +250,11 @@ def shifted_routing(
 ) -> RoutingShift:
     """Routing parameters of designs, from a baseline's preset.
 
-    Parameters
-    ----------
     preset : the baseline's; None: independent uniform routing, which stays uniform.
     baseline : its N, k and s. [-]
     n_experts, n_active, n_shared : of the designs, broadcast. [-]
     end : "value"; "low" and "high" touch fewer and more experts (correlation and skew both lower the count).
 
-    Returns
-    -------
     RoutingShift. At the baseline's own N, k and s it is the preset itself, band included.
     """
     n, k, s = np.broadcast_arrays(*(np.asarray(x, float) for x in (n_experts, n_active, n_shared)))
@@ -365,7 +357,7 @@ class Mixes:
 
     @classmethod
     def of(cls, n_experts: float, n_active: float, n_shared: float) -> Mixes:
-        """Those of one design."""
+        """Counts of one design."""
         return cls(*(np.array([float(count)]) for count in (n_experts, n_active, n_shared)))
 
     def __len__(self) -> int:

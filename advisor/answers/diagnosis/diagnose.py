@@ -1,9 +1,4 @@
-"""Rules tried on a run: found, clean, or not judged with what is lacking.
-
-The verdict and the gap between measured and predicted, in words.
-
-A run that disappoints, from its files to a verdict: is it measured right, configured to win, or is it physics?
-"""
+"""A run that disappoints: rules tried on it, and the verdict: is it measured right, configured to win, or physics?"""
 
 from __future__ import annotations
 
@@ -363,18 +358,13 @@ def diagnose(
 ) -> Diagnosis:
     """Diagnose a run: faults found, verdict and comparison with its prediction, as far as its files tell.
 
-    Parameters
-    ----------
     files : benchmark results of any known tool, launch lines, printed server arguments and logs, in any mixture.
     values : columns that the files lack, by name, as `ingest --set` takes them.
     columns : headers that mean a column of ours, as `ingest --map` takes them.
     configs : config.json texts of models without a profile, by the name that the runs use.
     otherwise : columns that hold only where neither the files nor `values` say them.
     source : where `otherwise` is from, as the verdict names it.
-
-    Raises
-    ------
-    AdvisorError when nothing in the files can be read, or a value is none of its column.
+    Raises AdvisorError when nothing in the files can be read, or a value is none of its column.
     """
     result = read_runs(files, Words(values or {}, columns or {}, otherwise or {}, source), configs or {})
     outcomes = [outcome for run in result.runs for outcome in judged(run)]

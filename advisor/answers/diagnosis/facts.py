@@ -1,9 +1,4 @@
-"""What can be known of a run beyond its measured columns: names, units, and where each stands.
-
-What a launch line, printed server arguments or a server's log say of the server: facts by name.
-
-What a benchmark's result says of its client beside the measured columns: facts by line of the file.
-"""
+"""What can be known of a run: facts by name, read off launch lines, server logs and benchmark results."""
 
 from __future__ import annotations
 

@@ -148,14 +148,9 @@ class Comparison:
 def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None) -> Comparison:
     """The run `facts` and the plain run beside it held against their prediction.
 
-    Parameters
-    ----------
     facts, plain : columns of a point; `plain` may be empty.
     configs : config.json texts of models without a profile, by the name the run uses.
-
-    Raises
-    ------
-    AdvisorError with what is missing, or why the run cannot be predicted.
+    Raises AdvisorError with what is missing, or why the run cannot be predicted.
     """
     stated = _number(facts, "draft_tokens_k")
     if stated is None:

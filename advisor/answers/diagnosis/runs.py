@@ -1,11 +1,4 @@
-"""What a user says of the files beside what they hold, and how a run says whose word it was judged by.
-
-The server that each measured row ran on: a launch line is of its own file, or of the blocks after it in a paste.
-
-The plain run beside a speculative one, and the settings in which the two differ.
-
-Files of any kind to runs: measured rows with the settings, log and client facts that belong to them.
-"""
+"""Files of any kind to runs: measured rows with their server, their plain run and their prediction."""
 
 from __future__ import annotations
 

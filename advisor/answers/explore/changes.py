@@ -1,9 +1,4 @@
-"""The single changes that are tried on a scenario (listed in docs/model.md). Nothing is costed here.
-
-How the scenario's own expert design stands against the best at equal quality, and the designs worth a try.
-
-What single changes bring: speeds before and after under shared draws, and the ranking.
-"""
+"""Single changes to a scenario (listed in docs/model.md), another expert design among them, and what each brings."""
 
 from __future__ import annotations
 

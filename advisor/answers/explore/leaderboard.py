@@ -1,8 +1,6 @@
 """The leaderboard: every model at its best placement and K on one machine at one load, ranked, with its doubts.
 
-The best placement, number of copies and K of one model: every one is bounded, few are evaluated with draws.
-
-Where each model stands under draws: errors of the machine are shared by all, a model's own are its alone.
+Every placement and number of copies is bounded, few are evaluated with draws.
 
 Shared: host and launches, links, attention, dense products: one accelerator and one engine run them for every model.
 An error of a kernel is shared since one measured table (or data sheet) of the accelerator prices it for all models:
