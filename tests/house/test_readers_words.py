@@ -46,7 +46,7 @@ OLD = re.compile(r"\bregret\b|\bbehind the best K\b|^80% band$", re.IGNORECASE)
     ),
 )
 def test_one_quantity_has_one_word(module: str) -> None:
-    if module in ("cli.measure", "answers.explore.compare"):
+    if module in ("cli.measure", "show.words.compare"):
         pytest.skip("names of published columns")
     assert not [f"{module}:{line}: {words}" for line, words in told(SOURCES[module]) if OLD.search(words)]
 
