@@ -262,7 +262,9 @@ def shifted_routing(
         zero = np.zeros(n.shape)
         return RoutingShift(zero, zero, zero)
     moved, origin = class_routing(n, k, s), class_routing(*baseline)
-    extra = np.minimum(_distance(n, k, s, baseline), 1.0)
+    n0, k0, s0 = baseline
+    octaves = np.hypot(np.log2(n / n0), np.log2(k / k0)) / _OCTAVES_OF_FULL_SCATTER
+    extra = np.minimum(np.hypot(octaves, np.abs(s / (k + s) - s0 / (k0 + s0)) / _SHARE_OF_FULL_SCATTER), 1.0)
     values = []
     for (name, scatter), new, old in zip(_SCATTER.items(), moved, origin, strict=True):
         own = getattr(preset, name)
@@ -317,13 +319,6 @@ def shifted_preset(
             "shared_share": n_shared / (n_active + n_shared),
         }
     )
-
-
-def _distance(n: Array, k: Array, s: Array, baseline: tuple[float, float, float]) -> Array:
-    n0, k0, s0 = baseline
-    octaves = np.hypot(np.log2(n / n0), np.log2(k / k0)) / _OCTAVES_OF_FULL_SCATTER
-    share = np.abs(s / (k + s) - s0 / (k0 + s0)) / _SHARE_OF_FULL_SCATTER
-    return np.asarray(np.hypot(octaves, share))
 
 
 MAX_DESIGNS = 4_000_000
@@ -434,7 +429,7 @@ def design_architecture(body: Architecture, n_experts: int, n_active: int, n_sha
             "n_shared": int(np.ceil(n_shared)),
             "shared_width": round(n_shared * width),
             "zero_experts": zero,
-            "expert_bias_params": _bias_params(body, width),
+            "expert_bias_params": 2 * width + body.hidden_size if moe.expert_bias_params else 0,
         }
     )
     label = f"{n_experts} experts top-{n_active}, {n_shared:g} shared, width {width}"
@@ -520,10 +515,6 @@ def _moe_params(body: Architecture, shape: MoeShape) -> tuple[Array, Array, Arra
         count * mats * body.hidden_size * shared,
         count * body.hidden_size * candidates,
     )
-
-
-def _bias_params(body: Architecture, width: int) -> int:
-    return 2 * width + body.hidden_size if body.moe and body.moe.expert_bias_params else 0
 
 
 def _values(name: str, given: tuple[int, ...], own: float, minimum: int) -> Array:

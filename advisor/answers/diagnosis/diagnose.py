@@ -11,7 +11,7 @@ from advisor.answers.diagnosis.facts import Run, fact_words
 from advisor.answers.diagnosis.physics import Compared, Comparison
 from advisor.answers.diagnosis.quantities import Value, quantity
 from advisor.answers.diagnosis.rules import HOLDS, IN_WORDS, Condition, Kind, Rule, all_rules
-from advisor.answers.diagnosis.runs import Given, Read, Words, differences, read_runs
+from advisor.answers.diagnosis.runs import LoadedRuns, UserFile, UserInput, differences, read_runs
 from advisor.text import counted, typeset, with_prefix
 
 State = Literal["found", "clean", "not_judged", "not_concerned"]
@@ -349,7 +349,7 @@ class Diagnosis:
 
 
 def diagnose(
-    files: Sequence[Given],
+    files: Sequence[UserFile],
     values: Mapping[str, str] | None = None,
     columns: Mapping[str, str] | None = None,
     configs: Mapping[str, str] | None = None,
@@ -366,7 +366,7 @@ def diagnose(
     source : where `otherwise` is from, as the verdict names it.
     Raises AdvisorError when nothing in the files can be read, or a value is none of its column.
     """
-    result = read_runs(files, Words(values or {}, columns or {}, otherwise or {}, source), configs or {})
+    result = read_runs(files, UserInput(values or {}, columns or {}, otherwise or {}, source), configs or {})
     outcomes = [outcome for run in result.runs for outcome in judged(run)]
     found = [[one for one in outcomes if one.state == "found" and one.rule.id == rule.id] for _, rule in all_rules()]
     findings = tuple(_finding(of_rule) for of_rule in found if of_rule)
@@ -394,7 +394,11 @@ def diagnose(
 
 
 def _sentence(
-    result: Read, verdict: VerdictKind, findings: Sequence[Finding], outcomes: Sequence[RuleOutcome], n_not_judged: int
+    result: LoadedRuns,
+    verdict: VerdictKind,
+    findings: Sequence[Finding],
+    outcomes: Sequence[RuleOutcome],
+    n_not_judged: int,
 ) -> str:
     """The verdict in words, with the accelerators that runs were judged by and do not state."""
     if result.contradicted:

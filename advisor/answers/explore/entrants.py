@@ -39,7 +39,7 @@ BY: tuple[By, ...] = get_args(By)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ModelFilter:
     """Filter on the models that take part, by size in parameters and by name.
 
     None or empty sets no limit.
@@ -107,7 +107,7 @@ class RankQuestion:
     """Whether experts split over ranks are tried too."""
     whole_machine: bool = False
     """Whether every GPU is used and paid; else as few as serve best."""
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: ModelFilter = field(default_factory=ModelFilter)
     configs: tuple[tuple[str, str], ...] = ()
     """(name, config.json) of the user's own models."""
 
