@@ -171,6 +171,22 @@ def make_question(
                 "tokens_per_s_per_gpu, which ranks designs alike"
             )
         price_usd_per_hour = known.value
+    size, share = _batch_shares(setup, batches)
+    limit_ms = setup.scenario.max_tpot_ms if max_tpot_ms is None else max_tpot_ms
+    return Question(
+        objective=objective,
+        batches=size,
+        batch_weights=share,
+        quality_eps=quality_eps,
+        training_tokens=training_tokens,
+        max_tpot_s=None if limit_ms is None else limit_ms / 1e3,
+        price_usd_per_hour=price_usd_per_hour,
+        **limits,
+    )
+
+
+def _batch_shares(setup: Setup, batches: Sequence[int] | Mapping[int, float] | None) -> tuple[Array, Array]:
+    """Batches, rising, and the share of the tokens that each gives."""
     weights = batches if isinstance(batches, Mapping) else dict.fromkeys(batches or [setup.scenario.batch_size], 1.0)
     size, share = np.array(list(weights), float), np.array(list(weights.values()), float)
     if not len(size) or np.any(size < 1) or np.any(size != np.floor(size)):
@@ -180,18 +196,8 @@ def make_question(
     groups = setup.placement.attention_groups
     if np.any(size < groups):
         raise AdvisorError(f"batch {size.min():g} is below the {groups} attention groups of this placement; raise it")
-    limit_ms = setup.scenario.max_tpot_ms if max_tpot_ms is None else max_tpot_ms
     order = np.argsort(size)
-    return Question(
-        objective=objective,
-        batches=size[order],
-        batch_weights=(share / share.sum())[order],
-        quality_eps=quality_eps,
-        training_tokens=training_tokens,
-        max_tpot_s=None if limit_ms is None else limit_ms / 1e3,
-        price_usd_per_hour=price_usd_per_hour,
-        **limits,
-    )
+    return size[order], (share / share.sum())[order]
 
 
 _BY_SHARED_SHARE = ("class-fine-no-shared", "class-quarter-shared", "class-half-shared")
