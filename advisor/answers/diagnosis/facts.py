@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
 
-from advisor.answers.diagnosis.physics import Comparison
+from advisor.answers.diagnosis.physics import Comparison, as_number
 from advisor.catalog.engines import engine_called
 from advisor.measured.ingest.columns import COLUMNS, drafter_name
 from advisor.measured.ingest.upload import open_upload
@@ -121,11 +121,6 @@ class Run:
         """Whether speculation was on, as far as is known."""
         k = self.number("draft_tokens_k")
         return bool(k) if k is not None else bool(self.value("speculation_on"))
-
-
-def as_number(value: Any) -> float | None:
-    """A cell as a finite number. None for anything else."""
-    return float(value) if isinstance(value, bool) else number_of(value)
 
 
 def fact_words(needed: str) -> str:

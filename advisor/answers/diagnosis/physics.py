@@ -26,6 +26,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
+from advisor.text import number_of
 
 Facts = Mapping[str, Any]
 _NO_DRAFT = {"drafter": "ngram", "draft_tokens_k": 1, "accepted_length": 1.5, "draft_structure": None, "notes": None}
@@ -317,10 +318,10 @@ def token_time_s(facts: Facts) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def as_number(value: Any) -> float | None:
+    """A cell as a finite number. None for anything else."""
+    return float(value) if isinstance(value, bool) else number_of(value)
+
+
 def _number(facts: Facts, name: str) -> float | None:
-    """A fact as a finite number. None for anything else."""
-    try:
-        value = float(facts.get(name) or math.nan) if facts.get(name) != 0 else 0.0
-    except (TypeError, ValueError):
-        return None
-    return value if math.isfinite(value) else None
+    return as_number(facts.get(name))

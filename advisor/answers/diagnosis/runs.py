@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.answers.diagnosis.facts import Run, as_number, client_facts, read_servers
-from advisor.answers.diagnosis.physics import compare, token_time_s
+from advisor.answers.diagnosis.facts import Run, client_facts, read_servers
+from advisor.answers.diagnosis.physics import as_number, compare, token_time_s
 from advisor.catalog.models import model_ids
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.derived import MATCH_COLUMNS, MEAN_RUNNING
@@ -196,7 +196,7 @@ def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]
         value, other = facts.get(name), plain.get(name)
         if value is None or other is None or value == other:
             continue
-        if name == "batch_size" and _is_mean(facts):
+        if name == "batch_size" and is_mean_batch(facts):
             continue
         if name in _WITHIN and abs(float(value) - float(other)) <= SAME_LENGTH * float(other):
             continue
@@ -204,7 +204,7 @@ def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]
     return out
 
 
-def _is_mean(facts: Mapping[str, Any]) -> bool:
+def is_mean_batch(facts: Mapping[str, Any]) -> bool:
     """Whether a run's batch is the mean that an open load came to, which no two runs have alike."""
     return facts.get("batch_kind") == MEAN_RUNNING
 
@@ -221,7 +221,7 @@ def plain_beside(
     One for another model, accelerator, batch or data set is none, except where the two are all there is (`a_pair`):
     then they were meant for each other. Empty where none fits.
     """
-    same = [name for name in _THE_SAME if name != "batch_size" or not _is_mean(facts)]
+    same = [name for name in _THE_SAME if name != "batch_size" or not is_mean_batch(facts)]
     fitting = plain if a_pair else [row for row in plain if all(row.get(n) in (None, facts.get(n)) for n in same)]
     return min(fitting, key=lambda row: sum(row.get(name) != facts.get(name) for name in _TOLD), default={})
 
