@@ -143,24 +143,17 @@ def component_times(advice: Advice) -> tuple[StepShare, ...]:
 def answer_values(advice: Advice) -> dict[str, Any]:
     """The recommendation as JSON and reports carry it: plain values, their units in the names."""
     answer = advice.recommendation
+    names = ("tokens_per_s_per_gpu", "p_best", "p_gain", "regret", "equal_drafts", "meets_limit")
     return {
         "n_draft": answer.n_draft,
         "speedup": answer.speedup.value,
         "speedup_low": answer.speedup.low,
         "speedup_high": answer.speedup.high,
-        "tier": answer.speedup.tier,
-        "because": answer.speedup.because,
-        "extrapolated": answer.speedup.extrapolated,
-        "bound": answer.bound,
-        "bound_because": answer.bound_because,
+        **{name: getattr(answer.speedup, name) for name in ("tier", "because", "extrapolated")},
+        **{name: getattr(answer, name) for name in ("bound", "bound_because")},
         "tpot_ms": answer.tpot_s * 1e3,
         "ttft_ms": None if answer.ttft_s is None else answer.ttft_s * 1e3,
-        "tokens_per_s_per_gpu": answer.tokens_per_s_per_gpu,
-        "p_best": answer.p_best,
-        "p_gain": answer.p_gain,
-        "regret": answer.regret,
-        "equal_drafts": answer.equal_drafts,
-        "meets_limit": answer.meets_limit,
+        **{name: getattr(answer, name) for name in names},
     }
 
 

@@ -1,9 +1,4 @@
-"""The recommended K at one batch: the least expected loss, how sure that is, and what the other K lose.
-
-Batches to avoid: where a kernel switches, verification jumps, and the speedup falls and rises again.
-
-When speculation pays: the least accepted length, the sweet spot, and the batches where it stops paying.
-"""
+"""The recommended K at one batch, what other K lose, batches to avoid, and where speculation stops paying."""
 
 from __future__ import annotations
 

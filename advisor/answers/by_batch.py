@@ -1,9 +1,4 @@
-"""K by batch of one scenario: the schedule behind the verdict, the table, the report and the engine configuration.
-
-The schedule of a curve, by context where asked; what it gains on the user's batch histogram; one K throughout.
-
-The recommended K over batch and context, and whether context changes the answer that a schedule by batch gives.
-"""
+"""K by batch of one scenario, at its own context and at others, and what that gains on a batch histogram."""
 
 from __future__ import annotations
 
@@ -164,8 +159,6 @@ def schedule_for(
 ) -> RuntimeSchedule:
     """The schedule of a scenario. Raises AdvisorError when it names something unknown or impossible.
 
-    Parameters
-    ----------
     contexts : context lengths to make buckets around, increasing; () for the scenario's own only. [tokens]
     histogram : batch sizes the server runs at; the grid is extended to reach them.
     """
@@ -192,8 +185,6 @@ def schedules_by_context(
 ) -> tuple[ContextSchedule, ...]:
     """Schedules for buckets around context lengths. () for none.
 
-    Parameters
-    ----------
     contexts : increasing. [tokens]
     own_ranges : schedule at the scenario's own context, used where `contexts` has it.
     batches : grid of the speedups, [nB]. [-]

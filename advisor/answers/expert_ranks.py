@@ -1,12 +1,8 @@
-"""What dispatch and combine move in a step, by the way engines exchange tokens; and what the prediction charges.
-
-The same ranks with attention in more or fewer groups: wide expert parallelism with data-parallel attention.
+"""A scenario's experts on its ranks: assumed, in order and balanced with copies; what dispatch and combine move.
 
 Experts lie whole on all ranks; attention runs as ranks / tp groups, each with sequences of its own. vLLM:
 --tensor-parallel-size tp --data-parallel-size ranks/tp --enable-expert-parallel. SGLang: --tp-size ranks --dp-size
 ranks/tp --enable-dp-attention --ep-size ranks. A scenario says the same with tensor_parallel and expert_parallel.
-
-A scenario's experts on its ranks: assumed, in order, and balanced with copies; what each costs.
 """
 
 from __future__ import annotations
@@ -67,7 +63,7 @@ destination rank once) and vLLM's docs/serving/expert_parallel_deployment.md, re
 
 
 @dataclass(frozen=True)
-class Moved:
+class MovedBytes:
     """Bytes of one routed layer at the rank that receives most, by draft length K [nK]."""
 
     transport: Transport
@@ -80,7 +76,7 @@ class Moved:
     """Dispatch and combine of all routed layers, at the rank that receives most. [B]"""
 
 
-def moved(setup: Setup, counts: Counted, drafts: NDArray[np.int64], accepted: Array) -> tuple[Moved, ...]:
+def moved(setup: Setup, counts: Counted, drafts: NDArray[np.int64], accepted: Array) -> tuple[MovedBytes, ...]:
     """Bytes that the exchange of tokens moves, by transport and K.
 
     drafts, accepted : K, and tokens that a round emits, [nK]. [-]
@@ -105,7 +101,7 @@ def moved(setup: Setup, counts: Counted, drafts: NDArray[np.int64], accepted: Ar
             everywhere = (laws.fp8_messages(mean, hidden) + laws.message_bytes(mean, hidden)) * ranks
         emitted = setup.scenario.batch_size * accepted
         out.append(
-            Moved(
+            MovedBytes(
                 transport,
                 drafts,
                 np.asarray(dispatch),
@@ -118,7 +114,7 @@ def moved(setup: Setup, counts: Counted, drafts: NDArray[np.int64], accepted: Ar
 
 
 @dataclass(frozen=True)
-class Charged:
+class ChargedBytes:
     """Bytes of one direction and rank that an exchange is priced by, [nK]. [B]
 
     Before the fullest rank's share.
@@ -134,7 +130,7 @@ class Charged:
     """Over the network, as they travel; the longer of both times counts (`laws.expert_exchange`)."""
 
 
-def charged(setup: Setup, drafts: NDArray[np.int64]) -> Charged:
+def charged(setup: Setup, drafts: NDArray[np.int64]) -> ChargedBytes:
     """Bytes that a step of K drafts is charged for, by K [nK]. The scenario has several attention groups."""
     placement = setup.placement
     rows = np.asarray(setup.scenario.batch_size / placement.attention_groups * (drafts + 1.0), float)
@@ -142,11 +138,11 @@ def charged(setup: Setup, drafts: NDArray[np.int64]) -> Charged:
     (values,) = (one.symbols for one in steps if one.kind == "expert exchange")
     share = values.get("s", 0.0)
     sent = laws.sent_bytes(values["X"], values["k"], values["tp"])
-    return Charged(np.asarray((1.0 - share) * sent), np.asarray(share * values.get("X_net", 0.0) + 0.0 * rows))
+    return ChargedBytes(np.asarray((1.0 - share) * sent), np.asarray(share * values.get("X_net", 0.0) + 0.0 * rows))
 
 
 @dataclass(frozen=True)
-class Placing:
+class LayoutOptions:
     """Layouts to try: copies of experts, machines, and groups of experts that stay together on one."""
 
     redundant: tuple[int, ...] = ()
@@ -157,7 +153,7 @@ class Placing:
 
 
 @dataclass(frozen=True, eq=False)
-class RankArm:
+class RankLayout:
     """One layout of experts and what it costs at the scenario's batch, over draft lengths K."""
 
     name: str
@@ -184,26 +180,26 @@ class RanksAnswer:
 
     setup: Setup
     traffic: Traffic
-    placing: Placing
-    arms: tuple[RankArm, ...]
+    placing: LayoutOptions
+    arms: tuple[RankLayout, ...]
     """Assumed, in order, then balanced by number of copies."""
-    moved: tuple[Moved, ...]
+    moved: tuple[MovedBytes, ...]
     """Bytes moved with the experts in order."""
     touched_overall: Array
     """Distinct experts of a step by K: counted, [nK]. [-]"""
 
     @property
-    def assumed(self) -> RankArm:
+    def assumed(self) -> RankLayout:
         """The arm of the prediction without counts."""
         return self.arms[0]
 
     @property
-    def in_order(self) -> RankArm:
+    def in_order(self) -> RankLayout:
         """The engines' default."""
         return self.arms[1]
 
     @property
-    def best(self) -> RankArm:
+    def best(self) -> RankLayout:
         """The counted arm of the least time per token among those that fit in memory.
 
         With each arm at its own recommended K; among those without copies where none fits.
@@ -213,28 +209,28 @@ class RanksAnswer:
         return min(able, key=_tpot)
 
     @property
-    def quickest(self) -> RankArm:
+    def quickest(self) -> RankLayout:
         """The counted arm of the least time per token, whether or not it fits in memory."""
         return min(self.arms[1:], key=_tpot)
 
-    def fits(self, arm: RankArm) -> bool:
+    def fits(self, arm: RankLayout) -> bool:
         """Whether the scenario's batch and the copies of an arm fit in a GPU's memory."""
         memory, setup = self.setup.memory, self.setup
         used = memory.total_bytes(setup.scenario.batch_size, setup.placement.attention_groups)
         return bool(used + arm.extra_bytes <= memory.usable_bytes)
 
 
-def _tpot(arm: RankArm) -> float:
+def _tpot(arm: RankLayout) -> float:
     """Time per token at the arm's recommended K. [s]"""
     return float(arm.curve.tpot_s[0, arm.best])
 
 
-def ranks_answer(setup: Setup, traffic: Traffic, placing: Placing | None = None) -> RanksAnswer:
+def ranks_answer(setup: Setup, traffic: Traffic, placing: LayoutOptions | None = None) -> RanksAnswer:
     """Place the experts of `setup` in several ways and predict with the slowest rank that is counted.
 
     Raises AdvisorError for a scenario without expert-parallel ranks, or copies that do not fill them evenly.
     """
-    placing, setup = placing or Placing(), with_assumed_ranks(setup)
+    placing, setup = placing or LayoutOptions(), with_assumed_ranks(setup)
     node = placing.ranks_per_node or gpus_of_node(setup.hardware)
     ranks, n_experts = setup.placement.expert_parallel, traffic.loads.shape[1]
     if ranks < 2:
@@ -262,15 +258,15 @@ def recommended_curve(setup: Setup) -> tuple[Curve, int]:
     return curve, int(recommended(odds.loss, odds.noise, allowed)[0])
 
 
-def _assumed(setup: Setup) -> RankArm:
+def _assumed(setup: Setup) -> RankLayout:
     curve, best = recommended_curve(setup)
     experts, ranks = float(setup.architecture.moe.n_experts), setup.placement.expert_parallel  # type: ignore[union-attr]
     touched_overall = touched_in_pass(setup, float(setup.scenario.batch_size), curve.drafts + 1.0)
     slowest = local_experts(touched_overall, experts, ranks)
-    return RankArm("assumed", 0, None, slowest, slowest / (touched_overall / ranks), curve, 0.0, best)
+    return RankLayout("assumed", 0, None, slowest, slowest / (touched_overall / ranks), curve, 0.0, best)
 
 
-def _arm(setup: Setup, copies: int | None, counts: Counted) -> RankArm:
+def _arm(setup: Setup, copies: int | None, counts: Counted) -> RankLayout:
     balance = counts.balance(setup.scenario.batch_size)
     counted_setup = replace(setup, placement=replace(setup.placement, balance=balance))
     curve, best = recommended_curve(counted_setup)
@@ -279,7 +275,7 @@ def _arm(setup: Setup, copies: int | None, counts: Counted) -> RankArm:
     own_bytes, bytes_with_copies = (
         weight_bytes_per_gpu(setup.architecture, placement) for placement in (setup.placement, with_copies)
     )
-    return RankArm(
+    return RankLayout(
         "in order" if copies is None else f"balanced, {copies} copies" if copies else "balanced",
         redundant,
         counts,

@@ -151,6 +151,8 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
     else:
         parts = (GapPart("round" if k else "plain_step", gap),)
     stated = None if np.isnan(length) else length
+    contexts, context_tokens = some["context_tokens"].dropna().to_numpy(float), float(advice.scenario.context_tokens)
+    context = float(np.median(contexts)) if len(contexts) else context_tokens
     return OwnVerdict(
         kind=_kind(gap, parts, stated, model_length, quantity),
         n_draft=k,
@@ -160,7 +162,7 @@ def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) 
         parts=parts,
         model_length=model_length,
         own_length=stated,
-        own_context=_other_context(some, advice.scenario.context_tokens),
+        own_context=None if abs(context / context_tokens - 1.0) <= _SAME_CONTEXT else max(round(context), 1),
     )
 
 
@@ -236,9 +238,3 @@ def _at(curve: Curve, values: Array, batch: Array) -> Array:
 def _mean(values: Array) -> float:
     """Geometric mean; NaN unless every value is known, so that parts of the same rows multiply to their whole."""
     return float(np.exp(np.mean(np.log(values)))) if len(values) and not np.isnan(values).any() else float("nan")
-
-
-def _other_context(rows: pd.DataFrame, scenario_tokens: int) -> int | None:
-    stated = rows["context_tokens"].dropna().to_numpy(float)
-    middle = float(np.median(stated)) if len(stated) else float(scenario_tokens)
-    return None if abs(middle / scenario_tokens - 1.0) <= _SAME_CONTEXT else max(round(middle), 1)

@@ -66,9 +66,7 @@ def round_costs(
 
 def costs_of(curve: Curve, keep_drafter_warm: bool = True) -> RoundCosts:
     """Costs of the simulator's rounds from a curve over K = 0..k_max and batches from 1.
-
     Raises AdvisorError for a curve that leaves a K out.
-
     keep_drafter_warm : an iteration at K = 0 of a policy that may draft again pays `kept_drafter_s`, an upper bound.
         False: the cache is rebuilt for free, a lower bound.
 

@@ -1,9 +1,4 @@
-"""The draft length for each batch size: least expected loss, and few switches.
-
-What a schedule of K by batch gains over one K: on a batch histogram, or with each doubling of the batch alike.
-
-What a schedule says of itself: whether one K is enough, what K = 0 means in it, where the target batch differs.
-"""
+"""The draft length for each batch size: least expected loss with few switches, its gain over one K, its sentences."""
 
 from __future__ import annotations
 
@@ -100,19 +95,13 @@ def k_by_batch(
 ) -> tuple[KRange, ...]:
     """K for every batch size 1..max_batch: the least expected loss, smoothed.
 
-    Parameters
-    ----------
     values : what each K is worth; with a limit, its times per output token too.
     max_tpot_s : upper limit on the time per output token. [s]
     max_batch : last batch size covered; default the largest of the grid. [-]
     target : the target batch and its recommended K, which stands there and at those neighbours that share it. [-]
 
-    Returns
-    -------
     Ranges that cover 1..max_batch without gap or overlap.
 
-    Notes
-    -----
     Each doubling of the batch counts alike. The K of all batches together have the least sum of what they lose beyond
     the noise, times the doublings it lasts, and SWITCH_COST for each switch: dynamic programming over the batches.
     Losses and ties are those of `curve.recommended`, of equals the smaller K. K = 0 is a server without speculation: at

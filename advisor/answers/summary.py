@@ -1,17 +1,4 @@
-"""The answer in one line and the lines below it: which K, how much faster, what another K costs.
-
-Every K at the target batch: what it gives, its chance of being best and the loss it risks.
-
-What would flip the answer: the accepted lengths at which another K is recommended.
-
-Whether a scenario fits in memory, and how many of the same accelerator it would take.
-
-How sure an answer is: what its times rest on, and how often published speedups agreed.
-
-What a refit on the user's own points did to an answer: which constants moved, where the band went and why.
-
-A made-up benchmark to try the upload with: what the advisor itself predicts, on a host half as quick.
-"""
+"""The answer in one line and the lines below it: which K, how sure, what would change it, whether it fits in memory."""
 
 from __future__ import annotations
 
@@ -376,7 +363,10 @@ def accepted_text(advice: Advice) -> str:
         return f"{accepted}: carried there from yours ({yours})." if carried else f"{accepted}: yours."
     whose = borrowed_from(advice)
     other = f", borrowed from {whose}: fill in yours at Accepted" if whose else _checkpoint(curve)
-    how = f"carried there, measured at K = {_span(curve.n_draft)}" if carried else "measured"
+    first, last = curve.n_draft[0], curve.n_draft[-1]
+    how = (
+        f"carried there, measured at K = {first if first == last else f'{first} to {last}'}" if carried else "measured"
+    )
     if advice.setup.acceptance.carried_from:
         task = str(scenario.task).replace("_", " ")
         how = f"carried from {advice.setup.acceptance.carried_from} to {task}, measured on"
@@ -388,10 +378,6 @@ def _checkpoint(curve: AcceptanceCurve) -> str:
     """The checkpoint that ran, where it is another than the model whose dimensions it has."""
     ran, model = (re.sub(r"[^a-z0-9]", "", name.lower()) for name in (curve.checkpoint, model_name(curve.model_id)))
     return f", by {curve.checkpoint}" if ran not in ("", model) else ""
-
-
-def _span(drafts: Sequence[int]) -> str:
-    return str(drafts[0]) if len(drafts) == 1 else f"{drafts[0]} to {drafts[-1]}"
 
 
 _NAMED = 2

@@ -13,7 +13,6 @@ import click
 
 from advisor.answers.advice import advise as advise_scenario
 from advisor.answers.explore.cells import DEFAULT_CONTEXTS, DEFAULT_MAP_BATCHES, context_map
-from advisor.answers.explore.compare import MAX_COMPARED, comparison_rows, finding, short_names
 from advisor.catalog.models import resolve_model_name
 from advisor.cli.advise import advice_document
 from advisor.cli.output import (
@@ -39,6 +38,7 @@ from advisor.show.explain.formulas import ConstantUse
 from advisor.show.explain.round import Derivation, derive
 from advisor.show.explain.steps import GROUPS, Quantity, step_text, value_text
 from advisor.show.table import Column, Table, matrix
+from advisor.show.words.compare import MAX_COMPARED, comparison_table, finding, short_names
 from advisor.show.words.load import acceptance_texts, map_document, map_table, share_table, turn_texts, verdict
 
 
@@ -79,12 +79,11 @@ def compare(scenarios: tuple[Scenario, ...], as_json: bool) -> None:
     read = list(scenarios)
     advices = [advise_scenario(scenario) for scenario in read]
     names = short_names([advice.scenario for advice in advices])
-    rows = comparison_rows(advices)
     if as_json:
         answers = [{"name": name} | advice_document(one) for name, one in zip(names, advices, strict=True)]
         print_json({"finding": finding(advices, names), "scenarios": answers})
         return
-    print_table(matrix(("", *names), [(row.label, *row.values) for row in rows]))
+    print_table(comparison_table(advices, names))
     say(f"\n{finding(advices, names)}")
     for warning in dict.fromkeys(text for advice in advices for text in advice.warnings):
         of = [name for name, advice in zip(names, advices, strict=True) if warning in advice.warnings]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from advisor.answers.diagnosis.diagnose import diagnose as diagnosed
-from advisor.answers.diagnosis.runs import Given
+from advisor.answers.diagnosis.runs import UserFile
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import load_routing_preset, routing_preset_ids
 from advisor.cli.measured_files import mapped, pair, read_bytes
@@ -302,7 +302,7 @@ def diagnose(
     given = {name: str(value) for name, value in options.items() if value is not None}
     configs = _own_model(given)
     given |= dict(pair(text, "--set", form) for text in values)
-    found = diagnosed([Given(path.name, read_bytes(path)) for path in paths], given, mapped(columns), configs)
+    found = diagnosed([UserFile(path.name, read_bytes(path)) for path in paths], given, mapped(columns), configs)
     if as_json:
         print_json(diagnosis_document(found))
         return

@@ -14,12 +14,12 @@ from typing import Any
 import click
 
 from advisor.answers.by_batch import BatchHistogram
-from advisor.answers.expert_ranks import Placing, RanksAnswer, ranks_answer
+from advisor.answers.expert_ranks import LayoutOptions, RanksAnswer, ranks_answer
 from advisor.answers.explore.entrants import (
     BY,
     MAX_SCORES_BYTES,
+    ModelFilter,
     RankQuestion,
-    Wanted,
     default_by,
     one_load,
     read_scores,
@@ -164,7 +164,7 @@ def _question(values: dict[str, Any]) -> tuple[RankQuestion, Axis | None]:
         by or default_by(scenario, usd),
         usd,
         drafter,
-        wanted=Wanted(
+        wanted=ModelFilter(
             tuple(each.strip() for each in names.split(",")) if names is not None else (), **sizes, listed=listed
         ),
         configs=_configs(configs),
@@ -321,7 +321,7 @@ def expert_ranks(
 
     Without --trace or --expert-loads the routing preset's spread of loads is used, with hot experts placed by chance.
     """
-    placing = Placing(copies_tried(copies), ranks_per_node, expert_groups)
+    placing = LayoutOptions(copies_tried(copies), ranks_per_node, expert_groups)
     answer = counted_ranks(scenario, traces, placing)
     if as_json:
         print_json({"verdict": ranks_verdict(answer), "scenario": answer.setup.scenario, **ranks_document(answer)})
@@ -348,7 +348,7 @@ def copies_tried(text: str | None) -> tuple[int, ...]:
     return tuple(whole_numbers("--copies", text)) if text is not None else ()
 
 
-def counted_ranks(scenario: Scenario, traces: tuple[Path, ...], placing: Placing) -> RanksAnswer:
+def counted_ranks(scenario: Scenario, traces: tuple[Path, ...], placing: LayoutOptions) -> RanksAnswer:
     """Experts on the scenario's ranks, counted on a trace, on its loads, or else on its preset's spread.
 
     Raises AdvisorError for files that cannot be read, and as `ranks_answer` does.

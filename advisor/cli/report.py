@@ -23,11 +23,11 @@ from advisor.answers.advice import Advice, advise
 from advisor.answers.by_batch import KByContext, curves_at, k_by_context
 from advisor.answers.design.regions import region_map
 from advisor.answers.diagnosis.diagnose import diagnose
-from advisor.answers.diagnosis.runs import Given
-from advisor.answers.expert_ranks import Placing, RanksAnswer
+from advisor.answers.diagnosis.runs import UserFile
+from advisor.answers.expert_ranks import LayoutOptions, RanksAnswer
 from advisor.answers.explore.cells import context_map
 from advisor.answers.explore.changes import next_steps
-from advisor.answers.explore.entrants import Wanted, question_of
+from advisor.answers.explore.entrants import ModelFilter, question_of
 from advisor.answers.explore.leaderboard import Leaderboard, leaderboard
 from advisor.answers.explore.questions import view_of as sweep_view
 from advisor.answers.explore.sweep_files import read_sweep_files
@@ -42,7 +42,7 @@ from advisor.measured.refit_result import Errors
 from advisor.predict.scenario import Scenario, load_scenario_file
 from advisor.prediction import AdvisorError
 from advisor.profiles import data_root
-from advisor.profiling import main as profiler
+from advisor.profiling.command import main as profiler
 from advisor.profiling.engine.command import config_file
 from advisor.profiling.engine.command import main as engine_profiler
 from advisor.show.report.build import applicable_errors, build_report, published_ids
@@ -160,7 +160,7 @@ def report(
 
 def _board(scenario: Scenario, usd_per_hour: float | None, min_total_params: float | None) -> Leaderboard:
     """All models of a least size at the scenario's load."""
-    wanted = Wanted(min_total_params=min_total_params)
+    wanted = ModelFilter(min_total_params=min_total_params)
     return leaderboard(replace(question_of(scenario, usd_per_hour), wanted=wanted))
 
 
@@ -171,7 +171,7 @@ def _ranks(scenario: Scenario, asked: bool, traces: tuple[Path, ...], copies: st
             if given:
                 raise AdvisorError(f"{name} is of the ranks that --ranks counts; give --ranks too")
         return None
-    return counted_ranks(scenario, traces, Placing(copies_tried(copies)))
+    return counted_ranks(scenario, traces, LayoutOptions(copies_tried(copies)))
 
 
 def _k_by_context(advice: Advice) -> KByContext:
@@ -192,7 +192,9 @@ def _diagnosis(files: Sequence[Path], scenario: Scenario) -> DiagnosisView:
     }
     config = scenario.model_config_json
     configs = {scenario.model_id: config} if config is not None else {}
-    return view_of(diagnose([Given(path.name, read_bytes(path)) for path in files], configs=configs, otherwise=values))
+    return view_of(
+        diagnose([UserFile(path.name, read_bytes(path)) for path in files], configs=configs, otherwise=values)
+    )
 
 
 def _format_of(output: Path) -> Format:

@@ -1,10 +1,8 @@
-"""Runs a sweep in a child process: a crash costs a kernel, and a kernel that takes too long to compile is given up.
+"""The command line of the profiler, and the supervisor that survives a crashed or hung process.
 
 A kernel is compiled inside its first call, in code that no signal interrupts, so the limit is kept from outside: the
 child writes into progress.json which kernel it tries and since when; past the limit it is ended, and the next child
 resumes without that kernel.
-
-The command line: plan, run, resume, and a supervisor that survives a crashed accelerator process.
 """
 
 from __future__ import annotations

@@ -1,15 +1,9 @@
-"""Errors of the profiler; this package imports nothing else of `advisor`, so it has its own.
-
-What device is here: facts for the result's meta.yaml, found without failing where a tool is missing.
-
-Times one call on one device: the host's clock on a CPU, events around a second, fully queued call on an accelerator.
+"""The device: facts about it, the time of one call on it, the memory that captured graphs share.
 
 On an accelerator a sample is queued as: spin, call, control kernel, call. The first call pays what only a first one
 pays (uploading a graph, waking the clocks), the control kernel tells how fast the device is right now and pushes the
 first call's data out of the cache, and the second call is the one that is timed. The sample counts as clean when the
 host had queued all of it before the device came to the timed call: then no launch can lie in the time.
-
-The memory that captured graphs of a block share.
 """
 
 from __future__ import annotations
@@ -216,8 +210,6 @@ def clocks(device: Device) -> dict[str, Any]:
 
 def driver_facts(device: Device) -> dict[str, Any]:
     """Driver and runtime versions, limits and the host, for meta.yaml."""
-    import sys
-
     import torch
 
     facts: dict[str, Any] = {

@@ -1,7 +1,4 @@
-"""Bandwidth, launch overhead, matrix products and the LM head.
-
-Decode attention with 1..K+1 queries over one KV cache: grouped heads (GQA) and a latent cache (MLA-like).
-"""
+"""Bandwidth, launches, matrix products, the LM head, and decode attention with 1..K+1 queries (GQA, MLA-like)."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ import torch.nn.functional as F
 
 from advisor.profiling.kernels_moe import TOLERANCE, checked_error, random_tensor, relative_error
 from advisor.profiling.plan import Block
-from advisor.profiling.timing import Case, Context, brief_seconds, capture, failed_row, measure, row_of, tried
+from advisor.profiling.timing import Case, Context, brief_seconds, capture, failed_row, measured_rows, tried
 
 FP8_TOLERANCE = 2e-2
 """An fp8 product is checked against float64 of the same rounded operands, so only its bf16 output rounds. [-]"""
@@ -48,8 +45,7 @@ def measure_bandwidth(block: Block, context: Context) -> list[dict[str, Any]]:
     for case in cases:
         case.call()
         case.call()
-    measure(cases, context)
-    rows = [row_of(case, context) for case in cases]
+    rows = measured_rows(cases, context)
     context.copy_bytes_per_s = rows[0]["bytes"] / rows[0]["time_s"]
     return rows
 
@@ -73,8 +69,7 @@ def measure_launch(block: Block, context: Context) -> list[dict[str, Any]]:
         single, mode, reason = capture(lambda: small.add_(1.0), context)
         columns = common | {"kernel": "graph_replay_and_synchronize", "mode": mode}
         cases.append(Case(columns, single, host_clock=True, notes=[reason]))
-    measure(cases, context)
-    return [row_of(case, context) for case in cases]
+    return measured_rows(cases, context)
 
 
 def _constant(volume: float, work: float, _touched: float | None) -> tuple[float, float]:
@@ -154,9 +149,7 @@ def measure_gemm(block: Block, context: Context) -> list[dict[str, Any]]:
                 case = tried(work, columns | {"kernel": "torch"}, rows, context)
                 if case is not None:
                     cases.append(case)
-        if cases:
-            measure(cases, context)
-            rows += [row_of(case, context) for case in cases]
+        rows += measured_rows(cases, context)
     return rows
 
 
@@ -191,8 +184,7 @@ def measure_lm_head(block: Block, context: Context) -> list[dict[str, Any]]:
         work = 2.0 * tokens * hidden * vocabulary
         account = partial(_constant, volume, work)
         cases.append(Case(columns, call, divisor=count, account=account, notes=[reason]))
-    measure(cases, context)
-    return [row_of(case, context) for case in cases]
+    return measured_rows(cases, context)
 
 
 Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -380,9 +372,7 @@ def measure_attention(block: Block, context: Context) -> list[dict[str, Any]]:
     for points in groups.values():  # one batch and context at a time: its caches fit, then go
         fastest = [_fastest(sweep, point, working, rows) for point in points]
         cases = [case for case in fastest if case is not None]
-        if cases:
-            measure(cases, context)
-            rows += [row_of(case, context) for case in cases]
+        rows += measured_rows(cases, context)
     return rows
 
 

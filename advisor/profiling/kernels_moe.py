@@ -1,13 +1,7 @@
-"""The MoE layer: its kernels, the alignment that comes before their products, and their float64 check.
+"""The MoE layer: its kernels in bf16 and fp8 (e4m3), the alignment before their products, the float64 check.
 
-fp8 (e4m3) numbers with one float32 scale per row: rounding to them and back.
-
-fp8 products of the experts, with the two operations torch ships: weights and tokens in e4m3, a scale for each row.
-
-Tokens and the experts' inner values are rounded on the fly, as an engine with dynamic scales does; that is part of the
-time. Raises NotImplementedError where this torch or this device has no such product; a row then says so.
-
-Which kernels of the MoE layer are to be had here, and the part of each that aligns tokens with experts.
+Tokens and the experts' inner values are rounded to fp8 on the fly, one float32 scale a row, as an engine with dynamic
+scales does; that is part of the time. Where this torch or this device has no such product, a row says so.
 """
 
 from __future__ import annotations
@@ -106,21 +100,26 @@ def swiglu(x: torch.Tensor, w13: torch.Tensor, w2: torch.Tensor) -> torch.Tensor
     return F.linear(F.silu(gate) * up, w2)
 
 
-def expert_loop(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
+def _each_expert(
+    x: torch.Tensor, choice: Choice, products: Callable[[torch.Tensor, int], torch.Tensor]
+) -> torch.Tensor:
     """Each touched expert once, over the tokens that chose it. Needs the ids on the host: cannot be captured."""
     flat = choice.ids.flatten()
     order = torch.argsort(flat, stable=True)
     experts, counts = torch.unique_consecutive(flat[order], return_counts=True)
-    tokens = order // choice.ids.shape[1]
-    gates = choice.gates.flatten()[order].unsqueeze(1)
+    tokens, gates = order // choice.ids.shape[1], choice.gates.flatten()[order].unsqueeze(1)
     out = torch.zeros_like(x)
     start = 0
     for expert, count in zip(experts.tolist(), counts.tolist(), strict=True):
         rows = tokens[start : start + count]
-        value = swiglu(x[rows], layer.w13[expert], layer.w2[expert]) * gates[start : start + count]
-        out.index_add_(0, rows, value)
+        out.index_add_(0, rows, products(x[rows], expert) * gates[start : start + count])
         start += count
     return out
+
+
+def expert_loop(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
+    """Experts in a loop, by plain products."""
+    return _each_expert(x, choice, lambda rows, expert: swiglu(rows, layer.w13[expert], layer.w2[expert]))
 
 
 def _grouped(x: torch.Tensor, weight: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
@@ -138,14 +137,17 @@ def sorted_pairs(layer: MoeLayer, choice: Choice) -> tuple[torch.Tensor, torch.T
     return order, torch.searchsorted(ranked, experts, right=True, out_int32=True)
 
 
+def _summed(values: torch.Tensor, order: torch.Tensor, choice: Choice) -> torch.Tensor:
+    """Values of pairs in order of their expert, weighted, put back in order and summed over k: [T, H]."""
+    value = values * choice.gates.flatten()[order].unsqueeze(1)
+    return torch.empty_like(value).index_copy_(0, order, value).view(*choice.ids.shape, -1).sum(1)
+
+
 def grouped_mm(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
-    """Sort pairs by expert on the device, two grouped products, put back in order, sum over k."""
-    n_tokens, n_active = choice.ids.shape
+    """Sort pairs by expert on the device, two grouped products, sum over k."""
     order, ends = sorted_pairs(layer, choice)
-    gate, up = _grouped(x[order // n_active], layer.w13, ends).chunk(2, dim=-1)
-    value = _grouped(F.silu(gate) * up, layer.w2, ends) * choice.gates.flatten()[order].unsqueeze(1)
-    out = torch.empty_like(value).index_copy_(0, order, value)
-    return out.view(n_tokens, n_active, -1).sum(1)
+    gate, up = _grouped(x[order // choice.ids.shape[1]], layer.w13, ends).chunk(2, dim=-1)
+    return _summed(_grouped(F.silu(gate) * up, layer.w2, ends), order, choice)
 
 
 def reference(x: torch.Tensor, layer: MoeLayer, choice: Choice, rows: list[int]) -> torch.Tensor:
@@ -233,17 +235,14 @@ NOT_BUILT = ("Could not run", "only supported", "not supported", "not compiled",
 
 
 def scaled_grouped_mm(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
-    """Sort pairs by expert, two grouped fp8 products, put back in order, sum over k. Capturable in a graph."""
-    n_tokens, n_active = choice.ids.shape
+    """Sort pairs by expert, two grouped fp8 products, sum over k. Capturable in a graph."""
     order, ends = sorted_pairs(layer, choice)
     numbers, scale = fp8_rows(x)
-    token = order // n_active
+    token = order // choice.ids.shape[1]
     rows = numbers.view(torch.uint8)[token].view(numbers.dtype)  # float8 cannot be gathered everywhere
     gate, up = _grouped_fp8(rows, layer.w13, scale[token], layer.scale13, ends).chunk(2, dim=-1)
     value, scale = fp8_rows(F.silu(gate) * up)
-    out = _grouped_fp8(value, layer.w2, scale, layer.scale2, ends) * choice.gates.flatten()[order].unsqueeze(1)
-    out = torch.empty_like(out).index_copy_(0, order, out)
-    return out.view(n_tokens, n_active, -1).sum(1)
+    return _summed(_grouped_fp8(value, layer.w2, scale, layer.scale2, ends), order, choice)
 
 
 def _grouped_fp8(
@@ -265,20 +264,13 @@ def _grouped_fp8(
 
 
 def scaled_mm_loop(x: torch.Tensor, layer: MoeLayer, choice: Choice) -> torch.Tensor:
-    """Each touched expert once, in fp8. Needs the ids on the host: cannot be captured."""
-    flat = choice.ids.flatten()
-    order = torch.argsort(flat, stable=True)
-    experts, counts = torch.unique_consecutive(flat[order], return_counts=True)
-    tokens, gates = order // choice.ids.shape[1], choice.gates.flatten()[order].unsqueeze(1)
-    out = torch.zeros_like(x)
-    start = 0
-    for expert, count in zip(experts.tolist(), counts.tolist(), strict=True):
-        rows = tokens[start : start + count]
-        gate, up = _product(x[rows], layer.w13[expert], layer.scale13, expert).chunk(2, dim=-1)
-        value = _product(F.silu(gate) * up, layer.w2[expert], layer.scale2, expert)
-        out.index_add_(0, rows, value * gates[start : start + count])
-        start += count
-    return out
+    """Experts in a loop, by fp8 products."""
+
+    def products(rows: torch.Tensor, expert: int) -> torch.Tensor:
+        gate, up = _product(rows, layer.w13[expert], layer.scale13, expert).chunk(2, dim=-1)
+        return _product(F.silu(gate) * up, layer.w2[expert], layer.scale2, expert)
+
+    return _each_expert(x, choice, products)
 
 
 def _product(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor | None, expert: int) -> torch.Tensor:
@@ -292,10 +284,6 @@ def _product(x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor | None,
     columns = scales[expert][None, :]
     out = torch._scaled_mm(numbers, weight.t(), scale_a=scale[:, None], scale_b=columns, out_dtype=torch.bfloat16)
     return (out[0] if isinstance(out, tuple) else out)[:count]
-
-
-FP8_KERNELS: dict[str, Kernel] = {"scaled_grouped_mm": scaled_grouped_mm, "scaled_mm_loop": scaled_mm_loop}
-"""Kernels of an fp8 layer by name."""
 
 
 def _triton(tile_index: int) -> Kernel:
@@ -321,14 +309,13 @@ def _vllm() -> Kernel:
 
 def available_kernels(context: Context, dtype: str = "bfloat16") -> dict[str, Kernel | str]:
     """Kernels by name, or the reason why one is not to be had. Triton tiles count as kernels of their own."""
-    if dtype == "float8_e4m3fn":
-        fp8: dict[str, Kernel | str] = dict(FP8_KERNELS)
-        return {name: context.avoid.get(name, kernel) for name, kernel in fp8.items()}
     kernels: dict[str, Kernel | str] = {"grouped_mm": grouped_mm, "expert_loop": expert_loop}
-    if context.accelerator:
+    if dtype == "float8_e4m3fn":
+        kernels = {"scaled_grouped_mm": scaled_grouped_mm, "scaled_mm_loop": scaled_mm_loop}
+    elif context.accelerator:
         kernels |= _accelerator_kernels()
     else:
-        kernels |= {"triton_fused": "needs an accelerator", "vllm_fused": "needs an accelerator"}
+        kernels |= dict.fromkeys(("triton_fused", "vllm_fused"), "needs an accelerator")
     return {name: context.avoid.get(name, kernel) for name, kernel in kernels.items()}
 
 

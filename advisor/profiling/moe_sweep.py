@@ -1,6 +1,4 @@
-"""The sweep of a MoE block over k, tokens and touched experts, and the alignment of its kernel measured apart.
-
-Where the time of a verified token goes: passes of 1 to 1024 tokens without LM head, with it, and with each sampler.
+"""MoE blocks over k, tokens and touched experts, and passes of 1 to 1024 tokens part by part.
 
 The same number of tokens is passed as plain decoding (each of its own sequence) and as verification (q of each), so
 that attention, LM head, sampler and expert kernels can be told apart: published speedups cannot do that.
@@ -21,6 +19,7 @@ from advisor.profiling.kernels_moe import (
     Alignment,
     Choice,
     Kernel,
+    MoeLayer,
     alignment_of,
     available_kernels,
     checked_error,
@@ -39,8 +38,7 @@ from advisor.profiling.timing import (
     brief_seconds,
     capture,
     failed_row,
-    measure,
-    row_of,
+    measured_rows,
     sample,
     tried,
     verify,
@@ -115,26 +113,44 @@ class MoeSweep:
 
     def case(self, point: list[Any], name: str, kernel: Kernel) -> Case:
         """The checked, warmed-up and where possible captured case. Raises ValueError when the output is wrong."""
-        k, batch, per_sequence, _ = point
+        _, batch, per_sequence, _ = point
         tokens, context = batch * per_sequence, self.context
         x = random_tensor((tokens, self.params["hidden_size"]), 1.0, self.token_dtype, context.torch_device)
-        choices = [make_choice(tokens, k, self.token_dtype, context.torch_device) for _ in self.layers]
-        columns = self.columns(point, name)
-        columns["checked_error"] = self._check(point, kernel, x, choices[-1])
+        choices = self._choices(point)
+        columns = self.columns(point, name) | {"checked_error": self._check(point, kernel, x, choices[-1])}
+        made = self._captured(
+            columns, point, choices, lambda layer, choice: run_layer(kernel, x, layer, choice), name != "expert_loop"
+        )
+        made.account = lambda touched_experts: self.account(point, touched_experts)
+        return made
+
+    def _choices(self, point: list[Any]) -> list[Choice]:
+        """Buffers for the routing of each layer."""
+        k, batch, per_sequence, _ = point
+        return [make_choice(batch * per_sequence, k, self.token_dtype, self.context.torch_device) for _ in self.layers]
+
+    def _captured(
+        self,
+        columns: dict[str, Any],
+        point: list[Any],
+        choices: list[Choice],
+        run: Callable[[MoeLayer, Choice], Any],
+        wanted: bool = True,
+    ) -> Case:
+        """The case of a call on all layers, in one graph where it can be captured, else on one layer after another."""
         prepare, turn = self._redraw(point, choices)
 
         def one() -> None:
-            run_layer(kernel, x, self.layers[turn[0]], choices[turn[0]])
+            run(self.layers[turn[0]], choices[turn[0]])
 
         def every() -> None:
             for layer, choice in zip(self.layers, choices, strict=True):
-                run_layer(kernel, x, layer, choice)
+                run(layer, choice)
 
-        prepare(context.rng)
-        call, mode, reason = capture(every if context.accelerator else one, context, wanted=name != "expert_loop")
-        columns["mode"] = mode
-        divisor = len(self.layers) if context.accelerator else 1
-        return Case(columns, call, prepare, divisor, account=lambda u: self.account(point, u), notes=[reason])
+        prepare(self.context.rng)
+        together = self.context.accelerator
+        call, mode, reason = capture(every if together else one, self.context, wanted=wanted)
+        return Case(columns | {"mode": mode}, call, prepare, len(self.layers) if together else 1, notes=[reason])
 
     def _redraw(
         self, point: list[Any], choices: list[Choice]
@@ -160,24 +176,10 @@ class MoeSweep:
 
     def alignment_case(self, point: list[Any], name: str, alignment: Alignment) -> Case:
         """The alignment of a kernel alone, once for each layer of the layer's own case. Checked on fresh routing."""
-        k, batch, per_sequence, _ = point
-        tokens, context = batch * per_sequence, self.context
-        choices = [make_choice(tokens, k, self.token_dtype, context.torch_device) for _ in self.layers]
-        prepare, turn = self._redraw(point, choices)
-        choices[-1].fill(self.draw(point, context.rng))
+        choices = self._choices(point)
+        choices[-1].fill(self.draw(point, self.context.rng))
         check_alignment(choices[-1], *alignment(self.layers[-1], choices[-1]))
-
-        def one() -> None:
-            alignment(self.layers[turn[0]], choices[turn[0]])
-
-        def every() -> None:
-            for layer, choice in zip(self.layers, choices, strict=True):
-                alignment(layer, choice)
-
-        prepare(context.rng)
-        call, mode, reason = capture(every if context.accelerator else one, context)
-        columns = self.columns(point, name) | {"op": "moe_align", "mode": mode}
-        return Case(columns, call, prepare, len(self.layers) if context.accelerator else 1, notes=[reason])
+        return self._captured(self.columns(point, name) | {"op": "moe_align"}, point, choices, alignment)
 
     def _check(self, point: list[Any], kernel: Kernel, x: torch.Tensor, choice: Choice) -> float:
         """Largest relative error against float64 on fresh routing. Touched experts asserted on the device."""
@@ -254,8 +256,7 @@ def measure_moe(block: Block, context: Context) -> list[dict[str, Any]]:
         raise RuntimeError("no kernel gave a right result: " + "; ".join(str(row["notes"]) for row in rows))
     best = min(scores, key=lambda name: scores[name])
     cases = _layer_cases(sweep, best, working, probes, rows) + _alignment_cases(sweep, best, working, rows)
-    measure(cases, context)
-    return [row_of(case, context) for case in cases] + rows
+    return measured_rows(cases, context) + rows
 
 
 def _layer_cases(
@@ -307,9 +308,7 @@ def measure_verify_parts(block: Block, context: Context) -> list[dict[str, Any]]
         for batch, n_queries in verify_shapes(params | {"tokens": [n_tokens]}):
             columns = stage.columns("verify_parts", batch, n_queries, stage.n_layers)
             cases += tried(partial(_cases, stage, batch, n_queries), columns, rows, context) or []
-        if cases:
-            measure(cases, context)
-            rows += [row_of(case, context) for case in cases]
+        rows += measured_rows(cases, context)
         context.graphs.drop()
     return rows + stage.rows
 

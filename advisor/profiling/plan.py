@@ -1,11 +1,7 @@
-"""A plan with a price: blocks of configurations, each measured and saved on its own.
+"""What each preset measures, in blocks that are measured and saved on their own, and what they cost.
 
-What each preset measures. Sizes are data here; how they are measured stands in the kernels_* modules.
-
-What a block of the plan costs: its time and its memory, from its sizes and assumed rates.
-
-Nothing measured rests on these figures: meta.yaml records estimate and elapsed time of every block, and the memory that
-captured graphs really took.
+Sizes are data here; how they are measured stands in the kernels_* modules. Nothing measured rests on the prices:
+meta.yaml records estimate and elapsed time of every block, and the memory that captured graphs really took.
 """
 
 from __future__ import annotations
@@ -221,15 +217,17 @@ def _parts(tokens: list[int], queries: list[int], n_layers: int, context: int) -
 def _gqa(
     heads: int, kv: int, dim: int, dtype: str, batches: list[int], queries: list[int], contexts: list[int]
 ) -> dict[str, Any]:
-    points = [[b, q, c] for b in batches for q in queries for c in contexts]
-    return {"n_heads": heads, "n_kv_heads": kv, "head_dim": dim, "dtype": dtype, "points": points}
+    return {"n_heads": heads, "n_kv_heads": kv, "head_dim": dim} | _caches(dtype, batches, queries, contexts)
 
 
 def _mla(
     heads: int, latent: int, rope: int, dtype: str, batches: list[int], queries: list[int], contexts: list[int]
 ) -> dict[str, Any]:
-    points = [[b, q, c] for b in batches for q in queries for c in contexts]
-    return {"n_heads": heads, "latent_width": latent, "rope_width": rope, "dtype": dtype, "points": points}
+    return {"n_heads": heads, "latent_width": latent, "rope_width": rope} | _caches(dtype, batches, queries, contexts)
+
+
+def _caches(dtype: str, batches: list[int], queries: list[int], contexts: list[int]) -> dict[str, Any]:
+    return {"dtype": dtype, "points": [[b, q, c] for b in batches for q in queries for c in contexts]}
 
 
 def _cpu_layers(

@@ -1,7 +1,4 @@
-"""Results on disk: data.csv (gzip above 8 MiB) and meta.yaml, written with the standard library alone.
-
-meta.yaml's content: status and findings computed from the rows, facts about device and software.
-"""
+"""Results on disk, data.csv (gzip above 8 MiB) and meta.yaml, written with the standard library alone."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""A synthetic MoE transformer with real dimensions and random weights, and two drafters built like EAGLE and MTP.
+"""Steps and speculative rounds of a synthetic MoE transformer, with drafters built like EAGLE and MTP.
 
-Left out on purpose, since engines fuse or hide them: rotary embedding, sampling other than argmax, paging of the
-KV cache. The router is computed, but which experts a token uses is drawn (routing_draw), because random weights
-would route unlike any trained model.
-
-Whole steps and whole speculative rounds of the synthetic transformer, and the speedup they give.
+Dimensions are real, weights random. Left out on purpose, since engines fuse or hide them: rotary embedding, sampling
+other than argmax, paging of the KV cache. The router is computed, but which experts a token uses is drawn
+(routing_draw), because random weights would route unlike any trained model.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from advisor.profiling.kernels_moe import (
 )
 from advisor.profiling.plan import Block as PlanBlock
 from advisor.profiling.routing_draw import Routing, draw_routing, touched
-from advisor.profiling.timing import Case, Context, brief_seconds, capture, measure, row_of, tried
+from advisor.profiling.timing import Case, Context, brief_seconds, capture, measure, measured_rows, row_of, tried
 
 EPSILON = 1e-6
 """Added to the mean square in every normalisation. [-]"""
@@ -413,9 +411,7 @@ def measure_steps(block: PlanBlock, context: Context) -> list[dict[str, Any]]:
                 case = tried(partial(_step_case, stage, batch, n_queries, n_layers), columns, rows, context)
                 if case is not None:
                     cases.append(case)
-        if cases:
-            measure(cases, context)
-            rows += [row_of(case, context) for case in cases]
+        rows += measured_rows(cases, context)
     return rows + stage.rows
 
 
@@ -543,7 +539,9 @@ def _round_cases(stage: Stage, drafter: Drafter, batch: int, n_draft: int) -> tu
         emitted.append(float(np.mean(counts.tolist())))
 
     prepare(context.rng)
-    _warm(whole, context)
+    whole()
+    whole()
+    context.clock.synchronize()
     emitted.clear()
     common = {"n_draft": n_draft, "drafter": drafter.kind, "acceptance": params["alpha"]}
     columns = stage.columns("sd_speedup", batch, n_draft + 1, stage.n_layers) | common
@@ -559,9 +557,3 @@ def _round_cases(stage: Stage, drafter: Drafter, batch: int, n_draft: int) -> tu
         Case(columns, whole, prepare, host_clock=True, notes=[note, reason, verify_why]),
         emitted,
     )
-
-
-def _warm(call: Callable[[], Any], context: Context) -> None:
-    for _ in range(2):
-        call()
-    context.clock.synchronize()

@@ -275,9 +275,11 @@ def run(
     time_budget_s: float | None = None,
     after_crash: bool = False,
 ) -> Outcome:
-    """Measure a plan, as `advisor.profiling.run` says.
+    """Measure a plan on its device. Write data.csv(.gz) and meta.yaml into `out_dir` as blocks finish.
 
-    `after_crash` tells that the process before this one died on its own. Raises ProfilingError without torch.
+    `should_stop` is asked between rounds; what was measured until then stays on disk and `resume=True` goes on from
+    there. `time_budget_s` defaults to the preset's promise. `after_crash` tells that the process before this one died
+    on its own. Raises ProfilingError when `out_dir` holds another plan's results or torch is missing.
     """
     from advisor.profiling.device import clocks
 

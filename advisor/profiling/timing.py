@@ -1,13 +1,7 @@
-"""Measuring cases: random order over rounds, the control kernel beside each sample, median and 20 / 80 % quantiles.
+"""Measuring cases in random rounds beside a control kernel; graph capture, an engine's samplers, the sweep's pace.
 
-Samplers of an engine, with static shapes and no host synchronise: one token a row, or the verification of drafts.
-
-What they cost is measured (verify_parts.py); they are right too, since a wrong one could be fast: `tests/profiling`
+What samplers cost is measured (verify_parts.py); they are right too, since a wrong one could be fast: tests/profiling
 holds the tokens' frequencies against the model's probabilities.
-
-Captures a call as a graph in the pool of its block, and counts the memory that it took.
-
-How fast a sweep goes against its plan, and which blocks that leaves time for.
 """
 
 from __future__ import annotations
@@ -223,6 +217,14 @@ def row_of(case: Case, context: Context) -> dict[str, Any]:
     if context.copy_bytes_per_s and row.get("bytes"):
         row["bandwidth_fraction"] = row["bytes"] / row["time_s"] / context.copy_bytes_per_s
     return row
+
+
+def measured_rows(cases: list[Case], context: Context) -> list[dict[str, Any]]:
+    """Rows of cases, measured in the same rounds. None for none."""
+    if not cases:
+        return []
+    measure(cases, context)
+    return [row_of(case, context) for case in cases]
 
 
 def _launch_note(case: Case) -> str:

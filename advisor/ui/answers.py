@@ -19,7 +19,7 @@ import streamlit as st
 from advisor.answers.advice import Advice, advise
 from advisor.answers.explore.cells import ContextMap, context_map
 from advisor.answers.explore.changes import NextSteps, next_steps
-from advisor.answers.explore.entrants import By, RankQuestion, Wanted, one_load, question_of, users_of
+from advisor.answers.explore.entrants import By, ModelFilter, RankQuestion, one_load, question_of, users_of
 from advisor.answers.explore.leaderboard import Leaderboard, leaderboard
 from advisor.answers.summary import refit_text
 from advisor.catalog.hardware import model_name
@@ -246,7 +246,7 @@ class BoardAsked(Frozen):
         Raises AdvisorError where no model is called so, for an empty range, and for users that are none.
         """
         asked = question_of(scenario, self.usd_per_hour)
-        wanted = Wanted(
+        wanted = ModelFilter(
             ids_called(self.names), min_total_params=self.min_total_params, max_total_params=self.max_total_params
         )
         # Where no price is known, the order by cost is that by throughput: money is in inverse proportion to it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose
-from advisor.answers.diagnosis.runs import Given
+from advisor.answers.diagnosis.runs import UserFile
 
 PLACE = {"hardware_id": "h200-sxm"}
 DRAFTED, PLAIN = "drafted.txt", "plain.txt"
@@ -44,7 +44,7 @@ def block(
 
 def of_files(*texts: tuple[str, str], **values: str) -> Diagnosis:
     """The diagnosis of files of these names and texts."""
-    return diagnose([Given(name, text.encode()) for name, text in texts], PLACE | values)
+    return diagnose([UserFile(name, text.encode()) for name, text in texts], PLACE | values)
 
 
 def drafts_by_place(found: Diagnosis) -> dict[str, int]:

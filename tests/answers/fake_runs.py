@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from advisor.answers.diagnosis.physics import compare
-from advisor.answers.diagnosis.runs import Given
+from advisor.answers.diagnosis.runs import UserFile
 
 BATCH, PROMPT, OUTPUT, K, LENGTH = 16, 1024, 512, 3, 2.4
 SHARES = [0.7, 0.45, 0.25]
@@ -105,7 +105,7 @@ class Pair:
     """Times per token of the plain arm's runs, over its own."""
     batch: int = BATCH
 
-    def files(self) -> list[Given]:
+    def files(self) -> list[UserFile]:
         """What a user hands over."""
         times = predicted(self.engine, batch=self.batch)
         asked = {} if self.batch == BATCH else {"batch": self.batch, "requests": 10 * self.batch}
@@ -119,7 +119,7 @@ class Pair:
         added = SPECULATIVE if self.engine == "vllm" else SGLANG_SPECULATIVE
         server = "\n".join([self.launch or base + added, self.log])
         return [
-            Given("runs.jsonl", lines.encode()),
-            Given("plain.sh", base.encode()),
-            Given("server.log", server.encode()),
+            UserFile("runs.jsonl", lines.encode()),
+            UserFile("plain.sh", base.encode()),
+            UserFile("server.log", server.encode()),
         ]

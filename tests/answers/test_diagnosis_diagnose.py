@@ -16,7 +16,7 @@ import pytest
 from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose, verdict_text
 from advisor.answers.diagnosis.facts import Run
 from advisor.answers.diagnosis.quantities import quantity
-from advisor.answers.diagnosis.runs import Given
+from advisor.answers.diagnosis.runs import UserFile
 from advisor.prediction import AdvisorError
 from advisor.show.words.diagnosis import diagnosis_document, view_of
 from advisor.text import json_text
@@ -40,7 +40,7 @@ PLACE = {"hardware_id": "h200-sxm", "tensor_parallel": "1"}
 
 
 def of_file(name: str, **values: str) -> Diagnosis:
-    return diagnose([Given(name, (FIXTURES / name).read_bytes())], values)
+    return diagnose([UserFile(name, (FIXTURES / name).read_bytes())], values)
 
 
 def slower(**factors: float) -> Pair:
@@ -108,7 +108,7 @@ def test_a_round_beyond_what_any_kernel_explains_is_a_finding_of_its_own() -> No
 
 def test_rows_that_contradict_themselves_are_the_verdict_where_nothing_else_is() -> None:
     text = b"hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,accepted_length,tpot_ms\n"
-    found = diagnose([Given("x.csv", text + b"h200-sxm,1,vllm,qwen3-30b-a3b,eagle3,3,16,4.7,8\n")])
+    found = diagnose([UserFile("x.csv", text + b"h200-sxm,1,vllm,qwen3-30b-a3b,eagle3,3,16,4.7,8\n")])
     assert found.verdict == "mismeasured"
     assert "K + 1" in found.refused[0]
 
@@ -122,7 +122,7 @@ def test_a_refused_row_that_a_rule_explains_is_named_by_the_rule() -> None:
 
 def test_settings_without_a_run_are_judged_as_far_as_they_go() -> None:
     line = """vllm serve m --enforce-eager --speculative-config '{"method": "mtp", "num_speculative_tokens": 1}'"""
-    found = diagnose([Given("launch.sh", line.encode())])
+    found = diagnose([UserFile("launch.sh", line.encode())])
     assert [one.rule.id for one in found.findings] == ["graphs_off"]
     assert not found.comparisons
     assert found.not_compared
@@ -161,11 +161,11 @@ def test_a_diagnosis_is_json() -> None:
 )
 def test_a_file_that_holds_nothing_is_refused_with_its_reason(name: str, data: bytes, message: str) -> None:
     with pytest.raises(AdvisorError, match=message):
-        diagnose([Given(name, data)])
+        diagnose([UserFile(name, data)])
 
 
 def test_a_file_beside_a_good_one_is_named_as_not_read() -> None:
-    found = diagnose([*Pair().files(), Given("note.txt", b"it was slow\n")])
+    found = diagnose([*Pair().files(), UserFile("note.txt", b"it was slow\n")])
     assert found.not_read
     assert found.not_read[0].startswith("note.txt")
 
@@ -182,7 +182,7 @@ def test_a_model_without_a_profile_is_taken_from_its_config() -> None:
 
 def test_a_mean_concurrency_that_is_no_whole_number_is_predicted() -> None:
     text = b"hardware_id,tensor_parallel,engine,model_id,draft_tokens_k,batch_size,batch_kind,tpot_ms\n"
-    found = diagnose([Given("x.csv", text + b"h200-sxm,1,vllm,qwen3-30b-a3b,0,15.6,concurrency,14\n")])
+    found = diagnose([UserFile("x.csv", text + b"h200-sxm,1,vllm,qwen3-30b-a3b,0,15.6,concurrency,14\n")])
     assert len(found.comparisons) == 1
 
 
@@ -191,7 +191,7 @@ def test_a_mean_concurrency_that_is_no_whole_number_is_predicted() -> None:
 )
 def test_a_value_that_is_none_of_its_column_is_refused(values: dict[str, str], message: str) -> None:
     with pytest.raises(AdvisorError, match=message):
-        diagnose([Given("launch.sh", b"vllm serve m --max-num-seqs 4")], values)
+        diagnose([UserFile("launch.sh", b"vllm serve m --max-num-seqs 4")], values)
 
 
 def test_names_in_files_are_printed_without_what_they_could_do_to_a_terminal() -> None:
@@ -207,7 +207,7 @@ def test_a_plain_run_on_other_prompts_is_no_baseline_of_a_sweep_and_nothing_is_b
     head = b"hardware_id,tensor_parallel,engine,model_id,drafter,draft_tokens_k,batch_size,dataset,al,tpot_ms\n"
     place = b"h200-sxm,1,vllm,qwen3-30b-a3b,"
     rows = [b",0,16,gsm8k,,14", b"eagle3,3,16,gsm8k,2.4,8", b"eagle3,3,16,mt-bench,2.4,8"]
-    found = diagnose([Given("x.csv", head + b"\n".join(place + row for row in rows))])
+    found = diagnose([UserFile("x.csv", head + b"\n".join(place + row for row in rows))])
     assert "arms_differ" not in [one.rule.id for one in found.findings]
     speedups = [one.row("speedup") for _, one in found.comparisons[1:]]
     assert [row is not None and row.measured is not None for row in speedups] == [True, False]
@@ -216,7 +216,7 @@ def test_a_plain_run_on_other_prompts_is_no_baseline_of_a_sweep_and_nothing_is_b
 def test_a_row_that_cannot_be_read_beside_good_ones_is_listed_and_is_no_verdict() -> None:
     head = b"hardware_id,tensor_parallel,engine,model_id,draft_tokens_k,batch_size,tpot_ms\n"
     row = b"h200-sxm,1,vllm,qwen3-30b-a3b,0,16,"
-    found = diagnose([Given("x.csv", head + row + b"14.2\n" + row + b"fast\n")])
+    found = diagnose([UserFile("x.csv", head + row + b"14.2\n" + row + b"fast\n")])
     assert found.verdict == "as_predicted"
     assert len(found.refused) == 1
 
@@ -228,7 +228,7 @@ def test_a_log_alone_is_a_run_at_the_rate_and_requests_that_it_prints() -> None:
     Engine 000: Avg generation throughput: 239.2 tokens/s, Running: 1 reqs, Waiting: 0 reqs
     SpecDecoding metrics: Mean acceptance length: 2.29, Per-position acceptance rate: 0.624, 0.398, 0.268, Avg Draft
     """
-    found = diagnose([Given("pasted.txt", log.encode())], PLACE)
+    found = diagnose([UserFile("pasted.txt", log.encode())], PLACE)
     ((_, compared),) = found.comparisons
     whole = compared.row("round")
     assert whole is not None
@@ -344,7 +344,7 @@ def test_beside_a_fault_of_the_settings_the_predicted_loss_comes_second() -> Non
 
 
 def test_where_no_draft_pays_the_server_is_started_without_speculation() -> None:
-    found = diagnose([Given(HONEST.name, HONEST.read_bytes())])
+    found = diagnose([UserFile(HONEST.name, HONEST.read_bytes())])
     (finding,) = found.findings
     assert finding.rule.id == RULE
     assert finding.fix == "python -m sglang.launch_server ... without --speculative-algorithm"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from advisor.answers.diagnosis.diagnose import diagnose
-from advisor.answers.diagnosis.runs import Given
+from advisor.answers.diagnosis.runs import UserFile
 from tests.answers.console_runs import DRAFTED, PLACE, PLAIN, block, drafts_by_place, found_in, launch, of_files
 
 Files = Sequence[tuple[str, str]]
@@ -92,7 +92,7 @@ def test_a_contradiction_beside_a_good_run_stands_in_the_verdict() -> None:
 
 def test_what_a_launch_line_says_stands_before_the_bar_and_before_numbers_filled_in() -> None:
     line = launch(3).replace("--tensor-parallel-size 1", "--tensor-parallel-size 2")
-    text = [Given("paste", (line + block(20.0, 2.4, batch=16)).encode())]
+    text = [UserFile("paste", (line + block(20.0, 2.4, batch=16)).encode())]
     bar = {"tensor_parallel": "1", "gpu_count": "2", "model_id": "gpt-oss-120b", "drafter": "mtp", "engine": "sglang"}
     said, filled = diagnose(text, PLACE, otherwise=bar), diagnose(text, PLACE | {"tensor_parallel": "1"})
     alone = diagnose(text, PLACE)

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from advisor.answers.expert_ranks import Placing, RanksAnswer, ranks_answer
+from advisor.answers.expert_ranks import LayoutOptions, RanksAnswer, ranks_answer
 from advisor.physics.expert_loads import traffic_of_loads, traffic_of_preset, traffic_of_trace
 from advisor.physics.expert_ranks import drawn_choices, skewed_loads
 from advisor.predict.curve import curve_for
@@ -47,7 +47,7 @@ def setup_of(**values: object) -> Setup:
 @pytest.fixture(scope="module")
 def found() -> RanksAnswer:
     setup = setup_of()
-    return ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing(redundant=(0, 8)))
+    return ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), LayoutOptions(redundant=(0, 8)))
 
 
 def block_loads(hot: float) -> np.ndarray:
@@ -57,7 +57,7 @@ def block_loads(hot: float) -> np.ndarray:
 
 def hot_block(hot: float, **values: object) -> RanksAnswer:
     setup = setup_of(**values)
-    return ranks_answer(setup, traffic_of_loads(block_loads(hot), setup.router), Placing(redundant=(0,)))
+    return ranks_answer(setup, traffic_of_loads(block_loads(hot), setup.router), LayoutOptions(redundant=(0,)))
 
 
 def test_without_counts_the_prediction_is_the_curve_s(found: RanksAnswer) -> None:
@@ -74,7 +74,7 @@ def test_counts_change_the_routed_experts_and_the_exchange_alone(found: RanksAns
 
 def test_equal_loads_without_correlation_leave_the_assumption_within_three_percent() -> None:
     setup = setup_of(routing="uniform")
-    answer = ranks_answer(setup, traffic_of_loads(np.ones((8, 128)), setup.router), Placing())
+    answer = ranks_answer(setup, traffic_of_loads(np.ones((8, 128)), setup.router), LayoutOptions())
     assert answer.in_order.touched == pytest.approx(answer.assumed.touched, rel=0.03)
     assert answer.in_order.curve.plain_step_s == pytest.approx(answer.assumed.curve.plain_step_s, rel=0.03)
 
@@ -99,7 +99,7 @@ def test_a_balanced_layout_planned_on_other_traffic_is_judged_on_its_own() -> No
     setup, (a, b) = setup_of(), (half(0), half(64))
     drifting = traffic_of_trace([one for pair in zip(a, b, strict=True) for one in pair], 128, 4)
     steady = traffic_of_trace([*a, *half(0)], 128, 4)
-    placing = Placing(redundant=(0,))
+    placing = LayoutOptions(redundant=(0,))
     away, home = (ranks_answer(setup, traffic, placing).arms[2] for traffic in (drifting, steady))
     assert home.pairs_ratio[-1] < 1.5
     assert away.pairs_ratio[-1] > 1.2 * home.pairs_ratio[-1]
@@ -131,7 +131,7 @@ def test_bytes_of_an_exchange_are_what_a_hand_counts() -> None:
     sequences = [np.tile(np.arange(8), (40, 2, 1)) for _ in range(4)]
     for at, ids in enumerate(sequences):
         ids[::2, :, 7] = 8 + at % 2  # a trace that never varies is no trace
-    answer = ranks_answer(setup, traffic_of_trace(sequences, 128, 1), Placing())
+    answer = ranks_answer(setup, traffic_of_trace(sequences, 128, 1), LayoutOptions())
     low, normal, gather = answer.moved
     assert low.combine[0] == pytest.approx(56 * 8 * 2048 * 2)
     assert low.dispatch[0] == pytest.approx(56 * 8 * (2048 * 1.03125 + 16))
@@ -151,7 +151,7 @@ def test_a_step_of_k_drafts_moves_k_plus_one_times_a_plain_one_s_bytes(found: Ra
 
 def test_nothing_is_exchanged_where_attention_shares_the_ranks() -> None:
     setup = setup_of(tensor_parallel=8)
-    answer = ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing())
+    answer = ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), LayoutOptions())
     assert answer.moved == ()
     assert "no tokens are exchanged" in exchange_text(answer)
 
@@ -167,7 +167,7 @@ def test_nothing_is_exchanged_where_attention_shares_the_ranks() -> None:
 def test_what_cannot_be_placed_is_refused(values: dict[str, object], copies: tuple[int, ...], says: str) -> None:
     setup = setup_of(**values)
     with pytest.raises(AdvisorError, match=says):
-        ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), Placing(redundant=copies))
+        ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), LayoutOptions(redundant=copies))
 
 
 def test_sentences_and_tables_say_what_was_counted_and_what_is_assumed(found: RanksAnswer) -> None:
@@ -187,7 +187,7 @@ def test_sentences_and_tables_say_what_was_counted_and_what_is_assumed(found: Ra
 def test_a_trace_takes_the_warning_of_the_assumption_away() -> None:
     setup = setup_of(drafter_id="none")
     sequences = list(drawn_choices(skewed_loads(128, 8, 0.5, 2, RNG(0)), 8, 8, 32, RNG(1), 0.1, 0.2))
-    answer = ranks_answer(setup, traffic_of_trace(sequences, 128, 1), Placing())
+    answer = ranks_answer(setup, traffic_of_trace(sequences, 128, 1), LayoutOptions())
     assert not any("assumed formula" in text for text in warnings(answer))
     assert any("judged on the other" in text for text in notes(answer))
 
@@ -195,7 +195,7 @@ def test_a_trace_takes_the_warning_of_the_assumption_away() -> None:
 def test_beyond_one_node_it_is_said_what_the_exchange_holds_and_whose_nodes_were_counted() -> None:
     def told(hardware_id: str, given: int | None) -> tuple[str, str, float]:
         setup = setup_of(hardware_id=hardware_id, expert_parallel=16, n_gpus=16)
-        placing = Placing((0,), ranks_per_node=given)
+        placing = LayoutOptions((0,), ranks_per_node=given)
         answer = ranks_answer(setup, traffic_of_loads(np.ones((2, 128)), setup.router), placing)
         assert answer.in_order.found is not None
         return exchange_text(answer), " ".join(notes(answer)), float(answer.in_order.found.other_nodes[0])

@@ -17,8 +17,8 @@ from advisor.answers.best_k import recommended_draft
 from advisor.answers.by_batch import BatchHistogram
 from advisor.answers.explore.entrants import (
     Entrant,
+    ModelFilter,
     RankQuestion,
-    Wanted,
     borrowed_heads,
     entrants_of,
     load_as_text,
@@ -28,8 +28,8 @@ from advisor.answers.explore.entrants import (
     users_of,
 )
 from advisor.answers.explore.leaderboard import (
+    ExcludedModel,
     Leaderboard,
-    Missed,
     Standing,
     best_placement,
     board_draws,
@@ -60,8 +60,8 @@ def question(users: int | BatchHistogram = 64, n_gpus: int = 8, by: str = "cost"
     return RankQuestion(scenario, one_load(users) if isinstance(users, int) else users, by, **extra)
 
 
-def named(*names: str, **sizes: float) -> Wanted:
-    return Wanted(names, **sizes)
+def named(*names: str, **sizes: float) -> ModelFilter:
+    return ModelFilter(names, **sizes)
 
 
 SOME = named("qwen3-30b-a3b", "gpt-oss-120b", "deepseek-v3", "llama-3.1-8b", "qwen3.5-35b-a3b", "qwen3.5-397b-a17b")
@@ -102,7 +102,7 @@ def test_the_search_finds_what_trying_everything_finds(by: str) -> None:
     asked = question(24, by=by, max_tpot_ms=30.0)
     for name in ("qwen3-30b-a3b", "qwen3.5-35b-a3b"):
         found = best_placement(entrants_of(name, None, asked), asked)
-        assert not isinstance(found, Missed)
+        assert not isinstance(found, ExcludedModel)
         entrant = entrants_of(name, None, asked)[0]
         tried = {}
         for tensor in (1, 2, 4, 8):
@@ -284,24 +284,29 @@ def test_the_best_of_each_size_is_named_beside_the_cheapest(board: Leaderboard) 
 
 
 def test_without_a_size_the_small_lead_and_it_is_said_as_long_as_nobody_chose(board: Leaderboard) -> None:
-    everybody = dataclasses.replace(board, question=dataclasses.replace(board.question, wanted=Wanted()))
+    everybody = dataclasses.replace(board, question=dataclasses.replace(board.question, wanted=ModelFilter()))
     assert quality_text(everybody).startswith("Smaller models are cheaper: nothing here says how good they are;")
     assert quality_text(everybody, "ask").endswith("; ask.")
-    for wanted in (Wanted(min_total_params=1e10), Wanted(min_active_params=1e9), SOME, Wanted(listed=frozenset())):
+    for wanted in (
+        ModelFilter(min_total_params=1e10),
+        ModelFilter(min_active_params=1e9),
+        SOME,
+        ModelFilter(listed=frozenset()),
+    ):
         asked = dataclasses.replace(board.question, wanted=wanted)
         assert quality_text(dataclasses.replace(board, question=asked)) == ""
-    upper = dataclasses.replace(board.question, wanted=Wanted(max_total_params=1e12))
+    upper = dataclasses.replace(board.question, wanted=ModelFilter(max_total_params=1e12))
     assert quality_text(dataclasses.replace(board, question=upper)), "an upper limit leaves the small in"
 
 
 def test_a_filter_stands_in_the_verdict(board: Leaderboard) -> None:
     assert verdict(board).endswith("Only models chosen by name take part.")
-    sizes = Wanted(min_total_params=1e10, max_total_params=5e11, max_active_params=4e9)
+    sizes = ModelFilter(min_total_params=1e10, max_total_params=5e11, max_active_params=4e9)
     asked = dataclasses.replace(board.question, wanted=sizes)
     assert verdict(dataclasses.replace(board, question=asked)).endswith(
         "Only models with at least 10 B and at most 500 B parameters and with at most 4 B active parameters take part."
     )
-    free = dataclasses.replace(board, question=dataclasses.replace(board.question, wanted=Wanted()))
+    free = dataclasses.replace(board, question=dataclasses.replace(board.question, wanted=ModelFilter()))
     assert verdict(free).endswith("cases.")
 
 
@@ -372,7 +377,7 @@ def test_the_first_line_speaks_of_cases_and_the_notes_of_models_that_there_are(b
 
 def test_where_scores_leave_all_models_out_nothing_is_said_of_sizes() -> None:
     with pytest.raises(AdvisorError, match=r"left out by the table of scores \(\d+ models\)$"):
-        leaderboard(question(4, wanted=Wanted(listed=frozenset())))
+        leaderboard(question(4, wanted=ModelFilter(listed=frozenset())))
 
 
 @pytest.mark.parametrize("text", ["64", "1:10,64:90", "1:0.5,8:2.25,64:90"])

@@ -18,11 +18,11 @@ import pytest
 
 from advisor.answers.advice import advise
 from advisor.answers.explore.changes import best_effects, next_steps
-from advisor.answers.explore.compare import finding
 from advisor.cli.output import print_table
 from advisor.predict.curve import speedup_curve
 from advisor.predict.scenario import Scenario, example_ids, load_example, scenario_json
 from advisor.show.table import matrix
+from advisor.show.words.compare import finding
 from tests.catalog.test_hardware import POD
 from tests.command_line import QWEN as QWEN_explain
 from tests.command_line import QWEN as QWEN_scenarios

@@ -20,7 +20,6 @@ import pytest
 
 from advisor.answers.advice import advise
 from advisor.answers.explore.cells import sweep_rows
-from advisor.answers.explore.compare import comparison_rows
 from advisor.catalog.hf.layers import EXPERT_COUNT_KEYS
 from advisor.catalog.models import model_ids, model_profile, short_name
 from advisor.cli import output
@@ -29,6 +28,7 @@ from advisor.physics.architecture import WeightDtype
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
+from advisor.show.words.compare import comparison_table
 from tests.command_line import QWEN, run
 from tests.golden.cli_reference import FILE, commands, reference
 
@@ -191,6 +191,7 @@ def test_a_sweep_and_a_comparison_go_by_the_config_too(tmp_path: Path) -> None:
     assert set(swept[0].reason) == {""}
     assert swept[0].equals(swept[1])
     assert swept[0].equals(swept[2])
-    rows = comparison_rows([advise(one) for one in made])
-    assert {len(set(row.values)) for row in rows if row.is_answer} == {1}
-    assert next(row.values[0] for row in rows if row.label == "Draft length K") == "2"
+    rows = {label: values for label, *values in comparison_table([advise(one) for one in made], "abc").cells}
+    answers = list(rows)[list(rows).index("Draft length K") :]
+    assert {len(set(rows[label])) for label in answers} == {1}
+    assert rows["Draft length K"][0] == "2"

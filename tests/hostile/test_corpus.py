@@ -144,7 +144,7 @@ class Session(dict[str, Any]):
         self[name] = value
 
 
-class Given(io.BytesIO):
+class UserFile(io.BytesIO):
     """A file as an uploader hands it over."""
 
     def __init__(self, path: Path) -> None:
@@ -152,7 +152,7 @@ class Given(io.BytesIO):
         self.name, self.size = path.name, path.stat().st_size
 
 
-def _dropped(given: Given) -> None:
+def _dropped(given: UserFile) -> None:
     """Through the dispatcher, as the zone of Measure takes it."""
     st.session_state.setdefault("model_id", "qwen3-30b-a3b")
     st.session_state.setdefault("drafter_id", "eagle3")
@@ -160,39 +160,39 @@ def _dropped(given: Given) -> None:
     take({given.name: given.getvalue()}, SCENARIO)
 
 
-def _acceptance(given: Given) -> None:
+def _acceptance(given: UserFile) -> None:
     take_acceptance([(given.name, given.getvalue())])
 
 
-def _trace(given: Given) -> None:
+def _trace(given: UserFile) -> None:
     take_trace(load_setup(SCENARIO), [(given.name, given.getvalue())])
 
 
-def _power(given: Given) -> None:
+def _power(given: UserFile) -> None:
     take_power([(given.name, given.getvalue())])
 
 
-def _model(given: Given) -> None:
+def _model(given: UserFile) -> None:
     st.session_state["config_file"], st.session_state["model_id"] = given, "qwen3-30b-a3b"
     _take_file(lambda: None)
 
 
-def _accelerator(given: Given) -> None:
+def _accelerator(given: UserFile) -> None:
     st.session_state["hw_file"], st.session_state["hardware_id"] = given, "h200-sxm"
     _take_hardware_file()
 
 
-def _scenario(given: Given) -> None:
+def _scenario(given: UserFile) -> None:
     st.session_state[_share_key()] = given
     _open()
 
 
-def _sweep(given: Given) -> None:
+def _sweep(given: UserFile) -> None:
     st.session_state["sweep_files"] = [given]
     sweep_panel_take()
 
 
-UPLOADERS: dict[str, Callable[[Given], None]] = {
+UPLOADERS: dict[str, Callable[[UserFile], None]] = {
     "dropped": _dropped,
     "acceptance": _acceptance,
     "routing trace": _trace,
@@ -213,7 +213,7 @@ def test_every_file_through_an_uploader_leaves_the_page_alive(
         monkeypatch.setattr(st, "session_state", Session())
         try:
             with at_most(ONE_FILE_S):
-                UPLOADERS[uploader](Given(path))
+                UPLOADERS[uploader](UserFile(path))
         # A callback's exception is what a visitor would see as a broken page.
         except Exception as error:
             wrong.append(f"{name}: {type(error).__name__}: {str(error)[:200]}")

@@ -53,7 +53,7 @@ from click.testing import CliRunner
 from streamlit.testing.v1 import AppTest
 from advisor.cli import root
 from advisor.answers.advice import advise
-from advisor.answers.explore.compare import comparison_rows, short_names
+from advisor.show.words.compare import comparison_table, short_names
 from advisor.show.report.build import scenario_settings
 from advisor.predict.scenario import Scenario, read_scenario, scenario_json
 from tests.golden.cli_reference import reference
@@ -80,7 +80,7 @@ json.dump({
     "limits": [test.number_input(key="warm_hours").min, test.number_input(key="warm_hours").max],
     "screen": test.session_state["_scenario"] == other,
     "address": {name: str(value) for name, value in test.query_params.items()},
-    "comparison": {row.label: row.values for row in comparison_rows(subject) if not row.is_answer},
+    "comparison": {row[0]: row[1:] for row in comparison_table(subject, "ab").cells[:4]},
     "names": short_names([plain, plain.model_copy(update={"warm_hours": 9})]),
     "report": {item.label: item.value for item in scenario_settings(subject[1])},
     "report_unset": {item.label: item.value for item in scenario_settings(subject[0])},

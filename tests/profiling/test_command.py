@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from advisor.profiling import command as supervisor
-from advisor.profiling import detect_devices, make_plan
-from advisor.profiling.device import ProfilingError
+from advisor.profiling.device import ProfilingError, detect_devices
+from advisor.profiling.plan import make_plan
 from advisor.profiling.results import read_rows
 
 COMPILING = {"running": {"block": "moe-x", "kernel": "triton_fused_n64_k128", "since": "100.0"}}

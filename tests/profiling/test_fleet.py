@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from advisor.profiling import main
+from advisor.profiling.command import main
 from advisor.profiling.fleet import Fleet, Member, slots
 
 

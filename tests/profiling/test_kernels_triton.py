@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # products the interpreter (Triton 3.6) computes on the raw bits.
 PROGRAM = """
 import numpy as np, torch
-from advisor.profiling import kernels_attention as ka, kernels_moe as km, kernels_triton as kt
+from advisor.profiling import kernels_basic as ka, kernels_moe as km, kernels_triton as kt
 from advisor.profiling.routing_draw import draw_routing
 worst = {}
 for name in ("float32", "float16"):

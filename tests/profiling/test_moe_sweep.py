@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from advisor.profiling import detect_devices, make_plan, moe_sweep
-from advisor.profiling.device import Clock, Device
+from advisor.profiling import moe_sweep
+from advisor.profiling.device import Clock, Device, detect_devices
 from advisor.profiling.moe_sweep import measure_verify_parts
-from advisor.profiling.plan import SMOKE_MODEL, Block, verify_shapes
+from advisor.profiling.plan import SMOKE_MODEL, Block, make_plan, verify_shapes
 from advisor.profiling.timing import Context
 
 PARTS = ("layers", "layers+head", "layers+head+greedy", "layers+head+random", "layers+head+top_p")

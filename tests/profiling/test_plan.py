@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from advisor.profiling import make_plan, run
 from advisor.profiling.device import Device, GraphPool
-from advisor.profiling.plan import GRAPH_NODE_BYTES, Block, Plan, memory
+from advisor.profiling.plan import GRAPH_NODE_BYTES, Block, Plan, make_plan, memory
 from advisor.profiling.results import read_rows
+from advisor.profiling.runner import run
 from tests.profiling.test_runner import fake_cuda, plan  # noqa: F401
 
 H200 = Device("cuda", 0, "NVIDIA H200", 139 * 2**30, 60 * 2**20, True, 4.8e12, "2.13.0", "9.0", 132)

@@ -13,11 +13,11 @@ import pytest
 import torch
 import yaml
 
-from advisor.profiling import detect_devices, main, make_plan, run
-from advisor.profiling.device import ProfilingError
-from advisor.profiling.plan import Plan
+from advisor.profiling.command import main
+from advisor.profiling.device import ProfilingError, detect_devices
+from advisor.profiling.plan import Plan, make_plan
 from advisor.profiling.results import COLUMNS, ResultFolder, rows_text, to_yaml
-from advisor.profiling.runner import Progress
+from advisor.profiling.runner import Progress, run
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = ["bandwidth", "launch", "gemm", "lm-head", "attention-gqa"]
@@ -222,7 +222,7 @@ class Blocked:
         if name.partition(".")[0] in self.names:
             raise ImportError(name + " is blocked")
 sys.meta_path.insert(0, Blocked())
-from advisor.profiling import main
+from advisor.profiling.command import main
 code = main(sys.argv[1:])
 used = [name for name in Blocked.names if name in sys.modules]
 others = [n for n in sys.modules if n.startswith("advisor.") and not n.startswith("advisor.profiling")]

@@ -18,9 +18,10 @@ import pytest
 import torch
 import yaml
 
-from advisor.profiling import kernels_moe, make_plan, run, timing
+from advisor.profiling import kernels_moe, timing
 from advisor.profiling.device import Device
-from advisor.profiling.plan import Plan
+from advisor.profiling.plan import Plan, make_plan
+from advisor.profiling.runner import run
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from advisor.profiling import detect_devices, runner
+from advisor.profiling import runner
+from advisor.profiling.device import detect_devices
 from advisor.profiling.plan import Block, Plan
 from advisor.profiling.results import ResultFolder, State
 from advisor.profiling.timing import TOP_P, Pace, random_chances, sample, top_p_chances, verify

@@ -18,7 +18,7 @@ import pytest
 
 from advisor.answers.advice import advise
 from advisor.answers.diagnosis.diagnose import diagnose
-from advisor.answers.diagnosis.runs import Given
+from advisor.answers.diagnosis.runs import UserFile
 from advisor.show.report.blocks import Code
 from advisor.show.report.build import Report, build_report
 from advisor.show.report.formats import FORMATS, document_of, escape, markdown_code, render, script_json
@@ -178,7 +178,7 @@ def test_a_report_without_a_measured_run_says_nothing_of_one() -> None:
 
 def test_a_report_on_a_measured_run_has_its_verdict_evidence_and_remedy() -> None:
     name = "mismeasured.jsonl"
-    found = view_of(diagnose([Given(name, (FIXTURES / name).read_bytes())]))
+    found = view_of(diagnose([UserFile(name, (FIXTURES / name).read_bytes())]))
     report = build_report(advise(QWEN), DATE, diagnosis=found)
     text = render(report, "md").decode()
     assert "## A measured run, diagnosed" in text
@@ -203,7 +203,7 @@ def test_the_command_takes_measured_files_and_the_scenario_fills_what_they_leave
 
 
 def test_what_the_files_say_stands_against_the_scenario() -> None:
-    given = Given("honest.csv", (FIXTURES / "honest.csv").read_bytes())
+    given = UserFile("honest.csv", (FIXTURES / "honest.csv").read_bytes())
     with_h100, with_h200 = diagnose([given]), diagnose([given], otherwise={"hardware_id": "h200-sxm"})
     assert with_h100.comparisons[-1][1].rows == with_h200.comparisons[-1][1].rows
     assert diagnose([given], {"hardware_id": "h200-sxm"}).comparisons[-1][1].rows != with_h100.comparisons[-1][1].rows

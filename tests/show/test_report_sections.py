@@ -21,9 +21,9 @@ import pytest
 from advisor.answers.advice import Advice, advise
 from advisor.answers.design.cells import parse_place
 from advisor.answers.design.regions import RegionMap, region_map
-from advisor.answers.expert_ranks import Placing, RanksAnswer, ranks_answer
+from advisor.answers.expert_ranks import LayoutOptions, RanksAnswer, ranks_answer
 from advisor.answers.explore.cells import context_map
-from advisor.answers.explore.entrants import RankQuestion, Wanted, one_load
+from advisor.answers.explore.entrants import ModelFilter, RankQuestion, one_load
 from advisor.answers.explore.leaderboard import leaderboard
 from advisor.answers.explore.questions import fastest_within, view_of, where_drafting_pays
 from advisor.physics.expert_loads import traffic_of_loads, traffic_of_preset, traffic_of_trace
@@ -62,7 +62,7 @@ def test_every_report_says_what_a_token_costs_and_rests_on() -> None:
 
 
 def test_context_and_other_models_stand_in_every_format_when_they_were_looked_up() -> None:
-    load = RankQuestion(QWEN, one_load(16), "cost", wanted=Wanted(("qwen3-30b-a3b", "gpt-oss-120b")))
+    load = RankQuestion(QWEN, one_load(16), "cost", wanted=ModelFilter(("qwen3-30b-a3b", "gpt-oss-120b")))
     report = build_report(advise(QWEN), DATE, over_context=context_map(QWEN), board=leaderboard(load))
     text = render(report, "md").decode()
     assert "## Over context" in text
@@ -84,7 +84,7 @@ def test_context_and_other_models_stand_in_every_format_when_they_were_looked_up
 
 
 def test_the_json_names_every_model_that_is_not_ranked_and_why_as_the_page_does() -> None:
-    wanted = Wanted(("qwen3-30b-a3b", "deepseek-v3"))
+    wanted = ModelFilter(("qwen3-30b-a3b", "deepseek-v3"))
     board = leaderboard(RankQuestion(QWEN, one_load(16), "cost", wanted=wanted))
     report = build_report(advise(QWEN), DATE, board=board)
     found = json.loads(render(report, "json"))["other_models"]
@@ -141,7 +141,7 @@ ROOT = Path(__file__).parents[2]
 WIDE = QWEN.model_copy(update={"expert_parallel": 8, "n_gpus": 8, "batch_size": 32, "k_max": 3})
 
 
-PLACING = Placing(redundant=(0, 8))
+PLACING = LayoutOptions(redundant=(0, 8))
 
 
 RNG = np.random.default_rng
@@ -268,7 +268,7 @@ def test_the_picture_has_a_line_for_every_layout_and_points_where_there_is_one_l
     many = ranks_answer(
         advice().setup,
         traffic_of_preset(advice().setup.router, RNG(0)),
-        Placing(redundant=(0, 8, 16, 24, 32, 40)),
+        LayoutOptions(redundant=(0, 8, 16, 24, 32, 40)),
     )
     assert [line.name for line in rank_lines(many)] == [arm.name for arm in many.arms]
     assert len(rank_chart(many).figure.data) == 8

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from advisor.answers.diagnosis.diagnose import Diagnosis, diagnose
-from advisor.answers.diagnosis.runs import Given
+from advisor.answers.diagnosis.runs import UserFile
 from tests.answers.console_runs import PLACE, block, launch
 
 BAR = {
@@ -24,7 +24,7 @@ HONEST = Path(__file__).resolve().parents[1] / "fixtures" / "diagnosis" / "hones
 
 
 def from_bar(text: str, **values: str) -> Diagnosis:
-    return diagnose([Given("paste", text.encode())], values, otherwise=BAR, source="the bar")
+    return diagnose([UserFile("paste", text.encode())], values, otherwise=BAR, source="the bar")
 
 
 def test_accelerators_from_the_bar_stand_in_the_verdict() -> None:
@@ -53,6 +53,6 @@ def test_what_the_user_gives_is_named_as_given_and_stands_before_the_bar() -> No
 
 @pytest.mark.parametrize("otherwise", [None, BAR])
 def test_a_run_that_states_its_accelerators_is_judged_by_them_without_a_word(otherwise: dict[str, str] | None) -> None:
-    found = diagnose([Given(HONEST.name, HONEST.read_bytes())], otherwise=otherwise, source="the bar")
+    found = diagnose([UserFile(HONEST.name, HONEST.read_bytes())], otherwise=otherwise, source="the bar")
     assert found.comparisons[0][1].place.startswith("2 x NVIDIA H100")
     assert "Judged as" not in found.sentence

@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
             if importlib.util.find_spec("torch") is None:
                 print("torch is not installed here: nothing is measured; give a sweep to judge one")
                 return 1
-            from advisor.profiling import main as profile
+            from advisor.profiling.command import main as profile
 
             options = ["--preset", "quick", "--device", "cpu", "--only", "bandwidth", "--only", "moe_layer"]
             if profile([*options, "--output", str(folder)]) != 0:

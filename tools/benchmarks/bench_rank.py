@@ -8,12 +8,12 @@ from __future__ import annotations
 import dataclasses
 import time
 
-from advisor.answers.explore.entrants import RankQuestion, Wanted, one_load
+from advisor.answers.explore.entrants import ModelFilter, RankQuestion, one_load
 from advisor.answers.explore.leaderboard import leaderboard
 from advisor.predict.scenario import build_scenario
 
 GOAL_S, GOAL_MODELS = 2.0, 60
-WANTED = Wanted()
+WANTED = ModelFilter()
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
         "the same, expert parallel too": dataclasses.replace(one, expert_parallel=True),
         "speed, 256 users": RankQuestion(build_scenario(**shared), one_load(256), "speed", wanted=WANTED),
     }
-    leaderboard(dataclasses.replace(one, wanted=Wanted(("qwen3-4b",))))  # code and fits loaded
+    leaderboard(dataclasses.replace(one, wanted=ModelFilter(("qwen3-4b",))))  # code and fits loaded
     print(f"{'question':32s} {'models':>6s} {'ranked':>6s} {'cpu s':>7s} {'wall s':>7s} {'60 models':>9s}")
     for name, question in questions.items():
         cpu, wall = time.process_time(), time.perf_counter()

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from advisor.answers.advice import advise
-from advisor.answers.expert_ranks import Placing, ranks_answer
+from advisor.answers.expert_ranks import LayoutOptions, ranks_answer
 from advisor.physics.expert_loads import traffic_of_preset
 from advisor.physics.expert_ranks import balanced, skewed_loads
 from advisor.predict.load import load_setup
@@ -44,7 +44,7 @@ def main() -> None:
         )
         cpu = time.process_time()
         traffic = traffic_of_preset(setup.router, np.random.default_rng(0))
-        found = ranks_answer(setup, traffic, Placing()).in_order.found
+        found = ranks_answer(setup, traffic, LayoutOptions()).in_order.found
         cpu = time.process_time() - cpu
         verdict = ("ok" if cpu <= GOAL_S else "MISSED") if (ranks, batch) == (8, 64) else ""
         drawn = found.n_draws if found is not None else 0

@@ -1,7 +1,4 @@
-"""Which assumption, if wrong, changes the recommended design, and what keeping it would then cost.
-
-The answer to a design question, in numbers and in words.
-"""
+"""The answer to a design question: the best design, the limits that bind, and the assumptions it depends on."""
 
 from __future__ import annotations
 
@@ -104,7 +101,8 @@ def _variations(space: DesignSpace) -> Iterator[tuple[str, str, _Edit, tuple[str
     for factor in _OVERHEAD_FACTORS:
 
         def launched(setup: Setup, factor: float = factor) -> Setup:
-            return replace(setup, costs=_with_overheads(setup.costs, factor))
+            names = [name for component in OVERHEADS for name in component.priced_by]
+            return replace(setup, costs=replace(setup.costs, **{n: getattr(setup.costs, n) * factor for n in names}))
 
         yield "overheads", f"host and launch times x {factor:.2g}", launched, middle
 
@@ -124,11 +122,6 @@ def with_bandwidth(costs: KernelCosts, factor: float) -> KernelCosts:
             update["activation_bandwidth_bytes_per_s"] = cost.activation_bandwidth_bytes_per_s * factor
         changed[name] = replace(cost, **update)
     return replace(costs, **changed)
-
-
-def _with_overheads(costs: KernelCosts, factor: float) -> KernelCosts:
-    names = [name for one in OVERHEADS for name in one.priced_by]
-    return replace(costs, **{name: getattr(costs, name) * factor for name in names})
 
 
 def _scores(space: DesignSpace, found: NDArray[np.intp], edit: _Edit, ends: tuple[str, str]) -> tuple[Array, float]:
@@ -246,7 +239,11 @@ class DesignAnswer:
     @property
     def binding_text(self) -> str:
         """The dearest limit in a sentence."""
-        return _binding_text(self.space, self.binding)
+        if self.space.best is None:
+            return ""
+        if not self.binding:
+            return NOTHING_BINDS
+        return f"{binding_start(self.space, self.binding[0])} would be {self.binding[0].gain - 1:.1%} better."
 
     @cached_property
     def sensitivity(self) -> tuple[Sensitivity, ...]:
@@ -302,11 +299,6 @@ def binding_constraints(space: DesignSpace) -> tuple[Binding, ...]:
     return tuple(sorted(found, key=lambda item: -item.gain))
 
 
-def ruled_out(space: DesignSpace) -> dict[str, int]:
-    """Number of designs that break each constraint, where one design may break several."""
-    return dict(zip(CONSTRAINTS, _broken(space).sum(axis=0).tolist(), strict=True))
-
-
 def _broken(space: DesignSpace) -> NDArray[np.uint16]:
     """[designs, constraints], 1 where the design breaks the constraint."""
     return np.asarray((space.failed[:, None] >> np.arange(len(CONSTRAINTS), dtype=np.uint16)) & 1)
@@ -315,7 +307,7 @@ def _broken(space: DesignSpace) -> NDArray[np.uint16]:
 def infeasible(space: DesignSpace) -> Infeasible:
     """Find the constraint that rules out most, and the design that breaks fewest of them, by least."""
     broken = _broken(space)
-    counts = ruled_out(space)
+    counts = dict(zip(CONSTRAINTS, broken.sum(axis=0).tolist(), strict=True))
     fewest = np.flatnonzero(broken.sum(axis=1) == broken.sum(axis=1).min())
     nearest = int(fewest[space.violation[fewest].argmin()])
     breaks = tuple(space.failed_names(nearest))
@@ -363,14 +355,6 @@ def best_by_objective(space: DesignSpace) -> dict[Objective, Candidate]:
     }
     described = candidates(space, list(best.values()))
     return dict(zip(best, described, strict=True))
-
-
-def _binding_text(space: DesignSpace, binding: tuple[Binding, ...]) -> str:
-    if space.best is None:
-        return ""
-    if not binding:
-        return NOTHING_BINDS
-    return f"{binding_start(space, binding[0])} would be {binding[0].gain - 1:.1%} better."
 
 
 def binding_start(space: DesignSpace, first: Binding) -> str:

@@ -1,9 +1,4 @@
-"""Single designs out of a space: what one gains over the baseline, with a band, and how safe its quality is.
-
-What a design costs to train and to trust: training compute, quality by each law, corners of the space it lies in.
-
-What the best design is called: whether it deserves the title, what it gives and costs, how safe its quality is.
-"""
+"""Single designs out of a space: gain over the baseline with a band, training cost, quality by each law, words."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""One question on several accelerators at several batches: a cell is one accelerator at one batch.
-
-Every accelerator costs the very same designs, so that an index means one design in all of them.
-
-How designs stand in each cell beside the cell's own best, over draws that all designs of a cell share.
-"""
+"""One question on several accelerators at several batches: the same designs in each cell, over draws they share."""
 
 from __future__ import annotations
 
@@ -184,8 +179,6 @@ def ask_cells(
 ) -> DesignCells:
     """Cost the same designs at each place's batches.
 
-    Parameters
-    ----------
     scenario : baseline model, placement, drafter, acceptance; its accelerator is one place where it is asked for.
     asked : the batches of each place; cells come in this order, batches rising.
     question : as of `design_space`: objective, quality, limits.

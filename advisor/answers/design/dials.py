@@ -1,7 +1,4 @@
-"""Three dials on a design, k/N, shared experts and width: what holding one costs, and what turning it alone does.
-
-The rule over batch: the design of least time and the one of largest speculative speedup at each batch.
-"""
+"""Three dials on a design, k/N, shared experts and width, and the best design at each batch."""
 
 from __future__ import annotations
 

@@ -1,15 +1,11 @@
-"""What is asked of a design space: the objective, the batches, the limits.
+"""What is asked of a design space, the designs to search, and how routing moves with a design.
 
-How routing statistics move with a design: skew, affinity and stickiness as functions of N, k and s.
-
-Measured: 18 models (arXiv:2505.16056, profiles/routing), from which the class presets were drawn. Interpolated: every
-value between the classes, along the shared share S = s/(k+s) and, for few experts, along log N. No model has ever been
-retrained with one of these numbers changed alone, so the shift is an association between models, not an effect.
-k on its own moves nothing here: regressed on log N, log k and S over the 18 models, both phi and rho fall with S and
-rise with N, while the coefficient of k stays within two standard errors of zero. Its effect on overlap,
+Routing, measured: 18 models (arXiv:2505.16056, profiles/routing), from which the class presets were drawn; every value
+between the classes is interpolated, along the shared share S = s/(k+s) and, for few experts, along log N. No model has
+been retrained with one of these numbers changed alone, so the shift is an association between models, not an effect.
+k on its own moves nothing: regressed on log N, log k and S over the 18 models, both phi and rho fall with S and rise
+with N, while the coefficient of k stays within two standard errors of zero. Its effect on overlap,
 J = k/N (1 + CV^2), is in the expert count itself.
-
-The designs to search: which numbers of experts, widths, depths and heads, and what each one weighs.
 """
 
 from __future__ import annotations
@@ -175,6 +171,22 @@ def make_question(
                 "tokens_per_s_per_gpu, which ranks designs alike"
             )
         price_usd_per_hour = known.value
+    size, share = _batch_shares(setup, batches)
+    limit_ms = setup.scenario.max_tpot_ms if max_tpot_ms is None else max_tpot_ms
+    return Question(
+        objective=objective,
+        batches=size,
+        batch_weights=share,
+        quality_eps=quality_eps,
+        training_tokens=training_tokens,
+        max_tpot_s=None if limit_ms is None else limit_ms / 1e3,
+        price_usd_per_hour=price_usd_per_hour,
+        **limits,
+    )
+
+
+def _batch_shares(setup: Setup, batches: Sequence[int] | Mapping[int, float] | None) -> tuple[Array, Array]:
+    """Batches, rising, and the share of the tokens that each gives."""
     weights = batches if isinstance(batches, Mapping) else dict.fromkeys(batches or [setup.scenario.batch_size], 1.0)
     size, share = np.array(list(weights), float), np.array(list(weights.values()), float)
     if not len(size) or np.any(size < 1) or np.any(size != np.floor(size)):
@@ -184,18 +196,8 @@ def make_question(
     groups = setup.placement.attention_groups
     if np.any(size < groups):
         raise AdvisorError(f"batch {size.min():g} is below the {groups} attention groups of this placement; raise it")
-    limit_ms = setup.scenario.max_tpot_ms if max_tpot_ms is None else max_tpot_ms
     order = np.argsort(size)
-    return Question(
-        objective=objective,
-        batches=size[order],
-        batch_weights=(share / share.sum())[order],
-        quality_eps=quality_eps,
-        training_tokens=training_tokens,
-        max_tpot_s=None if limit_ms is None else limit_ms / 1e3,
-        price_usd_per_hour=price_usd_per_hour,
-        **limits,
-    )
+    return size[order], (share / share.sum())[order]
 
 
 _BY_SHARED_SHARE = ("class-fine-no-shared", "class-quarter-shared", "class-half-shared")
@@ -254,15 +256,11 @@ def shifted_routing(
 ) -> RoutingShift:
     """Routing parameters of designs, from a baseline's preset.
 
-    Parameters
-    ----------
     preset : the baseline's; None: independent uniform routing, which stays uniform.
     baseline : its N, k and s. [-]
     n_experts, n_active, n_shared : of the designs, broadcast. [-]
     end : "value"; "low" and "high" touch fewer and more experts (correlation and skew both lower the count).
 
-    Returns
-    -------
     RoutingShift. At the baseline's own N, k and s it is the preset itself, band included.
     """
     n, k, s = np.broadcast_arrays(*(np.asarray(x, float) for x in (n_experts, n_active, n_shared)))
@@ -270,7 +268,9 @@ def shifted_routing(
         zero = np.zeros(n.shape)
         return RoutingShift(zero, zero, zero)
     moved, origin = class_routing(n, k, s), class_routing(*baseline)
-    extra = np.minimum(_distance(n, k, s, baseline), 1.0)
+    n0, k0, s0 = baseline
+    octaves = np.hypot(np.log2(n / n0), np.log2(k / k0)) / _OCTAVES_OF_FULL_SCATTER
+    extra = np.minimum(np.hypot(octaves, np.abs(s / (k + s) - s0 / (k0 + s0)) / _SHARE_OF_FULL_SCATTER), 1.0)
     values = []
     for (name, scatter), new, old in zip(_SCATTER.items(), moved, origin, strict=True):
         own = getattr(preset, name)
@@ -327,13 +327,6 @@ def shifted_preset(
     )
 
 
-def _distance(n: Array, k: Array, s: Array, baseline: tuple[float, float, float]) -> Array:
-    n0, k0, s0 = baseline
-    octaves = np.hypot(np.log2(n / n0), np.log2(k / k0)) / _OCTAVES_OF_FULL_SCATTER
-    share = np.abs(s / (k + s) - s0 / (k0 + s0)) / _SHARE_OF_FULL_SCATTER
-    return np.asarray(np.hypot(octaves, share))
-
-
 MAX_DESIGNS = 4_000_000
 """Designs of one search, about a gigabyte of memory; a search of more is refused. [-]"""
 RANK_WIDTH_MULTIPLE = 16
@@ -365,7 +358,7 @@ class Mixes:
 
     @classmethod
     def of(cls, n_experts: float, n_active: float, n_shared: float) -> Mixes:
-        """Those of one design."""
+        """Counts of one design."""
         return cls(*(np.array([float(count)]) for count in (n_experts, n_active, n_shared)))
 
     def __len__(self) -> int:
@@ -442,7 +435,7 @@ def design_architecture(body: Architecture, n_experts: int, n_active: int, n_sha
             "n_shared": int(np.ceil(n_shared)),
             "shared_width": round(n_shared * width),
             "zero_experts": zero,
-            "expert_bias_params": _bias_params(body, width),
+            "expert_bias_params": 2 * width + body.hidden_size if moe.expert_bias_params else 0,
         }
     )
     label = f"{n_experts} experts top-{n_active}, {n_shared:g} shared, width {width}"
@@ -528,10 +521,6 @@ def _moe_params(body: Architecture, shape: MoeShape) -> tuple[Array, Array, Arra
         count * mats * body.hidden_size * shared,
         count * body.hidden_size * candidates,
     )
-
-
-def _bias_params(body: Architecture, width: int) -> int:
-    return 2 * width + body.hidden_size if body.moe and body.moe.expert_bias_params else 0
 
 
 def _values(name: str, given: tuple[int, ...], own: float, minimum: int) -> Array:

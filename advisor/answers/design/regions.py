@@ -1,11 +1,9 @@
-"""Regions of one design over batch and accelerator: few designs that serve the whole map within a tie.
+"""One design for many batches and accelerators: regions of a map, and the design of several targets.
 
 Noise gives almost every cell a winner of its own. The rule that merges them (docs/decisions/design-search.md): designs
 are chosen one after the other, each the one that holds most cells not held yet as a core, as long as that is two or
 more. A cell left over goes as an edge to the chosen design that ties there most likely, or to its own best where every
 chosen design loses beyond noise.
-
-One design for several targets: the one that is expected to lose least against each target's own best.
 """
 
 from __future__ import annotations

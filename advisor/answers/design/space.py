@@ -1,7 +1,4 @@
-"""Times of many designs at once, through the same step-cost, routing and speedup functions as a single scenario.
-
-What a search found: every design of a grid with its costs, the baseline beside it, and how to look designs up.
-"""
+"""Times of many designs at once by the step-cost model of a single scenario, and the space that a search found."""
 
 from __future__ import annotations
 

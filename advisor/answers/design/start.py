@@ -1,9 +1,7 @@
-"""A design question without a model: a typed shape, or a target size, as the model to start from.
+"""A model to start from, typed as a shape or a target size, and a design as a config.json in the baseline's dialect.
 
 What nobody typed is assumed and said: attention as in Llama-3 (heads of 128 over the hidden size, 8 of them with keys
 and values), Qwen3's vocabulary. A target size takes a shipped model near it and solves the experts.
-
-A chosen design as a Hugging Face config.json in the baseline's own dialect, checked by reading it back.
 """
 
 from __future__ import annotations

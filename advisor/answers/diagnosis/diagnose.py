@@ -1,9 +1,4 @@
-"""Rules tried on a run: found, clean, or not judged with what is lacking.
-
-The verdict and the gap between measured and predicted, in words.
-
-A run that disappoints, from its files to a verdict: is it measured right, configured to win, or is it physics?
-"""
+"""A run that disappoints: rules tried on it, and the verdict: is it measured right, configured to win, or physics?"""
 
 from __future__ import annotations
 
@@ -16,7 +11,7 @@ from advisor.answers.diagnosis.facts import Run, fact_words
 from advisor.answers.diagnosis.physics import Compared, Comparison
 from advisor.answers.diagnosis.quantities import Value, quantity
 from advisor.answers.diagnosis.rules import HOLDS, IN_WORDS, Condition, Kind, Rule, all_rules
-from advisor.answers.diagnosis.runs import Given, Read, Words, differences, read_runs
+from advisor.answers.diagnosis.runs import LoadedRuns, UserFile, UserInput, differences, read_runs
 from advisor.text import counted, typeset, with_prefix
 
 State = Literal["found", "clean", "not_judged", "not_concerned"]
@@ -354,7 +349,7 @@ class Diagnosis:
 
 
 def diagnose(
-    files: Sequence[Given],
+    files: Sequence[UserFile],
     values: Mapping[str, str] | None = None,
     columns: Mapping[str, str] | None = None,
     configs: Mapping[str, str] | None = None,
@@ -363,20 +358,15 @@ def diagnose(
 ) -> Diagnosis:
     """Diagnose a run: faults found, verdict and comparison with its prediction, as far as its files tell.
 
-    Parameters
-    ----------
     files : benchmark results of any known tool, launch lines, printed server arguments and logs, in any mixture.
     values : columns that the files lack, by name, as `ingest --set` takes them.
     columns : headers that mean a column of ours, as `ingest --map` takes them.
     configs : config.json texts of models without a profile, by the name that the runs use.
     otherwise : columns that hold only where neither the files nor `values` say them.
     source : where `otherwise` is from, as the verdict names it.
-
-    Raises
-    ------
-    AdvisorError when nothing in the files can be read, or a value is none of its column.
+    Raises AdvisorError when nothing in the files can be read, or a value is none of its column.
     """
-    result = read_runs(files, Words(values or {}, columns or {}, otherwise or {}, source), configs or {})
+    result = read_runs(files, UserInput(values or {}, columns or {}, otherwise or {}, source), configs or {})
     outcomes = [outcome for run in result.runs for outcome in judged(run)]
     found = [[one for one in outcomes if one.state == "found" and one.rule.id == rule.id] for _, rule in all_rules()]
     findings = tuple(_finding(of_rule) for of_rule in found if of_rule)
@@ -404,7 +394,11 @@ def diagnose(
 
 
 def _sentence(
-    result: Read, verdict: VerdictKind, findings: Sequence[Finding], outcomes: Sequence[RuleOutcome], n_not_judged: int
+    result: LoadedRuns,
+    verdict: VerdictKind,
+    findings: Sequence[Finding],
+    outcomes: Sequence[RuleOutcome],
+    n_not_judged: int,
 ) -> str:
     """The verdict in words, with the accelerators that runs were judged by and do not state."""
     if result.contradicted:

@@ -1,9 +1,4 @@
-"""What can be known of a run beyond its measured columns: names, units, and where each stands.
-
-What a launch line, printed server arguments or a server's log say of the server: facts by name.
-
-What a benchmark's result says of its client beside the measured columns: facts by line of the file.
-"""
+"""What can be known of a run: facts by name, read off launch lines, server logs and benchmark results."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
 
-from advisor.answers.diagnosis.physics import Comparison
+from advisor.answers.diagnosis.physics import Comparison, as_number
 from advisor.catalog.engines import engine_called
 from advisor.measured.ingest.columns import COLUMNS, drafter_name
 from advisor.measured.ingest.upload import open_upload
@@ -128,11 +123,6 @@ class Run:
         return bool(k) if k is not None else bool(self.value("speculation_on"))
 
 
-def as_number(value: Any) -> float | None:
-    """A cell as a finite number. None for anything else."""
-    return float(value) if isinstance(value, bool) else number_of(value)
-
-
 def fact_words(needed: str) -> str:
     """Name of a fact that a quantity needs, and where it is found."""
     return " or ".join(_words(name) for name in needed.split("|"))
@@ -174,14 +164,6 @@ _VERSION = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class _Flag:
-    """Which fact a flag gives, and how its value is read."""
-
-    fact: str
-    read: Callable[[Any], Any]
-
-
 def _whole(value: Any) -> int | None:
     number = number_of(value)
     return None if number is None or number != int(number) else int(number)
@@ -201,36 +183,36 @@ def _largest(value: Any) -> int | None:
     return max(sizes, default=None)
 
 
-_FLAGS: Mapping[str, _Flag] = {
-    "max_num_seqs": _Flag("max_num_seqs", _whole),
-    "max_num_batched_tokens": _Flag("max_num_batched_tokens", _whole),
-    "enforce_eager": _Flag("graphs_off", _true),
-    "disable_cuda_graph": _Flag("graphs_off", _true),
-    "cudagraph_mode": _Flag("graph_mode", lambda value: str(value).rpartition(".")[2].upper()),
-    "cudagraph_capture_sizes": _Flag("largest_graph", _largest),
-    "cuda_graph_sizes": _Flag("largest_graph", _largest),
-    "max_cudagraph_capture_size": _Flag("largest_graph", _whole),
-    "cuda_graph_max_bs_decode": _Flag("largest_graph_batch", _whole),
-    "cuda_graph_max_bs": _Flag("largest_graph_batch", _whole),
-    "cuda_graph_bs": _Flag("largest_graph_batch", _largest),
-    "max_running_requests": _Flag("max_running_requests", _whole),
-    "async_scheduling": _Flag("asynchronous", _true),
-    "no_async_scheduling": _Flag("asynchronous", _false),
-    "disable_overlap_schedule": _Flag("asynchronous", _false),
-    "data_parallel_size": _Flag("data_parallel", _whole),
-    "dp_size": _Flag("data_parallel", _whole),
-    "dp": _Flag("data_parallel", _whole),
-    "tensor_parallel_size": _Flag("tensor_parallel", _whole),
-    "tp_size": _Flag("tensor_parallel", _whole),
-    "tp": _Flag("tensor_parallel", _whole),
-    "speculative_eagle_topk": _Flag("draft_topk", _whole),
-    "speculative_num_steps": _Flag("draft_tokens_k", _whole),
-    "num_speculative_tokens": _Flag("draft_tokens_k", _whole),
-    "temperature": _Flag("temperature", number_of),
-    "model": _Flag("model_id", str),
-    "model_path": _Flag("model_id", str),
+_FLAGS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "max_num_seqs": ("max_num_seqs", _whole),
+    "max_num_batched_tokens": ("max_num_batched_tokens", _whole),
+    "enforce_eager": ("graphs_off", _true),
+    "disable_cuda_graph": ("graphs_off", _true),
+    "cudagraph_mode": ("graph_mode", lambda value: str(value).rpartition(".")[2].upper()),
+    "cudagraph_capture_sizes": ("largest_graph", _largest),
+    "cuda_graph_sizes": ("largest_graph", _largest),
+    "max_cudagraph_capture_size": ("largest_graph", _whole),
+    "cuda_graph_max_bs_decode": ("largest_graph_batch", _whole),
+    "cuda_graph_max_bs": ("largest_graph_batch", _whole),
+    "cuda_graph_bs": ("largest_graph_batch", _largest),
+    "max_running_requests": ("max_running_requests", _whole),
+    "async_scheduling": ("asynchronous", _true),
+    "no_async_scheduling": ("asynchronous", _false),
+    "disable_overlap_schedule": ("asynchronous", _false),
+    "data_parallel_size": ("data_parallel", _whole),
+    "dp_size": ("data_parallel", _whole),
+    "dp": ("data_parallel", _whole),
+    "tensor_parallel_size": ("tensor_parallel", _whole),
+    "tp_size": ("tensor_parallel", _whole),
+    "tp": ("tensor_parallel", _whole),
+    "speculative_eagle_topk": ("draft_topk", _whole),
+    "speculative_num_steps": ("draft_tokens_k", _whole),
+    "num_speculative_tokens": ("draft_tokens_k", _whole),
+    "temperature": ("temperature", number_of),
+    "model": ("model_id", str),
+    "model_path": ("model_id", str),
 }
-"""Flags by their name without dashes, as launch lines, `ServerArgs(...)` and `non-default args` write them."""
+"""Fact and how its value is read, by flag as launch lines, `ServerArgs(...)` and `non-default args` write it."""
 _UNSAID = {"graphs_off": False, "draft_graphs_off": False, "asynchronous": True, "data_parallel": 1}
 """What holds where a launch line says nothing of it."""
 _BARE = frozenset({"enforce_eager", "disable_cuda_graph", "no_async_scheduling", "disable_overlap_schedule"})
@@ -343,7 +325,8 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {"launch_line": True}
     for name, value in flat.items():
         if name in _FLAGS and value is not None and (value != "" or name in _BARE):
-            facts[_FLAGS[name].fact] = _FLAGS[name].read(value)
+            fact, read = _FLAGS[name]
+            facts[fact] = read(value)
     algorithm = arguments.get("speculative_algorithm")
     facts["speculation_on"] = bool(spec) or algorithm not in (None, "", "None")
     if not facts["speculation_on"]:
@@ -366,13 +349,11 @@ def _facts_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _table(value: Any) -> str | None:
     """vLLM's rows [first, last, K] as `1-4:2 5-512:0`."""
     rows = value if isinstance(value, list) else []
-    if not all(isinstance(row, list | tuple) and len(row) == 3 and all(map(_is_count, row)) for row in rows):
+    if not all(
+        isinstance(row, list | tuple) and [type(cell) for cell in row] == [int] * 3 and min(row) >= 0 for row in rows
+    ):
         return None
     return " ".join(f"{first}-{last}:{k}" for first, last, k in rows) or None
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _from_log(text: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
+from advisor.text import number_of
 
 Facts = Mapping[str, Any]
 _NO_DRAFT = {"drafter": "ngram", "draft_tokens_k": 1, "accepted_length": 1.5, "draft_structure": None, "notes": None}
@@ -148,14 +149,9 @@ class Comparison:
 def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None) -> Comparison:
     """The run `facts` and the plain run beside it held against their prediction.
 
-    Parameters
-    ----------
     facts, plain : columns of a point; `plain` may be empty.
     configs : config.json texts of models without a profile, by the name the run uses.
-
-    Raises
-    ------
-    AdvisorError with what is missing, or why the run cannot be predicted.
+    Raises AdvisorError with what is missing, or why the run cannot be predicted.
     """
     stated = _number(facts, "draft_tokens_k")
     if stated is None:
@@ -321,10 +317,10 @@ def token_time_s(facts: Facts) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def as_number(value: Any) -> float | None:
+    """A cell as a finite number. None for anything else."""
+    return float(value) if isinstance(value, bool) else number_of(value)
+
+
 def _number(facts: Facts, name: str) -> float | None:
-    """A fact as a finite number. None for anything else."""
-    try:
-        value = float(facts.get(name) or math.nan) if facts.get(name) != 0 else 0.0
-    except (TypeError, ValueError):
-        return None
-    return value if math.isfinite(value) else None
+    return as_number(facts.get(name))

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 from advisor.answers.diagnosis.facts import FACTS, Run, unit_of
 from advisor.answers.diagnosis.physics import Comparison, token_time_s
-from advisor.answers.diagnosis.runs import differences
+from advisor.answers.diagnosis.runs import differences, is_mean_batch
 from advisor.catalog.engines import Build, engine_ids, load_engine
 from advisor.catalog.graphs import GraphServer, captured_sizes
 from advisor.measured.ingest.columns import COLUMNS
-from advisor.measured.ingest.derived import MEAN_RUNNING
 from advisor.physics.hardware import hardware_ids, load_hardware
 
 Value = float | bool | str | None
@@ -181,12 +180,7 @@ def _prefill_in_token_time(run: Run) -> Value:
 def _open_loop_rate(run: Run) -> Value:
     # 0 for a client that keeps a number of requests in flight.
     rate = run.number("request_rate")
-    return 0.0 if rate is None or (run.number("batch_size") is not None and not _mean_batch(run)) else rate
-
-
-def _mean_batch(run: Run) -> bool:
-    """Whether the batch is what an open load came to, not what the client kept in flight."""
-    return run.facts.get("batch_kind") == MEAN_RUNNING
+    return 0.0 if rate is None or (run.number("batch_size") is not None and not is_mean_batch(run.facts)) else rate
 
 
 @_quantity("random prompts with a trained drafter", "dataset drafter")
@@ -366,7 +360,7 @@ def _round_over_predicted(run: Run) -> Value:
 def _first_token_over_predicted(run: Run) -> Value:
     # In a burst the last one waits for them all.
     compared, known = run.comparison, _known(run, "ttft_s batch_size")
-    if compared is None or known is None or not compared.first_token_s or _mean_batch(run):
+    if compared is None or known is None or not compared.first_token_s or is_mean_batch(run.facts):
         return None
     return known[0] / (compared.first_token_s * max(known[1], 1.0))
 

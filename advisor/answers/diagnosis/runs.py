@@ -1,11 +1,4 @@
-"""What a user says of the files beside what they hold, and how a run says whose word it was judged by.
-
-The server that each measured row ran on: a launch line is of its own file, or of the blocks after it in a paste.
-
-The plain run beside a speculative one, and the settings in which the two differ.
-
-Files of any kind to runs: measured rows with the settings, log and client facts that belong to them.
-"""
+"""Files of any kind to runs: measured rows with their server, their plain run and their prediction."""
 
 from __future__ import annotations
 
@@ -17,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.answers.diagnosis.facts import Run, as_number, client_facts, read_servers
-from advisor.answers.diagnosis.physics import compare, token_time_s
+from advisor.answers.diagnosis.facts import Run, client_facts, read_servers
+from advisor.answers.diagnosis.physics import as_number, compare, token_time_s
 from advisor.catalog.models import model_ids
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.derived import MATCH_COLUMNS, MEAN_RUNNING
@@ -34,7 +27,7 @@ _PLACEMENT = ("gpu_count", "tensor_parallel", "expert_parallel")
 
 
 @dataclass(frozen=True)
-class Words:
+class UserInput:
     """Words of a user about the files. `values` fill and replace names, `columns` rename headers, `otherwise` fills."""
 
     values: Mapping[str, str] = field(default_factory=dict)
@@ -44,7 +37,7 @@ class Words:
     """Where `otherwise` is from."""
 
 
-def filled(own: Mapping[str, Any], words: Words) -> tuple[dict[str, Any], str]:
+def filled(own: Mapping[str, Any], words: UserInput) -> tuple[dict[str, Any], str]:
     """Facts of a run completed by the user's words, and whose word its accelerators are.
 
     The latter is empty where the files state them.
@@ -203,7 +196,7 @@ def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]
         value, other = facts.get(name), plain.get(name)
         if value is None or other is None or value == other:
             continue
-        if name == "batch_size" and _is_mean(facts):
+        if name == "batch_size" and is_mean_batch(facts):
             continue
         if name in _WITHIN and abs(float(value) - float(other)) <= SAME_LENGTH * float(other):
             continue
@@ -211,7 +204,7 @@ def differences(facts: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]
     return out
 
 
-def _is_mean(facts: Mapping[str, Any]) -> bool:
+def is_mean_batch(facts: Mapping[str, Any]) -> bool:
     """Whether a run's batch is the mean that an open load came to, which no two runs have alike."""
     return facts.get("batch_kind") == MEAN_RUNNING
 
@@ -228,7 +221,7 @@ def plain_beside(
     One for another model, accelerator, batch or data set is none, except where the two are all there is (`a_pair`):
     then they were meant for each other. Empty where none fits.
     """
-    same = [name for name in _THE_SAME if name != "batch_size" or not _is_mean(facts)]
+    same = [name for name in _THE_SAME if name != "batch_size" or not is_mean_batch(facts)]
     fitting = plain if a_pair else [row for row in plain if all(row.get(n) in (None, facts.get(n)) for n in same)]
     return min(fitting, key=lambda row: sum(row.get(name) != facts.get(name) for name in _TOLD), default={})
 
@@ -243,7 +236,7 @@ _ENOUGH_REPEATS = 3
 
 
 @dataclass(frozen=True)
-class Given:
+class UserFile:
     """A file as the user gave it."""
 
     name: str
@@ -251,7 +244,7 @@ class Given:
 
 
 @dataclass
-class Read:
+class LoadedRuns:
     """Runs and servers that the files hold together."""
 
     runs: list[Run] = field(default_factory=list)
@@ -267,12 +260,12 @@ class Read:
     """Rows that can be used. [-]"""
 
 
-def read_runs(files: Sequence[Given], words: Words, configs: Mapping[str, str]) -> Read:
+def read_runs(files: Sequence[UserFile], words: UserInput, configs: Mapping[str, str]) -> LoadedRuns:
     """The runs of all files, each with its settings, its plain run and its prediction.
 
     Raises AdvisorError when no file holds a run or a server's settings.
     """
-    out, rows, servers = Read(), [], []
+    out, rows, servers = LoadedRuns(), [], []
     for file in _named_apart(files):
         table, reason = _table(file, words.columns)
         file_servers = [Server(file.name, line, facts) for line, facts in read_servers(_text(file.data))]
@@ -302,7 +295,7 @@ def read_runs(files: Sequence[Given], words: Words, configs: Mapping[str, str]) 
     return out
 
 
-def _named_apart(files: Sequence[Given]) -> list[Given]:
+def _named_apart(files: Sequence[UserFile]) -> list[UserFile]:
     """The files, those of the same name numbered: a launch line is told by its file."""
     out, names = [], set[str]()
     for file in files:
@@ -315,7 +308,7 @@ def _named_apart(files: Sequence[Given]) -> list[Given]:
     return out
 
 
-def _without_contradiction(facts: dict[str, Any], row: ServerRow, out: Read) -> dict[str, Any]:
+def _without_contradiction(facts: dict[str, Any], row: ServerRow, out: LoadedRuns) -> dict[str, Any]:
     """The facts. Where K and accepted length contradict each other the row is refused and its K unknown."""
     k, length = (as_number(facts.get(name)) for name in ("draft_tokens_k", "accepted_length"))
     if k != 0 or length is None or length <= 1.0:
@@ -337,7 +330,7 @@ def _text(data: bytes) -> str:
     return "" if head.lstrip()[:1] in ("{", "[") or "\x00" in head[:1000] else head
 
 
-def _table(file: Given, columns: Mapping[str, str]) -> tuple[Rows | None, str]:
+def _table(file: UserFile, columns: Mapping[str, str]) -> tuple[Rows | None, str]:
     """The measured rows of a file under the headers that a user renamed, else why there are none."""
     try:
         rows = read_upload(file.name, file.data, columns=columns)
@@ -346,7 +339,7 @@ def _table(file: Given, columns: Mapping[str, str]) -> tuple[Rows | None, str]:
     return (rows, "") if rows.kind == "points" else (None, "it holds kernel times, not served runs")
 
 
-def _rows(stated: Rows, file: Given, words: Words, models: Collection[str], out: Read) -> list[ServerRow]:
+def _rows(stated: Rows, file: UserFile, words: UserInput, models: Collection[str], out: LoadedRuns) -> list[ServerRow]:
     """Every row with its facts, the refused ones as they were written. A name of `models` stays what it is.
 
     Names are those that the user says. Numbers that the user fills in stand behind those of a launch line, so that they

@@ -1,6 +1,4 @@
-"""A scenario's schedule as engine configuration: which method, which model names, what the engine will do otherwise.
-
-The commands that measure what was predicted: vLLM's own benchmarks at the scenario's batch, context, K and AL.
+"""A scenario's schedule as engine configuration, and the commands that measure what was predicted.
 
 Options read in vLLM 0.33: vllm/benchmarks/forward (main.py, shapes.py, speculator.py), vllm/benchmarks/serve.py and
 vllm/config/speculative.py (synthetic rejection sampling).
@@ -46,8 +44,6 @@ def export_scenario(
 ) -> EngineExport:
     """Checked configuration and launch line of a scenario's schedule.
 
-    Parameters
-    ----------
     ranges : the schedule, or one range for a static K (`runtime.static_ranges`).
     engine : one that has an export; may differ from the engine whose overheads the scenario assumes.
     served_model, draft_model : names or paths; default the Hugging Face names of the profiles, where there are any.

@@ -61,13 +61,9 @@ COLUMNS = {
 def sweep_rows(combinations: Iterable[Mapping[str, Any]], batches: Sequence[int]) -> pd.DataFrame:
     """Predictions of every combination at every batch and K, `COLUMNS`.
 
-    Parameters
-    ----------
     combinations : settings of a scenario, the batch apart; n_gpus is what the placement needs where it is left out.
     batches : sequences that decode together. [-]
 
-    Returns
-    -------
     One row for each K from 0 to the setting's k_max; one row with a `reason` and no prediction where a combination
     cannot be. Of each batch one row is `recommended`: the K of least expected loss. Times in milliseconds.
     """

@@ -1,9 +1,4 @@
-"""The single changes that are tried on a scenario (listed in docs/model.md). Nothing is costed here.
-
-How the scenario's own expert design stands against the best at equal quality, and the designs worth a try.
-
-What single changes bring: speeds before and after under shared draws, and the ranking.
-"""
+"""Single changes to a scenario (listed in docs/model.md), another expert design among them, and what each brings."""
 
 from __future__ import annotations
 
@@ -285,7 +280,12 @@ def _sentence(space: DesignSpace, best: Candidate, fastest: Candidate) -> str:
     """How much the design loses in speedup and in time per token, at equal quality."""
     found = [("speedup", best, best.speedup_gain), ("time per token", fastest, fastest.tpot_gain)]
     if space.baseline_problem:
-        return f"{space.baseline_problem} {_of_those_that_serve(best, fastest)}"
+        other = "" if fastest.index == best.index else f"{k_over_n(fastest)} "
+        return (
+            f"{space.baseline_problem} Of designs that do, at equal quality, {k_over_n(best)} has "
+            f"{best.speedup_gain.value:.2f} times its speedup and {other}is {fastest.tpot_gain.value:.2f} times as "
+            "fast per token."
+        )
     losses = [
         f"to {k_over_n(item)}{_weights(space, item)} by {1 - 1 / gain.value:.0%} "
         f"({1 - 1 / gain.low:.0%}-{1 - 1 / gain.high:.0%}) in {what}"
@@ -310,15 +310,6 @@ def _weights(space: DesignSpace, item: Candidate) -> str:
 
 _SAME_SIZE = 0.05
 """Relative difference of total parameters that is not told (choice of this project). [-]"""
-
-
-def _of_those_that_serve(best: Candidate, fastest: Candidate) -> str:
-    """What the designs offer that can serve where the scenario's own cannot, at equal quality."""
-    other = "" if fastest.index == best.index else f"{k_over_n(fastest)} "
-    return (
-        f"Of designs that do, at equal quality, {k_over_n(best)} has {best.speedup_gain.value:.2f} times its speedup "
-        f"and {other}is {fastest.tpot_gain.value:.2f} times as fast per token."
-    )
 
 
 def _beyond_noise(gain: Band) -> bool:

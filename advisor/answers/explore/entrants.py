@@ -1,15 +1,9 @@
-"""What is asked of a leaderboard: the load, the machine, the limit, what to rank by, and which models take part.
-
-The models of a leaderboard, each with the drafters that it ships with or that are known for it.
+"""What is asked of a leaderboard, and the models that take part, each with the drafters known for it.
 
 How much of a draft is accepted has no default in this project. Here it is, in this order: as the user says; the curve
 measured with this very model; for a model with an MTP module of its own and no curve, the middle of the heads that were
 measured, marked as borrowed; else nothing is drafted. On an asked kind of text a curve measured on that kind goes
 first, and all that were measured on another are carried to it, borrowed ones before their middle is taken.
-
-The accepted length of an MTP head that nobody has measured: the middle of those that were, on the asked text.
-
-A user's table of quality scores beside the leaderboard: an axis and a filter. No score ships with the advisor.
 """
 
 from __future__ import annotations
@@ -45,7 +39,7 @@ BY: tuple[By, ...] = get_args(By)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ModelFilter:
     """Filter on the models that take part, by size in parameters and by name.
 
     None or empty sets no limit.
@@ -113,7 +107,7 @@ class RankQuestion:
     """Whether experts split over ranks are tried too."""
     whole_machine: bool = False
     """Whether every GPU is used and paid; else as few as serve best."""
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: ModelFilter = field(default_factory=ModelFilter)
     configs: tuple[tuple[str, str], ...] = ()
     """(name, config.json) of the user's own models."""
 

@@ -1,8 +1,6 @@
 """The leaderboard: every model at its best placement and K on one machine at one load, ranked, with its doubts.
 
-The best placement, number of copies and K of one model: every one is bounded, few are evaluated with draws.
-
-Where each model stands under draws: errors of the machine are shared by all, a model's own are its alone.
+Every placement and number of copies is bounded, few are evaluated with draws.
 
 Shared: host and launches, links, attention, dense products: one accelerator and one engine run them for every model.
 An error of a kernel is shared since one measured table (or data sheet) of the accelerator prices it for all models:
@@ -43,7 +41,7 @@ from advisor.text import counted
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedModel:
     """A model placed: copies of one instance, each with its share of the users, and the K of each load."""
 
     entrant: Entrant
@@ -78,7 +76,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Missed:
+class ExcludedModel:
     """Reason that a model is not on the board."""
 
     name: str
@@ -130,19 +128,19 @@ def mean_over_tokens(question: RankQuestion, token_s: Array, values: Array) -> A
     return np.asarray((written * values).sum(-1) / written.sum(-1))
 
 
-def best_placement(entrants: Sequence[Entrant], question: RankQuestion) -> Placed | Missed:
+def best_placement(entrants: Sequence[Entrant], question: RankQuestion) -> PlacedModel | ExcludedModel:
     """The best of a model's drafters, placements and copies, or what keeps it off.
 
     The placement with the best bound is evaluated first: a bound takes the fastest K that keeps the limit, and the
     recommended K is never faster. Once a bound is worse than what was found, no further one can be better.
     """
     drafting = [one for one in entrants if one.accepted != "none"]
-    reasons: list[Missed] = []
+    reasons: list[ExcludedModel] = []
     for group in (drafting, [one for one in entrants if one.accepted == "none"]):
         options: list[tuple[_Option, Entrant]] = []
         for entrant in group:
             found = _options(entrant, question)
-            if isinstance(found, Missed):
+            if isinstance(found, ExcludedModel):
                 reasons.append(found)
             else:
                 options += [(option, entrant) for option in found]
@@ -151,7 +149,7 @@ def best_placement(entrants: Sequence[Entrant], question: RankQuestion) -> Place
     return reasons[0]
 
 
-def _best(options: list[tuple[_Option, Entrant]], question: RankQuestion) -> Placed:
+def _best(options: list[tuple[_Option, Entrant]], question: RankQuestion) -> PlacedModel:
     best, least = None, math.inf
     for option, entrant in sorted(options, key=lambda each: each[0].bound):
         if option.bound >= least:
@@ -159,7 +157,7 @@ def _best(options: list[tuple[_Option, Entrant]], question: RankQuestion) -> Pla
         grid, rows = np.unique(option.batches, return_inverse=True)
         curve = curve_for(option.placed, grid)
         columns, _ = recommended_drafts(option.placed, curve)
-        placed = Placed(entrant, option.placed, option.copies, curve, rows, columns[rows])
+        placed = PlacedModel(entrant, option.placed, option.copies, curve, rows, columns[rows])
         merit = float(score(question, placed.gpus, placed.token_s, placed.tpot_s))
         if merit < least:
             best, least = placed, merit
@@ -167,7 +165,7 @@ def _best(options: list[tuple[_Option, Entrant]], question: RankQuestion) -> Pla
     return best
 
 
-def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | Missed:
+def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | ExcludedModel:
     """Every placement and number of copies that fits and keeps the limit, with its bound."""
     users = np.array(question.users.batches, float)
     found, largest, fastest = [], 0, math.inf
@@ -193,15 +191,15 @@ def _options(entrant: Entrant, question: RankQuestion) -> list[_Option] | Missed
     return _missed(entrant, question, largest, fastest)
 
 
-def _missed(entrant: Entrant, question: RankQuestion, largest: int, fastest: float) -> Missed:
+def _missed(entrant: Entrant, question: RankQuestion, largest: int, fastest: float) -> ExcludedModel:
     name, architecture = entrant.name, entrant.setup.architecture
     limit, context = architecture.max_context_tokens, question.scenario.context_tokens
     if limit is not None and context > limit:
-        return Missed(name, "context longer than the model's own", f"at most {limit:,} tokens")
+        return ExcludedModel(name, "context longer than the model's own", f"at most {limit:,} tokens")
     if math.isinf(fastest):
         most = f"{counted(largest, 'sequence')} at most" if largest else "not even its weights and one sequence fit"
-        return Missed(name, "does not fit in memory", most)
-    return Missed(name, "misses the limit on time per token", f"{fastest * 1e3:.1f} ms at best")
+        return ExcludedModel(name, "does not fit in memory", most)
+    return ExcludedModel(name, "misses the limit on time per token", f"{fastest * 1e3:.1f} ms at best")
 
 
 NODE_GPUS = 8
@@ -267,7 +265,7 @@ def board_draws(costs: KernelCosts, name: str) -> Draws:
     return replace(own, factor={**common.factor, "routed": own.factor["routed"]})
 
 
-def times_under_draws(placed: Placed) -> DrawnTimes:
+def times_under_draws(placed: PlacedModel) -> DrawnTimes:
     """The placed model's times at its recommended K."""
     setup, name = placed.setup, placed.entrant.name
     grid = placed.curve.batches
@@ -327,7 +325,7 @@ class Leaderboard:
     hardware: Hardware
     price: Price | None
     standings: tuple[Standing, ...]
-    missed: tuple[Missed, ...]
+    missed: tuple[ExcludedModel, ...]
 
     @property
     def place(self) -> str:
@@ -340,7 +338,7 @@ class Leaderboard:
 class _Figures:
     """A placed model's figures, and what it is ranked by under each draw."""
 
-    placed: Placed
+    placed: PlacedModel
     merit: float
     """Lower is better."""
     drawn_merit: Array
@@ -358,23 +356,23 @@ def leaderboard(question: RankQuestion, on_progress: Callable[[str, float], obje
     """
     named: list[tuple[str, str | None]] = [(name, None) for name in question.wanted.models()]
     named += question.configs
-    placed: list[Placed] = []
-    missed: list[Missed] = []
+    placed: list[PlacedModel] = []
+    missed: list[ExcludedModel] = []
     hardware = None
     for count, (name, config) in enumerate(named):
         on_progress(name, count / len(named))
         why = question.wanted.why_not(name, architecture_of(name, config))
         if why:
-            missed.append(Missed(name, why))
+            missed.append(ExcludedModel(name, why))
             continue
         try:
             entrants = entrants_of(name, config, question)
         except AdvisorError as error:
-            missed.append(Missed(name, "cannot be served here", str(error)))
+            missed.append(ExcludedModel(name, "cannot be served here", str(error)))
             continue
         hardware = entrants[0].setup.hardware
         found = best_placement(entrants, question)
-        if isinstance(found, Placed):
+        if isinstance(found, PlacedModel):
             placed.append(found)
         else:
             missed.append(found)
@@ -392,7 +390,7 @@ def leaderboard(question: RankQuestion, on_progress: Callable[[str, float], obje
     return Leaderboard(question, hardware, price, _standings(placed, question, price), tuple(missed))
 
 
-def _standings(placed: Sequence[Placed], question: RankQuestion, price: Price | None) -> tuple[Standing, ...]:
+def _standings(placed: Sequence[PlacedModel], question: RankQuestion, price: Price | None) -> tuple[Standing, ...]:
     if not placed:
         return ()
     figures = [_figures(each, question, price) for each in placed]
@@ -405,7 +403,7 @@ def _standings(placed: Sequence[Placed], question: RankQuestion, price: Price | 
     )
 
 
-def _figures(placed: Placed, question: RankQuestion, price: Price | None) -> _Figures:
+def _figures(placed: PlacedModel, question: RankQuestion, price: Price | None) -> _Figures:
     drawn, setup, curve = times_under_draws(placed), placed.setup, placed.curve
     at = placed.rows, placed.columns
     tier = lowest([Tier(each) for each in curve.tier[at]])
@@ -441,7 +439,7 @@ def _figures(placed: Placed, question: RankQuestion, price: Price | None) -> _Fi
     return _Figures(placed, merit, merits, told, p_limit, tier)
 
 
-def _energy(placed: Placed, question: RankQuestion) -> Prediction | None:
+def _energy(placed: PlacedModel, question: RankQuestion) -> Prediction | None:
     """Energy of a token, mean over the tokens of all loads; of the copies that work. None without a known power."""
     own_z = np.random.default_rng(own_seed(placed.entrant.name) + 1).standard_normal(len(placed.curve.draws))
     at_loads = []

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from advisor.answers.advice import Advice
 from advisor.catalog.fit_records import rounded
@@ -15,9 +14,6 @@ from advisor.physics.hardware import of_data_centre
 from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES
 from advisor.text import counted
-
-if TYPE_CHECKING:
-    pass
 
 OWN_RUNS = PROFILES / "validation" / "own_runs.json"
 OWN_ROWS = 4

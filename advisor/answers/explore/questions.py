@@ -1,8 +1,4 @@
-"""Questions to a sweep, and a sweep as a map.
-
-Where drafting pays, what is fastest within a limit, what one K for all loses; the speedup at the recommended K over two
-settings, all others fixed.
-"""
+"""Questions to a sweep (where drafting pays, what is fastest, what one K for all loses), and a sweep as a map."""
 
 from __future__ import annotations
 

@@ -58,8 +58,6 @@ def run_sweep(
 ) -> SweepResult:
     """Compute a plan into `folder`/part-*.parquet. Parts that are there already are kept.
 
-    Parameters
-    ----------
     folder : made where it is not there; one that holds another sweep, or other files alone, is refused.
     workers : processes on this machine. [-]
     ray_address : of a Ray cluster, HOST:PORT or `auto`, to use in place of processes; needs the package ray.

@@ -1,7 +1,4 @@
-"""Accepted drafts per step from a user's file: lists, vLLM's replies and AIPerf's records, CSV.
-
-What each way to choose K is worth for one scenario: all policies on the same requests, acceptance and arrivals.
-"""
+"""All ways to choose K on the same requests, acceptance and arrivals; accepted drafts per step from a file."""
 
 from __future__ import annotations
 

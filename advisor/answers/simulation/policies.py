@@ -297,13 +297,6 @@ class CascadeSettings:
     initial_draft: int = 1
     """Ours: K of a request's first trial. 52 test iterations in 13 tests of an always-bad request need 1."""
 
-    def __post_init__(self) -> None:
-        counts = (self.trial_iterations, self.max_trials, self.set_iterations, self.baseline_iterations)
-        if min(*counts, self.baseline_refresh_iterations, self.initial_draft) < 1:
-            raise AdvisorError("Cascade's iteration counts and its initial draft must be at least 1")
-        if self.back_off_factor < 1 or self.converged_fraction < 0:
-            raise AdvisorError("Cascade's back-off factor must be at least 1 and its convergence fraction not negative")
-
 
 @dataclass(frozen=True)
 class Cascade:

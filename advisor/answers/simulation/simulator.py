@@ -208,19 +208,13 @@ def switching_around(
     good_tokens: float = DEFAULT_PASSAGE_TOKENS,
 ) -> Switching:
     """Good and bad passages whose mean accepted length at one K is the scenario's.
-
     Raises AdvisorError for a K outside the table, or a spread or share that no passages can have.
-
-    Parameters
-    ----------
     accepted_length : AL(0..k_max). [tokens per round]
     n_draft : the K at which the mean is kept, 1..k_max. [-]
     spread : distance of both kinds from the middle, in logits of the conditional acceptance; 0 is no switching. [-]
     good_share : share of output tokens in good passages, inside (0, 1). [-]
     good_tokens : mean length of a good passage; bad ones follow from the share. [tokens]
 
-    Notes
-    -----
     An engine's accepted length is tokens over rounds, so passages combine as 1 / AL = share / AL_good +
     (1 - share) / AL_bad. The middle of the two is shifted until that holds (bisection).
     """
@@ -379,11 +373,7 @@ def simulate(
     switch_s: float = SWITCH_S,
 ) -> SimulationResult:
     """Run one policy for at most n_iterations (per group), or until every request is served.
-
     Raises AdvisorError for a trace of another shape, no iterations, or a cost of a switch below 0.
-
-    Parameters
-    ----------
     costs : time of a round by batch and K; must reach to load.concurrency.
     trace : run lengths [n_streams, n_tokens] from `draw_trace`; request r of group g follows stream g R + r, modulo
         n_streams, and starts over beyond n_tokens. All randomness is in the trace and the load.

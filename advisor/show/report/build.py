@@ -27,7 +27,6 @@ from advisor.answers.engines.export import (
 from advisor.answers.expert_ranks import RanksAnswer
 from advisor.answers.explore.cells import ContextMap
 from advisor.answers.explore.changes import DesignStanding, NextSteps
-from advisor.answers.explore.compare import model_name, setting_lines
 from advisor.answers.explore.leaderboard import Leaderboard
 from advisor.answers.explore.questions import SweepView
 from advisor.catalog.engines import export_engines, load_engine
@@ -42,6 +41,7 @@ from advisor.predict.tiers import CALIBRATED_TOKENS
 from advisor.prediction import AdvisorError, Constant, Tier
 from advisor.show.report.blocks import Block, Code, Listing, Paragraph
 from advisor.show.report.document import EngineSetup, Setting
+from advisor.show.words.compare import model_name, setting_lines
 from advisor.show.words.diagnosis import DiagnosisView
 from advisor.show.words.load import does_not_fit
 from advisor.text import printable

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.answers.expert_ranks import Moved, RankArm, RanksAnswer, charged
+from advisor.answers.expert_ranks import MovedBytes, RankLayout, RanksAnswer, charged
 from advisor.physics import laws
 from advisor.physics.hardware import gpus_of_node
 from advisor.predict.load import ASSUMED_IMBALANCE
@@ -38,7 +38,7 @@ def verdict(answer: RanksAnswer) -> str:
     )
 
 
-def _change(arm: RankArm, base: RankArm, k: int) -> str:
+def _change(arm: RankLayout, base: RankLayout, k: int) -> str:
     share = float(arm.curve.round_s[0, k] / base.curve.round_s[0, k]) - 1.0
     if abs(share) < _EVEN:
         return "as long as"
@@ -58,12 +58,12 @@ def _best(answer: RanksAnswer) -> str:
     return f"{what} {verb} {gain:.1%} of the time per token."
 
 
-def layout_table(answer: RanksAnswer) -> Table[RankArm]:
+def layout_table(answer: RanksAnswer) -> Table[RankLayout]:
     """Each layout at its own recommended K."""
     return Table(_LAYOUT, answer.arms)
 
 
-def _at_best(name: str) -> Callable[[RankArm], float]:
+def _at_best(name: str) -> Callable[[RankLayout], float]:
     """A figure of an arm's curve at its recommended K."""
     return lambda arm: getattr(arm.curve, name)[0, arm.best]
 
@@ -73,20 +73,20 @@ def ms(time_s: float) -> str:
     return f"{time_s * 1e3:.2f}"
 
 
-def _band(arm: RankArm) -> str:
+def _band(arm: RankLayout) -> str:
     return f"{arm.curve.low[0, arm.best]:.2f}-{arm.curve.high[0, arm.best]:.2f}"
 
 
-_K = Column[RankArm]("K", lambda arm: arm.curve.drafts[arm.best])
-_PLAIN = Column[RankArm]("plain step ms", lambda arm: arm.curve.plain_step_s[0], ms)
-_ROUND = Column[RankArm]("round ms", _at_best("round_s"), ms)
+_K = Column[RankLayout]("K", lambda arm: arm.curve.drafts[arm.best])
+_PLAIN = Column[RankLayout]("plain step ms", lambda arm: arm.curve.plain_step_s[0], ms)
+_ROUND = Column[RankLayout]("round ms", _at_best("round_s"), ms)
 _SPEED = (
-    Column[RankArm]("speedup", _at_best("speedup"), "{:.2f}".format),
-    Column[RankArm]("band", _band),
-    Column[RankArm]("time per token ms", _at_best("tpot_s"), ms),
+    Column[RankLayout]("speedup", _at_best("speedup"), "{:.2f}".format),
+    Column[RankLayout]("band", _band),
+    Column[RankLayout]("time per token ms", _at_best("tpot_s"), ms),
 )
-_TIER = Column[RankArm]("tier", _at_best("tier"), words=True)
-_LAYOUT: tuple[Column[RankArm], ...] = (
+_TIER = Column[RankLayout]("tier", _at_best("tier"), words=True)
+_LAYOUT: tuple[Column[RankLayout], ...] = (
     Column("layout", attrgetter("name"), words=True),
     Column("experts read", lambda arm: arm.touched[arm.best], "{:.1f}".format),
     Column("rows, fullest/mean", lambda arm: arm.pairs_ratio[arm.best], "{:.2f}".format),
@@ -114,7 +114,7 @@ def rank_table(answer: RanksAnswer) -> Table[int]:
     return Table(columns, range(len(arm.curve.drafts)))
 
 
-def exchange_table(answer: RanksAnswer) -> Table[tuple[Moved, int]]:
+def exchange_table(answer: RanksAnswer) -> Table[tuple[MovedBytes, int]]:
     """Bytes of one layer at the rank that receives most, by way of exchange and K.
 
     Beside them those of all layers, and those of all ranks for each token emitted.
@@ -124,11 +124,11 @@ def exchange_table(answer: RanksAnswer) -> Table[tuple[Moved, int]]:
     return Table(_EXCHANGE, rows)
 
 
-def _moved(label: str, name: str) -> Column[tuple[Moved, int]]:
+def _moved(label: str, name: str) -> Column[tuple[MovedBytes, int]]:
     return Column(label, lambda row: getattr(row[0], name)[row[1]], lambda size: f"{size / 1e6:,.2f} MB")
 
 
-_EXCHANGE: tuple[Column[tuple[Moved, int]], ...] = (
+_EXCHANGE: tuple[Column[tuple[MovedBytes, int]], ...] = (
     Column("exchange", lambda row: row[0].transport.name, words=True),
     Column("K", lambda row: row[0].drafts[row[1]]),
     _moved("dispatch", "dispatch"),
@@ -254,7 +254,7 @@ def document(answer: RanksAnswer) -> dict[str, Any]:
     }
 
 
-def _arm_document(answer: RanksAnswer, arm: RankArm) -> dict[str, Any]:
+def _arm_document(answer: RanksAnswer, arm: RankLayout) -> dict[str, Any]:
     curve, k = arm.curve, arm.best
     return {
         "layout": arm.name,

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from advisor.answers.explore.entrants import By
-from advisor.answers.explore.leaderboard import Leaderboard, Missed, Standing
+from advisor.answers.explore.leaderboard import ExcludedModel, Leaderboard, Standing
 from advisor.answers.explore.standing import on_front
 from advisor.catalog.hardware import drafter_name, model_name
 from advisor.predict.field_rows import FieldSection
@@ -321,7 +321,7 @@ _NAMED = 6
 """Models that are named with their figures, of each reason. [-]"""
 
 
-def _named(each: Missed) -> str:
+def _named(each: ExcludedModel) -> str:
     return f"{model_name(each.name)} ({printable(each.detail)})"
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.answers.diagnosis.diagnose import diagnose
-from advisor.answers.diagnosis.runs import Given
+from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.own_gap import OwnVerdict
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
@@ -20,7 +20,7 @@ from advisor.ui.session import Slot, nothing
 from advisor.ui.state import show
 from advisor.ui.widgets import plain, show_table
 
-_GIVEN: Slot[tuple[Given, ...]] = Slot("_diagnosis_files", tuple)
+_GIVEN: Slot[tuple[UserFile, ...]] = Slot("_diagnosis_files", tuple)
 _FOUND: Slot[DiagnosisView | None] = Slot("_diagnosis", nothing)
 _PROBLEM: Slot[str] = Slot("_diagnosis_problem", str)
 _TO_SERVE: Slot[bool] = Slot("_diagnosis_to_serve", bool)
@@ -33,7 +33,7 @@ _KINDS_OF_VERDICT = {
 _KINDS = {"measurement": "Measurement", "configuration": "Configuration", "physics": "Physics"}
 
 
-def give(runs: Sequence[Given]) -> None:
+def give(runs: Sequence[UserFile]) -> None:
     """Keep the files that a diagnosis reads, and drop the one before."""
     forget()
     _GIVEN.put(tuple(runs))

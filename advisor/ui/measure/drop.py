@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 import streamlit as st
 
-from advisor.answers.diagnosis.runs import Given
+from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.given import KIND_NAMES, Kind, kind_of
 from advisor.catalog.hardware import own_drafter
 from advisor.measured.ingest.columns import template_csv
@@ -132,7 +132,7 @@ def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
     _KINDS.put(tuple(kinds.items()))
     if benchmark := by_kind.get("benchmark"):
         session.take(benchmark, scenario)
-    runs = [Given(name, data) for name, data in given.items() if kinds[name] in ("benchmark", "server")]
+    runs = [UserFile(name, data) for name, data in given.items() if kinds[name] in ("benchmark", "server")]
     if runs:
         diagnosis.give(runs)
         if "server" in by_kind:

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from advisor.answers.advice import advise
-from advisor.answers.explore.compare import comparison_rows, differing, finding, setting_lines, short_names
 from advisor.predict import ratios
 from advisor.predict.load import load_setup
 from advisor.predict.ratios import RatioRecord
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
+from advisor.show.words.compare import comparison_table, differing, finding, setting_lines, short_names
 from tests.catalog.test_hardware import POD
 
 BASE = Scenario(acceptance="2.4@3")
@@ -22,14 +22,15 @@ ADVICES = [advise(scenario) for scenario in (BASE, LARGE, WIDE)]
 
 
 def test_only_what_differs_is_listed_before_the_answers() -> None:
-    rows = {row.label: row.values for row in comparison_rows(ADVICES) if not row.is_answer}
-    assert rows == {
-        "Accelerator": ("h200-sxm", "h200-sxm", "h100-sxm"),
-        "GPUs": ("1", "1", "4"),
-        "Tensor parallel": ("1", "1", "4"),
-        "Batch": ("16", "256", "16"),
-    }
-    answers = {row.label: row.values for row in comparison_rows(ADVICES) if row.is_answer}
+    table = comparison_table(ADVICES, "abc")
+    assert table.header == ("", "a", "b", "c")
+    assert table.cells[:4] == [
+        ("Accelerator", "h200-sxm", "h200-sxm", "h100-sxm"),
+        ("GPUs", "1", "1", "4"),
+        ("Tensor parallel", "1", "1", "4"),
+        ("Batch", "16", "256", "16"),
+    ]
+    answers = {label: values for label, *values in table.cells[4:]}
     for column, advice in enumerate(ADVICES):
         answer = advice.recommendation
         assert answers["Draft length K"][column] == str(answer.n_draft)
@@ -103,4 +104,4 @@ def test_the_finding_says_which_order_measured_pairs_do_not_bear_out(monkeypatch
 @pytest.mark.parametrize("count", [0, 5])
 def test_too_few_or_too_many_are_refused(count: int) -> None:
     with pytest.raises(AdvisorError, match="two to 4"):
-        comparison_rows([ADVICES[0]] * count)
+        comparison_table([ADVICES[0]] * count, "a" * count)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from advisor.answers.advice import Advice
 from advisor.catalog.adjustment import parse_adjustment
@@ -13,21 +12,13 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, SETTINGS
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
+from advisor.show.table import Table, matrix
 from advisor.text import MAX_NAME, MERITS, printable, tier_text
 
 MAX_COMPARED = 4
 """More scenarios than this are told apart neither in a chart nor in a table."""
 _MERITS = tuple(MERITS[name] for name in ("speedup", "tpot", "tokens_per_s_per_gpu"))
 _NAME_PIECES, _PIECE_CHARACTERS = 2, 28
-
-
-@dataclass(frozen=True)
-class ComparedRow:
-    """One line of the comparison: a setting that differs, or a part of the answer, for each scenario."""
-
-    label: str
-    values: tuple[str, ...]
-    is_answer: bool
 
 
 def setting_text(scenario: Scenario, field: str, setup: Setup | None = None) -> str:
@@ -99,17 +90,16 @@ def short_names(scenarios: Sequence[Scenario]) -> tuple[str, ...]:
     )
 
 
-def comparison_rows(advices: Sequence[Advice]) -> tuple[ComparedRow, ...]:
-    """Rows of settings that differ, then of the answers. Raises AdvisorError for none or more than MAX_COMPARED."""
+def comparison_table(advices: Sequence[Advice], names: Sequence[str]) -> Table[Sequence[str]]:
+    """Settings that differ, then the answers. Raises AdvisorError for none or more than MAX_COMPARED."""
     if not 1 <= len(advices) <= MAX_COMPARED:
         raise AdvisorError(f"{len(advices)} scenarios cannot be compared; give two to {MAX_COMPARED}")
-    scenarios = [advice.scenario for advice in advices]
-    question = [
-        ComparedRow(FIELDS[field].label, tuple(setting_text(scenario, field) for scenario in scenarios), False)
+    scenarios, answers = [advice.scenario for advice in advices], [_answers(advice) for advice in advices]
+    settings = [
+        (FIELDS[field].label, *(setting_text(scenario, field) for scenario in scenarios))
         for field in differing(scenarios)
     ]
-    columns = [_answers(advice) for advice in advices]
-    return (*question, *(ComparedRow(label, tuple(column[label] for column in columns), True) for label in columns[0]))
+    return matrix(("", *names), [*settings, *((label, *(each[label] for each in answers)) for label in answers[0])])
 
 
 def finding(advices: Sequence[Advice], names: Sequence[str]) -> str:
