@@ -324,7 +324,7 @@ def test_the_table_of_constants_says_how_well_each_was_known_and_the_notes_which
     assert verified["Before"].endswith(" per token")
     assert float(verified["Before"].split()[0]) == pytest.approx(found.parameters[-1].before, rel=0.05)
     for item, (_, row) in zip(found.parameters, table.iterrows(), strict=True):
-        assert (row["Known before to"], row["Known after to"]) == (
+        assert (row["Prior uncertainty"], row["Posterior uncertainty"]) == (
             f"±{item.prior_log_sd:.0%}",
             f"±{item.log_stderr:.0%}",
         )

@@ -1,13 +1,13 @@
-"""Measured points near a prediction: the kernel measurements nearest to each component, and published speedups.
+"""Measured points near a prediction: kernel measurements nearest to each component, and published speedups.
 
-Near means near in the logarithms of everything that decides the time; the model's own time at the very measured shape
-stands beside each measurement.
+Near means near in the logarithms of everything that decides the time. Beside each measurement stands the model's own
+time at the very measured shape.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -256,6 +256,3 @@ def _shown(
         }
         for label, measured_s, model_s in zip(labels[:count], measured, model, strict=False)
     ]
-
-
-Arm = Literal["plain", "verify"]

@@ -1,7 +1,4 @@
-"""A diagnosis as JSON.
-
-A diagnosis in words and tables, for a page, a report and a terminal alike: nothing is computed where it is drawn.
-"""
+"""A diagnosis in words and tables, and as one document."""
 
 from __future__ import annotations
 
@@ -95,7 +92,7 @@ WANTED: tuple[Column[tuple[str, str]], ...] = (
 
 
 @dataclass(frozen=True)
-class FindingView:
+class DiagnosisFinding:
     """One finding: what, where, on which evidence, why, and what to paste."""
 
     kind: str
@@ -131,7 +128,7 @@ class DiagnosisView:
 
     verdict: str
     sentence: str
-    findings: tuple[FindingView, ...]
+    findings: tuple[DiagnosisFinding, ...]
     comparisons: tuple[ComparedView, ...]
     gaps: tuple[str, ...]
     clean: tuple[str, ...]
@@ -166,9 +163,9 @@ def view_of(found: Diagnosis) -> DiagnosisView:
     )
 
 
-def _finding_row(one: Finding) -> FindingView:
+def _finding_row(one: Finding) -> DiagnosisFinding:
     others = f" and {counted(len(one.lines) - 1, 'other run')}" if one.lines[1:] else ""
-    return FindingView(
+    return DiagnosisFinding(
         kind=one.kind,
         title=one.rule.title,
         where=printable(one.lines[0]) + others,

@@ -1,7 +1,4 @@
-"""A leaderboard as rows of a table, as JSON, and for a spreadsheet.
-
-A leaderboard in sentences.
-"""
+"""A leaderboard in sentences, as a table, and as one document."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ PARAMETERS: tuple[Column[RefitParameter], ...] = (
     Column("Before", lambda item: _amount(item, item.before)),
     Column("After", lambda item: _amount(item, item.after)),
     Column("Change", attrgetter("factor"), change_text),
-    Column("Known before to", attrgetter("prior_log_sd"), "±{:.0%}".format),
-    Column("Known after to", attrgetter("log_stderr"), "±{:.0%}".format),
+    Column("Prior uncertainty", attrgetter("prior_log_sd"), "±{:.0%}".format),
+    Column("Posterior uncertainty", attrgetter("log_stderr"), "±{:.0%}".format),
     Column(
-        "Learnt from your data", lambda item: "at its bound" if item.at_bound else "yes" if item.identified else "no"
+        "Identified by your data", lambda item: "at its bound" if item.at_bound else "yes" if item.identified else "no"
     ),
 )
 """The last says whether your data narrowed what was known before (`refit.UNIDENTIFIED`), however well that was."""

@@ -93,7 +93,8 @@ def region_notes(found: RegionMap) -> tuple[str, ...]:
 def cell_lines(found: RegionMap, cell: int) -> tuple[str, ...]:
     """Lines of a cell of the map: `A 8/256`, `s0 w384`, `K3 0.8%`.
 
-    `A?` stands at an edge. Region with k/N, shared experts and width, K and loss. There are none where no design holds the cell.
+    Region with k/N, shared experts and width, K and loss; `A?` at an edge. There are none where no design holds the
+    cell.
     """
     each = found.standing(cell)
     if each is None:
