@@ -25,7 +25,7 @@ from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.table import Table
-from advisor.show.words.refit import PARAMETERS
+from advisor.show.words.constants import PARAMETERS
 from tests.measured.refit_synthetic import ROW, refit, synthetic_points
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)

@@ -244,15 +244,8 @@ def _apart(table: pd.DataFrame, target: Mapping[str, float]) -> pd.Series:
 def _shown(
     part: str, goal: str, labels: list[str], measured: Array, model: Array, record: str, count: int
 ) -> list[dict[str, object]]:
+    same = {"part": part, "wanted": goal, "record": record}
     return [
-        {
-            "part": part,
-            "measured_at": label,
-            "wanted": goal,
-            "measured_s": float(measured_s),
-            "model_s": float(model_s),
-            "ratio": float(model_s / measured_s),
-            "record": record,
-        }
-        for label, measured_s, model_s in zip(labels[:count], measured, model, strict=False)
+        same | {"measured_at": at, "measured_s": float(own), "model_s": float(ours), "ratio": float(ours / own)}
+        for at, own, ours in zip(labels[:count], measured, model, strict=False)
     ]

@@ -43,6 +43,7 @@ from advisor.show.report.sections import (
     what_binds,
 )
 from advisor.show.table import Table
+from advisor.show.words.constants import NAMED
 from advisor.show.words.next_steps import CHANGES
 from advisor.show.words.schedule import accepted_lengths
 from advisor.text import csv_text, json_values, printable, unbroken_ranges
@@ -292,10 +293,7 @@ def document_of(report: Report) -> ReportDocument:
         scenario=report.scenario,
         scenario_hash=report.scenario.hash,
         settings=report.settings,
-        constants=tuple(
-            UsedConstant(name=name, **constant.model_dump(exclude={"note"}))
-            for name, constant in report.constants.items()
-        ),
+        constants=tuple(UsedConstant(**one) for one in Table(NAMED, [*report.constants.items()]).records()),
         **json_values(values),
     )
 

@@ -40,8 +40,9 @@ from advisor.show.report.sections import (
     works,
 )
 from advisor.show.table import Column, Table
+from advisor.show.words.constants import NAMED
 from advisor.show.words.schedule import DRAFTS, accepted_lengths, k_by_batch_table, k_by_context_table
-from advisor.text import MERITS, printable, tier_text, with_prefix
+from advisor.text import MERITS, printable, tier_text
 
 Answer = TypeVar("Answer")
 
@@ -268,14 +269,10 @@ def _accepted_lengths(report: Report) -> TableBlock:
 
 def _constants(report: Report) -> TableBlock:
     known = references(report)
-    columns: tuple[Column[tuple[str, Constant]], ...] = (
-        Column("Constant", itemgetter(0), words=True),
-        Column("Value", lambda row: with_prefix(row[1].value, row[1].unit)),
-        Column("Kind", lambda row: row[1].kind, words=True),
-        Column("Confidence", lambda row: row[1].confidence, words=True),
-        Column("Read on", lambda row: row[1].date.isoformat(), words=True),
-        Column("Source no.", lambda row: 1 + next(i for i, one in enumerate(known) if one.endswith(row[1].source))),
+    number = Column[tuple[str, Constant]](
+        "Source no.", lambda row: 1 + next(i for i, one in enumerate(known) if one.endswith(row[1].source))
     )
+    columns = (*(column for column in NAMED if column.label != "Source"), number)
     return table_block(Table(columns, list(report.constants.items())))
 
 

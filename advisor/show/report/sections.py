@@ -82,6 +82,7 @@ from advisor.show.words.regions import (
 from advisor.show.words.sweep import (
     fastest_table,
     fastest_text,
+    map_cells,
     map_table,
     map_text,
     one_k_table,
@@ -288,13 +289,7 @@ def _cells(sweep_map: SweepMap | None) -> dict[str, Any] | None:
     if sweep_map is None:
         return None
     names = [name for name in SweepCell.model_fields if name not in ("x", "y")]
-    cells = [
-        {name: sweep_map.cells[name].loc[sweep_map.row[row, column]] for name in names}
-        | {"x": setting_text(sweep_map.x, across), "y": setting_text(sweep_map.y, down)}
-        for row, down in enumerate(sweep_map.y_values)
-        for column, across in enumerate(sweep_map.x_values)
-        if sweep_map.has[row, column]
-    ]
+    cells = [{"x": x, "y": y} | {name: one[name] for name in names} for x, y, one in map_cells(sweep_map)]
     return {"says": said(map_text(sweep_map)), "x": sweep_map.x, "y": sweep_map.y, "cells": cells}
 
 

@@ -38,14 +38,8 @@ def _finding(one: Finding) -> dict[str, Any]:
         "title": one.rule.title,
         "runs": list(one.lines),
         "evidence": [
-            {
-                "quantity": item.words,
-                "value": item.value,
-                "unit": item.unit,
-                "test": item.test,
-                "limit": item.limit,
-                "source": item.source,
-            }
+            {"quantity": item.words}
+            | {name: getattr(item, name) for name in ("value", "unit", "test", "limit", "source")}
             for item in one.evidence
         ],
         "details": list(one.details),

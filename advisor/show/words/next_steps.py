@@ -102,9 +102,5 @@ def _effect(effect: Effect) -> dict[str, Any]:
 
 
 def _speed(speed: Speed) -> dict[str, float]:
-    return {
-        "n_draft": speed.n_draft,
-        "speedup": speed.speedup,
-        "tpot_ms": speed.tpot_s * 1e3,
-        "tokens_per_s_per_gpu": speed.tokens_per_s_per_gpu,
-    }
+    figures = {name: getattr(speed, name) for name in ("n_draft", "speedup", "tokens_per_s_per_gpu")}
+    return figures | {"tpot_ms": speed.tpot_s * 1e3}

@@ -233,6 +233,16 @@ def map_text(found: SweepMap) -> str:
     return f"Speedup at the recommended K by {label(found.x)} and {label(found.y)}{fixed and f', at {fixed}'}."
 
 
+def map_cells(found: SweepMap) -> list[tuple[str, str, pd.Series]]:
+    """Values of both settings as texts, and the row, of each cell that the grid has."""
+    return [
+        (setting_text(found.x, across), setting_text(found.y, down), found.cells.loc[found.row[row, column]])
+        for row, down in enumerate(found.y_values)
+        for column, across in enumerate(found.x_values)
+        if found.has[row, column]
+    ]
+
+
 def map_table(found: SweepMap) -> Table[Sequence[Any]]:
     """The cells of a map as text: speedup and K, a dash where nothing is or fits."""
     speedup, drafts, fits = found.values("speedup"), found.values("n_draft"), found.fits
