@@ -186,11 +186,7 @@ def fastest_table(fastest: pd.DataFrame) -> Table[Cells]:
 def _answers(frame: pd.DataFrame, *columns: Column[Cells], known: str) -> Table[Cells]:
     """An answer's columns, then the other settings of each row; a row is empty where `known` is missing."""
     others = (
-        Column(
-            label(name),
-            _if_known(known, itemgetter(name)),
-            partial(_setting, name),
-        )
+        Column(label(name), _if_known(known, itemgetter(name)), partial(_setting, name))
         for name in frame.columns
         if name in SETTINGS and name not in ("model_id", "hardware_id", "batch_size")
     )
