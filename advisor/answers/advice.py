@@ -118,10 +118,10 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class StepShare:
-    """Time of one component at the target batch, in a plain step and in a round at the curve's K.
+class ComponentTime:
+    """Milliseconds of one component at the target batch: a plain step, and one round at `curve_k`.
 
-    Milliseconds, six digits.
+    Six digits.
     """
 
     name: str
@@ -130,11 +130,11 @@ class StepShare:
     round_ms: float
 
 
-def component_times(advice: Advice) -> tuple[StepShare, ...]:
+def component_times(advice: Advice) -> tuple[ComponentTime, ...]:
     """Components that take time, those that take most of a round first. Tables, charts and JSON show these."""
     plain, whole = advice.curve.components_at(advice.batch_index, advice.curve_column)
     return tuple(
-        StepShare(name, component_name(name), digits(plain.get(name, 0.0) * 1e3), digits(whole[name] * 1e3))
+        ComponentTime(name, component_name(name), digits(plain.get(name, 0.0) * 1e3), digits(whole[name] * 1e3))
         for name in sorted(whole, key=lambda name: -whole[name])
         if whole[name] or plain.get(name)
     )

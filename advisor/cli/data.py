@@ -37,7 +37,7 @@ from advisor.predict.scenario import write_loads
 from advisor.prediction import AdvisorError, Constant
 from advisor.profiles import is_there
 from advisor.show.table import Column, Table, matrix
-from advisor.show.words.diagnosis import DiagnosisView, FindingView, diagnosis_document, view_of
+from advisor.show.words.diagnosis import DiagnosisFinding, DiagnosisView, diagnosis_document, view_of
 from advisor.text import counted
 
 if TYPE_CHECKING:
@@ -345,7 +345,7 @@ def _print(found: DiagnosisView, show_all: bool) -> None:
         click.echo(text)
 
 
-def _print_finding(one: FindingView) -> None:
+def _print_finding(one: DiagnosisFinding) -> None:
     click.echo(f"\n[{one.kind}] {one.title}")
     print_labelled("  in", [one.where])
     print_labelled("  evidence", one.evidence)

@@ -34,7 +34,7 @@ from advisor.measured.validation import PREDICTED_COLUMNS, predict_rows
 from advisor.measured.validation import validate as validate_points
 from advisor.prediction import AdvisorError
 from advisor.show.table import Column, Table, matrix
-from advisor.show.words.refit import PARAMETERS
+from advisor.show.words.constants import PARAMETERS
 from advisor.text import counted, frame_csv, json_text
 
 _SET = click.option(

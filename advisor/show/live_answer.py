@@ -25,7 +25,6 @@ from advisor.physics import laws
 from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.components import GROUPS
 from advisor.predict.curve import curve_for
-from advisor.predict.setup import Setup
 from advisor.predict.spend import price_of
 from advisor.prediction import AdvisorError, Array
 from advisor.show.report.build import DRAFT_MODEL_PLACEHOLDER, engine_setup
@@ -120,18 +119,14 @@ def dense_twin(advice: Advice) -> list[float] | None:
     setup, moe, k = advice.setup, advice.setup.architecture.moe, advice.curve_k
     if moe is None or k == 0:
         return None
-    twin = replace(setup, architecture=_without_choice(setup), routing=None, sweep=None)
+    every = setup.architecture.model_copy(update={"moe": moe.model_copy(update={"n_experts": moe.n_active})})
+    twin = replace(setup, architecture=every, routing=None, sweep=None)
     try:
         curve = curve_for(twin, advice.curve.batches, [0, k], central_only=True)
     except (AdvisorError, ValueError):
         return None
     found: list[float] = rounded(curve.speedup[:, 1])
     return found
-
-
-def _without_choice(setup: Setup) -> Any:
-    moe = setup.architecture.routed
-    return setup.architecture.model_copy(update={"moe": moe.model_copy(update={"n_experts": moe.n_active})})
 
 
 def _what(advice: Advice) -> dict[str, Any]:

@@ -330,7 +330,7 @@ def test_what_to_try_next_is_printed_where_nothing_fits(capsys: pytest.CaptureFi
     )
     assert code == 0
     assert "Needs " in out.splitlines()[1]
-    assert "Cost and energy are not told" in out
+    assert "Cost and energy unknown" in out
     listed = out.split("Try next")[1]
     assert best
     assert all(effect.change.what in listed for effect in best)

@@ -25,7 +25,7 @@ from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.table import Table
-from advisor.show.words.refit import PARAMETERS
+from advisor.show.words.constants import PARAMETERS
 from tests.measured.refit_synthetic import ROW, refit, synthetic_points
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -324,7 +324,7 @@ def test_the_table_of_constants_says_how_well_each_was_known_and_the_notes_which
     assert verified["Before"].endswith(" per token")
     assert float(verified["Before"].split()[0]) == pytest.approx(found.parameters[-1].before, rel=0.05)
     for item, (_, row) in zip(found.parameters, table.iterrows(), strict=True):
-        assert (row["Known before to"], row["Known after to"]) == (
+        assert (row["Prior uncertainty"], row["Posterior uncertainty"]) == (
             f"±{item.prior_log_sd:.0%}",
             f"±{item.log_stderr:.0%}",
         )

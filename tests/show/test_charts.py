@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import pytest
 
 from advisor import show
-from advisor.answers.advice import StepShare
+from advisor.answers.advice import ComponentTime
 from advisor.answers.best_k import break_even_batch
 from advisor.measured.validation import chances_kept, read_judged
 from advisor.physics.components import component_name
@@ -138,7 +138,7 @@ def test_the_words_under_the_chart_state_value_band_peak_and_where_it_stops_payi
 
 
 TIMES = tuple(
-    StepShare(name, component_name(name), PLAIN_S.get(name, 0.0) * 1e3, seconds * 1e3)
+    ComponentTime(name, component_name(name), PLAIN_S.get(name, 0.0) * 1e3, seconds * 1e3)
     for name, seconds in ROUND_S.items()
 )
 

@@ -1,9 +1,4 @@
-"""What a user typed stays text in every format: no template code, no markup, no script, no formula.
-
-A measured run in a report: its section, its place in the JSON, and the option that gives it.
-"""
-
-from __future__ import annotations
+"""What a user typed stays text in every format; a measured run in a report."""
 
 import csv
 import io

@@ -101,13 +101,10 @@ def _left_out(found: SweepMap) -> str:
 def _table(found: SweepMap) -> pd.DataFrame:
     """A row for each cell that was predicted."""
     names = ["n_draft", "speedup", "speedup_low", "speedup_high", "p_gain", "tpot_ms", "tier", "fits"]
-    rows = [
-        {found.x: across, found.y: down} | {name: found.cells[name].loc[found.row[row, column]] for name in names}
-        for row, down in enumerate(found.y_values)
-        for column, across in enumerate(found.x_values)
-        if found.has[row, column]
-    ]
-    return pd.DataFrame(rows, columns=list(dict.fromkeys((found.x, found.y, *names))))
+    has = found.row[found.has]
+    down, across = np.nonzero(found.has)
+    axes = {found.x: np.array(found.x_values)[across], found.y: np.array(found.y_values)[down]}
+    return found.cells.loc[has, names].reset_index(drop=True).assign(**axes)[[*axes, *names]]
 
 
 def design_regions_chart(found: RegionMap) -> Chart:

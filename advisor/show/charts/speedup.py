@@ -55,7 +55,7 @@ def speedup_chart(
         height=370,
     )
     edges = _y_range(curve, column, compare)
-    add_slowdown(figure, edges[0])
+    _add_slowdown(figure, edges[0])
     outside = curve.extrapolated[:, column]
     if outside.any():  # the flag rises once and stays, as batch grows
         _add_shade(figure, float(x[int(np.argmax(outside))]), x, "outside the data", 0.10)
@@ -67,14 +67,15 @@ def speedup_chart(
     for order, k in enumerate(others):
         color, dash = SERIES[1 + order % (len(SERIES) - 1)], DASHES[order % len(DASHES)]
         add_line(figure, x, curve.speedup[:, curve.column(k)], f"K = {k}", color, dash=dash, width=1.8)
-    here = float(np.interp(np.log(batch_size), np.log(x), value))
-    _add_target(figure, batch_size, here)
-    end, last = break_even_batch(x, value), np.inf if largest_batch is None else largest_batch
-    if end is not None and end <= last:
-        _add_break_even(figure, end, n_draft, late=end > np.sqrt(x[0] * x[-1]))
+    _add_target(figure, batch_size, float(np.interp(np.log(batch_size), np.log(x), value)))
+    end = break_even_batch(x, value)
+    if end is not None and (largest_batch is None or end <= largest_batch):
+        # The name stands where the curve is not: left below, right above.
+        place = ("right", "top") if end > np.sqrt(x[0] * x[-1]) else ("left", "bottom")
+        _add_note(figure, end, 1.0, f"K = {n_draft} breaks even at {end:,.0f}", *place)
     if sweet_spot_batch is not None:
-        peak = {"x": np.log10(sweet_spot_batch), "y": float(np.interp(sweet_spot_batch, x, value))}
-        figure.add_annotation(text="highest", yanchor="bottom", yshift=9, showarrow=False, **peak)
+        peak = float(np.interp(sweet_spot_batch, x, value))
+        _add_note(figure, sweet_spot_batch, peak, "highest", "center", "bottom", yshift=9)
     figure.update_yaxes(range=list(edges), ticksuffix="×")
     figure.update_layout(hovermode="closest", hoverlabel={"align": "left"}, showlegend=bool(others))
     log_axis(figure, x)
@@ -89,59 +90,22 @@ def _y_range(curve: Curve, column: int, compare: Sequence[int]) -> tuple[float, 
     return max(0.0, float(values.min()) - margin), float(values.max()) + margin
 
 
-def add_slowdown(figure: go.Figure, low_edge: float) -> None:
+def _add_slowdown(figure: go.Figure, low_edge: float) -> None:
     """Name and tint the area below 1x, down to `low_edge`. [x]"""
-    figure.add_shape(
-        type="rect",
-        xref="paper",
-        x0=0,
-        x1=1,
-        y0=low_edge,
-        y1=1.0,
-        layer="below",
-        line_width=0,
-        fillcolor=VERMILLION,
-        opacity=0.2,
-    )
-    figure.add_shape(type="line", xref="paper", x0=0, x1=1, y0=1, y1=1, line={"color": VERMILLION, "width": 1})
-    figure.add_annotation(
-        xref="paper",
-        x=0.01,
-        y=1.0,
-        xanchor="left",
-        yanchor="top",
-        yshift=-2,
-        text="slower than plain",
-        showarrow=False,
-    )
+    across = {"xref": "paper", "x0": 0, "x1": 1}
+    tint = {"layer": "below", "line_width": 0, "fillcolor": VERMILLION, "opacity": 0.2}
+    figure.add_shape(type="rect", y0=low_edge, y1=1.0, **across, **tint)
+    figure.add_shape(type="line", y0=1, y1=1, line={"color": VERMILLION, "width": 1}, **across)
+    _add_note(figure, 1.0, 1.0, "slower than plain", "left", "top", xref="paper", x=0.01, yshift=-2)
 
 
 def _add_shade(figure: go.Figure, start: float, x: np.ndarray, name: str, opacity: float, below: int = 0) -> None:
     """Shade the batches from `start` on, over the whole height, and say why, `below` lines under the top."""
-    figure.add_shape(
-        type="rect",
-        x0=start,
-        x1=float(x[-1]) * 1.1,
-        yref="paper",
-        y0=0,
-        y1=1,
-        layer="below",
-        line_width=0,
-        fillcolor=NEUTRAL,
-        opacity=opacity,
-    )
+    tint = {"layer": "below", "line_width": 0, "fillcolor": NEUTRAL, "opacity": opacity}
+    figure.add_shape(type="rect", x0=start, x1=float(x[-1]) * 1.1, yref="paper", y0=0, y1=1, **tint)
     late = start > np.sqrt(x[0] * x[-1])  # a narrow strip at the right: its name ends where the plot does
-    place: dict[str, Any] = {"xref": "paper", "x": 1, "xanchor": "right"} if late else {"x": np.log10(start)}
-    figure.add_annotation(
-        y=1,
-        yref="paper",
-        yanchor="top",
-        text=name,
-        showarrow=False,
-        xshift=-3 if late else 3,
-        yshift=-15 * below,
-        **({"xanchor": "left"} | place),
-    )
+    place: dict[str, Any] = {"xref": "paper", "x": 1, "xshift": -3} if late else {"xshift": 3}
+    _add_note(figure, start, 1, name, "right" if late else "left", "top", yref="paper", yshift=-15 * below, **place)
 
 
 def _add_target(figure: go.Figure, batch: float, value: float) -> None:
@@ -158,12 +122,6 @@ def _add_target(figure: go.Figure, batch: float, value: float) -> None:
     add_vertical(figure, batch, f"<b>batch {batch:,.0f}: {value:.2f}×</b>")
 
 
-def _add_break_even(figure: go.Figure, end: float, n_draft: int, *, late: bool) -> None:
-    """The batch at which the curve of `n_draft` falls through 1x, where the curve is not: left below, right above.
-
-    late : in the right half of the plot, where a name on the right would leave it.
-    """
-    place: dict[str, Any] = {"xanchor": "right", "yanchor": "top"} if late else {"xanchor": "left", "yanchor": "bottom"}
-    figure.add_annotation(
-        x=np.log10(end), y=1.0, text=f"K = {n_draft} breaks even at {end:,.0f}", showarrow=False, **place
-    )
+def _add_note(figure: go.Figure, batch: float, value: float, text: str, left: str, top: str, **place: Any) -> None:
+    at = {"x": np.log10(batch), "y": value, "xanchor": left, "yanchor": top}
+    figure.add_annotation(text=text, showarrow=False, **(at | place))

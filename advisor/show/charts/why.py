@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import plotly.graph_objects as go
 
-from advisor.answers.advice import StepShare
+from advisor.answers.advice import ComponentTime
 from advisor.show.charts.figure import BLUE, ORANGE, add_bars, new_figure
 
 _SMALL = 0.005
 """Components below this share of both steps are drawn as one, `Rest`. [-]"""
 
 
-def drawn_components(times: Sequence[StepShare]) -> list[StepShare]:
+def drawn_components(times: Sequence[ComponentTime]) -> list[ComponentTime]:
     """Components as charts show them: tiny ones summed."""
     plain_ms, round_ms = sum(part.plain_ms for part in times), sum(part.round_ms for part in times)
     large = [part for part in times if max(part.plain_ms / plain_ms, part.round_ms / round_ms) >= _SMALL]
@@ -25,7 +25,7 @@ def drawn_components(times: Sequence[StepShare]) -> list[StepShare]:
     return [*large, replace(rest[0], name="rest", label="Rest", **sums)]
 
 
-def components_chart(times: Sequence[StepShare], *, n_draft: int, batch_size: int) -> go.Figure:
+def components_chart(times: Sequence[ComponentTime], *, n_draft: int, batch_size: int) -> go.Figure:
     """Milliseconds by component of a plain step and of one speculative round (draft and verify)."""
     parts = drawn_components(times)
     figure = new_figure(

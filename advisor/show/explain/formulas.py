@@ -1,10 +1,8 @@
-"""Formulas as text, read from the source of the functions that compute them (`advisor.physics.laws`).
+"""Formulas as text, read from the source of their laws, and the constants in them with their origin.
 
 `formula_of` gives a law's one returned expression with the laws that it calls written in, and optional terms that are
 absent left out; `written` turns such an expression into LaTeX or plain text. Names become symbols: `T_plain` is T with
 the index plain, `rho` the Greek letter.
-
-Constants of a derivation with their origin: the fit record behind a kernel cost, else the accelerator's profile.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Measured points near a prediction: the kernel measurements nearest to each component, and published speedups.
+"""Measured points near a prediction: kernel measurements nearest to each component, and published speedups.
 
-Near means near in the logarithms of everything that decides the time; the model's own time at the very measured shape
-stands beside each measurement.
+Near means near in the logarithms of everything that decides the time. Beside each measurement stands the model's own
+time at the very measured shape.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -246,18 +246,8 @@ def _apart(table: pd.DataFrame, target: Mapping[str, float]) -> pd.Series:
 def _shown(
     part: str, goal: str, labels: list[str], measured: Array, model: Array, record: str, count: int
 ) -> list[dict[str, object]]:
+    same = {"part": part, "wanted": goal, "record": record}
     return [
-        {
-            "part": part,
-            "measured_at": label,
-            "wanted": goal,
-            "measured_s": float(measured_s),
-            "model_s": float(model_s),
-            "ratio": float(model_s / measured_s),
-            "record": record,
-        }
-        for label, measured_s, model_s in zip(labels[:count], measured, model, strict=False)
+        same | {"measured_at": at, "measured_s": float(own), "model_s": float(ours), "ratio": float(ours / own)}
+        for at, own, ours in zip(labels[:count], measured, model, strict=False)
     ]
-
-
-Arm = Literal["plain", "verify"]

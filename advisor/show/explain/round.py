@@ -1,7 +1,4 @@
-"""derive(): from a scenario, a batch and K to the speedup, step by step. The numbers are those of `curve_for`.
-
-The works that an answer rests on: those behind the formulas it used, and those that its constants name.
-"""
+"""The derivation of a speedup, step by step with the numbers of `curve_for`, and the works that it rests on."""
 
 from __future__ import annotations
 

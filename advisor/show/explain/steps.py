@@ -1,9 +1,4 @@
-"""One step of a derivation, and the builder that computes each by its own law.
-
-The steps of one forward pass: the laws that `step_time` runs, with the numbers it gives them.
-
-A step for readers: symbols, then numbers with units, then the result; in LaTeX or on one line of text.
-"""
+"""Steps of a derivation: the laws that a forward pass runs, each with its numbers, as text and in LaTeX."""
 
 from __future__ import annotations
 

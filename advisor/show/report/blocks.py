@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from advisor.show.table import Table, capital
 from advisor.text import printable, typeset
 
 FigureKey = Literal["speedup", "components", "regions", "ranks", "sweep"]
+_LENGTH = 4000
+"""Longest text printed, in characters."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,11 @@ class Code:
 
 @dataclass(frozen=True)
 class FigureBlock:
-    """A chart by its key, and its finding in words."""
+    """A chart by its key, its finding in words, and what it draws."""
 
     key: FigureKey
     alt: str
+    data: Any = field(repr=False, compare=False)
 
 
 Block = Paragraph | Listing | TableBlock | Code | FigureBlock
@@ -83,3 +86,13 @@ def typeset_block(block: Block) -> Block:
             cells = tuple(tuple(map(typeset, row)) for row in rows)
             return TableBlock(tuple(map(typeset, columns)), cells, align, typeset(caption))
     return block
+
+
+def said(text: str) -> str:
+    """A text of ours as it is printed, which names that a user gave may be part of."""
+    return printable(text, _LENGTH)
+
+
+def paragraph(text: str) -> Paragraph:
+    """One printed paragraph of a text that names of a user's may be part of."""
+    return Paragraph(said(text))

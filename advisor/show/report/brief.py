@@ -27,7 +27,7 @@ def brief_sections(report: Report) -> tuple[Section, ...]:
     finding = curve_finding(report)
     found = (
         Section("In short", (Paragraph(_in_short(report)),)),
-        Section("Speedup by batch size", (Paragraph(finding), FigureBlock("speedup", finding))),
+        Section("Speedup by batch size", (Paragraph(finding), FigureBlock("speedup", finding, report))),
         Section("Cost", (Paragraph(_cost(report)),)),
         Section("What would change it", _doubts(report)),
         *((Section("What to run", (command,)),) if (command := _command(report)) is not None else ()),

@@ -8,7 +8,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -249,28 +249,13 @@ class Report:
         return replace(curve, **{name: _SIX_DIGITS(getattr(curve, name)) for name in ("speedup", "low", "high")})
 
 
-class LookedUp(TypedDict, total=False):
-    """Answers of other questions that a report may hold, by the fields of `Report`."""
-
-    steps: NextSteps | None
-    validation: Mapping[str, Errors] | None
-    spend: Spend | None
-    over_context: ContextMap | None
-    board: Leaderboard | None
-    diagnosis: DiagnosisView | None
-    k_by_context: KByContext | None
-    regions: RegionMap | None
-    ranks: RanksAnswer | None
-    swept: SweepView | None
-
-
 def build_report(
     advice: Advice,
     date: dt.date,
     *,
     served_model: str | None = None,
     draft_model: str | None = None,
-    **looked_up: Unpack[LookedUp],
+    **looked_up: Any,
 ) -> Report:
     """The report on an advice, with the answers that were looked up beside it.
 
@@ -278,6 +263,7 @@ def build_report(
     ----------
     date : printed on the report; the only date in it.
     served_model, draft_model : names for the engines' launch lines; see `engine_setups`.
+    looked_up : answers of other questions, by the optional fields of `Report`.
     """
     setup = advice.setup
     # Without a price of the user's own, the profile's.

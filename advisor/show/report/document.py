@@ -7,9 +7,12 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from advisor.answers.advice import ComponentTime
+from advisor.answers.engines.export import CheckCommand
 from advisor.catalog.engines import ExportEngineId
 from advisor.predict.scenario import SCHEMA_VERSION, Scenario
 from advisor.prediction import Confidence, Frozen, OriginKind, Prediction, Tier
+from advisor.show.words.diagnosis import DiagnosisFinding
 
 
 class _Shape(Frozen):
@@ -132,25 +135,6 @@ class EngineSetup(Frozen):
     problem: str = ""
 
 
-class CheckStep(Frozen):
-    """One shell command that measures a part of what was predicted (vLLM).
-
-    Its output uploads into Measurements.
-    """
-
-    purpose: str
-    command: str
-
-
-class ComponentTime(Frozen):
-    """Milliseconds of one component at the target batch: a plain step, and one round at `curve_k`."""
-
-    name: str
-    label: str
-    plain_ms: float
-    round_ms: float
-
-
 class AcceptedLength(Frozen):
     """Tokens emitted per round at one K, with its band."""
 
@@ -241,19 +225,6 @@ class ErrorLine(Frozen):
     p90_error: float | None
     sign_right: float | None
     in_band: float | None
-
-
-class DiagnosisFinding(Frozen):
-    """Finding on a measured run, with evidence as `quantity value, test limit (source)`."""
-
-    kind: str
-    title: str
-    where: str
-    evidence: tuple[str, ...]
-    differs: tuple[str, ...]
-    because: str
-    fix: str
-    source: str
 
 
 class DiagnosisSection(Frozen):
@@ -381,7 +352,7 @@ class ReportDocument(Frozen):
     k_by_context: ScheduleContexts | None = None
     """None: not looked up."""
     engines: tuple[EngineSetup, ...]
-    check_commands: tuple[CheckStep, ...]
+    check_commands: tuple[CheckCommand, ...]
     """Empty where K = 0 is recommended or vLLM cannot run the drafter."""
     components: tuple[ComponentTime, ...]
     accepted_lengths: tuple[AcceptedLength, ...]

@@ -1,9 +1,4 @@
-"""A report as one HTML file: interactive charts, plotly.js inside, nothing loaded from anywhere.
-
-A report as Markdown (CommonMark with pipe tables). Nothing in it is read as markup or HTML unless it is ours.
-
-The formats of a report: report in, bytes out; and the JSON document, filled here and nowhere else.
-"""
+"""The formats of a report: report in, bytes out; the JSON document is filled here and nowhere else."""
 
 from __future__ import annotations
 
@@ -11,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal, get_args
@@ -21,7 +17,7 @@ from plotly.offline import get_plotlyjs
 
 from advisor.answers.advice import answer_values, component_times
 from advisor.answers.by_batch import context_values
-from advisor.answers.explore.changes import GOALS, DesignStanding
+from advisor.answers.explore.changes import DesignStanding
 from advisor.answers.round_costs import range_values
 from advisor.predict.curve import curve_rows
 from advisor.predict.scenario import Scenario
@@ -33,11 +29,11 @@ from advisor.show.charts.why import components_chart
 from advisor.show.explain.steps import step_text
 from advisor.show.report.blocks import Block, Code, FigureBlock, FigureKey, Listing, Paragraph, TableBlock
 from advisor.show.report.build import LIMITS, Report
-from advisor.show.report.document import DesignChoice, ReportDocument, UsedConstant
-from advisor.show.report.layout import key_figures, sections
+from advisor.show.report.document import ReportDocument, UsedConstant
+from advisor.show.report.layout import ERRORS, key_figures, sections
 from advisor.show.report.sections import (
-    best_designs,
     cited_works,
+    design_table,
     load_values,
     ranks_values,
     regions_values,
@@ -46,9 +42,22 @@ from advisor.show.report.sections import (
     tried,
     what_binds,
 )
-from advisor.show.words.next_steps import change_text, gain_text
-from advisor.text import MERITS, csv_text, json_values, printable, unbroken_ranges
+from advisor.show.table import Table
+from advisor.show.words.constants import NAMED
+from advisor.show.words.next_steps import CHANGES
+from advisor.show.words.schedule import accepted_lengths
+from advisor.text import csv_text, json_values, printable, unbroken_ranges
 
+Format = Literal["md", "html", "pdf", "json", "csv"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+MEDIA_TYPES: dict[Format, str] = {
+    "md": "text/markdown",
+    "html": "text/html",
+    "pdf": "application/pdf",
+    "json": "application/json",
+    "csv": "text/csv",
+}
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _DRAW = """
 for (const data of document.querySelectorAll('script[type="application/json"]')) {
   const figure = JSON.parse(data.textContent);
@@ -62,7 +71,7 @@ def to_html(report: Report) -> str:
     """The whole report. Text is escaped by the template; only the two scripts named in its policy can run."""
     body = sections(report)
     figures = {
-        block.key: script_json(report_figure(report, block.key).to_json())
+        block.key: script_json(report_figure(block).to_json())
         for section in body
         for block in section.blocks
         if isinstance(block, FigureBlock)
@@ -78,23 +87,9 @@ def to_html(report: Report) -> str:
     )
 
 
-def report_figure(report: Report, key: FigureKey) -> go.Figure:
+def report_figure(block: FigureBlock) -> go.Figure:
     """The chart of one figure block, the page's own on white. No text of a user's is drawn: plotly reads markup."""
-    return _figure(report, key).update_layout(template="plotly_white")
-
-
-def _figure(report: Report, key: FigureKey) -> go.Figure:
-    if key == "regions":
-        assert report.regions is not None, "only a report with a map has this block"
-        return design_regions_chart(report.regions).figure
-    if key == "ranks":
-        assert report.ranks is not None, "only a report with counted ranks has this block"
-        return rank_chart(report.ranks).figure
-    if key == "sweep":
-        assert report.swept is not None
-        assert report.swept.map is not None, "only a report with a map has this block"
-        return sweep_chart(report.swept.map).figure
-    return _speedup(report) if key == "speedup" else _components(report)
+    return _DRAWN[block.key](block.data).update_layout(template="plotly_white")
 
 
 def _speedup(report: Report) -> go.Figure:
@@ -116,6 +111,16 @@ def _speedup(report: Report) -> go.Figure:
 def _components(report: Report) -> go.Figure:
     times, batch = component_times(report.advice), report.scenario.batch_size
     return components_chart(times, n_draft=report.advice.curve_k, batch_size=batch)
+
+
+_DRAWN: dict[FigureKey, Callable[[Any], go.Figure]] = {
+    "speedup": _speedup,
+    "components": _components,
+    "ranks": lambda answer: rank_chart(answer).figure,
+    "regions": lambda region_map: design_regions_chart(region_map).figure,
+    "sweep": lambda sweep_map: sweep_chart(sweep_map).figure,
+}
+"""How the data of a figure block become a chart."""
 
 
 def script_json(text: str | None) -> str:
@@ -157,9 +162,6 @@ def _template() -> jinja2.Template:
     environment.filters["unbroken"] = unbroken_ranges
     text = files("advisor.show.report").joinpath("templates/report.html").read_text(encoding="utf-8")
     return environment.from_string(text)
-
-
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def to_markdown(report: Report) -> str:
@@ -218,17 +220,6 @@ def markdown_code(code: Code) -> list[str]:
     return [f"{escape(code.caption)}:", "", fence, code.text, fence]
 
 
-Format = Literal["md", "html", "pdf", "json", "csv"]
-FORMATS: tuple[Format, ...] = get_args(Format)
-MEDIA_TYPES: dict[Format, str] = {
-    "md": "text/markdown",
-    "html": "text/html",
-    "pdf": "application/pdf",
-    "json": "application/json",
-    "csv": "text/csv",
-}
-
-
 def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
     """The report in one format, UTF-8 where it is text.
 
@@ -281,11 +272,11 @@ def document_of(report: Report) -> ReportDocument:
         "k_by_context": None if report.k_by_context is None else context_values(report.k_by_context),
         "check_commands": report.checks,
         "components": component_times(advice),
-        "accepted_lengths": _accepted_lengths(report),
+        "accepted_lengths": accepted_lengths(advice.setup.acceptance).records(),
         "limits": LIMITS,
-        "validation": _errors(report),
+        "validation": None if report.validation is None else Table(ERRORS, [*report.validation.items()]).records(),
         "design": None if report.standing is None else _design(report.standing),
-        "next_steps": _next_steps(report),
+        "next_steps": None if report.steps is None else Table(CHANGES, tried(report.steps)).records(),
         **load_values(report),
         **ranks_values(report.ranks),
         **regions_values(report.regions),
@@ -302,10 +293,7 @@ def document_of(report: Report) -> ReportDocument:
         scenario=report.scenario,
         scenario_hash=report.scenario.hash,
         settings=report.settings,
-        constants=tuple(
-            UsedConstant(name=name, **constant.model_dump(exclude={"note"}))
-            for name, constant in report.constants.items()
-        ),
+        constants=tuple(UsedConstant(**one) for one in Table(NAMED, [*report.constants.items()]).records()),
         **json_values(values),
     )
 
@@ -329,53 +317,14 @@ def _curve(report: Report) -> list[dict[str, Any]]:
     ]
 
 
-def _accepted_lengths(report: Report) -> list[dict[str, Any]]:
-    acceptance = report.advice.setup.acceptance
-    columns = {
-        "n_draft": range(acceptance.accepted_length.size),
-        "accepted_length": acceptance.accepted_length,
-        "low": acceptance.low,
-        "high": acceptance.high,
-        "extrapolated": acceptance.extrapolated,
-    }
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _errors(report: Report) -> list[dict[str, Any]] | None:
-    if report.validation is None:
-        return None
-    return [
-        {
-            "group": group,
-            "n": errors.n,
-            "median_error": errors.median_ape,
-            "p90_error": errors.p90_ape,
-            "sign_right": errors.sign_accuracy,
-            "in_band": errors.coverage,
-        }
-        for group, errors in report.validation.items()
-    ]
-
-
 def _design(standing: DesignStanding) -> dict[str, Any]:
-    choices = [
-        {
-            **{name: value for name, value in vars(candidate).items() if name in DesignChoice.model_fields},
-            "goal": goal,
-            "design": printable(standing.space.describe(candidate.index)),
-            "n_draft": candidate.n_draft[0],
-            "speedup": candidate.speedup[0],
-            "tpot_ms": candidate.tpot_s[0] * 1e3,
-            "gain": gain.value,
-            "gain_low": gain.low,
-            "gain_high": gain.high,
-            "quality": candidate.quality[0].ratio,
-            "quality_pessimistic": candidate.quality_range[0],
-        }
-        for goal, candidate, gain in best_designs(standing)
-    ]
     notes = [printable(note) for note in standing.space.notes]
-    return {"text": printable(standing.text), "binding": what_binds(standing), "choices": choices, "notes": notes}
+    return {
+        "text": printable(standing.text),
+        "binding": what_binds(standing),
+        "choices": design_table(standing).records(),
+        "notes": notes,
+    }
 
 
 def _diagnosis(report: Report) -> dict[str, Any] | None:
@@ -385,23 +334,7 @@ def _diagnosis(report: Report) -> dict[str, Any] | None:
     return {
         "verdict": view.verdict,
         "sentence": view.sentence,
-        "findings": [vars(finding) for finding in view.findings],
+        "findings": view.findings,
         "gaps": view.gaps,
         "not_judged": [f"{title}: needs {needs}" for title, needs in view.not_judged],
     }
-
-
-def _next_steps(report: Report) -> list[dict[str, Any]] | None:
-    if report.steps is None:
-        return None
-    return [
-        {
-            "goal": MERITS[goal].name,
-            "what": printable(effect.change.what),
-            "gain": gain_text(effect, goal),
-            **{name: change_text(effect, name) for name in GOALS},
-            "tier": effect.tier,
-            "notes": [printable(note) for note in effect.change.notes],
-        }
-        for goal, effect in tried(report.steps)
-    ]

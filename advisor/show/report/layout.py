@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from advisor.answers.advice import component_times
 from advisor.answers.schedule import plain_text, schedule_rule
@@ -38,8 +40,16 @@ from advisor.show.report.sections import (
     works,
 )
 from advisor.show.table import Column, Table
-from advisor.show.words.schedule import DRAFTS, k_by_batch_table, k_by_context_table
-from advisor.text import MERITS, printable, tier_text, with_prefix
+from advisor.show.words.constants import NAMED
+from advisor.show.words.schedule import DRAFTS, accepted_lengths, k_by_batch_table, k_by_context_table
+from advisor.text import MERITS, printable, tier_text
+
+Answer = TypeVar("Answer")
+
+
+def percent(share: float | None) -> str:
+    """A share in whole per cent, a dash for None."""
+    return "-" if share is None else f"{share:.0%}"
 
 
 def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
@@ -56,47 +66,45 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
 
 def sections(report: Report) -> tuple[Section, ...]:
     """The body of a report, in reading order."""
-    found = [
-        Section("Question", (Paragraph(report.question), _settings_table(report))),
-        Section("Answer", _answer(report)),
-        Section("Speedup by batch size", _curve(report)),
-        Section("Where the time goes", _components(report)),
-        *([Section("Experts on ranks", ranks_blocks(report, report.ranks))] if report.ranks is not None else []),
-        *(
-            [Section("Over context", over_context(report, report.over_context))]
-            if report.over_context is not None
-            else []
-        ),
-        *(
-            [Section("Other models at this load", other_models(report.board, report.scenario.model_id))]
-            if report.board is not None
-            else []
-        ),
-        Section("Try next", try_next(report)),
-        *([Section("Which design to train", design(report.standing))] if report.standing is not None else []),
-        *(
-            [Section("One design for several accelerators", regions_blocks(report.regions))]
-            if report.regions is not None
-            else []
-        ),
-        *([Section("A sweep of scenarios", sweep_blocks(report.swept))] if report.swept is not None else []),
-        Section("K by batch size", _schedule(report)),
-        Section("Engine configuration", _engines(report)),
-        Section("How far this has been checked", _validation(report)),
-        Section("Check it yourself", check_blocks(report.checks)),
-        *([Section("A measured run, diagnosed", diagnosed(report.diagnosis))] if report.diagnosis is not None else []),
-        Section("Assumptions", (Listing(report.assumptions), _accepted_lengths(report))),
-        Section("Limits", (Listing(LIMITS),), reference=True),
-        Section("Cost and energy", cost_and_energy(report), reference=True),
-        Section("Constants of the accelerator", (_constants(report),), reference=True),
-        Section("How the speedup was made", derivation(report), reference=True),
-        Section("Works cited", (works(report),), reference=True),
-        Section("Sources", (Listing(references(report), numbered=True),), reference=True),
-        Section("This report", _identity(report), reference=True),
-    ]
-    return tuple(
-        Section(section.title, tuple(map(typeset_block, section.blocks)), section.reference) for section in found
+    found: tuple[tuple[str, Iterable[Block] | None], ...] = (
+        ("Question", (Paragraph(report.question), _settings_table(report))),
+        ("Answer", _answer(report)),
+        ("Speedup by batch size", _curve(report)),
+        ("Where the time goes", _components(report)),
+        ("Experts on ranks", _if_any(partial(ranks_blocks, report), report.ranks)),
+        ("Over context", _if_any(partial(over_context, report), report.over_context)),
+        ("Other models at this load", _if_any(partial(other_models, report.scenario.model_id), report.board)),
+        ("Try next", try_next(report)),
+        ("Which design to train", _if_any(design, report.standing)),
+        ("One design for several accelerators", _if_any(regions_blocks, report.regions)),
+        ("A sweep of scenarios", _if_any(sweep_blocks, report.swept)),
+        ("K by batch size", _schedule(report)),
+        ("Engine configuration", _engines(report)),
+        ("Validation", _validation(report)),
+        ("Check it yourself", check_blocks(report.checks)),
+        ("A measured run, diagnosed", _if_any(diagnosed, report.diagnosis)),
+        ("Assumptions", (Listing(report.assumptions), _accepted_lengths(report))),
     )
+    reference: tuple[tuple[str, Iterable[Block]], ...] = (
+        ("Limits", (Listing(LIMITS),)),
+        ("Cost and energy", cost_and_energy(report)),
+        ("Constants of the accelerator", (_constants(report),)),
+        ("Derivation", derivation(report)),
+        ("Works cited", (works(report),)),
+        ("Sources", (Listing(references(report), numbered=True),)),
+        ("This report", _identity(report)),
+    )
+    return tuple(
+        Section(title, tuple(map(typeset_block, blocks)), is_reference)
+        for part, is_reference in ((found, False), (reference, True))
+        for title, blocks in part
+        if blocks is not None
+    )
+
+
+def _if_any(blocks: Callable[[Answer], tuple[Block, ...]], answer: Answer | None) -> tuple[Block, ...] | None:
+    """Blocks on an answer, None without one."""
+    return None if answer is None else blocks(answer)
 
 
 def curve_finding(report: Report) -> str:
@@ -170,8 +178,8 @@ def nearest_check(group: str, errors: Errors) -> str:
     """Comparison with the nearest published points, for readers who stop at the answer."""
     return (
         f"Against published speedups of {group} ({errors.n}), these predictions were off by "
-        f"{_percent(errors.median_ape)} at the median, on the right side of 1x in {_percent(errors.sign_accuracy)} and "
-        f"inside the band in {_percent(errors.coverage)}."
+        f"{percent(errors.median_ape)} at the median, on the right side of 1x in {percent(errors.sign_accuracy)} and "
+        f"inside the band in {percent(errors.coverage)}."
     )
 
 
@@ -183,7 +191,7 @@ def _curve(report: Report) -> tuple[Block, ...]:
     finding = curve_finding(report)
     return (
         Paragraph(finding + ending),
-        FigureBlock("speedup", finding),
+        FigureBlock("speedup", finding, report),
         table_block(Table(_CURVE, rows), caption),
     )
 
@@ -210,7 +218,7 @@ def _components(report: Report) -> tuple[Block, ...]:
         Column("Plain step, ms", itemgetter(1), "{:.3f}".format),
         Column(f"Round with K = {report.advice.curve_k}, ms", itemgetter(2), "{:.3f}".format),
     )
-    return Paragraph(finding), FigureBlock("components", finding), table_block(Table(columns, parts))
+    return Paragraph(finding), FigureBlock("components", finding, report), table_block(Table(columns, parts))
 
 
 def _engines(report: Report) -> tuple[Block, ...]:
@@ -240,41 +248,31 @@ def _validation(report: Report) -> tuple[Block, ...]:
     text = "Errors of this advisor's predictions on speedups that others measured and published."
     if not near:
         text += " None of them is on this accelerator or of this model."
-    return Paragraph(text), table_block(Table(_ERRORS, list(report.validation.items())))
+    return Paragraph(text), table_block(Table(ERRORS, list(report.validation.items())))
 
 
-_ERRORS: tuple[Column[tuple[str, Errors]], ...] = (
-    Column("Published speedups of", itemgetter(0), words=True),
-    Column("Points", lambda row: row[1].n),
-    Column("Median error", lambda row: _percent(row[1].median_ape)),
-    Column("90th percentile", lambda row: _percent(row[1].p90_ape)),
-    Column("Right side of 1x", lambda row: _percent(row[1].sign_accuracy)),
-    Column("In the band", lambda row: _percent(row[1].coverage)),
+ERRORS: tuple[Column[tuple[str, Errors]], ...] = (
+    Column("Published speedups of", itemgetter(0), key="group", words=True),
+    Column("Points", lambda row: row[1].n, key="n"),
+    Column("Median error", lambda row: row[1].median_ape, percent, "median_error"),
+    Column("90th percentile", lambda row: row[1].p90_ape, percent, "p90_error"),
+    Column("Right side of 1x", lambda row: row[1].sign_accuracy, percent, "sign_right"),
+    Column("In the band", lambda row: row[1].coverage, percent, "in_band"),
 )
+"""How far predictions were off on each group of published speedups."""
 
 
 def _accepted_lengths(report: Report) -> TableBlock:
-    given = report.advice.setup.acceptance
-    columns: tuple[Column[int], ...] = (
-        Column("K", int),
-        Column("Tokens per round", lambda k: given.accepted_length[k], "{:.2f}".format),
-        Column("likely range", lambda k: _band(given.low[k], given.high[k])),
-        Column("Extrapolated", lambda k: "yes" if given.extrapolated[k] else "no", words=True),
-    )
-    rows = range(1, given.accepted_length.size)
-    return table_block(Table(columns, rows), "Accepted length, bonus token included.")
+    caption = "Accepted length, bonus token included."
+    return table_block(accepted_lengths(report.advice.setup.acceptance, 1), caption)
 
 
 def _constants(report: Report) -> TableBlock:
     known = references(report)
-    columns: tuple[Column[tuple[str, Constant]], ...] = (
-        Column("Constant", itemgetter(0), words=True),
-        Column("Value", lambda row: with_prefix(row[1].value, row[1].unit)),
-        Column("Kind", lambda row: row[1].kind, words=True),
-        Column("Confidence", lambda row: row[1].confidence, words=True),
-        Column("Read on", lambda row: row[1].date.isoformat(), words=True),
-        Column("Source no.", lambda row: 1 + next(i for i, one in enumerate(known) if one.endswith(row[1].source))),
+    number = Column[tuple[str, Constant]](
+        "Source no.", lambda row: 1 + next(i for i, one in enumerate(known) if one.endswith(row[1].source))
     )
+    columns = (*(column for column in NAMED if column.label != "Source"), number)
     return table_block(Table(columns, list(report.constants.items())))
 
 
@@ -309,7 +307,3 @@ def _band(low: float, high: float) -> str:
 
 def _band_name(report: Report) -> str:
     return f"{report.advice.band_level:.0%} band"
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.0%}"

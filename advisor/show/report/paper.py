@@ -1,15 +1,11 @@
-"""A report as a tagged PDF (PDF/UA-1), typeset without a browser; the same report gives the same bytes.
-
-The report's charts for paper: report in, SVG out, the same bytes each time. No text of a user's is drawn.
-"""
+"""A report as a tagged PDF (PDF/UA-1), typeset without a browser, with its charts as SVG; the same bytes each time."""
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -29,9 +25,10 @@ from advisor.answers.design.regions import RegionMap
 from advisor.answers.expert_ranks import RanksAnswer
 from advisor.answers.explore.questions import SweepMap, setting_text
 from advisor.prediction import AdvisorError
-from advisor.show.charts.figure import BLUE, GAIN_SCALE, ORANGE, VERMILLION
+from advisor.show.charts.figure import BLUE, GAIN_SCALE, ORANGE, VERMILLION, gain_reach
 from advisor.show.charts.maps import REGION_TINTS
 from advisor.show.charts.measured import rank_lines
+from advisor.show.charts.why import drawn_components
 from advisor.show.report.blocks import Block, Code, FigureBlock, FigureKey, Section
 from advisor.show.report.build import Report
 from advisor.show.report.layout import key_figures, sections
@@ -43,6 +40,15 @@ _BREAK = "\ue000"
 """Private-use mark, drawn as nothing; text from users has no private-use characters left."""
 _AS_IT_IS = ("kind", "key", "align", "svg", "code", "title", "alt", "date", "hash")
 """Keys, drawings, and texts that become properties of the document."""
+NEUTRAL = "#6B6B6B"
+"""Reference lines; darker than on screen, since paper is white."""
+_WIDTH_INCHES = 6.9
+_DASHES = {"solid": "-", "dash": "--", "dot": ":"}
+"""matplotlib's styles of line by plotly's names."""
+_MANY_COLUMNS = 12
+# The names of clip paths and glyphs in an SVG are hashes with this salt, random unless set: matplotlib offers no
+# argument for it.
+mpl.rcParams["svg.hashsalt"] = "advisor"
 
 
 def to_pdf(report: Report) -> bytes:
@@ -98,7 +104,7 @@ def _data(report: Report, parts: Sequence[Section]) -> Any:
             {
                 "title": section.title,
                 "reference": section.reference,
-                "blocks": [_block(report, block) for block in section.blocks],
+                "blocks": [_block(block) for block in section.blocks],
             }
             for section in parts
         ],
@@ -106,10 +112,10 @@ def _data(report: Report, parts: Sequence[Section]) -> Any:
     return _each_text(document)
 
 
-def _block(report: Report, block: Block) -> dict[str, Any]:
-    values = {"kind": type(block).__name__, **dataclasses.asdict(block)}
+def _block(block: Block) -> dict[str, Any]:
+    values = {"kind": type(block).__name__} | vars(block)
     if isinstance(block, FigureBlock):
-        values |= {"svg": report_svg(report, block.key), "alt": showable(block.alt)}
+        values |= {"svg": report_svg(block), "alt": showable(block.alt), "data": None}
     if isinstance(block, Code):
         values["code"] = _breakable(showable(block.text), ",&")  # a copied line then breaks between JSON entries only
     return values
@@ -147,39 +153,12 @@ def _template() -> bytes:
     return files("advisor.show.report").joinpath("templates/memo.typ").read_bytes()
 
 
-NEUTRAL = "#6B6B6B"
-"""Reference lines; darker than on screen, since paper is white."""
-_WIDTH_INCHES = 6.9
-_DASHES = {"solid": "-", "dash": "--", "dot": ":"}
-"""matplotlib's styles of line by plotly's names."""
-_MANY_COLUMNS = 12
-_SMALL_SHARE = 0.005
-"""Components below this share of both steps are left to the table. [-]"""
-# The names of clip paths and glyphs in an SVG are hashes with this salt, random unless set: matplotlib offers no
-# argument for it.
-mpl.rcParams["svg.hashsalt"] = "advisor"
-
-
-def report_svg(report: Report, key: FigureKey) -> str:
+def report_svg(block: FigureBlock) -> str:
     """The chart of one figure block, as SVG. Letters are outlines, so that no font is needed to show them."""
-    figure = _figure(report, key)
+    figure = _DRAWN[block.key](block.data)
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return out.getvalue()
-
-
-def _figure(report: Report, key: FigureKey) -> Figure:
-    if key == "regions":
-        assert report.regions is not None, "only a report with a map has this block"
-        return _regions(report.regions)
-    if key == "ranks":
-        assert report.ranks is not None, "only a report with counted ranks has this block"
-        return _ranks(report.ranks)
-    if key == "sweep":
-        assert report.swept is not None
-        assert report.swept.map is not None, "only a report with a map has this block"
-        return _sweep(report.swept.map)
-    return _speedup(report) if key == "speedup" else _components(report)
 
 
 def _speedup(report: Report) -> Figure:
@@ -226,29 +205,20 @@ def _speedup(report: Report) -> Figure:
 
 
 def _components(report: Report) -> Figure:
-    times = component_times(report.advice)
-    plain_ms, round_ms = sum(part.plain_ms for part in times), sum(part.round_ms for part in times)
-    parts = [part for part in times if max(part.plain_ms / plain_ms, part.round_ms / round_ms) >= _SMALL_SHARE][::-1]
+    parts = drawn_components(component_times(report.advice))[::-1]
     figure = _new(0.6 + 0.16 * len(parts))
     axes = figure.add_subplot()
     places = range(len(parts))
-    axes.barh(
-        [place + 0.2 for place in places],
-        [part.round_ms for part in parts],
-        0.38,
-        color=BLUE,
-        label=f"round, K = {report.advice.curve_k}",
-    )
-    axes.barh(
-        [place - 0.2 for place in places],
-        [part.plain_ms for part in parts],
-        0.38,
-        color=ORANGE,
-        hatch="////",
-        edgecolor="white",
-        linewidth=0,
-        label="plain step",
-    )
+    plain: dict[str, Any] = {
+        "color": ORANGE,
+        "hatch": "////",
+        "edgecolor": "white",
+        "linewidth": 0,
+        "label": "plain step",
+    }
+    of_round: dict[str, Any] = {"color": BLUE, "label": f"round, K = {report.advice.curve_k}"}
+    axes.barh([place + 0.2 for place in places], [part.round_ms for part in parts], 0.38, **of_round)
+    axes.barh([place - 0.2 for place in places], [part.plain_ms for part in parts], 0.38, **plain)
     axes.set_yticks(list(places), [part.label for part in parts])
     _finish(axes, "Milliseconds", "")
     axes.legend(loc="lower right", frameon=False, fontsize=7.5)
@@ -275,12 +245,8 @@ def _regions(region_map: RegionMap) -> Figure:
                 )
             )
             axes.text(column, row, "\n".join(lines), ha="center", va="center", fontsize=6)
-    axes.set_xlim(-0.5, columns - 0.5)
-    axes.set_ylim(rows - 0.5, -0.5)
-    axes.set_xticks(range(columns), [str(place) for place in region_map.cells.places])
-    axes.set_yticks(range(rows), [f"{batch:,.0f}" for batch in region_map.batches])
-    _finish(axes, "Accelerator", "Batch size (sequences)")
-    axes.grid(visible=False)
+    batches = [f"{batch:,.0f}" for batch in region_map.batches]
+    _cell_axes(axes, list(map(str, region_map.cells.places)), batches, "Accelerator", "Batch size (sequences)")
     return figure
 
 
@@ -311,7 +277,7 @@ def _sweep(sweep_map: SweepMap) -> Figure:
     speedup = np.where(sweep_map.fits, sweep_map.values("speedup"), np.nan)
     drafts = sweep_map.values("n_draft")
     rows, columns = speedup.shape
-    far = max(float(np.nanmax(np.abs(speedup - 1.0), initial=0.0)), 0.1)
+    far = gain_reach(speedup)
     colors = LinearSegmentedColormap.from_list("gain", list(GAIN_SCALE))
     figure = _new(0.7 + 0.32 * rows)
     axes = figure.add_subplot()
@@ -320,15 +286,34 @@ def _sweep(sweep_map: SweepMap) -> Figure:
         axes.add_patch(Rectangle((column - 0.48, row - 0.48), 0.96, 0.96, facecolor=tint))
         text = f"{speedup[row, column]:.2f}\nK {drafts[row, column]:.0f}"
         axes.text(column, row, text, ha="center", va="center", fontsize=5 if columns > _MANY_COLUMNS else 6)
-    axes.set_xlim(-0.5, columns - 0.5)
-    axes.set_ylim(rows - 0.5, -0.5)
-    axes.set_xticks(range(columns), [setting_text(sweep_map.x, value) for value in sweep_map.x_values])
+    across, down = (
+        [setting_text(name, value) for value in values]
+        for name, values in ((sweep_map.x, sweep_map.x_values), (sweep_map.y, sweep_map.y_values))
+    )
     if columns > _MANY_COLUMNS // 2 and sweep_map.x != "batch_size":  # names, which would run into each other
         axes.tick_params(axis="x", labelrotation=30)
-    axes.set_yticks(range(rows), [setting_text(sweep_map.y, value) for value in sweep_map.y_values])
-    _finish(axes, label(sweep_map.x), label(sweep_map.y))
-    axes.grid(visible=False)
+    _cell_axes(axes, across, down, label(sweep_map.x), label(sweep_map.y))
     return figure
+
+
+_DRAWN: dict[FigureKey, Callable[[Any], Figure]] = {
+    "speedup": _speedup,
+    "components": _components,
+    "regions": _regions,
+    "ranks": _ranks,
+    "sweep": _sweep,
+}
+"""How the data of a figure block become a drawing."""
+
+
+def _cell_axes(axes: mpl.axes.Axes, across: list[str], down: list[str], x_title: str, y_title: str) -> None:
+    """Name the columns and rows of a map of cells, the first row on top."""
+    axes.set_xlim(-0.5, len(across) - 0.5)
+    axes.set_ylim(len(down) - 0.5, -0.5)
+    axes.set_xticks(range(len(across)), across)
+    axes.set_yticks(range(len(down)), down)
+    _finish(axes, x_title, y_title)
+    axes.grid(visible=False)
 
 
 def _new(height_inches: float) -> Figure:

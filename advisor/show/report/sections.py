@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -25,14 +25,15 @@ from advisor.answers.explore.questions import (
     setting_text,
     where_drafting_pays,
 )
+from advisor.predict.scenario import Scenario
+from advisor.prediction import Frozen
 from advisor.show.charts.maps import design_regions_chart, sweep_chart
 from advisor.show.charts.measured import rank_chart
 from advisor.show.explain.round import cited, derive
 from advisor.show.explain.steps import Step, step_text
-from advisor.show.report.blocks import Block, FigureBlock, Listing, Paragraph, table_block
+from advisor.show.report.blocks import Block, FigureBlock, Listing, Paragraph, paragraph, said, table_block
 from advisor.show.report.build import Report
 from advisor.show.report.document import (
-    DesignRegion,
     RankedModel,
     RegionCell,
     SweepCell,
@@ -69,7 +70,7 @@ from advisor.show.words.load import (
 )
 from advisor.show.words.load import map_table as context_map_table
 from advisor.show.words.load import verdict as context_verdict
-from advisor.show.words.next_steps import change_text, gain_text
+from advisor.show.words.next_steps import CHANGES
 from advisor.show.words.regions import (
     held_where,
     map_cells_table,
@@ -81,6 +82,7 @@ from advisor.show.words.regions import (
 from advisor.show.words.sweep import (
     fastest_table,
     fastest_text,
+    map_cells,
     map_table,
     map_text,
     one_k_table,
@@ -93,8 +95,6 @@ from advisor.show.words.sweep import (
 )
 from advisor.text import MERITS, counted, printable
 
-_LENGTH = 3000
-"""Longest sentence printed, in characters."""
 _ORIGINS = {
     "trace": "counted on a routing trace",
     "loads": "drawn from given loads by layer",
@@ -104,6 +104,19 @@ _ORIGINS = {
 _PLACED = ("layout", "experts read", "rows, fullest/mean", "K", "copies/GPU")
 _TIMES = ("layout", "plain step ms", "K", "round ms", "speedup", "band", "time per token ms", "tier")
 """Columns of the layouts that fit the width of a page, in two tables."""
+_SHOWN = 40
+"""Rows of a table on paper; JSON has all. [-]"""
+_MAP_COLUMNS = 10
+"""Columns of a table that fit a page. [-]"""
+_SHOWN_RUNS = 4
+_SHOWN_WANTS = 8
+_SHOWN_STEPS = ("experts", "weights", "routed", "total", "kernels", "host", "round_host")
+"""Endings of the steps that a report prints beside the answer's own; `explain` prints all."""
+_LOAD_SHOWN = 12
+"""Models in a report's table; JSON has all. [-]"""
+_PLACEMENT = ("rank", "80%", "model", "placement", "drafter", "accepted", "K", "memory")
+_MERITS = ("rank", "model", "USD/M tokens", "ms/token", "tokens/s/GPU", "J/token", "keeps limit")
+"""Columns of the leaderboard that fit the width of a page, in two tables."""
 
 
 def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
@@ -115,7 +128,7 @@ def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
     new_warnings = tuple(_sentence(text) for text in warnings(answer) if printable(text) not in report.warnings)
     layouts = layout_table(answer)
     return (
-        Paragraph(_said(verdict(answer))),
+        paragraph(verdict(answer)),
         Paragraph(f"{of_counts} Choices of experts are {_ORIGINS[kind]}. {_routing_text(report, answer)}".rstrip()),
         table_block(
             layouts.only(*_PLACED),
@@ -123,13 +136,13 @@ def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
             f"counts; copies are extra weights on each GPU. {of_counts}",
         ),
         table_block(layouts.only(*_TIMES), f"What the same layouts cost; {band} of the speedup. {of_counts}"),
-        FigureBlock("ranks", _said(rank_chart(answer).alt)),
+        FigureBlock("ranks", said(rank_chart(answer).alt), answer),
         table_block(
             rank_table(answer), f"Experts in order, by K: counted, and what is assumed without counts. {of_counts}"
         ),
-        Paragraph(_said(exchange_text(answer))),
+        paragraph(exchange_text(answer)),
         *(moved if answer.moved else ()),
-        Listing(tuple(map(_said, notes(answer)))),
+        Listing(tuple(map(said, notes(answer)))),
         *((Paragraph("Note before use:"), Listing(new_warnings)) if new_warnings else ()),
     )
 
@@ -145,13 +158,9 @@ def _routing_text(report: Report, answer: RanksAnswer) -> str:
     )
 
 
-def _said(text: str) -> str:
-    return printable(text, _LENGTH)
-
-
 def _sentence(text: str) -> str:
     """A warning as a sentence: those of a trace begin small and have no full stop."""
-    return _said(f"{text[0].upper()}{text[1:]}".rstrip(".") + ".")
+    return said(f"{text[0].upper()}{text[1:]}".rstrip(".") + ".")
 
 
 def ranks_values(answer: RanksAnswer | None) -> dict[str, Any]:
@@ -159,36 +168,39 @@ def ranks_values(answer: RanksAnswer | None) -> dict[str, Any]:
     if answer is None:
         return {"expert_ranks": None}
     values = {name: _printed(value) for name, value in document(answer).items()}
-    return {"expert_ranks": values | {"verdict": _said(verdict(answer))}}
+    return {"expert_ranks": values | {"verdict": said(verdict(answer))}}
 
 
 def _printed(value: Any) -> Any:
     """Texts of a document as they are printed, all else as it is."""
     if isinstance(value, str):
-        return _said(value)
+        return said(value)
     is_texts = isinstance(value, tuple) and all(isinstance(text, str) for text in value)
-    return tuple(map(_said, value)) if is_texts else value
+    return tuple(map(said, value)) if is_texts else value
 
 
 def regions_blocks(region_map: RegionMap) -> tuple[Block, ...]:
     """The map as a figure and as a table of cells, then its regions."""
-    verdict = Paragraph(printable(region_verdict(region_map), 2000))
-    notes = Listing(tuple(printable(note, 2000) for note in region_notes(region_map)))
+    verdict = paragraph(region_verdict(region_map))
+    notes = Listing(tuple(said(note) for note in region_notes(region_map)))
     if not region_map.regions:
         return verdict, notes
-    held_by = tuple(
-        f"{region.letter} holds {printable(held_where(region_map, region), 2000)}." for region in region_map.regions
-    )
+    held_by = tuple(f"{region.letter} holds {said(held_where(region_map, region))}." for region in region_map.regions)
     caption = (
         "Who holds each batch and accelerator, with which K, and the expected loss against its own best; ? at an edge."
     )
     return (
         verdict,
-        FigureBlock("regions", printable(design_regions_chart(region_map).alt, 4000)),
+        FigureBlock("regions", said(design_regions_chart(region_map).alt), region_map),
         table_block(map_cells_table(region_map), caption),
         table_block(region_table(region_map).on_paper()),
         Listing((*held_by, *notes.items)),
     )
+
+
+def fields_of(model: type[Frozen], rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with the columns that the report's document has, and no others."""
+    return [{name: row[name] for name in model.model_fields} for row in rows]
 
 
 def regions_values(region_map: RegionMap | None) -> dict[str, Any]:
@@ -197,18 +209,12 @@ def regions_values(region_map: RegionMap | None) -> dict[str, Any]:
         return {"design_regions": None}
     values = region_document(region_map)
     section = {name: values[name] for name in ("objective", "tie", "core_chance")} | {
-        "regions": [{name: row[name] for name in DesignRegion.model_fields} for row in values["regions"]],
-        "cells": [{name: row[name] for name in RegionCell.model_fields} for row in values["cells"]],
-        "verdict": printable(values["verdict"], 2000),
-        "notes": [printable(note, 2000) for note in values["notes"]],
+        "regions": values["regions"],
+        "cells": fields_of(RegionCell, values["cells"]),
+        "verdict": said(values["verdict"]),
+        "notes": [said(note) for note in values["notes"]],
     }
     return {"design_regions": section}
-
-
-_SHOWN = 40
-"""Rows of a table on paper; JSON has all. [-]"""
-_MAP_COLUMNS = 10
-"""Columns of a table that fit a page. [-]"""
 
 
 def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
@@ -216,13 +222,13 @@ def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
     frame = view.sweep.frame
     pays, fastest = where_drafting_pays(frame), fastest_within(frame, view.max_tpot_ms)
     return (
-        _paragraph(" ".join((swept_text(view.sweep), *view.sweep.notes))),
-        Listing(tuple(printable(text, 2000) for text in settings_texts(frame))),
-        _paragraph(pays_text(pays)),
+        paragraph(" ".join((swept_text(view.sweep), *view.sweep.notes))),
+        Listing(tuple(said(text) for text in settings_texts(frame))),
+        paragraph(pays_text(pays)),
         *_sweep_table(pays_table(pays), "The largest batch at which the recommended K pays, and its figures there."),
-        _paragraph(fastest_text(fastest, view.max_tpot_ms)),
+        paragraph(fastest_text(fastest, view.max_tpot_ms)),
         *_sweep_table(fastest_table(fastest), "The most tokens/s per GPU of each model, with 80% bands."),
-        _paragraph(one_k_text(frame)),
+        paragraph(one_k_text(frame)),
         *_sweep_table(
             one_k_table(frame), "One K at every point that fits and has it, against the best K of each simulated case."
         ),
@@ -233,15 +239,11 @@ def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
 def _map(sweep_map: SweepMap | None) -> tuple[Block, ...]:
     if sweep_map is None:
         return ()
-    figure = FigureBlock("sweep", printable(sweep_chart(sweep_map).alt, 2000))
+    figure = FigureBlock("sweep", said(sweep_chart(sweep_map).alt), sweep_map)
     cells = map_table(sweep_map)
     fits = len(cells.columns) <= _MAP_COLUMNS
     table = _sweep_table(cells, "A dash: not in the grid, or does not fit.") if fits else ()
-    return _paragraph(map_text(sweep_map)), figure, *table
-
-
-def _paragraph(text: str) -> Paragraph:
-    return Paragraph(printable(text, 2000))
+    return paragraph(map_text(sweep_map)), figure, *table
 
 
 def _sweep_table(table: Table[Any], caption: str) -> tuple[Block, ...]:
@@ -261,7 +263,7 @@ def sweep_values(view: SweepView | None) -> dict[str, Any]:
     sentences = (swept_text(view.sweep), pays_text(pays), fastest_text(fastest, view.max_tpot_ms), one_k_text(frame))
     return {
         "sweep": {
-            "says": [printable(text, 2000) for text in (*sentences, *view.sweep.notes)],
+            "says": [said(text) for text in (*sentences, *view.sweep.notes)],
             "release": view.sweep.maker.get("release"),
             "constants": view.sweep.maker.get("constants"),
             "max_tpot_ms": view.max_tpot_ms,
@@ -287,18 +289,8 @@ def _cells(sweep_map: SweepMap | None) -> dict[str, Any] | None:
     if sweep_map is None:
         return None
     names = [name for name in SweepCell.model_fields if name not in ("x", "y")]
-    cells = [
-        {name: sweep_map.cells[name].loc[sweep_map.row[row, column]] for name in names}
-        | {"x": setting_text(sweep_map.x, across), "y": setting_text(sweep_map.y, down)}
-        for row, down in enumerate(sweep_map.y_values)
-        for column, across in enumerate(sweep_map.x_values)
-        if sweep_map.has[row, column]
-    ]
-    return {"says": printable(map_text(sweep_map), 2000), "x": sweep_map.x, "y": sweep_map.y, "cells": cells}
-
-
-_SHOWN_RUNS = 4
-_SHOWN_WANTS = 8
+    cells = [{"x": x, "y": y} | {name: one[name] for name in names} for x, y, one in map_cells(sweep_map)]
+    return {"says": said(map_text(sweep_map)), "x": sweep_map.x, "y": sweep_map.y, "cells": cells}
 
 
 def diagnosed(view: DiagnosisView) -> tuple[Block, ...]:
@@ -323,19 +315,9 @@ def diagnosed(view: DiagnosisView) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-_SHOWN_STEPS = ("experts", "weights", "routed", "total", "kernels", "host", "round_host")
-"""Endings of the steps that a report prints beside the answer's own; `explain` prints all."""
-
-
 def tried(steps: NextSteps) -> list[tuple[Goal, Effect]]:
     """The three changes that help most by each goal."""
     return [(goal, effect) for goal in GOALS for effect in best_effects(steps, goal)]
-
-
-def best_designs(standing: DesignStanding) -> list[tuple[str, Candidate, Band]]:
-    """The best designs at equal quality: for what, which, and the gain over the scenario's own."""
-    best, fastest = standing.best, standing.fastest
-    return [("speedup", best, best.speedup_gain), ("time per output token", fastest, fastest.tpot_gain)]
 
 
 def what_binds(standing: DesignStanding) -> str:
@@ -367,40 +349,45 @@ def try_next(report: Report) -> tuple[Block, ...]:
         "each at its own best K."
     )
     notes = tuple(dict.fromkeys(printable(note) for _, effect in changes for note in effect.change.notes))
-    change_table = table_block(Table(_CHANGES, changes))
+    change_table = table_block(Table(CHANGES, changes))
     return (Paragraph(text), change_table, Listing(notes)) if notes else (Paragraph(text), change_table)
 
 
-_CHANGES: tuple[Column[tuple[Goal, Effect]], ...] = (
-    Column("By", lambda row: MERITS[row[0]].name, words=True),
-    Column("Change", lambda row: row[1].change.what, words=True),
-    Column("Gain", lambda row: gain_text(row[1], row[0])),
-    Column("Tokens/s per GPU", lambda row: change_text(row[1], "tokens_per_s_per_gpu")),
-    Column("Time per token", lambda row: change_text(row[1], "tpot")),
-    Column("Speedup", lambda row: change_text(row[1], "speedup")),
-    Column("Tier", lambda row: row[1].tier, words=True),
-)
+def design_table(standing: DesignStanding) -> Table[tuple[str, Candidate, Band]]:
+    """The best designs at equal quality beside the scenario's own."""
+    columns: tuple[Column[tuple[str, Candidate, Band]], ...] = (
+        Column("Best for", itemgetter(0), key="goal", words=True),
+        Column("Design", lambda row: printable(standing.space.describe(row[1].index)), key="design", words=True),
+        *(_shape(name) for name in ("n_experts", "n_active", "n_shared", "expert_width", "shared_share")),
+        *(_shape(name) for name in ("total_params", "active_params")),
+        Column("Training", lambda row: row[1].training_cost, "{:.2f}x".format, "training_cost"),
+        Column(None, lambda row: row[1].n_draft[0], key="n_draft"),
+        Column("Speedup", lambda row: row[1].speedup[0], "{:.2f}x".format, "speedup"),
+        Column("ms per token", lambda row: row[1].tpot_s[0] * 1e3, "{:.2f}".format, "tpot_ms"),
+        Column("Gain", itemgetter(2), band_text, "gain", band=True),
+        Column("Quality by law", lambda row: " / ".join(law.short for law in row[1].quality)),
+        Column(None, lambda row: row[1].quality[0].ratio, key="quality"),
+        Column(None, lambda row: row[1].quality_range[0], key="quality_pessimistic"),
+        Column("Tier", lambda row: row[1].tier, key="tier", words=True),
+    )
+    best, fastest = standing.best, standing.fastest
+    gains = [("speedup", best, best.speedup_gain), ("time per output token", fastest, fastest.tpot_gain)]
+    return Table(columns, gains)
+
+
+def _shape(name: str) -> Column[tuple[str, Candidate, Band]]:
+    return Column(None, lambda row: getattr(row[1], name), key=name)
 
 
 def design(standing: DesignStanding) -> tuple[Block, ...]:
     """The best designs at equal quality beside the scenario's own."""
-    columns: tuple[Column[tuple[str, Candidate, Band]], ...] = (
-        Column("Best for", itemgetter(0), words=True),
-        Column("Design", lambda row: standing.space.describe(row[1].index), words=True),
-        Column("Training", lambda row: row[1].training_cost, "{:.2f}x".format),
-        Column("Speedup", lambda row: row[1].speedup[0], "{:.2f}x".format),
-        Column("ms per token", lambda row: row[1].tpot_s[0] * 1e3, "{:.2f}".format),
-        Column("Gain", itemgetter(2), band_text),
-        Column("Quality by law", lambda row: " / ".join(law.short for law in row[1].quality)),
-        Column("Tier", lambda row: row[1].tier, words=True),
-    )
     caption = (
         "Gain over the scenario's own design. Training: compute at equal tokens over its own. Quality: dense "
         f"equivalent over its own, by {', '.join(LAW_NAMES.values())}."
     )
     blocks: tuple[Block, ...] = (
         Paragraph(printable(standing.text)),
-        table_block(Table(columns, best_designs(standing)), caption),
+        table_block(design_table(standing), caption),
         Paragraph(what_binds(standing)),
     )
     notes = tuple(printable(note) for note in standing.space.notes)
@@ -428,35 +415,30 @@ def works(report: Report) -> Listing:
     return Listing(tuple(f"{text} {url} ({used})" for text, url, used in cited_works(report)), numbered=True)
 
 
-_LOAD_SHOWN = 12
-"""Models in a report's table; JSON has all. [-]"""
-_PLACEMENT = ("rank", "80%", "model", "placement", "drafter", "accepted", "K", "memory")
-_MERITS = ("rank", "model", "USD/M tokens", "ms/token", "tokens/s/GPU", "J/token", "keeps limit")
-"""Columns of the leaderboard that fit the width of a page, in two tables."""
-
-
 def cost_and_energy(report: Report) -> tuple[Block, ...]:
     """Paragraph on the cost of a token with speculation and without. The JSON report has both arms in figures."""
     spend, setup = report.spend, report.advice.setup
     if spend is None:
         return (Paragraph(does_not_fit(setup)),)
     text = f"{spend_text(spend, setup.hardware)} {power_text(spend)}".rstrip()
-    return (Paragraph(printable(text, 3000)),)
+    return (Paragraph(said(text)),)
 
 
 def over_context(report: Report, context_map: ContextMap) -> tuple[Block, ...]:
     """Speedup, K and attention's share over batch and context, and where speculation turns."""
-    scenario = report.scenario
-    sentences = (context_verdict(context_map, scenario.context_tokens, scenario.batch_size), *turn_texts(context_map))
     return (
-        Paragraph(printable(" ".join(sentences), 2000)),
+        paragraph(" ".join(_context_texts(report.scenario, context_map))),
         table_block(context_map_table(context_map), "Speedup and recommended K; a dash: it does not fit."),
         table_block(share_table(context_map), "Attention's share of a plain step."),
-        *(Paragraph(printable(text, 2000)) for text in acceptance_texts(context_map)),
+        *(paragraph(text) for text in acceptance_texts(context_map)),
     )
 
 
-def other_models(leaderboard: Leaderboard, own_id: str) -> tuple[Block, ...]:
+def _context_texts(scenario: Scenario, context_map: ContextMap) -> tuple[str, ...]:
+    return context_verdict(context_map, scenario.context_tokens, scenario.batch_size), *turn_texts(context_map)
+
+
+def other_models(own_id: str, leaderboard: Leaderboard) -> tuple[Block, ...]:
     """The best models at this load on this machine, with the doubt in their ranks."""
     ranked = table(leaderboard, _LOAD_SHOWN)
     more = len(leaderboard.standings) - len(ranked.rows)
@@ -477,18 +459,17 @@ def other_models(leaderboard: Leaderboard, own_id: str) -> tuple[Block, ...]:
 def load_values(report: Report) -> dict[str, Any]:
     """The three sections as the JSON report carries them, null for what was not looked up."""
     spend = None if report.spend is None else spend_document(report.spend)
-    context_map, leaderboard, scenario = report.over_context, report.board, report.scenario
+    context_map, leaderboard = report.over_context, report.board
     over_values = None
     if context_map is not None:
-        sentences = (
-            context_verdict(context_map, scenario.context_tokens, scenario.batch_size),
-            *turn_texts(context_map),
-        )
-        over_values = {"says": sentences, "cells": map_document(context_map)["cells"]}
+        over_values = {
+            "says": _context_texts(report.scenario, context_map),
+            "cells": map_document(context_map)["cells"],
+        }
     other = None
     if leaderboard is not None:
         ranked = board_document(leaderboard)
-        rows = [{name: row[name] for name in RankedModel.model_fields} for row in ranked["models"]]
+        rows = fields_of(RankedModel, ranked["models"])
         missed = [{"model": model.name, "reason": model.reason, "detail": model.detail} for model in leaderboard.missed]
         other = {"verdict": ranked["verdict"], "notes": ranked["notes"], "models": rows, "missed": missed}
     return {"spend": spend, "over_context": over_values, "other_models": other}

@@ -1,7 +1,4 @@
-"""A diagnosis as JSON.
-
-A diagnosis in words and tables, for a page, a report and a terminal alike: nothing is computed where it is drawn.
-"""
+"""A diagnosis in words and tables, and as one document."""
 
 from __future__ import annotations
 
@@ -41,14 +38,8 @@ def _finding(one: Finding) -> dict[str, Any]:
         "title": one.rule.title,
         "runs": list(one.lines),
         "evidence": [
-            {
-                "quantity": item.words,
-                "value": item.value,
-                "unit": item.unit,
-                "test": item.test,
-                "limit": item.limit,
-                "source": item.source,
-            }
+            {"quantity": item.words}
+            | {name: getattr(item, name) for name in ("value", "unit", "test", "limit", "source")}
             for item in one.evidence
         ],
         "details": list(one.details),
@@ -95,7 +86,7 @@ WANTED: tuple[Column[tuple[str, str]], ...] = (
 
 
 @dataclass(frozen=True)
-class FindingView:
+class DiagnosisFinding:
     """One finding: what, where, on which evidence, why, and what to paste."""
 
     kind: str
@@ -131,7 +122,7 @@ class DiagnosisView:
 
     verdict: str
     sentence: str
-    findings: tuple[FindingView, ...]
+    findings: tuple[DiagnosisFinding, ...]
     comparisons: tuple[ComparedView, ...]
     gaps: tuple[str, ...]
     clean: tuple[str, ...]
@@ -166,9 +157,9 @@ def view_of(found: Diagnosis) -> DiagnosisView:
     )
 
 
-def _finding_row(one: Finding) -> FindingView:
+def _finding_row(one: Finding) -> DiagnosisFinding:
     others = f" and {counted(len(one.lines) - 1, 'other run')}" if one.lines[1:] else ""
-    return FindingView(
+    return DiagnosisFinding(
         kind=one.kind,
         title=one.rule.title,
         where=printable(one.lines[0]) + others,

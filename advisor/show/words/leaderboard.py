@@ -1,7 +1,4 @@
-"""A leaderboard as rows of a table, as JSON, and for a spreadsheet.
-
-A leaderboard in sentences.
-"""
+"""A leaderboard in sentences, as a table, and as one document."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from advisor.answers.explore.entrants import By
 from advisor.answers.explore.leaderboard import ExcludedModel, Leaderboard, Standing
@@ -26,6 +23,12 @@ from advisor.text import counted, printable
 
 Quality = Mapping[str, float]
 """A user's score by model."""
+_NAMED = 6
+"""Models that are named with their figures, of each reason. [-]"""
+_CLASSES = (0.0, 1e10, 1e11, math.inf)
+"""Edges of what is called small, middling and large, in total parameters. [-]"""
+_NOT_SHARED = ("drafter_id", "acceptance", "batch_size", "tensor_parallel", "expert_parallel")
+"""Fields that are each model's own, and those that the users and the search stand for."""
 
 
 def ms_text(value: Prediction) -> str:
@@ -117,26 +120,29 @@ def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> 
     }
 
 
-_EACH_ITS_OWN = ("drafter_id", "acceptance")
-_SEARCHED = ("batch_size", "tensor_parallel", "expert_parallel")
-"""Fields that the users and the search stand for."""
-
-
 def _settings(scenario: Scenario) -> dict[str, Any]:
     """The scenario's fields that all models share."""
     own = {name for name, row in FIELDS.items() if row.section == FieldSection.MODEL}
-    return {
-        name: value
-        for name, value in scenario.model_dump().items()
-        if name not in own and name not in _EACH_ITS_OWN and name not in _SEARCHED
-    }
+    return {name: value for name, value in scenario.model_dump().items() if name not in own and name not in _NOT_SHARED}
 
 
-_BEST: dict[By, str] = {
-    "cost": "Cheapest",
-    "throughput": "Most tokens/s per GPU",
-    "speed": "Fastest",
-    "energy": "Least energy",
+class _Ranked(NamedTuple):
+    """How a figure that models are ranked by reads."""
+
+    best: str
+    smaller: str
+    field: str
+    unit: str
+    text: Callable[[Prediction], str]
+
+
+_RANKED: dict[By, _Ranked] = {
+    "cost": _Ranked("Cheapest", "are cheaper", "usd_per_million", "USD per million output tokens", figure),
+    "throughput": _Ranked(
+        "Most tokens/s per GPU", "write more tokens", "tokens_per_s_per_gpu", "tokens/s per GPU", figure
+    ),
+    "speed": _Ranked("Fastest", "are faster", "tpot_s", "ms per output token", ms_text),
+    "energy": _Ranked("Least energy", "take less energy", "joules_per_token", "J per output token", figure),
 }
 
 
@@ -160,8 +166,9 @@ def _best_text(board: Leaderboard) -> str:
     p_limit = (
         "" if limit_ms is None or first.p_limit > 0.99 else f", and within the limit in {_of_hundred(first.p_limit)}"
     )
+    best = _RANKED[question.by].best
     return (
-        f"{_BEST[question.by]}{under} {place}: {model_name(first.name)} on {placement_text(first)}{_of_all(board)}, "
+        f"{best}{under} {place}: {model_name(first.name)} on {placement_text(first)}{_of_all(board)}, "
         f"{_value_text(first, question.by)}; first in {_of_hundred(first.p_first)}{p_limit}."
     )
 
@@ -183,14 +190,6 @@ def _of_all(board: Leaderboard) -> str:
     )
 
 
-_SMALLER: dict[By, str] = {
-    "cost": "are cheaper",
-    "throughput": "write more tokens",
-    "speed": "are faster",
-    "energy": "take less energy",
-}
-
-
 def quality_text(board: Leaderboard, how: str = "set a least size or bring scores") -> str:
     """Sentence saying that an order without quality favours the small.
 
@@ -202,7 +201,7 @@ def quality_text(board: Leaderboard, how: str = "set a least size or bring score
     bounded = (wanted.min_total_params or wanted.min_active_params) is not None
     if bounded or wanted.names or wanted.listed is not None or len(board.standings) < 2:
         return ""
-    return f"Smaller models {_SMALLER[board.question.by]}: nothing here says how good they are; {how}."
+    return f"Smaller models {_RANKED[board.question.by].smaller}: nothing here says how good they are; {how}."
 
 
 def rank_text(one: Standing) -> str:
@@ -215,10 +214,6 @@ def _ending(number: int) -> str:
     if number % 100 in (11, 12, 13):
         return "th"
     return {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-
-
-_CLASSES = (0.0, 1e10, 1e11, math.inf)
-"""Edges of what is called small, middling and large, in total parameters. [-]"""
 
 
 def by_size(board: Leaderboard) -> str:
@@ -288,21 +283,14 @@ def placement_text(one: Standing) -> str:
 
 def value_of(one: Standing, by: By) -> Prediction | None:
     """The figure that `by` ranks by, or None where it is not known."""
-    return {
-        "cost": one.usd_per_million,
-        "throughput": one.tokens_per_s_per_gpu,
-        "speed": one.tpot_s,
-        "energy": one.joules_per_token,
-    }[by]
+    value: Prediction | None = getattr(one, _RANKED[by].field)
+    return value
 
 
 def _value_text(one: Standing, by: By) -> str:
-    value = value_of(one, by)
+    value, ranked = value_of(one, by), _RANKED[by]
     assert value is not None
-    if by == "speed":
-        return f"{ms_text(value)} ms per output token"
-    units = {"cost": "USD per million output tokens", "throughput": "tokens/s per GPU", "energy": "J per output token"}
-    return f"{figure(value)} {units[by]}"
+    return f"{ranked.text(value)} {ranked.unit}"
 
 
 def missed_texts(board: Leaderboard) -> tuple[str, ...]:
@@ -315,10 +303,6 @@ def missed_texts(board: Leaderboard) -> tuple[str, ...]:
         more = f"; {len(named) - _NAMED} more" if len(named) > _NAMED else ""
         found.append(f"{counted(number, 'model')}: {reason}{told}{more}.")
     return tuple(found)
-
-
-_NAMED = 6
-"""Models that are named with their figures, of each reason. [-]"""
 
 
 def _named(each: ExcludedModel) -> str:

@@ -1,7 +1,4 @@
-"""A map over batch and context in sentences, as tables, and as JSON: where speculation turns, and why.
-
-Money and energy of a token in sentences, and as JSON.
-"""
+"""Context, money and energy: where speculation turns over batch and context, and what a token costs."""
 
 from __future__ import annotations
 
@@ -23,6 +20,13 @@ from advisor.prediction import Prediction, Tier
 from advisor.show.table import Column, Table
 from advisor.text import counted
 
+_CELL = (
+    *("fits", "n_draft", "speedup", "low", "high", "p_gain", "drafting_k", "drafting_speedup"),
+    *("tpot_s", "attention_share", "verify_ratio", "draft_share", "tier"),
+)
+"""Figures of a cell in files."""
+_MOVED = 0.01
+"""Change from which on a ratio or share counts as moved. [-]"""
 _EVEN = 0.02
 """Speedups closer than this to each other are called the same. [-]"""
 
@@ -165,10 +169,6 @@ def _why(found: ContextMap, before: int, after: int, column: int) -> str:
     return f"{'; '.join((grows, *reasons))}."
 
 
-_MOVED = 0.01
-"""Change from which on a ratio or share counts as moved. [-]"""
-
-
 def acceptance_texts(found: ContextMap) -> tuple[str, ...]:
     """Sentences saying that accepted length is held over context, and how far that was measured.
 
@@ -222,28 +222,7 @@ def _by_batch(found: ContextMap, text: Callable[[int, int], str]) -> list[Column
 def map_document(found: ContextMap) -> dict[str, Any]:
     """The map as JSON: a cell for each context and batch, with band, tier and whether it fits."""
     cells = [
-        {
-            "context_tokens": int(context),
-            "batch_size": int(batch),
-            "fits": bool(found.fits[row, column]),
-            "n_draft": int(found.n_draft[row, column]),
-            **{
-                name: float(getattr(found, name)[row, column])
-                for name in (
-                    "speedup",
-                    "low",
-                    "high",
-                    "p_gain",
-                    "drafting_speedup",
-                    "tpot_s",
-                    "attention_share",
-                    "verify_ratio",
-                    "draft_share",
-                )
-            },
-            "drafting_k": int(found.drafting_k[row, column]),
-            "tier": str(found.tier[row, column]),
-        }
+        {"context_tokens": context, "batch_size": batch, **{name: getattr(found, name)[row, column] for name in _CELL}}
         for row, context in enumerate(found.contexts)
         for column, batch in enumerate(found.batches)
     ]
@@ -269,7 +248,7 @@ def does_not_fit(setup: Setup) -> str:
     if batch <= largest:
         return ""
     most = f"at most {counted(largest, 'sequence')} do" if largest else "not even one sequence does"
-    return f"Cost and energy are not told: batch {batch:,} does not fit in memory, {most}."
+    return f"Cost and energy unknown: batch {batch:,} does not fit in memory, {most}."
 
 
 def power_text(spend: Spend) -> str:
@@ -285,7 +264,7 @@ def power_text(spend: Spend) -> str:
 def _money(spend: Spend, hardware: Hardware) -> str:
     usd, plain = spend.chosen.usd_per_million, spend.plain.usd_per_million
     if usd is None or plain is None or spend.price is None:
-        return f"Cost is not told: no price is known for {hardware.name}; give --usd-per-hour."
+        return f"Cost unknown: no price for {hardware.name}; give --usd-per-hour."
     without = "" if spend.chosen is spend.plain else f", {figure(plain)} without speculation"
     return f"Cost {figure(usd)} USD per million output tokens{without}, at {spend.price.short}."
 
@@ -293,7 +272,7 @@ def _money(spend: Spend, hardware: Hardware) -> str:
 def _energy(spend: Spend, hardware: Hardware) -> str:
     joules, watts = spend.chosen.joules_per_token, spend.chosen.power_w
     if joules is None or watts is None:
-        return f"Energy is not told: the power of {hardware.name} is not known; give a measured --power-log."
+        return f"Energy unknown: no power for {hardware.name}; give a measured --power-log."
     ratio = "" if spend.joules_ratio is None else f", {figure(spend.joules_ratio)} times plain decoding's"
     told = f"Energy {figure(joules)} J per output token{ratio}, {_at(spend.chosen, watts)}"
     plain, plain_w = spend.plain.joules_per_token, spend.plain.power_w
@@ -337,9 +316,5 @@ def _arm(arm: Arm) -> dict[str, Any]:
         "usd_per_million_tokens": arm.usd_per_million,
         "power_w_per_gpu": arm.power_w,
         "joules_per_token": arm.joules_per_token,
-        "share_of_time": {
-            "reading": arm.regimes.reading,
-            "arithmetic": arm.regimes.arithmetic,
-            "waiting": arm.regimes.waiting,
-        },
+        "share_of_time": {name: getattr(arm.regimes, name) for name in ("reading", "arithmetic", "waiting")},
     }

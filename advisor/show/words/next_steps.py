@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 from advisor.answers.explore.changes import GOALS, NOT_OFFERED, Effect, Goal, NextSteps, Speed, best_effects
 from advisor.show.table import Column, Table
-from advisor.text import MERITS
+from advisor.text import MERITS, printable
+
+_Row = tuple[Goal, Effect]
 
 
-def effects_table(effects: Sequence[Effect], goal: Goal) -> Table[Effect]:
+def _change_at(row: _Row, goal: Goal) -> str:
+    return change_text(row[1], goal)
+
+
+CHANGES: tuple[Column[_Row], ...] = (
+    Column("by", lambda row: MERITS[row[0]].name, key="goal", words=True),
+    Column("change", lambda row: printable(row[1].change.what), key="what", words=True),
+    Column("gain", lambda row: gain_text(row[1], row[0]), key="gain"),
+    *(Column[_Row](MERITS[goal].name, partial(_change_at, goal=goal), key=goal) for goal in GOALS),
+    Column("tier", lambda row: row[1].tier, key="tier", words=True),
+    Column(None, lambda row: tuple(map(printable, row[1].change.notes)), key="notes"),
+)
+"""A change with the goal that its gain is by, and the figures before and after."""
+
+
+def effects_table(effects: Sequence[Effect], goal: Goal) -> Table[_Row]:
     """Changes, each with its gain by `goal` and the figures before and after."""
-    columns: tuple[Column[Effect], ...] = (
-        Column("change", lambda row: row.change.what, words=True),
-        Column("gain", partial(gain_text, goal=goal)),
-        *(Column[Effect](MERITS[shown].name, partial(change_text, goal=shown)) for shown in GOALS),
-        Column("tier", attrgetter("tier"), words=True),
-    )
-    return Table(columns, effects)
+    return Table(CHANGES[1:], [(goal, effect) for effect in effects])
 
 
 def change_text(effect: Effect, goal: Goal) -> str:
@@ -92,9 +102,5 @@ def _effect(effect: Effect) -> dict[str, Any]:
 
 
 def _speed(speed: Speed) -> dict[str, float]:
-    return {
-        "n_draft": speed.n_draft,
-        "speedup": speed.speedup,
-        "tpot_ms": speed.tpot_s * 1e3,
-        "tokens_per_s_per_gpu": speed.tokens_per_s_per_gpu,
-    }
+    figures = {name: getattr(speed, name) for name in ("n_draft", "speedup", "tokens_per_s_per_gpu")}
+    return figures | {"tpot_ms": speed.tpot_s * 1e3}

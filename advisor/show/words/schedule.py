@@ -1,4 +1,4 @@
-"""Each K at the target batch, K by batch, and by batch and context, as tables."""
+"""Each K at the target batch, K by batch, K by batch and context, and accepted lengths, as tables."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from advisor.answers.best_k import DraftRow
 from advisor.answers.by_batch import KByContext
 from advisor.answers.round_costs import KRange
+from advisor.physics.acceptance import Acceptance
 from advisor.show.table import Column, Table, matrix
 
 DRAFTS: tuple[Column[DraftRow], ...] = (
@@ -47,3 +48,20 @@ def k_by_context_table(found: KByContext) -> Table[Sequence[Any]]:
     header = ("batch", *(f"{context:,}" for context in found.contexts))
     rows = [(f"{found.batches[at]:,}", *("-" if k < 0 else str(k) for k in found.k[:, at])) for at in found.shown]
     return matrix(header, rows, "r" * len(header))
+
+
+def accepted_lengths(acceptance: Acceptance, shortest: int = 0) -> Table[int]:
+    """Tokens per round by K from `shortest` on, the bonus token included."""
+    columns: tuple[Column[int], ...] = (
+        Column("K", int, key="n_draft"),
+        Column("tokens per round", lambda k: acceptance.accepted_length[k], "{:.2f}".format, "accepted_length"),
+        Column("likely range", lambda k: f"{acceptance.low[k]:.2f}-{acceptance.high[k]:.2f}"),
+        Column(None, lambda k: acceptance.low[k], key="low"),
+        Column(None, lambda k: acceptance.high[k], key="high"),
+        Column("extrapolated", lambda k: acceptance.extrapolated[k], _yes_no, "extrapolated", words=True),
+    )
+    return Table(columns, range(shortest, acceptance.accepted_length.size))
+
+
+def _yes_no(value: bool) -> str:
+    return "yes" if value else "no"

@@ -186,11 +186,7 @@ def fastest_table(fastest: pd.DataFrame) -> Table[Cells]:
 def _answers(frame: pd.DataFrame, *columns: Column[Cells], known: str) -> Table[Cells]:
     """An answer's columns, then the other settings of each row; a row is empty where `known` is missing."""
     others = (
-        Column(
-            label(name),
-            _if_known(known, itemgetter(name)),
-            partial(_setting, name),
-        )
+        Column(label(name), _if_known(known, itemgetter(name)), partial(_setting, name))
         for name in frame.columns
         if name in SETTINGS and name not in ("model_id", "hardware_id", "batch_size")
     )
@@ -231,6 +227,16 @@ def map_text(found: SweepMap) -> str:
     """Sentence on what a map shows, and what is fixed in it."""
     fixed = ", ".join(f"{label(name)} {setting_text(name, value)}" for name, value in found.fixed.items())
     return f"Speedup at the recommended K by {label(found.x)} and {label(found.y)}{fixed and f', at {fixed}'}."
+
+
+def map_cells(found: SweepMap) -> list[tuple[str, str, pd.Series]]:
+    """Values of both settings as texts, and the row, of each cell that the grid has."""
+    return [
+        (setting_text(found.x, across), setting_text(found.y, down), found.cells.loc[found.row[row, column]])
+        for row, down in enumerate(found.y_values)
+        for column, across in enumerate(found.x_values)
+        if found.has[row, column]
+    ]
 
 
 def map_table(found: SweepMap) -> Table[Sequence[Any]]:

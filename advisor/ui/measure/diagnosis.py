@@ -13,7 +13,7 @@ from advisor.answers.own_gap import OwnVerdict
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.table import Table
-from advisor.show.words.diagnosis import WANTED, ComparedView, DiagnosisView, FindingView, view_of
+from advisor.show.words.diagnosis import WANTED, ComparedView, DiagnosisFinding, DiagnosisView, view_of
 from advisor.text import counted
 from advisor.ui.measure.traces import Heading
 from advisor.ui.session import Slot, nothing
@@ -138,7 +138,7 @@ def _of_scenario(scenario: Scenario) -> dict[str, str]:
     return {name: str(value) for name, value in said.items() if value is not None}
 
 
-def _finding(one: FindingView) -> None:
+def _finding(one: DiagnosisFinding) -> None:
     """One card: what, on which evidence, why, and what to paste."""
     title = f"{one.title[0].upper()}{one.title[1:]}"
     st.markdown(f"**{_KINDS.get(one.kind, one.kind)}: {plain(title)}**")

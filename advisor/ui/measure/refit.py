@@ -16,7 +16,7 @@ from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import before_after_chart, residual_chart
 from advisor.show.table import Table
-from advisor.show.words.refit import PARAMETERS
+from advisor.show.words.constants import PARAMETERS
 from advisor.text import counted
 from advisor.ui.answers import refit_text_for
 from advisor.ui.measure.session import (
