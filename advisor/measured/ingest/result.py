@@ -119,19 +119,19 @@ class IngestResult:
 
 @dataclass(frozen=True)
 class OpenQuestion:
-    """What a file leaves open of its own numbers, and rows wait for: `key` of ANSWERS, and the question."""
+    """Question of a file's own numbers that rows wait for: its `key` in ANSWERS, and its text."""
 
     key: str
     text: str
 
     @property
     def options(self) -> str:
-        """How a command is told the answer."""
+        """Options that tell a command the answer."""
         return " or ".join(f"--map {self.key}={answer}" for answer in ANSWERS[self.key])
 
 
 def open_questions(rejects: pd.DataFrame) -> tuple[OpenQuestion, ...]:
-    """What commas in a file's numbers mark and the unit of its times, where it is silent, each with an example."""
+    """Questions what commas in a file's numbers mark and in which unit its times are, where it is silent."""
     out = []
     for key, reason in ((COMMA, AMBIGUOUS), (TIMES, OPEN_UNIT)):
         open_ = rejects[rejects["reason"].str.startswith(reason)] if len(rejects) else rejects

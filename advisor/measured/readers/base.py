@@ -417,7 +417,7 @@ def closed_loads(limits: Sequence[Any], rates: Sequence[Any], source: str = "max
 
 
 def loads_of(records: Sequence[Mapping[str, Any]], within: str = "") -> dict[str, Cells]:
-    """Those of clients that write their arguments as `max_concurrency` and `request_rate`, at the top or `within`."""
+    """Closed loads of records that state `max_concurrency` and `request_rate`, at the top or `within`."""
     limits, rates = (
         [field_of(record, f"{within}{name}") for record in records] for name in ("max_concurrency", "request_rate")
     )

@@ -70,7 +70,7 @@ class UploadFile:
 
     @property
     def asked(self) -> tuple[OpenQuestion, ...]:
-        """What it leaves open of its own numbers."""
+        """Questions that it leaves open of its own numbers."""
         return open_questions(self.rows.rejects) if self.rows is not None else ()
 
     @property
