@@ -28,9 +28,8 @@ from advisor.measured.ingest.result import AMBIGUOUS, OPEN_UNIT, TIMES, Reject, 
 from advisor.measured.ingest.side_by_side import SideBySide, side_by_side
 from advisor.measured.ingest.upload import MAX_BYTES, MAX_COLUMNS, MAX_LINE_BYTES, MAX_REJECTS, MAX_ROWS, MIB, Sample
 from advisor.prediction import AdvisorError
-from advisor.text import names_of_today, number_of
+from advisor.text import EMPTY, NO, YES, names_of_today, number_of
 
-EMPTY = frozenset({"", "na", "n/a", "null", "none", "-", "--", "\u2014"})
 _EMPTY_SET = pa.array(
     sorted({form for word in EMPTY for form in (word, word.upper(), word.title())}), pa.large_string()
 )
@@ -39,7 +38,6 @@ _THOUSANDS = r"^[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?$"
 _DECIMAL_COMMA = r"^[+-]?[0-9]*(?:\.[0-9]{3})*,[0-9]*(?:[eE][+-]?[0-9]{1,6})?$"
 _WITH_UNIT = rf"^[0-9.,+eE-]+ ?(?:{'|'.join(UNIT_FACTORS)})$"
 _FORMULA = r"^(?:[=@\t\r]|[+-][^0-9. +-])"
-_TRUE_FALSE = {"true": "1", "false": "0", "yes": "1", "no": "0"}
 
 
 @dataclass
@@ -185,8 +183,9 @@ def outside_range(values: np.ndarray, column: CanonicalColumn) -> np.ndarray:
 def _flags(text: pa.Array) -> pa.Array:
     """Words for yes and no as 1 and 0. Anywhere but in a flag they are no numbers."""
     lowered = pc.utf8_lower(text)
-    for word, digit in _TRUE_FALSE.items():
-        text = pc.if_else(pc.fill_null(pc.equal(lowered, word), False), digit, text)
+    for words, digit in ((YES, "1"), (NO, "0")):
+        said = pc.is_in(lowered, pa.array(sorted(words), pa.large_string()))
+        text = pc.if_else(pc.fill_null(said, False), digit, text)
     return text
 
 

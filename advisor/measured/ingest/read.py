@@ -34,7 +34,7 @@ from advisor.measured.readers import FORMATS
 from advisor.measured.readers.base import Format, RawRows, coerce, from_mapped
 from advisor.measured.readers.ours import RECORDS, TEMPLATE
 from advisor.prediction import AdvisorError
-from advisor.text import counted
+from advisor.text import NOT_STATED, counted
 
 DETECTED = 0.5
 """A reader that scores less does not claim the file."""
@@ -219,8 +219,6 @@ def _is_tuned_config(first: dict[str, object]) -> bool:
     return bool(bodies) and all("BLOCK_SIZE_M" in body for body in bodies)
 
 
-NOT_STATED = ("not-stated", "not stated", "nan", "none")
-"""Words that tables write for an empty cell."""
 MAX_GIVEN_ROWS = 20_000
 """Each row is predicted by itself, some hundreds a second. [-]"""
 
@@ -290,7 +288,7 @@ def _read(name: str, table: FileTable, warnings: tuple[str, ...], data: bytes, d
 def _stated(column: pa.Array) -> pa.Array:
     """A column with the words for an unknown value emptied."""
     words = pc.utf8_lower(pc.utf8_trim_whitespace(column))
-    return pc.if_else(pc.fill_null(pc.is_in(words, pa.array(NOT_STATED, words.type)), False), "", column)
+    return pc.if_else(pc.fill_null(pc.is_in(words, pa.array(sorted(NOT_STATED), words.type)), False), "", column)
 
 
 def _reason(reasons: pd.DataFrame) -> str:
