@@ -1,10 +1,6 @@
-"""The shipped measurements: folders of data.csv and meta.yaml, checked against each other when read.
+"""The shipped measurements, transcribed datasets and profiler sweeps, checked against each other when read.
 
-Two kinds of folder: datasets, transcribed from publications (here), and sweeps (`profiler_sweeps`).
-
-Sweeps that `advisor.profiling` wrote: a folder of data.csv (or data.csv.gz) and a meta.yaml of its own schema.
-
-Unlike a transcribed dataset, every sweep has the same columns, so all of them lie in one table of the store.
+Each is a folder of data.csv and meta.yaml. Sweeps all have the same columns, so they lie in one table of the store.
 """
 
 from __future__ import annotations

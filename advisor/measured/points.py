@@ -1,7 +1,4 @@
-"""Measured rows as points: row, question, setup, observations. Published rows and a user's take the same way.
-
-The shipped published measurements: one reader for all collections, and the times that their rows print.
-"""
+"""Measured rows as points (row, question, setup, observations), published rows and a user's alike."""
 
 from __future__ import annotations
 

@@ -1,12 +1,9 @@
-"""Opening the store: read-only, cut off from the file system, one cursor per use. One writer per file.
+"""The store's tables and the questions to it, one function each: read-only, one cursor per use, one writer per file.
 
-Tables of the store, as small numbered steps. The store is derived: a new schema version means a rebuild.
-
-Questions to the store, one function each. Every answer is a pandas frame in a fixed row order; times are seconds.
-
-Common columns of the kernel tables: hardware_id, engine, version (the folder the table lies in), kernel_source, dtype,
-latency_s [s] (mean of repeats), repeats [-], repeat_spread [-] (largest over smallest repeat).
-A question nothing answers gives an empty frame with all columns; a question about a table that does not exist raises.
+Answers are pandas frames in a fixed row order; times are seconds. Common columns of the kernel tables: hardware_id,
+engine, version (the folder the table lies in), kernel_source, dtype, latency_s [s] (mean of repeats), repeats [-],
+repeat_spread [-] (largest over smallest repeat). A question nothing answers gives an empty frame with all columns; one
+about a table that does not exist raises. The store is derived: a new schema version means a rebuild.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Moving one source into the store: a kernel parquet file, the plain-decode sample, or a shipped dataset.
-
-What a store holds, and whether it still matches its sources.
-
-Building the store from the measured kernel tables and the shipped measurements.
-"""
+"""Building the store from the measured kernel tables and the shipped measurements, and whether it matches them."""
 
 from __future__ import annotations
 

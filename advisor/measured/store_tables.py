@@ -1,12 +1,9 @@
-"""The store's kernel tables, and which package tables fill them, column by column, with the factor to seconds.
+"""The store's kernel tables, the package tables that fill them, and where these lie.
 
-A new kernel table is a row of KERNEL_TABLES and one of SPECS: schema, loading, queries and coverage read these.
-
-Finding the measured kernel tables of the aiconfigurator-core package, and what their collectors wrote beside them.
-
-Files below the package's folder are read in place; its Python code is never imported. Layout:
+A new kernel table is a row of KERNEL_TABLES and one of SPECS: schema, loading, queries and coverage read these. Files
+of the aiconfigurator-core package (ai-dynamo/aiconfigurator, Apache-2.0) are read in place; its code is never imported:
 `systems/data/<device>/<family>/<framework>/<version>/<table>.parquet`, with `collection_meta.yaml` and sometimes
-`reuse.yaml` beside the tables. Source: ai-dynamo/aiconfigurator, Apache-2.0.
+`reuse.yaml` beside the tables.
 """
 
 from __future__ import annotations

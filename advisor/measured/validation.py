@@ -1,6 +1,4 @@
-"""Predictions held against measured speedups: a prediction for each row, errors by source, coverage of the bands.
-
-Published speedups with the predictions they judge, as shipped data: computing them takes ten seconds.
+"""Predictions held against measured speedups: by row, errors by source, coverage of the bands.
 
 `make validation` writes profiles/validation/judged_speedups.json, which names the data and fits it rests on; reports
 and pages read it, and a test fails when those have moved on.

@@ -1,10 +1,8 @@
-"""Robust non-negative least squares on relative error, with leave-one-group-out errors and their figures.
+"""Robust non-negative least squares on relative error, and how many experts a measured row touched.
 
-How many experts a row of a measured mixture-of-experts table touched.
-
-The tables name their synthetic load `balanced` or `power_law_<exponent>` and store no expert counts, so the counts are
-rebuilt here from the published description of the generator: power-law weights per expert by inverse-transform
-sampling, scaled to tokens x k, rounded, capped at one choice per token, and levelled back to the exact sum.
+Measured tables name their load `balanced` or `power_law_<exponent>` and store no expert counts. These are rebuilt from
+the published description of the generator: power-law weights per expert by inverse-transform sampling, scaled to
+tokens x k, rounded, capped at one choice per token, and levelled back to the exact sum.
 
 References
 ----------

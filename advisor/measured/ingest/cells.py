@@ -1,7 +1,4 @@
-"""Cells to numbers, whole columns at a time: empty, decimal comma, NaN, infinity, formula, out of range.
-
-Delimited text to columns of strings, with the line each row stood on and the rows that do not fit the header.
-"""
+"""Delimited text to columns of numbers and words, whole columns at a time, with the rows that do not fit."""
 
 from __future__ import annotations
 

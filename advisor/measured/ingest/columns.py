@@ -1,8 +1,6 @@
-"""The two tables every upload becomes: serving points (one measured run each) and kernel rows (one timed kernel each).
+"""The two tables every upload becomes, serving points and kernel rows, and the names that tools use for their words.
 
 The column lists here are the only definition; docs/formats.md is checked against them.
-
-Names as tools write them, brought to ours.
 """
 
 from __future__ import annotations

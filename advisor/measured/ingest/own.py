@@ -99,7 +99,7 @@ def own_frame(
 
 
 def own_rows(rows: Rows, own: Iterable[OwnDocument], cells: Iterable[OwnDocument] = ()) -> Rows:
-    """The table with its own models and accelerators filled in as `own_frame` does, and what was concluded said."""
+    """The table with a user's own documents filled in as by `own_frame`, and conclusions as notes."""
     held, (frame, conclusions), sources = _documents(rows.frame), own_frame(rows.frame, own, cells), rows.sources
     for said, lines in conclusions:
         sources = tuple(source.saying(said, lines) for source in sources)

@@ -1,7 +1,4 @@
-"""read_upload: which reader fits the content, and one road for everything that can go wrong.
-
-A table of points as its owner wrote it, beside what its cells mean: for commands that hand it back with more.
-"""
+"""read_upload: which reader fits the content, and one road for everything that can go wrong."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A user's own headers read as ours: guesses for a form, and a table's header line or a JSON file's fields renamed
-before any reader sees them.
-
-What a file that no reader claims nearly is: which fields it has of a known format, which it lacks, what to do.
-"""
+"""A user's own headers and documents read as ours, and what a file that no reader claims nearly is."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What an upload comes to: usable rows, refused rows, what is missing, what was computed; and the table to keep.
-
-What an upload leaves open and a user may say of it: fields, whether they are needed, and a guess.
-"""
+"""Result of an upload: usable rows, refused rows, what was computed, and what a user is asked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a reader hands over: raw cells by canonical column, and the typed table they become.
-
-What the serving benchmarks of vLLM, SGLang, ATOM and InferenceX share: names of times, what follows from counts.
-"""
+"""Raw cells by canonical column, as readers hand them over, and what the serving benchmarks share."""
 
 from __future__ import annotations
 
