@@ -80,6 +80,18 @@ def number_of(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
+EMPTY = frozenset({"", "na", "n/a", "null", "none", "-", "--", "\u2014", "not-stated", "not stated"})
+"""Words that tables write for a cell that says nothing; `nan` says so in tables that programs wrote, too."""
+NOT_STATED = EMPTY | {"nan"}
+YES, NO = frozenset({"1", "1.0", "true", "yes"}), frozenset({"0", "0.0", "false", "no"})
+"""Words for a flag that is set, and for one that is not."""
+
+
+def says(value: Any, words: frozenset[str]) -> bool:
+    """Whether a cell or a value of JSON is one of some words, in any case."""
+    return str(value).strip().lower() in words
+
+
 RENAMED: Mapping[str, str] = {
     "k_draft": "n_draft",
     "distinct_experts": "touched_experts",

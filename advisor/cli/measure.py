@@ -22,7 +22,7 @@ import pandas as pd
 from advisor.cli.measured_files import Own, files_in, read_all, read_bytes, read_points, with_own
 from advisor.cli.output import given_acceptance, json_option, print_json, print_labelled, print_table, write_file
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
-from advisor.measured.ingest.result import IngestResult, comma_question, csv_of, measured_length
+from advisor.measured.ingest.result import IngestResult, csv_of, measured_length, open_questions
 from advisor.measured.ingest.rows import (
     NAME_COLUMNS,
     Rows,
@@ -258,7 +258,7 @@ def _summary(result: IngestResult) -> dict[str, Any]:
         **{name: getattr(result, name) for name in ("format_name", "kind", "sha256")},
         **{name: getattr(result, name) for name in ("rows_read", "rows_kept", "rows_refused")},
         **{name: getattr(result, name) for name in ("ready", "missing", "derived", "warnings")},
-        "asked": comma_question(result.rejects),
+        "asked": [one.text for one in open_questions(result.rejects)],
         "rejects": result.rejects.head(200).to_dict("records"),
     }
 
@@ -272,8 +272,8 @@ def _print_result(result: IngestResult) -> None:
         need = "needed" if item.needed else "useful"
         guess = f" (the file suggests {item.prefill})" if item.prefill is not None else ""
         click.echo(f"  {need}: --set {item.name}=...  {item.meaning}; missing in {counted(item.rows, 'row')}{guess}")
-    if asked := comma_question(result.rejects):
-        click.echo(f"  needed: --map ,=decimal or --map ,=thousands  {asked}")
+    for asked in open_questions(result.rejects):
+        click.echo(f"  needed: {asked.options}  {asked.text}")
     for text in result.derived:
         click.echo(f"  {text}")
     if result.kind == "points" and (length := measured_length(result.frame)) is not None:
@@ -295,8 +295,8 @@ def _print_said(result: IngestResult) -> None:
             click.echo(f"read: {text}")
     for text in result.warnings:
         click.echo(f"warning: {text}")
-    if asked := comma_question(result.rejects):
-        click.echo(f"asked, with --map ,=decimal or --map ,=thousands: {asked}")
+    for asked in open_questions(result.rejects):
+        click.echo(f"asked, with {asked.options}: {asked.text}")
     if result.kind == "points":
         means = result.frame[["input_tokens", "output_tokens"]].to_numpy(dtype=float, na_value=0.0)
         rounded = int((means % 1 != 0).any(axis=1).sum())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pandas as pd
 from advisor.catalog.models import model_ids
 from advisor.cli.own import hardware_fields, model_fields
 from advisor.measured.ingest.documents import DOCUMENT_OF, lacks_document
-from advisor.measured.ingest.own import OwnDocument, own_document, own_rows, with_open_names
+from advisor.measured.ingest.own import OwnDocument, known_ids, own_document, own_frame, own_rows
 from advisor.measured.ingest.read import GivenRows, read_given, read_upload
 from advisor.measured.ingest.result import OF_ONE_RUN
 from advisor.measured.ingest.rows import Rows, combine, complete, resolve_names, values_of_files, with_given
@@ -27,8 +27,6 @@ from advisor.profiles import is_there, read_file, read_up_to
 MAX_FILES = 1000
 _FIELDS = {"model_id": model_fields, "hardware_id": hardware_fields}
 _FILES = {"model_id": "a config.json", "hardware_id": "an accelerator's JSON"}
-_KNOWN: dict[str, Callable[[], Sequence[str]]] = {"hardware_id": hardware_ids, "model_id": model_ids}
-"""Ids of shipped profiles by column."""
 
 
 def given_documents(column: str, options: Iterable[str | None]) -> tuple[list[OwnDocument], list[str]]:
@@ -56,7 +54,7 @@ def cell_documents(frame: pd.DataFrame, folder: Path) -> list[OwnDocument]:
         if column not in frame:
             continue
         for name in frame.loc[lacks_document(frame, column), column].dropna().unique():
-            known = name in _KNOWN[column]() or not name or "\x00" in name
+            known = name in known_ids(column) or not name or "\x00" in name
             places = [] if known else [place for place in (folder / name, Path(name)) if _holds(place, column)]
             if places:
                 out.append(_document(column, places[0], name))
@@ -73,15 +71,16 @@ def with_own(frame: pd.DataFrame, models: Sequence[str], hardware: Sequence[str]
 
     An option that gives an id, or one document for names that nothing explains, fills empty cells as well.
     """
-    out = frame
+    out, own = frame, []
     for column, options in (("hardware_id", hardware), ("model_id", models)):
         documents, ids = given_documents(column, options)
         if column not in out and (documents or ids):
             out = out.assign(**{column: ""})
         if len(ids) == 1 and not documents:
             out = out.assign(**{column: out[column].replace("", ids[0])})
-        out = with_open_names(out, column, documents, _KNOWN[column]())[0]
-    return with_open_names(out, "", cell_documents(out, folder), ())[0]
+        own += documents
+    out = own_frame(out, own)[0]
+    return own_frame(out, (), cell_documents(out, folder))[0]
 
 
 def _holds(place: Path, column: str) -> bool:
@@ -191,8 +190,7 @@ def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = (), ow
     rows = with_given(rows, given)
     if rows.kind == "points":
         rows = complete(rows, dict(own.values))
-        documents = (*own.documents, *cell_documents(rows.frame, file.parent))
-        rows = own_rows(rows, documents, {name: ids() for name, ids in _KNOWN.items()})
+        rows = own_rows(rows, own.documents, cell_documents(rows.frame, file.parent))
     return resolve_names(rows, hardware_ids(), model_ids())
 
 

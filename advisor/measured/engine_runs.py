@@ -40,8 +40,7 @@ def rows_of_run(folder: Path) -> Rows:
         if (folder / name).exists()
         for text in [read_file(folder / name, MAX_BYTES, f"a run's {name}")]
     ]
-    known = {"hardware_id": hardware_ids(), "model_id": model_ids()}
-    return resolve_names(own_rows(rows, documents, known), *known.values())
+    return resolve_names(own_rows(rows, documents), hardware_ids(), model_ids())
 
 
 def use_of_run(folder: Path) -> RunUse:

@@ -1,7 +1,4 @@
-"""The figures that say how far predictions were off: one definition for every table, page and command.
-
-What a refit says: each constant before and after, errors on the user's own rows, and the words for them.
-"""
+"""What a refit says: each constant before and after, how far predictions are off, and the words for them."""
 
 from __future__ import annotations
 

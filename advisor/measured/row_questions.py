@@ -26,7 +26,7 @@ from advisor.predict.scenario import UNNAMED_MODEL, Scenario, build_scenario
 from advisor.predict.scenario_fields import DEFAULT_CONTEXT_TOKENS, MAX_CONTEXT, KvDtype, mean_context
 from advisor.predict.setup import CountedPass, Setup
 from advisor.prediction import AdvisorError
-from advisor.text import number_of
+from advisor.text import NO, NOT_STATED, YES, number_of, says
 
 ASSUMED_PROMPT_TOKENS = 512
 """Prompt of rows that state their output alone (assumed; speedups of short-context benchmarks hardly depend on it).
@@ -61,8 +61,6 @@ _SAME_CHIP = {"RTX PRO 6000 Blackwell Max-Q": "rtx-pro-6000-blackwell"}
 # The same GPU and memory at 300 W instead of 600 W (NVIDIA at GTC 2025: 96 GB and 1792 GB/s in all three editions).
 NO_TEXT = ("other", "random")
 """What a prompt set may be besides the kinds of text that lengths are carried between."""
-_YES = ("1", "1.0", "True", "true")
-_EMPTY = {"", "nan", "none", "not-stated", "not stated"}
 
 
 @dataclass(frozen=True)
@@ -111,38 +109,28 @@ def question_of(
     reason when the row cannot be predicted.
     """
     cells, filled = _filled(row, assume or {})
-    name, config, hardware = (cells.get(of, "") for of in ("model_id", "model_config_json", "hardware_json"))
-    if config:
-        name = name or UNNAMED_MODEL
-        cells["model_id"] = own_model(config, name).id
-    elif name:
-        check_named("model_id", name)
-        _resolve_model(cells)
+    name = _named_model(cells)
     if "adaptive" in cells.get("draft_structure", ""):
         raise AdvisorError("the draft length was adaptive; no single K stands for the row")
-    n_draft = _whole(cells, "draft_tokens_k")
-    batch = _whole(cells, "batch_size")
+    n_draft, batch = _whole(cells, "draft_tokens_k"), _whole(cells, "batch_size")
     gpus, tensor_parallel, expert_parallel, share = _placement(cells)
-    if cells.get("captured") in _EAGER and not hardware:  # of one's own nothing is shipped that graphs are part of
+    # Of an accelerator of one's own nothing is shipped that graphs are part of.
+    if says(cells.get("captured"), NO) and not cells.get("hardware_json"):
         raise AdvisorError("it ran eagerly (captured=0), and the engines' overheads are those of captured graphs")
     drafter = _drafter(cells)
     acceptance, origin, task = _acceptance(cells, drafter, n_draft, other_models)
     filled += _unknown_task(cells)
     lengths, rounded = _lengths(cells)
-    filled += rounded
     engine = engine_called(cells.get("engine", ""), forks=True)
-    if engine is None and cells.get("engine"):
-        filled.append(f"the overheads of an unknown engine for {cells['engine']!r}")
-    if not _stated_lengths(cells) and not cells.get("context_tokens"):
-        filled.append(f"context_tokens={DEFAULT_CONTEXT_TOKENS}")
+    filled += [*rounded, *_assumed(cells, share)]
     scenario = build_scenario(
         hardware_id=_needed(cells, "hardware_id"),
-        hardware_json=hardware or None,
+        hardware_json=cells.get("hardware_json") or None,
         n_gpus=gpus,
         tensor_parallel=tensor_parallel,
         expert_parallel=expert_parallel,
-        model_id=name if config else _needed(cells, "model_id"),
-        model_config_json=config or None,
+        model_id=name or _needed(cells, "model_id"),
+        model_config_json=cells.get("model_config_json") or None,
         batch_size=max(round(batch * share), 1),
         drafter_id=drafter,
         acceptance=acceptance,
@@ -155,11 +143,32 @@ def question_of(
         **_cache(cells),
         **lengths,
     )
-    if share < 1.0:
-        filled.append(f"each of {1 / share:.0f} copies decodes its part of batch_size")
     named, verified = engine_class(cells, scenario.engine), _verify_tokens(cells, n_draft)
     counted = _counted(cells, verified or n_draft + 1)
     return RowQuestion(scenario, n_draft, verified, origin, tuple(filled), named, share, counted)
+
+
+def _named_model(cells: dict[str, str]) -> str:
+    """Name of the row's model for a scenario; the cell then holds the id whose releases and lengths count."""
+    name = cells.get("model_id", "")
+    if config := cells.get("model_config_json"):
+        name = name or UNNAMED_MODEL
+        cells["model_id"] = own_model(config, name).id
+        return name
+    if name:
+        check_named("model_id", name)
+        _resolve_model(cells)
+    return cells.get("model_id", "")
+
+
+def _assumed(cells: Mapping[str, str], share: float) -> list[str]:
+    """What is assumed of a row that does not say it: overheads, context, copies."""
+    said = []
+    if cells.get("engine") and engine_called(cells["engine"], forks=True) is None:
+        said.append(f"the overheads of an unknown engine for {cells['engine']!r}")
+    if not _stated_lengths(cells) and not cells.get("context_tokens"):
+        said.append(f"context_tokens={DEFAULT_CONTEXT_TOKENS}")
+    return [*said, f"each of {1 / share:.0f} copies decodes its part of batch_size"] if share < 1.0 else said
 
 
 def _filled(row: Mapping[str, Any], assume: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -232,7 +241,7 @@ def _text(value: Any) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     text = str(value).strip()
-    return "" if text.lower() in _EMPTY else text
+    return "" if says(text, NOT_STATED) else text
 
 
 def check_named(column: str, name: str) -> None:
@@ -338,7 +347,6 @@ def _shared(
 
 _SPREAD_EXPERTS = frozenset({"vllm"})
 """Engines whose data-parallel ranks hold a model's experts together (vLLM, docs/serving/data_parallel_deployment)."""
-_EAGER = frozenset({"0", "0.0", "False", "false"})
 
 
 def copies_at_most(frame: pd.DataFrame) -> np.ndarray:
@@ -415,7 +423,7 @@ def _acceptance(
     """(acceptance as in a scenario, where it is from, the kind of text that it is carried to) of a row."""
     stated = cells.get("accepted_length")
     if stated:
-        same_run = cells.get("accepted_length_same_run", "") in _YES
+        same_run = says(cells.get("accepted_length_same_run"), YES)
         nothing = ",".join(["0"] * n_draft)  # one emitted token a round: no draft was accepted
         return (
             nothing if stated in ("1", "1.0") else f"{stated}@{n_draft}",
@@ -480,7 +488,7 @@ def _lengths(cells: Mapping[str, str]) -> tuple[dict[str, int], list[str]]:
         return {"context_tokens": DEFAULT_CONTEXT_TOKENS}, []
     lengths = {"context_tokens": min(max(context, 1), MAX_CONTEXT)}
     # On separate decode nodes, from a prefix cache or outside the timed window, prefill costs the decode rate nothing.
-    shared = "decode nodes" not in cells.get("notes", "") and cells.get("prompts_cached", "") not in _YES
+    shared = "decode nodes" not in cells.get("notes", "") and not says(cells.get("prompts_cached"), YES)
     if len(stated) == 2 and shared:
         lengths |= _charged(stated, cells.get("metric", ""), _whole(cells, "batch_size"))
     return lengths, rounded

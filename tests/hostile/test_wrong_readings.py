@@ -17,7 +17,8 @@ from advisor.measured.points import refit_points
 from advisor.measured.refit import refit_chosen, select_points
 from advisor.measured.refit_result import MAX_ERROR, RefitResult
 from advisor.prediction import AdvisorError
-from tests.hostile.wrong_readings import KINDS, MACHINES, File, half, published_files, right_files, wrong_files
+from tests.hostile.right_files import is_real, published_files, right_files
+from tests.hostile.wrong_readings import KINDS, MACHINES, File, half, wrong_files
 
 WORSE, CLEARLY_WORSE = 0.01, 0.05
 """Rise of the mean error that counts as worse than the shipped constants, and as clearly worse. [-]"""
@@ -92,9 +93,27 @@ def refit_of(file: File) -> RefitResult:
     return refit_chosen(*select_points(read_upload("mine.csv", file.data).result.frame))
 
 
-@pytest.mark.parametrize("name", sorted(right_files()))
-def test_a_right_file_is_not_asked_about(name):
-    assert refit_of(right_files()[name]).questions == ()
+def test_there_are_20_right_files_ten_of_them_real():
+    files = right_files()
+    assert (len(files), sum(map(is_real, files))) == (20, 10)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in right_files() if not is_real(name)))
+def test_a_constructed_right_file_is_read_whole_and_not_asked_about(name):
+    file = right_files()[name]
+    result = read_upload("mine.csv", file.data).result
+    assert result.rows_refused == 0
+    assert result.rows_kept + result.rows_repeated >= len(file.truth) // 2, "a wide row holds two"
+    assert refit_of(file).questions == ()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", sorted(filter(is_real, right_files())))
+def test_a_real_file_is_not_refused(name):
+    file = right_files()[name]
+    result = read_upload("mine.csv", file.data).result
+    assert result.rows_refused == 0
+    assert refit_of(file).own_errors.after.n >= 3
 
 
 @pytest.mark.thorough

@@ -292,13 +292,6 @@ class File:
 
 
 @cache
-def right_files() -> dict[str, File]:
-    """The deployments as they were run, by name."""
-    found = {one.name: _file(one.name, synthetic(one), synthetic(one), one.ratios) for one in DEPLOYMENTS}
-    return found | {name: _file(name, published(*of), published(*of)) for name, of in REAL.items()}
-
-
-@cache
 def wrong_files() -> dict[str, File]:
     """Every kind of misreading of every deployment that it changes, by `kind: deployment`."""
     found = {}
@@ -306,10 +299,10 @@ def wrong_files() -> dict[str, File]:
         *((one.name, synthetic(one), one.ratios) for one in DEPLOYMENTS),
         *((name, published(*of), False) for name, of in REAL.items()),
     ):
-        right = _file(name, frame, frame, ratios)
+        right = file_of(name, frame, frame, ratios)
         for kind, change in KINDS.items():
             only_ratios = ratios or kind in _OF_RATIOS
-            one = _file(f"{kind}: {name}", _misread(frame, change), frame, only_ratios)
+            one = file_of(f"{kind}: {name}", _misread(frame, change), frame, only_ratios)
             if one.data != right.data and (not only_ratios or ratios or kind in _OF_RATIOS):
                 found[one.name] = one
     for one in DEPLOYMENTS:
@@ -333,7 +326,7 @@ def _of_machines(one: Deployment) -> list[File]:
         (host, frame),
     )
     return [
-        _file(f"{kind}: {one.name}", wrong, truth, one.ratios)
+        file_of(f"{kind}: {one.name}", wrong, truth, one.ratios)
         for kind, (wrong, truth) in zip(MACHINES, said, strict=True)
     ]
 
@@ -346,7 +339,7 @@ def _misread(frame: pd.DataFrame, change: Change) -> pd.DataFrame:
     return out
 
 
-def _file(name: str, wrong: pd.DataFrame, truth: pd.DataFrame, ratios: bool = False) -> File:
+def file_of(name: str, wrong: pd.DataFrame, truth: pd.DataFrame, ratios: bool = False) -> File:
     measured = "speedup" if ratios or "tpot_s" not in wrong else "tpot_s"
     columns = [column for column in _STATED if column in wrong]
     drafting = wrong["draft_tokens_k"] > 0
@@ -355,12 +348,3 @@ def _file(name: str, wrong: pd.DataFrame, truth: pd.DataFrame, ratios: bool = Fa
     others = [q for q in QUANTITIES if q not in ({"speedup"} if measured == "speedup" else {"speedup", "tpot_s"})]
     judged[others] = np.nan
     return File(name, written.to_csv(index=False).encode(), judged.rename_axis("line"))
-
-
-def published_files() -> dict[str, File]:
-    """Published rows by source and place, as their authors would upload them: taken as right. None set apart."""
-    found = judged_rows()
-    found = found[(found["defect"] == "") & (found["hardware_id"] != "not-stated")]
-    keys = ["source_title", "hardware_id", "gpu_count", "engine", "model_id", "weight_dtype", "drafter", "dataset"]
-    named = ((" / ".join(map(str, key)), rows) for key, rows in found.groupby(keys, dropna=False))
-    return {name: _file(name, rows, rows) for name, rows in ((n, as_own_rows(r)) for n, r in named if len(r) >= 4)}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from pathlib import Path
 
@@ -22,12 +23,11 @@ from advisor.measured.ingest.columns import (
     MEASURED_COLUMNS,
     REQUIRED_CONTEXT,
     USEFUL_CONTEXT,
-    column_table,
     match_header,
     template_csv,
 )
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.ingest.result import comma_question, csv_of
+from advisor.measured.ingest.result import csv_of, open_questions
 from advisor.measured.ingest.rows import complete, resolve_names
 from advisor.measured.ingest.upload import (
     MAX_BYTES,
@@ -44,6 +44,7 @@ from advisor.measured.readers import FORMATS
 from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
 from advisor.text import RENAMED
+from tests.golden.column_list import column_table
 
 HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,tpot_ms"
 GOOD = "h200-sxm,m,vllm,4,3,2.5,10"
@@ -71,7 +72,7 @@ def only_reject(*rows: str, head: str = HEAD) -> dict[str, object]:
         ("h200-sxm,m,vllm,4,3,2.5,1e400", "tpot_ms", "1e400", "too large"),
         ("h200-sxm,m,vllm,4,3,2.5,0", "tpot_ms", "0", "outside the range"),
         ("h200-sxm,m,vllm,4,3,2.5,-3", "tpot_ms", "-3", "outside the range"),
-        ("h200-sxm,m,vllm,4,3,2.5,12 ms", "tpot_ms", "12 ms", "not a number"),
+        ("h200-sxm,m,vllm,4,3,2.5,12 min", "tpot_ms", "12 min", "not a number"),
         ("h200-sxm,m,vllm,4,3,2.5,0x10", "tpot_ms", "0x10", "not a number"),
         ("h200-sxm,m,vllm,4,3,2.5,=A1*2", "tpot_ms", "=A1*2", "formula"),
         ('h200-sxm,m,vllm,4,3,2.5,"1,234"', "tpot_ms", "1,234", "ambiguous"),
@@ -323,18 +324,54 @@ def test_a_comma_that_nothing_settles_is_asked_about_and_the_answer_reads_the_ro
     text = b"batch_size;draft_tokens_k;accepted_length;tpot_ms\n1;3;2.5;8,310\n8;3;2.5;12,450\n"
     open_ = read_upload("t.csv", text).result
     assert open_.rows_kept == 0
-    assert comma_question(open_.rejects) == (
+    (asked,) = open_questions(open_.rejects)
+    assert asked.options == "--map ,=decimal or --map ,=thousands"
+    assert asked.text == (
         "what does the comma mark in tpot_ms '8,310' (line 2; 2 rows wait for it): decimal (8.310) or thousands (8310)?"
     )
     for meaning, wanted in (("decimal", [0.00831, 0.01245]), ("thousands", [8.31, 12.45])):
         result = read_upload("t.csv", text, {",": meaning}).result
         assert result.frame["tpot_s"].tolist() == pytest.approx(wanted)
-        assert comma_question(result.rejects) == ""
+        assert open_questions(result.rejects) == ()
     assert "8,310" in text.decode()
     both = read_upload("t.csv", text.replace(b"batch_size", b"users"), {",": "decimal", "users": "batch_size"}).result
     assert both.frame["batch_size"].tolist() == [1, 8]
     with pytest.raises(AdvisorError, match="a comma marks decimal or thousands, not 'dot'"):
         read_upload("t.csv", text, {",": "dot"})
+
+
+BARE = "batch,K,TPOT,TTFT\n1,0,4.1,80\n1,3,2.4,90\n"
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("ms", 1e-3), ("s", 1.0), ("us", 1e-6)])
+def test_times_without_a_unit_are_asked_about_once_and_the_answer_reads_all_of_them(unit, factor):
+    records = [dict(zip(("batch", "K", "TPOT"), row, strict=True)) for row in ((1, 0, 4.1), (1, 3, 2.4))]
+    for data in (BARE.encode(), json.dumps({"runs": records}).encode()):
+        result = read_upload("t", data).result
+        (asked,) = open_questions(result.rejects)
+        assert (result.rows_kept, result.ready) == (0, False)
+        assert asked.text.startswith("in which unit is TPOT")
+        found = read_upload("t", data, {"times": unit}).result
+        assert open_questions(found.rejects) == ()
+        assert found.frame["tpot_s"].tolist() == pytest.approx([4.1 * factor, 2.4 * factor])
+
+
+def test_a_time_without_a_unit_beside_one_that_has_it_is_left_out_with_a_word():
+    result = read_upload("t.csv", BARE.replace("TPOT", "TPOT (ms)").encode()).result
+    assert (result.rows_kept, open_questions(result.rejects)) == (2, ())
+    assert any("'TTFT' was ignored because its unit is unknown" in text for text in result.warnings)
+    with pytest.raises(AdvisorError, match="times are in ms or s or us, not 'minutes'"):
+        read_upload("t.csv", BARE.encode(), {"times": "minutes"})
+
+
+def test_units_that_stand_in_the_cells_are_read():
+    for header in ("TPOT", "TPOT (s)", "TPOT (ms)"):
+        data = f"batch,K,{header}\n1,0,4.1 ms\n1,3,2400us\n8,3,0.0052 s\n"
+        assert read_upload("t.csv", data.encode()).result.frame["tpot_s"].tolist() == pytest.approx(
+            [4.1e-3, 2.4e-3, 5.2e-3]
+        )
+    some = read_upload("t.csv", b"batch,K,TPOT\n1,0,4.1 ms\n1,3,2.4\n").result
+    assert len(open_questions(some.rejects)) == 1
 
 
 @pytest.mark.parametrize("header", ["captured", "CUDA graphs", "eager", "enforce_eager", "disable-cuda-graph"])

@@ -118,3 +118,17 @@ def test_a_markdown_table_is_read_without_its_line_of_dashes() -> None:
     result = read_upload("table.md", text.encode()).result
     assert (result.frame.index.tolist(), len(result.rejects)) == ([3, 4], 0)
     assert result.frame["tpot_s"].tolist() == pytest.approx([0.008, 0.005])
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"gpu": "h200-sxm", "batch": {"1": {"K": 3, "tpot_ms": 2.4}, "8": {"K": 3, "tpot_ms": 4.0}}},
+        {"1": {"K": 3, "tpot_ms": 2.4}, "8": {"K": 3, "tpot_ms": 4.0}},
+    ],
+)
+def test_runs_that_an_object_holds_by_number_are_a_row_each(document):
+    columns = None if "batch" in document else {"number": "batch_size"}
+    frame = read_upload("own.json", json.dumps(document).encode(), columns).result.frame
+    assert frame["batch_size"].tolist() == [1, 8]
+    assert frame["tpot_s"].tolist() == pytest.approx([0.0024, 0.004])

@@ -17,7 +17,6 @@ from advisor.answers.design.regions import RegionMap, region_map
 from advisor.answers.expert_ranks import LayoutOptions, RanksAnswer, ranks_answer
 from advisor.answers.explore.cells import context_map
 from advisor.answers.explore.entrants import ModelFilter, RankQuestion, one_load
-from advisor.answers.explore.leaderboard import leaderboard
 from advisor.answers.explore.questions import fastest_within, view_of, where_drafting_pays
 from advisor.physics.expert_loads import traffic_of_loads, traffic_of_preset, traffic_of_trace
 from advisor.physics.expert_ranks import drawn_choices, skewed_loads
@@ -384,7 +383,7 @@ def test_the_command_reads_a_folder_or_files(tmp_path: Path, capsys: pytest.Capt
 
 @lru_cache(maxsize=1)
 def report_load() -> Report:
-    board = leaderboard(RankQuestion(QWEN, one_load(16), "cost", wanted=(("qwen3-30b-a3b",))))
+    board = leaderboard(RankQuestion(QWEN, one_load(16), "cost", wanted=ModelFilter(("qwen3-30b-a3b",))))
     return build_report(advise(QWEN), DATE, over_context=context_map(QWEN), board=board)
 
 

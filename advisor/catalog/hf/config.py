@@ -1,13 +1,8 @@
-"""Any Hugging Face config.json of a decoder-only model -> Architecture.
+"""Any Hugging Face config.json of a decoder-only model -> Architecture, with every assumption and its size in GB.
 
-The language-model block is unwrapped first, then each topic is read by its own module: `mixers` (attention),
-`linear`, `ffn` (experts), `weight_format`. Everything unreadable raises AdvisorError; everything assumed is
-listed in Architecture.warnings.
-
-What a config.json leaves out and what is assumed in its place, each with its size in GB.
-
-A key that a model's own configuration class defines by another key (the width of Mixtral's experts, the head size of
-Llama) is no assumption where the published files of that type leave it out too.
+The language-model block is unwrapped first, then each topic is read by its own module: `mixers`, `layers`,
+`weight_format`. A key that a type's own configuration class defines by another key (the width of Mixtral's experts) is
+no assumption where the published files of that type leave it out too.
 """
 
 from __future__ import annotations

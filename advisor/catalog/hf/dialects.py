@@ -1,13 +1,7 @@
-"""How each Hugging Face model_type spells its configuration: what a file leaves unsaid, and what cannot be imported.
+"""What each model_type leaves unsaid in its configuration, what cannot be imported, and how modules are named.
 
-Sources: the configuration classes of huggingface/transformers v5.23.0 (src/transformers/models/*/configuration_*.py),
-and the config.json files of the checkpoints listed in profiles/models. Keys that mean the same everywhere are read in
-`ffn`, `mixers` and `weight_format`; this table holds only what the file itself does not say.
-
-What the module names of a quantisation block speak of: parts of the model, layers, attention projections.
-
-A part keeps the 16-bit format when an ignore list names it for every layer, or for at least half of those that have it.
-Patterns are matched by the words they contain, never run as regular expressions: a file may hold any text.
+Sources: the configuration classes of huggingface/transformers v5.23.0 and the checkpoints in profiles/models. Patterns
+of ignore lists are matched by the words they contain, never run as regular expressions: a file may hold any text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Which kind of mixer each layer has, from the dozen spellings that config.json files use.
-
-Feed-forward blocks of a config.json: which layers are routed, and the widths of routed, shared and dense blocks.
-"""
+"""Layers of a config.json: which mixer and which feed-forward block each has, and the widths of these blocks."""
 
 from __future__ import annotations
 

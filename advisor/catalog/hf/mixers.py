@@ -1,11 +1,4 @@
-"""Attention and linear-attention layers of a config.json: which kind each layer is, and what one layer costs.
-
-Equations and shapes follow the reference implementations named in each function; sizes are elements.
-
-Linear-attention and state-space layers of a config.json: parameters and recurrent state of one layer.
-
-A recurrent state is read and written once per pass and sequence; it does not grow with the context.
-"""
+"""Mixers of a config.json: parameters, cache and recurrent state of one attention or linear layer, in elements."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""Cells to numbers, whole columns at a time: empty, decimal comma, NaN, infinity, formula, out of range.
-
-Delimited text to columns of strings, with the line each row stood on and the rows that do not fit the header.
-"""
+"""Delimited text to columns of numbers and words, whole columns at a time, with the rows that do not fit."""
 
 from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,26 +13,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from advisor.measured.ingest.columns import FREE_TEXT, CanonicalColumn, TableKind, header_key, match_header
-from advisor.measured.ingest.result import AMBIGUOUS, Reject, shorten
+from advisor.measured.ingest.columns import (
+    FREE_TEXT,
+    UNIT_FACTORS,
+    CanonicalColumn,
+    TableKind,
+    header_key,
+    match_header,
+)
+from advisor.measured.ingest.result import AMBIGUOUS, OPEN_UNIT, TIMES, Reject, shorten
 from advisor.measured.ingest.side_by_side import SideBySide, side_by_side
 from advisor.measured.ingest.upload import MAX_BYTES, MAX_COLUMNS, MAX_LINE_BYTES, MAX_REJECTS, MAX_ROWS, MIB, Sample
 from advisor.prediction import AdvisorError
-from advisor.text import names_of_today
+from advisor.text import EMPTY, NO, YES, names_of_today, number_of
 
-EMPTY = frozenset({"", "na", "n/a", "null", "none", "-", "--", "\u2014"})
 _EMPTY_SET = pa.array(
     sorted({form for word in EMPTY for form in (word, word.upper(), word.title())}), pa.large_string()
 )
 _PLAIN = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?$"
 _THOUSANDS = r"^[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?$"
 _DECIMAL_COMMA = r"^[+-]?[0-9]*(?:\.[0-9]{3})*,[0-9]*(?:[eE][+-]?[0-9]{1,6})?$"
-COMMA = ","
-"""What stands for the comma itself where a user says which header means what."""
-COMMA_MEANINGS = {"decimal": True, "thousands": False}
-"""What a user may say that a comma marks, and whether it is a decimal point."""
+_WITH_UNIT = rf"^[0-9.,+eE-]+ ?(?:{'|'.join(UNIT_FACTORS)})$"
 _FORMULA = r"^(?:[=@\t\r]|[+-][^0-9. +-])"
-_TRUE_FALSE = {"true": "1", "false": "0", "yes": "1", "no": "0"}
 
 
 @dataclass
@@ -119,8 +119,15 @@ def to_numbers(
     """Numbers in our unit, NaN for empty cells and for refused ones, which are listed.
 
     Parameters: `text` from `strings` [rows]; `scale` the factor to `column`'s unit; `decimal_comma` from
-    `comma_is_decimal`. Refused: not a number, not finite, not whole where a count is due, outside the column's range.
+    `comma_is_decimal`. Refused: not a number, not finite, not whole where a count is due, outside the column's range,
+    and every cell where `scale` is NaN: a time of unknown unit, unless its cells name theirs.
     """
+    if column.unit == "s":
+        text, scale = _own_units(text, scale)
+    if np.isnan(scale):
+        rows = np.flatnonzero(text.is_valid().to_numpy(zero_copy_only=False))
+        waiting = Bad(rows.tolist(), text.drop_null().to_pylist(), [OPEN_UNIT] * len(rows))
+        return np.full(len(text), np.nan), waiting
     numbers, unreadable = _parse(_flags(text) if column.type == "flag" else text, decimal_comma)
     empty = text.is_null().to_numpy(zero_copy_only=False)
     values = 1.0 - numbers if column.type == "flag" and scale < 0 else numbers * scale if scale != 1.0 else numbers
@@ -140,6 +147,22 @@ def to_numbers(
     return out, Bad(rows.tolist(), [shorten(cell) for cell in raw], reasons)
 
 
+def _own_units(text: pa.Array, scale: float) -> tuple[pa.Array, float]:
+    """Cells such as `4.1 ms` as numbers in the column's unit, and that unit: seconds where no header names one."""
+    named = pc.fill_null(pc.match_substring_regex(text, _WITH_UNIT), False)
+    if not pc.any(named).as_py():
+        return text, scale
+    if np.isnan(scale) and pc.all(pc.or_(named, text.is_null())).as_py():
+        scale = 1.0
+    cells = text.to_pylist()
+    for row in np.flatnonzero(named.to_numpy(zero_copy_only=False)):
+        digits = re.match(r"[0-9.,+eE-]+", cells[row])
+        number = number_of(digits[0]) if digits else None
+        if number is not None and digits is not None:
+            cells[row] = repr(number * UNIT_FACTORS[cells[row][digits.end() :].strip()] / scale)
+    return pa.array(cells, pa.large_string()), scale
+
+
 def _outside(values: np.ndarray, column: CanonicalColumn) -> np.ndarray:
     if column.type == "flag":
         return (values != 0) & (values != 1)
@@ -157,8 +180,9 @@ def outside_range(values: np.ndarray, column: CanonicalColumn) -> np.ndarray:
 def _flags(text: pa.Array) -> pa.Array:
     """Words for yes and no as 1 and 0. Anywhere but in a flag they are no numbers."""
     lowered = pc.utf8_lower(text)
-    for word, digit in _TRUE_FALSE.items():
-        text = pc.if_else(pc.fill_null(pc.equal(lowered, word), False), digit, text)
+    for words, digit in ((YES, "1"), (NO, "0")):
+        said = pc.is_in(lowered, pa.array(sorted(words), pa.large_string()))
+        text = pc.if_else(pc.fill_null(said, False), digit, text)
     return text
 
 
@@ -468,11 +492,15 @@ def map_header(table: FileTable, kind: TableKind, name: str) -> Mapped:
     return Mapped(columns, tuple(unknown), tuple([*warnings, remark] if remark else warnings), pair)
 
 
-def unit_hints(unknown: tuple[str, ...], kind: TableKind) -> list[str]:
+def bare_times(headers: Iterable[str], kind: TableKind) -> list[str]:
+    """Headers that would be times if they named their unit."""
+    return [one for one in headers if not match_header(one, kind) and match_header(f"{one}_ms", kind)]
+
+
+def unit_hints(unknown: Iterable[str], kind: TableKind) -> list[str]:
     """A sentence for each unknown header that would be a time column if it named its unit."""
-    hints = []
-    for header in unknown:
-        if match_header(f"{header}_ms", kind) is not None:
-            key = header_key(header)
-            hints.append(f"column {header!r} was ignored because its unit is unknown; name it {key}_ms or {key}_s")
-    return hints
+    return [
+        f"column {header!r} was ignored because its unit is unknown; name it {header_key(header)}_ms or "
+        f"{header_key(header)}_s, or say --map {TIMES}=ms"
+        for header in bare_times(unknown, kind)
+    ]

@@ -1,6 +1,4 @@
-"""Rules that tie columns together, and columns that look as if they had changed places.
-
-Columns of a row that say the same thing twice, held against each other: what cannot be is refused, the odd named.
+"""Rules that tie the columns of a row together: what cannot be is refused, what is odd or looks swapped is named.
 
 Per-GPU rates, times with the prefill in them, times of a round under the header of a token and inverted speedups all
 keep within each column's own range. They show where a second column of the row tells the same quantity.

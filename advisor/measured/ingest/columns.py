@@ -1,8 +1,6 @@
-"""The two tables every upload becomes: serving points (one measured run each) and kernel rows (one timed kernel each).
+"""The two tables every upload becomes, serving points and kernel rows, and the names that tools use for their words.
 
 The column lists here are the only definition; docs/formats.md is checked against them.
-
-Names as tools write them, brought to ours.
 """
 
 from __future__ import annotations
@@ -215,6 +213,7 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
         "spec_k",
         "draft_tokens",
         "num_speculative_tokens",
+        "spec_tokens",
         "n_draft",
         "k_draft",
     ),
@@ -257,7 +256,7 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
         "Accepted length: tokens emitted per round, bonus token included (AL), at most K + 1",
         1,
         MAX_DRAFT_TOKENS + 1,
-        aliases=("al", "accept_length", "acc_length", "acceptance_length"),
+        aliases=("al", "accept_length", "acc_length", "acceptance_length", "mean_accepted_length"),
     ),
     CanonicalColumn(
         "accepted_length_same_run",
@@ -271,7 +270,13 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
     _time("verify_time_s", "One forward pass of the target alone, over K + 1 tokens per sequence", "verify_time"),
     _time("draft_time_s", "All draft passes of one round", "draft_time"),
     _time("itl_s", "Time between two streamed chunks", "itl", "inter_token_latency", "inter_chunk_latency"),
-    _time("tpot_s", "Time per output token of one request, first token excluded", "tpot", "time_per_output_token"),
+    _time(
+        "tpot_s",
+        "Time per output token of one request, first token excluded",
+        "tpot",
+        "time_per_output_token",
+        "time_per_token",
+    ),
     _time("ttft_s", "Time from a request to its first token", "ttft", "time_to_first_token"),
     _time("request_latency_s", "Time from a request to its last token", "request_latency", "e2el", "e2e_latency"),
     _rate("output_tok_per_s", "Generated tokens per second, all requests together", "output_throughput"),
@@ -402,21 +407,6 @@ def template_csv(kind: TableKind = "points") -> bytes:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerow(COLUMNS[kind])
     return out.getvalue().encode()
-
-
-def column_table(kind: TableKind) -> str:
-    """Column list as a Markdown table.
-
-    It has name, unit, type, range, meaning and the other headers that are understood.
-    """
-    lines = ["| column | unit | type | range | meaning | also understood |", "|---|---|---|---|---|---|"]
-    for column in COLUMNS[kind].values():
-        aliases = ", ".join(
-            [f"`{alias}`" for alias in column.aliases] + [f"`{name}` (the contrary)" for name in column.opposites]
-        )
-        cells = (f"`{column.name}`", column.unit, column.type, column.range_text, column.meaning, aliases)
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
 
 
 _DTYPES = {

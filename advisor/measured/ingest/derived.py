@@ -1,12 +1,8 @@
-"""Quantities that files do not state but imply. Each is a pure function; docs/formats.md lists them with their limits.
+"""Quantities that rows do not state but imply, and the run without drafts that each run with drafts is held against.
 
-Times in seconds, lengths in tokens, rates in tokens/s. NaN means unknown and stays so.
-
-The run without drafts that a run with drafts is held against: found among the rows of an upload, for the speedup.
-
-What two rows both state must agree. Where one of them says nothing of the load or of the build, the other is believed
-for both, if only one run without drafts fits: an unstated length contradicts nothing. Where the model ran must be
-stated alike, since other rows may have run elsewhere.
+Pure functions; docs/formats.md lists them with their limits. Times in seconds, rates in tokens/s; NaN is unknown and
+stays so. What a run and its baseline both state must agree; where one of them says nothing of load or build, the other
+is believed for both, if only one baseline fits. Where the model ran must be stated alike.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,9 +16,11 @@ import pandas as pd
 
 from advisor.catalog.hardware import hardware_slug, read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
+from advisor.catalog.models import model_ids
 from advisor.measured.ingest.columns import match_hardware, match_model
 from advisor.measured.ingest.documents import DOCUMENT_OF, empty, lacks_document, put, told_apart
 from advisor.measured.ingest.rows import Rows
+from advisor.physics.hardware import hardware_ids
 from advisor.text import counted, read_json
 
 _MATCH: dict[str, Callable[[str, tuple[str, ...]], str | None]] = {
@@ -76,17 +78,31 @@ def with_documents(frame: pd.DataFrame, given: Iterable[OwnDocument]) -> pd.Data
     return told_apart(out)
 
 
-def own_rows(rows: Rows, given: Iterable[OwnDocument], known: Mapping[str, Iterable[str]]) -> Rows:
-    """The table with its own models and accelerators filled in, and what was concluded said.
+def known_ids(column: str) -> tuple[str, ...]:
+    """Ids of shipped profiles that a column may name."""
+    return tuple(hardware_ids() if column == "hardware_id" else model_ids())
 
-    known : ids of shipped profiles by column.
+
+def own_frame(
+    frame: pd.DataFrame, own: Iterable[OwnDocument], cells: Iterable[OwnDocument] = ()
+) -> tuple[pd.DataFrame, list[tuple[str, np.ndarray]]]:
+    """The frame with documents of the user's own filled in, and each conclusion with the rows that took it.
+
+    own : given for the whole table; one alone is meant by rows that name nothing else. cells : those that cells name.
     """
-    documents, held = list(given), _documents(rows.frame)
-    frame, sources = rows.frame, rows.sources
-    for column, ids in known.items():
-        frame, means, said = with_open_names(frame, column, documents, ids)
-        if said:
-            sources = tuple(source.saying(said, frame.index[means].to_numpy()) for source in sources)
+    out, said, documents = with_documents(frame, cells), [], list(own)
+    for column in _MATCH:
+        out, means, text = with_open_names(out, column, documents)
+        if text:
+            said.append((text, out.index[means].to_numpy()))
+    return out, said
+
+
+def own_rows(rows: Rows, own: Iterable[OwnDocument], cells: Iterable[OwnDocument] = ()) -> Rows:
+    """The table with a user's own documents filled in as by `own_frame`, and conclusions as notes."""
+    held, (frame, conclusions), sources = _documents(rows.frame), own_frame(rows.frame, own, cells), rows.sources
+    for said, lines in conclusions:
+        sources = tuple(source.saying(said, lines) for source in sources)
     if added := sorted(_documents(frame) - held):
         sources = tuple(replace(source, sha256=_sha256(source.sha256, *added)) for source in sources)
     return replace(rows, frame=frame, sources=sources)
@@ -103,7 +119,7 @@ def _sha256(*texts: str) -> str:
 
 
 def with_open_names(
-    frame: pd.DataFrame, column: str, given: Iterable[OwnDocument], known: Iterable[str]
+    frame: pd.DataFrame, column: str, given: Iterable[OwnDocument]
 ) -> tuple[pd.DataFrame, np.ndarray, str]:
     """The frame with `given`, the rows that took one without naming it [rows], and a note on them.
 
@@ -114,7 +130,7 @@ def with_open_names(
     named = [one for one in documents if one.column == column]
     if len(named) != 1 or column not in out:
         return out, nobody, ""
-    names, (one,) = open_names(out, column, known), named
+    names, (one,) = open_names(out, column, known_ids(column)), named
     means = empty(out[column])
     if len(names) == 1:
         means = means | ((out[column] == names[0]).to_numpy(dtype=bool) & lacks_document(out, column))

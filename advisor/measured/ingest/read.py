@@ -1,7 +1,4 @@
-"""read_upload: which reader fits the content, and one road for everything that can go wrong.
-
-A table of points as its owner wrote it, beside what its cells mean: for commands that hand it back with more.
-"""
+"""read_upload: which reader fits the content, and one road for everything that can go wrong."""
 
 from __future__ import annotations
 
@@ -16,18 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from advisor.measured.ingest.cells import (
-    COMMA,
-    COMMA_MEANINGS,
     FileTable,
+    bare_times,
     map_header,
     outside_range,
     read_table,
     table_header,
 )
 from advisor.measured.ingest.checks import check_rows
-from advisor.measured.ingest.columns import COLUMNS, TableKind, header_key
-from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers, unfolded
-from advisor.measured.ingest.result import Reject, rejects_frame, shorten
+from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, TableKind, header_key, match_header
+from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers, scalar_paths, unfolded
+from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, Reject, rejects_frame, shorten
 from advisor.measured.ingest.rows import Rows, RowSource
 from advisor.measured.ingest.several_k import one_row_a_k
 from advisor.measured.ingest.upload import Sample, one_sentence, open_upload
@@ -35,7 +31,7 @@ from advisor.measured.readers import FORMATS
 from advisor.measured.readers.base import Format, RawRows, coerce, from_mapped
 from advisor.measured.readers.ours import RECORDS, TEMPLATE
 from advisor.prediction import AdvisorError
-from advisor.text import counted
+from advisor.text import NOT_STATED, counted
 
 DETECTED = 0.5
 """A reader that scores less does not claim the file."""
@@ -46,7 +42,8 @@ def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None
     """Read a benchmark result of any known format, recognised by its content alone.
 
     Parameters: `name` is used in messages only; `data` the bytes as uploaded (plain, gzip, or a zip of one file);
-    `columns` renames headers of a CSV, {theirs: ours}; what COMMA is mapped to says what a comma in numbers marks.
+    `columns` renames headers of a CSV, {theirs: ours}; what COMMA and TIMES are mapped to says what
+    commas in numbers mark, and the unit of times that name none.
     Raises AdvisorError, and nothing else, when the file is not recognised, exceeds a limit, or carries nothing that
     can be used.
     """
@@ -61,28 +58,59 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
     claimed = sample.kind != "json" or any(one.detect(sample) >= DETECTED for one in FORMATS)
     if not claimed and why_unusable(sample) is None:
         sample = unfolded(sample)
-    columns, decimal_comma = _without_comma(columns or {})
+    columns, answers = _answers(columns or {})
     long = one_row_a_k(sample, tuple(columns))
-    if long is not sample and not any(one.detect(sample) >= DETECTED for one in FORMATS if one not in _OURS):
+    theirs = any(one.detect(sample) >= DETECTED for one in FORMATS if one not in _OURS)
+    if long is not sample and not theirs:
         sample = long
     if columns:
         sample = rename_headers(sample, columns)
+    bare = {} if theirs else _bare(sample, TIMES in answers)
+    if bare:
+        unit = answers.get(TIMES, "ms")
+        sample = rename_headers(sample, {header: f"{header_key(header)}_{unit}" for header in bare})
     reader = detect(sample)
     raw = reader.read(sample)
-    raw.decimal_comma = decimal_comma
+    for header, column in bare.items():
+        if TIMES not in answers and column in raw.cells:
+            raw.cells[column] = replace(raw.cells[column], source=header, scale=float("nan"))
+    raw.decimal_comma = _commas(answers)
     if columns:
         fill_mapped(raw, sample, columns)
     raw.warnings = [*sample.warnings, *raw.warnings]
     return typed_rows(raw, reader, name, hashlib.sha256(data).hexdigest())
 
 
-def _without_comma(columns: Mapping[str, str]) -> tuple[dict[str, str], bool | None]:
-    """The renamed headers, and whether commas are said to be decimal points. Raises AdvisorError for another word."""
-    named = {theirs: ours for theirs, ours in columns.items() if theirs.strip() != COMMA}
-    meaning = next((ours.strip() for theirs, ours in columns.items() if theirs.strip() == COMMA), None)
-    if meaning is not None and meaning not in COMMA_MEANINGS:
-        raise AdvisorError(f"a comma marks {' or '.join(COMMA_MEANINGS)}, not {shorten(meaning)!r}")
-    return named, None if meaning is None else COMMA_MEANINGS[meaning]
+def _answers(columns: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The renamed headers, and what is said of the whole file (ANSWERS). Raises AdvisorError for another word."""
+    named = {theirs: ours for theirs, ours in columns.items() if theirs.strip() not in ANSWERS}
+    said = {theirs.strip(): ours.strip() for theirs, ours in columns.items() if theirs.strip() in ANSWERS}
+    for key, answer in said.items():
+        if answer not in ANSWERS[key]:
+            what = "a comma marks" if key == COMMA else "times are in"
+            raise AdvisorError(f"{what} {' or '.join(ANSWERS[key])}, not {shorten(answer)!r}")
+    return named, said
+
+
+def _commas(answers: Mapping[str, str]) -> bool | None:
+    """Whether commas are said to be decimal points. None where nothing is said."""
+    return None if COMMA not in answers else answers[COMMA] == "decimal"
+
+
+def _bare(sample: Sample, said: bool) -> dict[str, str]:
+    """Headers of times without a unit, each with its column: where it is said, or the file measures nothing else."""
+    if sample.kind == "parquet":
+        return {}
+    headers = [cell.strip() for cell in sample.header] if sample.kind == "text" else scalar_paths(sample.first)
+    known = {found[0] for header in headers if (found := match_header(header, "points"))}
+    if not said and known & set(MEASURED_COLUMNS["points"]) - {"accepted_length"}:
+        return {}
+    out: dict[str, str] = {}
+    for header in bare_times(headers, "points"):
+        found = match_header(f"{header}_ms", "points")
+        if found and found[0] not in {*known, *out.values()} and headers.count(header) == 1:
+            out[header] = found[0]
+    return out
 
 
 def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
@@ -188,8 +216,6 @@ def _is_tuned_config(first: dict[str, object]) -> bool:
     return bool(bodies) and all("BLOCK_SIZE_M" in body for body in bodies)
 
 
-NOT_STATED = ("not-stated", "not stated", "nan", "none")
-"""Words that tables write for an empty cell."""
 MAX_GIVEN_ROWS = 20_000
 """Each row is predicted by itself, some hundreds a second. [-]"""
 
@@ -219,12 +245,12 @@ def read_given(name: str, data: bytes, columns: Mapping[str, str] | None = None)
         sample = open_upload(shown, data)
         if sample.kind != "text":
             raise AdvisorError(f"{shown} is not a CSV file with a header line; expected a table of measured points")
-        renamed, decimal_comma = _without_comma(columns or {})
+        renamed, answers = _answers(columns or {})
         sample = one_row_a_k(sample, tuple(renamed))
         headers = tuple(cell.strip() for cell in sample.header)
         if renamed:
             sample = rename_headers(sample, renamed)
-        read = _read(shown, read_table(sample), sample.warnings, data, decimal_comma)
+        read = _read(shown, read_table(sample), sample.warnings, data, _commas(answers))
         return replace(read, given=read.given.set_axis(headers, axis=1)) if renamed else read
 
 
@@ -259,7 +285,7 @@ def _read(name: str, table: FileTable, warnings: tuple[str, ...], data: bytes, d
 def _stated(column: pa.Array) -> pa.Array:
     """A column with the words for an unknown value emptied."""
     words = pc.utf8_lower(pc.utf8_trim_whitespace(column))
-    return pc.if_else(pc.fill_null(pc.is_in(words, pa.array(NOT_STATED, words.type)), False), "", column)
+    return pc.if_else(pc.fill_null(pc.is_in(words, pa.array(sorted(NOT_STATED), words.type)), False), "", column)
 
 
 def _reason(reasons: pd.DataFrame) -> str:

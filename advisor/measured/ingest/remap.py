@@ -1,8 +1,4 @@
-"""A user's own headers read as ours: guesses for a form, and a table's header line or a JSON file's fields renamed
-before any reader sees them.
-
-What a file that no reader claims nearly is: which fields it has of a known format, which it lacks, what to do.
-"""
+"""A user's own headers and documents read as ours, and what a file that no reader claims nearly is."""
 
 from __future__ import annotations
 
@@ -22,6 +18,7 @@ from advisor.measured.ingest.side_by_side import METRICS, SIDES, own_header, sid
 from advisor.measured.ingest.upload import MAX_COLUMNS, Sample, open_upload
 from advisor.measured.readers.base import Format, RawRows, field_of
 from advisor.prediction import AdvisorError
+from advisor.text import number_of
 
 IGNORE = "ignore"
 """What a column is read as that takes no part."""
@@ -149,8 +146,9 @@ def unfolded(sample: Sample) -> Sample:
     """
     if sample.kind != "json" or not isinstance(sample.document, dict):
         return sample
-    found = max(_lists_of_objects(sample.document, {}, 0), key=lambda pair: len(pair[1]), default=None)
-    if found is None:
+    lists = [*_lists_of_objects(sample.document, {}, 0), ({}, _numbered("number", sample.document))]
+    found = max(lists, key=lambda pair: len(pair[1]))
+    if not found[1]:
         return sample
     around, runs = found
     settings = {name: value for name, value in around.items() if _is_setting(name)}
@@ -166,10 +164,23 @@ def _lists_of_objects(node: Any, around: dict[str, Any], depth: int) -> Iterator
     if not isinstance(node, Mapping) or depth > _DEEPEST:
         return
     beside = {**around, **_opened({k: v for k, v in node.items() if not isinstance(v, list)})}
-    for value in node.values():
+    for name, value in node.items():
         if isinstance(value, list) and value and all(isinstance(item, dict) for item in value[:FIRST_ROWS]):
             yield beside, value
+        elif numbered := _numbered(str(name), value):
+            yield {**around, **{key: one for key, one in node.items() if not isinstance(one, list | dict)}}, numbered
+            continue
         yield from _lists_of_objects(value, beside, depth + 1)
+
+
+def _numbered(name: str, value: Any) -> list[dict[str, Any]]:
+    """Runs that an object holds by number, as in `{"batch": {"1": {...}}}`, each with its number under the name."""
+    if not isinstance(value, Mapping) or len(value) < 2 or not all(isinstance(one, Mapping) for one in value.values()):
+        return []
+    numbers = [number_of(key) for key in value]
+    if any(number is None for number in numbers):
+        return []
+    return [{**one, name: number} for number, one in zip(numbers, value.values(), strict=True)]
 
 
 def _opened(record: Mapping[str, Any]) -> dict[str, Any]:

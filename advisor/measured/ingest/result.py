@@ -1,7 +1,4 @@
-"""What an upload comes to: usable rows, refused rows, what is missing, what was computed; and the table to keep.
-
-What an upload leaves open and a user may say of it: fields, whether they are needed, and a guess.
-"""
+"""Result of an upload: usable rows, refused rows, what was computed, and what a user is asked."""
 
 from __future__ import annotations
 
@@ -19,6 +16,11 @@ from advisor.text import counted, frame_csv
 
 AMBIGUOUS = "ambiguous: the comma may mark decimals or thousands"
 """How the reason begins for a cell like 8,310 in a file where no other cell settles it: it is asked about."""
+OPEN_UNIT = "its unit is not stated"
+"""The reason for a time whose header and cell name no unit, where nothing else was measured: it is asked about."""
+COMMA, TIMES = ",", "times"
+ANSWERS = {COMMA: ("decimal", "thousands"), TIMES: ("ms", "s", "us")}
+"""What a user may say of a whole file where a header is mapped: what its commas mark, the unit of its bare times."""
 MAX_SHOWN = 200
 """Characters of a refused cell that are kept."""
 
@@ -109,21 +111,38 @@ class IngestResult:
     @property
     def ready(self) -> bool:
         """Whether nothing needed is missing or open, so that the rows can be held against predictions."""
-        return not any(item.required for item in self.missing) and not comma_question(self.rejects)
+        return not any(item.required for item in self.missing) and not open_questions(self.rejects)
 
 
-def comma_question(rejects: pd.DataFrame) -> str:
-    """The question what a comma in a file's numbers marks, with an example. Empty where the cells tell."""
-    open_ = rejects[rejects["reason"].str.startswith(AMBIGUOUS)] if len(rejects) else rejects
-    if not len(open_):
-        return ""
-    first = open_.iloc[0]
-    cell = str(first["value"])
-    rows = counted(int(open_["line"].nunique()), "row")
-    return (
-        f"what does the comma mark in {first['column']} {cell!r} (line {first['line']}; {rows} wait for it): "
-        f"decimal ({cell.replace(',', '.', 1)}) or thousands ({cell.replace(',', '')})?"
-    )
+@dataclass(frozen=True)
+class OpenQuestion:
+    """Question of a file's own numbers that rows wait for: its `key` in ANSWERS, and its text."""
+
+    key: str
+    text: str
+
+    @property
+    def options(self) -> str:
+        """Options that tell a command the answer."""
+        return " or ".join(f"--map {self.key}={answer}" for answer in ANSWERS[self.key])
+
+
+def open_questions(rejects: pd.DataFrame) -> tuple[OpenQuestion, ...]:
+    """Questions what commas in a file's numbers mark and in which unit its times are, where it is silent."""
+    out = []
+    for key, reason in ((COMMA, AMBIGUOUS), (TIMES, OPEN_UNIT)):
+        open_ = rejects[rejects["reason"].str.startswith(reason)] if len(rejects) else rejects
+        if not len(open_):
+            continue
+        column, cell, line = (open_.iloc[0][name] for name in ("column", "value", "line"))
+        waiting = f"(line {line}; {counted(int(open_['line'].nunique()), 'row')} wait for it)"
+        if key == COMMA:
+            meanings = f"decimal ({cell.replace(',', '.', 1)}) or thousands ({cell.replace(',', '')})"
+            out.append(OpenQuestion(key, f"what does the comma mark in {column} {cell!r} {waiting}: {meanings}?"))
+        else:
+            names = ", ".join(open_["column"].unique())
+            out.append(OpenQuestion(key, f"in which unit is {names}, as in {cell!r} {waiting}: ms, s or us?"))
+    return tuple(out)
 
 
 def shorten(value: object) -> str:

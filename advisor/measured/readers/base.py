@@ -1,7 +1,4 @@
-"""What a reader hands over: raw cells by canonical column, and the typed table they become.
-
-What the serving benchmarks of vLLM, SGLang, ATOM and InferenceX share: names of times, what follows from counts.
-"""
+"""Raw cells by canonical column, as readers hand them over, and what the serving benchmarks share."""
 
 from __future__ import annotations
 
@@ -417,7 +414,7 @@ def closed_loads(limits: Sequence[Any], rates: Sequence[Any], source: str = "max
 
 
 def loads_of(records: Sequence[Mapping[str, Any]], within: str = "") -> dict[str, Cells]:
-    """Those of clients that write their arguments as `max_concurrency` and `request_rate`, at the top or `within`."""
+    """Closed loads of records that state `max_concurrency` and `request_rate`, at the top or `within`."""
     limits, rates = (
         [field_of(record, f"{within}{name}") for record in records] for name in ("max_concurrency", "request_rate")
     )

@@ -27,6 +27,7 @@ from advisor.measured.readers.base import (
     version_of_image,
     with_fields,
 )
+from advisor.text import YES, says
 
 # agg_*.json of single runs with fixed lengths, of agentic replays (flat in 2026-04, nested since 2026-07), and the rows
 # that vLLM's own performance CI keeps in the same words.
@@ -80,8 +81,8 @@ def read_aggregate(sample: Sample) -> RawRows:
     # AIPerf's inter-token latency stands under both names in an agentic run: it is a time per token, not per chunk.
     chunks = [None if replay else record.get("mean_itl") for replay, record in zip(agentic, records, strict=True)]
     cells["itl_s"] = Cells(chunks, "mean_itl")
-    split = [_true(record.get("disagg")) for record in records]
-    many = [_true(record.get("is_multinode")) for record in records]
+    split = [says(record.get("disagg"), YES) for record in records]
+    many = [says(record.get("is_multinode"), YES) for record in records]
     cells["_split"] = Cells([int(one) for one in split], "disagg")
     placed = [_decode_placement(record, nodes) for nodes, record in zip(many, records, strict=True)]
     for name, key in _PLACED.items():
@@ -119,7 +120,7 @@ def _decode_placement(record: dict[str, Any], nodes: bool) -> dict[str, Any]:
     TensorRT-LLM split their tp ranks so, and the recipes of vLLM start tp ranks of one GPU.
     """
     tp, ep = (record.get(f"decode_{key}" if nodes else key) or None for key in ("tp", "ep"))
-    groups = _true(record.get("decode_dp_attention" if nodes else "dp_attention"))
+    groups = says(record.get("decode_dp_attention" if nodes else "dp_attention"), YES)
     workers = record.get("decode_num_workers") if nodes else 1
     found = {"tensor_parallel": tp, "expert_parallel": ep}
     if not isinstance(tp, int) or not isinstance(workers, int):
@@ -142,9 +143,9 @@ def _dataset(record: dict[str, Any]) -> str | None:
 
 def _notes(record: dict[str, Any]) -> str | None:
     said = []
-    if _true(record.get("disagg")):
+    if says(record.get("disagg"), YES):
         said.append("prefill and decode on separate GPUs: decode nodes alone")
-    if _true(record.get("dp_attention") or record.get("decode_dp_attention")):
+    if says(record.get("dp_attention") or record.get("decode_dp_attention"), YES):
         said.append("data-parallel attention")
     return "; ".join(said) or None
 
@@ -165,10 +166,6 @@ def _method(value: Any) -> str | None:
         return None
     text = str(value).strip().lower()
     return "" if text in _OFF else text
-
-
-def _true(value: Any) -> bool:
-    return str(value).strip().lower() in ("true", "1", "yes")
 
 
 def _finish(frame: pd.DataFrame) -> list[str]:

@@ -1,7 +1,4 @@
-"""Our own table and our own profiler.
-
-MoE kernel times: measured tables, and logs of benchmark_moe.
-"""
+"""Our own tables: the template, the profiler's files, and measured MoE kernel times."""
 
 from __future__ import annotations
 

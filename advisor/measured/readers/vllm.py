@@ -1,7 +1,4 @@
-"""vLLM's benchmarks: bench serve and sweep, latency, throughput and forward.
-
-The block `======= Serving Benchmark Result =======` that serving benchmarks print, from a log or pasted.
-"""
+"""vLLM's benchmarks (serve, sweep, latency, throughput, forward) and the block that serving benchmarks print."""
 
 from __future__ import annotations
 

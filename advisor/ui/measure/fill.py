@@ -8,10 +8,9 @@ from typing import Any
 import streamlit as st
 
 from advisor.catalog.models import model_ids
-from advisor.measured.ingest.cells import COMMA
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.remap import target_label, targets
-from advisor.measured.ingest.result import IngestResult, MissingField
+from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, IngestResult, MissingField
 from advisor.measured.ingest.side_by_side import METRICS
 from advisor.physics.draft import drafter_ids
 from advisor.physics.hardware import hardware_ids
@@ -166,7 +165,8 @@ def _field(label: str, name: str, guess: Any, key: str, meaning: str = "") -> An
     )
 
 
-_COMMAS = {"": "Not said", "decimal": "Decimals", "thousands": "Thousands"}
+_ASKED = {COMMA: "What a comma in numbers marks", TIMES: "Unit of times that name none"}
+_SAID = {"": "Not said", "decimal": "Decimals", "thousands": "Thousands"}
 MAX_FIELDS = 40
 """Columns asked for; wider files are mapped on the command line (`ingest --map`)."""
 
@@ -194,11 +194,13 @@ def _form(number: int, file: UploadFile, several: bool, swapped: bool) -> None:
         )
         options = targets(file.kind)
         chosen: dict[str, str] = {}
-        if file.asked:
-            st.warning(plain(f"{file.asked[0].upper()}{file.asked[1:]}"), icon=":material/help:")
-            named = "What a comma in numbers marks"
-            chosen[COMMA] = st.selectbox(
-                named, list(_COMMAS), key=f"map_{of}comma", format_func=lambda meaning: _COMMAS[meaning]
+        for asked in file.asked:
+            st.warning(plain(f"{asked.text[0].upper()}{asked.text[1:]}"), icon=":material/help:")
+            chosen[asked.key] = st.selectbox(
+                _ASKED[asked.key],
+                ["", *ANSWERS[asked.key]],
+                key=f"map_{of}{'comma' if asked.key == COMMA else asked.key}",
+                format_func=lambda meaning: _SAID.get(meaning, meaning),
             )
         shown = sorted(file.headers, key=lambda item: item.native == item.ours)[:MAX_FIELDS]
         with st.grid(3, min_column_width=200):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -15,18 +15,19 @@ import streamlit as st
 
 from advisor.answers.summary import sample_csv
 from advisor.catalog.models import model_ids
-from advisor.measured.ingest.cells import COMMA
 from advisor.measured.ingest.columns import COLUMNS, TableKind
 from advisor.measured.ingest.documents import lacks_document
 from advisor.measured.ingest.own import own_document, with_documents
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.remap import IGNORE, Header, own_headers
 from advisor.measured.ingest.result import (
+    ANSWERS,
     OF_ONE_RUN,
     IngestResult,
     MissingField,
-    comma_question,
+    OpenQuestion,
     measured_length,
+    open_questions,
 )
 from advisor.measured.ingest.rows import Rows, combine, complete, lacking_files, resolve_names, with_given
 from advisor.measured.ingest.side_by_side import told_per_token
@@ -64,13 +65,13 @@ class UploadFile:
     """Its own headers, each with what it is read as or may be; empty where they cannot be mapped."""
     chosen: bool = False
     """Whether a user said which column is which."""
-    commas: str = ""
-    """What the user says that a comma in its numbers marks (COMMA_MEANINGS); empty: its cells tell."""
+    said: Mapping[str, str] = field(default_factory=dict)
+    """What the user says of the whole file (ANSWERS): what commas mark, the unit of times."""
 
     @property
-    def asked(self) -> str:
-        """The question what its commas mark. Empty where that is known."""
-        return comma_question(self.rows.rejects) if self.rows is not None else ""
+    def asked(self) -> tuple[OpenQuestion, ...]:
+        """Questions that it leaves open of its own numbers."""
+        return open_questions(self.rows.rejects) if self.rows is not None else ()
 
     @property
     def unused(self) -> int:
@@ -107,16 +108,15 @@ def with_headers(file: UploadFile, alone: bool) -> UploadFile:
 def read_as(file: UploadFile, chosen: Mapping[str, str]) -> UploadFile:
     """The file read anew with its headers as chosen {theirs: ours}."""
     changed = {item.theirs: chosen[item.theirs] for item in file.headers if _differs(item, chosen[item.theirs])}
-    commas = chosen.get(COMMA) or file.commas
-    if commas:
-        changed[COMMA] = commas
+    said = {**file.said, **{key: chosen[key] for key in ANSWERS if chosen.get(key)}}
+    changed |= said
     headers = tuple(replace(item, ours=chosen[item.theirs]) for item in file.headers)
     problem, rows = "", None
     try:
         rows = _read(file.name, file.data, changed or None)
     except AdvisorError as error:
         problem = str(error)
-    return replace(file, rows=rows, problem=problem, headers=headers, chosen=True, commas=commas)
+    return replace(file, rows=rows, problem=problem, headers=headers, chosen=True, said=said)
 
 
 def _differs(item: Header, ours: str) -> bool:
