@@ -137,6 +137,9 @@ def read_fitted(path: Path, parse: Callable[[str], _Read], what: str) -> _Read:
     """Contents of a shipped file as `parse` reads them. Raises AdvisorError where it is missing or not `what`."""
     try:
         return parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        # Refits start from what is shipped, so that none of them can make a file anew.
+        raise AdvisorError(f"{path.parent.name}/{path.name} is missing; restore it from the repository") from None
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise AdvisorError(

@@ -407,8 +407,3 @@ def speedup(
     `laws.speedup`, broadcast over the arguments. Above 1, speculation is faster.
     """
     return np.asarray(laws.speedup(*arrays(accepted_length, plain_step_s, round_s, prefill_per_token_s)))
-
-
-def verification_ratio(plain_step_s: ArrayLike, verify_step_s: ArrayLike) -> Array:
-    """Cost of verifying K + 1 tokens in plain steps, R = T(B, K+1) / T(B, 1): `laws.verification_ratio`. [-]"""
-    return np.asarray(laws.verification_ratio(*arrays(verify_step_s, plain_step_s)))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from advisor.catalog.graphs import Ran
 from advisor.physics import laws
-from advisor.physics.acceptance import speedup, verification_ratio
+from advisor.physics.acceptance import speedup
 from advisor.physics.bands import Draws, band, draw_acceptance, draw_total, drift, make_draws
 from advisor.physics.bands import wobble as sampled_wobble
 from advisor.physics.components import COMPONENTS
@@ -261,7 +261,7 @@ def curve_for(
         plain_step_s=plain_s,
         verify_step_s=arms.verify_s,
         round_s=round_s,
-        verify_ratio=verification_ratio(plain_s[:, None], arms.verify_s),
+        verify_ratio=np.asarray(laws.verification_ratio(arms.verify_s, plain_s[:, None])),
         touched_plain=arms.plain.touched,
         touched_verify=np.broadcast_to(arms.verify.touched, round_s.shape),
         plain_components=arms.plain_components,
