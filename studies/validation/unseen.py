@@ -36,6 +36,8 @@ from studies.validation.tables import markdown_table, percent, shape_error
 
 LEAST_BATCHES = 3
 """Batch sizes from which on a slope is printed. [-]"""
+STRAIGHT = 0.05
+"""Log error a doubling of batch within which a laboratory's curve counts as straight. [-]"""
 ERROR_BARS, SLOPE_BAR, COVERAGE_BAR, WIDTH_BARS = (0.14, 0.18), 0.03, (0.75, 0.88), (0.42, 0.60)
 """What was asked of laboratories left out: mean error and median width on data-centre parts and over all, slopes over
 batch, and coverage. [-]"""
@@ -398,7 +400,3 @@ def _why_shape(frame: pd.DataFrame, name: str) -> str:
         f"{per_source} rows or fewer to set their scale, and over a source's few batches a formula fitted to its class "
         "is not far off."
     )
-
-
-STRAIGHT = 0.05
-"""Log error a doubling of batch within which a laboratory's curve counts as straight. [-]"""

@@ -13,7 +13,7 @@ import yaml
 
 from advisor.answers.advice import advise
 from advisor.answers.by_batch import BatchHistogram
-from advisor.answers.design.start import start_from_shape
+from advisor.answers.design.start import parse_batches, start_from_shape
 from advisor.answers.explore.entrants import read_scores
 from advisor.answers.explore.grid import read_plan
 from advisor.answers.simulation import compare
@@ -25,7 +25,6 @@ from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import complete
 from advisor.predict.scenario import build_scenario, read_loads, read_scenario
 from advisor.prediction import AdvisorError
-from advisor.show.words.design import parse_batches
 from tests.answers.test_design_start import PLAIN
 from tests.catalog.test_hardware import POD
 from tests.golden.answers import QWEN

@@ -17,6 +17,7 @@ from advisor.answers.design.regions import RegionMap, region_map
 from advisor.answers.expert_ranks import LayoutOptions, RanksAnswer, ranks_answer
 from advisor.answers.explore.cells import context_map
 from advisor.answers.explore.entrants import ModelFilter, RankQuestion, one_load
+from advisor.answers.explore.leaderboard import leaderboard
 from advisor.answers.explore.questions import fastest_within, view_of, where_drafting_pays
 from advisor.physics.expert_loads import traffic_of_loads, traffic_of_preset, traffic_of_trace
 from advisor.physics.expert_ranks import drawn_choices, skewed_loads
