@@ -263,7 +263,7 @@ def load_held_out(path: Path = HELD_OUT_FILE) -> dict[str, HeldOutFit]:
 
 
 def one_gpu_share(engine_class: str) -> float:
-    """`KernelCosts.host_one_gpu_share` of a class. [-]"""
+    """Give a class its `KernelCosts.host_one_gpu_share`. [-]"""
     return ONE_GPU_SHARE if engine_class.endswith(SYNCHRONOUS) else 1.0
 
 

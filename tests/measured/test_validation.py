@@ -91,7 +91,7 @@ def test_prefill_counts_for_throughput_of_rows_with_lengths_only() -> None:
     throughput = question_of(ROW | lengths | {"metric": "output_tok_per_s"}).scenario
     latency = question_of(ROW | lengths | {"metric": "tpot_ms"}).scenario
     assert (throughput.input_tokens, throughput.output_tokens) == (1024, 512)
-    assert latency.input_tokens is None
+    assert (latency.input_tokens, latency.output_tokens) == (1024, 585)  # of the seven others, B = 8
     assert throughput.context_tokens == latency.context_tokens == 1280
 
 
