@@ -14,7 +14,7 @@ from advisor.answers.advice import advise
 from advisor.answers.design.answer import design_answer
 from advisor.answers.design.search import design_space
 from advisor.answers.engines.config import one_option_a_line
-from advisor.answers.explore.entrants import Wanted, question_of
+from advisor.answers.explore.entrants import ModelFilter, question_of
 from advisor.answers.explore.leaderboard import leaderboard
 from advisor.answers.summary import fit_of
 from advisor.predict.load import load_setup
@@ -249,7 +249,7 @@ def test_find_the_cheapest_model_at_a_load_open_it_and_go_back(page: Any, app_ur
     open_app(page, f"{app_url}/?{scenario.to_query()}&rank_names=gpt-oss-20b,qwen3.5-35b&explore_as=Compare+models")
     page.get_by_role("tab", name="Explore").click()
     board = leaderboard(
-        replace(question_of(scenario), wanted=Wanted(("gpt-oss-20b", "qwen3.5-35b-a3b"))),
+        replace(question_of(scenario), wanted=ModelFilter(("gpt-oss-20b", "qwen3.5-35b-a3b"))),
     )
     page.get_by_text(verdict(board).split(",")[0]).first.wait_for()
     wait_until_drawn(page)

@@ -14,7 +14,7 @@ import pytest
 
 import tools.benchmarks
 from advisor.answers.design.grid import DesignGrid
-from advisor.answers.explore.entrants import Wanted
+from advisor.answers.explore.entrants import ModelFilter
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL: dict[str, dict[str, Any]] = {
@@ -29,7 +29,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "ingest": {"n_rows": 400, "MAX_GIB": inf},
     "model": {},
     "profiling": {"arguments": [str(ROOT / "measurements" / "cpu-epyc-turin-quick")]},
-    "rank": {"WANTED": Wanted(("qwen3.5-35b-a3b", "gpt-oss-20b"))},
+    "rank": {"WANTED": ModelFilter(("qwen3.5-35b-a3b", "gpt-oss-20b"))},
     "ranks": {"SIZES": ((4, 8, 1),), "LAYERS": 2, "SECTION_BATCH": 8},
     "refit": {"RUNS": 1},
     "simulator": {"REQUESTS": 50, "ITERATIONS": 20},
