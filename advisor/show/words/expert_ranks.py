@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.answers.expert_ranks import MovedBytes, LayoutCost, RanksAnswer, charged
+from advisor.answers.expert_ranks import LayoutCost, MovedBytes, RanksAnswer, charged
 from advisor.physics import laws
 from advisor.physics.hardware import gpus_of_node
 from advisor.predict.load import ASSUMED_IMBALANCE

@@ -8,7 +8,7 @@ from __future__ import annotations
 import streamlit as st
 
 from advisor.answers.advice import Advice
-from advisor.answers.expert_ranks import LayoutOptions, LayoutCost, RanksAnswer, ranks_answer
+from advisor.answers.expert_ranks import LayoutCost, LayoutOptions, RanksAnswer, ranks_answer
 from advisor.physics.expert_loads import Traffic, traffic_of_trace
 from advisor.physics.expert_ranks import Choices
 from advisor.physics.routing_trace import TraceFit
