@@ -153,7 +153,7 @@ class LayoutOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class RankLayout:
+class LayoutCost:
     """One layout of experts and what it costs at the scenario's batch, over draft lengths K."""
 
     name: str
@@ -181,7 +181,7 @@ class RanksAnswer:
     setup: Setup
     traffic: Traffic
     placing: LayoutOptions
-    arms: tuple[RankLayout, ...]
+    arms: tuple[LayoutCost, ...]
     """Assumed, in order, then balanced by number of copies."""
     moved: tuple[MovedBytes, ...]
     """Bytes moved with the experts in order."""
@@ -189,17 +189,17 @@ class RanksAnswer:
     """Distinct experts of a step by K: counted, [nK]. [-]"""
 
     @property
-    def assumed(self) -> RankLayout:
+    def assumed(self) -> LayoutCost:
         """The arm of the prediction without counts."""
         return self.arms[0]
 
     @property
-    def in_order(self) -> RankLayout:
+    def in_order(self) -> LayoutCost:
         """The engines' default."""
         return self.arms[1]
 
     @property
-    def best(self) -> RankLayout:
+    def best(self) -> LayoutCost:
         """The counted arm of the least time per token among those that fit in memory.
 
         With each arm at its own recommended K; among those without copies where none fits.
@@ -209,18 +209,18 @@ class RanksAnswer:
         return min(able, key=_tpot)
 
     @property
-    def quickest(self) -> RankLayout:
+    def quickest(self) -> LayoutCost:
         """The counted arm of the least time per token, whether or not it fits in memory."""
         return min(self.arms[1:], key=_tpot)
 
-    def fits(self, arm: RankLayout) -> bool:
+    def fits(self, arm: LayoutCost) -> bool:
         """Whether the scenario's batch and the copies of an arm fit in a GPU's memory."""
         memory, setup = self.setup.memory, self.setup
         used = memory.total_bytes(setup.scenario.batch_size, setup.placement.attention_groups)
         return bool(used + arm.extra_bytes <= memory.usable_bytes)
 
 
-def _tpot(arm: RankLayout) -> float:
+def _tpot(arm: LayoutCost) -> float:
     """Time per token at the arm's recommended K. [s]"""
     return float(arm.curve.tpot_s[0, arm.best])
 
@@ -258,15 +258,15 @@ def recommended_curve(setup: Setup) -> tuple[Curve, int]:
     return curve, int(recommended(odds.loss, odds.noise, allowed)[0])
 
 
-def _assumed(setup: Setup) -> RankLayout:
+def _assumed(setup: Setup) -> LayoutCost:
     curve, best = recommended_curve(setup)
     experts, ranks = float(setup.architecture.moe.n_experts), setup.placement.expert_parallel  # type: ignore[union-attr]
     touched_overall = touched_in_pass(setup, float(setup.scenario.batch_size), curve.drafts + 1.0)
     slowest = local_experts(touched_overall, experts, ranks)
-    return RankLayout("assumed", 0, None, slowest, slowest / (touched_overall / ranks), curve, 0.0, best)
+    return LayoutCost("assumed", 0, None, slowest, slowest / (touched_overall / ranks), curve, 0.0, best)
 
 
-def _arm(setup: Setup, copies: int | None, counts: Counted) -> RankLayout:
+def _arm(setup: Setup, copies: int | None, counts: Counted) -> LayoutCost:
     balance = counts.balance(setup.scenario.batch_size)
     counted_setup = replace(setup, placement=replace(setup.placement, balance=balance))
     curve, best = recommended_curve(counted_setup)
@@ -275,7 +275,7 @@ def _arm(setup: Setup, copies: int | None, counts: Counted) -> RankLayout:
     own_bytes, bytes_with_copies = (
         weight_bytes_per_gpu(setup.architecture, placement) for placement in (setup.placement, with_copies)
     )
-    return RankLayout(
+    return LayoutCost(
         "in order" if copies is None else f"balanced, {copies} copies" if copies else "balanced",
         redundant,
         counts,

@@ -273,3 +273,9 @@ def test_choosing_every_expert_makes_the_whole_model_active(
     model = Architecture(id="x", name="x", hidden_size=64, vocab_size=100, mixers=mixers, moe=moe)
     counts = parameter_counts(model)
     assert (counts.active_all == pytest.approx(counts.total)) == (n_active == n_experts)
+
+
+def test_a_dense_model_says_so_where_its_experts_are_asked_for() -> None:
+    assert load_model("mixtral-8x7b").routed.n_experts == 8
+    with pytest.raises(AdvisorError, match="is dense"):
+        _ = load_model("qwen3-8b").routed

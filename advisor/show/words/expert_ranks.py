@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.answers.expert_ranks import MovedBytes, RankLayout, RanksAnswer, charged
+from advisor.answers.expert_ranks import LayoutCost, MovedBytes, RanksAnswer, charged
 from advisor.physics import laws
 from advisor.physics.hardware import gpus_of_node
 from advisor.predict.load import ASSUMED_IMBALANCE
@@ -38,7 +38,7 @@ def verdict(answer: RanksAnswer) -> str:
     )
 
 
-def _change(arm: RankLayout, base: RankLayout, k: int) -> str:
+def _change(arm: LayoutCost, base: LayoutCost, k: int) -> str:
     share = float(arm.curve.round_s[0, k] / base.curve.round_s[0, k]) - 1.0
     if abs(share) < _EVEN:
         return "as long as"
@@ -58,12 +58,12 @@ def _best(answer: RanksAnswer) -> str:
     return f"{what} {verb} {gain:.1%} of the time per token."
 
 
-def layout_table(answer: RanksAnswer) -> Table[RankLayout]:
+def layout_table(answer: RanksAnswer) -> Table[LayoutCost]:
     """Each layout at its own recommended K."""
     return Table(_LAYOUT, answer.arms)
 
 
-def _at_best(name: str) -> Callable[[RankLayout], float]:
+def _at_best(name: str) -> Callable[[LayoutCost], float]:
     """A figure of an arm's curve at its recommended K."""
     return lambda arm: getattr(arm.curve, name)[0, arm.best]
 
@@ -73,20 +73,20 @@ def ms(time_s: float) -> str:
     return f"{time_s * 1e3:.2f}"
 
 
-def _band(arm: RankLayout) -> str:
+def _band(arm: LayoutCost) -> str:
     return f"{arm.curve.low[0, arm.best]:.2f}-{arm.curve.high[0, arm.best]:.2f}"
 
 
-_K = Column[RankLayout]("K", lambda arm: arm.curve.drafts[arm.best])
-_PLAIN = Column[RankLayout]("plain step ms", lambda arm: arm.curve.plain_step_s[0], ms)
-_ROUND = Column[RankLayout]("round ms", _at_best("round_s"), ms)
+_K = Column[LayoutCost]("K", lambda arm: arm.curve.drafts[arm.best])
+_PLAIN = Column[LayoutCost]("plain step ms", lambda arm: arm.curve.plain_step_s[0], ms)
+_ROUND = Column[LayoutCost]("round ms", _at_best("round_s"), ms)
 _SPEED = (
-    Column[RankLayout]("speedup", _at_best("speedup"), "{:.2f}".format),
-    Column[RankLayout]("band", _band),
-    Column[RankLayout]("time per token ms", _at_best("tpot_s"), ms),
+    Column[LayoutCost]("speedup", _at_best("speedup"), "{:.2f}".format),
+    Column[LayoutCost]("band", _band),
+    Column[LayoutCost]("time per token ms", _at_best("tpot_s"), ms),
 )
-_TIER = Column[RankLayout]("tier", _at_best("tier"), words=True)
-_LAYOUT: tuple[Column[RankLayout], ...] = (
+_TIER = Column[LayoutCost]("tier", _at_best("tier"), words=True)
+_LAYOUT: tuple[Column[LayoutCost], ...] = (
     Column("layout", attrgetter("name"), words=True),
     Column("experts read", lambda arm: arm.touched[arm.best], "{:.1f}".format),
     Column("rows, fullest/mean", lambda arm: arm.pairs_ratio[arm.best], "{:.2f}".format),
@@ -254,7 +254,7 @@ def document(answer: RanksAnswer) -> dict[str, Any]:
     }
 
 
-def _arm_document(answer: RanksAnswer, arm: RankLayout) -> dict[str, Any]:
+def _arm_document(answer: RanksAnswer, arm: LayoutCost) -> dict[str, Any]:
     curve, k = arm.curve, arm.best
     return {
         "layout": arm.name,

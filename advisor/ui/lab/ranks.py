@@ -8,7 +8,7 @@ from __future__ import annotations
 import streamlit as st
 
 from advisor.answers.advice import Advice
-from advisor.answers.expert_ranks import LayoutOptions, RankLayout, RanksAnswer, ranks_answer
+from advisor.answers.expert_ranks import LayoutCost, LayoutOptions, RanksAnswer, ranks_answer
 from advisor.physics.expert_loads import Traffic, traffic_of_trace
 from advisor.physics.expert_ranks import Choices
 from advisor.physics.routing_trace import TraceFit
@@ -60,7 +60,7 @@ def forget_loads() -> None:
     _LOADS.drop()
 
 
-def use(arm: RankLayout, found: RanksAnswer) -> None:
+def use(arm: LayoutCost, found: RanksAnswer) -> None:
     """Predict with one layout of an answer from the next run on, and with the loads that it was counted on."""
     loads = None if found.traffic.kind == "preset" else write_loads(found.traffic.loads)
     use_ranks(loads, arm.redundant if arm.is_balanced else None, found.traffic.routing)
