@@ -177,25 +177,12 @@ def _speedup(report: Report) -> Figure:
     axes.set_xlim(x[0], x[-1])
     axes.axhline(1.0, color=VERMILLION, linewidth=1)
     axes.axhspan(axes.get_ylim()[0], 1.0, color=VERMILLION, alpha=0.07, linewidth=0, label="slowdown")
-    axes.axvline(
-        report.scenario.batch_size,
-        color=NEUTRAL,
-        linestyle=":",
-        linewidth=1.2,
-        label=f"batch {report.scenario.batch_size:,}",
-    )
+    batch = report.scenario.batch_size
+    axes.axvline(batch, color=NEUTRAL, linestyle=":", linewidth=1.2, label=f"batch {batch:,}")
     outside = x[curve.extrapolated[:, column]]
     if outside.size:
-        axes.axvspan(
-            outside[0],
-            x[-1],
-            facecolor="none",
-            edgecolor=NEUTRAL,
-            hatch="///",
-            alpha=0.35,
-            linewidth=0,
-            label="outside the data",
-        )
+        hatched: dict[str, Any] = {"facecolor": "none", "edgecolor": NEUTRAL, "hatch": "///"}
+        axes.axvspan(outside[0], x[-1], alpha=0.35, linewidth=0, label="outside the data", **hatched)
     ticks = [2**power for power in range(17) if x[0] <= 2**power <= x[-1]]
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.minorticks_off()
@@ -256,16 +243,8 @@ def _ranks(answer: RanksAnswer) -> Figure:
     axes = figure.add_subplot()
     drafts = answer.in_order.curve.drafts.astype(int)
     for line in rank_lines(answer):
-        axes.plot(
-            drafts,
-            line.ratio,
-            color=line.color,
-            linestyle=_DASHES[line.dash],
-            linewidth=1.6,
-            marker="o",
-            markersize=3,
-            label=line.name,
-        )
+        look: dict[str, Any] = {"color": line.color, "linestyle": _DASHES[line.dash], "label": line.name}
+        axes.plot(drafts, line.ratio, linewidth=1.6, marker="o", markersize=3, **look)
     axes.set_xticks(drafts)
     _finish(axes, "Draft tokens K", "Rows, fullest rank over mean")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False, fontsize=7.5)

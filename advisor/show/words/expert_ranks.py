@@ -73,29 +73,18 @@ def ms(time_s: float) -> str:
     return f"{time_s * 1e3:.2f}"
 
 
-def _band(arm: LayoutCost) -> str:
-    return f"{arm.curve.low[0, arm.best]:.2f}-{arm.curve.high[0, arm.best]:.2f}"
-
-
-_K = Column[LayoutCost]("K", lambda arm: arm.curve.drafts[arm.best])
-_PLAIN = Column[LayoutCost]("plain step ms", lambda arm: arm.curve.plain_step_s[0], ms)
-_ROUND = Column[LayoutCost]("round ms", _at_best("round_s"), ms)
-_SPEED = (
-    Column[LayoutCost]("speedup", _at_best("speedup"), "{:.2f}".format),
-    Column[LayoutCost]("band", _band),
-    Column[LayoutCost]("time per token ms", _at_best("tpot_s"), ms),
-)
-_TIER = Column[LayoutCost]("tier", _at_best("tier"), words=True)
 _LAYOUT: tuple[Column[LayoutCost], ...] = (
     Column("layout", attrgetter("name"), words=True),
     Column("experts read", lambda arm: arm.touched[arm.best], "{:.1f}".format),
     Column("rows, fullest/mean", lambda arm: arm.pairs_ratio[arm.best], "{:.2f}".format),
-    _PLAIN,
-    _K,
-    _ROUND,
-    *_SPEED,
+    Column("plain step ms", lambda arm: arm.curve.plain_step_s[0], ms),
+    Column("K", lambda arm: arm.curve.drafts[arm.best]),
+    Column("round ms", _at_best("round_s"), ms),
+    Column("speedup", _at_best("speedup"), "{:.2f}".format),
+    Column("band", lambda arm: f"{_at_best('low')(arm):.2f}-{_at_best('high')(arm):.2f}"),
+    Column("time per token ms", _at_best("tpot_s"), ms),
     Column("copies/GPU", attrgetter("extra_bytes"), lambda size: f"{size / 1e9:.2f} GB" if size else "-"),
-    _TIER,
+    Column("tier", _at_best("tier"), words=True),
 )
 
 
