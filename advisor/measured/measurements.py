@@ -310,15 +310,3 @@ def sweeps(store: Store) -> pd.DataFrame:
         """SELECT name, device, backend, status, preset, n_rows, measured_rows, started_at, torch
            FROM sweeps ORDER BY name"""
     )
-
-
-def stored_sweep(store: Store, name: str) -> ProfilerSweep:
-    """One sweep as it was read from its folder. Raises AdvisorError when the store holds none of that name."""
-    found = store.rows("SELECT meta, sha256 FROM sweeps WHERE name = ?", [name])
-    if not found:
-        known = ", ".join(sweeps(store)["name"]) or "none"
-        raise AdvisorError(f"the store holds no sweep {name!r}; it has {known}")
-    columns = ", ".join(f'"{column}"' for column in COLUMNS)
-    rows = store.frame(f"SELECT {columns} FROM sweep_rows WHERE sweep = ? ORDER BY rowid", [name])
-    rows = rows.astype(dict.fromkeys(SWEEP_TEXT_COLUMNS, "str"))  # a column without a word comes back untyped
-    return ProfilerSweep(name, SweepMeta.model_validate_json(found[0][0]), rows, str(found[0][1]))

@@ -9,11 +9,11 @@ import pandas as pd
 
 from advisor.measured.fits.sweep import fit_sweep
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.measurements import read_sweep, stored_sweep
+from advisor.measured.measurements import read_sweep
 from advisor.measured.store import open_store
 from advisor.measured.store_build import build
 from advisor.profiling.results import COLUMNS
-from tests.measured.sweep_fixture import layer_row, sweep_rows, write_sweep
+from tests.measured.sweep_fixture import layer_row, stored_sweep, sweep_rows, write_sweep
 
 NEW = ("part", "engine", "engine_version")
 TIMES = {"status": "ok", "time_s": 1e-3, "time_p20_s": 9e-4, "time_p80_s": 2e-3, "n_rounds": 24, "control_ratio": 1.0}

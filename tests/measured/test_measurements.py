@@ -21,7 +21,6 @@ from advisor.measured.measurements import (
     dataset_folders,
     read_dataset,
     read_sweep,
-    stored_sweep,
     sweep_folders,
 )
 from advisor.measured.store import open_store
@@ -34,6 +33,7 @@ from tests.measured.sweep_fixture import (
     DEVICE,
     T0_S,
     layer_row,
+    stored_sweep,
     sweep_rows,
     write_sweep,
 )
