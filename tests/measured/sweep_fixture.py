@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from advisor.measured.measurements import ProfilerSweep, SweepMeta, sweeps
-from advisor.measured.store import SWEEP_TEXT_COLUMNS, Store
+from advisor.measured.measurements import SWEEP_TEXT_COLUMNS, ProfilerSweep, SweepMeta, sweeps
+from advisor.measured.store import Store
 from advisor.prediction import AdvisorError
 from advisor.profiling.results import COLUMNS, rows_text, to_yaml
 
