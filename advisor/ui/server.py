@@ -215,7 +215,7 @@ _BAR = """
 #root .st-key-bar { border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); padding-bottom: 12px; }
 #root .st-key-bar_fields { row-gap: 8px; }
 #root .st-key-bar .stNumberInput button { display: none; }
-#root .st-key-bar .stButtonGroup button { min-height: 38px; }
+#root .stButtonGroup button { min-height: 38px; }
 #root .st-key-bar_fields > :has(> .st-key-bar_end), #root .st-key-bar_end { margin-left: auto; }
 @media (min-width: 641px) { #root .st-key-bar_fold { display: none; } }
 @media (max-width: 640px) {

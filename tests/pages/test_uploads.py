@@ -115,7 +115,7 @@ def test_another_session_does_not_see_an_upload_that_was_not_saved(points: bytes
     first.button(key="refit_upload").click().run()
     second = page()
     assert "_upload" not in second.session_state
-    assert second.title[0].value == "Yours against the model"
+    assert second.title[0].value == "Your measurements vs the model"
 
 
 @pytest.mark.parametrize("file", sorted(FIXTURES.glob("*.*")), ids=lambda file: file.name)
@@ -399,7 +399,7 @@ def test_forgetting_an_upload_clears_the_uploader(points: bytes) -> None:
     assert not test.exception
     assert zone(test).key != before
     assert not zone(test).value
-    assert test.title[0].value == "Yours against the model"
+    assert test.title[0].value == "Your measurements vs the model"
 
 
 RUNS = (

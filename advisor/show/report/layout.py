@@ -10,7 +10,6 @@ from advisor.answers.schedule import plain_text, schedule_rule
 from advisor.measured.refit_result import Errors
 from advisor.physics.bands import SIMULATED
 from advisor.predict.curve import curve_rows
-from advisor.prediction import Constant
 from advisor.show.report.blocks import (
     Block,
     Code,
@@ -38,8 +37,9 @@ from advisor.show.report.sections import (
     works,
 )
 from advisor.show.table import Column, Table
+from advisor.show.words.explain import SOURCED, accepted_table
 from advisor.show.words.schedule import DRAFTS, k_by_batch_table, k_by_context_table
-from advisor.text import MERITS, printable, tier_text, with_prefix
+from advisor.text import MERITS, printable, tier_text
 
 
 def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
@@ -254,25 +254,13 @@ _ERRORS: tuple[Column[tuple[str, Errors]], ...] = (
 
 
 def _accepted_lengths(report: Report) -> TableBlock:
-    given = report.advice.setup.acceptance
-    columns: tuple[Column[int], ...] = (
-        Column("K", int),
-        Column("Tokens per round", lambda k: given.accepted_length[k], "{:.2f}".format),
-        Column("likely range", lambda k: _band(given.low[k], given.high[k])),
-        Column("Extrapolated", lambda k: "yes" if given.extrapolated[k] else "no", words=True),
-    )
-    rows = range(1, given.accepted_length.size)
-    return table_block(Table(columns, rows), "Accepted length, bonus token included.")
+    return table_block(accepted_table(report.advice.setup.acceptance), "Accepted length, bonus token included.")
 
 
 def _constants(report: Report) -> TableBlock:
     known = references(report)
-    columns: tuple[Column[tuple[str, Constant]], ...] = (
-        Column("Constant", itemgetter(0), words=True),
-        Column("Value", lambda row: with_prefix(row[1].value, row[1].unit)),
-        Column("Kind", lambda row: row[1].kind, words=True),
-        Column("Confidence", lambda row: row[1].confidence, words=True),
-        Column("Read on", lambda row: row[1].date.isoformat(), words=True),
+    columns = (
+        *SOURCED,
         Column("Source no.", lambda row: 1 + next(i for i, one in enumerate(known) if one.endswith(row[1].source))),
     )
     return table_block(Table(columns, list(report.constants.items())))
