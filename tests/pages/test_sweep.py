@@ -48,7 +48,7 @@ def table(test: AppTest, column: str) -> pd.DataFrame:
 
 
 def plan_on_screen(test: AppTest) -> str:
-    return next(str(item.value) for item in test.code if item.language == "yaml")
+    return next(str(item.value) for item in test.code if "batch_size:" in item.value)
 
 
 def made(**plan: Any) -> bytes:
@@ -74,7 +74,7 @@ def test_the_bar_s_scenario_is_a_plan_to_add_values_to_with_its_command() -> Non
     assert (plan.n_curves, plan.batches) == (1, (1, 4, 16, 32, 64, 256))
     assert (plan.axes["engine"], plan.axes["k_max"], plan.axes["context_tokens"]) == (("sglang",), (3,), (8192,))
     assert "expert_loads" not in plan.axes
-    commands = [item.value for item in test.code if item.language == "bash"]
+    commands = [item.value for item in test.code if item.value.startswith("python -m")]
     assert commands == ["python -m advisor sweep sweep.yaml --output sweep --workers 2"]
     assert "sweep.yaml" in {item.proto.label for item in test.get("download_button")}
 

@@ -150,7 +150,7 @@ def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None) -> None:
         download("config.json", text, f"{name}.json", "design_config")
         st.button("Open in Serve", key="design_adopt", on_click=_adopt, args=(text, name))
     st.caption("Measure this")
-    st.code(f"advisor profile --engine vllm --model {name}.json", language="bash", wrap_lines=True)
+    st.code(f"advisor profile --engine vllm --model {name}.json", language=None, wrap_lines=True)
     if new := added_keys(space, config):
         st.caption(f"{plain(', '.join(new))} is new to this model type; the engine must support it.")
 

@@ -217,9 +217,9 @@ def draw_sweep_panel(scenario: Scenario) -> None:
     with st.expander("Compute a sweep", expanded=kept is None):
         st.caption("Give any setting several values, run the command, and open the result here.")
         text = plan_of(scenario).text
-        st.code(text, language="yaml")
+        st.code(text, language=None)
         download("sweep.yaml", text, "sweep.yaml", "sweep_yaml")
-        st.code("python -m advisor sweep sweep.yaml --output sweep --workers 2", language="bash", wrap_lines=True)
+        st.code("python -m advisor sweep sweep.yaml --output sweep --workers 2", language=None, wrap_lines=True)
     if kept is not None:
         draw_sweep_answers(kept, scenario)
 

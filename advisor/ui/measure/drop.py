@@ -89,7 +89,7 @@ _TAKEN = (
 
 def draw_what_goes_in() -> None:
     """Kinds of files and their answers."""
-    st.dataframe(pd.DataFrame(_TAKEN, columns=["Drop", "Get"]), hide_index=True, width=720)
+    st.table(pd.DataFrame(_TAKEN, columns=["Drop", "Get"]).set_index("Drop"), width=720)
 
 
 def _sample(scenario: Scenario) -> None:

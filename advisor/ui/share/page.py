@@ -40,6 +40,9 @@ with st.container(key="share_link"):
 chosen = chosen_for(scenario)
 with st.container(key="report_files", horizontal=True, vertical_alignment="bottom", gap="small"):
     date = st.date_input("Date on the report", value="today", key="report_date", format="YYYY-MM-DD", width=170)
+    st.number_input(
+        "USD per GPU-hour", SMALLEST_LIMIT, LARGEST_LIMIT, None, key="load_price", placeholder="list price", width=150
+    )
     download(
         "One page",
         made_later(scenario, date, "brief", chosen),
@@ -63,7 +66,6 @@ with st.container(key="report_extras", horizontal=True, gap="medium"):
             help="Slowest rank, copies of hot experts, exchange. Takes some seconds where nothing is counted yet.",
         )
     sweep_toggle()
-    st.number_input("USD per GPU-hour", SMALLEST_LIMIT, LARGEST_LIMIT, None, key="load_price", placeholder="list price")
 if chosen.ranks_text:
     st.caption(plain(chosen.ranks_text))
 for problem in chosen.problems:

@@ -294,7 +294,7 @@ def draw_store_panel(scenario: Scenario) -> None:
             "There are no measured tables on this machine, so no measured points are shown. "
             "Predictions use the constants that ship with the advisor. To build them, run:"
         )
-        st.code("python -m advisor store build", language="bash")
+        st.code("python -m advisor store build", language=None)
         st.text(now.problem)
         return
     _size(now)

@@ -87,7 +87,7 @@ function take(v, data) {
   rows(v);
   if (first) v.plot.style.minHeight = "340px";
   update(v);
-  announce(v);
+  if (!first) announce(v);
 }
 
 /** Say the answer to a screen reader: once it is settled on, not at every step of a slider. */
