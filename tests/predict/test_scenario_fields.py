@@ -201,6 +201,7 @@ DELIBERATE = {
     "measured/validation.py": MEASURED,
     "profiling/results.py": "columns of a sweep; profiling imports nothing of the advisor",
     "profiling/engine": "columns of a sweep and facts an engine tells; profiling imports nothing of the advisor",
+    "ui/trust/panels.py": MEASURED,
     "ui/measure": f"{MEASURED}: which of them the scenario on screen can fill in, or takes from a file",
     "answers/summary.py": MEASURED,
     "ui/bar": "what the bar shows itself, with widths, and More does not show again",
