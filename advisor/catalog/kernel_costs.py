@@ -69,7 +69,7 @@ ROOFLINE_GEMM_LOG_SD = 0.25
 SHARED_LAUNCHES = 0.5
 """Kernels of a shared expert over those of the layer it is part of, where they are launched one by one: vLLM launches
 about 7 (two products, the gate's, two activations, a scaling, a sum) beside 13. Charged on accelerators of an unknown
-chip alone (docs/decisions/0031-launches-of-shared-experts.md). [-]"""
+chip alone (docs/decisions/0032-launches-of-shared-experts.md). [-]"""
 HOST_PER_STEP_S = 300e-6
 """Weak prior: in both arms, so that speedups do not determine it (docs/decisions/0003-engine-overheads.md)."""
 OVERHEAD_LOG_SD = math.log(3.0) / BAND_SIGMAS

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +28,16 @@ from advisor.cli.output import (
     typed_names,
     whole_numbers,
 )
-from advisor.predict.band_parts import BandPart, band_parts
+from advisor.predict.band_parts import band_parts
 from advisor.predict.scenario import Scenario, example_ids, load_example
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there
-from advisor.show.explain.formulas import ConstantUse
 from advisor.show.explain.round import Derivation, derive
-from advisor.show.explain.steps import GROUPS, Quantity, step_text, value_text
-from advisor.show.table import Column, Table, matrix
+from advisor.show.explain.steps import GROUPS, step_text
+from advisor.show.table import Table, matrix
 from advisor.show.words.compare import MAX_COMPARED, comparison_table, finding, short_names
+from advisor.show.words.explain import BAND_PARTS, CONSTANTS, KERNELS
 from advisor.show.words.load import acceptance_texts, map_document, map_table, share_table, turn_texts, verdict
 
 
@@ -176,36 +175,17 @@ def explain(scenario: Scenario, n_draft: int | None, nearby: bool, as_json: bool
             click.echo(f"  {step.title}{f' ({note})' if note else ''}\n    {step_text(step)}")
         say("")
     say("Where the likely range comes from, each kind of uncertainty alone")
-    print_table(Table(_BAND_PARTS, band_parts(advice.setup, made.batch_size, k)))
+    print_table(Table(BAND_PARTS, band_parts(advice.setup, made.batch_size, k)))
     say("\nConstants")
-    print_table(Table(_CONSTANTS, list(dict.fromkeys(made.constants))))
+    print_table(Table(CONSTANTS, list(dict.fromkeys(made.constants))).on_paper())
     _print_nearby(kernels, speedups)
     print_labelled("warning", advice.warnings)
-
-
-_BAND_PARTS: tuple[Column[BandPart], ...] = (
-    Column("uncertain", attrgetter("what"), words=True),
-    Column("likely range", lambda part: f"{part.low:.2f}-{part.high:.2f}"),
-    Column("share of variance", attrgetter("share"), "{:.0%}".format),
-)
-_CONSTANTS: tuple[Column[ConstantUse], ...] = (
-    Column("constant", attrgetter("name"), words=True),
-    Column("value", lambda use: value_text(Quantity(use.value, use.unit))),
-    Column("tier", attrgetter("tier"), words=True),
-    Column("source", attrgetter("source"), words=True),
-)
-_NEAR: tuple[Column[dict[str, Any]], ...] = (
-    *(Column(label, itemgetter(label.replace(" ", "_")), words=True) for label in ("part", "step", "measured at")),
-    Column("measured", lambda row: value_text(Quantity(row["measured_s"], "s"))),
-    Column("model", lambda row: value_text(Quantity(row["model_s"], "s"))),
-    Column("model/measured", itemgetter("ratio"), "{:.2f}".format),
-)
 
 
 def _print_nearby(kernels: list[dict[str, Any]], speedups: list[dict[str, Any]]) -> None:
     if kernels:
         say("\nKernel measurements near it")
-        print_table(Table(_NEAR, kernels))
+        print_table(Table(KERNELS, kernels).on_paper())
     if speedups:
         say("\nPublished speedups near it")
         rows = [tuple(map(str, item.values())) for item in speedups]

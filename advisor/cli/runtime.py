@@ -24,6 +24,7 @@ from advisor.answers.simulation.compare import (
     PolicyOutcome,
     SimulationPlan,
     SimulationReport,
+    process_of,
     recorded,
     simulate_policies,
 )
@@ -31,10 +32,7 @@ from advisor.answers.simulation.policies import CascadeSettings
 from advisor.answers.simulation.simulator import (
     DEFAULT_PASSAGE_TOKENS,
     DEFAULT_SPREAD,
-    AcceptanceProcess,
     RecordedSteps,
-    per_position,
-    switching_around,
 )
 from advisor.cli.output import (
     ScenarioCommand,
@@ -153,7 +151,13 @@ def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
 @click.option("--good-share", type=float, default=0.5, show_default=True, help="switching: share of good tokens.")
 @click.option("--good-tokens", type=float, default=DEFAULT_PASSAGE_TOKENS, show_default=True, help="switching: length.")
 @click.option("--requests", type=int, default=200, show_default=True, help="Requests served in all.")
-@click.option("--iterations", type=int, default=2000, show_default=True, help="Limit of iterations per server.")
+@click.option(
+    "--iterations",
+    type=int,
+    default=SimulationPlan.iterations,
+    show_default=True,
+    help="Limit of iterations per server.",
+)
 @click.option("--request-tokens", type=int, default=250, show_default=True, help="Output of each request.")
 @click.option(
     "--load",
@@ -196,12 +200,7 @@ def simulate(
     recorded_steps = _read_trace(trace) if trace else None
     found = schedule_for(scenario)
     costs = costs_of(found.curve, keep_drafter_warm=not cold_drafter)
-    longest = max((item.n_draft for item in found.ranges), default=0) or 1
-    acceptance: AcceptanceProcess = per_position(costs.accepted_length)
-    if recorded_steps is not None:
-        acceptance = recorded_steps
-    elif kind == "switching":
-        acceptance = switching_around(costs.accepted_length, longest, **passages)
+    acceptance = process_of(kind, costs, found.ranges, recorded_steps, **passages)
     settings = CascadeSettings(back_off_factor=1.0) if no_back_off else CascadeSettings()
     show = progress("simulating")
     report = simulate_policies(costs, found.ranges, acceptance, plan, settings, bounds=True, on_policy=show)

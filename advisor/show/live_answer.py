@@ -20,7 +20,7 @@ from advisor.answers.engines.config import one_option_a_line, one_slot_a_line
 from advisor.answers.schedule import MIN_GAIN, SWITCH_COST, TIE
 from advisor.answers.summary import borrowed_from, fit_of
 from advisor.catalog.engines import engines
-from advisor.catalog.hardware import drafter_name, hardware_name, model_name
+from advisor.catalog.hardware import drafter_name, hardware_name
 from advisor.physics import laws
 from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.components import GROUPS
@@ -56,7 +56,7 @@ def live_answer(
     price = price_of(setup.hardware, usd_per_hour)
     return {
         "key": scenario.hash,
-        "what": _what(advice),
+        "borrowed": bool(borrowed_from(advice)),
         "batch": scenario.batch_size,
         "batches": curve.batches.astype(int).tolist(),
         "fixed": fixed.tolist(),
@@ -129,19 +129,6 @@ def dense_twin(advice: Advice) -> list[float] | None:
     return found
 
 
-def _what(advice: Advice) -> dict[str, Any]:
-    setup, scenario = advice.setup, advice.scenario
-    whose = borrowed_from(advice)
-    return {
-        "model": printable(model_name(scenario.model_id)),
-        "place": f"{setup.placement.gpus} × {hardware_name(setup.hardware)}",
-        "engine": engine_of(scenario.engine)[0],
-        "drafter": drafter_name(setup.drafter),
-        "borrowed": printable(whose) if whose else "",
-        "context": scenario.context_tokens,
-    }
-
-
 def _accepted(advice: Advice) -> dict[str, Any] | None:
     """Accepted lengths that the slider offers at the shown K, and what each K accepts at every one of them.
 
@@ -160,7 +147,6 @@ def _accepted(advice: Advice) -> dict[str, Any] | None:
         "lengths": rounded(lengths),
         "carried": rounded(carried[:, curve.drafts]),
         "carried_now": rounded(at_now[curve.drafts]),
-        "by_k": rounded(curve.accepted_length),
         "source": printable(advice.setup.acceptance.source),
     }
 
@@ -188,7 +174,7 @@ def launch(advice: Advice) -> dict[str, str]:
     """
     engine, is_written = engine_of(advice.scenario.engine)
     if fit_of(advice) is not None:
-        return {"engine": engine, "text": "", "note": "It would not start."}
+        return {"engine": engine, "text": "", "note": "Does not fit in memory."}
     if not is_written:
         return {"engine": engine, "text": "", "note": f"No command is written for {engine}."}
     made = engine_setup(advice, advice.scenario.engine)
@@ -212,7 +198,7 @@ def _fit(advice: Advice) -> dict[str, Any] | None:
     if fit is None:
         return None
     wider = None if fit.scenario is None else f"Use {fit.scenario.n_gpus} × {hardware_name(advice.setup.hardware)}"
-    return {"largest": fit.largest_batch, "title": fit.title, "because": fit.because, "wider": wider}
+    return {"title": fit.title, "wider": wider}
 
 
 def live_why(advice: Advice) -> dict[str, Any]:

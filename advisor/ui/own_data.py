@@ -43,7 +43,7 @@ from advisor.predict.field_rows import Catalogue
 from advisor.predict.load import load_setup
 from advisor.predict.plain_sweep import not_of, parse_sweep
 from advisor.predict.scenario import Scenario, loads_shape, parse_loads
-from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, SETTINGS
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
 from advisor.predict.usual import START_ACCEPTANCE
 from advisor.prediction import AdvisorError
 from advisor.text import counted
@@ -53,8 +53,6 @@ START: Mapping[str, str] = {"hardware_id": "b200-sxm", "model_id": "gpt-oss-20b"
 """What the first screen asks: a model, accelerator and drafter with published speedups to hold the answer against."""
 NAMES = tuple(row.name for row in FIELDS.values() if row.name not in DOCUMENTS)
 """Fields that lie in the session by their own name; documents lie there by the name of what they hold."""
-WITHOUT_WIDGET = frozenset(row.name for row in SETTINGS if row.widget is None)
-"""Of these, the ones that pages set; the others are the keys of the bar's widgets."""
 _LISTED: dict[Catalogue, Callable[[], Sequence[str]]] = {
     "models": models_by_maker,
     "accelerators": hardware_by_vendor,
@@ -199,23 +197,26 @@ def ranks_banner(scenario: Scenario) -> None:
         return
     layers, experts = loads_shape(loads or "")
     origin = f"your loads ({counted(layers, 'layer')}, {experts} experts)" if loads else "the routing preset's loads"
+    if scenario == scenario.on_assumed_ranks():
+        text = f"Your loads are of {counted(layers, 'layer')} and {experts} experts; **this model is another.**"
+    elif scenario.expert_parallel == 1:
+        text = f"**Experts touched** by {origin}; with EP above 1 its slowest rank too."
+    else:
+        how = "in order" if copies is None else f"balanced, {copies} copies" if copies else "balanced"
+        text = f"**Experts on ranks**: counted on {origin}, {how}."
+    _banner(f":material/grid_view: {text}", "Back to assumed ranks", "undo_ranks_in_use", undo_ranks)
+
+
+def _banner(text: str, label: str, key: str, undo: Callable[..., None], *args: Any) -> None:
+    """Note over a page on what of the user's own is in use, and the button that takes it back."""
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        if scenario != scenario.on_assumed_ranks() and scenario.expert_parallel == 1:
-            st.markdown(f":material/grid_view: **Experts touched** by {origin}; with EP above 1 its slowest rank too.")
-        elif scenario != scenario.on_assumed_ranks():
-            how = "in order" if copies is None else f"balanced, {copies} copies" if copies else "balanced"
-            st.markdown(f":material/grid_view: **Experts on ranks**: counted on {origin}, {how}.")
-        else:
-            text = f"Your loads are of {counted(layers, 'layer')} and {experts} experts; **this model is another.**"
-            st.markdown(f":material/grid_view: {text}")
-        st.button("Back to assumed ranks", key="undo_ranks_in_use", on_click=undo_ranks, icon=":material/undo:")
+        st.markdown(text)
+        st.button(label, key=key, on_click=undo, args=args, icon=":material/undo:")
 
 
 FIELD = "refit"
 _ACCEPTANCE_BEFORE: Slot[tuple[str, str]] = Slot("_acceptance_before_refit", lambda: ("", ""))
 """The acceptance that a refit's runs brought, and the one before it."""
-_LEFT_OUT: Slot[tuple[str, str]] = Slot("_refit_left_out", lambda: ("", ""))
-"""A refit, and how far off points are that it did not see."""
 
 
 def in_use() -> str | None:
@@ -234,14 +235,10 @@ def use_refit(result: RefitResult, acceptance: str | None = None) -> None:
 
     acceptance : what the runs behind it counted, which takes the place of the scenario's; None leaves that as it is.
     """
-    text, errors = text_of(result), result.own_errors
-    st.session_state[FIELD] = text
+    st.session_state[FIELD] = text_of(result)
     if acceptance is not None and acceptance != (before := st.session_state.get("acceptance")):
         _ACCEPTANCE_BEFORE.put((acceptance, str(before or START_ACCEPTANCE)))
         st.session_state["acceptance"] = acceptance
-    if errors.before.mape is not None and errors.after.mape is not None:
-        said = f"Points left out of the refit are off by {errors.after.mape:.0%} in the mean, {errors.before.mape:.0%}"
-        _LEFT_OUT.put((text, f"{said} before it."))
 
 
 def stop_refit() -> None:
@@ -278,12 +275,10 @@ def refit_banner(scenario: Scenario) -> None:
         return
     made = parse_adjustment(text)
     place = f"`{made.hardware_id}` with `{made.engine_class}`"
-    with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        if scenario.refit is not None:
-            st.markdown(f":material/tune: **{made.label[0].upper()}{made.label[1:]}** in this session: {place}.")
-        else:
-            st.markdown(f":material/tune: The refit is for {place}; **here the shipped constants are used.**")
-        st.button("Back to the shipped constants", key="undo_refit_in_use", on_click=stop_refit, icon=":material/undo:")
+    said = f"The refit is for {place}; **here the shipped constants are used.**"
+    if scenario.refit is not None:
+        said = f"**{made.label[0].upper()}{made.label[1:]}** in this session: {place}."
+    _banner(f":material/tune: {said}", "Back to the shipped constants", "undo_refit_in_use", stop_refit)
 
 
 SWEEP = "plain_sweep"
@@ -307,13 +302,11 @@ def sweep_banner(scenario: Scenario) -> None:
     """Note on every page that steps follow the user's plain sweep, or why they do not. One click undoes it."""
     if (text := st.session_state.get(SWEEP)) is None:
         return
-    with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        if scenario.plain_sweep is not None:
-            st.markdown(":material/show_chart: **Steps follow your plain sweep** in this session.")
-        else:
-            other = not_of(parse_sweep(text), vars(scenario)).replace("_", " ")
-            st.markdown(f":material/show_chart: Your plain sweep is of {other}; **here it is not used.**")
-        st.button("Without it", key="undo_plain_sweep", on_click=use_sweep, args=(None,), icon=":material/undo:")
+    said = "**Steps follow your plain sweep** in this session."
+    if scenario.plain_sweep is None:
+        other = not_of(parse_sweep(text), vars(scenario)).replace("_", " ")
+        said = f"Your plain sweep is of {other}; **here it is not used.**"
+    _banner(f":material/show_chart: {said}", "Without it", "undo_plain_sweep", use_sweep, None)
 
 
 MAX_ROWS = 200_000

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import gc
 import html
 import json
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
@@ -92,7 +94,7 @@ class EarlyStyle:
             else:
                 held.append(message)
                 if not message.get("more_body"):
-                    for one in _styled(held, shell(_asked(scope))):
+                    for one in _styled(held, shell(_asked(scope)) + ahead(scope["path"])):
                         await send(one)
 
         if scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", ""):
@@ -101,6 +103,23 @@ class EarlyStyle:
             await self.app({**scope, "headers": plain}, receive, send_styled)
         else:
             await self.app(scope, receive, send)
+
+
+@functools.cache
+def _charts_script() -> str:
+    """Address of the script that draws Plotly's charts; empty where Streamlit has none of that name."""
+    folder = Path(st.__file__).parent / "static"
+    found = sorted(folder.glob("static/js/PlotlyChart.*.js"))
+    return f"./{found[0].relative_to(folder).as_posix()}" if found else ""
+
+
+def ahead(path: str) -> str:
+    """Markup by which a browser fetches the charts' 5 MB before the first chart asks for them.
+
+    At once on a page that shows one; on Serve, whose first screen has none, when it is idle.
+    """
+    relation = "prefetch" if path.strip("/") in ("", "serve") else "modulepreload"
+    return f'<link rel="{relation}" href="{_charts_script()}">' if _charts_script() else ""
 
 
 def _is_page(start: Message) -> bool:
@@ -215,7 +234,7 @@ _BAR = """
 #root .st-key-bar { border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); padding-bottom: 12px; }
 #root .st-key-bar_fields { row-gap: 8px; }
 #root .st-key-bar .stNumberInput button { display: none; }
-#root .st-key-bar .stButtonGroup button { min-height: 38px; }
+#root .stButtonGroup button { min-height: 38px; }
 #root .st-key-bar_fields > :has(> .st-key-bar_end), #root .st-key-bar_end { margin-left: auto; }
 @media (min-width: 641px) { #root .st-key-bar_fold { display: none; } }
 @media (max-width: 640px) {
@@ -266,7 +285,10 @@ _HEIGHTS = """
 #root .st-key-share_link { min-height: 51px; }
 #root .st-key-report_files { min-height: 64px; }
 #root .st-key-report_extras { min-height: 38px; }
-#root .st-key-drop_0 { min-height: 90px; }
+#root .st-key-drop_0 { min-height: 90px; } #root .st-key-drop_more { min-height: 38px; }
+#root .st-key-trust_by { min-height: 64px; } #root :is(.st-key-coverage, .st-key-errors) { min-height: 260px; }
+#root :is(.st-key-chances, .st-key-predicted) { min-height: 480px; }
+#root .st-key-simulation { min-height: 468px; }
 @media (max-width: 1199px) {
   #root .st-key-report_files { min-height: 142px; }
 }

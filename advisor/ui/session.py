@@ -61,7 +61,8 @@ def nothing() -> None:
 
 SERVE_TABS = ("Why", "Explore", "Evidence", "Command check")
 EXPLORE_AS = ("Map", "Table", "Compare models")
-LAB_TABS = ("Simulation", "Sweep", "Ranks of experts", "This machine")
+LAB_TABS = ("Simulation", "Sweep", "Expert parallelism", "This machine")
+_WAS = {"Ranks of experts": "Expert parallelism"}
 MAX_GPUS = int((FIELDS["n_gpus"].range or (1, 1))[1])
 LARGEST_LIMIT = 1e9
 SMALLEST_LIMIT = 1e-3
@@ -135,7 +136,7 @@ SETTINGS: Mapping[str, PageSetting] = {
     "design_target_active": _limit,
     "design_tpot": _limit,
     "design_memory": _limit,
-    "lab_tab": PageSetting(LAB_TABS[0], _one_of(LAB_TABS)),
+    "lab_tab": PageSetting(LAB_TABS[0], _one_of(LAB_TABS, _WAS)),
     "report_context": _off,
     "report_models": _off,
     "report_ranks": _off,

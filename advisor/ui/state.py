@@ -20,12 +20,13 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from advisor.catalog.hardware import hardware_slug, read_own_hardware
+from advisor.catalog.hardware import hardware_slug, own_drafter, read_own_hardware
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import model_ids, own_model
 from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import MAX_CONFIG_BYTES, Scenario, build_scenario, pack, unpack
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
+from advisor.predict.usual import nearest_acceptance
 from advisor.prediction import AdvisorError
 from advisor.text import read_json, screen_style, typeset
 from advisor.ui.own_data import (
@@ -43,9 +44,9 @@ from advisor.ui.own_data import (
     same,
     sweep_is_for,
 )
-from advisor.ui.session import SETTINGS, Slot, nothing, restore, values
+from advisor.ui.session import SETTINGS, Slot, nothing, restore
 from advisor.ui.session import take as read_settings
-from advisor.ui.session import values as setting_values
+from advisor.ui.session import values as values_of_pages
 
 CONFIG, HARDWARE = "model_config_json", "hardware_json"
 CONFIG_PROBLEM: Slot[str] = Slot("_config_problem", str)
@@ -58,6 +59,8 @@ _NOTES: Slot[list[str]] = Slot("_link_notes", list)
 _NOTED: Slot[dict[str, Any] | None] = Slot("_noted_values", nothing)
 """The widgets' values for which the notes were taken; None: those of the next run."""
 _VALUES: Slot[dict[str, Any] | None] = Slot("_values", nothing)
+TO_SERVE: Slot[bool] = Slot("_to_serve", bool)
+"""Whether a click on another page opened a scenario that Serve is to show."""
 
 
 def own_models() -> dict[str, str]:
@@ -70,6 +73,40 @@ def known_as(model_id: str) -> str:
     text = own_models().get(model_id)
     shipped = model_id if text is None else own_model(text, model_id).id
     return shipped if shipped in model_ids() else model_id
+
+
+def choose_model(model_id: str) -> None:
+    """Make a model the bar's, with what follows from it."""
+    st.session_state["model_id"] = model_id
+    follow_model()
+
+
+def follow_model() -> None:
+    """Another model: its own draft module where it has one, and the acceptance measured with it."""
+    now = st.session_state
+    module = own_drafter(now["model_id"])
+    if module is not None:
+        now["drafter_id"] = module
+    elif now["drafter_id"] == "mtp" and now["model_id"] not in own_models():
+        now["drafter_id"] = str(FIELDS["drafter_id"].default)
+    follow_drafter()
+
+
+def follow_drafter() -> None:
+    """Another model or drafter: take its own measured acceptance, unless the user's numbers are in use."""
+    now = st.session_state
+    now["acceptance"] = nearest_acceptance(known_as(now["model_id"]), now["drafter_id"], now["acceptance"])
+
+
+def uploaded_text(given: Any, most_bytes: int, what: str) -> str:
+    """The text of an uploaded file. Raises AdvisorError for one that is too large or is no text."""
+    if given.size > most_bytes:
+        raise AdvisorError(f"The file has {given.size:,} bytes; {what} has at most {most_bytes:,}.")
+    try:
+        text: str = given.getvalue().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise AdvisorError(f"The file is not text; give {what}.") from error
+    return text
 
 
 def own_hardware() -> dict[str, str]:
@@ -237,16 +274,16 @@ def link_notes() -> list[str]:
     return _NOTES.get() if _NOTED.get() == _VALUES.get() else []
 
 
-def escaped(text: str) -> str:
+def plain(text: str) -> str:
     """Text for a Markdown element with nothing in it read as markup: messages may quote what a user typed."""
-    plain = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", screen_style(typeset(text)))
-    return re.sub(r":(?=\S)", r"\\:", plain)  # `:word:` would be an icon
+    escaped = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", screen_style(typeset(text)))
+    return re.sub(r":(?=\S)", r"\\:", escaped)  # `:word:` would be an icon
 
 
 def _short(text: str) -> str:
     """A user's text as a short quoted piece without markup."""
-    plain = re.sub(r"[^\w.,@+ -]", "?", text)
-    return f"'{plain[:40]}'"
+    cut = re.sub(r"[^\w.,@+ -]", "?", text)
+    return f"'{cut[:40]}'"
 
 
 MAX_LINK_CHARACTERS = 30_000
@@ -282,7 +319,7 @@ def write(values: Mapping[str, Any]) -> None:
     now = st.session_state
     written: dict[str, str] = now[_WRITTEN]
     documents = {name: _packed(name, values[owner]) for name, owner in DOCUMENTS.items()}
-    wanted = dict(values) | documents | setting_values()
+    wanted = dict(values) | documents | values_of_pages()
     if any(len(str(wanted[name] or "")) > MAX_LINK_CHARACTERS for name in RANK_FIELDS):
         wanted |= dict.fromkeys(RANK_FIELDS)  # copies without their loads would be another question
     changed = {
@@ -318,7 +355,7 @@ def link_to(scenario: Scenario, base: str | None) -> str | None:
 
     Relative when the page's own is unknown.
     """
-    asked = {name: value for name, value in values().items() if not _means(None, name, value)}
+    asked = {name: value for name, value in values_of_pages().items() if not _means(None, name, value)}
     query = "&".join(filter(None, (scenario.to_query(), urlencode({name: str(v) for name, v in asked.items()}))))
     documents = (getattr(scenario, name) or "" for name in DOCUMENTS)
     if len(query) > MAX_LINK_CHARACTERS or any(len(text) > MAX_CONFIG_BYTES for text in documents):

@@ -7,9 +7,11 @@ A control asks (`ask`), in a callback; the page opens the dialog at its end.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+import mimetypes
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import pandas as pd
@@ -19,22 +21,24 @@ from advisor.answers.advice import Advice
 from advisor.answers.design.space import DesignSpace
 from advisor.catalog.hardware import model_name
 from advisor.measured.ingest.upload import MIB
+from advisor.measured.seeds import Claim, read_findings, seeds_table
 from advisor.physics.bands import BAND_LEVEL, SIMULATED
 from advisor.predict.band_parts import band_parts
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.charts.figure import Chart
-from advisor.show.explain.round import Derivation, derive
-from advisor.show.explain.steps import Quantity, Step, step_latex, value_text
+from advisor.show.explain.round import Derivation, citations, derive
+from advisor.show.explain.steps import Step, step_latex, value_text
 from advisor.show.report.build import scenario_settings
-from advisor.show.table import Table
-from advisor.text import frame_csv
-from advisor.ui.answers import Nearby, advice_for, nearby_for
+from advisor.show.table import Table, capital
+from advisor.show.words.explain import BAND_PARTS, CONSTANTS, KERNELS, PUBLISHED
+from advisor.text import frame_csv, screen_style, typeset
+from advisor.ui.answers import advice_for, nearby_for
 from advisor.ui.own_data import ranks_banner, refit_banner, sweep_banner
 from advisor.ui.server import themed
 from advisor.ui.session import Slot, nothing
-from advisor.ui.state import config_problem, escaped, link_notes, scenario_or_problem
+from advisor.ui.state import config_problem, link_notes, plain, scenario_or_problem
 
 
 def scenario_or_stop() -> Scenario:
@@ -80,41 +84,105 @@ def place(text: str) -> None:
         st.markdown(text)
 
 
-def show_chart(chart: Chart, key: str, scenario: Scenario, *, select_key: str = "") -> None:
-    """A chart with its alt text, and its numbers as CSV. Its points can be clicked where `select_key` is given."""
+def show_plot(chart: Chart, key: str) -> None:
+    """A chart with its alt text alone."""
     st.plotly_chart(
-        themed(chart.figure),
-        key=select_key or key,
-        alt=chart.alt,
-        config={"displaylogo": False, "displayModeBar": False},
-        on_select="rerun" if select_key else "ignore",
-        selection_mode="points",
+        themed(chart.figure), key=key, alt=chart.alt, config={"displaylogo": False, "displayModeBar": False}
     )
+
+
+def show_chart(chart: Chart, key: str, scenario: Scenario) -> None:
+    """A chart with its alt text, and its numbers as CSV."""
+    show_plot(chart, key)
     if chart.left_out:
         st.caption(chart.left_out)
-    st.download_button(
-        "Data as CSV",
-        csv_bytes(chart.data, scenario.hash),
-        file_name=f"{key}-{scenario.hash}.csv",
-        mime="text/csv",
-        key=f"{key}_csv",
-        type="tertiary",
-        icon=":material/download:",
-        on_click="ignore",
-    )
+    data = frame_csv(chart.data, scenario.hash)
+    download("Data as CSV", data, f"{key}-{scenario.hash}.csv", f"{key}_csv", quiet=True)
 
 
-def show_table(table: Table[Any]) -> None:
-    """A table as it reads, words and numbers as text."""
-    st.dataframe(table.frame.map(plain), hide_index=True)
+def download(
+    label: str, data: Any, name: str, key: str, *, quiet: bool = False, icon: str = "download", **look: Any
+) -> None:
+    """A button that hands out a file, without drawing the page again.
 
-
-def csv_bytes(data: pd.DataFrame, scenario_hash: str) -> bytes:
-    """CSV with the scenario's hash in its first column.
-
-    Text that a spreadsheet would run as a formula is quoted.
+    data : the content, or a function that makes it when it is asked for. quiet : looks like a link.
     """
-    return frame_csv(data, scenario_hash).encode()
+    look |= {"type": "tertiary"} if quiet else {}
+    icon, mime = f":material/{icon}:", mimetypes.guess_type(name)[0]
+    st.download_button(label, data, name, mime, key=key, icon=icon, on_click="ignore", **look)
+
+
+_ROW_PX, _ROWS, _MAX_SHOWN = 35, 14, 2000
+"""Height of a row; rows that are seen at once, and that a page has at most: files have all."""
+
+
+def show_table(table: Table[Any], key: str | None = None, *, pick: bool = False) -> int | None:
+    """Draw a table as it reads.
+
+    Its numbers sort by value. Returns the place of the row that is picked, None without one.
+
+    pick : whether rows can be picked.
+    """
+    shown = replace(table, rows=table.rows[:_MAX_SHOWN])
+    cells = [[screen_style(typeset(cell)) for cell in row] for row in shown.cells]
+    texts = pd.DataFrame(cells, columns=[capital(label) for label in shown.header])
+    frame, look = texts.copy(), {}
+    for head, align in zip(texts, table.align, strict=True):
+        if align == "r":
+            frame[head] = texts[head] = texts[head].str.replace(_RANGE, "\N{EN DASH}", regex=True)
+        if align == "r" and (numbers := _numbers(texts[head])) is not None:
+            frame[head] = numbers
+            look[head] = dict(zip(numbers, texts[head], strict=True)).get
+    event: Any = st.dataframe(
+        frame.style.format(look, na_rep="") if look else frame,
+        hide_index=True,
+        placeholder="",
+        key=key,
+        row_height=_ROW_PX,
+        height="content" if len(frame) <= _ROWS else _ROW_PX * (_ROWS + 1),
+        on_select="rerun" if pick else "ignore",
+        selection_mode="single-row",
+    )
+    if len(frame) < len(table.rows):
+        st.caption(f"The first {_MAX_SHOWN:,} of {len(table.rows):,} rows; the files have all.")
+    picked = [at for at in event["selection"]["rows"] if at < len(frame)] if pick else []
+    return picked[0] if picked else None
+
+
+_RANGE = r"(?<=\d)-(?=\d)"
+_NUMBER = re.compile(r"([+-]?\d[\d,]*(?:\.\d+)?)([^\d()]*?)(?: \([^()]*\))?")
+"""A number, its unit, and its band."""
+
+
+def _numbers(texts: Iterable[str]) -> list[float | None] | None:
+    """Numbers that texts of one unit begin with, None where one is empty. None where they are anything else.
+
+    Equal numbers that read otherwise, for another band, are moved by the last digit: a text is found by its number.
+    """
+    found: list[float | None] = []
+    units, known = set(), dict[float, str]()
+    for text in texts:
+        match = _NUMBER.fullmatch(text)
+        if text and match is None:
+            return None
+        number = None if match is None else float(match[1].replace(",", ""))
+        while number is not None and known.setdefault(number, text) != text:
+            number = math.nextafter(number, math.inf)
+        found.append(number)
+        units |= set() if match is None else {match[2]}
+    return found if len(units) == 1 else None
+
+
+def show_claims(claims: Sequence[Claim]) -> pd.DataFrame:
+    """Claims of the sources beside our answers, on the sources' own set-ups. Returns the table."""
+    named = {citation.id: citation.title for citation in citations()}
+    table = seeds_table(claims, read_findings())
+    shown = table.drop(columns="where").assign(source=table["source"].map(lambda one: named.get(one, one))).map(str)
+    widths = {"Source": 180, "Claim": 300, "Published": 250, "Ours": 250, "80% band": 130, "State": 90}
+    look = {name: st.column_config.TextColumn(width=px) for name, px in widths.items()}
+    shown.columns = pd.Index(widths)
+    st.dataframe(shown, hide_index=True, column_config=look, row_height=70)
+    return table
 
 
 def show_warnings(advice: Advice) -> None:
@@ -130,111 +198,53 @@ def accepted_from(answer: Advice | DesignSpace) -> str:
     return f"Accepted length: {source}{' (of another model, drafter or run)' if acceptance.borrowed else ''}."
 
 
-def acceptance_note(answer: Advice | DesignSpace) -> str:
-    """Accepted length that an answer rests on, for a Markdown element."""
-    return plain(accepted_from(answer))
-
-
 def upload_limit(most_bytes: int) -> int:
     """An uploader's limit: what its reader takes, but no more than the server lets in. [MiB]"""
     return min(most_bytes // MIB, int(st.get_option("server.maxUploadSize")))
 
 
-plain = escaped
 LABEL = "How was this made"
-ANSWER, PLAIN, VERIFY, DRAFT, BAND, NEAR, INPUTS, CONSTANTS = SECTIONS = (
-    "Answer",
-    "Plain step",
-    "Verification",
-    "Drafting",
-    "Band",
-    "Measured nearby",
-    "Inputs",
-    "Constants",
-)
-
-
-@dataclass(frozen=True)
-class AskedPoint:
-    """Point that is asked about, and the section that opens first."""
-
-    batch_size: float
-    n_draft: int
-    section: str = ANSWER
-
-
+SECTIONS = "Answer", "Plain step", "Verification", "Drafting", "Band", "Measured nearby", "Inputs", "Constants"
 _BATCH, _K, _SECTION = "how_batch_size", "how_k_draft", "how_section"
 """Keys of the dialog's own widgets."""
-_ASKED: Slot[AskedPoint | None] = Slot("_how_made", nothing)
+_ASKED: Slot[tuple[float, int, str] | None] = Slot("_how_made", nothing)
 
 
-def ask(batch_size: float, n_draft: int, section: str = ANSWER) -> None:
+def ask(batch_size: float, n_draft: int) -> None:
     """Callback: open the dialog on this point at the end of the run."""
-    _ASKED.put(AskedPoint(batch_size, n_draft, section))
-
-
-def pop_question() -> AskedPoint | None:
-    """Question asked in this run, for pages whose subject is not the scenario's own model."""
-    return _ASKED.take()
-
-
-def button(batch_size: float, n_draft: int, section: str, key: str, label: str = LABEL) -> None:
-    """The control beside a number."""
-    st.button(
-        label,
-        key=f"how_{key}",
-        type="tertiary",
-        icon=":material/function:",
-        on_click=ask,
-        args=(batch_size, n_draft, section),
-    )
-
-
-@dataclass(frozen=True)
-class Subject:
-    """Subject of a question: a scenario, or a design that is not one yet."""
-
-    setup: Setup
-    batches: tuple[int, ...]
-    settings: tuple[tuple[str, str], ...]
-    nearby: Callable[[float, int], Nearby]
+    _ASKED.put((batch_size, n_draft, SECTIONS[0]))
 
 
 def open_if_asked(advice: Advice) -> None:
-    """Dialog, if a control or chart asked for it in this run, at the end of a page."""
-    question = pop_question()
-    if question is not None:
-        rows = tuple((item.label, item.value) for item in scenario_settings(advice))
-        look = functools.partial(nearby_for, advice)
-        open_on(Subject(advice.setup, tuple(int(batch) for batch in advice.curve.batches), rows, look), question)
-
-
-def open_on(subject: Subject, question: AskedPoint) -> None:
-    """The dialog on the point asked about, whatever it showed when it was last open."""
-    drafts = list(range(subject.setup.scenario.k_max + 1 if subject.setup.drafter.kind != "none" else 1))
-    now = st.session_state
-    now[_BATCH], now[_K], now[_SECTION] = int(question.batch_size), min(question.n_draft, drafts[-1]), question.section
-    _dialog(subject, sorted({*subject.batches, int(question.batch_size)}), drafts)
+    """Open the dialog at the end of a page, if a control asked for it in this run."""
+    question = _ASKED.take()
+    if question is None:
+        return
+    drafts = list(range(advice.scenario.k_max + 1 if advice.setup.drafter.kind != "none" else 1))
+    now, batch = st.session_state, int(question[0])
+    now[_BATCH], now[_K], now[_SECTION] = batch, min(question[1], drafts[-1]), question[2]
+    _dialog(advice, sorted({*map(int, advice.curve.batches), batch}), drafts)
 
 
 @st.dialog(LABEL, width="large")
-def _dialog(subject: Subject, batches: Sequence[int], drafts: Sequence[int]) -> None:
-    setup = subject.setup
+def _dialog(advice: Advice, batches: Sequence[int], drafts: Sequence[int]) -> None:
+    setup = advice.setup
     left, right = st.columns(2)
     batch = left.selectbox("Batch", batches, key=_BATCH)
     k = right.selectbox("K", drafts, key=_K)
     made = derive(setup, float(batch), int(k))
     st.markdown(_headline(made))
     section = st.segmented_control("Show", SECTIONS, required=True, key=_SECTION)
-    if section == BAND:
+    if section == "Band":
         _band(setup, made)
-    elif section == NEAR:
-        _near(subject, made)
-    elif section == INPUTS:
-        st.dataframe(pd.DataFrame(subject.settings, columns=["Setting", "Value"]), hide_index=True)
-        st.caption(plain(f"Accepted length: {setup.acceptance.source.removeprefix('accepted length ')}."))
+    elif section == "Measured nearby":
+        _near(advice, made)
+    elif section == "Inputs":
+        rows = [(item.label, item.value) for item in scenario_settings(advice)]
+        st.dataframe(pd.DataFrame(rows, columns=["Setting", "Value"]), hide_index=True)
+        st.caption(plain(accepted_from(advice)))
         st.caption(plain(f"{setup.cache.sentence}. {setup.routing_because}"))
-    elif section == CONSTANTS:
+    elif section == "Constants":
         constants_table(made)
     else:
         # A sum before its parts: what a reader came for.
@@ -265,22 +275,12 @@ def _steps(steps: Sequence[Step]) -> None:
 def _band(setup: Setup, made: Derivation) -> None:
     parts = band_parts(setup, made.batch_size, made.n_draft)
     st.markdown(f"The {BAND_LEVEL:.0%} band that each kind of uncertainty would give alone:")
-    rows = [(part.what, part.low, part.high, part.share * 100) for part in parts]
-    number = st.column_config.NumberColumn
-    st.dataframe(
-        pd.DataFrame(rows, columns=["Uncertain", "Low", "High", "Share of the variance"]),
-        hide_index=True,
-        column_config={
-            "Low": number(format="%.2fx"),
-            "High": number(format="%.2fx"),
-            "Share of the variance": number(format="%.0f%%"),
-        },
-    )
+    show_table(Table(BAND_PARTS, parts))
     st.caption(f"{SIMULATED}, the same with and without drafts: what both share cancels in the ratio.")
 
 
-def _near(subject: Subject, made: Derivation) -> None:
-    kernels, speedups = subject.nearby(made.batch_size, made.n_draft)
+def _near(advice: Advice, made: Derivation) -> None:
+    kernels, speedups = nearby_for(advice, made.batch_size, made.n_draft)
     if kernels is None:
         st.info("No measured tables here, so no measured points: Trust says how to build it.")
         return
@@ -288,51 +288,16 @@ def _near(subject: Subject, made: Derivation) -> None:
     if speedups is None or speedups.empty:
         st.info("None is known.")
     else:
-        k = speedups["n_draft"].map(lambda drafts: "not stated" if pd.isna(drafts) else f"{drafts:.0f}")
-        st.dataframe(speedups.assign(n_draft=k).rename(columns=_SPEEDUP_TITLES), hide_index=True)
+        show_table(Table(PUBLISHED, speedups.to_dict("records")))
     st.markdown("Kernel measurements nearest in shape and load, against the model at that very shape:")
     if kernels.empty:
         st.info("No kernel of this scenario was measured here: its costs are a datasheet roofline.")
     else:
-        st.dataframe(_kernel_table(kernels), hide_index=True)
+        show_table(Table(KERNELS, kernels.to_dict("records")))
         wanted = kernels[["part", "step", "wanted"]].drop_duplicates()
         st.caption("  \n".join(f"{row.part}, {row.step} step needs {row.wanted}." for row in wanted.itertuples()))
 
 
-_SPEEDUP_TITLES = {
-    "batch_size": "Batch",
-    "n_draft": "K",
-    "speedup": "Measured speedup",
-    "drafter": "Drafter",
-    "tensor_parallel": "TP",
-    "source": "Source",
-}
-
-
-def _kernel_table(kernels: pd.DataFrame) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "Part": kernels["part"],
-            "Step": kernels["step"],
-            "Measured at": kernels["measured_at"],
-            "Measured": [value_text(Quantity(seconds, "s")) for seconds in kernels["measured_s"]],
-            "Model": [value_text(Quantity(seconds, "s")) for seconds in kernels["model_s"]],
-            "Model / measured": kernels["ratio"].round(2),
-            "Fit": kernels["record"],
-        }
-    )
-
-
 def constants_table(made: Derivation) -> None:
     """Every constant of a derivation with tier, standard error and source."""
-    rows = [
-        {
-            "Constant": f"{use.name} ({use.symbol})",
-            "Value": value_text(Quantity(use.value, use.unit)),
-            "Standard error": "" if use.stderr is None else value_text(Quantity(use.stderr, use.unit)),
-            "Tier": use.tier,
-            "Source": use.source,
-        }
-        for use in made.constants
-    ]
-    st.dataframe(pd.DataFrame(rows), hide_index=True)
+    show_table(Table(CONSTANTS, list(dict.fromkeys(made.constants))))

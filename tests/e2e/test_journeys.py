@@ -232,7 +232,7 @@ def test_turn_a_dial_by_keyboard_and_take_the_design_as_the_scenario(page: Any, 
 
 def test_type_a_shape_and_search_from_it(page: Any, app_url: str) -> None:
     open_app(page, f"{app_url}/design?{Scenario(acceptance='2.4@3', batch_size=16).to_query()}")
-    page.get_by_role("button", name="Start from nothing").click()
+    page.get_by_role("button", name="Start from scratch").click()
     page.get_by_label("Shape", exact=True).fill("24L h2048 N64 k4 s1 w1024")
     page.get_by_role("button", name="Start from this shape").click()
     page.get_by_text("Start: 24L h2048 N64 k4 s1 w1024").wait_for()

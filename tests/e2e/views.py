@@ -33,7 +33,7 @@ TABS: Mapping[str, tuple[str, str]] = {
     "serve-command-check": ("serve", "serve_tab=Command+check"),
     "design-targets": ("design", "design_targets=h100-sxm%3A8%2Cb200-sxm%3A128"),
     "lab-sweep": ("lab", "lab_tab=Sweep"),
-    "lab-ranks": ("lab", "lab_tab=Ranks+of+experts"),
+    "lab-ranks": ("lab", "lab_tab=Expert+parallelism"),
     "lab-machine": ("lab", "lab_tab=This+machine"),
 }
 """Tabs of pages that show much: the page, and what its address says besides the scenario."""
@@ -107,18 +107,6 @@ def refused(page: Any, url: str) -> None:
     page.get_by_role("alert").first.wait_for()
 
 
-def swept(page: Any, url: str) -> None:
-    """The tab Sweep with a grid computed."""
-    open_page(page, url, "lab", f"{SCENARIO}&lab_tab=Sweep")
-    box = page.get_by_label("Context", exact=True).last
-    box.fill("1024, 8192")
-    box.press("Enter")
-    page.get_by_text("2 combinations at 5 batches").wait_for()
-    page.get_by_role("button", name="Compute", exact=True).click()
-    page.get_by_text("One K for everything").wait_for()
-    wait_until_drawn(page, CHART)
-
-
 def how_made(page: Any, url: str) -> None:
     """The dialog that says how the headline's speedup was made."""
     open_page(page, url, "serve")
@@ -145,7 +133,6 @@ STATES: Mapping[str, Callable[[Any, str], None]] = {
     "measure-verdict": judged,
     "measure-refit": refitted,
     "measure-refused": refused,
-    "lab-sweep": swept,
     "serve-how-made": how_made,
     "serve-does-not-fit": not_fitting,
     "bar-more": bar_open,

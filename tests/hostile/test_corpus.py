@@ -173,8 +173,9 @@ def _power(given: UserFile) -> None:
 
 
 def _model(given: UserFile) -> None:
-    st.session_state["config_file"], st.session_state["model_id"] = given, "qwen3-30b-a3b"
-    _take_file(lambda: None)
+    bar = {"model_id": "qwen3-30b-a3b", "drafter_id": "eagle3", "acceptance": "2.4@3"}
+    st.session_state.update({"config_file": given} | bar)
+    _take_file()
 
 
 def _accelerator(given: UserFile) -> None:

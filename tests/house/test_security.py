@@ -13,7 +13,6 @@ from streamlit.testing.v1 import AppTest
 from advisor.catalog.models import model_profile
 from advisor.predict.load import _remembered, load_setup
 from advisor.predict.scenario import Scenario
-from advisor.ui.lab.simulation import TRACE
 from tests.catalog.test_hardware import POD
 from tests.pages.app_page import go_to
 
@@ -60,7 +59,7 @@ def test_every_uploader_has_a_limit_that_the_server_holds() -> None:
         text = path.read_text(encoding="utf-8")
         assert text.count(".file_uploader(") == text.count("max_upload_size="), path.name
     test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
-    test.session_state["process"] = TRACE  # the one way of simulating that takes a file
+    test.session_state["process"] = "trace"  # the one way of simulating that takes a file
     for name, settings in (("measure", {}), ("lab", {"lab_tab": "Simulation"})):
         for key, value in settings.items():
             test.session_state[key] = value

@@ -18,6 +18,7 @@ from advisor.measured.seeds import read_claims, read_findings
 from advisor.measured.validation import chances_kept, read_judged
 from advisor.physics import laws
 from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.usual import nearest_acceptance
 from advisor.prediction import AdvisorError
 from advisor.text import with_prefix
@@ -25,12 +26,11 @@ from advisor.ui import OLD_PATHS
 from advisor.ui import PAGES as PAGE_FILES
 from advisor.ui.bar.fields import TYPED, understood
 from advisor.ui.bar.more import IN_THE_BAR
-from advisor.ui.own_data import NAMES, START_ACCEPTANCE, WITHOUT_WIDGET
+from advisor.ui.own_data import NAMES, START_ACCEPTANCE
 from advisor.ui.own_data import START as fields_START
 from advisor.ui.serve import live as live_page
 from advisor.ui.state import MAX_LINK_CHARACTERS, add_own_model, link_to
-from advisor.ui.widgets import csv_bytes
-from advisor.ui.widgets import plain as widgets_plain
+from advisor.ui.state import plain as widgets_plain
 from tests.own_model import CONFIG, CONFIG_JSON
 from tests.pages.app_page import go_to, live
 from tests.pages.app_page import opened as app
@@ -197,8 +197,8 @@ def test_a_launch_line_is_checked_flag_by_flag() -> None:
     test.text_area(key="own_line").set_value(own).run()
     table = test.dataframe[0].value.set_index("Flag")
     assert list(table.loc["--tensor-parallel-size"]) == ["change", "2", "1"]
-    assert table.loc["--seed", "Do"] == "keep"
-    assert table.loc["--speculative-config", "Do"] == "same"
+    assert table.loc["--seed", "Action"] == "keep"
+    assert table.loc["--speculative-config", "Action"] == "same"
     test.text_area(key="own_line").set_value("vllm serve 'half").run()
     assert "quotes" in test.error[0].value
 
@@ -247,7 +247,7 @@ def test_every_scenario_field_has_a_widget() -> None:
     shown = {"engine", *(item.key for kind in (test.selectbox, test.number_input) for item in kind)}
     texts_typed = {item.key for item in test.text_input}
     typed = texts_typed | {name for name, key in TYPED.items() if key in texts_typed}
-    assert shown | typed >= set(NAMES) - WITHOUT_WIDGET
+    assert shown | typed >= {name for name in NAMES if FIELDS[name].widget is not None}
 
 
 @pytest.mark.parametrize(("typed", "tokens"), [("128k", 128_000), ("32K", 32_768), ("1M", 1_048_576), ("4096", 4096)])
@@ -393,12 +393,12 @@ def test_more_gpus_widen_the_tensor_parallelism_and_a_placement_buys_its_gpus() 
 
 
 def test_a_page_s_settings_survive_another_page_and_stand_in_the_address() -> None:
-    test = app("lab", "Ranks of experts", acceptance="2.4@3")
+    test = app("lab", "Expert parallelism", acceptance="2.4@3")
     go_to(test, "measure").run()
     assert not test.exception
     go_to(test, "lab").run()
-    assert test.session_state["lab_tab"] == "Ranks of experts"
-    assert test.query_params["lab_tab"] in ("Ranks of experts", ["Ranks of experts"])
+    assert test.session_state["lab_tab"] == "Expert parallelism"
+    assert test.query_params["lab_tab"] in ("Expert parallelism", ["Expert parallelism"])
 
 
 def test_every_chart_has_an_alt_text_with_its_finding() -> None:
@@ -600,7 +600,7 @@ def test_no_page_has_an_icon_that_the_browser_would_fetch() -> None:
 def test_sources_number_their_texts_and_give_parameters_in_billions() -> None:
     test = trusted("trust_sources", acceptance="2.4@3")
     constants = next(table.value for table in test.dataframe if "Confidence" in table.value)
-    assert constants["Source"].min() == 1
+    assert constants["Source no."].min() == 1
     assert any(item.value.startswith("1. ") and "\n2. " in item.value for item in test.main.caption)
     model = next(frame.value for frame in test.dataframe if "Quantity" in frame.value).set_index("Quantity")
     assert model.loc["Parameters", "Value"] == "30.53 billion"
@@ -618,14 +618,6 @@ def test_a_configuration_too_large_for_an_address_stays_out_of_it() -> None:
 
     padded = json.dumps(CONFIG | {"note": secrets.token_hex(MAX_LINK_CHARACTERS)})
     assert link_to(Scenario(acceptance="2.4@3", model_config_json=padded), None) is None
-
-
-def test_csv_names_the_scenario_and_defuses_formulas() -> None:
-    import pandas as pd
-
-    data = pd.DataFrame({"name": ["=1+1", "plain"], "value": [-1.5, 2.0]})
-    lines = csv_bytes(data, "abc123").decode().splitlines()
-    assert lines == ["scenario_hash,name,value", "abc123,'=1+1,-1.5", "abc123,plain,2.0"]
 
 
 def test_text_from_users_loses_its_markup() -> None:

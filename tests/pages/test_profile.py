@@ -23,11 +23,11 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from advisor.catalog.hardware import read_own_hardware
+from advisor.measured import profiler_runs as profile
 from advisor.measured.fits.sweep import fit_sweep
 from advisor.measured.measurements import read_sweep
 from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import ratio_chart
-from advisor.ui.lab import profile
 from tests.measured.sweep_fixture import sweep_rows, write_sweep
 from tests.pages.app_page import opened
 
@@ -165,7 +165,7 @@ def test_measure_starts_a_run_that_a_reloaded_page_finds_and_can_cancel() -> Non
     button(again, "profile_cancel").click().run()
     until(lambda: not profile.latest().alive)  # type: ignore[union-attr]
     after = page()
-    assert "Cancelled: what was measured until then is below. Go on measures what is left." in texts(after)
+    assert "Cancelled: what was measured until then is below. Resume continues it." in texts(after)
     button(after, "profile_resume").click().run()
     until(lambda: not profile.latest().alive)  # type: ignore[union-attr]
     done = profile.latest()
@@ -197,7 +197,7 @@ def test_a_killed_run_is_explained() -> None:
     over = profile.latest()
     assert over is not None
     assert over.exit_code == -signal.SIGKILL
-    assert "ended by SIGKILL; the system does that when memory runs out. Go on" in profile.ending(over)
+    assert "ended by SIGKILL; the system does that when memory runs out. Resume" in profile.ending(over)
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -252,7 +252,7 @@ def test_a_measured_machine_is_the_accelerator_in_one_click() -> None:
     own = read_own_hardware(json.dumps(values))
     assert own.memory_bytes == sweep.meta.device.memory_bytes
     bare = replace(sweep, rows=sweep.rows[sweep.rows["op"] != "gemm"])
-    with pytest.raises(AdvisorError, match="no product of matrices in bf16"):
+    with pytest.raises(AdvisorError, match="no BF16 GEMM"):
         profile.accelerator_of(bare)
 
 

@@ -17,7 +17,7 @@ from tests.pages.app_page import go_to, opened
 from tests.pages.test_answers import SHIPPED, FakeCache
 from tests.pages.test_uploads import alts, texts, upload
 
-RANKS = "Ranks of experts"
+RANKS = "Expert parallelism"
 
 
 def lab(**query: object) -> AppTest:
@@ -265,7 +265,7 @@ def a_download_on_a_thread_of_its_own() -> None:
     from tests.show.report_fixtures import own_model
 
     chosen = report_files.Chosen(report_files.Extras(), None, "", ())
-    make = report_files.download(own_model("mine"), dt.date(2026, 11, 22), "csv", chosen)
+    make = report_files.made_later(own_model("mine"), dt.date(2026, 11, 22), "csv", chosen)
     files: list[bytes] = []
     thread = Thread(target=lambda: files.append(make()))
     thread.start()

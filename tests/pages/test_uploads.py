@@ -12,6 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 from advisor.measured.ingest import rows
 from advisor.measured.ingest.rows import evaluate
+from advisor.predict.usual import START_ACCEPTANCE, nearest_acceptance
+from advisor.ui import state
 from tests.measured.refit_synthetic import synthetic_points
 from tests.measured.test_ingest_acceptance import scrape
 from tests.measured.test_ingest_traces import npy, synthetic
@@ -115,7 +117,7 @@ def test_another_session_does_not_see_an_upload_that_was_not_saved(points: bytes
     first.button(key="refit_upload").click().run()
     second = page()
     assert "_upload" not in second.session_state
-    assert second.title[0].value == "Yours against the model"
+    assert second.title[0].value == "Your measurements vs the model"
 
 
 @pytest.mark.parametrize("file", sorted(FIXTURES.glob("*.*")), ids=lambda file: file.name)
@@ -399,7 +401,7 @@ def test_forgetting_an_upload_clears_the_uploader(points: bytes) -> None:
     assert not test.exception
     assert zone(test).key != before
     assert not zone(test).value
-    assert test.title[0].value == "Yours against the model"
+    assert test.title[0].value == "Your measurements vs the model"
 
 
 RUNS = (
@@ -664,3 +666,14 @@ def test_a_config_json_becomes_the_model_and_a_power_log_is_read() -> None:
     assert test.session_state["_scenario"].model_id.startswith("own-")
     log = (ROOT / "tests/fixtures/power/nvidia_smi_constructed.csv").read_bytes()
     assert "W a GPU at work" in upload(page(), "power.csv", log).title[0].value
+
+
+def test_a_config_json_has_the_same_accepted_length_dropped_as_under_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its dimensions are those of a shipped model, whose measured curve holds for it."""
+    monkeypatch.setattr(state, "known_as", lambda _: "kimi-k2")
+    dropped = upload(page(acceptance=START_ACCEPTANCE), "config.json", CONFIG_JSON.encode())
+    given = page(acceptance=START_ACCEPTANCE)
+    given.file_uploader(key="config_file").upload("tiny.json", CONFIG_JSON.encode(), "application/json").run()
+    found = [one.session_state["_scenario"] for one in (dropped, given)]
+    assert {one.acceptance for one in found} == {nearest_acceptance("kimi-k2", found[0].drafter_id)}
+    assert START_ACCEPTANCE not in {one.acceptance for one in found}

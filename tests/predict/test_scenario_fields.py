@@ -200,6 +200,7 @@ DELIBERATE = {
     "measured/validation.py": MEASURED,
     "profiling/results.py": "columns of a sweep; profiling imports nothing of the advisor",
     "profiling/engine": "columns of a sweep and facts an engine tells; profiling imports nothing of the advisor",
+    "ui/trust/panels.py": MEASURED,
     "ui/measure": f"{MEASURED}: which of them the scenario on screen can fill in, or takes from a file",
     "answers/summary.py": MEASURED,
     "ui/bar": "what the bar shows itself, with widths, and More does not show again",
@@ -209,7 +210,6 @@ DELIBERATE = {
     "ui/answers.py": "what a board over all models is asked, whatever the bar's own model",
     "answers/explore/grid.py": "what a count of experts on ranks follows from",
     "measured/own_points.py": MEASURED,
-    "ui/lab/sweep.py": "what a grid asks for first, and which settings follow from which",
     "ui/serve/board.py": "opening a model of the board sets just what the ranking chose for it",
 }
 """Folders and files whose literals may name four fields and more, with the reason."""

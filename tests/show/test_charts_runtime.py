@@ -34,7 +34,7 @@ def test_the_simulation_chart_draws_each_policy_against_the_best_single_k_and_th
     assert {shape.x0 for shape in chart.figure.layout.shapes} == {1, 1.5}
     assert "Cascade 1.60x (+6.7%)" in chart.alt
     assert "oracle with hindsight 2.00x" in chart.alt
-    assert chart.data["p95_request_tpot_ms"].isna().all()  # unknown stays empty
+    assert chart.data["p95_request_tpot_s"].isna().all()  # unknown stays empty
 
 
 def test_the_title_has_the_unit() -> None:

@@ -8,14 +8,10 @@ python -m tools.benchmarks.bench_sweep
 from __future__ import annotations
 
 import tempfile
-import time
 from pathlib import Path
 
-from advisor.answers.explore.cells import sweep_rows
-from advisor.answers.explore.grid import COMBINATION_S, made_by, read_plan
-from advisor.answers.explore.questions import fastest_within, one_k_for_all, view_of, where_drafting_pays
-from advisor.answers.explore.sweep_files import parquet_bytes, read_sweep, run_sweep, sweep_from
-from advisor.ui.lab.sweep import MAX_COMBINATIONS
+from advisor.answers.explore.grid import read_plan
+from advisor.answers.explore.sweep_files import run_sweep
 
 PLAN = """
 cases:
@@ -46,28 +42,6 @@ def main() -> None:
         print(
             f"{plan.n_scenarios:,} scenarios, {workers} processes: {done.elapsed_s:6.1f} s  {size / 1e6:.0f} MB{faster}"
         )
-    page_grid()
-
-
-def page_grid() -> None:
-    """Print one row for the largest grid of the tab Sweep, in one process as the page computes it."""
-    plan = read_plan(PLAN)
-    step = -(-plan.n_curves // MAX_COMBINATIONS)
-    every = [one for index in range(plan.n_parts) for one in plan.part(index)][::step]
-    started_s = time.perf_counter()
-    found = sweep_from(sweep_rows(every, plan.batches), made_by())
-    computed_s = time.perf_counter() - started_s
-    content = parquet_bytes(found.frame, found.maker)
-    started_s = time.perf_counter()
-    rows = read_sweep([("grid.parquet", content)]).frame
-    read_s = time.perf_counter() - started_s
-    started_s = time.perf_counter()
-    where_drafting_pays(rows), fastest_within(rows, 20.0), one_k_for_all(rows), view_of(found, None, {})
-    asked_s = time.perf_counter() - started_s
-    print(
-        f"page, {len(every)} combinations at {len(plan.batches)} batches ({len(rows):,} rows): {computed_s:.1f} s, "
-        f"{COMBINATION_S * len(every):.1f} s said beforehand; {1e3 * read_s:.0f} ms read, {1e3 * asked_s:.0f} ms asked"
-    )
 
 
 if __name__ == "__main__":

@@ -29,8 +29,10 @@ from advisor.answers.simulation.simulator import (
     SimulationResult,
     closed_loop,
     draw_trace,
+    per_position,
     poisson_arrivals,
     simulate,
+    switching_around,
 )
 from advisor.prediction import AdvisorError
 from advisor.text import RepeatedKeyError, read_json
@@ -174,7 +176,7 @@ class SimulationPlan:
     """
 
     requests: int = 200
-    iterations: int = 1000
+    iterations: int = 4000
     request_tokens: int = 250
     batch_size: int = 1
     load_share: float | None = None
@@ -294,6 +296,26 @@ class SimulationReport:
     def of(self, policy: str) -> PolicyOutcome:
         """The outcome of a policy by name."""
         return next(outcome for outcome in self.outcomes if outcome.policy == policy)
+
+
+def process_of(
+    kind: str,
+    costs: RoundCosts,
+    ranges: Sequence[KRange],
+    recorded_steps: RecordedSteps | None = None,
+    **passages: float,
+) -> AcceptanceProcess:
+    """Process by which acceptance varies around the accepted length of the costs.
+
+    kind : `list` of independent rounds, `switching` between passages, or `trace` with its steps.
+    passages : spread, good_share and good_tokens of `switching_around`; the mean stays at the longest scheduled K.
+    """
+    if kind == "trace" and recorded_steps is not None:
+        return recorded_steps
+    if kind == "switching":
+        longest = max((item.n_draft for item in ranges), default=0) or 1
+        return switching_around(costs.accepted_length, longest, **passages)
+    return per_position(costs.accepted_length)
 
 
 def policies_for(

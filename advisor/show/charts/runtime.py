@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
+
 import pandas as pd
 
-from advisor.answers.simulation.compare import SimulationReport
+from advisor.answers.simulation.compare import PolicyOutcome, SimulationReport
 from advisor.show.charts.figure import (
     BLUE,
     GREEN,
@@ -15,31 +18,24 @@ from advisor.show.charts.figure import (
     add_bars,
     new_figure,
 )
+from advisor.show.table import Column, Table
 
-POLICY_COLUMNS = {
-    "policy": "K chosen by",
-    "speedup": "Speedup",
-    "gain_over_best_static": "To the best single K",
-    "tpot_ms": "ms per token",
-    "p95_request_tpot_ms": "p95 ms per token",
-    "mean_draft": "Mean K",
-    "mean_batch": "Mean batch",
-    "test_share": "Iterations testing",
-    "finished_requests": "Requests finished",
-}
-"""Headings of `simulation_table` on a page."""
-POLICY_FORMATS = {
-    "speedup": "%.2fx",
-    "gain_over_best_static": "%+.1f%%",
-    "tpot_ms": "%.2f",
-    "p95_request_tpot_ms": "%.2f",
-    "mean_draft": "%.1f",
-    "mean_batch": "%.1f",
-    "test_share": "%.1f%%",
-}
-"""How its columns read."""
-SHARES = ("gain_over_best_static", "test_share")
-"""Columns that are shares, shown in per cent."""
+
+def _known(form: str, scale: float = 1.0) -> Callable[[float | None], str]:
+    return lambda value: "" if value is None else form.format(value * scale)
+
+
+POLICIES: tuple[Column[PolicyOutcome], ...] = (
+    Column("K chosen by", attrgetter("policy"), key="policy", words=True),
+    Column("Speedup", attrgetter("speedup"), "{:.2f}×".format, "speedup"),
+    Column("To the best single K", attrgetter("gain_over_best_static"), "{:+.1%}".format, "gain_over_best_static"),
+    Column("ms per token", attrgetter("tpot_s"), _known("{:.2f}", 1e3), "tpot_s"),
+    Column("p95 ms per token", attrgetter("p95_request_tpot_s"), _known("{:.2f}", 1e3), "p95_request_tpot_s"),
+    Column("Mean K", attrgetter("mean_draft"), "{:.1f}".format, "mean_draft"),
+    Column("Mean batch", attrgetter("mean_batch"), "{:.1f}".format, "mean_batch"),
+    Column("Iterations testing", attrgetter("test_share"), _known("{:.1%}"), "test_share"),
+    Column("Requests finished", attrgetter("finished"), "{:,}".format, "finished_requests"),
+)
 
 
 def simulation_chart(report: SimulationReport) -> Chart:
@@ -83,11 +79,4 @@ def simulation_chart(report: SimulationReport) -> Chart:
         f"batch schedule {schedule.speedup:.2f}x, Cascade {cascade.speedup:.2f}x "
         f"({cascade.gain_over_best_static:+.1%}), the oracle with hindsight {oracle.speedup:.2f}x."
     )
-    return Chart(figure, alt, simulation_table(report))
-
-
-def simulation_table(report: SimulationReport) -> pd.DataFrame:
-    """One row per policy, with the columns of POLICY_COLUMNS. A time or share that a policy lacks is NaN."""
-    table = pd.DataFrame(map(vars, report.outcomes)).astype({"p95_request_tpot_s": float, "test_share": float})
-    table["tpot_ms"], table["p95_request_tpot_ms"] = table["tpot_s"] * 1e3, table["p95_request_tpot_s"] * 1e3
-    return table.rename(columns={"finished": "finished_requests"})[list(POLICY_COLUMNS)]
+    return Chart(figure, alt, pd.DataFrame(Table(POLICIES, outcomes).records()))

@@ -183,6 +183,23 @@ def fastest_table(fastest: pd.DataFrame) -> Table[Cells]:
     )
 
 
+def cells_table(rows: pd.DataFrame, free: Sequence[str]) -> Table[Cells]:
+    """Table of recommended rows of a sweep: the settings that vary, batch, K and its figures."""
+    figures = {"Tokens/s per GPU": "tokens_per_s_per_gpu", "ms per token": "tpot_ms", "Speedup": "speedup"}
+    columns: tuple[Column[Cells], ...] = (
+        *(
+            Column(label(name), itemgetter(name), partial(_setting, name), words=FIELDS[name].range is None)
+            for name in dict.fromkeys((*free, "batch_size"))
+        ),
+        Column("K", itemgetter("n_draft")),
+        *(Column(heading, partial(_figure, name=name)) for heading, name in figures.items()),
+        Column("Gains in", itemgetter("p_gain"), "{:.0%}".format),
+        Column("Tier", itemgetter("tier"), words=True),
+        Column("Fits", lambda one: "yes" if one["fits"] else "no", words=True),
+    )
+    return Table(columns, rows.reset_index(names="row").to_dict("records"))
+
+
 def _answers(frame: pd.DataFrame, *columns: Column[Cells], known: str) -> Table[Cells]:
     """An answer's columns, then the other settings of each row; a row is empty where `known` is missing."""
     others = (

@@ -11,15 +11,15 @@ from typing import Any
 import streamlit as st
 
 from advisor.catalog.engines import engines
-from advisor.catalog.hardware import hardware_called, hardware_from_own, model_name, own_drafter
+from advisor.catalog.hardware import hardware_called, hardware_from_own, model_name
 from advisor.physics.hardware import USUAL_NODE, gpus_of_node, load_hardware
 from advisor.predict.scenario_fields import FIELDS, RELEASE_FIELDS, SETTINGS
-from advisor.predict.usual import nearest_acceptance, usual_tensor_parallel
+from advisor.predict.usual import usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.ui.bar.fields import token_remark
 from advisor.ui.bar.more import IN_THE_BAR, draw_more, draw_share_panel, say_what_lacks, widget
 from advisor.ui.own_data import NAMES, own
-from advisor.ui.state import escaped, keep_scenario, known_as, own_models, write
+from advisor.ui.state import follow_drafter, follow_model, keep_scenario, plain, write
 
 FOLD, OPEN, FIELDS_KEY = "bar_fold", "bar_open", "bar_fields"
 _WIDTHS = {"model_id": 210, "hardware_id": 160, "n_gpus": 84, "drafter_id": 150, "context_tokens": 96}
@@ -32,16 +32,16 @@ def draw_bar() -> None:
     values: dict[str, Any] = {}
     with st.container(key="bar", gap=None):
         with st.container(key=FIELDS_KEY, horizontal=True, vertical_alignment="bottom", gap="small"):
-            _field("model_id", values, on_change=_follow_model)
+            _field("model_id", values, on_change=follow_model)
             _field("hardware_id", values)
             _field("n_gpus", values, on_change=_follow_gpus)
             _engine(values)
-            _field("drafter_id", values, on_change=_follow_drafter)
+            _field("drafter_id", values, on_change=follow_drafter)
             _field("context_tokens", values)
             with st.container(
                 key="bar_end", horizontal=True, gap="small", width="content", vertical_alignment="bottom"
             ):
-                draw_more(values, on_model=_follow_model, on_parallel=_follow_parallel)
+                draw_more(values, on_parallel=_follow_parallel)
                 share = st.container(width="content")
         values |= {name: st.session_state.get(name) for name in NAMES if name not in values}
         keep_scenario(values)
@@ -50,7 +50,7 @@ def draw_bar() -> None:
             draw_share_panel()
         _fold(values)
     if said := token_remark():
-        st.markdown(f":red[:material/error: {escaped(said)}]")
+        st.markdown(f":red[:material/error: {plain(said)}]")
     say_what_lacks(values)
 
 
@@ -75,30 +75,13 @@ def _fold(values: dict[str, Any]) -> None:
         document = own("hardware_json").get(str(values["hardware_id"]))
         gpus = f"{values['n_gpus']} × {hardware_called(str(values['hardware_id']), document)}"
         engine = _ENGINES.get(str(values["engine"]), str(values["engine"]))
-        st.markdown(f"**{escaped(model_name(str(values['model_id'])))}** · {escaped(gpus)} · {engine}", width="stretch")
+        st.markdown(f"**{plain(model_name(str(values['model_id'])))}** · {plain(gpus)} · {engine}", width="stretch")
         st.toggle("Change", key=OPEN, on_change="ignore", persist_state="session")
 
 
 def _field(name: str, values: dict[str, Any], on_change: Any = None) -> None:
     label = "Context" if name == "context_tokens" else ""
     values[name] = widget(FIELDS[name], on_change=on_change, label=label, width=_WIDTHS[name])
-
-
-def _follow_model() -> None:
-    """Another model: its own draft module where it has one, and the acceptance measured with it."""
-    now = st.session_state
-    module = own_drafter(now.model_id)
-    if module is not None:
-        now.drafter_id = module
-    elif now.drafter_id == "mtp" and now.model_id not in own_models():
-        now.drafter_id = str(FIELDS["drafter_id"].default)
-    _follow_drafter()
-
-
-def _follow_drafter() -> None:
-    """Another model or drafter: take its own measured acceptance, unless the user's numbers are in use."""
-    now = st.session_state
-    now.acceptance = nearest_acceptance(known_as(now.model_id), now.drafter_id, now.acceptance)
 
 
 def _follow_engine() -> None:

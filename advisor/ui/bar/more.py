@@ -58,15 +58,17 @@ from advisor.ui.state import (
     add_note,
     add_own_hardware,
     add_own_model,
+    choose_model,
     config_problem,
-    escaped,
     known_as,
     link_to,
     own_hardware,
+    plain,
     scenario_or_problem,
     show,
+    uploaded_text,
 )
-from advisor.ui.widgets import plain
+from advisor.ui.widgets import download
 
 IN_THE_BAR = frozenset(("model_id", "hardware_id", "n_gpus", "engine", "context_tokens", "drafter_id"))
 _SET_ELSEWHERE_TOO = frozenset({"tensor_parallel", "expert_parallel", "acceptance", "routing", "batch_size"})
@@ -83,12 +85,12 @@ _SHOWN: Mapping[str, Callable[[str], str]] = {
 }
 
 
-def draw_more(values: dict[str, Any], *, on_model: Callable[[], None], on_parallel: Callable[[], None]) -> None:
+def draw_more(values: dict[str, Any], *, on_parallel: Callable[[], None]) -> None:
     """The button and the widgets under it, whose values are put into `values`."""
     with st.popover("More", type="tertiary", width="content", key="more"):
         draw_start_panel()
         with st.expander(FIELDS["model_config_json"].label):
-            draw_own_config(on_model)
+            draw_own_config()
         with st.expander(FIELDS["hardware_json"].label):
             draw_own_hardware()
         for section in FieldSection:
@@ -189,7 +191,7 @@ def widget(
             asked["step"] = 1
         return st.number_input(label, **asked)
     if row.name in _SHOWN and len(name := str(st.session_state[row.name])) > _LONGEST and name.startswith("own-"):
-        help_text = f"{help_text} {escaped(name)}".strip()
+        help_text = f"{help_text} {plain(name)}".strip()
     asked["help"] = help_text or None
     if row.name == "acceptance":
         return _acceptance(**asked)
@@ -240,85 +242,61 @@ _FROM: Slot[str] = Slot("_config_from", str)
 _SHIPPED: Slot[str] = Slot("_shipped_model", lambda: str(default("model_id")))
 
 
-def note_shipped(model_id: str) -> None:
-    """Remember the shipped model in use: the one to go back to."""
-    if model_id in model_ids():
-        _SHIPPED.put(model_id)
-
-
-def draw_own_config(on_model: Callable[[], None]) -> None:
-    """The uploader, the text box and what is wrong with what they hold. `on_model` runs when the model has changed."""
+def draw_own_config() -> None:
+    """The uploader, the text box and what is wrong with what they hold."""
     chosen = str(st.session_state["model_id"])
-    note_shipped(chosen)
+    if chosen in model_ids():
+        _SHIPPED.put(chosen)
     # No `type` here: the browser would refuse other files by a red icon, without a word.
     st.file_uploader(
-        "Hugging Face config.json",
-        key="config_file",
-        on_change=_take_file,
-        args=(on_model,),
-        max_upload_size=MAX_FILE_BYTES // 1_000_000,
+        "Hugging Face config.json", key="config_file", on_change=_take_file, max_upload_size=MAX_FILE_BYTES // 1_000_000
     )
-    st.text_area("or paste it", key="config_text", on_change=_take_text, args=(on_model,), height=100)
+    st.text_area("or paste it", key="config_text", on_change=_take_text, height=100)
     if problem := config_problem():
-        st.error(escaped(problem))
-        st.caption(f"The answer is for {escaped(model_name(chosen))}.")
+        st.error(plain(problem))
+        st.caption(f"The answer is for {plain(model_name(chosen))}.")
     st.caption(f"Text of at most {MAX_FILE_BYTES / 1e6:.0f} MB. It stays in this session and in links you copy.")
 
 
-def _take_file(on_model: Callable[[], None]) -> None:
+def _take_file() -> None:
     given = st.session_state.config_file
     if given is None:
-        _take_back("file", on_model)
-    elif given.size > MAX_FILE_BYTES:
-        size = f"The file has {given.size:,} bytes; a config.json has at most {MAX_FILE_BYTES:,}."
-        _refuse("file", size, on_model)
+        _take_back("file")
     else:
-        try:
-            text = given.getvalue().decode("utf-8-sig")
-        except UnicodeDecodeError:
-            _refuse("file", "The file is not text; give the model's config.json.", on_model)
-        else:
-            _use("file", text, given.name, on_model)
+        _use("file", lambda: uploaded_text(given, MAX_FILE_BYTES, "a config.json"), given.name)
 
 
-def _take_text(on_model: Callable[[], None]) -> None:
+def _take_text() -> None:
     text = st.session_state.config_text
     if text.strip():
-        _use("text", text, "", on_model)
+        _use("text", lambda: text, "")
     else:
-        _take_back("text", on_model)
+        _take_back("text")
 
 
-def _use(origin: str, text: str, file_name: str, on_model: Callable[[], None]) -> None:
+def _use(origin: str, read: Callable[[], str], file_name: str) -> None:
+    """A configuration that can be used is the bar's model; for another the last shipped model comes back."""
+    _FROM.put(origin)
     try:
-        name = add_own_model(text, file_name)
+        choose_model(add_own_model(read(), file_name))
     except AdvisorError as error:
-        _refuse(origin, str(error), on_model)
-        return
-    _PROBLEM.drop()
-    _FROM.put(origin)
-    st.session_state.model_id = name
-    on_model()
+        _PROBLEM.put(str(error))
+        _back_to_shipped()
+    else:
+        _PROBLEM.drop()
 
 
-def _refuse(origin: str, reason: str, on_model: Callable[[], None]) -> None:
-    _PROBLEM.put(reason)
-    _FROM.put(origin)
-    _back_to_shipped(on_model)
-
-
-def _take_back(origin: str, on_model: Callable[[], None]) -> None:
+def _take_back(origin: str) -> None:
     """Nothing is given there any more; what came from elsewhere stays."""
     if _FROM.get() == origin:
         _PROBLEM.drop()
         _FROM.drop()
-        _back_to_shipped(on_model)
+        _back_to_shipped()
 
 
-def _back_to_shipped(on_model: Callable[[], None]) -> None:
+def _back_to_shipped() -> None:
     if st.session_state.model_id not in model_ids():
-        st.session_state.model_id = _SHIPPED.get()
-        on_model()
+        choose_model(_SHIPPED.get())
 
 
 _HARDWARE_PROBLEM: Slot[str] = Slot("_hardware_problem", str)
@@ -371,16 +349,7 @@ def draw_own_hardware() -> None:
         st.error(plain(problem))
     name = str(st.session_state["hardware_id"])
     if (document := own_hardware().get(name)) is not None:
-        st.download_button(
-            "This accelerator as JSON",
-            document,
-            f"{name}.json",
-            "application/json",
-            key="hw_download",
-            type="tertiary",
-            icon=":material/download:",
-            on_click="ignore",
-        )
+        download("This accelerator as JSON", document, f"{name}.json", "hw_download", quiet=True)
     st.caption("It stays in this session and in links and files you share.")
 
 
@@ -456,15 +425,11 @@ def _take_hardware_file() -> None:
     given = st.session_state.hw_file
     if given is None:
         _HARDWARE_PROBLEM.drop()
-    elif given.size > MAX_HARDWARE_BYTES:
-        _HARDWARE_PROBLEM.put(f"The file has {given.size:,} bytes; it may have {MAX_HARDWARE_BYTES:,}.")
-    else:
-        try:
-            text = given.getvalue().decode("utf-8-sig")
-        except UnicodeDecodeError:
-            _HARDWARE_PROBLEM.put("The file is not text; give the accelerator's JSON.")
-        else:
-            _use_hardware(text)
+        return
+    try:
+        _use_hardware(uploaded_text(given, MAX_HARDWARE_BYTES, "the accelerator's JSON"))
+    except AdvisorError as error:
+        _HARDWARE_PROBLEM.put(str(error))
 
 
 def _use_hardware(text: str) -> None:
@@ -493,16 +458,8 @@ def draw_share_panel() -> None:
                 st.warning("Too large for a link: your own files make it so. Send the scenario file instead.")
             else:
                 st.code(link, language=None, wrap_lines=len(link) <= _WRAPPED)
-            st.download_button(
-                "Scenario file",
-                scenario_json(scenario),
-                f"scenario-{scenario.hash}.json",
-                "application/json",
-                key="scenario_download",
-                icon=":material/download:",
-                on_click="ignore",
-                width="stretch",
-            )
+            name, content = f"scenario-{scenario.hash}.json", scenario_json(scenario)
+            download("Scenario file", content, name, "scenario_download", width="stretch")
             st.caption(f"Scenario {scenario.hash}. The browser's Back undoes a change.")
         # A new key after each file, so that no file stands there whose scenario is no longer on screen.
         st.file_uploader(

@@ -17,8 +17,7 @@ from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError, Frozen
 from advisor.ui.answers import remembered
 from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT, Slot
-from advisor.ui.state import add_own_model
-from advisor.ui.widgets import plain
+from advisor.ui.state import add_own_model, plain
 
 _BILLION, _TRILLION = 1e9, 1e12
 _LIMITS = {
@@ -138,13 +137,10 @@ _PROBLEM: Slot[tuple[str, str]] = Slot("_design_start_problem", lambda: ("", "")
 MOVED: Slot[bool] = Slot("_design_model_moved", bool)
 """Whether a control of this page has changed the model, which the bar above must then show."""
 
-TO_SERVE: Slot[bool] = Slot("_design_to_serve", bool)
-"""Whether the page Serve is to show it."""
-
 
 def draw_start(scenario: Scenario) -> None:
     """A search without a model, behind a button: from a typed shape, or a size and a model near it."""
-    with st.popover("Start from nothing", type="tertiary"):
+    with st.popover("Start from scratch", type="tertiary"):
         st.text_input(
             "Shape",
             key="design_shape",

@@ -29,7 +29,8 @@ from advisor.show.words.regions import region_notes, region_table, region_verdic
 from advisor.text import csv_text
 from advisor.ui.answers import remembered
 from advisor.ui.design.question import DesignQuestion
-from advisor.ui.widgets import plain, show_chart, show_table
+from advisor.ui.state import plain
+from advisor.ui.widgets import download, show_chart, show_table
 
 _KEPT, _OWN = 12, 4
 _MOST_PLACES = 8
@@ -114,16 +115,7 @@ def _one(scenario: Scenario, question: DesignQuestion) -> None:
         show_table(found.choices)
     st.caption(plain(" ".join(found.notes)))
     if found.csv:
-        st.download_button(
-            "All figures as CSV",
-            found.csv,
-            f"one-design-{scenario.hash}.csv",
-            "text/csv",
-            key="design_one_csv",
-            type="tertiary",
-            icon=":material/download:",
-            on_click="ignore",
-        )
+        download("All figures as CSV", found.csv, f"one-design-{scenario.hash}.csv", "design_one_csv", quiet=True)
 
 
 def _map(scenario: Scenario, question: DesignQuestion) -> None:

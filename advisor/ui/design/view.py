@@ -17,11 +17,10 @@ from advisor.prediction import AdvisorError
 from advisor.show.charts.design import Mark, dial_chart, front_frame, pareto_chart, rule_chart, rule_table
 from advisor.show.charts.figure import Chart
 from advisor.show.words.design import answer_document, below_headline, beside_table, candidate_rows, dial_value
-from advisor.text import csv_text, json_values
+from advisor.text import csv_text, frame_csv, json_values
 from advisor.ui import PAGES
 from advisor.ui.design.question import (
     MOVED,
-    TO_SERVE,
     answer_for,
     asked,
     draw_batch,
@@ -31,19 +30,14 @@ from advisor.ui.design.question import (
     take_model,
 )
 from advisor.ui.design.targets import draw_targets
-from advisor.ui.server import themed
-from advisor.ui.state import write_settings
-from advisor.ui.widgets import accepted_from, csv_bytes, plain, show_table, stop_with
+from advisor.ui.state import TO_SERVE, plain, write_settings
+from advisor.ui.widgets import accepted_from, download, show_plot, show_table, stop_with
 
 _LABELS = {"ratio": "Experts active **k / N**", "shared": "Shared : routed **s : k**", "width": "Expert **width**"}
 _LEGEND = (
     ":blue[●] time lost at equal quality with this dial held, the others solved again &emsp; "
     ":green[▮] quality when it alone turns, range of three laws"
 )
-
-
-def _draw(chart: Chart, key: str) -> None:
-    st.plotly_chart(themed(chart.figure), key=key, alt=chart.alt, config={"displayModeBar": False})
 
 
 def _answer(scenario: Scenario) -> tuple[DesignAnswer, Experts, str]:
@@ -93,7 +87,7 @@ def _draw_dials(found: tuple[Dial, ...]) -> None:
         with column, st.container(gap="xxsmall"):
             turned = {name: one.text for name, one in zip(names, dial.designs, strict=True)}
             st.select_slider(_LABELS[dial.name], names, key=key, on_change=_turn, args=(key, turned))
-            _draw(dial_chart(dial), f"design_{dial.name}")
+            show_plot(dial_chart(dial), f"design_{dial.name}")
     st.caption(_LEGEND)
 
 
@@ -126,10 +120,10 @@ def _compare(answer: DesignAnswer, chosen: Experts, problem: str) -> Chart:
     chart = pareto_chart(*frames, marks, 1.0 - space.question.quality_eps)
     left, right = st.columns([4, 3], gap="large")
     with left:
-        st.markdown("**Quality against speed** · lowest law, whisker to the highest")
-        _draw(chart, "design_pareto")
+        st.subheader("Quality against speed: lowest law, whisker to the highest", anchor=False)
+        show_plot(chart, "design_pareto")
     with right:
-        st.markdown("**Mine beside the best**")
+        st.subheader("Mine beside the best", anchor=False)
         show_table(beside_table(today, typed, best))
         st.text_input("Mine, typed", key="design_mine", placeholder=baseline_experts(space).text)
         if problem:
@@ -153,12 +147,10 @@ def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None) -> None:
         return
     text, name = json.dumps(config, indent=2) + "\n", design_name(space, experts)
     with row:
-        st.download_button(
-            "config.json", text, f"{name}.json", "application/json", key="design_config", on_click="ignore"
-        )
+        download("config.json", text, f"{name}.json", "design_config")
         st.button("Open in Serve", key="design_adopt", on_click=_adopt, args=(text, name))
     st.caption("Measure this")
-    st.code(f"advisor profile --engine vllm --model {name}.json", language="bash", wrap_lines=True)
+    st.code(f"advisor profile --engine vllm --model {name}.json", language=None, wrap_lines=True)
     if new := added_keys(space, config):
         st.caption(f"{plain(', '.join(new))} is new to this model type; the engine must support it.")
 
@@ -174,12 +166,12 @@ def _rule(answer: DesignAnswer) -> None:
     if not len(rule.batches):
         return
     batch = float(answer.space.question.batches[-1])
-    st.markdown("**The rule over batch** · best design that every law keeps")
+    st.subheader("Best design by batch that every law keeps", anchor=False)
     left, right = st.columns(2, gap="large")
     with left:
-        _draw(rule_chart(rule, "active", batch), "design_rule_active")
+        show_plot(rule_chart(rule, "active", batch), "design_rule_active")
     with right:
-        _draw(rule_chart(rule, "shared", batch), "design_rule_shared")
+        show_plot(rule_chart(rule, "shared", batch), "design_rule_shared")
 
 
 def _data(answer: DesignAnswer, found: tuple[Dial, ...], pareto: Chart) -> None:
@@ -195,14 +187,14 @@ def _data(answer: DesignAnswer, found: tuple[Dial, ...], pareto: Chart) -> None:
 
     files: dict[str, Callable[[], str | bytes]] = {
         "best-designs.csv": best_designs,
-        "dials.csv": lambda: csv_bytes(pd.concat([dial_chart(dial).data for dial in found]), digest),
-        "quality-against-speed.csv": lambda: csv_bytes(pareto.data, digest),
-        "rule-over-batch.csv": lambda: csv_bytes(rule_table(answer.rule), digest),
+        "dials.csv": lambda: frame_csv(pd.concat([dial_chart(dial).data for dial in found]), digest),
+        "quality-against-speed.csv": lambda: frame_csv(pareto.data, digest),
+        "rule-over-batch.csv": lambda: frame_csv(rule_table(answer.rule), digest),
         "whole-answer.json": document,
     }
     with st.popover("Data", type="tertiary"):
         for name, make in files.items():
-            st.download_button(name, make, f"design-{digest}-{name}", key=f"design_{name}", on_click="ignore")
+            download(name, make, f"design-{digest}-{name}", f"design_{name}")
     with st.expander("Remarks and what the laws do not know", key="design_remarks", on_change="rerun") as section:
         if section.open:
             said = (accepted_from(answer.space), *answer.warnings, *answer.limits)

@@ -30,7 +30,8 @@ from advisor.ui.measure.traces import digest as trace_digest
 from advisor.ui.measure.traces import kept as kept_trace
 from advisor.ui.own_data import use_ranks
 from advisor.ui.session import Slot, nothing
-from advisor.ui.widgets import plain, show_chart, show_table
+from advisor.ui.state import plain
+from advisor.ui.widgets import show_chart, show_table
 
 _ANSWER: Slot[tuple[tuple[str, str, int], RanksAnswer] | None] = Slot("_rank_answer", nothing)
 _PROBLEM: Slot[str] = Slot("_rank_problem", str)
@@ -169,7 +170,7 @@ def basis(setup: Setup) -> str:
         return f"Counts on your table of loads, {layers} layers of {experts} experts, which is taken to stay as it is."
     if setup.scenario.expert_loads is not None:
         return "Counts on the loads that the scenario carries, which are taken to stay as they are."
-    preset = "loads have the routing preset's spread and hot experts lie by chance"
+    preset = "loads have the routing preset's spread and hot experts are placed at random"
     moe, held = setup.architecture.moe, kept_trace()
     if held is not None and moe is not None:
         return (

@@ -13,40 +13,35 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from advisor.answers.advice import Advice
 from advisor.answers.round_costs import costs_of
 from advisor.answers.simulation.compare import (
     MAX_TRACE_BYTES,
     SimulationPlan,
     SimulationReport,
+    process_of,
     recorded,
     simulate_policies,
 )
-from advisor.answers.simulation.simulator import (
-    DEFAULT_PASSAGE_TOKENS,
-    DEFAULT_SPREAD,
-    AcceptanceProcess,
-    per_position,
-    switching_around,
-)
+from advisor.answers.simulation.simulator import DEFAULT_PASSAGE_TOKENS, DEFAULT_SPREAD
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.show.charts.runtime import POLICY_COLUMNS, POLICY_FORMATS, SHARES, simulation_chart, simulation_table
+from advisor.show.charts.runtime import POLICIES, simulation_chart
+from advisor.show.table import Table
 from advisor.ui.answers import advice_for
-from advisor.ui.state import scenario_or_problem
-from advisor.ui.widgets import plain, show_chart
+from advisor.ui.state import plain, scenario_or_problem
+from advisor.ui.widgets import show_chart, show_table
 
 _KEPT_SIMULATIONS = 16
 _GLANCE_S = 0.5
 """How long a simulation may take before it shows its progress. [s]"""
-LIST, SWITCHING, TRACE = "Independent rounds", "Good and bad passages", "Your own trace"
+PROCESSES = {"list": "Independent rounds", "switching": "Good and bad passages", "trace": "Your own trace"}
 
 
 @dataclass(frozen=True)
 class ProcessChoice:
     """Process by which acceptance varies in a simulation.
 
-    One of LIST, SWITCHING, TRACE, with what that needs.
+    One of PROCESSES, with what that needs.
     """
 
     kind: str
@@ -83,7 +78,10 @@ def simulation_for(
     costs = costs_of(advice.curve, keep_drafter_warm=warm)
     place = st.empty()
     watch = _progress_in(place, key)
-    report = simulate_policies(costs, advice.k_by_batch, _process(advice, choice), plan, on_policy=watch)
+    steps = recorded(choice.data, choice.file_name) if choice.kind == "trace" else None
+    passages = {"spread": choice.spread, "good_tokens": choice.good_tokens}
+    process = process_of(choice.kind, costs, advice.k_by_batch, steps, **passages)
+    report = simulate_policies(costs, advice.k_by_batch, process, plan, on_policy=watch)
     place.empty()
     while len(kept) >= _KEPT_SIMULATIONS:
         del kept[next(iter(kept))]
@@ -107,27 +105,16 @@ def _progress_in(place: DeltaGenerator, key: object) -> Callable[[str, float], N
     return watch
 
 
-def _process(advice: Advice, choice: ProcessChoice) -> AcceptanceProcess:
-    length = advice.setup.acceptance.accepted_length
-    if choice.kind == TRACE:
-        return recorded(choice.data, choice.file_name)
-    if choice.kind == SWITCHING:
-        return switching_around(length, advice.curve_k, spread=choice.spread, good_tokens=choice.good_tokens)
-    return per_position(length)
-
-
-MAX_ITERATIONS = 4000
-"""Limit on each server, so that a page answers in seconds."""
-
-
 def process_choice() -> ProcessChoice | None:
     """Process by which acceptance varies, or None while a trace was chosen and not yet given."""
-    kind = st.radio("How acceptance varies", (LIST, SWITCHING, TRACE), horizontal=True, key="process")
-    if kind == SWITCHING:
+    kind = st.radio(
+        "How acceptance varies", PROCESSES, format_func=PROCESSES.__getitem__, horizontal=True, key="process"
+    )
+    if kind == "switching":
         spread = st.slider("Good and bad passages apart (logits; assumed)", 0.0, 4.0, DEFAULT_SPREAD, key="spread")
         tokens = st.number_input("Passage length (tokens; assumed)", 1.0, 1e5, DEFAULT_PASSAGE_TOKENS, key="passage")
         return ProcessChoice(kind, spread, tokens)
-    if kind == TRACE:
+    if kind == "trace":
         given = st.file_uploader(
             "Accepted drafts per step: JSON ([[3, 0, 2], [1, 1]]) or CSV (columns accepted, request)",
             type=["json", "csv"],
@@ -154,20 +141,9 @@ def plan(batch_size: int) -> tuple[SimulationPlan, bool]:
             "all requests wait from the start, and a free slot takes the next at once.",
         )
     warm = st.toggle("Charge for keeping the drafter ready at K = 0", True, key="warm_drafter")
-    return SimulationPlan(int(requests), MAX_ITERATIONS, int(length), batch_size, share, int(seed)), warm
-
-
-def show_outcomes(report: SimulationReport) -> None:
-    """The table under the simulation's chart: one row per way to choose K."""
-    table = simulation_table(report)
-    table[list(SHARES)] *= 100
-    columns = {
-        name: st.column_config.Column(label)
-        if name not in POLICY_FORMATS
-        else st.column_config.NumberColumn(label, format=POLICY_FORMATS[name])
-        for name, label in POLICY_COLUMNS.items()
-    }
-    st.dataframe(table, hide_index=True, placeholder="", column_config=columns)
+    return SimulationPlan(
+        int(requests), request_tokens=int(length), batch_size=batch_size, load_share=share, seed=int(seed)
+    ), warm
 
 
 def draw_simulation() -> None:
@@ -193,7 +169,7 @@ def draw_simulation() -> None:
     if report is None:
         return
     show_chart(simulation_chart(report), "simulation", scenario)
-    show_outcomes(report)
+    show_table(Table(POLICIES, report.outcomes))
     st.caption(report.load_note)
     if not report.complete:
         st.caption(f"The limit of {planned.iterations:,} iterations ended before all requests were served.")

@@ -17,13 +17,12 @@ from advisor.show.words.diagnosis import WANTED, ComparedView, DiagnosisFinding,
 from advisor.text import counted
 from advisor.ui.measure.traces import Heading
 from advisor.ui.session import Slot, nothing
-from advisor.ui.state import show
-from advisor.ui.widgets import plain, show_table
+from advisor.ui.state import TO_SERVE, plain, show
+from advisor.ui.widgets import show_table
 
 _GIVEN: Slot[tuple[UserFile, ...]] = Slot("_diagnosis_files", tuple)
 _FOUND: Slot[DiagnosisView | None] = Slot("_diagnosis", nothing)
 _PROBLEM: Slot[str] = Slot("_diagnosis_problem", str)
-_TO_SERVE: Slot[bool] = Slot("_diagnosis_to_serve", bool)
 _SHOWN_RUNS = 4
 _LONGEST_TITLE = 90
 _KINDS_OF_VERDICT = {
@@ -62,11 +61,6 @@ def run(scenario: Scenario) -> None:
 def is_made() -> bool:
     """Whether a diagnosis stands, or why there is none."""
     return _FOUND.get() is not None or bool(_PROBLEM.get())
-
-
-def goes_to_serve() -> bool:
-    """Whether the last click opened a scenario, which Serve shows."""
-    return _TO_SERVE.take()
 
 
 def draw_alone(scenario: Scenario, heading: Heading) -> None:
@@ -120,7 +114,7 @@ def _remedy(one: ComparedView, scenario: Scenario, verdict: OwnVerdict | None) -
 
 def _open(mended: Scenario) -> None:
     show(mended)
-    _TO_SERVE.put(True)
+    TO_SERVE.put(True)
 
 
 def _of_scenario(scenario: Scenario) -> dict[str, str]:
@@ -141,7 +135,7 @@ def _of_scenario(scenario: Scenario) -> dict[str, str]:
 def _finding(one: DiagnosisFinding) -> None:
     """One card: what, on which evidence, why, and what to paste."""
     title = f"{one.title[0].upper()}{one.title[1:]}"
-    st.markdown(f"**{_KINDS.get(one.kind, one.kind)}: {plain(title)}**")
+    st.subheader(f"{_KINDS.get(one.kind, one.kind)}: {plain(title)}", anchor=False)
     lines = [f"In {one.where}", *one.evidence, *(f"Differs: {text}" for text in one.differs)]
     st.markdown("\n".join(f"- {plain(line)}" for line in lines))
     st.markdown(f"{plain(one.because[0].upper() + one.because[1:])}.")

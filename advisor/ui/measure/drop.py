@@ -9,19 +9,17 @@ import streamlit as st
 
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.given import KIND_NAMES, Kind, kind_of
-from advisor.catalog.hardware import own_drafter
 from advisor.measured.ingest.columns import template_csv
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
-from advisor.predict.usual import nearest_acceptance
 from advisor.prediction import AdvisorError
 from advisor.ui.lab.ranks import forget_loads, take_loads
 from advisor.ui.measure import diagnosis, session, traces
 from advisor.ui.measure.traces import PASTED
 from advisor.ui.session import Slot
-from advisor.ui.state import add_own_model
-from advisor.ui.widgets import plain, upload_limit
+from advisor.ui.state import add_own_model, choose_model, plain
+from advisor.ui.widgets import download, upload_limit
 
 LABEL = "Drop anything: benchmark CSV or JSON, server log, launch line, config.json"
 MAX_PASTED = 1_000_000
@@ -68,14 +66,7 @@ def draw_drop_zone(scenario: Scenario) -> None:
             st.button("Forget", key="forget", type="tertiary", on_click=forget, help=_FORGET)
         else:
             st.button("Try a made-up sample", key="bench_sample", type="tertiary", on_click=_sample, args=(scenario,))
-            st.download_button(
-                "Template (CSV)",
-                template_csv(),
-                file_name="measurements-template.csv",
-                mime="text/csv",
-                type="tertiary",
-                on_click="ignore",
-            )
+            download("Template (CSV)", template_csv(), "measurements-template.csv", "bench_template", quiet=True)
     for problem in (session.problem("file"), traces.trace_or_rates_problem()):
         if problem:
             st.error(plain(problem), icon=":material/error:")
@@ -98,7 +89,7 @@ _TAKEN = (
 
 def draw_what_goes_in() -> None:
     """Kinds of files and their answers."""
-    st.dataframe(pd.DataFrame(_TAKEN, columns=["Drop", "Get"]), hide_index=True, width=720)
+    st.table(pd.DataFrame(_TAKEN, columns=["Drop", "Get"]).set_index("Drop"), width=720)
 
 
 def _sample(scenario: Scenario) -> None:
@@ -154,10 +145,7 @@ def _config(name: str, data: bytes) -> str:
         model = add_own_model(data.decode("utf-8-sig"), name)
     except (AdvisorError, UnicodeDecodeError) as error:
         return f"{name} cannot be used as a model: {error}"
-    now = st.session_state
-    now["model_id"] = model
-    now["drafter_id"] = own_drafter(model) or now["drafter_id"]
-    now["acceptance"] = nearest_acceptance(model, now["drafter_id"], now["acceptance"])
+    choose_model(model)
     return f"{name} is the model in the bar now: {model}. Serve and Design answer for it."
 
 

@@ -32,8 +32,7 @@ from advisor.ui.measure.session import (
     result,
     unknown_names,
 )
-from advisor.ui.state import own_models
-from advisor.ui.widgets import plain
+from advisor.ui.state import own_models, plain
 
 _YES_NO = {1: "yes, in these very runs", 0: "no, elsewhere"}
 _FEW = 2
@@ -72,7 +71,7 @@ def draw_open_fields(read: IngestResult, scenario: Scenario) -> None:
         return
     other = other_model(read, scenario)
     with st.container(border=True, key="missing_fields"):
-        st.markdown("**What the file does not say**")
+        st.subheader("What the file does not say", anchor=False)
         if other and (left := [item for item in needed if item.name in OF_THE_MODEL]):
             bar = ", ".join(f"{_title(item.name)} {of_scenario(item.name, scenario)}" for item in left)
             said = f"The file is of {other}. Not taken from the bar, which is for {scenario.model_id}: {bar}."

@@ -12,10 +12,11 @@ from advisor.ui import PAGES
 from advisor.ui.measure import diagnosis, session, traces
 from advisor.ui.measure.drop import draw_drop_zone, draw_what_goes_in
 from advisor.ui.measure.verdict import draw_benchmark
+from advisor.ui.state import TO_SERVE
 from advisor.ui.widgets import scenario_or_stop
 
 scenario = scenario_or_stop()
-if diagnosis.goes_to_serve():
+if TO_SERVE.take():
     st.switch_page(PAGES["serve"])
 draw_drop_zone(scenario)
 panels: list[Callable[[Scenario, traces.Heading], None]] = []
@@ -30,7 +31,7 @@ if traces.acceptance() is not None:
 if traces.power() is not None:
     panels.append(traces.draw_power)
 if not panels:
-    st.title("Yours against the model", anchor=False)
+    st.title("Your measurements vs the model", anchor=False)
     draw_what_goes_in()
 for number, draw in enumerate(panels):
     draw(scenario, functools.partial(st.subheader if number else st.title, anchor=False))

@@ -31,7 +31,8 @@ from advisor.ui.measure.session import (
     unit_problem,
 )
 from advisor.ui.own_data import is_used, text_of, use_refit
-from advisor.ui.widgets import plain, show_chart, show_table
+from advisor.ui.state import plain
+from advisor.ui.widgets import show_chart, show_table
 
 
 def draw_refit_button(read: IngestResult, scenario: Scenario, *, filled: bool) -> None:
@@ -124,7 +125,7 @@ def _use(found: RefitResult, scenario: Scenario) -> None:
     for reason in found.reasons_against:
         st.warning(plain(reason), icon=":material/help:")
     use, drop = st.columns(2)
-    offer = "Use it all the same, on every page" if found.reasons_against else "Use this refit on every page"
+    offer = "Use anyway, on every page" if found.reasons_against else "Use this refit on every page"
     with_length = f" With it comes the accepted length of your runs, {length}." if length else ""
     use.button(
         "In use on every page" if used else offer,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 
 from advisor.answers.advice import Advice
@@ -22,15 +22,16 @@ from advisor.predict.setup import Setup
 from advisor.predict.spend import spend_at
 from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import acceptance_chart, layer_chart, overlap_chart, union_chart
+from advisor.show.table import Column, Table
 from advisor.text import counted
 from advisor.ui.session import Slot, nothing
-from advisor.ui.widgets import advice_or_stop, plain, show_chart
+from advisor.ui.state import plain
+from advisor.ui.widgets import advice_or_stop, show_chart, show_table
 
 Heading = Callable[[str], object]
 """Draws a panel's first line: the page's title for the first panel, a smaller heading for those after it."""
 PASTED = "pasted text"
 COHERE = "cohere-128-8"
-_STATISTICS = ("Load spread (CV)", "Affinity (phi)", "Stickiness (rho)")
 _TRACE: Slot[tuple[TraceFit, str] | None] = Slot("_trace", nothing)
 _SEQUENCES: Slot[tuple[Choices, ...]] = Slot("_trace_sequences", tuple)
 _DIGEST: Slot[str] = Slot("_trace_digest", str)
@@ -175,11 +176,6 @@ def use_acceptance() -> None:
         st.session_state["acceptance"] = found.text
 
 
-def use_length(accepted_length: str) -> None:
-    """Make the accepted length of an upload (`2.4@3`) the scenario's, in the bar and the address."""
-    st.session_state["acceptance"] = accepted_length
-
-
 def use_rates(by_position: str) -> None:
     """Make the acceptance by position of an uploaded run the scenario's.
 
@@ -215,9 +211,12 @@ def _found(trace: TraceFit, layout: str, advice: Advice) -> None:
     )
     for warning in trace.warnings:
         st.warning(plain(warning))
-    intervals = (fit.load_cv_interval, fit.affinity_interval, fit.stickiness_interval)
-    values = (fit.load_cv, fit.affinity, fit.stickiness)
-    _statistics([(name, value, *ends, "yes") for name, value, ends in zip(_STATISTICS, values, intervals, strict=True)])
+    rows = [
+        ("Load spread (CV)", fit.load_cv, fit.load_cv_interval),
+        ("Affinity (phi)", fit.affinity, fit.affinity_interval),
+        ("Stickiness (rho)", fit.stickiness, fit.stickiness_interval),
+    ]
+    show_table(Table(_STATISTICS, rows))
     show_chart(union_chart(trace.unions), "unions", scenario)
     presets = [load_routing_preset(COHERE)]
     if advice.setup.routing is not None and advice.setup.routing.kind != "own_trace":
@@ -226,21 +225,16 @@ def _found(trace: TraceFit, layout: str, advice: Advice) -> None:
     show_chart(overlap_chart(trace, others), "overlaps", scenario)
     if len(trace.layers) > 1:
         show_chart(layer_chart(trace), "layers", scenario)
-    _buttons()
+    with st.container(horizontal=True, gap="small"):
+        st.button("Predict with this routing", key="use_trace", icon=":material/input:", on_click=use_trace)
+        st.button("Forget the trace", key="forget_trace", on_click=forget_trace)
 
 
-def _statistics(rows: list[tuple[str, float, float, float, str]]) -> None:
-    st.dataframe(
-        pd.DataFrame(rows, columns=["Statistic", "Value", "Low (80%)", "High (80%)", "Learnt"]),
-        hide_index=True,
-        column_config={n: st.column_config.NumberColumn(format="%.3f") for n in ("Value", "Low (80%)", "High (80%)")},
-    )
-
-
-def _buttons() -> None:
-    use, forget = st.columns([1, 3])
-    use.button("Predict with this routing", key="use_trace", icon=":material/input:", on_click=use_trace)
-    forget.button("Forget the trace", key="forget_trace", on_click=forget_trace)
+_STATISTICS: tuple[Column[tuple[str, float, tuple[float, float]]], ...] = (
+    Column("Statistic", itemgetter(0), words=True),
+    Column("Value", itemgetter(1), "{:.3f}".format),
+    Column("80% interval", lambda row: "{:.3f}-{:.3f}".format(*row[2])),
+)
 
 
 def _implied(preset: RoutingPreset, trace: TraceFit) -> list[float]:

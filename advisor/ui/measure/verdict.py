@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from typing import Literal
 
@@ -27,8 +28,8 @@ from advisor.ui.measure.refit import draw_refit, draw_refit_button, draw_refit_p
 from advisor.ui.measure.session import acceptances, files, unknown_names
 from advisor.ui.measure.traces import Heading, use_rates
 from advisor.ui.own_data import SWEEP, use_sweep
-from advisor.ui.state import show
-from advisor.ui.widgets import advice_or_stop, plain, show_chart
+from advisor.ui.state import plain, show
+from advisor.ui.widgets import advice_or_stop, download, show_chart
 
 _SHOWN_ROWS = 200
 _SET_BY_ROWS = {
@@ -96,7 +97,7 @@ def _compared(read: IngestResult, scenario: Scenario, heading: Heading) -> None:
         show_chart(own_gap_chart(advice, found), "own_gap", scenario)
     with side:
         show_chart(gap_parts_chart(found), "gap_parts", scenario)
-        st.markdown("**Read as**")
+        st.subheader("Read as", anchor=False)
         st.dataframe(pd.DataFrame(read_as(read), columns=["Meaning", "Column"]), hide_index=True, height=213)
     _steps(advice, rows, read)
 
@@ -195,17 +196,10 @@ def _details(read: IngestResult) -> None:
             st.markdown("\n".join(f"- {plain(note)}" for note in said))
         st.dataframe(read.frame.dropna(axis="columns", how="all").head(_SHOWN_ROWS))
         if len(read.rejects):
-            st.markdown("**Refused rows**")
+            st.subheader("Refused rows", anchor=False)
             st.dataframe(read.rejects.head(_SHOWN_ROWS), hide_index=True)
-        st.download_button(
-            "Rows as CSV",
-            lambda: csv_of(read.frame.reset_index()),
-            "measurements.csv",
-            "text/csv",
-            key="upload_csv",
-            type="tertiary",
-            on_click="ignore",
-        )
+        rows = functools.partial(csv_of, read.frame.reset_index())
+        download("Rows as CSV", rows, "measurements.csv", "upload_csv", quiet=True)
         if found := acceptances(read):
             label = st.selectbox("Acceptance by position, as measured in these runs", list(found), key="own_acceptance")
             st.button(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import Any
+from dataclasses import replace
 
 import pandas as pd
 import streamlit as st
@@ -14,33 +14,23 @@ from advisor.answers.explore.entrants import BY, By, load_as_text, load_from_tex
 from advisor.answers.explore.leaderboard import Leaderboard, Standing
 from advisor.catalog.hardware import model_name
 from advisor.predict.scenario import Scenario
-from advisor.prediction import AdvisorError, Prediction
+from advisor.prediction import AdvisorError
 from advisor.show.words.leaderboard import missed_texts, notes, own_place, placement_text, verdict
 from advisor.show.words.leaderboard import table as board_table
-from advisor.show.words.load import digits
 from advisor.text import counted
 from advisor.ui.answers import asked, board_for
 from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT
-from advisor.ui.widgets import plain
+from advisor.ui.state import plain
+from advisor.ui.widgets import download, show_table
 
 _BY_NAMES: dict[By, str] = {"cost": "Cost", "throughput": "Throughput", "speed": "Speed", "energy": "Energy"}
-_NUMBER, _TEXT = st.column_config.NumberColumn, st.column_config.TextColumn
-_FIGURES = (
-    ("USD/M tokens", "usd_per_million", 1.0, "%.3f", "USD per million output tokens."),
-    ("ms/token", "tpot_s", 1e3, "%.1f", "Time per output token of one user."),
-    ("Tokens/s/GPU", "tokens_per_s_per_gpu", 1.0, "localized", "Of all users together, per GPU in use."),
-    ("J/token", "joules_per_token", 1.0, "%.3f", "The boards' energy per output token, a roofline estimate."),
-)
-"""Column, field of a standing, factor to its unit, format, help."""
-_COLUMNS: dict[str, Any] = {
-    "Rank": _TEXT(width=76, help="In brackets the likely ranks: eight in ten simulated cases lie in there."),
-    "Model": _TEXT(width=156),
-    "Placement": _TEXT(help="GPUs of one copy: TP n spreads each layer over n GPUs; copies share the users."),
-    "Memory": _NUMBER(format="%.0f%%", help="Of what an engine may use of the fullest GPU."),
-    "Total B": _NUMBER(format="%.1f", help="Billions of parameters."),
-    "Speedup": _NUMBER(format="%.2f×", help="Over plain decoding on the same placement."),
+_FIGURES: dict[By, str] = {
+    "cost": "USD/M tokens",
+    "speed": "ms/token",
+    "throughput": "tokens/s/GPU",
+    "energy": "J/token",
 }
-_ROW_PX, _HIGHEST_PX = 35, 470
+"""Column of what is ranked by."""
 
 
 def draw_board(advice: Advice) -> None:
@@ -66,29 +56,22 @@ def _ask() -> None:
     """What is asked besides the scenario's load: the order, sizes and names."""
     with st.container(key="rank_ask", horizontal=True, vertical_alignment="bottom", gap="small"):
         st.segmented_control("Best by", BY, key="rank_by", format_func=_BY_NAMES.__getitem__, required=True)
-        for key, label in (("rank_min_total", "Size from (B)"), ("rank_max_total", "Size to (B)")):
+        for key, label in (("rank_min_total", "Min size (B)"), ("rank_max_total", "Max size (B)")):
             st.number_input(label, SMALLEST_LIMIT, LARGEST_LIMIT, None, key=key, placeholder="any", width=132)
         st.text_input("Name has", key="rank_names", placeholder="any, e.g. qwen3, gpt-oss", width=190)
 
 
 def _table(scenario: Scenario, board: Leaderboard) -> None:
-    """Every ranked model; the picked row can be opened in the bar."""
+    """Every ranked model, what ranks them first; the picked row, at first the best, can be opened in the bar."""
+    whole = board_table(board)
+    first = _FIGURES[board.question.by]
+    figures = (first, *(each for each in _FIGURES.values() if each != first))
+    by_label = {column.label: column for column in whole.columns}
+    by_label["model"] = replace(by_label["model"], text=model_name)
+    order = ("rank", "80%", "model", first, "placement", *figures[1:], "K", "memory", "total B", "accepted", "speedup")
     key = f"board_{hashlib.sha256(repr(board.question).encode()).hexdigest()[:12]}"
-    frame = _frame(board)
-    event = st.dataframe(
-        frame,
-        hide_index=True,
-        column_config=_COLUMNS | {label: _NUMBER(format=form, help=said) for label, _, _, form, said in _FIGURES},
-        key=key,
-        on_select="rerun",
-        row_height=_ROW_PX,
-        height=min(_ROW_PX * len(frame) + 38, _HIGHEST_PX),
-        selection_mode="single-row-required",
-        selection_default={"selection": {"rows": [0]}},
-        alt="Every ranked model: likely rank, cost, time per token, tokens/s, placement, K, memory, size and speedup.",
-    )
-    rows = event["selection"]["rows"] or [0]
-    one = board.standings[min(rows[0], len(board.standings) - 1)]
+    picked = show_table(replace(whole, columns=tuple(by_label[label] for label in order)), key, pick=True)
+    one = board.standings[picked or 0]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         opened = st.button(
             f"Open {plain(model_name(one.name))} on {placement_text(one)} in the bar",
@@ -98,45 +81,7 @@ def _table(scenario: Scenario, board: Leaderboard) -> None:
         )
         if opened:
             st.rerun()  # the board is a fragment, and the bar is not part of it
-        st.download_button(
-            "All figures as CSV",
-            board_table(board).csv(),
-            file_name=f"models-{scenario.hash}.csv",
-            mime="text/csv",
-            key="rank_csv",
-            type="tertiary",
-            icon=":material/download:",
-            on_click="ignore",
-        )
-
-
-def _frame(board: Leaderboard) -> pd.DataFrame:
-    """The board with numbers that sort, the figure that ranks beside the ends of its band."""
-    order = {"cost": 0, "speed": 1, "throughput": 2, "energy": 3}[board.question.by]
-    figures = [_FIGURES[order], *(each for i, each in enumerate(_FIGURES) if i != order)]
-    rows = []
-    for one in board.standings:
-        row: dict[str, Any] = {"Rank": _rank(one), "Model": model_name(one.name)}
-        for label, field, factor, _, _ in figures:
-            value: Prediction | None = getattr(one, field)
-            row[label] = None if value is None else _shown(value.value * factor)
-            if label == figures[0][0]:
-                ends = () if value is None else (value.low * factor, value.high * factor)
-                row |= {"Likely": "–".join(map(digits, ends)), "Placement": placement_text(one)}
-        row |= {"K": "/".join(map(str, sorted(set(one.drafts)))), "Memory": 100 * one.memory_share}
-        row |= {"Total B": one.total_params / 1e9, "Accepted": one.accepted, "Speedup": one.speedup.value}
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def _shown(value: float) -> float:
-    """Whole above 100, where a fraction says nothing."""
-    return float(round(value)) if value >= 100 else value
-
-
-def _rank(one: Standing) -> str:
-    """`3 (2–9)`, or `1` where that is sure."""
-    return f"{one.rank}" if one.rank_low == one.rank_high else f"{one.rank} ({one.rank_low}–{one.rank_high})"
+        download("All figures as CSV", whole.csv(), f"models-{scenario.hash}.csv", "rank_csv", quiet=True)
 
 
 def _open(one: Standing, users: str) -> None:

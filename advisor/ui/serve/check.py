@@ -11,7 +11,7 @@ from advisor.answers.engines.config import one_option_a_line
 from advisor.prediction import AdvisorError
 from advisor.show.live_answer import engine_of
 from advisor.show.report.build import check_steps, engine_setup
-from advisor.ui.widgets import plain
+from advisor.ui.state import plain
 
 _LONGEST = 120
 """Characters of a flag's value that the table shows. [-]"""
@@ -47,6 +47,6 @@ def _checked(advice: Advice, given: str) -> None:
     counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in ("change", "set", "same")}
     st.markdown(f"**{counts['change']} to change, {counts['set']} to set, {counts['same']} the same**")
     rows = [(one.verdict, one.flag, one.given[:_LONGEST], one.wanted[:_LONGEST]) for one in found]
-    st.dataframe(pd.DataFrame(rows, columns=["Do", "Flag", "Yours", "Here"]), hide_index=True)
+    st.dataframe(pd.DataFrame(rows, columns=["Action", "Flag", "Yours", "Recommended"]), hide_index=True)
     for warning in made.warnings:
         st.caption(plain(f"{warning}."))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import streamlit as st
 
 from advisor.answers.advice import Advice
 from advisor.answers.summary import accepted_text, correction_text, errors_text, tier_words
-from advisor.measured.seeds import read_claims, read_findings, seeds_table
+from advisor.measured.seeds import read_claims
 from advisor.measured.validation import chance_kept_text, chances_kept, read_judged
 from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import chances_chart
 from advisor.show.explain.nearby import nearest_speedups
+from advisor.show.table import Column, Table
+from advisor.show.words.explain import PUBLISHED
 from advisor.ui.answers import errors_for, published_for
 from advisor.ui.bar.more import said_of
-from advisor.ui.widgets import plain, show_chart
+from advisor.ui.state import plain
+from advisor.ui.widgets import show_chart, show_claims, show_table
 
 _NEAR = 8
 """Published rows that are shown. [-]"""
@@ -28,34 +33,23 @@ def draw_evidence(advice: Advice) -> None:
         _published(advice)
     with right:
         _odds(advice)
-    st.markdown("**What to know of this answer**")
+    st.subheader("Basis and caveats", anchor=False)
     st.markdown("\n".join(f"- {plain(text)}" for text in remarks(advice)))
     with st.expander("What the sources claim, and what we answer"):
-        claims = tuple(one for one in read_claims() if one.where.startswith("Serve"))
-        table = seeds_table(claims, read_findings())
-        st.dataframe(table.drop(columns=["band", "where"]), hide_index=True)
+        show_claims(tuple(one for one in read_claims() if one.where.startswith("Serve")))
 
 
 def _published(advice: Advice) -> None:
     """The nearest published speedups, and the model's own at the same batch and K."""
-    st.markdown("**Published near this scenario**")
+    st.subheader("Published near this scenario", anchor=False)
     found = published_for(advice.scenario)
     if found is None or found.empty:
         st.caption("None on this accelerator and model; the page Trust has them all.")
         return
     near = nearest_speedups(found, advice.scenario.batch_size, advice.curve_k, _NEAR)
-    ours = [modelled(advice, row.batch_size, row.n_draft) for row in near.itertuples()]
-    table = pd.DataFrame(
-        {
-            "Batch": near["batch_size"].astype(int),
-            "K": near["n_draft"].map(lambda k: "best" if pd.isna(k) else f"{k:.0f}"),
-            "Measured": near["speedup"].map("{:.2f}×".format),
-            "Model": ours,
-            "Drafter": near["drafter"],
-            "Source": near["source"],
-        }
-    )
-    st.dataframe(table, hide_index=True)
+    model: Column[dict[str, Any]] = Column("model", lambda row: modelled(advice, row["batch_size"], row["n_draft"]))
+    batch, k, measured, *rest = PUBLISHED
+    show_table(Table((batch, k, measured, model, *rest), near.to_dict("records")))
 
 
 def modelled(advice: Advice, batch: float, n_draft: float) -> str:
@@ -69,7 +63,7 @@ def modelled(advice: Advice, batch: float, n_draft: float) -> str:
 
 def _odds(advice: Advice) -> None:
     """Stated chances of a gain against what happened."""
-    st.markdown("**When we state a chance of a gain, how often did it gain?**")
+    st.subheader("Calibration of stated gain probability", anchor=False)
     try:
         _, judged = read_judged()
     except AdvisorError as error:

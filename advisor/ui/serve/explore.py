@@ -14,7 +14,8 @@ from advisor.show.charts.explore import SHOWN, explored_chart, explored_table
 from advisor.ui.answers import remembered
 from advisor.ui.serve.board import draw_board
 from advisor.ui.session import EXPLORE_AS
-from advisor.ui.widgets import plain, show_chart
+from advisor.ui.state import plain
+from advisor.ui.widgets import show_chart
 
 _, _TABLE, _COMPARE = EXPLORE_AS
 

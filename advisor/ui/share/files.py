@@ -23,20 +23,28 @@ from advisor.answers.advice import Advice
 from advisor.answers.expert_ranks import RanksAnswer, ranks_answer
 from advisor.answers.explore.questions import SweepView
 from advisor.catalog.engines import load_engine
-from advisor.measured.refit_result import Errors
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import traffic_of
 from advisor.predict.spend import Spend, price_of, spend_at
 from advisor.prediction import AdvisorError, Frozen
-from advisor.show.report.build import Report, applicable_errors, build_report, engine_setups, published_ids
+from advisor.show.report.build import Report, build_report, engine_setups
 from advisor.show.report.formats import Format, render
 from advisor.show.words.load import does_not_fit
-from advisor.ui.answers import BoardAsked, advice_for, asked, board_for, context_map_for, next_steps_for, remembered
+from advisor.ui.answers import (
+    BoardAsked,
+    advice_for,
+    asked,
+    board_for,
+    context_map_for,
+    errors_for,
+    next_steps_for,
+    remembered,
+)
 from advisor.ui.lab.ranks import last
 from advisor.ui.own_data import KEPT, map_of, shown
 from advisor.ui.session import values
-from advisor.ui.state import link_to
-from advisor.ui.widgets import plain
+from advisor.ui.state import link_to, plain
+from advisor.ui.widgets import download
 
 Form = Format | Literal["brief"]
 """`brief`: one page of PDF."""
@@ -96,7 +104,7 @@ def report_for(scenario: Scenario, date: dt.date, extras: Extras, ranks: RanksAn
         advice,
         date,
         steps=next_steps_for(scenario),
-        validation=_known_errors(advice),
+        validation=errors_for(scenario) or None,
         spend=_spend(advice, extras.usd_per_hour),
         over_context=context_map_for(scenario) if extras.over_context else None,
         board=None if models is None else board_for(scenario, models),
@@ -123,7 +131,7 @@ def report_file(
     return render(report, "pdf", brief=True) if form == "brief" else render(report, form)
 
 
-def download(scenario: Scenario, date: dt.date, form: Form, chosen: Chosen) -> Callable[[], bytes]:
+def made_later(scenario: Scenario, date: dt.date, form: Form, chosen: Chosen) -> Callable[[], bytes]:
     """Function that a click on a download runs: a file made on a thread that belongs to this session.
 
     Streamlit runs it on a thread of its own, where the answers on a user's own data, kept for one session, are refused.
@@ -214,14 +222,6 @@ def pieces(markdown: str) -> list[tuple[str, bool]]:
     return [(text, is_code) for text, is_code in both if text.strip()]
 
 
-def _known_errors(advice: Advice) -> dict[str, Errors] | None:
-    """Errors on published points; None where the shipped rows cannot be read."""
-    try:
-        return applicable_errors(*published_ids(advice.scenario), advice.recommendation.speedup.tier)
-    except AdvisorError:
-        return None
-
-
 def draw_engine_files(advice: Advice) -> None:
     """A button for each engine that can run the drafter.
 
@@ -232,13 +232,6 @@ def draw_engine_files(advice: Advice) -> None:
     for made in engine_setups(advice):
         if made.problem:
             continue
-        st.download_button(
-            load_engine(made.engine).name,
-            f"{made.launch_line}\n\n{made.config_json if made.file_name else ''}\n".rstrip() + "\n",
-            f"{made.engine}-{advice.scenario.hash}.txt",
-            "text/plain",
-            key=f"engine_{made.engine}",
-            icon=":material/terminal:",
-            on_click="ignore",
-            help=plain(". ".join(made.warnings[:1])) or None,
-        )
+        text = f"{made.launch_line}\n\n{made.config_json if made.file_name else ''}\n".rstrip() + "\n"
+        name, said = f"{made.engine}-{advice.scenario.hash}.txt", plain(". ".join(made.warnings[:1])) or None
+        download(load_engine(made.engine).name, text, name, f"engine_{made.engine}", icon="terminal", help=said)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import streamlit as st
 
 from advisor.answers.summary import headline, place_text
-from advisor.show.report.formats import MEDIA_TYPES, Format, file_name
+from advisor.show.report.formats import Format, file_name
+from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT
 from advisor.ui.share.files import (
     chosen_for,
-    download,
     draw_engine_files,
+    made_later,
     named_link,
     pieces,
     report_file,
     sweep_toggle,
 )
-from advisor.ui.state import escaped
-from advisor.ui.widgets import advice_or_stop, place, plain, scenario_or_stop
+from advisor.ui.state import plain
+from advisor.ui.widgets import advice_or_stop, download, place, scenario_or_stop
 
 BUTTONS: tuple[tuple[Format, str, str], ...] = (
     ("pdf", "PDF", "A tagged PDF of four to six pages, for print and for screen readers."),
@@ -28,7 +29,7 @@ BUTTONS: tuple[tuple[Format, str, str], ...] = (
 scenario = scenario_or_stop()
 advice = advice_or_stop(scenario)
 what, where = place_text(advice)
-place(f"Share **{escaped(what)}** {escaped(where)}")
+place(f"Share **{plain(what)}** {plain(where)}")
 st.title(headline(advice, advice.recommendation.n_draft), anchor=False)
 link = named_link(scenario)
 with st.container(key="share_link"):
@@ -39,28 +40,20 @@ with st.container(key="share_link"):
 chosen = chosen_for(scenario)
 with st.container(key="report_files", horizontal=True, vertical_alignment="bottom", gap="small"):
     date = st.date_input("Date on the report", value="today", key="report_date", format="YYYY-MM-DD", width=170)
-    st.download_button(
+    st.number_input(
+        "USD per GPU-hour", SMALLEST_LIMIT, LARGEST_LIMIT, None, key="load_price", placeholder="list price", width=150
+    )
+    download(
         "One page",
-        download(scenario, date, "brief", chosen),
-        file_name=file_name(scenario, "pdf").replace(".pdf", "-brief.pdf"),
-        mime=MEDIA_TYPES["pdf"],
-        key="report_brief",
+        made_later(scenario, date, "brief", chosen),
+        file_name(scenario, "pdf").replace(".pdf", "-brief.pdf"),
+        "report_brief",
         type="primary",
         help="One page of PDF for whoever decides: what to do, what it gains, what it costs, what would change it.",
-        icon=":material/download:",
-        on_click="ignore",
     )
-    for form, label, help_text in BUTTONS:
-        st.download_button(
-            label,
-            download(scenario, date, form, chosen),
-            file_name=file_name(scenario, form),
-            mime=MEDIA_TYPES[form],
-            key=f"report_{form}",
-            help=help_text,
-            icon=":material/download:",
-            on_click="ignore",
-        )
+    for form, label, said in BUTTONS:
+        make = made_later(scenario, date, form, chosen)
+        download(label, make, file_name(scenario, form), f"report_{form}", help=said)
     draw_engine_files(advice)
 st.caption(f"Scenario {scenario.hash}. The same scenario, data, versions and date give the same bytes.")
 with st.container(key="report_extras", horizontal=True, gap="medium"):

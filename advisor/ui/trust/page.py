@@ -8,7 +8,7 @@ from advisor.ui.trust.panels import draw_assumptions, draw_claims, draw_evidence
 from advisor.ui.widgets import advice_or_stop, open_if_asked, scenario_or_stop
 
 scenario = scenario_or_stop()
-st.title("How often right", anchor=False)
+st.title("Track record", anchor=False)
 draw_evidence(scenario)
 st.subheader("Sources", anchor=False)
 draw_claims()

@@ -13,9 +13,11 @@ What the store holds, from where, and what was left out.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -25,7 +27,7 @@ from advisor.answers.summary import tier_words
 from advisor.catalog.hardware import hardware_called, model_name
 from advisor.measured.measurements import dataset_folders, read_meta, sweeps
 from advisor.measured.refit_result import Errors
-from advisor.measured.seeds import STATES, TOLERANCE, read_claims, read_findings, seeds_table
+from advisor.measured.seeds import STATES, TOLERANCE, read_claims, read_findings
 from advisor.measured.store_build import StoreStatus
 from advisor.measured.validation import chances_kept, judged_errors, read_judged
 from advisor.physics.architecture import parameter_counts
@@ -36,11 +38,25 @@ from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.setup import Setup
 from advisor.prediction import Constant
 from advisor.show.charts.measured import TIER_NAMES, chances_chart, coverage_chart, error_chart, predicted_chart
-from advisor.show.explain.round import citations, cited, derive
+from advisor.show.explain.round import cited, derive
 from advisor.show.report.build import LIMITS
+from advisor.show.table import Column, Table
+from advisor.show.words.constants import NAMED
+from advisor.show.words.explain import PUBLISHED
+from advisor.show.words.schedule import accepted_lengths
 from advisor.text import counted, with_prefix
 from advisor.ui.answers import errors_for, published_for, store_status
-from advisor.ui.widgets import ANSWER, acceptance_note, button, constants_table, plain, show_chart, show_warnings
+from advisor.ui.state import plain
+from advisor.ui.widgets import (
+    LABEL,
+    accepted_from,
+    ask,
+    constants_table,
+    show_chart,
+    show_claims,
+    show_table,
+    show_warnings,
+)
 
 _NOMENCLATURE = (
     ("B", "batch_size", "sequences that decode together in one instance", "sequences"),
@@ -64,8 +80,8 @@ def nomenclature_table() -> pd.DataFrame:
     return pd.DataFrame(_NOMENCLATURE, columns=["Symbol", "Name", "Meaning", "Unit"])
 
 
-def hardware_table(hardware: Hardware) -> pd.DataFrame:
-    """Each constant of an accelerator with kind, confidence, source and date."""
+def _of_hardware(hardware: Hardware) -> dict[str, Constant]:
+    """Each constant of an accelerator by name."""
     named: dict[str, Constant | None] = {
         "Memory": hardware.memory_bytes,
         "Memory bandwidth": hardware.bandwidth_bytes_per_s,
@@ -80,46 +96,22 @@ def hardware_table(hardware: Hardware) -> pd.DataFrame:
         named[f"GEMM bandwidth, {dtype}"] = kernels.fit_bandwidth_bytes_per_s
         named[f"Streaming bandwidth, {dtype}"] = kernels.stream_bandwidth_bytes_per_s
         named[f"Large GEMM, {dtype}"] = kernels.gemm_flops_per_s
-    rows = [_row(name, constant) for name, constant in named.items() if constant is not None]
-    return pd.DataFrame(rows, columns=["Constant", "Value", "Source", "Kind", "Confidence", "Date"])
+    return {name: constant for name, constant in named.items() if constant is not None}
 
 
-def _row(name: str, constant: Constant) -> tuple[object, ...]:
-    return (
-        name,
-        with_prefix(constant.value, constant.unit),
-        constant.source,
-        constant.kind,
-        constant.confidence,
-        constant.date.isoformat(),
-    )
+def _of_routing(preset: RoutingPreset) -> dict[str, Constant]:
+    """The routing statistics in use, each name with its band."""
+    names = ("Load spread (CV)", "Affinity (phi)", "Stickiness (rho)")
+    pairs = zip(names, preset.parameters, strict=True)
+    return {f"{name}, {one.low:.3g}-{one.high:.3g}": one for name, one in pairs}
 
 
-def acceptance_table(advice: Advice) -> pd.DataFrame:
-    """Accepted length by K with its band, extrapolated values marked."""
-    acceptance = advice.setup.acceptance
-    return pd.DataFrame(
-        {
-            "K": np.arange(acceptance.accepted_length.size),
-            "Tokens per step": acceptance.accepted_length,
-            "Low": acceptance.low,
-            "High": acceptance.high,
-            "Extrapolated": np.where(acceptance.extrapolated, "yes", "no"),
-        }
-    )
-
-
-def routing_table(preset: RoutingPreset) -> pd.DataFrame:
-    """The routing statistics in use, with band and source."""
-    named = {
-        "Load spread (CV)": preset.load_cv,
-        "Affinity (phi)": preset.affinity,
-        "Stickiness (rho)": preset.stickiness,
-    }
-    rows = [
-        (name, item.value, item.low, item.high, item.kind, item.confidence, item.source) for name, item in named.items()
-    ]
-    return pd.DataFrame(rows, columns=["Statistic", "Value", "Low", "High", "Kind", "Confidence", "Source"])
+def _show_sourced(named: Mapping[str, Constant]) -> None:
+    """Constants with the numbers of their sources, and under them the sources, whose text wraps."""
+    sources = list(dict.fromkeys(one.source for one in named.values()))
+    number: Column[tuple[str, Constant]] = Column("Source no.", lambda row: sources.index(row[1].source) + 1)
+    show_table(Table((*(column for column in NAMED if column.label != "Source"), number), list(named.items())))
+    st.caption("\n".join(f"{number}. {plain(text)}" for number, text in enumerate(sources, 1)))
 
 
 def model_table(setup: Setup) -> pd.DataFrame:
@@ -145,27 +137,11 @@ def _billions(count: float) -> str:
     return f"{count / 1e9:,.4g} billion"
 
 
-def numbered(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """A table whose Source column holds numbers, and the sources in that order.
-
-    Texts of sources are too long for a column.
-    """
-    numbers, sources = pd.factorize(table["Source"])
-    return table.assign(Source=numbers + 1), list(sources)
-
-
 def draw_assumptions(advice: Advice) -> None:
     """Assumptions of the model, its words and symbols."""
     st.markdown("\n".join(f"- {line}" for line in LIMITS))
     show_warnings(advice)
     st.dataframe(nomenclature_table(), hide_index=True)
-
-
-def show_with_sources(table: pd.DataFrame) -> None:
-    """A table with the numbers of its sources, and under it the sources, whose text wraps."""
-    short, sources = numbered(table)
-    st.dataframe(short, hide_index=True, column_config={"Source": st.column_config.NumberColumn("Source no.")})
-    st.caption("\n".join(f"{number}. {plain(text)}" for number, text in enumerate(sources, 1)))
 
 
 def draw_sources(advice: Advice) -> None:
@@ -190,33 +166,28 @@ def draw_sources(advice: Advice) -> None:
     st.subheader("Constants at the target batch", anchor=False)
     st.caption(f"Every constant of the speedup at batch {advice.scenario.batch_size:,}, K = {advice.curve_k}.")
     constants_table(derive(advice.setup, advice.scenario.batch_size, advice.curve_k))
-    button(advice.scenario.batch_size, advice.curve_k, ANSWER, "sources")
+    point = (advice.scenario.batch_size, advice.curve_k)
+    st.button(LABEL, key="how_sources", type="tertiary", icon=":material/function:", on_click=ask, args=point)
 
     st.subheader("Constants of the accelerator", anchor=False)
-    show_with_sources(hardware_table(advice.setup.hardware))
+    _show_sourced(_of_hardware(advice.setup.hardware))
     for note in advice.setup.hardware.notes:
         st.caption(plain(note))
 
     st.subheader("Accepted length by K", anchor=False)
-    st.caption(acceptance_note(advice))
-    st.dataframe(
-        acceptance_table(advice),
-        hide_index=True,
-        column_config={
-            name: st.column_config.NumberColumn(format="%.2f") for name in ("Tokens per step", "Low", "High")
-        },
-    )
+    st.caption(plain(accepted_from(advice)))
+    show_table(accepted_lengths(advice.setup.acceptance, 1))
 
     if advice.setup.routing is not None:
         st.subheader("Routing", anchor=False)
         st.caption(plain(advice.setup.routing_because))
-        show_with_sources(routing_table(advice.setup.routing))
+        _show_sourced(_of_routing(advice.setup.routing))
 
     st.subheader("Model", anchor=False)
     st.dataframe(model_table(advice.setup), hide_index=True)
 
 
-_WORST, _GROUPS, _ENGINES = 8, 6, 4
+_WORST_ROWS, _GROUPS, _ENGINES = 8, 6, 4
 _UNSTATED, _OTHERS = "not stated", "other engines"
 _BY = {"predicted_tier": "What times rest on", "engine": "Engine", "hardware_id": "Accelerator"}
 _DECILES = tuple(tenth / 10 for tenth in range(11))
@@ -242,7 +213,7 @@ def draw_evidence(scenario: Scenario) -> None:
     )
     st.caption(f"For your scenario: {_here(scenario)}")
     by = st.segmented_control(
-        "Apart by", tuple(_BY), format_func=_BY.__getitem__, default="predicted_tier", required=True, key="trust_by"
+        "Group by", tuple(_BY), format_func=_BY.__getitem__, default="predicted_tier", required=True, key="trust_by"
     )
     groups = _by_group(judged, by)
     left, right = st.columns(2)
@@ -256,7 +227,8 @@ def draw_evidence(scenario: Scenario) -> None:
     with points:
         show_chart(predicted_chart(judged, by), "predicted", scenario)
     with st.expander("Worst cases"):
-        st.dataframe(_worst(judged), hide_index=True)
+        worst = judged.nlargest(_WORST_ROWS, "absolute_percentage_error")
+        show_table(Table(_WORST, worst.to_dict("records")))
     st.caption(f"{_ALIKE} docs/validation.md has every figure with its bar, and what it misses.")
 
 
@@ -276,69 +248,45 @@ def _by_group(judged: pd.DataFrame, by: str) -> pd.DataFrame:
     largest = sorted(judged.groupby(by), key=lambda pair: -len(pair[1]))[:_GROUPS]
     named = hardware_called if by == "hardware_id" else lambda name: TIER_NAMES.get(name, name)
     groups = {"All": judged} | {named(str(name)): rows for name, rows in largest}
-    rows = [(name, judged_errors(rows)) for name, rows in groups.items()]
-    return pd.DataFrame(
-        {
-            "group": [name for name, _ in rows],
-            "n": [errors.n for _, errors in rows],
-            "laboratories": [errors.n_sources for _, errors in rows],
-            "median_error": [errors.median_ape for _, errors in rows],
-            "coverage": [errors.coverage for _, errors in rows],
-            "width": [errors.mean_band_width for _, errors in rows],
-        }
-    )
+    names = {
+        "n": "n",
+        "n_sources": "laboratories",
+        "median_ape": "median_error",
+        "coverage": "coverage",
+        "mean_band_width": "width",
+    }
+    errors = pd.DataFrame([vars(judged_errors(rows)) for rows in groups.values()])
+    return errors[list(names)].rename(columns=names).assign(group=list(groups))
 
 
-def _worst(judged: pd.DataFrame) -> pd.DataFrame:
-    rows = judged.nlargest(_WORST, "absolute_percentage_error")
-    named = {"model_id": model_name, "hardware_id": hardware_called}
-    return pd.DataFrame(
-        {
-            **{FIELDS[name].label: rows[name].map(shown) for name, shown in named.items()},
-            "Engine": rows["engine"],
-            "Drafter": rows["drafter"],
-            "K": rows["draft_tokens_k"],
-            "Batch": rows["batch_size"],
-            "Measured": rows["measured"].map("{:.2f}×".format),
-            "Predicted": rows["predicted_speedup"].map("{:.2f}×".format),
-            "Range": [
-                f"{low:.2f}–{high:.2f}×"
-                for low, high in zip(rows["predicted_low"], rows["predicted_high"], strict=True)
-            ],
-            "Error": rows["absolute_percentage_error"].map("{:.0%}".format),
-            "Source": rows["source_title"],
-        }
-    )
+_WORST: tuple[Column[dict[str, Any]], ...] = (
+    Column(FIELDS["model_id"].label, lambda row: model_name(row["model_id"]), words=True),
+    Column(FIELDS["hardware_id"].label, lambda row: hardware_called(row["hardware_id"]), words=True),
+    Column("Engine", itemgetter("engine"), words=True),
+    Column("Drafter", itemgetter("drafter"), words=True),
+    Column("K", itemgetter("draft_tokens_k"), "{:.0f}".format),
+    Column("Batch", itemgetter("batch_size"), "{:,.0f}".format),
+    Column("Measured", itemgetter("measured"), "{:.2f}×".format),
+    Column("Predicted", itemgetter("predicted_speedup"), "{:.2f}×".format),
+    Column("80% band", lambda row: f"{row['predicted_low']:.2f}-{row['predicted_high']:.2f}×"),
+    Column("Error", itemgetter("absolute_percentage_error"), "{:.0%}".format),
+    Column("Source", itemgetter("source_title"), words=True),
+)
 
 
 def draw_claims() -> None:
     """Each claim of the sources beside our answer, on the source's own set-up."""
-    table = seeds_table(read_claims(), read_findings())
-    counts = table["state"].value_counts()
+    states = read_findings()
+    counts = Counter(states[claim.id].state for claim in read_claims())
     st.markdown(
-        f"**{len(table)} claims of the works behind this tool:** "
-        f"{', '.join(f'{counts.get(state, 0)} {state}' for state in STATES)}."
+        f"**{len(read_claims())} claims of the works behind this tool:** "
+        f"{', '.join(f'{counts[state]} {state}' for state in STATES)}."
     )
-    named = {citation.id: citation.title for citation in citations()}
-    shown = table.assign(source=table["source"].map(lambda one: named.get(one, one))).map(str)
-    widths = {"Source": 180, "Claim": 300, "Published": 250, "Ours": 250, "80% band": 130, "State": 90}
-    look = {name: st.column_config.TextColumn(width=px) for name, px in widths.items()}
-    st.dataframe(shown.rename(columns=_CLAIM_COLUMNS), hide_index=True, column_config=look, row_height=70)
+    show_claims(read_claims())
     st.caption(
         f"A figure holds within {TOLERANCE:.0%} of what is published, a direction exactly; (no) marks what does not. "
         "docs/sources.md says what is assumed."
     )
-
-
-_CLAIM_COLUMNS = {
-    "source": "Source",
-    "claim": "Claim",
-    "published": "Published",
-    "ours": "Ours",
-    "band": "80% band",
-    "state": "State",
-    "where": "On screen",
-}
 
 
 def draw_store_panel(scenario: Scenario) -> None:
@@ -349,14 +297,14 @@ def draw_store_panel(scenario: Scenario) -> None:
             "There are no measured tables on this machine, so no measured points are shown. "
             "Predictions use the constants that ship with the advisor. To build them, run:"
         )
-        st.code("python -m advisor store build", language="bash")
+        st.code("python -m advisor store build", language=None)
         st.text(now.problem)
         return
     _size(now)
     _kernels(now, scenario)
     _datasets(scenario)
     _sweeps()
-    st.markdown("**Left out, and repeated tables**")
+    st.subheader("Left out, and repeated tables", anchor=False)
     st.dataframe(now.dropped, hide_index=True, placeholder="")
     st.dataframe(now.copies, hide_index=True, placeholder="")
 
@@ -374,7 +322,7 @@ def _size(now: StoreStatus) -> None:
 
 
 def _kernels(now: StoreStatus, scenario: Scenario) -> None:
-    st.markdown("**Measured kernels**")
+    st.subheader("Measured kernels", anchor=False)
     if now.coverage is None or now.coverage.empty:
         st.info(
             "The measured kernel tables are not installed here; predictions use the fits that ship with the advisor."
@@ -393,7 +341,7 @@ def _datasets(scenario: Scenario) -> None:
     points = published_for(scenario)
     if points is not None and len(points):
         st.markdown(plain(f"Published speedups of {scenario.model_id} on {scenario.hardware_id}:"))
-        st.dataframe(points, hide_index=True, placeholder="")
+        show_table(Table(PUBLISHED, points.to_dict("records")))
     else:
         st.caption(
             plain(
@@ -404,7 +352,7 @@ def _datasets(scenario: Scenario) -> None:
 
 
 def _sweeps() -> None:
-    st.markdown("**Sweeps of the profiler**")
+    st.subheader("Sweeps of the profiler", anchor=False)
     listed = sweeps()
     if listed.empty:
         st.caption("None yet. Lab measures this machine.")

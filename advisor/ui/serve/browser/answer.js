@@ -26,7 +26,12 @@ function slider(label, id, most, moved, done, steps) {
 function build(root) {
   const v = { batch: 1, length: 1, waiting: false };
   v.title = node("h1", {});
-  v.sub = node("p", { class: "sub", "aria-live": "polite" });
+  v.figures = node("span", {});
+  v.how = node("button", { class: "how", onclick: () => v.tell("how", { batch: v.batch, k: v.now.k || v.m.k }) }, "How computed");
+  v.wider = node("button", { class: "fill", onclick: () => v.tell("wider", true) });
+  v.remarks = node("details", {});
+  v.said = node("span", { class: "said", role: "status" });
+  const sub = node("div", { class: "sub" }, v.figures, " ", v.how, v.remarks, " ", v.wider, v.said);
   v.batchSlider = slider("Batch", "batch", 1, (value, isPlace) => {
     const most = v.m.batches[v.m.batches.length - 1];
     v.batch = Math.min(Math.max(Math.round(isPlace ? 2 ** value : value), 1), most);
@@ -44,11 +49,12 @@ function build(root) {
   v.legend = node("div", { class: "legend" });
   v.launch = node("section", { class: "launch" });
   v.table = node("tbody", {});
+  v.limit = node("p", { class: "limit" });
   v.flips = node("div", { class: "flips" });
   const head = ["K", "Speedup", "80% band", "P(best)", "ms/token"].map((one) => node("th", { scope: "col" }, one));
   const main = node("section", {}, node("div", { class: "head" }, v.heading, v.axes), v.plot, v.legend);
-  const side = node("aside", {}, v.launch, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.flips);
-  v.box = node("div", { class: "live" }, node("div", { class: "grid" }, node("header", {}, v.title, v.sub), v.sliders, main, side));
+  const side = node("aside", {}, v.launch, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.flips);
+  v.box = node("div", { class: "live" }, node("div", { class: "grid" }, node("header", {}, v.title, sub), v.sliders, main, side));
   root.append(v.box);
   pointer(v);
   v.width = 0;
@@ -64,23 +70,35 @@ function take(v, data) {
   if (!v.batchSlider.held) v.batch = data.batch;
   if (!v.lengthSlider.held) v.length = data.accepted ? data.accepted.now : 1;
   v.waiting = false;
-  KEPT.taken = { key: data.key, batch: data.batch };
   if (KEPT.pinned !== null && !data.drafts.includes(KEPT.pinned)) KEPT.pinned = null;
   if (KEPT.axis === "usd" && data.usd_per_hour === null) KEPT.axis = "speedup";
   v.batchSlider.range.max = Math.log2(data.batches[data.batches.length - 1]);
   v.lengthSlider.box.hidden = !data.accepted;
   v.lengthSlider.range.min = 1.05;
   v.lengthSlider.range.max = data.k + 1;
-  v.lengthSlider.name.textContent = `Accepted length at K = ${data.k}${data.what.borrowed ? " (borrowed)" : ""}`;
+  v.lengthSlider.name.textContent = `Accepted length at K = ${data.k}${data.borrowed ? " (borrowed)" : ""}`;
   v.lengthSlider.name.title = data.accepted ? data.accepted.source : "";
+  const count = data.warnings.length;
+  v.remarks.hidden = !count;
+  v.remarks.replaceChildren(node("summary", {}, `${count} remark${count > 1 ? "s" : ""}`), ...data.warnings.map((one) => node("p", {}, one)));
+  v.limit.textContent = data.limit_ms === null ? "" : `Struck through: over the limit of ${data.limit_ms} ms per token.`;
   axes(v);
   legend(v);
+  rows(v);
   if (first) v.plot.style.minHeight = "340px";
   update(v);
+  if (!first) announce(v);
+}
+
+/** Say the answer to a screen reader: once it is settled on, not at every step of a slider. */
+function announce(v) {
+  const said = `${v.title.textContent}. ${v.figures.textContent}`;
+  if (v.said.textContent !== said) v.said.textContent = said;
 }
 
 /** Tell Python where the sliders stand, which brings its exact answer and the command. */
 function commit(v) {
+  announce(v);
   const { batch, accepted, k } = v.m, moved = {};
   if (v.batch !== batch) moved.batch = v.batch;
   if (accepted && v.length !== accepted.now) moved.accepted = `${+v.length.toFixed(2)}@${k}`;
@@ -97,14 +115,9 @@ function update(v) {
   v.marks = landmarks(m, v.length, v.ranges);
   const said = verdict(m, v.batch, v.length, v.now);
   v.title.textContent = said.title;
-  v.sub.replaceChildren(...said.parts.flatMap(([bold, rest]) => (bold ? [node("b", {}, bold), rest] : [rest])));
-  v.sub.append(node("button", { class: "how", onclick: () => v.tell("how", { batch: v.batch, k: v.now.k || v.m.k }) }, "How computed"));
-  if (m.warnings.length) {
-    const count = m.warnings.length;
-    v.sub.append(node("details", {}, node("summary", {}, `${count} remark${count > 1 ? "s" : ""}`), ...m.warnings.map((one) => node("p", {}, one))));
-  }
-  if (m.fit && m.fit.wider && v.batch > m.largest)
-    v.sub.append(" ", node("button", { class: "fill", onclick: () => v.tell("wider", true) }, m.fit.wider));
+  v.figures.replaceChildren(...said.parts.flatMap(([bold, rest]) => (bold ? [node("b", {}, bold), rest] : [rest])));
+  v.wider.hidden = !(m.fit && m.fit.wider && v.batch > m.largest);
+  v.wider.textContent = m.fit ? m.fit.wider : "";
   v.batchSlider.range.value = Math.log2(v.batch);
   v.batchSlider.range.setAttribute("aria-valuetext", `${v.batch} sequences`);
   v.batchSlider.exact.value = v.batch;
@@ -134,7 +147,7 @@ function drawn_again(v) {
   const state = { m: v.m, axis: KEPT.axis, batch: v.batch, length: v.length, ranges: v.ranges, marks: v.marks, pinned: KEPT.pinned, label: finding(v) };
   const { svg, s } = picture(state, v.width);
   v.scale = s;
-  v.heading.textContent = AXES[KEPT.axis].title;
+  v.heading.textContent = AXES[KEPT.axis].title + (KEPT.axis === "usd" ? `, at ${v.m.price}` : "");
   v.plot.replaceChildren(svg, v.card);
 }
 
@@ -143,7 +156,7 @@ function axes(v) {
   v.axes.replaceChildren(...offered.map(([name, one]) => {
     const pick = () => { KEPT.axis = name; drawn_again(v); };
     const radio = node("input", { type: "radio", name: "axis", checked: name === KEPT.axis, onchange: pick });
-    return node("label", { title: name === "usd" ? v.m.price : null }, radio, one.name);
+    return node("label", {}, radio, one.name);
   }));
 }
 
@@ -155,7 +168,7 @@ function legend(v) {
   if (other) made.push(key("◇", "published", `other drafter (${other})`));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
   if (!published.length) made.push(node("span", {}, "none published here"));
-  if (twin) made[0].title = "Dense twin: the same layers with the active experts alone, all loaded by every step.";
+  if (twin) made.push(key("┈", "faint", "dense twin: active experts only"));
   v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
 }
 
@@ -170,16 +183,40 @@ function csv(v) {
   URL.revokeObjectURL(link.href);
 }
 
+/** The table's rows, one for each K; a pinned K keeps its button, and with it the focus. */
+function rows(v) {
+  const kinds = v.m.drafts.join();
+  if (v.kinds === kinds) return;
+  v.kinds = kinds;
+  v.rows = v.m.drafts.map((k) => {
+    const pin = () => { KEPT.pinned = KEPT.pinned === k ? null : k; update(v); };
+    const one = { k, cells: [0, 1, 2, 3].map(() => node("td", {})), bar: node("i", {}) };
+    one.pin = k ? node("button", { "aria-label": `Show K = ${k} in the chart`, onclick: pin }, String(k)) : node("span", {}, "0");
+    one.line = node("tr", {}, node("th", { scope: "row" }, one.pin), one.cells);
+    one.share = node("span", {});
+    one.cells[2].append(node("span", { class: "bar" }, one.bar), one.share);
+    return one;
+  });
+  v.table.replaceChildren(...v.rows.map((one) => one.line));
+}
+
 function table(v) {
-  const pin = (k) => { KEPT.pinned = KEPT.pinned === k ? null : k; update(v); };
-  v.table.replaceChildren(...v.now.rows.map((one) => {
-    const own = one.k === v.now.k, held = one.k === KEPT.pinned;
-    const share = node("span", { class: "bar" }, node("i", { style: `width:${100 * one.pBest}%` }));
-    const k = one.k ? node("button", { "aria-pressed": held, "aria-label": `Show K = ${one.k} in the chart`, onclick: () => pin(one.k) }, String(one.k)) : "0";
-    const cells = [k, `${one.speedup.toFixed(2)}×`, one.k ? `${one.low.toFixed(1)}–${one.high.toFixed(1)}` : "–", [share, `${Math.round(100 * one.pBest)}%`], one.tpot.toPrecision(3)];
-    const classes = `${own ? "chosen" : ""} ${held ? "pinned" : ""} ${one.kept ? "" : "over"}`;
-    return node("tr", { class: classes, title: one.kept ? null : `over the limit of ${v.m.limit_ms} ms` }, cells.map((cell) => node("td", {}, cell)));
-  }));
+  v.now.rows.forEach((own, i) => {
+    const one = v.rows[i], [speedup, band, , ms] = one.cells, held = own.k === KEPT.pinned;
+    one.line.className = `${own.k === v.now.k ? "chosen" : ""} ${held ? "pinned" : ""} ${own.kept ? "" : "over"}`;
+    if (own.k) one.pin.setAttribute("aria-pressed", held);
+    speedup.textContent = `${own.speedup.toFixed(2)}×`;
+    band.textContent = own.k ? `${own.low.toFixed(1)}–${own.high.toFixed(1)}` : "–";
+    one.bar.style.width = `${100 * own.pBest}%`;
+    one.share.textContent = `${Math.round(100 * own.pBest)}%`;
+    ms.textContent = own.tpot.toPrecision(3);
+  });
+}
+
+/** A command with its longest lists folded to the eye: what is selected or copied is whole. */
+function folded(text) {
+  const [before, ...after] = text.split(/(?<=\[\d+,\d+,)((?:\d+,){12,})/);
+  return [before, ...after.map((one, i) => (i % 2 ? one : node("span", { class: "fold", "data-n": one.split(",").length - 1 }, one)))];
 }
 
 function launch(v) {
@@ -192,7 +229,7 @@ function launch(v) {
     copy.textContent = "Copied";
     setTimeout(() => (copy.textContent = "Copy"), 1500);
   } }, "Copy");
-  const code = node("pre", { tabindex: 0, "aria-label": `Launch command for ${engine}` }, text);
+  const code = node("pre", { tabindex: 0, role: "region", "aria-label": `Launch command for ${engine}` }, folded(text));
   const head = node("div", { class: "head" }, node("h2", {}, `Launch on ${engine}`), text ? copy : "");
   v.launch.replaceChildren(head, ...(text ? [code] : []), ...(note ? [node("p", {}, note)] : []));
 }
@@ -212,7 +249,7 @@ function pointer(v) {
   v.plot.addEventListener("pointermove", (event) => {
     const batch = Math.min(batchAt(event), v.m.last), f = factors(v.m, v.length), own = scheduled(v.ranges, batch);
     const lines = v.m.drafts.map((k, i) => {
-      const said = `${k ? `K = ${k}` : "none"}  ${AXES[KEPT.axis].show(valueAt(v.m, KEPT.axis, f, batch, i))}`;
+      const said = `${named(k)}  ${AXES[KEPT.axis].show(valueAt(v.m, KEPT.axis, f, batch, i))}`;
       return k === own ? node("b", {}, said) : node("div", {}, said);
     });
     v.card.replaceChildren(node("div", {}, `Batch ${whole(batch)}`), ...lines);

@@ -145,7 +145,7 @@ function family(group, svg, state, f, s) {
   if (over > 0) for (let i = ends.length - 1, limit = s.box.bottom; i >= 0; i--, limit -= apart) ends[i].y = Math.min(ends[i].y, limit);
   for (const one of ends) {
     const bold = one.k === pinned ? "font-weight:700;fill:var(--pinned)" : "";
-    svg.append(el("text", { x: s.x(m.batches[last]) + 6, y: one.y + 4, class: "tick halo", style: bold }, one.k ? `K=${one.k}` : "none"));
+    svg.append(el("text", { x: s.x(m.batches[last]) + 6, y: one.y + 4, class: "tick halo", style: bold }, one.k ? `K=${one.k}` : "K=0"));
   }
 }
 
@@ -177,7 +177,7 @@ function strip(svg, s, ranges, m) {
     const from = s.x(range.first), to = i + 1 < ranges.length ? s.x(ranges[i + 1].first) : s.x(range.last), wide = to - from;
     const tint = range.k ? 0.12 + (0.3 * range.k) / most : 0.05;
     svg.append(el("rect", { x: from, y: top, width: Math.max(wide - 2, 1), height: 25, style: `fill:var(--schedule);opacity:${tint}` }));
-    const said = wide > 52 ? (range.k ? `K = ${range.k}` : "none") : wide > 13 ? String(range.k) : "";
+    const said = wide > (range.k ? 52 : 66) ? named(range.k) : wide > 13 ? String(range.k) : "";
     svg.append(el("text", { x: from + wide / 2 - 1, y: top + 17, "text-anchor": "middle", class: "note", style: "fill:var(--schedule)" }, said));
   });
 }

@@ -1,7 +1,7 @@
 // What both components of the page need: what outlives them, and how an element is made.
 
-/** What outlives a component that Streamlit puts up anew: axis, pinned K, the last thing shown and the last answer taken. */
-const KEPT = (window.moeLive ??= { axis: "speedup", pinned: null, last: null, taken: null });
+/** What outlives a component that Streamlit puts up anew: axis, pinned K and the last thing shown. */
+const KEPT = (window.moeLive ??= { axis: "speedup", pinned: null, last: null });
 
 function node(name, attributes, ...children) {
   const made = document.createElement(name);
@@ -14,4 +14,4 @@ function node(name, attributes, ...children) {
 }
 
 const whole = (value) => value.toLocaleString("en");
-const named = (k) => (k ? `K = ${k}` : "none");
+const named = (k) => (k ? `K = ${k}` : "no drafts");

@@ -115,7 +115,6 @@ function outcome(m, batch, length) {
       low: Math.min(at(m, m.low, batch, i) * f[i], speedup),
       high: Math.max(at(m, m.high, batch, i) * f[i], speedup),
       tpot: at(m, m.tpot_ms, batch, i) / f[i],
-      rate: at(m, m.rate, batch, i) * f[i],
       pBest: found.pBest[i],
       pGain: found.pGain[i],
       loss: found.loss[i],

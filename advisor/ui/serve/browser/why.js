@@ -16,7 +16,7 @@ function rounds(w, row, chosen, width) {
       const css = `fill:${COLORS[place]};opacity:${k === chosen ? 1 : 0.55};stroke:var(--page);stroke-width:1`;
       svg.append(el("rect", { x, y, width: wide, height: Math.max(tall, 0), style: css }, el("title", {}, `${w.groups[place]}: ${group[row][i].toPrecision(3)} ms`)));
     });
-    const said = [[y - 7, totals[i].toPrecision(3), "tick"], [bottom + 18, k ? `K=${k}` : "none", k === chosen ? "note" : ""], [bottom + 34, `÷ ${w.accepted[i].toFixed(2)}`, "tick"]];
+    const said = [[y - 7, totals[i].toPrecision(3), "tick"], [bottom + 18, `K=${k}`, k === chosen ? "note" : ""], [bottom + 34, `÷ ${w.accepted[i].toFixed(2)}`, "tick"]];
     for (const [py, text, css] of said) svg.append(el("text", { x: middle, y: py, class: css, "text-anchor": "middle" }, text));
   });
   return svg;
@@ -50,7 +50,7 @@ function why(v) {
   v.second.textContent = last.k ? `Why K = ${last.k} ${w.speedup[row][i] * last.f[i] > 1 ? "pays" : "does not pay"} at batch ${batch}` : `At batch ${batch}`;
   if (v.plot.clientWidth) v.plot.replaceChildren(rounds(w, row, last.k, v.plot.clientWidth));
   v.lines.replaceChildren(...split(w, row, i, last.f[i]).map(([said, value], place, all) =>
-    node("tr", { class: place === all.length - 1 ? "chosen" : "" }, node("td", {}, said), node("td", {}, value))));
+    node("tr", { class: place === all.length - 1 ? "chosen" : "" }, node("th", { scope: "row" }, said), node("td", {}, value))));
 }
 
 function buildWhy(root) {
