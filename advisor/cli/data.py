@@ -49,7 +49,7 @@ def store() -> None:
 
 
 @store.command()
-@click.option("--if-stale", is_flag=True, help="Do nothing when the store matches its sources.")
+@click.option("--if-stale", is_flag=True, help="Do nothing where the store is up to date.")
 @json_option()
 def build(if_stale: bool, as_json: bool) -> None:
     """Build the store from the installed kernel tables and measurements/. The old one stays until all is done."""
@@ -77,8 +77,8 @@ def build(if_stale: bool, as_json: bool) -> None:
 
 
 @store.command()
-@click.option("--hardware", "hardware_id", help="Every measured table of this accelerator.")
-@click.option("--all", "whole", is_flag=True, help="Every measured table [default: one line per accelerator].")
+@click.option("--hardware", "hardware_id", help="Show every measured table of this accelerator.")
+@click.option("--all", "whole", is_flag=True, help="Show every measured table [default: one line per accelerator].")
 @json_option("Machine-readable output, always with every table.")
 def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
     """Show what the store holds, and whether it is up to date."""
@@ -281,7 +281,7 @@ _SHOWN_WANTS = 6
     metavar="THEIRS=OURS",
     help="Read a CSV column or a JSON field under another name, e.g. --map 'users=batch_size'; repeat.",
 )
-@click.option("--all", "show_all", is_flag=True, help="List every rule that was judged or lacks data, one a line.")
+@click.option("--all", "show_all", is_flag=True, help="List every rule, also those that passed or lack data.")
 @json_option()
 def diagnose(
     paths: Sequence[Path],
@@ -336,9 +336,9 @@ def _print(found: DiagnosisView, show_all: bool) -> None:
         click.echo(text)
     if found.comparisons[_SHOWN_RUNS:]:
         click.echo(f"... {counted(len(found.comparisons) - _SHOWN_RUNS, 'more run')}; --json has all")
-    click.echo(f"\nChecked and clean: {counted(len(found.clean), 'rule')}")
-    print_labelled("  clean", found.clean if show_all else ())
-    click.echo(f"Not judged: {counted(len(found.not_judged), 'rule')}, for want of")
+    click.echo(f"\nPassed: {counted(len(found.clean), 'rule')}")
+    print_labelled("  passed", found.clean if show_all else ())
+    click.echo(f"Not checked: {counted(len(found.not_judged), 'rule')}; missing data:")
     _print_wanted(found, show_all)
     for text in found.notes:
         click.echo(text)
@@ -367,8 +367,6 @@ def _print_wanted(found: DiagnosisView, show_all: bool) -> None:
 MAX_EXPERTS = 65_536
 """Ids of experts come as 16-bit numbers. [-]"""
 MAX_LAYERS = 2_000
-ANY_MOE = "class-fine-no-shared"
-"""Preset behind a log whose model is not named."""
 
 
 @click.command()
@@ -420,7 +418,7 @@ def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, output:
     )
     for what in ("load_cv", "affinity", "stickiness"):
         low, high = getattr(found.fit, f"{what}_interval")
-        click.echo(f"{what:11s} {getattr(found.fit, what):.3f}  (80%: {low:.3f} to {high:.3f})")
+        click.echo(f"{what:11s} {getattr(found.fit, what):.3f}  (likely {low:.3f} to {high:.3f})")
     click.echo("overlap at lag 1 to 7: " + " ".join(f"{share:.3f}" for share in found.fit.overlap_by_lag))
     click.echo(f"overlap of unrelated tokens: {found.fit.unrelated_overlap:.3f}\n")
     _union_table([(u.batch_size, u.tokens, u.counted, u.predicted, u.uniform) for u in found.unions])
@@ -439,7 +437,7 @@ def _union_table(rows: list[tuple[int, int, float, float, float]]) -> None:
 def _experts(model_id: str | None, experts: int | None, given: LayerCounts) -> tuple[int, LayerCounts]:
     """N, and the layers and k: those of a model's profile, or those given."""
     if (model_id is None) == (experts is None):
-        raise AdvisorError("give --model ID or --experts N, so that experts that were never chosen are counted")
+        raise AdvisorError("give --model ID or --experts N: experts never chosen count too")
     if experts is not None:
         if not 2 <= experts <= MAX_EXPERTS:
             raise AdvisorError(f"--experts {experts}: a routed layer has 2 to {MAX_EXPERTS:,} experts")
@@ -448,7 +446,7 @@ def _experts(model_id: str | None, experts: int | None, given: LayerCounts) -> t
                 raise AdvisorError(f"{name} {value} is out of range; expected 1 to {most:,}")
         return experts, given
     if given.routed is not None or given.n_active is not None:
-        raise AdvisorError("--layers and --active go with --experts; the model's profile knows its own")
+        raise AdvisorError("--layers and --active need --experts; --model states its own")
     architecture = load_model(str(model_id))
     moe = architecture.moe
     if moe is None:

@@ -44,6 +44,7 @@ from advisor.cli.output import (
     print_table,
     progress,
     say,
+    spend_options,
     write_file,
 )
 from advisor.physics.quality import DEFAULT_EPS
@@ -110,28 +111,38 @@ def _first_named(params: dict[str, Any]) -> str | None:
     "--target-total",
     "target_total_params",
     type=float,
-    help="Total size to be met within 5%, e.g. 4e10; without --model the question starts from it.",
+    help="Target total parameters, within 5%, e.g. 4e10; can replace MODEL.",
 )
 @click.option(
     "--target-active",
     "target_active_params",
     type=float,
-    help="The same of active parameters without embeddings, e.g. 3e9.",
+    help="Target active parameters without embeddings, within 5%, e.g. 3e9.",
 )
-@click.option("--objective", type=click.Choice(OBJECTIVES), default="tpot", show_default=True, help="What to rank by.")
 @click.option(
-    "--quality-eps", type=float, default=DEFAULT_EPS, show_default=True, help="Share of quality that may be lost."
+    "--objective", type=click.Choice(OBJECTIVES), default="tpot", show_default=True, help="What to rank designs by."
+)
+@click.option(
+    "--quality-eps",
+    type=float,
+    default=DEFAULT_EPS,
+    show_default=True,
+    help="Maximum share of quality that may be lost.",
 )
 @click.option("--tokens", "training_tokens", type=float, help="Training tokens, the same for all designs, e.g. 1e12.")
-@click.option("--batches", help="1,64,512, a range 1-512, or with weights 1:0.2,64:0.8 [default: --batch].")
-@click.option("--max-total-params", type=float, help="Largest total size in parameters, e.g. 4e10.")
-@click.option("--max-training-cost", type=float, help="Training compute over the baseline's, at equal tokens, e.g. 1.")
-@click.option("--max-memory-gb", type=float, help="Memory an engine may use per GPU [default: 90% of it].")
-@click.option("--price", "price_usd_per_hour", type=float, help="USD per GPU-hour [default: the accelerator's].")
-@click.option("--experts", help="Numbers of experts to try, comma-separated.")
-@click.option("--active", help="Experts per token to try.")
+@click.option("--batches", help="Batches, e.g. 1,64,512, 1-512, or with weights 1:0.2,64:0.8 [default: --batch].")
+@click.option("--max-total-params", type=float, help="Maximum total parameters, e.g. 4e10.")
+@click.option(
+    "--max-training-cost",
+    type=float,
+    help="Maximum training compute relative to the baseline's at equal tokens, e.g. 1.",
+)
+@click.option("--max-memory-gb", type=float, help="Memory per GPU that the engine may use [default: 90%].")
+@spend_options(power=False, also=("--price",))
+@click.option("--experts", help="Numbers of experts to try, e.g. 64,128.")
+@click.option("--active", help="Numbers of active experts per token to try, e.g. 4,8.")
 @click.option("--shared", help="Numbers of shared experts to try.")
-@click.option("--width-step", type=int, default=32, show_default=True, help="Step of the expert width.")
+@click.option("--width-step", type=int, default=32, show_default=True, help="Step between expert widths tried.")
 @click.option("--depths", help="Multiples of the baseline's depth to try, e.g. 0.75,1,1.25.")
 @click.option("--heads", help="Multiples of the baseline's attention heads to try, e.g. 0.5,1.")
 @click.option(
@@ -141,7 +152,10 @@ def _first_named(params: dict[str, Any]) -> str | None:
     help="ACCELERATOR:BATCH, e.g. h100-sxm:8, or 2xb200-sxm:128 on two; repeat it for the one design of all of them.",
 )
 @click.option(
-    "--map", "as_map", is_flag=True, help="Map the design over --batches and --accelerators, in as few as serve."
+    "--map",
+    "as_map",
+    is_flag=True,
+    help="Map the best design over --batches and --accelerators, with as few designs as suffice.",
 )
 @click.option("--accelerators", help=f"Columns of the map, comma-separated [default: {','.join(MAP_ACCELERATORS)}].")
 @click.option("--top", type=click.IntRange(1, 100), default=8, show_default=True, help="Candidates to list.")
@@ -180,6 +194,7 @@ def design(
     asked = scenario if started is None else started.scenario
     options = {
         "grid": _grid(experts, active, shared, width_step, depths, heads),
+        "price_usd_per_hour": question.pop("usd_per_hour"),
         "max_memory_bytes": None if max_memory_gb is None else max_memory_gb * 1e9,
         **question,
         "on_progress": show,
@@ -218,9 +233,11 @@ def _refuse_mixed(targets: tuple[str, ...], batches: str | None, config: Path | 
     if targets and is_map:
         raise AdvisorError("give --target for one design, or --map (--accelerators) for a map, not both")
     if targets and batches is not None:
-        raise AdvisorError("--target has its own batch, ACCELERATOR:BATCH; leave --batches out")
+        raise AdvisorError("--target already names a batch; leave --batches out")
     if is_map and config is not None:
-        raise AdvisorError("a map has several designs; give --config with --target, or for one accelerator and batch")
+        raise AdvisorError(
+            "--map has several designs; --config writes one, of --target or of one accelerator and batch"
+        )
 
 
 def _give_one(one: OneDesign, start: str, csv_file: Path | None, config_file: Path | None, *, as_json: bool) -> None:

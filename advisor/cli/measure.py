@@ -71,9 +71,9 @@ _MAP = click.option(
     "--output",
     "-o",
     type=click.Path(path_type=Path),
-    help="Write the rows read here (CSV); `fit` and `predict` read it.",
+    help="Write the rows that were read here (CSV), for `fit` and `predict`.",
 )
-@click.option("--rejects", type=click.Path(path_type=Path), help="Write the refused rows and their reasons here (CSV).")
+@click.option("--rejects", type=click.Path(path_type=Path), help="Write rejected rows with their reasons here (CSV).")
 @json_option()
 def ingest(
     paths: Sequence[Path],
@@ -105,7 +105,7 @@ def ingest(
     for result in results:
         _print_result(result)
     for item in failed:
-        click.echo(f"{item['file']}: not read: {item['reason']}")
+        click.echo(f"skipped file {item['file']}: {item['reason']}")
     if len(results) > len(together):
         for one in together:
             click.echo(f"together, {counted(one.rows_kept, 'row')} read: {one.derived[-1]}")
@@ -159,7 +159,7 @@ def _by_kind(read: Sequence[Rows]) -> list[list[Rows]]:
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), help="Write the refit here, for --refit of other commands."
 )
-@click.option("--force", is_flag=True, help="Write a refit that the data speak against as well.")
+@click.option("--force", is_flag=True, help="Write the refit even if the checks reject it.")
 @json_option()
 def fit(
     paths: Sequence[Path],
@@ -214,7 +214,7 @@ def fit(
         _check_written(output, text, answer.reasons_against)
         return
     for item in failed:
-        click.echo(f"{item['file']}: not read: {item['reason']}")
+        click.echo(f"skipped file {item['file']}: {item['reason']}")
     print_labelled("warning", rows.result.warnings)
     click.echo(answer.sentence + "\n")
     print_table(Table(PARAMETERS, answer.parameters))
@@ -226,7 +226,7 @@ def fit(
         )
     _print_reasons(answer.refused)
     click.echo("")
-    print_labelled("against it", answer.reasons_against)
+    print_labelled("rejected by the checks", answer.reasons_against)
     _check_written(output, text, answer.reasons_against)
     if text is not None:
         click.echo(f"To use it: --refit {output}" if output else "To use it: --output FILE here, then --refit FILE")
@@ -235,7 +235,7 @@ def fit(
 def _check_written(output: Path | None, text: str | None, reasons: Sequence[str]) -> None:
     """Raise AdvisorError when a refit was asked for as a file and the data speak against it."""
     if output is not None and text is None:
-        raise AdvisorError(f"{output} is not written: {' '.join(reasons)} --force writes it all the same")
+        raise AdvisorError(f"{output} is not written: {' '.join(reasons)} --force writes it anyway")
 
 
 def _write_rows(path: Path, together: Sequence[IngestResult]) -> None:
@@ -266,7 +266,7 @@ def _summary(result: IngestResult) -> dict[str, Any]:
 def _print_result(result: IngestResult) -> None:
     click.echo(
         f"{result.file_name}: {result.format_name}; {counted(result.rows_kept, 'row')} read, "
-        f"{result.rows_refused:,} refused"
+        f"{result.rows_refused:,} rejected"
     )
     for item in result.missing:
         need = "needed" if item.needed else "useful"
@@ -296,7 +296,7 @@ def _print_said(result: IngestResult) -> None:
     for text in result.warnings:
         click.echo(f"warning: {text}")
     if asked := comma_question(result.rejects):
-        click.echo(f"asked, with --map ,=decimal or --map ,=thousands: {asked}")
+        click.echo(f"needed: --map ,=decimal or --map ,=thousands: {asked}")
     if result.kind == "points":
         means = result.frame[["input_tokens", "output_tokens"]].to_numpy(dtype=float, na_value=0.0)
         rounded = int((means % 1 != 0).any(axis=1).sum())
@@ -306,7 +306,7 @@ def _print_said(result: IngestResult) -> None:
     for item in result.rejects.to_dict("records"):
         by_reason.setdefault(str(item["reason"]), []).append(int(item["line"]))
     for reason, lines in list(by_reason.items())[:10]:
-        click.echo(f"refused, {counted(len(lines), 'row')} (first in line {lines[0]}): {reason}")
+        click.echo(f"rejected, {counted(len(lines), 'row')} (first in line {lines[0]}): {reason}")
 
 
 def _acceptances(result: IngestResult) -> list[tuple[int, str]]:
@@ -329,12 +329,10 @@ def _print_reasons(refused: Sequence[Refused]) -> None:
     counts = {reason: sum(item.rows for item in alike) for reason, alike in reasons.items()}
     for reason, alike in sorted(reasons.items(), key=lambda pair: -counts[pair[0]]):
         shown = ", ".join(str(item.line) for item in alike[:5]) + (", ..." if counts[reason] > 5 else "")
-        click.echo(f"not used, {counted(counts[reason], 'row')} (line {shown}): {reason}")
+        click.echo(f"not used in the fit, {counted(counts[reason], 'row')} (line {shown}): {reason}")
 
 
-_ASSUME = click.option(
-    "--assume", default="", help="column=value,...: fills cells that are empty or say not-stated, nothing else."
-)
+_ASSUME = click.option("--assume", default="", help="Values for empty or not-stated cells, as column=value,...")
 
 
 @click.command()
@@ -371,7 +369,7 @@ def predict(
     else:
         write_file(output, text)
     refused = int(rows["predicted_speedup"].isna().sum())
-    click.echo(f"{len(rows) - refused} rows predicted, {refused} refused (see predicted_reason).", err=True)
+    click.echo(f"{len(rows) - refused} rows predicted, {refused} not predicted (see predicted_reason).", err=True)
 
 
 @click.command()
@@ -392,7 +390,7 @@ def validate(
     """Errors of the predictions on FILE, or on the shipped published measurements."""
     if file is None:
         if columns or models or hardware:
-            raise AdvisorError("--map, --model and --hardware speak of the rows of a file; give the file")
+            raise AdvisorError("--map, --model and --hardware need FILE")
         result = validate_points(judged_rows(), _assumptions(assume))
     else:
         found = read_points(file, columns)
@@ -418,7 +416,9 @@ def validate(
     click.echo("\nBy laboratory; in all other lines every laboratory counts alike")
     print_table(_errors_table("laboratory", list(result.by_laboratory.items())))
     if result.best_k_regret is not None:
-        click.echo(f"\nBest-K regret {result.best_k_regret:.1%} over {result.n_best_k} points with several K.")
+        click.echo(
+            f"\nLoss of the recommended K: {result.best_k_regret:.1%} over {result.n_best_k} points with several K."
+        )
     reasons = result.rows.loc[result.rows["predicted_speedup"].isna(), "predicted_reason"]
     click.echo(f"\n{result.n_refused} rows not predicted")
     for reason, count in alike(str(each).removeprefix("not predicted: ") for each in reasons):
@@ -459,8 +459,8 @@ def _errors_table(label: str, rows: Sequence[tuple[str, Errors]]) -> Table[tuple
         "mean error": "mape",
         "p90": "p90_ape",
         "sign right": "sign_accuracy",
-        "in 80% band": "coverage",
-        "band width": "mean_band_width",
+        "in likely range": "coverage",
+        "width of range": "mean_band_width",
     }
     columns: list[Column[tuple[str, Errors]]] = [
         Column(label, itemgetter(0), words=True),
@@ -527,7 +527,7 @@ def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_
         )
         for row in lengths.itertuples()
     ]
-    print_table(matrix(("K", "accepted length", "low (80%)", "high (80%)", ""), rows, "rrrrl"))
+    print_table(matrix(("K", "accepted length", "likely from", "to", ""), rows, "rrrrl"))
     print_labelled("warning", found.warnings)
     option = "--acceptance" if found.length is None else "--accepted-length"
     click.echo(f"\nTo use it: {option} {found.text}")

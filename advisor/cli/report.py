@@ -35,9 +35,9 @@ from advisor.catalog.hf.fields import parse_json
 from advisor.catalog.models import model_ids, model_profile
 from advisor.cli.advise import spend_of
 from advisor.cli.data import build
-from advisor.cli.explore import copies_tried, counted_ranks, counting_options
+from advisor.cli.expert_ranks import copies_tried, counted_ranks, counting_options
 from advisor.cli.measured_files import read_bytes
-from advisor.cli.output import FILE_DATE, ScenarioCommand, json_option, print_json, write_file
+from advisor.cli.output import FILE_DATE, ScenarioCommand, json_option, print_json, spend_options, write_file
 from advisor.measured.refit_result import Errors
 from advisor.predict.scenario import Scenario, load_scenario_file
 from advisor.prediction import AdvisorError
@@ -58,21 +58,19 @@ from advisor.show.words.diagnosis import DiagnosisView, view_of
 )
 @click.option("--served-model", help="Model name or path for the launch lines [default: the model's repository].")
 @click.option("--draft-model", help="Draft checkpoint's name or path for the launch lines.")
-@click.option("--no-checks", is_flag=True, help="Leave out errors on published speedups.")
+@click.option("--no-checks", is_flag=True, help="Leave out the errors on published speedups.")
 @click.option(
     "--brief",
     is_flag=True,
-    help="One page where it is a PDF; else without designs, what to try next and the map over context.",
+    help="One page as PDF; other formats without designs, next steps and the map over context.",
 )
-@click.option("--models", is_flag=True, help="Rank other models at this load too, two seconds more.")
-@click.option("--min-total-params", type=float, help="With --models: least total size of those, e.g. 1e11.")
-@click.option(
-    "--regions", is_flag=True, help="Map the design to train over batch and accelerator too, two seconds more."
-)
+@click.option("--models", is_flag=True, help="Also rank the other models at this load (about 2 s).")
+@click.option("--min-total-params", type=float, help="With --models: minimum total parameters, e.g. 1e11.")
+@click.option("--regions", is_flag=True, help="Also map the design to train over batch and accelerator (about 2 s).")
 @click.option(
     "--ranks",
     is_flag=True,
-    help="Count experts on the --ep ranks too, as `expert-ranks` does, some seconds more; needs --ep > 1.",
+    help="Also show the load of the --ep ranks, as `expert-ranks` does (some seconds; needs --ep > 1).",
 )
 @counting_options("Needs --ranks.")
 @click.option(
@@ -80,17 +78,15 @@ from advisor.show.words.diagnosis import DiagnosisView, view_of
     "swept",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Put a finished sweep into the report: its folder, or Parquet files of it; repeat for several.",
+    help="Also show a finished sweep: its folder, or Parquet files of it; repeat for several.",
 )
-@click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
-@click.option("--power-log", type=click.Path(path_type=Path), help="Power measured while it ran, as for `advise`.")
-@click.option("--power-k", type=int, help="K that ran while power was logged [default: the recommended one].")
+@spend_options()
 @click.option(
     "--diagnose",
     "measured",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Diagnose this measured run in the report: results, launch lines, logs; repeat for several files.",
+    help="Also diagnose a measured run: results, launch lines, logs; repeat for several files.",
 )
 @json_option("Print what was written as JSON.")
 def report(
@@ -118,7 +114,7 @@ def report(
     """Write a report: verdict, curve, schedule, engine configuration, assumptions, known errors, sources."""
     form = form or _format_of(output)
     if min_total_params is not None and not models:
-        raise AdvisorError("--min-total-params is of the models that --models ranks; give --models too")
+        raise AdvisorError("--min-total-params needs --models")
     counted = _ranks(scenario, ranks, traces, copies)
     day = date.date() if date else click.get_current_context().meta.get(FILE_DATE) or dt.date.today()
     advice = advise(scenario)
@@ -169,7 +165,7 @@ def _ranks(scenario: Scenario, asked: bool, traces: tuple[Path, ...], copies: st
     if not asked:
         for name, given in (("--trace", traces), ("--copies", copies)):
             if given:
-                raise AdvisorError(f"{name} is of the ranks that --ranks counts; give --ranks too")
+                raise AdvisorError(f"{name} needs --ranks")
         return None
     return counted_ranks(scenario, traces, Placing(copies_tried(copies)))
 

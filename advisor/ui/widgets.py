@@ -19,7 +19,7 @@ from advisor.answers.advice import Advice
 from advisor.answers.design.space import DesignSpace
 from advisor.catalog.hardware import model_name
 from advisor.measured.ingest.upload import MIB
-from advisor.physics.bands import BAND_LEVEL, SIMULATED
+from advisor.physics.bands import SIMULATED
 from advisor.predict.band_parts import band_parts
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
@@ -264,7 +264,7 @@ def _steps(steps: Sequence[Step]) -> None:
 
 def _band(setup: Setup, made: Derivation) -> None:
     parts = band_parts(setup, made.batch_size, made.n_draft)
-    st.markdown(f"The {BAND_LEVEL:.0%} band that each kind of uncertainty would give alone:")
+    st.markdown("The likely range that each kind of uncertainty would give alone:")
     rows = [(part.what, part.low, part.high, part.share * 100) for part in parts]
     number = st.column_config.NumberColumn
     st.dataframe(

@@ -54,7 +54,7 @@ def test_the_command_takes_a_mapping(capsys: pytest.CaptureFixture[str], tmp_pat
     with pytest.raises(SystemExit) as stopped:
         main(["ingest", str(file), *maps])
     assert stopped.value.code == 0
-    assert "2 rows read, 0 refused" in capsys.readouterr().out
+    assert "2 rows read, 0 rejected" in capsys.readouterr().out
     with pytest.raises(SystemExit) as stopped:
         main(["ingest", str(file), "--map", "users"])
     assert stopped.value.code == 2

@@ -199,7 +199,7 @@ def test_beyond_the_limit_it_shows_the_plan_and_the_command_and_computes_nothing
     assert not [item for item in test.button if item.key == "sweep_compute"]
     assert read_plan(plan_on_screen(test)).n_curves == 420
     commands = [item.value for item in test.code if item.language == "bash"]
-    assert commands == ["python -m advisor sweep sweep.yaml --output sweep --workers 2"]
+    assert commands == ["python -m advisor explore --plan sweep.yaml --output sweep --workers 2"]
 
 
 def test_copies_of_experts_take_their_time_and_are_left_to_the_command_where_they_take_too_long() -> None:

@@ -140,7 +140,7 @@ def check_sglang_adaptive_config(config: object, num_steps: int | None = None) -
         faults += _check_steps(key, entry.get("candidate_steps"), candidates)
         faults += _check_knobs(f"slot {key}", {k: v for k, v in entry.items() if k != "candidate_steps"}, set())
     if num_steps is not None and num_steps not in candidates:
-        faults.append(f"--speculative-num-steps {num_steps} is none of the candidates {sorted(candidates)}")
+        faults.append(f"--speculative-num-steps {num_steps} is not a candidate: {sorted(candidates)}")
     if faults:
         raise AdvisorError("SGLang adaptive config: " + "; ".join(faults))
 

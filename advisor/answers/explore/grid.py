@@ -180,7 +180,7 @@ def read_plan(text: str) -> SweepPlan:
     cases = content.pop(_CASES, [{}])
     if not (isinstance(cases, list) and cases and all(isinstance(case, dict) for case in cases)):
         raise AdvisorError("cases: expected a list of settings that go together, e.g. - {model_id: qwen3-30b-a3b}")
-    batches = _batches(content.pop("batch_size", None))
+    batches = swept_batches(content.pop("batch_size", None))
     _check_names([*content, *(name for case in cases for name in case)])
     for name in content.keys() & {name for case in cases for name in case}:
         raise AdvisorError(f"{name} stands both in cases and beside them; leave it in one place")
@@ -193,9 +193,9 @@ def read_plan(text: str) -> SweepPlan:
         if any(isinstance(one, str) and not one.isprintable() for one in values):
             raise AdvisorError(f"{name}: a text holds characters that cannot be shown; write it anew")
         if len(set(values)) < len(values):
-            raise AdvisorError(f"{name}: a value stands in the list twice; leave one")
+            raise AdvisorError(f"{name}: duplicate value")
     if len({frozenset(case.items()) for case in cases}) < len(cases):
-        raise AdvisorError("cases: one stands there twice; leave one")
+        raise AdvisorError("cases: duplicate case")
     plan = SweepPlan(tuple(cases), axes, batches)
     if plan.n_scenarios > MAX_SCENARIOS:
         raise AdvisorError(f"the sweep asks for {plan.n_scenarios:,} scenarios; at most {MAX_SCENARIOS:,} are computed")
@@ -223,14 +223,15 @@ def _mapping(text: str) -> dict[str, Any]:
     return {str(name): value for name, value in content.items()}
 
 
-def _batches(given: Any) -> tuple[int, ...]:
+def swept_batches(given: Any) -> tuple[int, ...]:
+    """Batches from one or a list. Raises AdvisorError for what is no whole number from 1 to MAX_BATCH, or twice."""
     values = given if isinstance(given, list) else [given]
     if given is None or not values or not all(isinstance(one, int) and not isinstance(one, bool) for one in values):
         raise AdvisorError("batch_size: expected whole numbers, e.g. [1, 4, 16, 64]")
     if wrong := [one for one in values if not 1 <= one <= MAX_BATCH]:
-        raise AdvisorError(f"batch_size: {str(wrong[0])[:40]} is none; give 1 to {MAX_BATCH:,}")
+        raise AdvisorError(f"batch_size: {str(wrong[0])[:40]} is out of range; give 1 to {MAX_BATCH:,}")
     if len(set(values)) < len(values):
-        raise AdvisorError("batch_size: a value stands in the list twice; leave one")
+        raise AdvisorError("batch_size: duplicate value")
     return tuple(values)
 
 

@@ -54,7 +54,7 @@ def speedup_chart(
     column = curve.column(n_draft)
     x, value = curve.batches, curve.speedup[:, column]
     figure = new_figure(
-        f"Speedup by batch (×), K = {n_draft}<br><sup>higher is better · shaded: {band_level:.0%} band</sup>",
+        f"Speedup by batch (×), K = {n_draft}<br><sup>higher is better · shaded: likely range ({band_level:.0%})</sup>",
         "Batch (sequences in one instance)",
         "",
         height=370,
@@ -66,7 +66,7 @@ def speedup_chart(
         _add_shade(figure, float(x[int(np.argmax(outside))]), x, "outside the data", 0.10)
     if largest_batch is not None and largest_batch < x[-1]:
         _add_shade(figure, max(float(largest_batch), float(x[0])), x, "does not fit", 0.25, below=1)
-    add_band(figure, x, curve.low[:, column], curve.high[:, column], f"{band_level:.0%} band", BLUE, 0.3)
+    add_band(figure, x, curve.low[:, column], curve.high[:, column], f"Likely range ({band_level:.0%})", BLUE, 0.3)
     add_line(figure, x, value, f"K = {n_draft}", BLUE)
     others = [k for k in dict.fromkeys(compare) if k != n_draft]
     for order, k in enumerate(others):
@@ -82,9 +82,7 @@ def speedup_chart(
     figure.update_yaxes(range=list(edges), ticksuffix="×")
     figure.update_layout(hovermode="closest", hoverlabel={"align": "left"}, showlegend=bool(others))
     log_axis(figure, x)
-    return Chart(
-        figure, _speedup_alt(curve, column, batch_size, band_level, last), speedup_table(curve, [n_draft, *others])
-    )
+    return Chart(figure, _speedup_alt(curve, column, batch_size, last), speedup_table(curve, [n_draft, *others]))
 
 
 def speedup_table(curve: Curve, drafts: Sequence[int]) -> pd.DataFrame:
@@ -187,7 +185,7 @@ def _add_break_even(figure: go.Figure, end: float, n_draft: int, *, late: bool) 
     )
 
 
-def _speedup_alt(curve: Curve, column: int, batch_size: float, band_level: float, last: float) -> str:
+def _speedup_alt(curve: Curve, column: int, batch_size: float, last: float) -> str:
     value = curve.speedup[:, column]
     fits = curve.batches <= max(last, batch_size)
     peak, row = int(np.argmax(value * fits)), int(np.argmin(np.abs(curve.batches - batch_size)))
@@ -201,6 +199,6 @@ def _speedup_alt(curve: Curve, column: int, batch_size: float, band_level: float
         ending = f"It is a slowdown within batch {spans}."
     return (
         f"Speedup against batch size, draft K = {curve.drafts[column]}: at batch {curve.batches[row]:,.0f} "
-        f"{value[row]:.2f}x ({band_level:.0%} band {curve.low[row, column]:.2f} to {curve.high[row, column]:.2f}); "
+        f"{value[row]:.2f}x (likely {curve.low[row, column]:.2f} to {curve.high[row, column]:.2f}); "
         f"highest {value[peak]:.2f}x at batch {curve.batches[peak]:,.0f}. {ending}"
     )

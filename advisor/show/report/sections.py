@@ -108,7 +108,7 @@ _TIMES = ("layout", "plain step ms", "K", "round ms", "speedup", "band", "time p
 
 def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
     """Verdict and origin, then layouts, the picture, rows by K and exchange."""
-    kind, band = answer.traffic.kind, f"{report.advice.band_level:.0%} bands"
+    kind, band = answer.traffic.kind, "likely ranges"
     of_counts = f"Origin of the counts: {kind}."
     moved = (table_block(exchange_table(answer), f"Bytes of one layer at the rank that receives most. {of_counts}"),)
     # Sentences that the answer carries already are not told again.
@@ -221,7 +221,7 @@ def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
         _paragraph(pays_text(pays)),
         *_sweep_table(pays_table(pays), "The largest batch at which the recommended K pays, and its figures there."),
         _paragraph(fastest_text(fastest, view.max_tpot_ms)),
-        *_sweep_table(fastest_table(fastest), "The most tokens/s per GPU of each model, with 80% bands."),
+        *_sweep_table(fastest_table(fastest), "The most tokens/s per GPU of each model, with likely ranges."),
         _paragraph(one_k_text(frame)),
         *_sweep_table(
             one_k_table(frame), "One K at every point that fits and has it, against the best K of each simulated case."
@@ -363,8 +363,7 @@ def try_next(report: Report) -> tuple[Block, ...]:
     if not changes:
         return (Paragraph("No single change that was tried helps beyond noise."),)
     text = (
-        f"Single changes beyond noise, the best of each kind, {report.advice.band_level:.0%} bands; before and after, "
-        "each at its own best K."
+        "Single changes beyond noise, the best of each kind, likely ranges; before and after, each at its own best K."
     )
     notes = tuple(dict.fromkeys(printable(note) for _, effect in changes for note in effect.change.notes))
     change_table = table_block(Table(_CHANGES, changes))
@@ -430,7 +429,7 @@ def works(report: Report) -> Listing:
 
 _LOAD_SHOWN = 12
 """Models in a report's table; JSON has all. [-]"""
-_PLACEMENT = ("rank", "80%", "model", "placement", "drafter", "accepted", "K", "memory")
+_PLACEMENT = ("rank", "likely rank", "model", "placement", "drafter", "accepted", "K", "memory")
 _MERITS = ("rank", "model", "USD/M tokens", "ms/token", "tokens/s/GPU", "J/token", "keeps limit")
 """Columns of the leaderboard that fit the width of a page, in two tables."""
 
@@ -469,8 +468,8 @@ def other_models(leaderboard: Leaderboard, own_id: str) -> tuple[Block, ...]:
     )
     blocks: list[Block] = [Paragraph(" ".join(filter(None, sentences)))]
     if ranked.rows:
-        blocks.append(table_block(ranked.only(*_PLACEMENT), f"{caption} 80%: likely ranks.".lstrip()))
-        blocks.append(table_block(ranked.only(*_MERITS), "The same models, with 80% bands."))
+        blocks.append(table_block(ranked.only(*_PLACEMENT), caption))
+        blocks.append(table_block(ranked.only(*_MERITS), "The same models, with likely ranges."))
     return (*blocks, Listing((*board_notes(leaderboard), *missed_texts(leaderboard))))
 
 

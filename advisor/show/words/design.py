@@ -419,8 +419,8 @@ def _run(found: RegionMap, run: np.ndarray, row: np.ndarray, region: Region) -> 
 
 REGRET_NOTE = (
     "Losses are expected ones, the mean over simulated cases that all designs share, against the best design of each "
-    "target alone by the central values, at equal quality; below none counts as none. Their 80% bands hold the errors "
-    f"of both expert shapes. Under {TIE:.0%} is a tie: as much as the fit misses of one expert shape's kernels."
+    "target alone by the central values, at equal quality; below none counts as none. Their likely ranges hold the "
+    f"errors of both expert shapes. Under {TIE:.0%} is a tie: as much as the fit misses of one expert shape's kernels."
 )
 _REMEDIES = {
     IN_MEMORY: "What does not fit needs more GPUs (2xACCELERATOR:BATCH), a smaller batch or a smaller format.",

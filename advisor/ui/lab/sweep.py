@@ -522,7 +522,7 @@ def _command(plan: SweepPlan) -> None:
         icon=":material/download:",
         on_click="ignore",
     )
-    st.code("python -m advisor sweep sweep.yaml --output sweep --workers 2", language="bash", wrap_lines=True)
+    st.code("python -m advisor explore --plan sweep.yaml --output sweep --workers 2", language="bash", wrap_lines=True)
 
 
 def _compute(plan: SweepPlan) -> None:

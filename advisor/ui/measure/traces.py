@@ -231,9 +231,9 @@ def _found(trace: TraceFit, layout: str, advice: Advice) -> None:
 
 def _statistics(rows: list[tuple[str, float, float, float, str]]) -> None:
     st.dataframe(
-        pd.DataFrame(rows, columns=["Statistic", "Value", "Low (80%)", "High (80%)", "Learnt"]),
+        pd.DataFrame(rows, columns=["Statistic", "Value", "Likely from", "to", "Learnt"]),
         hide_index=True,
-        column_config={n: st.column_config.NumberColumn(format="%.3f") for n in ("Value", "Low (80%)", "High (80%)")},
+        column_config={n: st.column_config.NumberColumn(format="%.3f") for n in ("Value", "Likely from", "to")},
     )
 
 

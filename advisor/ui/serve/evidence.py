@@ -76,7 +76,7 @@ def _odds(advice: Advice) -> None:
         st.caption(plain(str(error)))
         return
     show_chart(odds_chart(chances_kept(judged)), "odds", advice.scenario)
-    rows = f"{len(judged):,} published speedups, each by a fit that had not seen its laboratory; bars: 80% interval."
+    rows = f"{len(judged):,} published speedups, each by a fit that had not seen its laboratory; bars: likely range."
     st.caption(plain(f"{rows} {chance_kept_text(advice.recommendation.p_gain, judged)}"))
 
 

@@ -236,8 +236,8 @@ def draw_evidence(scenario: Scenario) -> None:
     whole = judged_errors(judged)
     st.markdown(
         f"**{whole.n} published speedups of {whole.n_sources} laboratories, each predicted by a fit that did not see "
-        f"its laboratory:** median error {whole.median_ape or 0:.1%}, {whole.coverage or 0:.0%} inside the 80% band, "
-        f"{whole.sign_accuracy or 0:.0%} on the right side of 1×."
+        f"its laboratory:** median error {whole.median_ape or 0:.1%}, {whole.coverage or 0:.0%} inside the likely "
+        f"range, {whole.sign_accuracy or 0:.0%} on the right side of 1×."
     )
     st.caption(f"For your scenario: {_here(scenario)}")
     by = st.segmented_control(
@@ -320,7 +320,7 @@ def draw_claims() -> None:
     )
     named = {citation.id: citation.title for citation in citations()}
     shown = table.assign(source=table["source"].map(lambda one: named.get(one, one))).map(str)
-    widths = {"Source": 180, "Claim": 300, "Published": 250, "Ours": 250, "80% band": 130, "State": 90}
+    widths = {"Source": 180, "Claim": 300, "Published": 250, "Ours": 250, "Likely range": 130, "State": 90}
     look = {name: st.column_config.TextColumn(width=px) for name, px in widths.items()}
     st.dataframe(shown.rename(columns=_CLAIM_COLUMNS), hide_index=True, column_config=look, row_height=70)
     st.caption(
@@ -334,7 +334,7 @@ _CLAIM_COLUMNS = {
     "claim": "Claim",
     "published": "Published",
     "ours": "Ours",
-    "band": "80% band",
+    "band": "Likely range",
     "state": "State",
     "where": "On screen",
 }
