@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -19,8 +18,8 @@ from advisor.answers.diagnosis.diagnose import diagnose as diagnosed
 from advisor.answers.diagnosis.runs import Given
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import load_routing_preset, routing_preset_ids
-from advisor.cli.measured_files import mapped, pair, read_bytes
-from advisor.cli.output import json_option, print_json, print_labelled, print_table, write_file
+from advisor.cli.measured_files import mapped, pair, read_bytes, reading_options
+from advisor.cli.output import json_option, print_json, print_labelled, print_table, progress, write_file
 from advisor.cli.own import read_config
 from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_traces
 from advisor.measured.store_build import StoreStatus
@@ -59,7 +58,7 @@ def build(if_stale: bool, as_json: bool) -> None:
             if as_json:
                 print_json({"built": False, "path": str(now.path)})
             return
-    summary = build_store(progress=_show_progress)
+    summary = build_store(progress=progress("building the store:"))
     if as_json:
         print_json({"built": True, **vars(summary), "path": str(summary.path)})
         return
@@ -204,15 +203,6 @@ def _tera(rate: Constant | None) -> str:
     return "" if rate is None else f"{rate.value / 1e12:.0f}"
 
 
-def _show_progress(step: str, fraction: float) -> None:
-    """One line that moves on a terminal. On a pipe a line per tenth, so that logs stay short."""
-    if sys.stderr.isatty():
-        click.echo(f"\r\033[K[{fraction:4.0%}] {step}", nl=fraction >= 1.0, err=True)
-    elif int(fraction * 10) != _show_progress.__dict__.get("last"):
-        _show_progress.__dict__["last"] = int(fraction * 10)
-        click.echo(f"[{fraction:4.0%}] {step}", err=True)
-
-
 @click.command()
 @json_option()
 def presets(as_json: bool) -> None:
@@ -267,20 +257,7 @@ _SHOWN_WANTS = 6
 
 @click.command()
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
-@click.option(
-    "--set",
-    "values",
-    multiple=True,
-    metavar="COLUMN=VALUE",
-    help="Fill a column that the files lack, e.g. --set draft_tokens_k=3; repeat for several.",
-)
-@click.option(
-    "--map",
-    "columns",
-    multiple=True,
-    metavar="THEIRS=OURS",
-    help="Read a CSV column or a JSON field under another name, e.g. --map 'users=batch_size'; repeat.",
-)
+@reading_options("values", "columns")
 @click.option("--all", "show_all", is_flag=True, help="List every rule, also those that passed or lack data.")
 @json_option()
 def diagnose(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from operator import itemgetter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,10 @@ from advisor.answers.explore.entrants import (
     one_load,
     read_scores,
 )
-from advisor.answers.explore.grid import SweepPlan, load_plan, swept_batches
+from advisor.answers.explore.grid import SweepPlan, load_plan, read_plan
 from advisor.catalog.models import model_ids, resolve_model_name
 from advisor.cli.output import (
+    SCENARIO_OPTIONS,
     ScenarioCommand,
     given_acceptance,
     json_option,
@@ -47,22 +47,21 @@ from advisor.predict.scenario import Scenario, example_ids, load_example
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file
-from advisor.show.table import Column, Table, matrix
-from advisor.text import counted, number_of, token_count
+from advisor.show.table import Table, matrix
+from advisor.text import counted, token_count
 
 if TYPE_CHECKING:
-    pass
+    import pandas as pd
 
 _GRID = frozenset({"vary", "plan", "output", "workers", "ray_address", "dry_run"})
 _SIZES = ("min_total_params", "max_total_params", "min_active_params", "max_active_params")
 _SCORES = ("scores", "quality", "min_quality", "where")
 _LOAD = ("users", "histogram", "by", "usd_per_hour", "whole_machine", "expert_parallel_too", "top")
 _RANK = frozenset({"names", "configs", *_LOAD, *_SIZES, *_SCORES})
-_OF_ONE_MODEL = (
-    *("scenario_file", "example", "model_id", "batch_size", "routing"),
-    *("expert_loads", "redundant_experts", "tensor_parallel", "expert_parallel"),
-)
-_PLACED = ("tensor_parallel", "expert_parallel")
+_PLACED = frozenset({"tensor_parallel", "expert_parallel"})
+_STARTS = frozenset({"model", "model_id", "scenario_file", "example"})
+_OF_ONE_MODEL = _STARTS | _PLACED | {"batch_size", "routing", "expert_loads", "redundant_experts"}
+_SCENARIO = frozenset(option.name or "" for option in SCENARIO_OPTIONS)
 _MAX_SHOWN = 512
 """Combinations whose table is printed; more go to files. [-]"""
 _MAPPED = {"context_tokens": DEFAULT_CONTEXTS, "batch_size": DEFAULT_MAP_BATCHES}
@@ -144,47 +143,43 @@ def explore(ctx: click.Context, *, csv_file: Path | None, as_json: bool, **optio
     ranked model stands at its best placement and K, and drafts with what is known of it: the acceptance measured with
     it, else its own MTP module with a borrowed length, else nothing.
     """
-    typed, models = typed_names(ctx), ctx.params["model"]
-    several = len(models) > 1
-    asked = {
-        "--vary or --plan": bool(typed & {"vary", "plan"}),
-        "--models": "names" in typed,
-        "several models": several,
-    }
-    if sum(asked.values()) > 1:
-        raise AdvisorError(f"{' and '.join(name for name, given in asked.items() if given)} are different questions")
-    for names, needed in ((_GRID, "--vary or --plan"), (_RANK, "--models")):
-        if not asked[needed] and (astray := [option for option in ctx.command.params if option.name in typed & names]):
-            raise AdvisorError(f"{astray[0].opts[0]} needs {needed}")
-    if asked["--models"]:
-        _rank(ctx, options, csv_file, as_json)
-    elif several:
+    several = len(ctx.params["model"]) > 1
+    asked = [bool(_typed(ctx, {"vary", "plan"})), bool(_typed(ctx, {"names"})), several]
+    for is_asked, names, needed in ((asked[0], _GRID, "--vary or --plan"), (asked[1], _RANK, "--models")):
+        if not is_asked and (astray := _typed(ctx, names)):
+            raise AdvisorError(f"{astray[0]} needs {needed}")
+    if sum(asked) != 1:
+        raise AdvisorError("give one of --vary FIELD=VALUES, --models all, or two to four models")
+    if several:
         _compare(ctx, csv_file, as_json)
-    elif any(asked.values()):
-        _vary(ctx, options, csv_file, as_json)
     else:
-        raise AdvisorError("nothing varies; give --vary FIELD=VALUES, --models all, or two to four models")
+        (_vary if asked[0] else _rank)(ctx, options, csv_file, as_json)
+
+
+def _typed(ctx: click.Context, names: Set[str]) -> list[str]:
+    """Those of some options that are typed, as they are typed."""
+    typed = typed_names(ctx) & names
+    return [{"model": "MODEL"}.get(one.name or "", one.opts[0]) for one in ctx.command.params if one.name in typed]
 
 
 def _vary(ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None, as_json: bool) -> None:
     """Every combination of the values: as a map over context and batch, as a table, or as files."""
+    to_files, file = options["output"] is not None or options["dry_run"], options["plan"]
     if options["workers"] > 1 and options["ray_address"]:
         raise AdvisorError("give --workers or --ray, not both")
-    varied = _varied(options["vary"])
-    to_files = options["output"] is not None or options["dry_run"]
-    if options["plan"] is not None:
-        file, others = options["plan"], _scenario_options(ctx)
-        if varied or others:
-            raise AdvisorError(f"--plan states every field; leave {'--vary' if varied else others[0]} out")
+    if file is not None:
+        if others := _typed(ctx, {"vary", "model", *_SCENARIO}):
+            raise AdvisorError(f"--plan states every field; leave {others[0]} out")
         plan = load_plan(file).own_named(lambda name, text: own_fields(name, text, file.parent))
     else:
-        typed = typed_names(ctx)
+        varied = _varied(options["vary"])
         is_map = varied.keys() <= _MAPPED.keys() and "context_tokens" in varied and not (to_files or csv_file)
+        keeps_gpus = "n_gpus" in typed_names(ctx)
         scenario = _base(ctx, varied, varied.keys() - _MAPPED.keys() if is_map else varied.keys())
         if is_map:
             _map(scenario, varied, as_json)
             return
-        plan = _plan(scenario, varied, typed, to_files)
+        plan = _plan(scenario, varied, keeps_gpus, to_files)
     if to_files:
         _to_files(plan, options, as_json)
     else:
@@ -192,68 +187,49 @@ def _vary(ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None,
 
 
 def _varied(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """Values by field. Raises AdvisorError for what is no field, no value of it, or given twice."""
-    found: dict[str, tuple[Any, ...]] = {}
+    """Values by field, read as a sweep's file is. Raises AdvisorError as that does."""
+    lines = []
     for text in texts:
-        typed, equals, listed = text.partition("=")
+        typed, _, values = text.partition("=")
         name = _BY_NAME.get(typed.strip().replace("_", "-"), typed.strip())
-        if name not in (*SETTINGS, "batch_size") or name == "model_id":
-            instead = "rank models with --models, or name two to four" if name == "model_id" else "see `explore --help`"
-            raise AdvisorError(f"--vary {typed[:40]!r} is not a field that can vary; {instead}")
-        if name in found:
-            raise AdvisorError(f"--vary {typed} is given twice; give one list")
-        if not equals and name not in _MAPPED:
-            raise AdvisorError(f"--vary {typed} has no values; e.g. --vary engine=vllm,sglang")
-        values = tuple(_value(name, piece.strip()) for piece in listed.split(",")) if equals else _MAPPED[name]
-        if len(set(values)) < len(values):
-            raise AdvisorError(f"--vary {typed}: duplicate value")
-        found[name] = swept_batches(list(values)) if name == "batch_size" else values
-    return found
-
-
-def _value(name: str, text: str) -> Any:
-    """One value of a field. Raises AdvisorError for what is none of its kind."""
-    row = FIELDS[name]
-    if text == "none" and row.is_optional:
-        return None
-    if row.kind not in (int, float):
-        return text
+        if name == "model_id":
+            raise AdvisorError("--vary model: rank models with --models, or name two to four")
+        listed: Iterable[Any] = values.split(",") if values else _MAPPED.get(name, ())
+        if name.endswith("_tokens") and values:
+            try:
+                listed = [token_count(each) for each in values.split(",")]
+            except ValueError as error:
+                raise AdvisorError(f"--vary {typed}: {error}") from error
+        lines.append(f"{name}: [{', '.join(map(str, listed))}]")
+    gives_batch = any(line.startswith("batch_size:") for line in lines)
     try:
-        number = token_count(text) if name.endswith("_tokens") else number_of(text)
-    except ValueError as error:
-        raise AdvisorError(f"--vary {name}: {error}") from error
-    if number is None or (row.kind is int and number != int(number)):
-        raise AdvisorError(f"--vary {name}: {text[:40]!r} is not a {'whole ' if row.kind is int else ''}number")
-    return row.kind(number)
+        read = read_plan("\n".join([*lines, *([] if gives_batch else ["batch_size: 1"])]))
+    except AdvisorError as error:
+        raise AdvisorError(f"--vary {error}") from error
+    return {**read.axes, **({"batch_size": read.batches} if gives_batch else {})}
 
 
 def _base(ctx: click.Context, varied: Mapping[str, tuple[Any, ...]], once: Set[str]) -> Scenario:
     """The scenario whose fields vary. Raises AdvisorError for one of the fields `once` that is typed and varied."""
     ctx.params["model"] = (ctx.params["model"] or (None,))[0]
     name_model(ctx)
-    if varied.keys() & {*_PLACED}:
-        spell_out_gpus(ctx)
-    else:
-        place_gpus(ctx)
-    for option in ctx.command.params:
-        if option.name in once & typed_names(ctx):
-            raise AdvisorError(f"{option.opts[0]} is given and varied; leave one out")
-    if "drafter_id" in varied and not typed_names(ctx) & {"accepted_length", "acceptance", "acceptance_preset"}:
+    (spell_out_gpus if varied.keys() & _PLACED else place_gpus)(ctx)
+    if twice := _typed(ctx, once):
+        raise AdvisorError(f"{twice[0]} is given and varied; leave one out")
+    if "drafter_id" in varied and not _typed(ctx, {"accepted_length", "acceptance", "acceptance_preset"}):
         raise AdvisorError("--vary drafter needs --accepted-length X@K: what is known differs by drafter")
     if "hardware_id" in varied:
         ctx.params["hardware_id"] = varied["hardware_id"][0]
     return scenario_asked(ctx)
 
 
-def _plan(scenario: Scenario, varied: Mapping[str, tuple[Any, ...]], typed: set[str], to_files: bool) -> SweepPlan:
+def _plan(scenario: Scenario, varied: Mapping[str, tuple[Any, ...]], keeps_gpus: bool, to_files: bool) -> SweepPlan:
     """The grid of a scenario. Raises AdvisorError for files of what a sweep's file does not hold."""
-    left = {"batch_size", *varied} | ({"n_gpus"} if varied.keys() & {*_PLACED} and "n_gpus" not in typed else set())
-    if "context_tokens" in varied:
-        left |= {"input_tokens", "output_tokens"}
+    left = {"batch_size", *varied} | ({"n_gpus"} if varied.keys() & _PLACED and not keeps_gpus else set())
+    left |= {"input_tokens", "output_tokens"} if "context_tokens" in varied else set()
     base = scenario.model_dump(exclude=left, exclude_none=True)
     own = {DOCUMENTS[name]: {name: base.pop(name)} for name in DOCUMENTS if name in base}
-    private = [name for name in base if FIELDS[name].is_private]
-    if to_files and private:
+    if to_files and (private := [name for name in base if FIELDS[name].is_private]):
         raise AdvisorError(f"{FIELDS[private[0]].flags[0].name} is not written to files; leave --output out")
     axes = {name: values for name, values in varied.items() if name != "batch_size"}
     plan = SweepPlan((base,), axes, varied.get("batch_size", (scenario.batch_size,)))
@@ -308,9 +284,8 @@ def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> None:
         raise AdvisorError(f"no combination is possible; {'; '.join(refused)}")
     changing = [name for name in SETTINGS if name in {*plan.axes, *(key for case in plan.cases for key in case)}]
     changing = [name for name in changing if rows[name].nunique(dropna=False) > 1] + ["batch_size"]
-    tiers = list(dict.fromkeys(best["tier"]))
-    columns = [one for one in _columns(changing) if one.label != "tier" or len(tiers) > 1]
-    print_table(Table(tuple(columns), best.astype(object).where(best.notna(), None).to_dict("records")))
+    tiers = best["tier"].unique()
+    print_table(_grid_table(best, changing, len(tiers)))
     if len(tiers) == 1:
         say(f"Tier: {tiers[0]}.")
     if not best["fits"].all():
@@ -318,30 +293,27 @@ def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> None:
     print_labelled("not possible", refused)
 
 
-def _columns(varied: Sequence[str]) -> tuple[Column[dict[str, Any]], ...]:
-    """The varied fields, then the answer at the recommended K, a dash where the batch does not fit."""
-
-    def shown(value: str) -> Any:
-        return lambda row: value.format(**row) if row["fits"] else "-"
-
-    answers = {
-        "K": "{n_draft}",
-        "speedup": "{speedup:.2f}",
-        "likely range": "{speedup_low:.2f}-{speedup_high:.2f}",
-        "expected loss": "{expected_loss:.1%}",
-        "ms/token": "{tpot_ms:.2f}",
-        "tokens/s/GPU": "{tokens_per_s_per_gpu:,.0f}",
-    }
-    return (
-        *(Column[dict[str, Any]](_called(name), itemgetter(name), words=FIELDS[name].kind is str) for name in varied),
-        *(Column(label, shown(text)) for label, text in answers.items()),
-        Column("tier", itemgetter("tier"), words=True),
-    )
+_ANSWERS = {
+    "K": "{n_draft}",
+    "speedup": "{speedup:.2f}",
+    "likely range": "{speedup_low:.2f}-{speedup_high:.2f}",
+    "expected loss": "{expected_loss:.1%}",
+    "ms/token": "{tpot_ms:.2f}",
+    "tokens/s/GPU": "{tokens_per_s_per_gpu:,.0f}",
+}
+"""Columns of the answer at the recommended K."""
 
 
-def _called(name: str) -> str:
-    """A field by its option."""
-    return next(flag.name.removeprefix("--") for flag in FIELDS[name].flags)
+def _grid_table(best: pd.DataFrame, varied: Sequence[str], tiers: int) -> Table[Any]:
+    """The varied fields, then the answer, a dash where the batch does not fit; the tier where there are several."""
+    shown = {**_ANSWERS, **({"tier": "{tier}"} if tiers > 1 else {})}
+    rows = [
+        (*(row[name] for name in varied), *(text.format(**row) if row["fits"] else "-" for text in shown.values()))
+        for row in best.astype(object).where(best.notna(), None).to_dict("records")
+    ]
+    called = [FIELDS[name].flags[0].name.removeprefix("--") for name in varied]
+    letters = "".join("l" if FIELDS[name].kind is str else "r" for name in varied) + "r" * len(_ANSWERS) + "l"
+    return matrix((*called, *shown), rows, letters[: len(varied) + len(shown)])
 
 
 def _map(scenario: Scenario, varied: Mapping[str, tuple[Any, ...]], as_json: bool) -> None:
@@ -366,15 +338,6 @@ def _map(scenario: Scenario, varied: Mapping[str, tuple[Any, ...]], as_json: boo
     print_labelled("warning", found.setups[row].warnings)
 
 
-def _scenario_options(ctx: click.Context, names: Sequence[str] = (*FIELDS, "scenario_file", "example")) -> list[str]:
-    """Options of a scenario that are typed, by what is typed; MODEL among them."""
-    typed = typed_names(ctx)
-    given = [*names, "accepted_length", "acceptance_preset"] if names[0] in FIELDS else names
-    return ["MODEL"] * bool(ctx.params["model"]) + [
-        option.opts[0] for option in ctx.command.params if option.name in typed & {*given}
-    ]
-
-
 def _compare(ctx: click.Context, csv_file: Path | None, as_json: bool) -> None:
     """Answer two to four scenarios side by side, all changed by the options."""
     from advisor.answers.advice import advise
@@ -385,10 +348,8 @@ def _compare(ctx: click.Context, csv_file: Path | None, as_json: bool) -> None:
         raise AdvisorError(f"{len(texts)} scenarios are given; at most {MAX_COMPARED} stand side by side")
     place_gpus(ctx)
     typed = typed_names(ctx)
-    if astray := typed & {"model_id", "scenario_file", "example"}:
-        raise AdvisorError(
-            f"--{astray.pop().removesuffix('_id').removesuffix('_file')} is one more; name it beside the others"
-        )
+    if astray := _typed(ctx, {"model_id", "scenario_file", "example"}):
+        raise AdvisorError(f"{astray[0]} is one more; name it beside the others")
     asked = {name: value for name, value in take_scenario(ctx).items() if name in typed}
     show, advices = progress("answering"), []
     for scenario in [_named(text, asked) for text in texts]:  # all before any is answered: the last may not be readable
@@ -432,7 +393,7 @@ def _rank(ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None,
     from advisor.answers.explore.leaderboard import leaderboard
     from advisor.show.words.leaderboard import by_size, document, missed_texts, notes, quality_text, table, verdict
 
-    if astray := _scenario_options(ctx, _OF_ONE_MODEL):
+    if astray := _typed(ctx, _OF_ONE_MODEL):
         raise AdvisorError(f"{astray[0]} is of one model; leave it out, --models tries each at its best")
     spell_out_gpus(ctx)
     question, axis = _question(take_scenario(ctx), options)

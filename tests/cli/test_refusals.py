@@ -142,18 +142,18 @@ RANKS --trace no.npy | no.npy
 RANKS --expert-loads no.csv | no.csv
 RANKS --trace trace.npy --expert-loads loads.csv | not both
 RANKS --model command-a --ep 1 | dense
-explore ONE | nothing varies; give --vary FIELD=VALUES, --models all, or two to four models
+explore ONE | give one of --vary FIELD=VALUES, --models all, or two to four models
 explore ONE --users 4 | --users needs --models
 explore ONE --workers 2 | --workers needs --vary or --plan
-explore ONE --vary batch=1 --models all | are different questions
+explore ONE --vary batch=1 --models all | give one of --vary
 explore ONE --vary batch=1,1 | duplicate value
 explore ONE --vary batch=0 | 0 is out of range
-explore ONE --vary batch=x | 'x' is not a whole number
+explore ONE --vary batch=x | batch_size: expected whole numbers
 explore ONE --vary context=1,x | 'x' is no number of tokens
 explore ONE --vary context=0 | contexts must lie in
-explore ONE --vary bat=1 | 'bat' is not a field that can vary
+explore ONE --vary bat=1 | 'bat' is no setting of a sweep
 explore ONE --vary model=a,b | rank models with --models, or name two to four
-explore ONE --vary engine | has no values
+explore ONE --vary engine | engine: the list is empty
 explore ONE --vary k-max=1 --vary k_max=2 | given twice
 explore ONE --vary tp=3,5 | no combination is possible
 explore ONE --vary drafter=eagle3,ngram | needs --accepted-length

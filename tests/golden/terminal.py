@@ -18,7 +18,7 @@ COMMANDS = (
     "advise qwen3-30b-a3b --gpus 1xH200 --drafter none",
     "schedule qwen3-30b-a3b --gpus 1xH200 --accepted-length 2.4@3",
     "explore gpt-oss-20b gpt-oss-120b --gpus 1xH200",
-    "explore qwen3-30b-a3b --gpus 1xH200 --vary batch=1,16 --vary engine=vllm,sglang",
+    "explore qwen3-30b-a3b --gpus 1xH200 --vary engine=vllm,sglang",
     "advise --help",
 )
 

@@ -180,7 +180,7 @@ def read_plan(text: str) -> SweepPlan:
     cases = content.pop(_CASES, [{}])
     if not (isinstance(cases, list) and cases and all(isinstance(case, dict) for case in cases)):
         raise AdvisorError("cases: expected a list of settings that go together, e.g. - {model_id: qwen3-30b-a3b}")
-    batches = swept_batches(content.pop("batch_size", None))
+    batches = _batches(content.pop("batch_size", None))
     _check_names([*content, *(name for case in cases for name in case)])
     for name in content.keys() & {name for case in cases for name in case}:
         raise AdvisorError(f"{name} stands both in cases and beside them; leave it in one place")
@@ -223,8 +223,7 @@ def _mapping(text: str) -> dict[str, Any]:
     return {str(name): value for name, value in content.items()}
 
 
-def swept_batches(given: Any) -> tuple[int, ...]:
-    """Batches from one or a list. Raises AdvisorError for what is no whole number from 1 to MAX_BATCH, or twice."""
+def _batches(given: Any) -> tuple[int, ...]:
     values = given if isinstance(given, list) else [given]
     if given is None or not values or not all(isinstance(one, int) and not isinstance(one, bool) for one in values):
         raise AdvisorError("batch_size: expected whole numbers, e.g. [1, 4, 16, 64]")
