@@ -35,12 +35,26 @@ class AdvisorError(ValueError):
     """Bad input or a question that the data cannot answer. Its message is fit to be shown as it is."""
 
 
+_IN_WORDS = {
+    "Input should be a valid ": "expected a ",
+    "Input should be ": "expected ",
+    "expected a integer": "expected a whole number",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    ", unable to parse string as an integer": "",
+    ", unable to parse string as a number": "",
+}
+"""What pydantic says, and how we do."""
+
+
 def explain(error: ValidationError) -> str:
     """One plain line from a pydantic error: the field, its value, and what was expected."""
     parts = []
     for problem in error.errors():
         field = ".".join(str(step) for step in problem["loc"])
         message = problem["msg"].removeprefix("Value error, ")
+        for theirs, ours in _IN_WORDS.items():
+            message = message.replace(theirs, ours)
         if problem["type"] == "missing":
             parts.append(f"{field} is missing")
         elif problem["type"] == "extra_forbidden":

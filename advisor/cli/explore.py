@@ -44,7 +44,7 @@ from advisor.cli.output import (
 )
 from advisor.cli.own import own_fields
 from advisor.predict.scenario import Scenario, example_ids, load_example
-from advisor.predict.scenario_fields import DOCUMENTS, FIELDS
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file
 from advisor.show.table import Table, matrix
@@ -58,9 +58,9 @@ _SIZES = ("min_total_params", "max_total_params", "min_active_params", "max_acti
 _SCORES = ("scores", "quality", "min_quality", "where")
 _LOAD = ("users", "histogram", "by", "usd_per_hour", "whole_machine", "expert_parallel_too", "top")
 _RANK = frozenset({"names", "configs", *_LOAD, *_SIZES, *_SCORES})
-_PLACED = frozenset({"tensor_parallel", "expert_parallel"})
+_PLACED = frozenset(name for name, row in FIELDS.items() if row.unit == "ranks")
 _STARTS = frozenset({"model", "model_id", "scenario_file", "example"})
-_OF_ONE_MODEL = _STARTS | _PLACED | {"batch_size", "routing", "expert_loads", "redundant_experts"}
+_OF_ONE_MODEL = _STARTS | _PLACED | {"batch_size", "routing", *RANK_FIELDS}
 _SCENARIO = frozenset(option.name or "" for option in SCENARIO_OPTIONS)
 _MAX_SHOWN = 512
 """Combinations whose table is printed; more go to files. [-]"""
