@@ -335,7 +335,7 @@ def _best_designs(answer: DesignAnswer) -> Table[Candidate]:
         Column("ms/token", lambda item: question.mean_tpot_s(item.tpot_s) * 1e3, "{:.2f}".format),
         Column("K", lambda item: "/".join(map(str, item.n_draft))),
         Column("gain", lambda item: item.objective_gain.value, "{:.3f}".format),
-        Column("band", lambda item: f"{item.objective_gain.low:.2f}-{item.objective_gain.high:.2f}"),
+        Column("likely range", lambda item: f"{item.objective_gain.low:.2f}-{item.objective_gain.high:.2f}"),
     )
     return Table(columns, answer.top)
 

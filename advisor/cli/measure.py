@@ -18,7 +18,7 @@ import click
 import pandas as pd
 
 from advisor.cli.measured_files import Own, files_in, read_all, read_bytes, read_points, reading_options, with_own
-from advisor.cli.output import given_acceptance, json_option, print_json, print_labelled, print_table, write_file
+from advisor.cli.output import given_acceptance, json_option, print_json, print_labelled, print_table, say, write_file
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
 from advisor.measured.ingest.read import GivenRows
 from advisor.measured.ingest.result import IngestResult, comma_question, csv_of, measured_length
@@ -166,7 +166,12 @@ def fit(
     result = rows.result
     if not as_json:
         _print_said(result)
-    points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=given)
+    try:
+        points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=given)
+    except AdvisorError as error:
+        needed = [f"--set {item.name}=..." for item in result.missing if item.needed]
+        lacks = f"{error}; the file lacks {' '.join(needed)} (`advisor ingest` says what each means)"
+        raise (AdvisorError(lacks) if needed else error) from error
     answer, small = refit_chosen(points, refused, result.header_of), moesd_of(points)
     text = write_adjustment(adjustment_of(answer)) if force or not answer.reasons_against else None
     if output is not None and text is not None:
@@ -186,10 +191,10 @@ def fit(
     for item in failed:
         click.echo(f"skipped file {item['file']}: {item['reason']}")
     print_labelled("warning", rows.result.warnings)
-    click.echo(answer.sentence + "\n")
+    say(answer.sentence + "\n")
     print_table(Table(PARAMETERS, answer.parameters))
     for note in notes(answer):
-        click.echo(note)
+        say(note)
     if small is not None:
         click.echo(
             f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of {small.rms:.2f}."

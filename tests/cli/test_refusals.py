@@ -91,6 +91,7 @@ ingest hello | not recognised
 ingest empty | empty
 ingest absent.csv | absent.csv
 fit absent.csv | absent.csv
+fit rows.csv | lacks --set hardware_id=...
 fit pickle | pickle
 fit gzip | not recognised
 fit rows.csv --set speedup=2 | cannot be filled in
@@ -126,7 +127,7 @@ schedule NGRAM --histogram 16 | batch:weight
 schedule NGRAM --contexts x | contexts
 export NGRAM | --output
 export NGRAM --engine trtllm --output out | trtllm
-export QWEN --output out | draft model
+export QWEN --output out | needs --draft-model
 export NGRAM --output out --static-k 9 | static K=9
 export NGRAM --output out --max-running-requests 0 | --max-running-requests
 simulate NGRAM --trace missing.csv | missing.csv

@@ -102,7 +102,7 @@ _ORIGINS = {
 }
 """Where the choices of experts come from, by kind."""
 _PLACED = ("layout", "experts read", "rows, fullest/mean", "K", "copies/GPU")
-_TIMES = ("layout", "plain step ms", "K", "round ms", "speedup", "band", "time per token ms", "tier")
+_TIMES = ("layout", "plain step ms", "K", "round ms", "speedup", "likely range", "time per token ms", "tier")
 """Columns of the layouts that fit the width of a page, in two tables."""
 
 

@@ -82,7 +82,7 @@ _PLAIN = Column[RankArm]("plain step ms", lambda arm: arm.curve.plain_step_s[0],
 _ROUND = Column[RankArm]("round ms", _at_best("round_s"), ms)
 _SPEED = (
     Column[RankArm]("speedup", _at_best("speedup"), "{:.2f}".format),
-    Column[RankArm]("band", _band),
+    Column[RankArm]("likely range", _band),
     Column[RankArm]("time per token ms", _at_best("tpot_s"), ms),
 )
 _TIER = Column[RankArm]("tier", _at_best("tier"), words=True)
