@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from advisor.catalog.engines import load_engine
 from advisor.physics.bands import BEST_K_OF_EACH, PER_K_LOG_SD
 from advisor.predict.curve import Curve, Odds, draft_odds, excess_loss, recommended
 from advisor.predict.load import widest_graph
 from advisor.predict.setup import Setup
-from advisor.prediction import AdvisorError, Array, Tier
+from advisor.prediction import Array, Tier
 
 
 @dataclass(frozen=True)
@@ -259,29 +259,6 @@ def _unnamed_release(setup: Setup, batch: int, n_draft: int, location: str) -> t
         "default: such a step is launched kernel by kernel, which is not charged here. Name the release "
         "(engine_version), or capture larger sizes.",
     )
-
-
-def break_even_accepted_length(round_time_s: ArrayLike) -> Array:
-    """Least accepted length at which a round pays for itself.
-
-    Raises AdvisorError for anything but a table of positive times.
-
-    Parameters
-    ----------
-    round_time_s : [nB, nK], whole round; column 0 is the plain decode step. [s]
-
-    Returns
-    -------
-    [nB, nK] tokens per round, bonus token included. Above K + 1 no acceptance, however good, makes it pay. [-]
-
-    Notes
-    -----
-    speedup = AL T(B, 0) / T(B, K) = 1, so AL = T(B, K) / T(B, 0): the cost term of the utility in arXiv:2506.20675.
-    """
-    time = np.asarray(round_time_s, dtype=float)
-    if time.ndim != 2 or np.any(time <= 0):
-        raise AdvisorError("round_time_s must be a table [batch, K] of positive times")
-    return time / time[:, :1]
 
 
 def sweet_spot(batches: Array, speedup: Array) -> float:

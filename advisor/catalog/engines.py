@@ -232,15 +232,6 @@ class Engine(Frozen):
         release = _release(version)
         return next((rule for rule in self.graphs if _release(rule.since) <= release < _release(rule.before)), None)
 
-    def least_release(self, tags: Collection[str]) -> str | None:
-        """First release that does not refuse an export of these kinds. None where none is known to refuse it."""
-        refusing = [
-            guard.before
-            for guard in self.guards
-            if guard.effect == "harmful" and guard.since is None and guard.before and set(guard.when) <= set(tags)
-        ]
-        return max(refusing, key=_release, default=None)
-
     def unlisted_on(self, weight_format: str, generation: str) -> Unlisted | None:
         """Reason why a weight format is in doubt on a generation of accelerators.
 

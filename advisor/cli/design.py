@@ -4,6 +4,7 @@ accelerator and batch, for several targets as one, or over a map of both."""
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -167,46 +168,38 @@ def design(
     ctx: click.Context,
     scenario: Scenario,
     *,
-    shape: str | None,
-    batches: str | None,
-    max_memory_gb: float | None,
-    experts: str | None,
-    active: str | None,
-    shared: str | None,
-    width_step: int,
-    depths: str | None,
-    heads: str | None,
-    targets: tuple[str, ...],
-    as_map: bool,
-    accelerators: str | None,
     top: int,
     csv_file: Path | None,
     config_file: Path | None,
     as_json: bool,
-    **question: Any,  # the options that design_space takes as they stand
+    **question: Any,  # the options of the grid and the places, and those that design_space takes as they stand
 ) -> None:
     """Search for the MoE to train instead of --model, at equal quality, to serve with speculative decoding.
 
     --target asks for the one design that several accelerators and batches lose least with; --map for each one's.
     """
     show = progress("searching")
-    started = _started(scenario, shape, question, from_nothing=ctx.meta[_FROM_NOTHING])
+    batches, targets, accelerators, gb = (
+        question.pop(name) for name in ("batches", "targets", "accelerators", "max_memory_gb")
+    )
+    is_map = question.pop("as_map") or accelerators is not None
+    started = _started(scenario, question.pop("shape"), question, from_nothing=ctx.meta[_FROM_NOTHING])
     asked = scenario if started is None else started.scenario
     options = {
-        "grid": _grid(experts, active, shared, width_step, depths, heads),
+        "grid": _grid({name: question.pop(name) for name in _GRID}),
         "price_usd_per_hour": question.pop("usd_per_hour"),
-        "max_memory_bytes": None if max_memory_gb is None else max_memory_gb * 1e9,
+        "max_memory_bytes": None if gb is None else gb * 1e9,
         **question,
         "on_progress": show,
     }
     start = "" if started is None else started.note
-    if targets or as_map or accelerators is not None:
-        _refuse_mixed(targets, batches, config_file, is_map=as_map or accelerators is not None)
-        if targets:
-            one = one_design(asked, parse_targets(targets, asked.hardware_id), top, **options)
-            _give_one(one, start, csv_file, config_file, as_json=as_json)
-        else:
-            _give_map(_mapped(asked, accelerators, batches, options), start, csv_file, as_json=as_json)
+    _refuse_mixed(targets, batches, config_file, is_map=is_map)
+    if targets:
+        one = one_design(asked, parse_targets(targets, asked.hardware_id), top, **options)
+        _give_one(one, start, csv_file, config_file, as_json=as_json)
+        return
+    if is_map:
+        _give_map(_mapped(asked, accelerators, batches, options), start, csv_file, as_json=as_json)
         return
     space = design_space(asked, batches=parse_batches(batches) if batches is not None else None, **options)
     show(1)
@@ -298,20 +291,35 @@ def _started(scenario: Scenario, shape: str | None, question: dict[str, Any], *,
     return None
 
 
-def _grid(
-    experts: str | None, active: str | None, shared: str | None, step: int, depths: str | None, heads: str | None
-) -> DesignGrid:
-    given: dict[str, Any] = {"width_step": step}
-    lists = {"n_experts": experts, "n_active": active, "n_shared": shared}
+_GRID = {
+    "experts": ("n_experts", int),
+    "active": ("n_active", int),
+    "shared": ("n_shared", int),
+    "depths": ("depth_factors", float),
+    "heads": ("head_factors", float),
+    "width_step": ("width_step", int),
+}
+"""Options of the grid: what they set, and the kind of its numbers."""
+
+
+def _grid(typed: Mapping[str, Any]) -> DesignGrid:
+    """The grid of the options. Raises AdvisorError, which names them, for what is no list of numbers."""
+    given: dict[str, Any] = {}
+    for option, text in typed.items():
+        name, kind = _GRID[option]
+        try:
+            if text is not None:
+                given[name] = tuple(kind(each) for each in text.split(",")) if isinstance(text, str) else text
+        except ValueError as error:
+            kinds = "whole numbers" if kind is int else "numbers"
+            raise AdvisorError(f"--{option} {text!r} is not a comma-separated list of {kinds}") from error
     try:
-        given |= {name: tuple(int(x) for x in text.split(",")) for name, text in lists.items() if text is not None}
-        factors = {"depth_factors": depths, "head_factors": heads}
-        given |= {name: tuple(float(x) for x in text.split(",")) for name, text in factors.items() if text is not None}
         return DesignGrid(**given)
     except ValidationError as error:
-        raise AdvisorError(explain(error)) from error
-    except ValueError as error:
-        raise AdvisorError(f"grid values must be comma-separated numbers: {error}") from error
+        said = explain(error)
+        for option, (name, _) in _GRID.items():
+            said = said.replace(name, f"--{option.replace('_', '-')}")
+        raise AdvisorError(said) from error
 
 
 def _law(item: Candidate, *, at: int) -> str:

@@ -37,7 +37,7 @@ from advisor.cli.advise import spend_of
 from advisor.cli.data import build
 from advisor.cli.expert_ranks import copies_tried, counted_ranks, counting_options
 from advisor.cli.measured_files import read_bytes
-from advisor.cli.output import FILE_DATE, ScenarioCommand, json_option, print_json, spend_options, write_file
+from advisor.cli.output import FILE_DATE, ScenarioCommand, json_option, print_json, progress, spend_options, write_file
 from advisor.measured.refit_result import Errors
 from advisor.predict.scenario import Scenario, load_scenario_file
 from advisor.prediction import AdvisorError
@@ -90,54 +90,38 @@ from advisor.show.words.diagnosis import DiagnosisView, view_of
 )
 @json_option("Print what was written as JSON.")
 def report(
-    scenario: Scenario,
-    date: dt.datetime | None,
-    form: Format | None,
-    output: Path,
-    served_model: str | None,
-    draft_model: str | None,
-    no_checks: bool,
-    brief: bool,
-    models: bool,
-    min_total_params: float | None,
-    regions: bool,
-    ranks: bool,
-    traces: tuple[Path, ...],
-    copies: str | None,
-    swept: Sequence[Path],
-    usd_per_hour: float | None,
-    power_log: Path | None,
-    power_k: int | None,
-    measured: Sequence[Path],
-    as_json: bool,
+    scenario: Scenario, date: dt.datetime | None, form: Format | None, output: Path, as_json: bool, **asked: Any
 ) -> None:
     """Write a report: verdict, curve, schedule, engine configuration, assumptions, known errors, sources."""
-    form = form or _format_of(output)
-    if min_total_params is not None and not models:
+    form, brief, show = form or _format_of(output), asked["brief"], progress("writing the report:")
+    if asked["min_total_params"] is not None and not asked["models"]:
         raise AdvisorError("--min-total-params needs --models")
-    counted = _ranks(scenario, ranks, traces, copies)
+    counted = _ranks(scenario, asked["ranks"], asked["traces"], asked["copies"])
     day = date.date() if date else click.get_current_context().meta.get(FILE_DATE) or dt.date.today()
+    show("answer", 0.0)
     advice = advise(scenario)
-    steps = None if brief else next_steps(advice)
-    known = None if no_checks else _known_errors(advice)
+    spend = spend_of(advice, *(asked[name] for name in ("usd_per_hour", "power_log", "power_k")))
+    show("sections", 0.3)
     document = build_report(
         advice,
         day,
-        steps=steps,
-        validation=known,
-        served_model=served_model,
-        draft_model=draft_model,
-        spend=spend_of(advice, usd_per_hour, power_log, power_k),
+        steps=None if brief else next_steps(advice),
+        validation=None if asked["no_checks"] else _known_errors(advice),
+        served_model=asked["served_model"],
+        draft_model=asked["draft_model"],
+        spend=spend,
         over_context=None if brief else context_map(scenario),
-        board=_board(scenario, usd_per_hour, min_total_params) if models else None,
-        diagnosis=_diagnosis(measured, scenario) if measured else None,
+        board=_board(scenario, asked["usd_per_hour"], asked["min_total_params"]) if asked["models"] else None,
+        diagnosis=_diagnosis(asked["measured"], scenario) if asked["measured"] else None,
         k_by_context=None if brief else _k_by_context(advice),
-        regions=region_map(scenario) if regions else None,
+        regions=region_map(scenario) if asked["regions"] else None,
         ranks=counted,
-        swept=sweep_view(read_sweep_files(swept), scenario.max_tpot_ms, scenario.model_dump()) if swept else None,
+        swept=_swept(asked["swept"], scenario) if asked["swept"] else None,
     )
+    show("file", 0.8)
     content = render(document, form, brief=brief)
     write_file(output, content, "choose another --output")
+    show(1.0)
     if as_json:
         print_json(
             {
@@ -152,6 +136,10 @@ def report(
         return
     click.echo(document.verdict)
     click.echo(f"Wrote {output}: {form}, {len(content):,} bytes, scenario {scenario.hash}, {day.isoformat()}.")
+
+
+def _swept(files: Sequence[Path], scenario: Scenario) -> Any:
+    return sweep_view(read_sweep_files(files), scenario.max_tpot_ms, scenario.model_dump())
 
 
 def _board(scenario: Scenario, usd_per_hour: float | None, min_total_params: float | None) -> Leaderboard:

@@ -306,27 +306,14 @@ def _print_bounds(report: SimulationReport) -> None:
     say(f"K changes in at most {switches:.0%} of a policy's iterations, {cost}.")
     static = {one.static_k: one for one in report.outcomes if one.static_k}
     say("\nUpper bounds, not policies: each sequence stops at its first rejection, which no engine foresees.")
-    header = (
-        "K at most",
-        "speedup",
-        "verification gated",
-        "drafts gated",
-        "verified/token",
-        "gated",
-        "drafts/token",
-        "gated",
-    )
+    header: tuple[str, ...] = ("K at most", "speedup", "verification gated", "drafts gated")
+    header += ("verified/token", "gated", "drafts/token", "gated")
     rows = []
     for k, one in static.items():
         trimmed, gated = (bound for bound in report.bounds if bound.static_k == k)
-        verified, drafted = gated.verified_per_token, gated.drafted_per_token
-        rows.append(
-            (
-                str(k),
-                *(f"{shown.speedup:.3f}" for shown in (one, trimmed, gated)),
-                *(f"{value:.2f}" for value in (one.verified_per_token, verified, one.drafted_per_token, drafted)),
-            )
-        )
+        work = (one.verified_per_token, gated.verified_per_token, one.drafted_per_token, gated.drafted_per_token)
+        gains = (f"{shown.speedup:.3f}" for shown in (one, trimmed, gated))
+        rows.append((str(k), *gains, *(f"{value:.2f}" for value in work)))
     print_table(matrix(header, rows, "r" * len(header)))
     most = max(bound.gain_over_best_static for bound in report.bounds)
     say(f"At most {most:+.1%} over the best single K.")

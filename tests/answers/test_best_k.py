@@ -13,7 +13,6 @@ import pytest
 from advisor.answers.advice import advise
 from advisor.answers.best_k import (
     DraftRow,
-    break_even_accepted_length,
     break_even_batch,
     draft_rows,
     graph_texts,
@@ -258,11 +257,6 @@ def test_the_last_batch_is_the_largest_that_fits_or_the_curves_last_where_nothin
         return last_batch(replace(setup, memory=replace(setup.memory, largest_batch=fits)), curve)
 
     assert [last(fits) for fits in (7, 64, 9999, 0)] == [7, 64, 64, 64]
-
-
-def test_break_even_is_the_cost_of_a_round_in_plain_steps() -> None:
-    time = np.array([[10.0, 15.0, 18.0], [20.0, 44.0, 70.0]])
-    assert np.allclose(break_even_accepted_length(time), [[1, 1.5, 1.8], [1, 2.2, 3.5]])
 
 
 def test_speedup_is_one_exactly_at_break_even() -> None:

@@ -285,10 +285,10 @@ def test_the_command_gives_one_json_document(capsys: pytest.CaptureFixture[str])
     [
         (("--batches", "1,x"), "1:0.2,64:0.8"),
         (("--experts", "many"), "comma-separated"),
-        (("--width-step", "0"), "width_step"),
+        (("--width-step", "0"), "--width-step"),
         (("--quality-eps", "2"), "quality_eps"),
         (("--heads", "0.3"), "KV heads"),
-        (("--depths", "-1"), "positive"),
+        (("--depths", "-1"), "depths: expected"),
     ],
 )
 def test_the_command_refuses_a_wrong_option_in_one_sentence(

@@ -248,16 +248,6 @@ def test_a_new_drafter_of_a_known_kind_takes_its_profile_alone(own_profiles: Pat
         assert "a/b" in export_scenario(advice.setup, RANGES, engine, draft_model="a/b").launch_line
 
 
-def test_the_least_release_is_the_newest_of_those_that_end_a_refusal() -> None:
-    vllm = load_engine("vllm")
-    assert vllm.least_release({"table"}) == "0.24", "releases before it refuse a table of K by batch"
-    assert vllm.least_release(set()) is None
-    refusing = next(guard for guard in vllm.guards if guard.id == "no_table_yet")
-    guards = (refusing, refusing.model_copy(update={"before": "0.9"}), refusing.model_copy(update={"since": "0.3"}))
-    assert vllm.model_copy(update={"guards": guards}).least_release({"table"}) == "0.24", "0.9 is the older release"
-    assert vllm.model_copy(update={"guards": guards[1:]}).least_release({"table"}) == "0.9"
-
-
 def warnings(**choices: object) -> list[str]:
     found = load_setup(Scenario(acceptance="2.4@3", **choices)).warnings  # type: ignore[arg-type]
     return [text for text in found if "weight-only" in text or "may not run" in text]
