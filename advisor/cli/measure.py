@@ -18,7 +18,16 @@ import click
 import pandas as pd
 
 from advisor.cli.measured_files import Own, files_in, read_all, read_bytes, read_points, reading_options, with_own
-from advisor.cli.output import given_acceptance, json_option, print_json, print_labelled, print_table, say, write_file
+from advisor.cli.output import (
+    given_acceptance,
+    json_option,
+    print_json,
+    print_labelled,
+    print_table,
+    progress,
+    say,
+    write_file,
+)
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
 from advisor.measured.ingest.read import GivenRows
 from advisor.measured.ingest.result import IngestResult, comma_question, csv_of, measured_length
@@ -154,6 +163,7 @@ def fit(
     from advisor.measured.refit import adjustment_of, refit_chosen, select_points
     from advisor.measured.refit_result import notes
 
+    show = progress("fitting")
     given = given_acceptance(accepted_length, acceptance, acceptance_preset)
     own = Own.given(models, [hardware_id] if hardware_id else [])
     hardware_id = next((one.name for one in own.documents if one.column == "hardware_id"), hardware_id)
@@ -172,7 +182,9 @@ def fit(
         needed = [f"--set {item.name}=..." for item in result.missing if item.needed]
         lacks = f"{error}; the file lacks {' '.join(needed)} (`advisor ingest` says what each means)"
         raise (AdvisorError(lacks) if needed else error) from error
+    show(f"{len(points)} points", 0.0)
     answer, small = refit_chosen(points, refused, result.header_of), moesd_of(points)
+    show(1.0)
     text = write_adjustment(adjustment_of(answer)) if force or not answer.reasons_against else None
     if output is not None and text is not None:
         write_file(output, f"{text}\n")
@@ -336,7 +348,10 @@ def predict(
     An accepted_length counts as borrowed, with a wider band, unless accepted_length_same_run is 1.
     """
     found, asked = _points(file, columns, models, hardware)
-    answers = predict_rows(asked, _assumptions(assume), refused=found.refused)[list(PREDICTED_COLUMNS)]
+    show = progress("predicting")
+    answers = predict_rows(asked, _assumptions(assume), refused=found.refused, on_progress=show)
+    show(1.0)
+    answers = answers[list(PREDICTED_COLUMNS)]
     given = found.given.drop(columns=list(PREDICTED_COLUMNS), errors="ignore")  # of an earlier prediction
     rows = pd.concat([given.reset_index(drop=True), answers], axis=1)
     text = json_text(_records(rows)) + "\n" if as_json else frame_csv(rows, float_format="%.6g")
@@ -362,14 +377,16 @@ def validate(
     as_json: bool,
 ) -> None:
     """Errors of the predictions on FILE, or on the shipped published measurements."""
+    show = progress("predicting")
     if file is None:
         if columns or models or hardware:
             raise AdvisorError("--map, --model and --hardware need FILE")
-        result = validate_points(judged_rows(), _assumptions(assume))
+        result = validate_points(judged_rows(), _assumptions(assume), on_progress=show)
     else:
         found, asked = _points(file, columns, models, hardware)
         marked = found.given.get("defect", "")
-        result = validate_points(asked.assign(defect=marked), _assumptions(assume), found.refused)
+        result = validate_points(asked.assign(defect=marked), _assumptions(assume), found.refused, show)
+    show(1.0)
     if as_json:
         print_json(
             {
