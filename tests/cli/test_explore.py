@@ -257,3 +257,21 @@ def test_a_sweep_takes_models_and_accelerators_of_ones_own_by_their_content(
     status, _, said = run(capsys, "explore", "--plan", plan, "--output", tmp_path / "new")
     assert (status, said.count("\n")) == (2, 1)
     assert "none.json" in said
+
+
+def test_a_varied_field_is_answered_as_advise_answers_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "pod.json").write_text(json.dumps(POD))
+    asked = ("explore", *QWEN[2:], "--vary", f"hardware=h200-sxm,{tmp_path}/pod.json", "--vary", "batch=1,16")
+    status, out, err = run(capsys, *asked, "--json")
+    assert status == 0, err
+    best = {(row["hardware_id"][:4], row["batch_size"]): row for row in json.loads(out) if row["recommended"]}
+    assert len(best) == 4
+    for (place, batch), row in best.items():
+        named = "h200-sxm" if place == "h200" else tmp_path / "pod.json"
+        answer = json.loads(run(capsys, "advise", *QWEN[2:], "--hardware", named, "--batch", batch, "--json")[1])
+        found = answer["recommendation"]
+        assert (row["n_draft"], row["tier"]) == (found["n_draft"], found["tier"])
+        assert row["speedup"] == pytest.approx(found["speedup"], rel=1e-3)
+    _, table, _ = run(capsys, *asked)
+    assert table.splitlines()[0].split()[:3] == ["hardware", "batch", "K"]
+    assert len(table.splitlines()) >= 5
