@@ -348,12 +348,12 @@ MAX_LAYERS = 2_000
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--model", "model_id", help="Model id, for its number of experts.")
+@click.option("--model", "model_id", help="Model id, for its experts and layers.")
 @click.option("--experts", type=int, help="Routed experts per layer, where the model has no profile.")
-@click.option("--active", type=int, help="Experts per token, with --experts.")
-@click.option("--layers", type=int, help="Routed layers, with --experts: tells what the axes of an array are.")
+@click.option("--active", type=int, help="With --experts: active experts per token.")
+@click.option("--layers", type=int, help="With --experts: routed layers, which tell the axes of an array.")
 @click.option(
-    "--output", type=click.Path(path_type=Path), help="Write the experts' loads by layer, for --expert-loads."
+    "--output", "-o", type=click.Path(path_type=Path), help="Write the experts' loads by layer, for --expert-loads."
 )
 @json_option()
 def trace(
