@@ -6,6 +6,7 @@ import gc
 import importlib
 import os
 import re
+import shlex
 import signal
 import sys
 import threading
@@ -21,22 +22,19 @@ _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
         "advise deepseek-ai/DeepSeek-V3 --gpus 8xH200 --batch 32",
         {
             "advise": ("advise", "How many tokens to draft, how much faster, how sure, what to launch."),
-            "explain": ("compare", "How one prediction was made, formula by formula."),
+            "explain": ("explain", "How one prediction was made, formula by formula."),
             "schedule": ("runtime", "K by batch size and context, and what it gains."),
             "export": ("runtime", "Write the schedule as vLLM or SGLang loads it."),
             "simulate": ("runtime", "Compare ways to choose K while serving."),
         },
     ),
     "Explore": (
-        "compare gpt-oss-20b gpt-oss-120b --gpus 1xH200",
+        "explore gpt-oss-20b gpt-oss-120b --gpus 1xH200",
         {
             "curve": ("curve", "Speedup over batch and K as CSV."),
-            "context": ("compare", "Speedup over batch and context, and where it turns."),
-            "compare": ("compare", "Two to four scenarios side by side."),
-            "rank": ("explore", "Rank all models at your load, with cost and energy."),
-            "sweep": ("explore", "A grid of scenarios as Parquet, by processes or Ray."),
+            "explore": ("explore", "Vary any field, rank models at your load, or compare scenarios."),
             "design": ("design", "Which MoE to train instead, at equal quality."),
-            "expert-ranks": ("explore", "Experts on ranks: imbalance, copies of hot experts, exchange."),
+            "expert-ranks": ("expert_ranks", "Experts on ranks: imbalance, copies of hot experts, exchange."),
         },
     ),
     "Measure": (
@@ -72,8 +70,8 @@ _GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
 }
 """Headings of the help: an example, and the commands with their modules and what they do."""
 _COMMANDS = {name: said for _, commands in _GROUPS.values() for name, said in commands.items()}
-_RENAMED = {"ranks": "expert-ranks"}
-"""Names of the release before, which answer with a note."""
+_RENAMED = {"ranks": "expert-ranks", "compare": "explore", "sweep": "explore --plan", "rank": "explore --models all"}
+"""Commands of the release before, and what they are now; `context` too, whose options have other names."""
 _SHORT_OF_MEMORY = re.compile(r"cannot allocate|out of memory|map segment|start new thread|bad_alloc", re.IGNORECASE)
 """What libraries and the loader say where there is no memory left; libraries seldom raise MemoryError."""
 _LONGEST = 1200
@@ -104,10 +102,9 @@ class _Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is called. An old name is answered by the new one, with a note."""
-        if (now := _RENAMED.get(args[0])) is not None:
-            click.echo(f"note: `{args[0]}` is now `{now}`", err=True)
-            args = [now, *args[1:]]
+        """The command that is called. Raises click.UsageError for an old name, with the command to type."""
+        if args[0] in (*_RENAMED, "context"):
+            raise click.UsageError(f"`{args[0]}` is now: advisor {shlex.join(_as_now(args))}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -117,10 +114,26 @@ class _Lazy(click.Group):
                 formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
 
 
+def _as_now(args: list[str]) -> list[str]:
+    """A command line of the release before as it is typed now."""
+    name, *given = args
+    if name == "context":
+        words = [word for arg in given for word in (arg.split("=", 1) if arg.startswith("--") else [arg])]
+        varied = []
+        for option, field in (("--contexts", "context"), ("--batches", "batch")):
+            at = words.index(option) if option in words[:-1] else None
+            varied += ["--vary", field if at is None else f"{field}={words[at + 1]}"]
+            words = words if at is None else [*words[:at], *words[at + 2 :]]
+        return ["explore", *words, *varied]
+    if name == "rank" and any(arg.split("=")[0] == "--models" for arg in given):
+        return ["explore", *given]
+    return [*_RENAMED[name].split(), *given]
+
+
 @click.command(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(version=__version__, prog_name="advisor")
 def root() -> None:
-    """Recommend the K to draft, and the MoE to build, for your hardware, model and batch size."""
+    """Recommend how many tokens to draft per round (K), and which MoE to train."""
 
 
 def _terminated(number: int, _: object) -> None:
@@ -154,7 +167,7 @@ def main(argv: list[str] | None = None) -> None:
     except (MemoryError, ImportError, OSError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not _SHORT_OF_MEMORY.search(str(error)):
             raise
-        click.echo("error: memory is too short for this; free some, or give fewer rows at once", err=True)
+        click.echo("error: not enough memory; free some, or give fewer rows at once", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("error: interrupted", err=True)

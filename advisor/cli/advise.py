@@ -19,6 +19,7 @@ from advisor.cli.output import (
     print_labelled,
     print_table,
     say,
+    spend_options,
     text_width,
 )
 from advisor.predict.curve import curve_rows
@@ -44,13 +45,7 @@ GOALS = ("tokens_per_s_per_gpu", "tpot", "speedup")
 @click.option(
     "--goal", type=click.Choice(GOALS), default=GOALS[0], show_default=True, help="What `try next` of -v is ranked by."
 )
-@click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
-@click.option(
-    "--power-log",
-    type=click.Path(path_type=Path),
-    help="Power measured while it ran: CSV of nvidia-smi --query-gpu, or output of dcgmi dmon; else estimated.",
-)
-@click.option("--power-k", type=int, help="K that ran while power was logged [default: the recommended one].")
+@spend_options()
 @json_option()
 def advise(
     scenario: Scenario,
@@ -142,7 +137,7 @@ def spend_of(advice: Advice, usd_per_hour: float | None, power_log: Path | None,
 
     curve, setup, best = advice.curve, advice.setup, advice.recommendation.n_draft
     if power_log is None and power_k is not None:
-        raise AdvisorError("--power-k says what ran while power was logged; give --power-log FILE too")
+        raise AdvisorError("--power-k needs --power-log FILE")
     price, measured = price_of(setup.hardware, usd_per_hour), None
     if does_not_fit(setup):
         return None

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -19,8 +18,8 @@ from advisor.answers.diagnosis.diagnose import diagnose as diagnosed
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import load_routing_preset, routing_preset_ids
-from advisor.cli.measured_files import mapped, pair, read_bytes
-from advisor.cli.output import json_option, print_json, print_labelled, print_table, write_file
+from advisor.cli.measured_files import mapped, pair, read_bytes, reading_options
+from advisor.cli.output import json_option, print_json, print_labelled, print_table, progress, write_file
 from advisor.cli.own import read_config
 from advisor.measured.ingest.traces import LayerCounts, layer_counts, read_traces
 from advisor.measured.measurements import sweeps
@@ -50,7 +49,7 @@ def store() -> None:
 
 
 @store.command()
-@click.option("--if-stale", is_flag=True, help="Do nothing when the store matches its sources.")
+@click.option("--if-stale", is_flag=True, help="Do nothing where the store is up to date.")
 @json_option()
 def build(if_stale: bool, as_json: bool) -> None:
     """Build the store from the installed kernel tables. The old one stays until all is done."""
@@ -60,7 +59,7 @@ def build(if_stale: bool, as_json: bool) -> None:
             if as_json:
                 print_json({"built": False, "path": str(now.path)})
             return
-    summary = build_store(progress=_show_progress)
+    summary = build_store(progress=progress("building the store:"))
     if as_json:
         print_json({"built": True, **vars(summary), "path": str(summary.path)})
         return
@@ -78,8 +77,8 @@ def build(if_stale: bool, as_json: bool) -> None:
 
 
 @store.command()
-@click.option("--hardware", "hardware_id", help="Every measured table of this accelerator.")
-@click.option("--all", "whole", is_flag=True, help="Every measured table [default: one line per accelerator].")
+@click.option("--hardware", "hardware_id", help="Show every measured table of this accelerator.")
+@click.option("--all", "whole", is_flag=True, help="Show every measured table [default: one line per accelerator].")
 @json_option("Machine-readable output, always with every table.")
 def status(hardware_id: str | None, whole: bool, as_json: bool) -> None:
     """Show what the store holds, and whether it is up to date."""
@@ -205,15 +204,6 @@ def _tera(rate: Constant | None) -> str:
     return "" if rate is None else f"{rate.value / 1e12:.0f}"
 
 
-def _show_progress(step: str, fraction: float) -> None:
-    """One line that moves on a terminal. On a pipe a line per tenth, so that logs stay short."""
-    if sys.stderr.isatty():
-        click.echo(f"\r\033[K[{fraction:4.0%}] {step}", nl=fraction >= 1.0, err=True)
-    elif int(fraction * 10) != _show_progress.__dict__.get("last"):
-        _show_progress.__dict__["last"] = int(fraction * 10)
-        click.echo(f"[{fraction:4.0%}] {step}", err=True)
-
-
 @click.command()
 @json_option()
 def presets(as_json: bool) -> None:
@@ -268,21 +258,8 @@ _SHOWN_WANTS = 6
 
 @click.command()
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
-@click.option(
-    "--set",
-    "values",
-    multiple=True,
-    metavar="COLUMN=VALUE",
-    help="Fill a column that the files lack, e.g. --set draft_tokens_k=3; repeat for several.",
-)
-@click.option(
-    "--map",
-    "columns",
-    multiple=True,
-    metavar="THEIRS=OURS",
-    help="Read a CSV column or a JSON field under another name, e.g. --map 'users=batch_size'; repeat.",
-)
-@click.option("--all", "show_all", is_flag=True, help="List every rule that was judged or lacks data, one a line.")
+@reading_options("values", "columns")
+@click.option("--all", "show_all", is_flag=True, help="List every rule, also those that passed or lack data.")
 @json_option()
 def diagnose(
     paths: Sequence[Path],
@@ -337,9 +314,9 @@ def _print(found: DiagnosisView, show_all: bool) -> None:
         click.echo(text)
     if found.comparisons[_SHOWN_RUNS:]:
         click.echo(f"... {counted(len(found.comparisons) - _SHOWN_RUNS, 'more run')}; --json has all")
-    click.echo(f"\nChecked and clean: {counted(len(found.clean), 'rule')}")
-    print_labelled("  clean", found.clean if show_all else ())
-    click.echo(f"Not judged: {counted(len(found.not_judged), 'rule')}, for want of")
+    click.echo(f"\nPassed: {counted(len(found.clean), 'rule')}")
+    print_labelled("  passed", found.clean if show_all else ())
+    click.echo(f"Not checked: {counted(len(found.not_judged), 'rule')}; missing data:")
     _print_wanted(found, show_all)
     for text in found.notes:
         click.echo(text)
@@ -368,18 +345,16 @@ def _print_wanted(found: DiagnosisView, show_all: bool) -> None:
 MAX_EXPERTS = 65_536
 """Ids of experts come as 16-bit numbers. [-]"""
 MAX_LAYERS = 2_000
-ANY_MOE = "class-fine-no-shared"
-"""Preset behind a log whose model is not named."""
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--model", "model_id", help="Model id, for its number of experts.")
+@click.option("--model", "model_id", help="Model id, for its experts and layers.")
 @click.option("--experts", type=int, help="Routed experts per layer, where the model has no profile.")
-@click.option("--active", type=int, help="Experts per token, with --experts.")
-@click.option("--layers", type=int, help="Routed layers, with --experts: tells what the axes of an array are.")
+@click.option("--active", type=int, help="With --experts: active experts per token.")
+@click.option("--layers", type=int, help="With --experts: routed layers, which tell the axes of an array.")
 @click.option(
-    "--output", type=click.Path(path_type=Path), help="Write the experts' loads by layer, for --expert-loads."
+    "--output", "-o", type=click.Path(path_type=Path), help="Write the experts' loads by layer, for --expert-loads."
 )
 @json_option()
 def trace(
@@ -421,7 +396,7 @@ def _ids(files: list[tuple[str, bytes]], count: int, model: LayerCounts, output:
     )
     for what in ("load_cv", "affinity", "stickiness"):
         low, high = getattr(found.fit, f"{what}_interval")
-        click.echo(f"{what:11s} {getattr(found.fit, what):.3f}  (80%: {low:.3f} to {high:.3f})")
+        click.echo(f"{what:11s} {getattr(found.fit, what):.3f}  (likely {low:.3f} to {high:.3f})")
     click.echo("overlap at lag 1 to 7: " + " ".join(f"{share:.3f}" for share in found.fit.overlap_by_lag))
     click.echo(f"overlap of unrelated tokens: {found.fit.unrelated_overlap:.3f}\n")
     _union_table([(u.batch_size, u.tokens, u.counted, u.predicted, u.uniform) for u in found.unions])
@@ -440,7 +415,7 @@ def _union_table(rows: list[tuple[int, int, float, float, float]]) -> None:
 def _experts(model_id: str | None, experts: int | None, given: LayerCounts) -> tuple[int, LayerCounts]:
     """N, and the layers and k: those of a model's profile, or those given."""
     if (model_id is None) == (experts is None):
-        raise AdvisorError("give --model ID or --experts N, so that experts that were never chosen are counted")
+        raise AdvisorError("give --model ID or --experts N: experts never chosen count too")
     if experts is not None:
         if not 2 <= experts <= MAX_EXPERTS:
             raise AdvisorError(f"--experts {experts}: a routed layer has 2 to {MAX_EXPERTS:,} experts")
@@ -449,7 +424,7 @@ def _experts(model_id: str | None, experts: int | None, given: LayerCounts) -> t
                 raise AdvisorError(f"{name} {value} is out of range; expected 1 to {most:,}")
         return experts, given
     if given.routed is not None or given.n_active is not None:
-        raise AdvisorError("--layers and --active go with --experts; the model's profile knows its own")
+        raise AdvisorError("--layers and --active need --experts; --model states its own")
     architecture = load_model(str(model_id))
     moe = architecture.moe
     if moe is None:

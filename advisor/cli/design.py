@@ -4,6 +4,7 @@ accelerator and batch, for several targets as one, or over a map of both."""
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -45,6 +46,7 @@ from advisor.cli.output import (
     print_table,
     progress,
     say,
+    spend_options,
     write_file,
 )
 from advisor.physics.quality import DEFAULT_EPS
@@ -110,28 +112,38 @@ def _first_named(params: dict[str, Any]) -> str | None:
     "--target-total",
     "target_total_params",
     type=float,
-    help="Total size to be met within 5%, e.g. 4e10; without --model the question starts from it.",
+    help="Target total parameters, within 5%, e.g. 4e10; can replace MODEL.",
 )
 @click.option(
     "--target-active",
     "target_active_params",
     type=float,
-    help="The same of active parameters without embeddings, e.g. 3e9.",
+    help="Target active parameters without embeddings, within 5%, e.g. 3e9.",
 )
-@click.option("--objective", type=click.Choice(OBJECTIVES), default="tpot", show_default=True, help="What to rank by.")
 @click.option(
-    "--quality-eps", type=float, default=DEFAULT_EPS, show_default=True, help="Share of quality that may be lost."
+    "--objective", type=click.Choice(OBJECTIVES), default="tpot", show_default=True, help="What to rank designs by."
+)
+@click.option(
+    "--quality-eps",
+    type=float,
+    default=DEFAULT_EPS,
+    show_default=True,
+    help="Maximum share of quality that may be lost.",
 )
 @click.option("--tokens", "training_tokens", type=float, help="Training tokens, the same for all designs, e.g. 1e12.")
-@click.option("--batches", help="1,64,512, a range 1-512, or with weights 1:0.2,64:0.8 [default: --batch].")
-@click.option("--max-total-params", type=float, help="Largest total size in parameters, e.g. 4e10.")
-@click.option("--max-training-cost", type=float, help="Training compute over the baseline's, at equal tokens, e.g. 1.")
-@click.option("--max-memory-gb", type=float, help="Memory an engine may use per GPU [default: 90% of it].")
-@click.option("--price", "price_usd_per_hour", type=float, help="USD per GPU-hour [default: the accelerator's].")
-@click.option("--experts", help="Numbers of experts to try, comma-separated.")
-@click.option("--active", help="Experts per token to try.")
+@click.option("--batches", help="Batches, e.g. 1,64,512, 1-512, or with weights 1:0.2,64:0.8 [default: --batch].")
+@click.option("--max-total-params", type=float, help="Maximum total parameters, e.g. 4e10.")
+@click.option(
+    "--max-training-cost",
+    type=float,
+    help="Maximum training compute relative to the baseline's at equal tokens, e.g. 1.",
+)
+@click.option("--max-memory-gb", type=float, help="Memory per GPU that the engine may use [default: 90%].")
+@spend_options(power=False, also=("--price",))
+@click.option("--experts", help="Numbers of experts to try, e.g. 64,128.")
+@click.option("--active", help="Numbers of active experts per token to try, e.g. 4,8.")
 @click.option("--shared", help="Numbers of shared experts to try.")
-@click.option("--width-step", type=int, default=32, show_default=True, help="Step of the expert width.")
+@click.option("--width-step", type=int, default=32, show_default=True, help="Step between expert widths tried.")
 @click.option("--depths", help="Multiples of the baseline's depth to try, e.g. 0.75,1,1.25.")
 @click.option("--heads", help="Multiples of the baseline's attention heads to try, e.g. 0.5,1.")
 @click.option(
@@ -141,7 +153,10 @@ def _first_named(params: dict[str, Any]) -> str | None:
     help="ACCELERATOR:BATCH, e.g. h100-sxm:8, or 2xb200-sxm:128 on two; repeat it for the one design of all of them.",
 )
 @click.option(
-    "--map", "as_map", is_flag=True, help="Map the design over --batches and --accelerators, in as few as serve."
+    "--map",
+    "as_map",
+    is_flag=True,
+    help="Map the best design over --batches and --accelerators, with as few designs as suffice.",
 )
 @click.option("--accelerators", help=f"Columns of the map, comma-separated [default: {','.join(MAP_ACCELERATORS)}].")
 @click.option("--top", type=click.IntRange(1, 100), default=8, show_default=True, help="Candidates to list.")
@@ -153,45 +168,38 @@ def design(
     ctx: click.Context,
     scenario: Scenario,
     *,
-    shape: str | None,
-    batches: str | None,
-    max_memory_gb: float | None,
-    experts: str | None,
-    active: str | None,
-    shared: str | None,
-    width_step: int,
-    depths: str | None,
-    heads: str | None,
-    targets: tuple[str, ...],
-    as_map: bool,
-    accelerators: str | None,
     top: int,
     csv_file: Path | None,
     config_file: Path | None,
     as_json: bool,
-    **question: Any,  # the options that design_space takes as they stand
+    **question: Any,  # the options of the grid and the places, and those that design_space takes as they stand
 ) -> None:
     """Search for the MoE to train instead of --model, at equal quality, to serve with speculative decoding.
 
     --target asks for the one design that several accelerators and batches lose least with; --map for each one's.
     """
     show = progress("searching")
-    started = _started(scenario, shape, question, from_nothing=ctx.meta[_FROM_NOTHING])
+    batches, targets, accelerators, gb = (
+        question.pop(name) for name in ("batches", "targets", "accelerators", "max_memory_gb")
+    )
+    is_map = question.pop("as_map") or accelerators is not None
+    started = _started(scenario, question.pop("shape"), question, from_nothing=ctx.meta[_FROM_NOTHING])
     asked = scenario if started is None else started.scenario
     options = {
-        "grid": _grid(experts, active, shared, width_step, depths, heads),
-        "max_memory_bytes": None if max_memory_gb is None else max_memory_gb * 1e9,
+        "grid": _grid({name: question.pop(name) for name in _GRID}),
+        "price_usd_per_hour": question.pop("usd_per_hour"),
+        "max_memory_bytes": None if gb is None else gb * 1e9,
         **question,
         "on_progress": show,
     }
     start = "" if started is None else started.note
-    if targets or as_map or accelerators is not None:
-        _refuse_mixed(targets, batches, config_file, is_map=as_map or accelerators is not None)
-        if targets:
-            one = one_design(asked, parse_targets(targets, asked.hardware_id), top, **options)
-            _give_one(one, start, csv_file, config_file, as_json=as_json)
-        else:
-            _give_map(_mapped(asked, accelerators, batches, options), start, csv_file, as_json=as_json)
+    _refuse_mixed(targets, batches, config_file, is_map=is_map)
+    if targets:
+        one = one_design(asked, parse_targets(targets, asked.hardware_id), top, **options)
+        _give_one(one, start, csv_file, config_file, as_json=as_json)
+        return
+    if is_map:
+        _give_map(_mapped(asked, accelerators, batches, options), start, csv_file, as_json=as_json)
         return
     space = design_space(asked, batches=parse_batches(batches) if batches is not None else None, **options)
     show(1)
@@ -218,9 +226,11 @@ def _refuse_mixed(targets: tuple[str, ...], batches: str | None, config: Path | 
     if targets and is_map:
         raise AdvisorError("give --target for one design, or --map (--accelerators) for a map, not both")
     if targets and batches is not None:
-        raise AdvisorError("--target has its own batch, ACCELERATOR:BATCH; leave --batches out")
+        raise AdvisorError("--target already names a batch; leave --batches out")
     if is_map and config is not None:
-        raise AdvisorError("a map has several designs; give --config with --target, or for one accelerator and batch")
+        raise AdvisorError(
+            "--map has several designs; --config writes one, of --target or of one accelerator and batch"
+        )
 
 
 def _give_one(one: OneDesign, start: str, csv_file: Path | None, config_file: Path | None, *, as_json: bool) -> None:
@@ -281,20 +291,35 @@ def _started(scenario: Scenario, shape: str | None, question: dict[str, Any], *,
     return None
 
 
-def _grid(
-    experts: str | None, active: str | None, shared: str | None, step: int, depths: str | None, heads: str | None
-) -> DesignGrid:
-    given: dict[str, Any] = {"width_step": step}
-    lists = {"n_experts": experts, "n_active": active, "n_shared": shared}
+_GRID = {
+    "experts": ("n_experts", int),
+    "active": ("n_active", int),
+    "shared": ("n_shared", int),
+    "depths": ("depth_factors", float),
+    "heads": ("head_factors", float),
+    "width_step": ("width_step", int),
+}
+"""Options of the grid: what they set, and the kind of its numbers."""
+
+
+def _grid(typed: Mapping[str, Any]) -> DesignGrid:
+    """The grid of the options. Raises AdvisorError, which names them, for what is no list of numbers."""
+    given: dict[str, Any] = {}
+    for option, text in typed.items():
+        name, kind = _GRID[option]
+        try:
+            if text is not None:
+                given[name] = tuple(kind(each) for each in text.split(",")) if isinstance(text, str) else text
+        except ValueError as error:
+            kinds = "whole numbers" if kind is int else "numbers"
+            raise AdvisorError(f"--{option} {text!r} is not a comma-separated list of {kinds}") from error
     try:
-        given |= {name: tuple(int(x) for x in text.split(",")) for name, text in lists.items() if text is not None}
-        factors = {"depth_factors": depths, "head_factors": heads}
-        given |= {name: tuple(float(x) for x in text.split(",")) for name, text in factors.items() if text is not None}
         return DesignGrid(**given)
     except ValidationError as error:
-        raise AdvisorError(explain(error)) from error
-    except ValueError as error:
-        raise AdvisorError(f"grid values must be comma-separated numbers: {error}") from error
+        said = explain(error)
+        for option, (name, _) in _GRID.items():
+            said = said.replace(name, f"--{option.replace('_', '-')}")
+        raise AdvisorError(said) from error
 
 
 def _law(item: Candidate, *, at: int) -> str:
@@ -318,7 +343,7 @@ def _best_designs(answer: DesignAnswer) -> Table[Candidate]:
         Column("ms/token", lambda item: question.mean_tpot_s(item.tpot_s) * 1e3, "{:.2f}".format),
         Column("K", lambda item: "/".join(map(str, item.n_draft))),
         Column("gain", lambda item: item.objective_gain.value, "{:.3f}".format),
-        Column("band", lambda item: f"{item.objective_gain.low:.2f}-{item.objective_gain.high:.2f}"),
+        Column("likely range", lambda item: f"{item.objective_gain.low:.2f}-{item.objective_gain.high:.2f}"),
     )
     return Table(columns, answer.top)
 

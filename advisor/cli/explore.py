@@ -1,20 +1,15 @@
-"""`rank`: which model serves a load best on a machine, and how sure that order is.
-
-`advisor sweep`: a grid of scenarios as Parquet.
-
-`ranks`: experts on expert-parallel ranks, by a trace or by loads: imbalance, copies of hot experts, and exchange.
-"""
+"""`explore`: fields of a scenario varied, models ranked at one load, or scenarios side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from advisor.answers.by_batch import BatchHistogram
-from advisor.answers.expert_ranks import LayoutOptions, RanksAnswer, ranks_answer
+from advisor.answers.explore.cells import DEFAULT_CONTEXTS, DEFAULT_MAP_BATCHES, SETTINGS, context_map
 from advisor.answers.explore.entrants import (
     BY,
     MAX_SCORES_BYTES,
@@ -24,108 +19,385 @@ from advisor.answers.explore.entrants import (
     one_load,
     read_scores,
 )
-from advisor.answers.explore.grid import load_plan
-from advisor.answers.explore.leaderboard import leaderboard
-from advisor.answers.explore.sweep_files import run_sweep
-from advisor.catalog.models import model_ids
-from advisor.cli.measured_files import read_bytes
+from advisor.answers.explore.grid import SweepPlan, load_plan, read_plan
+from advisor.catalog.models import model_ids, resolve_model_name
 from advisor.cli.output import (
+    SCENARIO_OPTIONS,
     ScenarioCommand,
-    field_options,
     given_acceptance,
     json_option,
+    name_model,
+    place_gpus,
     print_json,
     print_labelled,
     print_table,
     progress,
     say,
+    scenario_asked,
     scenario_from,
+    scenario_in,
     spell_out_gpus,
-    whole_numbers,
+    spend_options,
+    take_scenario,
+    typed_names,
     write_file,
 )
 from advisor.cli.own import own_fields
-from advisor.measured.ingest.traces import layer_counts, read_traces
-from advisor.physics.expert_loads import Traffic, traffic_of_trace
-from advisor.predict.load import load_setup
-from advisor.predict.scenario import Scenario
-from advisor.predict.scenario_fields import FIELDS, RANK_FIELDS
-from advisor.predict.setup import Setup, traffic_of
+from advisor.predict.scenario import Scenario, example_ids, load_example
+from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
 from advisor.prediction import AdvisorError
-from advisor.profiles import read_file
-from advisor.show.words.expert_ranks import document as ranks_document
-from advisor.show.words.expert_ranks import (
-    exchange_table,
-    exchange_text,
-    layout_table,
-    rank_table,
-    warnings,
+from advisor.profiles import is_there, read_file
+from advisor.show.table import Table, matrix
+from advisor.text import counted, token_count
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_GRID = frozenset({"vary", "plan", "output", "workers", "ray_address", "dry_run"})
+_SIZES = ("min_total_params", "max_total_params", "min_active_params", "max_active_params")
+_SCORES = ("scores", "quality", "min_quality", "where")
+_LOAD = ("users", "histogram", "by", "usd_per_hour", "whole_machine", "expert_parallel_too", "top")
+_RANK = frozenset({"names", "configs", *_LOAD, *_SIZES, *_SCORES})
+_PLACED = frozenset(name for name, row in FIELDS.items() if row.unit == "ranks")
+_STARTS = frozenset({"model", "model_id", "scenario_file", "example"})
+_OF_ONE_MODEL = _STARTS | _PLACED | {"batch_size", "routing", *RANK_FIELDS}
+_SCENARIO = frozenset(option.name or "" for option in SCENARIO_OPTIONS)
+_MAX_SHOWN = 512
+"""Combinations whose table is printed; more go to files. [-]"""
+_MAPPED = {"context_tokens": DEFAULT_CONTEXTS, "batch_size": DEFAULT_MAP_BATCHES}
+"""Fields whose map tells where speculation turns, with the values tried where none are given."""
+_BY_NAME = {flag.name.removeprefix("--"): name for name, row in FIELDS.items() for flag in row.flags}
+"""Fields by the names of their options."""
+
+
+class _ExploreCommand(ScenarioCommand):
+    """A command with the options of a scenario, which its three modes read in their own ways."""
+
+    models = -1
+    headings = dict.fromkeys(_GRID, "Vary fields") | dict.fromkeys(_RANK, "Rank models")
+
+    def prepare(self, ctx: click.Context) -> None:
+        """Leave the options to the mode."""
+
+
+@click.command(cls=_ExploreCommand)
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="FIELD=VALUES",
+    help="Values of a field or option, comma-separated, e.g. engine=vllm,sglang; repeat. Context and batch alone show "
+    "where speculation turns, and take usual values where none are given.",
 )
-from advisor.show.words.expert_ranks import notes as ranks_notes
-from advisor.show.words.expert_ranks import verdict as ranks_verdict
-from advisor.show.words.leaderboard import (
-    by_size,
-    document,
-    missed_texts,
-    notes,
-    quality_text,
-    table,
-    verdict,
+@click.option("--plan", type=click.Path(path_type=Path), help="YAML of fields and values (docs/sweeps.md).")
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path), help="Folder for all rows as Parquet; a stopped run continues."
 )
-from advisor.text import counted
-
-_OF_ONE_MODEL = ("model_id", "batch_size", "routing", *RANK_FIELDS)
-_FIELDS = tuple(name for name, row in FIELDS.items() if row.flags and name not in _OF_ONE_MODEL and row.unit != "ranks")
-_NO_MODEL = FIELDS["model_id"].default
-"""Only checks the rest of the question: a leaderboard has models of its own."""
-
-
-class _RankCommand(click.Command):
-    """A command with the scenario's options that are the same for every model."""
-
-    def __init__(self, *args: Any, params: list[click.Parameter] | None = None, **kwargs: Any) -> None:
-        kwargs["params"] = [*(option for name in _FIELDS for option in field_options(FIELDS[name])), *(params or [])]
-        super().__init__(*args, **kwargs)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As other commands; `--gpus 8xH200` names the accelerator too."""
-        rest = super().parse_args(ctx, args)
-        spell_out_gpus(ctx)
-        return rest
-
-
-@click.command(cls=_RankCommand)
-@click.option("--users", type=int, help="Sequences that decode together on the whole machine [default: 16].")
+@click.option(
+    "--workers", default=1, show_default=True, type=click.IntRange(1, 1024), help="Number of worker processes."
+)
+@click.option("--ray", "ray_address", default="", metavar="ADDRESS", help="Run on this Ray cluster (needs ray).")
+@click.option("--dry-run", is_flag=True, help="Print the number of scenarios and compute nothing.")
+@click.option("--models", "names", help="Models to rank: all, or ids and patterns, e.g. qwen3*,gpt-oss-*.")
+@click.option(
+    "--config",
+    "configs",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Also rank this config.json; repeat for several.",
+)
+@click.option("--users", type=int, help="Sequences that decode together on all GPUs [default: 16].")
 @click.option("--histogram", help="Users over time instead, as users:share,..., e.g. 1:10,64:90.")
 @click.option("--by", type=click.Choice(BY), help="What to rank by [default: cost where a price is known].")
-@click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
+@spend_options(power=False)
 @click.option("--whole-machine", is_flag=True, help="Use and pay every GPU, also where fewer would do.")
-@click.option("--expert-parallel", is_flag=True, help="Try expert parallelism too, whose effect is not well predicted.")
 @click.option(
-    "--models", "names", help="Rank only these model ids or patterns, comma-separated, e.g. qwen3*,gpt-oss-*."
+    "--expert-parallel",
+    "expert_parallel_too",
+    is_flag=True,
+    help="Try expert parallelism too, whose effect is not well predicted.",
 )
-@click.option("--config", "configs", type=click.Path(path_type=Path), multiple=True, help="Your own config.json, too.")
-@click.option("--min-total-params", type=float, help="Least total size, e.g. 1e10.")
-@click.option("--max-total-params", type=float, help="Largest total size.")
-@click.option("--min-active-params", type=float, help="Least active size.")
-@click.option("--max-active-params", type=float, help="Largest active size, e.g. 4e9.")
+@click.option("--min-total-params", type=float, help="Minimum total parameters, e.g. 1e10.")
+@click.option("--max-total-params", type=float, help="Maximum total parameters.")
+@click.option("--min-active-params", type=float, help="Minimum active parameters.")
+@click.option("--max-active-params", type=float, help="Maximum active parameters, e.g. 4e9.")
 @click.option(
-    "--scores", type=click.Path(path_type=Path), help="Your CSV of scores: model,score,... (none is shipped)."
+    "--scores", type=click.Path(path_type=Path), help="CSV of your scores: model,score,... (none is shipped)."
 )
 @click.option("--quality", help="Column of --scores to show as an axis [default: its first].")
-@click.option("--min-quality", type=float, help="Least score in that column.")
+@click.option("--min-quality", type=float, help="Minimum score in that column.")
 @click.option("--where", multiple=True, help="column=value of --scores that a model must have, e.g. licence=mit.")
 @click.option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Models to list.")
-@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write all models here as CSV.")
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write all rows or models here as CSV.")
 @json_option()
-def rank(*, top: int, csv_file: Path | None, as_json: bool, **values: Any) -> None:
-    """Rank all models at one load on one machine, each at its best placement and K, with bands and doubt.
+@click.pass_context
+def explore(ctx: click.Context, *, csv_file: Path | None, as_json: bool, **options: Any) -> None:
+    """Vary fields of a scenario, rank models at one load, or compare two to four scenarios.
 
-    Every model drafts with what is known of it: the curve measured with it, else its own MTP module with a borrowed
-    length, else nothing.
+    \b
+    explore qwen3-30b-a3b --gpus 1xH200 --vary batch=1,16,64 --vary engine=vllm,sglang
+    explore deepseek-v3 --gpus 8xH200 --vary context=4k,32k,128k
+    explore --models all --gpus 8xH200 --users 64 --max-tpot-ms 20
+    explore gpt-oss-20b gpt-oss-120b --gpus 1xH200
+
+    A compared MODEL may also be a scenario file, a JSON report, an output of `advise --json` or an example's id. A
+    ranked model stands at its best placement and K, and drafts with what is known of it: the acceptance measured with
+    it, else its own MTP module with a borrowed length, else nothing.
     """
-    question, axis = _question(values)
-    board = leaderboard(question, progress("ranking"))
+    several = len(ctx.params["model"]) > 1
+    asked = [bool(_typed(ctx, {"vary", "plan"})), bool(_typed(ctx, {"names"})), several]
+    for is_asked, names, needed in ((asked[0], _GRID, "--vary or --plan"), (asked[1], _RANK, "--models")):
+        if not is_asked and (astray := _typed(ctx, names)):
+            raise AdvisorError(f"{astray[0]} needs {needed}")
+    if sum(asked) != 1:
+        raise AdvisorError("give one of --vary FIELD=VALUES, --models all, or two to four models")
+    if several:
+        _compare(ctx, csv_file, as_json)
+    else:
+        (_vary if asked[0] else _rank)(ctx, options, csv_file, as_json)
+
+
+def _typed(ctx: click.Context, names: Set[str]) -> list[str]:
+    """Those of some options that are typed, as they are typed."""
+    typed = typed_names(ctx) & names
+    return [{"model": "MODEL"}.get(one.name or "", one.opts[0]) for one in ctx.command.params if one.name in typed]
+
+
+def _vary(ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None, as_json: bool) -> None:
+    """Every combination of the values: as a map over context and batch, as a table, or as files."""
+    to_files, file = options["output"] is not None or options["dry_run"], options["plan"]
+    if options["workers"] > 1 and options["ray_address"]:
+        raise AdvisorError("give --workers or --ray, not both")
+    if file is not None:
+        if others := _typed(ctx, {"vary", "model", *_SCENARIO}):
+            raise AdvisorError(f"--plan states every field; leave {others[0]} out")
+        plan = load_plan(file).own_named(lambda name, text: own_fields(name, text, file.parent))
+    else:
+        varied = _varied(options["vary"])
+        is_map = varied.keys() <= _MAPPED.keys() and "context_tokens" in varied and not (to_files or csv_file)
+        keeps_gpus = "n_gpus" in typed_names(ctx)
+        scenario = _base(ctx, varied, varied.keys() - _MAPPED.keys() if is_map else varied.keys())
+        if is_map:
+            _map(scenario, varied, as_json)
+            return
+        plan = _plan(scenario, varied, keeps_gpus, to_files)
+    if to_files:
+        _to_files(plan, options, as_json)
+    else:
+        _show_rows(plan, csv_file, as_json)
+
+
+def _varied(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Values by field, read as a sweep's file is. Raises AdvisorError as that does."""
+    lines = []
+    for text in texts:
+        typed, _, values = text.partition("=")
+        name = _BY_NAME.get(typed.strip().replace("_", "-"), typed.strip())
+        if name == "model_id":
+            raise AdvisorError("--vary model: rank models with --models, or name two to four")
+        listed: Iterable[Any] = values.split(",") if values else _MAPPED.get(name, ())
+        if name.endswith("_tokens") and values:
+            try:
+                listed = [token_count(each) for each in values.split(",")]
+            except ValueError as error:
+                raise AdvisorError(f"--vary {typed}: {error}") from error
+        lines.append(f"{name}: [{', '.join(map(str, listed))}]")
+    gives_batch = any(line.startswith("batch_size:") for line in lines)
+    try:
+        read = read_plan("\n".join([*lines, *([] if gives_batch else ["batch_size: 1"])]))
+    except AdvisorError as error:
+        raise AdvisorError(f"--vary {error}") from error
+    return {**read.axes, **({"batch_size": read.batches} if gives_batch else {})}
+
+
+def _base(ctx: click.Context, varied: Mapping[str, tuple[Any, ...]], once: Set[str]) -> Scenario:
+    """The scenario whose fields vary. Raises AdvisorError for one of the fields `once` that is typed and varied."""
+    ctx.params["model"] = (ctx.params["model"] or (None,))[0]
+    name_model(ctx)
+    (spell_out_gpus if varied.keys() & _PLACED else place_gpus)(ctx)
+    if twice := _typed(ctx, once):
+        raise AdvisorError(f"{twice[0]} is given and varied; leave one out")
+    if "drafter_id" in varied and not _typed(ctx, {"accepted_length", "acceptance", "acceptance_preset"}):
+        raise AdvisorError("--vary drafter needs --accepted-length X@K: what is known differs by drafter")
+    if "hardware_id" in varied:
+        ctx.params["hardware_id"] = varied["hardware_id"][0]
+    return scenario_asked(ctx)
+
+
+def _plan(scenario: Scenario, varied: Mapping[str, tuple[Any, ...]], keeps_gpus: bool, to_files: bool) -> SweepPlan:
+    """The grid of a scenario. Raises AdvisorError for files of what a sweep's file does not hold."""
+    left = {"batch_size", *varied} | ({"n_gpus"} if varied.keys() & _PLACED and not keeps_gpus else set())
+    left |= {"input_tokens", "output_tokens"} if "context_tokens" in varied else set()
+    base = scenario.model_dump(exclude=left, exclude_none=True)
+    own = {DOCUMENTS[name]: {name: base.pop(name)} for name in DOCUMENTS if name in base}
+    if to_files and (private := [name for name in base if FIELDS[name].is_private]):
+        raise AdvisorError(f"{FIELDS[private[0]].flags[0].name} is not written to files; leave --output out")
+    axes = {name: values for name, values in varied.items() if name != "batch_size"}
+    plan = SweepPlan((base,), axes, varied.get("batch_size", (scenario.batch_size,)))
+    return plan.own_named(
+        lambda name, text: own[name] | {name: text} if name in own else own_fields(name, text, Path())
+    )
+
+
+def _to_files(plan: SweepPlan, options: Mapping[str, Any], as_json: bool) -> None:
+    """All rows as Parquet, or with --dry-run how many scenarios that would be."""
+    asked = {"scenarios": plan.n_scenarios, "combinations": plan.n_curves, "parts": plan.n_parts}
+    scenarios = counted(plan.n_scenarios, "scenario")
+    if options["dry_run"]:
+        if as_json:
+            print_json(asked)
+        else:
+            say(f"{scenarios}: {counted(plan.n_curves, 'combination')} at {len(plan.batches)} batches")
+        return
+    from advisor.answers.explore.sweep_files import run_sweep  # Parquet is slow to load
+
+    done = run_sweep(plan, options["output"], options["workers"], options["ray_address"], progress("computing"))
+    if as_json:
+        print_json({**asked, "found": done.n_found, "elapsed_s": round(done.elapsed_s, 3), "folder": str(done.folder)})
+        return
+    earlier = f", {counted(done.n_found, 'part')} there already" if done.n_found else ""
+    say(f"{scenarios}: {counted(done.n_parts - done.n_found, 'part')} in {done.elapsed_s:.1f} s{earlier}")
+    click.echo(f"Query them: SELECT ... FROM '{done.folder}/part-*.parquet' (DuckDB, Polars, pandas)")
+
+
+def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> None:
+    """The recommended K of every combination and batch as a table; every K as CSV or JSON."""
+    if plan.n_curves > _MAX_SHOWN:
+        raise AdvisorError(f"{plan.n_curves:,} combinations are more than {_MAX_SHOWN} to print; give --output FOLDER")
+    import pandas as pd
+
+    from advisor.answers.explore.cells import sweep_rows
+    from advisor.show.words.sweep import reasons_texts
+    from advisor.text import frame_csv
+
+    show, parts = progress("computing"), []
+    for index in range(plan.n_parts):
+        parts.append(sweep_rows(plan.part(index), plan.batches))
+        show((index + 1) / plan.n_parts)
+    rows = pd.concat(parts, ignore_index=True)
+    if csv_file is not None:
+        write_file(csv_file, frame_csv(rows))
+    if as_json:
+        print_json(rows.astype(object).where(rows.notna(), None).to_dict("records"))
+        return
+    best, refused = rows[rows["recommended"]], reasons_texts(rows)
+    if best.empty:
+        raise AdvisorError(f"no combination is possible; {'; '.join(refused)}")
+    changing = [name for name in SETTINGS if name in {*plan.axes, *(key for case in plan.cases for key in case)}]
+    changing = [name for name in changing if rows[name].nunique(dropna=False) > 1] + ["batch_size"]
+    tiers = best["tier"].unique()
+    print_table(_grid_table(best, changing, len(tiers)))
+    if len(tiers) == 1:
+        say(f"Tier: {tiers[0]}.")
+    if not best["fits"].all():
+        say("-: the batch does not fit in memory.")
+    print_labelled("not possible", refused)
+
+
+_ANSWERS = {
+    "K": "{n_draft}",
+    "speedup": "{speedup:.2f}",
+    "likely range": "{speedup_low:.2f}-{speedup_high:.2f}",
+    "expected loss": "{expected_loss:.1%}",
+    "ms/token": "{tpot_ms:.2f}",
+    "tokens/s/GPU": "{tokens_per_s_per_gpu:,.0f}",
+}
+"""Columns of the answer at the recommended K."""
+
+
+def _grid_table(best: pd.DataFrame, varied: Sequence[str], tiers: int) -> Table[Any]:
+    """The varied fields, then the answer, a dash where the batch does not fit; the tier where there are several."""
+    shown = {**_ANSWERS, **({"tier": "{tier}"} if tiers > 1 else {})}
+    rows = [
+        (*(row[name] for name in varied), *(text.format(**row) if row["fits"] else "-" for text in shown.values()))
+        for row in best.astype(object).where(best.notna(), None).to_dict("records")
+    ]
+    called = [FIELDS[name].flags[0].name.removeprefix("--") for name in varied]
+    letters = "".join("l" if FIELDS[name].kind is str else "r" for name in varied) + "r" * len(_ANSWERS) + "l"
+    return matrix((*called, *shown), rows, letters[: len(varied) + len(shown)])
+
+
+def _map(scenario: Scenario, varied: Mapping[str, tuple[Any, ...]], as_json: bool) -> None:
+    """Speedup and K over context and batch, and where speculation turns. Prefill is not charged."""
+    from advisor.show.words.load import acceptance_texts, map_document, map_table, share_table, turn_texts, verdict
+
+    found = context_map(scenario, varied["context_tokens"], varied.get("batch_size", (scenario.batch_size,)))
+    said = verdict(found, scenario.context_tokens, scenario.batch_size)
+    if as_json:
+        print_json({"verdict": said, "scenario": scenario, "says": turn_texts(found), **map_document(found)})
+        return
+    say(said)
+    for text in turn_texts(found):
+        say(text)
+    say("\nSpeedup and recommended K (-: does not fit in memory):")
+    print_table(map_table(found))
+    say("\nAttention's share of a plain step:")
+    print_table(share_table(found))
+    click.echo()
+    print_labelled("note", acceptance_texts(found))
+    row, _ = found.at(scenario.context_tokens, scenario.batch_size)
+    print_labelled("warning", found.setups[row].warnings)
+
+
+def _compare(ctx: click.Context, csv_file: Path | None, as_json: bool) -> None:
+    """Answer two to four scenarios side by side, all changed by the options."""
+    from advisor.answers.advice import advise
+    from advisor.show.words.compare import MAX_COMPARED, comparison_table, finding, short_names
+
+    texts = ctx.params["model"]
+    if len(texts) > MAX_COMPARED:
+        raise AdvisorError(f"{len(texts)} scenarios are given; at most {MAX_COMPARED} stand side by side")
+    place_gpus(ctx)
+    typed = typed_names(ctx)
+    if astray := _typed(ctx, {"model_id", "scenario_file", "example"}):
+        raise AdvisorError(f"{astray[0]} is one more; name it beside the others")
+    asked = {name: value for name, value in take_scenario(ctx).items() if name in typed}
+    show, advices = progress("answering"), []
+    for scenario in [_named(text, asked) for text in texts]:  # all before any is answered: the last may not be readable
+        advices.append(advise(scenario))
+        show(len(advices) / len(texts))
+    names = short_names([advice.scenario for advice in advices])
+    table = comparison_table(advices, names)
+    if csv_file is not None:
+        write_file(csv_file, table.csv())
+    if as_json:
+        from advisor.cli.advise import advice_document
+
+        answers = [{"name": name} | advice_document(one) for name, one in zip(names, advices, strict=True)]
+        print_json({"finding": finding(advices, names), "scenarios": answers})
+        return
+    print_table(table)
+    say(f"\n{finding(advices, names)}")
+    for warning in dict.fromkeys(text for advice in advices for text in advice.warnings):
+        of = [name for name, advice in zip(names, advices, strict=True) if warning in advice.warnings]
+        print_labelled("warning", [f"{'' if len(of) == len(names) else '; '.join(of) + ': '}{warning}"])
+
+
+def _named(text: str, asked: dict[str, Any]) -> Scenario:
+    """An example's id, a model's id or name, else a file, changed by what is asked."""
+    path, assumed = Path(text), list[str]()
+    if text in example_ids():
+        return scenario_from(dict(asked), load_example(text).scenario)
+    if is_there(path) or path.suffix == ".json":
+        return scenario_from(dict(asked), scenario_in(path).scenario)
+    if resolve_model_name(text) is None:
+        return load_example(text).scenario  # which refuses it, with near matches
+    if "hardware_id" not in asked:
+        raise AdvisorError(f"{text} is a model; say on which GPUs, e.g. --gpus 8xH200")
+    scenario = scenario_from({**asked, "model_id": text}, assumed=assumed)
+    print_labelled(f"assumed for {text}", assumed and ["; ".join(assumed)], err=True)
+    return scenario
+
+
+def _rank(ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None, as_json: bool) -> None:
+    """All models at one load on one machine, each at its best placement and K, with bands and doubt."""
+    from advisor.answers.explore.leaderboard import leaderboard
+    from advisor.show.words.leaderboard import by_size, document, missed_texts, notes, quality_text, table, verdict
+
+    if astray := _typed(ctx, _OF_ONE_MODEL):
+        raise AdvisorError(f"{astray[0]} is of one model; leave it out, --models tries each at its best")
+    spell_out_gpus(ctx)
+    question, axis = _question(take_scenario(ctx), options)
+    board, top = leaderboard(question, progress("ranking")), options["top"]
     if csv_file is not None:
         write_file(csv_file, table(board, quality=axis).csv())
     if as_json:
@@ -148,27 +420,25 @@ Axis = tuple[str, dict[str, float]]
 """A column of the user's scores, and its numbers by model."""
 
 
-def _question(values: dict[str, Any]) -> tuple[RankQuestion, Axis | None]:
+def _question(values: dict[str, Any], options: Mapping[str, Any]) -> tuple[RankQuestion, Axis | None]:
     """What the options ask, and the quality axis."""
-    users, histogram, names, configs = (values.pop(name) for name in ("users", "histogram", "names", "configs"))
+    users, histogram, names, usd = (options[name] for name in ("users", "histogram", "names", "usd_per_hour"))
     if users is not None and histogram is not None:
         raise AdvisorError("give --users or --histogram, not both")
-    sizes = {name: values.pop(name) for name in list(values) if name.endswith("_params")}
-    listed, axis = _scores(*(values.pop(name) for name in ("scores", "quality", "min_quality", "where")))
-    by, usd = values.pop("by"), values.pop("usd_per_hour")
-    alone = {name: values.pop(name) for name in ("expert_parallel", "whole_machine")}
-    scenario, drafter = _scenario(values)
+    listed, axis = _scores(*(options[name] for name in _SCORES))
+    scenario, drafter = _shared(values)
+    patterns = () if names == "all" else tuple(each.strip() for each in names.split(","))
+    sizes = {name: options[name] for name in _SIZES}
     question = RankQuestion(
         scenario,
         BatchHistogram.from_text(histogram) if histogram is not None else one_load(16 if users is None else users),
-        by or default_by(scenario, usd),
+        options["by"] or default_by(scenario, usd),
         usd,
         drafter,
-        wanted=ModelFilter(
-            tuple(each.strip() for each in names.split(",")) if names is not None else (), **sizes, listed=listed
-        ),
-        configs=_configs(configs),
-        **alone,
+        options["expert_parallel_too"],
+        options["whole_machine"],
+        ModelFilter(patterns, **sizes, listed=listed),
+        _configs(options["configs"]),
     )
     return question, axis
 
@@ -177,27 +447,30 @@ def _configs(paths: Sequence[Path]) -> tuple[tuple[str, str], ...]:
     """The user's own models, each under a name of its own."""
     found: dict[str, str] = {}
     for path in paths:
-        name, config = _config(path)
+        made = scenario_from({"model_id": str(path), "drafter_id": "none"})
+        name = made.model_id
+        if made.model_config_json is None:
+            raise AdvisorError(f"--config {path}: no such file; shipped models are named with --models")
         if name in found or name in model_ids():
             whose = "given twice" if name in found else "a shipped model's"
             raise AdvisorError(f"--config {path}: the name {name} is {whose}; rename the file's folder or the file")
-        found[name] = config
+        found[name] = made.model_config_json
     return tuple(found.items())
 
 
-def _scenario(values: dict[str, Any]) -> tuple[Scenario, tuple[str, str] | None]:
+def _shared(values: dict[str, Any]) -> tuple[Scenario, tuple[str, str] | None]:
     """What all models share, and the user's drafter with its accepted length, None for what is known of each."""
     drafter_id = values.pop("drafter_id")
     given = given_acceptance(*(values.pop(name) for name in ("accepted_length", "acceptance", "acceptance_preset")))
     if given is not None and drafter_id in (None, "none"):
-        raise AdvisorError("an accepted length belongs to a drafter; give --drafter too, e.g. eagle3")
+        raise AdvisorError("--accepted-length needs --drafter, e.g. eagle3")
     if given is None and drafter_id not in (None, "none"):
         raise AdvisorError(
-            f"how much of {drafter_id}'s drafts is accepted is missing; give --accepted-length X@K (e.g. 2.73@3), or "
-            "leave --drafter out to use what is known of each model"
+            f"--drafter {drafter_id} needs --accepted-length X@K, e.g. 2.73@3; or leave --drafter out to use what is "
+            "known of each model"
         )
     if values["hardware_id"] is None:
-        raise AdvisorError("on which accelerator is missing; give --hardware, an id of `advisor hardware` or a file")
+        raise AdvisorError("the GPUs are missing; give --gpus, e.g. 8xH200, or --hardware")
     n_gpus = values.pop("n_gpus")
     shared = scenario_from(
         {**values, "n_gpus": 1 if n_gpus is None else n_gpus, "model_id": _NO_MODEL, "drafter_id": "none"}
@@ -205,12 +478,8 @@ def _scenario(values: dict[str, Any]) -> tuple[Scenario, tuple[str, str] | None]
     return shared, None if drafter_id is None else (drafter_id, given or "0")
 
 
-def _config(path: Path) -> tuple[str, str]:
-    """Name and text of the user's own model."""
-    made = scenario_from({"model_id": str(path), "drafter_id": "none"})
-    if made.model_config_json is None:
-        raise AdvisorError(f"--config {path}: no such file; shipped models are named with --models")
-    return made.model_id, made.model_config_json
+_NO_MODEL = FIELDS["model_id"].default
+"""Only checks the rest of the question: a leaderboard has models of its own."""
 
 
 def _scores(
@@ -219,7 +488,7 @@ def _scores(
     """The models that the table of scores leaves (None: all), and the quality axis."""
     if file is None:
         if quality is not None or least is not None or where:
-            raise AdvisorError("--quality, --min-quality and --where read a table of your own; give --scores FILE")
+            raise AdvisorError("--quality, --min-quality and --where need --scores FILE")
         return None, None
     read = read_scores(file.name, read_file(file, MAX_SCORES_BYTES, "a table of scores"))
     listed: frozenset[str] | None = None
@@ -235,136 +504,3 @@ def _scores(
         good = frozenset(model for model, score in numbers.items() if score >= least)
         listed = good if listed is None else listed & good
     return listed, (column, numbers)
-
-
-@click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--output",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="Folder of the result; a stopped run continues there.",
-)
-@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 1024), help="Processes.")
-@click.option(
-    "--ray", "ray_address", default="", metavar="ADDRESS", help="Run on the Ray cluster at this address (needs ray)."
-)
-@click.option("--dry-run", is_flag=True, help="Print the size of the sweep and compute nothing.")
-@json_option()
-def sweep(file: Path, output: Path, workers: int, ray_address: str, dry_run: bool, as_json: bool) -> None:
-    """Every combination of the settings in FILE (YAML), at every batch and K, as Parquet (docs/sweeps.md)."""
-    if workers > 1 and ray_address:
-        raise AdvisorError("give --workers or --ray, not both")
-    plan = load_plan(file).own_named(lambda name, text: own_fields(name, text, file.parent))
-    asked = {"scenarios": plan.n_scenarios, "combinations": plan.n_curves, "parts": plan.n_parts}
-    scenarios = counted(plan.n_scenarios, "scenario")
-    if dry_run:
-        if as_json:
-            print_json(asked)
-        else:
-            say(f"{scenarios}: {counted(plan.n_curves, 'combination')} at {len(plan.batches)} batches")
-        return
-    done = run_sweep(plan, output, workers, ray_address, progress("sweeping"))
-    if as_json:
-        print_json({**asked, "found": done.n_found, "elapsed_s": round(done.elapsed_s, 3), "folder": str(done.folder)})
-        return
-    earlier = f", {counted(done.n_found, 'part')} there already" if done.n_found else ""
-    say(f"{scenarios}: {counted(done.n_parts - done.n_found, 'part')} in {done.elapsed_s:.1f} s{earlier}")
-    click.echo(f"Query them: SELECT ... FROM '{done.folder}/part-*.parquet' (DuckDB, Polars, pandas)")
-
-
-def counting_options(needs: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options `traces` and `copies`, which say what ranks are counted on.
-
-    needs : sentence that ends their help, empty for none.
-    """
-    end = f" {needs}" if needs else ""
-    added = (
-        click.option(
-            "--trace",
-            "traces",
-            type=click.Path(path_type=Path),
-            multiple=True,
-            help="Routing trace as `advisor trace` reads it, several times for several files [default: "
-            f"--expert-loads, or a preset's spread].{end}",
-        ),
-        click.option(
-            "--copies",
-            help=f"Redundant copies of hot experts to try, e.g. 0,32 [default: none, and one a rank].{end}",
-        ),
-    )
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(added):
-            command = option(command)
-        return command
-
-    return add
-
-
-@click.command(cls=ScenarioCommand)
-@counting_options()
-@click.option("--ranks-per-node", type=click.IntRange(1, 1024), help="GPUs of a node [default: the accelerator's].")
-@click.option(
-    "--expert-groups", type=click.IntRange(1, 65536), default=1, show_default=True, help="Groups kept on one node."
-)
-@json_option()
-def expert_ranks(
-    scenario: Scenario,
-    traces: tuple[Path, ...],
-    copies: str | None,
-    ranks_per_node: int | None,
-    expert_groups: int,
-    as_json: bool,
-) -> None:
-    """Place experts on the --ep ranks: slowest rank, copies of hot experts, exchange.
-
-    Without --trace or --expert-loads the routing preset's spread of loads is used, with hot experts placed by chance.
-    """
-    placing = LayoutOptions(copies_tried(copies), ranks_per_node, expert_groups)
-    answer = counted_ranks(scenario, traces, placing)
-    if as_json:
-        print_json({"verdict": ranks_verdict(answer), "scenario": answer.setup.scenario, **ranks_document(answer)})
-        return
-    _print(answer)
-    click.echo()
-    print_labelled("note", ranks_notes(answer))
-    print_labelled("warning", warnings(answer))
-
-
-def _print(answer: RanksAnswer) -> None:
-    say(ranks_verdict(answer))
-    say("\nLayouts, each at its recommended K:")
-    print_table(layout_table(answer))
-    say("\nExperts in order, by K:")
-    print_table(rank_table(answer))
-    say(f"\n{exchange_text(answer)}")
-    if answer.moved:
-        print_table(exchange_table(answer))
-
-
-def copies_tried(text: str | None) -> tuple[int, ...]:
-    """Numbers of copies that --copies names, empty without it. Raises AdvisorError for anything else."""
-    return tuple(whole_numbers("--copies", text)) if text is not None else ()
-
-
-def counted_ranks(scenario: Scenario, traces: tuple[Path, ...], placing: LayoutOptions) -> RanksAnswer:
-    """Experts on the scenario's ranks, counted on a trace, on its loads, or else on its preset's spread.
-
-    Raises AdvisorError for files that cannot be read, and as `ranks_answer` does.
-    """
-    setup, traffic = _traffic(scenario, traces)
-    return ranks_answer(setup, traffic, placing)
-
-
-def _traffic(scenario: Scenario, traces: tuple[Path, ...]) -> tuple[Setup, Traffic]:
-    """The scenario, with its routing from the trace where one is given, and the choices to place for."""
-    if traces and scenario.expert_loads is not None:
-        raise AdvisorError("give --trace or --expert-loads, not both")
-    setup = load_setup(scenario.model_copy(update={"redundant_experts": None}))
-    if not traces:
-        return setup, traffic_of(setup, scenario.expert_loads)
-    moe = setup.router.moe
-    read = read_traces([(file.name, read_bytes(file)) for file in traces], layer_counts(setup.architecture))
-    traffic = traffic_of_trace(read.sequences, moe.n_experts, setup.longest_step)
-    return load_setup(setup.scenario.model_copy(update={"routing": traffic.routing})), traffic

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -19,9 +17,19 @@ from typing import Any
 import click
 import pandas as pd
 
-from advisor.cli.measured_files import Own, files_in, read_all, read_bytes, read_points, with_own
-from advisor.cli.output import given_acceptance, json_option, print_json, print_labelled, print_table, write_file
+from advisor.cli.measured_files import Own, files_in, read_all, read_bytes, read_points, reading_options, with_own
+from advisor.cli.output import (
+    given_acceptance,
+    json_option,
+    print_json,
+    print_labelled,
+    print_table,
+    progress,
+    say,
+    write_file,
+)
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
+from advisor.measured.ingest.read import GivenRows
 from advisor.measured.ingest.result import IngestResult, csv_of, measured_length, open_questions
 from advisor.measured.ingest.rows import (
     NAME_COLUMNS,
@@ -37,43 +45,17 @@ from advisor.show.table import Column, Table, matrix
 from advisor.show.words.constants import PARAMETERS
 from advisor.text import counted, frame_csv, json_text
 
-_SET = click.option(
-    "--set",
-    "values",
-    multiple=True,
-    metavar="COLUMN=VALUE",
-    help="Fill a column that the file lacks, or say what a name in it means (hardware_id, model_id, engine, drafter, "
-    "weight_dtype: for every row), e.g. --set hardware_id=h200-sxm; repeat for several.",
-)
-_OWN_MODEL = click.option(
-    "--model", "models", multiple=True, help="Model of rows that name none (an id), or a path to a config.json in them."
-)
-_OWN_HARDWARE = click.option(
-    "--hardware", "hardware", multiple=True, help="Accelerator of rows that name none (an id), or a path to its JSON."
-)
-_MAP = click.option(
-    "--map",
-    "columns",
-    multiple=True,
-    metavar="THEIRS=OURS",
-    help="Read a CSV column or a JSON field (metrics.tpot) under another name, e.g. --map 'users=batch_size'; repeat. "
-    "--map ,=decimal or ,=thousands says what a comma in numbers marks.",
-)
-
 
 @click.command()
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
-@_SET
-@_MAP
-@_OWN_MODEL
-@_OWN_HARDWARE
+@reading_options("values", "columns", "models", "hardware")
 @click.option(
     "--output",
     "-o",
     type=click.Path(path_type=Path),
-    help="Write the rows read here (CSV); `fit` and `predict` read it.",
+    help="Write the rows that were read here (CSV), for `fit` and `predict`.",
 )
-@click.option("--rejects", type=click.Path(path_type=Path), help="Write the refused rows and their reasons here (CSV).")
+@click.option("--rejects", type=click.Path(path_type=Path), help="Write rejected rows with their reasons here (CSV).")
 @json_option()
 def ingest(
     paths: Sequence[Path],
@@ -99,18 +81,22 @@ def ingest(
     if as_json:
         more = [_summary(one) for one in together] if len(results) > len(together) else []
         files = [_summary(item) for item in results]
-        refits = [_refit_document(*use) for use in map(_refit_use, together) if use is not None]
+        refits = [
+            {"rows_used": n_rows, "not_used": [vars(each) for each in refused]}
+            for n_rows, refused in filter(None, map(_refit_use, together))
+        ]
         print_json({"files": files, "together": more, "not_read": failed, "refit": refits})
         return
     for result in results:
         _print_result(result)
     for item in failed:
-        click.echo(f"{item['file']}: not read: {item['reason']}")
+        click.echo(f"skipped file {item['file']}: {item['reason']}")
     if len(results) > len(together):
         for one in together:
             click.echo(f"together, {counted(one.rows_kept, 'row')} read: {one.derived[-1]}")
-    for use in filter(None, map(_refit_use, together)):
-        _print_refit_use(*use)
+    for n_rows, refused in filter(None, map(_refit_use, together)):
+        click.echo(f"`fit` can use {counted(n_rows, 'row')}")
+        _print_reasons("not used in the fit", _lines(refused))
     if output is not None:
         click.echo(f"{counted(together[0].rows_kept, 'row')} written to {output}")
 
@@ -128,13 +114,8 @@ def _refit_use(result: IngestResult) -> tuple[int, Sequence[Refused]] | None:
     return len(points), refused
 
 
-def _refit_document(n_rows: int, refused: Sequence[Refused]) -> dict[str, Any]:
-    return {"rows_used": n_rows, "not_used": [vars(each) for each in refused]}
-
-
-def _print_refit_use(n_rows: int, refused: Sequence[Refused]) -> None:
-    click.echo(f"`fit` can use {counted(n_rows, 'row')}")
-    _print_reasons(refused)
+def _lines(refused: Sequence[Refused]) -> list[tuple[str, int, int]]:
+    return [(each.reason, each.line, each.rows) for each in refused]
 
 
 def _by_kind(read: Sequence[Rows]) -> list[list[Rows]]:
@@ -144,9 +125,7 @@ def _by_kind(read: Sequence[Rows]) -> list[list[Rows]]:
 
 @click.command()
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
-@_SET
-@_MAP
-@_OWN_MODEL
+@reading_options("values", "columns", "models")
 @click.option(
     "--hardware",
     "hardware_id",
@@ -159,7 +138,7 @@ def _by_kind(read: Sequence[Rows]) -> list[list[Rows]]:
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), help="Write the refit here, for --refit of other commands."
 )
-@click.option("--force", is_flag=True, help="Write a refit that the data speak against as well.")
+@click.option("--force", is_flag=True, help="Write the refit even if the checks reject it.")
 @json_option()
 def fit(
     paths: Sequence[Path],
@@ -184,6 +163,7 @@ def fit(
     from advisor.measured.refit import adjustment_of, refit_chosen, select_points
     from advisor.measured.refit_result import notes
 
+    show = progress("fitting")
     given = given_acceptance(accepted_length, acceptance, acceptance_preset)
     own = Own.given(models, [hardware_id] if hardware_id else [])
     hardware_id = next((one.name for one in own.documents if one.column == "hardware_id"), hardware_id)
@@ -196,8 +176,15 @@ def fit(
     result = rows.result
     if not as_json:
         _print_said(result)
-    points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=given)
+    try:
+        points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=given)
+    except AdvisorError as error:
+        needed = [f"--set {item.name}=..." for item in result.missing if item.needed]
+        lacks = f"{error}; the file lacks {' '.join(needed)} (`advisor ingest` says what each means)"
+        raise (AdvisorError(lacks) if needed else error) from error
+    show(f"{len(points)} points", 0.0)
     answer, small = refit_chosen(points, refused, result.header_of), moesd_of(points)
+    show(1.0)
     text = write_adjustment(adjustment_of(answer)) if force or not answer.reasons_against else None
     if output is not None and text is not None:
         write_file(output, f"{text}\n")
@@ -214,19 +201,19 @@ def fit(
         _check_written(output, text, answer.reasons_against)
         return
     for item in failed:
-        click.echo(f"{item['file']}: not read: {item['reason']}")
+        click.echo(f"skipped file {item['file']}: {item['reason']}")
     print_labelled("warning", rows.result.warnings)
-    click.echo(answer.sentence + "\n")
+    say(answer.sentence + "\n")
     print_table(Table(PARAMETERS, answer.parameters))
     for note in notes(answer):
-        click.echo(note)
+        say(note)
     if small is not None:
         click.echo(
             f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of {small.rms:.2f}."
         )
-    _print_reasons(answer.refused)
+    _print_reasons("not used in the fit", _lines(answer.refused))
     click.echo("")
-    print_labelled("against it", answer.reasons_against)
+    print_labelled("rejected by the checks", answer.reasons_against)
     _check_written(output, text, answer.reasons_against)
     if text is not None:
         click.echo(f"To use it: --refit {output}" if output else "To use it: --output FILE here, then --refit FILE")
@@ -235,7 +222,7 @@ def fit(
 def _check_written(output: Path | None, text: str | None, reasons: Sequence[str]) -> None:
     """Raise AdvisorError when a refit was asked for as a file and the data speak against it."""
     if output is not None and text is None:
-        raise AdvisorError(f"{output} is not written: {' '.join(reasons)} --force writes it all the same")
+        raise AdvisorError(f"{output} is not written: {' '.join(reasons)} --force writes it anyway")
 
 
 def _write_rows(path: Path, together: Sequence[IngestResult]) -> None:
@@ -266,7 +253,7 @@ def _summary(result: IngestResult) -> dict[str, Any]:
 def _print_result(result: IngestResult) -> None:
     click.echo(
         f"{result.file_name}: {result.format_name}; {counted(result.rows_kept, 'row')} read, "
-        f"{result.rows_refused:,} refused"
+        f"{result.rows_refused:,} rejected"
     )
     for item in result.missing:
         need = "needed" if item.needed else "useful"
@@ -296,17 +283,14 @@ def _print_said(result: IngestResult) -> None:
     for text in result.warnings:
         click.echo(f"warning: {text}")
     for asked in open_questions(result.rejects):
-        click.echo(f"asked, with {asked.options}: {asked.text}")
+        click.echo(f"needed, with {asked.options}: {asked.text}")
     if result.kind == "points":
         means = result.frame[["input_tokens", "output_tokens"]].to_numpy(dtype=float, na_value=0.0)
         rounded = int((means % 1 != 0).any(axis=1).sum())
         if rounded:
             click.echo(f"read: mean lengths of {counted(rounded, 'row')} rounded to whole tokens")
-    by_reason: dict[str, list[int]] = {}
-    for item in result.rejects.to_dict("records"):
-        by_reason.setdefault(str(item["reason"]), []).append(int(item["line"]))
-    for reason, lines in list(by_reason.items())[:10]:
-        click.echo(f"refused, {counted(len(lines), 'row')} (first in line {lines[0]}): {reason}")
+    rejects = result.rejects.to_dict("records")
+    _print_reasons("rejected", ((str(each["reason"]), int(each["line"]), 1) for each in rejects))
 
 
 def _acceptances(result: IngestResult) -> list[tuple[int, str]]:
@@ -322,27 +306,30 @@ def _acceptances(result: IngestResult) -> list[tuple[int, str]]:
     return out
 
 
-def _print_reasons(refused: Sequence[Refused]) -> None:
-    reasons: dict[str, list[Refused]] = {}
-    for item in refused:
-        reasons.setdefault(item.reason, []).append(item)
-    counts = {reason: sum(item.rows for item in alike) for reason, alike in reasons.items()}
-    for reason, alike in sorted(reasons.items(), key=lambda pair: -counts[pair[0]]):
-        shown = ", ".join(str(item.line) for item in alike[:5]) + (", ..." if counts[reason] > 5 else "")
-        click.echo(f"not used, {counted(counts[reason], 'row')} (line {shown}): {reason}")
+def _print_reasons(label: str, rows: Iterable[tuple[str, int, int]]) -> None:
+    """Reasons with the number of rows and the first lines, most rows first.
+
+    rows : reason, line, number of rows.
+    """
+    for reason, lines in alike(rows):
+        shown = ", ".join(map(str, [*dict.fromkeys(lines)][:5])) + (", ..." if len(lines) > 5 else "")
+        click.echo(f"{label}, {counted(len(lines), 'row')} (line {shown}): {reason}")
 
 
-_ASSUME = click.option(
-    "--assume", default="", help="column=value,...: fills cells that are empty or say not-stated, nothing else."
-)
+_ASSUME = click.option("--assume", default="", help="Values for empty or not-stated cells, as column=value,...")
+
+
+def _points(
+    file: Path, columns: Sequence[str], models: Sequence[str], hardware: Sequence[str]
+) -> tuple[GivenRows, pd.DataFrame]:
+    found = read_points(file, columns)
+    return found, with_own(found.asked, models, hardware, file.parent)
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @_ASSUME
-@_MAP
-@_OWN_MODEL
-@_OWN_HARDWARE
+@reading_options("columns", "models", "hardware")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
 @json_option("Rows as JSON instead of CSV.")
 def predict(
@@ -360,9 +347,11 @@ def predict(
 
     An accepted_length counts as borrowed, with a wider band, unless accepted_length_same_run is 1.
     """
-    found = read_points(file, columns)
-    asked = with_own(found.asked, models, hardware, file.parent)
-    answers = predict_rows(asked, _assumptions(assume), refused=found.refused)[list(PREDICTED_COLUMNS)]
+    found, asked = _points(file, columns, models, hardware)
+    show = progress("predicting")
+    answers = predict_rows(asked, _assumptions(assume), refused=found.refused, on_progress=show)
+    show(1.0)
+    answers = answers[list(PREDICTED_COLUMNS)]
     given = found.given.drop(columns=list(PREDICTED_COLUMNS), errors="ignore")  # of an earlier prediction
     rows = pd.concat([given.reset_index(drop=True), answers], axis=1)
     text = json_text(_records(rows)) + "\n" if as_json else frame_csv(rows, float_format="%.6g")
@@ -371,15 +360,13 @@ def predict(
     else:
         write_file(output, text)
     refused = int(rows["predicted_speedup"].isna().sum())
-    click.echo(f"{len(rows) - refused} rows predicted, {refused} refused (see predicted_reason).", err=True)
+    click.echo(f"{len(rows) - refused} rows predicted, {refused} not predicted (see predicted_reason).", err=True)
 
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @_ASSUME
-@_MAP
-@_OWN_MODEL
-@_OWN_HARDWARE
+@reading_options("columns", "models", "hardware")
 @json_option("Machine-readable output: overall, by_laboratory, rows.")
 def validate(
     file: Path | None,
@@ -390,15 +377,16 @@ def validate(
     as_json: bool,
 ) -> None:
     """Errors of the predictions on FILE, or on the shipped published measurements."""
+    show = progress("predicting")
     if file is None:
         if columns or models or hardware:
-            raise AdvisorError("--map, --model and --hardware speak of the rows of a file; give the file")
-        result = validate_points(judged_rows(), _assumptions(assume))
+            raise AdvisorError("--map, --model and --hardware need FILE")
+        result = validate_points(judged_rows(), _assumptions(assume), on_progress=show)
     else:
-        found = read_points(file, columns)
-        asked = with_own(found.asked, models, hardware, file.parent)
+        found, asked = _points(file, columns, models, hardware)
         marked = found.given.get("defect", "")
-        result = validate_points(asked.assign(defect=marked), _assumptions(assume), found.refused)
+        result = validate_points(asked.assign(defect=marked), _assumptions(assume), found.refused, show)
+    show(1.0)
     if as_json:
         print_json(
             {
@@ -416,33 +404,36 @@ def validate(
     groups = [("all rows", result.overall), *result.by_acceptance.items(), *result.by_tier.items()]
     print_table(_errors_table("rows", groups))
     click.echo("\nBy laboratory; in all other lines every laboratory counts alike")
-    print_table(_errors_table("laboratory", list(result.by_laboratory.items())))
+    print_table(_errors_table("laboratory", result.by_laboratory.items()))
     if result.best_k_regret is not None:
-        click.echo(f"\nBest-K regret {result.best_k_regret:.1%} over {result.n_best_k} points with several K.")
+        click.echo(
+            f"\nLoss of the recommended K: {result.best_k_regret:.1%} over {result.n_best_k} points with several K."
+        )
     reasons = result.rows.loc[result.rows["predicted_speedup"].isna(), "predicted_reason"]
     click.echo(f"\n{result.n_refused} rows not predicted")
-    for reason, count in alike(str(each).removeprefix("not predicted: ") for each in reasons):
-        click.echo(f"{count:5d}  {reason}")
+    for reason, lines in alike((str(each).removeprefix("not predicted: "), 0, 1) for each in reasons):
+        click.echo(f"{len(lines):5d}  {reason}")
 
 
 _PARTICULAR = re.compile(r"(?<!\w)\d[\d.,]*(?!\w)|'[^']*'|\"[^\"]*\"|(?<=for )\S+ with \S+")
 """Numbers and names: what reasons that say the same differ in."""
 
 
-def alike(reasons: Iterable[str]) -> list[tuple[str, int]]:
-    """Reasons with how many rows have them, most first. Those that differ in numbers or names alone are one.
+def alike(rows: Iterable[tuple[str, int, int]]) -> list[tuple[str, list[int]]]:
+    """Reasons with the lines of their rows, most rows first. Those that differ in numbers or names alone are one.
 
-    A group is told by its first reason, with how many others there are.
+    rows : reason, line, number of rows. A group is told by its first reason, with how many others there are.
     """
-    groups: dict[str, Counter[str]] = {}
-    for reason in reasons:
-        groups.setdefault(_PARTICULAR.sub("#", reason), Counter())[reason] += 1
+    groups: dict[str, dict[str, list[int]]] = {}
+    for reason, line, number in rows:
+        group = groups.setdefault(_PARTICULAR.sub("#", reason), {})
+        group.setdefault(reason, []).extend([line] * number)
     told = []
     for group in groups.values():
-        first, others = next(iter(group)), len(group) - 1
+        others = len(group) - 1
         more = f" (and {others:,} more that differ in numbers or names)" if others else ""
-        told.append((first + more, group.total()))
-    return sorted(told, key=lambda each: -each[1])
+        told.append((next(iter(group)) + more, [line for lines in group.values() for line in lines]))
+    return sorted(told, key=lambda each: -len(each[1]))
 
 
 def _assumptions(text: str) -> dict[str, str]:
@@ -452,27 +443,21 @@ def _assumptions(text: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, value in pairs}
 
 
-def _errors_table(label: str, rows: Sequence[tuple[str, Errors]]) -> Table[tuple[str, Errors]]:
+_ERRORS = {
+    "median error": "median_ape",
+    "mean error": "mape",
+    "p90": "p90_ape",
+    "sign right": "sign_accuracy",
+    "in likely range": "coverage",
+    "width of range": "mean_band_width",
+}
+
+
+def _errors_table(label: str, rows: Iterable[tuple[str, Errors]]) -> Table[dict[str, Any]]:
     """Errors of groups of rows, each under its name."""
-    shares = {
-        "median error": "median_ape",
-        "mean error": "mape",
-        "p90": "p90_ape",
-        "sign right": "sign_accuracy",
-        "in 80% band": "coverage",
-        "band width": "mean_band_width",
-    }
-    columns: list[Column[tuple[str, Errors]]] = [
-        Column(label, itemgetter(0), words=True),
-        Column("n", lambda row: row[1].n),
-    ]
-    for heading, name in shares.items():
-        columns.append(Column(heading, partial(_share, name=name)))
-    return Table(tuple(columns), rows)
-
-
-def _share(row: tuple[str, Errors], *, name: str) -> str:
-    return _percent(getattr(row[1], name))
+    shares = (Column[dict[str, Any]](heading, itemgetter(name), _percent) for heading, name in _ERRORS.items())
+    named = Column[dict[str, Any]](label, itemgetter(label), words=True)
+    return Table((named, Column("n", itemgetter("n")), *shares), [{label: name, **vars(one)} for name, one in rows])
 
 
 def _percent(share: float | None) -> str:
@@ -527,7 +512,7 @@ def acceptance(files: tuple[Path, ...], rates: str | None, conditional: bool, k_
         )
         for row in lengths.itertuples()
     ]
-    print_table(matrix(("K", "accepted length", "low (80%)", "high (80%)", ""), rows, "rrrrl"))
+    print_table(matrix(("K", "accepted length", "likely from", "to", ""), rows, "rrrrl"))
     print_labelled("warning", found.warnings)
     option = "--acceptance" if found.length is None else "--accepted-length"
     click.echo(f"\nTo use it: {option} {found.text}")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 import pandas as pd
@@ -25,6 +26,44 @@ from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, read_up_to
 
 MAX_FILES = 1000
+_OPTIONS = {
+    "values": click.option(
+        "--set",
+        "values",
+        multiple=True,
+        metavar="COLUMN=VALUE",
+        help="Fill a column that the files lack, or say what a name in it means (hardware_id, model_id, engine, "
+        "drafter, weight_dtype: for every row), e.g. --set hardware_id=h200-sxm; repeat for several.",
+    ),
+    "columns": click.option(
+        "--map",
+        "columns",
+        multiple=True,
+        metavar="THEIRS=OURS",
+        help="Read a CSV column or a JSON field (metrics.tpot) under another name, e.g. --map 'users=batch_size'; "
+        "repeat. --map ,=decimal or ,=thousands says what a comma in numbers marks.",
+    ),
+    "models": click.option(
+        "--model", "models", multiple=True, help="Model (an id) of rows that name none, or the path of a config.json."
+    ),
+    "hardware": click.option(
+        "--hardware", multiple=True, help="Accelerator (an id) of rows that name none, or the path of its JSON."
+    ),
+}
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def reading_options(*names: str) -> Callable[[_Command], _Command]:
+    """The options that say what a measured file leaves out: values, columns, models, hardware."""
+
+    def add(command: _Command) -> _Command:
+        for name in reversed(names):
+            command = _OPTIONS[name](command)
+        return command
+
+    return add
+
+
 _FIELDS = {"model_id": model_fields, "hardware_id": hardware_fields}
 _FILES = {"model_id": "a config.json", "hardware_id": "an accelerator's JSON"}
 

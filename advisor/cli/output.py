@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +55,22 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def json_option(help_text: str = "Machine-readable output.") -> Callable[[_Command], _Command]:
     """The option --json of every command that prints an answer."""
     return click.option("--json", "as_json", is_flag=True, help=help_text)
+
+
+def spend_options(power: bool = True, also: Sequence[str] = ()) -> Callable[[_Command], _Command]:
+    """The options that say what a GPU costs and, with `power`, what it draws. also : other names of the price."""
+    usd = ("--usd-per-hour", *also, "usd_per_hour")
+    price = click.option(*usd, type=float, help="Price of one GPU for an hour in USD [default: the accelerator's].")
+    if not power:
+        return price
+    log = click.option(
+        "--power-log",
+        type=click.Path(path_type=Path),
+        help="Power measured during the run: CSV of nvidia-smi --query-gpu, or output of dcgmi dmon, in place of the "
+        "estimate.",
+    )
+    k = click.option("--power-k", type=int, help="K that ran while power was logged [default: the recommended one].")
+    return lambda command: price(log(k(command)))
 
 
 def print_json(value: Any) -> None:
@@ -163,7 +179,6 @@ def whole_numbers(option: str, text: str) -> list[int]:
         ) from error
 
 
-MAX_CONFIG_BYTES = 5_000_000
 MAX_REFIT_BYTES = 4096
 _PACKED_LOADS = r"\d+x\d+:"
 _ACCEPTANCE = ("accepted_length", "acceptance", "acceptance_preset")
@@ -289,24 +304,23 @@ _EXAMPLE = "deepseek-ai/DeepSeek-V3 --gpus 8xH200 --batch 32"
 class ScenarioCommand(click.Command):
     """A command that takes the scenario's options and hands its function one `scenario` instead of them."""
 
+    models = 1
+    """Models that stand by place; -1 for any number. [-]"""
+    headings: Mapping[str, str] = {}
+    """Headings of the help by the names of options; the others stand under Options."""
+
     def __init__(self, *args: Any, params: list[click.Parameter] | None = None, **kwargs: Any) -> None:
-        model = click.Argument([_MODEL], required=False, metavar="[MODEL]")
+        shown = "[MODEL]" if self.models == 1 else "[MODEL]..."
+        model = click.Argument([_MODEL], required=False, nargs=self.models, metavar=shown)
         kwargs["params"] = [model, *SCENARIO_OPTIONS, *(params or [])]
         super().__init__(*args, **kwargs)
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Spell out the short forms: the model by its place, and GPUs with their accelerator as one instance."""
-        rest = super().parse_args(ctx, args)
-        model = ctx.params.pop(_MODEL, None)
-        if model is not None:
-            _say(ctx, "model_id", model, f"{model} names the model already; leave --model out")
-        place_gpus(ctx)
-        return rest
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command's own options, then the scenario's under the headings of the sidebar."""
-        own = [param for param in self.get_params(ctx) if param not in SCENARIO_OPTIONS]
-        groups: dict[str, list[click.Parameter]] = {"Options": own, "Start from": list(SCENARIO_OPTIONS[:2])}
+        groups: dict[str, list[click.Parameter]] = {"Options": []}
+        for own in (param for param in self.get_params(ctx) if param not in SCENARIO_OPTIONS):
+            groups.setdefault(self.headings.get(own.name or "", "Options"), []).append(own)
+        groups["Start from"] = list(SCENARIO_OPTIONS[:2])
         for option in SCENARIO_OPTIONS[2:]:
             row = FIELDS.get(option.name or "", FIELDS["acceptance"])  # one field that three options give
             groups.setdefault(str(row.section), []).append(option)
@@ -315,27 +329,53 @@ class ScenarioCommand(click.Command):
                 with formatter.section(heading):
                     formatter.write_dl(records)
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Build the scenario, then run.
+    def prepare(self, ctx: click.Context) -> None:
+        """Put the scenario in place of its options.
 
-        Raises AdvisorError for a scenario that cannot be, click.MissingParameter for a missing option.
+        Raises AdvisorError for a scenario that cannot be, click.UsageError for a missing option.
         """
-        ctx.meta[TYPED], typed = _typed(ctx), typed_names(ctx)
-        values = {option.name: ctx.params.pop(option.name) for option in SCENARIO_OPTIONS if option.name}
-        file, example = values.pop("scenario_file"), values.pop("example")
-        if file is not None and example is not None:
-            raise AdvisorError("give --scenario or --example, not both")
-        assumed: list[str] = ctx.meta.get(ASSUMED, [])
-        if file is None and example is None:
-            _refuse_missing(ctx, values)
-            ctx.params["scenario"] = scenario_from(values, assumed=assumed)
-        else:
-            values = {name: value for name, value in values.items() if name in typed}
-            base = load_example(example).scenario if example is not None else _from_file(ctx, file)
-            ctx.params["scenario"] = scenario_from(values, base, assumed)
-        if assumed:
-            print_labelled("assumed", ["; ".join(assumed)], err=True)
+        name_model(ctx)
+        place_gpus(ctx)
+        ctx.params["scenario"] = scenario_asked(ctx)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Prepare, then run."""
+        self.prepare(ctx)
         return super().invoke(ctx)
+
+
+def name_model(ctx: click.Context) -> None:
+    """Put the model that stands by its place as --model. Raises AdvisorError where that is typed too."""
+    if model := ctx.params.pop(_MODEL, None):
+        _say(ctx, "model_id", model, f"{model} names the model already; leave --model out")
+
+
+def take_scenario(ctx: click.Context) -> dict[str, Any]:
+    """The scenario's options by name, taken from the context's parameters."""
+    return {option.name: ctx.params.pop(option.name) for option in SCENARIO_OPTIONS if option.name}
+
+
+def scenario_asked(ctx: click.Context) -> Scenario:
+    """The scenario of the options, which are taken from the context's parameters.
+
+    Raises AdvisorError for a scenario that cannot be, click.UsageError for a missing option.
+    """
+    ctx.meta[TYPED], typed = _typed(ctx), typed_names(ctx)
+    values = take_scenario(ctx)
+    file, example = values.pop("scenario_file"), values.pop("example")
+    if file is not None and example is not None:
+        raise AdvisorError("give --scenario or --example, not both")
+    assumed: list[str] = ctx.meta.get(ASSUMED, [])
+    if file is None and example is None:
+        _refuse_missing(ctx, values)
+        made = scenario_from(values, assumed=assumed)
+    else:
+        values = {name: value for name, value in values.items() if name in typed}
+        base = load_example(example).scenario if example is not None else _from_file(ctx, file)
+        made = scenario_from(values, base, assumed)
+    if assumed:
+        print_labelled("assumed", ["; ".join(assumed)], err=True)
+    return made
 
 
 def typed_names(ctx: click.Context) -> set[str]:

@@ -35,9 +35,9 @@ from advisor.catalog.hf.fields import parse_json
 from advisor.catalog.models import model_ids, model_profile
 from advisor.cli.advise import spend_of
 from advisor.cli.data import build
-from advisor.cli.explore import copies_tried, counted_ranks, counting_options
+from advisor.cli.expert_ranks import copies_tried, counted_ranks, counting_options
 from advisor.cli.measured_files import read_bytes
-from advisor.cli.output import FILE_DATE, ScenarioCommand, json_option, print_json, write_file
+from advisor.cli.output import FILE_DATE, ScenarioCommand, json_option, print_json, progress, spend_options, write_file
 from advisor.measured.refit_result import Errors
 from advisor.predict.scenario import Scenario, load_scenario_file
 from advisor.prediction import AdvisorError
@@ -58,21 +58,19 @@ from advisor.show.words.diagnosis import DiagnosisView, view_of
 )
 @click.option("--served-model", help="Model name or path for the launch lines [default: the model's repository].")
 @click.option("--draft-model", help="Draft checkpoint's name or path for the launch lines.")
-@click.option("--no-checks", is_flag=True, help="Leave out errors on published speedups.")
+@click.option("--no-checks", is_flag=True, help="Leave out the errors on published speedups.")
 @click.option(
     "--brief",
     is_flag=True,
-    help="One page where it is a PDF; else without designs, what to try next and the map over context.",
+    help="One page as PDF; other formats without designs, next steps and the map over context.",
 )
-@click.option("--models", is_flag=True, help="Rank other models at this load too, two seconds more.")
-@click.option("--min-total-params", type=float, help="With --models: least total size of those, e.g. 1e11.")
-@click.option(
-    "--regions", is_flag=True, help="Map the design to train over batch and accelerator too, two seconds more."
-)
+@click.option("--models", is_flag=True, help="Also rank the other models at this load (about 2 s).")
+@click.option("--min-total-params", type=float, help="With --models: minimum total parameters, e.g. 1e11.")
+@click.option("--regions", is_flag=True, help="Also map the design to train over batch and accelerator (about 2 s).")
 @click.option(
     "--ranks",
     is_flag=True,
-    help="Count experts on the --ep ranks too, as `expert-ranks` does, some seconds more; needs --ep > 1.",
+    help="Also show the load of the --ep ranks, as `expert-ranks` does (some seconds; needs --ep > 1).",
 )
 @counting_options("Needs --ranks.")
 @click.option(
@@ -80,68 +78,50 @@ from advisor.show.words.diagnosis import DiagnosisView, view_of
     "swept",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Put a finished sweep into the report: its folder, or Parquet files of it; repeat for several.",
+    help="Also show a finished sweep: its folder, or Parquet files of it; repeat for several.",
 )
-@click.option("--usd-per-hour", type=float, help="Price of one GPU for an hour [default: the accelerator's].")
-@click.option("--power-log", type=click.Path(path_type=Path), help="Power measured while it ran, as for `advise`.")
-@click.option("--power-k", type=int, help="K that ran while power was logged [default: the recommended one].")
+@spend_options()
 @click.option(
     "--diagnose",
     "measured",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Diagnose this measured run in the report: results, launch lines, logs; repeat for several files.",
+    help="Also diagnose a measured run: results, launch lines, logs; repeat for several files.",
 )
 @json_option("Print what was written as JSON.")
 def report(
-    scenario: Scenario,
-    date: dt.datetime | None,
-    form: Format | None,
-    output: Path,
-    served_model: str | None,
-    draft_model: str | None,
-    no_checks: bool,
-    brief: bool,
-    models: bool,
-    min_total_params: float | None,
-    regions: bool,
-    ranks: bool,
-    traces: tuple[Path, ...],
-    copies: str | None,
-    swept: Sequence[Path],
-    usd_per_hour: float | None,
-    power_log: Path | None,
-    power_k: int | None,
-    measured: Sequence[Path],
-    as_json: bool,
+    scenario: Scenario, date: dt.datetime | None, form: Format | None, output: Path, as_json: bool, **asked: Any
 ) -> None:
     """Write a report: verdict, curve, schedule, engine configuration, assumptions, known errors, sources."""
-    form = form or _format_of(output)
-    if min_total_params is not None and not models:
-        raise AdvisorError("--min-total-params is of the models that --models ranks; give --models too")
-    counted = _ranks(scenario, ranks, traces, copies)
+    form, brief, show = form or _format_of(output), asked["brief"], progress("writing the report:")
+    if asked["min_total_params"] is not None and not asked["models"]:
+        raise AdvisorError("--min-total-params needs --models")
+    counted = _ranks(scenario, asked["ranks"], asked["traces"], asked["copies"])
     day = date.date() if date else click.get_current_context().meta.get(FILE_DATE) or dt.date.today()
+    show("answer", 0.0)
     advice = advise(scenario)
-    steps = None if brief else next_steps(advice)
-    known = None if no_checks else _known_errors(advice)
+    spend = spend_of(advice, *(asked[name] for name in ("usd_per_hour", "power_log", "power_k")))
+    show("sections", 0.3)
     document = build_report(
         advice,
         day,
-        steps=steps,
-        validation=known,
-        served_model=served_model,
-        draft_model=draft_model,
-        spend=spend_of(advice, usd_per_hour, power_log, power_k),
+        steps=None if brief else next_steps(advice),
+        validation=None if asked["no_checks"] else _known_errors(advice),
+        served_model=asked["served_model"],
+        draft_model=asked["draft_model"],
+        spend=spend,
         over_context=None if brief else context_map(scenario),
-        board=_board(scenario, usd_per_hour, min_total_params) if models else None,
-        diagnosis=_diagnosis(measured, scenario) if measured else None,
+        board=_board(scenario, asked["usd_per_hour"], asked["min_total_params"]) if asked["models"] else None,
+        diagnosis=_diagnosis(asked["measured"], scenario) if asked["measured"] else None,
         k_by_context=None if brief else _k_by_context(advice),
-        regions=region_map(scenario) if regions else None,
+        regions=region_map(scenario) if asked["regions"] else None,
         ranks=counted,
-        swept=sweep_view(read_sweep_files(swept), scenario.max_tpot_ms, scenario.model_dump()) if swept else None,
+        swept=_swept(asked["swept"], scenario) if asked["swept"] else None,
     )
+    show("file", 0.8)
     content = render(document, form, brief=brief)
     write_file(output, content, "choose another --output")
+    show(1.0)
     if as_json:
         print_json(
             {
@@ -158,6 +138,10 @@ def report(
     click.echo(f"Wrote {output}: {form}, {len(content):,} bytes, scenario {scenario.hash}, {day.isoformat()}.")
 
 
+def _swept(files: Sequence[Path], scenario: Scenario) -> Any:
+    return sweep_view(read_sweep_files(files), scenario.max_tpot_ms, scenario.model_dump())
+
+
 def _board(scenario: Scenario, usd_per_hour: float | None, min_total_params: float | None) -> Leaderboard:
     """All models of a least size at the scenario's load."""
     wanted = ModelFilter(min_total_params=min_total_params)
@@ -169,7 +153,7 @@ def _ranks(scenario: Scenario, asked: bool, traces: tuple[Path, ...], copies: st
     if not asked:
         for name, given in (("--trace", traces), ("--copies", copies)):
             if given:
-                raise AdvisorError(f"{name} is of the ranks that --ranks counts; give --ranks too")
+                raise AdvisorError(f"{name} needs --ranks")
         return None
     return counted_ranks(scenario, traces, LayoutOptions(copies_tried(copies)))
 

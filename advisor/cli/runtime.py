@@ -51,8 +51,8 @@ from advisor.show.words.schedule import k_by_batch_table, k_by_context_table
 
 
 @click.command(cls=ScenarioCommand)
-@click.option("--contexts", help="Comma-separated context lengths: one schedule for each bucket around them.")
-@click.option("--histogram", help="batch:weight,...: time your server spends at each batch size; weighs the gain.")
+@click.option("--contexts", help="Context lengths, comma-separated: one schedule for the range around each.")
+@click.option("--histogram", help="Time your server spends at each batch size, as batch:weight,...; weights the gain.")
 @json_option()
 def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as_json: bool) -> None:
     """K by batch size (and context), and what it gains over the best single K."""
@@ -79,15 +79,17 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
 
 @click.command(cls=ScenarioCommand)
 @click.option("--output", "-o", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
-@click.option("--static-k", type=int, help="Export this one K.")
+@click.option("--static-k", type=int, help="Export this K for all batches.")
 @click.option(
     "--by-batch",
     is_flag=True,
-    help="Export K by batch also where one K is enough or the target batch should not draft.",
+    help="Export K by batch even where one K is enough or the target batch should not draft.",
 )
 @click.option("--served-model", help="Name or path the engine serves [default: the profile's Hugging Face name].")
 @click.option("--draft-model", help="Name or path of the draft model or EAGLE head.")
-@click.option("--max-running-requests", type=click.IntRange(1), help="Put this limit on the launch line.")
+@click.option(
+    "--max-running-requests", type=click.IntRange(1), help="Maximum number of running requests on the launch line."
+)
 @json_option()
 def export(
     scenario: Scenario,
@@ -141,40 +143,56 @@ def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
 @click.option(
     "--process",
     type=click.Choice(["list", "switching", "trace"]),
-    help="list: independent rounds with the scenario's acceptance; switching: good and bad passages around it; "
-    "trace: your own file [default: list, or trace with --trace].",
+    help="Acceptance: list = independent rounds, switching = good and bad passages, trace = your file [default: list; "
+    "trace with --trace].",
 )
 @click.option(
     "--trace", type=click.Path(path_type=Path), help="JSON or CSV of accepted drafts per step, or vLLM's replies."
 )
-@click.option("--spread", type=float, default=DEFAULT_SPREAD, show_default=True, help="switching: logits apart.")
-@click.option("--good-share", type=float, default=0.5, show_default=True, help="switching: share of good tokens.")
-@click.option("--good-tokens", type=float, default=DEFAULT_PASSAGE_TOKENS, show_default=True, help="switching: length.")
-@click.option("--requests", type=int, default=200, show_default=True, help="Requests served in all.")
+@click.option(
+    "--spread",
+    type=float,
+    default=DEFAULT_SPREAD,
+    show_default=True,
+    help="With switching: distance of good and bad passages in logits.",
+)
+@click.option(
+    "--good-share", type=float, default=0.5, show_default=True, help="With switching: share of tokens in good passages."
+)
+@click.option(
+    "--good-tokens",
+    type=float,
+    default=DEFAULT_PASSAGE_TOKENS,
+    show_default=True,
+    help="With switching: mean length of a good passage in tokens.",
+)
+@click.option("--requests", type=int, default=200, show_default=True, help="Number of requests served.")
 @click.option(
     "--iterations",
     type=int,
     default=SimulationPlan.iterations,
     show_default=True,
-    help="Limit of iterations per server.",
+    help="Maximum number of engine iterations.",
 )
-@click.option("--request-tokens", type=int, default=250, show_default=True, help="Output of each request.")
+@click.option("--request-tokens", type=int, default=250, show_default=True, help="Output tokens of each request.")
 @click.option(
     "--load",
     "load_share",
     type=float,
-    help="Poisson arrivals at this share of plain capacity [default: all wait at once].",
+    help="Poisson arrivals at this share of the capacity without speculation [default: all requests at once].",
 )
 @click.option(
     "--switch-ms",
     type=float,
     default=0.0,
     show_default=True,
-    help="Time that a change of K costs; 0, as engines capture every K of a table at the start.",
+    help="Cost of a change of K in ms; 0 where the engine captured CUDA graphs for every K.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same result.")
-@click.option("--cold-drafter", is_flag=True, help="Do not charge for keeping the drafter ready at K = 0.")
-@click.option("--no-back-off", is_flag=True, help="Cascade without back-off.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers.")
+@click.option(
+    "--cold-drafter", is_flag=True, help="Do not count the cost of keeping the drafter's cache up to date at K = 0."
+)
+@click.option("--no-back-off", is_flag=True, help="Turn off back-off in the Cascade policy.")
 @json_option()
 def simulate(
     scenario: Scenario,
@@ -287,27 +305,14 @@ def _print_bounds(report: SimulationReport) -> None:
     say(f"K changes in at most {switches:.0%} of a policy's iterations, {cost}.")
     static = {one.static_k: one for one in report.outcomes if one.static_k}
     say("\nUpper bounds, not policies: each sequence stops at its first rejection, which no engine foresees.")
-    header = (
-        "K at most",
-        "speedup",
-        "verification gated",
-        "drafts gated",
-        "verified/token",
-        "gated",
-        "drafts/token",
-        "gated",
-    )
+    header: tuple[str, ...] = ("K at most", "speedup", "verification gated", "drafts gated")
+    header += ("verified/token", "gated", "drafts/token", "gated")
     rows = []
     for k, one in static.items():
         trimmed, gated = (bound for bound in report.bounds if bound.static_k == k)
-        verified, drafted = gated.verified_per_token, gated.drafted_per_token
-        rows.append(
-            (
-                str(k),
-                *(f"{shown.speedup:.3f}" for shown in (one, trimmed, gated)),
-                *(f"{value:.2f}" for value in (one.verified_per_token, verified, one.drafted_per_token, drafted)),
-            )
-        )
+        work = (one.verified_per_token, gated.verified_per_token, one.drafted_per_token, gated.drafted_per_token)
+        gains = (f"{shown.speedup:.3f}" for shown in (one, trimmed, gated))
+        rows.append((str(k), *gains, *(f"{value:.2f}" for value in work)))
     print_table(matrix(header, rows, "r" * len(header)))
     most = max(bound.gain_over_best_static for bound in report.bounds)
     say(f"At most {most:+.1%} over the best single K.")

@@ -6,7 +6,7 @@ Those of the published rows are shipped (profiles/validation/judged_speedups.jso
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -63,6 +63,7 @@ def predict_rows(
     other_models: bool = False,
     refused: Mapping[int, str] | None = None,
     with_draws: bool = False,
+    on_progress: Callable[[float], None] | None = None,
 ) -> pd.DataFrame:
     """Rows with PREDICTED_COLUMNS added.
 
@@ -74,6 +75,7 @@ def predict_rows(
     other_models : give a row whose accepted length nobody measured its drafter's median over other models.
     refused : why rows cannot be read, by the frame's index.
     with_draws : add the speedup under each draw in the column _DRAWS.
+    on_progress : called with the share done before every row.
     """
     missing = [name for name in NEEDED_COLUMNS if name not in frame.columns]
     if missing:
@@ -83,10 +85,12 @@ def predict_rows(
     if unknown:
         raise AdvisorError(f"--assume names columns the file does not have: {', '.join(unknown)}")
     unread = refused or {}
-    answers = [
-        _predict(row, assume, held_out, other_models) if line not in unread else _not_predicted(unread[line])
-        for line, row in zip(frame.index, frame.to_dict("records"), strict=True)
-    ]
+    answers: list[Any] = []
+    for line, row in zip(frame.index, frame.to_dict("records"), strict=True):
+        if on_progress is not None:
+            on_progress(len(answers) / len(frame))
+        known = line not in unread
+        answers.append(_predict(row, assume, held_out, other_models) if known else _not_predicted(unread[line]))
     added = pd.DataFrame(answers, columns=[*PREDICTED_COLUMNS, _DRAWS])
     return pd.concat([frame.reset_index(drop=True), added if with_draws else added.drop(columns=_DRAWS)], axis=1)
 
@@ -101,11 +105,14 @@ def _unread_text(refused: Mapping[int, str]) -> str:
 
 
 def validate(
-    frame: pd.DataFrame, assume: Mapping[str, str] | None = None, refused: Mapping[int, str] | None = None
+    frame: pd.DataFrame,
+    assume: Mapping[str, str] | None = None,
+    refused: Mapping[int, str] | None = None,
+    on_progress: Callable[[float], None] | None = None,
 ) -> Validation:
     """Predict every row and compare with its `speedup` column.
 
-    `refused` as in `predict_rows`. Raises AdvisorError for a file without that column.
+    `refused` and `on_progress` as in `predict_rows`. Raises AdvisorError for a file without that column.
 
     Rows of a laboratory that the shipped overheads were fitted on are predicted by a fit without it; rows whose
     accepted length nobody measured by that of other models. Rows marked with a defect are not judged. All as in
@@ -116,7 +123,8 @@ def validate(
     if "defect" in frame.columns:
         marked = frame["defect"].fillna("").astype(str)
         refused = {**{i: f"set aside for a defect: {text}" for i, text in marked.items() if text}, **(refused or {})}
-    rows = predict_rows(frame, assume, held_out=True, other_models=True, refused=refused, with_draws=True)
+    asked = {"held_out": True, "other_models": True, "with_draws": True}
+    rows = predict_rows(frame, assume, refused=refused, on_progress=on_progress, **asked)
     measured = pd.to_numeric(rows["speedup"], errors="coerce")
     measured = measured.where(np.isfinite(measured) & (measured > 0))  # anything else is no speedup: not judged
     predicted = pd.to_numeric(rows["predicted_speedup"], errors="coerce")  # a column of None alone holds no numbers

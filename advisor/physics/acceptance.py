@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
 from advisor.physics import laws
-from advisor.prediction import BAND_SIGMAS, AdvisorError, Array, Confidence, Frozen, arrays
+from advisor.prediction import BAND_SIGMAS, AdvisorError, Array, Confidence, Frozen, arrays, quantiles
 from advisor.profiles import PROFILES, read_yaml, unknown_id, validate
 from advisor.text import number_of
 
@@ -258,7 +258,7 @@ def extrapolation_spread() -> ExtrapolationSpread:
     signed, slope = np.concatenate(per_distance, axis=1)
     edges = {}
     for name, side in (("above", signed > 0), ("below", signed < 0)):
-        lower, middle, upper = np.quantile(slope[side], [0.1, 0.5, 0.9])
+        lower, middle, upper = quantiles(slope[side], (0.1, 0.5, 0.9))
         edges[name] = (float(lower), float(middle), float(upper))
     return ExtrapolationSpread(**edges, n_pairs=slope.size, n_curves=len(curves))
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from advisor.physics.acceptance import MAX_DRAFT
 from advisor.physics.components import COMPONENTS, JOINT, Component
 from advisor.physics.kernel_costs import KernelCosts, MoeCost
-from advisor.prediction import BAND_SIGMAS, Array
+from advisor.prediction import BAND_SIGMAS, Array, quantiles
 
 BAND_LEVEL = 0.8
 """Share of outcomes a band is meant to hold. [-]"""
@@ -205,5 +205,5 @@ def band(values: Array) -> tuple[Array, Array]:
     Definition: the quantiles (1 - BAND_LEVEL) / 2 to each side.
     """
     tail = (1.0 - BAND_LEVEL) / 2.0
-    low, high = np.quantile(values, [tail, 1.0 - tail], axis=0)
-    return np.asarray(low), np.asarray(high)
+    low, high = quantiles(values, (tail, 1.0 - tail))
+    return low, high

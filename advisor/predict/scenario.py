@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, urlencode
 
 import numpy as np
@@ -44,6 +44,14 @@ UNNAMED_MODEL = "own-model"
 
 class Scenario(ScenarioFields):
     """Choices of the user. `acceptance` is one string: `X@K`, a list `a1,a2,...`, or the id of a measured curve."""
+
+    if not TYPE_CHECKING:  # the fields stay the signature that editors show
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise AdvisorError(explain(error)) from error
 
     @classmethod
     def from_config(cls, config: Path | str | Mapping[str, Any], **given: Any) -> Scenario:
@@ -152,10 +160,7 @@ class Scenario(ScenarioFields):
 
 def build_scenario(**values: Any) -> Scenario:
     """Scenario from loose values. Raises AdvisorError: one sentence per wrong field, with what to do."""
-    try:
-        return Scenario(**values)
-    except ValidationError as error:
-        raise AdvisorError(explain(error)) from error
+    return Scenario(**values)
 
 
 def pack(text: str) -> str:

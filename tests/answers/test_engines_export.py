@@ -193,7 +193,7 @@ def test_sizes_are_captured_that_hold_every_round_of_the_schedule() -> None:
 
 def test_dspark_needs_its_checkpoint_where_the_target_does_not_hold_it_and_older_releases_are_warned_of() -> None:
     setup = load_setup(EAGLE.model_copy(update={"drafter_id": "dspark", "n_gpus": 8, "expert_parallel": 8}))
-    with pytest.raises(AdvisorError, match="dspark needs a draft model"):
+    with pytest.raises(AdvisorError, match="dspark needs --draft-model"):
         export_scenario(setup, RANGES, "vllm")
     made = export_scenario(setup, RANGES, "sglang", draft_model="a/b", engine_version="0.5.20")
     assert "--enable-dp-lm-head" in made.launch_line  # SGLang refuses DSpark under data-parallel attention without

@@ -37,7 +37,7 @@ def test_the_line_on_own_runs_takes_the_figures_of_the_kind_of_part_and_ends_wit
     )
     now, after = half_width_after(low, value, high, kinds["data centre"])
     assert own_runs_text(OWN_RUNS_ADVICE).startswith(
-        f"Band ±{now:.0%} at K = {OWN_RUNS_ADVICE.curve_k}; about ±{after:.0%} once refitted to 4 benchmark runs"
+        f"Likely range ±{now:.0%} at K = {OWN_RUNS_ADVICE.curve_k}; about ±{after:.0%} once refitted to 4 benchmark"
     )
     card = advise(SCENARIO.model_copy(update={"hardware_id": "rtx-pro-6000-blackwell"}))
     assert f"the error from {kinds['workstation'].error_before:.0%}" in own_runs_text(card)

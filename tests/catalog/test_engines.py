@@ -141,7 +141,7 @@ def test_backends_of_the_serving_benchmark_mean_their_engine() -> None:
 
 
 def test_an_unknown_engine_is_refused_with_the_choices() -> None:
-    with pytest.raises(AdvisorError, match="engine='tgi': input should be 'vllm', 'sglang', 'trtllm' or 'other'"):
+    with pytest.raises(AdvisorError, match="engine='tgi': expected 'vllm', 'sglang', 'trtllm' or 'other'"):
         build_scenario(acceptance="2.4@3", engine="tgi")
     with pytest.raises(AdvisorError, match="did you mean vllm"):
         load_engine("vlm")

@@ -43,8 +43,7 @@ LONG = {
     "store": "build: tests of the store",
     "validate": "without a file: tests of the validation",
     "design": "README's own example is run by tests/golden",
-    "rank": "tests/cli/test_explore.py",
-    "sweep": "run in tests/cli/test_explore.py",
+    "explore": "tests/cli/test_explore.py",
     "simulate": "tests/cli/test_runtime.py",
     "report": "tests/cli/test_report.py",
     "ingest": "run in tests/cli/test_measure.py",
@@ -99,7 +98,7 @@ def parsed(text: str) -> str:
 def test_pages_hold_commands_and_the_reading_of_them_can_fail() -> None:
     assert len(COMMANDS) > 60
     assert len({where.partition(":")[0] for _, _, where in COMMANDS}) > 10
-    for broken in ("advise --modell x", "predict", "no-such-command", "rank --users many"):
+    for broken in ("advise --modell x", "predict", "no-such-command", "explore --users many"):
         with pytest.raises((click.UsageError, AssertionError)):
             parsed(broken)
 

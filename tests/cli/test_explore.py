@@ -1,9 +1,4 @@
-"""`rank` and `context` as a user calls them: the questions of the day, odd input, and what machines read.
-
-`ranks` as a user calls it: without a trace, with one, with loads, and what is refused.
-
-`advisor sweep`: a file in, a folder of Parquet out, one sentence for what cannot be.
-"""
+"""`explore` and `expert-ranks` as a user calls them: the questions of the day, and what machines read."""
 
 from __future__ import annotations
 
@@ -20,7 +15,7 @@ from advisor.physics.expert_ranks import drawn_choices, skewed_loads
 from tests.catalog.test_hardware import POD
 from tests.command_line import QWEN, flat, run
 
-RANK = ("rank", "--hardware", "h200-sxm", "--gpus", "8", "--users", "64", "--max-tpot-ms", "20")
+RANK = ("explore", "--models", "all", "--gpus", "8xH200", "--users", "64", "--max-tpot-ms", "20")
 
 
 FEW = ("--models", "qwen3-30b-a3b,gpt-oss-*,deepseek-v3")
@@ -37,7 +32,7 @@ def test_the_cheapest_model_under_a_limit_is_told_with_its_doubt(capsys: pytest.
     assert "of 100 cases" in first
     assert "USD per million output tokens" in first
     heading = next(line for line in out.splitlines() if line.startswith("rank"))
-    assert "80%" in heading
+    assert "likely rank" in heading
     assert "keeps limit" in heading
     assert sum(line.lstrip()[:1].isdigit() for line in out[out.index("\nrank") :].splitlines()) == 4
 
@@ -51,19 +46,9 @@ def test_without_a_size_it_says_that_it_answers_with_the_smallest(capsys: pytest
     assert "Only models with at least 100 B parameters take part." in flat(out)
 
 
-def test_a_config_under_a_name_that_is_taken_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("mine", "qwen3-4b"):
-        (tmp_path / f"{name}.json").write_text(json.dumps(model_profile("olmoe-1b-7b").config))
-    one = ("rank", "--hardware", "h200-sxm", "--models", "llama-3.1-8b")
-    status, _, error = run(capsys, *one, "--config", tmp_path / "mine.json", "--config", tmp_path / "mine.json")
-    assert (status, "the name mine is given twice" in error) == (2, True)
-    status, _, error = run(capsys, *one, "--config", tmp_path / "qwen3-4b.json")
-    assert (status, "the name qwen3-4b is a shipped model's" in error) == (2, True)
-
-
 @pytest.mark.filterwarnings("error")
 def test_the_kind_of_text_is_one_option_that_the_settings_say(capsys: pytest.CaptureFixture[str]) -> None:
-    one = ("rank", "--hardware", "h200-sxm", "--models", "gpt-oss-20b", "--json")
+    one = ("explore", "--hardware", "h200-sxm", "--models", "gpt-oss-20b", "--json")
     status, out, _ = run(capsys, *one, "--task", "chat")
     assert status == 0
     found = json.loads(out)
@@ -118,41 +103,8 @@ def test_a_config_of_one_s_own_is_ranked_under_its_name(tmp_path: Path, capsys: 
     assert "my-moe" in out
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--users", "0"), "0 users cannot be served"),
-        (("--gpus", "0"), "n_gpus=0"),
-        (("--engine", "nope"), "engine"),
-        (("--users", "4", "--histogram", "1:1"), "not both"),
-        (("--histogram", "a:b"), "batch histogram"),
-        (("--models", "no-such-*"), "no shipped model"),
-        (("--min-total-params", "1e15"), "no model takes part"),
-        (("--accepted-length", "2.4@3"), "--drafter"),
-        (("--drafter", "eagle3"), "accepted is missing"),
-        (("--quality", "elo"), "--scores FILE"),
-        (("--usd-per-hour", "-1"), "GPU-hour"),
-        (("--config", "nowhere.json"), "nowhere.json"),
-        (("--scores", "nowhere.csv"), "nowhere.csv"),
-    ],
-)
-def test_odd_input_ends_in_one_sentence(
-    options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    status, _, err = run(capsys, "rank", "--hardware", "h200-sxm", "--gpus", "8", *options)
-    assert status == 2
-    assert said in err
-    assert err.count("\n") == 1
-
-
-def test_the_accelerator_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    status, _, err = run(capsys, "rank", "--users", "4")
-    assert status == 2
-    assert "give --hardware" in err
-
-
 def test_a_limit_that_nobody_keeps_is_an_answer_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, "rank", "--hardware", "h200-sxm", "--users", "64", "--max-tpot-ms", "0.3", *FEW)
+    status, out, _ = run(capsys, *RANK[:5], "--users", "64", "--max-tpot-ms", "0.3", *FEW)
     assert status == 0
     assert out.startswith("No model serves 64 users under 0.3 ms per token")
     assert "The nearest is" in out
@@ -160,7 +112,7 @@ def test_a_limit_that_nobody_keeps_is_an_answer_with_the_nearest(capsys: pytest.
 
 def test_mtp_at_128k_is_answered_with_where_it_fits(capsys: pytest.CaptureFixture[str]) -> None:
     where = ("--hardware", "h200-sxm", "--tp", "8", "--batch", "16", "--context", "131072")
-    status, out, _ = run(capsys, "context", *where, *MTP)
+    status, out, _ = run(capsys, "explore", *where, *MTP, "--vary", "context", "--vary", "batch")
     assert status == 0
     assert "it does not fit; the largest batch that does is" in flat(out)
     assert "batch 4 on 8 x NVIDIA H200 SXM 141GB, Own MTP module pays with K =" in flat(out)
@@ -168,20 +120,13 @@ def test_mtp_at_128k_is_answered_with_where_it_fits(capsys: pytest.CaptureFixtur
 
 
 def test_the_map_is_machine_readable(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, "context", *QWEN, "--contexts", "1024,8192", "--batches", "1,64", "--json")
+    status, out, _ = run(capsys, "explore", *QWEN, "--vary", "context=1024,8192", "--vary", "batch=1,64", "--json")
     assert status == 0
     read = json.loads(out)
     assert {(cell["context_tokens"], cell["batch_size"]) for cell in read["cells"]} == {
         (context, batch) for context in (1024, 2048, 8192) for batch in (1, 16, 64)
     }
     assert all(cell["low"] <= cell["speedup"] <= cell["high"] for cell in read["cells"])
-
-
-@pytest.mark.parametrize(("option", "text"), [("--contexts", "1,x"), ("--contexts", "0"), ("--batches", "-1")])
-def test_axes_that_are_none_are_refused(option: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    status, _, err = run(capsys, "context", *QWEN, option, text)
-    assert status == 2
-    assert err.startswith("error: ")
 
 
 def test_advise_tells_cost_and_energy_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -254,34 +199,6 @@ def test_loads_and_copies_are_taken_as_given(tmp_path: Path, capsys: pytest.Capt
     assert in_order > 3.0 > 2.0 > balanced  # 144 of 256 parts on one of eight ranks
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("--ep", "1"), "give --ep"),
-        (("--copies", "3"), "choose 0, 8 or 16 copies"),
-        (("--copies", "x"), "--copies 'x'"),
-        (("--trace", "no.npy"), "no.npy"),
-        (("--expert-loads", "no.csv"), "no.csv"),
-        (("--model", "command-a", "--ep", "1"), "dense"),
-    ],
-)
-def test_what_cannot_be_asked_is_one_line(
-    options: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    status, _, error = run(capsys, *RANKS, *options)
-    assert status == 2
-    assert error.startswith("error: ")
-    assert says in error
-    assert error.count("\n") == 1
-
-
-def test_a_trace_and_loads_together_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    loads = tmp_path / "x.csv"
-    loads.write_text("layer,expert,tokens\n" + "\n".join(f"0,{expert},1" for expert in range(128)))
-    status, _, error = run(capsys, *RANKS, "--trace", trace_file(tmp_path), "--expert-loads", loads)
-    assert (status, "not both" in error) == (2, True)
-
-
 def test_a_trace_s_loads_are_written_and_taken_by_other_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -301,14 +218,14 @@ def test_a_trace_s_loads_are_written_and_taken_by_other_commands(
 def test_a_sweep_writes_its_parts_and_says_how_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, out = tmp_path / "grid.yaml", tmp_path / "out"
     file.write_text("acceptance: 2.4@3\nhardware_id: [h100-sxm, h200-sxm]\nbatch_size: [1, 8]\nk_max: 2\n")
-    status, text, _ = run(capsys, "sweep", file, "--output", out, "--dry-run")
+    status, text, _ = run(capsys, "explore", "--plan", file, "--output", out, "--dry-run")
     assert (status, text) == (0, "4 scenarios: 2 combinations at 2 batches\n")
     assert not out.exists()
-    status, text, _ = run(capsys, "sweep", file, "--output", out)
+    status, text, _ = run(capsys, "explore", "--plan", file, "--output", out)
     assert status == 0
     assert text.startswith("4 scenarios: 1 part in ")
     assert len(pd.read_parquet(out / "part-000000.parquet")) == 12
-    status, text, _ = run(capsys, "sweep", file, "--output", out, "--json")
+    status, text, _ = run(capsys, "explore", "--plan", file, "--output", out, "--json")
     assert (json.loads(text)["found"], json.loads(text)["scenarios"]) == (1, 4)
 
 
@@ -325,7 +242,7 @@ def test_a_sweep_takes_models_and_accelerators_of_ones_own_by_their_content(
     plan.write_text(
         f"model_id: [{own}]\nhardware_id: [pod.json]\nacceptance: 2.4@3\ndrafter_id: ngram\nbatch_size: 16\nk_max: 3\n"
     )
-    status, _, said = run(capsys, "sweep", plan, "--output", out)
+    status, _, said = run(capsys, "explore", "--plan", plan, "--output", out)
     assert status == 0, said
     rows = pd.read_parquet(out / "part-000000.parquet")
     assert set(rows["reason"]) == {""}
@@ -335,25 +252,26 @@ def test_a_sweep_takes_models_and_accelerators_of_ones_own_by_their_content(
     assert shown["own-a"] == shown["own-b"] == shown["qwen3-30b-a3b"] != shown["own-qwen3-30b-a3b"]
     assert rows["hardware_id"].str.startswith("own-").all()
     (tmp_path / "b" / "config.json").write_text(json.dumps({**shipped, "num_experts": 64}))
-    assert "holds another sweep" in run(capsys, "sweep", plan, "--output", out)[2]
+    assert "holds another sweep" in run(capsys, "explore", "--plan", plan, "--output", out)[2]
     plan.write_text("model_id: [none.json]\nacceptance: 2.4@3\nbatch_size: 16\n")
-    status, _, said = run(capsys, "sweep", plan, "--output", tmp_path / "new")
+    status, _, said = run(capsys, "explore", "--plan", plan, "--output", tmp_path / "new")
     assert (status, said.count("\n")) == (2, 1)
     assert "none.json" in said
 
 
-@pytest.mark.parametrize(
-    ("content", "arguments", "words"),
-    [
-        ("engine: vllm", (), "grid.yaml: batch_size: expected whole numbers"),
-        ("batch_size: 1", ("--workers", "2", "--ray", "x:1"), "give --workers or --ray, not both"),
-        ("batch_size: 1", ("--workers", "0"), "0 is not in the range"),
-    ],
-)
-def test_what_cannot_be_swept_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, arguments: tuple[str, ...], words: str
-) -> None:
-    (tmp_path / "grid.yaml").write_text(content)
-    status, _, err = run(capsys, "sweep", tmp_path / "grid.yaml", "--output", tmp_path / "out", *arguments)
-    assert status == 2
-    assert words in err
+def test_a_varied_field_is_answered_as_advise_answers_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "pod.json").write_text(json.dumps(POD))
+    asked = ("explore", *QWEN[2:], "--vary", f"hardware=h200-sxm,{tmp_path}/pod.json", "--vary", "batch=1,16")
+    status, out, err = run(capsys, *asked, "--json")
+    assert status == 0, err
+    best = {(row["hardware_id"][:4], row["batch_size"]): row for row in json.loads(out) if row["recommended"]}
+    assert len(best) == 4
+    for (place, batch), row in best.items():
+        named = "h200-sxm" if place == "h200" else tmp_path / "pod.json"
+        answer = json.loads(run(capsys, "advise", *QWEN[2:], "--hardware", named, "--batch", batch, "--json")[1])
+        found = answer["recommendation"]
+        assert (row["n_draft"], row["tier"]) == (found["n_draft"], found["tier"])
+        assert row["speedup"] == pytest.approx(found["speedup"], rel=1e-3)
+    _, table, _ = run(capsys, *asked)
+    assert table.splitlines()[0].split()[:3] == ["hardware", "batch", "K"]
+    assert len(table.splitlines()) >= 5

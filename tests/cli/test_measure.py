@@ -8,7 +8,6 @@ What commands say of a model or batch that does not fit in memory.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import re
@@ -70,11 +69,11 @@ def test_ingest_fills_in_and_writes_rows_and_rejects(capsys, points, tmp_path):
     more = ("--output", rows, "--rejects", rejects)
     code, out, _ = run(capsys, "ingest", points, "--set", "weight_dtype=bf16", *more)
     assert code == 0
-    assert "11 rows read, 1 refused" in out
+    assert "11 rows read, 1 rejected" in out
     assert f"11 rows written to {rows}" in out
     assert set(pd.read_csv(rows)["weight_dtype"]) == {"bf16"}
     code, out, _ = run(capsys, "ingest", rows)
-    assert "11 rows read, 0 refused" in out, "what is written can be read"
+    assert "11 rows read, 0 rejected" in out, "what is written can be read"
     assert rejects.read_text().splitlines()[1].startswith("3,batch_size,'=1+1,")
 
 
@@ -130,49 +129,12 @@ def test_trace_counts_what_it_predicts_and_gives_the_routing_to_use(capsys, tmp_
     assert code == 0
 
 
-@pytest.mark.parametrize(
-    ("command", "content", "options", "reason"),
-    [
-        ("ingest", b"hello", [], "not recognised"),
-        ("ingest", b"", [], "empty"),
-        ("fit", b"\x80\x04\x95", [], "pickle"),
-        ("fit", gzip.compress(b"hello", mtime=0), [], "not recognised"),
-        ("fit", b"speedup,batch_size,k\n1.5,4,3\n", [], "0 rows can be used"),
-        ("fit", b"speedup,batch_size,k\n1.5,4,3\n", ["--set", "speedup=2"], "cannot be filled in"),
-        ("fit", b"speedup,batch_size,k\n1.5,4,3\n", ["--set", "hardware_id"], "not column=value"),
-        ("trace", b"a,b\n1,2\n", ["--experts", "8"], "sequence and token"),
-        ("trace", b"\x93NUMPY", ["--experts", "8"], "damaged"),
-        ("trace", b"x", [], "give --model ID or --experts N"),
-        ("trace", b"x", ["--model", "command-a"], "dense"),
-    ],
-)
-def test_bad_input_is_one_sentence_and_exit_code_2(capsys, tmp_path, command, content, options, reason):
-    file = tmp_path / "upload"
-    file.write_bytes(content)
-    code, _, err = run(capsys, command, file, *options)
-    assert code == 2
-    assert reason in err
-    assert len(err.strip().splitlines()) == 1
-
-
-@pytest.mark.parametrize("command", ["ingest", "fit", "trace"])
-def test_a_file_that_is_not_there_is_named(capsys, tmp_path, command):
-    extra = ["--experts", "8"] if command == "trace" else []
-    code, _, err = run(capsys, command, tmp_path / "absent.csv", *extra)
-    assert code == 2
-    assert "absent.csv" in err
-
-
 def test_fit_takes_the_acceptance_options_of_every_other_command_and_writes_its_refit(capsys, points, tmp_path):
     file = tmp_path / "my.refit"
     code, out, _ = run(capsys, "fit", points, "--accepted-length", "2.4@3", "--output", file)
     assert code == 0
     assert f"To use it: --refit {file}" in out
     assert file.read_text().startswith("on=")
-    code, _, err = run(capsys, "fit", points, "--accepted-length", "2.4@3", "--acceptance", "0.7,0.5")
-    assert (code, "not several" in err) == (2, True)
-    code, _, err = run(capsys, "fit", points, "--acceptance", "2.4@3")
-    assert (code, "not a list of probabilities" in err) == (2, True)
 
 
 def test_ingest_says_what_fit_will_use_in_fit_s_own_words(capsys, points):
@@ -184,9 +146,9 @@ def test_ingest_says_what_fit_will_use_in_fit_s_own_words(capsys, points):
     _, said, _ = run(capsys, "ingest", points)
     _, fitted, _ = run(capsys, "fit", points)
     total = len(lines) - 1
-    assert f"{total} rows read, 0 refused" in said
+    assert f"{total} rows read, 0 rejected" in said
     assert f"`fit` can use {total - 1} rows" in said
-    (not_used,) = [line for line in fitted.splitlines() if line.startswith("not used")]
+    (not_used,) = [line for line in fitted.splitlines() if line.startswith("not used in the fit")]
     assert not_used in said.splitlines()
     _, out, _ = run(capsys, "ingest", points, "--json")
     (use,) = json.loads(out)["refit"]
@@ -196,7 +158,7 @@ def test_ingest_says_what_fit_will_use_in_fit_s_own_words(capsys, points):
 
 def test_ingest_promises_no_refit_of_kernel_times(capsys):
     _, said, _ = run(capsys, "ingest", FIXTURES / "kernel_table_constructed.csv")
-    assert "1 row read, 2 refused" in said
+    assert "1 row read, 2 rejected" in said
     assert "`fit` can use" not in said
 
 
@@ -256,23 +218,13 @@ def test_reasons_that_differ_in_numbers_or_names_are_one_line_with_their_count()
         "none measured for llama4-scout with ngram",
         "K is not stated",
     ]
-    assert alike(reasons) == [
-        (f"{reasons[0]} (and 1 more that differ in numbers or names)", 3),
-        (f"{reasons[3]} (and 1 more that differ in numbers or names)", 2),
-        (f"{reasons[5]} (and 1 more that differ in numbers or names)", 2),
-        (reasons[7], 1),
+    assert alike((reason, line, 1) for line, reason in enumerate(reasons)) == [
+        (f"{reasons[0]} (and 1 more that differ in numbers or names)", [0, 1, 2]),
+        (f"{reasons[3]} (and 1 more that differ in numbers or names)", [3, 4]),
+        (f"{reasons[5]} (and 1 more that differ in numbers or names)", [5, 6]),
+        (reasons[7], [7]),
     ]
-
-
-def test_different_reasons_stay_apart_and_equal_ones_are_counted() -> None:
-    assert alike(["K is not stated", "batch is not stated", "K is not stated"]) == [
-        ("K is not stated", 2),
-        ("batch is not stated", 1),
-    ]
-
-
-def test_an_accelerator_s_name_with_a_number_in_it_is_no_number() -> None:
-    assert len(alike(["h100-sxm is old", "h200-sxm is old"])) == 2
+    assert len(alike((f"h{number}00-sxm is old", 0, 2) for number in (1, 2))) == 2, "a name with a number is no number"
 
 
 def test_predict_names_unreadable_cells_together_with_missing_columns(
@@ -308,4 +260,4 @@ def test_predict_and_validate_read_a_table_of_other_headers_by_map(
     assert second["people"] == "16"
     document = json.loads(run(capsys, "validate", theirs, *option, "--json")[1])
     assert document["overall"]["n"] == 1
-    assert "give the file" in run(capsys, "validate", "--map", "a=batch_size")[2]
+    assert "need FILE" in run(capsys, "validate", "--map", "a=batch_size")[2]

@@ -123,7 +123,7 @@ def test_every_setting_of_the_app_is_documented_with_its_value() -> None:
         ("advise", *QWEN, "--batch", "1_6"),
         ("simulate", *QWEN, "--switch-ms", "nan"),
         ("design", *QWEN, "--top", "\N{ARABIC-INDIC DIGIT FOUR}"),
-        ("rank", "--users", "1\N{FULLWIDTH DIGIT SIX}"),
+        ("explore", "--users", "1\N{FULLWIDTH DIGIT SIX}"),
     ],
 )
 def test_an_option_takes_a_number_in_ascii_digits_alone(capsys: pytest.CaptureFixture[str], typed: tuple[str, ...]):

@@ -236,7 +236,7 @@ def test_rows_that_their_tool_did_not_call_ok_are_refused_and_its_figures_stay_i
     file = as_profiled(write(folder / "a.csv"), "noisy")
     code, out, err = run(capsys, "ingest", file, "--output", folder / "steps.csv")
     assert code == 0, err
-    assert "6 rows read, 6 refused" in out
+    assert "6 rows read, 6 rejected" in out
     assert "'noisy': not to be fitted: x2.1" in out
     assert "ignored" not in out
     assert set(written(folder / "steps.csv")["draft_tokens_k"]) == {0}

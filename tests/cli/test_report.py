@@ -13,7 +13,6 @@ import runpy
 import sys
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pypdf
 import pytest
@@ -23,7 +22,6 @@ from advisor.cli import data, report
 from advisor.measured.measurements import sweeps
 from advisor.measured.store_build import BuildSummary, StoreStatus
 from advisor.measured.store_build import build as build_profile
-from advisor.predict.scenario import write_loads
 from advisor.prediction import AdvisorError, Tier
 from advisor.show.report import build
 from advisor.show.report.formats import FORMATS
@@ -90,49 +88,6 @@ def test_an_edited_scenario_is_used_and_said(capsys: pytest.CaptureFixture[str],
     assert code == 0
     assert out.startswith("At batch 3 ")
     assert "edited" in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "fragment"),
-    [
-        (["--format", "pdf", "-o", "x.pdf"], "--hardware"),
-        ([*QWEN, "-o", "x.docx"], ".docx, which is no report format"),
-        ([*QWEN, "-o", "x"], "no ending"),
-        ([*QWEN, "--format", "pdf"], "--output"),
-        ([*QWEN, "--format", "docx", "-o", "x"], "docx"),
-        ([*QWEN, "--format", "md", "-o", "no/such/folder/x.md"], "no/such/folder"),
-        ([*QWEN, "--format", "md", "-o", "x.md", "--date", "yesterday"], "yesterday"),
-        ([*QWEN, "--ranks", "-o", "x.md"], "give --ep, e.g. --ep 8"),
-        ([*WIDE, "--copies", "8", "-o", "x.md"], "give --ranks too"),
-        ([*WIDE, "--trace", "t.npy", "-o", "x.md"], "give --ranks too"),
-        (
-            [*WIDE, "--ranks", "--trace", "a.npy", "--expert-loads", write_loads(np.ones((2, 128))), "-o", "x.md"],
-            "not both",
-        ),
-        ([*WIDE, "--ranks", "--copies", "3", "-o", "x.md"], "choose 0, 8 or 16 copies"),
-        (["--scenario", "missing.json", "--format", "md", "-o", "x.md"], "missing.json"),
-        (["--scenario", "missing.json", "--example", "qwen", "--format", "md", "-o", "x.md"], "not both"),
-    ],
-)
-def test_bad_input_exits_2_with_one_sentence(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], fragment: str
-) -> None:
-    code, out, err = run(capsys, *arguments)
-    assert (code, out) == (2, "")
-    assert err.startswith("error: ")
-    assert fragment in err
-    assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"{", b"{}"])
-def test_a_file_that_is_no_report_is_refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes
-) -> None:
-    file = tmp_path / "r.json"
-    file.write_bytes(content)
-    code, _, err = run(capsys, "--scenario", str(file), "--format", "md", "-o", str(tmp_path / "r.md"))
-    assert code == 2
-    assert err.startswith("error: ")
 
 
 def test_ranks_are_counted_in_the_report_on_what_the_options_give(

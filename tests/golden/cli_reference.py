@@ -58,7 +58,7 @@ def _section(name: str, command: click.Command) -> str:
     )
     options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
     own = [option for option in options if option not in SCENARIO_OPTIONS]
-    lines = [f"\n## {name} {arguments}".rstrip(), "", " ".join((command.help or "").split()), ""]
+    lines = [f"\n## {name} {arguments}".rstrip(), "", " ".join((command.help or "").replace("\b", "").split()), ""]
     if own:
         lines += _options(own, context)
     if len(own) < len(options):

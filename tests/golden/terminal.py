@@ -17,7 +17,8 @@ COMMANDS = (
     "advise deepseek-ai/DeepSeek-V3 --gpus 8xH200 --engine sglang --batch 32",
     "advise qwen3-30b-a3b --gpus 1xH200 --drafter none",
     "schedule qwen3-30b-a3b --gpus 1xH200 --accepted-length 2.4@3",
-    "compare gpt-oss-20b gpt-oss-120b --gpus 1xH200",
+    "explore gpt-oss-20b gpt-oss-120b --gpus 1xH200",
+    "explore qwen3-30b-a3b --gpus 1xH200 --vary engine=vllm,sglang",
     "advise --help",
 )
 

@@ -44,8 +44,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "accelerator": ("advise", "--model", "qwen3-30b-a3b", *DESIGN, "--hardware"),
     "scenario": ("advise", "--scenario"),
     "refit": ("advise", *QWEN, "--refit"),
-    "compare": ("compare", "mixtral"),
-    "sweep": ("sweep", "--dry-run", "--output", "never"),
+    "compare": ("explore", "mixtral"),
+    "sweep": ("explore", "--dry-run", "--output", "never", "--plan"),
     "simulate": ("simulate", *QWEN, "--iterations", "20", "--requests", "4", "--trace"),
 }
 SHARING = {

@@ -101,8 +101,8 @@ FILE_COMMANDS = (
     ("advise", *QWEN[2:], "--hardware"),
     ("advise", "--scenario"),
     ("advise", *QWEN, "--refit"),
-    ("compare", "mixtral"),
-    ("sweep", "--output", "never"),
+    ("explore", "mixtral"),
+    ("explore", "--output", "never", "--plan"),
     ("simulate", *QWEN, "--trace"),
 )
 

@@ -140,7 +140,7 @@ def test_the_command_reads_several_files_as_one(capsys: pytest.CaptureFixture[st
         main(["ingest", *files, "--output", str(tmp_path / "rows.csv")])
     out = capsys.readouterr().out
     assert stopped.value.code == 0
-    assert "again.csv: not read: it is the same file as plain.csv" in out
+    assert "skipped file again.csv: it is the same file as plain.csv" in out
     assert "together, 2 rows read: speedup computed in 1 row from a baseline row" in out
     assert len(pd.read_csv(tmp_path / "rows.csv")) == 2
     with pytest.raises(SystemExit):

@@ -23,7 +23,7 @@ from advisor.physics.bands import (
 )
 from advisor.physics.components import COMPONENTS, JOINT
 from advisor.physics.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, Network, StreamCost
-from advisor.prediction import BAND_SIGMAS, Tier
+from advisor.prediction import BAND_SIGMAS, Tier, quantiles
 
 GEMM = GemmCost(4e-6, 4e12, 8e14, Tier.FITTED, sharpness=2.3, log_sd=0.1)
 COSTS = KernelCosts(
@@ -219,3 +219,11 @@ def test_a_band_leaves_a_tenth_of_the_outcomes_on_each_side() -> None:
     low, high = band(values)
     assert low == pytest.approx([10.0, 20.0])
     assert high == pytest.approx([90.0, 180.0])
+
+
+@pytest.mark.parametrize("shape", [(256, 9, 9), (7,), (2, 3), (1, 2)])
+def test_quantiles_are_numpy_s_to_the_last_bit(shape: tuple[int, ...]) -> None:
+    values = np.exp(3 * np.random.default_rng(0).standard_normal(shape))
+    values.flat[-1] = values.flat[-1] if len(shape) < 3 else np.nan
+    shares = (0.1, 0.5, 0.9)
+    assert np.array_equal(quantiles(values, shares), np.quantile(values, shares, axis=0), equal_nan=True)

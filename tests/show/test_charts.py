@@ -43,7 +43,7 @@ def test_speedup_is_drawn_over_a_log_batch_axis_with_its_values() -> None:
 
 def test_the_band_runs_along_its_upper_edge_and_back_along_the_lower() -> None:
     curve = hand_curve()
-    band = trace(speedup(), "80% band")
+    band = trace(speedup(), "Likely range (80%)")
     np.testing.assert_array_equal(band.y, np.concatenate([curve.high[:, 2], curve.low[::-1, 2]]))
 
 
@@ -185,7 +185,7 @@ def luminance(channels: np.ndarray) -> float:
 @pytest.mark.parametrize("page", [(255, 255, 255), (23, 22, 20)])
 def test_the_band_and_the_slowdown_stand_out_from_a_light_and_a_dark_page(page: tuple[int, int, int]) -> None:
     drawn = speedup()
-    band = next(item for item in drawn.data if item.name == "80% band")
+    band = next(item for item in drawn.data if item.name == "Likely range (80%)")
     slower = next(shape for shape in drawn.layout.shapes if shape.type == "rect" and shape.y1 == 1.0)
     for fill in (band, slower):
         color = [int(fill.fillcolor[i : i + 2], 16) for i in (1, 3, 5)]

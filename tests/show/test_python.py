@@ -101,3 +101,18 @@ def test_the_notebook_runs_and_prints_what_stands_in_it() -> None:
     again = executed(json.loads(PAGE.read_text(encoding="utf-8")))
     assert again == stored, "run: python -m tests.golden.notebook"
     assert len(PAGE.read_text()) < 30_000
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"batch_size": 0}, "batch_size=0: expected at least 1"),
+        ({"batch_size": "a"}, "batch_size='a': expected a whole number"),
+        ({"engine": "tgi"}, "engine='tgi': expected 'vllm', 'sglang', 'trtllm' or 'other'"),
+        ({"batch": 4}, "'batch' is not a setting of a scenario"),
+    ],
+)
+def test_a_wrong_field_is_refused_in_words(given: dict[str, object], said: str) -> None:
+    with pytest.raises(AdvisorError) as refused:
+        Scenario(acceptance="2.4@3", **given)  # type: ignore[arg-type]
+    assert str(refused.value) == said

@@ -68,7 +68,7 @@ def test_context_and_other_models_stand_in_every_format_when_they_were_looked_up
     assert "## Other models at this load" in text
     part = text.split("## Other models at this load")[1].split("\n## ")[0]
     assert "Qwen3-30B-A3B stands" in part
-    assert "| Rank | 80% | Model | Placement | Drafter | Accepted | K | Memory |" in part
+    assert "| Rank | Likely rank | Model | Placement | Drafter | Accepted | K | Memory |" in part
     assert "| Rank | Model | ms/token | Tokens/s/GPU | USD/M tokens | J/token |" in part
     assert "Only models chosen by name take part." in part
     found = document_of(report)
@@ -93,7 +93,7 @@ def test_the_command_ranks_models_of_a_least_size(tmp_path: Path, capsys: pytest
     asked = ("report", *OPTIONS, "--output", file, "--brief", "--no-checks", "--min-total-params", "2e11")
     status, _, error = run(capsys, *asked)
     assert status == 2
-    assert "give --models too" in error
+    assert "needs --models" in error
     status, _, _ = run(capsys, *asked, "--tp", 8, "--models")
     assert status == 0
     found = json.loads(file.read_text("utf-8"))["other_models"]

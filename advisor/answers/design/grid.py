@@ -526,7 +526,8 @@ def _moe_params(body: Architecture, shape: MoeShape) -> tuple[Array, Array, Arra
 def _values(name: str, given: tuple[int, ...], own: float, minimum: int) -> Array:
     values = np.unique([*map(float, given), float(own)])
     if not np.all(np.isfinite(values)) or values[0] < minimum:
-        raise AdvisorError(f"{name} of the grid must be whole numbers >= {minimum}; got {values[0]:g}")
+        called = name.removeprefix("n_")
+        raise AdvisorError(f"{called}: expected whole numbers of at least {minimum}, got {values[0]:g}")
     return values
 
 
@@ -546,7 +547,7 @@ def _body(baseline: Architecture, depth: float, heads: float) -> Architecture:
 
 def _layers(count: int, factor: float) -> int:
     if not factor > 0:
-        raise AdvisorError(f"depth_factors must be positive; got {factor}")
+        raise AdvisorError(f"depths: expected numbers above 0, got {factor:g}")
     return max(1, round(count * factor))
 
 

@@ -152,7 +152,9 @@ def check_draft_model(method: str, draft_model: str | None, needed: bool = False
     needed : the target's checkpoint does not hold the drafter of a method that may lie there (mtp, dspark).
     """
     if (needed or method in NEEDS_MODEL) and not (draft_model or "").strip():
-        raise AdvisorError(f"method {method} needs a draft model; give its Hugging Face name or path")
+        raise AdvisorError(
+            f"method {method} needs --draft-model (draft_model), the Hugging Face name or path of the draft model"
+        )
     if method in WITHOUT_MODEL and draft_model is not None:
         raise AdvisorError(f"method {method} has no draft model; leave draft_model={draft_model!r} out")
 

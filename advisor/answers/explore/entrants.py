@@ -459,7 +459,7 @@ def _cells(name: str, header: Sequence[str], place: int, rows: Sequence[Sequence
         if not model:
             raise AdvisorError(f"{name}: line {number} names no model")
         if model in found:
-            raise AdvisorError(f"{name}: {model[:60]} stands there twice (line {number}); leave one of them")
+            raise AdvisorError(f"{name}: {model[:60]} is listed twice (line {number}); delete one")
         found[model] = {column: cell for i, (column, cell) in enumerate(zip(header, row, strict=True)) if i != place}
     return found
 

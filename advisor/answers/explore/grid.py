@@ -193,9 +193,9 @@ def read_plan(text: str) -> SweepPlan:
         if any(isinstance(one, str) and not one.isprintable() for one in values):
             raise AdvisorError(f"{name}: a text holds characters that cannot be shown; write it anew")
         if len(set(values)) < len(values):
-            raise AdvisorError(f"{name}: a value stands in the list twice; leave one")
+            raise AdvisorError(f"{name}: duplicate value")
     if len({frozenset(case.items()) for case in cases}) < len(cases):
-        raise AdvisorError("cases: one stands there twice; leave one")
+        raise AdvisorError("cases: duplicate case")
     plan = SweepPlan(tuple(cases), axes, batches)
     if plan.n_scenarios > MAX_SCENARIOS:
         raise AdvisorError(f"the sweep asks for {plan.n_scenarios:,} scenarios; at most {MAX_SCENARIOS:,} are computed")
@@ -228,9 +228,9 @@ def _batches(given: Any) -> tuple[int, ...]:
     if given is None or not values or not all(isinstance(one, int) and not isinstance(one, bool) for one in values):
         raise AdvisorError("batch_size: expected whole numbers, e.g. [1, 4, 16, 64]")
     if wrong := [one for one in values if not 1 <= one <= MAX_BATCH]:
-        raise AdvisorError(f"batch_size: {str(wrong[0])[:40]} is none; give 1 to {MAX_BATCH:,}")
+        raise AdvisorError(f"batch_size: {str(wrong[0])[:40]} is out of range; give 1 to {MAX_BATCH:,}")
     if len(set(values)) < len(values):
-        raise AdvisorError("batch_size: a value stands in the list twice; leave one")
+        raise AdvisorError("batch_size: duplicate value")
     return tuple(values)
 
 

@@ -89,7 +89,7 @@ def own_runs_text(advice: Advice) -> str:
     curve = advice.curve
     now, after = half_width_after(float(curve.low[at]), float(curve.speedup[at]), float(curve.high[at]), study)
     return (
-        f"Band ±{now:.0%} at K = {advice.curve_k}; about ±{after:.0%} once refitted to {OWN_ROWS} benchmark runs of "
-        f"your own, which took the error from {study.error_before:.0%} to {study.error_after:.0%} "
+        f"Likely range ±{now:.0%} at K = {advice.curve_k}; about ±{after:.0%} once refitted to {OWN_ROWS} benchmark "
+        f"runs of your own, which took the error from {study.error_before:.0%} to {study.error_after:.0%} "
         f"(on {study.n_rows} rows of {counted(study.n_laboratories, 'laboratory', 'laboratories')})."
     )

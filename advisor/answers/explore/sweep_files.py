@@ -333,7 +333,7 @@ def _opened(name: str, content: bytes) -> pq.ParquetFile:
             f"{', '.join(missing[:6])}{more}; {_HOW}"
         )
     if len(known) < len(file.schema_arrow.names):
-        raise AdvisorError(f"{name}: a column stands there twice; {_HOW}")
+        raise AdvisorError(f"{name}: duplicate column; {_HOW}")
     if unpacked > _BYTES_PER_ROW * max(meta.num_rows, 1000):
         raise AdvisorError(f"{name}: {meta.num_rows:,} rows unpack to {unpacked:,} bytes, more than a sweep's; {_HOW}")
     return file

@@ -60,7 +60,7 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
     what = curve_name(curves.model_id, curves.drafter, curves.n_draft)
     figure = new_figure(f"{title}<br>before and after: {what}", "Batch size (sequences)", title)
     if curves.quantity == "speedup":
-        add_band(figure, curves.batches, curves.after_low, curves.after_high, "80% band after", BLUE)
+        add_band(figure, curves.batches, curves.after_low, curves.after_high, "Likely range after", BLUE)
     add_line(figure, curves.batches, curves.before * scale, "before", NEUTRAL, dash="dash")
     add_line(figure, curves.batches, curves.after * scale, "after", BLUE)
     for used, name, symbol in ((True, "your points", "diamond"), (False, "set aside", "x")):
@@ -123,9 +123,9 @@ def acceptance_chart(lengths: pd.DataFrame) -> Chart:
 
     Columns of `AcceptanceRates.accepted_lengths`.
     """
-    figure = new_figure("Accepted length by K<br>with its 80% band", "Draft tokens K", "Tokens per step")
+    figure = new_figure("Accepted length by K<br>with its likely range", "Draft tokens K", "Tokens per step")
     k, length = lengths["n_draft"], lengths["accepted_length"]
-    add_band(figure, k, lengths["low"], lengths["high"], "80% band", BLUE)
+    add_band(figure, k, lengths["low"], lengths["high"], "Likely range", BLUE)
     add_line(figure, k, length, "last probability held", BLUE, dash="dash")
     known = lengths[lengths["measured"]]
     add_line(figure, known["n_draft"], known["accepted_length"], "measured", BLUE)
@@ -221,7 +221,7 @@ def predicted_chart(judged: pd.DataFrame, by: str = "predicted_tier") -> Chart:
     whose values are the names of the legend where they are no tiers.
     """
     figure = new_figure(
-        "Predicted against measured speedup<br><sup>on the line is right · bars: 80% band</sup>",
+        "Predicted against measured speedup<br><sup>on the line is right · bars: likely range</sup>",
         "Measured (×)",
         "Predicted (×)",
         height=480,
@@ -260,7 +260,7 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
 
     errors : one row for each group: group, n, laboratories, coverage, width (of the band over the prediction). [-]
     """
-    title = "Inside the 80% band, and how wide it is<br><sup>dotted: the share it is meant to hold</sup>"
+    title = "Inside the likely range, and how wide it is<br><sup>dotted: the share it is meant to hold</sup>"
     figure = new_figure(title, "", "", height=100 + 40 * len(errors))
     met = np.where(errors["coverage"] >= _COVERED, GREEN, ORANGE).tolist()
     text = [
@@ -273,7 +273,7 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
     first = errors.iloc[0]
     alt = (
         f"{first['coverage']:.0%} of {first['n']} measured speedups of {first['laboratories']} laboratories, each "
-        f"counting alike ({first['group']}), lie in the 80% band, whose mean half width is {first['width'] / 2:.0%}."
+        f"counting alike ({first['group']}), lie in the likely range, on average ±{first['width'] / 2:.0%}."
     )
     return Chart(figure, alt, errors)
 

@@ -49,7 +49,7 @@ def speedup_chart(
     column = curve.column(n_draft)
     x, value = curve.batches, curve.speedup[:, column]
     figure = new_figure(
-        f"Speedup by batch (×), K = {n_draft}<br><sup>higher is better · shaded: {band_level:.0%} band</sup>",
+        f"Speedup by batch (×), K = {n_draft}<br><sup>higher is better · shaded: likely range ({band_level:.0%})</sup>",
         "Batch (sequences in one instance)",
         "",
         height=370,
@@ -61,7 +61,7 @@ def speedup_chart(
         _add_shade(figure, float(x[int(np.argmax(outside))]), x, "outside the data", 0.10)
     if largest_batch is not None and largest_batch < x[-1]:
         _add_shade(figure, max(float(largest_batch), float(x[0])), x, "does not fit", 0.25, below=1)
-    add_band(figure, x, curve.low[:, column], curve.high[:, column], f"{band_level:.0%} band", BLUE, 0.3)
+    add_band(figure, x, curve.low[:, column], curve.high[:, column], f"Likely range ({band_level:.0%})", BLUE, 0.3)
     add_line(figure, x, value, f"K = {n_draft}", BLUE)
     others = [k for k in dict.fromkeys(compare) if k != n_draft]
     for order, k in enumerate(others):

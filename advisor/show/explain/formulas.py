@@ -379,7 +379,7 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
         laboratories = counted(record.n_sources, "laboratory", "laboratories")
         source = (
             f"fitted on {record.n_rows} published speedups of {laboratories} "
-            f"({'all classes' if common else record.engine_class}), 80% range a factor of {factor:.1f} either way: "
+            f"({'all classes' if common else record.engine_class}), likely within a factor of {factor:.1f} either way: "
             f"docs/decisions/{'0019-rounds-by-tokens' if common else '0015-what-a-round-lacked'}.md"
         )
         return ConstantUse(symbol, name, value, unit, "fitted", source)
@@ -388,7 +388,7 @@ def overhead_constant(setup: Setup, symbol: str, name: str, field: str) -> Const
         return ConstantUse(
             symbol, name, value, "s", "fitted", f"{launched.source}: docs/decisions/0013-small-launches.md"
         )
-    source = "weak prior of docs/decisions/0003-engine-overheads.md, 80% range a factor of 2 either way"
+    source = "weak prior of docs/decisions/0003-engine-overheads.md, likely within a factor of 2 either way"
     return ConstantUse(symbol, name, value, unit, "assumed", source)
 
 

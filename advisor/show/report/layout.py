@@ -58,7 +58,7 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
     ratio, tpot, rate = (MERITS[name] for name in ("speedup", "tpot", "tokens_per_s_per_gpu"))
     return (
         ("Draft length", f"K = {answer.n_draft}", f"chance of being best {answer.p_best:.0%}"),
-        (ratio.name, ratio.text(speedup.value), f"{_band_name(report)} {_band(speedup.low, speedup.high)}"),
+        (ratio.name, ratio.text(speedup.value), f"likely range {_band(speedup.low, speedup.high)}"),
         (tpot.name, tpot.text(answer.tpot_s), answer.per_user),
         (rate.name, rate.text(answer.tokens_per_s_per_gpu), f"batch {report.scenario.batch_size:,}"),
     )
@@ -123,7 +123,7 @@ def curve_finding(report: Report) -> str:
         ending = f"It is a slowdown within batch {slow[0]:,.0f} to {slow[-1]:,.0f}."
     return (
         f"With K = {advice.curve_k}, the speedup at batch {batches[row]:,.0f} is {speedup[row]:.2f}x "
-        f"({_band_name(report)} {_band(curve.low[row, column], curve.high[row, column])}); it is highest at batch "
+        f"(likely range {_band(curve.low[row, column], curve.high[row, column])}); it is highest at batch "
         f"{batches[speedup.argmax()]:,.0f}, {speedup.max():.2f}x. {ending}"
     )
 

@@ -167,7 +167,7 @@ def _speedup(report: Report) -> Figure:
     advice, curve, column = report.advice, report.drawn_curve, report.advice.curve_column
     x = curve.batches.astype(int)
     low, high = curve.low[:, column], curve.high[:, column]
-    axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0, label=f"{advice.band_level:.0%} band")
+    axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0, label="likely range")
     axes.plot(
         x, curve.speedup[:, column], color=BLUE, linewidth=1.8, marker="o", markersize=3, label=f"K = {advice.curve_k}"
     )

@@ -102,7 +102,7 @@ _ORIGINS = {
 }
 """Where the choices of experts come from, by kind."""
 _PLACED = ("layout", "experts read", "rows, fullest/mean", "K", "copies/GPU")
-_TIMES = ("layout", "plain step ms", "K", "round ms", "speedup", "band", "time per token ms", "tier")
+_TIMES = ("layout", "plain step ms", "K", "round ms", "speedup", "likely range", "time per token ms", "tier")
 """Columns of the layouts that fit the width of a page, in two tables."""
 _SHOWN = 40
 """Rows of a table on paper; JSON has all. [-]"""
@@ -121,7 +121,7 @@ _MERITS = ("rank", "model", "USD/M tokens", "ms/token", "tokens/s/GPU", "J/token
 
 def ranks_blocks(report: Report, answer: RanksAnswer) -> tuple[Block, ...]:
     """Verdict and origin, then layouts, the picture, rows by K and exchange."""
-    kind, band = answer.traffic.kind, f"{report.advice.band_level:.0%} bands"
+    kind, band = answer.traffic.kind, "likely ranges"
     of_counts = f"Origin of the counts: {kind}."
     moved = (table_block(exchange_table(answer), f"Bytes of one layer at the rank that receives most. {of_counts}"),)
     # Sentences that the answer carries already are not told again.
@@ -227,7 +227,7 @@ def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
         paragraph(pays_text(pays)),
         *_sweep_table(pays_table(pays), "The largest batch at which the recommended K pays, and its figures there."),
         paragraph(fastest_text(fastest, view.max_tpot_ms)),
-        *_sweep_table(fastest_table(fastest), "The most tokens/s per GPU of each model, with 80% bands."),
+        *_sweep_table(fastest_table(fastest), "The most tokens/s per GPU of each model, with likely ranges."),
         paragraph(one_k_text(frame)),
         *_sweep_table(
             one_k_table(frame), "One K at every point that fits and has it, against the best K of each simulated case."
@@ -345,8 +345,7 @@ def try_next(report: Report) -> tuple[Block, ...]:
     if not changes:
         return (Paragraph("No single change that was tried helps beyond noise."),)
     text = (
-        f"Single changes beyond noise, the best of each kind, {report.advice.band_level:.0%} bands; before and after, "
-        "each at its own best K."
+        "Single changes beyond noise, the best of each kind, likely ranges; before and after, each at its own best K."
     )
     notes = tuple(dict.fromkeys(printable(note) for _, effect in changes for note in effect.change.notes))
     change_table = table_block(Table(CHANGES, changes))
@@ -451,8 +450,8 @@ def other_models(own_id: str, leaderboard: Leaderboard) -> tuple[Block, ...]:
     )
     blocks: list[Block] = [Paragraph(" ".join(filter(None, sentences)))]
     if ranked.rows:
-        blocks.append(table_block(ranked.only(*_PLACEMENT), f"{caption} 80%: likely ranks.".lstrip()))
-        blocks.append(table_block(ranked.only(*_MERITS), "The same models, with 80% bands."))
+        blocks.append(table_block(ranked.only(*_PLACEMENT), caption))
+        blocks.append(table_block(ranked.only(*_MERITS), "The same models, with likely ranges."))
     return (*blocks, Listing((*board_notes(leaderboard), *missed_texts(leaderboard))))
 
 

@@ -116,7 +116,7 @@ def launch_lines(advice: Advice, options: Sequence[str], width: int) -> list[str
     scenario, setup = advice.scenario, advice.setup
     if setup.drafter.kind == "none" or not any(item.k_running for item in advice.to_serve):
         why = "" if setup.drafter.kind == "none" else plain_text(advice.k_by_batch, scenario.batch_size)
-        return wrapped(why or "Nothing to launch differently: start the engine without speculation.", width)
+        return wrapped(why or "Launch the engine without speculation.", width)
     names = [engine.id for engine in export_engines()]
     if scenario.engine not in names:
         return [f"No launch command for {load_engine(scenario.engine).name}: choose --engine {' or '.join(names)}."]

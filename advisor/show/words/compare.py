@@ -159,7 +159,7 @@ def _answers(advice: Advice) -> dict[str, str]:
     return {
         "Draft length K": str(answer.n_draft),
         ratio.name: ratio.text(speedup.value),
-        f"{advice.band_level:.0%} band": f"{speedup.low:.2f} to {speedup.high:.2f}",
+        "Likely range": f"{speedup.low:.2f} to {speedup.high:.2f}",
         "Tier": tier_text(speedup.tier, speedup.extrapolated),
         tpot.name: tpot.text(answer.tpot_s),
         rate.name: rate.text(answer.tokens_per_s_per_gpu),

@@ -51,7 +51,9 @@ COLUMNS: tuple[Column[Standing], ...] = (
     Column("rank", attrgetter("rank"), key="rank"),
     Column(None, attrgetter("rank_low"), key="rank_low"),
     Column(None, attrgetter("rank_high"), key="rank_high"),
-    Column("80%", lambda one: f"{one.rank_low}-{one.rank_high}" if one.rank_low < one.rank_high else str(one.rank)),
+    Column(
+        "likely rank", lambda one: f"{one.rank_low}-{one.rank_high}" if one.rank_low < one.rank_high else str(one.rank)
+    ),
     Column(None, attrgetter("p_first"), key="p_first"),
     Column(None, attrgetter("p_limit"), key="p_limit"),
     Column("model", attrgetter("name"), key="name", words=True),
@@ -325,7 +327,7 @@ def notes(board: Leaderboard) -> tuple[str, ...]:
             "measured pairs (docs/validation.md) and its imbalance follows an assumed formula."
         )
     found.append(
-        "Ranks in brackets hold 80% of the simulated cases: errors of the machine are shared by all models, those "
+        "Likely ranks hold 80% of the simulated cases: errors of the machine are shared by all models, those "
         "of a model's experts, acceptance and absolute time are its own. Formats are those of the releases."
     )
     found.append("Quality is not judged: scores, where there are any, are yours.")

@@ -208,8 +208,8 @@ def draw_evidence(scenario: Scenario) -> None:
     whole = judged_errors(judged)
     st.markdown(
         f"**{whole.n} published speedups of {whole.n_sources} laboratories, each predicted by a fit that did not see "
-        f"its laboratory:** median error {whole.median_ape or 0:.1%}, {whole.coverage or 0:.0%} inside the 80% band, "
-        f"{whole.sign_accuracy or 0:.0%} on the right side of 1×."
+        f"its laboratory:** median error {whole.median_ape or 0:.1%}, {whole.coverage or 0:.0%} inside the likely "
+        f"range, {whole.sign_accuracy or 0:.0%} on the right side of 1×."
     )
     st.caption(f"For your scenario: {_here(scenario)}")
     by = st.segmented_control(

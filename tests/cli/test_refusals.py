@@ -1,0 +1,235 @@
+"""What cannot be answered ends with status 2, nothing on standard output, and one sentence that says what to give."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.catalog.models import model_profile
+from advisor.predict.scenario import write_loads
+from tests.cli.test_explore import trace_file
+from tests.command_line import QWEN, run
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
+SHORT = {
+    "QWEN": shlex.join(QWEN),
+    "ONE": "gpt-oss-20b --gpus 1xH200",
+    "RANK": "explore --models all --gpus 8xH200",
+    "RANKS": f"expert-ranks {shlex.join(QWEN)} --ep 8 --k-max 2",
+    "NGRAM": "--hardware h200-sxm --model qwen3-30b-a3b --drafter ngram --accepted-length 2.4@3",
+}
+"""Words that stand for several."""
+FILES = {
+    "hello": b"hello",
+    "empty": b"",
+    "pickle": b"\x80\x04\x95",
+    "gzip": gzip.compress(b"hello", mtime=0),
+    "rows.csv": b"speedup,batch_size,k\n1.5,4,3\n",
+    "ab.csv": b"a,b\n1,2\n",
+    "numpy": b"\x93NUMPY",
+    "engine.yaml": b"engine: vllm",
+    "twice.yaml": b"batch_size: [1, 1]",
+    "none.yaml": b"model_id: [none.json]\nacceptance: 2.4@3\nbatch_size: 16\n",
+    "zip.csv": b"PK\x03\x04",
+    "quote.csv": b'"unclosed\n1,2',
+    "latin.csv": "ü;ö\n".encode("latin-1"),
+    "bytes.json": b"\xff\xfe\x00",
+    "brace.json": b"{",
+    "braces.json": b"{}",
+    "broken/config.json": b'{"a":\n',
+    "small/config.json": b'{"model_type": "mixtral"}',
+    "mine.json": json.dumps(model_profile("olmoe-1b-7b").config).encode(),
+    "qwen3-4b.json": json.dumps(model_profile("olmoe-1b-7b").config).encode(),
+    "loads.txt": write_loads(np.ones((2, 128))).encode(),
+    "loads.csv": b"layer,expert,tokens\n" + "\n".join(f"0,{expert},1" for expert in range(128)).encode(),
+}
+REFUSALS = """
+nonsense | nonsense
+advise | missing the model (MODEL) and the GPUs (--gpus or --hardware); e.g. `advisor advise deepseek-ai/
+advise | --example or --scenario
+curve --gpus 8xH200 | missing the model (MODEL); e.g.
+curve gpt-oss-20b | missing the GPUs (--gpus or --hardware); e.g.
+curve gpt-oss-20b --gpus 8xH100 | H100 is one of h100-nvl, h100-pcie, h100-sxm
+curve gpt-oss-20b --gpus 8xH200 --hardware b200-sxm | --gpus names h200-sxm already
+curve gpt-oss-20b --model x --gpus 8xH200 | leave --model out
+curve gpt-oss-20b --gpus 8xNone | 'None' is not one of the
+curve gpt-oss-20b --gpus 0xH200 | n_gpus
+curve deepsek-v3 --gpus 8xH200 | did you mean deepseek-v3
+curve QWEN --batches 1,x | --batches
+curve QWEN --k 99 | K must lie
+explain QWEN --k 99 | K = 99 is not considered; choose one from 0 to 8
+advise QWEN --acceptance 0.5 | one of
+advise QWEN --batch zero | zero
+advise QWEN --tp 3 --gpus 8 | does not divide
+advise QWEN --engine tgi | tgi
+advise QWEN --context long | 'long' is no number of tokens; type it as 4096, 128k (128,000), 128K (131,072)
+advise no-such-model --gpus 1xH200 | no-such-model
+advise missing/config.json --gpus 1xH200 | missing/config.json
+advise broken/config.json --gpus 1xH200 | config.json: line 2
+advise small/config.json --gpus 1xH200 | config.json of small: 
+advise --example none | examples
+advise --example qwen --scenario x.json | not both
+advise --example qwen --hardware none | accelerators
+advise --scenario none.json | none.json
+advise gpt-oss-20b --hardware none.json | none.json
+predict missing.csv | missing.csv
+predict empty | empty
+predict ab.csv | lacks
+predict zip.csv | error: 
+predict quote.csv | error: 
+predict latin.csv | error: 
+validate missing.csv | missing.csv
+validate numpy | error: 
+validate latin.csv | error: 
+ingest hello | not recognised
+ingest empty | empty
+ingest absent.csv | absent.csv
+fit absent.csv | absent.csv
+fit rows.csv | lacks --set hardware_id=...
+fit pickle | pickle
+fit gzip | not recognised
+fit rows.csv --set speedup=2 | cannot be filled in
+fit rows.csv --set hardware_id | not column=value
+fit rows.csv --accepted-length 2.4@3 --acceptance 0.7,0.5 | not several
+fit rows.csv --acceptance 2.4@3 | not a list of probabilities
+trace ab.csv --experts 8 | sequence and token
+trace numpy --experts 8 | damaged
+trace hello | give --model ID or --experts N
+trace hello --model command-a | dense
+trace absent.csv --experts 8 | absent.csv
+diagnose missing.json | cannot read missing.json
+diagnose FIXTURES/diagnosis/README.md | not recognised
+diagnose FIXTURES/diagnosis/honest.csv --set batch_size | is not column=value
+diagnose FIXTURES/diagnosis/honest.csv --set tpot_s=1 | cannot be filled in
+report --format pdf -o x.pdf | --hardware
+report QWEN -o x.docx | .docx, which is no report format
+report QWEN -o x | no ending
+report QWEN --format pdf | --output
+report QWEN --format docx -o x | docx
+report QWEN --format md -o no/such/folder/x.md | no/such/folder
+report QWEN --format md -o x.md --date yesterday | yesterday
+report QWEN --ranks -o x.md | give --ep, e.g. --ep 8
+report QWEN --ep 8 --copies 8 -o x.md | --copies needs --ranks
+report QWEN --ep 8 --trace t.npy -o x.md | --trace needs --ranks
+report QWEN --min-total-params 1e11 -o x.md | --min-total-params needs --models
+report QWEN --ep 8 --ranks --trace trace.npy --expert-loads loads.txt -o x.md | not both
+report QWEN --ep 8 --ranks --copies 3 -o x.md | choose 0, 8 or 16 copies
+report --scenario bytes.json -o x.md | bytes.json
+report --scenario brace.json -o x.md | brace.json
+report --scenario braces.json -o x.md | braces.json
+schedule NGRAM --histogram 16 | batch:weight
+schedule NGRAM --contexts x | contexts
+export NGRAM | --output
+export NGRAM --engine trtllm --output out | trtllm
+export QWEN --output out | needs --draft-model
+export NGRAM --output out --static-k 9 | static K=9
+export NGRAM --output out --max-running-requests 0 | --max-running-requests
+simulate NGRAM --trace missing.csv | missing.csv
+simulate NGRAM --process trace | --trace
+simulate NGRAM --process list --trace x.csv | --trace
+simulate NGRAM --requests 0 | requests
+simulate NGRAM --seed -1 | seed
+simulate NGRAM --process switching --good-share 2 | good_share
+RANKS --ep 1 | give --ep
+RANKS --copies 3 | choose 0, 8 or 16 copies
+RANKS --copies x | --copies 'x'
+RANKS --trace no.npy | no.npy
+RANKS --expert-loads no.csv | no.csv
+RANKS --trace trace.npy --expert-loads loads.csv | not both
+RANKS --model command-a --ep 1 | dense
+explore ONE | give one of --vary FIELD=VALUES, --models all, or two to four models
+explore ONE --users 4 | --users needs --models
+explore ONE --workers 2 | --workers needs --vary or --plan
+explore ONE --vary batch=1 --models all | give one of --vary
+explore ONE --vary batch=1,1 | duplicate value
+explore ONE --vary batch=0 | 0 is out of range
+explore ONE --vary batch=x | batch_size: expected whole numbers
+explore ONE --vary context=1,x | 'x' is no number of tokens
+explore ONE --vary context=0 | contexts must lie in
+explore ONE --vary bat=1 | 'bat' is no setting of a sweep
+explore ONE --vary model=a,b | rank models with --models, or name two to four
+explore ONE --vary engine | engine: the list is empty
+explore ONE --vary k-max=1 --vary k_max=2 | given twice
+explore ONE --vary tp=3,5 | no combination is possible
+explore ONE --vary drafter=eagle3,ngram | needs --accepted-length
+explore ONE --vary hardware=h200-sxm | --hardware is given and varied
+explore ONE --plan engine.yaml | --plan states every field; leave MODEL out
+explore --plan engine.yaml --batch 4 | --plan states every field; leave --batch out
+explore --plan engine.yaml -o out | engine.yaml: batch_size: expected whole numbers
+explore --plan twice.yaml -o out | batch_size: duplicate value
+explore --plan none.yaml -o out | none.json
+explore --plan engine.yaml -o out --workers 2 --ray x:1 | give --workers or --ray, not both
+explore --plan engine.yaml -o out --workers 0 | 0 is not in the range
+explore mixtral mixtral mixtral mixtral mixtral | at most 4 stand side by side
+explore mixtral none.json | none.json
+explore gpt-oss-20b gpt-oss-120b | say on which GPUs
+explore --models all | the GPUs are missing; give --gpus
+RANK --batch 4 | --batch is of one model
+RANK gpt-oss-20b | MODEL is of one model
+RANK --users 0 | 0 users cannot be served
+RANK --gpus 0 --hardware h200-sxm | n_gpus=0
+RANK --engine nope | engine
+RANK --users 4 --histogram 1:1 | not both
+RANK --histogram a:b | batch histogram
+RANK --models no-such-* | no shipped model
+RANK --min-total-params 1e15 | no model takes part
+RANK --accepted-length 2.4@3 | --accepted-length needs --drafter
+RANK --drafter eagle3 | --drafter eagle3 needs --accepted-length
+RANK --quality elo | need --scores FILE
+RANK --usd-per-hour -1 | GPU-hour
+RANK --config nowhere.json | nowhere.json
+RANK --scores nowhere.csv | nowhere.csv
+RANK --config mine.json --config mine.json | the name mine is given twice
+RANK --config qwen3-4b.json | the name qwen3-4b is a shipped model's
+rank --hardware h200-sxm --users 4 | now: advisor explore --models all --hardware h200-sxm --users 4
+rank --models qwen* --gpus 1xH200 | now: advisor explore --models 'qwen*' --gpus 1xH200
+sweep grid.yaml --output out | now: advisor explore --plan grid.yaml --output out
+compare a b --gpus 1xH200 | now: advisor explore a b --gpus 1xH200
+context a --contexts=1,2 | now: advisor explore a --vary context=1,2 --vary batch
+ranks a --ep 8 | now: advisor expert-ranks a --ep 8
+"""
+"""A command, and what its one sentence says."""
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the commands name."""
+    folder = tmp_path_factory.mktemp("refused") / "here"
+    for name, content in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    trace_file(folder)
+    return folder
+
+
+def spelt(command: str) -> list[str]:
+    """The words of a command, its short words spelt out."""
+    words = shlex.split(command.replace("FIXTURES", str(FIXTURES)))
+    return [part for word in words for part in (shlex.split(SHORT[word]) if word in SHORT else [word])]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS.strip().splitlines())
+def test_it_ends_with_one_sentence(
+    refusal: str,
+    kept: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    command, _, said = refusal.partition(" | ")
+    shutil.copytree(kept, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
+    before = set((tmp_path / "here").rglob("*"))
+    status, out, err = run(capsys, *spelt(command))
+    sentences = [line for line in err.splitlines() if not line.startswith(("assumed: ", "  "))]
+    assert (status, out, len(sentences)) == (2, "", 1), err
+    assert sentences[0].startswith("error: ")
+    assert said in err
+    assert set((tmp_path / "here").rglob("*")) == before
