@@ -178,7 +178,7 @@ def show_claims(claims: Sequence[Claim]) -> pd.DataFrame:
     named = {citation.id: citation.title for citation in citations()}
     table = seeds_table(claims, read_findings())
     shown = table.drop(columns="where").assign(source=table["source"].map(lambda one: named.get(one, one))).map(str)
-    widths = {"Source": 180, "Claim": 300, "Published": 250, "Ours": 250, "80% band": 130, "State": 90}
+    widths = {"Source": 180, "Claim": 300, "Published": 250, "Ours": 250, "Likely range": 130, "State": 90}
     look = {name: st.column_config.TextColumn(width=px) for name, px in widths.items()}
     shown.columns = pd.Index(widths)
     st.dataframe(shown, hide_index=True, column_config=look, row_height=70)

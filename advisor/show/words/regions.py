@@ -20,7 +20,7 @@ REGION_NOTE = (
 )
 REGRET_NOTE = (
     "Losses are expected ones, the mean over simulated cases that all designs share, against the best design of each "
-    "target alone by the central values, at equal quality; below none counts as none. Their 80% bands hold the errors "
+    "target alone by the central values, at equal quality; below none counts as none. Their likely ranges hold the errors "
     f"of both expert shapes. Under {TIE:.0%} is a tie: as much as the fit misses of one expert shape's kernels."
 )
 

@@ -268,7 +268,7 @@ _WORST: tuple[Column[dict[str, Any]], ...] = (
     Column("Batch", itemgetter("batch_size"), "{:,.0f}".format),
     Column("Measured", itemgetter("measured"), "{:.2f}×".format),
     Column("Predicted", itemgetter("predicted_speedup"), "{:.2f}×".format),
-    Column("80% band", lambda row: f"{row['predicted_low']:.2f}-{row['predicted_high']:.2f}×"),
+    Column("Likely range", lambda row: f"{row['predicted_low']:.2f}-{row['predicted_high']:.2f}×"),
     Column("Error", itemgetter("absolute_percentage_error"), "{:.0%}".format),
     Column("Source", itemgetter("source_title"), words=True),
 )
