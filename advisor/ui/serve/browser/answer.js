@@ -163,7 +163,7 @@ function axes(v) {
 function legend(v) {
   const { published, own, twin } = v.m, same = published.filter((one) => one[3]).length, other = published.length - same;
   const key = (mark, color, said) => node("span", {}, node("i", { style: `color:var(--${color})` }, mark), said);
-  const made = [key("━", "schedule", "schedule, likely range")];
+  const made = [key("━", "schedule", "schedule, likely range (80%)")];
   if (same) made.push(key("◆", "published", `published (${same})`));
   if (other) made.push(key("◇", "published", `other drafter (${other})`));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
