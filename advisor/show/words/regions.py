@@ -21,7 +21,7 @@ REGION_NOTE = (
 REGRET_NOTE = (
     "Losses are expected ones, the mean over simulated cases that all designs share, against the best design of each "
     "target alone by the central values, at equal quality; below none counts as none. Their likely ranges hold "
-    f"the errors of both expert shapes. Under {TIE:.0%} is a tie: as much as the fit misses of one expert shape's kernels."
+    f"the errors of both expert shapes. Under {TIE:.0%} is a tie: as much as the fit misses of one shape's kernels."
 )
 
 
