@@ -93,7 +93,7 @@ def _reasons(advice: Advice) -> list[str]:
     return [
         *([one_k_text(advice)] if len(advice.curve.drafts) > 1 else []),
         *(
-            [f"What would flip it: accepted length (now {now} at K = {advice.curve_k}) {'; '.join(flips)}."]
+            [f"What would change K: accepted length (now {now} at K = {advice.curve_k}) {'; '.join(flips)}."]
             if flips
             else []
         ),

@@ -51,7 +51,7 @@ function build(root) {
   v.table = node("tbody", {});
   v.limit = node("p", { class: "limit" });
   v.flips = node("div", { class: "flips" });
-  const head = ["K", "Speedup", "Likely range", "P(best)", "ms/token"].map((one) => node("th", { scope: "col" }, one));
+  const head = ["K", "Speedup", "Likely range", "Chance best", "ms/token"].map((one) => node("th", { scope: "col" }, one));
   const main = node("section", {}, node("div", { class: "head" }, v.heading, v.axes), v.plot, v.legend);
   const side = node("aside", {}, v.launch, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.flips);
   v.box = node("div", { class: "live" }, node("div", { class: "grid" }, node("header", {}, v.title, sub), v.sliders, main, side));
@@ -113,7 +113,7 @@ function update(v) {
   v.now = outcome(m, v.batch, v.length);
   v.ranges = schedule(m, v.length, v.batch);
   v.marks = landmarks(m, v.length, v.ranges);
-  const said = verdict(m, v.batch, v.length, v.now);
+  const said = verdict(m, v.batch, v.length, v.now, v.ranges);
   v.title.textContent = said.title;
   v.figures.replaceChildren(...said.parts.flatMap(([bold, rest]) => (bold ? [node("b", {}, bold), rest] : [rest])));
   v.wider.hidden = !(m.fit && m.fit.wider && v.batch > m.largest);
@@ -163,9 +163,9 @@ function axes(v) {
 function legend(v) {
   const { published, own, twin } = v.m, same = published.filter((one) => one[3]).length, other = published.length - same;
   const key = (mark, color, said) => node("span", {}, node("i", { style: `color:var(--${color})` }, mark), said);
-  const made = [key("━", "schedule", "schedule, likely range (80%)")];
-  if (same) made.push(key("◆", "published", `published (${same})`));
-  if (other) made.push(key("◇", "published", `other drafter (${other})`));
+  const made = [key("━", "schedule", "best K by batch, likely range (80%)")];
+  if (same) made.push(key("◆", "published", `published, this drafter (${same})`));
+  if (other) made.push(key("◇", "published", `published, other drafter (${other})`));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
   if (!published.length) made.push(node("span", {}, "none published here"));
   if (twin) made.push(key("┈", "faint", "dense twin: active experts only"));
@@ -240,7 +240,7 @@ function flipped(v) {
     const value = one.what === "batch" ? whole(one.value) : one.value.toFixed(1);
     return node("div", {}, `${one.what === "batch" ? "Batch" : "Accepted length"} ${one.above ? "above" : "below"} ${value}`, node("b", {}, `→ ${named(one.k)}`));
   });
-  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "What would flip it"), ...rows] : []));
+  v.flips.replaceChildren(...(rows.length ? [node("h2", {}, "What would change K"), ...rows] : []));
 }
 
 /** Every K at the batch under the pointer; a click makes that batch the one asked about. */

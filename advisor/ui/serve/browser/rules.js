@@ -250,7 +250,7 @@ function landmarks(m, length, ranges) {
 }
 
 /** Headline and the figures of the line below it. */
-function verdict(m, batch, length, now) {
+function verdict(m, batch, length, now, ranges) {
   const own = now.rows[now.chosen], tried = now.rows[now.tried], plain = now.rows[0];
   const ms = (one) => one.tpot.toPrecision(3);
   const tokens = (k) => `${k} token${k > 1 ? "s" : ""}`;
@@ -273,12 +273,14 @@ function verdict(m, batch, length, now) {
     return { title, parts };
   }
   const gain = `${own.speedup.toFixed(2)}×`;
+  const end = ranges[ranges.length - 1];
+  const pays = end.k ? "pays at every batch that fits" : `pays up to batch ${(end.first - 1).toLocaleString("en")}`;
   const title = own.speedup < 1.1 ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${gain} faster`;
   return {
     title,
     parts: [
-      [`${own.low.toFixed(1)}–${own.high.toFixed(1)}×`, " in 8 of 10 cases · "],
-      [chance, " chance of a gain · "],
+      [`${own.low.toFixed(1)}–${own.high.toFixed(1)}×`, " likely · "],
+      [chance, ` chance of a gain · ${pays} · `],
       [ms(own), ` ms per token, ${ms(plain)} without`],
     ],
   };
