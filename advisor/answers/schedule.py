@@ -370,7 +370,7 @@ def one_k_is_enough(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) 
     return same or (n_draft > 0 and gain.schedule_speedup / gain.static_speedup[n_draft] - 1.0 < ENOUGH)
 
 
-_EQUALLY = "(each doubling counts equally)"
+_EQUALLY = "(each doubling alike)"
 
 
 def schedule_texts(ranges: Sequence[KRange], values: KValues, batch_size: int) -> tuple[str, ...]:

@@ -375,7 +375,7 @@ def test_shared_experts_absorb_correlation() -> None:
         ({"max_memory_bytes": 0.0}, "max_memory_bytes"),
         ({"batches": [0]}, "whole numbers"),
         ({"batches": {1: 0.0}}, "positive sum"),
-        ({"grid": DesignGrid(n_experts=(0,))}, "n_experts"),
+        ({"grid": DesignGrid(n_experts=(0,))}, "experts: expected whole numbers"),
         ({"grid": DesignGrid(expert_width=(7,)), "batches": [1]}, None),
         ({"grid": DesignGrid(n_experts=tuple(range(1, 1000)), n_active=tuple(range(1, 200)))}, "too many"),
         ({"grid": DesignGrid(width_step=1, depth_factors=(0.8, 1, 1.2)), "batches": range(1, 400)}, "combinations"),

@@ -261,7 +261,7 @@ def test_one_sentence_says_whether_one_k_is_enough() -> None:
     assert said(flat, two) == "One K is enough: 1 everywhere costs nothing up to batch 3."
     near = np.array([[1.0, 1.5, 1.4], [1.0, 1.5, 1.4], [1.0, 1.5, 1.51]])
     split = (KRange(1, 2, 1, 1.5), KRange(3, 3, 2, 1.51))
-    assert said(near, split) == "One K is enough: 1 everywhere costs 0.1% up to batch 3 (each doubling counts equally)."
+    assert said(near, split) == "One K is enough: 1 everywhere costs 0.1% up to batch 3 (each doubling alike)."
     assert said(near, split, 2).startswith("The schedule gains 0.1% over the best single K, 1,"), (
         "K = 2 is recommended here"
     )

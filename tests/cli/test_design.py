@@ -72,10 +72,10 @@ def test_maps_and_targets_print_their_verdict_and_write_their_rows(
         (("--target", "h100-sxm"), "ACCELERATOR:BATCH"),
         (("--batches", "1,x"), "1:0.2,64:0.8"),
         (("--experts", "many"), "comma-separated"),
-        (("--width-step", "0"), "width_step"),
+        (("--width-step", "0"), "--width-step"),
         (("--quality-eps", "2"), "quality_eps"),
         (("--heads", "0.3"), "KV heads"),
-        (("--depths", "-1"), "positive"),
+        (("--depths", "-1"), "above 0"),
     ],
 )
 def test_a_wrong_option_is_refused_in_one_sentence(

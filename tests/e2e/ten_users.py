@@ -14,7 +14,7 @@ from tests.e2e.views import ANSWER, SCENARIO
 
 USERS, ROUNDS = 10, 4
 LIMIT_BYTES = 1 << 30
-_HEADLINE = "batch => window.moeLive?.taken?.batch === batch"
+_HEADLINE = "batch => window.moeLive?.taken === batch"
 _WATCH = """batch => {
   const shown = HEADLINE, start = performance.now();
   window.answered_ms = null;

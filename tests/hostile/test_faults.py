@@ -32,7 +32,7 @@ SHA = "ab" * 32
 
 def counted(path: Path) -> None:
     with open_store(path) as store:
-        store.rows("SELECT count(*) FROM datasets")
+        store.rows("SELECT count(*) FROM moe")
 
 
 def what_is_said(ask: Callable[[], object]) -> str:
@@ -231,4 +231,4 @@ def test_memory_that_is_short_is_a_sentence(
 
     monkeypatch.setattr("advisor.cli.root.main", short)
     code, _, err = run(capsys, "models")
-    assert (code, err.count("\n"), err.startswith("error: memory")) == (2, 1, True)
+    assert (code, err.count("\n"), err.startswith("error: not enough memory")) == (2, 1, True)

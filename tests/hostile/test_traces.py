@@ -57,7 +57,7 @@ def test_layers_and_experts_of_a_model_that_is_not_shipped_can_be_given(capsys, 
     code, _, err = run(capsys, "trace", *files, "--experts", 16, "--active", 2)
     assert (code, "4 experts per token where the model has 2" in err) == (2, True)
     code, _, err = run(capsys, "trace", *files, "--model", "qwen3-30b-a3b", "--layers", 3)
-    assert (code, "go with --experts" in err) == (2, True)
+    assert (code, "need --experts" in err) == (2, True)
 
 
 @pytest.mark.parametrize("experts", [0, -1, 1, 10**6, 10**12])

@@ -101,7 +101,7 @@ def test_a_refit_that_the_data_speak_against_is_written_only_by_force(tmp_path: 
     assert code == 2
     assert "is not written" in error
     assert "number of GPUs" in error
-    assert "against it:" in text
+    assert "rejected by the checks:" in text
     assert not out.exists()
     code, text, _ = run(capsys, "fit", str(bad), "--output", str(out), "--force")
     assert code == 0

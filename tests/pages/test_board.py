@@ -59,7 +59,7 @@ def test_the_bar_s_load_is_answered_with_the_doubt_in_each_rank() -> None:
     wanted = [figure(one.usd_per_million).split()[0] for one in board.standings if one.usd_per_million]
     assert list(rows["USD/M tokens"]) == [float(text) for text in wanted]
     doubtful = next(one for one in board.standings if one.rank_low < one.rank_high)
-    assert f"{doubtful.rank_low}–{doubtful.rank_high}" in list(rows["80%"])
+    assert f"{doubtful.rank_low}–{doubtful.rank_high}" in list(rows["Likely rank"])
     assert not test.error
 
 

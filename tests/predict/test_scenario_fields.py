@@ -210,6 +210,7 @@ DELIBERATE = {
     "ui/answers.py": "what a board over all models is asked, whatever the bar's own model",
     "answers/explore/grid.py": "what a count of experts on ranks follows from",
     "measured/own_points.py": MEASURED,
+    "show/words/leaderboard.py": "fields that are each model's own in a ranking",
     "ui/serve/board.py": "opening a model of the board sets just what the ranking chose for it",
 }
 """Folders and files whose literals may name four fields and more, with the reason."""

@@ -132,7 +132,7 @@ def test_the_words_under_the_chart_state_value_band_peak_and_where_it_stops_payi
     at.setup = SimpleNamespace(memory=SimpleNamespace(largest_batch=4096))
     text = curve_finding(SimpleNamespace(advice=at, drawn_curve=curve))
     low, value, high = (values[6, 2] for values in (curve.low, curve.speedup, curve.high))
-    assert f"at batch 64 is {value:.2f}x (80% band {low:.2f}-{high:.2f})" in text
+    assert f"at batch 64 is {value:.2f}x (likely range {low:.2f}-{high:.2f})" in text
     assert f"highest at batch 16, {curve.speedup[:, 2].max():.2f}x" in text
     assert ending in text
 

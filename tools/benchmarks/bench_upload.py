@@ -123,7 +123,7 @@ def main(n_rows: int = N_ROWS) -> int:
             )
             if not busy:  # processor seconds of one user, which an idle machine takes as wall seconds
                 failed |= got["read_cpu"] > MAX_READ_S or got["refit_cpu"] > MAX_REFIT_S
-            failed |= got["peak"] > MAX_GIB or got["p95"] > MAX_P95_S
+            failed |= got["peak"] > MAX_GIB or (n_rows >= N_ROWS and got["p95"] > MAX_P95_S)
     print(f"limits: {MAX_READ_S:g} s, {MAX_REFIT_S:g} s, {MAX_GIB:g} GiB, {MAX_P95_S:g} s for {N_ROWS:,} rows")
     return int(failed)
 

@@ -114,7 +114,7 @@ _SHOWN_STEPS = ("experts", "weights", "routed", "total", "kernels", "host", "rou
 """Endings of the steps that a report prints beside the answer's own; `explain` prints all."""
 _LOAD_SHOWN = 12
 """Models in a report's table; JSON has all. [-]"""
-_PLACEMENT = ("rank", "80%", "model", "placement", "drafter", "accepted", "K", "memory")
+_PLACEMENT = ("rank", "likely rank", "model", "placement", "drafter", "accepted", "K", "memory")
 _MERITS = ("rank", "model", "USD/M tokens", "ms/token", "tokens/s/GPU", "J/token", "keeps limit")
 """Columns of the leaderboard that fit the width of a page, in two tables."""
 

@@ -70,6 +70,7 @@ function take(v, data) {
   if (!v.batchSlider.held) v.batch = data.batch;
   if (!v.lengthSlider.held) v.length = data.accepted ? data.accepted.now : 1;
   v.waiting = false;
+  KEPT.taken = data.batch;
   if (KEPT.pinned !== null && !data.drafts.includes(KEPT.pinned)) KEPT.pinned = null;
   if (KEPT.axis === "usd" && data.usd_per_hour === null) KEPT.axis = "speedup";
   v.batchSlider.range.max = Math.log2(data.batches[data.batches.length - 1]);

@@ -1,7 +1,7 @@
 // What both components of the page need: what outlives them, and how an element is made.
 
-/** What outlives a component that Streamlit puts up anew: axis, pinned K and the last thing shown. */
-const KEPT = (window.moeLive ??= { axis: "speedup", pinned: null, last: null });
+/** What outlives a component that Streamlit puts up anew: axis, pinned K, the last thing shown, and the batch of the last answer taken (benchmarks wait for it). */
+const KEPT = (window.moeLive ??= { axis: "speedup", pinned: null, last: null, taken: null });
 
 function node(name, attributes, ...children) {
   const made = document.createElement(name);
