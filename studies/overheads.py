@@ -86,10 +86,10 @@ def fit_to_the_end() -> None:
 
 
 def _seen_by(point: Point, fit: OverheadFit) -> Point:
-    """The point as its scenario is predicted with the constants of a fit."""
-    hardware = point.setup.hardware
+    """The point as its scenario is predicted with the constants of a fit, and the law of its own class."""
+    hardware, own = point.setup.hardware, point.setup.costs.host_one_gpu_share
     today = class_today(point.scenario.engine, hardware.vendor, hardware.generation)
-    return point.seen_by(with_costs(point.setup, **costs_by(fit, today)))
+    return point.seen_by(with_costs(point.setup, **costs_by(fit, today) | {"host_one_gpu_share": own}))
 
 
 def build_fit(points: Sequence[Point], refused: Mapping[str, int]) -> tuple[OverheadFit, tuple[HeldOutFit, ...]]:

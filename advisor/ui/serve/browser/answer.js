@@ -51,7 +51,7 @@ function build(root) {
   v.table = node("tbody", {});
   v.limit = node("p", { class: "limit" });
   v.flips = node("div", { class: "flips" });
-  const head = ["K", "Speedup", "Likely range", "Chance best", "ms/token"].map((one) => node("th", { scope: "col" }, one));
+  const head = ["K", "Speedup", "Likely range", "P(best)", "ms/token"].map((one) => node("th", { scope: "col" }, one));
   const main = node("section", {}, node("div", { class: "head" }, v.heading, v.axes), v.plot, v.legend);
   const side = node("aside", {}, v.launch, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.flips);
   v.box = node("div", { class: "live" }, node("div", { class: "grid" }, node("header", {}, v.title, sub), v.sliders, main, side));
@@ -164,9 +164,9 @@ function axes(v) {
 function legend(v) {
   const { published, own, twin } = v.m, same = published.filter((one) => one[3]).length, other = published.length - same;
   const key = (mark, color, said) => node("span", {}, node("i", { style: `color:var(--${color})` }, mark), said);
-  const made = [key("━", "schedule", "best K by batch, likely range (80%)")];
-  if (same) made.push(key("◆", "published", `published, this drafter (${same})`));
-  if (other) made.push(key("◇", "published", `published, other drafter (${other})`));
+  const made = [key("━", "schedule", "best K, likely range")];
+  if (same) made.push(key("◆", "published", `published (${same})`));
+  if (other) made.push(key("◇", "published", `other drafter (${other})`));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
   if (!published.length) made.push(node("span", {}, "none published here"));
   if (twin) made.push(key("┈", "faint", "dense twin: active experts only"));

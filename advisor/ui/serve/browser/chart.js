@@ -203,7 +203,7 @@ function notes(svg, state, f, s) {
   const below = [60, 84, 108, 132, 156, 180, -40], above = [-22, -40, -58, -76, 44, 66];
   const at = (one) => [s.x(one.batch), s.y(one.speedup)];
   const under = (one) => [s.y(1) - at(one)[1] + 38, ...below];
-  if (marks.sweet) put(...at(marks.sweet), `sweet spot: ${marks.sweet.speedup.toFixed(2)}× at batch ${marks.sweet.batch}`, under(marks.sweet));
+  if (marks.sweet) put(...at(marks.sweet), `sweet spot, batch ${marks.sweet.batch}: ${marks.sweet.speedup.toFixed(2)}×`, under(marks.sweet));
   if (marks.dip) {
     const causes = { experts: `drafts load ${Math.round(100 * marks.dip.grows)}% more experts`, cliff: "a kernel switches" };
     put(...at(marks.dip), `dip ${marks.dip.batch}: ${causes[marks.dip.cause] || `${marks.dip.speedup.toFixed(2)}×`}`, under(marks.dip));

@@ -274,7 +274,7 @@ function verdict(m, batch, length, now, ranges) {
   }
   const gain = `${own.speedup.toFixed(2)}×`;
   const end = ranges[ranges.length - 1];
-  const pays = end.k ? "pays at every batch that fits" : `pays up to batch ${(end.first - 1).toLocaleString("en")}`;
+  const pays = end.k ? "pays at every batch" : `pays up to batch ${(end.first - 1).toLocaleString("en")}`;
   const title = own.speedup < 1.1 ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${gain} faster`;
   return {
     title,
