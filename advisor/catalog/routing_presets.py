@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from functools import lru_cache
 
 from advisor.physics.architecture import Architecture, Moe
@@ -147,35 +148,43 @@ def one_prompt_routing(architecture: Architecture) -> str:
     return write_own_routing((value, 0.0, stickiness.value), intervals)
 
 
-def one_domain_routing(architecture: Architecture) -> str:
-    """Routing of requests that are all of one kind of text, as text that a scenario takes. Empty for a dense model.
+def one_domain(preset: RoutingPreset, moe: Moe) -> RoutingPreset:
+    """The preset where all requests are of one kind of ONE_DOMAIN.
 
     What mixed traffic becomes on the one model whose domains were counted apart as well: two unrelated tokens share
-    more experts (J = k/N (1 + CV^2) grows), and a sequence has less that is its own (phi falls). The model's own preset
-    moves by the same two factors, the ends of its ranges too.
+    more experts (J = k/N (1 + CV^2) grows), and a sequence has less that is its own (phi falls). Any preset moves by
+    the same two factors, the ends of its ranges too.
     """
-    moe = architecture.moe
-    if moe is None:
-        return ""
-    own = preset_for(architecture)[0]
     mixed, one = (load_routing_preset(name) for name in _MIXED_AND_ONE)
     alike = (1.0 + one.load_cv.value**2) / (1.0 + mixed.load_cv.value**2)
     less = one.affinity.value / mixed.affinity.value
     most = (moe.n_experts / moe.n_active - 1.0) ** 0.5
 
-    def narrowed(load_cv: float) -> float:
-        return min(((1.0 + load_cv**2) * alike - 1.0) ** 0.5, most)
+    def moved(name: str, change: Callable[[float], float]) -> Banded:
+        old: Banded = getattr(preset, name)
+        ends = {end: change(getattr(old, end)) for end in ("value", "low", "high")}
+        return old.model_copy(update=ends | {"source": f"{old.source}; as text of one domain, {DOMAINS}"})
 
-    cv, affinity, stickiness = own.parameters
-    value = (narrowed(cv.value), affinity.value * less, stickiness.value)
-    ends = (
-        (narrowed(cv.low), narrowed(cv.high)),
-        (affinity.low * less, affinity.high * less),
-        (stickiness.low, stickiness.high),
+    return preset.model_copy(
+        update={
+            "load_cv": moved("load_cv", lambda cv: min(((1.0 + cv**2) * alike - 1.0) ** 0.5, most)),
+            "affinity": moved("affinity", lambda affinity: affinity * less),
+        }
     )
-    return write_own_routing(value, ends)
 
 
+def one_domain_routing(architecture: Architecture) -> str:
+    """The same of a model's own preset, as text that a scenario takes. Empty for a dense model."""
+    if architecture.moe is None:
+        return ""
+    parameters = one_domain(preset_for(architecture)[0], architecture.moe).parameters
+    value = tuple(one.value for one in parameters)
+    return write_own_routing(value, tuple((one.low, one.high) for one in parameters))
+
+
+ONE_DOMAIN = ("coding", "math")
+"""Kinds of text that are one domain, as domains were counted (measurements/union_experts)."""
+DOMAINS = "docs/decisions/0031-prompts-domains-hosts.md"
 _FINE = "class-fine-one-shared"
 _MIXED_AND_ONE = ("qwen3.6-35b-a3b", f"{_FINE}-one-domain")
 """One model under mixed traffic and under single domains (measurements/union_experts)."""

@@ -15,7 +15,7 @@ from advisor.catalog.engines import OTHER_ENGINE, Build, engine_called, engine_i
 from advisor.catalog.fit_records import one_gpu_share
 from advisor.catalog.hardware import hardware_slug, read_own_hardware
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name
-from advisor.catalog.routing_presets import UNRELATED_CHIPS, one_domain_routing, one_prompt_routing
+from advisor.catalog.routing_presets import ONE_DOMAIN, UNRELATED_CHIPS, one_domain_routing, one_prompt_routing
 from advisor.catalog.task_transfer import TASKS, Task, task_of
 from advisor.measured.ingest.columns import match_hardware
 from advisor.physics.acceptance import acceptance_curves, parse_acceptance
@@ -55,8 +55,6 @@ _DECODE_METRICS = {"tpot_ms", "decode_tok_per_s_per_user", "output_tok_per_s_per
 """Metrics of one request between its first token and its last, in which it waits for the prompts of all others."""
 _ONE_PROMPT = ("llm_decode_bench",)
 """Benchmarks whose requests all bring the same prompt (its script builds the messages once for all of a cell)."""
-_ONE_DOMAIN = ("coding", "math")
-"""Kinds of text that are one domain, as domains were counted (measurements/union_experts)."""
 _SAME_CHIP = {"RTX PRO 6000 Blackwell Max-Q": "rtx-pro-6000-blackwell"}
 # The same GPU and memory at 300 W instead of 600 W (NVIDIA at GTC 2025: 96 GB and 1792 GB/s in all three editions).
 NO_TEXT = ("other", "random")
@@ -201,7 +199,7 @@ def _routing(cells: Mapping[str, str]) -> str:
             return one_prompt
         # Chips whose tokens count as unrelated keep that correction, which a routing of its own would replace.
         if (
-            _task(cells) in _ONE_DOMAIN
+            _task(cells) in ONE_DOMAIN
             and not _unrelated(cells)
             and (domain := one_domain_routing(load_model(model_id)))
         ):

@@ -210,13 +210,14 @@ class ScenarioFields(Frozen):
             short="on {}",
             widget=Widget(
                 3,
-                help="Carries a measured curve to your text, with a wider band. Your own numbers stay as they are.",
+                help="Carries a measured curve to your text, with a wider band; your own numbers stay as they are. "
+                "Requests that are all code or mathematics share more experts.",
             ),
             told=Told("Drafter", "; accepted as on {}", ""),
             flags=(
                 Flag(
                     "--task",
-                    "Kind of text that a measured curve is carried to; numbers of your own stay as they are.",
+                    "Kind of text: a measured curve is carried to it, own numbers are not; experts shared as in it.",
                     default="the curve's own",
                 ),
             ),

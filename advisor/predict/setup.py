@@ -19,10 +19,13 @@ from advisor.catalog.kernel_costs import kernel_costs, with_network
 from advisor.catalog.measured_shapes import with_attention_modules, with_measured_shape
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import (
+    DOMAINS,
+    ONE_DOMAIN,
     UNRELATED,
     UNRELATED_CHIPS,
     load_routing_preset,
     not_learnt,
+    one_domain,
     own_routing,
     preset_for,
     routing_preset_ids,
@@ -326,9 +329,13 @@ def _chosen(scenario: Scenario, architecture: Architecture, hardware: Hardware) 
         return None, "independent uniform routing, as chosen"
     if scenario.routing == "auto":
         preset, because = _own_preset(architecture)
-        if not set(hardware.generation.split()) & set(UNRELATED_CHIPS):
-            return preset, because
-        return unrelated(preset), f"{because.rstrip('.')}; tokens of a sequence as unrelated, a correction: {UNRELATED}"
+        if set(hardware.generation.split()) & set(UNRELATED_CHIPS):
+            said = f"tokens of a sequence as unrelated, a correction: {UNRELATED}"
+            return unrelated(preset), f"{because.rstrip('.')}; {said}"
+        if scenario.task in ONE_DOMAIN and architecture.moe is not None:
+            said = f"loads and correlation moved to those of text of one domain: {DOMAINS}"
+            return one_domain(preset, architecture.moe), f"{because.rstrip('.')}; {said}"
+        return preset, because
     if "," in scenario.routing:
         return _own_trace(scenario, architecture)
     return load_routing_preset(scenario.routing), "the preset chosen"

@@ -202,3 +202,11 @@ def test_a_documented_command_runs(
     expanded = [name for word in given for name in (sorted(glob.glob(word)) if "*" in word else [word])]
     status, _, said = run(capsys, *expanded)
     assert status == 0, (where, text, said)
+
+
+def test_commands_that_the_package_names_are_today_s() -> None:
+    """On screen, in errors and in docstrings; a command of the release before would answer with its new line."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted((TOP / "advisor").rglob("*.py"))]
+    named = {name for text in texts for name in re.findall(r"python -m advisor ([a-z][a-z-]+)", text)}
+    assert {"explore", "profile", "models"} <= named
+    assert not named - set(root.list_commands(click.Context(root)))

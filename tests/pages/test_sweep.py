@@ -75,7 +75,7 @@ def test_the_bar_s_scenario_is_a_plan_to_add_values_to_with_its_command() -> Non
     assert (plan.axes["engine"], plan.axes["k_max"], plan.axes["context_tokens"]) == (("sglang",), (3,), (8192,))
     assert "expert_loads" not in plan.axes
     commands = [item.value for item in test.code if item.value.startswith("python -m")]
-    assert commands == ["python -m advisor sweep sweep.yaml --output sweep --workers 2"]
+    assert commands == ["python -m advisor explore --plan sweep.yaml --output sweep --workers 2"]
     assert "sweep.yaml" in {item.proto.label for item in test.get("download_button")}
 
 

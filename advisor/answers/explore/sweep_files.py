@@ -253,7 +253,7 @@ def read_sweep_files(paths: Sequence[Path], max_rows: int = MAX_ROWS) -> Sweep:
         parts = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not parts:
             raise AdvisorError(
-                f"{shown_path(path)} holds no *.parquet file; give the folder that `sweep --output` names"
+                f"{shown_path(path)} holds no *.parquet file; give the folder that `explore --plan FILE --output` names"
             )
         files += parts
     return read_sweep([(path.name, read_file(path, MAX_PART_BYTES, "a part of a sweep")) for path in files], max_rows)

@@ -50,13 +50,6 @@ from advisor.text import csv_text, json_values, printable, unbroken_ranges
 
 Format = Literal["md", "html", "pdf", "json", "csv"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-MEDIA_TYPES: dict[Format, str] = {
-    "md": "text/markdown",
-    "html": "text/html",
-    "pdf": "application/pdf",
-    "json": "application/json",
-    "csv": "text/csv",
-}
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _DRAW = """
 for (const data of document.querySelectorAll('script[type="application/json"]')) {

@@ -303,7 +303,3 @@ def _identity(report: Report) -> tuple[Block, ...]:
 
 def _band(low: float, high: float) -> str:
     return f"{low:.2f}-{high:.2f}"
-
-
-def _band_name(report: Report) -> str:
-    return f"{report.advice.band_level:.0%} band"

@@ -219,7 +219,9 @@ def draw_sweep_panel(scenario: Scenario) -> None:
         text = plan_of(scenario).text
         st.code(text, language=None)
         download("sweep.yaml", text, "sweep.yaml", "sweep_yaml")
-        st.code("python -m advisor sweep sweep.yaml --output sweep --workers 2", language=None, wrap_lines=True)
+        st.code(
+            "python -m advisor explore --plan sweep.yaml --output sweep --workers 2", language=None, wrap_lines=True
+        )
     if kept is not None:
         draw_sweep_answers(kept, scenario)
 
