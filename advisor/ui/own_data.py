@@ -17,7 +17,6 @@ The sweep of this session: opened or computed in Lab, and what of it is on scree
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,7 +32,7 @@ from advisor.catalog.hardware import hardware_by_vendor, models_by_maker, own_di
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import routing_preset_ids
-from advisor.measured.ingest.result import IngestResult
+from advisor.measured.ingest.rows import Rows
 from advisor.measured.own_points import rows_of, with_rounds
 from advisor.measured.refit import adjustment_of
 from advisor.measured.refit_result import RefitResult
@@ -47,7 +46,7 @@ from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
 from advisor.predict.usual import START_ACCEPTANCE
 from advisor.prediction import AdvisorError
 from advisor.text import counted
-from advisor.ui.session import Slot, nothing
+from advisor.ui.session import Kept
 
 START: Mapping[str, str] = {"hardware_id": "b200-sxm", "model_id": "gpt-oss-20b", "acceptance": START_ACCEPTANCE}
 """What the first screen asks: a model, accelerator and drafter with published speedups to hold the answer against."""
@@ -119,8 +118,8 @@ def same(text: str, value: Any) -> bool:
         return text == ("" if value is None else str(value))
 
 
-UPLOAD: Slot[IngestResult | None] = Slot("_upload", nothing)
-"""The upload of this session as read."""
+UPLOAD: Kept[Rows | None] = Kept("_upload")
+"""The rows of this session's upload, as read and completed so far."""
 _COLUMNS = (
     *("batch_size", "n_draft", "speedup", "drafter", "accepted_length", "context_tokens"),
     *("tensor_parallel", "source"),
@@ -129,10 +128,10 @@ _COLUMNS = (
 
 def own_points(scenario: Scenario) -> pd.DataFrame | None:
     """Rows of the upload with a speedup of this accelerator and model, or None without."""
-    read = UPLOAD.get()
-    if read is None or read.kind != "points":
+    rows = UPLOAD.result
+    if rows is None or rows.kind != "points":
         return None
-    found = with_rounds(rows_of(read.frame, scenario), load_setup(scenario).acceptance.accepted_length)
+    found = with_rounds(rows_of(rows.result.frame, scenario), load_setup(scenario).acceptance.accepted_length)
     found = found.dropna(subset=["speedup", "batch_size"])
     simulated = found["routing"].fillna("natural") != "natural"
     found = found.assign(source=np.where(simulated, "your upload, " + found["routing"] + " routing", "your upload"))
@@ -141,7 +140,7 @@ def own_points(scenario: Scenario) -> pd.DataFrame | None:
 
 
 LOADS, COPIES = RANK_FIELDS
-_ROUTING_BEFORE: Slot[tuple[str, str]] = Slot("_routing_before_ranks", lambda: ("", ""))
+_ROUTING_BEFORE: Kept[tuple[str, str]] = Kept("_routing_before_ranks", lambda: ("", ""))
 """The routing that a trace brought, and the one before it."""
 
 
@@ -162,10 +161,10 @@ def undo_ranks() -> None:
     """Back to experts in order with the slowest rank assumed, and to the routing before a trace's."""
     now = st.session_state
     now[LOADS] = now[COPIES] = None
-    brought, before = _ROUTING_BEFORE.get()
+    brought, before = _ROUTING_BEFORE.result
     if brought and now.get("routing") == brought:
         now["routing"] = before
-    _ROUTING_BEFORE.drop()
+    _ROUTING_BEFORE.forget()
 
 
 def ranks_are_for(values: Mapping[str, Any]) -> bool:
@@ -215,7 +214,7 @@ def _banner(text: str, label: str, key: str, undo: Callable[..., None], *args: A
 
 
 FIELD = "refit"
-_ACCEPTANCE_BEFORE: Slot[tuple[str, str]] = Slot("_acceptance_before_refit", lambda: ("", ""))
+_ACCEPTANCE_BEFORE: Kept[tuple[str, str]] = Kept("_acceptance_before_refit", lambda: ("", ""))
 """The acceptance that a refit's runs brought, and the one before it."""
 
 
@@ -244,10 +243,10 @@ def use_refit(result: RefitResult, acceptance: str | None = None) -> None:
 def stop_refit() -> None:
     """Back to the shipped constants, and to the acceptance before the one that came with the refit."""
     st.session_state[FIELD] = None
-    brought, before = _ACCEPTANCE_BEFORE.get()
+    brought, before = _ACCEPTANCE_BEFORE.result
     if brought and st.session_state.get("acceptance") == brought:
         st.session_state["acceptance"] = before
-    _ACCEPTANCE_BEFORE.drop()
+    _ACCEPTANCE_BEFORE.forget()
 
 
 def is_used(result: RefitResult) -> bool:
@@ -339,26 +338,14 @@ class Shown:
         return repr((self.digest, self.max_tpot_ms, self.axes, sorted(self.fixed.items())))
 
 
-KEPT: Slot[KeptSweep | None] = Slot("_sweep", nothing)
-_SHOWN: Slot[Shown] = Slot("_sweep_shown", Shown)
-
-
-def keep(sweep: Sweep, content: bytes, origin: str) -> None:
-    """Make a sweep the session's.
-
-    content : what it was made from.
-    """
-    KEPT.put(KeptSweep(sweep, hashlib.sha256(content).hexdigest()[:12], origin))
-
-
-def show(shown: Shown) -> None:
-    """Note what is on screen."""
-    _SHOWN.put(shown)
+KEPT: Kept[KeptSweep | None] = Kept("_sweep")
+SHOWN: Kept[Shown] = Kept("_sweep_shown", Shown)
+"""What is on screen of it."""
 
 
 def shown(kept: KeptSweep) -> Shown:
     """Part of this sweep that is on screen, or that would be at first."""
-    now = _SHOWN.get()
+    now = SHOWN.result
     return now if now.digest == kept.digest else Shown(kept.digest, None, default_axes(kept.sweep.frame))
 
 

@@ -1,12 +1,7 @@
-"""What the session keeps besides its widgets' values: each value is one typed slot, made once by the module it is of.
+"""What the session keeps besides its widgets' values, each made once by the module it is of; the settings of pages.
 
-Widgets' values lie under their keys in `st.session_state`, where Streamlit puts them; a slot's key starts with an
-underscore.
-
-Settings of single pages: one row each, kept in the session over a change of page and written in the address.
-
-The scenario's fields are `advisor.scenario.FIELDS`; these are what a page asks besides: which tab is open, which
-objective ranks designs. A widget's key is its setting's name.
+Widgets' values lie under their keys in `st.session_state`, where Streamlit puts them; another key starts with an
+underscore. A page's settings are one row each, kept over a change of page and written in the address.
 """
 
 from __future__ import annotations
@@ -21,42 +16,58 @@ from advisor.answers.explore.entrants import BY
 from advisor.answers.explore.two_settings import AXES
 from advisor.physics.quality import DEFAULT_EPS
 from advisor.predict.scenario_fields import FIELDS
+from advisor.prediction import AdvisorError
 from advisor.show.charts.explore import SHOWN
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Slot(Generic[T]):
-    """One value of the user's session, and what it is as long as nobody has put one there."""
+class Kept(Generic[T]):
+    """One thing that the user's session holds, and why the last one asked for could not be had."""
 
     key: str
-    empty: Callable[[], T]
+    empty: Callable[[], Any] = lambda: None
+    """What it is as long as none is held."""
 
-    def get(self) -> T:
-        """The value, or a new empty one, which is not kept."""
-        if self.key not in st.session_state:
-            return self.empty()
-        value: T = st.session_state[self.key]
-        return value
+    @property
+    def result(self) -> T:
+        """The thing, or a new empty one, which is not held."""
+        result: T = st.session_state[self.key] if self.key in st.session_state else self.empty()
+        return result
+
+    @property
+    def problem(self) -> str:
+        """Reason that the last one asked for could not be had; empty when it could."""
+        return str(st.session_state.get(f"{self.key}_problem", ""))
 
     def put(self, value: T) -> None:
-        """Keep a value."""
+        """Hold a thing."""
         st.session_state[self.key] = value
+        st.session_state.pop(f"{self.key}_problem", None)
 
-    def drop(self) -> None:
-        """Back to empty."""
-        st.session_state.pop(self.key, None)
+    def refuse(self, reason: AdvisorError | str) -> None:
+        """Keep the reason that none could be had, beside what was held before."""
+        st.session_state[f"{self.key}_problem"] = str(reason)
 
-    def take(self) -> T:
-        """The value, which is then dropped."""
-        value = self.get()
-        self.drop()
+    def take(self, make: Callable[..., T], *arguments: Any) -> bool:
+        """Hold what a call returns, or keep the reason that it raises. Whether it returned."""
+        try:
+            self.put(make(*arguments))
+        except AdvisorError as error:
+            self.refuse(error)
+        return not self.problem
+
+    def forget(self) -> None:
+        """Back to empty, without a problem."""
+        for key in (self.key, f"{self.key}_problem"):
+            st.session_state.pop(key, None)
+
+    def pop(self) -> T:
+        """The thing, which is then forgotten."""
+        value = self.result
+        self.forget()
         return value
-
-
-def nothing() -> None:
-    """The empty value of a slot that may hold none."""
 
 
 SERVE_TABS = ("Why", "Explore", "Evidence", "Command check")
@@ -66,7 +77,7 @@ _WAS = {"Ranks of experts": "Expert parallelism"}
 MAX_GPUS = int((FIELDS["n_gpus"].range or (1, 1))[1])
 LARGEST_LIMIT = 1e9
 SMALLEST_LIMIT = 1e-3
-_KEPT = "_page_settings"
+_SETTINGS = "_page_settings"
 
 
 @dataclass(frozen=True)
@@ -147,7 +158,7 @@ SETTINGS: Mapping[str, PageSetting] = {
 
 def restore() -> None:
     """Put back what Streamlit forgot: it drops the value of every widget that the last run did not draw."""
-    kept: dict[str, Any] = st.session_state.setdefault(_KEPT, {})
+    kept: dict[str, Any] = st.session_state.setdefault(_SETTINGS, {})
     for name, setting in SETTINGS.items():
         if name in st.session_state:
             kept[name] = st.session_state[name]

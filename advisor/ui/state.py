@@ -11,6 +11,7 @@ Each change of the scenario is one entry of the browser's history, so Back undoe
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Mapping
@@ -44,22 +45,21 @@ from advisor.ui.own_data import (
     same,
     sweep_is_for,
 )
-from advisor.ui.session import SETTINGS, Slot, nothing, restore
+from advisor.ui.session import SETTINGS, Kept, restore
 from advisor.ui.session import take as read_settings
 from advisor.ui.session import values as values_of_pages
 
 CONFIG, HARDWARE = "model_config_json", "hardware_json"
-CONFIG_PROBLEM: Slot[str] = Slot("_config_problem", str)
-"""Why the config.json given last cannot be used."""
+CONFIG_FROM: Kept[str] = Kept("_config_from", str)
+"""file or text: where the config.json in use comes from, and why the one given last cannot be used."""
 _LABELS = {name: row.screen_label for name, row in FIELDS.items() if "_" in name and row.widget is not None}
 """Of names that are no words of a sentence."""
-_SCENARIO: Slot[Scenario | None] = Slot("_scenario", nothing)
-_PROBLEM: Slot[str] = Slot("_problem", str)
-_NOTES: Slot[list[str]] = Slot("_link_notes", list)
-_NOTED: Slot[dict[str, Any] | None] = Slot("_noted_values", nothing)
+_SCENARIO: Kept[Scenario | None] = Kept("_scenario")
+_NOTES: Kept[list[str]] = Kept("_link_notes", list)
+_NOTED: Kept[dict[str, Any] | None] = Kept("_noted_values")
 """The widgets' values for which the notes were taken; None: those of the next run."""
-_VALUES: Slot[dict[str, Any] | None] = Slot("_values", nothing)
-TO_SERVE: Slot[bool] = Slot("_to_serve", bool)
+_VALUES: Kept[dict[str, Any] | None] = Kept("_values")
+TO_SERVE: Kept[bool] = Kept("_to_serve", bool)
 """Whether a click on another page opened a scenario that Serve is to show."""
 
 
@@ -193,11 +193,11 @@ def _refused(origin: str, field: str, text: str, shown: Any) -> str:
     return f"The {origin} asks for {field} = {_short(text)}, which is not possible; {shown} is shown."
 
 
-def show(scenario: Scenario, origin: str = "file") -> None:
-    """Make a scenario the one on screen, for callbacks. What cannot be shown becomes a note."""
+def show(scenario: Scenario, origin: str = "file", *more: str) -> None:
+    """Make a scenario the one on screen, for callbacks. What cannot be shown becomes a note, beside `more`."""
     values = scenario.model_dump(mode="json")
     documents = {name: text for name in DOCUMENTS if (text := values.pop(name)) is not None}
-    note(take({name: "" if value is None else str(value) for name, value in values.items()}, documents, origin))
+    note(*take({name: "" if value is None else str(value) for name, value in values.items()}, documents, origin), *more)
 
 
 def _document_name(document: str, asked: str | None, text: str) -> str:
@@ -226,52 +226,31 @@ def keep_scenario(values: Mapping[str, Any]) -> None:
         chosen.pop(SWEEP, None)
     if not {"input_tokens", "output_tokens"} <= chosen.keys():  # one alone says nothing yet; the bar says so
         chosen = {name: value for name, value in chosen.items() if name not in ("input_tokens", "output_tokens")}
-    _SCENARIO.put(None)
-    _PROBLEM.drop()
     _VALUES.put(dict(values))
-    if _NOTED.get() is None:
+    if _NOTED.result is None:
         _NOTED.put(dict(values))
-    try:
-        _SCENARIO.put(build_scenario(**chosen))
-    except AdvisorError as error:
-        _PROBLEM.put(_in_screen_words(str(error)))
-
-
-def _in_screen_words(problem: str) -> str:
-    """A message of the scenario with the labels that the bar gives its fields."""
-    return re.sub(r"\b(?:" + "|".join(_LABELS) + r")\b", lambda found: _LABELS[found.group()], problem)
-
-
-def config_problem() -> str:
-    """Reason that the config.json given last cannot be used.
-
-    Empty when it can, or when none is given.
-    """
-    return CONFIG_PROBLEM.get()
+    _SCENARIO.forget()
+    _SCENARIO.take(functools.partial(build_scenario, **chosen))
 
 
 def scenario_or_problem() -> tuple[Scenario | None, str]:
-    """The scenario of this run, or None and the reason in one sentence."""
-    return _SCENARIO.get(), _PROBLEM.get()
+    """The scenario of this run, or None and the reason in one sentence, in the labels that the bar gives its fields."""
+    labels = r"\b(?:" + "|".join(_LABELS) + r")\b"
+    return _SCENARIO.result, re.sub(labels, lambda name: _LABELS[name.group()], _SCENARIO.problem)
 
 
-def note(notes: list[str]) -> None:
+def note(*notes: str) -> None:
     """Keep what a link or file asked for that the screen does not show.
 
     It is said until something is changed.
     """
-    _NOTES.put(notes)
+    _NOTES.put(list(notes))
     _NOTED.put(None)
-
-
-def add_note(text: str) -> None:
-    """One more note beside those kept."""
-    note([*_NOTES.get(), text])
 
 
 def link_notes() -> list[str]:
     """Sentences on what a link or file asked for that this screen does not show."""
-    return _NOTES.get() if _NOTED.get() == _VALUES.get() else []
+    return _NOTES.result if _NOTED.result == _VALUES.result else []
 
 
 def plain(text: str) -> str:
@@ -346,7 +325,7 @@ def write(values: Mapping[str, Any]) -> None:
 
 def write_settings() -> None:
     """Put in the address what a run of a fragment alone has changed, which draws no bar."""
-    if values := _VALUES.get():
+    if values := _VALUES.result:
         write(values)
 
 
@@ -376,7 +355,7 @@ def _take(link: Mapping[str, str], opened: bool) -> None:
     notes = damaged + take(texts, documents, "link") + take_settings(texts)
     if opened and texts and "acceptance" not in texts:
         notes.append(f"The link gives no accepted length; the measured curve {START_ACCEPTANCE} is used.")
-    note(notes)
+    note(*notes)
 
 
 def _means(text: str | None, name: str, value: Any) -> bool:

@@ -37,8 +37,8 @@ from advisor.text import frame_csv, screen_style, typeset
 from advisor.ui.answers import advice_for, nearby_for
 from advisor.ui.own_data import ranks_banner, refit_banner, sweep_banner
 from advisor.ui.server import themed
-from advisor.ui.session import Slot, nothing
-from advisor.ui.state import config_problem, link_notes, plain, scenario_or_problem
+from advisor.ui.session import Kept
+from advisor.ui.state import CONFIG_FROM, link_notes, plain, scenario_or_problem
 
 
 def scenario_or_stop() -> Scenario:
@@ -46,7 +46,7 @@ def scenario_or_stop() -> Scenario:
     for note in link_notes():
         st.warning(note, icon=":material/link_off:")
     scenario, problem = scenario_or_problem()
-    if config_problem() and scenario is not None:
+    if CONFIG_FROM.problem and scenario is not None:
         st.warning(
             f"Your config.json is not usable; this answers for {plain(model_name(scenario.model_id))}. More says why.",
             icon=":material/error:",
@@ -207,7 +207,7 @@ LABEL = "How was this made"
 SECTIONS = "Answer", "Plain step", "Verification", "Drafting", "Band", "Measured nearby", "Inputs", "Constants"
 _BATCH, _K, _SECTION = "how_batch_size", "how_k_draft", "how_section"
 """Keys of the dialog's own widgets."""
-_ASKED: Slot[tuple[float, int, str] | None] = Slot("_how_made", nothing)
+_ASKED: Kept[tuple[float, int, str] | None] = Kept("_how_made")
 
 
 def ask(batch_size: float, n_draft: int) -> None:
@@ -217,7 +217,7 @@ def ask(batch_size: float, n_draft: int) -> None:
 
 def open_if_asked(advice: Advice) -> None:
     """Open the dialog at the end of a page, if a control asked for it in this run."""
-    question = _ASKED.take()
+    question = _ASKED.pop()
     if question is None:
         return
     drafts = list(range(advice.scenario.k_max + 1 if advice.setup.drafter.kind != "none" else 1))

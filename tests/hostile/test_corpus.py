@@ -14,12 +14,13 @@ import pytest
 import streamlit as st
 
 from advisor.cli import main
+from advisor.measured.ingest.logs import read_power_log
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.ui.bar.more import _open, _share_key, _take_file, _take_hardware_file
 from advisor.ui.lab.sweep import _take as sweep_panel_take
 from advisor.ui.measure.drop import take
-from advisor.ui.measure.traces import take_acceptance, take_power, take_trace
+from advisor.ui.measure.traces import POWER, take_acceptance, take_trace
 from tests.command_line import QWEN
 from tests.hostile.corpus import corpus
 
@@ -169,7 +170,7 @@ def _trace(given: UserFile) -> None:
 
 
 def _power(given: UserFile) -> None:
-    take_power([(given.name, given.getvalue())])
+    POWER.take(read_power_log, given.name, given.getvalue())
 
 
 def _model(given: UserFile) -> None:

@@ -26,10 +26,11 @@ from typing import Any
 import pytest
 import streamlit as st
 
+from advisor.prediction import AdvisorError
 from advisor.ui import server
 from advisor.ui.serve import check, live
 from advisor.ui.server import element
-from advisor.ui.session import Slot, nothing
+from advisor.ui.session import Kept
 from tests.e2e.app_server import free_port, wait_until_up
 from tests.e2e.ten_users import LIMIT_BYTES
 from tests.e2e.views import SCENARIO
@@ -291,24 +292,43 @@ def test_thirty_users_each_get_their_own_answer_and_the_server_stays_below_a_gib
 UI = Path(__file__).resolve().parents[2] / "advisor" / "ui"
 
 
-def test_a_slot_is_empty_until_a_value_is_put_there_and_after_it_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_is_empty_until_it_is_put_there_and_after_it_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(st, "session_state", {})
-    notes: Slot[list[str]] = Slot("_notes", list)
-    assert notes.get() == []
-    notes.get().append("lost: an empty value is not kept")
-    assert notes.get() == []
+    notes: Kept[list[str]] = Kept("_notes", list)
+    assert notes.result == []
+    notes.result.append("lost: an empty value is not held")
+    assert notes.result == []
     notes.put(["kept"])
-    assert notes.take() == ["kept"]
-    assert notes.get() == []
-    assert Slot("_none", nothing).get() is None
+    assert notes.pop() == ["kept"]
+    assert notes.result == []
+    assert Kept("_none").result is None
 
 
-def test_every_slot_has_a_key_of_its_own_that_no_widget_could_have() -> None:
+def test_what_cannot_be_had_is_told_beside_what_was_kept_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(st, "session_state", {})
+    given: Kept[int | None] = Kept("_given")
+    assert given.take(int, "3")
+    assert not given.take(as_refused, "no number")
+    assert (given.result, given.problem) == (3, "no number")
+    assert given.take(int, "4")
+    assert (given.result, given.problem) == (4, "")
+    given.refuse("gone")
+    given.forget()
+    assert (given.result, given.problem) == (None, "")
+    with pytest.raises(ValueError, match="invalid literal"):
+        given.take(int, "a fault, not bad input, is no problem to keep")
+
+
+def as_refused(text: str) -> int:
+    raise AdvisorError(text)
+
+
+def test_every_kept_thing_has_a_key_of_its_own_that_no_widget_could_have() -> None:
     keys = [
         str(node.args[0].value)
         for path in UI.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Slot"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Kept"
         if isinstance(node.args[0], ast.Constant)
     ]
     assert len(keys) > 20

@@ -79,7 +79,7 @@ def test_a_file_of_another_model_is_not_filled_in_from_the_bar_and_does_not_go_o
     lines = ["model_id,engine,batch_size,draft_tokens_k,accepted_length,tpot_s"]
     lines += [f"deepseek-v3,vllm,{b},1,1.8,{s}" for b, s in ((1, 0.012), (4, 0.014), (16, 0.02), (64, 0.03))]
     test = upload(page(hardware_id="b200-sxm", model_id="gpt-oss-20b"), "theirs.csv", "\n".join(lines).encode())
-    assert set(test.session_state["_upload"].frame["hardware_id"]) == {"b200-sxm"}
+    assert set(test.session_state["_upload"].result.frame["hardware_id"]) == {"b200-sxm"}
     assert test.selectbox(key="missing_drafter").value is None
     assert {test.text_input(key=f"missing_{name}").value for name in ("gpu_count", "tensor_parallel")} == {""}
     said = texts(test)
@@ -97,7 +97,7 @@ def test_an_unknown_accelerator_name_is_asked_for(points: bytes) -> None:
     test = upload(page(), "mine.csv", points.replace(b"h200-sxm", b"our box"))
     test.selectbox(key="known_hardware_id").set_value("h200-sxm")
     next(item for item in test.button if item.label == "Fill in").click().run()
-    assert test.session_state["_upload"].frame["hardware_id"].unique().tolist() == ["h200-sxm"]
+    assert test.session_state["_upload"].result.frame["hardware_id"].unique().tolist() == ["h200-sxm"]
 
 
 def test_refused_rows_are_listed_and_the_good_ones_stay(points: bytes) -> None:
@@ -150,7 +150,7 @@ def test_a_routing_trace_is_fitted_shown_and_used_in_the_scenario() -> None:
     test.button(key="use_trace").click().run()
     assert not test.exception
     routing = test.session_state["_scenario"].routing
-    found = test.session_state["_trace"][0].fit
+    found = test.session_state["_trace"].fit.fit
     assert routing.startswith(f"{found.load_cv:.3g}/")
     test.button(key="forget_trace").click().run()
     assert test.session_state["_scenario"].routing == "auto"
@@ -215,7 +215,7 @@ def test_headers_of_ones_own_are_mapped_in_a_form_that_guesses() -> None:
     by_label(test, "Read with these columns").click().run()
     assert not test.exception
     assert not test.error
-    frame = test.session_state["_upload"].frame
+    frame = test.session_state["_upload"].result.frame
     assert frame["batch_size"].tolist() == [1, 8, 32]
     assert frame["itl_s"].tolist() == pytest.approx([0.005, 0.009, 0.014])
     assert set(frame["hardware_id"]) == {"h200-sxm"}
@@ -229,7 +229,7 @@ def test_swapped_columns_are_offered_the_other_way_round() -> None:
     assert test.selectbox(key="map_hardware_id").value == "batch_size"
     by_label(test, "Read with these columns").click().run()
     assert "look swapped" not in texts(test)
-    assert test.session_state["_upload"].frame["batch_size"].tolist() == [1, 4, 16]
+    assert test.session_state["_upload"].result.frame["batch_size"].tolist() == [1, 4, 16]
 
 
 def test_two_columns_for_one_of_ours_are_refused_and_the_form_stays() -> None:
@@ -266,7 +266,7 @@ def test_the_baseline_may_lie_in_another_file(monkeypatch: pytest.MonkeyPatch) -
     test = page()
     zone(test).set_value(runs).run()
     assert not test.error
-    frame = test.session_state["_upload"].frame
+    frame = test.session_state["_upload"].result.frame
     assert frame["speedup"].dropna().round(3).tolist() == [round(5 / 3, 3), 1.25]
     assert "k3-1.csv from line 3" in texts(test)
     assert checked == ["4 files"] * 2, "all files together, as they are and with what the bar says"
@@ -278,7 +278,7 @@ def test_a_file_that_cannot_be_read_does_not_keep_the_others_out(points: bytes) 
     assert len(test.error) == 1
     assert "b.csv" in test.error[0].value
     assert "c.csv is the same file as a.csv" in texts(test)
-    assert len(test.session_state["_upload"].frame) == 14
+    assert len(test.session_state["_upload"].result.frame) == 14
 
 
 def test_a_refit_in_use_is_predicted_with_on_every_page_marked_and_undone_in_one_click(points: bytes) -> None:
@@ -362,7 +362,7 @@ def test_a_pasted_console_block_is_read_and_a_near_miss_says_what_it_lacks() -> 
     test.button(key="read_drop_text").click().run()
     assert not test.exception
     assert any("the console block of a serving benchmark: 1 row read" in item.label for item in test.expander)
-    assert test.session_state["_upload"].frame["tpot_s"].tolist() == pytest.approx([0.004])
+    assert test.session_state["_upload"].result.frame["tpot_s"].tolist() == pytest.approx([0.004])
     test.text_area(key="drop_text").set_value('{"output_throughput": 5, "n": 1}').run()
     test.button(key="read_drop_text").click().run()
     assert "is nearly vLLM bench serve JSON" in test.error[0].value or "say below which column" in test.error[0].value
@@ -373,7 +373,7 @@ def test_a_name_that_the_file_states_can_be_changed_on_the_page() -> None:
     test = upload(page(), "mine.csv", lines.encode())
     test.selectbox(key="stated_model_id").select("qwen3-235b-a22b")
     next(button for button in test.button if button.label == "Read with these names").click().run()
-    assert test.session_state["_upload"].frame["model_id"].tolist() == ["qwen3-235b-a22b"]
+    assert test.session_state["_upload"].result.frame["model_id"].tolist() == ["qwen3-235b-a22b"]
     assert "which the file states in 1 row" in texts(test)
 
 
@@ -382,7 +382,7 @@ def test_a_made_up_sample_is_read_refitted_and_finds_the_slower_host() -> None:
     test.button(key="bench_sample").click().run()
     assert not test.exception
     assert "not measured" in texts(test)
-    assert len(test.session_state["_upload"].frame) == 12
+    assert len(test.session_state["_upload"].result.frame) == 12
     test.button(key="refit_upload").click().run()
     assert not test.exception
     assert "host time per speculative round" in texts(test)
@@ -455,7 +455,7 @@ def test_a_file_that_is_cut_leaves_what_was_read_filled_in_and_refitted_before(b
     said = test.error[0].value.replace("\\", "")
     assert "cut.json" in said
     assert said.endswith("What was read before stays: runs.csv.")
-    frame = test.session_state["_upload"].frame
+    frame = test.session_state["_upload"].result.frame
     assert (len(frame), set(frame["gpu_count"])) == (5, {2})
     assert "What your data changed" in texts(test)
     zone(test).set_value([("runs.csv", RUNS, "")]).run()
@@ -468,7 +468,7 @@ def test_text_that_cannot_be_read_leaves_what_was_read_before(points: bytes) -> 
     test.text_area(key="drop_text").set_value("{").run()
     test.button(key="read_drop_text").click().run()
     assert "What was read before stays: mine.csv." in test.error[0].value
-    assert len(test.session_state["_upload"].frame) == 14
+    assert len(test.session_state["_upload"].result.frame) == 14
 
 
 def test_a_kernel_table_beside_served_runs_leaves_the_runs(points: bytes) -> None:
@@ -476,7 +476,7 @@ def test_a_kernel_table_beside_served_runs_leaves_the_runs(points: bytes) -> Non
     table = b"num_tokens,hidden_size,inter_size,topk,num_experts,latency\n" + b"16,2048,768,8,128,0.1\n" * 3
     zone(test).set_value([("mine.csv", points, ""), ("moe.csv", table, "")]).run()
     assert "cannot be read as one" in test.error[0].value
-    assert len(test.session_state["_upload"].frame) == 14
+    assert len(test.session_state["_upload"].result.frame) == 14
 
 
 def test_correcting_a_column_keeps_what_was_filled_in() -> None:
@@ -484,7 +484,7 @@ def test_correcting_a_column_keeps_what_was_filled_in() -> None:
     test.selectbox(key="map_speculation").set_value("notes")
     by_label(test, "Read with these columns").click().run()
     assert not test.error
-    frame = test.session_state["_upload"].frame
+    frame = test.session_state["_upload"].result.frame
     assert frame["notes"].tolist() == ["no", "eagle3", "no", "eagle3", "eagle3"]
     assert set(frame["hardware_id"]) == {"h100-sxm"}
     assert set(frame["gpu_count"]) == {2}
@@ -502,7 +502,7 @@ def test_of_two_files_each_that_has_headers_of_its_own_is_mapped_by_itself() -> 
     assert any("Which column is which in runs" in item.label for item in test.expander)
     test.selectbox(key="map_0_speculation").set_value("notes")
     by_label(test, "Read with these columns").click().run()
-    frame = test.session_state["_upload"].frame
+    frame = test.session_state["_upload"].result.frame
     assert frame["notes"].dropna().tolist() == ["no", "eagle3", "no", "eagle3", "eagle3"]
     assert len(frame) == 6
 
@@ -531,7 +531,7 @@ def test_a_run_without_drafts_from_a_vllm_file_is_the_baseline_of_a_row_that_sta
     test.text_input(key="missing_draft_tokens_k").set_value("0").run()
     by_label(test, "Fill in").click().run()
     assert not test.error
-    frame = test.session_state["_upload"].frame
+    frame = test.session_state["_upload"].result.frame
     assert frame["speedup"].dropna().round(3).tolist() == [1.441, 1.458, round(14.61 / 9.9, 3)]
     assert "no baseline found" not in texts(test)
     assert "what batch_size counts, prompt length, generated length" in texts(test)
@@ -545,7 +545,7 @@ def test_seconds_under_a_header_in_milliseconds_are_said_on_reading_and_refused_
     test = upload(page(**BAR), "runs_sec.csv", "\n".join(lines).encode())
     said = test.error[0].value.replace("\\", "")
     assert "the header says ms" in said, "on reading, before a refit is asked for"
-    assert len(test.session_state["_upload"].frame) == 3, "the file stays"
+    assert len(test.session_state["_upload"].result.frame) == 3, "the file stays"
     test.button(key="refit_upload").click().run()
     assert [item.value.replace("\\", "") for item in test.error] == [said], "once"
     assert re.search(r"TPOT \(ms\) is 1/\S+ of what is predicted .* \(line \d: 0\.00\d+ ms where \d\.\d+ ms is", said)
@@ -618,12 +618,12 @@ def test_what_a_comma_marks_is_asked_and_the_answer_holds_when_columns_are_chose
     test.selectbox(key="map_comma").set_value("decimal")
     by_label(test, "Read with these columns").click().run()
     assert not test.exception
-    assert test.session_state["_upload"].frame["tpot_s"].tolist() == pytest.approx([0.00831, 0.01245])
+    assert test.session_state["_upload"].result.frame["tpot_s"].tolist() == pytest.approx([0.00831, 0.01245])
     assert "map_comma" not in {item.key for item in test.selectbox}
     test.selectbox(key="map_box").set_value("gpu_count")
     by_label(test, "Read with these columns").click().run()
-    assert test.session_state["_upload"].frame["gpu_count"].tolist() == [1, 1]
-    assert test.session_state["_upload"].frame["tpot_s"].tolist() == pytest.approx([0.00831, 0.01245])
+    assert test.session_state["_upload"].result.frame["gpu_count"].tolist() == [1, 1]
+    assert test.session_state["_upload"].result.frame["tpot_s"].tolist() == pytest.approx([0.00831, 0.01245])
 
 
 LATENCIES = b"concurrency,num_speculative_tokens,tpot_plain_ms,itl_with_eagle,acceptance_length\n"

@@ -10,7 +10,7 @@ import streamlit as st
 from advisor.predict.field_rows import FieldRow
 from advisor.predict.scenario_fields import FIELDS
 from advisor.text import TOKENS_FORMS, token_count
-from advisor.ui.session import Slot
+from advisor.ui.session import Kept
 
 DEFAULT_K = 3
 """K that a bare accepted length is taken to be of. [-]"""
@@ -28,7 +28,7 @@ def understood(given: str) -> str:
 
 TYPED: Mapping[str, str] = {name: f"{name}_typed" for name in ("context_tokens", "input_tokens", "output_tokens")}
 """The key of each field's text; the number itself lies in the session under the field's name."""
-_REFUSED: Slot[tuple[str, Any, str]] = Slot("_tokens_refused", lambda: ("", None, ""))
+_REFUSED: Kept[tuple[str, Any, str]] = Kept("_tokens_refused", lambda: ("", None, ""))
 """What was typed in vain: the field, its number that stayed, and why."""
 
 
@@ -57,7 +57,7 @@ def token_remark() -> str:
 
     Empty once another is set.
     """
-    field, stayed, said = _REFUSED.get()
+    field, stayed, said = _REFUSED.result
     if not said or stayed != st.session_state[field]:
         return ""
     return f"{FIELDS[field].screen_label}: {said}; {'none' if stayed is None else f'{stayed:,}'} stays."
@@ -66,7 +66,7 @@ def token_remark() -> str:
 def _take_tokens(field: str) -> None:
     """Callback: the number that was typed, or the reason why there is none."""
     now, row = st.session_state, FIELDS[field]
-    _REFUSED.drop()
+    _REFUSED.forget()
     typed = str(now[TYPED[field]] or "").strip()
     if row.is_optional and not typed:
         now[field] = None

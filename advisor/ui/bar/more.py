@@ -40,7 +40,6 @@ from advisor.physics.hardware import Hardware, load_hardware
 from advisor.predict.field_rows import FieldRow, FieldSection
 from advisor.predict.scenario import (
     MAX_SCENARIO_BYTES,
-    Example,
     Scenario,
     example_ids,
     load_example,
@@ -52,14 +51,12 @@ from advisor.predict.usual import nearest_acceptance
 from advisor.prediction import AdvisorError
 from advisor.ui.bar.fields import TYPED, draw_token_fields, understood
 from advisor.ui.own_data import choices, default
-from advisor.ui.session import Slot
+from advisor.ui.session import Kept
 from advisor.ui.state import (
-    CONFIG_PROBLEM,
-    add_note,
+    CONFIG_FROM,
     add_own_hardware,
     add_own_model,
     choose_model,
-    config_problem,
     known_as,
     link_to,
     own_hardware,
@@ -73,7 +70,7 @@ from advisor.ui.widgets import download
 IN_THE_BAR = frozenset(("model_id", "hardware_id", "n_gpus", "engine", "context_tokens", "drafter_id"))
 _SET_ELSEWHERE_TOO = frozenset({"tensor_parallel", "expert_parallel", "acceptance", "routing", "batch_size"})
 """Fields that follow others, or that pages set."""
-_TYPED: Slot[dict[str, tuple[int, Any]]] = Slot("_more_typed", dict)
+_TYPED: Kept[dict[str, tuple[int, Any]]] = Kept("_more_typed", dict)
 """Of these: how many widgets the field has had, and what was typed into the present one; None: nothing."""
 _LONGEST = 20
 """Characters of a name that the bar shows; a longer one of the user's own is told by its help."""
@@ -103,7 +100,7 @@ def _key(name: str) -> str:
     A browser that has the widget folded away is not told, and would go on sending what was typed: under a new key the
     widget starts from the value that holds.
     """
-    now, typed = st.session_state, _TYPED.get()
+    now, typed = st.session_state, _TYPED.result
     number, value = typed.get(name, (0, None))
     if value is not None and now[name] != value:
         number += 1
@@ -119,7 +116,7 @@ def _key(name: str) -> str:
 
 def _typed(name: str, key: str, follow: Callable[[], None] | None) -> None:
     """Callback of a field's widget: what was typed is the field's value, and what follows from it."""
-    now, typed = st.session_state, _TYPED.get()
+    now, typed = st.session_state, _TYPED.result
     now[name] = now[key]
     if follow is not None:
         follow()
@@ -236,10 +233,7 @@ def _nearest() -> None:
     now["acceptance"] = nearest_acceptance(known_as(now.model_id), now.drafter_id)
 
 
-_PROBLEM = CONFIG_PROBLEM
-_FROM: Slot[str] = Slot("_config_from", str)
-"""file or text: where the configuration in use comes from; empty where none is."""
-_SHIPPED: Slot[str] = Slot("_shipped_model", lambda: str(default("model_id")))
+_SHIPPED: Kept[str] = Kept("_shipped_model", lambda: str(default("model_id")))
 
 
 def draw_own_config() -> None:
@@ -252,7 +246,7 @@ def draw_own_config() -> None:
         "Hugging Face config.json", key="config_file", on_change=_take_file, max_upload_size=MAX_FILE_BYTES // 1_000_000
     )
     st.text_area("or paste it", key="config_text", on_change=_take_text, height=100)
-    if problem := config_problem():
+    if problem := CONFIG_FROM.problem:
         st.error(plain(problem))
         st.caption(f"The answer is for {plain(model_name(chosen))}.")
     st.caption(f"Text of at most {MAX_FILE_BYTES / 1e6:.0f} MB. It stays in this session and in links you copy.")
@@ -276,30 +270,28 @@ def _take_text() -> None:
 
 def _use(origin: str, read: Callable[[], str], file_name: str) -> None:
     """A configuration that can be used is the bar's model; for another the last shipped model comes back."""
-    _FROM.put(origin)
+    CONFIG_FROM.put(origin)
     try:
         choose_model(add_own_model(read(), file_name))
     except AdvisorError as error:
-        _PROBLEM.put(str(error))
+        CONFIG_FROM.refuse(error)
         _back_to_shipped()
-    else:
-        _PROBLEM.drop()
 
 
 def _take_back(origin: str) -> None:
     """Nothing is given there any more; what came from elsewhere stays."""
-    if _FROM.get() == origin:
-        _PROBLEM.drop()
-        _FROM.drop()
+    if CONFIG_FROM.result == origin:
+        CONFIG_FROM.forget()
         _back_to_shipped()
 
 
 def _back_to_shipped() -> None:
     if st.session_state.model_id not in model_ids():
-        choose_model(_SHIPPED.get())
+        choose_model(_SHIPPED.result)
 
 
-_HARDWARE_PROBLEM: Slot[str] = Slot("_hardware_problem", str)
+_GIVEN: Kept[str] = Kept("_hardware_given", str)
+"""Name of the accelerator given last."""
 _GIGA, _TERA = 1e9, 1e12
 _FIGURES = {
     "hw_memory": ("Memory (GB)", "memory_bytes", _GIGA, "Memory of one GPU, in decimal gigabytes."),
@@ -345,7 +337,7 @@ def draw_own_hardware() -> None:
         st.form_submit_button("Use this accelerator", key="hw_use", on_click=_take_form, width="stretch")
     # No `type` here: the browser would refuse other files by a red icon, without a word.
     st.file_uploader("or its JSON file", key="hw_file", on_change=_take_hardware_file, max_upload_size=1)
-    if problem := _HARDWARE_PROBLEM.get():
+    if problem := _GIVEN.problem:
         st.error(plain(problem))
     name = str(st.session_state["hardware_id"])
     if (document := own_hardware().get(name)) is not None:
@@ -407,9 +399,9 @@ def _take_form() -> None:
     document["date"] = dt.date.today().isoformat()
     lacking = [label for label, absent in _needed(document).items() if absent]
     if lacking:
-        _HARDWARE_PROBLEM.put(f"Still needed: {', '.join(lacking)}.")
+        _GIVEN.refuse(f"Still needed: {', '.join(lacking)}.")
     else:
-        _use_hardware(json.dumps(document, indent=2))
+        _use_hardware(lambda: json.dumps(document, indent=2))
 
 
 def _needed(document: dict[str, Any]) -> dict[str, bool]:
@@ -424,25 +416,17 @@ def _needed(document: dict[str, Any]) -> dict[str, bool]:
 def _take_hardware_file() -> None:
     given = st.session_state.hw_file
     if given is None:
-        _HARDWARE_PROBLEM.drop()
-        return
-    try:
-        _use_hardware(uploaded_text(given, MAX_HARDWARE_BYTES, "the accelerator's JSON"))
-    except AdvisorError as error:
-        _HARDWARE_PROBLEM.put(str(error))
-
-
-def _use_hardware(text: str) -> None:
-    try:
-        st.session_state["hardware_id"] = add_own_hardware(text)
-    except AdvisorError as error:
-        _HARDWARE_PROBLEM.put(str(error))
+        _GIVEN.forget()
     else:
-        _HARDWARE_PROBLEM.drop()
+        _use_hardware(lambda: uploaded_text(given, MAX_HARDWARE_BYTES, "the accelerator's JSON"))
 
 
-_SHARE_PROBLEM: Slot[str] = Slot("_scenario_file_problem", str)
-_OPENED: Slot[int] = Slot("_scenario_files_opened", int)
+def _use_hardware(read: Callable[[], str]) -> None:
+    if _GIVEN.take(lambda: add_own_hardware(read())):
+        st.session_state["hardware_id"] = _GIVEN.result
+
+
+_OPENED: Kept[int] = Kept("_scenario_files_opened", int)
 _OPEN = "share_open"
 _WRAPPED = 2000
 """Characters beyond which a link stays on one line: it would push all else out of sight."""
@@ -468,30 +452,27 @@ def draw_share_panel() -> None:
             on_change=_open,
             max_upload_size=MAX_SCENARIO_BYTES // 1_000_000,
         )
-        if problem := _SHARE_PROBLEM.get():
+        if problem := _OPENED.problem:
             st.error(plain(problem))
 
 
 def _share_key() -> str:
-    return f"scenario_file_{_OPENED.get()}"
+    return f"scenario_file_{_OPENED.result}"
 
 
 def _open() -> None:
     given = st.session_state[_share_key()]
     if given is None:
-        _SHARE_PROBLEM.drop()
+        _OPENED.put(_OPENED.result)
         return
     try:
         found = read_scenario(given.getvalue())
     except AdvisorError as error:
-        _SHARE_PROBLEM.put(str(error))
+        _OPENED.refuse(error)
         return
-    _SHARE_PROBLEM.drop()
-    _OPENED.put(_OPENED.get() + 1)
+    _OPENED.put(_OPENED.result + 1)
     st.session_state[_OPEN] = False
-    show(found.scenario, "file")
-    if found.note:
-        add_note(f"{found.note[:1].upper()}{found.note[1:]}.")
+    show(found.scenario, "file", *([f"{found.note[:1].upper()}{found.note[1:]}."] if found.note else []))
 
 
 def draw_start_panel() -> None:
@@ -499,7 +480,8 @@ def draw_start_panel() -> None:
     with st.expander("Start from an example", icon=":material/lightbulb:"):
         for name in example_ids():
             example = load_example(name)
-            st.button(example.title, key=f"example_{name}", on_click=_start, args=(example.scenario,), width="stretch")
+            arguments = example.scenario, "example"
+            st.button(example.title, key=f"example_{name}", on_click=show, args=arguments, width="stretch")
             st.caption(plain(example.description))
 
 
@@ -509,12 +491,6 @@ def said_of(scenario: Scenario) -> str:
     Empty once anything is changed.
     """
     example = next((found for found in map(load_example, example_ids()) if found.scenario == scenario), None)
-    return "" if example is None else f"{example.description} Accepted length: {_origin(example)}."
-
-
-def _origin(example: Example) -> str:
-    return f"{example.acceptance_origin}, {example.acceptance_note}"
-
-
-def _start(scenario: Scenario) -> None:
-    show(scenario, "example")
+    if example is None:
+        return ""
+    return f"{example.description} Accepted length: {example.acceptance_origin}, {example.acceptance_note}."

@@ -16,7 +16,7 @@ from advisor.physics.quality import DEFAULT_EPS
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError, Frozen
 from advisor.ui.answers import remembered
-from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT, Slot
+from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT, Kept
 from advisor.ui.state import add_own_model, plain
 
 _BILLION, _TRILLION = 1e9, 1e12
@@ -130,11 +130,11 @@ def _limit(key: str) -> float | None:
     )
 
 
-_NOTE: Slot[tuple[str, str]] = Slot("_design_start_note", lambda: ("", ""))
+_NOTE: Kept[tuple[str, str]] = Kept("_design_start_note", lambda: ("", ""))
 """A model's name, and where its shape comes from."""
-_PROBLEM: Slot[tuple[str, str]] = Slot("_design_start_problem", lambda: ("", ""))
+_PROBLEM: Kept[tuple[str, str]] = Kept("_design_start_problem", lambda: ("", ""))
 """What was asked for, shape or size, and why it could not be."""
-MOVED: Slot[bool] = Slot("_design_model_moved", bool)
+MOVED: Kept[bool] = Kept("_design_model_moved", bool)
 """Whether a control of this page has changed the model, which the bar above must then show."""
 
 
@@ -175,14 +175,14 @@ _TARGETS = ("design_target_total", "design_target_active")
 
 def show_note(scenario: Scenario) -> None:
     """Source of the model's shape, as long as it is the one that was typed or sized."""
-    name, note = _NOTE.get()
+    name, note = _NOTE.result
     if name == scenario.model_id:
         st.caption(plain(note))
 
 
 def _show_problem(asked: str) -> None:
     """Why the last start could not be, where this is what was asked for."""
-    of, problem = _PROBLEM.get()
+    of, problem = _PROBLEM.result
     if of == asked:
         st.error(plain(problem), icon=":material/error:")
 
@@ -198,7 +198,7 @@ def _from_size(scenario: Scenario, total: float | None, active: float | None, li
 
 def _take(asked: str, found: Any) -> None:
     """The start becomes the user's own model, as an uploaded configuration would; a refusal is kept in words."""
-    _PROBLEM.drop()
+    _PROBLEM.forget()
     try:
         start: Start = found()
         take_model(str(start.scenario.model_config_json), start.scenario.model_id)

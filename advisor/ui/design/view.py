@@ -204,8 +204,8 @@ def _data(answer: DesignAnswer, found: tuple[Dial, ...], pareto: Chart) -> None:
 @st.fragment
 def view(scenario: Scenario) -> None:
     """All below the bar: a change of a dial, the batch or a limit draws this alone."""
-    if MOVED.take():
-        if TO_SERVE.take():
+    if MOVED.pop():
+        if TO_SERVE.pop():
             st.switch_page(str(PAGES["serve"]))
         st.rerun()
     try:

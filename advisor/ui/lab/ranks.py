@@ -10,12 +10,9 @@ import streamlit as st
 from advisor.answers.advice import Advice
 from advisor.answers.expert_ranks import LayoutCost, LayoutOptions, RanksAnswer, ranks_answer
 from advisor.physics.expert_loads import Traffic, traffic_of_trace
-from advisor.physics.expert_ranks import Choices
-from advisor.physics.routing_trace import TraceFit
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import loads_shape, read_loads, write_loads
 from advisor.predict.setup import Setup, traffic_of
-from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import rank_chart
 from advisor.show.words.expert_ranks import (
     exchange_table,
@@ -26,16 +23,14 @@ from advisor.show.words.expert_ranks import (
     verdict,
 )
 from advisor.text import typeset
-from advisor.ui.measure.traces import digest as trace_digest
-from advisor.ui.measure.traces import kept as kept_trace
+from advisor.ui.measure.traces import TRACE, UserTrace
 from advisor.ui.own_data import use_ranks
-from advisor.ui.session import Slot, nothing
+from advisor.ui.session import Kept
 from advisor.ui.state import plain
 from advisor.ui.widgets import show_chart, show_table
 
-_ANSWER: Slot[tuple[tuple[str, str, int], RanksAnswer] | None] = Slot("_rank_answer", nothing)
-_PROBLEM: Slot[str] = Slot("_rank_problem", str)
-_LOADS: Slot[str] = Slot("_own_loads", str)
+_ANSWER: Kept[tuple[tuple[str, str, int], RanksAnswer] | None] = Kept("_rank_answer")
+LOADS_FILE: Kept[str] = Kept("_own_loads", str)
 """Loads by layer of a file of this session, packed; empty without one."""
 
 
@@ -45,20 +40,7 @@ def take_loads(setup: Setup, name: str, data: bytes) -> None:
     A dense model has no experts, and takes a table as it is.
     """
     moe = setup.architecture.moe
-    _LOADS.put(write_loads(read_loads(name, data, moe.n_experts if moe is not None else 0)))
-
-
-def loads() -> tuple[int, int]:
-    """Layers and experts of this session's table of loads.
-
-    (0, 0) without one.
-    """
-    return loads_shape(_LOADS.get()) if _LOADS.get() else (0, 0)
-
-
-def forget_loads() -> None:
-    """Drop this session's table of loads."""
-    _LOADS.drop()
+    LOADS_FILE.put(write_loads(read_loads(name, data, moe.n_experts if moe is not None else 0)))
 
 
 def use(arm: LayoutCost, found: RanksAnswer) -> None:
@@ -72,17 +54,17 @@ def count(setup: Setup) -> None:
 
     Keeps the answer, or why there is none.
     """
-    _PROBLEM.drop()
-    _ANSWER.drop()
-    copies = _copies(setup)
-    try:
-        traffic = _traffic(setup)
-        placing = LayoutOptions(redundant=tuple(dict.fromkeys((0, copies))))
-        answer = ranks_answer(_with_routing(setup, traffic), traffic, placing)
-    except AdvisorError as error:
-        _PROBLEM.put(str(error))
-        return
-    _ANSWER.put((_question(setup), answer))
+    _ANSWER.forget()
+    _ANSWER.take(_counted, setup)
+
+
+def _counted(setup: Setup) -> tuple[tuple[str, str, int], RanksAnswer]:
+    traffic = _traffic(setup)
+    # The experts touched are those that the trace or the loads say.
+    update = {"expert_loads": _loads(setup)} if traffic.routing is None else {"routing": traffic.routing}
+    touched = load_setup(setup.scenario.on_assumed_ranks().model_copy(update=update))
+    placing = LayoutOptions(redundant=tuple(dict.fromkeys((0, _copies(setup)))))
+    return _question(setup), ranks_answer(touched, traffic, placing)
 
 
 def copies_key(ranks: int) -> str:
@@ -94,15 +76,21 @@ def _copies(setup: Setup) -> int:
     return int(st.session_state.get(copies_key(setup.placement.expert_parallel), 0))
 
 
-def _trace_of(setup: Setup) -> tuple[TraceFit, tuple[Choices, ...]] | None:
+def _kept_trace() -> UserTrace | None:
+    """This session's trace where it has sequences to count."""
+    trace = TRACE.result
+    return trace if trace is not None and trace.sequences else None
+
+
+def _trace_of(setup: Setup) -> UserTrace | None:
     """This session's trace where it is of as many experts as the scenario's model has, else None."""
-    moe, held = setup.architecture.moe, kept_trace()
-    return held if moe is not None and held is not None and held[0].n_experts == moe.n_experts else None
+    moe, trace = setup.architecture.moe, _kept_trace()
+    return trace if moe is not None and trace is not None and trace.fit.n_experts == moe.n_experts else None
 
 
 def _own_loads(setup: Setup) -> str:
     """This session's table of loads where it is of as many experts as the scenario's model has, else empty."""
-    moe, text = setup.architecture.moe, _LOADS.get()
+    moe, text = setup.architecture.moe, LOADS_FILE.result
     return text if moe is not None and loads_shape(text)[1] == moe.n_experts else ""
 
 
@@ -112,26 +100,18 @@ def _loads(setup: Setup) -> str | None:
 
 
 def _traffic(setup: Setup) -> Traffic:
-    found = _trace_of(setup)
-    if found is not None:
-        fit, sequences = found
-        return traffic_of_trace(sequences, fit.n_experts, setup.longest_step, fit)
+    if (trace := _trace_of(setup)) is not None:
+        return traffic_of_trace(trace.sequences, trace.fit.n_experts, setup.longest_step, trace.fit)
     return traffic_of(setup, _loads(setup))
-
-
-def _with_routing(setup: Setup, traffic: Traffic) -> Setup:
-    """`setup` with the experts touched that the trace or the loads say."""
-    update = {"expert_loads": _loads(setup)} if traffic.routing is None else {"routing": traffic.routing}
-    return load_setup(setup.scenario.on_assumed_ranks().model_copy(update=update))
 
 
 def _question(setup: Setup) -> tuple[str, str, int]:
     """What an answer is to: the scenario, the trace or loads that are counted on, and the copies chosen."""
     # What using an answer changes in the scenario is left out, so that the answer stays on screen.
     asked = setup.scenario.on_assumed_ranks()
-    if _trace_of(setup) is None:
+    if (trace := _trace_of(setup)) is None:
         return asked.hash, _loads(setup) or "", _copies(setup)
-    return asked.model_copy(update={"routing": "auto"}).hash, trace_digest(), _copies(setup)
+    return asked.model_copy(update={"routing": "auto"}).hash, trace.digest, _copies(setup)
 
 
 def answer(setup: Setup) -> RanksAnswer | None:
@@ -139,9 +119,9 @@ def answer(setup: Setup) -> RanksAnswer | None:
 
     None where none was, or for another; one of another trace is dropped.
     """
-    found, asked = _ANSWER.get(), _question(setup)
+    found, asked = _ANSWER.result, _question(setup)
     if found is not None and found[0][1] != asked[1]:
-        _ANSWER.drop()
+        _ANSWER.forget()
     return found[1] if found is not None and found[0] == asked else None
 
 
@@ -150,15 +130,10 @@ def last(setup: Setup) -> tuple[str, RanksAnswer] | None:
 
     Another page does not know the copies that are chosen in Lab. None where none was counted, or for another.
     """
-    found = _ANSWER.get()
+    found = _ANSWER.result
     if found is None or found[0][:2] != _question(setup)[:2]:
         return None
     return "/".join(map(str, found[0])), found[1]
-
-
-def problem() -> str:
-    """Reason that ranks could not be counted, empty when they could."""
-    return _PROBLEM.get()
 
 
 def basis(setup: Setup) -> str:
@@ -171,14 +146,14 @@ def basis(setup: Setup) -> str:
     if setup.scenario.expert_loads is not None:
         return "Counts on the loads that the scenario carries, which are taken to stay as they are."
     preset = "loads have the routing preset's spread and hot experts are placed at random"
-    moe, held = setup.architecture.moe, kept_trace()
-    if held is not None and moe is not None:
+    moe, trace = setup.architecture.moe, _kept_trace()
+    if trace is not None and moe is not None:
         return (
-            f"Your trace is not counted: it is of {held[0].n_experts} experts and {setup.architecture.name} has "
+            f"Your trace is not counted: it is of {trace.fit.n_experts} experts and {setup.architecture.name} has "
             f"{moe.n_experts}. Instead, {preset}; choose the model of the trace in the bar."
         )
-    if _LOADS.get():
-        of = loads_shape(_LOADS.get())[1]
+    if LOADS_FILE.result:
+        of = loads_shape(LOADS_FILE.result)[1]
         return f"Your table of loads is not counted: it is of {of} experts. Instead, {preset}."
     return f"Without a trace or loads, {preset}; drop yours on Measure."
 
@@ -200,8 +175,8 @@ def draw_ranks_panel(advice: Advice) -> None:
         help=f"Redundant experts, as EPLB places them. {ranks} ranks share experts and copies evenly.",
     )
     button.button("Count the ranks", key="count_ranks", icon=":material/grid_view:", on_click=count, args=(setup,))
-    if problem():
-        st.error(plain(problem()), icon=":material/error:")
+    if problem := _ANSWER.problem:
+        st.error(plain(problem), icon=":material/error:")
     found = answer(setup)
     if found is None:
         st.caption(basis(setup))

@@ -23,7 +23,6 @@ from advisor.answers.explore.questions import (
 from advisor.answers.explore.sweep_files import parquet_bytes, read_sweep
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
-from advisor.prediction import AdvisorError
 from advisor.show.charts.maps import sweep_chart
 from advisor.show.table import Table
 from advisor.show.words.sweep import (
@@ -42,8 +41,8 @@ from advisor.show.words.sweep import (
     swept_text,
 )
 from advisor.text import counted, frame_csv
-from advisor.ui.own_data import KEPT, MAX_ROWS, KeptSweep, Shown, keep, map_of, show, shown
-from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT, Slot
+from advisor.ui.own_data import KEPT, MAX_ROWS, SHOWN, KeptSweep, Shown, map_of, shown
+from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT
 from advisor.ui.state import note, plain, take
 from advisor.ui.widgets import download, show_chart, show_table, upload_limit
 
@@ -91,7 +90,7 @@ def _files(kept: KeptSweep) -> None:
         make = functools.partial(parquet_bytes, frame, kept.sweep.maker)
         download("Parquet", make, f"{name}.parquet", "sweep_parquet", help=said)
         download("CSV", functools.partial(frame_csv, frame), f"{name}.csv", "sweep_csv")
-        st.button("Forget this sweep", key="sweep_forget", on_click=KEPT.drop, type="tertiary")
+        st.button("Forget this sweep", key="sweep_forget", on_click=KEPT.forget, type="tertiary")
 
 
 def _fastest(kept: KeptSweep, scenario: Scenario) -> float | None:
@@ -119,7 +118,7 @@ def _map(kept: KeptSweep, limit: float | None, scenario: Scenario) -> None:
     frame = kept.sweep.frame
     free, now = axes(frame), shown(kept)
     if now.axes is None:
-        show(Shown(kept.digest, limit))
+        SHOWN.put(Shown(kept.digest, limit))
         st.caption("A map needs two settings with several values.")
         rows = frame[frame["recommended"]]
     else:
@@ -127,7 +126,7 @@ def _map(kept: KeptSweep, limit: float | None, scenario: Scenario) -> None:
             x = _choose("Across", free, now.axes[0], f"sweep_x_{kept.digest}")
             y = _choose("Down", [one for one in free if one != x], now.axes[1], f"sweep_y_{kept.digest}")
             fixed = _fixed(kept, x, y, scenario)
-        show(Shown(kept.digest, limit, (x, y), fixed))
+        SHOWN.put(Shown(kept.digest, limit, (x, y), fixed))
         found = map_of(kept, shown(kept))
         assert found is not None, "two settings vary"
         st.caption(plain(map_text(found)))
@@ -180,7 +179,7 @@ def _table(table: Table[Any], kept: KeptSweep, name: str) -> None:
 def _open(settings: Mapping[str, Any]) -> None:
     """Callback: the bar asks for the scenario of a row."""
     texts = {name: "" if pd.isna(value) else f"{value}" for name, value in settings.items()}
-    note(take({name: text for name, text in texts.items() if text}, {}, "sweep"))
+    note(*take({name: text for name, text in texts.items() if text}, {}, "sweep"))
     st.toast("The row is in the bar; Serve answers for it. Back in the browser undoes it.")
 
 
@@ -194,7 +193,6 @@ def _about(frame: pd.DataFrame) -> None:
 
 
 _BATCHES = (1, 4, 16, 64, 256)
-_PROBLEM: Slot[str] = Slot("_sweep_problem", str)
 _FILES = "sweep_files"
 _UPLOAD_MIB = 64
 
@@ -210,8 +208,8 @@ def draw_sweep_panel(scenario: Scenario) -> None:
         max_upload_size=upload_limit(_UPLOAD_MIB * 2**20),
         help=f"All part-*.parquet of one folder, or some; up to {MAX_ROWS:,} rows. Kept in this session.",
     )
-    kept = KEPT.get()
-    if problem := _PROBLEM.get():
+    kept = KEPT.result
+    if problem := KEPT.problem:
         before = " The sweep below is the one from before." if kept is not None else ""
         st.error(plain(f"{problem}.{before}"), icon=":material/error:")
     with st.expander("Compute a sweep", expanded=kept is None):
@@ -243,14 +241,13 @@ def plan_of(scenario: Scenario) -> SweepPlan:
 def _take() -> None:
     """Callback: read the files; a sweep that cannot be read leaves the session as it was."""
     given = [(item.name, item.getvalue()) for item in st.session_state.get(_FILES) or []]
-    _PROBLEM.drop()
-    if not given:
-        return
-    try:
-        sweep = read_sweep(given, MAX_ROWS)
-    except AdvisorError as error:
-        _PROBLEM.put(str(error))
-        return
+    if given:
+        KEPT.take(_read, given)
+    else:
+        KEPT.put(KEPT.result)
+
+
+def _read(given: list[tuple[str, bytes]]) -> KeptSweep:
     names = given[0][0] if len(given) == 1 else counted(len(given), "file")
-    digest = hashlib.sha256(b"".join(hashlib.sha256(data).digest() for _, data in given)).digest()
-    keep(sweep, digest, f"From {names}")
+    content = b"".join(hashlib.sha256(data).digest() for _, data in given)
+    return KeptSweep(read_sweep(given, MAX_ROWS), hashlib.sha256(content).hexdigest()[:12], f"From {names}")

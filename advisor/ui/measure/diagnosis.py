@@ -11,18 +11,16 @@ from advisor.answers.diagnosis.diagnose import diagnose
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.own_gap import OwnVerdict
 from advisor.predict.scenario import Scenario
-from advisor.prediction import AdvisorError
 from advisor.show.table import Table
 from advisor.show.words.diagnosis import WANTED, ComparedView, DiagnosisFinding, DiagnosisView, view_of
 from advisor.text import counted
 from advisor.ui.measure.traces import Heading
-from advisor.ui.session import Slot, nothing
+from advisor.ui.session import Kept
 from advisor.ui.state import TO_SERVE, plain, show
 from advisor.ui.widgets import show_table
 
-_GIVEN: Slot[tuple[UserFile, ...]] = Slot("_diagnosis_files", tuple)
-_FOUND: Slot[DiagnosisView | None] = Slot("_diagnosis", nothing)
-_PROBLEM: Slot[str] = Slot("_diagnosis_problem", str)
+_GIVEN: Kept[tuple[UserFile, ...]] = Kept("_diagnosis_files", tuple)
+VIEW: Kept[DiagnosisView | None] = Kept("_diagnosis")
 _SHOWN_RUNS = 4
 _LONGEST_TITLE = 90
 _KINDS_OF_VERDICT = {
@@ -40,32 +38,25 @@ def give(runs: Sequence[UserFile]) -> None:
 
 def forget() -> None:
     """Drop files and diagnosis."""
-    for slot in (_GIVEN, _FOUND, _PROBLEM):
-        slot.drop()
+    _GIVEN.forget()
+    VIEW.forget()
 
 
 def run(scenario: Scenario) -> None:
     """Diagnose what was given, and keep what was found, or why nothing could be."""
-    _FOUND.drop()
-    _PROBLEM.drop()
+    VIEW.forget()
+    VIEW.take(_diagnosed, list(_GIVEN.result), scenario)
+
+
+def _diagnosed(files: list[UserFile], scenario: Scenario) -> DiagnosisView:
     own = scenario.model_config_json
     configs = {} if own is None else {scenario.model_id: own}
-    otherwise = _of_scenario(scenario)
-    try:
-        found = diagnose(list(_GIVEN.get()), configs=configs, otherwise=otherwise, source="the bar")
-        _FOUND.put(view_of(found))
-    except AdvisorError as error:
-        _PROBLEM.put(str(error))
-
-
-def is_made() -> bool:
-    """Whether a diagnosis stands, or why there is none."""
-    return _FOUND.get() is not None or bool(_PROBLEM.get())
+    return view_of(diagnose(files, configs=configs, otherwise=_of_scenario(scenario), source="the bar"))
 
 
 def draw_alone(scenario: Scenario, heading: Heading) -> None:
     """The diagnosis as the page's first panel."""
-    found = _FOUND.get()
+    found = VIEW.result
     if found is None:
         heading("Nothing to diagnose")
     else:
@@ -84,9 +75,9 @@ def draw(scenario: Scenario, verdict: OwnVerdict | None) -> None:
 
     verdict : of the rows beside it, whose accepted length the mended scenario takes.
     """
-    if problem := _PROBLEM.get():
+    if problem := VIEW.problem:
         st.error(plain(problem), icon=":material/error:")
-    found = _FOUND.get()
+    found = VIEW.result
     if found is None:
         return
     if verdict is not None or len(found.sentence) > _LONGEST_TITLE:

@@ -10,14 +10,15 @@ import streamlit as st
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.answers.given import KIND_NAMES, Kind, kind_of
 from advisor.measured.ingest.columns import template_csv
+from advisor.measured.ingest.logs import read_power_log
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
-from advisor.ui.lab.ranks import forget_loads, take_loads
+from advisor.ui.lab.ranks import LOADS_FILE, take_loads
 from advisor.ui.measure import diagnosis, session, traces
 from advisor.ui.measure.traces import PASTED
-from advisor.ui.session import Slot
+from advisor.ui.session import Kept
 from advisor.ui.state import add_own_model, choose_model, plain
 from advisor.ui.widgets import download, upload_limit
 
@@ -28,15 +29,10 @@ _HELP = (
     "Files of one sweep together, plain runs among them. Also a routing trace, loads of experts, /metrics or a list of "
     "acceptance rates, a power log. Everything stays in this session."
 )
-_KINDS: Slot[tuple[tuple[str, Kind], ...]] = Slot("_dropped_kinds", tuple)
-_SAID: Slot[tuple[str, ...]] = Slot("_dropped_said", tuple)
+_KINDS: Kept[tuple[tuple[str, Kind], ...]] = Kept("_dropped_kinds", tuple)
+_SAID: Kept[tuple[str, ...]] = Kept("_dropped_said", tuple)
 """What was done with a file that has no panel, and why one could not be read."""
-_CLEARED: Slot[int] = Slot("_drops_cleared", int)
-
-
-def dropped() -> tuple[tuple[str, Kind], ...]:
-    """Name and kind of each file given."""
-    return _KINDS.get()
+_CLEARED: Kept[int] = Kept("_drops_cleared", int)
 
 
 def uploader_key() -> str:
@@ -44,7 +40,7 @@ def uploader_key() -> str:
 
     So no file stands there that is not read.
     """
-    return f"drop_{_CLEARED.get()}"
+    return f"drop_{_CLEARED.result}"
 
 
 def draw_drop_zone(scenario: Scenario) -> None:
@@ -62,15 +58,16 @@ def draw_drop_zone(scenario: Scenario) -> None:
         with st.popover("Paste text", width="content", type="tertiary", key="drop_paste"):
             st.text_area("Launch line, log, console block, CSV, JSON or rates", key="drop_text", max_chars=MAX_PASTED)
             st.button("Read the text", key="read_drop_text", on_click=_take_text, args=(scenario,))
-        if dropped() or session.files():
+        if _KINDS.result or session.FILES.result:
             st.button("Forget", key="forget", type="tertiary", on_click=forget, help=_FORGET)
         else:
             st.button("Try a made-up sample", key="bench_sample", type="tertiary", on_click=_sample, args=(scenario,))
             download("Template (CSV)", template_csv(), "measurements-template.csv", "bench_template", quiet=True)
-    for problem in (session.problem("file"), traces.trace_or_rates_problem()):
+    kept = (traces.TRACE, traces.RATES, traces.POWER)
+    for problem in (session.problem("file"), *(one.problem for one in kept)):
         if problem:
             st.error(plain(problem), icon=":material/error:")
-    for said in (*_SAID.get(), *session.notes()):
+    for said in (*_SAID.result, *session.NOTES.result):
         st.info(plain(said))
 
 
@@ -119,7 +116,7 @@ def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
     by_kind: dict[Kind, dict[str, bytes]] = {}
     for name, kind in kinds.items():
         by_kind.setdefault(kind, {})[name] = given[name]
-    _SAID.drop()
+    _SAID.forget()
     _KINDS.put(tuple(kinds.items()))
     if benchmark := by_kind.get("benchmark"):
         session.take(benchmark, scenario)
@@ -133,7 +130,7 @@ def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
     if rates := by_kind.get("acceptance"):
         traces.take_acceptance(list(rates.items()))
     if watts := by_kind.get("power"):
-        traces.take_power(list(watts.items()))
+        traces.POWER.take(read_power_log, *list(watts.items())[-1])
     said = [_config(name, data) for name, data in by_kind.get("config", {}).items()]
     said += [_loads(name, data, scenario) for name, data in by_kind.get("loads", {}).items()]
     _SAID.put(tuple(said))
@@ -159,15 +156,15 @@ def _loads(name: str, data: bytes, scenario: Scenario) -> str:
 
 def forget() -> None:
     """Drop everything that was given, what was learnt from it, and every prediction with a refit on it."""
-    _CLEARED.put(_CLEARED.get() + 1)
+    _CLEARED.put(_CLEARED.result + 1)
     session.forget()
     diagnosis.forget()
     traces.forget_all()
-    forget_loads()
-    for slot in (_KINDS, _SAID):
-        slot.drop()
+    LOADS_FILE.forget()
+    for kept in (_KINDS, _SAID):
+        kept.forget()
 
 
 def kinds_in_words() -> list[tuple[str, str]]:
     """Each file with its kind, for a table."""
-    return [(KIND_NAMES[kind], name) for name, kind in dropped()]
+    return [(KIND_NAMES[kind], name) for name, kind in _KINDS.result]

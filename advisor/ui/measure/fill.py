@@ -17,12 +17,12 @@ from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import Scenario
 from advisor.text import counted
 from advisor.ui.measure.session import (
+    FILES,
+    FROM_BAR,
     OF_THE_MODEL,
     UploadFile,
-    files,
     fill_in,
     fill_in_form,
-    from_bar,
     guess_of,
     of_scenario,
     one_a_file,
@@ -51,7 +51,7 @@ def read_as(read: IngestResult) -> list[tuple[str, str]]:
     metric = _metric(read)
     titles = {"baseline_value": f"Plain: {metric}", "sd_value": f"With drafts: {metric}"} if metric else {}
     said = [(titles.get(name, known[name].title), column) for name, column in columns.items() if name in known]
-    return [*said, *((_title(name), f"{value} (bar)") for name, value in from_bar().items())]
+    return [*said, *((_title(name), f"{value} (bar)") for name, value in FROM_BAR.result.items())]
 
 
 def _metric(read: IngestResult) -> str:
@@ -172,7 +172,7 @@ MAX_FIELDS = 40
 
 def draw_mapping_panel() -> None:
     """A form for each file that can be mapped, open where it could not be read or columns look swapped."""
-    given, read = files(), result()
+    given, read = FILES.result, result()
     swapped = read is not None and bool(read.swapped)
     for number, file in enumerate(given):
         if file.headers:

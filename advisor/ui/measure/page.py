@@ -16,19 +16,19 @@ from advisor.ui.state import TO_SERVE
 from advisor.ui.widgets import scenario_or_stop
 
 scenario = scenario_or_stop()
-if TO_SERVE.take():
+if TO_SERVE.pop():
     st.switch_page(PAGES["serve"])
 draw_drop_zone(scenario)
 panels: list[Callable[[Scenario, traces.Heading], None]] = []
-if session.files():
+if session.FILES.result:
     panels.append(functools.partial(draw_benchmark, session.result()))
-elif diagnosis.is_made():
+elif diagnosis.VIEW.result is not None or diagnosis.VIEW.problem:
     panels.append(diagnosis.draw_alone)
-if traces.trace() is not None:
+if traces.TRACE.result is not None:
     panels.append(traces.draw_trace)
-if traces.acceptance() is not None:
+if traces.RATES.result is not None:
     panels.append(traces.draw_acceptance)
-if traces.power() is not None:
+if traces.POWER.result is not None:
     panels.append(traces.draw_power)
 if not panels:
     st.title("Your measurements vs the model", anchor=False)

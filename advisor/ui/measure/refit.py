@@ -20,11 +20,11 @@ from advisor.show.words.constants import PARAMETERS
 from advisor.text import counted
 from advisor.ui.answers import refit_text_for
 from advisor.ui.measure.session import (
+    REFIT,
     lacks,
     own_length,
     problem,
     refit_upload,
-    refitted,
     refused_rows,
     result,
     undo_refit,
@@ -70,7 +70,7 @@ def _needed(names: tuple[str, ...], rows: int) -> str:
 
 def draw_refit(scenario: Scenario) -> None:
     """The refit of this session, where there is one."""
-    found = refitted()
+    found = REFIT.result
     if found is not None:
         st.subheader("What your data changed", anchor=False)
         _draw(*found, scenario)

@@ -1,12 +1,9 @@
-"""One benchmark file: what was read of it, and which of our columns its own headers stand for.
-
-The user's benchmark results in the session: read, mapped, completed, refitted. Nothing here is shared.
-"""
+"""The user's benchmark results in the session: files, which of our columns their headers stand for, rows, refit."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,7 +37,7 @@ from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
 from advisor.ui.answers import advice_for
 from advisor.ui.own_data import START, UPLOAD, in_use, stop_refit, text_of
-from advisor.ui.session import Slot, nothing
+from advisor.ui.session import Kept
 from advisor.ui.state import own_hardware, own_models
 
 MAPPED_FORMATS = ("canonical_csv", "canonical_json", "kernel_table")
@@ -149,22 +146,22 @@ def _swapped(rows: Rows | None, alone: bool) -> tuple[tuple[str, str], ...]:
         return ()
 
 
-_RESULT = UPLOAD
-_ROWS: Slot[Rows | None] = Slot("_upload_rows", nothing)
-_FILES: Slot[tuple[UploadFile, ...]] = Slot("_upload_files", tuple)
-_GIVEN: Slot[tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]] = Slot("_upload_given", tuple)
+FILES: Kept[tuple[UploadFile, ...]] = Kept("_upload_files", tuple)
+"""Those that could not be read among them."""
+_GIVEN: Kept[tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]] = Kept("_upload_given", tuple)
 """What was filled in and what was read under another name, in the order in which it was said."""
-_PROBLEM: Slot[tuple[str, str]] = Slot("_upload_problem", lambda: ("", ""))
+_PROBLEM: Kept[tuple[str, str]] = Kept("_upload_problem", lambda: ("", ""))
 """Where the button stands that was pressed last in vain (`file`, `columns 0`, `fields`, `names`, `refit`), and why."""
-_REFIT: Slot[tuple[list[Point], RefitResult] | None] = Slot("_upload_refit", nothing)
-_UNITS: Slot[tuple[IngestResult, tuple[Any, ...], str] | None] = Slot("_upload_units", nothing)
+REFIT: Kept[tuple[list[Point], RefitResult] | None] = Kept("_upload_refit")
+_UNITS: Kept[tuple[IngestResult, tuple[Any, ...], str] | None] = Kept("_upload_units")
 """What the units of an upload were judged with, and what is wrong with them."""
 _JUDGED_ROWS = 100
 """Rows of an upload that units are judged on when it is read, spread over it: a wrong unit moves all of them. [-]"""
-_MADE: Slot[tuple[str, ...]] = Slot("_upload_refits", tuple)
+_MADE: Kept[tuple[str, ...]] = Kept("_upload_refits", tuple)
 """Every refit of this upload, as a scenario carries it."""
-_NOTES: Slot[list[str]] = Slot("_upload_notes", list)
-_FROM_BAR: Slot[Mapping[str, Any]] = Slot("_upload_from_bar", dict)
+NOTES: Kept[list[str]] = Kept("_upload_notes", list)
+"""On the upload as a whole: already read, made up, forgotten."""
+FROM_BAR: Kept[Mapping[str, Any]] = Kept("_upload_from_bar", dict)
 """What the files do not say and the bar said when they were dropped, by column."""
 FROM_SCENARIO = {
     "hardware_id": "hardware_id",
@@ -182,17 +179,13 @@ FIELD_KEYS = ("missing_", "known_", "stated_", "map_")
 
 def result() -> IngestResult | None:
     """The upload of this session, as read and completed so far."""
-    return _RESULT.get()
-
-
-def files() -> tuple[UploadFile, ...]:
-    """The files of the upload, those that could not be read among them."""
-    return _FILES.get()
+    rows = UPLOAD.result
+    return None if rows is None else rows.result
 
 
 def problem(place: str) -> str:
     """Reason that the last thing asked for at one place did not work, empty when it did."""
-    where, said = _PROBLEM.get()
+    where, said = _PROBLEM.result
     return said if where == place else ""
 
 
@@ -201,16 +194,11 @@ def complain(place: str, error: AdvisorError | str) -> None:
     _PROBLEM.put((place, str(error)))
 
 
-def notes() -> list[str]:
-    """Notes on the upload as a whole: already read, made up, forgotten."""
-    return _NOTES.get()
-
-
 def take_sample(scenario: Scenario) -> None:
     """Read rows that the advisor itself computed for a scenario, with a slower host: something to try."""
     asked = build_scenario(**START) if scenario.is_private or scenario.drafter_id == "none" else scenario
     take({"made-up-sample.csv": sample_csv(advice_for(asked)).encode()}, asked)
-    _NOTES.put(["A made-up sample: computed for your scenario with a slower host, not measured"])
+    NOTES.put(["A made-up sample: computed for your scenario with a slower host, not measured"])
 
 
 def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
@@ -221,24 +209,20 @@ def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
     by_hash: dict[str, tuple[str, bytes]] = {}
     said: list[str] = []
     for name, data in given.items():
-        digest = _digest(data)
+        digest = hashlib.sha256(data).hexdigest()
         if digest in by_hash:
             said.append(f"{name} is the same file as {by_hash[digest][0]}: read once")
         else:
             by_hash[digest] = (name, data)
-    if set(by_hash) == {file.digest for file in files()}:
-        _PROBLEM.drop()
-        _NOTES.put(said or ["This is already read in this session; nothing changed"])
+    if set(by_hash) == {file.digest for file in FILES.result}:
+        _PROBLEM.forget()
+        NOTES.put(said or ["This is already read in this session; nothing changed"])
         return
-    before = result()
+    before = UPLOAD.result
     _take_bytes(by_hash)
-    if result() is not before:
+    if UPLOAD.result is not before:
         fill_from_bar(scenario)
-    _NOTES.put(said)
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+    NOTES.put(said)
 
 
 def _take_bytes(given: Mapping[str, tuple[str, bytes]]) -> None:
@@ -256,21 +240,17 @@ def _take_bytes(given: Mapping[str, tuple[str, bytes]]) -> None:
         said.append(str(error))
         apart = True
     new = {file.digest for file in found if file.rows is not None or file.headers}
-    if said and result() is not None and (apart or new <= {file.digest for file in files()}):
-        names = ", ".join(file.name for file in files())
-        complain("file", f"{_sentences(said)} What was read before stays: {names}.")
+    if said and UPLOAD.result is not None and (apart or new <= {file.digest for file in FILES.result}):
+        names = ", ".join(file.name for file in FILES.result)
+        reasons = " ".join(f"{text.rstrip('.')}." for text in said)
+        complain("file", f"{reasons} What was read before stays: {names}.")
         return
     drop()
-    _FILES.put(tuple(found))
+    FILES.put(tuple(found))
     if rows is not None:
-        _RESULT.put(rows.result)
-        _ROWS.put(rows)
+        UPLOAD.put(rows)
     if said:
         complain("file", ". ".join(said))
-
-
-def _sentences(said: Sequence[str]) -> str:
-    return " ".join(f"{text.rstrip('.')}." for text in said)
 
 
 def _combined(found: Sequence[UploadFile]) -> Rows | None:
@@ -279,28 +259,17 @@ def _combined(found: Sequence[UploadFile]) -> Rows | None:
     Raises AdvisorError where they do not go together.
     """
     tables = [file.rows for file in found if file.rows is not None]
-    if not tables:
+    return _filled(combine(tables), ()) if tables else None
+
+
+def _filled(rows: Rows | None, given: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Rows | None:
+    """Rows with what was filled in, one after the other, checked. Raises AdvisorError where they do not go together."""
+    if rows is None:
         return None
-    rows = combine(tables)
+    for values, override in given:
+        rows = _with(rows, values, override)
     _ = rows.result  # computed once, kept with the rows
     return rows
-
-
-def _evaluate() -> list[str]:
-    """Make the result of the files' rows and of what was filled in; why that cannot be."""
-    _RESULT.drop()
-    _ROWS.drop()
-    try:
-        rows = _combined(files())
-        if rows is None:
-            return []
-        for values, override in _GIVEN.get():
-            rows = _with(rows, values, override)
-        _RESULT.put(rows.result)
-        _ROWS.put(rows)
-    except AdvisorError as error:
-        return [str(error)]
-    return []
 
 
 def _with(rows: Rows, values: Mapping[str, Any], override: Mapping[str, Any]) -> Rows:
@@ -316,11 +285,12 @@ def read_with(number: int, chosen: Mapping[str, str]) -> None:
     What was filled in stays, a refit not.
     """
     forget_refit()
-    changed = list(files())
+    changed = list(FILES.result)
     changed[number] = read_as(changed[number], chosen)
-    _FILES.put(tuple(changed))
-    said = [text for text in (changed[number].problem, *_evaluate()) if text]
-    if said:
+    FILES.put(tuple(changed))
+    UPLOAD.forget()
+    UPLOAD.take(lambda: _filled(_combined(FILES.result), _GIVEN.result))
+    if said := [text for text in (changed[number].problem, UPLOAD.problem) if text]:
         complain(f"columns {number}", ". ".join(said))
 
 
@@ -329,18 +299,13 @@ def fill_in(values: Mapping[str, Any], override: Mapping[str, Any], place: str) 
 
     Returns whether it worked; where it did not, `problem` says why.
     """
-    rows = _ROWS.get()
-    if rows is None:
+    if UPLOAD.result is None:
         return False
     forget_refit()
-    try:
-        rows = _with(rows, values, override)
-        _RESULT.put(rows.result)
-    except AdvisorError as error:
-        complain(place, error)
+    if not UPLOAD.take(_filled, UPLOAD.result, [(values, override)]):
+        complain(place, UPLOAD.problem)
         return False
-    _ROWS.put(rows)
-    _GIVEN.put((*_GIVEN.get(), (dict(values), dict(override))))
+    _GIVEN.put((*_GIVEN.result, (dict(values), dict(override))))
     return True
 
 
@@ -355,16 +320,11 @@ def fill_from_bar(scenario: Scenario) -> None:
     taken = {name: value for name, value in guesses.items() if value is not None}
     if not told_per_token(read.frame):
         taken.pop("metric", None)  # asked, with the guess filled in
-    said = _PROBLEM.get()  # of a file beside those that could be read
+    said = _PROBLEM.result  # of a file beside those that could be read
     if taken and fill_in(taken, {}, "fields"):
         _PROBLEM.put(said)
         suggested = {item.name for item in asked if item.prefill is not None}
-        _FROM_BAR.put({name: value for name, value in taken.items() if name not in suggested})
-
-
-def from_bar() -> Mapping[str, Any]:
-    """Values that the files do not say, taken from the bar, by column."""
-    return _FROM_BAR.get()
+        FROM_BAR.put({name: value for name, value in taken.items() if name not in suggested})
 
 
 def guess_of(item: MissingField, other: str, scenario: Scenario) -> Any:
@@ -403,7 +363,7 @@ def other_model(read: IngestResult, scenario: Scenario) -> str:
 
 def one_a_file(name: str) -> list[str]:
     """Files that a field may be given one value each for, in order. Empty where it holds for all rows alike."""
-    rows = _ROWS.get()
+    rows = UPLOAD.result
     files = lacking_files(rows, name) if rows is not None and name in OF_ONE_RUN else []
     return [source.file_name for source in files] if len(files) > 1 else []
 
@@ -458,12 +418,12 @@ def unit_problem(acceptance: str) -> str:
 
     acceptance : as in a scenario; for rows without an accepted length. The upload counts with the form's entries.
     """
-    read, rows = result(), _ROWS.get()
-    if read is None or rows is None or read.kind != "points" or not read.rows_kept or lacks(read):
+    rows, read = UPLOAD.result, result()
+    if rows is None or read is None or read.kind != "points" or not read.rows_kept or lacks(read):
         return ""
     values, override = shown()
     judged_with = (values, override, acceptance)
-    judged = _UNITS.get()
+    judged = _UNITS.result
     if judged is None or judged[0] is not read or judged[1] != judged_with:
         step = -(-len(read.frame) // _JUDGED_ROWS)
         judged = (read, judged_with, _unit_problem(replace(rows, frame=read.frame.iloc[::step]), read, *judged_with))
@@ -523,13 +483,8 @@ def refit(frame: pd.DataFrame, place: str, acceptance: str | None = None, header
     except AdvisorError as error:
         complain(place, error)
         return
-    _REFIT.put((points, found))
-    _MADE.put((*_MADE.get(), text_of(found)))
-
-
-def refitted() -> tuple[list[Point], RefitResult] | None:
-    """The points and the refit of this session, if there is one."""
-    return _REFIT.get()
+    REFIT.put((points, found))
+    _MADE.put((*_MADE.result, text_of(found)))
 
 
 def forget_refit() -> None:
@@ -537,8 +492,8 @@ def forget_refit() -> None:
 
     Predictions that use it go on until that is undone.
     """
-    _REFIT.drop()
-    _PROBLEM.drop()
+    REFIT.forget()
+    _PROBLEM.forget()
 
 
 def undo_refit() -> None:
@@ -549,13 +504,13 @@ def undo_refit() -> None:
 
 def forget() -> None:
     """Drop the upload, its refit and every prediction with it from the session, and say so."""
-    used = in_use() in _MADE.get()
+    used = in_use() in _MADE.result
     drop()
     said = "The upload is forgotten"
     if used:
         stop_refit()
         said += ", and with it the refit that was in use: every page predicts with the shipped constants again"
-    _NOTES.put([said])
+    NOTES.put([said])
 
 
 def drop() -> None:
@@ -564,8 +519,8 @@ def drop() -> None:
     Predictions that use the refit go on until that is undone.
     """
     forget_refit()
-    for slot in (_RESULT, _ROWS, _FILES, _GIVEN, _MADE, _NOTES, _UNITS, _FROM_BAR):
-        slot.drop()
+    for kept in (UPLOAD, FILES, _GIVEN, _MADE, NOTES, _UNITS, FROM_BAR):
+        kept.forget()
     for key in [str(key) for key in st.session_state if str(key).startswith(FIELD_KEYS)]:
         del st.session_state[key]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 
 import numpy as np
@@ -12,7 +13,7 @@ import streamlit as st
 from advisor.answers.advice import Advice
 from advisor.catalog.routing_presets import load_routing_preset
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
-from advisor.measured.ingest.logs import PowerLog, read_power_log
+from advisor.measured.ingest.logs import PowerLog
 from advisor.measured.ingest.traces import layer_counts, read_traces
 from advisor.physics.expert_ranks import Choices
 from advisor.physics.routing_trace import TraceFit, fit_sequences, implied_overlaps
@@ -24,7 +25,7 @@ from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import acceptance_chart, layer_chart, overlap_chart, union_chart
 from advisor.show.table import Column, Table
 from advisor.text import counted
-from advisor.ui.session import Slot, nothing
+from advisor.ui.session import Kept
 from advisor.ui.state import plain
 from advisor.ui.widgets import advice_or_stop, show_chart, show_table
 
@@ -32,13 +33,25 @@ Heading = Callable[[str], object]
 """Draws a panel's first line: the page's title for the first panel, a smaller heading for those after it."""
 PASTED = "pasted text"
 COHERE = "cohere-128-8"
-_TRACE: Slot[tuple[TraceFit, str] | None] = Slot("_trace", nothing)
-_SEQUENCES: Slot[tuple[Choices, ...]] = Slot("_trace_sequences", tuple)
-_DIGEST: Slot[str] = Slot("_trace_digest", str)
-_RATES: Slot[AcceptanceRates | None] = Slot("_rates", nothing)
-_RATES_FROM: Slot[tuple[tuple[str, bytes], ...]] = Slot("_rates_from", tuple)
-_POWER: Slot[PowerLog | None] = Slot("_power_log", nothing)
-_PROBLEM: Slot[str] = Slot("_trace_problem", str)
+
+
+@dataclass(frozen=True)
+class UserTrace:
+    """A routing trace as read."""
+
+    fit: TraceFit
+    layout: str
+    """How its file was understood."""
+    sequences: tuple[Choices, ...]
+    """Its first ones, for counting ranks."""
+    digest: str
+    """Another for another trace: of all its sequences, since the fit is of all."""
+
+
+TRACE: Kept[UserTrace | None] = Kept("_trace")
+RATES: Kept[AcceptanceRates | None] = Kept("_rates")
+_RATES_FROM: Kept[tuple[tuple[str, bytes], ...]] = Kept("_rates_from", tuple)
+POWER: Kept[PowerLog | None] = Kept("_power_log")
 KEPT_BYTES = 64 * 2**20
 """Of a trace's expert ids that stay in the session for counting ranks, its first sequences. [B]"""
 RATES_GIVEN = "given that all before it were accepted"
@@ -46,51 +59,24 @@ RATES_GIVEN = "given that all before it were accepted"
 
 
 def take_trace(setup: Setup, given: Sequence[tuple[str, bytes]]) -> None:
-    """Read and fit a routing trace. A reason that it cannot be is kept for the page."""
-    moe = setup.architecture.moe
+    """Read and fit a routing trace, or keep the reason that it cannot be."""
     forget_trace()
+    TRACE.take(_read_trace, setup, given)
+
+
+def _read_trace(setup: Setup, given: Sequence[tuple[str, bytes]]) -> UserTrace:
+    moe = setup.architecture.moe
     if moe is None:
-        _PROBLEM.put(f"{setup.architecture.name} is dense: it has no experts to trace.")
-        return
-    try:
-        read = read_traces(given, layer_counts(setup.architecture))
-        _TRACE.put((fit_sequences(read.sequences, moe.n_experts), read.layout))
-        _SEQUENCES.put(_first(read.sequences))
-        _DIGEST.put(_digest(read.sequences))
-    except AdvisorError as error:
-        _PROBLEM.put(str(error))
-
-
-def _first(sequences: Sequence[Choices]) -> tuple[Choices, ...]:
-    """The first sequences that KEPT_BYTES hold, in 16 bits."""
-    small = [ids.astype(np.uint16) for ids in sequences]
+        raise AdvisorError(f"{setup.architecture.name} is dense: it has no experts to trace.")
+    read = read_traces(given, layer_counts(setup.architecture))
+    digest = hashlib.sha256()
+    for ids in read.sequences:
+        digest.update(f"{ids.shape} {ids.dtype} ".encode())
+        digest.update(np.ascontiguousarray(ids).tobytes())
+    small = [ids.astype(np.uint16) for ids in read.sequences]
     within = np.cumsum([ids.nbytes for ids in small]) <= KEPT_BYTES
-    return tuple(ids for ids, kept in zip(small, within, strict=True) if kept)
-
-
-def _digest(sequences: Sequence[Choices]) -> str:
-    """Short text that is another for another trace: of all its sequences, since the fit is of all."""
-    found = hashlib.sha256()
-    for ids in sequences:
-        found.update(f"{ids.shape} {ids.dtype} ".encode())
-        found.update(np.ascontiguousarray(ids).tobytes())
-    return found.hexdigest()
-
-
-def digest() -> str:
-    """Digest of this session's routing trace, empty without one."""
-    return _DIGEST.get()
-
-
-def kept() -> tuple[TraceFit, tuple[Choices, ...]] | None:
-    """The fit of this session's trace and the sequences kept of it."""
-    found, sequences = _TRACE.get(), _SEQUENCES.get()
-    return (found[0], sequences) if found is not None and sequences else None
-
-
-def trace() -> tuple[TraceFit, str] | None:
-    """The fitted routing trace of this session, and how its file was understood."""
-    return _TRACE.get()
+    first = tuple(ids for ids, is_within in zip(small, within, strict=True) if is_within)
+    return UserTrace(fit_sequences(read.sequences, moe.n_experts), read.layout, first, digest.hexdigest())
 
 
 def forget_trace() -> None:
@@ -98,21 +84,18 @@ def forget_trace() -> None:
 
     A scenario that uses it goes back to the model's own routing.
     """
-    for slot in (_TRACE, _SEQUENCES, _DIGEST, _PROBLEM):
-        slot.drop()
+    TRACE.forget()
     if "," in str(st.session_state.get("routing", "")):
         st.session_state["routing"] = "auto"
 
 
-def use_trace() -> None:
+def _use_trace(trace: TraceFit) -> None:
     """Make the trace the scenario's routing, in the bar and the address."""
-    found = trace()
-    if found is not None:
-        fit = found[0].fit
-        st.session_state["routing"] = write_own_routing(
-            (fit.load_cv, fit.affinity, fit.stickiness),
-            (fit.load_cv_interval, fit.affinity_interval, fit.stickiness_interval),
-        )
+    fit = trace.fit
+    st.session_state["routing"] = write_own_routing(
+        (fit.load_cv, fit.affinity, fit.stickiness),
+        (fit.load_cv_interval, fit.affinity_interval, fit.stickiness_interval),
+    )
 
 
 def take_acceptance(given: Sequence[tuple[str, bytes]]) -> None:
@@ -120,60 +103,25 @@ def take_acceptance(given: Sequence[tuple[str, bytes]]) -> None:
 
     Of two, the counts in between are used.
     """
-    _RATES.drop()
+    RATES.forget()
     _RATES_FROM.put(tuple(given))
-    _PROBLEM.drop()
     conditional = st.session_state.get("rates_kind") == RATES_GIVEN
     orders = [(given[0], given[1]), (given[1], given[0])] if len(given) == 2 else [(given[-1], None)]
     for later, earlier in orders:
-        try:
-            _RATES.put(read_acceptance_file(*later, earlier, conditional))
-        except AdvisorError as error:
-            _PROBLEM.put(str(error))
-        else:
-            _PROBLEM.drop()
+        if RATES.take(read_acceptance_file, *later, earlier, conditional):
             return
-
-
-def take_power(given: Sequence[tuple[str, bytes]]) -> None:
-    """Read a power log.
-
-    A reason that it cannot be is kept for the page.
-    """
-    _PROBLEM.drop()
-    try:
-        _POWER.put(read_power_log(*given[-1]))
-    except AdvisorError as error:
-        _PROBLEM.put(str(error))
-
-
-def trace_or_rates_problem() -> str:
-    """Reason that the last trace, acceptance or power log could not be used, empty when it could."""
-    return _PROBLEM.get()
 
 
 def forget_all() -> None:
     """Drop trace, acceptance and power log."""
     forget_trace()
-    for slot in (_RATES, _RATES_FROM, _POWER):
-        slot.drop()
+    for kept in (RATES, _RATES_FROM, POWER):
+        kept.forget()
 
 
-def acceptance() -> AcceptanceRates | None:
-    """The acceptance by position of this session."""
-    return _RATES.get()
-
-
-def power() -> PowerLog | None:
-    """The power log of this session."""
-    return _POWER.get()
-
-
-def use_acceptance() -> None:
-    """Make it the scenario's acceptance, in the bar and the address."""
-    found = acceptance()
-    if found is not None:
-        st.session_state["acceptance"] = found.text
+def use_acceptance(text: str) -> None:
+    """Make an acceptance by position the scenario's, in the bar and the address."""
+    st.session_state["acceptance"] = text
 
 
 def use_rates(by_position: str) -> None:
@@ -181,28 +129,28 @@ def use_rates(by_position: str) -> None:
 
     It is given as shares of all rounds, `0.8;0.6;0.4`.
     """
-    _PROBLEM.drop()
     try:
-        st.session_state["acceptance"] = rates_from_list(by_position).text
+        use_acceptance(rates_from_list(by_position).text)
     except AdvisorError as error:
-        _PROBLEM.put(str(error))
+        RATES.refuse(error)
 
 
 def draw_trace(scenario: Scenario, heading: Heading) -> None:
     """The fit of a trace against what it counts, and the button that predicts with it."""
     advice = advice_or_stop(scenario)
     moe = advice.setup.architecture.moe
-    found = trace()
-    if moe is not None and found is not None and found[0].n_experts == moe.n_experts:
-        heading(f"Your routing: experts touched within {found[0].largest_error:.1%}")
-        _found(*found, advice)
-    elif found is not None:
+    if (user := TRACE.result) is None:
+        return
+    if moe is None or user.fit.n_experts != moe.n_experts:
         heading("A trace of another model")
         other = advice.setup.architecture.name
-        st.caption(plain(f"It is of {found[0].n_experts} experts; choose its model in the bar, not {other}."))
+        st.caption(plain(f"It is of {user.fit.n_experts} experts; choose its model in the bar, not {other}."))
+        return
+    heading(f"Your routing: experts touched within {user.fit.largest_error:.1%}")
+    _fitted(user.fit, user.layout, advice)
 
 
-def _found(trace: TraceFit, layout: str, advice: Advice) -> None:
+def _fitted(trace: TraceFit, layout: str, advice: Advice) -> None:
     fit, scenario = trace.fit, advice.scenario
     st.markdown(
         f"{counted(trace.n_sequences, 'sequence')}, {trace.n_tokens:,} tokens, "
@@ -226,7 +174,8 @@ def _found(trace: TraceFit, layout: str, advice: Advice) -> None:
     if len(trace.layers) > 1:
         show_chart(layer_chart(trace), "layers", scenario)
     with st.container(horizontal=True, gap="small"):
-        st.button("Predict with this routing", key="use_trace", icon=":material/input:", on_click=use_trace)
+        icon = ":material/input:"
+        st.button("Predict with this routing", key="use_trace", icon=icon, on_click=_use_trace, args=(trace,))
         st.button("Forget the trace", key="forget_trace", on_click=forget_trace)
 
 
@@ -246,7 +195,7 @@ def _implied(preset: RoutingPreset, trace: TraceFit) -> list[float]:
 
 def draw_acceptance(scenario: Scenario, heading: Heading) -> None:
     """The accepted length by K that was counted, and the button that predicts with it."""
-    found = acceptance()
+    found = RATES.result
     if found is None:
         return
     k = len(found.conditional)
@@ -261,21 +210,22 @@ def draw_acceptance(scenario: Scenario, heading: Heading) -> None:
         key="use_acceptance",
         type="primary",
         on_click=use_acceptance,
+        args=(found.text,),
         disabled=scenario.acceptance == found.text,
     )
-    if any(name == PASTED for name, _ in _RATES_FROM.get()):
+    if any(name == PASTED for name, _ in _RATES_FROM.result):
         st.selectbox(
             "Each rate is",
             ["a share of all rounds (vLLM's log and results)", RATES_GIVEN],
             key="rates_kind",
-            on_change=lambda: take_acceptance(_RATES_FROM.get()),
+            on_change=lambda: take_acceptance(_RATES_FROM.result),
         )
     show_chart(acceptance_chart(lengths), "accepted_lengths", scenario)
 
 
 def draw_power(scenario: Scenario, heading: Heading) -> None:
     """Mean power of the GPUs at work beside the model's, of a plain step and of a round."""
-    found = power()
+    found = POWER.result
     if found is None:
         return
     advice = advice_or_stop(scenario)

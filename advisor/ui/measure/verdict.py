@@ -25,7 +25,7 @@ from advisor.ui.measure import diagnosis
 from advisor.ui.measure.drop import kinds_in_words
 from advisor.ui.measure.fill import draw_mapping_panel, draw_more_fields, draw_open_fields, read_as
 from advisor.ui.measure.refit import draw_refit, draw_refit_button, draw_refit_problem
-from advisor.ui.measure.session import acceptances, files, unknown_names
+from advisor.ui.measure.session import FILES, acceptances, unknown_names
 from advisor.ui.measure.traces import Heading, use_rates
 from advisor.ui.own_data import SWEEP, use_sweep
 from advisor.ui.state import plain, show
@@ -49,7 +49,7 @@ def draw_benchmark(read: IngestResult | None, scenario: Scenario, heading: Headi
     Without rows, the form that says which column is which.
     """
     if read is None:
-        heading("Which column is which?" if any(file.headers for file in files()) else "Nothing could be read")
+        heading("Which column is which?" if any(file.headers for file in FILES.result) else "Nothing could be read")
         draw_mapping_panel()
         return
     if read.kind != "points":

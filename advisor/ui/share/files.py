@@ -152,7 +152,7 @@ def chosen_for(scenario: Scenario) -> Chosen:
     A leaderboard or ranks that cannot be are left out, with the reason.
     """
     now = values()
-    swept = shown(kept).text if now["report_sweep"] and (kept := KEPT.get()) is not None else ""
+    swept = shown(kept).text if now["report_sweep"] and (kept := KEPT.result) is not None else ""
     extras = Extras(usd_per_hour=now["load_price"], over_context=now["report_context"], swept=swept)
     ranks, ranks_text, problems = None, "", []
     if now["report_models"]:
@@ -197,14 +197,14 @@ def _ranks_uncounted(scenario: Scenario) -> RanksAnswer:
 
 def sweep_toggle() -> None:
     """The toggle that puts the session's sweep into the report, where there is one."""
-    if (kept := KEPT.get()) is not None:
+    if (kept := KEPT.result) is not None:
         said = f"{kept.origin}: the three questions and the map as they stand in Lab under Sweep."
         st.toggle("Sweep too", key="report_sweep", help=plain(said))
 
 
 def _sweep() -> SweepView | None:
     """The session's sweep as it is shown."""
-    kept = KEPT.get()
+    kept = KEPT.result
     if kept is None:
         return None
     now = shown(kept)
