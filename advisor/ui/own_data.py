@@ -249,11 +249,6 @@ def stop_refit() -> None:
     _ACCEPTANCE_BEFORE.forget()
 
 
-def is_used(result: RefitResult) -> bool:
-    """Whether this very refit is the one in use."""
-    return in_use() == text_of(result)
-
-
 def refit_is_for(values: Mapping[str, Any]) -> bool:
     """Whether the refit among a scenario's values is for their accelerator and engine."""
     text = values.get(FIELD)

@@ -38,7 +38,7 @@ class Kept(Generic[T]):
 
     @property
     def problem(self) -> str:
-        """Reason that the last one asked for could not be had; empty when it could."""
+        """Reason that the last one asked for could not be had, or empty."""
         return str(st.session_state.get(f"{self.key}_problem", ""))
 
     def put(self, value: T) -> None:
@@ -171,7 +171,7 @@ def values() -> dict[str, Any]:
     return {name: st.session_state.get(name, setting.default) for name, setting in SETTINGS.items()}
 
 
-def take(texts: Mapping[str, str]) -> dict[str, str]:
+def take(texts: Mapping[str, str]) -> Mapping[str, str]:
     """Set every setting to what an address says, else to its default.
 
     Returns by name what the address asks for and cannot have.

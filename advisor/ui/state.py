@@ -177,14 +177,6 @@ def take(texts: Mapping[str, str], documents: Mapping[str, str], origin: str) ->
     return notes
 
 
-def take_settings(texts: Mapping[str, str]) -> list[str]:
-    """Set the pages' settings as an address says, and return a sentence for each that cannot be shown."""
-    return [
-        f"The link asks for {name} = {_short(text)}, which is not possible here; it was ignored."
-        for name, text in read_settings(texts).items()
-    ]
-
-
 def _refused(origin: str, field: str, text: str, shown: Any) -> str:
     if field == LOADS:
         return f"The {origin} carries loads of experts that cannot be read; the slowest rank is assumed."
@@ -234,7 +226,7 @@ def keep_scenario(values: Mapping[str, Any]) -> None:
 
 
 def scenario_or_problem() -> tuple[Scenario | None, str]:
-    """The scenario of this run, or None and the reason in one sentence, in the labels that the bar gives its fields."""
+    """The scenario of this run, or None and the reason in one sentence, in the words of the bar."""
     labels = r"\b(?:" + "|".join(_LABELS) + r")\b"
     return _SCENARIO.result, re.sub(labels, lambda name: _LABELS[name.group()], _SCENARIO.problem)
 
@@ -352,7 +344,11 @@ def _take(link: Mapping[str, str], opened: bool) -> None:
             except AdvisorError as error:
                 damaged.append(str(error))
     texts = {name: text for name, text in link.items() if name not in DOCUMENTS and not name.startswith("embed")}
-    notes = damaged + take(texts, documents, "link") + take_settings(texts)
+    notes = damaged + take(texts, documents, "link")
+    notes += [
+        f"The link asks for {name} = {_short(text)}, which is not possible here; it was ignored."
+        for name, text in read_settings(texts).items()
+    ]
     if opened and texts and "acceptance" not in texts:
         notes.append(f"The link gives no accepted length; the measured curve {START_ACCEPTANCE} is used.")
     note(*notes)

@@ -267,7 +267,7 @@ def build_report(
     """
     setup = advice.setup
     # Without a price of the user's own, the profile's.
-    looked_up["spend"] = looked_up.get("spend") or _spend(advice)
+    looked_up["spend"] = looked_up.get("spend") or spend_of(advice)
     return Report(
         advice=advice,
         date=date,
@@ -285,13 +285,16 @@ def build_report(
     )
 
 
-def _spend(advice: Advice) -> Spend | None:
-    """Money and energy at the accelerator's own price and TDP; None where the batch does not fit."""
+def spend_of(advice: Advice, usd_per_hour: float | None = None) -> Spend | None:
+    """Money and energy at a price, by default the accelerator's own, and at its TDP.
+
+    None where the batch does not fit.
+    """
     curve, setup = advice.curve, advice.setup
     if does_not_fit(setup):
         return None
     column = curve.column(advice.recommendation.n_draft)
-    return spend_at(setup, curve, advice.batch_index, column, price_of(setup.hardware))
+    return spend_at(setup, curve, advice.batch_index, column, price_of(setup.hardware, usd_per_hour))
 
 
 def _question(advice: Advice) -> str:

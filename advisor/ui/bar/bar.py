@@ -11,13 +11,12 @@ from typing import Any
 import streamlit as st
 
 from advisor.catalog.engines import engines
-from advisor.catalog.hardware import hardware_called, hardware_from_own, model_name
-from advisor.physics.hardware import USUAL_NODE, gpus_of_node, load_hardware
+from advisor.catalog.hardware import hardware_called, model_name
+from advisor.physics.hardware import USUAL_NODE, gpus_of_node
 from advisor.predict.scenario_fields import FIELDS, RELEASE_FIELDS, SETTINGS
 from advisor.predict.usual import usual_tensor_parallel
-from advisor.prediction import AdvisorError
 from advisor.ui.bar.fields import token_remark
-from advisor.ui.bar.more import IN_THE_BAR, draw_more, draw_share_panel, say_what_lacks, widget
+from advisor.ui.bar.more import IN_THE_BAR, chosen_hardware, draw_more, draw_share_panel, say_what_lacks, widget
 from advisor.ui.own_data import NAMES, own
 from advisor.ui.state import follow_drafter, follow_model, keep_scenario, plain, write
 
@@ -97,17 +96,8 @@ def _follow_gpus() -> None:
     """
     gpus = int(st.session_state.n_gpus)
     st.session_state.expert_parallel = math.gcd(gpus, int(st.session_state.expert_parallel))
-    st.session_state.tensor_parallel = usual_tensor_parallel(gpus, _node())
-
-
-def _node() -> int:
-    """GPUs that share fast links on the bar's accelerator. [-]"""
-    name = str(st.session_state.hardware_id)
-    document = own("hardware_json").get(name)
-    try:
-        return gpus_of_node(load_hardware(name) if document is None else hardware_from_own(document, name))
-    except AdvisorError:  # the answer says what is wrong with it
-        return USUAL_NODE
+    chosen = chosen_hardware()
+    st.session_state.tensor_parallel = usual_tensor_parallel(gpus, gpus_of_node(chosen) if chosen else USUAL_NODE)
 
 
 def _follow_parallel() -> None:

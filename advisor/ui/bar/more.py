@@ -307,7 +307,7 @@ _UNNAMED = "My accelerator"
 
 def draw_own_hardware() -> None:
     """The form, the uploader, and what is wrong with what they hold."""
-    here = _hardware()
+    here = chosen_hardware()
     if here is not None:
         st.button(f"Fill in from {here.id}", key="hw_fill", type="tertiary", on_click=_fill, args=(here,))
     with st.form("own_hardware", border=False):
@@ -360,8 +360,11 @@ def _figure(label: str, key: str, field: str, scale: float, text: str) -> None:
     )
 
 
-def _hardware() -> Hardware | None:
-    """The accelerator chosen above; None for one given by a link that cannot be."""
+def chosen_hardware() -> Hardware | None:
+    """Accelerator of the bar.
+
+    None for one of a link that cannot be: the answer says what is wrong with it.
+    """
     name = str(st.session_state["hardware_id"])
     try:
         text = own_hardware().get(name)
@@ -397,20 +400,16 @@ def _take_form() -> None:
     document |= {"same_chip_as": now.hw_chip} if now.hw_chip else {}
     document |= {"source": now.hw_source.strip()} if now.hw_source.strip() else {}
     document["date"] = dt.date.today().isoformat()
-    lacking = [label for label, absent in _needed(document).items() if absent]
-    if lacking:
-        _GIVEN.refuse(f"Still needed: {', '.join(lacking)}.")
-    else:
-        _use_hardware(lambda: json.dumps(document, indent=2))
-
-
-def _needed(document: dict[str, Any]) -> dict[str, bool]:
-    return {
+    needed = {
         "Memory": "memory_bytes" not in document,
         "Memory bandwidth": "bandwidth_bytes_per_s" not in document,
         "Peak bf16": "bf16" not in document["peak_flops_per_s"],
-        "Link (or one GPU in the bar)": "link_bytes_per_s" not in document and st.session_state["n_gpus"] > 1,
+        "Link (or one GPU in the bar)": "link_bytes_per_s" not in document and now["n_gpus"] > 1,
     }
+    if lacking := [label for label, absent in needed.items() if absent]:
+        _GIVEN.refuse(f"Still needed: {', '.join(lacking)}.")
+    else:
+        _use_hardware(lambda: json.dumps(document, indent=2))
 
 
 def _take_hardware_file() -> None:

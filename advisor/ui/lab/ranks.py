@@ -207,7 +207,12 @@ def _choose(answer: RanksAnswer) -> None:
     ]
     layout, button = st.columns([1, 2], vertical_alignment="bottom")
     names = [arm.name for arm in arms]
-    chosen = layout.selectbox("Layout to predict with", names, index=_offered(answer, names), key="rank_layout")
+    chosen = layout.selectbox(
+        "Layout to predict with",
+        names,
+        index=names.index(answer.best.name) if answer.best.name in names else 0,
+        key="rank_layout",
+    )
     arm = arms[names.index(chosen)]
     button.button(
         "Use it in every answer",
@@ -217,7 +222,3 @@ def _choose(answer: RanksAnswer) -> None:
         args=(arm, answer),
         help="The slowest rank is then counted and no longer assumed: on Serve, in the report and in what is exported.",
     )
-
-
-def _offered(answer: RanksAnswer, names: list[str]) -> int:
-    return names.index(answer.best.name) if answer.best.name in names else 0

@@ -68,7 +68,11 @@ def draw_sweep_answers(kept: KeptSweep, scenario: Scenario) -> None:
     st.caption("Over all points that fit. Tier: the lowest among them.")
     show_table(one_k_table(frame), f"sweep_one_k_{kept.digest}")
     _map(kept, limit, scenario)
-    _about(frame)
+    with st.expander("What was swept"):
+        st.markdown("\n".join(f"- {plain(text)}" for text in settings_texts(frame)))
+        if reasons := reasons_texts(frame):
+            st.markdown("Scenarios that cannot be:")
+            st.markdown("\n".join(f"- {plain(text)}" for text in reasons))
 
 
 @st.cache_resource(max_entries=2, scope="session", show_spinner=False)
@@ -181,15 +185,6 @@ def _open(settings: Mapping[str, Any]) -> None:
     texts = {name: "" if pd.isna(value) else f"{value}" for name, value in settings.items()}
     note(*take({name: text for name, text in texts.items() if text}, {}, "sweep"))
     st.toast("The row is in the bar; Serve answers for it. Back in the browser undoes it.")
-
-
-def _about(frame: pd.DataFrame) -> None:
-    """What was varied, and why some combinations cannot be."""
-    with st.expander("What was swept"):
-        st.markdown("\n".join(f"- {plain(text)}" for text in settings_texts(frame)))
-        if reasons := reasons_texts(frame):
-            st.markdown("Scenarios that cannot be:")
-            st.markdown("\n".join(f"- {plain(text)}" for text in reasons))
 
 
 _BATCHES = (1, 4, 16, 64, 256)

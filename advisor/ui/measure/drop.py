@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.answers.diagnosis.runs import UserFile
-from advisor.answers.given import KIND_NAMES, Kind, kind_of
+from advisor.answers.given import Kind, kind_of
 from advisor.measured.ingest.columns import template_csv
 from advisor.measured.ingest.logs import read_power_log
 from advisor.measured.ingest.upload import MAX_BYTES
@@ -29,7 +29,8 @@ _HELP = (
     "Files of one sweep together, plain runs among them. Also a routing trace, loads of experts, /metrics or a list of "
     "acceptance rates, a power log. Everything stays in this session."
 )
-_KINDS: Kept[tuple[tuple[str, Kind], ...]] = Kept("_dropped_kinds", tuple)
+KINDS: Kept[tuple[tuple[str, Kind], ...]] = Kept("_dropped_kinds", tuple)
+"""Name and kind of each file given."""
 _SAID: Kept[tuple[str, ...]] = Kept("_dropped_said", tuple)
 """What was done with a file that has no panel, and why one could not be read."""
 _CLEARED: Kept[int] = Kept("_drops_cleared", int)
@@ -58,7 +59,7 @@ def draw_drop_zone(scenario: Scenario) -> None:
         with st.popover("Paste text", width="content", type="tertiary", key="drop_paste"):
             st.text_area("Launch line, log, console block, CSV, JSON or rates", key="drop_text", max_chars=MAX_PASTED)
             st.button("Read the text", key="read_drop_text", on_click=_take_text, args=(scenario,))
-        if _KINDS.result or session.FILES.result:
+        if KINDS.result or session.FILES.result:
             st.button("Forget", key="forget", type="tertiary", on_click=forget, help=_FORGET)
         else:
             st.button("Try a made-up sample", key="bench_sample", type="tertiary", on_click=_sample, args=(scenario,))
@@ -90,7 +91,7 @@ def draw_what_goes_in() -> None:
 
 
 def _sample(scenario: Scenario) -> None:
-    _KINDS.put((("made-up-sample.csv", "benchmark"),))
+    KINDS.put((("made-up-sample.csv", "benchmark"),))
     session.take_sample(scenario)
 
 
@@ -117,7 +118,7 @@ def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
     for name, kind in kinds.items():
         by_kind.setdefault(kind, {})[name] = given[name]
     _SAID.forget()
-    _KINDS.put(tuple(kinds.items()))
+    KINDS.put(tuple(kinds.items()))
     if benchmark := by_kind.get("benchmark"):
         session.take(benchmark, scenario)
     runs = [UserFile(name, data) for name, data in given.items() if kinds[name] in ("benchmark", "server")]
@@ -161,10 +162,5 @@ def forget() -> None:
     diagnosis.forget()
     traces.forget_all()
     LOADS_FILE.forget()
-    for kept in (_KINDS, _SAID):
+    for kept in (KINDS, _SAID):
         kept.forget()
-
-
-def kinds_in_words() -> list[tuple[str, str]]:
-    """Each file with its kind, for a table."""
-    return [(KIND_NAMES[kind], name) for name, kind in _KINDS.result]

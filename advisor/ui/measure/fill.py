@@ -29,8 +29,8 @@ from advisor.ui.measure.session import (
     other_model,
     problem,
     read_with,
-    result,
     unknown_names,
+    upload,
 )
 from advisor.ui.state import own_models, plain
 
@@ -172,7 +172,7 @@ MAX_FIELDS = 40
 
 def draw_mapping_panel() -> None:
     """A form for each file that can be mapped, open where it could not be read or columns look swapped."""
-    given, read = FILES.result, result()
+    given, read = FILES.result, upload()
     swapped = read is not None and bool(read.swapped)
     for number, file in enumerate(given):
         if file.headers:
@@ -215,8 +215,7 @@ def _form(number: int, file: UploadFile, several: bool, swapped: bool) -> None:
         if st.form_submit_button("Read with these columns", key=f"read_columns_{number}"):
             read_with(number, {item.theirs: item.ours for item in file.headers} | chosen)
             st.rerun()
-        if said := problem(f"columns {number}"):
-            st.error(plain(said), icon=":material/error:")
+        _problem(f"columns {number}")
         if len(file.headers) > MAX_FIELDS:
             st.caption(
                 f"{len(file.headers) - MAX_FIELDS} more columns can be mapped with `python -m advisor ingest --map`."

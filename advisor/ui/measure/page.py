@@ -21,7 +21,7 @@ if TO_SERVE.pop():
 draw_drop_zone(scenario)
 panels: list[Callable[[Scenario, traces.Heading], None]] = []
 if session.FILES.result:
-    panels.append(functools.partial(draw_benchmark, session.result()))
+    panels.append(functools.partial(draw_benchmark, session.upload()))
 elif diagnosis.VIEW.result is not None or diagnosis.VIEW.problem:
     panels.append(diagnosis.draw_alone)
 if traces.TRACE.result is not None:

@@ -7,7 +7,6 @@ import streamlit as st
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.result import IngestResult
 from advisor.measured.observations import QUANTITIES
-from advisor.measured.points import Point
 from advisor.measured.refit import MIN_POINTS, before_after, curve_groups, curve_name
 from advisor.measured.refit_result import RefitResult
 from advisor.measured.refit_result import notes as refit_notes
@@ -26,11 +25,11 @@ from advisor.ui.measure.session import (
     problem,
     refit_upload,
     refused_rows,
-    result,
     undo_refit,
     unit_problem,
+    upload,
 )
-from advisor.ui.own_data import is_used, text_of, use_refit
+from advisor.ui.own_data import in_use, text_of, use_refit
 from advisor.ui.state import plain
 from advisor.ui.widgets import show_chart, show_table
 
@@ -70,13 +69,10 @@ def _needed(names: tuple[str, ...], rows: int) -> str:
 
 def draw_refit(scenario: Scenario) -> None:
     """The refit of this session, where there is one."""
-    found = REFIT.result
-    if found is not None:
-        st.subheader("What your data changed", anchor=False)
-        _draw(*found, scenario)
-
-
-def _draw(points: list[Point], result: RefitResult, scenario: Scenario) -> None:
+    if REFIT.result is None:
+        return
+    points, result = REFIT.result
+    st.subheader("What your data changed", anchor=False)
     st.markdown(plain(result.sentence))
     if changed := _changed(result, scenario):
         st.markdown(f":material/tune: {plain(changed)}")
@@ -118,8 +114,8 @@ def _use(found: RefitResult, scenario: Scenario) -> None:
 
     The accepted length that the upload counted comes with it where the scenario's is borrowed from a measured curve.
     """
-    used = is_used(found)
-    read = result()
+    used = in_use() == text_of(found)
+    read = upload()
     borrowed = scenario.acceptance in {curve.id for curve in acceptance_curves()}
     length = own_length(read, scenario) if read is not None and borrowed else None
     for reason in found.reasons_against:

@@ -177,7 +177,7 @@ FIELD_KEYS = ("missing_", "known_", "stated_", "map_")
 """How the keys of widgets that belong to one upload begin."""
 
 
-def result() -> IngestResult | None:
+def upload() -> IngestResult | None:
     """The upload of this session, as read and completed so far."""
     rows = UPLOAD.result
     return None if rows is None else rows.result
@@ -311,7 +311,7 @@ def fill_in(values: Mapping[str, Any], override: Mapping[str, Any], place: str) 
 
 def fill_from_bar(scenario: Scenario) -> None:
     """Fill what the files leave open with what they suggest, else with what the bar says of the same model."""
-    read = result()
+    read = upload()
     if read is None or read.kind != "points":
         return
     other = other_model(read, scenario)
@@ -370,7 +370,7 @@ def one_a_file(name: str) -> list[str]:
 
 def shown() -> tuple[dict[str, Any], dict[str, Any]]:
     """Entries of the form of missing fields: values by column, and readings of unknown names."""
-    read = result()
+    read = upload()
     if read is None:
         return {}, {}
     now = st.session_state
@@ -418,7 +418,7 @@ def unit_problem(acceptance: str) -> str:
 
     acceptance : as in a scenario; for rows without an accepted length. The upload counts with the form's entries.
     """
-    rows, read = UPLOAD.result, result()
+    rows, read = UPLOAD.result, upload()
     if rows is None or read is None or read.kind != "points" or not read.rows_kept or lacks(read):
         return ""
     values, override = shown()
@@ -470,7 +470,7 @@ def refit_upload(acceptance: str | None) -> None:
     """Refit on the session's upload, completed with the form's entries, and keep the result."""
     values, override = shown()
     filled = fill_in(values, override, "refit") if values or override else True
-    if filled and (read := result()) is not None:
+    if filled and (read := upload()) is not None:
         refit(read.frame, "refit", acceptance, read.header_of)
 
 

@@ -17,7 +17,7 @@ from advisor.measured.ingest.logs import PowerLog
 from advisor.measured.ingest.traces import layer_counts, read_traces
 from advisor.physics.expert_ranks import Choices
 from advisor.physics.routing_trace import TraceFit, fit_sequences, implied_overlaps
-from advisor.physics.touched_experts import RoutingPreset, write_own_routing
+from advisor.physics.touched_experts import write_own_routing
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.predict.spend import spend_at
@@ -169,7 +169,11 @@ def _fitted(trace: TraceFit, layout: str, advice: Advice) -> None:
     presets = [load_routing_preset(COHERE)]
     if advice.setup.routing is not None and advice.setup.routing.kind != "own_trace":
         presets.append(advice.setup.routing)
-    others = {preset.name: _implied(preset, trace) for preset in presets}
+    others = {}
+    for preset in presets:  # at its own N and k where it has them, else at the trace's
+        experts, active = preset.n_experts or trace.n_experts, preset.n_active or trace.n_active
+        cv, phi, rho = (one.value for one in (preset.load_cv, preset.affinity, preset.stickiness))
+        others[preset.name] = implied_overlaps(cv, phi, rho, experts, active)
     show_chart(overlap_chart(trace, others), "overlaps", scenario)
     if len(trace.layers) > 1:
         show_chart(layer_chart(trace), "layers", scenario)
@@ -184,13 +188,6 @@ _STATISTICS: tuple[Column[tuple[str, float, tuple[float, float]]], ...] = (
     Column("Value", itemgetter(1), "{:.3f}".format),
     Column("80% interval", lambda row: "{:.3f}-{:.3f}".format(*row[2])),
 )
-
-
-def _implied(preset: RoutingPreset, trace: TraceFit) -> list[float]:
-    """A preset's overlaps at its own N and k where it has them, else at the trace's."""
-    experts, active = preset.n_experts or trace.n_experts, preset.n_active or trace.n_active
-    values = (preset.load_cv.value, preset.affinity.value, preset.stickiness.value)
-    return implied_overlaps(*values, experts, active)
 
 
 def draw_acceptance(scenario: Scenario, heading: Heading) -> None:

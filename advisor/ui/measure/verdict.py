@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.answers.advice import Advice
+from advisor.answers.given import KIND_NAMES
 from advisor.answers.own_gap import OwnVerdict, drafts_of, own_verdict, rows_to_compare, steps_beside
 from advisor.measured.ingest.result import IngestResult, csv_of
 from advisor.measured.own_sweep import plain_sweep_of
@@ -22,7 +23,7 @@ from advisor.show.charts.own_runs import gap_parts_chart, own_gap_chart, steps_c
 from advisor.show.words.own_gap import verdict_text, verdict_title
 from advisor.text import counted
 from advisor.ui.measure import diagnosis
-from advisor.ui.measure.drop import kinds_in_words
+from advisor.ui.measure.drop import KINDS
 from advisor.ui.measure.fill import draw_mapping_panel, draw_more_fields, draw_open_fields, read_as
 from advisor.ui.measure.refit import draw_refit, draw_refit_button, draw_refit_problem
 from advisor.ui.measure.session import FILES, acceptances, unknown_names
@@ -191,7 +192,8 @@ def _details(read: IngestResult) -> None:
     said = [*read.derived, *read.warnings]
     refused = f", {counted(read.rows_refused, 'row')} refused" if read.rows_refused else ""
     with st.expander(f"{read.format_name}: {counted(read.rows_kept, 'row')} read{refused}"):
-        st.dataframe(pd.DataFrame(kinds_in_words(), columns=["Read as", "File"]), hide_index=True)
+        kinds = [(KIND_NAMES[kind], name) for name, kind in KINDS.result]
+        st.dataframe(pd.DataFrame(kinds, columns=["Read as", "File"]), hide_index=True)
         if said:
             st.markdown("\n".join(f"- {plain(note)}" for note in said))
         st.dataframe(read.frame.dropna(axis="columns", how="all").head(_SHOWN_ROWS))

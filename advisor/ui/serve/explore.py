@@ -25,13 +25,9 @@ def _explored(scenario: Scenario, across: str, down: str) -> Explored:
     return explore(scenario, across, down)
 
 
+@st.fragment
 def draw_explore(advice: Advice) -> None:
     """The whole tab, drawn anew alone when its own choices change."""
-    _panel(advice)
-
-
-@st.fragment
-def _panel(advice: Advice) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         shown_as = st.segmented_control("As", EXPLORE_AS, key="explore_as", required=True)
         if shown_as != _COMPARE:

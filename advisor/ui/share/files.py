@@ -25,11 +25,9 @@ from advisor.answers.explore.questions import SweepView
 from advisor.catalog.engines import load_engine
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import traffic_of
-from advisor.predict.spend import Spend, price_of, spend_at
 from advisor.prediction import AdvisorError, Frozen
-from advisor.show.report.build import Report, build_report, engine_setups
+from advisor.show.report.build import Report, build_report, engine_setups, spend_of
 from advisor.show.report.formats import Format, render
-from advisor.show.words.load import does_not_fit
 from advisor.ui.answers import (
     BoardAsked,
     advice_for,
@@ -105,21 +103,12 @@ def report_for(scenario: Scenario, date: dt.date, extras: Extras, ranks: RanksAn
         date,
         steps=next_steps_for(scenario),
         validation=errors_for(scenario) or None,
-        spend=_spend(advice, extras.usd_per_hour),
+        spend=spend_of(advice, extras.usd_per_hour),
         over_context=context_map_for(scenario) if extras.over_context else None,
         board=None if models is None else board_for(scenario, models),
         ranks=ranks,
         swept=_sweep() if extras.swept else None,
     )
-
-
-def _spend(advice: Advice, usd_per_hour: float | None) -> Spend | None:
-    """Money and energy at a price of the user's own; None: as the report finds it."""
-    if usd_per_hour is None or does_not_fit(advice.setup):
-        return None
-    price = price_of(advice.setup.hardware, usd_per_hour)
-    column = advice.curve.column(advice.recommendation.n_draft)
-    return spend_at(advice.setup, advice.curve, advice.batch_index, column, price)
 
 
 @remembered(st.cache_data, shared=24, own=5, keys=(Extras,))  # the HTML file has about 5 MB

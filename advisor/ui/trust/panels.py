@@ -32,7 +32,6 @@ from advisor.measured.store_build import StoreStatus
 from advisor.measured.validation import chances_kept, judged_errors, read_judged
 from advisor.physics.architecture import parameter_counts
 from advisor.physics.hardware import Hardware
-from advisor.physics.touched_experts import RoutingPreset
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.setup import Setup
@@ -75,11 +74,6 @@ _NOMENCLATURE = (
 )
 
 
-def nomenclature_table() -> pd.DataFrame:
-    """Symbol, name, meaning and unit of each quantity on screen."""
-    return pd.DataFrame(_NOMENCLATURE, columns=["Symbol", "Name", "Meaning", "Unit"])
-
-
 def _of_hardware(hardware: Hardware) -> dict[str, Constant]:
     """Each constant of an accelerator by name."""
     named: dict[str, Constant | None] = {
@@ -97,13 +91,6 @@ def _of_hardware(hardware: Hardware) -> dict[str, Constant]:
         named[f"Streaming bandwidth, {dtype}"] = kernels.stream_bandwidth_bytes_per_s
         named[f"Large GEMM, {dtype}"] = kernels.gemm_flops_per_s
     return {name: constant for name, constant in named.items() if constant is not None}
-
-
-def _of_routing(preset: RoutingPreset) -> dict[str, Constant]:
-    """The routing statistics in use, each name with its band."""
-    names = ("Load spread (CV)", "Affinity (phi)", "Stickiness (rho)")
-    pairs = zip(names, preset.parameters, strict=True)
-    return {f"{name}, {one.low:.3g}-{one.high:.3g}": one for name, one in pairs}
 
 
 def _show_sourced(named: Mapping[str, Constant]) -> None:
@@ -141,7 +128,7 @@ def draw_assumptions(advice: Advice) -> None:
     """Assumptions of the model, its words and symbols."""
     st.markdown("\n".join(f"- {line}" for line in LIMITS))
     show_warnings(advice)
-    st.dataframe(nomenclature_table(), hide_index=True)
+    st.dataframe(pd.DataFrame(_NOMENCLATURE, columns=["Symbol", "Name", "Meaning", "Unit"]), hide_index=True)
 
 
 def draw_sources(advice: Advice) -> None:
@@ -181,7 +168,9 @@ def draw_sources(advice: Advice) -> None:
     if advice.setup.routing is not None:
         st.subheader("Routing", anchor=False)
         st.caption(plain(advice.setup.routing_because))
-        _show_sourced(_of_routing(advice.setup.routing))
+        names = ("Load spread (CV)", "Affinity (phi)", "Stickiness (rho)")
+        pairs = zip(names, advice.setup.routing.parameters, strict=True)
+        _show_sourced({f"{name}, {one.low:.3g}-{one.high:.3g}": one for name, one in pairs})
 
     st.subheader("Model", anchor=False)
     st.dataframe(model_table(advice.setup), hide_index=True)
@@ -211,7 +200,8 @@ def draw_evidence(scenario: Scenario) -> None:
         f"its laboratory:** median error {whole.median_ape or 0:.1%}, {whole.coverage or 0:.0%} inside the likely "
         f"range, {whole.sign_accuracy or 0:.0%} on the right side of 1×."
     )
-    st.caption(f"For your scenario: {_here(scenario)}")
+    near = "; ".join(f"{name}: {_in_words(errors)}" for name, errors in errors_for(scenario).items())
+    st.caption(f"For your scenario: {plain(near or 'no published speedup can be read here')}.")
     by = st.segmented_control(
         "Group by", tuple(_BY), format_func=_BY.__getitem__, default="predicted_tier", required=True, key="trust_by"
     )
@@ -230,12 +220,6 @@ def draw_evidence(scenario: Scenario) -> None:
         worst = judged.nlargest(_WORST_ROWS, "absolute_percentage_error")
         show_table(Table(_WORST, worst.to_dict("records")))
     st.caption(f"{_ALIKE} docs/validation.md has every figure with its bar, and what it misses.")
-
-
-def _here(scenario: Scenario) -> str:
-    found = errors_for(scenario)
-    parts = [f"{name}: {_in_words(errors)}" for name, errors in found.items()]
-    return plain("; ".join(parts) or "no published speedup can be read here") + "."
 
 
 def _in_words(errors: Errors) -> str:
