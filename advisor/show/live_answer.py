@@ -93,10 +93,7 @@ def rounded(values: Array) -> Any:
 
 
 def packed(draws: Array) -> dict[str, Any]:
-    """Positive draws [draws, nB, nK] as whole levels of their logarithm, two bytes each.
-
-    Batch before K before draw.
-    """
+    """Positive draws [draws, nB, nK] as whole levels of their logarithm, two bytes each. Batch before K before draw."""
     logs = np.log(draws.transpose(1, 2, 0)) if draws.size else np.zeros((draws.shape[1], 0, len(draws)))
     low, high = (float(logs.min()), float(logs.max())) if logs.size else (0.0, 0.0)
     step = (high - low) / LEVELS or 1.0

@@ -92,10 +92,7 @@ def advice_for(scenario: Scenario) -> Advice:
 
 @remembered(st.cache_resource, shared=_SHARED_ANSWERS, own=_OWN_ANSWERS)
 def next_steps_for(scenario: Scenario) -> NextSteps:
-    """Next steps of a scenario's answer, remembered.
-
-    A newer change of the bar ends their evaluation.
-    """
+    """Next steps of a scenario's answer, remembered. A newer change of the bar ends their evaluation."""
     let_the_browser_draw()
     return next_steps(advice_for(scenario), let_a_newer_run_start)
 
@@ -118,10 +115,7 @@ def refit_text_for(scenario: Scenario) -> str:
 
 
 def errors_for(scenario: Scenario) -> dict[str, Errors]:
-    """Errors on published points near a scenario, nearest first.
-
-    Empty where the shipped rows cannot be read.
-    """
+    """Errors on published points near a scenario, nearest first. Empty where the shipped rows cannot be read."""
     from advisor.show.report.build import published_ids
 
     return _errors(*published_ids(scenario), advice_for(scenario).recommendation.speedup.tier)
@@ -226,10 +220,7 @@ _KEPT, _OWN = 32, 8
 
 
 class BoardAsked(Frozen):
-    """Question to a leaderboard besides the scenario.
-
-    None and empty: no such limit, or as the scenario says.
-    """
+    """Question to a leaderboard besides the scenario. None and empty: no such limit, or as the scenario says."""
 
     by: By = "cost"
     usd_per_hour: float | None = None

@@ -140,8 +140,8 @@ def own_points(scenario: Scenario) -> pd.DataFrame | None:
 
 
 LOADS, COPIES = RANK_FIELDS
-_ROUTING_BEFORE: Kept[tuple[str, str]] = Kept("_routing_before_ranks", lambda: ("", ""))
-"""The routing that a trace brought, and the one before it."""
+_BEFORE: Kept[Mapping[str, tuple[str, str]]] = Kept("_before_own_data", dict)
+"""By field: the value that a trace or a refit's runs brought, and the one before it."""
 
 
 def use_ranks(loads: str | None, copies: int | None, routing: str | None) -> None:
@@ -150,21 +150,30 @@ def use_ranks(loads: str | None, copies: int | None, routing: str | None) -> Non
     loads : None for the spread of the routing preset. copies : None for experts in order. [-]
     routing : the scenario's routing as a trace gave it; None leaves it as it is.
     """
-    now = st.session_state
-    now[LOADS], now[COPIES] = loads, copies
-    if routing is not None and now.get("routing") != routing:
-        _ROUTING_BEFORE.put((routing, str(now.get("routing") or "auto")))
-        now["routing"] = routing
+    st.session_state.update({LOADS: loads, COPIES: copies})
+    _bring("routing", routing)
 
 
 def undo_ranks() -> None:
     """Back to experts in order with the slowest rank assumed, and to the routing before a trace's."""
+    st.session_state.update({LOADS: None, COPIES: None})
+    _take_back("routing")
+
+
+def _bring(name: str, value: str | None) -> None:
+    """Set a field to what the user's data brought, and keep what it was; None leaves it as it is."""
     now = st.session_state
-    now[LOADS] = now[COPIES] = None
-    brought, before = _ROUTING_BEFORE.result
-    if brought and now.get("routing") == brought:
-        now["routing"] = before
-    _ROUTING_BEFORE.forget()
+    if value is not None and now.get(name) != value:
+        _BEFORE.put({**_BEFORE.result, name: (value, str(now.get(name) or default(name)))})
+        now[name] = value
+
+
+def _take_back(name: str) -> None:
+    """Set a field to what it was, unless it was set to anything else since."""
+    brought, before = _BEFORE.result.get(name, ("", ""))
+    if brought and st.session_state.get(name) == brought:
+        st.session_state[name] = before
+    _BEFORE.put({other: pair for other, pair in _BEFORE.result.items() if other != name})
 
 
 def ranks_are_for(values: Mapping[str, Any]) -> bool:
@@ -187,10 +196,7 @@ def _moe(model: str) -> Moe | None:
 
 
 def ranks_banner(scenario: Scenario) -> None:
-    """Note on every page saying what the slowest rank is counted on, or why it is not.
-
-    One click undoes it.
-    """
+    """Note on every page saying what the slowest rank is counted on, or why it is not. One click undoes it."""
     loads, copies = st.session_state.get(LOADS), st.session_state.get(COPIES)
     if loads is None and copies is None:
         return
@@ -214,8 +220,6 @@ def _banner(text: str, label: str, key: str, undo: Callable[..., None], *args: A
 
 
 FIELD = "refit"
-_ACCEPTANCE_BEFORE: Kept[tuple[str, str]] = Kept("_acceptance_before_refit", lambda: ("", ""))
-"""The acceptance that a refit's runs brought, and the one before it."""
 
 
 def in_use() -> str | None:
@@ -235,18 +239,13 @@ def use_refit(result: RefitResult, acceptance: str | None = None) -> None:
     acceptance : what the runs behind it counted, which takes the place of the scenario's; None leaves that as it is.
     """
     st.session_state[FIELD] = text_of(result)
-    if acceptance is not None and acceptance != (before := st.session_state.get("acceptance")):
-        _ACCEPTANCE_BEFORE.put((acceptance, str(before or START_ACCEPTANCE)))
-        st.session_state["acceptance"] = acceptance
+    _bring("acceptance", acceptance)
 
 
 def stop_refit() -> None:
     """Back to the shipped constants, and to the acceptance before the one that came with the refit."""
     st.session_state[FIELD] = None
-    brought, before = _ACCEPTANCE_BEFORE.result
-    if brought and st.session_state.get("acceptance") == brought:
-        st.session_state["acceptance"] = before
-    _ACCEPTANCE_BEFORE.forget()
+    _take_back("acceptance")
 
 
 def refit_is_for(values: Mapping[str, Any]) -> bool:

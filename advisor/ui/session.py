@@ -15,7 +15,6 @@ import streamlit as st
 from advisor.answers.explore.entrants import BY
 from advisor.answers.explore.two_settings import AXES
 from advisor.physics.quality import DEFAULT_EPS
-from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError
 from advisor.show.charts.explore import SHOWN
 
@@ -74,7 +73,6 @@ SERVE_TABS = ("Why", "Explore", "Evidence", "Command check")
 EXPLORE_AS = ("Map", "Table", "Compare models")
 LAB_TABS = ("Simulation", "Sweep", "Expert parallelism", "This machine")
 _WAS = {"Ranks of experts": "Expert parallelism"}
-MAX_GPUS = int((FIELDS["n_gpus"].range or (1, 1))[1])
 LARGEST_LIMIT = 1e9
 SMALLEST_LIMIT = 1e-3
 _SETTINGS = "_page_settings"
@@ -111,11 +109,6 @@ def _number(low: float, high: float) -> Callable[[str], float | None]:
         return value
 
     return read
-
-
-def _whole(low: int, high: int) -> Callable[[str], int | None]:
-    read = _number(low, high)
-    return lambda text: None if (value := read(text)) is None else int(value)
 
 
 def _flag(text: str) -> bool:

@@ -232,10 +232,7 @@ def scenario_or_problem() -> tuple[Scenario | None, str]:
 
 
 def note(*notes: str) -> None:
-    """Keep what a link or file asked for that the screen does not show.
-
-    It is said until something is changed.
-    """
+    """Keep what a link or file asked for that the screen does not show. It is said until something is changed."""
     _NOTES.put(list(notes))
     _NOTED.put(None)
 
@@ -283,10 +280,7 @@ def follow() -> None:
 
 
 def write(values: Mapping[str, Any]) -> None:
-    """Put the widgets' values in the address, all in one step.
-
-    An address that already means them is left alone.
-    """
+    """Put the widgets' values in the address, all in one step. An address that already means them is left alone."""
     now = st.session_state
     written: dict[str, str] = now[_WRITTEN]
     documents = {name: _packed(name, values[owner]) for name, owner in DOCUMENTS.items()}

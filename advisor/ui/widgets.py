@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import mimetypes
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import pandas as pd
 import streamlit as st
@@ -39,6 +39,8 @@ from advisor.ui.own_data import ranks_banner, refit_banner, sweep_banner
 from advisor.ui.server import themed
 from advisor.ui.session import Kept
 from advisor.ui.state import CONFIG_FROM, link_notes, plain, scenario_or_problem
+
+T = TypeVar("T")
 
 
 def scenario_or_stop() -> Scenario:
@@ -67,10 +69,25 @@ def advice_or_stop(scenario: Scenario) -> Advice:
         stop_with(str(error))
 
 
+def show_problem(problem: str) -> None:
+    """What went wrong, in a box. Nothing for an empty text."""
+    if problem:
+        st.error(plain(problem), icon=":material/error:")
+
+
+def tried(action: Callable[..., T], *arguments: Any) -> T | None:
+    """Result of a call, or its error in a box and None."""
+    try:
+        return action(*arguments)
+    except AdvisorError as error:
+        show_problem(str(error))
+    return None
+
+
 def stop_with(problem: str) -> NoReturn:
     """One clear message, then nothing more on this page."""
     st.title("No answer for this scenario", anchor=False)
-    st.error(plain(problem), icon=":material/error:")
+    show_problem(problem)
     st.caption("Change it in the bar above.")
     st.stop()
 

@@ -11,8 +11,9 @@ import pytest
 
 from advisor.answers.advice import advise
 from advisor.predict.scenario import Scenario
-from advisor.show.report.brief import brief_pdf, brief_sections
+from advisor.show.report.brief import brief_sections
 from advisor.show.report.build import Report, applicable_errors, build_report, published_ids
+from advisor.show.report.formats import render
 from tests.show.test_report_formats import PAYLOADS, attacked
 
 DATE = dt.date(2026, 3, 2)
@@ -47,7 +48,7 @@ def text_of(data: bytes) -> tuple[int, str]:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_it_is_one_page_with_the_answer_of_the_report(name: str) -> None:
     report = report_on(SCENARIOS[name])
-    pages, text = text_of(brief_pdf(report))
+    pages, text = text_of(render(report, "pdf", brief=True))
     assert pages == 1
     answer = report.advice.recommendation
     assert f"K = {answer.n_draft}" in text
@@ -58,12 +59,12 @@ def test_it_is_one_page_with_the_answer_of_the_report(name: str) -> None:
 
 
 def test_the_command_is_that_of_the_scenario_s_engine() -> None:
-    _, text = text_of(brief_pdf(report_on(SCENARIOS["many GPUs"])))
+    _, text = text_of(render(report_on(SCENARIOS["many GPUs"]), "pdf", brief=True))
     assert "sglang.launch_server" in re.sub(r"\s", "", text)
     assert "vllm serve" not in text
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_no_name_of_a_user_s_makes_a_second_page(payload: str) -> None:
-    pages, _ = text_of(brief_pdf(attacked(payload)))
+    pages, _ = text_of(render(attacked(payload), "pdf", brief=True))
     assert pages == 1

@@ -59,7 +59,9 @@ def dial_chart(dial: Dial) -> Chart:
     ticks = np.unique(np.linspace(0, len(x) - 1, min(len(x), _TICKS)).round().astype(int))
     scale, form = {"ratio": (100, "{:.2g}%"), "width": (1, "{:,.0f}")}.get(dial.name, (1, "{:.2g}"))
     figure.update_xaxes(tickvals=ticks, ticktext=[form.format(scale * dial.position[i]) for i in ticks], tickangle=0)
-    return Chart(figure, _dial_alt(dial), _dial_table(dial, names))
+    table = {"dial": dial.name, "value": names, "position": dial.position, "time_lost": dial.loss}
+    table |= {"quality_low": dial.quality_low, "quality_high": dial.quality_high}
+    return Chart(figure, _dial_alt(dial), pd.DataFrame(table))
 
 
 def _add_quality(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) -> None:
@@ -121,11 +123,6 @@ def _dial_alt(dial: Dial) -> str:
         f"{dial_value(dial, len(dial.loss) - 1)}, the lowest law's quality goes from {dial.quality_low[0]:.0%} to "
         f"{dial.quality_low[-1]:.0%}."
     )
-
-
-def _dial_table(dial: Dial, names: Sequence[str]) -> pd.DataFrame:
-    columns = {"dial": dial.name, "value": names, "position": dial.position, "time_lost": dial.loss}
-    return pd.DataFrame(columns | {"quality_low": dial.quality_low, "quality_high": dial.quality_high})
 
 
 def front_frame(space: DesignSpace, index: NDArray[np.intp]) -> pd.DataFrame:

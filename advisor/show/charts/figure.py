@@ -137,11 +137,6 @@ def log_axis(figure: go.Figure, values: ArrayLike) -> None:
     )
 
 
-def series_look(order: int) -> tuple[str, str]:
-    """Colour and dash of the series of this number, from 0: the first is solid."""
-    return SERIES[order % len(SERIES)], DASHES[(order - 1) % len(DASHES)] if order else "solid"
-
-
 def add_line(figure: go.Figure, x: ArrayLike, y: ArrayLike, name: str, color: str, **line: Any) -> None:
     """One curve. `line` goes to plotly's line (dash, width)."""
     figure.add_scatter(
@@ -194,15 +189,3 @@ def add_bars(figure: go.Figure, names: Sequence[str], values: Any, color: Any, *
 def marker(symbol: str | list[str], size: int, color: str, **more: Any) -> dict[str, Any]:
     """Look of points as plotly takes it. `more` are its other properties, such as line."""
     return {"symbol": symbol, "size": size, "color": color, **more}
-
-
-def band_bars(value: Any, low: Any, high: Any, color: str, thickness: float) -> dict[str, Any]:
-    """Error bars from the lower to the upper end of a band as plotly takes them. `thickness` is in pixels."""
-    look = {"color": color, "thickness": thickness, "width": 0}
-    return {"type": "data", "symmetric": False, "array": high - value, "arrayminus": value - low, **look}
-
-
-def add_vertical(figure: go.Figure, x: float, text: str) -> None:
-    """A dotted line at `x` with its name above the plot."""
-    figure.add_shape(type="line", x0=x, x1=x, y0=0, y1=1, yref="paper", line={"color": NEUTRAL, "dash": "dot"})
-    figure.add_annotation(x=np.log10(x), y=1, yref="paper", yanchor="bottom", text=text, showarrow=False)

@@ -29,12 +29,10 @@ from advisor.show.charts.figure import (
     add_diagonal,
     add_line,
     add_points,
-    band_bars,
     fit_legend,
     log_axis,
     marker,
     new_figure,
-    series_look,
 )
 from advisor.text import counted
 
@@ -231,15 +229,16 @@ def predicted_chart(judged: pd.DataFrame, by: str = "predicted_tier") -> Chart:
     add_diagonal(figure, low, high)
     groups = sorted(judged.groupby(by), key=lambda pair: -len(pair[1]))
     for order, (name, rows) in enumerate(groups):
-        color, _ = series_look(order)
-        value, low_end, high_end = (rows[f"predicted_{end}"] for end in ("speedup", "low", "high"))
+        color, value = SERIES[order % len(SERIES)], rows["predicted_speedup"]
+        ends = {"array": rows["predicted_high"] - value, "arrayminus": value - rows["predicted_low"]}
+        look = {"color": color, "thickness": 0.6, "width": 0}
         add_points(
             figure,
             rows["measured"],
             value,
             TIER_NAMES.get(str(name), str(name)),
             marker(SYMBOLS[order % len(SYMBOLS)], 8, color, opacity=0.75),
-            error_y=band_bars(value, low_end, high_end, color, thickness=0.6),
+            error_y={"type": "data", "symmetric": False, **ends, **look},
             customdata=rows[["model_id", "hardware_id", "drafter", "batch_size", "draft_tokens_k", "source_title"]],
             hovertemplate="<b>predicted %{y:.2f}×, measured %{x:.2f}×</b><br>%{customdata[0]} on %{customdata[1]}, "
             "%{customdata[2]}, batch %{customdata[3]}, K = %{customdata[4]}<br>%{customdata[5]}<extra></extra>",

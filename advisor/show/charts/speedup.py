@@ -18,7 +18,6 @@ from advisor.show.charts.figure import (
     VERMILLION,
     add_band,
     add_line,
-    add_vertical,
     log_axis,
     new_figure,
 )
@@ -119,9 +118,13 @@ def _add_target(figure: go.Figure, batch: float, value: float) -> None:
         showlegend=False,
         marker={"size": 13, "color": BLUE, "line": {"width": 2, "color": "white"}},
     )
-    add_vertical(figure, batch, f"<b>batch {batch:,.0f}: {value:.2f}×</b>")
+    line = {"color": NEUTRAL, "dash": "dot"}
+    figure.add_shape(type="line", x0=batch, x1=batch, y0=0, y1=1, yref="paper", line=line)
+    _add_note(figure, batch, 1, f"<b>batch {batch:,.0f}: {value:.2f}×</b>", None, "bottom", yref="paper")
 
 
-def _add_note(figure: go.Figure, batch: float, value: float, text: str, left: str, top: str, **place: Any) -> None:
+def _add_note(
+    figure: go.Figure, batch: float, value: float, text: str, left: str | None, top: str, **place: Any
+) -> None:
     at = {"x": np.log10(batch), "y": value, "xanchor": left, "yanchor": top}
     figure.add_annotation(text=text, showarrow=False, **(at | place))

@@ -8,7 +8,6 @@ from advisor.catalog.engines import load_engine
 from advisor.show.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, Section, typeset_block
 from advisor.show.report.build import Report
 from advisor.show.report.layout import curve_finding, nearest_check
-from advisor.show.report.paper import typeset_pdf
 from advisor.show.words.load import does_not_fit, spend_text
 from advisor.text import counted, printable
 
@@ -17,18 +16,14 @@ _LONGEST_COMMAND = 900
 _MOST_WARNINGS = 3
 
 
-def brief_pdf(report: Report) -> bytes:
-    """The answer on one page of A4. Raises AdvisorError where it cannot be typeset."""
-    return typeset_pdf(report, brief_sections(report))
-
-
 def brief_sections(report: Report) -> tuple[Section, ...]:
     """The page's body, in reading order."""
-    finding = curve_finding(report)
+    finding, setup = curve_finding(report), report.advice.setup
+    cost = does_not_fit(setup) if report.spend is None else printable(spend_text(report.spend, setup.hardware), 3000)
     found = (
         Section("In short", (Paragraph(_in_short(report)),)),
         Section("Speedup by batch size", (Paragraph(finding), FigureBlock("speedup", finding, report))),
-        Section("Cost", (Paragraph(_cost(report)),)),
+        Section("Cost", (Paragraph(cost),)),
         Section("What would change it", _doubts(report)),
         *((Section("What to run", (command,)),) if (command := _command(report)) is not None else ()),
     )
@@ -48,14 +43,10 @@ def _in_short(report: Report) -> str:
     )
 
 
-def _cost(report: Report) -> str:
-    setup = report.advice.setup
-    return does_not_fit(setup) if report.spend is None else printable(spend_text(report.spend, setup.hardware), 3000)
-
-
 def _doubts(report: Report) -> tuple[Block, ...]:
     advice = report.advice
-    flips = flip_texts(accepted_length_flips(advice), advice.curve_k, _length(report))
+    length = float(advice.setup.acceptance.accepted_length[advice.curve_k])
+    flips = flip_texts(accepted_length_flips(advice), advice.curve_k, length)
     lines = [accepted_text(advice), *flips]
     if advice.break_even_batch is not None:
         lines.append(f"Drafting stops paying at batch {advice.break_even_batch:,.0f}.")
@@ -63,10 +54,6 @@ def _doubts(report: Report) -> tuple[Block, ...]:
         lines.append(nearest_check(*next(iter(report.validation.items()))))
     lines += list(report.warnings[:_MOST_WARNINGS])
     return (Listing(tuple(printable(line, 400) for line in lines if line)),)
-
-
-def _length(report: Report) -> float:
-    return float(report.advice.setup.acceptance.accepted_length[report.advice.curve_k])
 
 
 def _command(report: Report) -> Code | None:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
@@ -29,12 +29,13 @@ from advisor.show.charts.why import components_chart
 from advisor.show.explain.steps import step_text
 from advisor.show.report.blocks import Block, Code, FigureBlock, FigureKey, Listing, Paragraph, TableBlock
 from advisor.show.report.build import LIMITS, Report
-from advisor.show.report.document import ReportDocument, UsedConstant
-from advisor.show.report.layout import ERRORS, key_figures, sections
+from advisor.show.report.document import DiagnosisSection, ReportDocument, UsedConstant
+from advisor.show.report.layout import ERRORS, if_any, key_figures, sections
 from advisor.show.report.sections import (
     cited_works,
+    context_section,
     design_table,
-    load_values,
+    models_values,
     ranks_values,
     regions_values,
     shown_steps,
@@ -44,6 +45,8 @@ from advisor.show.report.sections import (
 )
 from advisor.show.table import Table
 from advisor.show.words.constants import NAMED
+from advisor.show.words.diagnosis import DiagnosisView
+from advisor.show.words.load import spend_document
 from advisor.show.words.next_steps import CHANGES
 from advisor.show.words.schedule import accepted_lengths
 from advisor.text import csv_text, json_values, printable, unbroken_ranges
@@ -64,7 +67,8 @@ def to_html(report: Report) -> str:
     """The whole report. Text is escaped by the template; only the two scripts named in its policy can run."""
     body = sections(report)
     figures = {
-        block.key: script_json(report_figure(block).to_json())
+        # On white. No text of a user's is drawn: plotly reads markup.
+        block.key: script_json(_DRAWN[block.key](block.data).update_layout(template="plotly_white").to_json())
         for section in body
         for block in section.blocks
         if isinstance(block, FigureBlock)
@@ -78,11 +82,6 @@ def to_html(report: Report) -> str:
         draw=_DRAW,
         policy=_policy(),
     )
-
-
-def report_figure(block: FigureBlock) -> go.Figure:
-    """The chart of one figure block, the page's own on white. No text of a user's is drawn: plotly reads markup."""
-    return _DRAWN[block.key](block.data).update_layout(template="plotly_white")
 
 
 def _speedup(report: Report) -> go.Figure:
@@ -101,14 +100,11 @@ def _speedup(report: Report) -> go.Figure:
     return figure.for_each_trace(lambda trace: trace.update(visible="legendonly") if trace.name in names else trace)
 
 
-def _components(report: Report) -> go.Figure:
-    times, batch = component_times(report.advice), report.scenario.batch_size
-    return components_chart(times, n_draft=report.advice.curve_k, batch_size=batch)
-
-
 _DRAWN: dict[FigureKey, Callable[[Any], go.Figure]] = {
     "speedup": _speedup,
-    "components": _components,
+    "components": lambda report: components_chart(
+        component_times(report.advice), n_draft=report.advice.curve_k, batch_size=report.scenario.batch_size
+    ),
     "ranks": lambda answer: rank_chart(answer).figure,
     "regions": lambda region_map: design_regions_chart(region_map).figure,
     "sweep": lambda sweep_map: sweep_chart(sweep_map).figure,
@@ -130,7 +126,8 @@ def _plotly() -> str:
 @lru_cache(maxsize=1)
 def _policy() -> str:
     """Content security policy: nothing is loaded, and of all scripts exactly these two run."""
-    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in (_plotly(), _DRAW))
+    digests = (hashlib.sha256(script.encode()).digest() for script in (_plotly(), _DRAW))
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     rules = (
         "default-src 'none'",
         f"script-src {hashes}",
@@ -140,10 +137,6 @@ def _policy() -> str:
         "form-action 'none'",
     )
     return "; ".join(rules)
-
-
-def _hash(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 @lru_cache(maxsize=1)
@@ -220,15 +213,15 @@ def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
     """
     if form == "pdf":
         try:
-            from advisor.show.report.brief import brief_pdf
-            from advisor.show.report.paper import to_pdf
+            from advisor.show.report.brief import brief_sections
+            from advisor.show.report.paper import typeset_pdf
         except ModuleNotFoundError as error:
             raise AdvisorError(
                 f"a PDF needs the package {error.name}, which is not installed; install requirements.txt, or choose "
                 "html or md"
             ) from error
 
-        return brief_pdf(report) if brief else to_pdf(report)
+        return typeset_pdf(report, brief_sections(report) if brief else sections(report))
     if form == "html":
         return to_html(report).encode()
     if form == "md":
@@ -236,7 +229,8 @@ def render(report: Report, form: Format, *, brief: bool = False) -> bytes:
     if form == "json":
         return (document_of(report).model_dump_json(indent=2) + "\n").encode()
     if form == "csv":
-        return curve_csv(report).encode()
+        rows = [{"scenario_hash": report.scenario.hash, **row} for row in curve_rows(report.advice.curve)]
+        return csv_text(list(rows[0]), rows).encode()
     raise AdvisorError(f"no report format {form!r}; choose one of {', '.join(FORMATS)}")
 
 
@@ -245,36 +239,34 @@ def file_name(scenario: Scenario, form: Format) -> str:
     return f"advice-{scenario.hash}.{form}"
 
 
-def curve_csv(report: Report) -> str:
-    """The whole curve as CSV, one row for each batch and K. Its columns are described in docs/report-schema.md."""
-    rows = [{"scenario_hash": report.scenario.hash, **row} for row in curve_rows(report.advice.curve)]
-    return csv_text(list(rows[0]), rows)
-
-
 def document_of(report: Report) -> ReportDocument:
     """The JSON report: floats with six significant digits."""
-    advice = report.advice
+    advice, answer = report.advice, answer_values(report.advice)
     same = ("share_query", "question", "verdict", "engines", "assumptions", "warnings", "sources", "versions")
     values = {name: getattr(report, name) for name in same} | {
-        "answer": _answer(report),
+        "answer": answer
+        | {"because": printable(answer["because"]), "band_level": advice.band_level}
+        | {"largest_batch_that_fits": advice.setup.memory.largest_batch},
         "curve_k": advice.curve_k,
         "sweet_spot_batch": int(advice.sweet_spot_batch),
         "break_even_batch": advice.break_even_batch,
         "curve": _curve(report),
         "schedule": [range_values(item) for item in advice.k_by_batch],
-        "k_by_context": None if report.k_by_context is None else context_values(report.k_by_context),
+        "k_by_context": if_any(context_values, report.k_by_context),
         "check_commands": report.checks,
         "components": component_times(advice),
         "accepted_lengths": accepted_lengths(advice.setup.acceptance).records(),
         "limits": LIMITS,
         "validation": None if report.validation is None else Table(ERRORS, [*report.validation.items()]).records(),
-        "design": None if report.standing is None else _design(report.standing),
+        "design": if_any(_design, report.standing),
         "next_steps": None if report.steps is None else Table(CHANGES, tried(report.steps)).records(),
-        **load_values(report),
-        **ranks_values(report.ranks),
-        **regions_values(report.regions),
-        **sweep_values(report.swept),
-        "diagnosis": _diagnosis(report),
+        "spend": if_any(spend_document, report.spend),
+        "over_context": if_any(partial(context_section, report.scenario), report.over_context),
+        "other_models": if_any(models_values, report.board),
+        "expert_ranks": if_any(ranks_values, report.ranks),
+        "design_regions": if_any(regions_values, report.regions),
+        "sweep": if_any(sweep_values, report.swept),
+        "diagnosis": if_any(_diagnosis, report.diagnosis),
         "derivation": [
             {"group": step.group, "title": printable(step.title), "text": printable(step_text(step))}
             for step in shown_steps(advice)
@@ -291,15 +283,6 @@ def document_of(report: Report) -> ReportDocument:
     )
 
 
-def _answer(report: Report) -> dict[str, Any]:
-    values = answer_values(report.advice)
-    return values | {
-        "because": printable(values["because"]),
-        "band_level": report.advice.band_level,
-        "largest_batch_that_fits": report.advice.setup.memory.largest_batch,
-    }
-
-
 def _curve(report: Report) -> list[dict[str, Any]]:
     """Points of the curve with their components apart."""
     parts = {f"{name}_ms": name for name in report.advice.curve.round_components}
@@ -311,23 +294,16 @@ def _curve(report: Report) -> list[dict[str, Any]]:
 
 
 def _design(standing: DesignStanding) -> dict[str, Any]:
-    notes = [printable(note) for note in standing.space.notes]
     return {
         "text": printable(standing.text),
         "binding": what_binds(standing),
         "choices": design_table(standing).records(),
-        "notes": notes,
+        "notes": [printable(note) for note in standing.space.notes],
     }
 
 
-def _diagnosis(report: Report) -> dict[str, Any] | None:
-    view = report.diagnosis
-    if view is None:
-        return None
-    return {
-        "verdict": view.verdict,
-        "sentence": view.sentence,
-        "findings": view.findings,
-        "gaps": view.gaps,
-        "not_judged": [f"{title}: needs {needs}" for title, needs in view.not_judged],
+def _diagnosis(view: DiagnosisView) -> dict[str, Any]:
+    names = DiagnosisSection.model_fields
+    return {name: value for name, value in vars(view).items() if name in names} | {
+        "not_judged": [f"{title}: needs {needs}" for title, needs in view.not_judged]
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from advisor.answers.advice import component_times
@@ -25,7 +25,6 @@ from advisor.show.report.blocks import (
     typeset_block,
 )
 from advisor.show.report.build import LIMITS, Report, check_blocks, engine_blocks
-from advisor.show.report.document import Setting
 from advisor.show.report.sections import (
     cost_and_energy,
     derivation,
@@ -39,12 +38,13 @@ from advisor.show.report.sections import (
     try_next,
     works,
 )
-from advisor.show.table import Column, Table
+from advisor.show.table import Column, Table, matrix
 from advisor.show.words.constants import NAMED
 from advisor.show.words.schedule import DRAFTS, accepted_lengths, k_by_batch_table, k_by_context_table
 from advisor.text import MERITS, printable, tier_text
 
 Answer = TypeVar("Answer")
+Written = TypeVar("Written")
 
 
 def percent(share: float | None) -> str:
@@ -66,24 +66,26 @@ def key_figures(report: Report) -> tuple[tuple[str, str, str], ...]:
 
 def sections(report: Report) -> tuple[Section, ...]:
     """The body of a report, in reading order."""
+    settings = [(item.label, item.value) for item in report.settings]
+    lengths = table_block(accepted_lengths(report.advice.setup.acceptance, 1), "Accepted length, bonus token included.")
     found: tuple[tuple[str, Iterable[Block] | None], ...] = (
-        ("Question", (Paragraph(report.question), _settings_table(report))),
+        ("Question", (Paragraph(report.question), table_block(matrix(("Setting", "Value"), settings, "ll")))),
         ("Answer", _answer(report)),
         ("Speedup by batch size", _curve(report)),
         ("Where the time goes", _components(report)),
-        ("Experts on ranks", _if_any(partial(ranks_blocks, report), report.ranks)),
-        ("Over context", _if_any(partial(over_context, report), report.over_context)),
-        ("Other models at this load", _if_any(partial(other_models, report.scenario.model_id), report.board)),
+        ("Experts on ranks", if_any(partial(ranks_blocks, report), report.ranks)),
+        ("Over context", if_any(partial(over_context, report), report.over_context)),
+        ("Other models at this load", if_any(partial(other_models, report.scenario.model_id), report.board)),
         ("Try next", try_next(report)),
-        ("Which design to train", _if_any(design, report.standing)),
-        ("One design for several accelerators", _if_any(regions_blocks, report.regions)),
-        ("A sweep of scenarios", _if_any(sweep_blocks, report.swept)),
+        ("Which design to train", if_any(design, report.standing)),
+        ("One design for several accelerators", if_any(regions_blocks, report.regions)),
+        ("A sweep of scenarios", if_any(sweep_blocks, report.swept)),
         ("K by batch size", _schedule(report)),
         ("Engine configuration", _engines(report)),
         ("Validation", _validation(report)),
         ("Check it yourself", check_blocks(report.checks)),
-        ("A measured run, diagnosed", _if_any(diagnosed, report.diagnosis)),
-        ("Assumptions", (Listing(report.assumptions), _accepted_lengths(report))),
+        ("A measured run, diagnosed", if_any(diagnosed, report.diagnosis)),
+        ("Assumptions", (Listing(report.assumptions), lengths)),
     )
     reference: tuple[tuple[str, Iterable[Block]], ...] = (
         ("Limits", (Listing(LIMITS),)),
@@ -102,9 +104,9 @@ def sections(report: Report) -> tuple[Section, ...]:
     )
 
 
-def _if_any(blocks: Callable[[Answer], tuple[Block, ...]], answer: Answer | None) -> tuple[Block, ...] | None:
-    """Blocks on an answer, None without one."""
-    return None if answer is None else blocks(answer)
+def if_any(write: Callable[[Answer], Written], answer: Answer | None) -> Written | None:
+    """Write something of an answer. None without one."""
+    return None if answer is None else write(answer)
 
 
 def curve_finding(report: Report) -> str:
@@ -141,14 +143,6 @@ def components_finding(report: Report) -> str:
     )
 
 
-def _settings_table(report: Report) -> TableBlock:
-    columns: tuple[Column[Setting], ...] = (
-        Column("Setting", attrgetter("label"), words=True),
-        Column("Value", attrgetter("value"), words=True),
-    )
-    return table_block(Table(columns, report.settings))
-
-
 def _answer(report: Report) -> tuple[Block, ...]:
     answer = report.advice.recommendation
     why = f"{answer.bound_because} Plain decoding is {answer.bound}-bound."
@@ -160,18 +154,14 @@ def _answer(report: Report) -> tuple[Block, ...]:
         f"within the noise. {answer.equals}"
     ).rstrip()
     fits = f"The largest batch that fits the memory is {report.advice.setup.memory.largest_batch:,}."
-    blocks: list[Block] = [Paragraph(f"{why} {tier}"), Paragraph(f"{loss} {fits}"), _drafts(report)]
+    caption = f"Each K at batch {report.scenario.batch_size:,}. Best in, gains in: of {SIMULATED}."
+    drafts = table_block(Table(DRAFTS, report.advice.drafts), caption)
+    blocks: list[Block] = [Paragraph(f"{why} {tier}"), Paragraph(f"{loss} {fits}"), drafts]
     if report.validation:
         blocks.append(Paragraph(nearest_check(*next(iter(report.validation.items())))))
     if report.warnings:
         blocks += [Paragraph("Note before use:"), Listing(report.warnings)]
     return tuple(blocks)
-
-
-def _drafts(report: Report) -> TableBlock:
-    """Every K at the target batch, with its odds."""
-    caption = f"Each K at batch {report.scenario.batch_size:,}. Best in, gains in: of {SIMULATED}."
-    return table_block(Table(DRAFTS, report.advice.drafts), caption)
 
 
 def nearest_check(group: str, errors: Errors) -> str:
@@ -260,11 +250,6 @@ ERRORS: tuple[Column[tuple[str, Errors]], ...] = (
     Column("In the band", lambda row: row[1].coverage, percent, "in_band"),
 )
 """How far predictions were off on each group of published speedups."""
-
-
-def _accepted_lengths(report: Report) -> TableBlock:
-    caption = "Accepted length, bonus token included."
-    return table_block(accepted_lengths(report.advice.setup.acceptance, 1), caption)
 
 
 def _constants(report: Report) -> TableBlock:

@@ -31,7 +31,7 @@ from advisor.show.charts.measured import rank_lines
 from advisor.show.charts.why import drawn_components
 from advisor.show.report.blocks import Block, Code, FigureBlock, FigureKey, Section
 from advisor.show.report.build import Report
-from advisor.show.report.layout import key_figures, sections
+from advisor.show.report.layout import key_figures
 from advisor.show.words.regions import cell_lines
 from advisor.show.words.sweep import label
 from advisor.text import unbroken_ranges
@@ -49,11 +49,6 @@ _MANY_COLUMNS = 12
 # The names of clip paths and glyphs in an SVG are hashes with this salt, random unless set: matplotlib offers no
 # argument for it.
 mpl.rcParams["svg.hashsalt"] = "advisor"
-
-
-def to_pdf(report: Report) -> bytes:
-    """The whole report on A4. Raises AdvisorError where typst cannot set it."""
-    return typeset_pdf(report, sections(report))
 
 
 def typeset_pdf(report: Report, parts: Sequence[Section]) -> bytes:
@@ -162,8 +157,7 @@ def report_svg(block: FigureBlock) -> str:
 
 
 def _speedup(report: Report) -> Figure:
-    figure = _new(2.6)
-    axes = figure.add_subplot()
+    figure, axes = _new(2.6)
     advice, curve, column = report.advice, report.drawn_curve, report.advice.curve_column
     x = curve.batches.astype(int)
     low, high = curve.low[:, column], curve.high[:, column]
@@ -193,8 +187,7 @@ def _speedup(report: Report) -> Figure:
 
 def _components(report: Report) -> Figure:
     parts = drawn_components(component_times(report.advice))[::-1]
-    figure = _new(0.6 + 0.16 * len(parts))
-    axes = figure.add_subplot()
+    figure, axes = _new(0.6 + 0.16 * len(parts))
     places = range(len(parts))
     plain: dict[str, Any] = {
         "color": ORANGE,
@@ -216,8 +209,7 @@ def _regions(region_map: RegionMap) -> Figure:
     """The map of regions: a tint and a letter for each design, edges in a dashed frame."""
     cells = region_map.grid.T
     rows, columns = cells.shape
-    figure = _new(0.7 + 0.42 * rows)
-    axes = figure.add_subplot()
+    figure, axes = _new(0.7 + 0.42 * rows)
     for row in range(rows):
         for column in range(columns):
             cell = int(cells[row, column])
@@ -239,8 +231,7 @@ def _regions(region_map: RegionMap) -> Figure:
 
 def _ranks(answer: RanksAnswer) -> Figure:
     """Rows of the fullest rank over the mean rank's by K, a line for each layout."""
-    figure = _new(2.3)
-    axes = figure.add_subplot()
+    figure, axes = _new(2.3)
     drafts = answer.in_order.curve.drafts.astype(int)
     for line in rank_lines(answer):
         look: dict[str, Any] = {"color": line.color, "linestyle": _DASHES[line.dash], "label": line.name}
@@ -258,8 +249,7 @@ def _sweep(sweep_map: SweepMap) -> Figure:
     rows, columns = speedup.shape
     far = gain_reach(speedup)
     colors = LinearSegmentedColormap.from_list("gain", list(GAIN_SCALE))
-    figure = _new(0.7 + 0.32 * rows)
-    axes = figure.add_subplot()
+    figure, axes = _new(0.7 + 0.32 * rows)
     for row, column in zip(*np.nonzero(np.isfinite(speedup)), strict=True):
         tint = colors((speedup[row, column] - 1.0 + far) / (2.0 * far))
         axes.add_patch(Rectangle((column - 0.48, row - 0.48), 0.96, 0.96, facecolor=tint))
@@ -295,10 +285,10 @@ def _cell_axes(axes: mpl.axes.Axes, across: list[str], down: list[str], x_title:
     axes.grid(visible=False)
 
 
-def _new(height_inches: float) -> Figure:
+def _new(height_inches: float) -> tuple[Figure, mpl.axes.Axes]:
     figure = Figure(figsize=(_WIDTH_INCHES, height_inches), layout="constrained")
     FigureCanvasSVG(figure)
-    return figure
+    return figure, figure.add_subplot()
 
 
 def _finish(axes: mpl.axes.Axes, x_title: str, y_title: str) -> None:

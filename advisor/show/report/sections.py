@@ -36,6 +36,7 @@ from advisor.show.report.build import Report
 from advisor.show.report.document import (
     RankedModel,
     RegionCell,
+    RegionsSection,
     SweepCell,
     SweepFastest,
     SweepOneK,
@@ -64,7 +65,6 @@ from advisor.show.words.load import (
     map_document,
     power_text,
     share_table,
-    spend_document,
     spend_text,
     turn_texts,
 )
@@ -163,12 +163,10 @@ def _sentence(text: str) -> str:
     return said(f"{text[0].upper()}{text[1:]}".rstrip(".") + ".")
 
 
-def ranks_values(answer: RanksAnswer | None) -> dict[str, Any]:
-    """The section as the JSON report carries it, null where no ranks were counted."""
-    if answer is None:
-        return {"expert_ranks": None}
+def ranks_values(answer: RanksAnswer) -> dict[str, Any]:
+    """The section as the JSON report carries it."""
     values = {name: _printed(value) for name, value in document(answer).items()}
-    return {"expert_ranks": values | {"verdict": said(verdict(answer))}}
+    return values | {"verdict": said(verdict(answer))}
 
 
 def _printed(value: Any) -> Any:
@@ -203,18 +201,12 @@ def fields_of(model: type[Frozen], rows: Iterable[Mapping[str, Any]]) -> list[di
     return [{name: row[name] for name in model.model_fields} for row in rows]
 
 
-def regions_values(region_map: RegionMap | None) -> dict[str, Any]:
-    """The section as the JSON report carries it, null where no map was asked for."""
-    if region_map is None:
-        return {"design_regions": None}
+def regions_values(region_map: RegionMap) -> dict[str, Any]:
+    """The section as the JSON report carries it."""
     values = region_document(region_map)
-    section = {name: values[name] for name in ("objective", "tie", "core_chance")} | {
-        "regions": values["regions"],
-        "cells": fields_of(RegionCell, values["cells"]),
-        "verdict": said(values["verdict"]),
-        "notes": [said(note) for note in values["notes"]],
+    return {name: _printed(values[name]) for name in RegionsSection.model_fields} | {
+        "cells": fields_of(RegionCell, values["cells"])
     }
-    return {"design_regions": section}
 
 
 def sweep_blocks(view: SweepView) -> tuple[Block, ...]:
@@ -254,25 +246,21 @@ def _sweep_table(table: Table[Any], caption: str) -> tuple[Block, ...]:
     return (table_block(replace(table, rows=table.rows[:_SHOWN]), caption + more),)
 
 
-def sweep_values(view: SweepView | None) -> dict[str, Any]:
-    """The section as the JSON report carries it, null where no sweep was given."""
-    if view is None:
-        return {"sweep": None}
+def sweep_values(view: SweepView) -> dict[str, Any]:
+    """The section as the JSON report carries it."""
     frame = view.sweep.frame
     pays, fastest = where_drafting_pays(frame), fastest_within(frame, view.max_tpot_ms)
     sentences = (swept_text(view.sweep), pays_text(pays), fastest_text(fastest, view.max_tpot_ms), one_k_text(frame))
     return {
-        "sweep": {
-            "says": [said(text) for text in (*sentences, *view.sweep.notes)],
-            "release": view.sweep.maker.get("release"),
-            "constants": view.sweep.maker.get("constants"),
-            "max_tpot_ms": view.max_tpot_ms,
-            "varied": [{"setting": name, "values": texts} for name, texts in values_by_setting(frame).items()],
-            "pays": [_row(row, SweepPays.model_fields) for row in pays.to_dict("records")],
-            "fastest": [_row(row, SweepFastest.model_fields) for row in fastest.to_dict("records")],
-            "one_k": [_row(row, SweepOneK.model_fields) for row in one_k_for_all(frame).to_dict("records")],
-            "map": _cells(view.map),
-        }
+        "says": [said(text) for text in (*sentences, *view.sweep.notes)],
+        "release": view.sweep.maker.get("release"),
+        "constants": view.sweep.maker.get("constants"),
+        "max_tpot_ms": view.max_tpot_ms,
+        "varied": [{"setting": name, "values": texts} for name, texts in values_by_setting(frame).items()],
+        "pays": [_row(row, SweepPays.model_fields) for row in pays.to_dict("records")],
+        "fastest": [_row(row, SweepFastest.model_fields) for row in fastest.to_dict("records")],
+        "one_k": [_row(row, SweepOneK.model_fields) for row in one_k_for_all(frame).to_dict("records")],
+        "map": None if view.map is None else _cells(view.map),
     }
 
 
@@ -285,9 +273,7 @@ def _row(row: Mapping[Any, Any], names: Mapping[str, Any]) -> dict[str, Any]:
     return values | {"settings": {name: setting_text(name, row[name]) for name in further if not pd.isna(row["row"])}}
 
 
-def _cells(sweep_map: SweepMap | None) -> dict[str, Any] | None:
-    if sweep_map is None:
-        return None
+def _cells(sweep_map: SweepMap) -> dict[str, Any]:
     names = [name for name in SweepCell.model_fields if name not in ("x", "y")]
     cells = [{"x": x, "y": y} | {name: one[name] for name in names} for x, y, one in map_cells(sweep_map)]
     return {"says": said(map_text(sweep_map)), "x": sweep_map.x, "y": sweep_map.y, "cells": cells}
@@ -455,20 +441,17 @@ def other_models(own_id: str, leaderboard: Leaderboard) -> tuple[Block, ...]:
     return (*blocks, Listing((*board_notes(leaderboard), *missed_texts(leaderboard))))
 
 
-def load_values(report: Report) -> dict[str, Any]:
-    """The three sections as the JSON report carries them, null for what was not looked up."""
-    spend = None if report.spend is None else spend_document(report.spend)
-    context_map, leaderboard = report.over_context, report.board
-    over_values = None
-    if context_map is not None:
-        over_values = {
-            "says": _context_texts(report.scenario, context_map),
-            "cells": map_document(context_map)["cells"],
-        }
-    other = None
-    if leaderboard is not None:
-        ranked = board_document(leaderboard)
-        rows = fields_of(RankedModel, ranked["models"])
-        missed = [{"model": model.name, "reason": model.reason, "detail": model.detail} for model in leaderboard.missed]
-        other = {"verdict": ranked["verdict"], "notes": ranked["notes"], "models": rows, "missed": missed}
-    return {"spend": spend, "over_context": over_values, "other_models": other}
+def context_section(scenario: Scenario, context_map: ContextMap) -> dict[str, Any]:
+    """The section as the JSON report carries it."""
+    return {"says": _context_texts(scenario, context_map), "cells": map_document(context_map)["cells"]}
+
+
+def models_values(leaderboard: Leaderboard) -> dict[str, Any]:
+    """The section as the JSON report carries it."""
+    ranked = board_document(leaderboard)
+    return {
+        "verdict": ranked["verdict"],
+        "notes": ranked["notes"],
+        "models": fields_of(RankedModel, ranked["models"]),
+        "missed": [{"model": one.name, "reason": one.reason, "detail": one.detail} for one in leaderboard.missed],
+    }

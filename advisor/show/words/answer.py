@@ -52,8 +52,10 @@ def short_answer(advice: Advice, options: Sequence[str], width: int = WIDTH) -> 
     head = [line for text in _verdict(advice) for line in wrapped(text, width)]
     below = [line for text in _reasons(advice) for line in wrapped(text, width)]
     launch = launch_lines(advice, options, width)
+    best = advice.recommendation.n_draft
+    nearest = sorted(advice.drafts, key=lambda row: (row.n_draft != 0, abs(row.n_draft - best)))  # plain decoding first
     for rows, n_warnings in _SHORTEN:
-        table = Table(_COLUMNS, _nearest_rows(advice, rows))
+        table = Table(_COLUMNS, sorted(nearest[:rows], key=lambda row: row.n_draft))
         # What is said of the user's own data comes first: it was given to be used.
         warnings = sorted(advice.warnings, key=lambda text: not text.startswith("Your"))[:n_warnings]
         left = len(advice.warnings) - len(warnings)
@@ -99,13 +101,6 @@ def _reasons(advice: Advice) -> list[str]:
         ),
         f"How sure: times are {times}.{f' {own}.' if own else ''}",
     ]
-
-
-def _nearest_rows(advice: Advice, most: int) -> list[DraftRow]:
-    """Plain decoding and the K nearest to the recommended one, `most` rows in all."""
-    best = advice.recommendation.n_draft
-    near = sorted(advice.drafts, key=lambda row: (row.n_draft != 0, abs(row.n_draft - best)))[:most]
-    return sorted(near, key=lambda row: row.n_draft)
 
 
 def launch_lines(advice: Advice, options: Sequence[str], width: int) -> list[str]:

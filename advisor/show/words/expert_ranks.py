@@ -108,7 +108,8 @@ def exchange_table(answer: RanksAnswer) -> Table[tuple[MovedBytes, int]]:
 
     Beside them those of all layers, and those of all ranks for each token emitted.
     """
-    shown = _shown(answer)
+    curve = answer.in_order.curve  # plain decoding, the recommended K, and the longest
+    shown = {0, int(curve.drafts[answer.in_order.best]), int(curve.drafts[-1])}
     rows = [(one, at) for one in answer.moved for at, k in enumerate(one.drafts) if k in shown]
     return Table(_EXCHANGE, rows)
 
@@ -125,12 +126,6 @@ _EXCHANGE: tuple[Column[tuple[MovedBytes, int]], ...] = (
     _moved("step, all layers", "per_step"),
     _moved("per emitted token, all ranks", "per_token"),
 )
-
-
-def _shown(answer: RanksAnswer) -> set[int]:
-    """Plain decoding, the recommended K, and the longest."""
-    curve = answer.in_order.curve
-    return {0, int(curve.drafts[answer.in_order.best]), int(curve.drafts[-1])}
 
 
 def exchange_text(answer: RanksAnswer) -> str:
@@ -195,10 +190,7 @@ def notes(answer: RanksAnswer) -> tuple[str, ...]:
 
 
 def warnings(answer: RanksAnswer) -> tuple[str, ...]:
-    """Warnings of the trace, then of the scenario.
-
-    That imbalance is assumed is not said where it was counted.
-    """
+    """Warnings of the trace, then of the scenario. That imbalance is assumed is not said where it was counted."""
     counted = answer.traffic.kind != "preset"
     own = tuple(text for text in answer.setup.warnings if not (counted and text == ASSUMED_IMBALANCE))
     return (*trace_warnings(answer), *own)

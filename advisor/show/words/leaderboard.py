@@ -10,11 +10,10 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from advisor.answers.explore.entrants import By
-from advisor.answers.explore.leaderboard import ExcludedModel, Leaderboard, Standing
+from advisor.answers.explore.leaderboard import Leaderboard, Standing
 from advisor.answers.explore.standing import on_front
 from advisor.catalog.hardware import drafter_name, model_name
 from advisor.predict.field_rows import FieldSection
-from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import Prediction
 from advisor.show.table import Column, Table
@@ -101,7 +100,8 @@ def front_of(board: Leaderboard, scores: Quality) -> dict[str, bool]:
 
 def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> dict[str, Any]:
     """The board as one JSON-able document."""
-    question = board.question
+    question, scenario = board.question, board.question.scenario.model_dump()
+    own = {name for name, row in FIELDS.items() if row.section == FieldSection.MODEL} | set(_NOT_SHARED)
     rows = [{**vars(one), "model": one.name, "placement": placement_text(one)} for one in board.standings]
     if quality is not None:
         front = front_of(board, quality[1])
@@ -112,7 +112,7 @@ def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> 
         "by": question.by,
         "place": board.place,
         "users": dict(zip(map(str, question.users.batches), question.users.weights, strict=True)),
-        "settings": _settings(question.scenario),
+        "settings": {name: value for name, value in scenario.items() if name not in own},
         "price_usd_per_gpu_hour": None if board.price is None else board.price.usd_per_hour,
         "price_origin": None if board.price is None else board.price.origin,
         "quality_column": None if quality is None else quality[0],
@@ -120,12 +120,6 @@ def document(board: Leaderboard, quality: tuple[str, Quality] | None = None) -> 
         "missed": [vars(each) for each in board.missed],
         "notes": [*filter(None, [quality_text(board)]), *notes(board)],
     }
-
-
-def _settings(scenario: Scenario) -> dict[str, Any]:
-    """The scenario's fields that all models share."""
-    own = {name for name, row in FIELDS.items() if row.section == FieldSection.MODEL}
-    return {name: value for name, value in scenario.model_dump().items() if name not in own and name not in _NOT_SHARED}
 
 
 class _Ranked(NamedTuple):
@@ -283,16 +277,9 @@ def placement_text(one: Standing) -> str:
     return f"{one.copies} GPUs" if alone else f"{one.copies} copies of {ranks}"
 
 
-def value_of(one: Standing, by: By) -> Prediction | None:
-    """The figure that `by` ranks by, or None where it is not known."""
-    value: Prediction | None = getattr(one, _RANKED[by].field)
-    return value
-
-
 def _value_text(one: Standing, by: By) -> str:
-    value, ranked = value_of(one, by), _RANKED[by]
-    assert value is not None
-    return f"{ranked.text(value)} {ranked.unit}"
+    ranked = _RANKED[by]
+    return f"{ranked.text(getattr(one, ranked.field))} {ranked.unit}"
 
 
 def missed_texts(board: Leaderboard) -> tuple[str, ...]:
@@ -300,15 +287,12 @@ def missed_texts(board: Leaderboard) -> tuple[str, ...]:
     count = Counter(each.reason for each in board.missed)
     found = []
     for reason, number in count.most_common():
-        named = [_named(each) for each in board.missed if each.reason == reason and each.detail]
+        told_of = (each for each in board.missed if each.reason == reason and each.detail)
+        named = [f"{model_name(each.name)} ({printable(each.detail)})" for each in told_of]
         told = f": {'; '.join(named[:_NAMED])}" if named else ""
         more = f"; {len(named) - _NAMED} more" if len(named) > _NAMED else ""
         found.append(f"{counted(number, 'model')}: {reason}{told}{more}.")
     return tuple(found)
-
-
-def _named(each: ExcludedModel) -> str:
-    return f"{model_name(each.name)} ({printable(each.detail)})"
 
 
 def notes(board: Leaderboard) -> tuple[str, ...]:

@@ -64,7 +64,9 @@ def verdict(found: ContextMap, context: int, batch: int) -> str:
     if not found.fits[row, column]:
         smaller = found.batches[found.fits[row]]
         instead = f" {verdict(found, context, int(smaller[-1]))}" if smaller.size else ""
-        return f"{head}: it does not fit; {_edge(found, row)}{instead}"
+        largest = int(found.largest_batch[row])
+        edge = f"the largest batch that does is {largest:,}." if largest else "not even one sequence does."
+        return f"{head}: it does not fit; {edge}{instead}"
     drafter = drafter_name(setup.drafter)
     k, speedup = int(found.drafting_k[row, column]), float(found.drafting_speedup[row, column])
     if k == 0:
@@ -79,11 +81,6 @@ def verdict(found: ContextMap, context: int, batch: int) -> str:
         f"{head}, {drafter} pays with K = {found.n_draft[row, column]}: {found.speedup[row, column]:.2f}x ({band}), "
         f"{found.tier[row, column]}; chance of a gain {found.p_gain[row, column]:.0%}.{_against(found, row, column)}"
     )
-
-
-def _edge(found: ContextMap, row: int) -> str:
-    largest = int(found.largest_batch[row])
-    return f"the largest batch that does is {largest:,}." if largest else "not even one sequence does."
 
 
 def _against(found: ContextMap, row: int, column: int) -> str:

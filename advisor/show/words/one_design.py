@@ -25,10 +25,7 @@ _REMEDIES = {
 
 
 def loss_words(each: CellStanding) -> str:
-    """A loss with its band, as `3.0% (-5.7% to 12.0%)`.
-
-    A target's own best loses `nothing, it is the best there`.
-    """
+    """A loss with its band, as `3.0% (-5.7% to 12.0%)`. A target's own best loses `nothing, it is the best there`."""
     if each.loss == each.low == each.high == 0.0:
         return "nothing: it is the best there"
     return f"{percent(each.expected_loss)} ({loss_band(each)})"
@@ -74,10 +71,7 @@ def _least_worst(found: OneDesign, best: TargetsChoice) -> str:
 
 
 def against_baseline(found: OneDesign) -> str:
-    """The one design beside the baseline at each target.
-
-    An honest word stands where the band includes no gain.
-    """
+    """The one design beside the baseline at each target. An honest word stands where the band includes no gain."""
     best, space = found.best, found.cells.spaces[0]
     if best is None:
         return ""

@@ -134,22 +134,23 @@ def region_table(found: RegionMap) -> Table[Region]:
         Column("edge", lambda row: len(row.edge), key="edge_cells", paper=False),
         Column(None, lambda row: held_where(found, row), key="holds"),
         Column("mean loss", _mean_loss, percent, key="mean_loss"),
-        Column("loses most elsewhere", lambda row: _worst_text(found, row.worst_outside), words=True),
+        Column(
+            "loses most elsewhere",
+            attrgetter("worst_outside"),
+            lambda worst: "-" if worst is None else f"{percent(worst.expected_loss)} at {found.cells.name(worst.cell)}",
+            words=True,
+        ),
         Column("likely range", attrgetter("worst_outside"), loss_band, words=True),
         Column(None, worst("expected_loss"), key="worst_loss_outside"),
         Column(None, worst("low"), key="worst_loss_low"),
         Column(None, worst("high"), key="worst_loss_high"),
-        Column(None, lambda row: "" if row.worst_outside is None else _at(found, row.worst_outside), key="worst_at"),
+        Column(
+            None,
+            lambda row: "" if (worst := row.worst_outside) is None else found.cells.name(worst.cell),
+            key="worst_at",
+        ),
     )
     return Table(columns, found.regions)
-
-
-def _at(found: RegionMap, standing: CellStanding) -> str:
-    return found.cells.name(standing.cell)
-
-
-def _worst_text(found: RegionMap, worst: CellStanding | None) -> str:
-    return "-" if worst is None else f"{percent(worst.expected_loss)} at {_at(found, worst)}"
 
 
 def map_cells_table(found: RegionMap) -> Table[Sequence[Any]]:

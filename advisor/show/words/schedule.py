@@ -58,10 +58,8 @@ def accepted_lengths(acceptance: Acceptance, shortest: int = 0) -> Table[int]:
         Column("likely range", lambda k: f"{acceptance.low[k]:.2f}-{acceptance.high[k]:.2f}"),
         Column(None, lambda k: acceptance.low[k], key="low"),
         Column(None, lambda k: acceptance.high[k], key="high"),
-        Column("extrapolated", lambda k: acceptance.extrapolated[k], _yes_no, "extrapolated", words=True),
+        Column(
+            "extrapolated", lambda k: acceptance.extrapolated[k], lambda it: "yes" if it else "no", "extrapolated", True
+        ),
     )
     return Table(columns, range(shortest, acceptance.accepted_length.size))
-
-
-def _yes_no(value: bool) -> str:
-    return "yes" if value else "no"

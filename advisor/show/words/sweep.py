@@ -54,7 +54,10 @@ def swept_text(sweep: Sweep) -> str:
 def settings_texts(frame: pd.DataFrame) -> list[str]:
     """Settings that were varied, with their values, and what all rows have in common and is no default."""
     changing = varied(frame)
-    texts = [f"{label(name)}: {_listed(frame, name)}" for name in changing]
+    texts = []
+    for name, values in values_by_setting(frame).items():
+        more = f" and {len(values) - _NAMED} more" if len(values) > _NAMED else ""
+        texts.append(f"{label(name)}: {', '.join(values[:_NAMED])}{more}")
     known = predicted(frame)
     common = [
         f"{label(name)} {setting_text(name, known[name].iloc[0])}"
@@ -75,12 +78,6 @@ def reasons_texts(frame: pd.DataFrame) -> list[str]:
     found = frame.loc[frame["n_draft"] < 0, "reason"].value_counts()
     more = [f"and {counted(len(found) - _NAMED, 'more reason')}"] if len(found) > _NAMED else []
     return [*(f"{number:,}: {reason}" for reason, number in found.head(_NAMED).items()), *more]
-
-
-def _listed(frame: pd.DataFrame, name: str) -> str:
-    texts = [setting_text(name, value) for value in values_of(predicted(frame), name)]
-    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-    return f"{', '.join(texts[:_NAMED])}{more}"
 
 
 def pays_text(pays: pd.DataFrame, sure: float = SURE) -> str:
@@ -172,7 +169,7 @@ def fastest_table(fastest: pd.DataFrame) -> Table[Cells]:
     return _answers(
         fastest,
         _name("Model", "model_id"),
-        Column("Accelerator", lambda one: _why_none(one) if pd.isna(one["row"]) else one["hardware_id"], words=True),
+        Column("Accelerator", _fastest_place, words=True),
         Column("Batch", _if_known("row", lambda one: f"{one['batch_size']:,}")),
         Column("K", _if_known("row", itemgetter("n_draft"))),
         Column("Tokens/s per GPU", _if_known("row", partial(_figure, name="tokens_per_s_per_gpu"))),
@@ -223,9 +220,10 @@ def _if_known(field: str, value: Callable[[Cells], Any]) -> Callable[[Cells], An
     return lambda one: None if pd.isna(one[field]) else value(one)
 
 
-def _why_none(one: Cells) -> str:
-    least = one["least_tpot_ms"]
-    return "fits nowhere" if pd.isna(least) else f"{least:.1f} ms at best"
+def _fastest_place(one: Cells) -> str:
+    if not pd.isna(one["row"]):
+        return str(one["hardware_id"])
+    return "fits nowhere" if pd.isna(one["least_tpot_ms"]) else f"{one['least_tpot_ms']:.1f} ms at best"
 
 
 def one_k_table(frame: pd.DataFrame) -> Table[Cells]:

@@ -53,10 +53,7 @@ def draw_token_fields(row: FieldRow, label: str, width: int | str) -> int | None
 
 
 def token_remark() -> str:
-    """Reason that the number last typed was not taken.
-
-    Empty once another is set.
-    """
+    """Reason that the number last typed was not taken. Empty once another is set."""
     field, stayed, said = _REFUSED.result
     if not said or stayed != st.session_state[field]:
         return ""

@@ -65,7 +65,7 @@ from advisor.ui.state import (
     show,
     uploaded_text,
 )
-from advisor.ui.widgets import download
+from advisor.ui.widgets import download, show_problem
 
 IN_THE_BAR = frozenset(("model_id", "hardware_id", "n_gpus", "engine", "context_tokens", "drafter_id"))
 _SET_ELSEWHERE_TOO = frozenset({"tensor_parallel", "expert_parallel", "acceptance", "routing", "batch_size"})
@@ -247,7 +247,7 @@ def draw_own_config() -> None:
     )
     st.text_area("or paste it", key="config_text", on_change=_take_text, height=100)
     if problem := CONFIG_FROM.problem:
-        st.error(plain(problem))
+        show_problem(problem)
         st.caption(f"The answer is for {plain(model_name(chosen))}.")
     st.caption(f"Text of at most {MAX_FILE_BYTES / 1e6:.0f} MB. It stays in this session and in links you copy.")
 
@@ -337,8 +337,7 @@ def draw_own_hardware() -> None:
         st.form_submit_button("Use this accelerator", key="hw_use", on_click=_take_form, width="stretch")
     # No `type` here: the browser would refuse other files by a red icon, without a word.
     st.file_uploader("or its JSON file", key="hw_file", on_change=_take_hardware_file, max_upload_size=1)
-    if problem := _GIVEN.problem:
-        st.error(plain(problem))
+    show_problem(_GIVEN.problem)
     name = str(st.session_state["hardware_id"])
     if (document := own_hardware().get(name)) is not None:
         download("This accelerator as JSON", document, f"{name}.json", "hw_download", quiet=True)
@@ -361,10 +360,7 @@ def _figure(label: str, key: str, field: str, scale: float, text: str) -> None:
 
 
 def chosen_hardware() -> Hardware | None:
-    """Accelerator of the bar.
-
-    None for one of a link that cannot be: the answer says what is wrong with it.
-    """
+    """Accelerator of the bar. None for one of a link that cannot be: the answer says what is wrong with it."""
     name = str(st.session_state["hardware_id"])
     try:
         text = own_hardware().get(name)
@@ -451,8 +447,7 @@ def draw_share_panel() -> None:
             on_change=_open,
             max_upload_size=MAX_SCENARIO_BYTES // 1_000_000,
         )
-        if problem := _OPENED.problem:
-            st.error(plain(problem))
+        show_problem(_OPENED.problem)
 
 
 def _share_key() -> str:
@@ -485,10 +480,7 @@ def draw_start_panel() -> None:
 
 
 def said_of(scenario: Scenario) -> str:
-    """The example that a scenario is, and the source of its accepted length.
-
-    Empty once anything is changed.
-    """
+    """The example that a scenario is, and the source of its accepted length. Empty once anything is changed."""
     example = next((found for found in map(load_example, example_ids()) if found.scenario == scenario), None)
     if example is None:
         return ""

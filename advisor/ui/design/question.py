@@ -18,6 +18,7 @@ from advisor.prediction import AdvisorError, Frozen
 from advisor.ui.answers import remembered
 from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT, Kept
 from advisor.ui.state import add_own_model, plain
+from advisor.ui.widgets import show_problem
 
 _BILLION, _TRILLION = 1e9, 1e12
 _LIMITS = {
@@ -183,8 +184,7 @@ def show_note(scenario: Scenario) -> None:
 def _show_problem(asked: str) -> None:
     """Why the last start could not be, where this is what was asked for."""
     of, problem = _PROBLEM.result
-    if of == asked:
-        st.error(plain(problem), icon=":material/error:")
+    show_problem(problem if of == asked else "")
 
 
 def _from_shape(scenario: Scenario) -> None:

@@ -12,7 +12,6 @@ from advisor.answers.design.regions import default_places, one_design, parse_tar
 from advisor.catalog.hardware import hardware_called
 from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import Scenario
-from advisor.prediction import AdvisorError
 from advisor.show.charts.figure import Chart
 from advisor.show.charts.maps import design_regions_chart
 from advisor.show.table import Table
@@ -30,7 +29,7 @@ from advisor.text import csv_text
 from advisor.ui.answers import remembered
 from advisor.ui.design.question import DesignQuestion
 from advisor.ui.state import plain
-from advisor.ui.widgets import download, show_chart, show_table
+from advisor.ui.widgets import download, show_chart, show_table, tried
 
 _KEPT, _OWN = 12, 4
 _MOST_PLACES = 8
@@ -100,10 +99,8 @@ def _one(scenario: Scenario, question: DesignQuestion) -> None:
     if not typed.strip():
         st.caption("The design that is expected to lose least against what each target alone would want.")
         return
-    try:
-        found = _one_of(scenario, question, tuple(text.strip() for text in typed.split(",") if text.strip()))
-    except AdvisorError as error:
-        st.error(plain(str(error)))
+    targets = tuple(text.strip() for text in typed.split(",") if text.strip())
+    if (found := tried(_one_of, scenario, question, targets)) is None:
         return
     answer, _, rest = found.texts[0].partition(". ")
     st.markdown(f"**{plain(answer.rstrip('.'))}.** {plain(rest)}")
@@ -134,10 +131,7 @@ def _map(scenario: Scenario, question: DesignQuestion) -> None:
     if not chosen:
         st.caption("Choose at least one accelerator.")
         return
-    try:
-        found = _map_of(scenario, question, tuple(chosen))
-    except AdvisorError as error:
-        st.error(plain(str(error)))
+    if (found := tried(_map_of, scenario, question, tuple(chosen))) is None:
         return
     st.markdown(plain(found.verdict))
     if found.chart is None:

@@ -31,7 +31,7 @@ from advisor.ui.design.question import (
 )
 from advisor.ui.design.targets import draw_targets
 from advisor.ui.state import TO_SERVE, plain, write_settings
-from advisor.ui.widgets import accepted_from, download, show_plot, show_table, stop_with
+from advisor.ui.widgets import accepted_from, download, show_plot, show_problem, show_table, stop_with
 
 _LABELS = {"ratio": "Experts active **k / N**", "shared": "Shared : routed **s : k**", "width": "Expert **width**"}
 _LEGEND = (
@@ -126,8 +126,7 @@ def _compare(answer: DesignAnswer, chosen: Experts, problem: str) -> Chart:
         st.subheader("Mine beside the best", anchor=False)
         show_table(beside_table(today, typed, best))
         st.text_input("Mine, typed", key="design_mine", placeholder=baseline_experts(space).text)
-        if problem:
-            st.error(plain(problem), icon=":material/error:")
+        show_problem(problem)
         _take(answer, chosen, None if best is None else best.experts)
     return chart
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
@@ -13,7 +12,7 @@ from advisor.measured.measurements import ProfilerSweep, read_sweep
 from advisor.measured.profiler_runs import ProfilerRun, attempt
 from advisor.show.charts.measured import ratio_chart
 from advisor.ui.state import add_own_hardware, plain
-from advisor.ui.widgets import download, show_plot
+from advisor.ui.widgets import download, show_plot, tried
 
 _PLAN_COLUMNS: dict[str, Any] = {
     "name": "Block",
@@ -38,23 +37,15 @@ def _fits(_sweep: ProfilerSweep, sha256: str) -> tuple[tuple[SweepFit, ...] | No
     return attempt(fit_sweep, _sweep)
 
 
-def _try_or_say(action: Callable[..., Any], *arguments: Any) -> Any:
-    """Result of `action`, or its error as a sentence on the page, and None."""
-    answer, problem = attempt(action, *arguments)
-    if problem:
-        st.error(plain(problem), icon=":material/error:")
-    return answer
-
-
 def _choose() -> None:
     """Choice of device and preset, the plan of the sweep, and the button that starts it."""
-    found = _try_or_say(_devices)
+    found = tried(_devices)
     if not found:
         return
     names = {runs.label(item): item["name"] for item in found}
     device = st.selectbox("Device", list(names), format_func=lambda key: f"{key}: {names[key]}", key="profile_device")
     preset = st.segmented_control("Preset", runs.PRESETS, default="quick", required=True, key="profile_preset")
-    facts = _try_or_say(_plan, preset, device)
+    facts = tried(_plan, preset, device)
     if facts is None:
         return
     st.markdown(
@@ -64,7 +55,7 @@ def _choose() -> None:
     with st.expander("The plan"):
         st.dataframe(facts["blocks"], hide_index=True, column_config=_PLAN_COLUMNS)
     pressed = st.button("Measure", icon=":material/speed:", key="profile_start")
-    if pressed and _try_or_say(runs.start, preset, device):
+    if pressed and tried(runs.start, preset, device) is not None:
         st.rerun()
 
 
@@ -98,9 +89,9 @@ def _result(run: ProfilerRun) -> None:
     if why := runs.ending(run):
         st.warning(plain(why))
     again = run.can_resume and st.button("Resume", key="profile_resume")
-    if again and _try_or_say(runs.start, run.preset, run.device, run):
+    if again and tried(runs.start, run.preset, run.device, run) is not None:
         st.rerun()
-    sweep = _try_or_say(read_sweep, run.folder) if run.has_results else None
+    sweep = tried(read_sweep, run.folder) if run.has_results else None
     if sweep is not None:
         _summary(run, sweep)
     _log(run)

@@ -27,7 +27,7 @@ from advisor.ui.measure.traces import TRACE, UserTrace
 from advisor.ui.own_data import use_ranks
 from advisor.ui.session import Kept
 from advisor.ui.state import plain
-from advisor.ui.widgets import show_chart, show_table
+from advisor.ui.widgets import show_chart, show_problem, show_table
 
 _ANSWER: Kept[tuple[tuple[str, str, int], RanksAnswer] | None] = Kept("_rank_answer")
 LOADS_FILE: Kept[str] = Kept("_own_loads", str)
@@ -50,10 +50,7 @@ def use(arm: LayoutCost, found: RanksAnswer) -> None:
 
 
 def count(setup: Setup) -> None:
-    """Place the experts of a setup with the copies that were chosen.
-
-    Keeps the answer, or why there is none.
-    """
+    """Place the experts of a setup with the copies that were chosen. Keeps the answer, or why there is none."""
     _ANSWER.forget()
     _ANSWER.take(_counted, setup)
 
@@ -175,8 +172,7 @@ def draw_ranks_panel(advice: Advice) -> None:
         help=f"Redundant experts, as EPLB places them. {ranks} ranks share experts and copies evenly.",
     )
     button.button("Count the ranks", key="count_ranks", icon=":material/grid_view:", on_click=count, args=(setup,))
-    if problem := _ANSWER.problem:
-        st.error(plain(problem), icon=":material/error:")
+    show_problem(_ANSWER.problem)
     found = answer(setup)
     if found is None:
         st.caption(basis(setup))

@@ -24,12 +24,11 @@ from advisor.answers.simulation.compare import (
 )
 from advisor.answers.simulation.simulator import DEFAULT_PASSAGE_TOKENS, DEFAULT_SPREAD
 from advisor.predict.scenario import Scenario
-from advisor.prediction import AdvisorError
 from advisor.show.charts.runtime import POLICIES, simulation_chart
 from advisor.show.table import Table
 from advisor.ui.answers import advice_for
-from advisor.ui.state import plain, scenario_or_problem
-from advisor.ui.widgets import show_chart, show_table
+from advisor.ui.state import scenario_or_problem
+from advisor.ui.widgets import show_chart, show_problem, show_table, tried
 
 _KEPT_SIMULATIONS = 16
 _GLANCE_S = 0.5
@@ -39,10 +38,7 @@ PROCESSES = {"list": "Independent rounds", "switching": "Good and bad passages",
 
 @dataclass(frozen=True)
 class ProcessChoice:
-    """Process by which acceptance varies in a simulation.
-
-    One of PROCESSES, with what that needs.
-    """
+    """Process by which acceptance varies in a simulation. One of PROCESSES, with what that needs."""
 
     kind: str
     spread: float = DEFAULT_SPREAD
@@ -150,22 +146,18 @@ def draw_simulation() -> None:
     """The whole panel, for the scenario of the bar."""
     scenario, problem = scenario_or_problem()
     if scenario is None:
-        st.error(plain(problem))
+        show_problem(problem)
         return
-    try:
-        advice = advice_for(scenario)
-        choice = None if advice.setup.drafter.kind == "none" else process_choice()
-        if choice is None:
-            lacks = (
-                "a drafter in the bar" if advice.setup.drafter.kind == "none" else "a trace; it stays in this session"
-            )
-            st.info(f"To simulate, give {lacks}.")
-            return
-        planned, warm = plan(scenario.batch_size)
-        report = simulation_for(scenario, choice, planned, warm)
-    except AdvisorError as error:
-        st.error(plain(str(error)), icon=":material/error:")
+    if (advice := tried(advice_for, scenario)) is None:
         return
+    drafts = advice.setup.drafter.kind != "none"
+    choice = process_choice() if drafts else None
+    if choice is None:
+        lacks = "a trace; it stays in this session" if drafts else "a drafter in the bar"
+        st.info(f"To simulate, give {lacks}.")
+        return
+    planned, warm = plan(scenario.batch_size)
+    report = tried(simulation_for, scenario, choice, planned, warm)
     if report is None:
         return
     show_chart(simulation_chart(report), "simulation", scenario)

@@ -17,7 +17,7 @@ from advisor.text import counted
 from advisor.ui.measure.traces import Heading
 from advisor.ui.session import Kept
 from advisor.ui.state import TO_SERVE, plain, show
-from advisor.ui.widgets import show_table
+from advisor.ui.widgets import show_problem, show_table
 
 _GIVEN: Kept[tuple[UserFile, ...]] = Kept("_diagnosis_files", tuple)
 VIEW: Kept[DiagnosisView | None] = Kept("_diagnosis")
@@ -75,8 +75,7 @@ def draw(scenario: Scenario, verdict: OwnVerdict | None) -> None:
 
     verdict : of the rows beside it, whose accepted length the mended scenario takes.
     """
-    if problem := VIEW.problem:
-        st.error(plain(problem), icon=":material/error:")
+    show_problem(VIEW.problem)
     found = VIEW.result
     if found is None:
         return

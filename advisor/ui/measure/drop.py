@@ -20,7 +20,7 @@ from advisor.ui.measure import diagnosis, session, traces
 from advisor.ui.measure.traces import PASTED
 from advisor.ui.session import Kept
 from advisor.ui.state import add_own_model, choose_model, plain
-from advisor.ui.widgets import download, upload_limit
+from advisor.ui.widgets import download, show_problem, upload_limit
 
 LABEL = "Drop anything: benchmark CSV or JSON, server log, launch line, config.json"
 MAX_PASTED = 1_000_000
@@ -37,10 +37,7 @@ _CLEARED: Kept[int] = Kept("_drops_cleared", int)
 
 
 def uploader_key() -> str:
-    """Key of the zone, a new one after everything was forgotten.
-
-    So no file stands there that is not read.
-    """
+    """Key of the zone, a new one after everything was forgotten. So no file stands there that is not read."""
     return f"drop_{_CLEARED.result}"
 
 
@@ -66,8 +63,7 @@ def draw_drop_zone(scenario: Scenario) -> None:
             download("Template (CSV)", template_csv(), "measurements-template.csv", "bench_template", quiet=True)
     kept = (traces.TRACE, traces.RATES, traces.POWER)
     for problem in (session.problem("file"), *(one.problem for one in kept)):
-        if problem:
-            st.error(plain(problem), icon=":material/error:")
+        show_problem(problem)
     for said in (*_SAID.result, *session.NOTES.result):
         st.info(plain(said))
 

@@ -33,6 +33,7 @@ from advisor.ui.measure.session import (
     upload,
 )
 from advisor.ui.state import own_models, plain
+from advisor.ui.widgets import show_problem
 
 _YES_NO = {1: "yes, in these very runs", 0: "no, elsewhere"}
 _FEW = 2
@@ -82,7 +83,7 @@ def draw_open_fields(read: IngestResult, scenario: Scenario) -> None:
             for item in needed:
                 _missing_field(item, guess_of(item, other, scenario), read)
         st.button("Fill in", key="fill_in", on_click=fill_in_form)
-        _problem("fields")
+        show_problem(problem("fields"))
 
 
 def draw_more_fields(read: IngestResult) -> None:
@@ -116,12 +117,6 @@ def _title(name: str) -> str:
     return column.title
 
 
-def _problem(place: str) -> None:
-    """What went wrong with the button that stands here."""
-    if said := problem(place):
-        st.error(plain(said), icon=":material/error:")
-
-
 def _stated_names(read: IngestResult) -> None:
     """Names as they were read, each with another one to choose: a server may be called by any name."""
     stated = {name: sorted(read.frame[name].dropna().unique()) for name in _STATED_NAMES if name in read.frame}
@@ -137,7 +132,7 @@ def _stated_names(read: IngestResult) -> None:
         if st.form_submit_button("Read with these names"):
             fill_in({}, chosen, "names")
             st.rerun()
-        _problem("names")
+        show_problem(problem("names"))
 
 
 def _field(label: str, name: str, guess: Any, key: str, meaning: str = "") -> Any:
@@ -215,7 +210,7 @@ def _form(number: int, file: UploadFile, several: bool, swapped: bool) -> None:
         if st.form_submit_button("Read with these columns", key=f"read_columns_{number}"):
             read_with(number, {item.theirs: item.ours for item in file.headers} | chosen)
             st.rerun()
-        _problem(f"columns {number}")
+        show_problem(problem(f"columns {number}"))
         if len(file.headers) > MAX_FIELDS:
             st.caption(
                 f"{len(file.headers) - MAX_FIELDS} more columns can be mapped with `python -m advisor ingest --map`."

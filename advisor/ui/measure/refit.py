@@ -31,7 +31,7 @@ from advisor.ui.measure.session import (
 )
 from advisor.ui.own_data import in_use, text_of, use_refit
 from advisor.ui.state import plain
-from advisor.ui.widgets import show_chart, show_table
+from advisor.ui.widgets import show_chart, show_problem, show_table
 
 
 def draw_refit_button(read: IngestResult, scenario: Scenario, *, filled: bool) -> None:
@@ -54,8 +54,8 @@ def draw_refit_button(read: IngestResult, scenario: Scenario, *, filled: bool) -
 def draw_refit_problem(scenario: Scenario) -> None:
     """Reasons that a refit was refused, or that no engine explains a column in its unit."""
     unit, refused = unit_problem(scenario.acceptance), problem("refit")
-    for said in dict.fromkeys(text for text in (unit, refused) if text):
-        st.error(plain(said), icon=":material/error:")
+    for said in dict.fromkeys((unit, refused)):
+        show_problem(said)
 
 
 def _needed(names: tuple[str, ...], rows: int) -> str:

@@ -46,10 +46,7 @@ MAPPED_FORMATS = ("canonical_csv", "canonical_json", "kernel_table")
 
 @dataclass(frozen=True)
 class UploadFile:
-    """A file as read under the columns that were chosen for it.
-
-    Where it cannot be read, the reason and no rows.
-    """
+    """A file as read under the columns that were chosen for it. Where it cannot be read, the reason and no rows."""
 
     name: str
     digest: str
@@ -202,10 +199,7 @@ def take_sample(scenario: Scenario) -> None:
 
 
 def take(given: Mapping[str, bytes], scenario: Scenario) -> None:
-    """Read benchmark files {name: content} as one.
-
-    What they do not say is taken from the scenario in the bar.
-    """
+    """Read benchmark files {name: content} as one. What they do not say is taken from the scenario in the bar."""
     by_hash: dict[str, tuple[str, bytes]] = {}
     said: list[str] = []
     for name, data in given.items():
@@ -280,10 +274,7 @@ def _with(rows: Rows, values: Mapping[str, Any], override: Mapping[str, Any]) ->
 
 
 def read_with(number: int, chosen: Mapping[str, str]) -> None:
-    """Read one of the files anew with its headers as chosen, {theirs: ours}.
-
-    What was filled in stays, a refit not.
-    """
+    """Read one of the files anew with its headers as chosen, {theirs: ours}. What was filled in stays, a refit not."""
     forget_refit()
     changed = list(FILES.result)
     changed[number] = read_as(changed[number], chosen)
@@ -328,10 +319,7 @@ def fill_from_bar(scenario: Scenario) -> None:
 
 
 def guess_of(item: MissingField, other: str, scenario: Scenario) -> Any:
-    """The file's suggestion, else the bar's value of the same model.
-
-    None without either.
-    """
+    """The file's suggestion, else the bar's value of the same model. None without either."""
     bar = of_scenario(item.name, scenario)
     if item.name == "drafter" and item.prefill is not None and str(bar).startswith(str(item.prefill)):
         return bar  # a header says the family, `eagle`
@@ -341,10 +329,7 @@ def guess_of(item: MissingField, other: str, scenario: Scenario) -> Any:
 
 
 def of_scenario(name: str, scenario: Scenario) -> Any:
-    """The bar's value of a column.
-
-    None where it says nothing of it.
-    """
+    """The bar's value of a column. None where it says nothing of it."""
     if name == "gpu_count":  # of one copy, as the scenario's batch is
         return max(scenario.tensor_parallel, scenario.expert_parallel)
     if name == "drafter" and scenario.drafter_id == "none":
@@ -353,10 +338,7 @@ def of_scenario(name: str, scenario: Scenario) -> Any:
 
 
 def other_model(read: IngestResult, scenario: Scenario) -> str:
-    """The first model that the files name and the bar does not.
-
-    Empty where there is none.
-    """
+    """The first model that the files name and the bar does not. Empty where there is none."""
     named = read.frame["model_id"].dropna() if "model_id" in read.frame else ()
     return next((str(name) for name in named if name != scenario.model_id), "")
 
@@ -488,10 +470,7 @@ def refit(frame: pd.DataFrame, place: str, acceptance: str | None = None, header
 
 
 def forget_refit() -> None:
-    """Drop the refit from this page.
-
-    Predictions that use it go on until that is undone.
-    """
+    """Drop the refit from this page. Predictions that use it go on until that is undone."""
     REFIT.forget()
     _PROBLEM.forget()
 
@@ -514,10 +493,7 @@ def forget() -> None:
 
 
 def drop() -> None:
-    """Drop the upload and its refit from this page.
-
-    Predictions that use the refit go on until that is undone.
-    """
+    """Drop the upload and its refit from this page. Predictions that use the refit go on until that is undone."""
     forget_refit()
     for kept in (UPLOAD, FILES, _GIVEN, _MADE, NOTES, _UNITS, FROM_BAR):
         kept.forget()

@@ -80,10 +80,7 @@ def _read_trace(setup: Setup, given: Sequence[tuple[str, bytes]]) -> UserTrace:
 
 
 def forget_trace() -> None:
-    """Drop the trace.
-
-    A scenario that uses it goes back to the model's own routing.
-    """
+    """Drop the trace. A scenario that uses it goes back to the model's own routing."""
     TRACE.forget()
     if "," in str(st.session_state.get("routing", "")):
         st.session_state["routing"] = "auto"

@@ -45,10 +45,7 @@ _SET_BY_ROWS = {
 
 
 def draw_benchmark(read: IngestResult | None, scenario: Scenario, heading: Heading) -> None:
-    """The whole panel.
-
-    Without rows, the form that says which column is which.
-    """
+    """The whole panel. Without rows, the form that says which column is which."""
     if read is None:
         heading("Which column is which?" if any(file.headers for file in FILES.result) else "Nothing could be read")
         draw_mapping_panel()

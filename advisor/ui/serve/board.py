@@ -14,14 +14,13 @@ from advisor.answers.explore.entrants import BY, By, load_as_text, load_from_tex
 from advisor.answers.explore.leaderboard import Leaderboard, Standing
 from advisor.catalog.hardware import model_name
 from advisor.predict.scenario import Scenario
-from advisor.prediction import AdvisorError
 from advisor.show.words.leaderboard import missed_texts, notes, own_place, placement_text, verdict
 from advisor.show.words.leaderboard import table as board_table
 from advisor.text import counted
 from advisor.ui.answers import asked, board_for
 from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT
 from advisor.ui.state import plain
-from advisor.ui.widgets import download, show_table
+from advisor.ui.widgets import download, show_table, tried
 
 _BY_NAMES: dict[By, str] = {"cost": "Cost", "throughput": "Throughput", "speed": "Speed", "energy": "Energy"}
 _FIGURES: dict[By, str] = {
@@ -36,10 +35,7 @@ _FIGURES: dict[By, str] = {
 def draw_board(advice: Advice) -> None:
     """The leaderboard at the scenario's load."""
     _ask()
-    try:
-        board = board_for(advice.scenario, asked())
-    except AdvisorError as error:
-        st.error(plain(str(error)), icon=":material/error:")
+    if (board := tried(board_for, advice.scenario, asked())) is None:
         return
     st.markdown(f"**{plain(verdict(board))}**")
     if board.standings:

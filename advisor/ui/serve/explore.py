@@ -9,13 +9,11 @@ import streamlit as st
 from advisor.answers.advice import Advice
 from advisor.answers.explore.two_settings import AXES, Explored, explore
 from advisor.predict.scenario import Scenario
-from advisor.prediction import AdvisorError
 from advisor.show.charts.explore import SHOWN, explored_chart, explored_table
 from advisor.ui.answers import remembered
 from advisor.ui.serve.board import draw_board
 from advisor.ui.session import EXPLORE_AS
-from advisor.ui.state import plain
-from advisor.ui.widgets import show_chart
+from advisor.ui.widgets import show_chart, tried
 
 _, _TABLE, _COMPARE = EXPLORE_AS
 
@@ -41,10 +39,7 @@ def draw_explore(advice: Advice) -> None:
 
 
 def _cells(scenario: Scenario, across: str, down: str, figure: str, as_table: bool) -> None:
-    try:
-        found = _explored(scenario, across, down)
-    except AdvisorError as error:
-        st.error(plain(str(error)), icon=":material/error:")
+    if (found := tried(_explored, scenario, across, down)) is None:
         return
     if as_table:
         column = functools.partial(st.column_config.NumberColumn, format=SHOWN[figure][2])

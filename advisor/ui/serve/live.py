@@ -30,10 +30,7 @@ _WHY = st.components.v2.component("live_why", css=_CSS, js=_script("rules", "cha
 
 
 def draw_live(advice: Advice) -> None:
-    """Draw headline, sliders, chart, command, table and flips.
-
-    A slider that is let go becomes the scenario's.
-    """
+    """Draw headline, sliders, chart, command, table and flips. A slider that is let go becomes the scenario's."""
     scenario = advice.scenario
     data = live_answer(advice, published_for(scenario), own_points(scenario), st.session_state.get("load_price"))
     wider = None if (fit := fit_of(advice)) is None else fit.scenario

@@ -49,10 +49,7 @@ Form = Format | Literal["brief"]
 
 
 def named_link(scenario: Scenario) -> str | None:
-    """The address of the scenario, its model and accelerator among it.
-
-    None where it is too long.
-    """
+    """The address of the scenario, its model and accelerator among it. None where it is too long."""
     link = link_to(scenario, st.context.url)
     if link is None:
         return None

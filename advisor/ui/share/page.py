@@ -17,7 +17,7 @@ from advisor.ui.share.files import (
     sweep_toggle,
 )
 from advisor.ui.state import plain
-from advisor.ui.widgets import advice_or_stop, download, place, scenario_or_stop
+from advisor.ui.widgets import advice_or_stop, download, place, scenario_or_stop, show_problem
 
 BUTTONS: tuple[tuple[Format, str, str], ...] = (
     ("pdf", "PDF", "A tagged PDF of four to six pages, for print and for screen readers."),
@@ -69,7 +69,7 @@ with st.container(key="report_extras", horizontal=True, gap="medium"):
 if chosen.ranks_text:
     st.caption(plain(chosen.ranks_text))
 for problem in chosen.problems:
-    st.error(plain(problem), icon=":material/error:")
+    show_problem(problem)
 with st.container(border=True, height=900, key="preview"):  # a pane of its own: wide tables scroll in it, not the page
     for text, is_code in pieces(report_file(scenario, date, "md", chosen.extras, chosen.ranks).decode()):
         if is_code:
