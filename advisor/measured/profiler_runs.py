@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -90,14 +90,6 @@ def refusal(server_address: str | None, url: str | None) -> str:
             f"there, or start the app with {ALLOW_VARIABLE}=1."
         )
     return TORCH_MISSING if find_spec("torch") is None else ""
-
-
-def attempt(action: Callable[..., T], *arguments: Any) -> tuple[T | None, str]:
-    """(result, ""), or (None, the sentence) when the action raises an AdvisorError."""
-    try:
-        return action(*arguments), ""
-    except AdvisorError as error:
-        return None, str(error)
 
 
 def devices() -> list[dict[str, Any]]:

@@ -1,9 +1,4 @@
-"""One cache for answers on a scenario: a user's own data stay in that user's session, all else serves everybody.
-
-The core's answers, cached: one call per question. `remembered` keeps those on a user's own data in the session.
-
-The leaderboard at the scenario's load: what is asked of it besides the scenario, and the cached answer.
-"""
+"""The core's answers, cached: a user's own data stay in that user's session, all else serves everybody."""
 
 from __future__ import annotations
 
@@ -30,7 +25,8 @@ from advisor.measured.store_build import StoreStatus
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError, Frozen, Tier
-from advisor.ui.session import values
+from advisor.show.report.build import applicable_errors, published_ids
+from advisor.ui.session import attempt, values
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -116,19 +112,12 @@ def refit_text_for(scenario: Scenario) -> str:
 
 def errors_for(scenario: Scenario) -> dict[str, Errors]:
     """Errors on published points near a scenario, nearest first. Empty where the shipped rows cannot be read."""
-    from advisor.show.report.build import published_ids
-
     return _errors(*published_ids(scenario), advice_for(scenario).recommendation.speedup.tier)
 
 
 @st.cache_resource(show_spinner=False, max_entries=128)
 def _errors(hardware_id: str | None, model_id: str | None, tier: Tier) -> dict[str, Errors]:
-    from advisor.show.report.build import applicable_errors
-
-    try:
-        return applicable_errors(hardware_id, model_id, tier)
-    except AdvisorError:
-        return {}  # the page Trust says what is wrong with them
+    return attempt(applicable_errors, hardware_id, model_id, tier)[0] or {}  # Trust says what is wrong with them
 
 
 def let_the_browser_draw() -> None:
@@ -179,9 +168,8 @@ def nearby_for(advice: Advice, batch: float, n_draft: int) -> Nearby:
     file, scenario = default_store_path(), advice.scenario
     if not file.is_file():
         return None, None
-    try:
-        kernels = _near_kernels(scenario, str(file), file.stat().st_mtime_ns, batch, n_draft)
-    except AdvisorError:
+    kernels, _ = attempt(_near_kernels, scenario, str(file), file.stat().st_mtime_ns, batch, n_draft)
+    if kernels is None:
         return None, None  # Trust says what is wrong with the store
     points = published_for(scenario)
     return kernels, None if points is None else nearest_speedups(points, batch, n_draft)
@@ -192,8 +180,6 @@ def published_for(scenario: Scenario) -> pd.DataFrame | None:
 
     None where the model or the accelerator is the user's own.
     """
-    from advisor.show.report.build import published_ids
-
     hardware_id, model_id = published_ids(scenario)
     if hardware_id is None or model_id is None:
         return None

@@ -1,18 +1,8 @@
-"""What each field of a scenario may be on screen: its default, its choices here and now, how it is read from a text.
+"""Data of the user's own that this session predicts with: fields, upload, loads of experts, refit, plain sweep, sweeps.
 
-The user's own measured speedups of a scenario, from the upload of this session, as charts draw them.
-
-Loads of experts and the layout that this session predicts with: chosen in Lab or on Measure, or carried by a link.
-
-They lie in the session under their fields' names, as a refit does, and go into the scenario of every run whose model
-has as many experts and no fewer layers.
-
-The refit that this session predicts with: chosen on Measure or carried by a link, shown on every page, undone.
-
-It lies in the session as one line of text under its field's name, as the widgets' values do, and goes into the scenario
-of every run whose accelerator and engine it is for, and so into its hash, its link and its report.
-
-The sweep of this session: opened or computed in Lab, and what of it is on screen. Nothing is shared.
+Loads, refit and plain sweep lie in the session as one line of text under their field's name, as the widgets' values do,
+and go into the scenario of every run whose model, or accelerator and engine, they are of: so into its hash, its link
+and its report.
 """
 
 from __future__ import annotations
@@ -277,14 +267,6 @@ def refit_banner(scenario: Scenario) -> None:
 SWEEP = "plain_sweep"
 
 
-def use_sweep(text: str | None) -> None:
-    """Predict with a plain sweep from the next run on, in this session only.
-
-    text : None for no sweep.
-    """
-    st.session_state[SWEEP] = text
-
-
 def sweep_is_for(values: Mapping[str, Any]) -> bool:
     """Whether the plain sweep among a scenario's values is of it."""
     text = values.get(SWEEP)
@@ -299,7 +281,9 @@ def sweep_banner(scenario: Scenario) -> None:
     if scenario.plain_sweep is None:
         other = not_of(parse_sweep(text), vars(scenario)).replace("_", " ")
         said = f"Your plain sweep is of {other}; **here it is not used.**"
-    _banner(f":material/show_chart: {said}", "Without it", "undo_plain_sweep", use_sweep, None)
+    _banner(
+        f":material/show_chart: {said}", "Without it", "undo_plain_sweep", st.session_state.__setitem__, SWEEP, None
+    )
 
 
 MAX_ROWS = 200_000

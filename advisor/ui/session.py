@@ -69,6 +69,14 @@ class Kept(Generic[T]):
         return value
 
 
+def attempt(action: Callable[..., T], *arguments: Any) -> tuple[T | None, str]:
+    """(result, ""), or (None, the sentence) when the action raises an AdvisorError."""
+    try:
+        return action(*arguments), ""
+    except AdvisorError as error:
+        return None, str(error)
+
+
 SERVE_TABS = ("Why", "Explore", "Evidence", "Command check")
 EXPLORE_AS = ("Map", "Table", "Compare models")
 LAB_TABS = ("Simulation", "Sweep", "Expert parallelism", "This machine")

@@ -1,8 +1,6 @@
-"""Pieces that several pages draw: the answer or its problem, a chart with its data, notes.
+"""Pieces that several pages draw: the answer or its problem, charts, tables, and how a number was made.
 
-How was this made: a dialog with inputs, formulas, numbers, sources and the measured points near one prediction.
-
-A control asks (`ask`), in a callback; the page opens the dialog at its end.
+For the last a control asks (`ask`), in a callback; the page opens the dialog at its end.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ from advisor.measured.seeds import Claim, read_findings, seeds_table
 from advisor.physics.bands import BAND_LEVEL, SIMULATED
 from advisor.predict.band_parts import band_parts
 from advisor.predict.scenario import Scenario
-from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.show.charts.figure import Chart
 from advisor.show.explain.round import Derivation, citations, derive
@@ -37,7 +34,7 @@ from advisor.text import frame_csv, screen_style, typeset
 from advisor.ui.answers import advice_for, nearby_for
 from advisor.ui.own_data import ranks_banner, refit_banner, sweep_banner
 from advisor.ui.server import themed
-from advisor.ui.session import Kept
+from advisor.ui.session import Kept, attempt
 from advisor.ui.state import CONFIG_FROM, link_notes, plain, scenario_or_problem
 
 T = TypeVar("T")
@@ -70,18 +67,16 @@ def advice_or_stop(scenario: Scenario) -> Advice:
 
 
 def show_problem(problem: str) -> None:
-    """What went wrong, in a box. Nothing for an empty text."""
+    """Say in a box that something went wrong. Nothing for an empty text."""
     if problem:
         st.error(plain(problem), icon=":material/error:")
 
 
 def tried(action: Callable[..., T], *arguments: Any) -> T | None:
     """Result of a call, or its error in a box and None."""
-    try:
-        return action(*arguments)
-    except AdvisorError as error:
-        show_problem(str(error))
-    return None
+    result, problem = attempt(action, *arguments)
+    show_problem(problem)
+    return result
 
 
 def stop_with(problem: str) -> NoReturn:
@@ -250,10 +245,15 @@ def _dialog(advice: Advice, batches: Sequence[int], drafts: Sequence[int]) -> No
     batch = left.selectbox("Batch", batches, key=_BATCH)
     k = right.selectbox("K", drafts, key=_K)
     made = derive(setup, float(batch), int(k))
-    st.markdown(_headline(made))
+    shown = ("speedup", "tpot", "tokens_per_s_per_gpu")
+    speedup, tpot, rate = (made.step(name).result for name in shown)
+    per_gpu = f"{value_text(rate).removesuffix('/s')} tokens/s per GPU"
+    st.markdown(f"**Predicted speedup {speedup.value:.2f}×**, {value_text(tpot)} per output token, {per_gpu}.")
     section = st.segmented_control("Show", SECTIONS, required=True, key=_SECTION)
     if section == "Band":
-        _band(setup, made)
+        st.markdown(f"The {BAND_LEVEL:.0%} band that each kind of uncertainty would give alone:")
+        show_table(Table(BAND_PARTS, band_parts(setup, made.batch_size, made.n_draft)))
+        st.caption(f"{SIMULATED}, the same with and without drafts: what both share cancels in the ratio.")
     elif section == "Measured nearby":
         _near(advice, made)
     elif section == "Inputs":
@@ -269,13 +269,6 @@ def _dialog(advice: Advice, batches: Sequence[int], drafts: Sequence[int]) -> No
         _steps(sorted(found, key=lambda step: not step.id.endswith(".total")))
 
 
-def _headline(made: Derivation) -> str:
-    shown = ("speedup", "tpot", "tokens_per_s_per_gpu")
-    speedup, tpot, rate = (made.step(name).result for name in shown)
-    per_gpu = f"{value_text(rate).removesuffix('/s')} tokens/s per GPU"
-    return f"**Predicted speedup {speedup.value:.2f}×**, {value_text(tpot)} per output token, {per_gpu}."
-
-
 def _steps(steps: Sequence[Step]) -> None:
     if not steps:
         st.info("Nothing is drafted with device time here.")
@@ -287,13 +280,6 @@ def _steps(steps: Sequence[Step]) -> None:
         if lines := [plain(text) for text in (*notes, *sources)]:
             st.caption("  \n".join(lines))
     st.caption("Formulas: docs/model.md. Four digits are shown; the result is computed with all of them.")
-
-
-def _band(setup: Setup, made: Derivation) -> None:
-    parts = band_parts(setup, made.batch_size, made.n_draft)
-    st.markdown(f"The {BAND_LEVEL:.0%} band that each kind of uncertainty would give alone:")
-    show_table(Table(BAND_PARTS, parts))
-    st.caption(f"{SIMULATED}, the same with and without drafts: what both share cancels in the ratio.")
 
 
 def _near(advice: Advice, made: Derivation) -> None:

@@ -35,15 +35,8 @@ def speedup_chart(
 ) -> go.Figure:
     """Speedup over plain decoding against batch size for one K, on a log axis.
 
-    Parameters
-    ----------
-    curve : predictions over batch and K.
-    n_draft : the K drawn with its band; must be one of the curve's. [-]
-    batch_size : target batch, drawn as a line. [-]
-    band_level : share of outcomes the band is meant to hold. [-]
-    sweet_spot_batch : batch to mark, one of the curve's; None marks nothing. [-]
-    compare : further K, drawn without bands. [-]
-    largest_batch : the largest batch that fits in memory, beyond which the chart is shaded; None shades nothing. [-]
+    n_draft : the K drawn with its band. band_level : share of outcomes that it is meant to hold. compare : further
+    K, drawn without bands. sweet_spot_batch : batch to mark. largest_batch : the largest that fits, shaded beyond. [-]
     """
     column = curve.column(n_draft)
     x, value = curve.batches, curve.speedup[:, column]

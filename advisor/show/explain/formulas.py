@@ -23,9 +23,8 @@ from advisor.catalog.graphs import EAGER_SOURCE
 from advisor.catalog.kernel_choice import small_launch
 from advisor.catalog.kernel_costs import NETWORK_FRACTION
 from advisor.physics import laws
-from advisor.physics.architecture import Mixer
 from advisor.physics.components import KERNELS, OVERHEADS
-from advisor.physics.kernel_costs import AttentionCost, GemmCost, KernelCosts, MoeCost, Network, StreamCost
+from advisor.physics.kernel_costs import AttentionCost, GemmCost, MoeCost, Network, StreamCost
 from advisor.physics.laws.kernels import Law
 from advisor.physics.touched_experts import local_experts, touched_experts
 from advisor.predict.setup import Setup
@@ -285,13 +284,6 @@ def record_behind(setup: Setup, part: Part, t0_s: float, drafting: bool = False)
         if math.isclose(record.parameters["t0_s"].value, shipped_s, rel_tol=1e-9) and f"fit {record.id} " in sources:
             return record
     return None
-
-
-def core_part(mixer: Mixer, costs: KernelCosts) -> Part:
-    """Name of the record that prices the core of a mixer's layers."""
-    if mixer.kind in ("mla", "sparse") and costs.mla is not None:
-        return "latent attention"
-    return "recurrent state" if mixer.kind == "linear" and costs.state is not None else "attention"
 
 
 _RATE = "rate of arithmetic (a fitted slope, not the data sheet's peak)"

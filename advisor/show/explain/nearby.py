@@ -103,7 +103,7 @@ def _experts(store: Store, setup: Setup, batch: float, q: float, count: int) -> 
         f"{batch * q:,.0f} tokens, {target['num_experts']:g} experts top-{moe.n_active}, h {moe.expert_input_width}, "
         f"I {target['inter_size']:g}"
     )
-    return _shown("Routed experts, one layer", goal, labels, nearest["latency_s"].to_numpy(), model, record.id, count)
+    return _shown("Routed experts, one layer", goal, labels, nearest, model, record.id, count)
 
 
 def _expert_times(found: pd.DataFrame, cost: MoeCost, record: FitRecord) -> Array:
@@ -137,7 +137,7 @@ def _projections(store: Store, setup: Setup, batch: float, q: float, count: int)
     model = gemm_time(cost, nearest["m"].to_numpy(float), nearest["weights"].to_numpy(), dtype, 1)
     labels = [f"{row.m:,} rows, {row.k} x {row.n} weights" for row in nearest.itertuples()]
     goal = f"{rows:,.0f} rows, {weights / 1e6:.3g} million weights"
-    return _shown("Attention weights, one GEMM", goal, labels, nearest["latency_s"].to_numpy(), model, record.id, count)
+    return _shown("Attention weights, one GEMM", goal, labels, nearest, model, record.id, count)
 
 
 def _attention(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
@@ -177,8 +177,7 @@ def _attention(store: Store, setup: Setup, batch: float, q: float, count: int) -
         for row in nearest.itertuples()
     ]
     goal = f"{group:,.0f} sequences, {context:,} cached tokens"
-    measured = nearest["latency_s"].to_numpy()
-    return _shown("Attention core, one layer", goal, labels, measured, cost.time_s(moved, flops), record.id, count)
+    return _shown("Attention core, one layer", goal, labels, nearest, cost.time_s(moved, flops), record.id, count)
 
 
 def _attention_layers(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
@@ -210,8 +209,7 @@ def _attention_layers(store: Store, setup: Setup, batch: float, q: float, count:
         for row in nearest.itertuples()
     ]
     goal = f"{rows:,.0f} sequences, {context:,.0f} tokens with the new one, {serving.n_heads} heads"
-    measured = nearest["latency_s"].to_numpy()
-    return _shown("Attention measured whole, one layer", goal, labels, measured, model, serving.id, count)
+    return _shown("Attention measured whole, one layer", goal, labels, nearest, model, serving.id, count)
 
 
 def _all_reduce(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:
@@ -225,9 +223,8 @@ def _all_reduce(store: Store, setup: Setup, batch: float, q: float, count: int) 
     table = _rows("all_reduce", store, record, n_ranks=record.n_ranks).dropna(subset=["message_bytes"])
     nearest = table.loc[_apart(table, {"message_bytes": message}).index[:count]]
     labels = [f"{row.message_bytes / 1e3:,.4g} kB among {row.n_ranks}" for row in nearest.itertuples()]
-    measured = nearest["latency_s"].to_numpy()
     goal = f"{message / 1e3:,.4g} kB among {ranks}"
-    return _shown("All-reduce", goal, labels, measured, cost.time_s(nearest["message_bytes"]), record.id, count)
+    return _shown("All-reduce", goal, labels, nearest, cost.time_s(nearest["message_bytes"]), record.id, count)
 
 
 def _rows(name: str, store: Store, record: FitRecord, **more: Any) -> pd.DataFrame:
@@ -244,10 +241,10 @@ def _apart(table: pd.DataFrame, target: Mapping[str, float]) -> pd.Series:
 
 
 def _shown(
-    part: str, goal: str, labels: list[str], measured: Array, model: Array, record: str, count: int
+    part: str, goal: str, labels: list[str], nearest: pd.DataFrame, model: Array, record: str, count: int
 ) -> list[dict[str, object]]:
     same = {"part": part, "wanted": goal, "record": record}
     return [
         same | {"measured_at": at, "measured_s": float(own), "model_s": float(ours), "ratio": float(ours / own)}
-        for at, own, ours in zip(labels[:count], measured, model, strict=False)
+        for at, own, ours in zip(labels[:count], nearest["latency_s"], model, strict=False)
     ]

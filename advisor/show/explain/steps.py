@@ -36,9 +36,9 @@ from advisor.predict.setup import Setup
 from advisor.prediction import Tier
 from advisor.show.explain.formulas import (
     ConstantUse,
+    Part,
     Style,
     computed,
-    core_part,
     formula_of,
     kernel_constants,
     network_constants,
@@ -416,7 +416,8 @@ def _attention_core(b: Builder, run: Pass, core: Core, suffix: str, symbol: str)
         note = "Each query chooses its own entries." if sparse else "Read once per sequence, whatever q is."
         reading = {**core.read, "b": Quantity(core.read["b"], "B"), "e_index": Quantity(core.read["e_index"], "B")}
     read_bytes = b.add(Head(f"cache{suffix}", title, "R", "B"), core.read_law, reading, note=note, names={"n_q": "q"})
-    part = core_part(mixer, run.costs)
+    part: Part = "latent attention" if mixer.kind in ("mla", "sparse") and run.costs.mla is not None else "attention"
+    part = "recurrent state" if mixer.kind == "linear" and run.costs.state is not None else part
     uses = kernel_constants(run.setup, part, core.cost, run.drafting)
     head = Head(f"attention_flops{suffix}", "Operations of one layer's core", "F", "FLOP")
     operations = {"R": read_bytes} if mixer.kind == "linear" else {**core.work, "a": Quantity(core.work["a"], "FLOP")}

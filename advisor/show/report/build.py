@@ -202,26 +202,19 @@ class Report:
     """Peaks of the accelerator that are in use, by name."""
     sources: tuple[str, ...]
     versions: Mapping[str, str]
+    # Answers of other questions; None: not looked up, not asked for, or none was given.
     steps: NextSteps | None = None
-    """Changes to try next, and the design's standing; None: not looked up."""
     validation: Mapping[str, Errors] | None = None
-    """Errors by group of published points. None: not looked up. Empty: nothing published could be compared."""
+    """Errors by group of published points. Empty: nothing published could be compared."""
     spend: Spend | None = None
-    """Money and energy of a token at the recommended K; None where the batch does not fit in memory."""
+    """At the recommended K; None where the batch does not fit in memory."""
     over_context: ContextMap | None = None
-    """The scenario over batch and context; None: not looked up."""
     board: Leaderboard | None = None
-    """Other models at this load; None: not asked for."""
     diagnosis: DiagnosisView | None = None
-    """A measured run of this scenario, diagnosed; None: none was given."""
     k_by_context: KByContext | None = None
-    """The recommended K over batch and context; None: not looked up."""
     regions: RegionMap | None = None
-    """The design to train over batch and accelerator; None: not asked for."""
     ranks: RanksAnswer | None = None
-    """Experts on the scenario's expert-parallel ranks; None: not asked for."""
     swept: SweepView | None = None
-    """A grid of scenarios; None: none was given."""
 
     @property
     def scenario(self) -> Scenario:

@@ -158,7 +158,10 @@ class UsedConstant(Frozen):
 
 
 class DesignChoice(_Shape):
-    """The best design at equal quality for one goal. Its gain is over the scenario's own design, above 1 better."""
+    """The best design at equal quality for one goal.
+
+    Its gain is over the scenario's own design, above 1 better.
+    """
 
     goal: str
     design: str

@@ -8,7 +8,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from advisor.answers.best_k import DraftRow
-from advisor.answers.diagnosis.diagnose import Diagnosis, Evidence, Finding, amount
+from advisor.answers.diagnosis.diagnose import Diagnosis, Finding, amount
 from advisor.answers.diagnosis.physics import Compared, Comparison
 from advisor.show.table import Column, Table
 from advisor.text import counted, printable, with_prefix
@@ -158,22 +158,22 @@ def view_of(found: Diagnosis) -> DiagnosisView:
 
 
 def _finding_row(one: Finding) -> DiagnosisFinding:
+    named = one.rule.published.source
     others = f" and {counted(len(one.lines) - 1, 'other run')}" if one.lines[1:] else ""
     return DiagnosisFinding(
         kind=one.kind,
         title=one.rule.title,
         where=printable(one.lines[0]) + others,
-        evidence=tuple(printable(_evidence(item, one.rule.published.source)) for item in one.evidence),
+        evidence=tuple(
+            # The source of a test's limit is left out where it is the finding's own, named beside it.
+            printable(f"{item.text} ({item.source})" if item.source not in ("", named) else item.text)
+            for item in one.evidence
+        ),
         differs=tuple(map(printable, one.details)),
         because=one.rule.because,
         fix=one.fix,
         source=one.rule.published.source,
     )
-
-
-def _evidence(item: Evidence, named: str) -> str:
-    """A test with the source of its limit, left out where that is the finding's own, `named` beside it."""
-    return f"{item.text} ({item.source})" if item.source not in ("", named) else item.text
 
 
 def _compared(place: str, one: Comparison) -> ComparedView:

@@ -43,14 +43,9 @@ KERNELS: tuple[Column[dict[str, Any]], ...] = (
 )
 
 
-def _drafts(k: float) -> str:
-    """K of a published row; the best of several where it names none."""
-    return f"{k:.0f}" if k == k else "best"
-
-
 PUBLISHED: tuple[Column[dict[str, Any]], ...] = (
     Column("batch", itemgetter("batch_size"), "{:,.0f}".format),
-    Column("K", itemgetter("n_draft"), _drafts),
+    Column("K", itemgetter("n_draft"), lambda k: f"{k:.0f}" if k == k else "best"),
     Column("measured", itemgetter("speedup"), "{:.2f}×".format),
     Column("drafter", itemgetter("drafter"), words=True),
     Column("TP", itemgetter("tensor_parallel"), lambda gpus: f"{gpus:.0f}" if gpus == gpus else ""),

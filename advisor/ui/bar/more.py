@@ -1,15 +1,7 @@
-"""What the bar keeps under More: examples, acceptance, placement, engine, formats, and the user's own files.
-
-The user's own config.json under More: given as a file or as text, what is wrong with it, and taking it back.
+"""What the bar keeps under More and Share: examples, fields, the user's own model and accelerator, links and files.
 
 The answer on screen always fits what this panel says: a configuration that cannot be used, and an emptied box, put the
 last shipped model back in place of the one they replace.
-
-The user's own accelerator in the bar: a few figures of its data sheet, or a file of them.
-
-Handing the scenario on: its link, its file, and opening a file that someone else sent.
-
-The named examples, at the top of More.
 """
 
 from __future__ import annotations
@@ -51,7 +43,7 @@ from advisor.predict.usual import nearest_acceptance
 from advisor.prediction import AdvisorError
 from advisor.ui.bar.fields import TYPED, draw_token_fields, understood
 from advisor.ui.own_data import choices, default
-from advisor.ui.session import Kept
+from advisor.ui.session import Kept, attempt
 from advisor.ui.state import (
     CONFIG_FROM,
     add_own_hardware,
@@ -85,7 +77,12 @@ _SHOWN: Mapping[str, Callable[[str], str]] = {
 def draw_more(values: dict[str, Any], *, on_parallel: Callable[[], None]) -> None:
     """The button and the widgets under it, whose values are put into `values`."""
     with st.popover("More", type="tertiary", width="content", key="more"):
-        draw_start_panel()
+        with st.expander("Start from an example", icon=":material/lightbulb:"):
+            for name in example_ids():
+                example = load_example(name)
+                asked = example.scenario, "example"
+                st.button(example.title, key=f"example_{name}", on_click=show, args=asked, width="stretch")
+                st.caption(plain(example.description))
         with st.expander(FIELDS["model_config_json"].label):
             draw_own_config()
         with st.expander(FIELDS["hardware_json"].label):
@@ -362,11 +359,8 @@ def _figure(label: str, key: str, field: str, scale: float, text: str) -> None:
 def chosen_hardware() -> Hardware | None:
     """Accelerator of the bar. None for one of a link that cannot be: the answer says what is wrong with it."""
     name = str(st.session_state["hardware_id"])
-    try:
-        text = own_hardware().get(name)
-        return load_hardware(name) if text is None else hardware_from_own(text, name)
-    except AdvisorError:
-        return None
+    text = own_hardware().get(name)
+    return attempt(load_hardware, name)[0] if text is None else attempt(hardware_from_own, text, name)[0]
 
 
 def _fill(here: Hardware) -> None:
@@ -459,24 +453,13 @@ def _open() -> None:
     if given is None:
         _OPENED.put(_OPENED.result)
         return
-    try:
-        found = read_scenario(given.getvalue())
-    except AdvisorError as error:
-        _OPENED.refuse(error)
+    found, problem = attempt(read_scenario, given.getvalue())
+    if found is None:
+        _OPENED.refuse(problem)
         return
     _OPENED.put(_OPENED.result + 1)
     st.session_state[_OPEN] = False
     show(found.scenario, "file", *([f"{found.note[:1].upper()}{found.note[1:]}."] if found.note else []))
-
-
-def draw_start_panel() -> None:
-    """The list of examples, each made the scenario by one click."""
-    with st.expander("Start from an example", icon=":material/lightbulb:"):
-        for name in example_ids():
-            example = load_example(name)
-            arguments = example.scenario, "example"
-            st.button(example.title, key=f"example_{name}", on_click=show, args=arguments, width="stretch")
-            st.caption(plain(example.description))
 
 
 def said_of(scenario: Scenario) -> str:

@@ -30,6 +30,7 @@ from advisor.ui.design.question import (
     take_model,
 )
 from advisor.ui.design.targets import draw_targets
+from advisor.ui.session import attempt
 from advisor.ui.state import TO_SERVE, plain, write_settings
 from advisor.ui.widgets import accepted_from, download, show_plot, show_problem, show_table, stop_with
 
@@ -47,13 +48,12 @@ def _answer(scenario: Scenario) -> tuple[DesignAnswer, Experts, str]:
     """
     question = asked()
     answer = answer_for(scenario, question)
-    own, problem = baseline_experts(answer.space), ""
+    own = baseline_experts(answer.space)
     if not (typed := str(st.session_state["design_mine"]).strip()):
         return answer, own, ""
-    try:
-        chosen = parse_experts(typed, own)
-    except AdvisorError as error:
-        return answer, own, str(error)
+    chosen, problem = attempt(parse_experts, typed, own)
+    if chosen is None:
+        return answer, own, problem
     space = answer.space
     pairs = ((space.n_experts, chosen[0]), (space.n_active, chosen[1]), (space.n_shared, np.float32(chosen[2])))
     if not all(np.any(axis == value) for axis, value in pairs):

@@ -1,7 +1,4 @@
-"""Experts on ranks in the session: counted from the user's own trace where there is one, else from the preset.
-
-Experts on the scenario's expert-parallel ranks: the slowest one counted, layouts, what travels.
-"""
+"""Experts on the scenario's ranks, counted on the user's trace or loads, else from the preset: layouts, exchange."""
 
 from __future__ import annotations
 

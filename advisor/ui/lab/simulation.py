@@ -1,7 +1,4 @@
-"""Simulation: one K, the schedule, Cascade and an oracle on the same requests.
-
-A user's trace stays in their own session.
-"""
+"""Simulation: one K, the schedule, Cascade and an oracle on the same requests; a trace stays in the session."""
 
 from __future__ import annotations
 

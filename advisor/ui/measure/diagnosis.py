@@ -14,6 +14,7 @@ from advisor.predict.scenario import Scenario
 from advisor.show.table import Table
 from advisor.show.words.diagnosis import WANTED, ComparedView, DiagnosisFinding, DiagnosisView, view_of
 from advisor.text import counted
+from advisor.ui.measure.session import of_scenario
 from advisor.ui.measure.traces import Heading
 from advisor.ui.session import Kept
 from advisor.ui.state import TO_SERVE, plain, show
@@ -51,7 +52,7 @@ def run(scenario: Scenario) -> None:
 def _diagnosed(files: list[UserFile], scenario: Scenario) -> DiagnosisView:
     own = scenario.model_config_json
     configs = {} if own is None else {scenario.model_id: own}
-    return view_of(diagnose(files, configs=configs, otherwise=_of_scenario(scenario), source="the bar"))
+    return view_of(diagnose(files, configs=configs, otherwise=_of_bar(scenario), source="the bar"))
 
 
 def draw_alone(scenario: Scenario, heading: Heading) -> None:
@@ -107,19 +108,11 @@ def _open(mended: Scenario) -> None:
     TO_SERVE.put(True)
 
 
-def _of_scenario(scenario: Scenario) -> dict[str, str]:
+def _of_bar(scenario: Scenario) -> dict[str, str]:
     """What the bar says of the server, by column; the drafter is that of speculative rows."""
-    said: dict[str, object] = {
-        "hardware_id": scenario.hardware_id if scenario.hardware_json is None else None,
-        "model_id": scenario.model_id,
-        "engine": scenario.engine,
-        "gpu_count": max(scenario.tensor_parallel, scenario.expert_parallel),  # batch and speed are per copy
-        "tensor_parallel": scenario.tensor_parallel,
-        "expert_parallel": scenario.expert_parallel,
-    }
-    if scenario.drafter_id != "none":
-        said["drafter"] = scenario.drafter_id
-    return {name: str(value) for name, value in said.items() if value is not None}
+    names = ("hardware_id", "model_id", "engine", "gpu_count", "tensor_parallel", "expert_parallel", "drafter")
+    said = {name: str(value) for name in names if (value := of_scenario(name, scenario)) is not None}
+    return {name: value for name, value in said.items() if name != "hardware_id" or scenario.hardware_json is None}
 
 
 def _finding(one: DiagnosisFinding) -> None:

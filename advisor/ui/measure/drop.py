@@ -18,7 +18,7 @@ from advisor.prediction import AdvisorError
 from advisor.ui.lab.ranks import LOADS_FILE, take_loads
 from advisor.ui.measure import diagnosis, session, traces
 from advisor.ui.measure.traces import PASTED
-from advisor.ui.session import Kept
+from advisor.ui.session import Kept, attempt
 from advisor.ui.state import add_own_model, choose_model, plain
 from advisor.ui.widgets import download, show_problem, upload_limit
 
@@ -144,11 +144,8 @@ def _config(name: str, data: bytes) -> str:
 
 
 def _loads(name: str, data: bytes, scenario: Scenario) -> str:
-    try:
-        take_loads(load_setup(scenario), name, data)
-    except AdvisorError as error:
-        return str(error)
-    return f"{name}: loads of experts. Lab counts the ranks on them."
+    _, problem = attempt(take_loads, load_setup(scenario), name, data)
+    return problem or f"{name}: loads of experts. Lab counts the ranks on them."
 
 
 def forget() -> None:

@@ -49,17 +49,12 @@ def read_as(read: IngestResult) -> list[tuple[str, str]]:
         for ours, (theirs, _) in headers.items():
             if ours in read.frame and read.frame[ours].notna().any():
                 columns.setdefault(ours, theirs)
-    metric = _metric(read)
+    found = list(read.frame["metric"].dropna().unique()) if "metric" in read.frame else []
+    metric = METRICS[str(found[0])].title if len(found) == 1 and str(found[0]) in METRICS else ""
+    metric = metric[:1].lower() + metric[1:]  # empty where there are no two values side by side, or several kinds
     titles = {"baseline_value": f"Plain: {metric}", "sd_value": f"With drafts: {metric}"} if metric else {}
     said = [(titles.get(name, known[name].title), column) for name, column in columns.items() if name in known]
     return [*said, *((_title(name), f"{value} (bar)") for name, value in FROM_BAR.result.items())]
-
-
-def _metric(read: IngestResult) -> str:
-    """What the two values side by side count, in words; empty where there are none, or of several kinds."""
-    found = list(read.frame["metric"].dropna().unique()) if "metric" in read.frame else []
-    title = METRICS[str(found[0])].title if len(found) == 1 and str(found[0]) in METRICS else ""
-    return title[:1].lower() + title[1:]
 
 
 def draw_open_fields(read: IngestResult, scenario: Scenario) -> None:

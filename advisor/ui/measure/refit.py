@@ -12,7 +12,6 @@ from advisor.measured.refit_result import RefitResult
 from advisor.measured.refit_result import notes as refit_notes
 from advisor.physics.acceptance import acceptance_curves
 from advisor.predict.scenario import Scenario
-from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import before_after_chart, residual_chart
 from advisor.show.table import Table
 from advisor.show.words.constants import PARAMETERS
@@ -30,6 +29,7 @@ from advisor.ui.measure.session import (
     upload,
 )
 from advisor.ui.own_data import in_use, text_of, use_refit
+from advisor.ui.session import attempt
 from advisor.ui.state import plain
 from advisor.ui.widgets import show_chart, show_problem, show_table
 
@@ -103,10 +103,7 @@ def _changed(result: RefitResult, scenario: Scenario) -> str:
     engine, or where the scenario has no answer."""
     if (result.hardware_id, result.engine) != (scenario.hardware_id, scenario.engine):
         return ""
-    try:
-        return refit_text_for(scenario.model_copy(update={"refit": text_of(result)}))
-    except AdvisorError:
-        return ""
+    return attempt(refit_text_for, scenario.model_copy(update={"refit": text_of(result)}))[0] or ""
 
 
 def _use(found: RefitResult, scenario: Scenario) -> None:

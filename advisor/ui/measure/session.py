@@ -37,7 +37,7 @@ from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
 from advisor.ui.answers import advice_for
 from advisor.ui.own_data import START, UPLOAD, in_use, stop_refit, text_of
-from advisor.ui.session import Kept
+from advisor.ui.session import Kept, attempt
 from advisor.ui.state import own_hardware, own_models
 
 MAPPED_FORMATS = ("canonical_csv", "canonical_json", "kernel_table")
@@ -76,11 +76,8 @@ class UploadFile:
 
 def read_file(name: str, data: bytes, digest: str) -> UploadFile:
     """Read a file by what its readers know."""
-    try:
-        rows = _read(name, data)
-    except AdvisorError as error:
-        return UploadFile(name, digest, None, str(error), data)
-    return UploadFile(name, digest, rows, data=data, kind=rows.kind)
+    rows, problem = attempt(_read, name, data)
+    return UploadFile(name, digest, rows, problem, data, "points" if rows is None else rows.kind)
 
 
 def with_headers(file: UploadFile, alone: bool) -> UploadFile:
@@ -101,21 +98,13 @@ def with_headers(file: UploadFile, alone: bool) -> UploadFile:
 
 def read_as(file: UploadFile, chosen: Mapping[str, str]) -> UploadFile:
     """The file read anew with its headers as chosen {theirs: ours}."""
-    changed = {item.theirs: chosen[item.theirs] for item in file.headers if _differs(item, chosen[item.theirs])}
+    read_by_itself = {item.theirs: item.native or IGNORE for item in file.headers}
+    changed = {theirs: chosen[theirs] for theirs, ours in read_by_itself.items() if chosen[theirs] != ours}
     said = {**file.said, **{key: chosen[key] for key in ANSWERS if chosen.get(key)}}
     changed |= said
     headers = tuple(replace(item, ours=chosen[item.theirs]) for item in file.headers)
-    problem, rows = "", None
-    try:
-        rows = _read(file.name, file.data, changed or None)
-    except AdvisorError as error:
-        problem = str(error)
+    rows, problem = attempt(_read, file.name, file.data, changed or None)
     return replace(file, rows=rows, problem=problem, headers=headers, chosen=True, said=said)
-
-
-def _differs(item: Header, ours: str) -> bool:
-    """Whether a choice asks for anything else than what the readers do by themselves."""
-    return ours != (item.native or IGNORE)
 
 
 def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
@@ -137,10 +126,8 @@ def _swapped(rows: Rows | None, alone: bool) -> tuple[tuple[str, str], ...]:
         return ()
     if not alone:
         return tuple(swap.columns for source in rows.sources for swap in source.swaps)
-    try:
-        return rows.result.swapped
-    except AdvisorError:
-        return ()
+    result, _ = attempt(lambda: rows.result)
+    return () if result is None else result.swapped
 
 
 FILES: Kept[tuple[UploadFile, ...]] = Kept("_upload_files", tuple)
@@ -227,12 +214,8 @@ def _take_bytes(given: Mapping[str, tuple[str, bytes]]) -> None:
     found = [read_file(name, data, digest) for digest, (name, data) in given.items()]
     found = [with_headers(file, len(found) == 1) for file in found]
     said = [file.problem for file in found if file.problem]
-    rows, apart = None, False
-    try:
-        rows = _combined(found)
-    except AdvisorError as error:
-        said.append(str(error))
-        apart = True
+    rows, apart = attempt(_combined, found)
+    said += [apart] * bool(apart)
     new = {file.digest for file in found if file.rows is not None or file.headers}
     if said and UPLOAD.result is not None and (apart or new <= {file.digest for file in FILES.result}):
         names = ", ".join(file.name for file in FILES.result)
@@ -416,16 +399,9 @@ def unit_problem(acceptance: str) -> str:
 def _unit_problem(
     rows: Rows, read: IngestResult, values: Mapping[str, Any], override: Mapping[str, Any], acceptance: str
 ) -> str:
-    try:
-        frame = _with(rows, values, override).frame
-        points, _ = select_points(frame, acceptance=acceptance)
-    except AdvisorError:
-        return ""  # said at the button that asks for it
-    try:
-        check_units(points, read.header_of)
-    except AdvisorError as error:
-        return str(error)
-    return ""
+    selected, _ = attempt(lambda: select_points(_with(rows, values, override).frame, acceptance=acceptance))
+    # Why none could be selected is said at the button that asks for it.
+    return "" if selected is None else attempt(check_units, selected[0], read.header_of)[1]
 
 
 def acceptances(read: IngestResult) -> dict[str, str]:

@@ -116,18 +116,13 @@ def forget_all() -> None:
         kept.forget()
 
 
-def use_acceptance(text: str) -> None:
-    """Make an acceptance by position the scenario's, in the bar and the address."""
-    st.session_state["acceptance"] = text
-
-
 def use_rates(by_position: str) -> None:
     """Make the acceptance by position of an uploaded run the scenario's.
 
     It is given as shares of all rounds, `0.8;0.6;0.4`.
     """
     try:
-        use_acceptance(rates_from_list(by_position).text)
+        st.session_state["acceptance"] = rates_from_list(by_position).text
     except AdvisorError as error:
         RATES.refuse(error)
 
@@ -203,8 +198,8 @@ def draw_acceptance(scenario: Scenario, heading: Heading) -> None:
         "Predict with it",
         key="use_acceptance",
         type="primary",
-        on_click=use_acceptance,
-        args=(found.text,),
+        on_click=st.session_state.__setitem__,
+        args=("acceptance", found.text),
         disabled=scenario.acceptance == found.text,
     )
     if any(name == PASTED for name, _ in _RATES_FROM.result):

@@ -26,22 +26,14 @@ from advisor.ui.measure import diagnosis
 from advisor.ui.measure.drop import KINDS
 from advisor.ui.measure.fill import draw_mapping_panel, draw_more_fields, draw_open_fields, read_as
 from advisor.ui.measure.refit import draw_refit, draw_refit_button, draw_refit_problem
-from advisor.ui.measure.session import FILES, acceptances, unknown_names
+from advisor.ui.measure.session import FILES, FROM_SCENARIO, acceptances, unknown_names
 from advisor.ui.measure.traces import Heading, use_rates
-from advisor.ui.own_data import SWEEP, use_sweep
+from advisor.ui.own_data import SWEEP
 from advisor.ui.state import plain, show
 from advisor.ui.widgets import advice_or_stop, download, show_chart
 
 _SHOWN_ROWS = 200
-_SET_BY_ROWS = {
-    "hardware_id": "hardware_id",
-    "model_id": "model_id",
-    "engine": "engine",
-    "drafter": "drafter_id",
-    "context_tokens": "context_tokens",
-    "tensor_parallel": "tensor_parallel",
-    "expert_parallel": "expert_parallel",
-}
+_SET_BY_ROWS = FROM_SCENARIO | {"context_tokens": "context_tokens"}
 
 
 def draw_benchmark(read: IngestResult | None, scenario: Scenario, heading: Heading) -> None:
@@ -109,15 +101,16 @@ def _steps_that_follow(found: OwnVerdict, read: IngestResult, scenario: Scenario
                 f"Use my accepted length {found.own_length:.2f}",
                 key="use_own_length",
                 type="primary" if found.action == "use_length" else "secondary",
-                on_click=_use_length,
-                args=(length,),
+                on_click=st.session_state.__setitem__,
+                args=("acceptance", length),
                 disabled=scenario.acceptance == length,
                 help=f"In place of {scenario.acceptance}, on every page.",
             )
         if found.implied_length is not None and found.action == "diagnose":
             length = f"{found.implied_length:.3g}@{found.n_draft}"
             label = f"Try {found.implied_length:.2f}, inferred from the gap"
-            st.button(label, key="use_implied_length", on_click=_use_length, args=(length,))
+            use = st.session_state.__setitem__
+            st.button(label, key="use_implied_length", on_click=use, args=("acceptance", length))
         draw_refit_button(read, scenario, filled=found.action == "refit")
         _diagnose_button(scenario, filled=found.action == "diagnose")
     diagnosis.draw(scenario, found)
@@ -126,10 +119,6 @@ def _steps_that_follow(found: OwnVerdict, read: IngestResult, scenario: Scenario
 def _diagnose_button(scenario: Scenario, *, filled: bool) -> None:
     look: Literal["primary", "secondary"] = "primary" if filled else "secondary"
     st.button("Diagnose", key="diagnose", type=look, on_click=diagnosis.run, args=(scenario,))
-
-
-def _use_length(length: str) -> None:
-    st.session_state["acceptance"] = length
 
 
 def _scenario_of(frame: pd.DataFrame, scenario: Scenario) -> Scenario | None:
@@ -179,8 +168,8 @@ def _steps(advice: Advice, rows: pd.DataFrame, read: IngestResult) -> None:
             "In use on every page" if used else "Predict with this sweep on every page",
             key="use_plain_sweep",
             disabled=used or not held.steady,
-            on_click=use_sweep,
-            args=(text,),
+            on_click=st.session_state.__setitem__,
+            args=(SWEEP, text),
         )
 
 

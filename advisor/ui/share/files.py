@@ -1,8 +1,6 @@
-"""The link that names model and accelerator, whatever the defaults are.
+"""What Share hands out: the link, reports as bytes and the engines' own files.
 
-Reports as bytes, cached: a download must not change between the click and the rerun that serves it.
-
-The engines' own files of what is recommended, to download: what vLLM and SGLang load.
+Reports are cached: a download must not change between the click and the rerun that serves it.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from advisor.answers.explore.questions import SweepView
 from advisor.catalog.engines import load_engine
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import traffic_of
-from advisor.prediction import AdvisorError, Frozen
+from advisor.prediction import Frozen
 from advisor.show.report.build import Report, build_report, engine_setups, spend_of
 from advisor.show.report.formats import Format, render
 from advisor.ui.answers import (
@@ -40,7 +38,7 @@ from advisor.ui.answers import (
 )
 from advisor.ui.lab.ranks import last
 from advisor.ui.own_data import KEPT, map_of, shown
-from advisor.ui.session import values
+from advisor.ui.session import attempt, values
 from advisor.ui.state import link_to, plain
 from advisor.ui.widgets import download
 
@@ -140,21 +138,19 @@ def chosen_for(scenario: Scenario) -> Chosen:
     now = values()
     swept = shown(kept).text if now["report_sweep"] and (kept := KEPT.result) is not None else ""
     extras = Extras(usd_per_hour=now["load_price"], over_context=now["report_context"], swept=swept)
-    ranks, ranks_text, problems = None, "", []
+    ranks, ranks_text = None, ""
+    problems: list[str] = []
     if now["report_models"]:
-        models = asked()
-        try:
-            board_for(scenario, models)
-            extras = extras.model_copy(update={"models": models})
-        except AdvisorError as error:
-            problems.append(str(error))
+        board, problem = attempt(board_for, scenario, asked())
+        extras = extras if board is None else extras.model_copy(update={"models": asked()})
+        problems.append(problem)
     if now["report_ranks"] and scenario.expert_parallel > 1:
-        try:
-            name, ranks, ranks_text = _ranks(scenario)
+        found, problem = attempt(_ranks, scenario)
+        if found is not None:
+            name, ranks, ranks_text = found
             extras = extras.model_copy(update={"ranks": name})
-        except AdvisorError as error:
-            problems.append(str(error))
-    return Chosen(extras, ranks, ranks_text, tuple(problems))
+        problems.append(problem)
+    return Chosen(extras, ranks, ranks_text, tuple(filter(None, problems)))
 
 
 def _ranks(scenario: Scenario) -> tuple[str, RanksAnswer, str]:

@@ -1,15 +1,4 @@
-"""Tables of the tab Sources: where each number of a scenario came from. Values in, frames out.
-
-What the model assumes, and what its words mean.
-
-What this scenario's answer rests on: works cited, constants, accepted length, routing, model.
-
-How often this has been right: published speedups that no fit has seen, with plots, by accelerator and by worst.
-
-What the sources that this project started from claim, and what comes out here.
-
-What the store holds, from where, and what was left out.
-"""
+"""What a scenario's answer rests on: assumptions, sources, how often it was right, claims of the sources, the store."""
 
 from __future__ import annotations
 
