@@ -370,10 +370,7 @@ def at_context(scenario: Scenario, context: int, batches: Array) -> tuple[Setup,
 
 
 def k_by_context(own_context: int, ranges: Sequence[KRange], at: Mapping[int, tuple[Setup, Curve]]) -> KByContext:
-    """The recommended K over batches and contexts.
-
-    own_context, ranges : the scenario's, and its schedule there. at : what `curves_at` gives.
-    """
+    """The recommended K over batches and contexts, `ranges` at the scenario's own. `at`: of `curves_at`."""
     batches = at[own_context][1].batches
     own_k = np.asarray(k_at(ranges, batches))
     evaluated = [_judged(setup, curve, own_k) for setup, curve in at.values()]

@@ -115,10 +115,7 @@ def moved(setup: Setup, counts: Counted, drafts: NDArray[np.int64], accepted: Ar
 
 @dataclass(frozen=True)
 class ChargedBytes:
-    """Bytes of one direction and rank that an exchange is priced by, [nK]. [B]
-
-    Before the fullest rank's share.
-    """
+    """Bytes of one direction and rank that an exchange is priced by, [nK]. [B] Before the fullest rank's share."""
 
     inside: Array
     """Over the links inside a node: k times the rank's tokens that stay there, in 16 bits (`laws.sent_bytes`).

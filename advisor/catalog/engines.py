@@ -218,10 +218,7 @@ class Engine(Frozen):
     sources: tuple[str, ...] = Field(min_length=1)
 
     def warned_of(self, tags: Collection[str], version: str | None = None) -> tuple[Guard, ...]:
-        """The guards that concern an export of these kinds in a version, by default the reviewed one.
-
-        Raises AdvisorError for a text that is no release number.
-        """
+        """The guards of an export of these kinds in a version. Raises AdvisorError for no release number."""
         release = version or (self.reviewed.version if self.reviewed else "0.0")
         if not _release(release):
             raise AdvisorError(f"{release[:40]!r} is no version of {self.name}; give a release such as 0.33.0")
@@ -233,10 +230,7 @@ class Engine(Frozen):
         return next((rule for rule in self.graphs if _release(rule.since) <= release < _release(rule.before)), None)
 
     def unlisted_on(self, weight_format: str, generation: str) -> Unlisted | None:
-        """Reason why a weight format is in doubt on a generation of accelerators.
-
-        None where nothing speaks against it.
-        """
+        """Reason why a weight format is in doubt on a generation of accelerators, or None."""
         for entry in self.unlisted:
             if weight_format in entry.formats and generation.startswith(entry.generations):
                 return entry

@@ -196,10 +196,7 @@ class OverheadRecord(Frozen):
 
 
 class ResidualRecord(Frozen):
-    """Spread that the components leave unexplained of left-out speedups.
-
-    Mostly an offset from one laboratory to the next.
-    """
+    """Spread that the components leave unexplained of left-out speedups, mostly between laboratories."""
 
     tier: str
     workstation: bool

@@ -30,10 +30,7 @@ _NAME = re.compile(r"\w[\w .,+()/-]{0,59}")
 
 
 class OwnHardware(Frozen):
-    """Figures that a user gives of one accelerator (one GPU of a node).
-
-    SI units, dense peaks. docs/scenarios.md lists it.
-    """
+    """Figures that a user gives of one GPU of a node, in SI units, dense peaks (docs/scenarios.md)."""
 
     name: Annotated[str, StringConstraints(strip_whitespace=True)]
     memory_bytes: float = Field(ge=1e9, le=1e14, allow_inf_nan=False)
@@ -265,10 +262,7 @@ def hardware_by_vendor() -> tuple[str, ...]:
 
 
 def hardware_named(text: str) -> str:
-    """Id of the accelerator that people call so: `h200-sxm` of H200. What is none of ours stays as it is.
-
-    Raises AdvisorError where several begin with it.
-    """
+    """Id of an accelerator called so (H200), or the text as it is. Raises AdvisorError for several."""
     if text in hardware_ids():
         return text
     asked = name_key(text.lower().removeprefix("nvidia").removeprefix("amd")).replace("_", "")

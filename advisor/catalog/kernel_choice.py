@@ -274,12 +274,7 @@ def choose_experts(
 
 
 def measured_rows(tables: tuple[MeasuredTable, ...], shape: ExpertShape) -> dict[str, Knots]:
-    """Factors of every table that measured a shape, by record id.
-
-    They hold on one rank, whatever expert-parallel ranks `shape` has.
-
-    Tables with rows beyond MAX_FACTOR of their form are left out, as they are where times are predicted.
-    """
+    """Factors of every table that measured a shape near its form, by record id. They hold on one rank."""
     factors: dict[str, Knots] = {}
     for table in tables:
         for rows in table.shapes:
@@ -294,10 +289,7 @@ def measured_rows(tables: tuple[MeasuredTable, ...], shape: ExpertShape) -> dict
 def layer_seconds(
     record: FitRecord, shape: ExpertShape, rows: Knots, tokens: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Time of one layer of `shape` on one rank under independent uniform routing, broadcast over `tokens`. [s]
-
-    By the measured `rows` of the shape where there are any, else by the fit.
-    """
+    """Time of a layer on one rank under uniform routing, by `rows` where there are any, else by the fit. [s]"""
     h, width, active, experts, matrices, _ = shape
     touched = laws.uniform_experts(experts, active, tokens)
     rows_each = laws.rows_per_expert(tokens, active, touched)

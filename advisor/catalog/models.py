@@ -273,10 +273,7 @@ def model_ids() -> tuple[str, ...]:
 
 
 def model_profile(model_id: str) -> ModelProfile:
-    """The shipped profile of one model: configuration, published size and sources. Reads one file.
-
-    Raises AdvisorError for an unknown id, naming close ones, and for a damaged file.
-    """
+    """The shipped profile of one model. Raises AdvisorError for an unknown id, naming close ones, or damage."""
     path = PROFILE_FOLDER / f"{model_id}.json"
     if not _ID.fullmatch(model_id) or not path.is_file():
         raise AdvisorError(unknown_model(model_id))

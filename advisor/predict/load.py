@@ -323,10 +323,7 @@ def _graphs(scenario: Scenario, hardware: Hardware, placement: Placement) -> Gra
 
 
 def default_graphs(setup: Setup, engine: str, version: str | None = None) -> Graphs | None:
-    """CUDA graphs that a release of an engine captures by itself on the scenario's accelerator.
-
-    version: default the release whose rules were read. None where what it captures was not.
-    """
+    """CUDA graphs that a release captures by itself here, default the reviewed one. None where unread."""
     profile = load_engine(engine)
     release = version or (profile.reviewed.version if profile.reviewed else "0.0")
     rule = profile.graph_rule(release)
@@ -361,10 +358,7 @@ def _graph_warnings(setup: Setup) -> list[str]:
 
 
 def with_placement(setup: Setup, placement: Placement) -> Setup:
-    """Setup on another placement, with its costs and memory. Everything else is kept as it was loaded.
-
-    Raises AdvisorError for a placement that the model or the scenario's GPUs do not allow.
-    """
+    """Setup on another placement, with its costs and memory. Raises AdvisorError where that cannot be."""
     ranks = {"tensor_parallel": placement.tensor_parallel, "expert_parallel": placement.expert_parallel}
     scenario, target, per_pass = setup.scenario.model_copy(update=ranks), setup.architecture, setup.draft_architecture
     _check_placement(scenario, target, placement)

@@ -90,10 +90,7 @@ class ResultFolder:
         )
 
     def start(self, finished_blocks: Iterable[str] = ()) -> int:
-        """Make data.csv hold exactly the rows of the finished blocks.
-
-        Returns their number. Raises ProfilingError where it cannot be written.
-        """
+        """Make data.csv hold only rows of finished blocks, and count them. Raises ProfilingError where it cannot."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             wanted = set(finished_blocks)

@@ -144,10 +144,7 @@ def _n_with_copies(cases: Sequence[Settings], axes: Mapping[str, tuple[Any, ...]
 
 
 def made_by() -> dict[str, str]:
-    """Release and constants by which rows are computed here.
-
-    Every part of a sweep states them.
-    """
+    """Release and constants by which rows are computed here. Every part of a sweep states them."""
     return {"release": __version__, "constants": _constants_sha256(PROFILES)[:12]}
 
 

@@ -278,10 +278,7 @@ _NOT_MATRICES = ("norm", "bias", "conv1d", "rotary", "sink", "a_log", "dt_", "vi
 
 
 def component_of(pattern: str) -> str | None:
-    """Component that a module name or pattern speaks of, or None.
-
-    One of routed, shared, attention, dense, embedding, ffn.
-    """
+    """Component of a module name or pattern: routed, shared, attention, dense, embedding, ffn, or None."""
     name = _plain(pattern)
     if any(word in name for word in _NOT_MATRICES):
         return None
