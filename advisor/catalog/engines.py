@@ -82,7 +82,8 @@ class EngineClass(Frozen):
         release = _release(build.version)
         if release and self.before_version:
             return release < _release(self.before_version)
-        if _names_any(f"{build.version} {build.notes}", self.not_called):
+        called = f"{build.version} {build.notes}"
+        if any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", called, re.IGNORECASE) for word in self.not_called):
             return False
         first, last = build.months
         if not first or self.before is None or first >= self.before:
@@ -303,11 +304,6 @@ def export_engines() -> list[Engine]:
     return [engine for engine in engines() if engine.export is not None]
 
 
-def implied_mtp(model_type: str) -> int:
-    """MTP modules that engines load for a family whose configurations do not state them. 0 where none does so."""
-    return max((engine.mtp.models.get(model_type, 0) for engine in engines() if engine.mtp is not None), default=0)
-
-
 def engine_called(text: str, forks: bool = False) -> Engine | None:
     """The engine that a file's spelling means, or None. With `forks` also the one that it is a fork of."""
     key = name_key(text)
@@ -315,10 +311,6 @@ def engine_called(text: str, forks: bool = False) -> Engine | None:
         if key in map(name_key, (*engine.aliases, *(engine.forks if forks else ()))):
             return engine
     return None
-
-
-def _names_any(text: str, words: tuple[str, ...]) -> bool:
-    return any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) for word in words)
 
 
 def is_release(version: str) -> bool:

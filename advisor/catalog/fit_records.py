@@ -223,11 +223,6 @@ def record_of(records: tuple[OverheadRecord, ...], engine_class: str) -> Overhea
     return by_class.get(engine_class, by_class[ANY_CLASS])
 
 
-def _residuals_of(residuals: tuple[ResidualRecord, ...], engine_class: str) -> dict[str, float]:
-    workstation = engine_class.endswith(WORKSTATION)
-    return {record.tier: record.log_sd for record in residuals if record.workstation == workstation}
-
-
 @lru_cache(maxsize=4)
 def load_overheads(path: Path = OVERHEADS_FILE) -> OverheadFit:
     """The shipped fit. Raises AdvisorError when the file is missing or damaged."""
@@ -266,12 +261,13 @@ def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
 
 def costs_by(fit: OverheadFit | HeldOutFit, engine_class: str) -> dict[str, Any]:
     """Fields of KernelCosts for a class by one fit."""
-    record = record_of(fit.records, engine_class)
+    record, workstation = record_of(fit.records, engine_class), engine_class.endswith(WORKSTATION)
+    residuals = {record.tier: record.log_sd for record in fit.residuals if record.workstation == workstation}
     return {
         **{name: record.value(name) for name in OVERHEAD_NAMES},
         "host_one_gpu_share": one_gpu_share(engine_class),
         "overhead_log_covariance": record.log_covariance,
-        "residual_log_sd_by_tier": _residuals_of(fit.residuals, engine_class),
+        "residual_log_sd_by_tier": residuals,
     }
 
 

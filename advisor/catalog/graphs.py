@@ -239,8 +239,3 @@ ANY_SIZE = GraphRule(
     date="2026-11-23",
 )
 """Stands for an engine whose rule is not known and whose user states which sizes it captures."""
-
-
-def rule_words(rules: tuple[GraphRule, ...]) -> str:
-    """Releases whose rules were read, in words. Empty for none."""
-    return f" (read: {rules[0].since} to before {rules[-1].before})" if rules else ""

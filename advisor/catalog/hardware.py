@@ -219,15 +219,11 @@ def models_by_maker() -> tuple[str, ...]:
     """Ids of all shipped models, maker by maker, the smaller model of a maker first."""
 
     def place(model_id: str) -> tuple[str, float, str]:
-        return maker_of(model_id), model_profile(model_id).published.total_params_b or 0.0, model_id
+        profile = model_profile(model_id)
+        maker = profile.hf_repo.partition("/")[0]
+        return _MAKERS.get(maker, maker), profile.published.total_params_b or 0.0, model_id
 
     return tuple(sorted(model_ids(), key=place))
-
-
-def maker_of(model_id: str) -> str:
-    """Maker of a shipped model."""
-    organisation = model_profile(model_id).hf_repo.partition("/")[0]
-    return _MAKERS.get(organisation, organisation)
 
 
 @lru_cache(maxsize=256)

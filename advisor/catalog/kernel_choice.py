@@ -205,7 +205,9 @@ class _Candidates:
 
     def slow(self, record: FitRecord) -> bool:
         """Whether the kernel reads weights slowly and did not measure this shape."""
-        return record.id not in self.rows and expert_read_rate(record) < SLOW_FRACTION * self.streaming_rate
+        seconds = record.value("weight_s_per_byte") * TYPICAL_EXPERT_BYTES + record.value("per_expert_s")
+        rate = TYPICAL_EXPERT_BYTES / seconds if seconds > 0.0 else math.inf
+        return record.id not in self.rows and rate < SLOW_FRACTION * self.streaming_rate
 
     def rank(self, record: FitRecord, newest: Mapping[str, object]) -> _Rank:
         """Least serves. See `choose_experts`."""
@@ -367,12 +369,6 @@ def _why(candidates: _Candidates, best: FitRecord, newest: Mapping[str, object])
         and version_key(record.version) == newest.get(record.engine)
     ]
     return "measured this shape" if len(rivals) < 2 else f"quickest of {len(rivals)} kernels that measured this shape"
-
-
-def expert_read_rate(record: FitRecord) -> float:
-    """Rate at which a fitted kernel reads an expert of TYPICAL_EXPERT_BYTES, its cost per expert included. [B/s]"""
-    seconds = record.value("weight_s_per_byte") * TYPICAL_EXPERT_BYTES + record.value("per_expert_s")
-    return TYPICAL_EXPERT_BYTES / seconds if seconds > 0.0 else math.inf
 
 
 ActivationScales = Literal["static", "dynamic", "fused"]

@@ -43,7 +43,11 @@ def load_model(id_or_path: str | Path) -> Architecture:
     try:
         path = Path(text).expanduser()
         if path.is_dir():
-            return _from_folder(path)
+            if not (path / "config.json").is_file():
+                raise AdvisorError(
+                    f"{path}: holds no config.json; give the folder of a downloaded model or the file itself"
+                )
+            path /= "config.json"
         if path.is_file():
             return _from_file(path, checkpoint_name(path))
     except (OSError, RuntimeError) as error:
@@ -161,13 +165,6 @@ def _shipped_by_dimensions() -> dict[tuple[object, ...], tuple[Architecture, ...
 
 def _read(path: Path) -> bytes:
     return read_file(path, MAX_FILE_BYTES, "a config.json", "give the config.json, not the weights")
-
-
-def _from_folder(folder: Path) -> Architecture:
-    path = folder / "config.json"
-    if not path.is_file():
-        raise AdvisorError(f"{folder}: holds no config.json; give the folder of a downloaded model or the file itself")
-    return _from_file(path, checkpoint_name(path))
 
 
 def checkpoint_name(path: Path) -> str:

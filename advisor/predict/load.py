@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from advisor.catalog.adjustment import check_adjustment, parse_adjustment
 from advisor.catalog.engines import OTHER_ENGINE, engines, load_engine, tables_on_host
-from advisor.catalog.graphs import ANY_SIZE, Graphs, GraphServer, captured_sizes, rule_words, stated_sizes
+from advisor.catalog.graphs import ANY_SIZE, Graphs, GraphServer, captured_sizes, stated_sizes
 from advisor.catalog.hardware import hardware_from_own, own_digest
 from advisor.catalog.models import load_model, model_ids, own_model, unknown_model
 from advisor.catalog.task_transfer import carried, curve_on_task
@@ -351,8 +351,9 @@ def _graph_warnings(setup: Setup) -> list[str]:
     rules = () if scenario.engine == OTHER_ENGINE else load_engine(scenario.engine).graphs
     name = "the engine" if scenario.engine == OTHER_ENGINE else load_engine(scenario.engine).name
     release = f"{name} {scenario.engine_version}" if scenario.engine_version else f"this release of {name}"
+    read = f" (read: {rules[0].since} to before {rules[-1].before})" if rules else ""
     return [
-        f"What {release} captures in CUDA graphs was not read{rule_words(rules)}: neither padding nor steps beyond the "
+        f"What {release} captures in CUDA graphs was not read{read}: neither padding nor steps beyond the "
         "largest graph are charged. State the largest size or a list (graph_sizes) to have them charged."
     ]
 

@@ -129,10 +129,6 @@ class ResultFolder:
             raise ProfilingError(f"{path} cannot be read ({error}); choose another --output") from error
         return content if isinstance(content, dict) else {}
 
-    def write_progress(self, content: Mapping[str, Any]) -> None:
-        """Replace progress.json."""
-        write_atomically(self.path / "progress.json", json.dumps(content, indent=1))
-
     def write_meta(self, content: Mapping[str, Any]) -> None:
         """Replace meta.yaml."""
         write_atomically(self.path / "meta.yaml", to_yaml(content))

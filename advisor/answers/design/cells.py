@@ -270,11 +270,6 @@ class CellStanding:
         return max(self.expected, 0.0)
 
     @property
-    def is_core(self) -> bool:
-        """Whether it holds the cell robustly."""
-        return self.chance >= CORE_CHANCE
-
-    @property
     def within_noise(self) -> bool:
         """Whether the band of its loss includes none."""
         return self.low <= 0.0

@@ -498,8 +498,3 @@ class StopsAtRejection:
         depth, batch = self.depth(situation), situation.batch
         drafting = split.drafting_s(depth) if self.gates_drafting else split.draft_s[batch, self.k]
         return np.asarray(drafting + split.verifying_s(batch, depth.sum(axis=1)))
-
-
-def bounds_for(k_max: int) -> tuple[tuple[StopsAtRejection, int], ...]:
-    """Both bounds of every K from 1, each with its K."""
-    return tuple((StopsAtRejection(k, gated), k) for k in range(1, k_max + 1) for gated in (False, True))
