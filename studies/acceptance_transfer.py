@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.catalog.fit_records import rounded
 from advisor.catalog.task_transfer import ANY_KIND, FOLDER, TASKS, TRANSFERS, Transfer, log_odds, task_of
 from advisor.measured.laboratories import laboratory_of, set_apart
 from advisor.measured.points import COLLECTIONS, published_rows
@@ -27,6 +26,7 @@ from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves
 from advisor.physics.draft import load_drafter
 from advisor.prediction import BAND_SIGMAS, AdvisorError
 from advisor.profiles import read_yaml
+from studies.fits.records import rounded
 
 BY_DOMAIN = FOLDER / "by_domain.yaml"
 TITLES = {

@@ -34,7 +34,7 @@ from advisor.catalog.kernel_choice import MIN_SHAPES as MIN_GEMM_SHAPES
 from advisor.catalog.kernel_choice import SHARED_KERNELS, UNGATED_KERNELS, version_key
 from advisor.catalog.kernel_costs import KV_BYTES
 from advisor.catalog.measured_shapes import CHECKPOINTS, SERVED_OPERATIONS
-from advisor.measured.fits.experts import MOE_KEYS, SHAPE, fit_moe, frame_columns
+from advisor.measured.fits.experts import MOE_KEYS, SHAPE, fit_moe
 from advisor.measured.store import Store, kernel_table, open_store
 from advisor.measured.store_tables import hardware_id as device_hardware_id
 from advisor.physics import laws
@@ -50,7 +50,7 @@ from studies.fits.attention import (
     module_table,
 )
 from studies.fits.dense import GEMM_KEYS, all_reduce_record, all_to_all_record, gemm_record
-from studies.fits.experts import clean_table, least_coefficients, measured_table, moe_record, select_rows
+from studies.fits.experts import clean_table, frame_columns, least_coefficients, measured_table, moe_record, select_rows
 from studies.fits.gemm_variants import SCALE_KEYS, gemm_variants
 from studies.fits.records import write_measured, write_modules, write_records
 from studies.fits.tables import one_row_per_point

@@ -29,7 +29,7 @@ from advisor.catalog.fit_records import (
     costs_by,
 )
 from advisor.catalog.kernel_choice import SmallLaunch, is_before, small_launch
-from advisor.measured.points import COLLECTION_FILES, Point, with_costs
+from advisor.measured.points import Point, with_costs
 from advisor.measured.store import default_store_path, open_store, plain_decode_points
 from advisor.measured.validation import tier_of
 from advisor.physics import laws
@@ -51,7 +51,7 @@ from studies.fits.overheads import (
     prior_overheads,
 )
 from studies.fits.records import write_overheads, write_small_launches
-from studies.published import fitted_rows, points_of
+from studies.published import COLLECTION_FILES, fitted_rows, points_of
 from studies.validation.plain import believed, plain_decode
 
 SHARES_TRIED = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -7,8 +7,18 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from advisor.measured.points import Point, immature, judged_rows, point_of
+from advisor.measured.points import COLLECTIONS, Point, judged_rows, point_of
 from advisor.prediction import AdvisorError
+from advisor.profiles import MEASUREMENTS
+
+COLLECTION_FILES = tuple(MEASUREMENTS / name / "data.csv" for name in COLLECTIONS)
+_IMMATURE = "immature"
+"""What the notes of a row call an engine whose authors measured it before they tuned it."""
+
+
+def immature(rows: pd.DataFrame) -> pd.Series:
+    """Mask of rows whose notes say that their engine was not ready. Such rows are judged, and inform no fit."""
+    return rows["notes"].fillna("").str.contains(_IMMATURE, case=False)
 
 
 def points_of(

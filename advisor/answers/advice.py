@@ -119,10 +119,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class ComponentTime:
-    """Milliseconds of one component at the target batch: a plain step, and one round at `curve_k`.
-
-    Six digits.
-    """
+    """Milliseconds of one component at the target batch: a plain step, and one round at `curve_k`. Six digits."""
 
     name: str
     label: str
@@ -273,10 +270,7 @@ def chance_text(share: float) -> str:
 
 
 def gain_text(low: float, p_gain: float) -> str:
-    """Chance of a gain in one sentence, with the risk of a loss where the band reaches below 1.
-
-    `low` is the band's lower end.
-    """
+    """Chance of a gain in one sentence, with the risk of a loss where the band's end `low` lies below 1."""
     chance = f"the chance of a gain is {chance_text(p_gain)}."
     return f"It may lose; {chance}" if low < 1.0 else f"T{chance[1:]}"
 

@@ -69,10 +69,7 @@ def draft_rows(setup: Setup, curve: Curve, row: int) -> tuple[DraftRow, ...]:
 
 
 def recommended_drafts(setup: Setup, curve: Curve) -> tuple[NDArray[np.int64], Odds]:
-    """Index along the drafts of the K recommended at each batch, [nB], and the odds behind it.
-
-    The rule of `draft_rows`.
-    """
+    """Index along the drafts of the K that `draft_rows` recommends, [nB], and the odds behind it."""
     within = within_limit(setup, curve)
     odds = draft_odds(curve.draws, within)
     return recommended(odds.loss, odds.noise, within), odds

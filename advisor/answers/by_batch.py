@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.answers.best_k import last_batch, recommended_draft, within_limit
-from advisor.answers.round_costs import ContextSchedule, IntArray, KRange, buckets_by_context, k_at, k_running_at
+from advisor.answers.round_costs import IntArray, KRange, k_at, k_running_at
 from advisor.answers.schedule import (
     SWITCH_COST,
     KValues,
@@ -86,7 +86,7 @@ class BatchHistogram:
 
 @dataclass(frozen=True)
 class RuntimeSchedule:
-    """K by batch for one scenario, by context where asked, and what it gains on a batch histogram."""
+    """K by batch for one scenario, and what it gains on a batch histogram."""
 
     setup: Setup
     curve: Curve
@@ -95,8 +95,6 @@ class RuntimeSchedule:
     """What the schedule was decided on, at the scenario's own context."""
     ranges: tuple[KRange, ...]
     """At the scenario's own context."""
-    by_context: tuple[ContextSchedule, ...]
-    """Empty when no contexts were asked for."""
     gain: ScheduleGain | None
     """At the scenario's own context; None without a histogram."""
     others: Mapping[int, tuple[Setup, Curve]] | None = None
@@ -104,7 +102,7 @@ class RuntimeSchedule:
 
     @cached_property
     def at_contexts(self) -> KByContext:
-        """Whether and where another context has another K: those asked for, else `by_context.CONTEXTS`."""
+        """Whether and where another context has another K: those asked for, else CONTEXTS."""
         at = self.others or curves_at(self.setup, self.curve)
         return k_by_context(self.setup.scenario.context_tokens, self.ranges, at)
 
@@ -159,7 +157,7 @@ def schedule_for(
 ) -> RuntimeSchedule:
     """The schedule of a scenario. Raises AdvisorError when it names something unknown or impossible.
 
-    contexts : context lengths to make buckets around, increasing; () for the scenario's own only. [tokens]
+    contexts : context lengths to look at besides, increasing; (): CONTEXTS. [tokens]
     histogram : batch sizes the server runs at; the grid is extended to reach them.
     """
     extra = [max(histogram.batches)] if histogram is not None else []
@@ -171,33 +169,8 @@ def schedule_for(
     values = schedule_values(setup, curve)
     ranges = ranges_of(setup, curve, values)
     others = curves_at(setup, curve, contexts) if contexts else None
-    by_context = schedules_by_context(scenario, contexts, ranges, grid, others)
     gain = gain_of(curve, ranges, histogram) if histogram is not None else None
-    return RuntimeSchedule(setup, curve, values, ranges, by_context, gain, others)
-
-
-def schedules_by_context(
-    scenario: Scenario,
-    contexts: Sequence[int],
-    own_ranges: tuple[KRange, ...],
-    batches: np.ndarray,
-    computed: Mapping[int, tuple[Setup, Curve]] | None = None,
-) -> tuple[ContextSchedule, ...]:
-    """Schedules for buckets around context lengths. () for none.
-
-    contexts : increasing. [tokens]
-    own_ranges : schedule at the scenario's own context, used where `contexts` has it.
-    batches : grid of the speedups, [nB]. [-]
-    computed : setups and curves that are at hand, by context.
-    """
-    schedules = []
-    for context in contexts:
-        if context == scenario.context_tokens:
-            schedules.append(own_ranges)
-            continue
-        setup, curve = (computed or {}).get(context) or at_context(scenario, context, batches)
-        schedules.append(ranges_of(setup, curve))
-    return buckets_by_context(contexts, schedules)
+    return RuntimeSchedule(setup, curve, values, ranges, gain, others)
 
 
 def check_fits(histogram: BatchHistogram, setup: Setup) -> None:
@@ -370,10 +343,7 @@ def at_context(scenario: Scenario, context: int, batches: Array) -> tuple[Setup,
 
 
 def k_by_context(own_context: int, ranges: Sequence[KRange], at: Mapping[int, tuple[Setup, Curve]]) -> KByContext:
-    """The recommended K over batches and contexts.
-
-    own_context, ranges : the scenario's, and its schedule there. at : what `curves_at` gives.
-    """
+    """The recommended K over batches and contexts, `ranges` at the scenario's own. `at`: of `curves_at`."""
     batches = at[own_context][1].batches
     own_k = np.asarray(k_at(ranges, batches))
     evaluated = [_judged(setup, curve, own_k) for setup, curve in at.values()]

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.answers.best_k import recommended_draft
 from advisor.physics import laws
 from advisor.physics.expert_loads import Counted, Steps, Traffic, counted
 from advisor.physics.expert_ranks import Sources
@@ -20,7 +21,7 @@ from advisor.physics.hardware import gpus_of_node
 from advisor.physics.memory import weight_bytes_per_gpu
 from advisor.physics.step import MoeShape, exchanges
 from advisor.physics.touched_experts import local_experts
-from advisor.predict.curve import Curve, curve_for, draft_odds, recommended
+from advisor.predict.curve import Curve, curve_for
 from advisor.predict.load import with_assumed_ranks
 from advisor.predict.setup import Setup, filling_copies, layout_plan, touched_in_pass
 from advisor.prediction import AdvisorError, Array
@@ -35,8 +36,6 @@ class Transport:
     id: str
     name: str
     travels: Travels
-    fp8_dispatch: bool
-    """Whether dispatch travels in 8 bits; combine comes back in 16."""
     flags: str
     """Options of vLLM and SGLang that choose it."""
 
@@ -46,17 +45,15 @@ TRANSPORTS = (
         "low-latency",
         "DeepEP low latency",
         "to each expert",
-        True,
         "--all2all-backend deepep_low_latency; --moe-a2a-backend deepep --deepep-mode low_latency",
     ),
     Transport(
         "high-throughput",
         "DeepEP normal",
         "to each rank",
-        True,
         "--all2all-backend deepep_high_throughput; --moe-a2a-backend deepep --deepep-mode normal",
     ),
-    Transport("all-gather", "all-gather and reduce-scatter", "to all ranks", False, "vLLM's default"),
+    Transport("all-gather", "all-gather and reduce-scatter", "to all ranks", "vLLM's default"),
 )
 """From DeepEP (csrc/kernels/legacy: internode_ll.cu sends a message for each chosen expert, layout.cu marks each
 destination rank once) and vLLM's docs/serving/expert_parallel_deployment.md, read November 2026."""
@@ -115,10 +112,7 @@ def moved(setup: Setup, counts: Counted, drafts: NDArray[np.int64], accepted: Ar
 
 @dataclass(frozen=True)
 class ChargedBytes:
-    """Bytes of one direction and rank that an exchange is priced by, [nK]. [B]
-
-    Before the fullest rank's share.
-    """
+    """Bytes of one direction and rank that an exchange is priced by, [nK]. [B] Before the fullest rank's share."""
 
     inside: Array
     """Over the links inside a node: k times the rank's tokens that stay there, in 16 bits (`laws.sent_bytes`).
@@ -249,27 +243,20 @@ def ranks_answer(setup: Setup, traffic: Traffic, placing: LayoutOptions | None =
     return RanksAnswer(setup, traffic, placing, tuple(arms), travels, counts[0].touched_overall[curve.drafts])
 
 
-def recommended_curve(setup: Setup) -> tuple[Curve, int]:
-    """The curve at the scenario's batch, and the column of its recommended K."""
-    curve = curve_for(setup, [setup.scenario.batch_size])
-    limit = setup.scenario.max_tpot_ms
-    allowed = None if limit is None else curve.tpot_s * 1e3 <= limit
-    odds = draft_odds(curve.draws, allowed)
-    return curve, int(recommended(odds.loss, odds.noise, allowed)[0])
-
-
 def _assumed(setup: Setup) -> LayoutCost:
-    curve, best = recommended_curve(setup)
+    curve = curve_for(setup, [setup.scenario.batch_size])
     experts, ranks = float(setup.architecture.moe.n_experts), setup.placement.expert_parallel  # type: ignore[union-attr]
     touched_overall = touched_in_pass(setup, float(setup.scenario.batch_size), curve.drafts + 1.0)
     slowest = local_experts(touched_overall, experts, ranks)
-    return LayoutCost("assumed", 0, None, slowest, slowest / (touched_overall / ranks), curve, 0.0, best)
+    return LayoutCost(
+        "assumed", 0, None, slowest, slowest / (touched_overall / ranks), curve, 0.0, recommended_draft(setup, curve, 0)
+    )
 
 
 def _arm(setup: Setup, copies: int | None, counts: Counted) -> LayoutCost:
     balance = counts.balance(setup.scenario.batch_size)
     counted_setup = replace(setup, placement=replace(setup.placement, balance=balance))
-    curve, best = recommended_curve(counted_setup)
+    curve = curve_for(counted_setup, [setup.scenario.batch_size])
     redundant = copies or 0
     with_copies = replace(setup.placement, redundant=redundant)
     own_bytes, bytes_with_copies = (
@@ -283,6 +270,6 @@ def _arm(setup: Setup, copies: int | None, counts: Counted) -> LayoutCost:
         (counts.pairs / counts.mean_pairs)[curve.drafts],
         curve,
         bytes_with_copies - own_bytes,
-        best,
+        recommended_draft(setup, curve, 0),
         is_balanced=copies is not None,
     )

@@ -78,10 +78,7 @@ class OwnVerdict:
 
     @property
     def implied_length(self) -> float | None:
-        """Accepted length that would close the gap of rows without one. [tokens]
-
-        None where no round can give it.
-        """
+        """Accepted length that would close the gap of rows without one. [tokens] None where no round can give it."""
         length = self.model_length * self.gap
         stated = self.own_length is not None or self.quantity != "speedup"
         return None if stated or not 1.0 < length <= self.n_draft + 1 else length
@@ -113,10 +110,7 @@ def rows_to_compare(advice: Advice, frame: pd.DataFrame) -> tuple[pd.DataFrame, 
 
 
 def drafts_of(rows: pd.DataFrame) -> list[int]:
-    """The K of rows with a speedup, most rows first.
-
-    Without any: 0 for plain steps, else the K of rounds.
-    """
+    """The K of rows with a speedup, most rows first. Without any: 0 for plain steps, else the K of rounds."""
     k = rows["draft_tokens_k"].astype(int)
     drafting = k[rows["speedup"].notna() & (k > 0)]
     found = drafting if len(drafting) else k[k == 0] if (k == 0).any() else k
@@ -124,10 +118,7 @@ def drafts_of(rows: pd.DataFrame) -> list[int]:
 
 
 def own_verdict(advice: Advice, rows: pd.DataFrame, n_draft: int | None = None) -> OwnVerdict:
-    """The verdict on rows of `rows_to_compare`, of which there is at least one.
-
-    n_draft : one of `drafts_of(rows)`; None: the first.
-    """
+    """The verdict on rows of `rows_to_compare`, at least one, at a K of `drafts_of`. Default: its first."""
     k = drafts_of(rows)[0] if n_draft is None else n_draft
     curve, column = advice.curve, advice.curve.column(k)
     of_k = rows[rows["draft_tokens_k"] == k]

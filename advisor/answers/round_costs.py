@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -126,10 +125,6 @@ def _interpolate(grid: Array, values: Array, at: ArrayLike) -> Array:
     return (1 - share) * values[low] + share * values[low + 1]
 
 
-OPEN_END = 10_000_000
-"""Where the bucket of the longest contexts is closed: beyond any model's. [tokens]"""
-
-
 @dataclass(frozen=True)
 class KRange:
     """One range of the schedule: batch sizes batch_start..batch_end, both included, run n_draft drafts.
@@ -161,49 +156,6 @@ def range_values(item: KRange) -> dict[str, int | float | bool]:
     return {name: getattr(item, name) for name in names}
 
 
-@dataclass(frozen=True)
-class ContextSchedule:
-    """The ranges for contexts context_start..context_end tokens, both included."""
-
-    context_start: int
-    context_end: int
-    ranges: tuple[KRange, ...]
-
-    @property
-    def has_end(self) -> bool:
-        """False for the last bucket, which reaches to any length."""
-        return self.context_end < OPEN_END
-
-
-def bucket_values(bucket: ContextSchedule) -> dict[str, object]:
-    """A bucket of contexts as JSON carries it. See `range_values`."""
-    ranges = [range_values(item) for item in bucket.ranges]
-    return {"context_start": bucket.context_start, "context_end": bucket.context_end, "ranges": ranges}
-
-
-def buckets_by_context(contexts: Sequence[int], schedules: Sequence[tuple[KRange, ...]]) -> tuple[ContextSchedule, ...]:
-    """Schedule of each context bucket, from `contexts` [nC] and the schedule at each. () for none.
-
-    Raises AdvisorError for contexts that do not increase.
-
-    A bucket reaches up to the geometric middle between its context and the next, the last without end; neighbours
-    with equal K are merged.
-    """
-    if len(contexts) and (np.any(np.diff(contexts) <= 0) or contexts[0] < 1):
-        raise AdvisorError("contexts must be positive and increase strictly")
-    # Contexts are spaced by factors, so the border lies in their geometric middle.
-    middles = [int(np.sqrt(float(one) * other)) for one, other in pairwise(contexts)]
-    buckets: list[ContextSchedule] = []
-    start = 1
-    for end, ranges in zip([*middles, OPEN_END][: len(contexts)], schedules, strict=True):
-        if buckets and _steps(buckets[-1].ranges) == _steps(ranges):
-            buckets[-1] = ContextSchedule(buckets[-1].context_start, end, buckets[-1].ranges)
-        else:
-            buckets.append(ContextSchedule(start, end, ranges))
-        start = end + 1
-    return tuple(buckets)
-
-
 def k_at(ranges: Sequence[KRange], batch: ArrayLike) -> NDArray[np.int64]:
     """The scheduled K at each batch size (beyond the last range: the last range's K, as vLLM does)."""
     return _looked_up(ranges, [item.n_draft for item in ranges], batch)
@@ -219,8 +171,3 @@ def _looked_up(ranges: Sequence[KRange], ks: Sequence[int], batch: ArrayLike) ->
     index = np.searchsorted(starts, np.asarray(batch), side="right") - 1
     # Beyond the last range its K stays, as vLLM reads its own table.
     return np.array(ks, dtype=np.int64)[np.clip(index, 0, None)]
-
-
-def _steps(ranges: Sequence[KRange]) -> list[tuple[int, int, int, int, bool]]:
-    """All of a schedule but its speedups and losses."""
-    return [(r.batch_start, r.batch_end, r.n_draft, r.k_running, r.meets_limit) for r in ranges]

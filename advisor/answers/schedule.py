@@ -64,10 +64,7 @@ def k_values(
     idle: ArrayLike = 1.0,
     tpot_s: ArrayLike | None = None,
 ) -> KValues:
-    """Values of each K (`KValues`) from speedups [nB, nK] and their draws [draws, nB, nK].
-
-    Without draws they are certain.
-    """
+    """Values of each K from speedups [nB, nK] and their draws [draws, nB, nK]. Certain without draws."""
     grid, ks, table = np.asarray(batches, float), np.asarray(drafts, np.int64), np.asarray(speedup, float)
     odds = draft_odds(table[None] if draws is None else draws)
     waiting = np.broadcast_to(np.asarray(idle, float), grid.shape)
@@ -391,10 +388,7 @@ def schedule_texts(ranges: Sequence[KRange], values: KValues, batch_size: int) -
 
 
 def plain_text(ranges: Sequence[KRange], batch_size: int) -> str:
-    """Reason to start an engine without speculation though the schedule drafts elsewhere.
-
-    batch_size : the target batch; empty where the schedule drafts there. [-]
-    """
+    """Reason to start without speculation though the schedule drafts elsewhere. Empty where it is not so."""
     if int(k_at(ranges, batch_size)) or not any(item.k_running for item in ranges):
         return ""
     return (

@@ -387,10 +387,7 @@ _SAME = 0.005
 
 
 def refitted_times_text(adjustment: Adjustment) -> str:
-    """Basis of the times of a refitted answer, with the constants that the points moved most.
-
-    Constants that the points do not determine are not named.
-    """
+    """Basis of the times of a refitted answer, with the determined constants that the points moved most."""
     from advisor.measured.refit_result import LEAST_MOVE
 
     rests_on = f"refitted on {adjustment.n_points} points of yours"

@@ -137,10 +137,7 @@ def is_for(adjustment: Adjustment, hardware_id: str, engine: str, own: str) -> b
 
 
 def check_adjustment(adjustment: Adjustment, hardware_id: str, engine: str, own: str) -> None:
-    """Raises AdvisorError when an adjustment is of another accelerator or engine.
-
-    own : digest of the figures of the user's own accelerator, empty for a shipped one.
-    """
+    """Raises AdvisorError for another engine or accelerator. own : digest of the figures of the user's own."""
     if is_for(adjustment, hardware_id, engine, own):
         return
     if (adjustment.hardware_id, adjustment.engine) != (hardware_id, engine):

@@ -82,7 +82,8 @@ class EngineClass(Frozen):
         release = _release(build.version)
         if release and self.before_version:
             return release < _release(self.before_version)
-        if _names_any(f"{build.version} {build.notes}", self.not_called):
+        called = f"{build.version} {build.notes}"
+        if any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", called, re.IGNORECASE) for word in self.not_called):
             return False
         first, last = build.months
         if not first or self.before is None or first >= self.before:
@@ -218,10 +219,7 @@ class Engine(Frozen):
     sources: tuple[str, ...] = Field(min_length=1)
 
     def warned_of(self, tags: Collection[str], version: str | None = None) -> tuple[Guard, ...]:
-        """The guards that concern an export of these kinds in a version, by default the reviewed one.
-
-        Raises AdvisorError for a text that is no release number.
-        """
+        """The guards of an export of these kinds in a version. Raises AdvisorError for no release number."""
         release = version or (self.reviewed.version if self.reviewed else "0.0")
         if not _release(release):
             raise AdvisorError(f"{release[:40]!r} is no version of {self.name}; give a release such as 0.33.0")
@@ -233,10 +231,7 @@ class Engine(Frozen):
         return next((rule for rule in self.graphs if _release(rule.since) <= release < _release(rule.before)), None)
 
     def unlisted_on(self, weight_format: str, generation: str) -> Unlisted | None:
-        """Reason why a weight format is in doubt on a generation of accelerators.
-
-        None where nothing speaks against it.
-        """
+        """Reason why a weight format is in doubt on a generation of accelerators, or None."""
         for entry in self.unlisted:
             if weight_format in entry.formats and generation.startswith(entry.generations):
                 return entry
@@ -309,11 +304,6 @@ def export_engines() -> list[Engine]:
     return [engine for engine in engines() if engine.export is not None]
 
 
-def implied_mtp(model_type: str) -> int:
-    """MTP modules that engines load for a family whose configurations do not state them. 0 where none does so."""
-    return max((engine.mtp.models.get(model_type, 0) for engine in engines() if engine.mtp is not None), default=0)
-
-
 def engine_called(text: str, forks: bool = False) -> Engine | None:
     """The engine that a file's spelling means, or None. With `forks` also the one that it is a fork of."""
     key = name_key(text)
@@ -321,10 +311,6 @@ def engine_called(text: str, forks: bool = False) -> Engine | None:
         if key in map(name_key, (*engine.aliases, *(engine.forks if forks else ()))):
             return engine
     return None
-
-
-def _names_any(text: str, words: tuple[str, ...]) -> bool:
-    return any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) for word in words)
 
 
 def is_release(version: str) -> bool:

@@ -5,7 +5,6 @@ Every file is read once and has to be there: without one, other constants would 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -39,7 +38,6 @@ PARAMETERS = (
 FORM_VERSION = "4"
 """Raised whenever a functional form, a drop rule or an error definition changes."""
 RECORDS = PROFILES / "calibration"
-SIGNIFICANT_DIGITS = 6
 Operation = Literal["moe", "gemm", "attention", "mla", "all_reduce", "all_to_all"]
 IDENTITY = ["hardware_id", "engine", "version", "dtype", "kernel_source"]
 """What names a kernel table."""
@@ -117,17 +115,6 @@ class FitRecord(Frozen):
         return self.parameters[name].value
 
 
-def rounded(value: Any) -> Any:
-    """Value with floats cut to six significant digits and non-finite ones to None. Through lists and mappings."""
-    if isinstance(value, float):
-        return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: rounded(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [rounded(entry) for entry in value]
-    return value
-
-
 def record_id(op: Operation, identity: Mapping[str, str], n_ranks: int | None = None) -> str:
     """Name of the fit of one table, from its IDENTITY."""
     return "/".join([op, *(identity[key] for key in IDENTITY), *([f"{n_ranks} ranks"] if n_ranks else [])])
@@ -145,11 +132,6 @@ def read_fitted(path: Path, parse: Callable[[str], _Read], what: str) -> _Read:
         raise AdvisorError(
             f"{path.parent.name}/{path.name}: not {what} ({reason}); restore it or run `make calibrate`"
         ) from error
-
-
-def recorded_devices(folder: Path = RECORDS) -> list[str]:
-    """Devices that have fit records, sorted. Names are those of `Hardware.kernel_table_device`."""
-    return sorted(path.stem for path in folder.glob("*.json"))
 
 
 @lru_cache(maxsize=32)
@@ -196,10 +178,7 @@ class OverheadRecord(Frozen):
 
 
 class ResidualRecord(Frozen):
-    """Spread that the components leave unexplained of left-out speedups.
-
-    Mostly an offset from one laboratory to the next.
-    """
+    """Spread that the components leave unexplained of left-out speedups, mostly between laboratories."""
 
     tier: str
     workstation: bool
@@ -244,11 +223,6 @@ def record_of(records: tuple[OverheadRecord, ...], engine_class: str) -> Overhea
     return by_class.get(engine_class, by_class[ANY_CLASS])
 
 
-def _residuals_of(residuals: tuple[ResidualRecord, ...], engine_class: str) -> dict[str, float]:
-    workstation = engine_class.endswith(WORKSTATION)
-    return {record.tier: record.log_sd for record in residuals if record.workstation == workstation}
-
-
 @lru_cache(maxsize=4)
 def load_overheads(path: Path = OVERHEADS_FILE) -> OverheadFit:
     """The shipped fit. Raises AdvisorError when the file is missing or damaged."""
@@ -287,12 +261,13 @@ def class_costs(engine_class: str, without: str = "") -> dict[str, Any]:
 
 def costs_by(fit: OverheadFit | HeldOutFit, engine_class: str) -> dict[str, Any]:
     """Fields of KernelCosts for a class by one fit."""
-    record = record_of(fit.records, engine_class)
+    record, workstation = record_of(fit.records, engine_class), engine_class.endswith(WORKSTATION)
+    residuals = {record.tier: record.log_sd for record in fit.residuals if record.workstation == workstation}
     return {
         **{name: record.value(name) for name in OVERHEAD_NAMES},
         "host_one_gpu_share": one_gpu_share(engine_class),
         "overhead_log_covariance": record.log_covariance,
-        "residual_log_sd_by_tier": _residuals_of(fit.residuals, engine_class),
+        "residual_log_sd_by_tier": residuals,
     }
 
 

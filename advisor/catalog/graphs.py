@@ -95,10 +95,7 @@ class GraphServer:
 
 
 def stated_sizes(text: str) -> dict[str, Any]:
-    """Fields of GraphServer that a scenario's `graph_sizes` says.
-
-    `none`, a largest size as `512`, a list as `8,16,32`, or `max_num_seqs=64`. Raises AdvisorError for another text.
-    """
+    """Fields of GraphServer from `none`, `512`, `8,16,32` or `max_num_seqs=64`. Raises AdvisorError for others."""
     stated = text.strip().lower()
     if stated in ("none", "off", "eager"):
         return {"sizes": ()}
@@ -242,8 +239,3 @@ ANY_SIZE = GraphRule(
     date="2026-11-23",
 )
 """Stands for an engine whose rule is not known and whose user states which sizes it captures."""
-
-
-def rule_words(rules: tuple[GraphRule, ...]) -> str:
-    """Releases whose rules were read, in words. Empty for none."""
-    return f" (read: {rules[0].since} to before {rules[-1].before})" if rules else ""

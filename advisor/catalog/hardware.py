@@ -30,10 +30,7 @@ _NAME = re.compile(r"\w[\w .,+()/-]{0,59}")
 
 
 class OwnHardware(Frozen):
-    """Figures that a user gives of one accelerator (one GPU of a node).
-
-    SI units, dense peaks. docs/scenarios.md lists it.
-    """
+    """Figures that a user gives of one GPU of a node, in SI units, dense peaks (docs/scenarios.md)."""
 
     name: Annotated[str, StringConstraints(strip_whitespace=True)]
     memory_bytes: float = Field(ge=1e9, le=1e14, allow_inf_nan=False)
@@ -222,15 +219,11 @@ def models_by_maker() -> tuple[str, ...]:
     """Ids of all shipped models, maker by maker, the smaller model of a maker first."""
 
     def place(model_id: str) -> tuple[str, float, str]:
-        return maker_of(model_id), model_profile(model_id).published.total_params_b or 0.0, model_id
+        profile = model_profile(model_id)
+        maker = profile.hf_repo.partition("/")[0]
+        return _MAKERS.get(maker, maker), profile.published.total_params_b or 0.0, model_id
 
     return tuple(sorted(model_ids(), key=place))
-
-
-def maker_of(model_id: str) -> str:
-    """Maker of a shipped model."""
-    organisation = model_profile(model_id).hf_repo.partition("/")[0]
-    return _MAKERS.get(organisation, organisation)
 
 
 @lru_cache(maxsize=256)
@@ -265,10 +258,7 @@ def hardware_by_vendor() -> tuple[str, ...]:
 
 
 def hardware_named(text: str) -> str:
-    """Id of the accelerator that people call so: `h200-sxm` of H200. What is none of ours stays as it is.
-
-    Raises AdvisorError where several begin with it.
-    """
+    """Id of an accelerator called so (H200), or the text as it is. Raises AdvisorError for several."""
     if text in hardware_ids():
         return text
     asked = name_key(text.lower().removeprefix("nvidia").removeprefix("amd")).replace("_", "")

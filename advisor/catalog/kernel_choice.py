@@ -205,7 +205,9 @@ class _Candidates:
 
     def slow(self, record: FitRecord) -> bool:
         """Whether the kernel reads weights slowly and did not measure this shape."""
-        return record.id not in self.rows and expert_read_rate(record) < SLOW_FRACTION * self.streaming_rate
+        seconds = record.value("weight_s_per_byte") * TYPICAL_EXPERT_BYTES + record.value("per_expert_s")
+        rate = TYPICAL_EXPERT_BYTES / seconds if seconds > 0.0 else math.inf
+        return record.id not in self.rows and rate < SLOW_FRACTION * self.streaming_rate
 
     def rank(self, record: FitRecord, newest: Mapping[str, object]) -> _Rank:
         """Least serves. See `choose_experts`."""
@@ -274,12 +276,7 @@ def choose_experts(
 
 
 def measured_rows(tables: tuple[MeasuredTable, ...], shape: ExpertShape) -> dict[str, Knots]:
-    """Factors of every table that measured a shape, by record id.
-
-    They hold on one rank, whatever expert-parallel ranks `shape` has.
-
-    Tables with rows beyond MAX_FACTOR of their form are left out, as they are where times are predicted.
-    """
+    """Factors of every table that measured a shape near its form, by record id. They hold on one rank."""
     factors: dict[str, Knots] = {}
     for table in tables:
         for rows in table.shapes:
@@ -294,10 +291,7 @@ def measured_rows(tables: tuple[MeasuredTable, ...], shape: ExpertShape) -> dict
 def layer_seconds(
     record: FitRecord, shape: ExpertShape, rows: Knots, tokens: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Time of one layer of `shape` on one rank under independent uniform routing, broadcast over `tokens`. [s]
-
-    By the measured `rows` of the shape where there are any, else by the fit.
-    """
+    """Time of a layer on one rank under uniform routing, by `rows` where there are any, else by the fit. [s]"""
     h, width, active, experts, matrices, _ = shape
     touched = laws.uniform_experts(experts, active, tokens)
     rows_each = laws.rows_per_expert(tokens, active, touched)
@@ -375,12 +369,6 @@ def _why(candidates: _Candidates, best: FitRecord, newest: Mapping[str, object])
         and version_key(record.version) == newest.get(record.engine)
     ]
     return "measured this shape" if len(rivals) < 2 else f"quickest of {len(rivals)} kernels that measured this shape"
-
-
-def expert_read_rate(record: FitRecord) -> float:
-    """Rate at which a fitted kernel reads an expert of TYPICAL_EXPERT_BYTES, its cost per expert included. [B/s]"""
-    seconds = record.value("weight_s_per_byte") * TYPICAL_EXPERT_BYTES + record.value("per_expert_s")
-    return TYPICAL_EXPERT_BYTES / seconds if seconds > 0.0 else math.inf
 
 
 ActivationScales = Literal["static", "dynamic", "fused"]

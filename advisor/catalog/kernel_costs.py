@@ -488,12 +488,9 @@ def _refused(records: tuple[FitRecord, ...], record: FitRecord) -> bool:
     if record.op not in ("attention", "mla") or _format(record) == "bf16":
         return False
     plain = choose(records, record.op, record.engine, "bf16", kernel_ending=_ending("bf16"))
-    return plain is not None and plain.record.engine == record.engine and not saves(record, plain.record)
-
-
-def saves(small: FitRecord, plain: FitRecord) -> bool:
-    """Whether a smaller cache's kernel reads a cached token in less time than the 16-bit one."""
-    return _token_time(small) < _token_time(plain)
+    return (
+        plain is not None and plain.record.engine == record.engine and _token_time(record) >= _token_time(plain.record)
+    )
 
 
 def _token_time(record: FitRecord) -> float:

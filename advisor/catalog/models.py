@@ -43,7 +43,11 @@ def load_model(id_or_path: str | Path) -> Architecture:
     try:
         path = Path(text).expanduser()
         if path.is_dir():
-            return _from_folder(path)
+            if not (path / "config.json").is_file():
+                raise AdvisorError(
+                    f"{path}: holds no config.json; give the folder of a downloaded model or the file itself"
+                )
+            path /= "config.json"
         if path.is_file():
             return _from_file(path, checkpoint_name(path))
     except (OSError, RuntimeError) as error:
@@ -163,13 +167,6 @@ def _read(path: Path) -> bytes:
     return read_file(path, MAX_FILE_BYTES, "a config.json", "give the config.json, not the weights")
 
 
-def _from_folder(folder: Path) -> Architecture:
-    path = folder / "config.json"
-    if not path.is_file():
-        raise AdvisorError(f"{folder}: holds no config.json; give the folder of a downloaded model or the file itself")
-    return _from_file(path, checkpoint_name(path))
-
-
 def checkpoint_name(path: Path) -> str:
     """Name of a model whose configuration lies at a path.
 
@@ -273,10 +270,7 @@ def model_ids() -> tuple[str, ...]:
 
 
 def model_profile(model_id: str) -> ModelProfile:
-    """The shipped profile of one model: configuration, published size and sources. Reads one file.
-
-    Raises AdvisorError for an unknown id, naming close ones, and for a damaged file.
-    """
+    """The shipped profile of one model. Raises AdvisorError for an unknown id, naming close ones, or damage."""
     path = PROFILE_FOLDER / f"{model_id}.json"
     if not _ID.fullmatch(model_id) or not path.is_file():
         raise AdvisorError(unknown_model(model_id))

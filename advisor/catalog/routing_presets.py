@@ -93,10 +93,7 @@ published."""
 
 
 def unrelated(preset: RoutingPreset) -> RoutingPreset:
-    """The preset without the correlation of a sequence's tokens, which bands still reach up to.
-
-    A correction for UNRELATED_CHIPS, by their published speedups.
-    """
+    """The preset without the correlation of a sequence's tokens, which bands hold. For UNRELATED_CHIPS."""
     changed = {
         name: (old := getattr(preset, name)).model_copy(
             update={"value": 0.0, "low": 0.0, "high": old.value, "kind": "fitted", "source": UNRELATED}
@@ -174,7 +171,7 @@ def one_domain(preset: RoutingPreset, moe: Moe) -> RoutingPreset:
 
 
 def one_domain_routing(architecture: Architecture) -> str:
-    """The same of a model's own preset, as text that a scenario takes. Empty for a dense model."""
+    """Routing of requests of one kind, as text that a scenario takes. Empty for a dense model."""
     if architecture.moe is None:
         return ""
     parameters = one_domain(preset_for(architecture)[0], architecture.moe).parameters

@@ -17,7 +17,7 @@ from advisor.answers.by_batch import (
     static_ranges,
 )
 from advisor.answers.engines.export import export_scenario, write_export
-from advisor.answers.round_costs import ContextSchedule, bucket_values, costs_of, range_values
+from advisor.answers.round_costs import costs_of, range_values
 from advisor.answers.schedule import accepted_length_text, plain_text, schedule_rule
 from advisor.answers.simulation.compare import (
     MAX_TRACE_BYTES,
@@ -51,11 +51,11 @@ from advisor.show.words.schedule import k_by_batch_table, k_by_context_table
 
 
 @click.command(cls=ScenarioCommand)
-@click.option("--contexts", help="Context lengths, comma-separated: one schedule for the range around each.")
+@click.option("--contexts", help="Context lengths, comma-separated, of the table of K by context.")
 @click.option("--histogram", help="Time your server spends at each batch size, as batch:weight,...; weights the gain.")
 @json_option()
 def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as_json: bool) -> None:
-    """K by batch size (and context), and what it gains over the best single K."""
+    """K by batch size, by context where that matters, and the gain over the best single K."""
     weighed = BatchHistogram.from_text(histogram) if histogram is not None else None
     found = schedule_for(scenario, contexts_from_text(contexts) if contexts is not None else (), weighed)
     if as_json:
@@ -64,9 +64,6 @@ def schedule(scenario: Scenario, contexts: str | None, histogram: str | None, as
     print_table(k_by_batch_table(found.ranges, scenario.max_tpot_ms is not None))
     say(" ".join((*found.texts, schedule_rule(scenario.max_tpot_ms))))
     _print_contexts(found)
-    for bucket in found.by_context:
-        say(f"\nContext {_context_name(bucket)}")
-        print_table(k_by_batch_table(bucket.ranges, scenario.max_tpot_ms is not None))
     if found.gain is not None:
         gain = found.gain
         say(
@@ -267,7 +264,6 @@ def schedule_document(found: RuntimeSchedule) -> dict[str, Any]:
         "context_tokens": scenario.context_tokens,
         "k_by_batch": [range_values(item) for item in found.ranges],
         "k_by_batch_says": found.texts,
-        "k_by_batch_and_context": [bucket_values(item) for item in found.by_context],
         "k_by_context": context_values(found.at_contexts),
         "gain": found.gain,
         "warnings": found.setup.warnings,
@@ -316,11 +312,6 @@ def _print_bounds(report: SimulationReport) -> None:
     print_table(matrix(header, rows, "r" * len(header)))
     most = max(bound.gain_over_best_static for bound in report.bounds)
     say(f"At most {most:+.1%} over the best single K.")
-
-
-def _context_name(bucket: ContextSchedule) -> str:
-    end = f"to {bucket.context_end:,}" if bucket.has_end else "and more"
-    return f"{bucket.context_start:,} {end} tokens"
 
 
 def _read_trace(path: Path) -> RecordedSteps:

@@ -435,11 +435,8 @@ SECOND_COLLECTION = "published_speedups_2"
 THIRD_COLLECTION = "published_speedups_3"
 COLLECTIONS = (FIRST_COLLECTION, SECOND_COLLECTION, THIRD_COLLECTION)
 """Folders of measurements/ with one published speedup a row, in the same columns."""
-COLLECTION_FILES = tuple(MEASUREMENTS / name / "data.csv" for name in COLLECTIONS)
 _UNCAPTURED = "beyond captured graphs"
 """What the notes of a row call a step that no captured graph holds: its launches decide, not its tokens."""
-_IMMATURE = "immature"
-"""What the notes of a row call an engine whose authors measured it before they tuned it."""
 _PER_SEQUENCE = {"output_tok_per_s_per_user", "decode_tok_per_s_per_user"}
 _OF_ALL = {"output_tok_per_s", "decode_tok_per_s", "total_tok_per_s"}
 _PER_GPU = {"output_tok_per_s_per_gpu", "total_tok_per_s_per_gpu"}
@@ -460,11 +457,6 @@ def judged_rows() -> pd.DataFrame:
     rows = published_rows(*COLLECTIONS)
     kept = [not set_apart(laboratory_of_row(row)) for row in rows[list(SOURCE_COLUMNS)].to_dict("records")]
     return rows[kept].reset_index(drop=True)
-
-
-def immature(rows: pd.DataFrame) -> pd.Series:
-    """Mask of rows whose notes say that their engine was not ready. Such rows are judged, and inform no fit."""
-    return rows["notes"].fillna("").str.contains(_IMMATURE, case=False)
 
 
 def measured_times(row: Mapping[str, Any]) -> tuple[float, float]:

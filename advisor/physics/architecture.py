@@ -85,10 +85,7 @@ class Mixer(Frozen):
 
 
 class DenseFfn(Frozen):
-    """Dense feed-forward blocks of one width, `count` of them.
-
-    A dense block that runs beside the experts is one, too.
-    """
+    """Dense feed-forward blocks of one width, `count` of them, such as one that runs beside the experts."""
 
     count: int = Field(ge=1)
     width: int = Field(ge=1)

@@ -301,10 +301,7 @@ class Steps:
 def counted(
     slowness: Slowness, traffic: Traffic, plans: Sequence[Planned], sources: Sources, steps: Steps, seed: int = 0
 ) -> list[Counted]:
-    """Count steps under each layout, planned on one half of the traffic and judged on the other.
-
-    All layouts see the same steps, so that differences between them are not chance.
-    """
+    """Count the same steps under each layout, planned on one half of the traffic and judged on the other."""
     draws, n_layers = steps.n_draws(traffic)
     rows: list[list[dict[str, Array]]] = [[] for _ in plans]
     shapes: list[Layout] = []

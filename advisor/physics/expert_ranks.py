@@ -70,10 +70,7 @@ class Layout:
 
 
 def contiguous(n_experts: int, ranks: int) -> Layout:
-    """Blocks of neighbouring experts, the default of engines. Where R does not divide N, the first ranks hold one more.
-
-    Raises AdvisorError for more ranks than experts.
-    """
+    """Blocks of neighbouring experts, the first ones larger by one. Raises AdvisorError for R > N."""
     if not 1 <= ranks <= n_experts:
         raise AdvisorError(f"{ranks} ranks cannot each hold one of {n_experts} experts; choose 1 to {n_experts} ranks")
     sizes = n_experts // ranks + (np.arange(ranks) < n_experts % ranks)
@@ -181,10 +178,7 @@ def _layout(expert_of_slot: NDArray[np.int64], rank_of_slot: NDArray[np.int64], 
 
 @dataclass(frozen=True)
 class Sources:
-    """Attention ranks that tokens come from.
-
-    `groups` of ranks have sequences of their own, and `ranks_per_node` of them share a machine.
-    """
+    """Attention ranks that tokens come from, in `groups`, `ranks_per_node` to a machine."""
 
     groups: int = 1
     ranks_per_node: int = 8

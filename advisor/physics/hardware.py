@@ -74,10 +74,7 @@ def hardware_ids() -> list[str]:
 
 @lru_cache(maxsize=128)
 def load_hardware(hardware_id: str) -> Hardware:
-    """The accelerator `hardware_id`, from profiles/hardware. Reads one file, once.
-
-    Raises AdvisorError for an unknown id (with close matches), and for a profile that is damaged or lacks an origin.
-    """
+    """The accelerator of a profile. Raises AdvisorError for an unknown id (with close ones) or a damaged file."""
     return load_profile("hardware", hardware_id, Hardware, "accelerators", _LISTING)
 
 
@@ -90,10 +87,7 @@ def measured_hardware() -> tuple[Hardware, ...]:
 
 
 def of_data_centre(hardware: Hardware) -> bool:
-    """Whether an accelerator is a data centre's.
-
-    Its generation tells, since vendors name cards of one chip both ways.
-    """
+    """Whether an accelerator is a data centre's, by its generation: names of one chip vary."""
     return not set(hardware.generation.split()) & set(WORKSTATION_CHIPS)
 
 

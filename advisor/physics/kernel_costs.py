@@ -144,10 +144,7 @@ class MoeCost:
 
 @dataclass(frozen=True)
 class AttentionCost:
-    """Constants of `laws.attention_core`, and the rows that a kernel pads its queries to.
-
-    Those of `laws.attention_flops`.
-    """
+    """Constants of `laws.attention_core`, and rows that a kernel pads its queries to."""
 
     t0_s: float
     bandwidth_bytes_per_s: float

@@ -41,10 +41,7 @@ SCHEDULE_BATCHES = (
 
 @dataclass(frozen=True)
 class Curve:
-    """Predictions on a grid of batches [nB] and draft lengths K [nK].
-
-    Times in seconds [s], the rest dimensionless [-].
-    """
+    """Predictions on a grid of batches [nB] and draft lengths K [nK]. Times in seconds [s], the rest [-]."""
 
     batches: Array
     drafts: NDArray[np.int64]
@@ -421,10 +418,7 @@ def _launched_apart(setup: Setup, components: Mapping[str, Array], ran: Ran) -> 
 
 
 def _drawn(setup: Setup, components: Mapping[str, Array], draws: Draws, run: _Pass) -> Array:
-    """Total time under each draw, [draws, ...]. [s]
-
-    Launches of a step without a graph wait for its kernels as those are drawn: a sum would draw them apart.
-    """
+    """Total time under each draw, [draws, ...]; launches without a graph wait for the drawn kernels. [s]"""
     low, high = run.routed_low, run.routed_high
     rest = {name: time for name, time in components.items() if name != "eager"}
     total = draw_total(rest, draws, low, high)

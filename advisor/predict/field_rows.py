@@ -61,10 +61,7 @@ class Told:
 
 @dataclass(frozen=True)
 class FieldRow:
-    """One field of a scenario: all that screen, command line, tables, files and links know about it.
-
-    A field is a whole number or a number within limits, one of a list, or a text; or it is not set.
-    """
+    """One field of a scenario, as screen, command line, tables, files and links know it."""
 
     label: str
     section: FieldSection

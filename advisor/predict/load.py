@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from advisor.catalog.adjustment import check_adjustment, parse_adjustment
 from advisor.catalog.engines import OTHER_ENGINE, engines, load_engine, tables_on_host
-from advisor.catalog.graphs import ANY_SIZE, Graphs, GraphServer, captured_sizes, rule_words, stated_sizes
+from advisor.catalog.graphs import ANY_SIZE, Graphs, GraphServer, captured_sizes, stated_sizes
 from advisor.catalog.hardware import hardware_from_own, own_digest
 from advisor.catalog.models import load_model, model_ids, own_model, unknown_model
 from advisor.catalog.task_transfer import carried, curve_on_task
@@ -323,10 +323,7 @@ def _graphs(scenario: Scenario, hardware: Hardware, placement: Placement) -> Gra
 
 
 def default_graphs(setup: Setup, engine: str, version: str | None = None) -> Graphs | None:
-    """CUDA graphs that a release of an engine captures by itself on the scenario's accelerator.
-
-    version: default the release whose rules were read. None where what it captures was not.
-    """
+    """CUDA graphs that a release captures by itself here, default the reviewed one. None where unread."""
     profile = load_engine(engine)
     release = version or (profile.reviewed.version if profile.reviewed else "0.0")
     rule = profile.graph_rule(release)
@@ -354,17 +351,15 @@ def _graph_warnings(setup: Setup) -> list[str]:
     rules = () if scenario.engine == OTHER_ENGINE else load_engine(scenario.engine).graphs
     name = "the engine" if scenario.engine == OTHER_ENGINE else load_engine(scenario.engine).name
     release = f"{name} {scenario.engine_version}" if scenario.engine_version else f"this release of {name}"
+    read = f" (read: {rules[0].since} to before {rules[-1].before})" if rules else ""
     return [
-        f"What {release} captures in CUDA graphs was not read{rule_words(rules)}: neither padding nor steps beyond the "
+        f"What {release} captures in CUDA graphs was not read{read}: neither padding nor steps beyond the "
         "largest graph are charged. State the largest size or a list (graph_sizes) to have them charged."
     ]
 
 
 def with_placement(setup: Setup, placement: Placement) -> Setup:
-    """Setup on another placement, with its costs and memory. Everything else is kept as it was loaded.
-
-    Raises AdvisorError for a placement that the model or the scenario's GPUs do not allow.
-    """
+    """Setup on another placement, with its costs and memory. Raises AdvisorError where that cannot be."""
     ranks = {"tensor_parallel": placement.tensor_parallel, "expert_parallel": placement.expert_parallel}
     scenario, target, per_pass = setup.scenario.model_copy(update=ranks), setup.architecture, setup.draft_architecture
     _check_placement(scenario, target, placement)

@@ -74,10 +74,7 @@ class Prompt:
 
     @property
     def first_symbols(self) -> dict[str, Floats]:
-        """Arguments of `laws.prompt` for the time to first token: whole steps, with nothing taken off.
-
-        Times in [s], chunks in [-].
-        """
+        """Arguments of `laws.prompt` for the time to first token, [s] and [-]: whole steps, nothing taken off."""
         return {**self.symbols, "T_with": self.with_s + self.first_step_s, "T_without": 0.0, "w": 1.0}
 
     @property

@@ -187,12 +187,7 @@ def _weights(architecture: Architecture) -> str:
 
 
 def measured_range(records: Sequence[RatioRecord]) -> tuple[float, float]:
-    """80 % range of a measured time ratio over the predicted one, for all changes together. [-]
-
-    Each change has an error of its own.
-
-    Holds 1. Without records (1, 1).
-    """
+    """80 % range of a measured time ratio over the predicted one, for independent changes. [-] Holds 1."""
     low = math.sqrt(sum(min(math.log(record.low), 0.0) ** 2 for record in records))
     high = math.sqrt(sum(max(math.log(record.high), 0.0) ** 2 for record in records))
     return math.exp(-low), math.exp(high)

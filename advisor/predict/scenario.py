@@ -55,10 +55,7 @@ class Scenario(ScenarioFields):
 
     @classmethod
     def from_config(cls, config: Path | str | Mapping[str, Any], **given: Any) -> Scenario:
-        """Scenario of a Hugging Face config.json: its path, its text, or its content. `given` are the other fields.
-
-        Raises AdvisorError with what is wrong.
-        """
+        """Scenario of a config.json (path, text or content) and the `given` fields. Raises AdvisorError."""
         text = json.dumps(dict(config)) if isinstance(config, Mapping) else str(config)
         if not text.lstrip().startswith("{"):
             given = {"model_id": checkpoint_name(Path(text))} | given
@@ -217,10 +214,7 @@ def scenario_json(scenario: Scenario) -> str:
 
 
 def read_scenario(content: bytes) -> ScenarioFile:
-    """The scenario of a scenario file, a JSON report, or what a command printed with --json. The rest is left unread.
-
-    Raises AdvisorError saying what the file is instead, or which setting of its scenario cannot be.
-    """
+    """The scenario of a scenario file, a JSON report, or printed with --json. Raises AdvisorError for others."""
     if len(content) > MAX_SCENARIO_BYTES:
         raise AdvisorError(
             f"the file has {len(content):,} bytes; a scenario file or JSON report has at most {MAX_SCENARIO_BYTES:,}"
@@ -407,10 +401,7 @@ def _csv_cells(name: str, data: bytes) -> dict[tuple[int, int], float]:
 
 
 def write_loads(loads: Array) -> str:
-    """Loads [layers, N] in any unit as one line of text, in steps of 1 or 4 % of each layer's mean load.
-
-    Raises AdvisorError for loads that are no finite numbers >= 0, or a layer without any.
-    """
+    """Loads [layers, N] as a line, in steps of 1 or 4 % of a layer's mean. Raises AdvisorError for no loads."""
     values = np.asarray(loads, float)
     _check(values, "the loads")
     values = values / values.max(axis=1, keepdims=True)  # whatever their unit, sums stay finite
@@ -429,10 +420,7 @@ def loads_shape(text: str) -> tuple[int, int]:
 
 
 def parse_loads(text: str) -> Array:
-    """Inverse of `write_loads`, [layers, N] over each layer's mean load. [-]
-
-    Raises AdvisorError for a text that is damaged or none.
-    """
+    """Inverse of `write_loads`, [layers, N] over each layer's mean load. [-] Raises AdvisorError for damage."""
     refused = AdvisorError(
         "expert_loads is no text of loads, or damaged; give a CSV with columns layer, expert, tokens, or copy the "
         "whole link again"

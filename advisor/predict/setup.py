@@ -200,8 +200,8 @@ def by_form(setup: Setup) -> Setup:
     rows alone.
     """
     setup = dataclasses.replace(setup, sweep=None)
-    if _with_costs(setup) == setup:
-        return _with_costs(setup, by_shape=False)
+    if with_own_costs(setup) == setup:
+        return with_own_costs(setup, by_shape=False)
     costs, draft_costs = (
         dataclasses.replace(each, routed=dataclasses.replace(each.routed, measured=None))
         for each in (setup.costs, setup.draft_costs)
@@ -209,15 +209,8 @@ def by_form(setup: Setup) -> Setup:
     return dataclasses.replace(setup, costs=costs, draft_costs=draft_costs)
 
 
-def with_scales(setup: Setup, scales: ActivationScales) -> Setup:
-    """Setup with quantised products scaled as `scales` says.
-
-    Studies compare the assumption of static scales with it.
-    """
-    return _with_costs(setup, scales=scales)
-
-
-def _with_costs(setup: Setup, by_shape: bool = True, scales: ActivationScales | None = None) -> Setup:
+def with_own_costs(setup: Setup, by_shape: bool = True, scales: ActivationScales | None = None) -> Setup:
+    """Setup with the costs of its scenario, by the fitted forms alone or with `scales` of products."""
     costs, draft_costs = both_costs(
         setup.scenario,
         setup.hardware,

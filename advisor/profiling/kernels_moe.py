@@ -180,10 +180,7 @@ def relative_error(out: torch.Tensor, wanted: torch.Tensor) -> float:
 
 
 def checked_error(out: torch.Tensor, wanted: torch.Tensor, tolerance: float, what: str = "output") -> float:
-    """Relative error of an output, `relative_error`, checked.
-
-    Raises ValueError when it is above `tolerance` or not a number.
-    """
+    """Relative error of an output. Raises ValueError above `tolerance`, or where it is not a number."""
     error = relative_error(out, wanted)
     if not error <= tolerance:
         raise ValueError(f"wrong {what}: relative error {error:.2g} over {tolerance:.0e}")
@@ -203,10 +200,7 @@ E4M3_MAX = 448.0
 
 
 def fp8_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Numbers in e4m3 of x's shape, with the float32 scale of each row.
-
-    The row's largest value becomes the largest number.
-    """
+    """Numbers in e4m3 of x's shape, and each row's float32 scale. A row's largest becomes the format's."""
     scale = x.abs().amax(dim=-1).float().clamp_min(1e-12) / E4M3_MAX
     return (x.float() / scale[..., None]).to(torch.float8_e4m3fn), scale
 

@@ -86,10 +86,7 @@ class MoeSweep:
         }
 
     def account(self, point: list[Any], touched_experts: float | None) -> tuple[float, float]:
-        """Bytes and operations of a point.
-
-        Weights of the touched and shared experts once, activations in and out of each product.
-        """
+        """Bytes and operations of a point: weights of touched and shared experts once, activations in and out."""
         k, batch, per_sequence, _ = point
         tokens, params = batch * per_sequence, self.params
         hidden, width, shared = params["hidden_size"], params["expert_width"], params["shared_width"]
@@ -196,10 +193,7 @@ class MoeSweep:
 
 
 def check_alignment(choice: Choice, pairs: torch.Tensor, ends: torch.Tensor) -> None:
-    """Check that pairs and ends are all token-expert pairs in order of their expert.
-
-    Raises ValueError otherwise. `ends` is the end of each expert's part.
-    """
+    """Raises ValueError where pairs, with the end of each expert's part, are not all pairs by expert."""
     ids = choice.ids.flatten()
     counts = torch.bincount(ids, minlength=len(ends))
     if not torch.equal(ids[pairs.long()], ids.sort().values) or not torch.equal(
@@ -243,10 +237,7 @@ def _try_kernels(
 
 
 def measure_moe(block: Block, context: Context) -> list[dict[str, Any]]:
-    """Rows of a MoE block: every point with the fastest right kernel.
-
-    The other kernels at the probe points. RuntimeError where no kernel gives a right result.
-    """
+    """Rows of a MoE block, the other kernels at probe points. Raises RuntimeError where no kernel is right."""
     rows: list[dict[str, Any]] = []
     sweep = MoeSweep(block, context)
     points = block.params["points"]

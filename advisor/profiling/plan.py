@@ -140,10 +140,7 @@ def preset_rounds(preset: str, device: Device) -> int:
 
 
 def make_plan(preset: str, device: Device, *, only: Sequence[str] = (), seed: int = 0) -> Plan:
-    """The plan of a preset for `device`. `only` keeps the blocks whose name or op starts with one of its entries.
-
-    Raises ProfilingError for an unknown preset, or when `only` leaves nothing.
-    """
+    """The plan of a preset for `device`, of blocks that `only` names or begins. Raises ProfilingError without any."""
     if preset not in PROMISE_S:
         raise ProfilingError(f"unknown preset {preset!r}; choose one of {', '.join(PROMISE_S)}")
     blocks = preset_blocks(preset, device)

@@ -90,10 +90,7 @@ class ResultFolder:
         )
 
     def start(self, finished_blocks: Iterable[str] = ()) -> int:
-        """Make data.csv hold exactly the rows of the finished blocks.
-
-        Returns their number. Raises ProfilingError where it cannot be written.
-        """
+        """Make data.csv hold only rows of finished blocks, and count them. Raises ProfilingError where it cannot."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             wanted = set(finished_blocks)
@@ -131,10 +128,6 @@ class ResultFolder:
         except (OSError, ValueError) as error:
             raise ProfilingError(f"{path} cannot be read ({error}); choose another --output") from error
         return content if isinstance(content, dict) else {}
-
-    def write_progress(self, content: Mapping[str, Any]) -> None:
-        """Replace progress.json."""
-        write_atomically(self.path / "progress.json", json.dumps(content, indent=1))
 
     def write_meta(self, content: Mapping[str, Any]) -> None:
         """Replace meta.yaml."""

@@ -110,10 +110,7 @@ class SyntheticModel:
         self.norm = torch.ones(dims.hidden, dtype=dims.dtype, device=device)
 
     def session(self, batch: int, per_sequence: int, context: int, n_layers: int) -> Session:
-        """Buffers for passes of [batch, per_sequence] tokens over caches of `context` keys.
-
-        The pass's own keys are included.
-        """
+        """Buffers for passes of [batch, per_sequence] tokens over caches of `context` keys, their own included."""
         return make_session(self.dims, self.device, batch, per_sequence, context, n_layers)
 
     def hidden(self, session: Session, moe: Kernel, attention: Attention) -> torch.Tensor:
@@ -195,10 +192,7 @@ def _split(dims: Dimensions, qkv: torch.Tensor, batch: int, n_queries: int) -> t
 
 
 def reference_hidden(model: SyntheticModel, session: Session) -> torch.Tensor:
-    """Hidden states of the last sequence in float64, [q, H].
-
-    Run after a pass: the caches hold its keys and values. Raises ValueError for a layer without experts.
-    """
+    """Hidden states of a pass's last sequence in float64, [q, H]. Raises ValueError without experts."""
     dims, n_queries = model.dims, session.tokens.shape[1]
     first = session.tokens.numel() - n_queries
     x = model.embedding[session.tokens[-1]].double()
@@ -335,10 +329,7 @@ class Stage:
         return capture(call, self.context, wanted=self.moe_name != "expert_loop")
 
     def check_chosen(self, session: Session) -> float:
-        """Check the chosen kernels as `check` does.
-
-        They may be compiled for this shape, so the limit for that holds.
-        """
+        """Check the chosen kernels, under the time limit for compiling, as they may be compiled for this shape."""
         self.context.on_kernel(self.moe_name)
         try:
             return self.check(session, self.moe, self.attention)
@@ -396,10 +387,7 @@ def _probe(params: dict[str, Any]) -> tuple[int, int]:
 
 
 def measure_steps(block: PlanBlock, context: Context) -> list[dict[str, Any]]:
-    """Measure decode_step (one token a sequence) and verify_step (more).
-
-    Both run at two depths, which give the time per layer.
-    """
+    """Measure decode_step (one token a sequence) and verify_step (more). Two depths give a layer's time."""
     params = block.params
     stage = Stage(block, context, max(params["n_layers"]))
     rows: list[dict[str, Any]] = []

@@ -73,10 +73,7 @@ def _capped(weights: np.ndarray, total: float) -> np.ndarray:
 
 
 def _systematic(rng: np.random.Generator, q: np.ndarray, n_active: int) -> np.ndarray:
-    """Fixed-size sample without replacement, inclusion probabilities exactly q [rows, N] -> ids [rows, k].
-
-    Systematic sampling over experts in random order (one order for all rows, an own start for each row).
-    """
+    """Systematic sample without replacement, inclusion probabilities exactly q [rows, N] -> ids [rows, k]."""
     rows, n_experts = q.shape
     order = rng.permutation(n_experts)
     edges = np.cumsum(q[:, order], axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import numpy as np
 
 from advisor.profiling.device import DeviceLostError, ProfilingError
 from advisor.profiling.plan import Block, Plan
-from advisor.profiling.results import ResultFolder, State, build_meta, status_of
+from advisor.profiling.results import ResultFolder, State, build_meta, status_of, write_atomically
 
 CRASHES_ALLOWED = 2
 """Times a block may take the process down before it is given up. [-]"""
@@ -203,7 +204,8 @@ class Run:
         self.state.control_reference_s = self.context.control_reference_s
         self.state.copy_bytes_per_s = self.context.copy_bytes_per_s
         content = {name: getattr(self.state, name) for name in State.__dataclass_fields__}
-        self.folder.write_progress(content | {"pid": os.getpid(), "total_blocks": len(self.plan.blocks)} | extra)
+        content |= {"pid": os.getpid(), "total_blocks": len(self.plan.blocks)} | extra
+        write_atomically(self.folder.path / "progress.json", json.dumps(content, indent=1))
 
     def block(self, index: int, block: Block) -> bool:
         """Measure one block. False when the run must end here."""

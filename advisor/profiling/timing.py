@@ -278,10 +278,7 @@ def random_chances(logits: torch.Tensor) -> torch.Tensor:
 
 
 def top_p_chances(logits: torch.Tensor) -> torch.Tensor:
-    """Chances of the likeliest tokens that together reach TOP_P, after `random_chances`.
-
-    The others have 0. Not renormalised.
-    """
+    """Chances of the likeliest tokens that together reach TOP_P. The others have 0. Not renormalised."""
     ranked, order = random_chances(logits).sort(dim=-1, descending=True)
     outside = ranked.cumsum(dim=-1) - ranked >= TOP_P
     return torch.zeros_like(ranked).scatter_(-1, order, ranked.masked_fill(outside, 0.0))

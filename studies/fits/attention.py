@@ -21,7 +21,6 @@ from advisor.measured.fits.solver import (
     fit_relative,
     held_out,
     held_out_errors,
-    leave_one_group_out,
 )
 from advisor.physics import laws
 from advisor.physics.hardware import Hardware, peak_flops
@@ -31,6 +30,7 @@ from studies.fits.tables import (
     correlation_fields,
     keep_rows,
     labels,
+    leave_one_group_out,
     linear_fields,
     require_columns,
 )

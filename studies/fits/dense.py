@@ -25,7 +25,6 @@ from advisor.measured.fits.solver import (
     fit_relative,
     held_out,
     held_out_errors,
-    leave_one_group_out,
 )
 from advisor.physics import laws
 from studies.fits.tables import (
@@ -33,6 +32,7 @@ from studies.fits.tables import (
     correlation_fields,
     keep_rows,
     labels,
+    leave_one_group_out,
     linear_fields,
     monotone,
     require_columns,

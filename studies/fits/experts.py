@@ -28,7 +28,6 @@ from advisor.measured.fits.experts import (
     MoeFit,
     add_touched,
     fit_moe,
-    frame_columns,
     frame_work,
     leave_one_shape_out,
     two_matrices,
@@ -66,6 +65,11 @@ TIMER_MARGIN = 1.05
 """Noise of the timer and of the count of touched experts. [-]"""
 MAX_TOO_FAST = 0.10
 """Largest share of rows beyond that. [-]"""
+
+
+def frame_columns(frame: pd.DataFrame, dtype: str, ungated: bool) -> np.ndarray:
+    """The terms of the law in the order of PARAMETERS, [rows, 6]."""
+    return laws.columns(laws.routed_layers, laws.ROUTED_COEFFICIENTS, **frame_work(frame, dtype, ungated))
 
 
 def ratio_error(frame: pd.DataFrame, predicted: np.ndarray) -> tuple[float | None, float | None]:

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.fit_records import WORKSTATION, class_costs
-from advisor.measured.points import Point, immature, with_costs
+from advisor.measured.points import Point, with_costs
 from advisor.measured.validation import COLUMNS, tier_of, validate
 from advisor.physics.bands import BAND_LEVEL, band, drift, make_draws, wobble
 from advisor.predict.tiers import beyond_log_sd
 from advisor.prediction import Array
 from studies.fits.overheads import OverheadModel, by_laboratory, fit_overheads, speedups
+from studies.published import immature
 
 COMMON_SHARE = 0.25
 """Classes are shrunk towards their mean: 0, 1/4, 1/2, 3/4 and 1 err alike on laboratories left out, within a point, and

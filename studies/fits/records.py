@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -25,12 +26,29 @@ from advisor.catalog.fit_records import (
     load_held_out,
     load_overheads,
     load_records,
-    rounded,
 )
 from advisor.catalog.kernel_choice import SMALL_LAUNCHES_FILE, SmallLaunch
 from advisor.measured.validation import JUDGED
 from advisor.predict.ratios import RATIOS, RatioRecord
 from advisor.profiles import write_whole
+
+SIGNIFICANT_DIGITS = 6
+
+
+def recorded_devices(folder: Path = RECORDS) -> list[str]:
+    """Devices that have fit records, sorted. Names are those of `Hardware.kernel_table_device`."""
+    return sorted(path.stem for path in folder.glob("*.json"))
+
+
+def rounded(value: Any) -> Any:
+    """Value with floats cut to SIGNIFICANT_DIGITS and non-finite ones to None. Through lists and mappings."""
+    if isinstance(value, float):
+        return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: rounded(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(entry) for entry in value]
+    return value
 
 
 def _compact(entry: object) -> str:

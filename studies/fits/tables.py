@@ -19,12 +19,27 @@ from advisor.catalog.fit_records import Dropped
 from advisor.measured.fits.solver import (
     SERIES,
     LinearFit,
+    held_out,
     linear_parameters,
+    relative_coefficients,
 )
 from advisor.prediction import AdvisorError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def leave_one_group_out(
+    columns: np.ndarray, measured: np.ndarray, group: np.ndarray, low: np.ndarray | None = None
+) -> np.ndarray:
+    """Prediction of each row by a fit, its coefficients at least `low`, that saw no row of its group. Arrays [rows];
+    NaN with a single group."""
+    relative = columns / measured[:, None]
+
+    def predict(seen: np.ndarray, held: np.ndarray) -> np.ndarray:
+        return np.asarray(columns[held] @ relative_coefficients(relative[seen], low)[0])
+
+    return held_out(group, predict)
 
 
 def require_columns(frame: pd.DataFrame, columns: tuple[str, ...], table: str) -> None:

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from advisor.catalog.fit_records import FitRecord, MeasuredTable, load_measured, load_records, recorded_devices
-from advisor.measured.fits.experts import SHAPE, add_touched, frame_columns, leave_one_shape_out
-from advisor.measured.fits.solver import error_quantiles, leave_one_group_out
+from advisor.catalog.fit_records import FitRecord, MeasuredTable, load_measured, load_records
+from advisor.measured.fits.experts import SHAPE, add_touched, leave_one_shape_out
+from advisor.measured.fits.solver import error_quantiles
 from advisor.measured.store import Store
 from advisor.physics import laws
 from studies.calibration import GATED_HARDWARE, gate_results, gated_tables, one_gpu_moe_table
+from studies.fits.experts import frame_columns
+from studies.fits.records import recorded_devices
+from studies.fits.tables import leave_one_group_out
 from studies.validation.tables import markdown_table, percent
 
 LOAD, MAX_TOKENS = "power_law_1.2", 128

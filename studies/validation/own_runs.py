@@ -6,17 +6,19 @@ of a configuration are then refitted as `fit` does; its other rows are judged, h
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from advisor.answers.explore.own_runs import OWN_ROWS, OwnRuns
+from advisor.answers.explore.own_runs import OWN_ROWS, OWN_RUNS, OwnRuns
 from advisor.catalog.adjustment import Adjustment, adjusted
 from advisor.catalog.fit_records import class_costs
 from advisor.measured.laboratories import laboratory_of
-from advisor.measured.points import Point, immature, with_costs
+from advisor.measured.points import Point, with_costs
 from advisor.measured.refit import adjustment_of, refit_chosen
 from advisor.measured.refit_result import k_grids, k_regret
 from advisor.physics.components import OVERHEADS
@@ -24,6 +26,8 @@ from advisor.predict.curve import Curve
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.text import counted
+from studies.fits.records import rounded
+from studies.published import immature
 from studies.validation.outside import impossible_models
 from studies.validation.tables import MIN_ROWS, GateLine, markdown_table, percent, share
 from studies.validation.unseen import in_data_centre
@@ -134,6 +138,14 @@ def _moved(setup: Setup, adjustment: Adjustment) -> Setup:
 def _band(curve: Curve, when: str, factor: float = 1.0) -> dict[str, float]:
     ends = {"predicted": curve.speedup, "low": curve.low, "high": curve.high}
     return {f"{name}_{when}": float(values[0, 0]) * factor for name, values in ends.items()}
+
+
+def write_own_runs(found: Iterable[OwnRuns], data_and_fits: str, path: Path = OWN_RUNS) -> Path:
+    """Write the figures by kind of part, with the hash of the data and fits behind them."""
+    kinds = {one.kind: rounded({name: value for name, value in asdict(one).items() if name != "kind"}) for one in found}
+    lines = ",\n".join(f'"{kind}": {json.dumps(figures)}' for kind, figures in kinds.items())
+    path.write_text(f'{{"data_and_fits": "{data_and_fits}", "kinds": {{\n{lines}\n}}}}\n', encoding="utf-8")
+    return path
 
 
 def _figures(kind: str, rows: pd.DataFrame) -> OwnRuns:

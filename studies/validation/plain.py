@@ -25,7 +25,7 @@ from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import build_scenario
-from advisor.predict.setup import Setup, with_scales
+from advisor.predict.setup import Setup, with_own_costs
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS, PROFILES
 from advisor.text import frame_csv
@@ -76,7 +76,7 @@ def _predicted(group: pd.DataFrame, scales: ActivationScales) -> pd.DataFrame | 
     """Points that differ in batch alone, with their prediction. None where no scenario or no sequence fits."""
     try:
         setup = plain_setup(group.iloc[0].to_dict())
-        setup = setup if scales == "static" else with_scales(setup, scales)
+        setup = setup if scales == "static" else with_own_costs(setup, scales=scales)
     except AdvisorError:
         return None
     fits = setup.memory.largest_batch

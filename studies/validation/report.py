@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from advisor.answers.explore.own_runs import write_own_runs
 from advisor.catalog.engines import OTHER_ENGINE
 from advisor.catalog.fit_records import OVERHEAD_NAMES, load_overheads
 from advisor.catalog.kernel_choice import ActivationScales
 from advisor.measured.measurements import read_numbers
-from advisor.measured.points import COLLECTION_FILES, COLLECTIONS, Point, judged_rows, published_rows
+from advisor.measured.points import COLLECTIONS, Point, judged_rows, published_rows
 from advisor.measured.refit_result import errors_of
 from advisor.measured.store import default_store_path, kernel_table, open_store
 from advisor.measured.validation import JUDGED
@@ -27,7 +26,7 @@ from studies.fits.held_out import held_out, judge
 from studies.fits.overheads import prior_overheads
 from studies.fits.records import write_judged
 from studies.overheads import held_out_rows
-from studies.published import points_of
+from studies.published import COLLECTION_FILES, points_of
 from studies.validation.kernels import bars_section, gates_section, measured_section
 from studies.validation.outside import (
     ALSO_ASSUMED,
@@ -50,6 +49,7 @@ from studies.validation.own_runs import (
     own_run_rows,
     own_runs,
     own_runs_section,
+    write_own_runs,
 )
 from studies.validation.plain import believed
 from studies.validation.step_times import judged_decode, step_time_sections, write_judged_ratios

@@ -147,16 +147,6 @@ def test_a_histogram_beyond_the_usual_batches_extends_the_grid() -> None:
     assert found.ranges[-1].batch_end == 1500
 
 
-def test_context_buckets_cover_all_contexts_and_match_a_schedule_made_for_that_context() -> None:
-    found = schedule_for(NGRAM, contexts=(512, 131072))
-    assert found.by_context[0].context_start == 1
-    assert found.by_context[-1].context_end >= 1_000_000
-    long = schedule_for(NGRAM.model_copy(update={"context_tokens": 131072}))
-    assert [(r.batch_start, r.n_draft) for r in found.by_context[-1].ranges] == [
-        (r.batch_start, r.n_draft) for r in long.ranges
-    ]
-
-
 def test_a_limit_on_time_per_token_marks_batches_that_no_k_can_serve() -> None:
     limit_ms = float(speedup_curve(EAGLE).tpot_s.min(axis=1)[-6]) * 1e3
     setup = load_setup(EAGLE.model_copy(update={"max_tpot_ms": limit_ms}))
@@ -169,10 +159,8 @@ def test_the_schedule_ends_at_the_last_batch_that_fits_and_a_histogram_beyond_it
     tight = EAGLE.model_copy(update={"context_tokens": 65536})
     fits = load_setup(tight).memory.largest_batch
     assert 0 < fits < 1024
-    found = schedule_for(tight, contexts=(1024, 65536))
+    found = schedule_for(tight)
     assert found.ranges[-1].batch_end == fits
-    assert found.by_context[-1].ranges[-1].batch_end == fits
-    assert found.by_context[0].ranges[-1].batch_end > fits
     with pytest.raises(AdvisorError, match=f"Batch {fits + 1:,} does not fit in memory; the largest that does is"):
         schedule_for(tight, histogram=BatchHistogram.from_text(f"1:1,{fits + 1}:1"))
 

@@ -20,7 +20,7 @@ import pytest
 
 from advisor.answers.advice import advise
 from advisor.answers.explore.cells import sweep_rows
-from advisor.answers.explore.grid import COMBINATION_S, COUNT_S, CURVES_PER_PART, read_plan
+from advisor.answers.explore.grid import CURVES_PER_PART, read_plan
 from advisor.answers.explore.questions import fastest_within, one_k_for_all, where_drafting_pays
 from advisor.answers.explore.sweep_files import _connect, read_sweep_files, run_sweep
 from advisor.predict import setup
@@ -87,7 +87,7 @@ batch_size: [1, 64]
 """
 
 
-def test_a_plan_knows_how_many_layouts_are_counted_and_reckons_with_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_counts_each_layout_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def spied(*given: Any) -> Any:
@@ -99,13 +99,7 @@ def test_a_plan_knows_how_many_layouts_are_counted_and_reckons_with_their_time(m
     plan = read_plan(COPIES)
     rows = sweep_rows(plan.part(0), plan.batches)
     assert (rows["reason"] == "").all()
-    assert len(asked) == plan.n_counts == 2
-    assert plan.expected_s == pytest.approx(2 * COUNT_S + 32 * COMBINATION_S)
-    for without in (PLAN, COPIES.replace("[null, 8]", "null"), COPIES.replace("[1, 4]", "1")):
-        assert read_plan(without).n_counts == 0
-    for name in ("expert_parallel", "redundant_experts"):
-        line = next(line for line in COPIES.splitlines() if line.startswith(name))
-        assert read_plan(COPIES.replace(line, "")).n_counts == 0
+    assert len(asked) == 2
 
 
 @pytest.mark.parametrize("text", [PLAN, "batch_size: [1, 8]\nacceptance: '0.7,0.5'\nmax_tpot_ms: [null, 20.5]"])

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from advisor.answers.round_costs import (
     KRange,
-    buckets_by_context,
     interpolate_batches,
     interpolate_losses,
     k_at,
@@ -213,15 +212,6 @@ def test_limit_narrows_what_may_be_chosen() -> None:
     assert [r.n_draft for r in k_by_batch(values, max_tpot_s=0.03 / 1.515)] == [2, 1]
     with pytest.raises(AdvisorError, match="give tpot_s"):
         k_by_batch(VALUES, max_tpot_s=1.0)
-
-
-def test_context_buckets_with_the_same_ranges_are_joined() -> None:
-    flat = np.tile([1.0, 1.5, 1.2, 1.1], (8, 1))
-    schedules = [k_by_batch(k_values(BATCHES, range(4), table)) for table in (MOE, MOE, flat)]
-    found = buckets_by_context([1024, 4096, 32768], schedules)
-    assert [(c.context_start, c.context_end) for c in found] == [(1, 11585), (11586, 10_000_000)]
-    assert [c.has_end for c in found] == [True, False]
-    assert [r.n_draft for r in found[1].ranges] == [1]
 
 
 def test_gain_over_the_best_static_k_is_the_harmonic_mean_of_the_histogram() -> None:

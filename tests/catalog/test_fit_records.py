@@ -10,7 +10,7 @@ import json
 import numpy as np
 import pytest
 
-from advisor.catalog.fit_records import BYTES_PER_WEIGHT, RECORDS, load_measured, load_records, recorded_devices
+from advisor.catalog.fit_records import BYTES_PER_WEIGHT, RECORDS, load_measured, load_records
 from advisor.catalog.kernel_choice import layer_seconds
 from advisor.catalog.measured_shapes import monotone_knots
 from advisor.physics import laws
@@ -18,6 +18,7 @@ from advisor.physics.hardware import load_hardware, peak_flops
 from advisor.physics.kernel_costs import MeasuredLayer, factor_at
 from studies.fits.dense import MAX_KERNEL_T0_S
 from studies.fits.experts import MIN_T0_S
+from studies.fits.records import recorded_devices
 
 MARGIN = 1.10
 """Timer noise, touched experts counted as an expectation, and peaks rounded on data sheets. [1]"""
@@ -62,7 +63,7 @@ def read_share(record, shape, seconds, tokens):
     h, width, active, experts, matrices, _ = shape
     touched = laws.uniform_experts(experts, active, tokens)
     weights = laws.expert_weight_bytes(matrices, h, width, BYTES_PER_WEIGHT[record.dtype], touched)
-    return laws.bandwidth_share(weights, seconds, load_hardware(record.hardware_id).bandwidth_bytes_per_s.value)
+    return weights / seconds / load_hardware(record.hardware_id).bandwidth_bytes_per_s.value
 
 
 @pytest.mark.parametrize("device", recorded_devices())

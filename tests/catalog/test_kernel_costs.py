@@ -16,7 +16,6 @@ from advisor.catalog.fit_records import (
     load_modules,
     load_overheads,
     load_records,
-    recorded_devices,
 )
 from advisor.catalog.kernel_choice import MIN_SHAPES, choose, load_small_launches, version_key
 from advisor.catalog.kernel_costs import NETWORK_FRACTION, NETWORK_T0_S, ROOFLINE_LOG_SD, kernel_costs, with_network
@@ -24,7 +23,7 @@ from advisor.physics.architecture import BYTES_PER_WEIGHT, WeightDtypes
 from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.prediction import AdvisorError, Tier
 from studies.calibration import GATES, gate_results, gated_tables
-from studies.fits.records import write_records
+from studies.fits.records import recorded_devices, write_records
 
 ALL = [record for device in recorded_devices() for record in load_records(device)]
 

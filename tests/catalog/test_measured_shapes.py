@@ -17,7 +17,6 @@ from advisor.catalog.fit_records import (
     ShapeRows,
     load_measured,
     load_records,
-    recorded_devices,
 )
 from advisor.catalog.kernel_choice import BORROWED_LOG_SD
 from advisor.measured.store import default_store_path, open_store
@@ -30,7 +29,7 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup, by_form, touched_in_pass
 from advisor.prediction import AdvisorError, Tier
 from studies.calibration import measured_shapes, tables_of
-from studies.fits.records import write_measured
+from studies.fits.records import recorded_devices, write_measured
 
 pd = pytest.importorskip("pandas")
 SPEC = importlib.util.find_spec("aiconfigurator_core")

@@ -100,10 +100,10 @@ def test_a_command_loads_each_scenario_once(
     assert calls == {"load_setup": looked_at, "curve_for": looked_at, "k_by_batch": engines}
 
 
-def test_context_buckets_take_the_scenarios_own_schedule_where_it_is_one_of_them(
+def test_asked_contexts_take_the_scenarios_own_curve_where_it_is_one_of_them(
     calls: Counter[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Three contexts, one of them the scenario's own: two curves besides it."""
     code, _, err = command_line.run(capsys, "schedule", *OPTIONS, "--context", "8192", "--contexts", "1024,8192,32768")
     assert code == 0, err
-    assert calls == {"load_setup": 3, "curve_for": 3, "k_by_batch": 3}
+    assert calls == {"load_setup": 3, "curve_for": 3, "k_by_batch": 1}

@@ -519,19 +519,3 @@ def test_shared_prefill_pulls_any_speedup_towards_one(
     alone = float(speedup(length, plain, ratio * plain))
     shared = float(speedup(length, plain, ratio * plain, prefill))
     assert abs(shared - 1) <= abs(alone - 1) + 1e-9
-
-
-@given(st.floats(1e-4, 1), st.floats(1e-4, 1), st.floats(1, 9))
-def test_time_per_token_falls_by_the_utility(plain: float, round_s: float, tokens: float) -> None:
-    gained = float(laws.utility(tokens, round_s, plain))
-    assert round_s / tokens == pytest.approx(plain / gained)
-    assert gained == pytest.approx(float(speedup(tokens, plain, round_s)))
-
-
-def test_target_efficiency_is_the_inverse_of_the_verification_ratio() -> None:
-    assert float(laws.target_efficiency(2.0, 2.5) * laws.verification_ratio(2.5, 2.0)) == pytest.approx(1.0)
-
-
-def test_mixtral_at_k_7_has_the_published_utility() -> None:
-    """ETR 3.2 at cost 2.3 (Cascade, arXiv:2506.20675)."""
-    assert float(laws.utility(3.2, 2.3, 1.0)) == pytest.approx(1.39, abs=5e-3)

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.catalog.fit_records import rounded
 from advisor.catalog.task_transfer import TRANSFERS
 from advisor.measured.laboratories import laboratory_of, set_apart
 from advisor.measured.points import published_rows
@@ -24,6 +23,7 @@ from studies.acceptance_transfer import (
     table,
     transfers,
 )
+from studies.fits.records import rounded
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.measured.fits.experts import MOE_KEYS, add_touched, frame_columns, leave_one_shape_out
-from advisor.measured.fits.solver import fit_relative, leave_one_group_out
+from advisor.measured.fits.experts import MOE_KEYS, add_touched, leave_one_shape_out
+from advisor.measured.fits.solver import fit_relative
 from advisor.physics import laws
 from advisor.prediction import AdvisorError
 from studies.fits.dense import MAX_KERNEL_T0_S, all_reduce_record, all_to_all_record, gemm_record
-from studies.fits.experts import moe_record
+from studies.fits.experts import frame_columns, moe_record
+from studies.fits.tables import leave_one_group_out
 
 IDENTITY = {"hardware_id": "h200-sxm", "engine": "vllm", "version": "1.0", "dtype": "bf16", "kernel_source": "test"}
 SHAPES = [(2048, 768, 8, 128), (4096, 1536, 8, 128), (3072, 1024, 8, 256), (4096, 14336, 2, 8), (7168, 2048, 8, 256)]

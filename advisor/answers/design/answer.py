@@ -108,10 +108,7 @@ def _variations(space: DesignSpace) -> Iterator[tuple[str, str, _Edit, tuple[str
 
 
 def with_bandwidth(costs: KernelCosts, factor: float) -> KernelCosts:
-    """Kernel constants of the same accelerator with memory `factor` times as fast.
-
-    Links and arithmetic are unchanged.
-    """
+    """Kernel constants of the same accelerator with memory alone `factor` times as fast."""
     changed = {}
     for name in DEVICE_RECORDS:
         cost = getattr(costs, name)
@@ -163,10 +160,7 @@ NOTHING_BINDS = "Equal quality alone limits the objective: no other limit costs 
 
 @dataclass(frozen=True)
 class Binding:
-    """Price of one constraint: the best design that breaks it alone.
-
-    Its objective stands over the recommended one's.
-    """
+    """Price of one constraint: the best design that breaks it alone, against the recommended one."""
 
     constraint: str
     text: str
@@ -282,10 +276,7 @@ def design_answer(space: DesignSpace, count: int = 10) -> DesignAnswer:
 
 
 def binding_constraints(space: DesignSpace) -> tuple[Binding, ...]:
-    """Constraints that hold the objective back, strongest first: relaxing one alone would help by its gain.
-
-    Equal quality is left out: what it costs is on the quality chart.
-    """
+    """Constraints but equal quality that hold the objective back, by what relaxing each alone would gain."""
     if space.best is None:
         return ()
     found = []
@@ -358,10 +349,7 @@ def best_by_objective(space: DesignSpace) -> dict[Objective, Candidate]:
 
 
 def binding_start(space: DesignSpace, first: Binding) -> str:
-    """Start of a sentence with the limit that costs most and the design it rules out.
-
-    The caller goes on with what that design brings.
-    """
+    """Start of a sentence with the limit that costs most and the design it rules out."""
     return f"Of the limits besides equal quality, {first.text} costs most: without it, {space.describe(first.index)}"
 
 

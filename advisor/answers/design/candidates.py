@@ -221,10 +221,7 @@ def _counts(space: DesignSpace, index: int) -> tuple[float, float, float, int]:
 
 
 def shape_errors(space: DesignSpace, index: int, n_draws: int) -> Array:
-    """Factor on a design's gain for the kernels of its own expert shape, [draws]. [-]
-
-    It is 1 where the shape is the baseline's own.
-    """
+    """Factor on a design's gain for the kernels of its expert shape, [draws]. [-] 1 at the baseline's own."""
     n, k, s, width = _counts(space, index)
     body = int(space.body[index])
     same = (n, k, s, width, body) == (*space.baseline.counts, space.baseline.expert_width, 0)

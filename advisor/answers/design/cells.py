@@ -118,10 +118,7 @@ class DesignCells:
 
     @cached_property
     def loss(self) -> Array:
-        """Share of the objective that each design loses against the cell's own best, [nC, n].
-
-        It is 1 where the design is not allowed.
-        """
+        """Share of the objective that each design loses to the cell's best, [nC, n]. 1 where it is not allowed."""
         return loss(self.merit)
 
     def space(self, cell: int) -> DesignSpace:
@@ -154,10 +151,7 @@ class DesignCells:
         return tuple(dict.fromkeys(source for space in self.spaces for source in space.setup.sources))
 
     def why_not(self, cell: int) -> str:
-        """Reason that no design serves a cell, empty where one does.
-
-        It is memory, the limit on time, or the other limits.
-        """
+        """Reason that no design serves a cell: memory, the limit on time, or the others. Empty where one does."""
         if self.served[cell]:
             return ""
         space, row = self.space(cell), int(self.row_of[cell])
@@ -212,10 +206,7 @@ def ask_cells(
 
 
 def merit_of(space: DesignSpace, speedup: Array, tpot_s: Array) -> Array:
-    """Number that a cell ranks designs by, higher is better.
-
-    All absolute objectives rank alike at one batch.
-    """
+    """Number that a cell ranks designs by, higher is better. All absolute objectives rank alike at one batch."""
     return speedup if space.question.objective == "sd_speedup" else 1.0 / tpot_s
 
 
@@ -277,11 +268,6 @@ class CellStanding:
     def expected_loss(self) -> float:
         """The expected loss, at least none. [-]"""
         return max(self.expected, 0.0)
-
-    @property
-    def is_core(self) -> bool:
-        """Whether it holds the cell robustly."""
-        return self.chance >= CORE_CHANCE
 
     @property
     def within_noise(self) -> bool:

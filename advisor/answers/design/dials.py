@@ -52,10 +52,7 @@ def experts_of(space: DesignSpace, index: int) -> Experts:
 
 @dataclass(frozen=True)
 class Costed:
-    """One design of the baseline's depth and attention, whether it lies in the grid or not.
-
-    Times in seconds, sizes in parameters.
-    """
+    """One design of the baseline's depth and attention, in the grid or not. [s], [parameters]"""
 
     experts: Experts
     tpot_s: float

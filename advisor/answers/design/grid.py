@@ -290,10 +290,7 @@ def shifted_routing(
 def shifted_preset(
     preset: RoutingPreset | None, baseline: tuple[float, float, float], n_experts: int, n_active: int, n_shared: float
 ) -> RoutingPreset | None:
-    """The preset of one design, as `Setup.routing` takes it.
-
-    It is `preset` itself at the baseline's own counts.
-    """
+    """The preset of one design, as `Setup.routing` takes it. It is `preset` itself at the baseline's own counts."""
     if preset is None or (float(n_experts), float(n_active), float(n_shared)) == tuple(map(float, baseline)):
         return preset
     ends = {

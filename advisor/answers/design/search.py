@@ -95,7 +95,7 @@ def design_space(
     joined = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
     if asked.training_tokens is None:
         notes = (*notes, "Training tokens not given: the quality law is evaluated at its largest compute, 1e22 FLOP.")
-    gap, measured_tpot_s, note = measured_gap(given, setup, asked, baseline.served)
+    gap, note = measured_gap(given, setup, asked, baseline.served)
     return DesignSpace(
         setup,
         asked,
@@ -107,7 +107,6 @@ def design_space(
         drafts,
         **joined,
         measured_gap=gap,
-        measured_tpot_s=measured_tpot_s,
         measured_note=note,
     )
 

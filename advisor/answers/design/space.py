@@ -340,15 +340,13 @@ def law_ratios(body: Body, own: Baseline, mix: Mixes, width: Array, size: Weight
     )
 
 
-def measured_gap(given: Setup, by_fit: Setup, question: Question, served: Served) -> tuple[float, float | None, str]:
-    """Plain step by measured rows over the fit's, less 1, where they differ most. [-]
+def measured_gap(given: Setup, by_fit: Setup, question: Question, served: Served) -> tuple[float, str]:
+    """Plain step by measured rows over the fit's, less 1, where they differ most [-], and a sentence.
 
-    With it the time per output token by those rows [s], and both speeds in one sentence.
-
-    `served` is the baseline by the fit, [nB, 1]. (0, None, "") where the baseline's shape was not measured.
+    `served` is the baseline by the fit, [nB, 1]. (0, "") where the baseline's shape was not measured.
     """
     if given.costs.routed.measured is None:
-        return 0.0, None, ""
+        return 0.0, ""
     drafts = np.unique([0, *served.n_draft[:, 0]])
     own = curve_for(given, question.batches, drafts)
     gaps = own.plain_step_s / curve_for(by_fit, question.batches, [0]).plain_step_s - 1.0
@@ -365,7 +363,7 @@ def measured_gap(given: Setup, by_fit: Setup, question: Question, served: Served
         f"{fit_tpot_ms:.2f} ms at {k}, the fastest by the fit. Its own measured rows, used elsewhere, give "
         f"{speedup:.2f}x and {tpot_ms:.2f} ms there."
     )
-    return float(gaps[np.argmax(np.abs(gaps))]), tpot_ms / 1e3, note
+    return float(gaps[np.argmax(np.abs(gaps))]), note
 
 
 MAX_MEASURED_GAP = 0.10
@@ -437,9 +435,6 @@ class DesignSpace:
     measured_gap: float = 0.0
     """Plain step of the baseline by its own measured rows over the one by the fitted form that designs are compared by,
     less 1, at the target batch where they differ most; 0 where its shape was not measured. [-]"""
-    measured_tpot_s: float | None = None
-    """The baseline's time per output token by its own measured rows, over the question's batches at the K of the fit;
-    None where its shape was not measured. [s]"""
     measured_note: str = ""
     """Sentence on the baseline by its own measured rows and by the form; empty where its shape was not measured."""
 

@@ -379,10 +379,7 @@ def experts_config(space: DesignSpace, experts: Experts) -> dict[str, Any]:
 
 
 def config_with(config: dict[str, Any], wanted: Architecture) -> dict[str, Any]:
-    """A model's config.json with the routed layers of another design.
-
-    Raises AdvisorError where the dialect of `config` cannot express those of `wanted`.
-    """
+    """A config.json with the routed layers of another design. Raises AdvisorError where its dialect cannot."""
     problem = ""
     for own_width_is_total in (False, True):  # what moe_shared_expert_intermediate_size means differs by model type
         changed = _changed(copy.deepcopy(config), wanted, own_width_is_total)

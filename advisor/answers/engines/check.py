@@ -31,10 +31,7 @@ class FlagCheck:
 
 
 def check_line(given: str, wanted: str) -> tuple[FlagCheck, ...]:
-    """Flags of a launch line beside those of the wanted one, changes first.
-
-    Raises AdvisorError for a text that holds no flag, or that no shell can read.
-    """
+    """Flags of a launch line beside those of the wanted one, changes first. Raises AdvisorError without any."""
     yours, ours = _flags(given), _flags(wanted)
     if not yours:
         raise AdvisorError("no flag was found; paste a launch line such as `vllm serve MODEL --tensor-parallel-size 1`")

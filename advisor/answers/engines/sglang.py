@@ -88,12 +88,7 @@ def export(request: ExportRequest) -> EngineExport:
 
 
 def sglang_adaptive_config(ranges: Sequence[KRange]) -> dict[str, Any]:
-    """Adaptive JSON of SGLang, one slot per range with that range's K as only candidate.
-
-    A slot begins at the range's first batch size.
-
-    With one candidate the average of accepted drafts decides nothing, so SGLang runs exactly the schedule.
-    """
+    """Adaptive JSON of SGLang: with one candidate K a slot, it runs exactly the schedule."""
     return {str(start): {"candidate_steps": [k]} for start, _, k in merged_rows(ranges)}
 
 

@@ -155,10 +155,7 @@ MAX_CELLS = 4096
 
 @dataclass(frozen=True)
 class ContextMap:
-    """A scenario over contexts [nC] and batches [nB], with arrays [nC, nB] where nothing else is said.
-
-    Prefill is not charged: the map is of decoding.
-    """
+    """A scenario's decoding over contexts [nC] and batches [nB], arrays [nC, nB]. Prefill is not charged."""
 
     setups: tuple[Setup, ...]
     """One for each context."""

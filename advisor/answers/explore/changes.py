@@ -454,10 +454,7 @@ def _today(advice: Advice) -> tuple[bool, _Drawn]:
 
 
 def evaluate(advice: Advice, change: Change) -> Effect | str:
-    """Effect of one change at its own best K, or the reason why it has none.
-
-    Both scenarios are drawn with the same errors, but for kernels that were measured apart.
-    """
+    """Effect of one change at its own best K under the draws of today's, or the reason why it has none."""
     return _evaluated(advice, change, _today(advice))
 
 

@@ -40,10 +40,7 @@ BY: tuple[By, ...] = get_args(By)
 
 @dataclass(frozen=True)
 class ModelFilter:
-    """Filter on the models that take part, by size in parameters and by name.
-
-    None or empty sets no limit.
-    """
+    """Filter on the models that take part, by size in parameters and by name. None or empty sets no limit."""
 
     names: tuple[str, ...] = ()
     """Ids, or patterns of ids such as `qwen3*`."""
@@ -127,19 +124,13 @@ def default_by(scenario: Scenario, usd_per_hour: float | None = None) -> By:
 
 
 def users_of(scenario: Scenario) -> int:
-    """Sequences that decode together on all of a scenario's GPUs. [-]
-
-    A scenario's batch is that of one copy of the model.
-    """
+    """Sequences that decode together on all of a scenario's GPUs, in all copies of the model. [-]"""
     placement = max(scenario.tensor_parallel, scenario.expert_parallel)
     return scenario.batch_size * (scenario.n_gpus // placement)
 
 
 def question_of(scenario: Scenario, usd_per_hour: float | None = None) -> RankQuestion:
-    """A scenario's own load, asked of every model.
-
-    Users of all its copies, and its GPUs as the machine. A config of its own takes part.
-    """
+    """A scenario's own load on its GPUs, asked of every model, a config of its own among them."""
     config = scenario.model_config_json
     shared = scenario.on_assumed_ranks().model_copy(
         update={"tensor_parallel": 1, "expert_parallel": 1, "routing": "auto"}
@@ -161,10 +152,7 @@ def one_load(users: int) -> BatchHistogram:
 
 
 def load_from_text(text: str) -> BatchHistogram:
-    """A load as a number of users, `64`, or as users with their share of the time, `1:10,64:90`.
-
-    Raises AdvisorError naming the piece that is neither.
-    """
+    """A load as a number of users, `64`, or users with shares of time, `1:10,64:90`. Raises AdvisorError else."""
     try:
         return BatchHistogram.from_text(text) if ":" in text else one_load(int(text))
     except AdvisorError as error:
@@ -311,10 +299,7 @@ class BorrowedHeads:
 
 
 def is_carried(curve: AcceptanceCurve, kind: str, task: str | None) -> bool:
-    """Whether a curve's lengths are moved to reach the asked text.
-
-    They are where the curve is of another kind of text, and both kinds are known.
-    """
+    """Whether a curve's lengths are moved to the asked text: of another kind, where both kinds are known."""
     known = task_of(curve.dataset)
     return task not in (None, known) and known in TASKS and task_transfer(kind, known, str(task)) is not None
 

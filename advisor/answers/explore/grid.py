@@ -19,14 +19,6 @@ from advisor.profiles import PROFILES, read_file, shown_path
 
 MAX_SCENARIOS = 20_000_000
 """Batches times combinations that one sweep may ask for. [-]"""
-COMBINATION_S = 0.009
-"""Of one core for a combination with all its batches, five to ten of them (docs/sweeps.md, how long it takes). [s]"""
-COUNT_S = 1.0
-"""Of one core to count the ranks of one layout with copies of experts: 0.2 to 4 s, 1 with 256 (docs/sweeps.md). [s]"""
-REMEMBERED_COUNTS = 64
-"""Counts that a process keeps (advisor.predict.setup); of more, each may be lost before it is asked for again. [-]"""
-_COUNTED_BY = ("model_id", "routing", "k_max", "expert_parallel", "redundant_experts")
-"""Settings that a count follows from. A plan without one of the last two has none. [-]"""
 CURVES_PER_PART = 64
 """Combinations, each with all its batches, in one part of the result: what is lost when a worker is. [-]"""
 MAX_BYTES = 1_000_000
@@ -75,19 +67,6 @@ class SweepPlan:
         return self.n_curves * len(self.batches)
 
     @property
-    def expected_s(self) -> float:
-        """Time that one core takes, by COMBINATION_S and COUNT_S. [s]"""
-        return COMBINATION_S * self.n_curves + COUNT_S * self.n_counts
-
-    @property
-    def n_counts(self) -> int:
-        """Times that ranks of a layout with copies of experts are counted, at most. [-]"""
-        cases = {frozenset((name, case[name]) for name in _COUNTED_BY if name in case) for case in self.cases}
-        axes = {name: self.axes[name] for name in _COUNTED_BY if name in self.axes}
-        each_once = _n_with_copies([dict(case) for case in cases], axes)
-        return each_once if each_once <= REMEMBERED_COUNTS else _n_with_copies(self.cases, self.axes)
-
-    @property
     def n_parts(self) -> int:
         """Parts of the result. [-]"""
         return math.ceil(self.n_curves / CURVES_PER_PART)
@@ -130,24 +109,8 @@ class SweepPlan:
         return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
 
 
-def _n_with_copies(cases: Sequence[Settings], axes: Mapping[str, tuple[Any, ...]]) -> int:
-    """Combinations with copies of experts on several ranks. [-]"""
-
-    def fitting(name: str, values: Sequence[Any]) -> int:
-        none = {"expert_parallel": (None, 1), "redundant_experts": (None,)}.get(name, ())
-        return sum(value not in none for value in values)
-
-    listed = math.prod(fitting(name, values) for name, values in axes.items())
-    return listed * sum(
-        math.prod(fitting(name, [case.get(name)]) for name in _COUNTED_BY[-2:] if name not in axes) for case in cases
-    )
-
-
 def made_by() -> dict[str, str]:
-    """Release and constants by which rows are computed here.
-
-    Every part of a sweep states them.
-    """
+    """Release and constants by which rows are computed here. Every part of a sweep states them."""
     return {"release": __version__, "constants": _constants_sha256(PROFILES)[:12]}
 
 

@@ -110,12 +110,7 @@ def score(question: RankQuestion, gpus: int, token_s: Array, tpot_s: Array) -> A
 
 
 def throughput(question: RankQuestion, gpus: int, token_s: Array) -> Array:
-    """Tokens per second of one paid GPU over the loads, [...] from times [..., loads].
-
-    Loads count by their share of the time.
-
-    gpus : in use; all of the machine are paid where the question says so. [-]
-    """
+    """Tokens per second of one paid GPU over the loads by their share of the time, [...] from [..., loads]."""
     users, weights = (np.array(each, float) for each in (question.users.batches, question.users.weights))
     paid = question.scenario.n_gpus if question.whole_machine else gpus
     return np.asarray((weights / weights.sum() * laws.tokens_per_s_per_gpu(users, token_s, paid)).sum(-1))
@@ -350,10 +345,7 @@ class _Figures:
 
 
 def leaderboard(question: RankQuestion, on_progress: Callable[[str, float], object] = lambda *_: None) -> Leaderboard:
-    """Rank all models that take part. Raises AdvisorError for an impossible question, and where nothing takes part.
-
-    `on_progress` is called with a model's name and the share done.
-    """
+    """Rank all models that take part. Raises AdvisorError where none does, or the question is impossible."""
     named: list[tuple[str, str | None]] = [(name, None) for name in question.wanted.models()]
     named += question.configs
     placed: list[PlacedModel] = []

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from advisor.answers.advice import Advice
-from advisor.catalog.fit_records import rounded
 from advisor.physics.hardware import of_data_centre
 from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES
@@ -39,14 +37,6 @@ class OwnRuns:
     width_after: float
     slope_before: float
     slope_after: float
-
-
-def write_own_runs(found: Iterable[OwnRuns], data_and_fits: str, path: Path = OWN_RUNS) -> Path:
-    """Write the figures by kind of part, with the hash of the data and fits behind them."""
-    kinds = {one.kind: rounded({name: value for name, value in asdict(one).items() if name != "kind"}) for one in found}
-    lines = ",\n".join(f'"{kind}": {json.dumps(figures)}' for kind, figures in kinds.items())
-    path.write_text(f'{{"data_and_fits": "{data_and_fits}", "kinds": {{\n{lines}\n}}}}\n', encoding="utf-8")
-    return path
 
 
 @lru_cache(maxsize=1)

@@ -107,10 +107,7 @@ def one_k_for_all(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def loss_of_recommended(frame: pd.DataFrame) -> float | None:
-    """Mean loss of each point's own recommended K, over the points that fit. [-]
-
-    None where none does.
-    """
+    """Mean loss of each point's own recommended K, over the points that fit. [-] None where none does."""
     known = _columns(frame, "fits", "recommended", "expected_loss")
     loss = known.loc[known["fits"] & known["recommended"], "expected_loss"]
     return float(loss.mean()) if len(loss) else None
@@ -151,10 +148,7 @@ def values_of(frame: pd.DataFrame, name: str) -> list[object]:
 
 
 def where(frame: pd.DataFrame, fixed: Mapping[str, object]) -> pd.DataFrame:
-    """Rows with these settings.
-
-    A setting that is not set is None.
-    """
+    """Rows with these settings. A setting that is not set is None."""
     keep = np.ones(len(frame), bool)
     for name, value in fixed.items():
         keep &= (frame[name].isna() if value is None else frame[name] == value).fillna(value=False).to_numpy(bool)
@@ -204,10 +198,7 @@ class SweepMap:
 
 
 def default_axes(frame: pd.DataFrame) -> tuple[str, str] | None:
-    """Two settings to look at first, the batch across and the one of most values down.
-
-    None where fewer than two vary.
-    """
+    """Two settings to look at first, the batch across and the one of most values down. None for fewer."""
     free = axes(frame)
     if len(free) < 2:
         return None
@@ -261,10 +252,7 @@ class SweepView:
 
 
 def view_of(sweep: Sweep, max_tpot_ms: float | None, wishes: Mapping[str, object]) -> SweepView:
-    """A sweep with its first map.
-
-    wishes : values by setting for what the map fixes, where the sweep has them.
-    """
+    """A sweep with its first map, fixed at the wished values of settings where the sweep has them."""
     sides = default_axes(sweep.frame)
     return SweepView(sweep, max_tpot_ms, None if sides is None else sweep_map(sweep.frame, *sides, wishes))
 

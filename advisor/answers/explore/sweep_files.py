@@ -244,10 +244,7 @@ class Sweep:
 
 
 def read_sweep_files(paths: Sequence[Path], max_rows: int = MAX_ROWS) -> Sweep:
-    """Read a sweep from its folder, or from some of its files, as `read_sweep`.
-
-    Raises AdvisorError as that does, and for a folder without files.
-    """
+    """A sweep from its folder or some of its files, as `read_sweep`. Raises AdvisorError without any."""
     files: list[Path] = []
     for path in paths:
         parts = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
@@ -294,10 +291,7 @@ def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> 
 
 
 def sweep_from(frame: pd.DataFrame, maker: Mapping[str, str]) -> Sweep:
-    """Rows as `sweep_rows` gives them as a finished sweep.
-
-    Raises AdvisorError where there is none.
-    """
+    """Rows as `sweep_rows` gives them as a finished sweep. Raises AdvisorError where there is none."""
     notes = []
     again = frame.duplicated([*SETTINGS, "n_draft"])
     if again.any():

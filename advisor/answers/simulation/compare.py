@@ -19,7 +19,7 @@ from advisor.answers.simulation.policies import (
     Oracle,
     Policy,
     StaticK,
-    bounds_for,
+    StopsAtRejection,
 )
 from advisor.answers.simulation.simulator import (
     SWITCH_S,
@@ -347,7 +347,8 @@ def simulate_policies(
         raise AdvisorError("nothing to simulate at k_max = 0; choose a drafter and k_max of at least 1")
     if plan.batch_size > costs.batches[-1]:
         raise AdvisorError(f"batch {plan.batch_size} lies beyond the costs, which reach to {costs.batches[-1]:g}")
-    limits = bounds_for(costs.k_max) if bounds else ()
+    stops = range(1, costs.k_max + 1) if bounds else ()
+    limits = [(StopsAtRejection(k, gated), k) for k in stops for gated in (False, True)]
     policies: tuple[tuple[Policy, int | None], ...] = (*policies_for(ranges, costs.k_max, cascade), *limits)
     plan.check_duration(len(policies))
     rng = np.random.default_rng([plan.seed, 0])

@@ -39,10 +39,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class IterationOutcome:
-    """Values that the groups measured in one iteration.
-
-    All arrays [G]. Idle groups carry zeros and are not in `busy`.
-    """
+    """Values that the groups measured in one iteration, [G]. Idle groups carry zeros and are not `busy`."""
 
     busy: BoolArray
     batch: IntArray
@@ -112,10 +109,7 @@ class BatchSchedule:
     keeps_drafter: bool = True
 
     def controller(self, n_groups: int, time_s: Array) -> Controller:  # noqa: ARG002 - one table serves all groups
-        """Controller with a dense table over every batch size the simulation can reach.
-
-        Raises AdvisorError for a K that the costs do not cover.
-        """
+        """Controller with a dense table over every reachable batch. Raises AdvisorError for a K without costs."""
         table = k_running_at(self.ranges, np.arange(time_s.shape[0]))
         if table.max() >= time_s.shape[1]:
             raise AdvisorError(f"the schedule uses K={table.max()}; the costs cover 0..{time_s.shape[1] - 1}")
@@ -399,10 +393,7 @@ class CascadeController(Controller):
         self._begin(on, _TRIAL, following[~stop], self.settings.trial_iterations)
 
     def _climb(self, groups: IntArray, k: IntArray, utility: Array, trial: IntArray) -> tuple[IntArray, np.ndarray]:
-        """Next K of the hill climb and whether the test ends here. All [len(groups)].
-
-        A trial is compared with the K it climbed from, the best of the test so far.
-        """
+        """Next K of the hill climb from the best of the test so far, and whether the test ends, all [len(groups)]."""
         first = trial == 1
         last = self.top_utility[groups]
         upward = np.where((utility >= 1) & (k < self.k_max), 1, -1)
@@ -507,8 +498,3 @@ class StopsAtRejection:
         depth, batch = self.depth(situation), situation.batch
         drafting = split.drafting_s(depth) if self.gates_drafting else split.draft_s[batch, self.k]
         return np.asarray(drafting + split.verifying_s(batch, depth.sum(axis=1)))
-
-
-def bounds_for(k_max: int) -> tuple[tuple[StopsAtRejection, int], ...]:
-    """Both bounds of every K from 1, each with its K."""
-    return tuple((StopsAtRejection(k, gated), k) for k in range(1, k_max + 1) for gated in (False, True))

@@ -345,13 +345,6 @@ class SimulationResult:
     """Iterations the controller spent on tests; None for policies that do not test."""
     request_tpot_s: Array
     """Decode time per output token of every finished request."""
-    request_latency_s: Array
-    """Arrival to last token of every finished request."""
-
-    @property
-    def tokens_per_s(self) -> float:
-        """Output tokens per busy second, all groups together."""
-        return float(self.tokens.sum() / self.busy_time_s.sum())
 
     @property
     def mean_tpot_s(self) -> float:
@@ -422,7 +415,6 @@ class _Loop:
         self.last_k = np.full(groups, -1)
         self.switches, self.drafted, self.verified = 0, 0, 0
         self.tpot: list[Array] = []
-        self.latency: list[Array] = []
         self.waiting = True
 
     def iterate(self) -> bool:
@@ -479,7 +471,6 @@ class _Loop:
         request = self.request[group, slot]
         end = self.clock[group]
         self.tpot.append((end - self.since[group, slot]) / self.load.output_tokens[group, request])
-        self.latency.append(end - self.load.arrival_s[group, request])
         self.active[group, slot] = False
 
     def _admit(self) -> None:
@@ -507,7 +498,6 @@ class _Loop:
         self.waiting = bool((self.next_request < self.offered).any())
 
     def result(self) -> SimulationResult:
-        none = np.zeros(0)
         return SimulationResult(
             policy=self.policy.name,
             tokens=self.tokens,
@@ -519,8 +509,7 @@ class _Loop:
             drafted=self.drafted,
             verified=self.verified,
             test_iterations=getattr(self.controller, "test_iterations", None),
-            request_tpot_s=np.concatenate(self.tpot) if self.tpot else none,
-            request_latency_s=np.concatenate(self.latency) if self.latency else none,
+            request_tpot_s=np.concatenate(self.tpot) if self.tpot else np.zeros(0),
         )
 
 

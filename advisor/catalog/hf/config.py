@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from advisor.catalog.engines import implied_mtp
+from advisor.catalog.engines import engines
 from advisor.catalog.hf.dialects import NESTED_KEYS, REFUSED, Dialect, Layers, dialect_of
 from advisor.catalog.hf.fields import MAX_CONTEXT, MAX_LAYERS, MAX_VOCABULARY, Fields, parse_json
 from advisor.catalog.hf.layers import (
@@ -233,7 +233,8 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
         mixers = tuple(mixer.model_copy(update={"count": 2 * mixer.count}) for mixer in mixers)
     if not any(mixer.kind != "none" for mixer in mixers):
         fields.refuse("no layer attends to the context; expected at least one attention layer; correct the layer list")
-    _warn_about_gaps(fields, warnings)
+    if is_compressed(fields):
+        warnings.append("compressed attention: shapes are inferred from the config keys, not read from published code")
     formats = checkpoint_formats(fields, dialect, _part_layers(kinds, ffns), n_layers, warnings)
     if formats.attention_projections:
         others = ", ".join(f"{name} in {dtype}" for name, dtype in formats.attention_projections.items())
@@ -297,7 +298,11 @@ def _mtp_modules(fields: Fields) -> int:
         return 0
     found = fields.optional_count(*_MTP_KEYS, maximum=64)
     if found is None:
-        found = implied_mtp(fields.text("model_type"))
+        # Configurations of some families do not state the modules that engines load for them.
+        implied = (
+            engine.mtp.models.get(fields.text("model_type"), 0) for engine in engines() if engine.mtp is not None
+        )
+        found = max(implied, default=0)
     return found if fields.flag("use_mtp", default=True) else 0
 
 
@@ -318,11 +323,6 @@ def _mtp_block(fields: Fields, dialect: Dialect, n_layers: int) -> MtpBlock | No
     if not dense or fields.flag("nextn_is_sparse"):
         return None
     return MtpBlock(dense_width=fields.count(*PLAIN_WIDTH_KEYS), windowed=windowed)
-
-
-def _warn_about_gaps(fields: Fields, warnings: list[str]) -> None:
-    if is_compressed(fields):
-        warnings.append("compressed attention: shapes are inferred from the config keys, not read from published code")
 
 
 def _last_place(text: str) -> float:

@@ -278,10 +278,7 @@ _NOT_MATRICES = ("norm", "bias", "conv1d", "rotary", "sink", "a_log", "dt_", "vi
 
 
 def component_of(pattern: str) -> str | None:
-    """Component that a module name or pattern speaks of, or None.
-
-    One of routed, shared, attention, dense, embedding, ffn.
-    """
+    """Component of a module name or pattern: routed, shared, attention, dense, embedding, ffn, or None."""
     name = _plain(pattern)
     if any(word in name for word in _NOT_MATRICES):
         return None
@@ -349,13 +346,10 @@ def kept_projections(names: Collection[str], layers: Layers) -> set[str]:
             found.setdefault(projection, set()).add(number)
     softmax = layers["attention"] - layers["linear"]
     return everywhere | {
-        name for name, numbers in found.items() if _most(numbers, layers["linear"] if _is_linear(name) else softmax)
+        name
+        for name, numbers in found.items()
+        if _most(numbers, layers["linear"] if name.startswith("in_proj") or name == "out_proj" else softmax)
     }
-
-
-def names_attention_as_a_whole(names: Iterable[str]) -> bool:
-    """Whether some name speaks of attention without naming one projection."""
-    return any(component_of(name) == "attention" and projection_of(name) is None for name in names)
 
 
 def _plain(pattern: str) -> str:
@@ -374,11 +368,6 @@ def _parts_of(name: str, whole_block: Collection[str]) -> Collection[str]:
     if component == "ffn":
         return whole_block
     return () if component is None else (component,)
-
-
-def _is_linear(projection: str) -> bool:
-    """Projections of state-space and linear-attention layers: `in_proj`, `in_proj_qkv`, `out_proj`."""
-    return projection.startswith("in_proj") or projection == "out_proj"
 
 
 def _most(named: Collection[int], layers: frozenset[int]) -> bool:

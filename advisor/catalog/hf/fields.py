@@ -165,10 +165,7 @@ _SIGNATURES = {
 
 
 def parse_json(content: str | bytes, where: str = "config.json") -> dict[str, Any]:
-    """The top-level object of a JSON text, which messages call `where`.
-
-    Raises AdvisorError, with line and column where the JSON is broken.
-    """
+    """The top-level object of a JSON text, which messages call `where`. Raises AdvisorError, with line and column."""
     advice = "give the config.json of the model's Hugging Face repository"
     if isinstance(content, bytes):
         for signature, meaning in _SIGNATURES.items():

@@ -14,7 +14,6 @@ from advisor.catalog.hf.dialects import (
     is_output_head,
     kept_parts,
     kept_projections,
-    names_attention_as_a_whole,
     projection_of,
     speaks_of_mtp,
 )
@@ -138,7 +137,8 @@ def _projections(
     for projection, tally in _tally(block, projection_of).items():
         formats[projection] = max(tally, key=lambda dtype: tally[dtype])
     found = _named_format(block, block.text("quant_method").lower())
-    if found is not None and kept and attention == base and not names_attention_as_a_whole(ignored):
+    whole = any(component_of(name) == "attention" and projection_of(name) is None for name in ignored)
+    if found is not None and kept and attention == base and not whole:
         every = _LATENT_PROJECTIONS if latent else _PROJECTIONS
         formats.update(dict.fromkeys((name for name in every if name not in kept), found))
     return {name: dtype for name, dtype in sorted(formats.items()) if dtype != attention}

@@ -118,8 +118,3 @@ def frame_work(frame: pd.DataFrame, dtype: str, ungated: bool) -> dict[str, Any]
         bytes_per_weight=BYTES_PER_WEIGHT[dtype],
     )
     return {**work, "N": get["num_experts"] / get["moe_ep_size"]}
-
-
-def frame_columns(frame: pd.DataFrame, dtype: str, ungated: bool) -> np.ndarray:
-    """The terms of the law in the order of PARAMETERS, [rows, 6]."""
-    return laws.columns(laws.routed_layers, laws.ROUTED_COEFFICIENTS, **frame_work(frame, dtype, ungated))

@@ -90,7 +90,7 @@ def _huber_weights(residual: np.ndarray) -> np.ndarray:
     return np.minimum(1.0, HUBER * spread / np.maximum(np.abs(residual), 1e-12))
 
 
-def _coefficients(relative: np.ndarray, low: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def relative_coefficients(relative: np.ndarray, low: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Iteratively re-weighted solution, at least `low`, and its final weights for relative [rows, columns]."""
     least = np.zeros(relative.shape[1]) if low is None else low
     weight = np.ones(len(relative))
@@ -124,7 +124,7 @@ def fit_relative(columns: np.ndarray, measured: np.ndarray, low: np.ndarray | No
     # Divided by the measured time the target is 1 in every row, so that a microsecond counts like a millisecond.
     relative = columns / measured[:, None]
     least = np.zeros(relative.shape[1]) if low is None else low
-    x, weight = _coefficients(relative, least)
+    x, weight = relative_coefficients(relative, least)
     free = x > least
     residual = relative @ x - 1.0
     # A coefficient at its bound took no freedom from the rows, and its curvature says nothing of its error.
@@ -140,19 +140,6 @@ def fit_relative(columns: np.ndarray, measured: np.ndarray, low: np.ndarray | No
     correlation[np.ix_(free, free)] = covariance / np.outer(deviation, deviation)
     log_ratio = np.log(measured / np.maximum(columns @ x, 1e-12))
     return LinearFit(x, least, stderr, correlation, float(1.4826 * np.median(np.abs(log_ratio))))
-
-
-def leave_one_group_out(
-    columns: np.ndarray, measured: np.ndarray, group: np.ndarray, low: np.ndarray | None = None
-) -> np.ndarray:
-    """Prediction of each row by a fit, its coefficients at least `low`, that saw no row of its group. Arrays [rows];
-    NaN with a single group."""
-    relative = columns / measured[:, None]
-
-    def predict(seen: np.ndarray, held: np.ndarray) -> np.ndarray:
-        return np.asarray(columns[held] @ _coefficients(relative[seen], low)[0])
-
-    return held_out(group, predict)
 
 
 def linear_parameters(

@@ -350,16 +350,3 @@ def ridge(F_peak: Floats, BW: Floats) -> Floats:
     Source: Williams et al., "Roofline", Communications of the ACM 52(4), 2009.
     """
     return F_peak / BW
-
-
-def bandwidth_share(R: Floats, T: Floats, BW: Floats) -> Floats:
-    """Share of a bandwidth that a kernel reaches.
-
-    share = R / T / BW
-
-    R, T: bytes moved [B], and the time that takes. [s]
-    BW: the bandwidth. [B/s]
-    Limits: 1 where nothing but reading takes time; above 1 a cache has served a part.
-    Source: definition.
-    """
-    return R / T / BW

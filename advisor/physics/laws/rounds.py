@@ -164,31 +164,6 @@ def verification_ratio(T_verify: Floats, T_plain: Floats) -> Floats:
     return T_verify / T_plain
 
 
-def target_efficiency(T_plain: Floats, T_verify: Floats) -> Floats:
-    """The inverse of the verification ratio.
-
-    efficiency = T_plain / T_verify
-
-    T_plain, T_verify: as there. [s]
-    Limits: 1 at K = 0; 1/(K + 1) where every verified token costs a plain step.
-    Source: MoESD, arXiv:2505.19645.
-    """
-    return T_plain / T_verify
-
-
-def utility(ETR: Floats, T_iteration: Floats, T_plain: Floats) -> Floats:
-    """Tokens gained per iteration over its relative cost. TPOT falls by it.
-
-    utility = ETR / (T_iteration / T_plain)
-
-    ETR: tokens gained per iteration. [-]
-    T_iteration, T_plain: an iteration with and without speculation. [s]
-    Limits: above 1, speculation pays; 1 where nothing is drafted.
-    Source: Cascade, arXiv:2506.20675.
-    """
-    return ETR / (T_iteration / T_plain)
-
-
 def amdahl_ratio(f: Floats, U_ratio: Floats, eta: Floats = 1.0) -> Floats:
     """Verification ratio of a step in which only the loading of routed experts grows.
 
