@@ -15,6 +15,8 @@ from advisor.answers.advice import advise
 from advisor.answers.best_k import last_batch, recommended_draft
 from advisor.answers.by_batch import (
     CONTEXTS,
+    MAX_HISTOGRAM_ROWS,
+    MAX_WEIGHT,
     BatchHistogram,
     KByContext,
     context_values,
@@ -33,6 +35,7 @@ from advisor.answers.simulation.simulator import closed_loop, simulate
 from advisor.predict.curve import batches_with, curve_for, draft_odds, speedup_curve
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
+from advisor.predict.scenario_fields import MAX_BATCH, MAX_CONTEXT
 from advisor.prediction import AdvisorError
 from advisor.show.words.schedule import k_by_context_table
 
@@ -305,3 +308,42 @@ def test_the_table_has_a_dash_where_a_batch_does_not_fit() -> None:
         "n_draft": [3, 2, None],
         "schedule_loss": [0.0, 0.0, 0.0],
     }
+
+
+def test_a_histogram_and_contexts_may_be_as_large_as_their_errors_say() -> None:
+    assert BatchHistogram((1, MAX_BATCH), (0.0, MAX_WEIGHT)).batches == (1, MAX_BATCH)
+    rows = range(1, MAX_HISTOGRAM_ROWS + 1)
+    assert len(BatchHistogram(tuple(rows), tuple(1.0 for _ in rows)).batches) == 10_000
+    for batches, weights, said in (
+        ((*rows, MAX_HISTOGRAM_ROWS + 1), (1.0,) * (MAX_HISTOGRAM_ROWS + 1), "10,001 rows"),
+        ((MAX_BATCH + 1,), (1.0,), "must lie in"),
+        ((0,), (1.0,), "must lie in"),
+        ((1,), (1.01 * MAX_WEIGHT,), "the weight"),
+        ((1, 2), (1.0,), "as many weights"),
+        ((), (), "at least one"),
+    ):
+        with pytest.raises(AdvisorError, match=said):
+            BatchHistogram(batches, weights)
+    assert contexts_from_text(f"1,{MAX_CONTEXT}") == (1, MAX_CONTEXT)
+    for text in ("0,5", f"5,{MAX_CONTEXT + 1}"):
+        with pytest.raises(AdvisorError, match="contexts must lie in"):
+            contexts_from_text(text)
+    assert len(contexts_from_text(",".join(map(str, range(1, 17))))) == 16
+    with pytest.raises(AdvisorError, match="17 contexts are too many"):
+        contexts_from_text(",".join(map(str, range(1, 18))))
+
+
+def test_a_k_of_none_is_a_recommendation_and_not_a_batch_that_does_not_fit() -> None:
+    short = NGRAM.model_copy(update={"acceptance": "1.05@3", "context_tokens": 2048})
+    found = schedule_for(short, contexts=(2048, 131_072))
+    values = context_values(found.at_contexts)["contexts"]
+    assert isinstance(values, list)
+    rows = [row["n_draft"] for row in values]
+    assert rows[0][0] == 0, "no draft is recommended where none pays"
+    assert None in rows[1], "memory ends at the long context"
+    assert [item.contexts for item in (found.at_contexts,)] == [(2048, 131_072)]
+
+
+def test_contexts_begin_with_the_prompt_itself() -> None:
+    setup = load_setup(EAGLE.model_copy(update={"context_tokens": 4096, "input_tokens": 2048, "output_tokens": 512}))
+    assert list(curves_at(setup, curve_for(setup, np.array([1, 16])))) == [2048, 4096, 8192, 32768]

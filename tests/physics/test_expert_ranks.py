@@ -276,3 +276,16 @@ def test_a_balance_is_read_between_its_batches_in_the_logarithm() -> None:
     assert found.at(8, 1)[0].touched == pytest.approx(2.0)
     assert found.at([[1.0], [64.0]], [1, 2])[0].pairs.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert found.at(16, 9)[0].received == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("affinity", [0.0, 0.1])
+def test_sequences_differ_and_each_expert_keeps_its_share(affinity: float) -> None:
+    """A beta distribution's mean is the load, up to what making each row sum to k moves."""
+    loads = np.array([[0.9, 0.6, 0.25, 0.15, 0.06, 0.04]])
+    chosen = drawn_choices(loads, 2, 20_000, 2, RNG(2), affinity=affinity)
+    counts = np.stack([(chosen[:, :, 0] == expert).sum(axis=2) for expert in range(6)], axis=-1)  # [B, t, N]
+    assert counts.max() == 1, "k different experts"
+    assert counts.mean(axis=(0, 1)) == pytest.approx(loads[0], abs=0.02 if affinity else 0.01)
+    both = (counts[:, 0] & counts[:, 1]).mean(axis=0)
+    own = (both / loads[0] - loads[0]) / (1.0 - loads[0])  # correlation of two tokens of a sequence
+    assert own[1:4] == pytest.approx(affinity, abs=0.04)

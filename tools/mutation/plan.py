@@ -61,4 +61,38 @@ TARGETS = (
         ),
     ),
     Target("advisor.answers.advice", ("tests/answers/test_advice.py",)),
+    Target("advisor.answers.by_batch", ("tests/answers/test_by_batch.py",)),
+    Target(
+        "advisor.physics.expert_ranks", ("tests/physics/test_expert_ranks.py", "tests/answers/test_expert_ranks.py")
+    ),
+    Target(
+        "advisor.physics.expert_loads", ("tests/physics/test_expert_loads.py", "tests/physics/test_expert_ranks.py")
+    ),
+    Target("advisor.predict.spend", ("tests/predict/test_spend.py",)),
+    Target("advisor.predict.plain_sweep", ("tests/predict/test_plain_sweep.py",)),
+    Target("advisor.predict.prefill", ("tests/predict/test_prefill.py",)),
+    Target(
+        "advisor.answers.explore.standing",
+        ("tests/answers/test_explore_leaderboard.py", "tests/answers/test_design_candidates.py"),
+    ),
+    Target(
+        "advisor.answers.explore.cells",
+        ("tests/answers/test_explore_cells.py", "tests/answers/test_explore_questions.py"),
+    ),
+    Target(
+        "advisor.answers.explore.leaderboard",
+        ("tests/answers/test_explore_leaderboard.py", "tests/answers/test_explore_entrants.py"),
+    ),
+    Target(
+        "advisor.answers.explore.two_settings",
+        ("tests/answers/test_explore_context.py", "tests/answers/test_explore_questions.py"),
+    ),
+    Target("advisor.answers.own_gap", ("tests/answers/test_own_gap.py",)),
+    Target(
+        "advisor.measured.ingest.derived",
+        ("tests/measured/test_ingest_derived.py", "tests/measured/test_ingest_read.py"),
+    ),
+    Target("advisor.measured.ingest.side_by_side", ("tests/measured/test_ingest_side_by_side.py",)),
+    Target("advisor.show.charts.speedup", ("tests/show/test_charts.py",)),
+    Target("advisor.show.charts.explore", ("tests/show/test_charts_maps.py", "tests/show/test_charts.py")),
 )
