@@ -151,9 +151,7 @@ def ranges_of(setup: Setup, curve: Curve, values: KValues | None = None) -> tupl
 
 
 def schedule_for(
-    scenario: Scenario,
-    contexts: Sequence[int] = (),
-    histogram: BatchHistogram | None = None,
+    scenario: Scenario, contexts: Sequence[int] = (), histogram: BatchHistogram | None = None
 ) -> RuntimeSchedule:
     """The schedule of a scenario. Raises AdvisorError when it names something unknown or impossible.
 

@@ -215,7 +215,6 @@ class RanksAnswer:
 
 
 def _tpot(arm: LayoutCost) -> float:
-    """Time per token at the arm's recommended K. [s]"""
     return float(arm.curve.tpot_s[0, arm.best])
 
 

@@ -176,12 +176,7 @@ SAME_SIZE = 0.002
 
 
 def with_attention_modules(
-    costs: KernelCosts,
-    hardware: Hardware,
-    architecture: Architecture,
-    tensor_parallel: int,
-    engine: str,
-    kv_dtype: str,
+    costs: KernelCosts, hardware: Hardware, architecture: Architecture, tensor_parallel: int, engine: str, kv_dtype: str
 ) -> KernelCosts:
     """Costs with this model's attention layers that were measured as a whole, and their spread.
 
@@ -382,5 +377,4 @@ def _alike(one: Mixer, other: Mixer) -> bool:
 
 
 def _weights_per_head(mixer: Mixer) -> float:
-    """Weights that tensor parallelism splits, for each query head. [-]"""
     return (mixer.projection_params - mixer.replicated_params) / mixer.query_heads

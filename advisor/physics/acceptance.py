@@ -167,11 +167,7 @@ def load_acceptance_curve(curve_id: str) -> AcceptanceCurve:
 
 
 def parse_acceptance(
-    text: str,
-    k_max: int,
-    borrowed: bool | None = None,
-    model_id: str | None = None,
-    drafter_id: str | None = None,
+    text: str, k_max: int, borrowed: bool | None = None, model_id: str | None = None, drafter_id: str | None = None
 ) -> Acceptance:
     """Accepted length for K = 0..k_max from the user's one string.
 
@@ -386,7 +382,6 @@ def _banded(
 
 
 def _shown(text: str) -> str:
-    """`text` quoted, cut to a length that fits a message."""
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 

@@ -90,12 +90,7 @@ class Traffic:
         return [(expert_loads(plan, n_experts), judge) for plan, judge in (halves, halves[::-1])]
 
     def choices(
-        self,
-        judged: tuple[Choices, ...],
-        batch: int,
-        tokens: int,
-        layers: NDArray[np.int64],
-        rng: np.random.Generator,
+        self, judged: tuple[Choices, ...], batch: int, tokens: int, layers: NDArray[np.int64], rng: np.random.Generator
     ) -> Choices:
         """One step's expert ids in some layers, [B, t, layers, k]."""
         if judged:

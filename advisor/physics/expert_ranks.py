@@ -244,10 +244,7 @@ def rank_counts(ids: Choices, layout: Layout, rng: np.random.Generator, sources:
 
 
 def _counted(
-    cell: NDArray[np.int64],
-    kind: NDArray[np.int64],
-    shape: tuple[int, int, int],
-    only: NDArray[np.bool_] | None = None,
+    cell: NDArray[np.int64], kind: NDArray[np.int64], shape: tuple[int, int, int], only: NDArray[np.bool_] | None = None
 ) -> Array:
     """How often each of `kind` was met by the first 1 to t tokens, [t, layers, kinds]; `only` keeps some. [-]"""
     at = (cell * shape[2] + kind)[slice(None) if only is None else only]

@@ -298,7 +298,6 @@ def _sweep(scenario: Scenario) -> PlainSweep | None:
 
 
 def _sweep_warnings(setup: Setup) -> list[str]:
-    """Warning that the scenario carries a plain sweep of another one."""
     text = setup.scenario.plain_sweep
     other = "" if text is None else not_of(parse_sweep(text), vars(setup.scenario))
     return [f"Your plain sweep is of {other}: here it is not used."] if other else []
@@ -396,7 +395,6 @@ def without_own_loads(setup: Setup) -> Setup:
 
 
 def _told(setup: Setup) -> Setup:
-    """The setup with what a reader must know of it."""
     return dataclasses.replace(setup, warnings=warnings_of(setup), sources=sources_of(setup))
 
 

@@ -181,7 +181,6 @@ def _choices(before: Setup, after: Setup) -> dict[ChoiceKind, tuple[str, str]]:
 
 
 def _weights(architecture: Architecture) -> str:
-    """The format that most weights are in, as measured points call it."""
     dtypes = architecture.dtypes
     return _FAMILY.get(dtypes.routed if architecture.moe is not None else dtypes.dense, "fp4")
 

@@ -353,13 +353,7 @@ def spend_at(
 
 
 def _arm(
-    setup: Setup,
-    curve: Curve,
-    row: int,
-    column: int,
-    price: Price | None,
-    measured: MeasuredPower | None,
-    own_z: Array,
+    setup: Setup, curve: Curve, row: int, column: int, price: Price | None, measured: MeasuredPower | None, own_z: Array
 ) -> tuple[Arm, Array]:
     """The arm, and its energy under each draw (zeros where none is known) [draws]."""
     gpus, batch = setup.placement.gpus, float(curve.batches[row])

@@ -85,11 +85,7 @@ def _tier_rank(cost: KernelRecord, step_tokens: Array, setup: Setup) -> NDArray[
 
 
 def tiers_of(
-    setup: Setup,
-    plain: Mapping[str, Array],
-    round_components: Mapping[str, Array],
-    batch: Array,
-    step_tokens: Array,
+    setup: Setup, plain: Mapping[str, Array], round_components: Mapping[str, Array], batch: Array, step_tokens: Array
 ) -> NDArray[np.object_]:
     """Tier at each point [nB, nK]: the lowest among kernels that take a tenth of either arm or more.
 

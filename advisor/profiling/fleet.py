@@ -220,7 +220,6 @@ def _connect(address: str) -> Any:
 
 
 def _lines(error: Exception) -> list[str]:
-    """What an error says, its kind where it says nothing."""
     return str(error).splitlines() or [type(error).__name__]
 
 

@@ -163,7 +163,6 @@ def _checked(shape: TypedShape, shown: str) -> TypedShape:
 
 
 def _typed(part: _Part) -> str:
-    """A part as an example of how it is typed."""
     example = next((p for p in SHAPE_EXAMPLE.split() if p.strip("0123456789").lower() == part.letter.lower()), None)
     return example or f"{part.letter}8"
 
@@ -300,7 +299,6 @@ def _targets_text(given: Mapping[str, float]) -> str:
 
 @lru_cache(maxsize=1)
 def _shipped() -> tuple[Architecture, ...]:
-    """Shipped mixtures of experts."""
     found = (load_model(one) for one in model_ids())
     return tuple(one for one in found if one.moe is not None)
 

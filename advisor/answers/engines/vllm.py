@@ -115,10 +115,7 @@ def _graphs(request: ExportRequest, rows: Sequence[tuple[int, int, int]], words:
 
 
 def vllm_speculative_config(
-    ranges: Sequence[KRange],
-    method: str,
-    draft_model: str | None = None,
-    parallel_drafting: bool = False,
+    ranges: Sequence[KRange], method: str, draft_model: str | None = None, parallel_drafting: bool = False
 ) -> dict[str, Any] | None:
     """vLLM's `--speculative-config` object. None where K is 0 throughout.
 

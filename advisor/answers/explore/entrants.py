@@ -254,7 +254,6 @@ def _drafters(architecture: Architecture, question: RankQuestion) -> Iterator[_K
 
 
 def _accepted(curve: AcceptanceCurve, kind: str, task: str | None) -> Accepted:
-    """What an own curve is on the asked text."""
     if task is None or task == task_of(curve.dataset):
         return "measured"
     return "carried" if is_carried(curve, kind, task) else "uncarried"

@@ -334,7 +334,6 @@ def _opened(name: str, content: bytes) -> pq.ParquetFile:
 
 
 def _stored_names(file: pq.ParquetFile) -> dict[str, str]:
-    """Names of a file's columns as it has them, by today's."""
     old, _ = names_of_today(file.schema_arrow.names)
     return {old.get(name, name): name for name in file.schema_arrow.names}
 
@@ -450,5 +449,4 @@ def _check(name: str, frame: pd.DataFrame) -> None:
 
 
 def _first(error: Exception) -> str:
-    """The first line of an error, without its full stop."""
     return printable((str(error).splitlines() or [type(error).__name__])[0], 120).rstrip(".")

@@ -358,12 +358,7 @@ class SimulationResult:
 
 
 def simulate(
-    costs: RoundCosts,
-    policy: Policy,
-    trace: RunLengths,
-    load: Load,
-    n_iterations: int,
-    switch_s: float = SWITCH_S,
+    costs: RoundCosts, policy: Policy, trace: RunLengths, load: Load, n_iterations: int, switch_s: float = SWITCH_S
 ) -> SimulationResult:
     """Run one policy for at most n_iterations (per group), or until every request is served.
     Raises AdvisorError for a trace of another shape, no iterations, or a cost of a switch below 0.
