@@ -85,12 +85,10 @@ def _rows(
 def monotone_knots(layer: MeasuredLayer, form: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Knots:
     """Factors on a fitted form with which a layer's time never falls with tokens.
 
-    They hold at the measured token counts and between.
-
-    `form` gives the additive seconds of tokens under independent uniform routing, [tokens] to [tokens]. The times it
-    makes of the measured factors are lowered to the least at as many or more tokens and joined straight in the
-    logarithms; straight factors would add the form's own bends to them. Where another routing touches other experts,
-    the form carries the difference, and a fall is its doing.
+    They hold at the measured token counts and between. `form` gives the additive seconds of tokens under independent
+    uniform routing, [tokens] to [tokens]. The times it makes of the measured factors are lowered to the least at as
+    many or more tokens and joined straight in the logarithms; straight factors would add the form's own bends to them.
+    Where another routing touches other experts, the form carries the difference, and a fall is its doing.
     """
     tokens, factors = np.array(layer.knots).T
     times = np.minimum.accumulate((factors * form(tokens))[::-1])[::-1]
@@ -225,11 +223,9 @@ def serving_module(
 ) -> tuple[ModuleTable, AttentionModule, str] | None:
     """Table that serves a mixer's layers, as `attention` reads it, with a warning where borrowed.
 
-    Another engine's table is borrowed.
-
-    The engine's own table, unless another engine's single sequence is MAX_GAP times quicker; else the quickest there.
-    None where no table has this layer's sizes, heads per rank and formats, or is as quick as MAX_OVER_READING asks at
-    the accelerator's bandwidth.
+    Another engine's table is borrowed. The engine's own table, unless another engine's single sequence is MAX_GAP times
+    quicker; else the quickest there. None where no table has this layer's sizes, heads per rank and formats, or is as
+    quick as MAX_OVER_READING asks at the accelerator's bandwidth.
     """
     stored = architecture.dtypes.attention
     names = [_FORMATS[each] for each in (stored, *STAND_INS.get(stored, ())) if each in _FORMATS]

@@ -344,10 +344,9 @@ def windows(
 ) -> Choices:
     """Random stretches of consecutive tokens of a trace, [B, t, layers, k].
 
-    `batch` sequences (B) give `tokens` consecutive tokens (t) each; `layers` picks some layers.
-
-    Sequences are different ones as long as there are enough; beyond, the same ones come again at other places.
-    Raises AdvisorError where no sequence is long enough.
+    `batch` sequences (B) give `tokens` consecutive tokens (t) each; `layers` picks some layers. Sequences are different
+    ones as long as there are enough; beyond, the same ones come again at other places. Raises AdvisorError where no
+    sequence is long enough.
     """
     long = [ids for ids in sequences if len(ids) >= tokens]
     if not long:

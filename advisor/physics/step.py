@@ -22,10 +22,9 @@ from advisor.prediction import AdvisorError, Array, Floats, arrays
 class Placement:
     """Spread of one model instance over GPUs, by tensor and expert parallelism.
 
-    Extra GPUs beyond max(tp, ep) are further independent instances.
-
-    ep <= tp: the experts are split ep ways and each expert tp/ep ways. ep > tp: attention runs as ep/tp data-parallel
-    groups that share the batch, and every rank holds N/ep whole experts.
+    Extra GPUs beyond max(tp, ep) are further independent instances. ep <= tp: the experts are split ep ways and each
+    expert tp/ep ways. ep > tp: attention runs as ep/tp data-parallel groups that share the batch, and every rank holds
+    N/ep whole experts.
     """
 
     tensor_parallel: int = 1

@@ -371,9 +371,8 @@ def with_counted_ranks(setup: Setup) -> Setup:
     """Setup that predicts with the slowest rank counted, where its scenario asks for that.
 
     The copies of a balanced layout are rounded up to fill the ranks evenly, and take memory. Without loads they are
-    placed on the routing preset's spread.
-
-    Raises AdvisorError for loads that cannot be read or are of another number of experts.
+    placed on the routing preset's spread. Raises AdvisorError for loads that cannot be read or are of another number of
+    experts.
     """
     if not asks_for_counts(setup.scenario):
         return setup

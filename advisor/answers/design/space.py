@@ -451,9 +451,8 @@ class DesignSpace:
     def contenders(self) -> NDArray[np.intp]:
         """The candidates that can be the best by the objective at some batch, rising.
 
-        Of each (body, N, k, s) the narrowest, and for the speculative speedup the widest too.
-
-        At a fixed K times are affine in the width and grow with it, and a speedup is the ratio of two such times.
+        Of each (body, N, k, s) the narrowest, and for the speculative speedup the widest too. At a fixed K times are
+        affine in the width and grow with it, and a speedup is the ratio of two such times.
         """
         return self.width_ends(self.failed == 0)
 

@@ -90,9 +90,8 @@ class SweepPlan:
     def digest(self) -> str:
         """Twelve hex digits of the question and the constants that answer it.
 
-        Parts of equal ones fit together.
-
-        The axes count in their order, which decides what lies in each part; the settings of a case do not.
+        Parts of equal ones fit together. The axes count in their order, which decides what lies in each part; the
+        settings of a case do not.
         """
         asked = {"cases": self.cases, "axes": list(self.axes.items()), "batches": self.batches}
         if self.own:
@@ -135,9 +134,8 @@ def load_plan(path: Path) -> SweepPlan:
 def read_plan(text: str) -> SweepPlan:
     """Read a plan from YAML.
 
-    Scenario settings by name, each one value or a list, and `cases` of settings that go together.
-
-    Raises AdvisorError for what is no such file, an unknown setting, one given twice, or more than MAX_SCENARIOS.
+    Scenario settings by name, each one value or a list, and `cases` of settings that go together. Raises AdvisorError
+    for what is no such file, an unknown setting, one given twice, or more than MAX_SCENARIOS.
     """
     content = _mapping(text)
     cases = content.pop(_CASES, [{}])

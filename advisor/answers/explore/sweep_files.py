@@ -259,10 +259,9 @@ def read_sweep_files(paths: Sequence[Path], max_rows: int = MAX_ROWS) -> Sweep:
 def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> Sweep:
     """Read the Parquet files of one sweep, (name, content) each.
 
-    Settings younger than a file stand at their defaults. A row that stands in several files counts once.
-
-    Raises AdvisorError naming file, column and row for what is no sweep, holds values that none can have, or was made
-    by other constants than the files before it.
+    Settings younger than a file stand at their defaults. A row that stands in several files counts once. Raises
+    AdvisorError naming file, column and row for what is no sweep, holds values that none can have, or was made by other
+    constants than the files before it.
     """
     if not files:
         raise AdvisorError(f"no file was given; {_HOW}")

@@ -128,10 +128,9 @@ class _Table(Controller):
 class Oracle:
     """Hindsight that picks K for the long-run rate.
 
-    It sees how many drafts each sequence would accept in this round.
-
-    It maximises tokens - rate * time, rate being what the group has reached so far: at the best reachable rate that is
-    the optimality condition of a renewal-reward process. No engine can do this; it bounds what any control is worth.
+    It sees how many drafts each sequence would accept in this round. It maximises tokens - rate * time, rate being what
+    the group has reached so far: at the best reachable rate that is the optimality condition of a renewal-reward
+    process. No engine can do this; it bounds what any control is worth.
     """
 
     name: str = "oracle (hindsight)"

@@ -183,9 +183,8 @@ def draw_trace(
 def concave(accepted_length: ArrayLike) -> Array:
     """Nearest AL(0..k_max) that any acceptance process can have.
 
-    It grows by ever smaller steps between 0 and 1.
-
-    Measured curves may bend the other way by noise. Least squares on the growth per draft (isotonic regression).
+    It grows by ever smaller steps between 0 and 1. Measured curves may bend the other way by noise. Least squares on
+    the growth per draft (isotonic regression).
     """
     from scipy.optimize import isotonic_regression
 
