@@ -20,7 +20,7 @@ from advisor.catalog.adjustment import Adjustment, change_text
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.catalog.task_transfer import curve_on_task
 from advisor.physics import laws
-from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves, parse_acceptance
+from advisor.physics.acceptance import AcceptanceCurve, acceptance_curve, parse_acceptance
 from advisor.physics.bands import BEST_K_OF_EACH, SIMULATED
 from advisor.physics.components import FACTORS
 from advisor.physics.hardware import of_data_centre
@@ -351,8 +351,7 @@ def borrowed_from(answer: Advice | DesignSpace) -> str:
 
 def _stored_curve(scenario: Scenario) -> AcceptanceCurve | None:
     """The measured curve that a scenario names, on its task. None for a user's own numbers."""
-    name = curve_on_task(scenario.acceptance, scenario.task)
-    return next((curve for curve in acceptance_curves() if curve.id == name), None)
+    return acceptance_curve(curve_on_task(scenario.acceptance, scenario.task))
 
 
 def accepted_text(advice: Advice) -> str:

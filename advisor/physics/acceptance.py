@@ -159,6 +159,11 @@ def acceptance_curves(model_id: str | None = None, drafter_id: str | None = None
     ]
 
 
+def acceptance_curve(curve_id: str) -> AcceptanceCurve | None:
+    """The measured curve of an id. None for a user's own numbers."""
+    return _curves().get(curve_id)
+
+
 def load_acceptance_curve(curve_id: str) -> AcceptanceCurve:
     """The measured curve `curve_id`. Raises AdvisorError with close matches when there is none."""
     if curve_id not in _curves():

@@ -348,7 +348,7 @@ def spend_at(
     if measured is None and speculative[0].joules_per_token is not None and plain[0].joules_per_token is not None:
         joules = speculative[0].joules_per_token, plain[0].joules_per_token
         tier = lowest([energy.tier for energy in joules])
-        ratio = _banded(joules[0].value / joules[1].value, speculative[1] / plain[1], tier, BASIS)
+        ratio = banded(joules[0].value / joules[1].value, speculative[1] / plain[1], tier, BASIS)
     return Spend(plain[0], speculative[0], price, ratio)
 
 
@@ -362,11 +362,11 @@ def _arm(
     central = float(laws.tokens_per_s_per_gpu(batch, token_time_s(curve, gpus)[row, column], gpus))
     rates = np.asarray(laws.tokens_per_s_per_gpu(batch, token_s, gpus))
     tier, because = Tier(curve.tier[row, column]), "the predicted times"
-    rate = _banded(central, rates, tier, because)
+    rate = banded(central, rates, tier, because)
     usd = None
     if price is not None:
         value, drawn = (laws.usd_per_million_tokens(price.usd_per_hour, rate_of) for rate_of in (central, rates))
-        usd = _banded(float(value), np.asarray(drawn), tier, f"{because}, at {price.text}")
+        usd = banded(float(value), np.asarray(drawn), tier, f"{because}, at {price.text}")
     shares = _regimes(setup, curve, row, column)
     at_this_k = measured if measured is not None and measured.n_draft == curve.drafts[column] else None
     power = _power(setup, shares, at_this_k, len(rates))
@@ -374,7 +374,7 @@ def _arm(
         return Arm(int(curve.drafts[column]), rate, usd, None, None, shares), np.zeros_like(rates)
     watts, drawn_w = power
     joules = np.asarray(laws.joules_per_token(drawn_w, rates))
-    energy = _banded(
+    energy = banded(
         float(laws.joules_per_token(watts.value, central)), joules, lowest([tier, watts.tier]), watts.because
     )
     return Arm(int(curve.drafts[column]), rate, usd, watts, energy, shares), joules
@@ -386,13 +386,13 @@ def _power(
     """Power of a board and the same under each draw. None where nothing is known of it."""
     if measured is not None:
         watts = np.full(n_draws, measured.mean_w)
-        return _banded(measured.mean_w, watts, Tier.MEASURED, measured.because), watts
+        return banded(measured.mean_w, watts, Tier.MEASURED, measured.because), watts
     tdp = setup.hardware.board_power_w
     if tdp is None:
         return None
     drawn = drawn_power_w(tdp.value, shares, n_draws)
     because = f"{tdp.value:g} W board ({tdp.source}); {BASIS}"
-    return _banded(power_w(tdp.value, shares), drawn, Tier.ROOFLINE, because), drawn
+    return banded(power_w(tdp.value, shares), drawn, Tier.ROOFLINE, because), drawn
 
 
 def _regimes(setup: Setup, curve: Curve, row: int, column: int) -> Regimes:
@@ -405,6 +405,10 @@ def _regimes(setup: Setup, curve: Curve, row: int, column: int) -> Regimes:
     return regimes(setup, of_round if k else plain, float(curve.batches[row]), k + 1.0, float(touched), prefill_s)
 
 
-def _banded(value: float, draws: Array, tier: Tier, because: str) -> Prediction:
+def banded(value: float, draws: Array, tier: Tier, because: str) -> Prediction:
+    """A value with the 80 % band of its draws, which always holds it. [as the value]
+
+    value, draws: central, and under each draw. [any] Definition: `bands.band`.
+    """
     low, high = band(draws)
     return Prediction(value=value, low=min(float(low), value), high=max(float(high), value), tier=tier, because=because)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.hardware import drafter_name, model_name, own_drafter
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name, stored_format, unknown_model
-from advisor.physics.acceptance import acceptance_curves
+from advisor.physics.acceptance import acceptance_curve, acceptance_curves
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError
 from advisor.text import printable
@@ -46,7 +46,7 @@ def nearest_acceptance(model_id: str, drafter_id: str, current: str = START_ACCE
 
 def acceptance_origin(acceptance: str, model_id: str, drafter_id: str) -> str:
     """Whose measured curve it is, `borrowed` where it is another model's or drafter's. Empty for numbers."""
-    curve = next((curve for curve in acceptance_curves() if curve.id == acceptance), None)
+    curve = acceptance_curve(acceptance)
     if curve is None:
         return ""
     how = "measured" if (curve.model_id, curve.drafter_id) == (model_id, drafter_id) else "borrowed: measured"

@@ -139,7 +139,10 @@ def missing_graphs(request: ExportRequest, rows: Sequence[tuple[int, int, int]])
     limit = request.served.max_running_requests or rows[-1][1]
     spans = [(first, min(last, limit), k + 1) for first, last, k in rows if first <= limit]
     longest = max(last * q for _, last, q in spans)
-    if graphs is None or all(last * q <= graphs.largest_of(q, max_tokens) for _, last, q in spans):
+    if graphs is None:
+        return ()
+    by_requests = graphs.rule.counts == "requests"  # else one list of sizes holds the steps of every K
+    if all(last * q <= graphs.largest(q if by_requests else max_tokens) for _, last, q in spans):
         return ()
     sizes = {-(-longest // max_tokens) * max_tokens, *map(int, graphs.sizes(max_tokens))}
     for first, last, q in spans:
