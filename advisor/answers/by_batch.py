@@ -68,10 +68,7 @@ class BatchHistogram:
 
     @classmethod
     def from_text(cls, text: str) -> BatchHistogram:
-        """Histogram from `batch:weight,...`, e.g. `1:10,16:60,64:30`.
-
-        Raises AdvisorError naming the piece that is wrong.
-        """
+        """Histogram from `batch:weight,...`, e.g. `1:10,16:60,64:30`. Raises AdvisorError naming a wrong piece."""
         pairs = []
         for piece in text.split(","):
             batch, _, weight = piece.partition(":")

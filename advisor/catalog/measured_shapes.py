@@ -44,10 +44,7 @@ KNOTS_PER_OCTAVE = 8
 def with_measured_shape(
     costs: KernelCosts, hardware: Hardware, architecture: Architecture, placement: Placement
 ) -> KernelCosts:
-    """Costs with the measured rows of this model's routed layer, where its kernel table has them.
-
-    Reads one shipped file, once per measured device. Raises AdvisorError when that file is damaged.
-    """
+    """Costs with measured rows of this model's routed layer, if any. Raises AdvisorError for a damaged file."""
     measured = _rows(costs.routed, hardware, architecture, placement)
     if measured is None:
         return costs
@@ -176,10 +173,7 @@ SAME_SIZE = 0.002
 def with_attention_modules(
     costs: KernelCosts, hardware: Hardware, architecture: Architecture, tensor_parallel: int, engine: str, kv_dtype: str
 ) -> KernelCosts:
-    """Costs with this model's attention layers that were measured as a whole, and their spread.
-
-    Reads one shipped file, once per measured device. Raises AdvisorError when that file is damaged.
-    """
+    """Costs with this model's measured attention layers. Raises AdvisorError where their file is damaged."""
     modules: dict[Mixer, AttentionModule] = {}
     sources, warnings = dict(costs.sources), dict(costs.warnings)
     for mixer in architecture.mixers:

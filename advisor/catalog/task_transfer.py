@@ -106,10 +106,7 @@ def task_transfer(kind: str, task_from: str, task_to: str) -> Transfer | None:
 
 
 def log_odds(accepted_length: ArrayLike, n_draft: ArrayLike) -> Array:
-    """Log odds of the one chance per position, alpha, that gives an accepted length at K draft tokens. Broadcasts. [-]
-
-    accepted_length : beyond 1 and below K + 1. [tokens per round]
-    """
+    """Log odds of the one chance per position that gives an accepted length, 1 to K + 1, at K drafts. [-]"""
     alpha = np.clip(solve_alpha(accepted_length, n_draft), _LEAST_ALPHA, 1.0 - _LEAST_ALPHA)
     return np.asarray(np.log(alpha / (1.0 - alpha)))
 
@@ -119,10 +116,7 @@ _LEAST_ALPHA = 1e-3
 
 
 def lengths_on_task(measured: Array, transfer: Transfer, z: float = 0.0) -> Array:
-    """Accepted lengths for K = 0, 1, ... with the odds at each K carried over. Drafting more never emits less.
-
-    z : of the transfer's standard deviations that are added. [-]
-    """
+    """Accepted lengths for K = 0, 1, ... with odds carried over, never falling. z : deviations added. [-]"""
     k = np.arange(1, len(measured))
     odds = np.exp(log_odds(measured[1:], k) + transfer.log_bias + z * transfer.log_sd)
     carried_over = accepted_length(odds / (1.0 + odds), k)

@@ -324,10 +324,7 @@ Choices = NDArray[np.integer]
 
 
 def expert_loads(sequences: Sequence[Choices], n_experts: int) -> Array:
-    """Share of tokens that choose each expert, [layers, N], counted in traces [tokens, layers, k]. [-]
-
-    Definition: choices of an expert over tokens, so that a row sums to k.
-    """
+    """Share of tokens that choose each expert, [layers, N], k in a row, from [tokens, layers, k]. [-] Definition."""
     layers = sequences[0].shape[1]
     total, offset = np.zeros(layers * n_experts), n_experts * np.arange(layers)[:, None]
     for ids in sequences:

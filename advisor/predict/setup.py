@@ -435,10 +435,7 @@ MOST_TOKENS = 4096
 
 
 def filling_copies(n_experts: int, ranks: int, wanted: int) -> int:
-    """Copies of experts, `wanted` or the next number above it that fills all ranks evenly, as engines ask. [-]
-
-    Raises AdvisorError for more copies than experts, or than ranks where those are more.
-    """
+    """Copies of experts from `wanted` up that fill all ranks evenly. Raises AdvisorError for too many."""
     if wanted > max(n_experts, ranks):
         raise AdvisorError(
             f"{wanted:,} copies of {n_experts} experts cannot be placed; give at most {max(n_experts, ranks)}"
@@ -447,10 +444,7 @@ def filling_copies(n_experts: int, ranks: int, wanted: int) -> int:
 
 
 def layout_plan(n_experts: int, ranks: int, redundant: int | None, nodes: int = 1, groups: int = 1) -> Planned:
-    """Plan of a layout: experts in order (None), or balanced with so many copies.
-
-    n_experts, ranks, nodes, groups : as `balanced` takes them. [-]
-    """
+    """Plan of a layout as `balanced` takes it: experts in order (None), or balanced with so many copies."""
 
     def in_order(loads: Array) -> Layout:  # noqa: ARG001
         return contiguous(n_experts, ranks)

@@ -61,10 +61,7 @@ class Price:
 
 
 def price_of(hardware: Hardware, own_usd_per_hour: float | None = None) -> Price | None:
-    """The user's price, else the profile's. None where neither is known.
-
-    Raises AdvisorError for a price that is none.
-    """
+    """The user's price, else the profile's, else None. Raises AdvisorError for a price that is none."""
     # A user knows what they pay; the profile's price is a market's.
     if own_usd_per_hour is not None:
         if not (math.isfinite(own_usd_per_hour) and 0 < own_usd_per_hour <= _DEAREST):
@@ -210,10 +207,7 @@ def power_w(board_w: float, shares: Regimes) -> float:
 
 
 def drawn_power_w(board_w: float, shares: Regimes, n_draws: int) -> Array:
-    """Power of one board under each draw, [draws], never above the board's: `laws.board_power`. [W]
-
-    One error moves all regimes: clocks, voltage and temperature are the board's in each of them.
-    """
+    """Power of one board under one error per draw, [draws], up to the board's: `laws.board_power`. [W]"""
     z = np.random.default_rng(_SEED).standard_normal(n_draws)
     # One error for all regimes of work: clocks and voltage belong to the board, not to a kernel.
     works, waits = np.exp(POWER_LOG_SD * z), np.exp(WAITING_LOG_SD * z)
@@ -278,10 +272,7 @@ def own_log_sd(plain_draws_s: Array) -> Array:
 
 
 def token_time_s(curve: Curve, gpus: int) -> Array:
-    """Time for a token of one sequence, the prefill of its own prompt included, [nB, nK]. [s]
-
-    The inverse of `laws.tokens_per_s_per_gpu`, times the sequences.
-    """
+    """Time for a token of one sequence with its own prompt, [nB, nK], by `laws.tokens_per_s_per_gpu`. [s]"""
     return np.asarray(curve.batches[:, None] / (curve.tokens_per_s_per_gpu * gpus))
 
 
@@ -406,9 +397,6 @@ def _regimes(setup: Setup, curve: Curve, row: int, column: int) -> Regimes:
 
 
 def banded(value: float, draws: Array, tier: Tier, because: str) -> Prediction:
-    """A value with the 80 % band of its draws, which always holds it. [as the value]
-
-    value, draws: central, and under each draw. [any] Definition: `bands.band`.
-    """
+    """A value with the band of its draws [both in any unit], which always holds it. Definition: `bands.band`."""
     low, high = band(draws)
     return Prediction(value=value, low=min(float(low), value), high=max(float(high), value), tier=tier, because=because)

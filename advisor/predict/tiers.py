@@ -45,10 +45,7 @@ def by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: flo
 
 
 def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDArray[np.int64]]:
-    """Rank of the tier (`Tier.rank`) of each kernel component of a step, broadcast over its tokens.
-
-    step_tokens: tokens of a step, M = B q. [-]
-    """
+    """Rank of the tier (`Tier.rank`) of each kernel component of a step of M = B q `step_tokens` [-]."""
     tokens = np.asarray(step_tokens, float)
     found = {}
     for one in KERNELS:

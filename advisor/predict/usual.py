@@ -87,10 +87,7 @@ def drafted(values: dict[str, Any], assumed: list[str]) -> dict[str, Any]:
 
 
 def named_model(text: str) -> dict[str, Any]:
-    """The fields that a model's id or name sets: its id, and the weight format that a release's name says.
-
-    Raises AdvisorError for a name that no profile has, with near ones.
-    """
+    """Fields of a model's id or name: its id, and a release's format. Raises AdvisorError for an unknown one."""
     if text in model_ids():
         return {"model_id": text, "model_config_json": None}
     named = resolve_model_name(text)

@@ -324,10 +324,7 @@ def verify(logits: torch.Tensor, drafted: torch.Tensor, sampler: str) -> tuple[t
 
 
 def capture(call: Callable[[], Any], context: Context, *, wanted: bool = True) -> tuple[Callable[[], Any], str, str]:
-    """(callable, mode, reason): a graph replay on an accelerator, else the call itself, warmed up.
-
-    mode is `graph` or `eager`; reason says why a wanted graph was not to be had, else "".
-    """
+    """(graph replay or the warmed-up call, `graph` or `eager`, why a wanted graph was not to be had)."""
     if not context.accelerator or not wanted:
         call()
         call()

@@ -312,10 +312,7 @@ def qualities(space: DesignSpace, index: int) -> tuple[LawQuality, ...]:
 
 
 def corners(space: DesignSpace, index: int) -> tuple[str, ...]:
-    """Ends of the grid or of a law's data that a design lies at, in words.
-
-    A better design may lie beyond. An end that the baseline itself has is no corner.
-    """
+    """Ends of the grid or of a law's data that a design, but not the baseline, lies at, in words."""
     own, mix = space.baseline, space.mix([index])
     n, k, s = (float(axis[0]) for axis in (mix.n_experts, mix.n_active, mix.n_shared))
     found = []

@@ -126,10 +126,7 @@ def touched_by(setup: Setup, mix: Mixes, routing: RoutingShift, batches: Array, 
 
 @dataclass(frozen=True)
 class Arms:
-    """Both arms of a comparison: plain decode step [nB, n] and speculative round [nK, nB, n]. [s]
-
-    With them the prefill that each output token pays, [nB, n] [s].
-    """
+    """Plain decode step [nB, n], speculative round [nK, nB, n] and prefill of an output token [nB, n]. [s]"""
 
     plain_s: Array
     round_s: Array

@@ -104,10 +104,7 @@ def one_option_a_line(command: str) -> str:
 
 
 def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:
-    """Rows (start, end, K of one server) with neighbours of equal K joined.
-
-    Raises AdvisorError for an empty schedule, a gap or an overlap.
-    """
+    """Rows (start, end, K of one server), equal K joined. Raises AdvisorError for none, a gap or an overlap."""
     if not ranges:
         raise AdvisorError("the schedule is empty; compute it first")
     rows: list[tuple[int, int, int]] = []
@@ -208,10 +205,7 @@ def export_tags(request: ExportRequest) -> set[str]:
 
 
 def guard_warnings(engine_id: str, request: ExportRequest) -> list[str]:
-    """Warnings where the engine's version does other than the export says, and the rules it was checked by.
-
-    Raises AdvisorError for a version that is no release number.
-    """
+    """Warnings of the engine's version, and the rules of the check. Raises AdvisorError for no release number."""
     engine = load_engine(engine_id)
     texts = []
     for guard in engine.warned_of(export_tags(request), request.version):

@@ -206,10 +206,7 @@ class ContextMap:
 def context_map(
     scenario: Scenario, contexts: Sequence[int] = DEFAULT_CONTEXTS, batches: Sequence[int] = DEFAULT_MAP_BATCHES
 ) -> ContextMap:
-    """The map of a scenario over contexts and batches, its own context and batch among them.
-
-    Raises AdvisorError for a context or batch out of range, too many of them, or an impossible scenario.
-    """
+    """A scenario over contexts and batches, its own among them. Raises AdvisorError for impossible ones."""
     at = np.unique([*contexts, scenario.context_tokens]).astype(np.int64)
     sizes = np.unique([*batches, scenario.batch_size]).astype(np.int64)
     if at[0] < 1 or at[-1] > MAX_CONTEXT:

@@ -392,10 +392,7 @@ class Scores:
         return tuple(name for name in self.cells if name not in model_ids())
 
     def where(self, condition: str) -> frozenset[str]:
-        """The models whose cell is as `column=value` says, without regard to case.
-
-        Raises AdvisorError for a condition of another form, and for a value that no model has.
-        """
+        """Models whose cell is as `column=value` says, in any case. Raises AdvisorError where none is."""
         name, equals, value = condition.partition("=")
         if not equals:
             raise AdvisorError(f"{condition[:60]!r} is not column=value, e.g. licence=apache-2.0")
@@ -410,10 +407,7 @@ class Scores:
 
 
 def read_scores(name: str, data: bytes) -> Scores:
-    """A CSV with a column of models (id or repository) and others of scores or words.
-
-    Raises AdvisorError for a file that is no such table, too large, or names a model twice.
-    """
+    """Scores from a CSV with a column of models. Raises AdvisorError for no such table, or a model twice."""
     if len(data) > MAX_SCORES_BYTES:
         raise AdvisorError(f"{name} has more than {MAX_SCORES_BYTES:,} bytes; a table of scores is smaller")
     try:

@@ -43,10 +43,7 @@ class SweepPlan:
     """What a setting of `own_named` and its text in the plan stand for: the user's own model or accelerator."""
 
     def own_named(self, read: Callable[[str, str], Settings]) -> SweepPlan:
-        """The plan with models and accelerators of the user's own, each named after its file and its content.
-
-        read : the fields that a path sets, given a setting's name and its text; empty for an id.
-        """
+        """The plan with the user's own models and accelerators, by file and content. `read` gives a path's fields."""
         listed = [*self.axes.items(), *((name, (one,)) for case in self.cases for name, one in case.items())]
         own: dict[tuple[str, str], Settings] = {}
         for name, values in listed:

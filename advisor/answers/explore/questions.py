@@ -206,10 +206,7 @@ def default_axes(frame: pd.DataFrame) -> tuple[str, str] | None:
 
 
 def choices(frame: pd.DataFrame, x: str, y: str, fixed: Mapping[str, object]) -> dict[str, tuple[list[object], object]]:
-    """Values of each further axis that the grid has beside those chosen before it, and the chosen one.
-
-    fixed : wishes by name; the first value stands where a wish is not in the grid.
-    """
+    """Values of each further axis beside those chosen before it, and the `fixed` one, else the first."""
     rest, found = predicted(frame), {}
     for name in axes(frame):
         if name in (x, y):

@@ -130,10 +130,7 @@ class RecordedSteps:
 
     @classmethod
     def from_array(cls, accepted: ArrayLike | Sequence[Sequence[int]]) -> RecordedSteps:
-        """Process of recorded accepted drafts, [n_steps] or [n_requests, n_steps].
-
-        Rows may differ in length. Raises AdvisorError for counts that are none.
-        """
+        """Process of accepted drafts, [n_steps] or a row a request. Raises AdvisorError for counts that are none."""
         rows: list[tuple[int, ...]] = []
         values = list(accepted)  # type: ignore[arg-type]
         for number, row in enumerate([values] if values and np.ndim(values[0]) == 0 else values):
