@@ -150,11 +150,7 @@ def ranges_of(setup: Setup, curve: Curve, values: KValues | None = None) -> tupl
 def schedule_for(
     scenario: Scenario, contexts: Sequence[int] = (), histogram: BatchHistogram | None = None
 ) -> RuntimeSchedule:
-    """The schedule of a scenario. Raises AdvisorError when it names something unknown or impossible.
-
-    contexts : context lengths to look at besides, increasing; (): CONTEXTS. [tokens]
-    histogram : batch sizes the server runs at; the grid is extended to reach them.
-    """
+    """The schedule of a scenario, other `contexts` and a `histogram`. Raises AdvisorError for an impossible one."""
     extra = [max(histogram.batches)] if histogram is not None else []
     setup = load_setup(scenario)
     grid = batches_with(scenario.batch_size, *extra, *graph_edges(setup))

@@ -331,11 +331,7 @@ def default_graphs(setup: Setup, engine: str, version: str | None = None) -> Gra
 
 
 def widest_graph(setup: Setup, tokens: int) -> int | None:
-    """Most tokens that a release of the scenario's engine captures by default, of those that were read. [tokens]
-
-    tokens: of each sequence of a step. [-]
-    None where none of its releases was read.
-    """
+    """Most tokens that a read release of the engine captures at `tokens` [-] a sequence, or None. [tokens]"""
     if setup.scenario.engine == OTHER_ENGINE or not (rules := load_engine(setup.scenario.engine).graphs):
         return None
     server = GraphServer.of(setup.hardware, setup.placement.gpus)

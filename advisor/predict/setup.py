@@ -111,11 +111,7 @@ class Setup:
     """Experts counted in a measured row that the setup predicts; None: by the routing alone."""
 
     def routing_parameters(self, end: Literal["value", "low", "high"] = "value") -> tuple[float, float, float]:
-        """(load_cv, affinity, stickiness), all zero for uniform routing.
-
-        `low` and `high` are the ends of the preset's 80 % range that touch fewer and more experts: correlation and
-        skew both lower the count.
-        """
+        """(load_cv, affinity, stickiness), zero for uniform. `low` and `high` touch fewer and more experts."""
         if self.routing is None:
             return 0.0, 0.0, 0.0
         field = {"value": "value", "low": "high", "high": "low"}[end]

@@ -158,11 +158,7 @@ def draw_typical(
     target: float | None = None,
     candidates: int = 6,
 ) -> np.ndarray:
-    """Draw of `draw_routing`, of several the one whose touched count is nearest to a target.
-
-    `candidates` fresh draws are made. Keeps the spread of the measured times from being the spread of the routing.
-    Without a target the first draw is returned. Shape as `draw_routing`.
-    """
+    """Draw of `draw_routing`, of `candidates` the one nearest to a target touched count, or the first."""
     best = draw_routing(rng, batch_size, tokens_per_sequence, n_experts, n_active, routing)
     if target is None:
         return best

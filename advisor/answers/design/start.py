@@ -465,11 +465,7 @@ _BATCHES = re.compile(
 
 
 def parse_batches(text: str) -> dict[int, float]:
-    """Read batches with their weights, as {batch: weight}.
-
-    A list `1,64`, a range `1-512` (its powers of two and its ends) or a histogram `1:0.2,64:0.8`. Raises AdvisorError
-    for anything else.
-    """
+    """Batches as {batch: weight} from `1,64`, `1-512` or `1:0.2,64:0.8`. Raises AdvisorError for others."""
     found: dict[int, float] = {}
     for piece in text.split(","):
         match = _BATCHES.fullmatch(piece.strip())

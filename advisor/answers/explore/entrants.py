@@ -190,11 +190,7 @@ class Entrant:
 
 
 def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[Entrant]:
-    """A model with each drafter known for it, and last without any.
-
-    The last is what serves where no drafter fits beside the model. Raises AdvisorError where the model cannot be loaded
-    on this accelerator at all.
-    """
+    """A model with each drafter known, and last without any. Raises AdvisorError where it cannot be loaded."""
     base = question.scenario.model_dump() | {"model_id": name, "model_config_json": config, "batch_size": 1}
     architecture = architecture_of(name, config)
     found = []

@@ -85,11 +85,7 @@ class SweepPlan:
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits of the question and the constants that answer it.
-
-        Parts of equal ones fit together. The axes count in their order, which decides what lies in each part; the
-        settings of a case do not.
-        """
+        """Twelve hex digits of question and constants: parts of equal ones fit. The axes count in their order."""
         asked = {"cases": self.cases, "axes": list(self.axes.items()), "batches": self.batches}
         if self.own:
             asked["own"] = sorted(map(str, self.own.items()))
