@@ -68,10 +68,7 @@ class BatchHistogram:
 
     @classmethod
     def from_text(cls, text: str) -> BatchHistogram:
-        """Histogram from `batch:weight,...`, e.g. `1:10,16:60,64:30`.
-
-        Raises AdvisorError naming the piece that is wrong.
-        """
+        """Histogram from `batch:weight,...`, e.g. `1:10,16:60,64:30`. Raises AdvisorError naming a wrong piece."""
         pairs = []
         for piece in text.split(","):
             batch, _, weight = piece.partition(":")
@@ -151,15 +148,9 @@ def ranges_of(setup: Setup, curve: Curve, values: KValues | None = None) -> tupl
 
 
 def schedule_for(
-    scenario: Scenario,
-    contexts: Sequence[int] = (),
-    histogram: BatchHistogram | None = None,
+    scenario: Scenario, contexts: Sequence[int] = (), histogram: BatchHistogram | None = None
 ) -> RuntimeSchedule:
-    """The schedule of a scenario. Raises AdvisorError when it names something unknown or impossible.
-
-    contexts : context lengths to look at besides, increasing; (): CONTEXTS. [tokens]
-    histogram : batch sizes the server runs at; the grid is extended to reach them.
-    """
+    """The schedule of a scenario, other `contexts` and a `histogram`. Raises AdvisorError for an impossible one."""
     extra = [max(histogram.batches)] if histogram is not None else []
     setup = load_setup(scenario)
     grid = batches_with(scenario.batch_size, *extra, *graph_edges(setup))

@@ -194,10 +194,7 @@ class RanksAnswer:
 
     @property
     def best(self) -> LayoutCost:
-        """The counted arm of the least time per token among those that fit in memory.
-
-        With each arm at its own recommended K; among those without copies where none fits.
-        """
+        """The counted arm of least time per token, each at its own K, that fits, else of those without copies."""
         counted_arms = self.arms[1:]
         able = [arm for arm in counted_arms if self.fits(arm)] or [arm for arm in counted_arms if not arm.extra_bytes]
         return min(able, key=_tpot)
@@ -215,15 +212,11 @@ class RanksAnswer:
 
 
 def _tpot(arm: LayoutCost) -> float:
-    """Time per token at the arm's recommended K. [s]"""
     return float(arm.curve.tpot_s[0, arm.best])
 
 
 def ranks_answer(setup: Setup, traffic: Traffic, placing: LayoutOptions | None = None) -> RanksAnswer:
-    """Place the experts of `setup` in several ways and predict with the slowest rank that is counted.
-
-    Raises AdvisorError for a scenario without expert-parallel ranks, or copies that do not fill them evenly.
-    """
+    """Place experts in several ways, the slowest rank counted. Raises AdvisorError where that cannot be."""
     placing, setup = placing or LayoutOptions(), with_assumed_ranks(setup)
     node = placing.ranks_per_node or gpus_of_node(setup.hardware)
     ranks, n_experts = setup.placement.expert_parallel, traffic.loads.shape[1]

@@ -91,10 +91,7 @@ def kept_drafter_s(curve: Curve) -> Array:
 
 
 def idle_speedup(curve: Curve) -> Array:
-    """Speedup of K = 0 within a table of several K, [nB]. [-]
-
-    Below 1, since the drafter still runs once a step (docs/engines.md); a server without speculation has 1.
-    """
+    """Speedup of K = 0 in a table of several K, [nB], below 1: the drafter runs once a step. [-]"""
     plain = curve.plain_step_s
     return speedup(1.0, plain, plain + kept_drafter_s(curve), curve.prefill_s)
 

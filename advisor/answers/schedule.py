@@ -398,11 +398,7 @@ def plain_text(ranges: Sequence[KRange], batch_size: int) -> str:
 
 
 def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> str:
-    """Whether one K, the recommended one, is enough for a server at all batches, in a sentence.
-
-    gain : what one server gains over the best single K, over the doublings of the batches that the ranges cover.
-    n_draft : the K recommended at the target batch.
-    """
+    """Whether one K, that of the target batch, is enough for a server at all batches, in a sentence."""
     last, best = ranges[-1].batch_end, gain.best_static_k
     if not any(item.n_draft for item in ranges):
         return "Drafting pays at no batch: K = 0 throughout."

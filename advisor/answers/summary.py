@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, zip_longest
 from math import log
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,14 +20,16 @@ from advisor.catalog.adjustment import Adjustment, change_text
 from advisor.catalog.hardware import drafter_name, hardware_name, model_name, shape_label
 from advisor.catalog.task_transfer import curve_on_task
 from advisor.physics import laws
-from advisor.physics.acceptance import AcceptanceCurve, acceptance_curves, parse_acceptance
+from advisor.physics.acceptance import AcceptanceCurve, acceptance_curve, parse_acceptance
 from advisor.physics.bands import BEST_K_OF_EACH, SIMULATED
 from advisor.physics.components import FACTORS
+from advisor.physics.hardware import of_data_centre
 from advisor.physics.memory import GIB
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError, Array, Tier
+from advisor.profiles import PROFILES
 from advisor.text import counted, csv_text
 
 if TYPE_CHECKING:  # an answer needs neither pandas nor the design search
@@ -320,7 +324,6 @@ def correction_text(advice: Advice) -> str:
 
 
 def _right_side(errors: Errors, before: str) -> str:
-    """How many rows were placed on the right side of 1, where that was judged."""
     return "" if errors.sign_accuracy is None else f"{before}{errors.sign_accuracy:.0%} on the right side of 1×"
 
 
@@ -348,8 +351,7 @@ def borrowed_from(answer: Advice | DesignSpace) -> str:
 
 def _stored_curve(scenario: Scenario) -> AcceptanceCurve | None:
     """The measured curve that a scenario names, on its task. None for a user's own numbers."""
-    name = curve_on_task(scenario.acceptance, scenario.task)
-    return next((curve for curve in acceptance_curves() if curve.id == name), None)
+    return acceptance_curve(curve_on_task(scenario.acceptance, scenario.task))
 
 
 def accepted_text(advice: Advice) -> str:
@@ -439,7 +441,6 @@ def _reason(refitted: Advice, shipped: Advice, k: int, moved: str) -> str:
 
 
 def _half_width(part: BandPart) -> float:
-    """Half of a band over its middle, from the ratio of its ends. [-]"""
     return (part.high - part.low) / (part.high + part.low)
 
 
@@ -480,3 +481,75 @@ def sample_csv(advice: Advice) -> str:
                 }
             )
     return csv_text(list(rows[0]), rows)
+
+
+OWN_RUNS = PROFILES / "validation" / "own_runs.json"
+OWN_ROWS = 4
+"""Runs of one's own that a refit is judged after: from here on it takes the scatter of the user's own rows. [-]"""
+
+
+@dataclass(frozen=True)
+class OwnRuns:
+    """Figures before and after a refit on OWN_ROWS rows of a configuration, on its other rows. Shares. [-]
+
+    Means over laboratories; widths are medians of (high - low) / predicted; slopes are log error on log2 batch.
+    """
+
+    kind: str
+    """Which rows: data centre, workstation, all, or one laboratory."""
+    n_rows: int
+    n_laboratories: int
+    error_before: float
+    error_after: float
+    coverage_before: float
+    coverage_after: float
+    width_before: float
+    width_after: float
+    slope_before: float
+    slope_after: float
+
+
+@lru_cache(maxsize=1)
+def read_own_runs(path: Path = OWN_RUNS) -> tuple[str, dict[str, OwnRuns]]:
+    """(hash of data and fits, figures by kind). Raises AdvisorError when the file is missing or damaged."""
+    try:
+        nan, content = float("nan"), json.loads(path.read_text(encoding="utf-8"))
+        kinds = {
+            # A slope without three batches is no number.
+            kind: OwnRuns(**{"kind": kind} | {name: nan if value is None else value for name, value in figures.items()})
+            for kind, figures in content["kinds"].items()
+        }
+        return str(content["data_and_fits"]), kinds
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AdvisorError(
+            f"profiles/validation/{path.name} cannot be read ({error}); run `make validation`"
+        ) from error
+
+
+def half_width_after(low: float, value: float, high: float, study: OwnRuns) -> tuple[float, float]:
+    """Half the band's width over its value, now and after OWN_ROWS runs of one's own. [-] Narrower as in the study."""
+    now = (high - low) / (2.0 * value)
+    return now, now * min(study.width_after / study.width_before, 1.0)
+
+
+def own_runs_text(advice: Advice) -> str:
+    """Sentence on what a first own run would do to the band.
+
+    Empty where the scenario has a refit already, where nothing is drafted, or where the shipped figures cannot be read.
+    """
+    if advice.scenario.refit or not advice.curve_k:
+        return ""
+    try:
+        _, kinds = read_own_runs()
+    except AdvisorError:
+        return ""
+    kind = "data centre" if of_data_centre(advice.setup.hardware) else "workstation"
+    study = kinds.get(kind) or kinds["all"]
+    at = advice.batch_index, advice.curve_column
+    curve = advice.curve
+    now, after = half_width_after(float(curve.low[at]), float(curve.speedup[at]), float(curve.high[at]), study)
+    return (
+        f"Likely range ±{now:.0%} at K = {advice.curve_k}; about ±{after:.0%} once refitted to {OWN_ROWS} benchmark "
+        f"runs of your own, which took the error from {study.error_before:.0%} to {study.error_after:.0%} "
+        f"(on {study.n_rows} rows of {counted(study.n_laboratories, 'laboratory', 'laboratories')})."
+    )

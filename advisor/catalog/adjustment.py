@@ -152,10 +152,7 @@ def check_adjustment(adjustment: Adjustment, hardware_id: str, engine: str, own:
 
 
 def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustment) -> tuple[KernelCosts, KernelCosts]:
-    """Costs of target and drafter with each constant times its factor, and the spreads of their band.
-
-    Overheads start from those shipped for the adjustment's engine class, not from today's engine.
-    """
+    """Costs of target and drafter with each constant times its factor, overheads from its engine class."""
     factors, log_sd = adjustment.factors, adjustment.log_sd
     base = replace(costs, **class_costs(adjustment.engine_class))
     changes: dict[str, Any] = {}

@@ -198,10 +198,6 @@ class Graphs:
         """Tokens of the largest graph for q verified tokens of each request. [tokens] 0 where nothing is captured."""
         return int(max(self.sizes(q), default=0))
 
-    def largest_of(self, q: int, most: int) -> int:
-        """Tokens of the largest graph of such steps, on a server whose K varies up to `most` - 1. [tokens]"""
-        return self.largest(q if self.rule.counts == "requests" else most)
-
     def sizes(self, q: int) -> NDArray[np.int64]:
         """Sizes of steps whose requests verify q tokens each, in tokens."""
         return captured_sizes(self.rule, self.server, q)

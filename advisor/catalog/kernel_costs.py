@@ -181,7 +181,6 @@ def _kernel_costs(
 
 
 def _overheads(engine: str, engine_class: str) -> dict[str, Any]:
-    """Overheads of the engine's class and the spread that speedups leave unexplained, from the shipped fit."""
     norm = small_launch(engine, "query_key_norm_s")
     added = {} if norm is None else {"query_key_norm_s": norm.value_s}
     return {**added, **class_costs(engine_class)}
@@ -499,7 +498,6 @@ def _token_time(record: FitRecord) -> float:
 
 
 def _format(record: FitRecord) -> str:
-    """Format of the cache that a record was measured with."""
     return record.kernel_source.rpartition("+kv-")[2]
 
 

@@ -44,10 +44,7 @@ KNOTS_PER_OCTAVE = 8
 def with_measured_shape(
     costs: KernelCosts, hardware: Hardware, architecture: Architecture, placement: Placement
 ) -> KernelCosts:
-    """Costs with the measured rows of this model's routed layer, where its kernel table has them.
-
-    Reads one shipped file, once per measured device. Raises AdvisorError when that file is damaged.
-    """
+    """Costs with measured rows of this model's routed layer, if any. Raises AdvisorError for a damaged file."""
     measured = _rows(costs.routed, hardware, architecture, placement)
     if measured is None:
         return costs
@@ -85,12 +82,10 @@ def _rows(
 def monotone_knots(layer: MeasuredLayer, form: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Knots:
     """Factors on a fitted form with which a layer's time never falls with tokens.
 
-    They hold at the measured token counts and between.
-
-    `form` gives the additive seconds of tokens under independent uniform routing, [tokens] to [tokens]. The times it
-    makes of the measured factors are lowered to the least at as many or more tokens and joined straight in the
-    logarithms; straight factors would add the form's own bends to them. Where another routing touches other experts,
-    the form carries the difference, and a fall is its doing.
+    They hold at the measured token counts and between. `form` gives the additive seconds of tokens under independent
+    uniform routing, [tokens] to [tokens]. The times it makes of the measured factors are lowered to the least at as
+    many or more tokens and joined straight in the logarithms; straight factors would add the form's own bends to them.
+    Where another routing touches other experts, the form carries the difference, and a fall is its doing.
     """
     tokens, factors = np.array(layer.knots).T
     times = np.minimum.accumulate((factors * form(tokens))[::-1])[::-1]
@@ -176,17 +171,9 @@ SAME_SIZE = 0.002
 
 
 def with_attention_modules(
-    costs: KernelCosts,
-    hardware: Hardware,
-    architecture: Architecture,
-    tensor_parallel: int,
-    engine: str,
-    kv_dtype: str,
+    costs: KernelCosts, hardware: Hardware, architecture: Architecture, tensor_parallel: int, engine: str, kv_dtype: str
 ) -> KernelCosts:
-    """Costs with this model's attention layers that were measured as a whole, and their spread.
-
-    Reads one shipped file, once per measured device. Raises AdvisorError when that file is damaged.
-    """
+    """Costs with this model's measured attention layers. Raises AdvisorError where their file is damaged."""
     modules: dict[Mixer, AttentionModule] = {}
     sources, warnings = dict(costs.sources), dict(costs.warnings)
     for mixer in architecture.mixers:
@@ -230,11 +217,9 @@ def serving_module(
 ) -> tuple[ModuleTable, AttentionModule, str] | None:
     """Table that serves a mixer's layers, as `attention` reads it, with a warning where borrowed.
 
-    Another engine's table is borrowed.
-
-    The engine's own table, unless another engine's single sequence is MAX_GAP times quicker; else the quickest there.
-    None where no table has this layer's sizes, heads per rank and formats, or is as quick as MAX_OVER_READING asks at
-    the accelerator's bandwidth.
+    Another engine's table is borrowed. The engine's own table, unless another engine's single sequence is MAX_GAP times
+    quicker; else the quickest there. None where no table has this layer's sizes, heads per rank and formats, or is as
+    quick as MAX_OVER_READING asks at the accelerator's bandwidth.
     """
     stored = architecture.dtypes.attention
     names = [_FORMATS[each] for each in (stored, *STAND_INS.get(stored, ())) if each in _FORMATS]
@@ -382,5 +367,4 @@ def _alike(one: Mixer, other: Mixer) -> bool:
 
 
 def _weights_per_head(mixer: Mixer) -> float:
-    """Weights that tensor parallelism splits, for each query head. [-]"""
     return (mixer.projection_params - mixer.replicated_params) / mixer.query_heads

@@ -168,11 +168,7 @@ def _read(path: Path) -> bytes:
 
 
 def checkpoint_name(path: Path) -> str:
-    """Name of a model whose configuration lies at a path.
-
-    After its folder, after the file where that is named otherwise than config.json, and after the repository in a
-    Hugging Face cache.
-    """
+    """Name of a model by its path: folder, file if not config.json, or repository in a Hugging Face cache."""
     if "models--" in str(path):
         return short_name(str(path))
     return path.parent.resolve().name if path.name == "config.json" else path.stem

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from advisor.physics.acceptance import Acceptance, AcceptanceCurve, acceptance_curves, accepted_length, solve_alpha
+from advisor.physics.acceptance import Acceptance, acceptance_curve, acceptance_curves, accepted_length, solve_alpha
 from advisor.prediction import BAND_SIGMAS, AdvisorError, Array, Frozen
 from advisor.profiles import PROFILES, read_yaml, validate
 from advisor.text import counted
@@ -106,10 +106,7 @@ def task_transfer(kind: str, task_from: str, task_to: str) -> Transfer | None:
 
 
 def log_odds(accepted_length: ArrayLike, n_draft: ArrayLike) -> Array:
-    """Log odds of the one chance per position, alpha, that gives an accepted length at K draft tokens. Broadcasts. [-]
-
-    accepted_length : beyond 1 and below K + 1. [tokens per round]
-    """
+    """Log odds of the one chance per position that gives an accepted length, 1 to K + 1, at K drafts. [-]"""
     alpha = np.clip(solve_alpha(accepted_length, n_draft), _LEAST_ALPHA, 1.0 - _LEAST_ALPHA)
     return np.asarray(np.log(alpha / (1.0 - alpha)))
 
@@ -119,10 +116,7 @@ _LEAST_ALPHA = 1e-3
 
 
 def lengths_on_task(measured: Array, transfer: Transfer, z: float = 0.0) -> Array:
-    """Accepted lengths for K = 0, 1, ... with the odds at each K carried over. Drafting more never emits less.
-
-    z : of the transfer's standard deviations that are added. [-]
-    """
+    """Accepted lengths for K = 0, 1, ... with odds carried over, never falling. z : deviations added. [-]"""
     k = np.arange(1, len(measured))
     odds = np.exp(log_odds(measured[1:], k) + transfer.log_bias + z * transfer.log_sd)
     carried_over = accepted_length(odds / (1.0 + odds), k)
@@ -133,7 +127,7 @@ def lengths_on_task(measured: Array, transfer: Transfer, z: float = 0.0) -> Arra
 
 def curve_on_task(given: str, task: Task | None) -> str:
     """Id of a curve of the same model and drafter measured on `task`, where one is shipped. Else `given` itself."""
-    curve = _curve(given)
+    curve = acceptance_curve(given.strip())
     if curve is None or task is None or task_of(curve.dataset) == task:
         return given
     alike = [
@@ -162,17 +156,13 @@ def carried(given: str, measured: Acceptance, kind: str, task: Task | None, cont
     scatter between laboratories (docs/decisions/0012-published-rows.md). Over context the mean stays, as there is no
     law: the lower edge reaches what single heads of this kind lost, on text of a kind, from their shortest context.
     """
-    curve = _curve(given)
+    curve = acceptance_curve(given.strip())
     if curve is None:
         if task is None:
             return measured
         remark = f"Accepted lengths are your own numbers: they are not carried to {_words(task)}."
         return dataclasses.replace(measured, remarks=(remark,))
     return _at_context(_on_task(measured, curve.dataset, kind, task), kind, context_tokens)
-
-
-def _curve(given: str) -> AcceptanceCurve | None:
-    return next((curve for curve in acceptance_curves() if curve.id == given.strip()), None)
 
 
 def _on_task(measured: Acceptance, dataset: str, kind: str, task: Task | None) -> Acceptance:

@@ -159,6 +159,11 @@ def acceptance_curves(model_id: str | None = None, drafter_id: str | None = None
     ]
 
 
+def acceptance_curve(curve_id: str) -> AcceptanceCurve | None:
+    """The measured curve of an id. None for a user's own numbers."""
+    return _curves().get(curve_id)
+
+
 def load_acceptance_curve(curve_id: str) -> AcceptanceCurve:
     """The measured curve `curve_id`. Raises AdvisorError with close matches when there is none."""
     if curve_id not in _curves():
@@ -167,11 +172,7 @@ def load_acceptance_curve(curve_id: str) -> AcceptanceCurve:
 
 
 def parse_acceptance(
-    text: str,
-    k_max: int,
-    borrowed: bool | None = None,
-    model_id: str | None = None,
-    drafter_id: str | None = None,
+    text: str, k_max: int, borrowed: bool | None = None, model_id: str | None = None, drafter_id: str | None = None
 ) -> Acceptance:
     """Accepted length for K = 0..k_max from the user's one string.
 
@@ -386,7 +387,6 @@ def _banded(
 
 
 def _shown(text: str) -> str:
-    """`text` quoted, cut to a length that fits a message."""
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 

@@ -330,10 +330,7 @@ def state_bytes(architecture: Architecture, batch_size: Numbers = 1) -> Floats:
 
 
 def kv_bytes(
-    architecture: Architecture,
-    context_tokens: Numbers,
-    batch_size: Numbers = 1,
-    kv_dtype_bytes: Numbers = 2.0,
+    architecture: Architecture, context_tokens: Numbers, batch_size: Numbers = 1, kv_dtype_bytes: Numbers = 2.0
 ) -> Floats:
     """Cache memory of a batch, over all layers and before any split over accelerators. [byte]
 

@@ -173,9 +173,8 @@ def attention_operations(
 ) -> tuple[Callable[..., Floats], dict[str, Any]]:
     """Law of the operations of one layer's attention core on one rank, with its arguments.
 
-    `laws.state_flops` of a recurrent layer, else `laws.attention_flops`; values by symbol, sizes in [-].
-
-    `reading` is what the law of the bytes takes, `read_bytes` [B] what it gives.
+    `laws.state_flops` of a recurrent layer, else `laws.attention_flops`; values by symbol, sizes in [-]. `reading` is
+    what the law of the bytes takes, `read_bytes` [B] what it gives.
     """
     if mixer.kind == "linear":
         return laws.state_flops, {"R": read_bytes}

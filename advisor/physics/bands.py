@@ -107,7 +107,6 @@ def _normals(n_draws: int, seed: int) -> _Normals:
 
 @functools.lru_cache(maxsize=8)
 def _normals_of_kernels(n_draws: int, seed: int) -> Mapping[str, Array]:
-    """Normals of the kernels' errors alone, by component."""
     rng = np.random.default_rng(seed)
     return {one.key: rng.standard_normal(n_draws) for one in _ALONE if one.draw == "kernel"}
 

@@ -90,12 +90,7 @@ class Traffic:
         return [(expert_loads(plan, n_experts), judge) for plan, judge in (halves, halves[::-1])]
 
     def choices(
-        self,
-        judged: tuple[Choices, ...],
-        batch: int,
-        tokens: int,
-        layers: NDArray[np.int64],
-        rng: np.random.Generator,
+        self, judged: tuple[Choices, ...], batch: int, tokens: int, layers: NDArray[np.int64], rng: np.random.Generator
     ) -> Choices:
         """One step's expert ids in some layers, [B, t, layers, k]."""
         if judged:
@@ -193,10 +188,7 @@ Slowness = Callable[[Layout, RankCounts, int], Array]
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Counts of a step on ranks, for 1 to t tokens of each sequence, [t].
-
-    Means over draws of means over layers; `layer_s` keeps the draws apart.
-    """
+    """Counts of a step on ranks, for 1 to t tokens of each sequence, [t], means over draws and layers."""
 
     layout: Layout
     """The first fold's, for its shape."""
@@ -232,10 +224,7 @@ class Counted:
         return int(np.bincount(self.layout.rank_of_slot).max())
 
     def balance(self, batch: float) -> RankBalance:
-        """Loads of the slowest rank at the batch that was counted, for `Placement.balance`.
-
-        batch : sequences of the instance, as they were counted. [-]
-        """
+        """Loads of the slowest rank at the counted `batch` [-] of the instance, for `Placement.balance`."""
         slowest = self.slowest
         reads, serves = slowest.touched[:, None], slowest.pairs[:, None]
         return RankBalance(np.array([batch]), reads, serves, slowest.received[None], slowest.slots)

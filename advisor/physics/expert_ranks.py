@@ -244,10 +244,7 @@ def rank_counts(ids: Choices, layout: Layout, rng: np.random.Generator, sources:
 
 
 def _counted(
-    cell: NDArray[np.int64],
-    kind: NDArray[np.int64],
-    shape: tuple[int, int, int],
-    only: NDArray[np.bool_] | None = None,
+    cell: NDArray[np.int64], kind: NDArray[np.int64], shape: tuple[int, int, int], only: NDArray[np.bool_] | None = None
 ) -> Array:
     """How often each of `kind` was met by the first 1 to t tokens, [t, layers, kinds]; `only` keeps some. [-]"""
     at = (cell * shape[2] + kind)[slice(None) if only is None else only]
@@ -327,10 +324,7 @@ Choices = NDArray[np.integer]
 
 
 def expert_loads(sequences: Sequence[Choices], n_experts: int) -> Array:
-    """Share of tokens that choose each expert, [layers, N], counted in traces [tokens, layers, k]. [-]
-
-    Definition: choices of an expert over tokens, so that a row sums to k.
-    """
+    """Share of tokens that choose each expert, [layers, N], k in a row, from [tokens, layers, k]. [-] Definition."""
     layers = sequences[0].shape[1]
     total, offset = np.zeros(layers * n_experts), n_experts * np.arange(layers)[:, None]
     for ids in sequences:
@@ -347,10 +341,9 @@ def windows(
 ) -> Choices:
     """Random stretches of consecutive tokens of a trace, [B, t, layers, k].
 
-    `batch` sequences (B) give `tokens` consecutive tokens (t) each; `layers` picks some layers.
-
-    Sequences are different ones as long as there are enough; beyond, the same ones come again at other places.
-    Raises AdvisorError where no sequence is long enough.
+    `batch` sequences (B) give `tokens` consecutive tokens (t) each; `layers` picks some layers. Sequences are different
+    ones as long as there are enough; beyond, the same ones come again at other places. Raises AdvisorError where no
+    sequence is long enough.
     """
     long = [ids for ids in sequences if len(ids) >= tokens]
     if not long:

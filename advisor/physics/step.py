@@ -22,10 +22,9 @@ from advisor.prediction import AdvisorError, Array, Floats, arrays
 class Placement:
     """Spread of one model instance over GPUs, by tensor and expert parallelism.
 
-    Extra GPUs beyond max(tp, ep) are further independent instances.
-
-    ep <= tp: the experts are split ep ways and each expert tp/ep ways. ep > tp: attention runs as ep/tp data-parallel
-    groups that share the batch, and every rank holds N/ep whole experts.
+    Extra GPUs beyond max(tp, ep) are further independent instances. ep <= tp: the experts are split ep ways and each
+    expert tp/ep ways. ep > tp: attention runs as ep/tp data-parallel groups that share the batch, and every rank holds
+    N/ep whole experts.
     """
 
     tensor_parallel: int = 1
@@ -215,10 +214,7 @@ def launched_layers(architecture: Architecture, costs: KernelCosts) -> float:
 
 
 def norm_symbols(architecture: Architecture, costs: KernelCosts) -> dict[str, float]:
-    """Arguments of `laws.norms` by symbol.
-
-    Layers whose attention was measured as a whole contain theirs; [s] and [-].
-    """
+    """Arguments of `laws.norms` by symbol, [s] and [-]. Whole measured attention layers contain theirs."""
     normed = [mixer for mixer in architecture.mixers if mixer.query_key_norm and mixer not in costs.modules]
     return {"c_q": costs.query_key_norm_s, "L_q": float(sum(mixer.count for mixer in normed))}
 

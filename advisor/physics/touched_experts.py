@@ -102,10 +102,7 @@ def write_own_routing(values: Sequence[float | None], intervals: Sequence[tuple[
 
 
 def shared_share(moe: Moe) -> float:
-    """Shared experts' share of the active expert width, s/(k+s). [-]
-
-    Definition by widths, as engines and checkpoints often fuse the shared experts into one.
-    """
+    """Shared experts' share of the active expert width, s/(k+s), as some engines fuse them. [-] Definition."""
     return moe.shared_width / (moe.shared_width + moe.n_active * moe.expert_width)
 
 

@@ -298,7 +298,6 @@ def _sweep(scenario: Scenario) -> PlainSweep | None:
 
 
 def _sweep_warnings(setup: Setup) -> list[str]:
-    """Warning that the scenario carries a plain sweep of another one."""
     text = setup.scenario.plain_sweep
     other = "" if text is None else not_of(parse_sweep(text), vars(setup.scenario))
     return [f"Your plain sweep is of {other}: here it is not used."] if other else []
@@ -332,11 +331,7 @@ def default_graphs(setup: Setup, engine: str, version: str | None = None) -> Gra
 
 
 def widest_graph(setup: Setup, tokens: int) -> int | None:
-    """Most tokens that a release of the scenario's engine captures by default, of those that were read. [tokens]
-
-    tokens: of each sequence of a step. [-]
-    None where none of its releases was read.
-    """
+    """Most tokens that a read release of the engine captures at `tokens` [-] a sequence, or None. [tokens]"""
     if setup.scenario.engine == OTHER_ENGINE or not (rules := load_engine(setup.scenario.engine).graphs):
         return None
     server = GraphServer.of(setup.hardware, setup.placement.gpus)
@@ -396,7 +391,6 @@ def without_own_loads(setup: Setup) -> Setup:
 
 
 def _told(setup: Setup) -> Setup:
-    """The setup with what a reader must know of it."""
     return dataclasses.replace(setup, warnings=warnings_of(setup), sources=sources_of(setup))
 
 

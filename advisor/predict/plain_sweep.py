@@ -49,11 +49,7 @@ class PlainSweep:
 
 
 def write_sweep(scenario: Mapping[str, Any], batches: Sequence[float], step_s: Sequence[float]) -> str:
-    """One line that `parse_sweep` reads, four significant digits.
-
-    scenario: fields by name. batches: sequences of one instance, each once. [-] step_s: time per output token. [s]
-    Raises AdvisorError for fewer than LEAST_BATCHES or more than MOST_BATCHES batches.
-    """
+    """One line for `parse_sweep` of times [s] at batches [-]. Raises AdvisorError for too few or many."""
     times = ",".join(f"{batch:.6g}={1e3 * seconds:.4g}" for batch, seconds in sorted(zip(batches, step_s, strict=True)))
     text = f"{'/'.join((*_of(scenario), str(scenario['context_tokens'])))}:{times}"
     parse_sweep(text)

@@ -83,11 +83,7 @@ class Prompt:
         return np.asarray(laws.prompt(**self.first_symbols))
 
     def per_token_s(self, others_only: bool = False) -> Array:
-        """Prefill charged to one output token in a closed loop, [nB]: `laws.prefill`. [s]
-
-        Of every sequence of the group, as throughput pays it; or of the others only, as a user waits for it between
-        two tokens.
-        """
+        """Prefill charged to one output token, [nB], of all sequences or the others: `laws.prefill`. [s]"""
         shared = np.maximum(self.sequences - 1.0, 0.0) if others_only else self.sequences
         return np.asarray(laws.prefill(shared, self.time_s, self.output_tokens))
 
@@ -173,11 +169,7 @@ def _chunk(setup: Setup) -> float:
 
 
 def prefill_per_token_s(setup: Setup, batch: Array) -> Array:
-    """Prefill charged to one output token, [nB]: `laws.prefill`. [s]
-
-    batch: sequences of the instance, [nB]. [-]
-    0 where `has_lengths` says no. Prefill shares the GPU with decode, so throughput pays for it.
-    """
+    """Prefill charged to one output token at each `batch` [-], [nB], 0 without lengths: `laws.prefill`. [s]"""
     prompt = prompt_cost(setup, batch)
     return np.zeros_like(batch) if prompt is None else prompt.per_token_s()
 

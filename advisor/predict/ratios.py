@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from advisor.physics.architecture import Architecture
+from advisor.catalog.models import stored_format
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.profiles import PROFILES
@@ -169,7 +169,7 @@ def _choices(before: Setup, after: Setup) -> dict[ChoiceKind, tuple[str, str]]:
     values = [
         {
             "engine": setup.scenario.engine,
-            "weights": _weights(setup.architecture),
+            "weights": _FAMILY.get(stored_format(setup.architecture), "fp4"),
             "tensor parallel": str(setup.placement.tensor_parallel),
             "expert parallel": str(setup.placement.expert_parallel),
             "accelerator": setup.hardware.kernel_table_device or setup.hardware.id,
@@ -178,12 +178,6 @@ def _choices(before: Setup, after: Setup) -> dict[ChoiceKind, tuple[str, str]]:
         for setup in (before, after)
     ]
     return {kind: (values[0][kind], values[1][kind]) for kind in get_args(ChoiceKind)}
-
-
-def _weights(architecture: Architecture) -> str:
-    """The format that most weights are in, as measured points call it."""
-    dtypes = architecture.dtypes
-    return _FAMILY.get(dtypes.routed if architecture.moe is not None else dtypes.dense, "fp4")
 
 
 def measured_range(records: Sequence[RatioRecord]) -> tuple[float, float]:

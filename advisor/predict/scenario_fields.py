@@ -122,8 +122,7 @@ class ScenarioFields(Frozen):
         ),
     ] = "qwen3-30b-a3b"
     model_config_json: Annotated[
-        str | None,
-        FieldRow("Your own config.json", FieldSection.MODEL, document_of="model_id", is_private=True),
+        str | None, FieldRow("Your own config.json", FieldSection.MODEL, document_of="model_id", is_private=True)
     ] = None
     """A Hugging Face config.json given by the user; it then replaces the profile of `model_id`."""
     batch_size: Annotated[

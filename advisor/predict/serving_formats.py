@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from advisor.catalog.models import load_model, model_ids, published_architecture
+from advisor.catalog.models import load_model, model_ids, published_architecture, stored_format
 from advisor.physics.architecture import MATRICES, Architecture, CacheDtype, WeightDtype, parameter_counts, with_dtype
 from advisor.physics.hardware import Hardware
 from advisor.predict.scenario import Scenario
@@ -39,7 +39,7 @@ def served_weights(architecture: Architecture, scenario: Scenario) -> Architectu
 def _as_published(architecture: Architecture, requested: WeightDtype) -> Architecture | None:
     """The model as a release in `wanted` stores it. None where none is known."""
     shipped = load_model(architecture.id) if architecture.id in model_ids() else None
-    as_stored = _main_format(architecture) in ((requested, "fp8_block") if requested == "fp8" else (requested,))
+    as_stored = stored_format(architecture) in ((requested, "fp8_block") if requested == "fp8" else (requested,))
     if as_stored and (shipped is None or architecture.dtypes != shipped.dtypes):
         return architecture  # the user's own quantisation
     if shipped is None:
@@ -94,13 +94,9 @@ def served_cache(architecture: Architecture, scenario: Scenario, hardware: Hardw
         return CacheFormat(of_checkpoint, "as the checkpoint says")
     if of_checkpoint is not None:
         return CacheFormat("fp8", f"the checkpoint says {of_checkpoint}, which is not modelled; fp8 stands in")
-    if scenario.engine == "trtllm" and _main_format(architecture) in _PER_TENSOR:
+    if scenario.engine == "trtllm" and stored_format(architecture) in _PER_TENSOR:
         return CacheFormat("fp8", "TensorRT-LLM's choice for fp8 and nvfp4 weights")
     indexed = any(m.kind == "sparse" and m.compression == 1.0 and m.kv_shards == 1 for m in architecture.mixers)
     if scenario.engine == "sglang" and indexed and hardware.generation.startswith("Blackwell"):
         return CacheFormat("fp8", "SGLang's choice for sparse attention on Blackwell")
     return CacheFormat("bf16", "the checkpoint names none")
-
-
-def _main_format(architecture: Architecture) -> WeightDtype:
-    return architecture.dtypes.routed if architecture.moe is not None else architecture.dtypes.dense

@@ -111,11 +111,7 @@ class Setup:
     """Experts counted in a measured row that the setup predicts; None: by the routing alone."""
 
     def routing_parameters(self, end: Literal["value", "low", "high"] = "value") -> tuple[float, float, float]:
-        """(load_cv, affinity, stickiness), all zero for uniform routing.
-
-        `low` and `high` are the ends of the preset's 80 % range that touch fewer and more experts: correlation and
-        skew both lower the count.
-        """
+        """(load_cv, affinity, stickiness), zero for uniform. `low` and `high` touch fewer and more experts."""
         if self.routing is None:
             return 0.0, 0.0, 0.0
         field = {"value": "value", "low": "high", "high": "low"}[end]
@@ -371,9 +367,8 @@ def with_counted_ranks(setup: Setup) -> Setup:
     """Setup that predicts with the slowest rank counted, where its scenario asks for that.
 
     The copies of a balanced layout are rounded up to fill the ranks evenly, and take memory. Without loads they are
-    placed on the routing preset's spread.
-
-    Raises AdvisorError for loads that cannot be read or are of another number of experts.
+    placed on the routing preset's spread. Raises AdvisorError for loads that cannot be read or are of another number of
+    experts.
     """
     if not asks_for_counts(setup.scenario):
         return setup
@@ -436,10 +431,7 @@ MOST_TOKENS = 4096
 
 
 def filling_copies(n_experts: int, ranks: int, wanted: int) -> int:
-    """Copies of experts, `wanted` or the next number above it that fills all ranks evenly, as engines ask. [-]
-
-    Raises AdvisorError for more copies than experts, or than ranks where those are more.
-    """
+    """Copies of experts from `wanted` up that fill all ranks evenly. Raises AdvisorError for too many."""
     if wanted > max(n_experts, ranks):
         raise AdvisorError(
             f"{wanted:,} copies of {n_experts} experts cannot be placed; give at most {max(n_experts, ranks)}"
@@ -448,10 +440,7 @@ def filling_copies(n_experts: int, ranks: int, wanted: int) -> int:
 
 
 def layout_plan(n_experts: int, ranks: int, redundant: int | None, nodes: int = 1, groups: int = 1) -> Planned:
-    """Plan of a layout: experts in order (None), or balanced with so many copies.
-
-    n_experts, ranks, nodes, groups : as `balanced` takes them. [-]
-    """
+    """Plan of a layout as `balanced` takes it: experts in order (None), or balanced with so many copies."""
 
     def in_order(loads: Array) -> Layout:  # noqa: ARG001
         return contiguous(n_experts, ranks)

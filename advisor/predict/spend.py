@@ -61,10 +61,7 @@ class Price:
 
 
 def price_of(hardware: Hardware, own_usd_per_hour: float | None = None) -> Price | None:
-    """The user's price, else the profile's. None where neither is known.
-
-    Raises AdvisorError for a price that is none.
-    """
+    """The user's price, else the profile's, else None. Raises AdvisorError for a price that is none."""
     # A user knows what they pay; the profile's price is a market's.
     if own_usd_per_hour is not None:
         if not (math.isfinite(own_usd_per_hour) and 0 < own_usd_per_hour <= _DEAREST):
@@ -210,10 +207,7 @@ def power_w(board_w: float, shares: Regimes) -> float:
 
 
 def drawn_power_w(board_w: float, shares: Regimes, n_draws: int) -> Array:
-    """Power of one board under each draw, [draws], never above the board's: `laws.board_power`. [W]
-
-    One error moves all regimes: clocks, voltage and temperature are the board's in each of them.
-    """
+    """Power of one board under one error per draw, [draws], up to the board's: `laws.board_power`. [W]"""
     z = np.random.default_rng(_SEED).standard_normal(n_draws)
     # One error for all regimes of work: clocks and voltage belong to the board, not to a kernel.
     works, waits = np.exp(POWER_LOG_SD * z), np.exp(WAITING_LOG_SD * z)
@@ -278,10 +272,7 @@ def own_log_sd(plain_draws_s: Array) -> Array:
 
 
 def token_time_s(curve: Curve, gpus: int) -> Array:
-    """Time for a token of one sequence, the prefill of its own prompt included, [nB, nK]. [s]
-
-    The inverse of `laws.tokens_per_s_per_gpu`, times the sequences.
-    """
+    """Time for a token of one sequence with its own prompt, [nB, nK], by `laws.tokens_per_s_per_gpu`. [s]"""
     return np.asarray(curve.batches[:, None] / (curve.tokens_per_s_per_gpu * gpus))
 
 
@@ -348,18 +339,12 @@ def spend_at(
     if measured is None and speculative[0].joules_per_token is not None and plain[0].joules_per_token is not None:
         joules = speculative[0].joules_per_token, plain[0].joules_per_token
         tier = lowest([energy.tier for energy in joules])
-        ratio = _banded(joules[0].value / joules[1].value, speculative[1] / plain[1], tier, BASIS)
+        ratio = banded(joules[0].value / joules[1].value, speculative[1] / plain[1], tier, BASIS)
     return Spend(plain[0], speculative[0], price, ratio)
 
 
 def _arm(
-    setup: Setup,
-    curve: Curve,
-    row: int,
-    column: int,
-    price: Price | None,
-    measured: MeasuredPower | None,
-    own_z: Array,
+    setup: Setup, curve: Curve, row: int, column: int, price: Price | None, measured: MeasuredPower | None, own_z: Array
 ) -> tuple[Arm, Array]:
     """The arm, and its energy under each draw (zeros where none is known) [draws]."""
     gpus, batch = setup.placement.gpus, float(curve.batches[row])
@@ -368,11 +353,11 @@ def _arm(
     central = float(laws.tokens_per_s_per_gpu(batch, token_time_s(curve, gpus)[row, column], gpus))
     rates = np.asarray(laws.tokens_per_s_per_gpu(batch, token_s, gpus))
     tier, because = Tier(curve.tier[row, column]), "the predicted times"
-    rate = _banded(central, rates, tier, because)
+    rate = banded(central, rates, tier, because)
     usd = None
     if price is not None:
         value, drawn = (laws.usd_per_million_tokens(price.usd_per_hour, rate_of) for rate_of in (central, rates))
-        usd = _banded(float(value), np.asarray(drawn), tier, f"{because}, at {price.text}")
+        usd = banded(float(value), np.asarray(drawn), tier, f"{because}, at {price.text}")
     shares = _regimes(setup, curve, row, column)
     at_this_k = measured if measured is not None and measured.n_draft == curve.drafts[column] else None
     power = _power(setup, shares, at_this_k, len(rates))
@@ -380,7 +365,7 @@ def _arm(
         return Arm(int(curve.drafts[column]), rate, usd, None, None, shares), np.zeros_like(rates)
     watts, drawn_w = power
     joules = np.asarray(laws.joules_per_token(drawn_w, rates))
-    energy = _banded(
+    energy = banded(
         float(laws.joules_per_token(watts.value, central)), joules, lowest([tier, watts.tier]), watts.because
     )
     return Arm(int(curve.drafts[column]), rate, usd, watts, energy, shares), joules
@@ -392,13 +377,13 @@ def _power(
     """Power of a board and the same under each draw. None where nothing is known of it."""
     if measured is not None:
         watts = np.full(n_draws, measured.mean_w)
-        return _banded(measured.mean_w, watts, Tier.MEASURED, measured.because), watts
+        return banded(measured.mean_w, watts, Tier.MEASURED, measured.because), watts
     tdp = setup.hardware.board_power_w
     if tdp is None:
         return None
     drawn = drawn_power_w(tdp.value, shares, n_draws)
     because = f"{tdp.value:g} W board ({tdp.source}); {BASIS}"
-    return _banded(power_w(tdp.value, shares), drawn, Tier.ROOFLINE, because), drawn
+    return banded(power_w(tdp.value, shares), drawn, Tier.ROOFLINE, because), drawn
 
 
 def _regimes(setup: Setup, curve: Curve, row: int, column: int) -> Regimes:
@@ -411,6 +396,7 @@ def _regimes(setup: Setup, curve: Curve, row: int, column: int) -> Regimes:
     return regimes(setup, of_round if k else plain, float(curve.batches[row]), k + 1.0, float(touched), prefill_s)
 
 
-def _banded(value: float, draws: Array, tier: Tier, because: str) -> Prediction:
+def banded(value: float, draws: Array, tier: Tier, because: str) -> Prediction:
+    """A value with the band of its draws [both in any unit], which always holds it. Definition: `bands.band`."""
     low, high = band(draws)
     return Prediction(value=value, low=min(float(low), value), high=max(float(high), value), tier=tier, because=because)

@@ -45,10 +45,7 @@ def by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: flo
 
 
 def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDArray[np.int64]]:
-    """Rank of the tier (`Tier.rank`) of each kernel component of a step, broadcast over its tokens.
-
-    step_tokens: tokens of a step, M = B q. [-]
-    """
+    """Rank of the tier (`Tier.rank`) of each kernel component of a step of M = B q `step_tokens` [-]."""
     tokens = np.asarray(step_tokens, float)
     found = {}
     for one in KERNELS:
@@ -85,11 +82,7 @@ def _tier_rank(cost: KernelRecord, step_tokens: Array, setup: Setup) -> NDArray[
 
 
 def tiers_of(
-    setup: Setup,
-    plain: Mapping[str, Array],
-    round_components: Mapping[str, Array],
-    batch: Array,
-    step_tokens: Array,
+    setup: Setup, plain: Mapping[str, Array], round_components: Mapping[str, Array], batch: Array, step_tokens: Array
 ) -> NDArray[np.object_]:
     """Tier at each point [nB, nK]: the lowest among kernels that take a tenth of either arm or more.
 

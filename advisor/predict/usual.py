@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.hardware import drafter_name, model_name, own_drafter
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name, stored_format, unknown_model
-from advisor.physics.acceptance import acceptance_curves
+from advisor.physics.acceptance import acceptance_curve, acceptance_curves
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError
 from advisor.text import printable
@@ -46,7 +46,7 @@ def nearest_acceptance(model_id: str, drafter_id: str, current: str = START_ACCE
 
 def acceptance_origin(acceptance: str, model_id: str, drafter_id: str) -> str:
     """Whose measured curve it is, `borrowed` where it is another model's or drafter's. Empty for numbers."""
-    curve = next((curve for curve in acceptance_curves() if curve.id == acceptance), None)
+    curve = acceptance_curve(acceptance)
     if curve is None:
         return ""
     how = "measured" if (curve.model_id, curve.drafter_id) == (model_id, drafter_id) else "borrowed: measured"
@@ -87,10 +87,7 @@ def drafted(values: dict[str, Any], assumed: list[str]) -> dict[str, Any]:
 
 
 def named_model(text: str) -> dict[str, Any]:
-    """The fields that a model's id or name sets: its id, and the weight format that a release's name says.
-
-    Raises AdvisorError for a name that no profile has, with near ones.
-    """
+    """Fields of a model's id or name: its id, and a release's format. Raises AdvisorError for an unknown one."""
     if text in model_ids():
         return {"model_id": text, "model_config_json": None}
     named = resolve_model_name(text)

@@ -220,17 +220,13 @@ def _connect(address: str) -> Any:
 
 
 def _lines(error: Exception) -> list[str]:
-    """What an error says, its kind where it says nothing."""
     return str(error).splitlines() or [type(error).__name__]
 
 
 def run_on_ray(
     address: str, preset: str, out_dir: Path, *, device: str = "auto", only: list[str] | None = None, seed: int = 0
 ) -> list[Outcome]:
-    """Measure a preset on every kind of device of a Ray cluster. One result folder for each kind below `out_dir`.
-
-    Raises ProfilingError when ray is missing, the cluster is not reached or has no usable device.
-    """
+    """Measure a preset on every kind of device of a Ray cluster, a folder each. Raises ProfilingError."""
     ray = _connect(address)
     members = [
         Member(name, resources, device_name, start_actor(ray, resources, device_name, seed))
@@ -263,10 +259,7 @@ def run_on_ray(
 
 
 def run_fleet(options: argparse.Namespace) -> int:
-    """Run the command with `--ray ADDRESS`.
-
-    Returns 0 when every folder is complete, else 3. Raises ProfilingError without --output, or with --resume or --plan.
-    """
+    """Run the command with `--ray ADDRESS`: 0 when all is complete, else 3. Raises ProfilingError."""
     if options.out is None:
         raise ProfilingError("give --output DIRECTORY for the results")
     if options.resume or options.plan:

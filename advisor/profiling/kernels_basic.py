@@ -19,10 +19,7 @@ FP8_TOLERANCE = 2e-2
 
 
 def measure_bandwidth(block: Block, context: Context) -> list[dict[str, Any]]:
-    """Measure device copy (bytes read + written) and read bandwidth beyond the cache.
-
-    Buffers are far larger than the cache. RuntimeError where the copy does not equal its source.
-    """
+    """Measure copy and read bandwidth far beyond the cache. Raises RuntimeError for a copy that is not equal."""
     size = max(int(block.params["bytes"]), 0)
     context.require_bytes(2.2 * size, block.name)
     source = torch.empty(size // 4, dtype=torch.float32, device=context.torch_device).uniform_()
@@ -154,10 +151,7 @@ def measure_gemm(block: Block, context: Context) -> list[dict[str, Any]]:
 
 
 def measure_lm_head(block: Block, context: Context) -> list[dict[str, Any]]:
-    """Measure the output projection, hidden [T, H] x [H, vocabulary], with the argmax over the vocabulary.
-
-    RuntimeError where its result is wrong.
-    """
+    """Measure the output projection [T, H] x [H, vocabulary] with its argmax. RuntimeError where it is wrong."""
     params = block.params
     dtype = getattr(torch, params["dtype"])
     hidden, vocabulary = params["hidden_size"], params["vocab_size"]

@@ -190,12 +190,7 @@ def align(ids: torch.Tensor, n_experts: int) -> tuple[torch.Tensor, torch.Tensor
 
 
 def fused_moe(
-    x: torch.Tensor,
-    w13: torch.Tensor,
-    w2: torch.Tensor,
-    ids: torch.Tensor,
-    gates: torch.Tensor,
-    tile: Tile = TILES[0],
+    x: torch.Tensor, w13: torch.Tensor, w2: torch.Tensor, ids: torch.Tensor, gates: torch.Tensor, tile: Tile = TILES[0]
 ) -> torch.Tensor:
     """Routed experts of one layer. Capturable in a graph (no host sync, static shapes).
 
@@ -286,16 +281,7 @@ def _attend(
 
 @triton.jit
 def _combine(
-    part_ptr,
-    max_ptr,
-    sum_ptr,
-    out_ptr,
-    n_queries,
-    n_kv_heads,
-    group,
-    n_pieces,
-    ROWS: tl.constexpr,
-    DIM: tl.constexpr,
+    part_ptr, max_ptr, sum_ptr, out_ptr, n_queries, n_kv_heads, group, n_pieces, ROWS: tl.constexpr, DIM: tl.constexpr
 ):
     head = tl.program_id(0)
     row = tl.program_id(1)

@@ -122,7 +122,6 @@ class MoeSweep:
         return made
 
     def _choices(self, point: list[Any]) -> list[Choice]:
-        """Buffers for the routing of each layer."""
         k, batch, per_sequence, _ = point
         return [make_choice(batch * per_sequence, k, self.token_dtype, self.context.torch_device) for _ in self.layers]
 

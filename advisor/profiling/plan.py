@@ -366,10 +366,7 @@ def price(
 
 
 def memory(op: str, params: dict[str, Any], device: Device) -> float:
-    """Memory that a block holds at its widest: weights, caches, and on an accelerator its captured graphs. [bytes]
-
-    Graphs of a block share one pool, so of their intermediate tensors only the largest case counts.
-    """
+    """Memory of a block at its widest: weights, caches, and the largest captured graph's tensors. [bytes]"""
     cases, _, built = volume(op, params)
     held = cache_bytes(op, params, device)
     held += 0.0 if op in ("attention_decode", "mla_decode") else built
@@ -426,10 +423,7 @@ def cache_bytes(op: str, params: dict[str, Any], device: Device) -> float:
 
 
 def alignment_points(points: list[list[Any]]) -> list[list[Any]]:
-    """The points of a MoE block at which the alignment is measured apart: all token counts of its middle k.
-
-    Alignment depends on the number of token-expert pairs, which the token counts spread widely enough.
-    """
+    """Points of a MoE block at which alignment is measured apart: all token counts of its middle k."""
     plain = [point for point in points if point[3]["name"] == "independent"]
     ks = sorted({point[0] for point in plain})
     return [point for point in plain if point[0] == ks[len(ks) // 2]]

@@ -29,10 +29,9 @@ class Routing:
 def load_vector(n_experts: int, n_active: int, load_cv: float) -> np.ndarray:
     """Inclusion probability of each expert, [n_experts], with a given spread.
 
-    Sum n_active, each <= 1, population CV `load_cv`.
-
-    Lognormal weights at evenly spaced quantiles, capped at 1 and rescaled; the spread is solved by bisection.
-    Raises ProfilingError where the CV cannot be reached (above sqrt(N/k - 1)).
+    Sum n_active, each <= 1, population CV `load_cv`. Lognormal weights at evenly spaced quantiles, capped at 1 and
+    rescaled; the spread is solved by bisection. Raises ProfilingError where the CV cannot be reached (above sqrt(N/k -
+    1)).
     """
     uniform = np.full(n_experts, n_active / n_experts)
     if load_cv == 0 or n_active == n_experts:
@@ -159,13 +158,7 @@ def draw_typical(
     target: float | None = None,
     candidates: int = 6,
 ) -> np.ndarray:
-    """Draw of `draw_routing`, of several the one whose touched count is nearest to a target.
-
-    `candidates` fresh draws are made.
-
-    Keeps the spread of the measured times from being the spread of the routing. Without a target the first
-    draw is returned. Shape as `draw_routing`.
-    """
+    """Draw of `draw_routing`, of `candidates` the one nearest to a target touched count, or the first."""
     best = draw_routing(rng, batch_size, tokens_per_sequence, n_experts, n_active, routing)
     if target is None:
         return best

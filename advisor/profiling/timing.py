@@ -154,10 +154,8 @@ def ready_control(context: Context) -> Callable[[], Any]:
 def measure(cases: list[Case], context: Context) -> None:
     """Fill the cases' samples in rounds of random order.
 
-    Routing is redrawn before every call, with the control beside each.
-
-    Stops early, keeping the samples, when time runs out after `minimum_rounds`; raises StoppedError before that or
-    when asked to stop.
+    Routing is redrawn before every call, with the control beside each. Stops early, keeping the samples, when time runs
+    out after `minimum_rounds`; raises StoppedError before that or when asked to stop.
     """
     control = ready_control(context)
     for done in range(context.rounds):
@@ -302,12 +300,10 @@ def sample(logits: torch.Tensor, sampler: str) -> torch.Tensor:
 def verify(logits: torch.Tensor, drafted: torch.Tensor, sampler: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Rejection sampling of drafts that were chosen, not drawn.
 
-    Gives tokens emitted of each sequence [B], and tokens [B, K+1].
-
-    logits [B * (K+1), V], drafted [B, K]. Draft i is accepted with the target's probability of it; the token after the
-    accepted ones is drawn from the target without the refused draft, after all K from the target itself. So every
-    emitted token has the target's distribution (arXiv:2211.17192, with all of the draft's mass on one token). Places of
-    `tokens` after the emitted ones are -1.
+    Gives tokens emitted of each sequence [B], and tokens [B, K+1]. logits [B * (K+1), V], drafted [B, K]. Draft i is
+    accepted with the target's probability of it; the token after the accepted ones is drawn from the target without the
+    refused draft, after all K from the target itself. So every emitted token has the target's distribution
+    (arXiv:2211.17192, with all of the draft's mass on one token). Places of `tokens` after the emitted ones are -1.
     """
     batch, n_draft = drafted.shape
     if sampler == "greedy":
@@ -328,10 +324,7 @@ def verify(logits: torch.Tensor, drafted: torch.Tensor, sampler: str) -> tuple[t
 
 
 def capture(call: Callable[[], Any], context: Context, *, wanted: bool = True) -> tuple[Callable[[], Any], str, str]:
-    """(callable, mode, reason): a graph replay on an accelerator, else the call itself, warmed up.
-
-    mode is `graph` or `eager`; reason says why a wanted graph was not to be had, else "".
-    """
+    """(graph replay or the warmed-up call, `graph` or `eager`, why a wanted graph was not to be had)."""
     if not context.accelerator or not wanted:
         call()
         call()

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 
 import streamlit as st
 
+from advisor.answers.explore.cells import AXES
 from advisor.answers.explore.entrants import BY
-from advisor.answers.explore.two_settings import AXES
 from advisor.physics.quality import DEFAULT_EPS
 from advisor.prediction import AdvisorError
 from advisor.show.charts.explore import SHOWN

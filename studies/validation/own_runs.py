@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from advisor.answers.explore.own_runs import OWN_ROWS, OWN_RUNS, OwnRuns
+from advisor.answers.summary import OWN_ROWS, OWN_RUNS, OwnRuns
 from advisor.catalog.adjustment import Adjustment, adjusted
 from advisor.catalog.fit_records import class_costs
 from advisor.measured.laboratories import laboratory_of

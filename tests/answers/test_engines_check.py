@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.answers.engines.check import check_line
+from advisor.answers.engines.config import check_line
 from advisor.prediction import AdvisorError
 
 WANTED = """vllm serve openai/gpt-oss-20b --tensor-parallel-size 2 \\

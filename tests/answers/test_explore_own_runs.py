@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from advisor.answers.advice import advise
-from advisor.answers.explore.own_runs import (
+from advisor.answers.summary import (
     OwnRuns,
     half_width_after,
     own_runs_text,

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from advisor.answers.advice import Advice, advise
-from advisor.answers.explore.two_settings import AXES, explore
+from advisor.answers.explore.cells import AXES, explore
 from advisor.physics import laws
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from advisor.answers.explore.own_runs import OWN_ROWS, OWN_RUNS, OwnRuns, read_own_runs
+from advisor.answers.summary import OWN_ROWS, OWN_RUNS, OwnRuns, read_own_runs
 from advisor.measured.points import published_rows
 from advisor.measured.refit_result import best_k_regret, k_grids, k_regret
 from advisor.prediction import AdvisorError

@@ -312,12 +312,7 @@ def qualities(space: DesignSpace, index: int) -> tuple[LawQuality, ...]:
 
 
 def corners(space: DesignSpace, index: int) -> tuple[str, ...]:
-    """Ends of the grid or of a law's data that a design lies at, in words.
-
-    A better design may lie beyond.
-
-    An end that the baseline itself has is no corner.
-    """
+    """Ends of the grid or of a law's data that a design, but not the baseline, lies at, in words."""
     own, mix = space.baseline, space.mix([index])
     n, k, s = (float(axis[0]) for axis in (mix.n_experts, mix.n_active, mix.n_shared))
     found = []
@@ -349,12 +344,7 @@ def corners(space: DesignSpace, index: int) -> tuple[str, ...]:
 
 
 def is_clear(space: DesignSpace, item: Candidate) -> bool:
-    """Whether a design may have the title.
-
-    Its gain is above 1 throughout the band, and it is no slower per token.
-
-    None has where the baseline's own measured rows lie further from the fit than MAX_MEASURED_GAP.
-    """
+    """Whether a design has the title: gain above 1 in the whole band, no slower, the baseline near its fit."""
     if abs(space.measured_gap) > MAX_MEASURED_GAP:
         return False
     return item.objective_gain.low > 1.0 and item.tpot_gain.value >= 1.0

@@ -322,10 +322,7 @@ class Standings:
 
     @property
     def _own(self) -> NDArray[np.intp]:
-        """Column of the pool that is each cell's own best, [nC].
-
-        A cell that no design serves has none (-1): any column will do, since nothing is allowed there.
-        """
+        """Column of the pool that is each cell's own best, [nC]; any column where no design serves it."""
         return np.searchsorted(self.pool, np.maximum(self.cells.best, self.pool[:1].sum()))
 
     def of(self, column: int, cell: int) -> CellStanding:
@@ -355,10 +352,7 @@ class Standings:
 def standings(
     cells: DesignCells, pool: NDArray[np.intp], on_progress: Callable[[float], None] = lambda _share: None
 ) -> Standings:
-    """Draw some designs, columns of `cells.merit`, and the best of each cell beside them.
-
-    Without any of either the standings are empty, nP = 0.
-    """
+    """Draw some designs, columns of `cells.merit`, and the best of each cell. nP = 0 without any of either."""
     pool = np.unique([*pool, *cells.best[cells.served]]).astype(np.intp)
     common, baseline, baseline_merit, tiers = [], [], [], []
     for number, space in enumerate(cells.spaces):

@@ -41,21 +41,6 @@ MAX_BATCHES = 32
 Objective = Literal["tpot", "tokens_per_s_per_gpu", "cost_per_million_tokens", "sd_speedup"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 """The first is the default."""
-CONSTRAINTS = (
-    "quality",
-    "activation",
-    "granularity",
-    "attention_share",
-    "shared_share",
-    "n_active",
-    "total_params",
-    "memory",
-    "tpot",
-    "training_cost",
-    "total_target",
-    "active_target",
-)
-"""Bit i of `DesignSpace.failed` is constraint i."""
 CONSTRAINT_TEXT = {
     "quality": "equal quality",
     "activation": "the smallest activation ratio of the law",
@@ -70,6 +55,8 @@ CONSTRAINT_TEXT = {
     "total_target": "the target total size",
     "active_target": "the target active size",
 }
+CONSTRAINTS = tuple(CONSTRAINT_TEXT)
+"""Bit i of `DesignSpace.failed` is constraint i."""
 TARGET_SHARE = 0.05
 """Choice of this project: how far a design's size may lie from a target size. [-]"""
 

@@ -152,9 +152,8 @@ def default_places(scenario: Scenario) -> tuple[Place, ...]:
 def cover(drawn: Standings) -> tuple[list[int], NDArray[np.intp], NDArray[np.bool_]]:
     """Columns of the pool chosen, and which of them holds each cell, by the rule above.
 
-    The second is -1 where none does; the third says whether as the region's core.
-
-    Chosen are sorted by the number of cells they hold. [<= nP], [nC], [nC]
+    The second is -1 where none does; the third says whether as the region's core. Chosen are sorted by the number of
+    cells they hold. [<= nP], [nC], [nC]
     """
     served, cores = drawn.cells.served, drawn.chance >= CORE_CHANCE
     holder = np.full(len(served), -1, np.intp)

@@ -293,12 +293,7 @@ def best_of_each_mix(space: DesignSpace) -> NDArray[np.intp]:
 
 
 def pareto_front(space: DesignSpace, count: int = 200) -> NDArray[np.intp]:
-    """Designs that no other beats in both the lowest law's quality and the objective.
-
-    From best quality to best objective.
-
-    All widths within every constraint but equal quality compete; at most `count`, evenly thinned.
-    """
+    """At most `count` designs that no other beats in the lowest law and the objective, best quality first."""
     index = np.flatnonzero(space.keeps_apart_from("quality"))
     quality = space.quality[:, index].min(axis=0)
     order = index[np.lexsort((-space.score[index], -quality))]

@@ -126,10 +126,7 @@ def touched_by(setup: Setup, mix: Mixes, routing: RoutingShift, batches: Array, 
 
 @dataclass(frozen=True)
 class Arms:
-    """Both arms of a comparison: plain decode step [nB, n] and speculative round [nK, nB, n]. [s]
-
-    With them the prefill that each output token pays, [nB, n] [s].
-    """
+    """Plain decode step [nB, n], speculative round [nK, nB, n] and prefill of an output token [nB, n]. [s]"""
 
     plain_s: Array
     round_s: Array
@@ -451,9 +448,8 @@ class DesignSpace:
     def contenders(self) -> NDArray[np.intp]:
         """The candidates that can be the best by the objective at some batch, rising.
 
-        Of each (body, N, k, s) the narrowest, and for the speculative speedup the widest too.
-
-        At a fixed K times are affine in the width and grow with it, and a speedup is the ratio of two such times.
+        Of each (body, N, k, s) the narrowest, and for the speculative speedup the widest too. At a fixed K times are
+        affine in the width and grow with it, and a speedup is the ratio of two such times.
         """
         return self.width_ends(self.failed == 0)
 

@@ -163,7 +163,6 @@ def _checked(shape: TypedShape, shown: str) -> TypedShape:
 
 
 def _typed(part: _Part) -> str:
-    """A part as an example of how it is typed."""
     example = next((p for p in SHAPE_EXAMPLE.split() if p.strip("0123456789").lower() == part.letter.lower()), None)
     return example or f"{part.letter}8"
 
@@ -300,7 +299,6 @@ def _targets_text(given: Mapping[str, float]) -> str:
 
 @lru_cache(maxsize=1)
 def _shipped() -> tuple[Architecture, ...]:
-    """Shipped mixtures of experts."""
     found = (load_model(one) for one in model_ids())
     return tuple(one for one in found if one.moe is not None)
 
@@ -467,11 +465,7 @@ _BATCHES = re.compile(
 
 
 def parse_batches(text: str) -> dict[int, float]:
-    """Read batches with their weights, as {batch: weight}.
-
-    A list `1,64`, a range `1-512` (its powers of two and its ends) or a histogram `1:0.2,64:0.8`. Raises AdvisorError
-    for anything else.
-    """
+    """Batches as {batch: weight} from `1,64`, `1-512` or `1:0.2,64:0.8`. Raises AdvisorError for others."""
     found: dict[int, float] = {}
     for piece in text.split(","):
         match = _BATCHES.fullmatch(piece.strip())

@@ -1,12 +1,13 @@
-"""What every engine's writer is given and makes: a schedule, the served model, a checked configuration."""
+"""What every engine's writer is given and makes, and a launch line of the user's own beside it, flag by flag."""
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from advisor.answers.round_costs import KRange
 from advisor.catalog.engines import load_engine
@@ -103,10 +104,7 @@ def one_option_a_line(command: str) -> str:
 
 
 def merged_rows(ranges: Sequence[KRange]) -> tuple[tuple[int, int, int], ...]:
-    """Rows (start, end, K of one server) with neighbours of equal K joined.
-
-    Raises AdvisorError for an empty schedule, a gap or an overlap.
-    """
+    """Rows (start, end, K of one server), equal K joined. Raises AdvisorError for none, a gap or an overlap."""
     if not ranges:
         raise AdvisorError("the schedule is empty; compute it first")
     rows: list[tuple[int, int, int]] = []
@@ -138,7 +136,10 @@ def missing_graphs(request: ExportRequest, rows: Sequence[tuple[int, int, int]])
     limit = request.served.max_running_requests or rows[-1][1]
     spans = [(first, min(last, limit), k + 1) for first, last, k in rows if first <= limit]
     longest = max(last * q for _, last, q in spans)
-    if graphs is None or all(last * q <= graphs.largest_of(q, max_tokens) for _, last, q in spans):
+    if graphs is None:
+        return ()
+    by_requests = graphs.rule.counts == "requests"  # else one list of sizes holds the steps of every K
+    if all(last * q <= graphs.largest(q if by_requests else max_tokens) for _, last, q in spans):
         return ()
     sizes = {-(-longest // max_tokens) * max_tokens, *map(int, graphs.sizes(max_tokens))}
     for first, last, q in spans:
@@ -204,10 +205,7 @@ def export_tags(request: ExportRequest) -> set[str]:
 
 
 def guard_warnings(engine_id: str, request: ExportRequest) -> list[str]:
-    """Warnings where the engine's version does other than the export says, and the rules it was checked by.
-
-    Raises AdvisorError for a version that is no release number.
-    """
+    """Warnings of the engine's version, and the rules of the check. Raises AdvisorError for no release number."""
     engine = load_engine(engine_id)
     texts = []
     for guard in engine.warned_of(export_tags(request), request.version):
@@ -218,3 +216,75 @@ def guard_warnings(engine_id: str, request: ExportRequest) -> list[str]:
         release = f", for {engine.name} {request.version}" if request.version else ""
         texts.append(f"checked by {rules}{release}")
     return texts
+
+
+Verdict = Literal["same", "change", "set", "keep"]
+MAX_LINE = 100_000
+"""Characters of a launch line that are read. [-]"""
+_SAME_AS = {"tp": "tensor-parallel-size", "tp-size": "tensor-parallel-size", "dp-size": "data-parallel-size"}
+_SAME_AS |= {"model": "model-path", "max-running-requests": "max-num-seqs", "dp": "data-parallel-size"}
+"""Other names of a flag, in vLLM and SGLang."""
+_FREE = ("YOUR-",)
+"""Values that the answer leaves to the user start so."""
+
+
+@dataclass(frozen=True)
+class FlagCheck:
+    """One flag in both lines. same: leave it; change: another value; set: it lacks; keep: ours says nothing of it."""
+
+    flag: str
+    given: str
+    wanted: str
+    verdict: Verdict
+
+
+def check_line(given: str, wanted: str) -> tuple[FlagCheck, ...]:
+    """Flags of a launch line beside those of the wanted one, changes first. Raises AdvisorError without any."""
+    yours, ours = _flags(given), _flags(wanted)
+    if not yours:
+        raise AdvisorError("no flag was found; paste a launch line such as `vllm serve MODEL --tensor-parallel-size 1`")
+    found = []
+    for flag in dict.fromkeys([*ours, *yours]):
+        wants, has = ours.get(flag), yours.get(flag)
+        if wants is None:
+            verdict: Verdict = "keep"
+        elif has is None:
+            verdict = "set"
+        else:
+            verdict = "same" if _alike(has, wants) else "change"
+        found.append(FlagCheck(flag, has or "", wants or "", verdict))
+    order = ("change", "set", "same", "keep")
+    return tuple(sorted(found, key=lambda one: order.index(one.verdict)))
+
+
+def _flags(text: str) -> dict[str, str]:
+    """Values by flag, under one name each; the served model stands under --model-path."""
+    start = re.search(r"(?:vllm\s+serve|sglang\S*launch_server|vllm\.entrypoints\S*)", text[:MAX_LINE])
+    try:
+        words = shlex.split(text[start.start() if start else 0 : MAX_LINE].replace("\\\n", " "), comments=True)
+    except ValueError as error:
+        raise AdvisorError(f"the line cannot be read as a shell would ({error}); check its quotes") from error
+    found: dict[str, str] = {}
+    name = ""
+    for place, word in enumerate(words):
+        if re.match(r"--?[a-zA-Z]", word):
+            name, _, value = word.lstrip("-").replace("_", "-", word.partition("=")[0].count("_")).partition("=")
+            name = f"--{_SAME_AS.get(name, name)}"
+            found[name] = value
+        elif name:
+            found[name] = f"{found[name]} {word}".strip()
+        elif place == 2 and words[:2] == ["vllm", "serve"]:
+            found["--model-path"] = word
+    return found
+
+
+def _alike(given: str, wanted: str) -> bool:
+    """Whether two values say the same: as text, as JSON in any order, or where the answer leaves it open."""
+    try:
+        one, other = json.loads(given), json.loads(wanted)
+    except ValueError:
+        return given == wanted or wanted.startswith(_FREE)
+    if isinstance(one, dict) and isinstance(other, dict):
+        free = {name for name, value in other.items() if str(value).startswith(_FREE)}
+        return {k: v for k, v in one.items() if k not in free} == {k: v for k, v in other.items() if k not in free}
+    return bool(one == other)

@@ -18,7 +18,7 @@ import numpy as np
 
 from advisor.answers.by_batch import KByContext
 from advisor.answers.engines.config import NEEDS_MODEL, EngineExport, ExportRequest, ServedModel, check_draft_model
-from advisor.answers.engines.vllm import vllm_speculative_config
+from advisor.answers.engines.vllm import placement_words, vllm_speculative_config
 from advisor.answers.round_costs import KRange, k_running_at
 from advisor.answers.simulation.simulator import concave
 from advisor.catalog.engines import ExportRule, MtpSupport, export_engines, load_engine
@@ -270,7 +270,8 @@ def check_commands(
     draft = draft_model or default_draft_model(setup)
     check_draft_model(method, draft)
     config = _synthetic_config(setup, method, n_draft, draft)
-    scenario, parallel = setup.scenario, _placement_words(setup)
+    scenario, served = setup.scenario, _served(setup, model, None)
+    parallel = placement_words(served) + ["--kv-cache-dtype", "fp8"] * served.fp8_kv_cache
     context = scenario.context_tokens
     batch = -(-scenario.batch_size // setup.placement.attention_groups)  # both benchmark and limit count one rank
     ending = PER_RANK if setup.placement.attention_groups > 1 else ""
@@ -316,15 +317,3 @@ def _synthetic_config(setup: Setup, method: str, n_draft: int, draft_model: str 
     config["rejection_sample_method"] = "synthetic"
     config["synthetic_acceptance_rates"] = [round(float(rate), 4) for rate in rates]
     return json.dumps(config, separators=(",", ":"))
-
-
-def _placement_words(setup: Setup) -> list[str]:
-    placement = setup.placement
-    words = ["--tensor-parallel-size", str(placement.tensor_parallel)]
-    if placement.attention_groups > 1:
-        words += ["--data-parallel-size", str(placement.attention_groups)]
-    if placement.expert_parallel > 1:
-        words.append("--enable-expert-parallel")
-    if setup.cache.dtype == "fp8":
-        words += ["--kv-cache-dtype", "fp8"]
-    return words

@@ -14,6 +14,7 @@ from typing import Any
 from advisor.answers.engines.config import (
     EngineExport,
     ExportRequest,
+    ServedModel,
     beyond_schedule,
     guard_warnings,
     merged_rows,
@@ -35,19 +36,7 @@ def export(request: ExportRequest) -> EngineExport:
         raise AdvisorError(f"SGLang has no {method} drafter; choose ngram, or export for vLLM")
     rows = merged_rows(ranges)
     warnings = list(beyond_schedule(request))
-    words = ["python", "-m", "sglang.launch_server", "--model-path", served.model]
-    # SGLang's tp-size counts all ranks; data-parallel attention splits them into dp-size groups.
-    words += ["--tp-size", str(served.tensor_parallel * served.data_parallel)]
-    if served.data_parallel > 1:
-        words += ["--dp-size", str(served.data_parallel), "--enable-dp-attention"]
-        if method == "dspark":
-            words.append("--enable-dp-lm-head")  # it refuses to start without
-    if served.expert_parallel > 1:
-        words += ["--ep-size", str(served.expert_parallel)]
-    if served.redundant_experts is not None:
-        words.append("--enable-eplb")
-        if served.redundant_experts:
-            words += ["--ep-num-redundant-experts", str(served.redundant_experts)]
+    words = _placement(served, method)
     drafts = any(k for _, _, k in rows)
     # The flag counts the requests of all attention groups; the schedule is one group's.
     admitted = served.max_running_requests or (rows[-1][1] * served.data_parallel if drafts else None)
@@ -85,6 +74,23 @@ def export(request: ExportRequest) -> EngineExport:
     warnings += guard_warnings("sglang", request)
     text = json.dumps(config, indent=2)
     return EngineExport("sglang", config, text, request.file_name, shlex.join(words), tuple(warnings))
+
+
+def _placement(served: ServedModel, method: str) -> list[str]:
+    # SGLang's tp-size counts all ranks; data-parallel attention splits them into dp-size groups.
+    ranks = str(served.tensor_parallel * served.data_parallel)
+    words = ["python", "-m", "sglang.launch_server", "--model-path", served.model, "--tp-size", ranks]
+    if served.data_parallel > 1:
+        words += ["--dp-size", str(served.data_parallel), "--enable-dp-attention"]
+        if method == "dspark":
+            words.append("--enable-dp-lm-head")  # it refuses to start without
+    if served.expert_parallel > 1:
+        words += ["--ep-size", str(served.expert_parallel)]
+    if served.redundant_experts is not None:
+        words.append("--enable-eplb")
+        if served.redundant_experts:
+            words += ["--ep-num-redundant-experts", str(served.redundant_experts)]
+    return words
 
 
 def sglang_adaptive_config(ranges: Sequence[KRange]) -> dict[str, Any]:

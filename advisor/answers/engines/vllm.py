@@ -14,6 +14,7 @@ from typing import Any
 from advisor.answers.engines.config import (
     EngineExport,
     ExportRequest,
+    ServedModel,
     beyond_schedule,
     guard_warnings,
     merged_rows,
@@ -43,16 +44,12 @@ def export(request: ExportRequest) -> EngineExport:
         ranges = (KRange(1, rows[-1][1], only_k(request)[0], 1.0),)
     config = vllm_speculative_config(ranges, method, request.draft_model, parallel_drafting=request.parallel_drafting)
     warnings = list(beyond_schedule(request))
-    words = ["vllm", "serve", served.model, "--tensor-parallel-size", str(served.tensor_parallel)]
-    if served.data_parallel > 1:
-        words += ["--data-parallel-size", str(served.data_parallel)]
-    if served.expert_parallel > 1:
-        words.append("--enable-expert-parallel")
-        if served.expert_parallel != served.tensor_parallel * served.data_parallel:
-            warnings.append(
-                f"vLLM spreads experts over all tensor x data parallel ranks "
-                f"({served.tensor_parallel * served.data_parallel}), not over {served.expert_parallel}"
-            )
+    words = ["vllm", "serve", served.model, *placement_words(served)]
+    ranks = served.tensor_parallel * served.data_parallel
+    if served.expert_parallel not in (1, ranks):
+        warnings.append(
+            f"vLLM spreads experts over all tensor x data parallel ranks ({ranks}), not over {served.expert_parallel}"
+        )
     if served.redundant_experts is not None:
         words.append("--enable-eplb")
         if served.redundant_experts:
@@ -81,6 +78,14 @@ def export(request: ExportRequest) -> EngineExport:
     text = json.dumps(config, separators=(",", ":"))
     line = shlex.join([*words, "--speculative-config", text])
     return EngineExport("vllm", config, text, None, line, tuple(warnings))
+
+
+def placement_words(served: ServedModel) -> list[str]:
+    """Options that place a model, of the server and of vLLM's own benchmark."""
+    words = ["--tensor-parallel-size", str(served.tensor_parallel)]
+    if served.data_parallel > 1:
+        words += ["--data-parallel-size", str(served.data_parallel)]
+    return [*words, "--enable-expert-parallel"] if served.expert_parallel > 1 else words
 
 
 def _token_budget(request: ExportRequest, config: Mapping[str, Any], words: list[str]) -> list[str]:
@@ -115,10 +120,7 @@ def _graphs(request: ExportRequest, rows: Sequence[tuple[int, int, int]], words:
 
 
 def vllm_speculative_config(
-    ranges: Sequence[KRange],
-    method: str,
-    draft_model: str | None = None,
-    parallel_drafting: bool = False,
+    ranges: Sequence[KRange], method: str, draft_model: str | None = None, parallel_drafting: bool = False
 ) -> dict[str, Any] | None:
     """vLLM's `--speculative-config` object. None where K is 0 throughout.
 

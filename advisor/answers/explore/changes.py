@@ -447,7 +447,6 @@ def _merit(effect: Effect, goal: Goal) -> float:
 
 
 def _today(advice: Advice) -> tuple[bool, _Drawn]:
-    """Whether today's scenario fits in memory, and its speeds."""
     column = advice.curve.column(advice.recommendation.n_draft)
     fits = advice.setup.memory.largest_batch >= advice.scenario.batch_size
     return fits, _at(advice.setup, advice.curve, advice.batch_index, column)

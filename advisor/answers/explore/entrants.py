@@ -190,12 +190,7 @@ class Entrant:
 
 
 def entrants_of(name: str, config: str | None, question: RankQuestion) -> list[Entrant]:
-    """A model with each drafter known for it, and last without any.
-
-    The last is what serves where no drafter fits beside the model.
-
-    Raises AdvisorError where the model cannot be loaded on this accelerator at all.
-    """
+    """A model with each drafter known, and last without any. Raises AdvisorError where it cannot be loaded."""
     base = question.scenario.model_dump() | {"model_id": name, "model_config_json": config, "batch_size": 1}
     architecture = architecture_of(name, config)
     found = []
@@ -254,7 +249,6 @@ def _drafters(architecture: Architecture, question: RankQuestion) -> Iterator[_K
 
 
 def _accepted(curve: AcceptanceCurve, kind: str, task: str | None) -> Accepted:
-    """What an own curve is on the asked text."""
     if task is None or task == task_of(curve.dataset):
         return "measured"
     return "carried" if is_carried(curve, kind, task) else "uncarried"
@@ -394,10 +388,7 @@ class Scores:
         return tuple(name for name in self.cells if name not in model_ids())
 
     def where(self, condition: str) -> frozenset[str]:
-        """The models whose cell is as `column=value` says, without regard to case.
-
-        Raises AdvisorError for a condition of another form, and for a value that no model has.
-        """
+        """Models whose cell is as `column=value` says, in any case. Raises AdvisorError where none is."""
         name, equals, value = condition.partition("=")
         if not equals:
             raise AdvisorError(f"{condition[:60]!r} is not column=value, e.g. licence=apache-2.0")
@@ -412,10 +403,7 @@ class Scores:
 
 
 def read_scores(name: str, data: bytes) -> Scores:
-    """A CSV with a column of models (id or repository) and others of scores or words.
-
-    Raises AdvisorError for a file that is no such table, too large, or names a model twice.
-    """
+    """Scores from a CSV with a column of models. Raises AdvisorError for no such table, or a model twice."""
     if len(data) > MAX_SCORES_BYTES:
         raise AdvisorError(f"{name} has more than {MAX_SCORES_BYTES:,} bytes; a table of scores is smaller")
     try:

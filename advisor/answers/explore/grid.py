@@ -43,10 +43,7 @@ class SweepPlan:
     """What a setting of `own_named` and its text in the plan stand for: the user's own model or accelerator."""
 
     def own_named(self, read: Callable[[str, str], Settings]) -> SweepPlan:
-        """The plan with models and accelerators of the user's own, each named after its file and its content.
-
-        read : the fields that a path sets, given a setting's name and its text; empty for an id.
-        """
+        """The plan with the user's own models and accelerators, by file and content. `read` gives a path's fields."""
         listed = [*self.axes.items(), *((name, (one,)) for case in self.cases for name, one in case.items())]
         own: dict[tuple[str, str], Settings] = {}
         for name, values in listed:
@@ -88,12 +85,7 @@ class SweepPlan:
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits of the question and the constants that answer it.
-
-        Parts of equal ones fit together.
-
-        The axes count in their order, which decides what lies in each part; the settings of a case do not.
-        """
+        """Twelve hex digits of question and constants: parts of equal ones fit. The axes count in their order."""
         asked = {"cases": self.cases, "axes": list(self.axes.items()), "batches": self.batches}
         if self.own:
             asked["own"] = sorted(map(str, self.own.items()))
@@ -135,9 +127,8 @@ def load_plan(path: Path) -> SweepPlan:
 def read_plan(text: str) -> SweepPlan:
     """Read a plan from YAML.
 
-    Scenario settings by name, each one value or a list, and `cases` of settings that go together.
-
-    Raises AdvisorError for what is no such file, an unknown setting, one given twice, or more than MAX_SCENARIOS.
+    Scenario settings by name, each one value or a list, and `cases` of settings that go together. Raises AdvisorError
+    for what is no such file, an unknown setting, one given twice, or more than MAX_SCENARIOS.
     """
     content = _mapping(text)
     cases = content.pop(_CASES, [{}])

@@ -27,7 +27,7 @@ from advisor.answers.explore.entrants import BY, Accepted, Entrant, RankQuestion
 from advisor.answers.explore.standing import rank_range, ranks
 from advisor.physics import laws
 from advisor.physics.architecture import parameter_counts
-from advisor.physics.bands import Draws, band, make_draws
+from advisor.physics.bands import Draws, make_draws
 from advisor.physics.hardware import Hardware
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.memory import memory_fit
@@ -35,7 +35,7 @@ from advisor.physics.step import Placement
 from advisor.predict.curve import Curve, curve_for
 from advisor.predict.load import with_placement
 from advisor.predict.setup import Setup
-from advisor.predict.spend import Price, drawn_times, no_price, price_of, spend_at, token_time_s
+from advisor.predict.spend import Price, banded, drawn_times, no_price, price_of, spend_at, token_time_s
 from advisor.prediction import AdvisorError, Array, Prediction, Tier, lowest
 from advisor.text import counted
 
@@ -417,9 +417,7 @@ def _figures(placed: PlacedModel, question: RankQuestion, price: Price | None) -
         pairs["usd_per_million"] = float(usd), np.asarray(all_usd)
     told: dict[str, Prediction | None] = {"usd_per_million": None}
     for name, (value, draws) in pairs.items():
-        low, high = band(draws)
-        least, most = min(float(low), value), max(float(high), value)
-        told[name] = Prediction(value=value, low=least, high=most, tier=tier, because=because)
+        told[name] = banded(value, draws, tier, because)
     told["joules_per_token"] = joules = _energy(placed, question)
     merit, merits = pairs["tpot_s"] if question.by == "speed" else (1.0 / float(rate), 1.0 / rates)
     if question.by == "energy" and joules is not None:

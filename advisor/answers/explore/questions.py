@@ -96,10 +96,8 @@ def one_k_for_all(frame: pd.DataFrame) -> pd.DataFrame:
     frame : rows of a sweep, `COLUMNS`.
 
     `loss` is the mean over the points and the draws, `worst` the largest of a point, `points` how many have this K,
-    `tier` the lowest among them. [loss and worst as shares]
-
-    A K that every point has stands before one that fewer have, whose mean is over other points; among those of as many
-    points the least loss is first.
+    `tier` the lowest among them. [loss and worst as shares] A K that every point has stands before one that fewer have,
+    whose mean is over other points; among those of as many points the least loss is first.
     """
     fits = _columns(frame, "n_draft", "expected_loss", "tier", "fits")
     losses = _losses(fits[fits["fits"]], "n_draft")
@@ -208,10 +206,7 @@ def default_axes(frame: pd.DataFrame) -> tuple[str, str] | None:
 
 
 def choices(frame: pd.DataFrame, x: str, y: str, fixed: Mapping[str, object]) -> dict[str, tuple[list[object], object]]:
-    """Values of each further axis that the grid has beside those chosen before it, and the chosen one.
-
-    fixed : wishes by name; the first value stands where a wish is not in the grid.
-    """
+    """Values of each further axis beside those chosen before it, and the `fixed` one, else the first."""
     rest, found = predicted(frame), {}
     for name in axes(frame):
         if name in (x, y):

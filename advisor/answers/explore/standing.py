@@ -23,10 +23,7 @@ def loss(merit: Array) -> Array:
 
 
 def chance_of_tie(drawn: Array, tie: float) -> Array:
-    """Share of the draws in which each option loses less than `tie` to the best, [places, options]. [-]
-
-    drawn : merit under each draw, [draws, places, options]; higher is better. [any]
-    """
+    """Share of draws [draws, places, options] [any] that lose less than `tie` to the best. [-]"""
     most = drawn.max(axis=2, keepdims=True, initial=0.0)
     return np.asarray((drawn >= (1.0 - tie) * most).mean(axis=0))
 

@@ -259,10 +259,9 @@ def read_sweep_files(paths: Sequence[Path], max_rows: int = MAX_ROWS) -> Sweep:
 def read_sweep(files: Sequence[tuple[str, bytes]], max_rows: int = MAX_ROWS) -> Sweep:
     """Read the Parquet files of one sweep, (name, content) each.
 
-    Settings younger than a file stand at their defaults. A row that stands in several files counts once.
-
-    Raises AdvisorError naming file, column and row for what is no sweep, holds values that none can have, or was made
-    by other constants than the files before it.
+    Settings younger than a file stand at their defaults. A row that stands in several files counts once. Raises
+    AdvisorError naming file, column and row for what is no sweep, holds values that none can have, or was made by other
+    constants than the files before it.
     """
     if not files:
         raise AdvisorError(f"no file was given; {_HOW}")
@@ -334,7 +333,6 @@ def _opened(name: str, content: bytes) -> pq.ParquetFile:
 
 
 def _stored_names(file: pq.ParquetFile) -> dict[str, str]:
-    """Names of a file's columns as it has them, by today's."""
     old, _ = names_of_today(file.schema_arrow.names)
     return {old.get(name, name): name for name in file.schema_arrow.names}
 
@@ -450,5 +448,4 @@ def _check(name: str, frame: pd.DataFrame) -> None:
 
 
 def _first(error: Exception) -> str:
-    """The first line of an error, without its full stop."""
     return printable((str(error).splitlines() or [type(error).__name__])[0], 120).rstrip(".")

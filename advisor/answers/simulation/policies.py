@@ -128,10 +128,9 @@ class _Table(Controller):
 class Oracle:
     """Hindsight that picks K for the long-run rate.
 
-    It sees how many drafts each sequence would accept in this round.
-
-    It maximises tokens - rate * time, rate being what the group has reached so far: at the best reachable rate that is
-    the optimality condition of a renewal-reward process. No engine can do this; it bounds what any control is worth.
+    It sees how many drafts each sequence would accept in this round. It maximises tokens - rate * time, rate being what
+    the group has reached so far: at the best reachable rate that is the optimality condition of a renewal-reward
+    process. No engine can do this; it bounds what any control is worth.
     """
 
     name: str = "oracle (hindsight)"
@@ -449,19 +448,13 @@ class SplitCosts:
         return cls(draft, time - draft)
 
     def drafting_s(self, depth: IntArray) -> Array:
-        """Time of drafting in which each sequence stops after a number of drafts of its own, [G]. [s]
-
-        `depth` [G, S], 0 for an empty slot: pass j runs those that draft j tokens or more.
-        """
+        """Time of drafting where sequences stop at a `depth` [G, S] of their own, 0 for an empty slot, [G]. [s]"""
         each = np.diff(self.draft_s, axis=1)
         going = (depth[..., None] > np.arange(each.shape[1])).sum(axis=1)
         return np.asarray(each[going, np.arange(each.shape[1])].sum(axis=1))
 
     def verifying_s(self, batch: IntArray, drafts: IntArray) -> Array:
-        """Time of a round without its drafting, linear between whole draft lengths, [G]. [s]
-
-        It verifies `drafts` [G] drafts of `batch` [G] sequences together.
-        """
+        """Time of a round that verifies `drafts` [G] of `batch` [G], without its drafting, linear between, [G]. [s]"""
         mean = np.divide(drafts, batch, out=np.zeros(batch.shape), where=batch > 0)
         low = np.minimum(mean.astype(np.int64), self.rest_s.shape[1] - 2)
         share = mean - low

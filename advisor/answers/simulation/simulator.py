@@ -52,11 +52,7 @@ class PerPosition:
 
     @classmethod
     def from_accepted_length(cls, accepted_length: ArrayLike) -> PerPosition:
-        """Process of a table AL(0..k_max), AL(0) = 1.
-
-        AL(K) - AL(K-1) is the chance that draft K is reached and accepted. Raises AdvisorError for a table that no
-        process can have.
-        """
+        """Process of a table AL(0..k_max), AL(0) = 1. Raises AdvisorError for one that no process can have."""
         survival = np.diff(np.asarray(accepted_length, dtype=float), prepend=0.0)
         if survival.size < 2 or survival[0] != 1 or np.any(np.diff(survival) > 1e-12) or np.any(survival < 0):
             raise AdvisorError(
@@ -130,10 +126,7 @@ class RecordedSteps:
 
     @classmethod
     def from_array(cls, accepted: ArrayLike | Sequence[Sequence[int]]) -> RecordedSteps:
-        """Process of recorded accepted drafts, [n_steps] or [n_requests, n_steps].
-
-        Rows may differ in length. Raises AdvisorError for counts that are none.
-        """
+        """Process of accepted drafts, [n_steps] or a row a request. Raises AdvisorError for counts that are none."""
         rows: list[tuple[int, ...]] = []
         values = list(accepted)  # type: ignore[arg-type]
         for number, row in enumerate([values] if values and np.ndim(values[0]) == 0 else values):
@@ -181,12 +174,7 @@ def draw_trace(
 
 
 def concave(accepted_length: ArrayLike) -> Array:
-    """Nearest AL(0..k_max) that any acceptance process can have.
-
-    It grows by ever smaller steps between 0 and 1.
-
-    Measured curves may bend the other way by noise. Least squares on the growth per draft (isotonic regression).
-    """
+    """Nearest AL(0..k_max) of ever smaller steps, as any process has, by isotonic regression."""
     from scipy.optimize import isotonic_regression
 
     growth = np.diff(np.asarray(accepted_length, dtype=float))
@@ -358,12 +346,7 @@ class SimulationResult:
 
 
 def simulate(
-    costs: RoundCosts,
-    policy: Policy,
-    trace: RunLengths,
-    load: Load,
-    n_iterations: int,
-    switch_s: float = SWITCH_S,
+    costs: RoundCosts, policy: Policy, trace: RunLengths, load: Load, n_iterations: int, switch_s: float = SWITCH_S
 ) -> SimulationResult:
     """Run one policy for at most n_iterations (per group), or until every request is served.
     Raises AdvisorError for a trace of another shape, no iterations, or a cost of a switch below 0.

@@ -173,12 +173,10 @@ DIALECTS: dict[str, Dialect] = {
     "hunyuan_v1_moe": Dialect(shared="count_only", default_shared=1),
     "nemotron_h": _TWO_MATRICES,
     "jetmoe": Dialect(
-        tie_embeddings=True,
-        quirk="its attention heads are themselves experts; only the active ones are counted",
+        tie_embeddings=True, quirk="its attention heads are themselves experts; only the active ones are counted"
     ),
     "zaya": Dialect(
-        tie_embeddings=True,
-        quirk="its compressed convolutional attention is imported as plain grouped-query attention",
+        tie_embeddings=True, quirk="its compressed convolutional attention is imported as plain grouped-query attention"
     ),
     "doge": _PLAIN,
 }

@@ -90,9 +90,8 @@ class Fields:
     def collapsed(self, *keys: str, minimum: int, maximum: int, warnings: list[str], n_layers: int) -> int | None:
         """Whole number, absent or not (`optional_count`), or the first entry of a per-layer list.
 
-        A warning says where the entries differ.
-
-        A list of two is the [text, vision] pair of ERNIE-4.5-VL: the text value counts.
+        A warning says where the entries differ. A list of two is the [text, vision] pair of ERNIE-4.5-VL: the text
+        value counts.
         """
         key = self.find(*keys)
         if key is None:

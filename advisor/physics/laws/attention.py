@@ -140,13 +140,7 @@ def state_flops(R: Floats) -> Floats:
 
 
 def attention_core(
-    R: Floats,
-    F: Floats,
-    p: Floats,
-    t0: Floats = 0.0,
-    BW: Floats = np.inf,
-    F_attn: Floats = np.inf,
-    L: Floats = 1.0,
+    R: Floats, F: Floats, p: Floats, t0: Floats = 0.0, BW: Floats = np.inf, F_attn: Floats = np.inf, L: Floats = 1.0
 ) -> Floats:
     """Time of the attention core of L layers.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from advisor.answers.explore.two_settings import Explored
+from advisor.answers.explore.cells import Explored
 from advisor.show.charts.figure import Chart, add_gain_map, cell_axes, new_figure
 
 SHOWN: Mapping[str, tuple[str, str, str]] = {

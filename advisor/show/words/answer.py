@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from advisor.answers.advice import Advice
 from advisor.answers.best_k import DraftRow
 from advisor.answers.engines.export import export_scenario, needs_draft_model
-from advisor.answers.explore.own_runs import own_runs_text
 from advisor.answers.schedule import plain_text
 from advisor.answers.summary import (
     accepted_length_flips,
@@ -18,6 +17,7 @@ from advisor.answers.summary import (
     headline,
     likely_text,
     one_k_text,
+    own_runs_text,
     place_text,
     refitted_times_text,
     tier_words,

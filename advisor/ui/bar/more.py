@@ -27,7 +27,7 @@ from advisor.catalog.hardware import (
 )
 from advisor.catalog.hf.fields import MAX_FILE_BYTES
 from advisor.catalog.models import model_ids
-from advisor.physics.acceptance import acceptance_curves
+from advisor.physics.acceptance import acceptance_curve, acceptance_curves
 from advisor.physics.hardware import Hardware, load_hardware
 from advisor.predict.field_rows import FieldRow, FieldSection
 from advisor.predict.scenario import (
@@ -214,7 +214,7 @@ def _acceptance(**asked: Any) -> Any:
 
 def _curve_label(curve_id: str) -> str:
     """A measured curve by what was measured; anything else as it was typed."""
-    curve = next((curve for curve in acceptance_curves() if curve.id == curve_id), None)
+    curve = acceptance_curve(curve_id)
     if curve is None:
         return curve_id
     return f"{curve.checkpoint or model_label(curve.model_id)}, {drafter_name(curve.drafter_id)}, {curve.dataset}"

@@ -6,8 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.answers.advice import Advice
-from advisor.answers.engines.check import MAX_LINE, check_line
-from advisor.answers.engines.config import one_option_a_line
+from advisor.answers.engines.config import MAX_LINE, check_line, one_option_a_line
 from advisor.prediction import AdvisorError
 from advisor.show.live_answer import engine_of
 from advisor.show.report.build import check_steps, engine_setup

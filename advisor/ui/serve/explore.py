@@ -7,7 +7,7 @@ import functools
 import streamlit as st
 
 from advisor.answers.advice import Advice
-from advisor.answers.explore.two_settings import AXES, Explored, explore
+from advisor.answers.explore.cells import AXES, Explored, explore
 from advisor.predict.scenario import Scenario
 from advisor.show.charts.explore import SHOWN, explored_chart, explored_table
 from advisor.ui.answers import remembered
