@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from advisor.catalog.adjustment import write_adjustment
@@ -16,12 +15,13 @@ from advisor.measured.ingest.rows import Rows, resolve_names
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.own_points import with_rounds
 from advisor.measured.points import Point
-from advisor.measured.refit import BeforeAfter, adjustment_of, drafter_of, refit_chosen, refitted, select_points
+from advisor.measured.refit import BeforeAfter, adjustment_of, curves_of, refit_chosen, select_points
 from advisor.measured.refit_result import RefitResult
 from advisor.physics.acceptance import Acceptance
 from advisor.physics.hardware import hardware_ids
-from advisor.predict.curve import DEFAULT_BATCHES, curve_for
+from advisor.prediction import AdvisorError
 from advisor.profiles import read_file
+from advisor.text import counted
 
 _BESIDE = {"model_id": "config.json", "hardware_id": "hardware.json"}
 """Files of a run's folder that its rows name, by column."""
@@ -48,16 +48,10 @@ def speedup_curves(use: RunUse, n_draft: int, acceptance: Acceptance) -> BeforeA
     usable = use.rows[use.rows.index.isin([point.line for point in use.points])]
     timed = with_rounds(usable, acceptance.accepted_length)
     timed = timed[timed["draft_tokens_k"] == n_draft].dropna(subset=["speedup"])
-    setup = replace(rounds[0].setup, acceptance=acceptance)
-    batches = np.unique([*DEFAULT_BATCHES, *timed["batch_size"].astype(float)])
-    batches = batches[batches <= max(4 * float(timed["batch_size"].max()), 64)]
-    before, after = (curve_for(one, batches, [n_draft]) for one in (setup, refitted(setup, use.result)))
-    at = np.searchsorted(batches, timed["batch_size"].astype(float))
-    points = {"batch_size": timed["batch_size"], "measured": timed["speedup"], "line": timed.index, "used": True}
-    on = {"before": before.speedup[at, 0], "after": after.speedup[at, 0]}
-    curves = (before.speedup[:, 0], after.speedup[:, 0], after.low[:, 0], after.high[:, 0])
-    name, drafter = rounds[0].scenario.model_id, drafter_of(rounds[0])
-    return BeforeAfter("speedup", name, drafter, n_draft, batches, *curves, pd.DataFrame({**points, **on}))
+    timed = timed.assign(measured=timed["speedup"], line=timed.index, used=True)
+    # The rows' own name of the drafter: `random` is predicted as n-grams.
+    group = (rounds[0].scenario.model_id, str(rounds[0].row["drafter"]), n_draft, "speedup")
+    return curves_of(replace(rounds[0].setup, acceptance=acceptance), use.result, group, timed)
 
 
 def rows_of_run(folder: Path) -> Rows:
@@ -73,8 +67,13 @@ def rows_of_run(folder: Path) -> Rows:
 
 
 def use_of_run(folder: Path) -> RunUse:
-    """Refit on the rows of one run. Raises AdvisorError where too few of them can be used."""
-    rows = rows_of_run(folder).result.frame
-    points, refused = select_points(rows)
+    """Refit on the rows of one run. Raises AdvisorError where too few of them can be used, with why."""
+    read = rows_of_run(folder).result
+    try:
+        points, refused = select_points(read.frame)
+    except AdvisorError as error:
+        why = [f"; {counted(read.rows_refused, 'row')} refused, {reason}" for reason in read.rejects["reason"][:1]]
+        raise AdvisorError("".join((str(error), *why))) from error
     result = refit_chosen(points, refused, ask=False)
-    return RunUse(points, result, None if result.reasons_against else write_adjustment(adjustment_of(result)), rows)
+    refit = None if result.reasons_against else write_adjustment(adjustment_of(result))
+    return RunUse(points, result, refit, read.frame)

@@ -16,13 +16,13 @@ from advisor.ui.widgets import show_chart
 
 
 def draw_engine_run(scenario: Scenario, name: str, config: str | None) -> None:
-    """How a design is measured; where an engine is installed, the run, and the result of the last one.
+    """Draw the command that measures a design and, where an engine is installed, its run and the last result.
 
     name, config : the design and its config.json's text; None for a shipped model's id.
     """
-    model = name if config is None else f"{name}.json"
     st.caption("Measure this")
-    st.code(f"advisor profile --engine vllm --model {model}", language=None, wrap_lines=True)
+    command = f"advisor profile --engine vllm --model {name}{'' if config is None else '.json'}"
+    st.code(command, language=None, wrap_lines=True)
     if not runs.engine_python() or runs.refusal(st.get_option("server.address"), st.context.url, engine=True):
         return
     last = runs.latest(engine=True)
@@ -78,10 +78,9 @@ def _result(run: ProfilerRun, scenario: Scenario) -> None:
     if not run.has_results:
         return
     use, problem = _use(run, str(run.folder), (run.folder / "data.csv").stat().st_mtime)
+    st.markdown(plain(use.result.sentence if use else problem))
     if use is None:
-        st.info(plain(problem))
         return
-    st.markdown(plain(use.result.sentence))
     acceptance = load_setup(scenario).acceptance
     drafts = sorted({point.n_draft for point in use.points if 0 < point.n_draft < len(acceptance.accepted_length)})
     if drafts:
@@ -93,12 +92,6 @@ def _result(run: ProfilerRun, scenario: Scenario) -> None:
         )
     for reason in use.result.reasons_against:
         st.warning(plain(reason), icon=":material/help:")
-    used, offer = is_used(use.result), "Use anyway" if use.result.reasons_against else "Use on every page"
-    st.button(
-        "In use on every page" if used else offer,
-        key="engine_use",
-        type="primary",
-        disabled=used,
-        on_click=use_refit,
-        args=(use.result,),
-    )
+    used = is_used(use.result)
+    label = "In use" if used else "Use anyway" if use.result.reasons_against else "Use"
+    st.button(f"{label} on every page", key="engine_use", on_click=use_refit, args=(use.result,), disabled=used)

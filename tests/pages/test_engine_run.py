@@ -96,6 +96,7 @@ def test_its_points_stand_on_the_curve_and_one_button_uses_them() -> None:
     assert test.segmented_control(key="engine_k").options == ["1", "3"]
     (chart,) = charts(test)
     assert "5 of your points lie" in chart.alt
+    assert "random, K = 3" in chart.alt
     button(test, "engine_use").click().run()
     assert not test.exception
     assert test.session_state["refit"]
