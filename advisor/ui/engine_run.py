@@ -16,7 +16,7 @@ from advisor.ui.widgets import show_chart
 
 
 def draw_engine_run(scenario: Scenario, name: str, config: str | None) -> None:
-    """Draw the command that measures a design and, where an engine is installed, its run and the last result.
+    """Draw the command that measures a design and, where an engine is installed, a run and its result.
 
     name, config : the design and its config.json's text; None for a shipped model's id.
     """
