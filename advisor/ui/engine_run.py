@@ -35,7 +35,7 @@ def draw_engine_run(scenario: Scenario, name: str, config: str | None) -> None:
             drafts = st.text_input("Draft lengths K", "0,1,3", key="engine_drafts")
         st.caption(
             f"vLLM, made-up weights, random drafts, at most 5 min. The rows are kept as {plain(scenario.hardware_id)}, "
-            "the accelerator in the bar: let that be this machine."
+            "the accelerator in the bar: let that be this machine, and keep it idle."
         )
         if st.button("Measure", icon=":material/speed:", key="engine_start"):
             _start_or_say(attempt(runs.start_engine, scenario, name, config, batches, drafts))
