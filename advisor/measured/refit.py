@@ -441,10 +441,22 @@ def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str,
         setup = replace(setup, acceptance=parse_acceptance(text, setup.scenario.k_max))
     lines = {point.line for point in alike}
     rows = result.rows[result.rows["line"].isin(lines) & (result.rows["quantity"] == quantity)]
-    batches = np.unique([*DEFAULT_BATCHES, *rows["batch_size"]])
+    return curves_of(setup, result, group, rows)
+
+
+def curves_of(setup: Setup, result: RefitResult, group: tuple[str, str, int, str], rows: pd.DataFrame) -> BeforeAfter:
+    """Curves of one setup before and after a refit, over the batches of the rows and those around them.
+
+    rows : `batch_size`, `measured`, `line` and `used`; without `before` and `after` they get the curves' own.
+    """
+    model_id, drafter, n_draft, quantity = group
+    batches = np.unique([*DEFAULT_BATCHES, *rows["batch_size"].astype(float)])
     batches = batches[batches <= max(4 * float(rows["batch_size"].max()), 64)]
     before, after = (curve_for(item, batches, [n_draft]) for item in (setup, refitted(setup, result)))
     value = _values(after, quantity)
+    if "before" not in rows:
+        at = np.searchsorted(batches, rows["batch_size"].astype(float))
+        rows = rows.assign(before=_values(before, quantity)[at], after=value[at])
     banded = quantity == "speedup"
     return BeforeAfter(
         quantity=quantity,

@@ -30,6 +30,7 @@ from advisor.ui.design.question import (
     take_model,
 )
 from advisor.ui.design.targets import draw_targets
+from advisor.ui.engine_run import draw_engine_run
 from advisor.ui.session import attempt
 from advisor.ui.state import TO_SERVE, plain, write_settings
 from advisor.ui.widgets import accepted_from, download, show_plot, show_problem, show_table, stop_with
@@ -132,7 +133,7 @@ def _compare(answer: DesignAnswer, chosen: Experts, problem: str) -> Chart:
 
 
 def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None) -> None:
-    """What to do with a design: its config.json, Serve, and the command that measures it."""
+    """What to do with a design: its config.json, Serve, and a measurement of it."""
     space = answer.space
     designs = {"Mine": chosen} if best is None or best == chosen else {"Best": best, "Mine": chosen}
     row = st.container(horizontal=True, vertical_alignment="bottom")
@@ -148,8 +149,7 @@ def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None) -> None:
     with row:
         download("config.json", text, f"{name}.json", "design_config")
         st.button("Open in Serve", key="design_adopt", on_click=_adopt, args=(text, name))
-    st.caption("Measure this")
-    st.code(f"advisor profile --engine vllm --model {name}.json", language=None, wrap_lines=True)
+    draw_engine_run(space.setup.scenario, name, text)
     if new := added_keys(space, config):
         st.caption(f"{plain(', '.join(new))} is new to this model type; the engine must support it.")
 
