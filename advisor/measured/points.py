@@ -237,7 +237,7 @@ def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observat
 
 
 def grown(points: Sequence[Point], growth: float) -> list[Point]:
-    """The same rows with what verified tokens add growing by a further power of their number."""
+    """Rows with what verified tokens add growing by a further power of their number."""
     setups = {id(p.setup): with_costs(p.setup, verified_growth=growth) for p in points}
     moved = [replace(point, setup=setups[id(point.setup)]) for point in points]
     read, out, at = as_read(moved, [Reread()])[0], [], 0
