@@ -24,6 +24,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
+from advisor.show.explain.round import derive
 from advisor.show.table import Table
 from advisor.show.words.constants import PARAMETERS
 from tests.measured.refit_synthetic import ROW, refit, synthetic_points
@@ -111,12 +112,17 @@ def test_another_growth_with_verified_tokens_is_recovered_and_predicted(growth):
     assert f"to the power {1.0 + growth:g}, shipped 1" in " ".join(notes(result))
     adjustment = parse_adjustment(write_adjustment(adjustment_of(result)))
     assert adjustment.growth == growth
+    with pytest.raises(AdvisorError, match="growth=POWER"):
+        parse_adjustment(write_adjustment(replace(adjustment, growth=3.0)))
     # The answers of a scenario that carries the refit keep that shape: batches that no row holds.
     unseen = synthetic_points((96, 384), (3,), growth=growth)
     (one, two), _ = refit_points(unseen)
     for point in (one, two):
         shipped = float(point.curve().speedup[0, 0])
-        own = float(point.curve(refitted(point.setup, result)).speedup[0, 0])
+        grown = refitted(point.setup, result)
+        own = float(point.curve(grown).speedup[0, 0])
+        explained = derive(grown, point.batch_size, point.n_draft).step("draft.verified").result.value
+        assert explained == pytest.approx(point.curve(grown).round_components["verified"][0, 0])
         assert abs(own / point.measured - 1.0) < min(0.05, abs(shipped / point.measured - 1.0))
 
 
