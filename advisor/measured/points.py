@@ -236,6 +236,21 @@ def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observat
     return [joined(each[i] for i in every) if len(each) == len(every) else None for each in out]
 
 
+def grown(points: Sequence[Point], growth: float) -> list[Point]:
+    """Rows with what verified tokens add growing by a further power of their number."""
+    setups = {id(p.setup): with_costs(p.setup, verified_growth=growth) for p in points}
+    moved = [replace(point, setup=setups[id(point.setup)]) for point in points]
+    read, out, at = as_read(moved, [Reread()])[0], [], 0
+    if read is None:
+        return list(points)
+    for point in moved:
+        end = at + len(point.observations.line)
+        parts = {name: getattr(read, name)[at:end] for name in ("upper", "lower")}
+        out.append(replace(point, observations=replace(point.observations, **parts)))
+        at = end
+    return out
+
+
 def _setup_read(point: Point, n_draft: int, changes: Mapping[str, Any]) -> Setup:
     """Setup of a point under other fields, or one that can predict a draft length beyond its own."""
     setup = point.setup
@@ -246,7 +261,8 @@ def _setup_read(point: Point, n_draft: int, changes: Mapping[str, Any]) -> Setup
     other = load_setup(setup.scenario.model_copy(update=update))
     if not changes:
         return replace(other, costs=setup.costs, draft_costs=setup.draft_costs, counted=setup.counted)
-    other = with_costs(other, **class_costs(point.engine_class))
+    growth = setup.costs.verified_growth
+    other = with_costs(other, **class_costs(point.engine_class), verified_growth=growth)
     _check_weights_fit(other)
     return replace(other, counted=setup.counted)
 
