@@ -9,7 +9,7 @@ from advisor.catalog.adjustment import write_adjustment
 from advisor.catalog.models import model_ids
 from advisor.measured.ingest.own import own_document, own_rows
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.ingest.rows import Rows, resolve_names
+from advisor.measured.ingest.rows import Measured, resolve_names
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.points import Point
 from advisor.measured.refit import adjustment_of, refit_chosen, select_points
@@ -31,7 +31,7 @@ class RunUse:
     """The setting `refit` of a scenario that uses it; None where the rows speak against it (`reasons_against`)."""
 
 
-def rows_of_run(folder: Path) -> Rows:
+def rows_of_run(folder: Path) -> Measured:
     """The rows of a run's folder, its own model and accelerator filled in. Raises AdvisorError for a damaged file."""
     rows = read_upload("data.csv", read_file(folder / "data.csv", MAX_BYTES, "a run's data.csv"))
     documents = [

@@ -33,7 +33,7 @@ from advisor.catalog.hardware import hardware_by_vendor, models_by_maker, own_di
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import routing_preset_ids
-from advisor.measured.ingest.result import IngestResult
+from advisor.measured.ingest.rows import Measured
 from advisor.measured.own_points import rows_of, with_rounds
 from advisor.measured.refit import adjustment_of
 from advisor.measured.refit_result import RefitResult
@@ -119,7 +119,7 @@ def same(text: str, value: Any) -> bool:
         return text == ("" if value is None else str(value))
 
 
-UPLOAD: Slot[IngestResult | None] = Slot("_upload", nothing)
+UPLOAD: Slot[Measured | None] = Slot("_upload", nothing)
 """The upload of this session as read."""
 _COLUMNS = (
     *("batch_size", "n_draft", "speedup", "drafter", "accepted_length", "context_tokens"),

@@ -19,7 +19,7 @@ from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import model_ids
 from advisor.measured.ingest.columns import match_hardware, match_model
 from advisor.measured.ingest.documents import DOCUMENT_OF, empty, lacks_document, put, told_apart
-from advisor.measured.ingest.rows import Rows
+from advisor.measured.ingest.rows import Measured
 from advisor.physics.hardware import hardware_ids
 from advisor.text import counted, read_json
 
@@ -98,7 +98,7 @@ def own_frame(
     return out, said
 
 
-def own_rows(rows: Rows, own: Iterable[OwnDocument], cells: Iterable[OwnDocument] = ()) -> Rows:
+def own_rows(rows: Measured, own: Iterable[OwnDocument], cells: Iterable[OwnDocument] = ()) -> Measured:
     """The table with a user's own documents filled in as by `own_frame`, and conclusions as notes."""
     held, (frame, conclusions), sources = _documents(rows.frame), own_frame(rows.frame, own, cells), rows.sources
     for said, lines in conclusions:

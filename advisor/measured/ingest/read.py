@@ -24,7 +24,7 @@ from advisor.measured.ingest.checks import check_rows
 from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, TableKind, header_key, match_header
 from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers, scalar_paths, unfolded
 from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, Reject, rejects_frame, shorten
-from advisor.measured.ingest.rows import Rows, RowSource
+from advisor.measured.ingest.rows import Measured, RowSource
 from advisor.measured.ingest.several_k import one_row_a_k
 from advisor.measured.ingest.upload import Sample, one_sentence, open_upload
 from advisor.measured.readers import FORMATS
@@ -38,7 +38,7 @@ DETECTED = 0.5
 _OURS = (TEMPLATE, RECORDS)
 
 
-def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
+def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Measured:
     """Read a benchmark result of any known format, recognised by its content alone.
 
     Parameters: `name` is used in messages only; `data` the bytes as uploaded (plain, gzip, or a zip of one file);
@@ -52,7 +52,7 @@ def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None
         return read_unguarded(shown, data, columns)
 
 
-def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
+def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Measured:
     """Read an upload without the last guard of `read_upload`, so that tests see a reader's own faults."""
     sample = open_upload(name, data)
     claimed = sample.kind != "json" or any(one.detect(sample) >= DETECTED for one in FORMATS)
@@ -113,7 +113,7 @@ def _bare(sample: Sample, said: bool) -> dict[str, str]:
     return out
 
 
-def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
+def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Measured:
     """Rows that a reader found, as a table. Raises AdvisorError when there is no row, not even a refused one."""
     refused_before = np.unique(np.array([item.line for item in raw.rejects], dtype=np.int64))
     rows_read = len(raw.lines) + int((~np.isin(refused_before, raw.lines)).sum())
@@ -138,7 +138,7 @@ def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
         prefill=raw.prefill,
         headers=headers,
     )
-    return Rows(raw.kind, frame[list(COLUMNS[raw.kind])], rejects, (source,))
+    return Measured(raw.kind, frame[list(COLUMNS[raw.kind])], rejects, (source,))
 
 
 def _within_range(kind: TableKind, frame: pd.DataFrame, rejects: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

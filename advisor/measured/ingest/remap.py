@@ -71,7 +71,7 @@ def own_headers(
 
     () for anything else, and for a CSV whose headers are not distinct.
 
-    Columns in `swapped` (`IngestResult.swapped`) are guessed the other way round.
+    Columns in `swapped` (`Measured.swapped`) are guessed the other way round.
     """
     try:
         sample = one_row_a_k(unfolded(open_upload(name, data)))

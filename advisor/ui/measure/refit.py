@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from advisor.measured.ingest.columns import COLUMNS
-from advisor.measured.ingest.result import IngestResult
+from advisor.measured.ingest.rows import Measured
 from advisor.measured.observations import QUANTITIES
 from advisor.measured.points import Point
 from advisor.measured.refit import MIN_POINTS, before_after, curve_groups, curve_name
@@ -35,7 +35,7 @@ from advisor.ui.state import plain
 from advisor.ui.widgets import show_chart, show_table
 
 
-def draw_refit_button(read: IngestResult, scenario: Scenario, *, filled: bool) -> None:
+def draw_refit_button(read: Measured, scenario: Scenario, *, filled: bool) -> None:
     """The button that refits, and the accepted length that rows without one borrow where some lack it."""
     missing = int((read.frame["accepted_length"].isna() & (read.frame["draft_tokens_k"] != 0)).sum())
     absent = lacks(read)

@@ -23,13 +23,12 @@ from advisor.measured.ingest.remap import IGNORE, Header, own_headers
 from advisor.measured.ingest.result import (
     ANSWERS,
     OF_ONE_RUN,
-    IngestResult,
     MissingField,
     OpenQuestion,
     measured_length,
     open_questions,
 )
-from advisor.measured.ingest.rows import Rows, combine, complete, lacking_files, resolve_names, with_given
+from advisor.measured.ingest.rows import Measured, combine, complete, lacking_files, resolve_names, with_given
 from advisor.measured.ingest.side_by_side import told_per_token
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused
@@ -56,7 +55,7 @@ class UploadFile:
 
     name: str
     digest: str
-    rows: Rows | None
+    rows: Measured | None
     problem: str = ""
     data: bytes = b""
     """Its content, kept where its headers may be mapped."""
@@ -124,11 +123,11 @@ def _differs(item: Header, ours: str) -> bool:
     return ours != (item.native or IGNORE)
 
 
-def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
+def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Measured:
     return resolve_names(_with_own(read_upload(name, data, columns=columns)), hardware_ids(), model_ids())
 
 
-def _with_own(rows: Rows) -> Rows:
+def _with_own(rows: Measured) -> Measured:
     """Rows whose models and accelerators of this session hold their documents, so that they stay what was measured."""
     if rows.kind != "points":
         return rows
@@ -137,7 +136,7 @@ def _with_own(rows: Rows) -> Rows:
     return replace(rows, frame=with_documents(rows.frame, given))
 
 
-def _swapped(rows: Rows | None, alone: bool) -> tuple[tuple[str, str], ...]:
+def _swapped(rows: Measured | None, alone: bool) -> tuple[tuple[str, str], ...]:
     """Pairs of columns that look exchanged, by their cells and, of a lone file, by what its rows contradict."""
     if rows is None:
         return ()
@@ -150,14 +149,14 @@ def _swapped(rows: Rows | None, alone: bool) -> tuple[tuple[str, str], ...]:
 
 
 _RESULT = UPLOAD
-_ROWS: Slot[Rows | None] = Slot("_upload_rows", nothing)
+_ROWS: Slot[Measured | None] = Slot("_upload_rows", nothing)
 _FILES: Slot[tuple[UploadFile, ...]] = Slot("_upload_files", tuple)
 _GIVEN: Slot[tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]] = Slot("_upload_given", tuple)
 """What was filled in and what was read under another name, in the order in which it was said."""
 _PROBLEM: Slot[tuple[str, str]] = Slot("_upload_problem", lambda: ("", ""))
 """Where the button stands that was pressed last in vain (`file`, `columns 0`, `fields`, `names`, `refit`), and why."""
 _REFIT: Slot[tuple[list[Point], RefitResult] | None] = Slot("_upload_refit", nothing)
-_UNITS: Slot[tuple[IngestResult, tuple[Any, ...], str] | None] = Slot("_upload_units", nothing)
+_UNITS: Slot[tuple[Measured, tuple[Any, ...], str] | None] = Slot("_upload_units", nothing)
 """What the units of an upload were judged with, and what is wrong with them."""
 _JUDGED_ROWS = 100
 """Rows of an upload that units are judged on when it is read, spread over it: a wrong unit moves all of them. [-]"""
@@ -180,7 +179,7 @@ FIELD_KEYS = ("missing_", "known_", "stated_", "map_")
 """How the keys of widgets that belong to one upload begin."""
 
 
-def result() -> IngestResult | None:
+def result() -> Measured | None:
     """The upload of this session, as read and completed so far."""
     return _RESULT.get()
 
@@ -273,7 +272,7 @@ def _sentences(said: Sequence[str]) -> str:
     return " ".join(f"{text.rstrip('.')}." for text in said)
 
 
-def _combined(found: Sequence[UploadFile]) -> Rows | None:
+def _combined(found: Sequence[UploadFile]) -> Measured | None:
     """The rows of all files that could be read, computed and checked; None without any.
 
     Raises AdvisorError where they do not go together.
@@ -303,7 +302,7 @@ def _evaluate() -> list[str]:
     return []
 
 
-def _with(rows: Rows, values: Mapping[str, Any], override: Mapping[str, Any]) -> Rows:
+def _with(rows: Measured, values: Mapping[str, Any], override: Mapping[str, Any]) -> Measured:
     """Rows with what a user says of them, as far as they have such columns."""
     known = COLUMNS[rows.kind]
     filled = complete(rows, {name: value for name, value in values.items() if name in known})
@@ -392,7 +391,7 @@ def of_scenario(name: str, scenario: Scenario) -> Any:
     return getattr(scenario, FROM_SCENARIO[name]) if name in FROM_SCENARIO else None
 
 
-def other_model(read: IngestResult, scenario: Scenario) -> str:
+def other_model(read: Measured, scenario: Scenario) -> str:
     """The first model that the files name and the bar does not.
 
     Empty where there is none.
@@ -428,7 +427,7 @@ def fill_in_form() -> None:
     fill_in(*shown(), "fields")
 
 
-def unknown_names(read: IngestResult) -> dict[str, list[str]]:
+def unknown_names(read: Measured) -> dict[str, list[str]]:
     """Hardware and model names in the upload that are no known id, by column."""
     if read.kind != "points":
         return {}
@@ -438,7 +437,7 @@ def unknown_names(read: IngestResult) -> dict[str, list[str]]:
     return {name: names for name, names in found.items() if names}
 
 
-def lacks(read: IngestResult) -> dict[tuple[str, ...], int]:
+def lacks(read: Measured) -> dict[tuple[str, ...], int]:
     """Columns that keep the upload from being refitted once the form's entries are filled in.
 
     Each with the number of rows that lack it, as `points.lacking` counts them.
@@ -472,7 +471,7 @@ def unit_problem(acceptance: str) -> str:
 
 
 def _unit_problem(
-    rows: Rows, read: IngestResult, values: Mapping[str, Any], override: Mapping[str, Any], acceptance: str
+    rows: Measured, read: Measured, values: Mapping[str, Any], override: Mapping[str, Any], acceptance: str
 ) -> str:
     try:
         frame = _with(rows, values, override).frame
@@ -486,7 +485,7 @@ def _unit_problem(
     return ""
 
 
-def acceptances(read: IngestResult) -> dict[str, str]:
+def acceptances(read: Measured) -> dict[str, str]:
     """Acceptance by position that the upload's runs measured: label to shares of rounds `0.8;0.6;0.4`."""
     if read.kind != "points":
         return {}
@@ -497,7 +496,7 @@ def acceptances(read: IngestResult) -> dict[str, str]:
     }
 
 
-def own_length(read: IngestResult, scenario: Scenario) -> str | None:
+def own_length(read: Measured, scenario: Scenario) -> str | None:
     """Accepted length that the upload's runs of a scenario's model and drafter counted (`2.4@3`), or None."""
     if read.kind != "points":
         return None
