@@ -30,10 +30,10 @@ from advisor.cli.output import (
 )
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
 from advisor.measured.ingest.read import GivenRows
-from advisor.measured.ingest.result import IngestResult, csv_of, measured_length, open_questions
+from advisor.measured.ingest.result import csv_of, measured_length, open_questions
 from advisor.measured.ingest.rows import (
     NAME_COLUMNS,
-    Rows,
+    Measured,
     combine,
 )
 from advisor.measured.points import Refused, judged_rows
@@ -101,7 +101,7 @@ def ingest(
         click.echo(f"{counted(together[0].rows_kept, 'row')} written to {output}")
 
 
-def _refit_use(result: IngestResult) -> tuple[int, Sequence[Refused]] | None:
+def _refit_use(result: Measured) -> tuple[int, Sequence[Refused]] | None:
     """Rows that `fit` could use, of whichever accelerator and engine, and those it would not with the reason.
 
     None for kernel times.
@@ -118,7 +118,7 @@ def _lines(refused: Sequence[Refused]) -> list[tuple[str, int, int]]:
     return [(each.reason, each.line, each.rows) for each in refused]
 
 
-def _by_kind(read: Sequence[Rows]) -> list[list[Rows]]:
+def _by_kind(read: Sequence[Measured]) -> list[list[Measured]]:
     kinds = {kind: [rows for rows in read if rows.kind == kind] for kind in ("points", "kernels")}
     return [alike for alike in kinds.values() if alike]
 
@@ -225,7 +225,7 @@ def _check_written(output: Path | None, text: str | None, reasons: Sequence[str]
         raise AdvisorError(f"{output} is not written: {' '.join(reasons)} --force writes it anyway")
 
 
-def _write_rows(path: Path, together: Sequence[IngestResult]) -> None:
+def _write_rows(path: Path, together: Sequence[Measured]) -> None:
     """Write the usable rows of all files in the columns of docs/formats.md. Raises AdvisorError unless of one kind."""
     if len(together) != 1:
         found = " and ".join(one.kind for one in together) or "nothing that can be used"
@@ -233,12 +233,12 @@ def _write_rows(path: Path, together: Sequence[IngestResult]) -> None:
     write_file(path, csv_of(together[0].frame.dropna(axis=1, how="all")))
 
 
-def _write_rejects(path: Path, results: Sequence[IngestResult]) -> None:
+def _write_rejects(path: Path, results: Sequence[Measured]) -> None:
     parts = [csv_of(result.rejects).split(b"\n", 1) for result in results]
     write_file(path, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
 
 
-def _summary(result: IngestResult) -> dict[str, Any]:
+def _summary(result: Measured) -> dict[str, Any]:
     return {
         "file": result.file_name,
         "format": result.format_id,
@@ -250,7 +250,7 @@ def _summary(result: IngestResult) -> dict[str, Any]:
     }
 
 
-def _print_result(result: IngestResult) -> None:
+def _print_result(result: Measured) -> None:
     click.echo(
         f"{result.file_name}: {result.format_name}; {counted(result.rows_kept, 'row')} read, "
         f"{result.rows_refused:,} rejected"
@@ -275,7 +275,7 @@ def _print_result(result: IngestResult) -> None:
         click.echo(f"  ... {len(result.rejects) - 10:,} more reasons; write them with --rejects FILE.csv")
 
 
-def _print_said(result: IngestResult) -> None:
+def _print_said(result: Measured) -> None:
     """What was concluded or refused while reading, before a fit: names, formats, rounding, refused rows by reason."""
     for text in result.derived:
         if text.startswith(tuple(NAME_COLUMNS)) or "as you say" in text:
@@ -293,7 +293,7 @@ def _print_said(result: IngestResult) -> None:
     _print_reasons("rejected", ((str(each["reason"]), int(each["line"]), 1) for each in rejects))
 
 
-def _acceptances(result: IngestResult) -> list[tuple[int, str]]:
+def _acceptances(result: Measured) -> list[tuple[int, str]]:
     """Line and conditional probabilities of up to three runs that measured acceptance by position."""
     if result.kind != "points":
         return []

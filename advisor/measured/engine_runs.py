@@ -11,7 +11,7 @@ from advisor.catalog.adjustment import write_adjustment
 from advisor.catalog.models import model_ids
 from advisor.measured.ingest.own import own_document, own_rows
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.ingest.rows import Rows, resolve_names
+from advisor.measured.ingest.rows import Measured, resolve_names
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.own_points import with_rounds
 from advisor.measured.points import Point
@@ -54,7 +54,7 @@ def speedup_curves(use: RunUse, n_draft: int, acceptance: Acceptance) -> BeforeA
     return curves_of(replace(rounds[0].setup, acceptance=acceptance), use.result, group, timed)
 
 
-def rows_of_run(folder: Path) -> Rows:
+def rows_of_run(folder: Path) -> Measured:
     """The rows of a run's folder, its own model and accelerator filled in. Raises AdvisorError for a damaged file."""
     rows = read_upload("data.csv", read_file(folder / "data.csv", MAX_BYTES, "a run's data.csv"))
     documents = [

@@ -271,7 +271,8 @@ def _one_group(
 ) -> tuple[list[Point], list[Refused]]:
     groups: dict[tuple[object, ...], list[Point]] = {}
     for point in points:
-        key = (point.setup.hardware.id, point.scenario.engine, point.engine_class, *_how_it_ran(point))
+        own, ran = point.scenario.hardware_json, [number(point.row, name) for name in _RAN]  # of like figures and modes
+        key = (point.setup.hardware.id, point.scenario.engine, point.engine_class, own, *ran)
         if (hardware_id or key[0], engine or key[1]) == key[:2]:
             groups.setdefault(key, []).append(point)
     selected = max(groups.values(), key=len, default=[])
@@ -285,15 +286,13 @@ def _one_group(
     ]
 
 
-def _how_it_ran(point: Point) -> tuple[object, ...]:
-    """What runs of one engine class must have in common to share overheads, beside the accelerator's own figures."""
-    stated = tuple(number(point.row, name) for name in ("captured", "async_scheduling"))
-    return (point.scenario.hardware_json, *stated)
+_RAN = ("captured", "async_scheduling")
+"""What runs of one engine class must have in common to share overheads, beside the accelerator's own figures."""
 
 
 def _ran_text(point: Point) -> str:
     """How a row ran where it says so, ` (captured=0, async_scheduling=1)`."""
-    stated = ((name, number(point.row, name)) for name in ("captured", "async_scheduling"))
+    stated = ((name, number(point.row, name)) for name in _RAN)
     said = ", ".join(f"{name}={value:g}" for name, value in stated if value is not None)
     return f" ({said})" if said else ""
 

@@ -22,7 +22,7 @@ from advisor.catalog.hardware import hardware_by_vendor, models_by_maker, own_di
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import routing_preset_ids
-from advisor.measured.ingest.rows import Rows
+from advisor.measured.ingest.rows import Measured
 from advisor.measured.own_points import rows_of, with_rounds
 from advisor.measured.refit import adjustment_of
 from advisor.measured.refit_result import RefitResult
@@ -108,7 +108,7 @@ def same(text: str, value: Any) -> bool:
         return text == ("" if value is None else str(value))
 
 
-UPLOAD: Kept[Rows | None] = Kept("_upload")
+UPLOAD: Kept[Measured | None] = Kept("_upload")
 """The rows of this session's upload, as read and completed so far."""
 _COLUMNS = (
     *("batch_size", "n_draft", "speedup", "drafter", "accepted_length", "context_tokens"),
@@ -117,7 +117,7 @@ _COLUMNS = (
 
 
 def own_points(scenario: Scenario) -> pd.DataFrame | None:
-    """Rows of the upload with a speedup of this accelerator and model, or None without."""
+    """Measured of the upload with a speedup of this accelerator and model, or None without."""
     rows = UPLOAD.result
     if rows is None or rows.kind != "points":
         return None
@@ -287,7 +287,7 @@ def sweep_banner(scenario: Scenario) -> None:
 
 
 MAX_ROWS = 200_000
-"""Rows of a sweep in a session: 50 MB. Larger ones are asked with DuckDB. [-]"""
+"""Measured of a sweep in a session: 50 MB. Larger ones are asked with DuckDB. [-]"""
 
 
 @dataclass(frozen=True)

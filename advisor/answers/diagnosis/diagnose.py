@@ -370,7 +370,7 @@ def diagnose(
     outcomes = [outcome for run in result.runs for outcome in judged(run)]
     found = [[one for one in outcomes if one.state == "found" and one.rule.id == rule.id] for _, rule in all_rules()]
     findings = tuple(_finding(of_rule) for of_rule in found if of_rule)
-    compared = [(_place(run), run.comparison) for run in result.runs if run.comparison is not None]
+    compared = [(run.place, run.comparison) for run in result.runs if run.comparison is not None]
     unusable = bool(result.refused) and not result.n_kept
     verdict = _verdict(findings, unusable, [one for _, one in compared])
     if result.contradicted:
@@ -419,10 +419,6 @@ def _sentence(
     return " ".join([verdict_sentence, *(f"Judged as {place}, {assumed}." for place, assumed in judged_as.items())])
 
 
-def _place(run: Run) -> str:
-    return f"{run.file}, line {run.line}" if run.line else run.file
-
-
 def _finding(outcomes: Sequence[RuleOutcome]) -> Finding:
     first = outcomes[0]
     compared = first.run.comparison
@@ -431,7 +427,7 @@ def _finding(outcomes: Sequence[RuleOutcome]) -> Finding:
     return Finding(
         rule=first.rule,
         kind=first.kind,
-        lines=tuple(_place(one.run) for one in outcomes),
+        lines=tuple(one.run.place for one in outcomes),
         evidence=first.evidence,
         fix=first.rule.fix_for(first.run.text("engine"), compared.recommended.n_draft if compared else None),
         details=tuple(details),

@@ -71,7 +71,7 @@ def own_headers(
 
     () for anything else, and for a CSV whose headers are not distinct.
 
-    Columns in `swapped` (`IngestResult.swapped`) are guessed the other way round.
+    Columns in `swapped` (`Measured.swapped`) are guessed the other way round.
     """
     try:
         sample = one_row_a_k(unfolded(open_upload(name, data)))
@@ -325,9 +325,10 @@ def _exchanged(known: Mapping[str, str | None], swapped: Iterable[tuple[str, str
 def _guess(header: str, kind: TableKind, taken: set[str]) -> str:
     """The target most like a header that no reader knows. IGNORE where none is near or a time gives no unit."""
     key = header_key(header)
-    if kind == "points" and side_of(header) == "plain":  # never the value of a row with drafts
-        return _guess_plain(key, taken)
     words = set(key.split("_"))
+    if kind == "points" and side_of(header) == "plain":  # never the value of a row with drafts
+        fits = (f"baseline_{metric}" for metric in METRICS if {*metric.split("_")} <= words)
+        return next((name for name in fits if name not in taken), IGNORE)
     unit = next((unit for unit in _SHOWN_UNITS if unit in words), None)
     bare = "_".join(word for word in key.split("_") if word != unit)
     best, score = IGNORE, _SIMILAR
@@ -345,12 +346,6 @@ def _guess(header: str, kind: TableKind, taken: set[str]) -> str:
         if near > score:
             best, score = target, near
     return best
-
-
-def _guess_plain(key: str, taken: set[str]) -> str:
-    """The target for a value without drafts that stands beside no value with them."""
-    fits = (f"baseline_{metric}" for metric in METRICS if set(metric.split("_")) <= set(key.split("_")))
-    return next((name for name in fits if name not in taken), IGNORE)
 
 
 _NEAR = 0.5

@@ -12,7 +12,8 @@ import streamlit as st
 from advisor.answers.advice import Advice
 from advisor.answers.given import KIND_NAMES
 from advisor.answers.own_gap import OwnVerdict, drafts_of, own_verdict, rows_to_compare, steps_beside
-from advisor.measured.ingest.result import IngestResult, csv_of
+from advisor.measured.ingest.result import csv_of
+from advisor.measured.ingest.rows import Measured
 from advisor.measured.own_sweep import plain_sweep_of
 from advisor.measured.refit import lacking
 from advisor.predict.curve import held_sweep
@@ -36,7 +37,7 @@ _SHOWN_ROWS = 200
 _SET_BY_ROWS = FROM_SCENARIO | {"context_tokens": "context_tokens"}
 
 
-def draw_benchmark(read: IngestResult | None, scenario: Scenario, heading: Heading) -> None:
+def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) -> None:
     """The whole panel. Without rows, the form that says which column is which."""
     if read is None:
         heading("Which column is which?" if any(file.headers for file in FILES.result) else "Nothing could be read")
@@ -61,7 +62,7 @@ def draw_benchmark(read: IngestResult | None, scenario: Scenario, heading: Headi
     _details(read)
 
 
-def _compared(read: IngestResult, scenario: Scenario, heading: Heading) -> None:
+def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     """Verdict, buttons, charts; or why the rows are not of the scenario, and the button that makes it theirs."""
     advice = advice_or_stop(scenario)
     rows, why = rows_to_compare(advice, read.frame)
@@ -92,7 +93,7 @@ def _compared(read: IngestResult, scenario: Scenario, heading: Heading) -> None:
     _steps(advice, rows, read)
 
 
-def _steps_that_follow(found: OwnVerdict, read: IngestResult, scenario: Scenario) -> None:
+def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario) -> None:
     """Buttons: the one that the verdict names is filled."""
     with st.container(horizontal=True, gap="small", key="verdict_actions"):
         if found.own_length is not None and found.action in ("use_length", "diagnose", "refit"):
@@ -142,7 +143,7 @@ def _scenario_of(frame: pd.DataFrame, scenario: Scenario) -> Scenario | None:
     return None if found == scenario else found
 
 
-def _steps(advice: Advice, rows: pd.DataFrame, read: IngestResult) -> None:
+def _steps(advice: Advice, rows: pd.DataFrame, read: Measured) -> None:
     """Plain steps and rounds beside the modelled ones, and the sweep of plain steps to predict with."""
     steps = steps_beside(advice, rows)
     if not len(steps):
@@ -173,7 +174,7 @@ def _steps(advice: Advice, rows: pd.DataFrame, read: IngestResult) -> None:
         )
 
 
-def _details(read: IngestResult) -> None:
+def _details(read: Measured) -> None:
     """What was derived, refused and understood; what may still be said; acceptance by position."""
     said = [*read.derived, *read.warnings]
     refused = f", {counted(read.rows_refused, 'row')} refused" if read.rows_refused else ""
@@ -187,7 +188,7 @@ def _details(read: IngestResult) -> None:
             st.subheader("Refused rows", anchor=False)
             st.dataframe(read.rejects.head(_SHOWN_ROWS), hide_index=True)
         rows = functools.partial(csv_of, read.frame.reset_index())
-        download("Rows as CSV", rows, "measurements.csv", "upload_csv", quiet=True)
+        download("Measured as CSV", rows, "measurements.csv", "upload_csv", quiet=True)
         if found := acceptances(read):
             label = st.selectbox("Acceptance by position, as measured in these runs", list(found), key="own_acceptance")
             st.button(
