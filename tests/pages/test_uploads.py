@@ -600,6 +600,26 @@ def test_a_wide_table_of_six_rows_reaches_yours_against_the_model_without_a_dead
     assert test.session_state["_scenario"].acceptance == BORROWED
 
 
+def test_the_accepted_length_of_a_run_ends_with_its_model_or_drafter_and_with_its_file() -> None:
+    for key, other in (("model_id", "gpt-oss-20b"), ("drafter_id", "eagle"), ("forget", "")):
+        test = upload(page(**ASKED), "wide.csv", WIDE.encode())
+        test.button(key="use_own_length").click().run()
+        assert test.session_state["_scenario"].acceptance == "2.4@3"
+        if other:
+            test.selectbox(key=key).set_value(other).run()
+        else:
+            test.button(key=key).click().run()
+        assert not test.exception
+        now = test.session_state["_scenario"]
+        assert now.acceptance == nearest_acceptance(now.model_id, now.drafter_id, BORROWED)
+        assert test.query_params["acceptance"] != ["2.4@3"], "the link shares what is shown"
+        assert ("The accepted length of your run, 2.4@3" in texts(test)) == bool(other)
+        if other:
+            test.button(key="keep_own_length").click().run()
+            assert test.session_state["_scenario"].acceptance == "2.4@3"
+            assert "keep_own_length" not in {button.key for button in test.button}
+
+
 def test_what_a_wide_table_counts_is_asked_on_the_page_where_its_headers_leave_it_open() -> None:
     data = WIDE.replace("plain_tpot_ms", "plain (ms)").replace("eagle3_tpot_ms", "eagle3 (ms)").encode()
     test = upload(page(**ASKED), "wide.csv", data)

@@ -18,6 +18,7 @@ from advisor.prediction import AdvisorError
 from advisor.ui.lab.ranks import LOADS_FILE, take_loads
 from advisor.ui.measure import diagnosis, session, traces
 from advisor.ui.measure.traces import PASTED
+from advisor.ui.own_data import stop_length
 from advisor.ui.session import Kept, attempt
 from advisor.ui.state import add_own_model, choose_model, plain
 from advisor.ui.widgets import download, show_problem, upload_limit
@@ -155,5 +156,6 @@ def forget() -> None:
     diagnosis.forget()
     traces.forget_all()
     LOADS_FILE.forget()
+    stop_length()
     for kept in (KINDS, _SAID):
         kept.forget()

@@ -28,8 +28,8 @@ from advisor.ui.measure.fill import draw_mapping_panel, draw_more_fields, draw_o
 from advisor.ui.measure.refit import draw_refit, draw_refit_button, draw_refit_problem
 from advisor.ui.measure.session import FILES, FROM_SCENARIO, acceptances, unknown_names
 from advisor.ui.measure.traces import Heading, use_rates
-from advisor.ui.own_data import SWEEP
-from advisor.ui.state import plain, show
+from advisor.ui.own_data import SWEEP, use_length
+from advisor.ui.state import plain, show_other
 from advisor.ui.widgets import advice_or_stop, download, show_chart
 
 _SHOWN_ROWS = 200
@@ -70,7 +70,9 @@ def _compared(read: IngestResult, scenario: Scenario, heading: Heading) -> None:
         st.caption(plain(why))
         with st.container(horizontal=True, gap="small"):
             if (theirs := _scenario_of(read.frame, scenario)) is not None:
-                st.button("Set the bar to this file", key="bar_to_file", type="primary", on_click=show, args=(theirs,))
+                st.button(
+                    "Set the bar to this file", key="bar_to_file", type="primary", on_click=show_other, args=(theirs,)
+                )
             _diagnose_button(scenario, filled=False)
         diagnosis.draw(scenario, None)
         return
@@ -101,16 +103,15 @@ def _steps_that_follow(found: OwnVerdict, read: IngestResult, scenario: Scenario
                 f"Use my accepted length {found.own_length:.2f}",
                 key="use_own_length",
                 type="primary" if found.action == "use_length" else "secondary",
-                on_click=st.session_state.__setitem__,
-                args=("acceptance", length),
+                on_click=use_length,
+                args=(length,),
                 disabled=scenario.acceptance == length,
                 help=f"In place of {scenario.acceptance}, on every page.",
             )
         if found.implied_length is not None and found.action == "diagnose":
             length = f"{found.implied_length:.3g}@{found.n_draft}"
             label = f"Try {found.implied_length:.2f}, inferred from the gap"
-            use = st.session_state.__setitem__
-            st.button(label, key="use_implied_length", on_click=use, args=("acceptance", length))
+            st.button(label, key="use_implied_length", on_click=use_length, args=(length,))
         draw_refit_button(read, scenario, filled=found.action == "refit")
         _diagnose_button(scenario, filled=found.action == "diagnose")
     diagnosis.draw(scenario, found)
