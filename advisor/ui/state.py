@@ -94,7 +94,7 @@ def follow_model() -> None:
 
 
 def follow_drafter() -> None:
-    """Another model or drafter: take its own measured acceptance, unless numbers typed by the user are in use.
+    """Take the acceptance measured with another model or drafter, unless the user typed numbers.
 
     A length counted in a run is of that run's model and drafter.
     """
@@ -191,7 +191,7 @@ def _refused(origin: str, field: str, text: str, shown: Any) -> str:
 
 
 def show_other(scenario: Scenario) -> None:
-    """Make the scenario of a file the one on screen; of another model or drafter with the acceptance of those."""
+    """Show the scenario of a file, of another model or drafter with the acceptance of those."""
     now = st.session_state
     before = now["model_id"], now["drafter_id"]
     show(scenario)

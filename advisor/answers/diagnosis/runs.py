@@ -19,6 +19,7 @@ from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import NAME_COLUMNS, Rows, resolve_names, with_given
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.physics.hardware import hardware_ids
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 
@@ -35,6 +36,8 @@ class UserInput:
     otherwise: Mapping[str, str] = field(default_factory=dict)
     source: str = "the scenario"
     """Where `otherwise` is from."""
+    scenario: Scenario | None = None
+    """Tells of runs of its model and drafter what no column does."""
 
 
 def filled(own: Mapping[str, Any], words: UserInput) -> tuple[dict[str, Any], str]:
@@ -241,6 +244,8 @@ class UserFile:
 
     name: str
     data: bytes
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Its headers that mean a column of ours, as the user says."""
 
 
 @dataclass
@@ -290,7 +295,7 @@ def read_runs(files: Sequence[UserFile], words: UserInput, configs: Mapping[str,
     locations = [(row.file, row.line) for row in rows] or [(one.file, one.line) for one in servers]
     completed = [filled(one, words) for one in facts]
     facts = _with_repeats([one for one, _ in completed])
-    runs = _runs(facts[:MAX_RUNS], locations[:MAX_RUNS], configs)
+    runs = _runs(facts[:MAX_RUNS], locations[:MAX_RUNS], configs, words.scenario)
     out.runs = [replace(run, assumed=assumed) for run, (_, assumed) in zip(runs, completed, strict=False)]
     return out
 
@@ -333,7 +338,7 @@ def _text(data: bytes) -> str:
 def _table(file: UserFile, columns: Mapping[str, str]) -> tuple[Rows | None, str]:
     """The measured rows of a file under the headers that a user renamed, else why there are none."""
     try:
-        rows = read_upload(file.name, file.data, columns=columns)
+        rows = read_upload(file.name, file.data, columns={**columns, **file.columns})
     except AdvisorError as error:
         return None, str(error)
     return (rows, "") if rows.kind == "points" else (None, "it holds kernel times, not served runs")
@@ -387,7 +392,12 @@ def _with_repeats(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def _runs(facts: list[dict[str, Any]], locations: list[tuple[str, int]], configs: Mapping[str, str]) -> list[Run]:
+def _runs(
+    facts: list[dict[str, Any]],
+    locations: list[tuple[str, int]],
+    configs: Mapping[str, str],
+    bar: Scenario | None,
+) -> list[Run]:
     n = len(facts)
     predicted = set(np.unique(np.linspace(0, n - 1, min(n, MAX_PREDICTED)).round().astype(int)).tolist())
     runs, without = [], [row for row in facts if row.get("draft_tokens_k") == 0]
@@ -396,19 +406,19 @@ def _runs(facts: list[dict[str, Any]], locations: list[tuple[str, int]], configs
         plain = plain_beside(own, without, a_pair) if own.get("draft_tokens_k") else {}
         run = Run(own, file, line, plain)
         if index in predicted:
-            run = with_prediction(run, configs)
+            run = with_prediction(run, configs, bar)
         else:
             run = replace(run, not_compared=f"an even sample of {MAX_PREDICTED} rows is predicted")
         runs.append(run)
     return runs
 
 
-def with_prediction(run: Run, configs: Mapping[str, str] | None = None) -> Run:
+def with_prediction(run: Run, configs: Mapping[str, str] | None = None, bar: Scenario | None = None) -> Run:
     """The run with its prediction, or with the reason why it has none."""
     try:
         if token_time_s(run.facts) is None and not any(run.has(name) for name in ("verify_time_s", "speedup")):
             return replace(run, not_compared="nothing that can be predicted was measured")
-        return replace(run, comparison=compare(run.facts, run.plain, configs))
+        return replace(run, comparison=compare(run.facts, run.plain, configs, bar))
     except AdvisorError as error:
         reason = str(error).replace("fill it with --assume", "give it with --set").replace("--assume", "--set")
         return replace(run, not_compared=reason)
