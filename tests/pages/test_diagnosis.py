@@ -95,7 +95,7 @@ def test_what_lacks_evidence_says_what_to_collect() -> None:
 def test_errors_stand_beside_the_button_and_an_older_diagnosis_goes() -> None:
     test = diagnosed(page(), SLOW)
     diagnosed(test, "hello <b>there</b>")
-    assert "pasted text is not recognised" in test.error[0].value
+    assert "Paste the launch line" in test.error[0].value
     assert not fixes(test)
     assert "open_mended" not in {button.key for button in test.button}
 
@@ -137,6 +137,7 @@ def test_a_file_that_was_mapped_is_diagnosed_as_mapped_with_the_numbers_of_serve
     assert not test.exception
     assert not test.error, [item.value for item in test.error]
     said = words(test)
+    assert said.count("Switch speculation off at batch 64 (measured 0.86×) until the cause is found.") == 2
     assert "Switch speculation off at batch 64 (measured 0.86×) until the cause is found." in said
     assert "with accepted length 2.17 of the bar, since the run states none" in said
     scenario = test.session_state["_scenario"]

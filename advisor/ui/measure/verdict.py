@@ -20,7 +20,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
 from advisor.show.charts.own_runs import gap_parts_chart, own_gap_chart, steps_chart
-from advisor.show.words.own_gap import verdict_text, verdict_title
+from advisor.show.words.own_gap import decision_text, verdict_text, verdict_title
 from advisor.text import counted
 from advisor.ui.measure import diagnosis
 from advisor.ui.measure.drop import KINDS
@@ -28,7 +28,7 @@ from advisor.ui.measure.fill import draw_mapping_panel, draw_more_fields, draw_o
 from advisor.ui.measure.refit import draw_refit, draw_refit_button, draw_refit_problem
 from advisor.ui.measure.session import FILES, FROM_SCENARIO, acceptances, unknown_names
 from advisor.ui.measure.traces import Heading, use_rates
-from advisor.ui.own_data import SWEEP, use_length
+from advisor.ui.own_data import SWEEP, is_own_length, use_length
 from advisor.ui.state import plain, show_other
 from advisor.ui.widgets import advice_or_stop, download, show_chart
 
@@ -48,7 +48,7 @@ def draw_benchmark(read: IngestResult | None, scenario: Scenario, heading: Headi
         _details(read)
         return
     if lacking(read.frame) or unknown_names(read):
-        heading(f"{counted(read.rows_kept, 'row')} read; one thing more")
+        heading(f"{counted(read.rows_kept, 'row')} read; something is missing")
         draw_open_fields(read, scenario)
         _diagnose_button(scenario, filled=False)
         diagnosis.draw(scenario, None)
@@ -80,7 +80,10 @@ def _compared(read: IngestResult, scenario: Scenario, heading: Heading) -> None:
     k = int(st.session_state.get("measure_k") or asked[0])
     found = own_verdict(advice, rows, k if k in asked else asked[0])
     heading(verdict_title(found))
-    st.markdown(plain(verdict_text(found)))
+    if decision := decision_text(found, one_k=len(asked) == 1):
+        st.markdown(f"**{plain(decision)}**")
+    taken = "With the accepted length taken over from your runs: " if is_own_length(scenario.acceptance) else ""
+    st.markdown(plain(f"{taken}{verdict_text(found)}"))
     _steps_that_follow(found, read, scenario)
     if len(asked) > 1:
         st.segmented_control("K", asked, key="measure_k", default=asked[0], required=True)
