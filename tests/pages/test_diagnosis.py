@@ -150,5 +150,15 @@ def test_a_file_that_was_mapped_is_diagnosed_as_mapped_with_the_numbers_of_serve
     assert remedy(test).set_index("K")["Speedup"][3] < before, "the diagnosis follows the bar"
 
 
+def test_a_launch_line_alone_is_judged_at_the_batch_of_the_bar() -> None:
+    line = "python -m sglang.launch_server --model-path m --tp 8 --speculative-algorithm NEXTN"
+    line += " --speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4"
+    said = words(diagnosed(page(**BAR), line))
+    assert "SGLang admits 48 requests" in said
+    assert "batch_size 64 sequences, above 48 sequences" in said
+    assert "--max-num-seqs" not in said
+    assert "above 48 sequences" not in words(diagnosed(page(**BAR | {"batch_size": "32"}), line))
+
+
 def remedy(test: AppTest) -> pd.DataFrame:
     return next(item.value for item in test.dataframe if "Best of these" in item.value.columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -74,7 +75,8 @@ def _diagnosed(files: list[UserFile], values: Mapping[str, str], scenario: Scena
     if all(file.name not in {one.name for one in FILES.result} for file in files):
         bar["batch_size"] = str(scenario.batch_size)  # of a launch line alone
     found = diagnose(files, values, configs=configs, otherwise=bar, source="the bar", scenario=scenario)
-    return view_of(found)
+    reasons = (re.sub(r"; give it with --set [^,]*|; fill one with --set .*", "", text) for text in found.not_compared)
+    return view_of(replace(found, not_compared=tuple(reasons)))
 
 
 def draw_alone(scenario: Scenario, heading: Heading) -> None:
