@@ -32,7 +32,7 @@ from advisor.show.table import Table, capital
 from advisor.show.words.explain import BAND_PARTS, CONSTANTS, KERNELS, PUBLISHED
 from advisor.text import frame_csv, screen_style, typeset
 from advisor.ui.answers import advice_for, nearby_for
-from advisor.ui.own_data import ranks_banner, refit_banner, sweep_banner
+from advisor.ui.own_data import length_banner, ranks_banner, refit_banner, sweep_banner
 from advisor.ui.server import themed
 from advisor.ui.session import Kept, attempt
 from advisor.ui.state import CONFIG_FROM, link_notes, plain, scenario_or_problem
@@ -55,6 +55,7 @@ def scenario_or_stop() -> Scenario:
     refit_banner(scenario)
     ranks_banner(scenario)
     sweep_banner(scenario)
+    length_banner()
     return scenario
 
 

@@ -19,6 +19,7 @@ from advisor.measured.ingest.read import read_upload
 from advisor.measured.ingest.rows import NAME_COLUMNS, Measured, resolve_names, with_given
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.physics.hardware import hardware_ids
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 
@@ -35,6 +36,8 @@ class UserInput:
     otherwise: Mapping[str, str] = field(default_factory=dict)
     source: str = "the scenario"
     """Where `otherwise` is from."""
+    scenario: Scenario | None = None
+    """Tells of runs of its model and drafter what no column does."""
 
 
 def filled(run: Run, words: UserInput) -> Run:
@@ -214,6 +217,8 @@ class UserFile:
 
     name: str
     data: bytes
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Its headers that mean a column of ours, as the user says."""
 
 
 @dataclass
@@ -260,7 +265,7 @@ def read_runs(files: Sequence[UserFile], words: UserInput, configs: Mapping[str,
         out.read += sentences
     whole = [replace(row, facts={**server_of(row, rows, servers), **row.facts}) for row in rows]
     told = [_without_contradiction(row, out) for row in whole] or [_of_log(one) for one in servers]
-    out.runs = _compared(_with_repeats([filled(one, words) for one in told])[:MAX_RUNS], configs)
+    out.runs = _compared(_with_repeats([filled(one, words) for one in told])[:MAX_RUNS], configs, words.scenario)
     return out
 
 
@@ -303,7 +308,7 @@ def _text(data: bytes) -> str:
 def _table(file: UserFile, columns: Mapping[str, str]) -> tuple[Measured | None, str]:
     """The measured rows of a file under the headers that a user renamed, else why there are none."""
     try:
-        rows = read_upload(file.name, file.data, columns=columns)
+        rows = read_upload(file.name, file.data, columns={**columns, **file.columns})
     except AdvisorError as error:
         return None, str(error)
     return (rows, "") if rows.kind == "points" else (None, "it holds kernel times, not served runs")
@@ -360,7 +365,7 @@ def _with_repeats(runs: list[Run]) -> list[Run]:
     return runs
 
 
-def _compared(runs: Sequence[Run], configs: Mapping[str, str]) -> list[Run]:
+def _compared(runs: Sequence[Run], configs: Mapping[str, str], bar: Scenario | None) -> list[Run]:
     """The runs, each with the plain one beside it and, of an even sample, its prediction."""
     n, out = len(runs), []
     predicted = set(np.unique(np.linspace(0, n - 1, min(n, MAX_PREDICTED)).round().astype(int)).tolist())
@@ -370,16 +375,16 @@ def _compared(runs: Sequence[Run], configs: Mapping[str, str]) -> list[Run]:
             run = replace(run, plain=plain_beside(run.facts, without, a_pair=len(without) == 1 and n == 2))
         sampled = index in predicted
         not_sampled = replace(run, not_compared=f"an even sample of {MAX_PREDICTED} rows is predicted")
-        out.append(with_prediction(run, configs) if sampled else not_sampled)
+        out.append(with_prediction(run, configs, bar) if sampled else not_sampled)
     return out
 
 
-def with_prediction(run: Run, configs: Mapping[str, str] | None = None) -> Run:
+def with_prediction(run: Run, configs: Mapping[str, str] | None = None, bar: Scenario | None = None) -> Run:
     """The run with its prediction, or with the reason why it has none."""
     try:
         if token_time_s(run.facts) is None and not any(run.has(name) for name in ("verify_time_s", "speedup")):
             return replace(run, not_compared="nothing that can be predicted was measured")
-        return replace(run, comparison=compare(run.facts, run.plain, configs))
+        return replace(run, comparison=compare(run.facts, run.plain, configs, bar))
     except AdvisorError as error:
         reason = str(error).replace("fill it with --assume", "give it with --set").replace("--assume", "--set")
         return replace(run, not_compared=reason)

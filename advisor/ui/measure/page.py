@@ -20,6 +20,7 @@ scenario = scenario_or_stop()
 if TO_SERVE.pop():
     st.switch_page(PAGES["serve"])
 draw_drop_zone(scenario)
+diagnosis.refresh(scenario)
 panels: list[Callable[[Scenario, traces.Heading], None]] = []
 if session.FILES.result:
     panels.append(functools.partial(draw_benchmark, session.upload()))

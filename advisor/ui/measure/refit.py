@@ -41,7 +41,9 @@ def draw_refit_button(read: Measured, scenario: Scenario, *, filled: bool) -> No
     fields = "; ".join(_needed(names, rows) for names, rows in absent.items())
     few = f"A refit needs {MIN_POINTS} rows and more; give the files of several runs together."
     st.button(
-        f"Refit to these {counted(read.rows_kept, 'row')}",
+        f"Refit to these {counted(read.rows_kept, 'row')}"
+        if read.rows_kept >= MIN_POINTS
+        else f"Refit ({MIN_POINTS} rows and more)",
         key="refit_upload",
         type="primary" if filled else "secondary",
         on_click=refit_upload,

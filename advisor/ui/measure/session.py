@@ -58,6 +58,8 @@ class UploadFile:
     """Its own headers, each with what it is read as or may be; empty where they cannot be mapped."""
     chosen: bool = False
     """Whether a user said which column is which."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """What the user says of its columns, where that is not what the readers do by themselves, and of the whole file."""
     said: Mapping[str, str] = field(default_factory=dict)
     """What the user says of the whole file (ANSWERS): what commas mark, the unit of times."""
 
@@ -103,7 +105,7 @@ def read_as(file: UploadFile, chosen: Mapping[str, str]) -> UploadFile:
     changed |= said
     headers = tuple(replace(item, ours=chosen[item.theirs]) for item in file.headers)
     rows, problem = attempt(_read, file.name, file.data, changed or None)
-    return replace(file, rows=rows, problem=problem, headers=headers, chosen=True, said=said)
+    return replace(file, rows=rows, problem=problem, headers=headers, chosen=True, columns=changed, said=said)
 
 
 def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Measured:
@@ -280,6 +282,18 @@ def fill_in(values: Mapping[str, Any], override: Mapping[str, Any], place: str) 
         return False
     _GIVEN.put((*_GIVEN.result, (dict(values), dict(override))))
     return True
+
+
+def filled_in() -> dict[str, str]:
+    """Values that the user filled in, by column.
+
+    Left out is what the bar says, and what is said of each file apart.
+    """
+    said: dict[str, Any] = {}
+    for values, override in _GIVEN.result:
+        said |= {**values, **_said(override)}
+    apart = {name for name in OF_ONE_RUN if "," in str(said.get(name, ""))} | FROM_BAR.result.keys()
+    return {name: str(value) for name, value in said.items() if name not in apart}
 
 
 def fill_from_bar(scenario: Scenario) -> None:
