@@ -259,7 +259,7 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
 
     errors : one row for each group: group, n, laboratories, coverage, width (of the band over the prediction). [-]
     """
-    title = "Inside the likely range (dotted: as intended), and its width"
+    title = "Inside the likely range, and its width"
     figure = new_figure(title, "", "", height=100 + 40 * len(errors))
     met = np.where(errors["coverage"] >= _COVERED, GREEN, ORANGE).tolist()
     text = [
@@ -267,10 +267,16 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
     ]
     add_bars(figure, _names(errors), errors["coverage"], met, hovertemplate=_BAR_HOVER)
     # Beside the longest bar, where neither a bar's colour nor the dotted line runs through it.
-    said = {"x": [1.01] * len(errors), "y": _names(errors), "text": text, "textposition": "middle right"}
+    said = {
+        "x": [1.01] * len(errors),
+        "y": _names(errors),
+        "text": text,
+        "textposition": "middle right",
+        "textfont_size": 11,
+    }
     figure.add_scatter(**said, mode="text", hoverinfo="skip", showlegend=False, cliponaxis=False)
     figure.add_vline(x=0.8, line={"color": NEUTRAL, "dash": "dot"})
-    figure.update_xaxes(range=[0, 1.4], tickformat=".0%", tickvals=[0, 0.4, 0.8])
+    figure.update_xaxes(range=[0, 1.7], tickformat=".0%", tickvals=[0, 0.4, 0.8])
     first = errors.iloc[0]
     alt = (
         f"{first['coverage']:.0%} of {first['n']} measured speedups of {first['laboratories']} laboratories, each "
@@ -304,7 +310,7 @@ def chances_chart(kept: pd.DataFrame) -> Chart:
     kept : of `chances_kept`.
     """
     figure = new_figure(
-        "Chance of a gain: stated, and share of runs that gained",
+        "Chance of a gain: stated and observed",
         "Stated chance",
         "Gained",
     )
