@@ -333,4 +333,5 @@ def test_every_kept_thing_has_a_key_of_its_own_that_no_widget_could_have() -> No
     ]
     assert len(keys) > 20
     assert len(keys) == len(set(keys))
+    assert not {f"{key}_problem" for key in keys} & set(keys)
     assert all(key.startswith("_") for key in keys)

@@ -8,16 +8,7 @@ from operator import attrgetter
 import pandas as pd
 
 from advisor.answers.simulation.compare import PolicyOutcome, SimulationReport
-from advisor.show.charts.figure import (
-    BLUE,
-    GREEN,
-    NEUTRAL,
-    ORANGE,
-    VERMILLION,
-    Chart,
-    add_bars,
-    new_figure,
-)
+from advisor.show.charts.figure import BLUE, GREEN, NEUTRAL, ORANGE, VERMILLION, Chart, add_bars, new_figure
 from advisor.show.table import Column, Table
 
 

@@ -50,10 +50,7 @@ DRAFT_MODEL_PLACEHOLDER = "YOUR-DRAFT-MODEL"
 
 
 def engine_setups(
-    advice: Advice,
-    served_model: str | None = None,
-    draft_model: str | None = None,
-    contexts: KByContext | None = None,
+    advice: Advice, served_model: str | None = None, draft_model: str | None = None, contexts: KByContext | None = None
 ) -> tuple[EngineSetup, ...]:
     """One EngineSetup for each engine that has an export.
 
@@ -243,12 +240,7 @@ class Report:
 
 
 def build_report(
-    advice: Advice,
-    date: dt.date,
-    *,
-    served_model: str | None = None,
-    draft_model: str | None = None,
-    **looked_up: Any,
+    advice: Advice, date: dt.date, *, served_model: str | None = None, draft_model: str | None = None, **looked_up: Any
 ) -> Report:
     """The report on an advice, with the answers that were looked up beside it.
 

@@ -97,11 +97,15 @@ def sections(report: Report) -> tuple[Section, ...]:
         ("This report", _identity(report)),
     )
     return tuple(
-        Section(title, tuple(map(typeset_block, blocks)), is_reference)
+        Section(title, tuple(map(typeset_block, filter(_has_text, blocks))), is_reference)
         for part, is_reference in ((found, False), (reference, True))
         for title, blocks in part
         if blocks is not None
     )
+
+
+def _has_text(block: Block) -> bool:
+    return not isinstance(block, Listing) or bool(block.items)
 
 
 def if_any(write: Callable[[Answer], Written], answer: Answer | None) -> Written | None:
@@ -273,7 +277,7 @@ def references(report: Report) -> tuple[str, ...]:
 def _identity(report: Report) -> tuple[Block, ...]:
     versions = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     blocks: list[Block] = [
-        Paragraph(f"Scenario {report.scenario.hash}, {report.date.isoformat()}. Versions: {versions}."),
+        Paragraph(f"Scenario {report.scenario.hash}, {report.date.isoformat()}. Versions: {versions}.")
     ]
     if report.share_query:
         blocks.append(Code(f"?{report.share_query}", "Append to the app's address to open this scenario"))

@@ -216,13 +216,9 @@ def _regions(region_map: RegionMap) -> Figure:
             if not (lines := cell_lines(region_map, cell)):
                 continue
             tint = REGION_TINTS[int(region_map.holder[cell]) % len(REGION_TINTS)]
-            dashed = "--" if "?" in lines[0] else "-"
-            line_color = "black" if "?" in lines[0] else "white"
-            axes.add_patch(
-                Rectangle(
-                    (column - 0.46, row - 0.46), 0.92, 0.92, facecolor=tint, edgecolor=line_color, linestyle=dashed
-                )
-            )
+            edge, dashed = ("black", "--") if "?" in lines[0] else ("white", "-")
+            frame = Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, edgecolor=edge, linestyle=dashed, facecolor=tint)
+            axes.add_patch(frame)
             axes.text(column, row, "\n".join(lines), ha="center", va="center", fontsize=6)
     batches = [f"{batch:,.0f}" for batch in region_map.batches]
     _cell_axes(axes, list(map(str, region_map.cells.places)), batches, "Accelerator", "Batch size (sequences)")

@@ -293,8 +293,7 @@ def diagnosed(view: DiagnosisView) -> tuple[Block, ...]:
         blocks += [Paragraph(f"{finding.title[0].upper()}{finding.title[1:]}."), Listing(tuple(lines))]
     for run in view.comparisons[:_SHOWN_RUNS]:
         blocks += [table_block(run.table, run.title), Paragraph(f"{run.parts}.")]
-    if view.gaps:
-        blocks.append(Listing(view.gaps[:_SHOWN_RUNS]))
+    blocks.append(Listing(view.gaps[:_SHOWN_RUNS]))
     if view.wanted:
         sentence = f"{len(view.clean)} rules were checked and found nothing; {len(view.not_judged)} lack data."
         blocks += [Paragraph(sentence), table_block(Table(WANTED, view.wanted[:_SHOWN_WANTS]))]
@@ -334,8 +333,7 @@ def try_next(report: Report) -> tuple[Block, ...]:
         "Single changes beyond noise, the best of each kind, likely ranges; before and after, each at its own best K."
     )
     notes = tuple(dict.fromkeys(printable(note) for _, effect in changes for note in effect.change.notes))
-    change_table = table_block(Table(CHANGES, changes))
-    return (Paragraph(text), change_table, Listing(notes)) if notes else (Paragraph(text), change_table)
+    return Paragraph(text), table_block(Table(CHANGES, changes)), Listing(notes)
 
 
 def design_table(standing: DesignStanding) -> Table[tuple[str, Candidate, Band]]:
@@ -370,13 +368,12 @@ def design(standing: DesignStanding) -> tuple[Block, ...]:
         "Gain over the scenario's own design. Training: compute at equal tokens over its own. Quality: dense "
         f"equivalent over its own, by {', '.join(LAW_NAMES.values())}."
     )
-    blocks: tuple[Block, ...] = (
+    return (
         Paragraph(printable(standing.text)),
         table_block(design_table(standing), caption),
         Paragraph(what_binds(standing)),
+        Listing(tuple(printable(note) for note in standing.space.notes)),
     )
-    notes = tuple(printable(note) for note in standing.space.notes)
-    return (*blocks, Listing(notes)) if notes else blocks
 
 
 def derivation(report: Report) -> tuple[Block, ...]:

@@ -11,14 +11,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import loads_shape, read_loads, write_loads
 from advisor.predict.setup import Setup, traffic_of
 from advisor.show.charts.measured import rank_chart
-from advisor.show.words.expert_ranks import (
-    exchange_table,
-    exchange_text,
-    layout_table,
-    notes,
-    trace_warnings,
-    verdict,
-)
+from advisor.show.words.expert_ranks import exchange_table, exchange_text, layout_table, notes, trace_warnings, verdict
 from advisor.text import typeset
 from advisor.ui.measure.traces import TRACE, UserTrace
 from advisor.ui.own_data import use_ranks

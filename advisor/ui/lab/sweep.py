@@ -12,14 +12,7 @@ import streamlit as st
 
 from advisor.answers.explore.cells import SETTINGS
 from advisor.answers.explore.grid import SweepPlan
-from advisor.answers.explore.questions import (
-    SURE,
-    axes,
-    choices,
-    fastest_within,
-    setting_text,
-    where_drafting_pays,
-)
+from advisor.answers.explore.questions import SURE, axes, choices, fastest_within, setting_text, where_drafting_pays
 from advisor.answers.explore.sweep_files import parquet_bytes, read_sweep
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS

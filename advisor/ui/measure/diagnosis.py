@@ -24,10 +24,7 @@ _GIVEN: Kept[tuple[UserFile, ...]] = Kept("_diagnosis_files", tuple)
 VIEW: Kept[DiagnosisView | None] = Kept("_diagnosis")
 _SHOWN_RUNS = 4
 _LONGEST_TITLE = 90
-_KINDS_OF_VERDICT = {
-    "mismeasured": "Measure again before tuning",
-    "misconfigured": "The engine is misconfigured",
-}
+_KINDS_OF_VERDICT = {"mismeasured": "Measure again before tuning", "misconfigured": "The engine is misconfigured"}
 _KINDS = {"measurement": "Measurement", "configuration": "Configuration", "physics": "Physics"}
 
 

@@ -80,10 +80,7 @@ def draw_refit(scenario: Scenario) -> None:
     groups = curve_groups(result)
     if groups:
         chosen = st.selectbox(
-            "Curve",
-            range(len(groups)),
-            key="refit_curve",
-            format_func=lambda i: curve_name(*groups[i]),
+            "Curve", range(len(groups)), key="refit_curve", format_func=lambda i: curve_name(*groups[i])
         )
         chart = before_after_chart(before_after(points, result, groups[chosen]))
         show_chart(chart, "before_after", scenario)

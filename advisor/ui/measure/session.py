@@ -134,7 +134,7 @@ FILES: Kept[tuple[UploadFile, ...]] = Kept("_upload_files", tuple)
 """Those that could not be read among them."""
 _GIVEN: Kept[tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]] = Kept("_upload_given", tuple)
 """What was filled in and what was read under another name, in the order in which it was said."""
-_PROBLEM: Kept[tuple[str, str]] = Kept("_upload_problem", lambda: ("", ""))
+_PROBLEM: Kept[tuple[str, str]] = Kept("_upload_in_vain", lambda: ("", ""))
 """Where the button stands that was pressed last in vain (`file`, `columns 0`, `fields`, `names`, `refit`), and why."""
 REFIT: Kept[tuple[list[Point], RefitResult] | None] = Kept("_upload_refit")
 _UNITS: Kept[tuple[IngestResult, tuple[Any, ...], str] | None] = Kept("_upload_units")
