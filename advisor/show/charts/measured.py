@@ -219,7 +219,7 @@ def predicted_chart(judged: pd.DataFrame, by: str = "predicted_tier") -> Chart:
     whose values are the names of the legend where they are no tiers.
     """
     figure = new_figure(
-        "Predicted against measured speedup (bars: likely range)",
+        "Predicted against measured speedup",
         "Measured (×)",
         "Predicted (×)",
         height=480,
@@ -297,7 +297,7 @@ def error_chart(errors: pd.DataFrame) -> Chart:
         "textposition": "outside",
         "cliponaxis": False,
     }
-    add_bars(figure, _names(errors), errors["median_error"], BLUE, hovertemplate=_BAR_HOVER, **look)
+    add_bars(figure, errors["group"], errors["median_error"], BLUE, hovertemplate=_BAR_HOVER, **look)
     figure.update_xaxes(tickformat=".0%", range=[0, 1.2 * float(errors["median_error"].max())], nticks=4)
     worst = errors.loc[errors["median_error"].idxmax()]
     alt = f"Median error by group; the largest is {worst['median_error']:.0%} ({worst['group']}, {worst['n']} rows)."

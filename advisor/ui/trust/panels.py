@@ -185,7 +185,7 @@ def draw_evidence(scenario: Scenario) -> None:
     judged = _judged()
     whole = judged_errors(judged)
     st.markdown(
-        f"**{whole.n} published speedups, each predicted without the runs of its own laboratory:** median error "
+        f"**{whole.n} published speedups, each predicted without its laboratory's runs:** median error "
         f"{whole.median_ape or 0:.1%}, {whole.coverage or 0:.0%} inside the likely range, "
         f"{whole.sign_accuracy or 0:.0%} on the right side of 1×."
     )
