@@ -21,7 +21,7 @@ def draw_engine_run(scenario: Scenario, name: str, config: str | None) -> None:
 
     name, config : the design and its config.json's text; None for a shipped model's id.
     """
-    st.caption("Measure this")
+    st.caption("Measure this" if scenario.engine == "vllm" else "Measure this (in vLLM alone)")
     command = f"advisor profile --engine vllm --model {name}{'' if config is None else '.json'}"
     st.code(command, language=None, wrap_lines=True)
     if not runs.engine_python() or runs.refusal(st.get_option("server.address"), st.context.url, engine=True):

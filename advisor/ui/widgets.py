@@ -88,15 +88,6 @@ def stop_with(problem: str) -> NoReturn:
     st.stop()
 
 
-def place(text: str) -> None:
-    """Words over the title for what the page answers for.
-
-    The folded bar of a telephone says it already, so not there.
-    """
-    with st.container(key="place"):
-        st.markdown(text)
-
-
 def show_plot(chart: Chart, key: str) -> None:
     """A chart with its alt text alone."""
     st.plotly_chart(
