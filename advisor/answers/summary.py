@@ -227,9 +227,9 @@ class Fit:
     def because(self) -> str:
         """Reason in one sentence."""
         if self.largest_batch:
-            return f"Batch {self.largest_batch:,} is the largest that fits. Numbers below are hypothetical."
+            return f"Batch {self.largest_batch:,} is the largest that fits. The numbers are hypothetical."
         load = "The weights alone are" if self.weights_fill else f"One sequence at context {self.context_tokens:,} is"
-        return f"{load} too large. Numbers below are hypothetical."
+        return f"{load} too large. The numbers are hypothetical."
 
     @property
     def weights_fill(self) -> bool:
