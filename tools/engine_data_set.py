@@ -2,7 +2,8 @@
 
 measurements/engine_cpu_SITTING_NAME/ gets config.json, hardware.json (this machine, its copy bandwidth and products
 measured first), data.csv and meta.yaml. Called again, it measures what is left. Other work on the same cores spoils
-cells: the column control_ratio tells which. `python -m studies.engine_designs` says what the prediction is worth on the rows.
+cells: the column control_ratio tells which. `python -m studies.engine_designs` says what the prediction is worth on
+the rows.
 """
 
 from __future__ import annotations

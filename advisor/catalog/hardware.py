@@ -277,7 +277,7 @@ def hardware_named(text: str) -> str:
         if asked in {"".join(words[:length]) for length in range(1, len(words) + 1)}
     ]
     if len(found) > 1:
-        raise AdvisorError(f"{text[:40]} is one of {', '.join(found)}; say which, as in 8x{found[0]}")
+        raise AdvisorError(f"{text[:40]} may be {', '.join(found)}; say which, e.g. {found[-1]} or 8x{found[-1]}")
     return found[0] if found else text
 
 
