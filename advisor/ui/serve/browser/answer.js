@@ -172,11 +172,12 @@ function legend(v) {
   const made = [key("━", "schedule", "best K, range")];
   const sources = [...new Set(published.map((one) => one[4]))], more = sources.length > 1 ? ` and ${sources.length - 1} more` : "";
   const by = sources.length ? `${sources[0].length > 34 ? `${sources[0].slice(0, 32)}…` : sources[0]}${more}` : "";
-  if (same) made.push(key("◆", "published", `published (${same}): ${by}`));
-  if (other) made.push(key("◇", "published", `other drafter (${other})${same ? "" : `: ${by}`}`));
+  made.push(key("─", "family", "each K"));
+  if (same) made.push(key("◆", "published", `this drafter (${same}): ${by}`));
+  if (other) made.push(key("◇", "published", `other drafters (${other})${same ? "" : `: ${by}`}`));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
   if (!published.length) made.push(node("span", {}, "none published here"));
-  if (twin) made.push(key("┈", "faint", "dense model, same active size"));
+  if (twin) made.push(key("···", "faint", "dense twin: same active size"));
   v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
 }
 
@@ -224,7 +225,9 @@ function table(v) {
 /** A command with its longest lists folded to the eye: what is selected or copied is whole. */
 function folded(text) {
   const [before, ...after] = text.split(/(?<=\[\d+,\d+,)((?:\d+,){12,})/);
-  return [before, ...after.map((one, i) => (i % 2 ? one : node("span", { class: "fold", "data-n": one.split(",").length - 1 }, one)))];
+  const broken = (one) => one.split(/(?<=[,{]|":)/).flatMap((part) => [part, node("wbr")]);  // lines end between words
+  const shown = (one, i) => (i % 2 ? broken(one) : [node("span", { class: "fold", "data-n": one.split(",").length - 1 }, one)]);
+  return [...broken(before), ...after.flatMap(shown)];
 }
 
 function launch(v) {

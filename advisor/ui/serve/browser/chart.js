@@ -96,7 +96,7 @@ function picture(state, width) {
   add(el("circle", { cx: x(batch), cy: y(value), r: 7, style: "fill:var(--schedule);stroke:var(--page);stroke-width:2.5" }));
   add(text(Math.min(Math.max(x(batch), box.left + 26), box.right - 26), 12, `batch ${batch.toLocaleString("en")}`, { class: "note", "text-anchor": "middle" }));
   if (axis === "speedup") notes(svg, state, f, s);
-  if (axis === "speedup" && box.bottom - y(1) > 22) add(text(box.left + 8, y(1) + 17, "slower than no speculation", { class: "tick halo" }));
+  if (axis === "speedup" && box.bottom - y(1) > 22) add(text(box.left + 8, y(1) + 17, "slower", { class: "tick halo" }));
   for (let tick = 1; tick <= m.batches[m.batches.length - 1]; tick *= 4)
     add(text(x(tick), box.bottom + 42, tick.toLocaleString("en"), { class: "tick", "text-anchor": "middle" }));
   add(text((box.left + box.right) / 2, box.bottom + 62, "Batch (sequences)", { class: "tick", "text-anchor": "middle" }));

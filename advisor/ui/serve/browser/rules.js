@@ -291,8 +291,8 @@ function verdict(m, batch, length, now, ranges) {
   }
   const gain = `${own.speedup.toFixed(2)}×`;
   const end = ranges[ranges.length - 1];
-  const most = Math.min(m.largest, m.batches[m.batches.length - 1]), full = most === m.largest ? "memory is full, " : "";
-  const pays = end.k ? `pays until ${full}batch ${most.toLocaleString("en")}` : `pays up to batch ${(end.first - 1).toLocaleString("en")}`;
+  const most = Math.min(m.largest, m.batches[m.batches.length - 1]), to = most.toLocaleString("en");
+  const pays = end.k ? (most === m.largest ? `pays until memory is full, batch ${to}` : `still pays at batch ${to}`) : `pays up to batch ${(end.first - 1).toLocaleString("en")}`;
   const title = own.speedup < 1.1 ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${gain} faster`;
   return {
     title,
