@@ -216,10 +216,6 @@ class State:
         return [name for name, entry in self.blocks.items() if entry["status"] not in ("skipped", "interrupted")]
 
 
-def _numbers(rows: list[dict[str, str]], column: str) -> list[float]:
-    return [float(row[column]) for row in rows if row.get(column)]
-
-
 def status_of(plan: Plan, blocks: dict[str, dict[str, Any]], folder: ResultFolder) -> tuple[str, list[str]]:
     """(complete | partial | failed, reasons). Complete: every block ran, and measured what is to be had here."""
     rows = read_rows(folder.path)
@@ -257,7 +253,7 @@ def findings_of(rows: list[dict[str, str]], backend: str) -> list[str]:
     bad = [row for row in rows if row["status"] in ("error", "wrong", "out_of_memory")]
     if bad:
         findings.append(f"{len(bad)} configurations failed, see the rows whose status is not ok")
-    drifts = [abs(value - 1) for value in _numbers(good, "control_ratio")]
+    drifts = [abs(float(row["control_ratio"]) - 1) for row in good if row.get("control_ratio")]
     if drifts and max(drifts) > DRIFT_LIMIT:
         findings.append(f"the control kernel drifted by up to {100 * max(drifts):.0f}%: the device was not steady")
     findings += [f"{block}: not measured, {reason}" for block, reason in _not_to_be_had(rows).items()]
