@@ -286,15 +286,9 @@ def _bandwidth_findings(rows: list[dict[str, str]], backend: str) -> list[str]:
 
 
 def build_meta(
-    plan: Plan,
-    state: State,
-    folder: ResultFolder,
-    status: str,
-    reasons: list[str],
-    data_name: str,
-    software: dict[str, Any] | None = None,
+    plan: Plan, state: State, folder: ResultFolder, status: str, reasons: list[str], data_name: str
 ) -> dict[str, Any]:
-    """The whole of meta.yaml as plain data. Units stand in the keys. `software` defaults to this machine's."""
+    """The whole of meta.yaml as plain data. Units stand in the keys."""
     device = plan.device
     rows = read_rows(folder.path)
     return {
@@ -321,7 +315,7 @@ def build_meta(
             "code_version": plan.code_version,
         },
         "device": _device_facts(device, state),
-        "software": driver_facts(device) if software is None else software,
+        "software": driver_facts(device),
         "blocks": [{"name": b.name, "op": b.op} | state.blocks.get(b.name, {"status": "open"}) for b in plan.blocks],
         "avoided_kernels": dict(state.avoid),
         "method": METHOD_CPU if device.backend == "cpu" else METHOD_ACCELERATOR,
