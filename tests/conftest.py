@@ -23,7 +23,6 @@ LONGEST_FIRST = (
     "profiling/test_results.py",
     "pages/test_app.py",
     "pages/test_uploads.py",
-    "profiling/test_fleet.py",
     "pages/test_profile.py",
     "measured/test_points.py",
     "show/test_report_document.py",

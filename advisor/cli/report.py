@@ -219,7 +219,7 @@ def app(context: click.Context, port: int) -> None:
 
 
 TORCH_MISSING = "profiling needs torch, which is not installed here; install torch 2.10 to 2.13 for your device"
-_WITHOUT_TORCH = {"-h", "--help", "--ray"}
+_WITHOUT_TORCH = {"-h", "--help"}
 
 
 @click.command(

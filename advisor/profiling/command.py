@@ -137,7 +137,6 @@ def parser() -> argparse.ArgumentParser:
     parse.add_argument(
         "--json", action="store_true", help="print the outcome as JSON, progress as JSON lines to stderr"
     )
-    parse.add_argument("--ray", metavar="ADDRESS", help="spread the plan over a Ray cluster (needs ray)")
     parse.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parse.add_argument("--after-crash", action="store_true", help=argparse.SUPPRESS)
     return parse
@@ -163,10 +162,6 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
         raise ProfilingError(f"--time-budget-s {options.time_budget_s} must be above 0")
     if options.list_devices:
         return _list_devices(options)
-    if options.ray:
-        from advisor.profiling.fleet import run_fleet
-
-        return run_fleet(options)
     measuring = not options.plan
     if measuring and options.out is None:
         raise ProfilingError("give --output DIRECTORY for the results (or --plan to see the price only)")

@@ -216,10 +216,6 @@ class State:
         return [name for name, entry in self.blocks.items() if entry["status"] not in ("skipped", "interrupted")]
 
 
-def _numbers(rows: list[dict[str, str]], column: str) -> list[float]:
-    return [float(row[column]) for row in rows if row.get(column)]
-
-
 def status_of(plan: Plan, blocks: dict[str, dict[str, Any]], folder: ResultFolder) -> tuple[str, list[str]]:
     """(complete | partial | failed, reasons). Complete: every block ran, and measured what is to be had here."""
     rows = read_rows(folder.path)
@@ -257,7 +253,7 @@ def findings_of(rows: list[dict[str, str]], backend: str) -> list[str]:
     bad = [row for row in rows if row["status"] in ("error", "wrong", "out_of_memory")]
     if bad:
         findings.append(f"{len(bad)} configurations failed, see the rows whose status is not ok")
-    drifts = [abs(value - 1) for value in _numbers(good, "control_ratio")]
+    drifts = [abs(float(row["control_ratio"]) - 1) for row in good if row.get("control_ratio")]
     if drifts and max(drifts) > DRIFT_LIMIT:
         findings.append(f"the control kernel drifted by up to {100 * max(drifts):.0f}%: the device was not steady")
     findings += [f"{block}: not measured, {reason}" for block, reason in _not_to_be_had(rows).items()]
@@ -290,15 +286,9 @@ def _bandwidth_findings(rows: list[dict[str, str]], backend: str) -> list[str]:
 
 
 def build_meta(
-    plan: Plan,
-    state: State,
-    folder: ResultFolder,
-    status: str,
-    reasons: list[str],
-    data_name: str,
-    software: dict[str, Any] | None = None,
+    plan: Plan, state: State, folder: ResultFolder, status: str, reasons: list[str], data_name: str
 ) -> dict[str, Any]:
-    """The whole of meta.yaml as plain data. Units stand in the keys. `software` defaults to this machine's."""
+    """The whole of meta.yaml as plain data. Units stand in the keys."""
     device = plan.device
     rows = read_rows(folder.path)
     return {
@@ -325,7 +315,7 @@ def build_meta(
             "code_version": plan.code_version,
         },
         "device": _device_facts(device, state),
-        "software": driver_facts(device) if software is None else software,
+        "software": driver_facts(device),
         "blocks": [{"name": b.name, "op": b.op} | state.blocks.get(b.name, {"status": "open"}) for b in plan.blocks],
         "avoided_kernels": dict(state.avoid),
         "method": METHOD_CPU if device.backend == "cpu" else METHOD_ACCELERATOR,

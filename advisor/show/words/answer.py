@@ -129,17 +129,6 @@ def _pays_text(advice: Advice) -> str:
     return f"Speculation pays up to batch {last:,}, where memory is full."
 
 
-def _nearest_rows(advice: Advice, most: int) -> list[DraftRow]:
-    """Plain decoding, the K that is served and the K nearest to the recommended one, `most` rows in all."""
-    best, served = advice.recommendation.n_draft, {item.k_running for item in advice.to_serve}
-    near = sorted(
-        advice.drafts,
-        key=lambda row: (row.n_draft not in {0, best}, row.n_draft not in served, abs(row.n_draft - best)),
-    )
-    near = near[:most]
-    return sorted(near, key=lambda row: row.n_draft)
-
-
 def launch_lines(advice: Advice, options: Sequence[str], width: int) -> list[str]:
     """The command that starts the engine with this schedule, or why there is none.
 
