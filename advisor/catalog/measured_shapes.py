@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -91,11 +90,11 @@ def monotone_knots(layer: MeasuredLayer, form: Callable[[NDArray[np.float64]], N
     times = np.minimum.accumulate((factors * form(tokens))[::-1])[::-1]
     log_tokens = np.log(tokens)
     counts = np.ceil(np.diff(np.log2(tokens)) * KNOTS_PER_OCTAVE).astype(int)
-    steps = [np.linspace(a, b, n, endpoint=False) for (a, b), n in zip(pairwise(log_tokens), counts, strict=True)]
-    fine = np.concatenate([*steps, log_tokens[-1:]])
-    joined = np.exp(np.interp(fine, log_tokens, np.log(times)))
-    factors_at = joined / form(np.exp(fine))
-    return tuple((float(at), float(factor)) for at, factor in zip(np.exp(fine), factors_at, strict=True))
+    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    between = place * np.repeat(np.diff(log_tokens) / counts, counts) + np.repeat(log_tokens[:-1], counts)
+    fine = np.append(between, log_tokens[-1])
+    joined, at = np.exp(np.interp(fine, log_tokens, np.log(times))), np.exp(fine)
+    return tuple(zip(at.tolist(), (joined / form(at)).tolist(), strict=True))
 
 
 def _form(cost: MoeCost, architecture: Architecture, placement: Placement) -> Callable[[NDArray[np.float64]], Any]:

@@ -325,7 +325,7 @@ def _from_points(at: NDArray[np.int_], length: Array, k_max: int, borrowed: bool
     that one alpha would give widens the band instead.
     """
     k = np.arange(k_max + 1)
-    alpha = np.interp(k, at, solve_alpha(length, at))
+    alpha = np.interp(k, at, _solved(tuple(length.tolist()), tuple(at.tolist())))
     value = accepted_length(alpha, k)
     growth = None
     if len(at) == 1:
@@ -344,6 +344,12 @@ def _from_points(at: NDArray[np.int_], length: Array, k_max: int, borrowed: bool
     value[measured] = length[np.searchsorted(at, k[measured])]  # measured values as they are, not through alpha
     outside = (k > 0) & ((k < at[0]) | (k > at[-1]))
     return _banded(value, outside, np.clip(k, at[0], at[-1]), borrowed, source, growth)
+
+
+@lru_cache(maxsize=256)
+def _solved(lengths: tuple[float, ...], drafts: tuple[int, ...]) -> Array:
+    """`solve_alpha` of one question, which all scenarios with that accepted length share."""
+    return solve_alpha(lengths, drafts)
 
 
 def _bend(k: NDArray[np.int_], at: int) -> Array:

@@ -137,8 +137,9 @@ def draw_total(
     """
     shape = np.broadcast_shapes(*(np.shape(time) for time in components.values()))
     names = list(components)
-    times = np.stack([np.broadcast_to(components[name], shape) for name in names])
-    factors = np.stack([draws.factor[name] for name in names], axis=1)
+    times, factors = np.empty((len(names), *shape)), np.empty((len(draws.routing_z), len(names)))
+    for place, name in enumerate(names):
+        times[place], factors[:, place] = components[name], draws.factor[name]
     total = _weighted_sums(factors, times.reshape(len(names), -1)).reshape(-1, *shape)
     if routed_low is not None and routed_high is not None:
         routed = components["routed"]

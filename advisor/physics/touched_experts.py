@@ -214,11 +214,11 @@ def touched_under(
     _check_tokens(batch, tokens)
     shape = np.broadcast_shapes(batch.shape, tokens.shape)
     ones = (1,) * len(shape)
-    cvs, phis, rhos = (np.array(each).reshape(-1, *ones) for each in zip(*routings, strict=True))
+    _, phis, rhos = (np.array(each).reshape(-1, *ones) for each in zip(*routings, strict=True))
     _check_unit("affinity", phis)
     _check_unit("stickiness", rhos)
     # One at a time, as alone: the roots of several, found together, may differ in the last bit.
-    loads = [_load_nodes(active / experts, cv, experts, active)[0] for cv in cvs]
+    loads = [_known_loads(n_experts, n_active, cv).reshape(*ones, -1) for cv, _, _ in routings]
     tokens_at = tokens.reshape(ones[tokens.ndim :] + tokens.shape)
     chances = [_known_chances(tokens_at.tobytes(), tokens_at.shape, rho) for _, _, rho in routings]
     fresh = [np.stack(each) for each in zip(*chances, strict=True)]
@@ -356,6 +356,13 @@ def _load_nodes(share: Array, load_cv: Array, experts: Array, active: Array) -> 
     return solved[index.ravel()].reshape(*share.shape, _N_NODES), _nodes()[1]
 
 
+@functools.lru_cache(maxsize=128)
+def _known_loads(experts: float, active: float, load_cv: float) -> Array:
+    """`_load_nodes` of one layer, [nodes], so that all steps of a setup share them."""
+    count, chosen = np.asarray(experts, float), np.asarray(active, float)
+    return _load_nodes(chosen / count, np.asarray(load_cv), count, chosen)[0]
+
+
 @functools.lru_cache(maxsize=64)
 def _solved_loads(packed: bytes) -> Array:
     """Capped lognormal loads [rows, nodes] for rows of (k/N, CV, N), packed so that equal questions are cached.
@@ -395,9 +402,9 @@ def _capped_load(share: Array, sigma: Array, quantiles: Array, weights: Array) -
 
 
 def _check_counts(experts: Array, active: Array) -> None:
-    if not (np.all(np.isfinite(experts)) and np.all(np.isfinite(active))):
+    if not (np.isfinite(experts).all() and np.isfinite(active).all()):
         raise AdvisorError("n_experts and n_active must be finite")
-    if np.any(active < 1) or np.any(active > experts):
+    if not ((active >= 1) & (active <= experts)).all():
         raise AdvisorError(
             f"n_active must lie between 1 and n_experts; got n_active up to {active.max():g} with n_experts from "
             f"{experts.min():g}"
@@ -405,12 +412,12 @@ def _check_counts(experts: Array, active: Array) -> None:
 
 
 def _check_tokens(batch: Array, tokens: Array) -> None:
-    if np.any(batch < 1) or not np.all(np.isfinite(batch)):
+    if not ((batch >= 1) & (batch < np.inf)).all():
         raise AdvisorError("batch_size must be >= 1")
-    if np.any(tokens < 1) or np.any(tokens != np.floor(tokens)) or np.any(tokens > _MAX_TOKENS):
+    if not ((tokens >= 1) & (tokens == np.floor(tokens)) & (tokens <= _MAX_TOKENS)).all():
         raise AdvisorError(f"tokens_per_sequence must be whole numbers from 1 to {_MAX_TOKENS}")
 
 
 def _check_unit(name: str, value: Array) -> None:
-    if np.any(value < 0.0) or np.any(value > 1.0) or not np.all(np.isfinite(value)):
+    if not ((value >= 0.0) & (value <= 1.0)).all():
         raise AdvisorError(f"{name} must lie between 0 and 1")

@@ -504,7 +504,7 @@ def _samples(
 
 
 def _check_axes(batch: Array, k: NDArray[np.int64], k_max: int) -> None:
-    if batch.size == 0 or not np.all(np.isfinite(batch)) or np.any(batch < 1) or np.any(batch > MAX_BATCH):
+    if batch.size == 0 or not np.all((batch >= 1) & (batch <= MAX_BATCH)):
         raise AdvisorError(f"batches must be numbers from 1 to {MAX_BATCH}, e.g. 1,2,4,8")
     if k.size == 0 or np.any(k < 0) or np.any(k > k_max):
         raise AdvisorError(f"K must lie between 0 and {k_max}; got {', '.join(map(str, k[(k < 0) | (k > k_max)]))}")

@@ -47,11 +47,11 @@ def by_tier(tier: NDArray[np.object_], values: Mapping[str, float], default: flo
 def component_tier_ranks(setup: Setup, step_tokens: ArrayLike) -> dict[str, NDArray[np.int64]]:
     """Rank of the tier (`Tier.rank`) of each kernel component of a step of M = B q `step_tokens` [-]."""
     tokens = np.asarray(step_tokens, float)
-    found = {}
+    found, least = {}, np.zeros(tokens.shape, np.int64)
     for one in KERNELS:
         # A component is only as known as the least known of its kernels; without any kernel it is a roofline.
         ranks = [_tier_rank(cost, tokens, setup) for cost in records_in_use(setup, one)] or [Tier.ROOFLINE.rank]
-        found[one.key] = np.broadcast_to(functools.reduce(np.maximum, ranks), tokens.shape)
+        found[one.key] = functools.reduce(np.maximum, ranks, least)
     return found
 
 

@@ -20,7 +20,6 @@ from advisor.answers.by_batch import KByContext
 from advisor.answers.engines.config import NEEDS_MODEL, EngineExport, ExportRequest, ServedModel, check_draft_model
 from advisor.answers.engines.vllm import placement_words, vllm_speculative_config
 from advisor.answers.round_costs import KRange, k_running_at
-from advisor.answers.simulation.simulator import concave
 from advisor.catalog.engines import ExportRule, MtpSupport, export_engines, load_engine
 from advisor.catalog.hf.fields import parse_json
 from advisor.catalog.models import model_ids, model_profile
@@ -313,6 +312,8 @@ def _synthetic_config(setup: Setup, method: str, n_draft: int, draft_model: str 
     ranges = (KRange(1, setup.scenario.batch_size, n_draft, 1.0),)
     parallel = setup.drafter.parallel_drafting
     config = vllm_speculative_config(ranges, method, draft_model, parallel_drafting=parallel) or {}
+    from advisor.answers.simulation.simulator import concave  # `advise` does without
+
     rates = np.diff(concave(setup.acceptance.accepted_length))[:n_draft]
     config["rejection_sample_method"] = "synthetic"
     config["synthetic_acceptance_rates"] = [round(float(rate), 4) for rate in rates]

@@ -26,7 +26,7 @@ def p_norm(a: Floats, b: Floats, p: Floats) -> Array:
     # The larger one is taken out of the root, whose powers would overflow; 0/0 is a layer that neither reads nor
     # computes.
     high, low = np.maximum(a, b), np.minimum(a, b)
-    ratio = np.divide(low, high, out=np.zeros(np.broadcast_shapes(low.shape, high.shape)), where=high > 0)
+    ratio = np.divide(low, high, out=np.zeros_like(high), where=high > 0)
     return np.asarray(high * (1.0 + ratio**p) ** (1.0 / p))
 
 
