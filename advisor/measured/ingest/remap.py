@@ -213,7 +213,7 @@ def targets(kind: TableKind = "points") -> list[str]:
 
 
 def likely_targets(item: Header, kind: TableKind = "points") -> list[str]:
-    """All of `targets`, those first that the unit and the words of a header make likely; then IGNORE."""
+    """All of `targets`, likely meanings of a header first, then IGNORE."""
     offered, words = targets(kind), set(header_key(item.theirs).split("_"))
     near = [item.ours, item.native or IGNORE, *(likely_pair(item.theirs) if kind == "points" else ())]
     near += [_HINTS[word] for word in sorted(words) if word in _HINTS]

@@ -270,7 +270,10 @@ def likely_pair(header: str) -> list[str]:
 
 
 def rate_counted(frame: pd.DataFrame) -> str | None:
-    """What plain rates of open pairs count: those of one request fall as the batch grows, those of all rise."""
+    """Likely metric of open pairs of rates.
+
+    Those of one request fall as the batch grows, those of all together rise.
+    """
     rows = frame.dropna(subset=["batch_size", "baseline_value"]).sort_values("batch_size")
     if len(rows) < 2:
         return None

@@ -60,7 +60,7 @@ def read_as(read: Measured) -> list[tuple[str, str]]:
 
 
 def asked_text(read: Measured) -> str:
-    """What is asked for before the rows can be used, in a few words."""
+    """Words for the title on fields still asked for."""
     needed = [item for item in read.missing if item.needed]
     if not needed or unknown_names(read) or any(item.name not in _NAMED or item.prefill is None for item in needed):
         return "something is missing"
@@ -121,7 +121,7 @@ def _missing_field(item: MissingField, guess: Any, read: Measured) -> None:
     label = f"{_title(item.name)} ({need}); missing in {counted(item.rows, 'row')}{lines}"
     meaning = item.meaning
     column, words = _FROM_NAME.get(item.name, ("", ""))
-    if item.needed and item.prefill is not None and (header := header_in(read, column)):
+    if item.needed and (item.prefill is not None or item.name == "metric") and (header := header_in(read, column)):
         label = words.format(header)
     if files := one_a_file(item.name):
         label += "; one for all files, or one for each"
