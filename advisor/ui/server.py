@@ -254,6 +254,7 @@ _PAGE = """
   #root [data-testid=stMainBlockContainer] { padding-left: 42px; padding-right: 42px; }
 }
 #root [data-testid=stMainBlockContainer] h1 { padding: 0.1rem 0 0.1rem; line-height: 1.15; }
+#root [data-testid=stMainBlockContainer]:has(.st-key-drop_more) h1 { padding-bottom: 0.6rem; }
 #root .st-key-preview h1 { font-size: 1.35rem; }
 #root [data-testid=stBaseButton-primary] { background-color: #0B5CAD; border-color: #0B5CAD; color: #FFFFFF; }
 #root [data-testid=stMultiSelectTagsContainer] [data-tag] { background-color: #0B5CAD; color: #FFFFFF; }

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.ingest.remap import IGNORE, own_headers, targets
+from advisor.measured.ingest.remap import IGNORE, Header, likely_targets, own_headers, target_label, targets
 from advisor.prediction import AdvisorError
 
 OWN = b"# from our tool\nusers;drafted;gain;gap, mean\n1;3;1,9;5\n8;3;1,7;9\n"
@@ -57,7 +57,7 @@ def test_guesses_fill_what_is_near_once_each_and_leave_the_rest_ignored() -> Non
         "speed-up": "speedup",
         "colour": "ignore",
     }
-    assert {item.native for item in own_headers("x.csv", text)} == {None}
+    assert [item.theirs for item in own_headers("x.csv", text) if item.native] == ["users"]
     assert next(item.cells for item in own_headers("x.csv", text) if item.theirs == "speed-up") == ("1,9",)
 
 
@@ -164,3 +164,51 @@ def test_a_mean_may_stand_behind_its_unit_and_a_near_miss_is_said_as_it_is_typed
     assert read["tpot_s"].tolist() == pytest.approx([5.2e-3])
     with pytest.raises(AdvisorError, match=r"--map .?tpot_ms_p99=tpot_ms"):
         read_upload("mine.csv", b"bs,spec_tokens,tpot_ms_p99\n1,0,5.2\n")
+
+
+@pytest.mark.parametrize(
+    ("header", "metric"),
+    [
+        ("users,tps_base,tps_mtp3,gpu,notes", None),
+        ("concurrency,tok_s_no_spec,spec3_tok_s,gpu,notes", None),
+        ("concurrency,baseline tok/s/user,MTP3 tok/s per user,gpu,notes", "output_tok_per_s_per_user"),
+        ("users,tpot_ms,eagle3_k3_tpot_ms,gpu,notes", "tpot_ms"),
+        ("batch,ms_off,ms_mtp3,gpu,notes", None),
+    ],
+)
+def test_pairs_named_in_the_wild_are_read_with_k_as_a_guess_and_what_they_count_asked(
+    header: str, metric: str | None
+) -> None:
+    read = read_upload("mine.csv", f"{header}\n1,90,120,H200,ok\n8,70,95,H200,ok\n".encode()).result
+    assert (read.rows_kept, read.frame["batch_size"].tolist()) == (2, [1, 8])
+    assert read.frame["baseline_value"].tolist() == [90, 70]
+    asked = {item.name: item.prefill for item in read.missing if item.needed}
+    assert asked["draft_tokens_k"] == 3
+    assert read.frame["draft_tokens_k"].isna().all(), "a guess, not applied"
+    assert read.frame["metric"].dropna().unique().tolist() == ([metric] if metric else [])
+    if metric is None:
+        assert asked["metric"] == (None if "ms" in header else "output_tok_per_s_per_user")
+
+
+def test_rates_that_rise_with_the_batch_are_guessed_to_be_of_all_requests_together() -> None:
+    read = read_upload("mine.csv", b"users,tps_base,tps_mtp3\n1,90,120\n8,500,700\n").result
+    assert next(item.prefill for item in read.missing if item.name == "metric") == "output_tok_per_s"
+
+
+def test_k_in_a_name_that_was_mapped_by_hand_stays_a_guess() -> None:
+    columns = {"mine": "baseline_tpot_ms", "run mtp3": "sd_tpot_ms"}
+    read = read_upload("mine.csv", b"batch,mine,run mtp3\n64,28.5,33.1\n", columns).result
+    assert {item.name: item.prefill for item in read.missing}["draft_tokens_k"] == 3
+    assert read.frame["speedup"].tolist() == pytest.approx([28.5 / 33.1])
+
+
+def test_likely_meanings_come_first_in_the_unit_that_a_header_says() -> None:
+    def first(theirs: str, n: int) -> list[str]:
+        offered = likely_targets(Header(theirs, IGNORE, None, ()))
+        assert sorted(offered) == sorted(targets())
+        return offered[: offered.index(IGNORE)][:n]
+
+    assert first("tokens/s", 2) == ["baseline_output_tok_per_s_per_user", "sd_output_tok_per_s_per_user"]
+    assert first("base_tps", 1) == ["baseline_output_tok_per_s_per_user"]
+    assert all(name.endswith("_ms") for name in first("latency (ms)", 9))
+    assert "Tokens/s per user" in target_label(first("tokens/s", 1)[0])

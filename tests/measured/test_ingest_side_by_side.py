@@ -159,9 +159,11 @@ def test_columns_of_any_name_can_be_mapped_to_a_pair(metric):
 
 def test_a_pair_in_a_file_that_is_not_recognised_is_named_with_what_it_lacks():
     with pytest.raises(AdvisorError, match=r"off \(baseline_value\), on \(sd_value\) are understood") as refused:
-        read_upload("wide.csv", b"users,off,on\n1,6.1,3.4\n")
+        read_upload("wide.csv", b"streams,off,on\n1,6.1,3.4\n")
     assert "--map theirs=ours" in str(refused.value)
-    assert read_upload("wide.csv", b"users,off,on\n1,6.1,3.4\n", columns={"users": "batch_size"}).result.rows_kept == 1
+    assert (
+        read_upload("wide.csv", b"streams,off,on\n1,6.1,3.4\n", columns={"streams": "batch_size"}).result.rows_kept == 1
+    )
 
 
 SEVERAL = "batch;plain TPOT (ms);TPOT (ms) K=1;TPOT (ms) K=3;K1 AL;K3 AL;hardware;model;engine;tp;drafter\n"

@@ -31,8 +31,8 @@ def diagnosed(test: AppTest, text: str = "") -> AppTest:
 
 
 def fixes(test: AppTest) -> list[str]:
-    """Code blocks of the page; the bar has one more, the query of its link."""
-    return [item.value for item in test.code if not item.value.startswith("?")]
+    """Code blocks of the page; not the query of the bar's link and the command that measures."""
+    return [item.value for item in test.code if not item.value.startswith(("?", "advisor profile"))]
 
 
 def words(test: AppTest) -> str:

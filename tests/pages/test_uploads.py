@@ -61,7 +61,7 @@ def alts(test: AppTest) -> list[str]:
 
 def test_an_upload_is_read_refitted_and_the_refit_undone(points: bytes) -> None:
     test = upload(page(), "mine.csv", points)
-    assert any(item.label == "our own CSV template: 14 rows read" for item in test.expander)
+    assert any(item.label == "mine.csv: 14 rows read" for item in test.expander)
     test.button(key="refit_upload").click().run()
     assert not test.exception
     assert not test.error
@@ -361,7 +361,10 @@ def test_a_pasted_console_block_is_read_and_a_near_miss_says_what_it_lacks() -> 
     test.text_area(key="drop_text").set_value(block).run()
     test.button(key="read_drop_text").click().run()
     assert not test.exception
-    assert any("the console block of a serving benchmark: 1 row read" in item.label for item in test.expander)
+    assert any(
+        "1 row read" in item.label and "the console block of a serving benchmark" in item.label
+        for item in test.expander
+    )
     assert test.session_state["_upload"].result.frame["tpot_s"].tolist() == pytest.approx([0.004])
     test.text_area(key="drop_text").set_value('{"output_throughput": 5, "n": 1}').run()
     test.button(key="read_drop_text").click().run()
@@ -623,7 +626,7 @@ def test_the_accepted_length_of_a_run_ends_with_its_model_or_drafter_and_with_it
 def test_what_a_wide_table_counts_is_asked_on_the_page_where_its_headers_leave_it_open() -> None:
     data = WIDE.replace("plain_tpot_ms", "plain (ms)").replace("eagle3_tpot_ms", "eagle3 (ms)").encode()
     test = upload(page(**ASKED), "wide.csv", data)
-    assert test.title[0].value == "6 rows read; something is missing"
+    assert test.title[0].value == "6 rows read: something is missing"
     test.selectbox(key="missing_metric").set_value("tpot_ms")
     test.button(key="fill_in").click().run()
     test.button(key="refit_upload").click().run()
@@ -665,7 +668,7 @@ def test_a_wide_table_that_calls_one_latency_tpot_and_the_other_itl_gets_its_ver
 
 def test_a_latency_with_drafts_that_may_be_a_whole_round_is_asked_for() -> None:
     test = upload(page(**ON_B200), "wide.csv", LATENCIES + b"1,3,2.3,3.9,2.2\n16,3,3.5,6.1,2.2\n")
-    assert test.title[0].value == "2 rows read; something is missing"
+    assert test.title[0].value == "2 rows read: confirm what is counted"
     assert test.selectbox(key="missing_metric").value == "tpot_ms"
 
 
@@ -697,3 +700,22 @@ def test_a_config_json_has_the_same_accepted_length_dropped_as_under_more(monkey
     found = [one.session_state["_scenario"] for one in (dropped, given)]
     assert {one.acceptance for one in found} == {nearest_acceptance("kimi-k2", found[0].drafter_id)}
     assert START_ACCEPTANCE not in {one.acceptance for one in found}
+
+
+def test_k_from_a_name_is_confirmed_and_the_refit_stands_before_the_charts() -> None:
+    lines = ["users,tps_base,tps_mtp3,gpu,notes"]
+    lines += [f"{users},{plain},{spec},H200,x" for users, plain, spec in ((1, 165, 221), (4, 138, 197), (8, 118, 171))]
+    lines += [f"{users},{plain},{spec},H200,x" for users, plain, spec in ((16, 91, 133), (32, 66, 88), (64, 45, 49))]
+    test = upload(page(hardware_id="h200-sxm"), "mine.csv", "\n".join(lines).encode())
+    assert test.title[0].value.startswith("6 rows read: confirm K = 3")
+    assert test.text_input(key="missing_draft_tokens_k").value == "3"
+    assert test.session_state["_upload"].frame["draft_tokens_k"].isna().all()
+    assert test.selectbox(key="missing_metric").value == "output_tok_per_s_per_user"
+    assert not any("tpot_ms" in option or "/s" not in option for option in test.selectbox(key="missing_metric").options)
+    test.selectbox(key="missing_drafter").set_value("eagle3")
+    by_label(test, "Fill in").click().run()
+    assert "Keep K = 3 up to batch 64" in texts(test)
+    assert not any("not understood" in item.label or "not used" in item.label for item in test.expander)
+    test.button(key="refit_upload").click().run()
+    kinds = [item.value for item in test.subheader]
+    assert kinds.index("What your data changed") < kinds.index("Read as")

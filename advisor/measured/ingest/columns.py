@@ -231,7 +231,7 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
         high=MAX_BATCH,
         positive=True,
         context=True,
-        aliases=("batch", "bs", "concurrency", "max_concurrency"),
+        aliases=("batch", "bs", "concurrency", "max_concurrency", "users"),
     ),
     _text(
         "batch_kind",

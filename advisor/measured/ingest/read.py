@@ -26,6 +26,7 @@ from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers
 from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, Reject, rejects_frame, shorten
 from advisor.measured.ingest.rows import Measured, RowSource
 from advisor.measured.ingest.several_k import one_row_a_k
+from advisor.measured.ingest.side_by_side import SIDES, drafts_said, own_header
 from advisor.measured.ingest.upload import Sample, one_sentence, open_upload
 from advisor.measured.readers import FORMATS
 from advisor.measured.readers.base import Format, RawRows, coerce, from_mapped
@@ -77,6 +78,8 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
     raw.decimal_comma = decimal_comma
     if columns:
         fill_mapped(raw, sample, columns)
+        for header, ours in columns.items():
+            raw.prefill |= drafts_said(header) if own_header(ours) == SIDES["sd"] else {}
     raw.warnings = [*sample.warnings, *raw.warnings]
     return typed_rows(raw, reader, name, hashlib.sha256(data).hexdigest())
 

@@ -16,7 +16,7 @@ from advisor.measured.ingest.cells import Cells, table_header
 from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, UNIT_FACTORS, TableKind, header_key, match_header
 from advisor.measured.ingest.result import shorten
 from advisor.measured.ingest.several_k import one_row_a_k
-from advisor.measured.ingest.side_by_side import METRICS, SIDES, own_header, side_by_side, side_of
+from advisor.measured.ingest.side_by_side import METRICS, SIDES, likely_pair, own_header, side_by_side, side_of
 from advisor.measured.ingest.upload import MAX_COLUMNS, Sample, open_upload
 from advisor.measured.readers.base import Format, RawRows, field_of
 from advisor.prediction import AdvisorError
@@ -28,7 +28,6 @@ FIRST_ROWS = 3
 _SIMILAR = 0.75  # least difflib ratio of two headers that are taken for one; chosen by eye on benchmark tools' headers
 _SHOWN_UNITS = ("s", "ms", "us")
 _HINTS = {
-    "users": "batch_size",
     "conc": "batch_size",
     "concurrent": "batch_size",
     "sequences": "batch_size",
@@ -211,6 +210,19 @@ def targets(kind: TableKind = "points") -> list[str]:
             [f"{stem}_{unit}" for unit in _SHOWN_UNITS] if column.unit == "s" else [column.name, *column.opposites[:1]]
         )
     return out
+
+
+def likely_targets(item: Header, kind: TableKind = "points") -> list[str]:
+    """All of `targets`, likely meanings of a header first, then IGNORE."""
+    offered, words = targets(kind), set(header_key(item.theirs).split("_"))
+    near = [item.ours, item.native or IGNORE, *(likely_pair(item.theirs) if kind == "points" else ())]
+    near += [_HINTS[word] for word in sorted(words) if word in _HINTS]
+    near += [
+        name for name in offered if words & set(name.split("_")) - {"per", "s", "ms", "us", "n", "kind", "id", "tokens"}
+    ]
+    timed = {unit for unit in _SHOWN_UNITS if unit in words}
+    fits = (name for name in near if not timed or name.rpartition("_")[2] not in {*_SHOWN_UNITS} - timed)
+    return list(dict.fromkeys([name for name in fits if name in offered and name != IGNORE] + offered))
 
 
 def target_label(target: str, kind: TableKind = "points") -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.measured.ingest.columns import COLUMNS, REQUIRED_CONTEXT, USEFUL_CONTEXT, TableKind
-from advisor.measured.ingest.side_by_side import open_pairs
+from advisor.measured.ingest.side_by_side import open_pairs, rate_counted
 from advisor.measured.row_questions import copies_at_most, open_copies
 from advisor.text import counted, frame_csv
 
@@ -159,6 +159,8 @@ def missing_fields(
             guess = _plain(stated[0])
         if name == "data_parallel" and guess is None:
             guess = _one_value(copies_at_most(frame)[empty])
+        if name == "metric" and "_per_s" in str(guess):
+            guess = rate_counted(frame[empty])
         required, needs = name in REQUIRED_CONTEXT[kind], bool((empty & _needs(frame, name)).any())
         out.append(MissingField(name, column.unit, column.meaning, required, int(empty.sum()), guess, needs))
     return tuple(out)

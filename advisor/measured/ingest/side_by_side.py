@@ -34,10 +34,10 @@ class PairMetric:
 METRICS = {
     "tpot_ms": PairMetric("Time per output token, ms", "tpot_s", 1e-3),
     "tpot_s": PairMetric("Time per output token, s", "tpot_s"),
-    "step_time_ms": PairMetric("Plain step, and whole round with drafts, ms", "step_time_s", 1e-3),
-    "step_time_s": PairMetric("Plain step, and whole round with drafts, s", "step_time_s"),
-    "output_tok_per_s": PairMetric("Generated tokens/s, all requests together", "output_tok_per_s"),
-    "output_tok_per_s_per_user": PairMetric("Generated tokens/s of one request", "tpot_s", per_second=True),
+    "step_time_ms": PairMetric("Step or whole-round time, ms", "step_time_s", 1e-3),
+    "step_time_s": PairMetric("Step or whole-round time, s", "step_time_s"),
+    "output_tok_per_s": PairMetric("Tokens/s, all requests together", "output_tok_per_s"),
+    "output_tok_per_s_per_user": PairMetric("Tokens/s per user (one request)", "tpot_s", per_second=True),
     "request_latency_s": PairMetric("Whole request, s"),
 }
 """Metrics that are offered where a file leaves its own open."""
@@ -214,7 +214,7 @@ def side_by_side(headers: Sequence[str]) -> SideBySide | None:
     pairs = _pairs(read, headers) or _pairs([one for each in read for one in _per_token(each)], headers)
     rank = {kind: place for place, kind in enumerate(_ORDER)}
     first = min(pairs, key=lambda pair: rank.get(pair[0].kind, len(_ORDER)), default=None)
-    return None if first is None else _side_by_side(*first)
+    return None if first is None else _side_by_side(*first, drafts_said(headers[first[1].place]))
 
 
 def _pairs(read: Sequence[_Header], headers: Sequence[str]) -> list[tuple[_Header, _Header]]:
@@ -240,6 +240,47 @@ def own_header(header: str) -> str | None:
     return SIDES.get(side) if metric in METRICS else None
 
 
+def says_k(header: str) -> bool:
+    """Whether a header names K itself (`k3_tpot_ms`, `K=3`): `mtp3` may be a version, and is asked about."""
+    return re.search(r"(?:^|_)k_?\d", header_key(header)) is not None
+
+
+def drafts_said(header: str) -> dict[str, object]:
+    """K and drafter that a header names: guesses, to be confirmed."""
+    one = _taken_apart(0, header)
+    said = {"draft_tokens_k": one.n_draft or None, "drafter": one.drafter}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def metrics_in_unit(header: str) -> list[str]:
+    """Metrics that values under a header may count: a unit that it says is obeyed."""
+    said = _taken_apart(0, header).unit
+    unit = {1.0: "s", None: said}.get(UNIT_FACTORS.get(said), "ms")
+    return [name for name in METRICS if unit in ("", "/s" if "_per_s" in name else name.rpartition("_")[2])]
+
+
+def likely_pair(header: str) -> list[str]:
+    """Our headers of a pair that a header may mean, by its side, unit and quantity. Empty where it says none."""
+    one = _taken_apart(0, header)
+    if not (one.side or one.unit or one.kind):
+        return []
+    named = [name for name in metrics_in_unit(header) if not one.kind or name.startswith(one.kind)]
+    sides = {"plain": ["baseline"], "spec": ["sd"]}.get(one.side, list(SIDES))
+    return [f"{side}_{name}" for name in sorted(named, key=lambda name: "user" not in name) for side in sides]
+
+
+def rate_counted(frame: pd.DataFrame) -> str | None:
+    """Likely metric of open pairs of rates.
+
+    Those of one request fall as the batch grows, those of all together rise.
+    """
+    rows = frame.dropna(subset=["batch_size", "baseline_value"]).sort_values("batch_size")
+    if len(rows) < 2:
+        return None
+    first, last = rows["baseline_value"].astype(float).iloc[[0, -1]]
+    return None if first == last else f"output_tok_per_s{'_per_user' if last < first else ''}"
+
+
 def side_of(header: str) -> str:
     """Side that a header names, `plain` or `spec`. Empty for neither."""
     return _taken_apart(0, header).side
@@ -252,6 +293,7 @@ def _may_be_one(native: tuple[str, float] | None) -> bool:
 
 def _words(header: str) -> list[str]:
     key = re.sub(r"(^|_)w_o(_|$)", r"\1without\2", header_key(header))
+    key = re.sub(r"(^|_)(mtp|spec|sd|ngram|dflash)(\d+)(?=_|$)", r"\1\2_k\3", key)
     return re.sub(r"(^|_)k_(\d+)(?=_|$)", r"\1k\2", key).split("_")
 
 
@@ -303,9 +345,7 @@ def _pair(alike: Sequence[_Header], headers: Sequence[str]) -> tuple[_Header, _H
     return plain[0], spec[0]
 
 
-def _side_by_side(plain: _Header, spec: _Header) -> SideBySide:
-    said = {"draft_tokens_k": spec.n_draft or None, "drafter": spec.drafter}
-    given: dict[str, object] = {name: value for name, value in said.items() if value is not None}
+def _side_by_side(plain: _Header, spec: _Header, given: dict[str, object]) -> SideBySide:
     kind = plain.kind
     units = [UNIT_FACTORS.get(one.unit) for one in (plain, spec)]
     if plain.kind == _TOKEN_TIME:
@@ -314,7 +354,9 @@ def _side_by_side(plain: _Header, spec: _Header) -> SideBySide:
     if not kind or (plain.unit != "/s" and None in units):
         # Both in the first one's unit, where both say theirs.
         factor = 1.0 if units[0] is None or units[1] is None else units[1] / units[0]
-        return SideBySide(plain.place, spec.place, None, (1.0, factor), given)
+        guess = {"metric": "output_tok_per_s_per_user"} if plain.unit == "/s" else {}
+        first = 1e-3 if units[0] == UNIT_FACTORS["us"] else 1.0  # microseconds are counted in ms
+        return SideBySide(plain.place, spec.place, None, (first, first * factor), given | guess)
     if plain.unit == "/s":
         return SideBySide(plain.place, spec.place, kind, (1.0, 1.0), given)
     ending = "s" if kind == "request_latency" else "ms"

@@ -111,7 +111,7 @@ def draw(scenario: Scenario, verdict: OwnVerdict | None) -> None:
     for number, one in enumerate(found.findings):
         with st.container(border=True, key=f"finding_{number}"):
             _finding(one)
-    _compared(found)
+    _compared(found, opened=verdict is None and not found.findings)
     _not_judged(found)
 
 
@@ -151,19 +151,21 @@ def _finding(one: DiagnosisFinding) -> None:
     st.caption(f"Source: {plain(one.source)}")
 
 
-def _compared(found: DiagnosisView) -> None:
+def _compared(found: DiagnosisView, *, opened: bool) -> None:
     """Runs beside their prediction, the first ones in full."""
     if not found.comparisons:
         return
-    with st.expander("Measured beside predicted", expanded=not found.findings):
+    with st.expander("Measured beside predicted", expanded=opened):
         for text in found.gaps[:_SHOWN_RUNS]:
             st.markdown(plain(text))
-        for one in found.comparisons[:_SHOWN_RUNS]:
+        shown, more = list(found.comparisons[:_SHOWN_RUNS]), found.comparisons[_SHOWN_RUNS:]
+        if more:
+            label = counted(len(more), "more run")
+            shown.append(st.selectbox(label, more, key="diagnosed_run", format_func=lambda one: one.title))
+        for one in shown:
             st.caption(plain(one.title))
             st.table(one.table.frame.set_index("Quantity"))
             st.caption("  \n".join(plain(f"{text}.") for text in (one.product, one.parts) if text))
-        if more := len(found.comparisons[_SHOWN_RUNS:]):
-            st.caption(f"{counted(more, 'more run')} not shown; `advisor diagnose --json` lists all.")
 
 
 def _not_judged(found: DiagnosisView) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pandas as pd
 import streamlit as st
 
 from advisor.answers.diagnosis.runs import UserFile
@@ -79,7 +78,7 @@ _FORGET = "Drops the files, your points on Serve, and a refit on them from every
 
 
 _TAKEN = (
-    ("Benchmark, wide or tall, plain runs among it", "Verdict, parts of the gap, refit"),
+    ("Benchmark, CSV or JSON, with its K = 0 runs", "Verdict, parts of the gap, refit"),
     ("Launch line, server log, console output", "Cause, and the remedy in numbers"),
     ("config.json", "The model in the bar"),
     ("/metrics, acceptance rates", "Accepted length by K"),
@@ -90,7 +89,7 @@ _TAKEN = (
 
 def draw_what_goes_in() -> None:
     """Kinds of files and their answers."""
-    st.table(pd.DataFrame(_TAKEN, columns=["Drop", "Get"]).set_index("Drop"), width=720)
+    st.markdown("\n".join(["| Drop | Get |", "|---|---|", *(f"| {kind} | {answer} |" for kind, answer in _TAKEN)]))
 
 
 def _sample(scenario: Scenario) -> None:

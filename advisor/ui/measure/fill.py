@@ -9,10 +9,10 @@ import streamlit as st
 
 from advisor.catalog.models import model_ids
 from advisor.measured.ingest.columns import COLUMNS
-from advisor.measured.ingest.remap import target_label, targets
+from advisor.measured.ingest.remap import likely_targets, target_label
 from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, MissingField
 from advisor.measured.ingest.rows import Measured
-from advisor.measured.ingest.side_by_side import METRICS
+from advisor.measured.ingest.side_by_side import METRICS, metrics_in_unit
 from advisor.physics.draft import drafter_ids
 from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import Scenario
@@ -25,6 +25,7 @@ from advisor.ui.measure.session import (
     fill_in,
     fill_in_form,
     guess_of,
+    header_in,
     of_scenario,
     one_a_file,
     other_model,
@@ -58,6 +59,23 @@ def read_as(read: Measured) -> list[tuple[str, str]]:
     return [*said, *((_title(name), f"{value} (bar)") for name, value in FROM_BAR.result.items())]
 
 
+def asked_text(read: Measured) -> str:
+    """Words for the title on fields still asked for."""
+    needed = [item for item in read.missing if item.needed]
+    if not needed or unknown_names(read) or any(item.name not in _NAMED or item.prefill is None for item in needed):
+        return "something is missing"
+    return f"confirm {', '.join(_NAMED[item.name].format(item.prefill) for item in needed)}"
+
+
+_NAMED = {"draft_tokens_k": "K = {}", "metric": "what is counted", "drafter": "the drafter"}
+_FROM_NAME = {
+    "draft_tokens_k": ("sd_value", "Draft length K in {}"),
+    "metric": ("baseline_value", "What {} counts"),
+    "drafter": ("sd_value", "Drafter of {}"),
+}
+"""Fields guessed from a column's name: the column of ours, and the label."""
+
+
 def draw_open_fields(read: Measured, scenario: Scenario) -> None:
     """Ask for what is needed and nobody said. What stands in the fields is what a refit uses, filled in or not."""
     unknown = unknown_names(read)
@@ -78,7 +96,7 @@ def draw_open_fields(read: Measured, scenario: Scenario) -> None:
         with st.grid(3, min_column_width=250):
             for item in needed:
                 _missing_field(item, guess_of(item, other, scenario), read)
-        st.button("Fill in", key="fill_in", on_click=fill_in_form)
+        st.button("Fill in", key="fill_in", type="primary", on_click=fill_in_form)
         show_problem(problem("fields"))
 
 
@@ -102,6 +120,9 @@ def _missing_field(item: MissingField, guess: Any, read: Measured) -> None:
     lines = f" (line {', '.join(map(str, empty))})" if item.rows == len(empty) <= _FEW < len(read.frame) else ""
     label = f"{_title(item.name)} ({need}); missing in {counted(item.rows, 'row')}{lines}"
     meaning = item.meaning
+    column, words = _FROM_NAME.get(item.name, ("", ""))
+    if item.needed and (item.prefill is not None or item.name == "metric") and (header := header_in(read, column)):
+        label = words.format(header)
     if files := one_a_file(item.name):
         label += "; one for all files, or one for each"
         meaning += f". One for each file: separated by commas, in this order: {', '.join(files)}"
@@ -132,12 +153,13 @@ def _stated_names(read: Measured) -> None:
 
 
 def _field(label: str, name: str, guess: Any, key: str, meaning: str = "") -> Any:
+    read = upload()
     choices: dict[str, list[Any]] = {
         "hardware_id": list(hardware_ids()),
         "model_id": [*own_models(), *model_ids()],
         "drafter": list(drafter_ids()),
         "accepted_length_same_run": list(_YES_NO),
-        "metric": list(METRICS),
+        "metric": metrics_in_unit(header_in(read, "baseline_value") if read else ""),
     }
     options = choices.get(name)
     help_text = plain(meaning) or None
@@ -158,19 +180,19 @@ def _field(label: str, name: str, guess: Any, key: str, meaning: str = "") -> An
 _ASKED = {COMMA: "What a comma in numbers marks", TIMES: "Unit of times that name none"}
 _SAID = {"": "Not said", "decimal": "Decimals", "thousands": "Thousands"}
 MAX_FIELDS = 40
-"""Columns asked for; wider files are mapped on the command line (`ingest --map`)."""
+"""Columns asked for, those first that nothing is read from."""
 
 
-def draw_mapping_panel() -> None:
+def draw_mapping_panel(scenario: Scenario) -> None:
     """A form for each file that can be mapped, open where it could not be read or columns look swapped."""
     given, read = FILES.result, upload()
     swapped = read is not None and bool(read.swapped)
     for number, file in enumerate(given):
         if file.headers:
-            _form(number, file, len(given) > 1, swapped and not file.chosen)
+            _form(number, file, scenario, len(given) > 1, swapped and not file.chosen)
 
 
-def _form(number: int, file: UploadFile, several: bool, swapped: bool) -> None:
+def _form(number: int, file: UploadFile, scenario: Scenario, several: bool, swapped: bool) -> None:
     """The form of one file; `several`: its name is said."""
     said = f" ({counted(file.unused, 'column')} {'not understood' if file.rows is None else 'not used'})"
     label = f"Which column is which{f' in {plain(file.name)}' if several else ''}{said if file.unused else ''}"
@@ -179,10 +201,7 @@ def _form(number: int, file: UploadFile, several: bool, swapped: bool) -> None:
         st.expander(label, expanded=file.rows is None or swapped or bool(file.asked)),
         st.form(f"column_mapping_{number}", border=False),
     ):
-        st.caption(
-            "Columns are matched where the name allows it. Nothing is renamed until you confirm. Times need a unit."
-        )
-        options = targets(file.kind)
+        st.caption("Likely meanings first; type to search. Nothing changes until you confirm. Times need a unit.")
         chosen: dict[str, str] = {}
         for asked in file.asked:
             st.warning(plain(f"{asked.text[0].upper()}{asked.text[1:]}"), icon=":material/help:")
@@ -195,6 +214,7 @@ def _form(number: int, file: UploadFile, several: bool, swapped: bool) -> None:
         shown = sorted(file.headers, key=lambda item: item.native == item.ours)[:MAX_FIELDS]
         with st.grid(3, min_column_width=200):
             for item in shown:
+                options = likely_targets(item, file.kind)
                 chosen[item.theirs] = st.selectbox(
                     plain(item.theirs),
                     options,
@@ -204,10 +224,8 @@ def _form(number: int, file: UploadFile, several: bool, swapped: bool) -> None:
                     help=f"First cells: {plain(', '.join(item.cells))}" if item.cells else None,
                 )
         if st.form_submit_button("Read with these columns", key=f"read_columns_{number}"):
-            read_with(number, {item.theirs: item.ours for item in file.headers} | chosen)
+            read_with(number, {item.theirs: item.ours for item in file.headers} | chosen, scenario)
             st.rerun()
         show_problem(problem(f"columns {number}"))
         if len(file.headers) > MAX_FIELDS:
-            st.caption(
-                f"{len(file.headers) - MAX_FIELDS} more columns can be mapped with `python -m advisor ingest --map`."
-            )
+            st.caption(f"{len(file.headers) - MAX_FIELDS} more columns have no field: leave some out of the file.")

@@ -80,17 +80,17 @@ def draw_refit(scenario: Scenario) -> None:
         st.markdown(f":material/tune: {plain(changed)}")
     _use(result, scenario)
     groups = curve_groups(result)
-    if groups:
-        chosen = st.selectbox(
-            "Curve", range(len(groups)), key="refit_curve", format_func=lambda i: curve_name(*groups[i])
-        )
-        chart = before_after_chart(before_after(points, result, groups[chosen]))
-        show_chart(chart, "before_after", scenario)
-    with st.expander("Residuals and constants"):
+    with st.expander("Before and after, residuals, constants"):
+        if groups:
+            chosen = st.selectbox(
+                "Curve", range(len(groups)), key="refit_curve", format_func=lambda i: curve_name(*groups[i])
+            )
+            chart = before_after_chart(before_after(points, result, groups[chosen]))
+            show_chart(chart, "before_after", scenario)
         show_chart(residual_chart(result), "residuals", scenario)
         show_table(Table(PARAMETERS, result.parameters))
-    for note in refit_notes(result):
-        st.caption(note)
+        for note in refit_notes(result):
+            st.caption(note)
     if result.outliers or result.refused:
         unused = (*result.outliers, *result.refused)
         with st.expander(f"Measured not used ({sum(one.rows for one in unused):,})"):
@@ -116,10 +116,10 @@ def _use(found: RefitResult, scenario: Scenario) -> None:
     length = own_length(read, scenario) if read is not None and borrowed else None
     for reason in found.reasons_against:
         st.warning(plain(reason), icon=":material/help:")
-    use, drop = st.columns(2)
+    row = st.container(horizontal=True, gap="small")
     offer = "Use anyway, on every page" if found.reasons_against else "Use this refit on every page"
     with_length = f" With it comes the accepted length of your runs, {length}." if length else ""
-    use.button(
+    row.button(
         "In use on every page" if used else offer,
         key="use_refit",
         disabled=used,
@@ -128,7 +128,7 @@ def _use(found: RefitResult, scenario: Scenario) -> None:
         args=(found, length),
         help=f"In this session only; the link and the report of a scenario then carry it.{with_length}",
     )
-    drop.button("Undo the refit", key="undo_refit", on_click=undo_refit, icon=":material/undo:")
+    row.button("Undo the refit", key="undo_refit", on_click=undo_refit, icon=":material/undo:")
     if (found.hardware_id, found.engine) != (scenario.hardware_id, scenario.engine):
         st.caption(
             plain(

@@ -26,7 +26,7 @@ from advisor.measured.ingest.result import (
     open_questions,
 )
 from advisor.measured.ingest.rows import Measured, combine, complete, lacking_files, resolve_names, with_given
-from advisor.measured.ingest.side_by_side import told_per_token
+from advisor.measured.ingest.side_by_side import says_k, told_per_token
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused
 from advisor.measured.refit import lacking, refit_chosen, select_points
@@ -34,6 +34,7 @@ from advisor.measured.refit_result import RefitResult
 from advisor.physics.hardware import hardware_ids
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
+from advisor.text import number_of
 from advisor.ui.answers import advice_for
 from advisor.ui.own_data import START, UPLOAD, in_use, stop_refit, text_of
 from advisor.ui.session import Kept, attempt
@@ -70,9 +71,12 @@ class UploadFile:
 
     @property
     def unused(self) -> int:
-        """Number of its headers that nothing is read from."""
-        by_choice = self.chosen and self.rows is not None
-        return sum(item.ours == IGNORE if by_choice else item.native is None for item in self.headers)
+        """Number of its columns of numbers that nothing is read from and nobody ignored."""
+        if self.chosen and self.rows is not None:
+            return 0
+        return sum(
+            item.native is None and any(number_of(cell) is not None for cell in item.cells) for item in self.headers
+        )
 
 
 def read_file(name: str, data: bytes, digest: str) -> UploadFile:
@@ -257,7 +261,7 @@ def _with(rows: Measured, values: Mapping[str, Any], override: Mapping[str, Any]
     return _with_own(with_given(filled, {name: value for name, value in override.items() if value and name in known}))
 
 
-def read_with(number: int, chosen: Mapping[str, str]) -> None:
+def read_with(number: int, chosen: Mapping[str, str], scenario: Scenario) -> None:
     """Read one of the files anew with its headers as chosen, {theirs: ours}. What was filled in stays, a refit not."""
     forget_refit()
     changed = list(FILES.result)
@@ -267,6 +271,7 @@ def read_with(number: int, chosen: Mapping[str, str]) -> None:
     UPLOAD.take(lambda: _filled(_combined(FILES.result), _GIVEN.result))
     if said := [text for text in (changed[number].problem, UPLOAD.problem) if text]:
         complain(f"columns {number}", ". ".join(said))
+    fill_from_bar(scenario)
 
 
 def fill_in(values: Mapping[str, Any], override: Mapping[str, Any], place: str) -> bool:
@@ -305,13 +310,23 @@ def fill_from_bar(scenario: Scenario) -> None:
     asked = [item for item in read.missing if item.needed or item.name in FROM_SCENARIO]
     guesses = {item.name: guess_of(item, other, scenario) for item in asked}
     taken = {name: value for name, value in guesses.items() if value is not None}
-    if not told_per_token(read.frame):
-        taken.pop("metric", None)  # asked, with the guess filled in
+    # A guess from the name of a column is asked about, with the guess filled in.
+    if not told_per_token(read.frame) or "_per_s" in str(taken.get("metric")):
+        taken.pop("metric", None)
+    named = header_in(read, "sd_value")
+    if named and not says_k(named) and taken.pop("draft_tokens_k", None):
+        other_drafter = taken.get("drafter") != scenario.drafter_id
+        taken = {name: value for name, value in taken.items() if name != "drafter" or not other_drafter}
     said = _PROBLEM.result  # of a file beside those that could be read
     if taken and fill_in(taken, {}, "fields"):
         _PROBLEM.put(said)
         suggested = {item.name for item in asked if item.prefill is not None}
-        FROM_BAR.put({name: value for name, value in taken.items() if name not in suggested})
+        FROM_BAR.put({**FROM_BAR.result, **{name: taken[name] for name in taken if name not in suggested}})
+
+
+def header_in(read: Measured, column: str) -> str:
+    """Header that the first file with one of our columns has for it. Empty where none has."""
+    return next((source.headers[column][0] for source in read.sources if column in source.headers), "")
 
 
 def guess_of(item: MissingField, other: str, scenario: Scenario) -> Any:

@@ -25,9 +25,9 @@ from advisor.show.words.own_gap import decision_text, verdict_text, verdict_titl
 from advisor.text import counted
 from advisor.ui.measure import diagnosis
 from advisor.ui.measure.drop import KINDS
-from advisor.ui.measure.fill import draw_mapping_panel, draw_more_fields, draw_open_fields, read_as
+from advisor.ui.measure.fill import asked_text, draw_mapping_panel, draw_more_fields, draw_open_fields, read_as
 from advisor.ui.measure.refit import draw_refit, draw_refit_button, draw_refit_problem
-from advisor.ui.measure.session import FILES, FROM_SCENARIO, acceptances, unknown_names
+from advisor.ui.measure.session import FILES, FROM_SCENARIO, MAPPED_FORMATS, acceptances, unknown_names
 from advisor.ui.measure.traces import Heading, use_rates
 from advisor.ui.own_data import SWEEP, is_own_length, use_length
 from advisor.ui.state import plain, show_other
@@ -41,7 +41,7 @@ def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) 
     """The whole panel. Without rows, the form that says which column is which."""
     if read is None:
         heading("Which column is which?" if any(file.headers for file in FILES.result) else "Nothing could be read")
-        draw_mapping_panel()
+        draw_mapping_panel(scenario)
         return
     if read.kind != "points":
         heading(f"{counted(read.rows_kept, 'kernel time')} read")
@@ -49,17 +49,22 @@ def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) 
         _details(read)
         return
     if lacking(read.frame) or unknown_names(read):
-        heading(f"{counted(read.rows_kept, 'row')} read; something is missing")
+        heading(f"{counted(read.rows_kept, 'row')} read: {asked_text(read)}")
         draw_open_fields(read, scenario)
         _diagnose_button(scenario, filled=False)
-        diagnosis.draw(scenario, None)
+        _results(scenario, None)
     else:
         _compared(read, scenario, heading)
         draw_open_fields(read, scenario)
-    draw_mapping_panel()
+    draw_mapping_panel(scenario)
+    _details(read)
+
+
+def _results(scenario: Scenario, found: OwnVerdict | None) -> None:
+    """What the buttons above found: refit, diagnosis."""
     draw_refit_problem(scenario)
     draw_refit(scenario)
-    _details(read)
+    diagnosis.draw(scenario, found)
 
 
 def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
@@ -75,7 +80,7 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
                     "Set the bar to this file", key="bar_to_file", type="primary", on_click=show_other, args=(theirs,)
                 )
             _diagnose_button(scenario, filled=False)
-        diagnosis.draw(scenario, None)
+        _results(scenario, None)
         return
     asked = drafts_of(rows)
     k = int(st.session_state.get("measure_k") or asked[0])
@@ -94,7 +99,7 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     with side:
         show_chart(gap_parts_chart(found), "gap_parts", scenario)
         st.subheader("Read as", anchor=False)
-        st.dataframe(pd.DataFrame(read_as(read), columns=["Meaning", "Column"]), hide_index=True, height=213)
+        st.dataframe(pd.DataFrame(read_as(read), columns=["Meaning", "Column"]), hide_index=True, height="content")
     _steps(advice, rows, read)
 
 
@@ -118,7 +123,7 @@ def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario) ->
             st.button(label, key="use_implied_length", on_click=use_length, args=(length,))
         draw_refit_button(read, scenario, filled=found.action == "refit")
         _diagnose_button(scenario, filled=found.action == "diagnose")
-    diagnosis.draw(scenario, found)
+    _results(scenario, found)
 
 
 def _diagnose_button(scenario: Scenario, *, filled: bool) -> None:
@@ -182,7 +187,8 @@ def _details(read: Measured) -> None:
     """What was derived, refused and understood; what may still be said; acceptance by position."""
     said = [*read.derived, *read.warnings]
     refused = f", {counted(read.rows_refused, 'row')} refused" if read.rows_refused else ""
-    with st.expander(f"{read.format_name}: {counted(read.rows_kept, 'row')} read{refused}"):
+    by = "" if read.sources[0].format_id in MAPPED_FORMATS else f" ({read.format_name})"
+    with st.expander(f"{plain(read.file_name)}: {counted(read.rows_kept, 'row')} read{refused}{by}"):
         kinds = [(KIND_NAMES[kind], name) for name, kind in KINDS.result]
         st.dataframe(pd.DataFrame(kinds, columns=["Read as", "File"]), hide_index=True)
         if said:
