@@ -247,7 +247,7 @@ def shape_label(architecture: Architecture) -> str:
 
 @lru_cache(maxsize=1)
 def hardware_by_vendor() -> tuple[str, ...]:
-    """Ids of all shipped accelerators, vendor by vendor, newest first, of one chip the SXM module first."""
+    """Ids of all shipped accelerators, vendor by vendor, newest first, H200 before GH200, of one chip the SXM module first."""
 
     def chip(hardware_id: str) -> str:
         first = hardware_id.partition("-")[0]
@@ -257,10 +257,10 @@ def hardware_by_vendor() -> tuple[str, ...]:
     for name in hardware_ids():
         newest[chip(name)] = max(newest.get(chip(name), 0), load_hardware(name).release_year or 0)
 
-    def place(hardware_id: str) -> tuple[int, int, str, bool, str]:
+    def place(hardware_id: str) -> tuple[int, int, int, str, bool, str]:
         hardware, of = load_hardware(hardware_id), chip(hardware_id)
         vendor = _VENDORS.index(hardware.vendor) if hardware.vendor in _VENDORS else len(_VENDORS)
-        return vendor, -newest[of], of, "sxm" not in hardware_id, hardware.name
+        return vendor, -newest[of], len(of), of, "sxm" not in hardware_id, hardware.name
 
     return tuple(sorted(hardware_ids(), key=place))
 

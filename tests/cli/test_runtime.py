@@ -66,7 +66,7 @@ def test_schedule_and_export_say_the_same_of_one_k_and_of_contexts(
     at += ["--accepted-length", "2.4@3"]
     shown = run(capsys, "schedule", *at)[1]
     assert "Recommended K by batch and tokens of context" in shown
-    one_k = next(line for line in shown.splitlines() if "the best single K" in line).partition("alike).")[0]
+    one_k = next(line for line in shown.splitlines() if "the best single K" in line).partition(" (mean")[0]
     contexts = next(line for line in shown.splitlines() if line.startswith("Context changes the answer"))
     exported = run(capsys, "export", *at, "--output", str(tmp_path), "--draft-model", "a/b")[1]
     assert flat(one_k) in flat(exported)

@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.predict.scenario import Scenario, loads_shape, write_loads
+from advisor.prediction import AdvisorError
 from advisor.ui.answers import remembered
 from advisor.ui.share import files as report_files
 from tests.measured.test_ingest_traces import npy, synthetic
@@ -234,7 +235,7 @@ def test_a_file_with_what_a_session_counted_stays_in_it(ranks: str | None, scope
 
 def test_ranks_that_cannot_be_are_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
-        raise report_files.AdvisorError("these ranks cannot be counted")
+        raise AdvisorError("these ranks cannot be counted")
 
     monkeypatch.setattr(report_files, "ranks_answer", refuse)
     test = opened("share", **(WIDE | {"batch_size": "20", "report_ranks": "True"}))

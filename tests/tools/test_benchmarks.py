@@ -73,5 +73,5 @@ def test_a_benchmark_prints_its_table(
         monkeypatch.setattr(module, size, SMALL[name][size])
     if hasattr(module, "ProcessPoolExecutor"):
         monkeypatch.setattr(module, "ProcessPoolExecutor", Here)
-    assert not module.main(**arguments)
+    module.main(**arguments)  # what it returns says whether limits of time held: `make bench` judges that
     assert len(capsys.readouterr().out.splitlines()) > 1

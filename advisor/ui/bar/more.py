@@ -30,6 +30,7 @@ from advisor.catalog.models import model_ids
 from advisor.physics.acceptance import acceptance_curve, acceptance_curves
 from advisor.physics.hardware import Hardware, load_hardware
 from advisor.predict.field_rows import FieldRow, FieldSection
+from advisor.predict.load import load_setup
 from advisor.predict.scenario import (
     MAX_SCENARIO_BYTES,
     Scenario,
@@ -430,8 +431,10 @@ def draw_share_panel() -> None:
     scenario, _ = scenario_or_problem()
     # The browser opens it by itself: a rerun under way would close what the script does not know to be open yet.
     with st.popover("Share", type="tertiary", width="content", key=f"share_open_{_OPENED.result}"):
+        is_answered = scenario is not None and not attempt(load_setup, scenario)[1]
         if scenario is not None:
-            draw_one_page(scenario)
+            if is_answered:
+                draw_one_page(scenario)
             link = link_to(scenario, st.context.url)
             if link is None:
                 st.warning("Too large for a link: your own files make it so. Send the scenario file instead.")
@@ -439,7 +442,7 @@ def draw_share_panel() -> None:
                 st.code(link, language=None, wrap_lines=len(link) <= _WRAPPED)
             name, content = f"scenario-{scenario.hash}.json", scenario_json(scenario)
             download("Scenario file", content, name, "scenario_download", width="stretch")
-            if own_points(scenario) is not None:
+            if is_answered and own_points(scenario) is not None:
                 st.caption("The link does not hold your measured rows.")
             st.page_link(str(PAGES["share"]), label="Full report and engine files", icon=":material/description:")
         # A new key after each file, so that no file stands there whose scenario is no longer on screen.
