@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pytest
 
-from advisor.answers.design.answer import DesignAnswer, Sensitivity, best_by_objective, design_answer, sensitivity_text
+from advisor.answers.design.answer import DesignAnswer, best_by_objective, design_answer
 from advisor.answers.design.candidates import candidates
 from advisor.answers.design.grid import DesignGrid, Mixes
 from advisor.answers.design.search import (
@@ -225,14 +224,3 @@ def test_a_design_s_config_does_not_claim_to_be_its_baseline_s_checkpoint() -> N
     found = design_space(scenario, grid=GRID)
     assert found.best is not None
     assert "_name_or_path" not in design_config(found, found.best)
-
-
-def test_the_sentence_on_assumptions_counts_by_what_keeping_the_design_costs() -> None:
-    near = Sensitivity("law", "a", 1, "another design", 0.008, 1.1, False)
-    far = replace(near, regret=0.03, flips=True)
-    assert sensitivity_text([near, near]) == (
-        "Under each of 2 changed assumptions, the recommended design stays within 1% of the best."
-    )
-    assert sensitivity_text([near, far]) == (
-        "Under 1 of 2 changed assumptions, the recommended design is over 1% behind the best, or no longer allowed."
-    )

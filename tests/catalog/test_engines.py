@@ -43,11 +43,7 @@ from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
 from advisor.show.report.build import engine_blocks, engine_setups
 from tests.golden.engines_page import FILE, WHEN, with_tables
-from tests.house.source_scan import listed_words
 
-PACKAGE = Path(__file__).resolve().parents[2] / "advisor"
-BARE = "profiling/"
-"""Imports nothing of the advisor."""
 MADE_UP = """\
 id: made-up
 name: "Made Up"
@@ -160,37 +156,6 @@ def test_every_fitted_overhead_class_is_one_of_some_engine() -> None:
     assert shipped is not None
     known = {name for engine in engines() for name in (engine.id, *(f"{engine.id}-{c.ending}" for c in engine.classes))}
     assert {record.engine_class for record in shipped.records} <= known | {ANY_CLASS}
-
-
-def repeated_lists(name: str, source: str) -> list[str]:
-    """Dicts, tuples, lists and sets that name two engines or more, as ids or for readers."""
-    if name.startswith(BARE):
-        return []
-    words = {word.lower() for engine in engines() for word in (engine.id, engine.name)}
-    listed = ((line, {word.lower() for word in found} & words) for line, found in listed_words(source))
-    return [f"{name}:{line} lists {sorted(named)}" for line, named in listed if len(named) > 1]
-
-
-def test_the_engines_stand_in_one_list() -> None:
-    found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        found += repeated_lists(path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8"))
-    assert not found, "read advisor.catalog's engines instead"
-
-
-@pytest.mark.parametrize(
-    "planted",
-    [
-        'Engine = Literal["vllm", "sglang"]',
-        'NAMES = {"vllm": "vLLM", "trtllm": "TensorRT-LLM"}',
-        'X = ["SGLang", "vLLM"]',
-        'X = dict(vllm="a", sglang="b")',
-        'X = "vllm sglang".split()',
-    ],
-)
-def test_a_planted_list_is_seen(planted: str) -> None:
-    assert repeated_lists("report/layout.py", planted)
-    assert not repeated_lists("report/layout.py", 'NAME = {"vllm": "vLLM"}')
 
 
 def test_a_new_export_engine_takes_its_profile_and_its_writer(

@@ -15,9 +15,8 @@ from advisor.catalog.hardware import (
     hardware_slug,
     read_own_hardware,
 )
-from advisor.catalog.kernel_costs import _kernel_costs
 from advisor.physics.hardware import load_hardware
-from advisor.predict.load import _remembered, load_setup
+from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.prediction import Tier
 
@@ -84,22 +83,10 @@ def test_the_same_chip_has_its_measured_kernels_and_the_user_s_memory_and_links(
     assert slower.recommendation.tpot_s > usual.recommendation.tpot_s
 
 
-def test_nothing_of_it_stays_in_a_shared_cache() -> None:
-    scenario = on(POD)
-    before = _remembered.cache_info().currsize, _kernel_costs.cache_info().currsize
-    assert load_setup(scenario) is not load_setup(scenario)
-    assert (_remembered.cache_info().currsize, _kernel_costs.cache_info().currsize) == before
-    assert scenario.is_private
-
-
 def test_it_travels_in_a_link_and_belongs_to_the_hash() -> None:
     scenario, plain = on(POD), Scenario(acceptance="2.4@3", hardware_id="own-pod")
     assert Scenario.from_query(scenario.to_query()) == scenario
     assert len({scenario.hash, plain.hash, on(POD | {"memory_bytes": 1e11}).hash}) == 3
-
-
-def test_a_scenario_without_one_keeps_the_hash_it_had() -> None:
-    assert Scenario(acceptance="2.4@3", kv_dtype="bf16").hash == "143e33ba133d"
 
 
 def test_names_become_ids_that_no_profile_has() -> None:

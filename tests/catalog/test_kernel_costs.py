@@ -8,8 +8,6 @@ import pytest
 from advisor.catalog import fit_records
 from advisor.catalog.fit_records import (
     FORM_VERSION,
-    FitParameter,
-    FitRecord,
     class_costs,
     load_held_out,
     load_measured,
@@ -219,25 +217,8 @@ def test_a_laboratory_that_took_part_is_never_judged_by_the_fit_that_saw_it(monk
 
 
 def test_asking_for_an_unknown_parameter_lists_the_known_ones():
-    record = FitRecord(
-        id="x",
-        op="moe",
-        hardware_id="h",
-        engine="e",
-        version="1",
-        dtype="bf16",
-        kernel_source="k",
-        form="f",
-        parameters={"t0_s": FitParameter(value=1.0, unit="s")},
-        n_rows=1,
-        n_shapes=1,
-        data_sha256="0",
-        log_sd=0.1,
-        success=True,
-        message="",
-    )
-    with pytest.raises(AdvisorError, match="it has t0_s"):
-        record.value("t1_s")
+    with pytest.raises(AdvisorError, match=r"it has .*t0_s"):
+        ALL[0].value("t1_s")
 
 
 def test_the_cache_s_format_picks_the_attention_kernel() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import sys
 from collections import Counter
 from typing import Any
@@ -13,13 +12,10 @@ import advisor.answers.schedule
 import advisor.predict.curve
 import advisor.predict.load
 from advisor.answers.advice import advise
-from advisor.answers.explore.changes import next_steps
 from advisor.cli import advise as _cli_advise  # noqa: F401  (loaded, so that its names are counted too)
 from advisor.cli import report as _cli_report  # noqa: F401
 from advisor.cli import runtime as _cli_runtime  # noqa: F401
 from advisor.predict.scenario import Scenario
-from advisor.show.report.build import build_report
-from advisor.show.report.formats import render
 from tests import command_line
 
 QWEN = Scenario(
@@ -62,27 +58,6 @@ def test_advise_computes_one_curve_and_one_schedule(calls: Counter[str]) -> None
     assert calls == {"load_setup": 1, "curve_for": 1, "k_by_batch": 1}
 
 
-def test_next_steps_computes_one_curve_and_no_schedule_for_each_change_that_fits(calls: Counter[str]) -> None:
-    """A change is another scenario. The design search draws the baseline, three best designs, and the baseline by its
-    fit and by its measurement: six curves. The recommended K of one batch needs no schedule."""
-    advice = advise(QWEN)
-    calls.clear()
-    steps = next_steps(advice)
-    evaluated = sum(effect.change.kind != "design" for effect in steps.effects)
-    assert steps.refused
-    assert (calls["curve_for"], calls["k_by_batch"]) == (evaluated + 6, 0)
-
-
-def test_a_report_computes_the_other_engines_curve_and_schedule_alone(calls: Counter[str]) -> None:
-    """It carries those of the advice; what SGLang loads is answered with SGLang's own kernels, once."""
-    advice = advise(QWEN)
-    calls.clear()
-    report = build_report(advice, dt.date(2026, 11, 21))
-    for form in ("md", "json", "csv"):
-        assert render(report, form)
-    assert calls == {"load_setup": 1, "curve_for": 1, "k_by_batch": 1}
-
-
 @pytest.mark.parametrize("command", ["advise", "report", "schedule", "export"])
 def test_a_command_loads_each_scenario_once(
     command: str,
@@ -98,12 +73,3 @@ def test_a_command_loads_each_scenario_once(
     engines = 2 if command == "report" else 1  # each engine's own kernels say what it loads
     looked_at = {"advise": 1, "report": engines}.get(command, 1 + OTHER_CONTEXTS)
     assert calls == {"load_setup": looked_at, "curve_for": looked_at, "k_by_batch": engines}
-
-
-def test_asked_contexts_take_the_scenarios_own_curve_where_it_is_one_of_them(
-    calls: Counter[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Three contexts, one of them the scenario's own: two curves besides it."""
-    code, _, err = command_line.run(capsys, "schedule", *OPTIONS, "--context", "8192", "--contexts", "1024,8192,32768")
-    assert code == 0, err
-    assert calls == {"load_setup": 3, "curve_for": 3, "k_by_batch": 1}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from advisor.catalog.fit_records import OVERHEAD_NAMES
 from advisor.catalog.kernel_costs import kernel_costs
 from advisor.catalog.models import load_model
 from advisor.physics.bands import make_draws
-from advisor.physics.components import BY_KEY, COMPONENTS, FACTORS, JOINT, KERNELS, OVERHEADS
+from advisor.physics.components import COMPONENTS, FACTORS, JOINT, KERNELS, OVERHEADS
 from advisor.physics.hardware import load_hardware
 from advisor.physics.kernel_costs import KernelCosts
 from advisor.physics.step import Placement, step_time
@@ -20,22 +19,6 @@ from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.tiers import component_tier_ranks
-from tests.house.source_scan import listed_words
-
-PACKAGE = Path(__file__).resolve().parents[2] / "advisor"
-CREATED_IN = {"physics/components.py", "physics/step.py", "physics/draft.py"}
-"""The table itself, and the modules whose formulas make the times."""
-BARE = "profiling/"
-"""Imports nothing of the advisor, and names operations of its own."""
-FEW = 3
-"""So many keys in one literal are a formula's; more are a list."""
-
-
-def repeated_lists(name: str, source: str) -> list[str]:
-    if name in CREATED_IN or name.startswith(BARE):
-        return []
-    listed = ((line, words & set(BY_KEY)) for line, words in listed_words(source))
-    return [f"{name}:{line} lists {sorted(keys)}" for line, keys in listed if len(keys) > FEW]
 
 
 @pytest.fixture(scope="module")
@@ -59,28 +42,6 @@ def test_every_component_of_a_step_or_round_has_a_row_and_every_row_is_one(a_rou
         context_tokens=1024,
     )
     assert set(dense.components) <= a_round
-
-
-def test_the_components_stand_in_one_list() -> None:
-    found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        found += repeated_lists(path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8"))
-    assert not found, "read advisor/physics/components.py instead"
-
-
-@pytest.mark.parametrize(
-    "planted",
-    [
-        'NAMES = {"routed": "Experts", "dense": "FFN", "host": "Host", "launch": "Launches"}',
-        'for name in ("attention", "router", "shared", "lm_head"):\n    pass',
-        'ROWS = dict(a=["draft", "draft_host", "round_host", "routed"])',
-        "TIMES = dict(routed=1, dense=2, host=3, launch=4)",
-        'for name in "routed dense host launch".split():\n    pass',
-    ],
-)
-def test_a_planted_list_is_seen(planted: str) -> None:
-    assert repeated_lists("show/charts/why.py", planted)
-    assert not repeated_lists("show/charts/why.py", 'host = parts["host"] + parts["launch"] + parts["draft_host"]')
 
 
 def test_rows_name_what_there_is() -> None:

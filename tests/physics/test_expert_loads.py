@@ -133,12 +133,6 @@ def test_a_csv_that_was_cut_off_is_refused() -> None:
         read_loads("a.csv", "\n".join(["layer,expert,tokens", *rows[:-40]]).encode())
 
 
-def npy_header(shape: str) -> bytes:
-    """A .npy file of nothing but its header."""
-    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}".encode() + b"\n"
-    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
-
-
 def test_one_step_is_drawn_from_the_trace_where_there_is_one() -> None:
     sequences = trace(4)
     found: Traffic = traffic_of_trace(sequences, 128, 9)

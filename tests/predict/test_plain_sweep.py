@@ -12,14 +12,12 @@ from advisor.predict.curve import Curve, curve_for, held_sweep
 from advisor.predict.load import load_setup
 from advisor.predict.plain_sweep import parse_sweep, write_sweep
 from advisor.predict.scenario import Scenario, build_scenario
-from advisor.predict.scenario_fields import SWEEP_FIELDS
 from advisor.prediction import Array
 from advisor.show.explain.round import derive
 
 ASKED = build_scenario(
     hardware_id="h200-sxm", model_id="qwen3-30b-a3b", drafter_id="eagle3", acceptance="3.2@5", batch_size=128
 )
-OF = "/".join("x" for _ in SWEEP_FIELDS)
 BATCHES = np.array([1.0, 8, 64, 128, 256, 512, 513, 1024])
 
 

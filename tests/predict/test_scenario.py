@@ -214,11 +214,6 @@ def test_the_mixtral_value_is_the_share_that_the_paper_gives() -> None:
     assert {(row["hardware_id"], int(row["gpu_count"])) for row in rows} == {(scenario.hardware_id, scenario.n_gpus)}
 
 
-def test_command_a_plus_has_the_published_lengths() -> None:
-    lengths = advise(load_example("command-a-plus").scenario).setup.acceptance.accepted_length
-    assert lengths == pytest.approx([1, 1.75, 2.31, 2.73, 2.98, 3.12, 3.20, 3.25], abs=2e-3)
-
-
 def compared(name: str) -> str:
     """How today's prediction compares with what an example's sources measured on it, in the words of its first line."""
     example = load_example(name)

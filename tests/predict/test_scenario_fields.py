@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +17,6 @@ from advisor.predict.field_rows import FieldRow, FieldSection, rows_of
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS, SETTINGS
 from tests.golden import scenario_table
-from tests.house.source_scan import listed_words
 
 ROOT = Path(__file__).resolve().parents[2]
 MADE_UP = """
@@ -189,67 +187,3 @@ def test_a_field_without_a_row_or_a_number_without_limits_is_refused() -> None:
         rows_of(NoRow)
     with pytest.raises(TypeError, match="endless has no limits"):
         rows_of(NoLimits)
-
-
-REPEATED = 4
-"""From so many field names on, a literal is a list of the fields that somebody must remember to extend."""
-MEASURED = "columns of measured rows, a vocabulary of its own (docs/formats.md) that shares names with the settings"
-DELIBERATE = {
-    "measured/ingest": MEASURED,
-    "measured/readers": MEASURED,
-    "measured/validation.py": MEASURED,
-    "profiling/results.py": "columns of a sweep; profiling imports nothing of the advisor",
-    "profiling/engine": "columns of a sweep and facts an engine tells; profiling imports nothing of the advisor",
-    "ui/trust/panels.py": MEASURED,
-    "ui/measure": f"{MEASURED}: which of them the scenario on screen can fill in, or takes from a file",
-    "answers/summary.py": MEASURED,
-    "ui/bar": "what the bar shows itself, with widths, and More does not show again",
-    "answers/diagnosis": MEASURED,
-    "cli/data.py": MEASURED,
-    "cli/report.py": f"{MEASURED}: what a diagnosis beside the answer takes from it",
-    "ui/answers.py": "what a board over all models is asked, whatever the bar's own model",
-    "answers/explore/grid.py": "what a count of experts on ranks follows from",
-    "measured/own_points.py": MEASURED,
-    "show/words/leaderboard.py": "fields that are each model's own in a ranking",
-    "ui/serve/board.py": "opening a model of the board sets just what the ranking chose for it",
-}
-"""Folders and files whose literals may name four fields and more, with the reason."""
-
-
-def repeats(source: str) -> Iterator[tuple[int, set[str]]]:
-    """Line and names of each literal that names at least REPEATED fields, as elements, keys, values or within them."""
-    for line, words in listed_words(source):
-        if len(known := words & set(FIELDS)) >= REPEATED:
-            yield line, known
-
-
-def is_deliberate(path: str) -> bool:
-    return any(path == place or path.startswith(f"{place}/") for place in DELIBERATE)
-
-
-def test_no_other_file_lists_the_fields_again() -> None:
-    sources = {path.relative_to(ROOT / "advisor").as_posix(): path for path in (ROOT / "advisor").rglob("*.py")}
-    found = {path: list(repeats(file.read_text(encoding="utf-8"))) for path, file in sources.items()}
-    again = {path: names for path, names in found.items() if names and not is_deliberate(path)}
-    assert not again, "read the names from advisor.predict.scenario_fields.FIELDS instead"
-    idle = [
-        place for place in DELIBERATE if not any(found[p] for p in found if p == place or p.startswith(f"{place}/"))
-    ]
-    assert not idle, "these exceptions are no longer needed"
-
-
-@pytest.mark.parametrize(
-    "planted",
-    [
-        'LABELS = {"n_gpus": "GPUs", "batch_size": "Batch", "k_max": "K", "engine": "Engine"}',
-        'ORDER = ("n_gpus", "batch_size", "k_max", "engine")',
-        'OPTIONS = [Option(["--gpus", "n_gpus"]), Option(["batch_size"]), Option(["k_max"]), Option(["engine"])]',
-        'SHOWN = {"GPUs": "n_gpus", "Batch": "batch_size", "K": "k_max", "Engine": "engine"}',
-        'ASKED = {"n_gpus", "batch_size", "k_max", "engine"}',
-        "SHORT = dict(n_gpus=1, batch_size=2, k_max=3, engine=4)",
-        'NAMES = "n_gpus batch_size k_max engine".split()',
-    ],
-)
-def test_a_planted_list_is_seen(planted: str) -> None:
-    assert list(repeats(planted))
-    assert not list(repeats(planted.replace("engine", "motor")))
