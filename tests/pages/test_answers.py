@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from advisor.catalog.models import model_profile
 from advisor.predict.scenario import Scenario
 from advisor.ui.answers import keys_of, remembered
 from advisor.ui.design.question import DesignQuestion
@@ -76,30 +75,6 @@ def test_a_key_tells_every_field_apart() -> None:
     (name,) = keys_of(Scenario).values()
     seen = {name(scenario) for scenario in (SHIPPED, *OWN.values())}
     assert len(seen) == 1 + len(OWN)
-
-
-def test_what_is_a_users_own_adds_nothing_to_the_shared_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Streamlit's own: the session's cache is asked for, and only that."""
-    from streamlit.runtime.caching.cache_resource_api import ResourceCaches
-
-    scopes: list[object] = []
-    real = ResourceCaches.get_cache
-
-    def noted(self: Any, key: str, *given: Any, scope: str = "global", **options: Any) -> Any:
-        scopes.append(scope)
-        return real(self, key, *given, **options)  # a session needs a browser
-
-    monkeypatch.setattr(ResourceCaches, "get_cache", noted)
-
-    @remembered(st.cache_resource, shared=4, own=2)
-    def answer(scenario: Scenario) -> str:
-        return scenario.model_id
-
-    config = json.dumps(dict(model_profile("mixtral-8x7b").config))
-    answer(SHIPPED.model_copy(update={"model_id": "own", "model_config_json": config}))
-    assert scopes == ["session"]
-    answer(SHIPPED)
-    assert scopes == ["session", "global"]
 
 
 def on_scenarios(source: str) -> list[tuple[str, bool]]:

@@ -5,7 +5,6 @@ One design for several targets: a section that is computed once it is opened.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from advisor.answers.design.regions import one_design, parse_targets, region_map
 from advisor.answers.design.search import design_space
 from advisor.answers.design.start import MAX_NAME, design_name, parse_experts, start_from_size, starts
 from advisor.catalog.hf.config import architecture_from_config
-from advisor.cli import main
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.words.design import below_headline, beside_table, dial_value
@@ -58,15 +56,6 @@ def test_the_headline_and_its_line_are_the_answer_s_own_and_every_chart_has_a_fi
     assert below_headline(ANSWER) in shown(test)
     assert len(charts(test)) == 6
     assert all(any(letter.isdigit() for letter in chart.alt) for chart in charts(test))
-
-
-def test_the_command_gives_the_same_headline(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(
-            f"design --model {SCENARIO.model_id} --hardware {SCENARIO.hardware_id} --batch 16 "
-            f"--drafter {SCENARIO.drafter_id} --accepted-length 2.4@3".split()
-        )
-    assert capsys.readouterr().out.startswith(page().title[0].value)
 
 
 def test_the_dials_start_at_today_s_design_and_mine_is_today_s() -> None:
@@ -218,16 +207,6 @@ def test_limits_that_nothing_meets_say_which_one_binds_and_the_nearest_design(li
     assert "Best" not in beside(test).columns
 
 
-def test_an_own_model_is_searched() -> None:
-    """In its own session: tests/pages/test_answers.py."""
-    from tests.own_model import CONFIG_JSON
-
-    own = Scenario(acceptance="2.4@3", batch_size=4, model_id="own-tiny", model_config_json=CONFIG_JSON)
-    test = page(**link(own))
-    assert test.session_state["_scenario"] == own
-    assert test.title[0].value == design_answer(design_space(own)).headline
-
-
 def test_a_config_that_cannot_be_written_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AdvisorError("this model's config.json cannot express the design")
@@ -316,15 +295,6 @@ def test_every_file_behind_the_page_is_made_when_it_is_asked_for() -> None:
     test = page()
     keys = {item.key for item in test.get("download_button")}
     assert {"design_config", "design_best-designs.csv", "design_dials.csv", "design_whole-answer.json"} <= keys
-
-
-def test_the_best_design_of_a_start_is_written_in_the_start_s_own_dialect() -> None:
-    from advisor.answers.design.start import experts_config
-
-    config = experts_config(ANSWER.space, Experts(64, 4, 0.0, 1024))
-    moe = architecture_from_config(json.dumps(config), "design").moe
-    assert moe is not None
-    assert (moe.n_experts, moe.n_active, moe.expert_width) == (64, 4, 1024)
 
 
 def test_a_size_starts_from_no_model_that_cannot_be_brought_to_it() -> None:

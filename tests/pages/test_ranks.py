@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor.predict.scenario import Scenario, loads_shape, write_loads
+from advisor.prediction import AdvisorError
 from advisor.ui.answers import remembered
 from advisor.ui.share import files as report_files
 from tests.measured.test_ingest_traces import npy, synthetic
@@ -115,11 +116,6 @@ def test_a_table_that_cannot_be_read_leaves_the_one_before() -> None:
     assert "Counts on your table of loads" in texts(test)
 
 
-def test_a_table_of_another_number_of_experts_is_said_not_to_be_counted() -> None:
-    test = given(on_ranks(), "loads.csv", table(experts=64))
-    assert "Your table of loads is not counted: it is of 64 experts" in texts(test)
-
-
 def test_on_a_preset_s_loads_only_balanced_layouts_can_be_used() -> None:
     test = on_ranks()
     test.button(key="count_ranks").click().run()
@@ -130,22 +126,13 @@ def test_on_a_preset_s_loads_only_balanced_layouts_can_be_used() -> None:
     assert (used.expert_loads, used.redundant_experts) == (None, 8)
 
 
-def test_a_used_trace_brings_its_routing_too() -> None:
-    test = given(on_ranks(), "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
-    test.button(key="count_ranks").click().run()
-    test.selectbox(key="rank_layout").select("in order").run()
-    test.button(key="use_ranks").click().run()
-    used = test.session_state["_scenario"]
-    assert "," in used.routing
-    assert (loads_shape(used.expert_loads), used.redundant_experts) == ((2, 128), None)
-    assert "on 8 expert-parallel ranks" in texts(test)
-
-
 def test_undoing_a_used_trace_brings_the_routing_back() -> None:
     test = given(on_ranks(routing="uniform"), "a.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
     test.button(key="count_ranks").click().run()
     test.button(key="use_ranks").click().run()
-    assert "," in test.session_state["_scenario"].routing
+    used = test.session_state["_scenario"]
+    assert "," in used.routing
+    assert loads_shape(used.expert_loads) == (2, 128)
     test.button(key="undo_ranks_in_use").click().run()
     assert test.session_state["_scenario"].routing == "uniform"
 
@@ -234,14 +221,6 @@ def test_counts_of_another_scenario_are_not_taken() -> None:
     assert "Origin of the counts: preset." in section(test)
 
 
-def test_counts_of_a_trace_that_was_forgotten_are_not_taken() -> None:
-    test = counted_in_lab(8)
-    forgotten(test)
-    test = go_to(test, "share").run()
-    test.toggle(key="report_ranks").set_value(True).run()
-    assert "Origin of the counts: preset." in section(test)
-
-
 @pytest.mark.parametrize(("ranks", "scope"), [(None, None), ("", None), ("hash/digest/8", "session")])
 def test_a_file_with_what_a_session_counted_stays_in_it(ranks: str | None, scope: str | None) -> None:
     cache = FakeCache()
@@ -254,34 +233,9 @@ def test_a_file_with_what_a_session_counted_stays_in_it(ranks: str | None, scope
     assert [options.get("scope") for options in cache.calls] == [scope]
 
 
-def a_download_on_a_thread_of_its_own() -> None:
-    """A script: the file of a scenario on a model of one's own, made as Streamlit does after a click."""
-    import datetime as dt
-    from threading import Thread
-
-    import streamlit as st
-
-    from advisor.ui.share import files as report_files
-    from tests.show.report_fixtures import own_model
-
-    chosen = report_files.Chosen(report_files.Extras(), None, "", ())
-    make = report_files.made_later(own_model("mine"), dt.date(2026, 11, 22), "csv", chosen)
-    files: list[bytes] = []
-    thread = Thread(target=lambda: files.append(make()))
-    thread.start()
-    thread.join()
-    st.text(files[0].decode()[:13])
-
-
-def test_a_download_on_a_user_s_own_model_is_made_outside_the_script_s_thread() -> None:
-    test = AppTest.from_function(a_download_on_a_thread_of_its_own, default_timeout=60).run()
-    assert not test.exception, [item.value for item in test.exception]
-    assert test.text[0].value == "scenario_hash"
-
-
 def test_ranks_that_cannot_be_are_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
-        raise report_files.AdvisorError("these ranks cannot be counted")
+        raise AdvisorError("these ranks cannot be counted")
 
     monkeypatch.setattr(report_files, "ranks_answer", refuse)
     test = opened("share", **(WIDE | {"batch_size": "20", "report_ranks": "True"}))

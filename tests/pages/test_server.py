@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -182,24 +181,6 @@ def test_what_a_page_has_loaded_is_collected_over_once_and_not_after_every_run(m
         assert gc.get_freeze_count() > frozen + len(later) / 2
     finally:
         gc.unfreeze()
-
-
-def test_users_draw_one_after_the_other() -> None:
-    inside, most = [], []
-
-    def draw() -> None:
-        with server.in_turn():
-            inside.append(1)
-            most.append(len(inside))
-            time.sleep(0.005)
-            inside.pop()
-
-    users = [threading.Thread(target=draw) for _ in range(8)]
-    for user in users:
-        user.start()
-    for user in users:
-        user.join()
-    assert most == [1] * 8
 
 
 def test_a_page_that_ends_early_gives_its_turn_back() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,9 +16,8 @@ from streamlit.testing.v1 import AppTest
 from advisor.answers.explore.cells import sweep_rows
 from advisor.answers.explore.grid import made_by, read_plan
 from advisor.answers.explore.questions import fastest_within, where_drafting_pays
-from advisor.answers.explore.sweep_files import parquet_bytes, read_sweep, sweep_from
+from advisor.answers.explore.sweep_files import parquet_bytes, sweep_from
 from advisor.predict.scenario import write_loads
-from advisor.text import frame_csv
 from advisor.ui.lab import sweep as sweep_page
 from tests.answers.made_up_sweep import MAKER, grid, parquet
 from tests.own_model import CONFIG_JSON
@@ -161,16 +159,6 @@ def test_the_map_takes_other_axes_and_fixes_the_rest() -> None:
     test.selectbox(key=f"sweep_x_{digest}").set_value("context_tokens").run()
     assert not test.exception
     assert "by Context and" in said(test)
-
-
-def test_downloads_hold_all_rows_and_are_read_again() -> None:
-    test = swept()
-    kept = test.session_state["_sweep"]
-    names = {item.proto.label for item in test.get("download_button")}
-    assert {"Parquet", "CSV"} <= names
-    again = read_sweep([("x", parquet_bytes(kept.sweep.frame, kept.sweep.maker))])
-    pd.testing.assert_frame_equal(again.frame, kept.sweep.frame)
-    assert len(pd.read_csv(io.StringIO(frame_csv(kept.sweep.frame)))) == len(kept.sweep.frame)
 
 
 @pytest.mark.parametrize("own", ["sweep", "model"])
