@@ -1,7 +1,6 @@
 """Charts of a report: figures from values alone, units in the title; validation charts say what they rest on."""
 
 import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +8,6 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
-from advisor import show
 from advisor.answers.advice import ComponentTime
 from advisor.answers.best_k import break_even_batch
 from advisor.measured.validation import chances_kept, read_judged
@@ -168,11 +166,6 @@ def test_each_chart_has_units_in_its_title_and_the_colour_blind_safe_palette(nam
     assert re.search(r"\(×\)|\(ms\)", figure.layout.title.text)
     allowed = {color.lower() for color in (*SERIES, NEUTRAL)} | {"rgba(0,0,0,0)"}
     assert set(re.findall(r"#[0-9a-f]{6}|rgba\([^)]*\)", str(figure.to_dict()["data"]).lower())) <= allowed
-
-
-def test_nothing_that_is_shown_everywhere_imports_streamlit() -> None:
-    for path in Path(show.__file__).parent.rglob("*.py"):
-        assert not re.search(r"^\s*(import|from) streamlit", path.read_text(encoding="utf-8"), re.M), path
 
 
 def luminance(channels: np.ndarray) -> float:

@@ -146,12 +146,3 @@ def test_the_nearest_published_speedup_is_near_in_log_batch_and_k() -> None:
     assert nearest_speedups(points, 16, 3, 1)["source"].tolist() == ["b"]
     assert len(nearest_speedups(points, 16, 3)) == 3
     assert np.isfinite(nearest_speedups(points, 16, 3)["speedup"]).all()
-
-
-MODELS = {
-    "moe": Scenario(acceptance="2.4@3"),
-    "latent": Scenario(acceptance="2.4@3", model_id="deepseek-v3", n_gpus=8, tensor_parallel=8),
-    "experts split": Scenario(acceptance="2.4@3", model_id="deepseek-v3", n_gpus=8, expert_parallel=8),
-    "dense": Scenario(acceptance="2.4@3", model_id="command-a", n_gpus=4, tensor_parallel=4, batch_size=512),
-    "roofline": Scenario(acceptance="2.4@3", hardware_id="mi300x"),
-}

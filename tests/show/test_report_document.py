@@ -28,9 +28,8 @@ from advisor.show.report import document
 from advisor.show.report.blocks import Code, FigureBlock, TableBlock
 from advisor.show.report.build import LIMITS, Report, build_report
 from advisor.show.report.document import ReportDocument
-from advisor.show.report.formats import FORMATS, document_of, file_name, render
+from advisor.show.report.formats import document_of, file_name, render
 from advisor.show.report.layout import sections
-from advisor.show.report.paper import report_svg
 from advisor.text import unbroken_ranges
 from tests.show.report_fixtures import DATE, QWEN, own_model, report_on
 
@@ -160,20 +159,6 @@ def test_every_table_cell_and_sentence_is_in_every_readable_format(form: str) ->
     cells += [*report.warnings, *LIMITS, *report.assumptions, *report.sources]
     missing = [cell for cell in cells if re.sub(r"\s+", "", cell) not in shown]
     assert not missing
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_the_same_scenario_and_date_give_the_same_bytes(form: str) -> None:
-    advice = advise(QWEN)
-    again = build_report(advice, DATE, steps=next_steps(advice))
-    assert render(again, form) == render(report_on(checked=False), form)
-
-
-@pytest.mark.parametrize("key", ["speedup", "components"])
-def test_drawings_for_paper_are_the_same_each_time(key: str) -> None:
-    drawn = next(b for s in sections(report_on()) for b in s.blocks if isinstance(b, FigureBlock) and b.key == key)
-    assert report_svg(drawn) == report_svg(drawn)
-    assert "<dc:date>" not in report_svg(drawn)
 
 
 def test_another_process_gives_the_same_bytes() -> None:

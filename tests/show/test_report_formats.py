@@ -16,7 +16,7 @@ from advisor.answers.diagnosis.diagnose import diagnose
 from advisor.answers.diagnosis.runs import UserFile
 from advisor.show.report.blocks import Code
 from advisor.show.report.build import Report, build_report
-from advisor.show.report.formats import FORMATS, document_of, escape, markdown_code, render, script_json
+from advisor.show.report.formats import document_of, escape, markdown_code, render, script_json
 from advisor.show.report.paper import showable
 from advisor.show.words.diagnosis import view_of
 from advisor.text import MAX_NAME, printable
@@ -104,14 +104,6 @@ def test_csv_and_json_stay_well_formed(payload: str) -> None:
     assert json.loads(render(report, "json"))["scenario"]["model_id"] == payload
 
 
-def test_a_payload_in_a_config_or_in_the_acceptance_reaches_no_template() -> None:
-    scenario = own_model("x")
-    config = json.loads(scenario.model_config_json or "") | {"model_type": "mixtral", "_name_or_path": PAYLOADS[0]}
-    report = report_on(scenario.model_copy(update={"model_config_json": json.dumps(config)}))
-    for form in FORMATS:
-        assert render(report, form)
-
-
 @pytest.mark.parametrize(
     ("text", "escaped"),
     [
@@ -164,11 +156,6 @@ def test_names_on_launch_lines_stay_on_their_line() -> None:
 
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "diagnosis"
-
-
-def test_a_report_without_a_measured_run_says_nothing_of_one() -> None:
-    assert document_of(report_on()).diagnosis is None
-    assert "diagnosed" not in render(report_on(), "md").decode()
 
 
 def test_a_report_on_a_measured_run_has_its_verdict_evidence_and_remedy() -> None:
