@@ -34,7 +34,6 @@ from studies.blind import (
     predicted_times,
     ratios,
     sha256_of,
-    table,
 )
 from tests.measured.test_points import ROW
 
@@ -212,12 +211,3 @@ def test_rows_without_times_and_laboratories_set_apart_are_left_out() -> None:
     apart = SOURCED | {"source_title": "S2-MoE README (arXiv 2608.15018)"}
     assert set_apart(laboratory_of(apart["source_title"]))
     assert ratios([point_of(bare), point_of(apart)]).empty
-
-
-def test_a_slope_is_printed_from_three_batches_on() -> None:
-    frame = pd.DataFrame(
-        [("one", "h200-sxm", 2.0**i, 0.1 * i, 0.0, 0.1 * i) for i in range(3)],
-        columns=["laboratory", "hardware_id", "batch_size", "plain", "speculative", "speedup"],
-    )
-    assert "+0.100" in table(frame)
-    assert "+0.100" not in table(frame.head(2))

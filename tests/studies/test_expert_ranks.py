@@ -17,13 +17,11 @@ from studies.expert_ranks import (
     SHORT,
     Unions,
     fitted,
-    form_table,
     held_out_domains,
     layer_spreads,
     measured_presets,
     measured_unions,
     preset_rows,
-    preset_table,
 )
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/expert-parallel.md"
@@ -107,9 +105,3 @@ def test_a_domain_is_predicted_from_the_other_domains(unions: dict[str, Unions])
     assert np.median(worst) < 0.06
     assert worst[-2] < 0.08
     assert worst[-1] > 0.1, "role play is unlike the others; the band of the preset does not hold it"
-
-
-def test_the_tables_have_a_line_for_each_prompt_set(unions: dict[str, Unions]) -> None:
-    few = {name: unions[name] for name in (MIXED, "coding")}
-    assert [line.split()[0] for line in form_table(few).splitlines()] == ["prompt", MIXED, "coding"]
-    assert "%" in preset_table(few, ["class-fine-one-shared"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from studies.validation.outside import BATCHES, WIDE_BATCHES, best_k, by_active, by_ridge, cohere, plateau
+from studies.validation.outside import BATCHES, WIDE_BATCHES, by_active, by_ridge, cohere, plateau
 
 
 def test_command_a_plus_rises_inside_and_falls_at_large_batch() -> None:
@@ -26,11 +26,6 @@ def test_dense_command_a_never_rises_and_verifies_for_free_at_small_batch() -> N
     _, dense = cohere()
     assert np.all(np.diff(dense.speedup[:, 0]) <= 1e-9)
     assert float(dense.verify_ratio[0, 0]) == pytest.approx(1.0, abs=0.03)
-
-
-def test_the_dense_models_best_k_never_rises_with_batch() -> None:
-    _, dense = best_k()
-    assert np.all(np.diff(dense) <= 0)
 
 
 def test_fewer_active_experts_peak_later_and_hold_their_gain_over_more_batches() -> None:

@@ -28,20 +28,17 @@ from studies.validation.plain import (
     write_peer,
 )
 from studies.validation.step_times import (
-    CAUSES,
     CURVES,
     QUERIES,
     Bar,
     _after_before,
     at_least,
     at_most,
-    bars_of_step_times,
     largest_fall,
     latent_attention_bar,
     quarantine_bars,
     ratio_error,
     step_time_sections,
-    verify_cost_section,
     verify_costs,
 )
 
@@ -109,11 +106,6 @@ def test_published_rates_are_judged_with_the_cookbook_apart() -> None:
     assert COOKBOOK in text
 
 
-def test_the_section_of_step_times_has_a_line_for_each_sharing(costs: pd.DataFrame) -> None:
-    text = verify_cost_section(costs)
-    assert sum(line.startswith(tuple(f"| {queries} |" for queries in QUERIES)) for line in text.splitlines()) == 4
-
-
 def test_without_a_store_what_it_holds_is_said_not_to_be_judged() -> None:
     sections = step_time_sections(None)
     assert "No store here" in sections[0]
@@ -150,12 +142,6 @@ def test_a_bar_is_met_on_its_limit_and_missed_beyond() -> None:
     assert Bar("x", "y", "not run", None).status == "not judged here"
 
 
-def test_the_section_counts_the_bars_that_are_met() -> None:
-    text = bars_of_step_times([at_most("near", 0.1, 0.2), at_most("far", 0.3, 0.2), Bar("x", "y", "z", None)])
-    assert "1 of 3 met" in text
-    assert "| far | <= 20.0 % | 30.0 % | missed |" in text
-
-
 def test_the_share_set_apart_and_the_points_judged_are_both_printed() -> None:
     rows = points(*({"rule": "queued" if i < 2 else ""} for i in range(20)))
     apart, kept = quarantine_bars(rows)
@@ -184,10 +170,6 @@ def test_verification_with_latent_attention_at_long_context_follows_the_measured
     assert 4 * query_s > 4 * read_s  # so verification pays for arithmetic, where reading alone would be nearly free
     (bar,) = latent_attention_bar()
     assert bar.met, bar.figure
-
-
-def test_named_causes_say_something_checkable() -> None:
-    assert all(len(cause) > 40 for cause in CAUSES.values())
 
 
 def answered(*lines: tuple[str, float, float]) -> pd.DataFrame:
