@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 
 from tests.e2e import ten_users
-from tests.e2e.app_server import DONE, new_context
+from tests.e2e.app_server import new_context
 from tests.e2e.test_accessibility import WIDEST, background, violations
-from tests.e2e.test_journeys import START, enter, open_app, wait_for_answer
 from tests.e2e.views import PAGES, open_page
 from tools.benchmarks import bench_app, bench_users, wire_users
 
 pytestmark = pytest.mark.browser
-USERS = 3
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -55,28 +53,6 @@ def test_nothing_jumps_while_a_page_loads_for_the_first_time(browser: Any, app_u
         assert sum(page.evaluate("window.shifts")) <= MOST_SHIFT
     finally:
         context.close()
-
-
-def test_users_who_change_the_batch_at_once_each_see_their_own_answer(browser: Any, app_url: str) -> None:
-    contexts = [new_context(browser, viewport={"width": 1280, "height": 900}) for _ in range(USERS)]
-    try:
-        pages = [context.new_page() for context in contexts]
-        for opened in pages:
-            open_app(opened, app_url)
-        for user, opened in enumerate(pages):
-            box = opened.get_by_label("Batch, exact value")
-            box.fill(str(21 + 10 * user))
-            box.press("Enter")
-        for user, opened in enumerate(pages):
-            wait_for_answer(opened, START.model_copy(update={"batch_size": 21 + 10 * user}))
-        enter(pages[0], "Context", 4096)
-        for opened in pages:
-            opened.wait_for_selector(DONE, state="attached")
-            assert not opened.get_by_test_id("stException").count()
-        wait_for_answer(pages[1], START.model_copy(update={"batch_size": 31}))
-    finally:
-        for context in contexts:
-            context.close()
 
 
 def test_a_chart_s_lines_take_the_colour_of_the_theme(page: Any, app_url: str) -> None:

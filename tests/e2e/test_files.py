@@ -16,7 +16,6 @@ from advisor.predict.scenario import Scenario, read_scenario
 from tests.e2e.app_server import new_context, wait_until, wait_until_drawn
 from tests.e2e.test_journeys import in_address, wait_for_answer
 from tests.e2e.views import ANSWER, CHART, DROP, benchmark_csv, open_more, open_page, refitted, upload
-from tests.measured.test_ingest_traces import npy, synthetic
 from tests.own_model import CONFIG_JSON
 
 pytestmark = pytest.mark.browser
@@ -69,19 +68,6 @@ def test_a_refit_is_used_on_every_page_and_undone(page: Any, app_url: str) -> No
     wait_for_answer(page, taken)
     page.go_forward()
     wait_for_answer(page, START)
-
-
-def test_a_routing_trace_becomes_the_scenario_s_routing(page: Any, app_url: str) -> None:
-    open_page(page, app_url, "measure")
-    upload(page, DROP, "trace.npy", npy(synthetic(12, 32, 2, n=128, k=8).astype("uint8")))
-    page.get_by_text("12 sequences, 384 tokens, 2 layers, 8 of 128 experts").wait_for()
-    page.get_by_role("button", name="Predict with this routing").click()
-    page.wait_for_url("**routing=**")
-    page.get_by_role("link", name="Serve").first.click()
-    page.locator(ANSWER).wait_for()
-    taken = in_address(page)
-    assert taken.routing.count(",") >= 1
-    wait_for_answer(page, taken)
 
 
 def test_the_report_downloads_in_every_format_and_each_opens(

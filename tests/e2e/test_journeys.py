@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -14,15 +13,12 @@ from advisor.answers.advice import advise
 from advisor.answers.design.answer import design_answer
 from advisor.answers.design.search import design_space
 from advisor.answers.engines.config import one_option_a_line
-from advisor.answers.explore.entrants import ModelFilter, question_of
-from advisor.answers.explore.leaderboard import leaderboard
 from advisor.answers.summary import fit_of
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.show.explain.round import derive
 from advisor.show.report.build import engine_setups
-from advisor.show.words.leaderboard import verdict
 from advisor.ui.own_data import START as fields_START
 from tests.e2e.app_server import ROOT, wait_until_drawn
 from tests.e2e.views import ANSWER, CHART, go_to, open_more, upload
@@ -140,11 +136,6 @@ def test_a_deep_link_with_a_page_s_setting_opens_there_and_survives_other_pages_
     page.get_by_role("heading", name="One round by K at batch 64, ms").wait_for()
 
 
-def test_an_old_link_leads_to_the_page_that_shows_the_same(page: Any, app_url: str) -> None:
-    page.goto(f"{app_url}/runtime_k?acceptance=2.4%403&batch_size=32")
-    wait_for_answer(page, Scenario(acceptance="2.4@3", batch_size=32))
-
-
 def test_paste_a_slow_run_and_read_what_to_change(page: Any, app_url: str) -> None:
     page.goto(f"{app_url}/measure?{Scenario(acceptance='2.4@3').to_query()}")
     page.get_by_role("button", name="Paste text").click()
@@ -206,12 +197,6 @@ def test_the_curve_s_data_downloads_and_the_headline_says_how_it_was_computed(
     dialog.get_by_text("Distinct experts touched").wait_for()
 
 
-def test_a_nonsense_link_shows_an_answer_and_what_was_ignored(page: Any, app_url: str) -> None:
-    open_app(page, f"{app_url}/?batch_size=abc&model_id=%3Cscript%3E&k_max=99999&acceptance=2.4%403")
-    wait_for_answer(page, Scenario(acceptance="2.4@3"))
-    assert page.get_by_text("The link asks for").count() >= 3
-
-
 def test_turn_a_dial_by_keyboard_and_take_the_design_as_the_scenario(page: Any, app_url: str) -> None:
     scenario = Scenario(acceptance="2.4@3", batch_size=16)
     open_app(page, f"{app_url}/design?{scenario.to_query()}")
@@ -228,43 +213,3 @@ def test_turn_a_dial_by_keyboard_and_take_the_design_as_the_scenario(page: Any, 
     taken = in_address(page)
     assert taken.model_id == "own-qwen3-30b-a3b-n128k8s0w800"
     wait_for_answer(page, taken)
-
-
-def test_type_a_shape_and_search_from_it(page: Any, app_url: str) -> None:
-    open_app(page, f"{app_url}/design?{Scenario(acceptance='2.4@3', batch_size=16).to_query()}")
-    page.get_by_role("button", name="Start from scratch").click()
-    page.get_by_label("Shape", exact=True).fill("24L h2048 N64 k4 s1 w1024")
-    page.get_by_role("button", name="Start from this shape").click()
-    page.get_by_text("Start: 24L h2048 N64 k4 s1 w1024").wait_for()
-    wait_until_drawn(page, CHART)
-    page.wait_for_url("**model_id=own-24l*")
-    taken = in_address(page)
-    assert title(page) == design_answer(design_space(taken)).headline
-
-
-def test_find_the_cheapest_model_at_a_load_open_it_and_go_back(page: Any, app_url: str) -> None:
-    scenario = Scenario(
-        hardware_id="h200-sxm", n_gpus=8, tensor_parallel=8, batch_size=64, max_tpot_ms=20.0, acceptance="2.4@3"
-    )
-    open_app(page, f"{app_url}/?{scenario.to_query()}&rank_names=gpt-oss-20b,qwen3.5-35b&explore_as=Compare+models")
-    page.get_by_role("tab", name="Explore").click()
-    board = leaderboard(
-        replace(question_of(scenario), wanted=ModelFilter(("gpt-oss-20b", "qwen3.5-35b-a3b"))),
-    )
-    page.get_by_text(verdict(board).split(",")[0]).first.wait_for()
-    wait_until_drawn(page)
-    first = board.standings[0]
-    page.get_by_role("button", name=re.compile("^Open .* in the bar$")).click()
-    opened = scenario.model_copy(
-        update={
-            "model_id": first.name,
-            "n_gpus": first.gpus,
-            "tensor_parallel": first.tensor_parallel,
-            "batch_size": 64 // first.copies,
-            "drafter_id": first.drafter,
-            "acceptance": first.acceptance,
-        }
-    )
-    wait_for_answer(page, opened)
-    page.go_back()
-    wait_for_answer(page, scenario)

@@ -11,7 +11,7 @@ import pytest
 from advisor.predict.scenario import Scenario, load_example, read_scenario
 from tests.catalog.test_hardware import POD
 from tests.e2e.app_server import wait_until, wait_until_drawn
-from tests.e2e.test_journeys import START, enter, in_address, open_app, wait_for_answer
+from tests.e2e.test_journeys import START, enter, open_app, wait_for_answer
 from tests.e2e.views import CHART, go_to, open_more, upload
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
@@ -155,27 +155,3 @@ def test_a_downloaded_scenario_opens_in_another_session(page: Any, app_url: str,
     other.reload()
     wait_for_answer(other, scenario)
     other.close()
-
-
-def test_describe_an_accelerator_of_one_s_own_and_go_back(page: Any, app_url: str) -> None:
-    open_app(page, f"{app_url}/?acceptance=2.4%403")
-    open_more(page)
-    page.get_by_text("Your own accelerator").click()
-    page.get_by_label("Name", exact=True).fill("Pod of 2027")
-    for label, value in {
-        "Memory (GB)": 200,
-        "Memory bandwidth (TB/s)": 9,
-        "Link (GB/s)": 900,
-        "Peak bf16 (TFLOP/s)": 2000,
-        "Peak fp8 (TFLOP/s)": 4000,
-    }.items():
-        page.get_by_label(label, exact=True).fill(str(value))
-    page.get_by_role("button", name="Use this accelerator").click()
-    page.wait_for_url("**hardware_id=own-pod**")
-    taken = in_address(page)
-    assert taken.hardware_id == "own-pod-of-2027"
-    wait_for_answer(page, taken)
-    page.go_back()
-    wait_for_answer(page, Scenario(acceptance="2.4@3"))
-    page.go_forward()
-    wait_for_answer(page, taken)

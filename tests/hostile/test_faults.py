@@ -26,8 +26,6 @@ from tests.command_line import QWEN, run
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 1717
-DAMAGED = 60
-SHA = "ab" * 32
 
 
 def counted(path: Path) -> None:

@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.measured.measurements import SWEEP_TEXT_COLUMNS, ProfilerSweep, SweepMeta, sweeps
-from advisor.measured.store import Store
-from advisor.prediction import AdvisorError
-from advisor.profiling.results import COLUMNS, rows_text, to_yaml
+from advisor.profiling.results import rows_text, to_yaml
 
 DEVICE = "generated, not a device"
 T0_S = 40e-6
@@ -105,15 +102,3 @@ def write_sweep(folder: Path, rows: list[dict[str, Any]] | None = None, *, packe
     }
     (folder / "meta.yaml").write_text(to_yaml(content | meta), encoding="utf-8")
     return folder
-
-
-def stored_sweep(store: Store, name: str) -> ProfilerSweep:
-    """One sweep as it was read from its folder. Raises AdvisorError when the store holds none of that name."""
-    found = store.rows("SELECT meta, sha256 FROM sweeps WHERE name = ?", [name])
-    if not found:
-        known = ", ".join(sweeps(store)["name"]) or "none"
-        raise AdvisorError(f"the store holds no sweep {name!r}; it has {known}")
-    columns = ", ".join(f'"{column}"' for column in COLUMNS)
-    rows = store.frame(f"SELECT {columns} FROM sweep_rows WHERE sweep = ? ORDER BY rowid", [name])
-    rows = rows.astype(dict.fromkeys(SWEEP_TEXT_COLUMNS, "str"))  # a column without a word comes back untyped
-    return ProfilerSweep(name, SweepMeta.model_validate_json(found[0][0]), rows, str(found[0][1]))

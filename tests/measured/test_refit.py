@@ -11,7 +11,6 @@ import pytest
 from advisor.answers.advice import advise
 from advisor.catalog.adjustment import carried, change_text, parse_adjustment, slower, write_adjustment
 from advisor.catalog.fit_records import class_costs
-from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.multipliers import fit_multipliers, multiplier_prior
 from advisor.measured.observations import NAMES, joined, log_predicted
 from advisor.measured.points import refit_points
@@ -26,7 +25,7 @@ from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.show.table import Table
 from advisor.show.words.constants import PARAMETERS
-from tests.measured.refit_synthetic import ROW, refit, synthetic_points
+from tests.measured.refit_synthetic import refit, synthetic_points
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 
@@ -228,29 +227,6 @@ def test_too_few_usable_rows_are_refused_with_the_reason():
     frame.loc[2:3, "hardware_id"] = "h999"
     with pytest.raises(AdvisorError, match=rf"1 row can be used; a refit needs at least {MIN_POINTS}.*h999"):
         refit(frame)
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"drafter": None}, "drafter is not stated"),
-        ({"draft_tokens_k": None}, "draft_tokens_k is not stated; fill it in"),
-        ({"gpu_count": None, "tensor_parallel": None}, "tensor_parallel and gpu_count are not stated; fill one in"),
-        ({"hardware_id": None}, "hardware_id is not stated; fill it in"),
-        ({"speedup": None}, "neither a speedup"),
-        ({"draft_tokens_k": 40, "accepted_length": 3.0}, "k_max"),
-        ({"draft_structure": "chain;adaptive"}, "adaptive"),
-        ({"weight_dtype": "int3"}, "weight_dtype"),
-        ({"model_id": "my-model"}, "my-model"),
-    ],
-)
-def test_a_row_that_cannot_be_predicted_is_listed_with_its_reason(changes, reason):
-    row = {**ROW, "batch_size": 4, "draft_tokens_k": 3, "accepted_length": 2.4, "speedup": 1.5, **changes}
-    frame = pd.DataFrame([row], index=pd.Index([7], name="line")).reindex(columns=list(COLUMNS["points"]))
-    points, refused = refit_points(frame)
-    assert not points
-    assert refused[0].line == 7
-    assert reason in refused[0].reason
 
 
 def test_a_scenario_carries_the_refit_into_every_prediction_its_hash_and_its_link():

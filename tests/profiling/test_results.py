@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -236,25 +235,6 @@ def test_torch_and_numpy_suffice(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "complete" in done.stdout
-
-
-def test_the_package_runs_from_a_copied_folder_under_its_supervisor(tmp_path: Path) -> None:
-    target = tmp_path / "node" / "advisor" / "profiling"
-    target.mkdir(parents=True)
-    for path in (ROOT / "advisor" / "profiling").glob("*.py"):
-        (target / path.name).write_bytes(path.read_bytes())
-    command = [sys.executable, "-m", "advisor.profiling", "--preset", "smoke", "--only", "launch", "--output", "here"]
-    done = subprocess.run(
-        command,
-        cwd=tmp_path / "node",
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "node" / "here" / "meta.yaml").exists()
 
 
 def test_sigterm_to_the_command_leaves_a_resumable_folder(tmp_path: Path) -> None:
