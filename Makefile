@@ -44,7 +44,7 @@ test-engine-live: $(VENV)/.dev-ready .engine-venv/.ready
 	$(BIN)/python -m advisor store build --if-stale
 	$(BIN)/python -m tools.engine_live
 
-# Six designs in that engine on this machine's processor, which has to be quiet; again: what is left.
+# Ten designs in that engine on this machine's processor, which has to be quiet; again: what is left.
 engine-data-set: $(VENV)/.dev-ready .engine-venv/.ready
 	$(BIN)/python -m tools.engine_data_set --budget-s $(BUDGET_S)
 	$(BIN)/python -m studies.engine_designs

@@ -1,16 +1,19 @@
 """`python -m studies.engine_designs`: what a fit on some cells of a measured engine says of others.
 
-Reads measurements/engine_cpu_*/ (`make engine-data-set`) through the same readers as `advisor fit`. Cells whose control
-held within 15 % take part, also where only their repeats lie further apart; their share is printed. Every error is of
-cells that the fit did not see: the other half of the cells, or a whole design.
+Reads measurements/engine_cpu_*/ (`make engine-data-set`) through the same readers as `advisor fit`, one sitting at a
+time: the machine's speed differs between them. Cells whose control held within 15 % take part, also where only their
+repeats lie further apart; their share is printed. Every error is of cells that the fit did not see: the other half of
+the cells, or a whole design.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -21,6 +24,7 @@ from advisor.cli.measured_files import read_measured
 from advisor.measured.observations import NAMES, log_predicted
 from advisor.measured.points import Point
 from advisor.measured.refit import refit_chosen, refitted, select_points
+from advisor.measured.refit_result import RefitResult
 from advisor.prediction import AdvisorError, Array
 from advisor.profiles import MEASUREMENTS
 from advisor.profiling.engine.plan import NOISE_LIMIT
@@ -33,7 +37,9 @@ APART = 2.0
 BARS = {"plain": 0.10, "rounds": 0.14, "design": 0.20, "order": 0.75}
 """Errors at most, of plain steps and rounds of cells left out, and of a design left out; least share of pairs."""
 EQUAL_BYTES, SHALLOW = ("coarse", "fine"), ("k4-2-layers", "k4-4-layers")
-"""Designs beside the others: the bytes of k4 in coarser and finer experts, and its first layers."""
+"""Designs of one purpose each: the bytes of k4 in coarser and finer experts, and its first layers."""
+TOUCHED_S = (0.0, 3e-6, 6e-6, 10e-6, 15e-6, 20e-6, 30e-6)
+"""Times per touched expert tried on top of the roofline's. [s]"""
 
 
 def cells_of(folders: Sequence[Path]) -> pd.DataFrame:
@@ -66,8 +72,8 @@ def predicted_s(points: Sequence[Point], group: Callable[[Point], object] | None
         if group is not None:
             result = refit_chosen([points[i] for i, name in enumerate(groups) if name != each], ask=False)
         for i in left:
-            point = points[i] if result is None else points[i].seen_by(refitted(points[i].setup, result))
-            out[i] = np.exp(log_predicted(point.observations, np.zeros(len(NAMES)))[0])
+            unfitted = log_predicted(points[i].observations, np.zeros(len(NAMES)))
+            out[i] = np.exp(unfitted[0]) if result is None else _said(points[i], result)
     return out
 
 
@@ -89,7 +95,7 @@ def _measured(points: Sequence[Point], cells: pd.DataFrame) -> pd.DataFrame:
     names = [str(point.row["point_id"]) for point in points]
     return pd.DataFrame(
         {
-            "design": [name.rsplit("-b", 1)[0] for name in names],
+            "design": [name.removeprefix(PREFIX).rsplit("-b", 1)[0] for name in names],
             "batch": [point.batch_size for point in points],
             "n_draft": [point.n_draft for point in points],
             "spread": cells.loc[names, "spread"].to_numpy(float),
@@ -99,20 +105,20 @@ def _measured(points: Sequence[Point], cells: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _from_others(folders: Sequence[Path], left: Sequence[str]) -> pd.DataFrame:
-    """Rows of all folders; `apart`: those of the designs left out, by a fit on the rest. NaN for the rest."""
-    cells = cells_of(folders)
-    points = points_held(folders, cells)
+def _said(point: Point, result: RefitResult) -> float:
+    """Time of a point's step by a fit. [s]"""
+    seen = point.seen_by(refitted(point.setup, result))
+    return float(np.exp(log_predicted(seen.observations, np.zeros(len(NAMES)))[0]))
+
+
+def _from_others(points: Sequence[Point], cells: pd.DataFrame, left: Sequence[str]) -> pd.DataFrame:
+    """Rows of all points; `apart`: those of the designs left out, by a fit on the rest. NaN for the rest."""
     rows = _measured(points, cells)
-    out = rows["design"].isin([PREFIX + name for name in left]).to_numpy()
+    out = rows["design"].isin(left).to_numpy()
     result = refit_chosen([point for point, apart in zip(points, out, strict=True) if not apart], ask=False)
-    said = [
-        np.exp(log_predicted(point.seen_by(refitted(point.setup, result)).observations, np.zeros(len(NAMES)))[0])
-        if apart
-        else np.nan
-        for point, apart in zip(points, out, strict=True)
-    ]
-    return rows.assign(apart=said)
+    return rows.assign(
+        apart=[_said(point, result) if apart else np.nan for point, apart in zip(points, out, strict=True)]
+    )
 
 
 def mean_error(rows: pd.DataFrame, column: str) -> float:
@@ -147,7 +153,10 @@ def report(folders: Sequence[Path]) -> str:
     """The figures beside their bars, as text."""
     cells = cells_of(folders)
     timed = cells[~cells["status"].isin(UNUSABLE)]
-    rows = table_of(points_held(folders, cells), cells)
+    every = points_held(folders, cells)
+    whole = [point for point in every if _design_of(point) not in SHALLOW]
+    rows = table_of(whole, cells)
+    names = set(map(_design_of, every))
     plain, rounds = rows[rows["n_draft"] == 0], rows[rows["n_draft"] > 0]
     lines = [
         f"{len(folders)} designs, {len(cells)} cells, {len(timed)} timed as asked",
@@ -169,57 +178,106 @@ def report(folders: Sequence[Path]) -> str:
             lines.append(
                 f"order of designs, {words}: {right} of {total} pairs right, {share} (bar {BARS['order']:.0%})"
             )
+    if rows["design"].nunique() > 2:
+        without, chosen = touched_out(whole)
+        lines.append(
+            f"the same with a time per touched expert that suits the others: {chosen:.1%}, none: {without:.1%}"
+        )
+    lines += granularity(whole, cells) if names > set(EQUAL_BYTES) else []
+    lines += depth(every, cells) if names >= {"k4", *SHALLOW} else []
     return "\n".join(lines)
 
 
-def granularity(folders: Sequence[Path]) -> list[str]:
-    """Steps with the bytes of k4 in coarser and finer experts over its own: measured, and by a fit on the others."""
-    if not {*EQUAL_BYTES, "k4"} <= set(map(_design, folders)):
-        return []
-    chosen = [folder for folder in folders if _design(folder) not in SHALLOW]
-    rows = _from_others(chosen, EQUAL_BYTES)
-    rows["apart"] = rows["apart"].fillna(rows["measured"])  # k4's own: the ratio takes the error of the other alone
-    table = rows.set_index(["design", "batch", "n_draft"])[["measured", "apart"]]
-    lines = []
-    for name in EQUAL_BYTES:
-        ratio = (table.loc[PREFIX + name] / table.loc[f"{PREFIX}k4"]).dropna()
-        error = abs(ratio["apart"] / ratio["measured"] - 1.0).mean()
-        low, high = ratio["measured"].quantile([0.1, 0.9])
-        lines.append(
-            f"{name} experts of equal bytes over k4, {len(ratio)} cells: measured x{ratio['measured'].median():.2f} "
-            f"({low:.2f} to {high:.2f}), predicted x{ratio['apart'].median():.2f}, error of the ratio {error:.1%}"
-        )
-    return lines
-
-
-def depth(folders: Sequence[Path]) -> list[str]:
-    """The whole of k4 predicted by a fit on two of its depths alone."""
-    chosen = [folder for folder in folders if _design(folder) in (*SHALLOW, "k4")]
-    if len(chosen) < 3:
-        return []
-    rows = _from_others(chosen, ["k4"])
-    whole = rows[rows["design"] == f"{PREFIX}k4"]
+def granularity(points: Sequence[Point], cells: pd.DataFrame) -> list[str]:
+    """Steps of fine experts over those of coarse ones of equal bytes: measured, and by a fit on the other designs."""
+    rows = _from_others(points, cells, EQUAL_BYTES)
+    names = [str(point.row["point_id"]) for point in points]
+    rows = rows.assign(visits=cells.loc[names, "touched_experts"].to_numpy() * [_n_moe(point) for point in points])
+    coarse, fine = (rows[rows["design"] == name].set_index(["batch", "n_draft"]) for name in EQUAL_BYTES)
+    ratio = (fine[["measured", "apart"]] / coarse[["measured", "apart"]]).dropna()
+    true, said = ratio["measured"].median(), ratio["apart"].median()
+    each_s = ((fine["measured"] - coarse["measured"]) / (fine["visits"] - coarse["visits"])).dropna()
+    low, middle, high = each_s.quantile([0.25, 0.5, 0.75]) * 1e6
     return [
-        f"eight layers from two and four: {mean_error(whole, 'apart'):.1%} on {len(whole)} cells, "
-        f"unfitted {mean_error(whole, 'before'):.1%}"
+        f"fine experts over coarse ones of equal bytes, {len(ratio)} cells: measured x{true:.2f}, "
+        f"predicted x{said:.2f}; {middle:.1f} us for each further expert touched in a layer "
+        f"(half of the cells {low:.1f} to {high:.1f})"
     ]
 
 
-def _design(folder: Path) -> str:
-    return folder.name.removeprefix(PREFIX)
+def _n_moe(point: Point) -> int:
+    moe = point.setup.architecture.moe
+    return moe.count if moe else 0
+
+
+def _with_touched(point: Point, each_s: float) -> Point:
+    """The point as predicted with `each_s` more for each touched expert. [s]"""
+    costs = point.setup.costs
+    routed = replace(costs.routed, per_expert_s=costs.routed.per_expert_s + each_s)
+    return point.seen_by(replace(point.setup, costs=replace(costs, routed=routed)))
+
+
+def touched_out(points: Sequence[Point]) -> tuple[float, float]:
+    """Mean errors of designs left out, without a time per touched expert and with the one that suits the others. [-]
+
+    It suits where the mean error of the rows that were fitted is least, by TOUCHED_S.
+    """
+    designs = np.array([point.scenario.model_id for point in points])
+    errors: list[tuple[Array, Array]] = []
+    for each_s in TOUCHED_S:
+        seen = [_with_touched(point, each_s) for point in points]
+        fitted, out = np.zeros((len(set(designs)), len(seen))), np.zeros(len(seen))
+        for number, name in enumerate(dict.fromkeys(designs)):
+            result = refit_chosen([point for point, at in zip(seen, designs, strict=True) if at != name], ask=False)
+            fitted[number] = [abs(_said(point, result) / point.measured - 1.0) for point in seen]
+            out[designs == name] = fitted[number, designs == name]
+            fitted[number, designs == name] = np.nan
+        errors.append((np.nanmean(fitted, axis=1), out))
+    best = np.argmin([inside for inside, _ in errors], axis=0)
+    fold = [list(dict.fromkeys(designs)).index(name) for name in designs]
+    chosen = np.array([errors[best[number]][1][at] for at, number in enumerate(fold)])
+    return float(errors[0][1].mean()), float(chosen.mean())
+
+
+def depth(points: Sequence[Point], cells: pd.DataFrame) -> list[str]:
+    """The whole of k4 by its first two and four layers: cell by cell along a line, and by a fit on the two depths."""
+    names = ("k4", *SHALLOW)
+    rows = _from_others([p for p in points if _design_of(p) in names], cells, ["k4"])
+    whole, two, four = (rows[rows["design"] == name].set_index(["batch", "n_draft"]) for name in names)
+    # Eight layers: those of four and four times the difference between four and two, over two.
+    line = (two["measured"] + 3.0 * (four["measured"] - two["measured"])) / whole["measured"]
+    middle = (two["measured"] + (whole["measured"] - two["measured"]) / 3.0) / four["measured"]
+    return [
+        f"eight layers from two and four: along a line {abs(line - 1.0).mean():.1%} on {line.count()} cells "
+        f"(median x{line.median():.2f}), by a fit {mean_error(whole, 'apart'):.1%} on {len(whole)} "
+        f"(x{(whole['apart'] / whole['measured']).median():.2f}), unfitted {mean_error(whole, 'before'):.1%}; "
+        f"four layers between two and eight: {abs(middle - 1.0).mean():.1%}"
+    ]
+
+
+def _design_of(point: Point) -> str:
+    return str(point.row["point_id"]).removeprefix(PREFIX).rsplit("-b", 1)[0]
+
+
+def sittings(root: Path) -> dict[str, list[Path]]:
+    """Folders of each sitting: engine_cpu_NAME of the first, engine_cpu_2_NAME of the second."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(root.glob(f"{PREFIX}*/data.csv")):
+        number = re.match(r"\d+(?=_)", path.parent.name.removeprefix(PREFIX))
+        found.setdefault(number[0] if number else "1", []).append(path.parent)
+    return dict(sorted(found.items()))
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print the report on the measurements, or on those of a folder. 2 where their rows cannot be fitted."""
     root = Path(arguments[0]) if arguments else MEASUREMENTS
-    every = [path.parent for path in sorted(root.glob(f"{PREFIX}*/data.csv"))]
-    folders = [folder for folder in every if _design(folder) not in (*EQUAL_BYTES, *SHALLOW)]
-    if not folders:
+    if not (found := sittings(root)):
         print(f"{root} holds no engine_cpu_*/data.csv; make them with `make engine-data-set`")
         return 2
     try:
-        print(report(folders))
-        print("\n".join((*granularity(every), *depth(every))))
+        for number, folders in found.items():
+            print(f"sitting {number}")
+            print(report(folders))
     except AdvisorError as error:
         print(f"the rows cannot be fitted: {error}")
         return 2

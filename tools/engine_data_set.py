@@ -1,8 +1,9 @@
 """`make engine-data-set`: small designs timed in a real vLLM on this machine's processor, one folder for each.
 
-measurements/engine_cpu_NAME/ gets config.json, hardware.json (this machine, its copy bandwidth and products measured
-first), data.csv and meta.yaml. Called again, it measures what is left. Other work on the same cores spoils cells: the
-column control_ratio tells which. `python -m studies.engine_designs` says what the prediction is worth on the rows.
+measurements/engine_cpu_SITTING_NAME/ gets config.json, hardware.json (this machine, its copy bandwidth and products
+measured first), data.csv and meta.yaml. Called again, it measures what is left. Other work on the same cores spoils
+cells: the column control_ratio tells which. `python -m studies.engine_designs` says what the prediction is worth on
+the rows.
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ def measure(options: argparse.Namespace) -> list[Outcome]:
         )
         outcomes.append(outcome)
         if outcome.status != "failed":
-            write_data_set(options.work / name, options.output / plan.name)
+            write_data_set(options.work / name, options.output / f"{PREFIX}{options.sitting}_{name}")
     return outcomes
 
 
@@ -208,12 +209,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     numbers = lambda text: tuple(int(part) for part in text.split(","))  # noqa: E731
     parse.add_argument("--budget-s", type=float, default=1500.0)
     parse.add_argument("--engine-python", default=str(ROOT / ".engine-venv/bin/python"))
-    parse.add_argument("--work", type=Path, default=ROOT / ".data/engine-runs", help="where runs go on from")
+    today = dt.date.today().strftime("%Y%m%d")
+    parse.add_argument("--sitting", type=int, default=int(today), help="number of the folders; today's date")
+    parse.add_argument("--work", type=Path, help="where runs go on from; .data/engine-runs/SITTING")
     parse.add_argument("--output", type=Path, default=MEASUREMENTS)
     parse.add_argument("--designs", type=lambda text: text.split(","), default=list(DESIGNS))
     parse.add_argument("--batches", type=numbers, default=BATCHES)
     parse.add_argument("--k", type=numbers, default=DRAFTS)
     options = parse.parse_args(argv)
+    options.work = options.work or ROOT / f".data/engine-runs/{options.sitting}"
     try:
         outcomes = measure(options)
     except (ProfilingError, OSError, subprocess.CalledProcessError) as error:

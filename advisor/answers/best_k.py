@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.engines import load_engine
-from advisor.physics.bands import BEST_K_OF_EACH, PER_K_LOG_SD
+from advisor.physics.bands import PER_K_LOG_SD
 from advisor.predict.curve import Curve, Odds, draft_odds, excess_loss, recommended
 from advisor.predict.load import widest_graph
 from advisor.predict.setup import Setup
@@ -102,8 +102,10 @@ def others_text(rows: Sequence[DraftRow]) -> str:
         if lead > 0.0:
             lead_text = f"{lead:.1%}" if lead >= 0.0005 else "under 0.1%"
             clauses[0] += f" (the lead of {lead_text} is within the noise, so the shortest is taken)"
-    loss = f"expected loss of K = {own.n_draft} is {own.expected_loss:.1%} against {BEST_K_OF_EACH}"
-    clauses += [f"{loss}, of K = {item.n_draft} {item.expected_loss:.1%}" for item in worse]
+    clauses += [
+        f"expected loss {own.expected_loss:.1%} at K = {own.n_draft}, {item.expected_loss:.1%} at K = {item.n_draft}"
+        for item in worse
+    ]
     text = "; ".join(clauses)
     return f"{text[0].upper()}{text[1:]}."
 

@@ -130,8 +130,8 @@ def k_by_batch(
 def schedule_rule(max_tpot_ms: float | None = None) -> str:
     """Rule that chose the ranges of K by batch, in words, under a limit on time per output token [ms]."""
     rule = (
-        f"The K of least expected loss, smoothed: a switch must save {SWITCH_COST:.0%} over a doubling of the batch, "
-        "beyond the noise."
+        f"K of least expected loss by batch; it changes only where that saves {SWITCH_COST:.0%} over a doubling of "
+        "the batch."
     )
     if max_tpot_ms is None:
         return rule
@@ -367,7 +367,7 @@ def one_k_is_enough(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) 
     return same or (n_draft > 0 and gain.schedule_speedup / gain.static_speedup[n_draft] - 1.0 < ENOUGH)
 
 
-_EQUALLY = "(each doubling alike)"
+_EQUALLY = "(mean over batch doublings)"
 
 
 def schedule_texts(ranges: Sequence[KRange], values: KValues, batch_size: int) -> tuple[str, ...]:
@@ -381,8 +381,8 @@ def schedule_texts(ranges: Sequence[KRange], values: KValues, batch_size: int) -
     current = next((item for item in ranges if item.smoothed_k is not None), None)
     if current is not None:
         texts.append(
-            f"K = {current.n_draft} is recommended at batch {batch_size:,}; smoothed over all batches K = "
-            f"{current.smoothed_k} would stand there."
+            f"K = {current.n_draft} at batch {batch_size:,} is the best of that batch alone; a schedule without it "
+            f"keeps K = {current.smoothed_k} there."
         )
     return tuple(text for text in texts if text)
 
@@ -401,17 +401,17 @@ def one_k_text(ranges: Sequence[KRange], gain: ScheduleGain, n_draft: int) -> st
     """Whether one K, that of the target batch, is enough for a server at all batches, in a sentence."""
     last, best = ranges[-1].batch_end, gain.best_static_k
     if not any(item.n_draft for item in ranges):
-        return "Drafting pays at no batch: K = 0 throughout."
+        return "Speculation pays at no batch: K = 0."
     running = {item.k_running for item in ranges}
     if running == {0}:
         return f"One K is enough: 0, a server without speculation, loses least over all batches {_EQUALLY}."
     if len(running) == 1:
-        return f"One K is enough: {running.pop()} at every batch."
+        return f"One K is enough: {running.pop()} at every batch up to {last:,}."
     if one_k_is_enough(ranges, gain, n_draft):
         cost = 1.0 - gain.static_speedup[n_draft] / gain.schedule_speedup
         if cost <= 0.0:
-            return f"One K is enough: {n_draft} everywhere costs nothing up to batch {last:,}."
-        return f"One K is enough: {n_draft} everywhere costs {cost:.1%} up to batch {last:,} {_EQUALLY}."
+            return f"One K is enough: {n_draft} at every batch up to {last:,}, at no cost."
+        return f"One K is enough: {n_draft} at every batch up to {last:,} costs {cost:.1%} {_EQUALLY}."
     return f"The schedule gains {gain.gain:.1%} over the best single K, {best}, up to batch {last:,} {_EQUALLY}."
 
 

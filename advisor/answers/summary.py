@@ -21,7 +21,7 @@ from advisor.catalog.hardware import drafter_name, hardware_name, model_name, sh
 from advisor.catalog.task_transfer import curve_on_task
 from advisor.physics import laws
 from advisor.physics.acceptance import AcceptanceCurve, acceptance_curve, parse_acceptance
-from advisor.physics.bands import BEST_K_OF_EACH, SIMULATED
+from advisor.physics.bands import SIMULATED
 from advisor.physics.components import FACTORS
 from advisor.physics.hardware import of_data_centre
 from advisor.physics.memory import GIB
@@ -98,8 +98,8 @@ def likely_text(advice: Advice, n_draft: int) -> str:
         likely = f"Likely {row.speedup_low:.1f}–{row.speedup_high:.1f}× (8 in 10). {gain}{_limit_text(advice, row)}"
     if row.n_draft != recommended.n_draft:
         return (
-            f"{likely} You picked K = {n_draft}: its expected loss is {row.expected_loss:.1%} against {BEST_K_OF_EACH}"
-            f", that of K = {recommended.n_draft} {recommended.expected_loss:.1%}."
+            f"{likely} You picked K = {n_draft}: expected loss {row.expected_loss:.1%}, of K = {recommended.n_draft} "
+            f"{recommended.expected_loss:.1%}."
         ).strip()
     has_others = any(row.n_draft not in (n_draft, 0) for row in rows)
     return f"{likely} {advice.recommendation.equals}".strip() if has_others else likely
@@ -120,13 +120,16 @@ def one_k_text(advice: Advice) -> str:
         return gain
     # Neighbouring ranges of one K differ in their limit or their mean speedup alone.
     ends = [item for item, after in zip_longest(ranges, ranges[1:]) if after is None or after.n_draft != item.n_draft]
-    steps = ", ".join(f"{item.n_draft} to batch {item.batch_end:,}" for item in ends[:3])
+    steps = ", ".join(
+        f"{item.n_draft} at {start:,}" + (f"-{item.batch_end:,}" if item.batch_end > start else "")
+        for start, item in zip([1, *(item.batch_end + 1 for item in ends)], ends, strict=False)
+    )
     missed = next((item.batch_start for item in ranges if not item.meets_limit), None)
     limit = ""
     if missed is not None:
         cap = f": let at most {missed - 1:,} requests run at once" if missed > 1 else ""
         limit = f"From batch {missed:,} no K keeps {advice.scenario.max_tpot_ms:g} ms{cap}. "
-    return f"K by batch: {steps}{' and so on' if len(ends) > 3 else ''}. {limit}{gain}".strip()
+    return f"K by batch: {steps}. {limit}{gain}".strip()
 
 
 _STEP = 0.06
@@ -228,11 +231,9 @@ class Fit:
     def because(self) -> str:
         """Reason in one sentence."""
         if self.largest_batch:
-            return (
-                f"Batch {self.largest_batch:,} is the largest that fits. The numbers are what it would do if it fitted."
-            )
+            return f"Batch {self.largest_batch:,} is the largest that fits. The numbers are hypothetical."
         load = "The weights alone are" if self.weights_fill else f"One sequence at context {self.context_tokens:,} is"
-        return f"{load} too large. The numbers are what it would do if it fitted."
+        return f"{load} too large. The numbers are hypothetical."
 
     @property
     def weights_fill(self) -> bool:
@@ -260,11 +261,12 @@ def fit_of(advice: Advice) -> Fit | None:
         largest_batch=memory.largest_batch,
         weights_bytes=memory.weights_bytes + memory.drafter_bytes,
         context_tokens=scenario.context_tokens,
-        scenario=_on_more_gpus(scenario),
+        scenario=on_more_gpus(scenario),
     )
 
 
-def _on_more_gpus(scenario: Scenario) -> Scenario | None:
+def on_more_gpus(scenario: Scenario) -> Scenario | None:
+    """The scenario over twice its ranks, or more, on which its batch fits. None where none does."""
     gpus = scenario.n_gpus
     while (gpus := gpus * 2) <= _MOST_GPUS:
         wider = scenario.model_copy(update={"n_gpus": gpus, "tensor_parallel": gpus})

@@ -22,11 +22,12 @@ from advisor.physics.kernel_costs import AttentionCost, GemmCost, KernelCosts, M
 from advisor.prediction import AdvisorError
 
 GRAMMAR = (
-    "on=ACCELERATOR/ENGINE/CLASS;own=DIGEST;n=POINTS;data=HASH;FACTOR=VALUE/SPREAD;...;learnt=FACTOR/...;corr=A/B/...;"
+    "on=ACCELERATOR/ENGINE/CLASS;own=DIGEST;n=POINTS;data=HASH;FACTOR=VALUE/SPREAD;...;growth=POWER;learnt=FACTOR/...;corr=A/B/...;"
     "scatter=S, as `fit` prints it"
 )
 MAX_FACTOR = 1000.0
 MAX_LOG_SD = 5.0
+MAX_GROWTH = 2.0
 _MIN_EIGENVALUE = 2e-3
 """Correlations rounded to three decimals stay possible above this. [-]"""
 JOINT_PAIRS = tuple(itertools.combinations(range(len(JOINT)), 2))
@@ -54,6 +55,8 @@ class Adjustment:
     """Factors that the points determine; the others moved within what was known before. None: not said."""
     own: str = ""
     """Digest of the figures of an accelerator of the user's own (`hardware.own_digest`); empty: a shipped one."""
+    growth: float = 0.0
+    """Further power of the tokens that what verified tokens add grows with (`KernelCosts.verified_growth`). [-]"""
     scatter_log_sd: float | None = None
     """What the user's own rows leave unexplained, log standard deviation; None: as shipped. [-]"""
 
@@ -82,6 +85,8 @@ def write_adjustment(adjustment: Adjustment) -> str:
         f"data={adjustment.data}",
     ]
     parts += [f"{name}={adjustment.factors[name]:.4g}/{adjustment.log_sd[name]:.4g}" for name in adjustment.factors]
+    if adjustment.growth:
+        parts.append(f"growth={adjustment.growth:g}")
     if adjustment.learnt is not None:
         parts.append(f"learnt={'/'.join(adjustment.learnt)}")
     parts.append("corr=" + "/".join(f"{value:.3f}" for value in _shrunk(adjustment.correlation)))
@@ -101,6 +106,7 @@ def parse_adjustment(text: str) -> Adjustment:
         count, data, own = int(values.pop("n")), values.pop("data"), values.pop("own", "")
         correlation = tuple(_number(field, -1.0, 1.0) for field in values.pop("corr").split("/"))
         scatter = _number(values.pop("scatter"), 0.0, MAX_LOG_SD) if "scatter" in values else None
+        growth = _number(values.pop("growth", "0"), -MAX_GROWTH, MAX_GROWTH)
         learnt = tuple(filter(None, values.pop("learnt").split("/"))) if "learnt" in values else None
         if not set(learnt or ()) <= set(values):
             raise ValueError("learnt, but not among the factors")
@@ -124,6 +130,7 @@ def parse_adjustment(text: str) -> Adjustment:
             log_sd={name: _number(sd, 0.0, MAX_LOG_SD) for name, (_, sd) in split.items()},
             correlation=correlation,
             learnt=learnt,
+            growth=growth,
             scatter_log_sd=scatter,
         )
     except (ValueError, KeyError) as error:
@@ -158,6 +165,7 @@ def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustmen
     changes: dict[str, Any] = {}
     for component in OVERHEADS:
         changes |= {name: getattr(base, name) * factors.get(component.factor, 1.0) for name in component.priced_by}
+    changes["verified_growth"] = adjustment.growth
     changes["query_key_norm_s"] = base.query_key_norm_s * factors.get("dense", 1.0)  # beside the attention's products
     changes["overhead_log_sd"] = log_sd.get("host", base.overhead_log_sd)
     changes["overhead_log_covariance"] = _covariance(base, adjustment)

@@ -247,12 +247,20 @@ def shape_label(architecture: Architecture) -> str:
 
 @lru_cache(maxsize=1)
 def hardware_by_vendor() -> tuple[str, ...]:
-    """Ids of all shipped accelerators, vendor by vendor, newest first."""
+    """Ids of all shipped accelerators, vendor by vendor, newest first, of one chip the SXM module first."""
 
-    def place(hardware_id: str) -> tuple[int, int, str]:
-        hardware = load_hardware(hardware_id)
+    def chip(hardware_id: str) -> str:
+        first = hardware_id.partition("-")[0]
+        return first if any(map(str.isdigit, first)) else hardware_id
+
+    newest: dict[str, int] = {}
+    for name in hardware_ids():
+        newest[chip(name)] = max(newest.get(chip(name), 0), load_hardware(name).release_year or 0)
+
+    def place(hardware_id: str) -> tuple[int, int, str, bool, str]:
+        hardware, of = load_hardware(hardware_id), chip(hardware_id)
         vendor = _VENDORS.index(hardware.vendor) if hardware.vendor in _VENDORS else len(_VENDORS)
-        return vendor, -(hardware.release_year or 0), hardware.name
+        return vendor, -newest[of], of, "sxm" not in hardware_id, hardware.name
 
     return tuple(sorted(hardware_ids(), key=place))
 
@@ -269,7 +277,7 @@ def hardware_named(text: str) -> str:
         if asked in {"".join(words[:length]) for length in range(1, len(words) + 1)}
     ]
     if len(found) > 1:
-        raise AdvisorError(f"{text[:40]} is one of {', '.join(found)}; say which, as in 8x{found[0]}")
+        raise AdvisorError(f"{text[:40]} may be {', '.join(found)}; say which, e.g. {found[-1]} or 8x{found[-1]}")
     return found[0] if found else text
 
 

@@ -79,7 +79,8 @@ def advise(
     print_table(Table(DRAFTS, advice.drafts) if verbose else made.table)
     click.echo("\n".join(made.tail))
     if not verbose:
-        say("-v adds cost, energy and what to try next; `advisor explain` shows the formulas.")
+        left_out = f"{made.left_out}, " if made.left_out else ""
+        say(f"-v adds {left_out}cost, energy, what to try next; `advisor explain` shows formulas.")
     if spend is not None:
         from advisor.show.words.load import spend_text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +20,13 @@ from advisor.answers.explore.entrants import (
     read_scores,
 )
 from advisor.answers.explore.grid import SweepPlan, load_plan, read_plan
+from advisor.answers.summary import on_more_gpus
+from advisor.catalog.hardware import hardware_named
 from advisor.catalog.models import model_ids, resolve_model_name
 from advisor.cli.output import (
+    ASSUMED,
     SCENARIO_OPTIONS,
+    GpusOf,
     ScenarioCommand,
     given_acceptance,
     json_option,
@@ -43,8 +47,10 @@ from advisor.cli.output import (
     write_file,
 )
 from advisor.cli.own import own_fields
-from advisor.predict.scenario import Scenario, example_ids, load_example
+from advisor.physics.hardware import gpus_of_node, hardware_ids, load_hardware
+from advisor.predict.scenario import Scenario, build_scenario, example_ids, load_example
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
+from advisor.predict.usual import split_gpus, usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file
 from advisor.show.table import Table, matrix
@@ -172,18 +178,52 @@ def _vary(ctx: click.Context, options: Mapping[str, Any], csv_file: Path | None,
             raise AdvisorError(f"--plan states every field; leave {others[0]} out")
         plan = load_plan(file).own_named(lambda name, text: own_fields(name, text, file.parent))
     else:
-        varied = _varied(options["vary"])
+        varied, places = _placed(ctx, _varied(options["vary"]))
         is_map = varied.keys() <= _MAPPED.keys() and "context_tokens" in varied and not (to_files or csv_file)
         keeps_gpus = "n_gpus" in typed_names(ctx)
         scenario = _base(ctx, varied, varied.keys() - _MAPPED.keys() if is_map else varied.keys())
         if is_map:
             _map(scenario, varied, as_json)
             return
-        plan = _plan(scenario, varied, keeps_gpus, to_files)
+        plan = _plan(scenario, varied, places, keeps_gpus, to_files)
     if to_files:
         _to_files(plan, options, as_json)
     else:
         _show_rows(plan, csv_file, as_json)
+
+
+def _placed(
+    ctx: click.Context, varied: dict[str, tuple[Any, ...]]
+) -> tuple[dict[str, tuple[Any, ...]], list[dict[str, Any]]]:
+    """The fields that vary one by one, and the machines that do: GPUs, accelerator and ranks of each.
+
+    A machine is placed as `advise` places `--gpus 8xH200`, unless ranks are typed or varied.
+    """
+    typed, names = typed_names(ctx), {"n_gpus", "hardware_id"}
+    counts = varied.get("n_gpus", (ctx.params["n_gpus"],))
+    hardware = tuple(map(hardware_named, varied.get("hardware_id", filter(None, (ctx.params["hardware_id"],)))))
+    varied = varied | ({"hardware_id": hardware} if "hardware_id" in varied else {})
+    named = any(isinstance(count, str) for count in counts)
+    if "hardware_id" in varied and (named or isinstance(counts[0], GpusOf)):
+        raise AdvisorError("--gpus names the accelerators that --vary hardware varies; say them once, e.g. 8xH200")
+    if not named and not (names & varied.keys() and all(isinstance(count, int) for count in counts)):
+        return varied, []
+    if twice := _typed(ctx, varied.keys() & names | ({"hardware_id"} if named else set())):
+        raise AdvisorError(f"{twice[0]} is given and varied; leave it out")
+    machines = [GpusOf(count, one) for one in hardware for count in counts]
+    if named:
+        machines = [GpusOf(count, hardware_named(name)) for count, name in (split_gpus(str(one)) for one in counts)]
+    by_hand = bool((_PLACED - names) & (varied.keys() | typed))
+    if not machines or (by_hand and not named):
+        return varied, []
+    places = [{"hardware_id": one, "n_gpus": count} for count, one in machines]
+    for place, (count, one) in zip(places, () if by_hand else machines, strict=False):
+        node = gpus_of_node(load_hardware(one)) if one in hardware_ids() else count
+        place["tensor_parallel"] = usual_tensor_parallel(count, node)
+    if not by_hand:
+        ctx.meta[ASSUMED] = [" and ".join(dict.fromkeys(f"TP {place['tensor_parallel']}" for place in places))]
+    ctx.params |= {"hardware_id": machines[0].hardware_id, "n_gpus": None}
+    return {name: values for name, values in varied.items() if name not in names}, places
 
 
 def _varied(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
@@ -223,8 +263,17 @@ def _base(ctx: click.Context, varied: Mapping[str, tuple[Any, ...]], once: Set[s
     return scenario_asked(ctx)
 
 
-def _plan(scenario: Scenario, varied: Mapping[str, tuple[Any, ...]], keeps_gpus: bool, to_files: bool) -> SweepPlan:
-    """The grid of a scenario. Raises AdvisorError for files of what a sweep's file does not hold."""
+def _plan(
+    scenario: Scenario,
+    varied: Mapping[str, tuple[Any, ...]],
+    places: Sequence[Mapping[str, Any]],
+    keeps_gpus: bool,
+    to_files: bool,
+) -> SweepPlan:
+    """The grid of a scenario, on each of the machines `places` where there are some.
+
+    Raises AdvisorError for files of what a sweep's file does not hold.
+    """
     left = {"batch_size", *varied} | ({"n_gpus"} if varied.keys() & _PLACED and not keeps_gpus else set())
     left |= {"input_tokens", "output_tokens"} if "context_tokens" in varied else set()
     base = scenario.model_dump(exclude=left, exclude_none=True)
@@ -232,7 +281,10 @@ def _plan(scenario: Scenario, varied: Mapping[str, tuple[Any, ...]], keeps_gpus:
     if to_files and (private := [name for name in base if FIELDS[name].is_private]):
         raise AdvisorError(f"{FIELDS[private[0]].flags[0].name} is not written to files; leave --output out")
     axes = {name: values for name, values in varied.items() if name != "batch_size"}
-    plan = SweepPlan((base,), axes, varied.get("batch_size", (scenario.batch_size,)))
+    cases = tuple({**base, **place} for place in places) or (base,)
+    if places and "hardware_id" in own:
+        own.pop("hardware_id")
+    plan = SweepPlan(cases, axes, varied.get("batch_size", (scenario.batch_size,)))
     return plan.own_named(
         lambda name, text: own[name] | {name: text} if name in own else own_fields(name, text, Path())
     )
@@ -274,12 +326,13 @@ def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> None:
         parts.append(sweep_rows(plan.part(index), plan.batches))
         show((index + 1) / plan.n_parts)
     rows = pd.concat(parts, ignore_index=True)
+    best, refused = rows[rows["recommended"]], reasons_texts(rows)
+    rows["recommended"] &= rows["fits"]  # nothing that cannot run
     if csv_file is not None:
         write_file(csv_file, frame_csv(rows))
     if as_json:
         print_json(rows.astype(object).where(rows.notna(), None).to_dict("records"))
         return
-    best, refused = rows[rows["recommended"]], reasons_texts(rows)
     if best.empty:
         raise AdvisorError(f"no combination is possible; {'; '.join(refused)}")
     changing = [name for name in SETTINGS if name in {*plan.axes, *(key for case in plan.cases for key in case)}]
@@ -288,9 +341,31 @@ def _show_rows(plan: SweepPlan, csv_file: Path | None, as_json: bool) -> None:
     print_table(_grid_table(best, changing, len(tiers)))
     if len(tiers) == 1:
         say(f"Tier: {tiers[0]}.")
-    if not best["fits"].all():
-        say("-: the batch does not fit in memory.")
+    for text in _unfit_texts(best[~best["fits"]]):
+        say(text)
+    if csv_file is not None:
+        say(f"{counted(len(rows), 'row')} written to {csv_file}")
     print_labelled("not possible", refused)
+
+
+def _unfit_texts(unfit: pd.DataFrame) -> Iterator[str]:
+    """What batches that do not fit in memory would need, on each machine."""
+    if not unfit.empty:
+        yield "-: does not fit in memory."
+    where = ["model_id", "hardware_id", "n_gpus", "tensor_parallel", "expert_parallel"]
+    for _, rows in unfit.groupby(where, sort=False):
+        first = rows.iloc[0]
+        given = first[list(SETTINGS)].dropna().to_dict()
+        if str(first["model_id"]).startswith("own-") or str(first["hardware_id"]).startswith("own-"):
+            continue
+        ranks = max(int(given.get("tensor_parallel", 1)), int(given.get("expert_parallel", 1)))
+        scenario = build_scenario(**given | {"n_gpus": ranks, "batch_size": int(first["batch_size"])})
+        wider = on_more_gpus(scenario)
+        needs = (
+            "too large for tensor parallelism alone" if wider is None else f"needs TP {wider.tensor_parallel} (--tp)"
+        )
+        place = f"{first['n_gpus']} x {first['hardware_id']}, TP {first['tensor_parallel']}"
+        yield f"Batch {scenario.batch_size:,} on {place}: {needs}."
 
 
 _ANSWERS = {

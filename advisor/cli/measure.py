@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -26,24 +26,25 @@ from advisor.cli.output import (
     print_table,
     progress,
     say,
+    text_width,
     write_file,
 )
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
 from advisor.measured.ingest.read import GivenRows
-from advisor.measured.ingest.result import IngestResult, csv_of, measured_length, open_questions
+from advisor.measured.ingest.result import csv_of, measured_length, open_questions
 from advisor.measured.ingest.rows import (
     NAME_COLUMNS,
-    Rows,
+    Measured,
     combine,
 )
-from advisor.measured.points import Refused, judged_rows
-from advisor.measured.refit_result import Errors
+from advisor.measured.points import Point, Refused, judged_rows
+from advisor.measured.refit_result import Errors, RefitResult, notes
 from advisor.measured.validation import PREDICTED_COLUMNS, predict_rows
 from advisor.measured.validation import validate as validate_points
 from advisor.prediction import AdvisorError
 from advisor.show.table import Column, Table, matrix
 from advisor.show.words.constants import PARAMETERS
-from advisor.text import counted, frame_csv, json_text
+from advisor.text import counted, frame_csv, json_text, wrapped
 
 
 @click.command()
@@ -89,19 +90,20 @@ def ingest(
         return
     for result in results:
         _print_result(result)
-    for item in failed:
-        click.echo(f"skipped file {item['file']}: {item['reason']}")
+    _print_failed(failed)
     if len(results) > len(together):
         for one in together:
-            click.echo(f"together, {counted(one.rows_kept, 'row')} read: {one.derived[-1]}")
+            say(f"together, {counted(one.rows_kept, 'row')} read: {one.derived[-1]}")
     for n_rows, refused in filter(None, map(_refit_use, together)):
         click.echo(f"`fit` can use {counted(n_rows, 'row')}")
         _print_reasons("not used in the fit", _lines(refused))
     if output is not None:
-        click.echo(f"{counted(together[0].rows_kept, 'row')} written to {output}")
+        say(f"{counted(together[0].rows_kept, 'row')} written to {output}")
+    for plain in filter(None, (_plain_sweep_text(one, [output] if output else paths) for one in together)):
+        say(plain)
 
 
-def _refit_use(result: IngestResult) -> tuple[int, Sequence[Refused]] | None:
+def _refit_use(result: Measured) -> tuple[int, Sequence[Refused]] | None:
     """Rows that `fit` could use, of whichever accelerator and engine, and those it would not with the reason.
 
     None for kernel times.
@@ -118,7 +120,7 @@ def _lines(refused: Sequence[Refused]) -> list[tuple[str, int, int]]:
     return [(each.reason, each.line, each.rows) for each in refused]
 
 
-def _by_kind(read: Sequence[Rows]) -> list[list[Rows]]:
+def _by_kind(read: Sequence[Measured]) -> list[list[Measured]]:
     kinds = {kind: [rows for rows in read if rows.kind == kind] for kind in ("points", "kernels")}
     return [alike for alike in kinds.values() if alike]
 
@@ -140,50 +142,19 @@ def _by_kind(read: Sequence[Rows]) -> list[list[Rows]]:
 )
 @click.option("--force", is_flag=True, help="Write the refit even if the checks reject it.")
 @json_option()
-def fit(
-    paths: Sequence[Path],
-    values: Sequence[str],
-    columns: Sequence[str],
-    models: Sequence[str],
-    hardware_id: str | None,
-    engine: str | None,
-    accepted_length: str | None,
-    acceptance: str | None,
-    acceptance_preset: str | None,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
-) -> None:
+def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, **given: Any) -> None:
     """Refit overheads and efficiencies on the points of one or more files, and say what changed.
 
     `advise`, `curve`, `design` and the other commands that take a scenario predict with it by --refit.
     """
     from advisor.catalog.adjustment import write_adjustment
     from advisor.measured.moesd import moesd_of
-    from advisor.measured.refit import adjustment_of, refit_chosen, select_points
-    from advisor.measured.refit_result import notes
+    from advisor.measured.refit import adjustment_of, refit_chosen
 
     show = progress("fitting")
-    given = given_acceptance(accepted_length, acceptance, acceptance_preset)
-    own = Own.given(models, [hardware_id] if hardware_id else [])
-    hardware_id = next((one.name for one in own.documents if one.column == "hardware_id"), hardware_id)
-    read, failed = read_all(files_in(paths), values, columns, own)
-    rows = combine(read)
-    if rows.kind != "points":
-        raise AdvisorError(
-            f"{rows.file_name} holds kernel times; a refit needs served runs (speedup, step or token times)"
-        )
-    result = rows.result
-    if not as_json:
-        _print_said(result)
-    try:
-        points, refused = select_points(result.frame, hardware_id=hardware_id, engine=engine, acceptance=given)
-    except AdvisorError as error:
-        needed = [f"--set {item.name}=..." for item in result.missing if item.needed]
-        lacks = f"{error}; the file lacks {' '.join(needed)} (`advisor ingest` says what each means)"
-        raise (AdvisorError(lacks) if needed else error) from error
+    rows, failed, points, refused = _rows_to_fit(paths, given, not as_json)
     show(f"{len(points)} points", 0.0)
-    answer, small = refit_chosen(points, refused, result.header_of), moesd_of(points)
+    answer, small = refit_chosen(points, refused, rows.result.header_of), moesd_of(points)
     show(1.0)
     text = write_adjustment(adjustment_of(answer)) if force or not answer.reasons_against else None
     if output is not None and text is not None:
@@ -200,23 +171,81 @@ def fit(
         print_json({**said, "rows": compared, "moesd": small})
         _check_written(output, text, answer.reasons_against)
         return
-    for item in failed:
-        click.echo(f"skipped file {item['file']}: {item['reason']}")
+    _print_failed(failed)
     print_labelled("warning", rows.result.warnings)
+    _print_refit(answer)
+    if small is not None:
+        say(f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of {small.rms:.2f}.")
+    _print_reasons("not used in the fit", _lines(answer.refused))
+    click.echo("")
+    print_labelled("rejected by the checks", answer.reasons_against)
+    if text is not None:
+        how = f"advise ... --refit {output}" if output else "--output FILE here, then advise ... --refit FILE"
+        click.echo(f"To use it: {how}")
+    if plain := _plain_sweep_text(rows.result, paths):
+        say(plain)
+    _check_written(output, text, answer.reasons_against)
+
+
+def _rows_to_fit(
+    paths: Sequence[Path], given: Mapping[str, Any], aloud: bool
+) -> tuple[Measured, list[dict[str, str]], list[Point], list[Refused]]:
+    """The rows of the files, the files that cannot be read, the points to fit, and the rows that are none.
+
+    given : the other options of `fit`. aloud : whether what was concluded while reading is printed. Raises AdvisorError
+    with the columns that the files lack.
+    """
+    from advisor.measured.refit import select_points
+
+    hardware_id, engine = given["hardware_id"], given["engine"]
+    stated = given_acceptance(given["accepted_length"], given["acceptance"], given["acceptance_preset"])
+    own = Own.given(given["models"], [hardware_id] if hardware_id else [])
+    hardware_id = next((one.name for one in own.documents if one.column == "hardware_id"), hardware_id)
+    read, failed = read_all(files_in(paths), given["values"], given["columns"], own)
+    rows = combine(read)
+    if rows.kind != "points":
+        raise AdvisorError(
+            f"{rows.file_name} holds kernel times; a refit needs served runs (speedup, step or token times)"
+        )
+    if aloud:
+        _print_said(rows.result)
+    try:
+        points, refused = select_points(rows.result.frame, hardware_id=hardware_id, engine=engine, acceptance=stated)
+    except AdvisorError as error:
+        needed = [f"--set {item.name}=..." for item in rows.result.missing if item.needed]
+        lacks = f"{error}; the file lacks {' '.join(needed)} (`advisor ingest` says what each means)"
+        raise (AdvisorError(lacks) if needed else error) from error
+    return rows, failed, list(points), list(refused)
+
+
+def _print_refit(answer: RefitResult) -> None:
+    """What a refit changes, and how far it is to be trusted."""
     say(answer.sentence + "\n")
     print_table(Table(PARAMETERS, answer.parameters))
     for note in notes(answer):
         say(note)
-    if small is not None:
-        click.echo(
-            f"\nMoESD's ten-parameter form fits the {small.n_points} speedups with an RMS error of {small.rms:.2f}."
-        )
-    _print_reasons("not used in the fit", _lines(answer.refused))
-    click.echo("")
-    print_labelled("rejected by the checks", answer.reasons_against)
-    _check_written(output, text, answer.reasons_against)
-    if text is not None:
-        click.echo(f"To use it: --refit {output}" if output else "To use it: --output FILE here, then --refit FILE")
+
+
+def _print_failed(failed: Iterable[Mapping[str, str]]) -> None:
+    for item in failed:
+        say(f"skipped file {item['file']}: {item['reason']}")
+
+
+_SWEPT = 3
+"""Batches of plain decoding that --plain-sweep needs at least. [-]"""
+
+
+def _plain_sweep_text(result: Measured, paths: Sequence[Path]) -> str:
+    """How plain runs at several batches are used as they were measured. Empty where there are too few."""
+    if result.kind != "points" or not result.rows_kept:
+        return ""
+    plain = result.frame[result.frame["draft_tokens_k"].fillna(-1) == 0]
+    if plain["batch_size"].nunique() < _SWEPT:
+        return ""
+    return (
+        f"Plain decoding at {plain['batch_size'].nunique()} batches is among the rows: `advise ... --plain-sweep "
+        f"{paths[0]}` predicts from those times themselves (a file in columns of ours, as `ingest --output` writes it)."
+    )
 
 
 def _check_written(output: Path | None, text: str | None, reasons: Sequence[str]) -> None:
@@ -225,7 +254,7 @@ def _check_written(output: Path | None, text: str | None, reasons: Sequence[str]
         raise AdvisorError(f"{output} is not written: {' '.join(reasons)} --force writes it anyway")
 
 
-def _write_rows(path: Path, together: Sequence[IngestResult]) -> None:
+def _write_rows(path: Path, together: Sequence[Measured]) -> None:
     """Write the usable rows of all files in the columns of docs/formats.md. Raises AdvisorError unless of one kind."""
     if len(together) != 1:
         found = " and ".join(one.kind for one in together) or "nothing that can be used"
@@ -233,12 +262,12 @@ def _write_rows(path: Path, together: Sequence[IngestResult]) -> None:
     write_file(path, csv_of(together[0].frame.dropna(axis=1, how="all")))
 
 
-def _write_rejects(path: Path, results: Sequence[IngestResult]) -> None:
+def _write_rejects(path: Path, results: Sequence[Measured]) -> None:
     parts = [csv_of(result.rejects).split(b"\n", 1) for result in results]
     write_file(path, parts[0][0] + b"\n" + b"".join(body for _, body in parts))
 
 
-def _summary(result: IngestResult) -> dict[str, Any]:
+def _summary(result: Measured) -> dict[str, Any]:
     return {
         "file": result.file_name,
         "format": result.format_id,
@@ -250,50 +279,56 @@ def _summary(result: IngestResult) -> dict[str, Any]:
     }
 
 
-def _print_result(result: IngestResult) -> None:
-    click.echo(
+def _print_result(result: Measured) -> None:
+    say(
         f"{result.file_name}: {result.format_name}; {counted(result.rows_kept, 'row')} read, "
         f"{result.rows_refused:,} rejected"
     )
     for item in result.missing:
         need = "needed" if item.needed else "useful"
         guess = f" (the file suggests {item.prefill})" if item.prefill is not None else ""
-        click.echo(f"  {need}: --set {item.name}=...  {item.meaning}; missing in {counted(item.rows, 'row')}{guess}")
+        _item(f"{need}: --set {item.name}=...  {item.meaning}; missing in {counted(item.rows, 'row')}{guess}")
     for asked in open_questions(result.rejects):
-        click.echo(f"  needed: {asked.options}  {asked.text}")
+        _item(f"needed: {asked.options}  {asked.text}")
     for text in result.derived:
-        click.echo(f"  {text}")
+        _item(f"{text}")
     if result.kind == "points" and (length := measured_length(result.frame)) is not None:
-        click.echo(f"  to predict with the accepted length of these runs: --accepted-length {length}")
+        _item(f"to predict with the accepted length of these runs: advise ... --accepted-length {length}")
     for line, rates in _acceptances(result):
-        click.echo(f"  to use the acceptance measured in line {line}: --acceptance {rates}")
+        _item(f"to use the acceptance measured in line {line}: --acceptance {rates}")
     for text in result.warnings:
-        click.echo(f"  warning: {text}")
+        _item(f"warning: {text}")
     for reject in result.rejects.head(10).to_dict("records"):
-        click.echo(f"  line {reject['line']}, {reject['column'] or 'row'} {reject['value']!r}: {reject['reason']}")
+        _item(f"line {reject['line']}, {reject['column'] or 'row'} {reject['value']!r}: {reject['reason']}")
     if len(result.rejects) > 10:
-        click.echo(f"  ... {len(result.rejects) - 10:,} more reasons; write them with --rejects FILE.csv")
+        _item(f"... {len(result.rejects) - 10:,} more reasons; write them with --rejects FILE.csv")
 
 
-def _print_said(result: IngestResult) -> None:
+def _item(text: str) -> None:
+    """Print a text under its heading, in lines that fit the terminal."""
+    for line in wrapped(text, text_width() - 2):
+        click.echo(f"  {line}")
+
+
+def _print_said(result: Measured) -> None:
     """What was concluded or refused while reading, before a fit: names, formats, rounding, refused rows by reason."""
     for text in result.derived:
         if text.startswith(tuple(NAME_COLUMNS)) or "as you say" in text:
-            click.echo(f"read: {text}")
+            say(f"read: {text}")
     for text in result.warnings:
-        click.echo(f"warning: {text}")
+        say(f"warning: {text}")
     for asked in open_questions(result.rejects):
-        click.echo(f"needed, with {asked.options}: {asked.text}")
+        say(f"needed, with {asked.options}: {asked.text}")
     if result.kind == "points":
         means = result.frame[["input_tokens", "output_tokens"]].to_numpy(dtype=float, na_value=0.0)
         rounded = int((means % 1 != 0).any(axis=1).sum())
         if rounded:
-            click.echo(f"read: mean lengths of {counted(rounded, 'row')} rounded to whole tokens")
+            say(f"read: mean lengths of {counted(rounded, 'row')} rounded to whole tokens")
     rejects = result.rejects.to_dict("records")
     _print_reasons("rejected", ((str(each["reason"]), int(each["line"]), 1) for each in rejects))
 
 
-def _acceptances(result: IngestResult) -> list[tuple[int, str]]:
+def _acceptances(result: Measured) -> list[tuple[int, str]]:
     """Line and conditional probabilities of up to three runs that measured acceptance by position."""
     if result.kind != "points":
         return []
@@ -313,7 +348,7 @@ def _print_reasons(label: str, rows: Iterable[tuple[str, int, int]]) -> None:
     """
     for reason, lines in alike(rows):
         shown = ", ".join(map(str, [*dict.fromkeys(lines)][:5])) + (", ..." if len(lines) > 5 else "")
-        click.echo(f"{label}, {counted(len(lines), 'row')} (line {shown}): {reason}")
+        print_labelled(f"{label}, {counted(len(lines), 'row')} (line {shown})", [reason])
 
 
 _ASSUME = click.option("--assume", default="", help="Values for empty or not-stated cells, as column=value,...")

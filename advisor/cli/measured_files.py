@@ -17,7 +17,7 @@ from advisor.measured.ingest.documents import DOCUMENT_OF, lacks_document
 from advisor.measured.ingest.own import OwnDocument, known_ids, own_document, own_frame, own_rows
 from advisor.measured.ingest.read import GivenRows, read_given, read_upload
 from advisor.measured.ingest.result import OF_ONE_RUN
-from advisor.measured.ingest.rows import Rows, combine, complete, resolve_names, values_of_files, with_given
+from advisor.measured.ingest.rows import Measured, combine, complete, resolve_names, values_of_files, with_given
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.measured.row_questions import check_named
 from advisor.physics.hardware import hardware_ids
@@ -174,7 +174,7 @@ class Own:
 
 def read_all(
     files: Sequence[Path], values: Sequence[str], columns: Sequence[str], own: Own
-) -> tuple[list[Rows], list[dict[str, str]]]:
+) -> tuple[list[Measured], list[dict[str, str]]]:
     """The files that can be read, each content once, and the others with the reason.
 
     Raises AdvisorError where there is one file, and it cannot be read.
@@ -221,7 +221,7 @@ def read_bytes(file: Path) -> bytes:
     return read_up_to(sys.stdin.buffer, MAX_BYTES + 1) if str(file) == "-" else read_file(file, MAX_BYTES, "an upload")
 
 
-def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = (), own: Own | None = None) -> Rows:
+def read_rows(file: Path, values: Sequence[str], columns: Sequence[str] = (), own: Own | None = None) -> Measured:
     """A benchmark result with headers and names resolved and missing context filled in. Raises AdvisorError."""
     own = own or Own()
     rows = read_upload(file.name, read_bytes(file), columns=mapped(columns))

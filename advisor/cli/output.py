@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import click
 
@@ -187,16 +187,27 @@ _ACCEPTANCE = ("accepted_length", "acceptance", "acceptance_preset")
 class _Ascii(click.ParamType):
     """Checks how a typed number is written before click reads it, which takes more than is meant (see `number_of`)."""
 
+    expected = "a whole number, e.g. 16"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number that is meant. Raises click.BadParameter for anything else."""
         if isinstance(value, str) and number_of(value) is None:
-            shown = printable(value, 40)
-            self.fail(f"{shown!r} is not a number; type digits with a decimal point, as in 12.5", param, ctx)
-        return super().convert(value, param, ctx)
+            self._refuse(value, param, ctx)
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            if "range" in error.message:
+                raise
+            self._refuse(value, param, ctx)
+
+    def _refuse(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NoReturn:
+        self.fail(f"{printable(str(value), 40)!r} is not {self.expected}", param, ctx)
 
 
 class _Decimal(_Ascii, click.types.FloatParamType):
     """A finite number."""
+
+    expected = "a number, e.g. 12.5 or 4e10"
 
 
 class _Whole(_Ascii, click.types.IntParamType):
@@ -231,6 +242,7 @@ class _Gpus(_Ascii, click.types.IntParamType):
     """GPUs in all, typed as 8 or 8xH200."""
 
     name = "N|NxGPU"
+    expected = "a number of GPUs, e.g. 8 or 8xH200"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number, or number and accelerator. Raises click.BadParameter for anything else."""
@@ -506,7 +518,8 @@ def given_acceptance(accepted_length: str | None, acceptance: str | None, preset
         raise AdvisorError("give one of --accepted-length, --acceptance, --acceptance-preset, not several")
     if accepted_length is not None and "@" not in accepted_length:
         raise AdvisorError(
-            f"--accepted-length {accepted_length!r} is not X@K, e.g. 2.73@3: 2.73 tokens per round at K = 3"
+            f"--accepted-length {accepted_length!r} is not X@K: say at which K it was measured, e.g. 2.6@3 for 2.6 "
+            "tokens a round at K = 3 (num_speculative_tokens; num_steps in SGLang), or 2.6@5, which promises less"
         )
     if acceptance is not None and ("@" in acceptance or not re.search(r"[0-9]", acceptance)):
         raise AdvisorError(f"--acceptance {acceptance!r} is not a list of probabilities, e.g. 0.7,0.5,0.4")

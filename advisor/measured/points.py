@@ -67,14 +67,20 @@ _NO_DRAFT = {
 
 
 @dataclass(frozen=True)
-class Point:
-    """Measured row that the model can express: question, setup that answers, and measured values."""
+class Asked:
+    """Measured row as a question to the model, at the batch of one instance."""
 
     line: int
     row: Mapping[str, Any]
     question: RowQuestion
-    setup: Setup
     batch_size: float
+
+
+@dataclass(frozen=True)
+class Point(Asked):
+    """Measured row that the model can express: question, setup that answers, and measured values."""
+
+    setup: Setup
     accepted_length: float
     length_log_sd: float
     """Log standard deviation of the accepted length; 0 where a user counted it in the same run. [-]"""
@@ -149,8 +155,7 @@ class Point:
 
     def seen_by(self, setup: Setup) -> Point:
         """Row predicted by another setup. Its tier, and so its weight in a fit, stays."""
-        case = _Case(self.line, self.row, self.question, self.batch_size)
-        (point,) = _points([case], setup, [(self.accepted_length, self.length_log_sd)])
+        (point,) = _points([self], setup, [(self.accepted_length, self.length_log_sd)])
         return replace(point, tier=self.tier)
 
 
@@ -164,16 +169,8 @@ class Refused:
     """How many rows this speaks of. [-]"""
 
 
-@dataclass(frozen=True)
-class _Case:
-    line: int
-    row: Mapping[str, Any]
-    question: RowQuestion
-    batch_size: float
-
-
 def _points(
-    cases: Sequence[_Case], setup: Setup, lengths: Sequence[tuple[float, float]], central_only: bool = False
+    cases: Sequence[Asked], setup: Setup, lengths: Sequence[tuple[float, float]], central_only: bool = False
 ) -> list[Point]:
     """Points of rows that differ in batch and accepted length alone, with each length and its log spread."""
     question, batches = cases[0].question, np.array([item.batch_size for item in cases])
@@ -185,7 +182,7 @@ def _points(
         borrowed = item.question.n_draft > 0 and item.question.borrowed
         observed = observe(item.line, item.row, plain[i], spec[i], float(prefill[i]), length, borrowed)
         tier = str(curve.tier[i, 0])
-        out.append(Point(item.line, item.row, item.question, setup, item.batch_size, length, spread, tier, observed))
+        out.append(Point(item.line, item.row, item.question, item.batch_size, setup, length, spread, tier, observed))
     return out
 
 
@@ -222,7 +219,7 @@ def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observat
     for (_, k, verified, changes), places in groups.items():
         rows = [(points[i], float(cells[which][0][i]), float(cells[which][2][i])) for which, i in places]
         cases_read = [
-            _Case(p.line, p.row, replace(p.question, n_draft=k, verify_tokens=verified), batch) for p, batch, _ in rows
+            Asked(p.line, p.row, replace(p.question, n_draft=k, verify_tokens=verified), batch) for p, batch, _ in rows
         ]
         try:
             setup = _setup_read(rows[0][0], k, dict(changes))
@@ -236,6 +233,21 @@ def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observat
     return [joined(each[i] for i in every) if len(each) == len(every) else None for each in out]
 
 
+def grown(points: Sequence[Point], growth: float) -> list[Point]:
+    """Rows with what verified tokens add growing by a further power of their number."""
+    setups = {id(p.setup): with_costs(p.setup, verified_growth=growth) for p in points}
+    moved = [replace(point, setup=setups[id(point.setup)]) for point in points]
+    read, out, at = as_read(moved, [Reread()])[0], [], 0
+    if read is None:
+        return list(points)
+    for point in moved:
+        end = at + len(point.observations.line)
+        parts = {name: getattr(read, name)[at:end] for name in ("upper", "lower")}
+        out.append(replace(point, observations=replace(point.observations, **parts)))
+        at = end
+    return out
+
+
 def _setup_read(point: Point, n_draft: int, changes: Mapping[str, Any]) -> Setup:
     """Setup of a point under other fields, or one that can predict a draft length beyond its own."""
     setup = point.setup
@@ -246,7 +258,8 @@ def _setup_read(point: Point, n_draft: int, changes: Mapping[str, Any]) -> Setup
     other = load_setup(setup.scenario.model_copy(update=update))
     if not changes:
         return replace(other, costs=setup.costs, draft_costs=setup.draft_costs, counted=setup.counted)
-    other = with_costs(other, **class_costs(point.engine_class))
+    growth = setup.costs.verified_growth
+    other = with_costs(other, **class_costs(point.engine_class), verified_growth=growth)
     _check_weights_fit(other)
     return replace(other, counted=setup.counted)
 
@@ -271,7 +284,7 @@ def point_of(row: Mapping[str, Any], assume: Mapping[str, str] | None = None, ot
     spread = ACCEPTANCE_LOG_SD[question.acceptance_source]
     if setup.acceptance.carried_from:
         spread = max(spread, _band_log_sd(setup.acceptance, question.n_draft))
-    case = _Case(0, row, question, float(question.scenario.batch_size))
+    case = Asked(0, row, question, float(question.scenario.batch_size))
     (point,) = _points([case], setup, [(length, spread)])
     return point
 
@@ -293,7 +306,7 @@ def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[li
     Each point's setup has the overheads shipped for its engine class: an old version is judged against its own.
     A question is built and validated for MAX_ASKED rows at most, however long the file.
     """
-    cases: list[_Case] = []
+    cases: list[Asked] = []
     few, refused = _askable(frame)
     for line, row in _records(few):
         try:
@@ -366,11 +379,11 @@ def _refused_as_one(lines: pd.Index, reason: str) -> list[Refused]:
     return [Refused(int(lines[0]), reason, len(lines))] if len(lines) else []
 
 
-def _even_sample(cases: list[_Case], refused: list[Refused]) -> list[_Case]:
+def _even_sample(cases: list[Asked], refused: list[Refused]) -> list[Asked]:
     """MAX_POINTS rows of the accelerator and engine with most rows, and as many of all others together."""
     group = [(item.question.scenario.hardware_id, item.question.engine_class) for item in cases]
     largest = Counter(group).most_common(1)[0][0] if cases else None
-    sample: list[_Case] = []
+    sample: list[Asked] = []
     for inside in (True, False):
         some = [item for item, one in zip(cases, group, strict=True) if (one == largest) == inside]
         places = _evenly(len(some), MAX_POINTS)
@@ -384,7 +397,7 @@ def _not_stated(column: str) -> str:
     return f"{column} is not stated; fill it in"
 
 
-def _ask(line: int, row: dict[str, Any], acceptance: str | None) -> _Case:
+def _ask(line: int, row: dict[str, Any], acceptance: str | None) -> Asked:
     """The row as a question. Raises AdvisorError with the reason when it cannot be predicted or measures nothing."""
     if not any(number(row, name) for name in QUANTITIES):
         open_pair = number(row, "baseline_value") and number(row, "sd_value") and not row.get("metric")
@@ -401,12 +414,12 @@ def _ask(line: int, row: dict[str, Any], acceptance: str | None) -> _Case:
         length = parse_acceptance(acceptance, max(int(n_draft), 1)).accepted_length[int(n_draft)]
         cells |= {"accepted_length": float(length), "accepted_length_same_run": 0}
     question = question_of(cells)
-    return _Case(line, row, replace(question, n_draft=int(n_draft)), max(batch * question.batch_share, 1.0))
+    return Asked(line, row, replace(question, n_draft=int(n_draft)), max(batch * question.batch_share, 1.0))
 
 
-def _by_curve(cases: Iterable[_Case]) -> list[tuple[Scenario, list[_Case]]]:
+def _by_curve(cases: Iterable[Asked]) -> list[tuple[Scenario, list[Asked]]]:
     """Rows that differ in batch and accepted length alone, with the scenario that predicts them together."""
-    groups: dict[tuple[Scenario, int, int | None, str, CountedPass | None], list[_Case]] = {}
+    groups: dict[tuple[Scenario, int, int | None, str, CountedPass | None], list[Asked]] = {}
     for item in cases:
         # An accepted length of no consequence: only times are read off the curve.
         question, k = item.question, max(item.question.n_draft, 1)

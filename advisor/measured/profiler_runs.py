@@ -1,4 +1,4 @@
-"""A sweep of the profiler in a process of its own: found after a reload, stopped by a signal, explained at its end.
+"""A sweep of the profiler, or a run of an engine, in a process of its own: found again, stopped, explained at its end.
 
 Each run has a folder of results below `runs_folder()`, and beside it `<name>.log` and `<name>.json`. A lock that the
 process inherits tells whether it lives, to every session and to an app that was started again in the meantime.
@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
@@ -27,11 +28,15 @@ from filelock import FileLock, lock_descriptor
 
 from advisor.measured.measurements import ProfilerSweep
 from advisor.measured.store import default_store_path
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.profiles import PACKAGE, write_whole
 
 ALLOW_VARIABLE = "MOE_ADVISOR_PROFILE"
 PRESETS = ("quick", "standard", "full")
+ENGINE = "engine"
+"""Preset of a run of an engine, which lies among the sweeps: one of either at a time."""
+PYTHON_VARIABLE = "MOE_ADVISOR_ENGINE_PYTHON"
 ASK_TIMEOUT_S = 120.0
 TAIL_BYTES = 64 * 1024
 TORCH_MISSING = "Measuring needs torch, which is not installed here; install torch 2.10 to 2.13 for your device."
@@ -62,6 +67,8 @@ class ProfilerRun:
     @property
     def can_resume(self) -> bool:
         """Whether something is left to measure."""
+        if self.preset == ENGINE:
+            return not self.alive and self.exit_code != 0 and (self.folder / "plan.json").exists()
         return not self.alive and (self.folder / "progress.json").exists()
 
     @property
@@ -75,8 +82,8 @@ def runs_folder() -> Path:
     return default_store_path().parent / "profiling"
 
 
-def refusal(server_address: str | None, url: str | None) -> str:
-    """Reason that measuring is not offered, in one sentence, empty when it is.
+def refusal(server_address: str | None, url: str | None, *, engine: bool = False) -> str:
+    """Reason that measuring is not offered, in one sentence, empty when it is. `engine`: torch is that engine's affair.
 
     A sweep keeps a processor busy for minutes, so only a visitor on this machine may start one, unless the
     environment variable ALLOW_VARIABLE is 1. `url` is the page's address as the browser has it; None: unknown.
@@ -89,7 +96,14 @@ def refusal(server_address: str | None, url: str | None) -> str:
             "Measuring is off because this app is served beyond its own machine. Run `python -m advisor profile` "
             f"there, or start the app with {ALLOW_VARIABLE}=1."
         )
-    return TORCH_MISSING if find_spec("torch") is None else ""
+    return "" if engine or find_spec("torch") else TORCH_MISSING
+
+
+def engine_python() -> str:
+    """The Python that has vLLM: the one of PYTHON_VARIABLE, of `make test-engine-live`, or this one. "" for none."""
+    made = PACKAGE.parent / ".engine-venv/bin/python"
+    here = sys.executable if find_spec("vllm") else ""
+    return os.environ.get(PYTHON_VARIABLE) or (str(made) if made.exists() else here)
 
 
 def devices() -> list[dict[str, Any]]:
@@ -113,7 +127,8 @@ def plan(preset: str, device: str) -> dict[str, Any]:
 
 
 def _command(options: list[str]) -> list[str]:
-    return [sys.executable, "-m", "advisor.profiling", *options]
+    module = ("advisor", "profile") if "--engine" in options else ("advisor.profiling",)
+    return [sys.executable, "-m", *module, *options]
 
 
 def _environment() -> dict[str, str]:
@@ -165,7 +180,10 @@ def start(preset: str, device: str, resume: ProfilerRun | None = None, extra: tu
         word = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
         name = resume.name if resume else f"{word}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{preset}"
         folder = runs_folder() / name
-        options = ["--preset", preset, "--device", device, "--output", str(folder), "--progress", "json", *extra]
+        if resume:
+            extra = extra or tuple(_facts(name).get("extra", ()))
+        what = () if preset == ENGINE else ("--preset", preset, "--device", device, "--progress", "json")
+        options = [*what, "--output", str(folder), *extra]
         with folder.with_name(name + ".log").open("ab") as log:
             child = subprocess.Popen(
                 _command([*options, *(["--resume"] if resume else [])]),
@@ -177,8 +195,25 @@ def start(preset: str, device: str, resume: ProfilerRun | None = None, extra: tu
                 start_new_session=True,  # Ctrl-C of the app does not end the sweep
             )
     _CHILDREN[name] = child
-    _note(name, {"preset": preset, "device": device, "pid": child.pid, "started": time.time()})
+    _note(name, {"preset": preset, "device": device, "pid": child.pid, "started": time.time(), "extra": extra})
     return _run(name)
+
+
+def start_engine(scenario: Scenario, name: str, config: str | None, batches: str, drafts: str) -> ProfilerRun:
+    """Measure steps of a design with the engine that is installed. Raises AdvisorError as `start` does.
+
+    name, config : the design and its config.json's text; None for a shipped model's id.
+    """
+    runs_folder().mkdir(parents=True, exist_ok=True)
+    asked = Path(tempfile.mkdtemp(prefix="asked-", dir=runs_folder()))
+    given = {"--model": (name, config), "--hardware": (scenario.hardware_id, scenario.hardware_json)}
+    extra = ["--engine", "vllm", "--engine-python", engine_python(), "--batches", batches, "--k", drafts]
+    for option, (of, text) in given.items():
+        file = asked / f"{re.sub(r'[^A-Za-z0-9.]+', '-', of)}.json"
+        if text is not None:
+            write_whole(file, text.encode())
+        extra += [option, of if text is None else str(file)]
+    return start(ENGINE, name, extra=tuple(extra))
 
 
 def _note(name: str, facts: dict[str, Any]) -> None:
@@ -211,9 +246,10 @@ def _run(name: str) -> ProfilerRun:
     )
 
 
-def latest() -> ProfilerRun | None:
-    """The run started last, by whichever session, or None before the first."""
-    started = {file.stem: _facts(file.stem)["started"] for file in runs_folder().glob("*.json")}
+def latest(*, engine: bool = False) -> ProfilerRun | None:
+    """The sweep, or run of an engine, started last, by whichever session, or None before the first."""
+    every = {file.stem: _facts(file.stem) for file in runs_folder().glob("*.json")}
+    started = {name: facts["started"] for name, facts in every.items() if (facts["preset"] == ENGINE) == engine}
     return _run(max(started, key=lambda name: started[name])) if started else None
 
 
@@ -250,6 +286,15 @@ def progress(run: ProfilerRun) -> dict[str, Any] | None:
                 continue
             return found
     return None
+
+
+def engine_progress(run: ProfilerRun) -> tuple[float, str]:
+    """Finished share of a run of an engine, in [0, 1], and what is done in words. [-]"""
+    for line in reversed(_tail(run)):
+        if found := re.match(r"\[ *([\d.]+) s\] (\d+)/(\d+) ", line):
+            elapsed_s, done, total = map(float, found.groups())
+            return done / max(total, 1.0), f"{elapsed_s:.0f} s, {done:.0f} of {total:.0f} repeats"
+    return 0.0, "Starting the engine"
 
 
 def log_text(run: ProfilerRun, lines: int = 30) -> str:

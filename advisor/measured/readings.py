@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from advisor.measured.multipliers import MultiplierPrior, fit_many, log_left_out
 from advisor.measured.observations import NAMES, Observations, joined, log_predicted, stacked
-from advisor.measured.points import Point, Reread, as_read
+from advisor.measured.points import Point, Reread, as_read, grown
 from advisor.physics.hardware import hardware_ids, load_hardware
 from advisor.prediction import Array
 
@@ -33,6 +33,10 @@ MAX_LEFT_OUT = 0.75
 from 0.70 to 0.85; real files hear fewer questions the smaller it is. [-]"""
 MAX_SIBLINGS = 3
 """Accelerators of the same generation that are tried, those named most alike. [-]"""
+GROWTHS = (-0.5, 0.5, 1.0, 1.5)
+"""Further powers of the tokens that what verified tokens add may grow with. [-]"""
+LEAST_SPAN = 4.0
+"""Most over least verified tokens of a row, from which on the rows are asked for their growth. [-]"""
 MAX_K = 64
 """Longest draft that is tried. [-]"""
 
@@ -46,6 +50,8 @@ class Reading:
     question: str
     reread: Reread | None = None
     values: Values | None = None
+    growth: float = 0.0
+    """No other meaning but another shape: what verified tokens add grows with their number by a further power. [-]"""
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,8 @@ class Rival:
     given_error: float
     error: float
     gain: float
+    growth: float = 0.0
+    """As of `Reading`. [-]"""
 
     @property
     def text(self) -> str:
@@ -66,32 +74,41 @@ class Rival:
         )
 
 
-def rivals(points: Sequence[Point], prior: MultiplierPrior) -> tuple[Rival, ...]:
-    """The best reading of the rows other than the given one, alone. Empty where none is clearly better."""
-    readings = compared(points, prior)
-    return tuple(
-        [one for one in readings if one.gain >= LEAST_GAIN and one.error <= MAX_LEFT_OUT * one.given_error][:1]
-    )
+def rivals(points: Sequence[Point], prior: MultiplierPrior, *, ask: bool = True) -> tuple[Rival, ...]:
+    """The best reading of the rows other than the given one, alone. Empty where none is clearly better.
+
+    Without `ask` only shapes compete, which nobody needs to be asked about.
+    """
+    readings = compared(points, prior, ask=ask)
+    better = [one for one in readings if one.gain >= LEAST_GAIN and one.error <= MAX_LEFT_OUT * one.given_error]
+    # A misreading bends the curve as another shape does: where either explains the rows, the user knows which.
+    return tuple(sorted(better, key=lambda one: one.growth != 0.0)[:1])
 
 
-def compared(points: Sequence[Point], prior: MultiplierPrior, judged: int = JUDGED) -> list[Rival]:
+def compared(points: Sequence[Point], prior: MultiplierPrior, judged: int = JUDGED, *, ask: bool = True) -> list[Rival]:
     """The `judged` most probable readings of the rows, the best first."""
     sample = [points[i] for i in np.unique(np.linspace(0, len(points) - 1, MAX_COMPARED).round().astype(int))]
     given = joined(point.observations for point in sample)
     readings, every = [], [given]
-    candidates = list(_readings(sample))
+    candidates = [*(_readings(sample) if ask else ()), *_of_growth(sample)]
     reread = iter(as_read(sample, [one.reread for one in candidates if one.reread is not None]))
     for reading in candidates:
         read = given if reading.reread is None else next(reread)
+        if reading.growth:
+            read = joined(point.observations for point in grown(sample, reading.growth))
         if read is not None and len(read.line) == len(given.line):
             readings.append(reading)
             every.append(read if reading.values is None else reading.values(given))
+    if not readings:
+        return []
     observed = stacked(every)
     gain = _evidence(observed, prior)
-    best = np.argsort(-gain[1:])[:judged]
+    order = np.argsort(-gain[1:])
+    shapes = [i for i in order if readings[i].growth][:1]
+    best = np.array(sorted([i for i in order if not readings[i].growth][:judged] + shapes, key=lambda i: -gain[i + 1]))
     error, *errors = (_left_out(every[i], prior) for i in (0, *(best + 1)))
     return [
-        Rival(readings[i].question, error, own, float(gain[i + 1] - gain[0]))
+        Rival(readings[i].question, error, own, float(gain[i + 1] - gain[0]), readings[i].growth)
         for i, own in zip(best, errors, strict=True)
     ]
 
@@ -128,6 +145,15 @@ def _readings(points: Sequence[Point]) -> Iterator[Reading]:
         yield from _of_length(np.array([point.accepted_length for point in points]), drafts)
     yield from _of_values(points)
     yield from _of_setup(points[0])
+
+
+def _of_growth(points: Sequence[Point]) -> Iterator[Reading]:
+    """Other shapes of what verified tokens add, where rows differ enough in tokens to tell them."""
+    tokens = [p.batch_size * (p.question.verify_tokens or p.n_draft + 1) for p in points if p.n_draft]
+    if tokens and max(tokens) >= LEAST_SPAN * min(tokens):
+        for power in GROWTHS:
+            words = f"What verified tokens add grows with their number to the power {1.0 + power:g}, shipped 1."
+            yield Reading(words, growth=power)
 
 
 def _of_batch(batch: Array) -> Iterator[Reading]:

@@ -31,8 +31,8 @@ from advisor.measured.multipliers import (
 )
 from advisor.measured.observations import NAMES, QUANTITIES, Observations, joined, log_predicted, number
 from advisor.measured.point_checks import HeaderOf, check_units
-from advisor.measured.points import Point, Refused, refit_points
-from advisor.measured.readings import rivals
+from advisor.measured.points import Point, Refused, grown, refit_points
+from advisor.measured.readings import Rival, rivals
 from advisor.measured.refit_result import (
     QUANTITY_WORDS,
     KindErrors,
@@ -127,21 +127,47 @@ def refit_chosen(
     """Refit on usable rows of one accelerator and engine, at least MIN_POINTS of them.
 
     `ask`: whether other readings of the rows compete too, for rows that nobody vouches for.
+    What verified tokens add grows with them in another shape than the shipped where that competes and wins.
     `header_of`: what the user's file calls a column, for the words of a refusal. Raises AdvisorError for a column that
     is off by a factor which no engine explains (`check_units`).
     """
     questions = check_units(points, header_of)
     points, repeats = _without_repeats(points)
+    result = _refit(points, questions, repeats, tuple(refused))
+    serves = result.own_errors.no_better and not result.own_errors.far_off and len(result.reasons_against) == 1
+    if questions:
+        return result  # asked already
+    # Where the shipped constants serve, nothing is written: no other reading is asked about.
+    fitted, prior = (
+        [point for point in points if point.line not in {one.line for one in result.outliers}],
+        multiplier_prior(points),
+    )
+    found = rivals(fitted, prior, ask=ask and not serves)
+    if found and found[0].growth:
+        return _refit(points, (), repeats, tuple(refused), found[0])
+    return replace(result, questions=tuple(one.text for one in found))
+
+
+def _refit(
+    given: Sequence[Point],
+    questions: tuple[str, ...],
+    repeats: Repeats | None,
+    refused: tuple[Refused, ...],
+    shape: Rival | None = None,
+) -> RefitResult:
+    """Refit on rows, one of each setting, in the shipped shape or another of what verified tokens add."""
+    points = grown(given, shape.growth) if shape else given
     prior, observed = multiplier_prior(points), joined(point.observations for point in points)
     posterior, aside = _without_outliers(observed, prior, len(points))
     used = ~np.isin(observed.line, list(aside))
-    rows = _rows(points, observed, posterior, _held_out(observed, prior, used), used)
+    before = log_predicted(joined(point.observations for point in given), np.zeros(len(NAMES)))
+    rows = _rows(points, observed, before, posterior, _held_out(observed, prior, used), used)
     parameters = _parameters(points[0].setup, posterior, prior, observed)
     keep = [i for i, name in enumerate(NAMES) if name in {item.name for item in parameters}]
     sds = np.sqrt(np.diag(posterior.covariance))[keep]
     correlation = posterior.covariance[np.ix_(keep, keep)] / np.outer(sds, sds)
     errors, moved = _own_errors(rows), float((rows["after"] / rows["before"] - 1.0).abs()[rows["used"]].median())
-    result = RefitResult(
+    return RefitResult(
         hardware_id=points[0].setup.hardware.id,
         engine=points[0].scenario.engine,
         engine_class=points[0].engine_class,
@@ -151,19 +177,15 @@ def refit_chosen(
         parameters=parameters,
         correlation=tuple(tuple(float(x) for x in row) for row in correlation),
         outliers=tuple(Refused(line, reason) for line, reason in sorted(aside.items())),
-        refused=tuple(refused),
+        refused=refused,
         own_errors=errors,
         noise_log_sd=float(posterior.scale),
         moved=moved,
         rows=rows,
         questions=questions,
         repeats=repeats,
+        shape=shape,
     )
-    reasons = result.reasons_against
-    if questions or not ask or (errors.no_better and not errors.far_off and len(reasons) == 1):
-        return result  # asked already; or the shipped constants serve, and nothing is written
-    fitted = [point for point in points if point.line not in aside]
-    return replace(result, questions=tuple(one.text for one in rivals(fitted, prior)))
 
 
 def refitted(setup: Setup, result: RefitResult) -> Setup:
@@ -193,6 +215,7 @@ def adjustment_of(result: RefitResult) -> Adjustment:
         log_sd={item.name: item.log_stderr for item in parameters},
         correlation=correlation,
         learnt=tuple(item.name for item in parameters if item.identified),
+        growth=result.shape.growth if result.shape else 0.0,
         scatter_log_sd=result.noise_log_sd if result.n_points >= ENOUGH_FOR_SCATTER else None,
     )
 
@@ -248,7 +271,8 @@ def _one_group(
 ) -> tuple[list[Point], list[Refused]]:
     groups: dict[tuple[object, ...], list[Point]] = {}
     for point in points:
-        key = (point.setup.hardware.id, point.scenario.engine, point.engine_class, *_how_it_ran(point))
+        own, ran = point.scenario.hardware_json, [number(point.row, name) for name in _RAN]  # of like figures and modes
+        key = (point.setup.hardware.id, point.scenario.engine, point.engine_class, own, *ran)
         if (hardware_id or key[0], engine or key[1]) == key[:2]:
             groups.setdefault(key, []).append(point)
     selected = max(groups.values(), key=len, default=[])
@@ -262,15 +286,13 @@ def _one_group(
     ]
 
 
-def _how_it_ran(point: Point) -> tuple[object, ...]:
-    """What runs of one engine class must have in common to share overheads, beside the accelerator's own figures."""
-    stated = tuple(number(point.row, name) for name in ("captured", "async_scheduling"))
-    return (point.scenario.hardware_json, *stated)
+_RAN = ("captured", "async_scheduling")
+"""What runs of one engine class must have in common to share overheads, beside the accelerator's own figures."""
 
 
 def _ran_text(point: Point) -> str:
     """How a row ran where it says so, ` (captured=0, async_scheduling=1)`."""
-    stated = ((name, number(point.row, name)) for name in ("captured", "async_scheduling"))
+    stated = ((name, number(point.row, name)) for name in _RAN)
     said = ", ".join(f"{name}={value:g}" for name, value in stated if value is not None)
     return f" ({said})" if said else ""
 
@@ -323,7 +345,12 @@ def drafter_of(point: Point) -> str:
 
 
 def _rows(
-    points: Sequence[Point], observed: Observations, posterior: Posterior, left_out: Array, used: NDArray[np.bool_]
+    points: Sequence[Point],
+    observed: Observations,
+    before: Array,
+    posterior: Posterior,
+    left_out: Array,
+    used: NDArray[np.bool_],
 ) -> pd.DataFrame:
     at = [point for point in points for _ in point.observations.line]
     # The digits that a scenario carries, so that its predictions are the rows' own.
@@ -337,7 +364,7 @@ def _rows(
             "drafter": [drafter_of(point) for point in at],
             "quantity": observed.quantity.tolist(),
             "measured": observed.measured,
-            "before": np.exp(log_predicted(observed, np.zeros(len(NAMES)))),
+            "before": np.exp(before),
             "after": np.exp(log_predicted(observed, theta)),
             "left_out": np.exp(left_out),
             "used": used,
@@ -441,10 +468,22 @@ def before_after(points: Sequence[Point], result: RefitResult, group: tuple[str,
         setup = replace(setup, acceptance=parse_acceptance(text, setup.scenario.k_max))
     lines = {point.line for point in alike}
     rows = result.rows[result.rows["line"].isin(lines) & (result.rows["quantity"] == quantity)]
-    batches = np.unique([*DEFAULT_BATCHES, *rows["batch_size"]])
+    return curves_of(setup, result, group, rows)
+
+
+def curves_of(setup: Setup, result: RefitResult, group: tuple[str, str, int, str], rows: pd.DataFrame) -> BeforeAfter:
+    """Curves of one setup before and after a refit, over the batches of the rows and those around them.
+
+    rows : `batch_size`, `measured`, `line` and `used`; without `before` and `after` they get the curves' own.
+    """
+    model_id, drafter, n_draft, quantity = group
+    batches = np.unique([*DEFAULT_BATCHES, *rows["batch_size"].astype(float)])
     batches = batches[batches <= max(4 * float(rows["batch_size"].max()), 64)]
     before, after = (curve_for(item, batches, [n_draft]) for item in (setup, refitted(setup, result)))
     value = _values(after, quantity)
+    if "before" not in rows:
+        at = np.searchsorted(batches, rows["batch_size"].astype(float))
+        rows = rows.assign(before=_values(before, quantity)[at], after=value[at])
     banded = quantity == "speedup"
     return BeforeAfter(
         quantity=quantity,

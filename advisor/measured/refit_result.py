@@ -10,6 +10,7 @@ import pandas as pd
 
 from advisor.catalog.adjustment import change_text
 from advisor.measured.points import Refused
+from advisor.measured.readings import Rival
 from advisor.predict.curve import draft_odds, recommended
 from advisor.prediction import Array
 from advisor.text import counted
@@ -314,6 +315,8 @@ class RefitResult:
     explains them better (`advisor.measured.readings`)."""
     own: str = ""
     """Digest of the figures of the user's own accelerator, empty for a shipped one."""
+    shape: Rival | None = None
+    """Other shape of what verified tokens add that the rows ask for, None for the shipped one."""
     repeats: Repeats | None = None
     """Runs of the same setting, None where every row is a setting of its own."""
 
@@ -400,7 +403,7 @@ def notes(result: RefitResult) -> list[str]:
 
     What speaks against the refit is said apart.
     """
-    sentences = [result.repeats.text] if result.repeats is not None else []
+    sentences = [one.text for one in (result.repeats, result.shape) if one is not None]
     if result.unidentified:
         names = result._meanings(result.unidentified)
         sentences += [f"Cannot be determined from these data, so they stay near their values before: {names}."]

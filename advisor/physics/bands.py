@@ -22,8 +22,6 @@ SIMULATED = f"{N_DRAWS} simulated cases"
 EAGER_LOG_SD = 0.14
 """Of launching a layer's kernels one by one: a factor of 1.2 either way at 80 %, as far as five hosts of two kinds of
 model lie apart (`advisor.catalog.graphs`). [-]"""
-BEST_K_OF_EACH = f"the best K in each of {SIMULATED}"
-"""What an expected loss is held against, in words."""
 PER_K_LOG_SD = 0.02
 """Scatter of a speedup from one K to the next: measured acceptance curves depart 1.4 % from their neighbours'
 interpolation, kernel times as much between neighbouring token counts. [-]"""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.physics import laws
-from advisor.prediction import Tier
+from advisor.prediction import Array, Tier
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ def factor_at(knots: Knots, size: ArrayLike) -> NDArray[np.float64]:
 ExpertShape = tuple[float, float, float, float, float, float]
 """What decides a routed kernel: input width h, width of one shard I/tp, k, N, matrices per expert, expert-parallel
 ranks. All [-]."""
+VERIFIED_TOKENS = 128.0
+"""Where own rows free the growth with tokens, phi is the shipped one here. [tokens]"""
 _SAME_TOKENS = 0.005
 """Relative difference up to which a step has the tokens of a measured one. [-]"""
 
@@ -321,6 +323,8 @@ class KernelCosts:
     verified_per_token: float = 0.0
     """How fast verification tends, with the tokens of an attention group, to a plain step for each of them: phi of
     `laws.verified`. [-]"""
+    verified_growth: float = 0.0
+    """Further power of the tokens that it grows with, around VERIFIED_TOKENS; 0 but where own rows ask for it. [-]"""
     overhead_log_sd: float = field(kw_only=True)
     """Of each of these times. [-]"""
     overhead_log_covariance: tuple[tuple[float, ...], ...] = ()
@@ -339,6 +343,10 @@ class KernelCosts:
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By part: accelerator, experts, projections, attention, latent attention, recurrent state, all-reduce, expert
     exchange."""
+
+    def verified_rate(self, tokens: ArrayLike) -> Array:
+        """Phi of `laws.verified` for `tokens` of an attention group. [-]"""
+        return self.verified_per_token * (np.asarray(tokens, float) / VERIFIED_TOKENS) ** self.verified_growth
 
 
 def stream_cost(table: Mapping[int, StreamCost], ranks: int) -> StreamCost | None:

@@ -369,7 +369,9 @@ def verified_time(setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, 
     group_batch = batch / setup.placement.attention_groups
     times = {"T_plain": plain.total, "T_verify": verify.total}
     times["T_fix"] = plain.components["host"] + plain.components["launch"]
-    return np.asarray(laws.verified(phi=setup.costs.verified_per_token, b=group_batch, q=tokens, **times))
+    return np.asarray(
+        laws.verified(phi=setup.costs.verified_rate(group_batch * tokens), b=group_batch, q=tokens, **times)
+    )
 
 
 _BESIDE_THE_STEP = {one.key for one in COMPONENTS if one.drafter or (one.bound == "host" and one.key != "launch")}

@@ -56,7 +56,7 @@ def live_answer(
     price = price_of(setup.hardware, usd_per_hour)
     return {
         "key": scenario.hash,
-        "borrowed": bool(borrowed_from(advice)),
+        "borrowed": printable(borrowed_from(advice)),
         "batch": scenario.batch_size,
         "batches": curve.batches.astype(int).tolist(),
         "fixed": fixed.tolist(),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from advisor.answers.engines.config import EngineExport
-    from advisor.measured.ingest.result import IngestResult
+    from advisor.measured.ingest.rows import Measured
     from advisor.measured.refit_result import RefitResult
 
 
@@ -91,7 +91,7 @@ def export(answer: Advice, engine: str = "", folder: Path | str | None = None, *
     return made
 
 
-def ingest(path: Path | str, columns: dict[str, str] | None = None, **given: str) -> IngestResult:
+def ingest(path: Path | str, columns: dict[str, str] | None = None, **given: str) -> Measured:
     """A benchmark result as rows of canonical columns.
 
     columns : the file's own headers, {theirs: ours}. given : what the file leaves out, as in hardware_id="h200-sxm".
@@ -108,7 +108,7 @@ def ingest(path: Path | str, columns: dict[str, str] | None = None, **given: str
     return resolve_names(rows, hardware_ids(), model_ids()).result
 
 
-def fit(result: IngestResult, hardware_id: str | None = None, engine: str | None = None) -> RefitResult:
+def fit(result: Measured, hardware_id: str | None = None, engine: str | None = None) -> RefitResult:
     """A refit to the rows of one accelerator and engine. `refit_text` of it is what a scenario takes as `refit`."""
     from advisor.measured.refit import refit_chosen, select_points
 

@@ -22,7 +22,7 @@ from advisor.catalog.hardware import hardware_by_vendor, models_by_maker, own_di
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model, model_ids
 from advisor.catalog.routing_presets import routing_preset_ids
-from advisor.measured.ingest.rows import Rows
+from advisor.measured.ingest.rows import Measured
 from advisor.measured.own_points import rows_of, with_rounds
 from advisor.measured.refit import adjustment_of
 from advisor.measured.refit_result import RefitResult
@@ -108,7 +108,7 @@ def same(text: str, value: Any) -> bool:
         return text == ("" if value is None else str(value))
 
 
-UPLOAD: Kept[Rows | None] = Kept("_upload")
+UPLOAD: Kept[Measured | None] = Kept("_upload")
 """The rows of this session's upload, as read and completed so far."""
 _COLUMNS = (
     *("batch_size", "n_draft", "speedup", "drafter", "accepted_length", "context_tokens"),
@@ -154,16 +154,54 @@ def _bring(name: str, value: str | None) -> None:
     """Set a field to what the user's data brought, and keep what it was; None leaves it as it is."""
     now = st.session_state
     if value is not None and now.get(name) != value:
-        _BEFORE.put({**_BEFORE.result, name: (value, str(now.get(name) or default(name)))})
+        brought, before = _BEFORE.result.get(name, ("", ""))
+        if not brought or now.get(name) != brought:
+            before = str(now.get(name) or default(name))
+        _BEFORE.put({**_BEFORE.result, name: (value, before)})
         now[name] = value
 
 
-def _take_back(name: str) -> None:
-    """Set a field to what it was, unless it was set to anything else since."""
+def _take_back(name: str) -> str:
+    """Set a field to what it was, unless it was set to anything else since. What is taken back, or empty."""
     brought, before = _BEFORE.result.get(name, ("", ""))
-    if brought and st.session_state.get(name) == brought:
-        st.session_state[name] = before
     _BEFORE.put({other: pair for other, pair in _BEFORE.result.items() if other != name})
+    if not brought or st.session_state.get(name) != brought:
+        return ""
+    st.session_state[name] = before
+    return brought
+
+
+_LEFT: Kept[str] = Kept("_length_left", str)
+"""Accepted length of a run that another model or drafter has ended the use of."""
+
+
+def use_length(text: str | None) -> None:
+    """Predict with the accepted length of the user's run, as long as model and drafter stay. None changes nothing."""
+    _LEFT.forget()
+    _bring("acceptance", text)
+
+
+def is_own_length(text: str) -> bool:
+    """Whether an accepted length is the one taken over from the user's run."""
+    return _BEFORE.result.get("acceptance", ("", ""))[0] == text
+
+
+def stop_length() -> None:
+    """Back to the accepted length before the run's, where that is in use."""
+    _LEFT.forget()
+    _take_back("acceptance")
+
+
+def leave_length() -> None:
+    """End the use of a run's accepted length: model or drafter is another. It is said, until one changes again."""
+    _LEFT.put(_take_back("acceptance"))
+
+
+def length_banner() -> None:
+    """Note on every page that the accepted length of a run is no longer used. One click brings it back."""
+    if left := _LEFT.result:
+        text = f"The accepted length of your run, {left}, was of another model or drafter; **here it is not used.**"
+        _banner(f":material/timeline: {text}", "Use it here too", "keep_own_length", use_length, left)
 
 
 def ranks_are_for(values: Mapping[str, Any]) -> bool:
@@ -229,13 +267,13 @@ def use_refit(result: RefitResult, acceptance: str | None = None) -> None:
     acceptance : what the runs behind it counted, which takes the place of the scenario's; None leaves that as it is.
     """
     st.session_state[FIELD] = text_of(result)
-    _bring("acceptance", acceptance)
+    use_length(acceptance)
 
 
 def stop_refit() -> None:
     """Back to the shipped constants, and to the acceptance before the one that came with the refit."""
     st.session_state[FIELD] = None
-    _take_back("acceptance")
+    stop_length()
 
 
 def refit_is_for(values: Mapping[str, Any]) -> bool:

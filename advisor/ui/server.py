@@ -231,7 +231,7 @@ _VALUES = ".bartext-outside, .textpoint text"
 _INK = f".js-plotly-plot :is({_AXES}, {_NOTES}, {_VALUES}) {{ fill: currentColor !important; }}"
 # Under #root, which outweighs Streamlit's own classes wherever they stand: those come after this style.
 _BAR = """
-#root .st-key-bar { border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); padding-bottom: 12px; }
+#root .st-key-bar { border-bottom: 1px solid color-mix(in srgb, currentColor 14%, transparent); padding-bottom: 18px; }
 #root .st-key-bar_fields { row-gap: 8px; }
 #root .st-key-bar .stNumberInput button { display: none; }
 #root .stButtonGroup button { min-height: 38px; }
@@ -240,7 +240,6 @@ _BAR = """
 @media (max-width: 640px) {
   #root .st-key-bar_fold { order: -1; }
   #root .st-key-bar:not(:has(.st-key-bar_open input:checked)) .st-key-bar_fields { display: none; }
-  #root .st-key-place { display: none; }
   #root [data-testid=stExpandSidebarButton] button::after, #root button[data-testid=stExpandSidebarButton]::after {
     content: "Pages"; padding-left: 0.4rem;
   }
@@ -278,7 +277,7 @@ _HEIGHTS = """
   min-height: 64px; display: flex; flex-direction: column; justify-content: flex-end;
 }
 #root .st-key-design_head { min-height: 64px; } #root .st-key-design_dials { min-height: 316px; }
-#root [class*=st-key-design_dial_] { min-height: 64px; }
+#root [class*=st-key-design_dial_] { min-height: 64px; padding-left: 64px; padding-right: 2px; }
 #root :is(.st-key-design_ratio, .st-key-design_shared, .st-key-design_width) { min-height: 210px; }
 #root .st-key-design_pareto { min-height: 470px; }
 #root [class*=st-key-design_rule] { min-height: 250px; }

@@ -38,6 +38,7 @@ from advisor.ui.own_data import (
     START_ACCEPTANCE,
     SWEEP,
     default,
+    leave_length,
     own,
     ranks_are_for,
     read,
@@ -93,8 +94,12 @@ def follow_model() -> None:
 
 
 def follow_drafter() -> None:
-    """Another model or drafter: take its own measured acceptance, unless the user's numbers are in use."""
+    """Take the acceptance measured with another model or drafter, unless the user typed numbers.
+
+    A length counted in a run is of that run's model and drafter.
+    """
     now = st.session_state
+    leave_length()
     now["acceptance"] = nearest_acceptance(known_as(now["model_id"]), now["drafter_id"], now["acceptance"])
 
 
@@ -183,6 +188,15 @@ def _refused(origin: str, field: str, text: str, shown: Any) -> str:
     if field == FIELD:
         return f"The {origin} carries a refit that cannot be read; the shipped constants are used."
     return f"The {origin} asks for {field} = {_short(text)}, which is not possible; {shown} is shown."
+
+
+def show_other(scenario: Scenario) -> None:
+    """Show the scenario of a file, of another model or drafter with the acceptance of those."""
+    now = st.session_state
+    before = now["model_id"], now["drafter_id"]
+    show(scenario)
+    if (now["model_id"], now["drafter_id"]) != before:
+        follow_drafter()
 
 
 def show(scenario: Scenario, origin: str = "file", *more: str) -> None:

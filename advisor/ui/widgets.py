@@ -32,7 +32,7 @@ from advisor.show.table import Table, capital
 from advisor.show.words.explain import BAND_PARTS, CONSTANTS, KERNELS, PUBLISHED
 from advisor.text import frame_csv, screen_style, typeset
 from advisor.ui.answers import advice_for, nearby_for
-from advisor.ui.own_data import ranks_banner, refit_banner, sweep_banner
+from advisor.ui.own_data import length_banner, ranks_banner, refit_banner, sweep_banner
 from advisor.ui.server import themed
 from advisor.ui.session import Kept, attempt
 from advisor.ui.state import CONFIG_FROM, link_notes, plain, scenario_or_problem
@@ -55,6 +55,7 @@ def scenario_or_stop() -> Scenario:
     refit_banner(scenario)
     ranks_banner(scenario)
     sweep_banner(scenario)
+    length_banner()
     return scenario
 
 
@@ -85,15 +86,6 @@ def stop_with(problem: str) -> NoReturn:
     show_problem(problem)
     st.caption("Change it in the bar above.")
     st.stop()
-
-
-def place(text: str) -> None:
-    """Words over the title for what the page answers for.
-
-    The folded bar of a telephone says it already, so not there.
-    """
-    with st.container(key="place"):
-        st.markdown(text)
 
 
 def show_plot(chart: Chart, key: str) -> None:

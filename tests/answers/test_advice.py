@@ -301,11 +301,7 @@ def test_equal_drafts_are_those_that_the_noise_does_not_tell_from_the_recommende
     found = module._recommendation(setup, curve, 0, rows)
     assert found.equal_drafts == (2, 3)
     assert (found.n_draft, found.p_gain) == (2, 0.8)
-    assert (
-        found.equals
-        == "K = 3 does as well; expected loss of K = 2 is 0.0% against the best K in each of 256 simulated cases, "
-        "of K = 1 20.0%."
-    )
+    assert found.equals == "K = 3 does as well; expected loss 0.0% at K = 2, 20.0% at K = 1."
 
 
 def test_the_curve_is_shown_at_the_recommended_k_also_where_another_loses_less(monkeypatch) -> None:

@@ -31,6 +31,7 @@ from advisor.answers.explore.leaderboard import (
     ExcludedModel,
     Leaderboard,
     Standing,
+    _placements,
     best_placement,
     board_draws,
     leaderboard,
@@ -467,3 +468,35 @@ def test_chat_gains_less_than_code_and_knows_its_rank_less_well() -> None:
     assert other.usd_per_million.value > one.usd_per_million.value
     assert any("carried from coding to chat" in note for note in notes(chat))
     assert not any("--task" in note for note in notes(chat))
+
+
+def test_the_chance_to_keep_the_limit_is_the_share_of_draws_that_keep_it_at_every_load() -> None:
+    asked = question(users=BatchHistogram((16, 64), (1.0, 1.0)), wanted=named("qwen3-30b-a3b"))
+    free = leaderboard(asked).standings[0]
+    assert free.p_limit == 1.0
+    limit_ms = 1.02 * 1e3 * free.tpot_s.value
+    limited = dataclasses.replace(asked, scenario=asked.scenario.model_copy(update={"max_tpot_ms": limit_ms}))
+    board = leaderboard(limited)
+    if not board.standings:
+        pytest.fail(f"nothing keeps {limit_ms:.2f} ms")
+    placed = best_placement(entrants_of("qwen3-30b-a3b", None, limited), limited)
+    assert not isinstance(placed, ExcludedModel)
+    drawn = times_under_draws(placed)
+    kept = [(row * 1e3 <= limit_ms).all() for row in drawn.tpot_s]
+    assert 0.0 < board.standings[0].p_limit < 1.0
+    assert board.standings[0].p_limit == pytest.approx(sum(kept) / len(kept))
+
+
+def test_every_placement_of_a_mixture_within_a_node_is_tried_and_of_a_dense_model_only_tensor_parallel() -> None:
+    def tried(name: str, **given: object) -> set[tuple[int, int]]:
+        asked = question(**given)
+        setups = _placements(entrants_of(name, None, asked)[0].setup, asked)
+        return {(one.placement.tensor_parallel, one.placement.expert_parallel) for one in setups}
+
+    both = {(1, 1), (2, 1), (2, 2), (1, 2), (4, 1), (4, 4), (1, 4), (8, 1), (8, 8), (1, 8)}
+    assert tried("gpt-oss-120b", n_gpus=16, expert_parallel=True) == both, (
+        "16 GPUs are two nodes: no instance spans them"
+    )
+    assert tried("gpt-oss-120b") == {(1, 1), (2, 1), (4, 1), (8, 1)}
+    assert tried("llama-3.1-8b", expert_parallel=True) == {(1, 1), (2, 1), (4, 1), (8, 1)}
+    assert (1, 1) not in tried("deepseek-v3"), "its weights do not fit one"

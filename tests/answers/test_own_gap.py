@@ -14,6 +14,7 @@ from advisor.answers.advice import advise
 from advisor.answers.own_gap import OwnVerdict, drafts_of, own_verdict, rows_to_compare, steps_beside
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.predict.scenario import Scenario
+from advisor.show.words.own_gap import decision_text
 
 SCENARIO = Scenario(acceptance="2.7@3", context_tokens=2048)
 ADVICE = advise(SCENARIO)
@@ -159,3 +160,18 @@ def test_rounds_without_a_speedup_are_judged_by_their_time() -> None:
     assert (found.quantity, found.n_draft, found.kind) == ("round_s", 3, "slower")
     assert found.gap == pytest.approx(1.3)
     assert found.implied_length is None
+
+
+def test_the_decision_is_that_of_the_measured_speedups() -> None:
+    def said(*speedups: float, one_k: bool = True) -> str:
+        return decision_text(verdict(rows().assign(speedup=speedups, tpot_s=None)), one_k)
+
+    assert said(1.46, 1.4, 1.3, 1.09) == "Keep K = 3 up to batch 128 (measured 1.09x to 1.46x)."
+    assert said(1.4, 1.3, 1.2, 1.1, one_k=False).startswith("K = 3 pays up to batch 128")
+    mixed = said(1.4, 1.2, 1.1, 0.86)
+    assert mixed.startswith(
+        "Keep K = 3 up to batch 32 (measured 1.10x to 1.40x). Switch speculation off at batch 128 ("
+    )
+    assert "at batch 1, 32 (measured 1.10x to 1.40x)" in said(1.4, 0.9, 1.1, 0.86)
+    lost = said(0.7, 0.8, 0.8, 0.86)
+    assert lost == "Switch speculation off at batch 1 to 128 (measured 0.70x to 0.86x) until the cause is found."

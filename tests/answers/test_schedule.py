@@ -241,17 +241,17 @@ def test_one_sentence_says_whether_one_k_is_enough() -> None:
         return one_k_text(shown, gain_over_doublings(shown, values), n_draft)
 
     flat, poor = np.tile([1.0, 1.5, 1.4], (3, 1)), np.tile([1.0, 0.9, 0.8], (3, 1))
-    assert said(flat) == "One K is enough: 1 at every batch."
-    assert said(poor) == "Drafting pays at no batch: K = 0 throughout."
+    assert said(flat) == "One K is enough: 1 at every batch up to 3."
+    assert said(poor) == "Speculation pays at no batch: K = 0."
     plain = (KRange(1, 1, 1, 1.05, table_k=0), KRange(2, 3, 0, 1.0))
     assert said(poor, plain).startswith(
         "One K is enough: 0, a server without speculation, loses least over all batches"
     )
     two = (KRange(1, 2, 2, 1.4), KRange(3, 3, 1, 1.5))
-    assert said(flat, two) == "One K is enough: 1 everywhere costs nothing up to batch 3."
+    assert said(flat, two) == "One K is enough: 1 at every batch up to 3, at no cost."
     near = np.array([[1.0, 1.5, 1.4], [1.0, 1.5, 1.4], [1.0, 1.5, 1.51]])
     split = (KRange(1, 2, 1, 1.5), KRange(3, 3, 2, 1.51))
-    assert said(near, split) == "One K is enough: 1 everywhere costs 0.1% up to batch 3 (each doubling alike)."
+    assert said(near, split) == "One K is enough: 1 at every batch up to 3 costs 0.1% (mean over batch doublings)."
     assert said(near, split, 2).startswith("The schedule gains 0.1% over the best single K, 1,"), (
         "K = 2 is recommended here"
     )
@@ -312,9 +312,7 @@ def test_one_server_does_not_draft_for_a_target_that_does_not() -> None:
 
 
 def test_the_rule_is_said_with_the_limit_where_there_is_one() -> None:
-    rule = (
-        "The K of least expected loss, smoothed: a switch must save 2% over a doubling of the batch, beyond the noise."
-    )
+    rule = "K of least expected loss by batch; it changes only where that saves 2% over a doubling of the batch."
     assert schedule_rule() == rule
     assert schedule_rule(7.5) == f"{rule} K that miss 7.5 ms per output token are left out, unless all do ('no')."
 

@@ -109,7 +109,7 @@ def test_k_by_batch_names_each_k_once_and_where_the_limit_ends() -> None:
     limited = advise(SCENARIO.model_copy(update={"max_tpot_ms": 12.0}))
     found = dataclasses.replace(limited, k_by_batch=ranges((40, 3, True), (58, 2, True), (108, 2, False)))
     said = one_k_text(found)
-    assert said.startswith("K by batch: 3 to batch 40, 2 to batch 108. From batch 59 no K keeps 12 ms: let at most 58 ")
+    assert said.startswith("K by batch: 3 at 1-40, 2 at 41-108. From batch 59 no K keeps 12 ms: let at most 58 ")
     kept = dataclasses.replace(limited, k_by_batch=ranges((40, 3, True), (58, 2, True)))
     assert "no K keeps" not in one_k_text(kept)
 

@@ -275,3 +275,34 @@ def test_a_varied_field_is_answered_as_advise_answers_it(capsys: pytest.CaptureF
     _, table, _ = run(capsys, *asked)
     assert table.splitlines()[0].split()[:3] == ["hardware", "batch", "K"]
     assert len(table.splitlines()) >= 5
+
+
+def test_machines_vary_as_gpus_are_typed_and_are_placed_as_one_answer_places_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked, out = ("explore", "deepseek-v3", "--vary", "batch=1,16", "--csv"), tmp_path / "rows.csv"
+    for typed in (("--vary", "gpus=8xH200,8xB200"), ("--gpus", "8", "--vary", "hardware=H200,b200")):
+        status, shown, said = run(capsys, *asked, out, *typed)
+        assert (status, "TP 8" in said) == (0, True), said
+        assert f"36 rows written to {out}" in flat(shown)
+        rows = pd.read_csv(out)
+        assert set(rows["tensor_parallel"]) == {8}
+        assert set(rows["hardware_id"]) == {"h200-sxm", "b200-sxm"}
+        assert rows["fits"].all()
+
+
+def test_what_does_not_fit_is_not_recommended_and_says_what_it_needs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "rows.csv"
+    asked = ("explore", "deepseek-v3", "--hardware", "H200", "--vary", "gpus=4,8", "--vary", "batch=1", "--csv", out)
+    status, shown, _ = run(capsys, *asked)
+    assert status == 0
+    assert "Batch 1 on 4 x h200-sxm, TP 4: needs TP 8 (--tp)." in flat(shown)
+    assert set(pd.read_csv(out).query("recommended")["n_gpus"]) == {8}
+
+
+def test_an_accelerator_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for typed in (("--gpus", "8xH200", "--vary", "hardware=B200"), ("--gpus", "8", "--vary", "gpus=8xH200")):
+        status, _, said = run(capsys, "explore", "deepseek-v3", *typed)
+        assert (status, "--gpus" in said) == (2, True)

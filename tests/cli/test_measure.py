@@ -133,7 +133,7 @@ def test_fit_takes_the_acceptance_options_of_every_other_command_and_writes_its_
     file = tmp_path / "my.refit"
     code, out, _ = run(capsys, "fit", points, "--accepted-length", "2.4@3", "--output", file)
     assert code == 0
-    assert f"To use it: --refit {file}" in out
+    assert f"To use it: advise ... --refit {file}" in out
     assert file.read_text().startswith("on=")
 
 

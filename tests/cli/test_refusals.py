@@ -55,7 +55,7 @@ advise | missing the model (MODEL) and the GPUs (--gpus or --hardware); e.g. `ad
 advise | --example or --scenario
 curve --gpus 8xH200 | missing the model (MODEL); e.g.
 curve gpt-oss-20b | missing the GPUs (--gpus or --hardware); e.g.
-curve gpt-oss-20b --gpus 8xH100 | H100 is one of h100-nvl, h100-pcie, h100-sxm
+curve gpt-oss-20b --gpus 8xH100 | H100 may be h100-nvl, h100-pcie, h100-sxm
 curve gpt-oss-20b --gpus 8xH200 --hardware b200-sxm | --gpus names h200-sxm already
 curve gpt-oss-20b --model x --gpus 8xH200 | leave --model out
 curve gpt-oss-20b --gpus 8xNone | 'None' is not one of the
@@ -158,7 +158,7 @@ explore ONE --vary engine | engine: the list is empty
 explore ONE --vary k-max=1 --vary k_max=2 | given twice
 explore ONE --vary tp=3,5 | no combination is possible
 explore ONE --vary drafter=eagle3,ngram | needs --accepted-length
-explore ONE --vary hardware=h200-sxm | --hardware is given and varied
+explore ONE --vary hardware=h200-sxm | --gpus names the accelerators that --vary hardware varies
 explore ONE --plan engine.yaml | --plan states every field; leave MODEL out
 explore --plan engine.yaml --batch 4 | --plan states every field; leave --batch out
 explore --plan engine.yaml -o out | engine.yaml: batch_size: expected whole numbers

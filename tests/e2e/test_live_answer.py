@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from advisor.answers.advice import Advice, advise
@@ -16,6 +17,7 @@ from advisor.predict.curve import draft_odds, recommended
 from advisor.predict.scenario import Scenario
 from advisor.show.live_answer import live_answer, packed
 from tests.e2e.app_server import wait_until_drawn
+from tests.e2e.views import open_page
 
 pytestmark = pytest.mark.browser
 RULES = Path(__file__).resolve().parents[2] / "advisor" / "ui" / "serve" / "browser" / "rules.js"
@@ -183,6 +185,25 @@ def test_a_row_pins_its_k_and_an_axis_changes_the_picture(page: Any, app_url: st
 def test_the_first_screen_has_at_most_a_hundred_and_twenty_words(first_page: Any, app_url: str) -> None:
     opened(first_page, app_url)
     assert len(words_on_screen(first_page)) <= 120
+
+
+@pytest.mark.parametrize("name", ["design", "trust", "lab", "share"])
+def test_no_other_page_has_more(first_page: Any, app_url: str, name: str) -> None:
+    open_page(first_page, app_url, name)
+    assert len(words_on_screen(first_page)) <= 120
+
+
+@pytest.mark.parametrize(
+    ("speedup", "said"), [([0.72, 0.79], "0.72× and 0.79×"), ([0.7, 0.8, 0.9], "0.70–0.90×"), ([1.7, 1.7], None)]
+)
+def test_published_runs_outside_the_likely_range_stand_beside_the_headline(
+    rules: Any, speedup: list[float], said: str | None
+) -> None:
+    scenario = Scenario(acceptance="2.4@3")
+    rows = {"batch_size": 16.0, "n_draft": 3, "speedup": speedup, "drafter": scenario.drafter_id, "source": "made up"}
+    data = live_answer(advise(scenario), pd.DataFrame(rows))
+    found = rules.evaluate("d => against(unpack(d), d.accepted.now)", data)
+    assert [bold for bold, _ in found if bold] == ([said] if said else [])
 
 
 def words_on_screen(page: Any) -> list[str]:

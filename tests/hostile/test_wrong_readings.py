@@ -13,7 +13,7 @@ import pytest
 
 from advisor.measured.ingest.read import read_upload
 from advisor.measured.observations import LENGTH, NAMES, joined, log_predicted
-from advisor.measured.points import refit_points
+from advisor.measured.points import grown, refit_points
 from advisor.measured.refit import refit_chosen, select_points
 from advisor.measured.refit_result import MAX_ERROR, RefitResult
 from advisor.prediction import AdvisorError
@@ -51,9 +51,12 @@ def verdict(file: File) -> Verdict:
         return Verdict((str(error),), 0.0)
     theta = np.array([np.log({one.name: one.factor for one in answer.parameters}.get(name, 1.0)) for name in NAMES])
     theta[LENGTH] = 0.0  # a borrowed length stays the scenario's own
-    observed = joined(point.observations for point in refit_points(file.truth)[0])
+    truth = refit_points(file.truth)[0]
+    shaped = truth if answer.shape is None else grown(truth, answer.shape.growth)
+    observed, own = (joined(point.observations for point in points) for points in (truth, shaped))
     before, after = (
-        np.abs(np.expm1(log_predicted(observed, at) - observed.log_measured)) for at in (0.0 * theta, theta)
+        np.abs(np.expm1(log_predicted(one, at) - one.log_measured))
+        for one, at in ((observed, 0.0 * theta), (own, theta))
     )
     rise = max(
         float((after - before)[observed.quantity == quantity].mean()) for quantity in np.unique(observed.quantity)

@@ -132,3 +132,35 @@ def test_runs_that_an_object_holds_by_number_are_a_row_each(document):
     frame = read_upload("own.json", json.dumps(document).encode(), columns).result.frame
     assert frame["batch_size"].tolist() == [1, 8]
     assert frame["tpot_s"].tolist() == pytest.approx([0.0024, 0.004])
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "right"),
+    [
+        ("latency per token (ms)", "tpot_s", "tpot_ms"),
+        ("latency_ms_p50", "tpot_s", "tpot_ms"),
+        ("per token [s]", "tpot_ms", "tpot_s"),
+        ("latency, seconds", "tpot_ms", "tpot_s"),
+        ("round us", "step_time_ms", "step_time_us"),
+    ],
+)
+def test_a_header_with_a_unit_is_not_read_in_another(theirs: str, ours: str, right: str) -> None:
+    table = f'batch_size,draft_tokens_k,"{theirs}"\n1,0,5.2\n1,3,3.9\n'.encode()
+    with pytest.raises(AdvisorError, match=f"map it to {right}, or correct the header"):
+        read_upload("mine.csv", table, columns={theirs: ours})
+    read = read_upload("mine.csv", table, columns={theirs: right}).result.frame
+    factor = {"s": 1.0, "ms": 1e-3, "us": 1e-6}[right.rpartition("_")[2]]
+    assert read[right.rpartition("_")[0] + "_s"].tolist() == pytest.approx([5.2 * factor, 3.9 * factor])
+
+
+def test_the_unit_of_a_rate_is_no_unit_of_time() -> None:
+    table = b"batch_size,draft_tokens_k,tok/s,gen tok per s\n1,0,100,90\n"
+    columns = {"tok/s": "total_tok_per_s", "gen tok per s": "output_tok_per_s"}
+    assert read_upload("mine.csv", table, columns=columns).result.rows_kept == 1
+
+
+def test_a_mean_may_stand_behind_its_unit_and_a_near_miss_is_said_as_it_is_typed() -> None:
+    read = read_upload("mine.csv", b"bs,spec_tokens,tpot_ms_mean\n1,0,5.2\n").result.frame
+    assert read["tpot_s"].tolist() == pytest.approx([5.2e-3])
+    with pytest.raises(AdvisorError, match=r"--map .?tpot_ms_p99=tpot_ms"):
+        read_upload("mine.csv", b"bs,spec_tokens,tpot_ms_p99\n1,0,5.2\n")

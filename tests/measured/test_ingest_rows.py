@@ -18,7 +18,7 @@ from advisor.catalog.models import model_ids
 from advisor.cli import main
 from advisor.measured.ingest import rows
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.ingest.rows import Rows, combine, complete, resolve_names
+from advisor.measured.ingest.rows import Measured, combine, complete, resolve_names
 from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
 
@@ -45,11 +45,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-def fixture(name: str) -> Rows:
+def fixture(name: str) -> Measured:
     return read_upload(name, (FIXTURES / name).read_bytes())
 
 
-def named(table: Rows) -> Rows:
+def named(table: Measured) -> Measured:
     return resolve_names(table, hardware_ids(), model_ids())
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from advisor.measured.ingest.read import read_given, read_upload
 from advisor.measured.ingest.remap import own_headers, targets
-from advisor.measured.ingest.rows import Rows, resolve_names, with_given
+from advisor.measured.ingest.rows import Measured, resolve_names, with_given
 from advisor.measured.ingest.side_by_side import METRICS, side_by_side, told_per_token
 from advisor.measured.points import refit_points
 from advisor.physics.hardware import hardware_ids
@@ -31,7 +31,7 @@ def wide(plain: str, spec: str, more: dict[str, object] | None = None, scale: fl
     return "\n".join(lines).encode()
 
 
-def rows_of(data: bytes, **values: object) -> Rows:
+def rows_of(data: bytes, **values: object) -> Measured:
     return resolve_names(with_given(read_upload("wide.csv", data), values), hardware_ids())
 
 

@@ -226,11 +226,15 @@ def test_a_typed_shape_becomes_the_model_and_the_dials_its_values() -> None:
 
 
 def test_a_target_size_starts_from_the_model_that_is_chosen_and_holds_for_the_best_design() -> None:
-    test = page(design_target_total="40")
+    test = page()
+    before = test.title[0].value
+    test.number_input(key="design_start_total").set_value(40.0).run()
+    assert test.title[0].value == before  # nothing is searched for before the button says so
     test.selectbox(key="design_like").set_value("mixtral-8x7b").run()
     test.button(key="design_from_size").click().run()
     assert not test.exception
     assert test.session_state["model_id"].startswith("own-mixtral-8x7b")
+    assert "Keep your design" not in test.title[0].value
     assert 38 <= float(beside(test).set_index("Design")["Best"]["Total, B"]) <= 42
 
 

@@ -600,10 +600,30 @@ def test_a_wide_table_of_six_rows_reaches_yours_against_the_model_without_a_dead
     assert test.session_state["_scenario"].acceptance == BORROWED
 
 
+def test_the_accepted_length_of_a_run_ends_with_its_model_or_drafter_and_with_its_file() -> None:
+    for key, other in (("model_id", "gpt-oss-20b"), ("drafter_id", "eagle"), ("forget", "")):
+        test = upload(page(**ASKED), "wide.csv", WIDE.encode())
+        test.button(key="use_own_length").click().run()
+        assert test.session_state["_scenario"].acceptance == "2.4@3"
+        if other:
+            test.selectbox(key=key).set_value(other).run()
+        else:
+            test.button(key=key).click().run()
+        assert not test.exception
+        now = test.session_state["_scenario"]
+        assert now.acceptance == nearest_acceptance(now.model_id, now.drafter_id, BORROWED)
+        assert test.query_params["acceptance"] != ["2.4@3"], "the link shares what is shown"
+        assert ("The accepted length of your run, 2.4@3" in texts(test)) == bool(other)
+        if other:
+            test.button(key="keep_own_length").click().run()
+            assert test.session_state["_scenario"].acceptance == "2.4@3"
+            assert "keep_own_length" not in {button.key for button in test.button}
+
+
 def test_what_a_wide_table_counts_is_asked_on_the_page_where_its_headers_leave_it_open() -> None:
     data = WIDE.replace("plain_tpot_ms", "plain (ms)").replace("eagle3_tpot_ms", "eagle3 (ms)").encode()
     test = upload(page(**ASKED), "wide.csv", data)
-    assert test.title[0].value == "6 rows read; one thing more"
+    assert test.title[0].value == "6 rows read; something is missing"
     test.selectbox(key="missing_metric").set_value("tpot_ms")
     test.button(key="fill_in").click().run()
     test.button(key="refit_upload").click().run()
@@ -645,7 +665,7 @@ def test_a_wide_table_that_calls_one_latency_tpot_and_the_other_itl_gets_its_ver
 
 def test_a_latency_with_drafts_that_may_be_a_whole_round_is_asked_for() -> None:
     test = upload(page(**ON_B200), "wide.csv", LATENCIES + b"1,3,2.3,3.9,2.2\n16,3,3.5,6.1,2.2\n")
-    assert test.title[0].value == "2 rows read; one thing more"
+    assert test.title[0].value == "2 rows read; something is missing"
     assert test.selectbox(key="missing_metric").value == "tpot_ms"
 
 

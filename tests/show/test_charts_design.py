@@ -85,7 +85,7 @@ def test_a_strip_draws_what_each_value_costs_and_a_gap_where_nothing_keeps_the_l
     assert list(line.customdata) == ["8 of 512", "8 of 256", "8 of 128", "8 of 64"]
 
 
-@pytest.mark.parametrize(("at", "said"), [(0, "best"), (1, "+5%"), (2, "+3%"), (3, "no design")])
+@pytest.mark.parametrize(("at", "said"), [(0, "+0%"), (1, "+5%"), (2, "+3%"), (3, "no design")])
 def test_the_users_value_is_marked_with_what_it_costs(at: int, said: str) -> None:
     mark = next(trace for trace in dial_chart(replace(RATIO, own=at)).figure.data if trace.mode == "markers+text")
     assert mark.x[0] == at
@@ -93,7 +93,7 @@ def test_the_users_value_is_marked_with_what_it_costs(at: int, said: str) -> Non
 
 
 def test_losses_below_a_percent_keep_their_decimal() -> None:
-    assert [loss_text(x) for x in (0.0, 0.004, 0.012)] == ["best", "+0.4%", "+1%"]
+    assert [loss_text(x) for x in (0.0, 0.004, 0.012)] == ["+0%", "+0.4%", "+1%"]
 
 
 def test_values_read_as_the_field_writes_them() -> None:

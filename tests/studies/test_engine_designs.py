@@ -19,7 +19,9 @@ from studies.engine_designs import (
     order,
     points_held,
     report,
+    sittings,
     table_of,
+    touched_out,
 )
 from tools.engine_data_set import BATCHES, DESIGNS, design, write_data_set
 
@@ -33,14 +35,24 @@ HOST = {
 }
 
 
-def step_s(name: str, batch: int, k: int) -> float:
-    """A made-up law: 0.5 ms a layer, the touched experts' bytes at 30 GB/s, 25 us a layer for each token. [s]"""
+def step_s(name: str, batch: int, k: int, touched_s: float = 0.0) -> float:
+    """A made-up law: 0.5 ms a layer, the touched experts' bytes at 30 GB/s, 25 us a layer for each token. [s]
+
+    touched_s : a time for each touched expert of a layer besides. [s]
+    """
     active, width, shared, experts, layers = DESIGNS[name]
     touched = experts * (1 - (1 - active / experts) ** (batch * (k + 1)))
-    return layers * 5e-4 + layers * 6 * 512 * (touched * width + shared) / 30e9 + layers * 2.5e-5 * batch * (k + 1)
+    return (
+        layers * touched_s * touched
+        + layers * 5e-4
+        + layers * 6 * 512 * (touched * width + shared) / 30e9
+        + layers * 2.5e-5 * batch * (k + 1)
+    )
 
 
-def write(root: Path, names: tuple[str, ...], slower: dict[str, float] | None = None) -> list[Path]:
+def write(
+    root: Path, names: tuple[str, ...], slower: dict[str, float] | None = None, touched_s: float = 0.0
+) -> list[Path]:
     """Folders of designs as a run leaves them. Every cell at batch 32 was disturbed."""
     folders = []
     for name in names:
@@ -65,7 +77,9 @@ def write(root: Path, names: tuple[str, ...], slower: dict[str, float] | None = 
                 "prompts_cached": 1,
                 "accepted_length": 1.0 if k else None,
                 "accepted_length_same_run": 1 if k else None,
-                "step_time_s": (slower or {}).get(name, 1.0) * step_s(name, batch, k) * (1 if batch < 32 else 9),
+                "step_time_s": (slower or {}).get(name, 1.0)
+                * step_s(name, batch, k, touched_s)
+                * (1 if batch < 32 else 9),
                 "routing": "uniform",
                 "spread": 0.05 if batch > 1 else 0.4,
                 "control_ratio": 1.02 if batch < 32 else 2.0,
@@ -104,7 +118,7 @@ def test_errors_are_of_cells_that_the_fit_did_not_see(tmp_path):
     folders = write(tmp_path, ("k2", "k4", "k8"), slower={"k8": 2.0})
     cells = cells_of(folders)
     rows = table_of(points_held(folders, cells), cells)
-    own = rows["design"] == f"{PREFIX}k8"
+    own = rows["design"] == "k8"
     assert mean_error(rows, "half") < mean_error(rows, "before")
     assert mean_error(rows[own], "design_out") > 1.2 * mean_error(rows[own], "half")
     text = report(folders)
@@ -116,14 +130,28 @@ def test_errors_are_of_cells_that_the_fit_did_not_see(tmp_path):
 def test_equal_bytes_and_two_depths_are_judged_by_a_fit_on_the_others(tmp_path):
     names = ("k2", "k4", "k8", "coarse", "fine", "k4-2-layers", "k4-4-layers")
     folders = write(tmp_path, names, slower={"fine": 1.5})
-    coarse, fine = granularity(folders)
-    assert coarse.startswith("coarse experts of equal bytes over k4, 15 cells: measured x1.0")
-    assert "measured x1.5" in fine
-    (line,) = depth(folders)
-    assert "eight layers from two and four" in line
-    said = float(line.split(": ")[1].split("%")[0])
-    assert said < 10, "the made-up law is linear in the layers"
-    assert granularity(folders[:2]) == depth(folders[:2]) == []
+    cells = cells_of(folders)
+    points = points_held(folders, cells)
+    (fine,) = granularity(points, cells)
+    assert fine.startswith("fine experts over coarse ones of equal bytes, 15 cells: measured x1.5")
+    (line,) = depth(points, cells)
+    said = float(line.split("along a line ")[1].split("%")[0])
+    assert said < 0.1, "the made-up law is a line in the layers"
+    assert float(line.split("by a fit ")[1].split("%")[0]) < 10
+
+
+def test_a_time_per_touched_expert_is_chosen_on_the_other_designs(tmp_path):
+    """Rows that hold 20 us for each touched expert and layer: a design left out gains by what the others ask for."""
+    folders = write(tmp_path, ("k2", "k8", "coarse", "fine"), touched_s=20e-6)
+    without, chosen = touched_out(points_held(folders, cells_of(folders)))
+    assert chosen < without
+
+
+def test_folders_of_a_sitting_stand_together(tmp_path):
+    for name in ("k4", "2_k4", "2_fine"):
+        (tmp_path / f"{PREFIX}{name}").mkdir()
+        (tmp_path / f"{PREFIX}{name}/data.csv").touch()
+    assert {number: len(folders) for number, folders in sittings(tmp_path).items()} == {"1": 1, "2": 2}
 
 
 @pytest.mark.parametrize(("said", "right"), [((10.0, 20.0), 1), ((20.0, 10.0), 0)])

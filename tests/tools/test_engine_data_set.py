@@ -21,13 +21,13 @@ def test_a_run_leaves_a_data_set_that_the_store_takes_and_goes_on(tmp_path: Path
     work.mkdir()
     (work / "hardware.json").write_text(json.dumps(HOST))
     asked = ["--engine-python", sys.executable, "--work", str(work), "--output", str(out), "--designs", "k2"]
-    asked += ["--batches", "1,2", "--k", "0,1"]
+    asked += ["--batches", "1,2", "--k", "0,1", "--sitting", "3"]
     assert main([*asked, "--budget-s", "0.001"]) == 3
     assert main([*asked, "--budget-s", "120"]) in (0, 3)  # 3: a busy machine's noisy cells are left to measure again
-    meta, frame = read_dataset(out / "engine_cpu_k2")
+    meta, frame = read_dataset(out / "engine_cpu_3_k2")
     assert (meta.status, meta.row_count) == ("measured", 4)
     assert set(frame["status"]) <= {"ok", "noisy"}
-    assert json.loads((out / "engine_cpu_k2/config.json").read_text())["num_experts_per_tok"] == 2
+    assert json.loads((out / "engine_cpu_3_k2/config.json").read_text())["num_experts_per_tok"] == 2
     assert "engine_cpu_k2" in capsys.readouterr().out
 
 

@@ -83,10 +83,6 @@ TARGETS = (
         "advisor.answers.explore.leaderboard",
         ("tests/answers/test_explore_leaderboard.py", "tests/answers/test_explore_entrants.py"),
     ),
-    Target(
-        "advisor.answers.explore.two_settings",
-        ("tests/answers/test_explore_context.py", "tests/answers/test_explore_questions.py"),
-    ),
     Target("advisor.answers.own_gap", ("tests/answers/test_own_gap.py",)),
     Target(
         "advisor.measured.ingest.derived",

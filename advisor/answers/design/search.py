@@ -293,7 +293,7 @@ def best_of_each_mix(space: DesignSpace) -> NDArray[np.intp]:
 
 
 def pareto_front(space: DesignSpace, count: int = 200) -> NDArray[np.intp]:
-    """At most `count` designs that no other beats in the lowest law and the objective, best quality first."""
+    """Designs, at most `count`, that no other beats in both lowest law and objective, best quality first."""
     index = np.flatnonzero(space.keeps_apart_from("quality"))
     quality = space.quality[:, index].min(axis=0)
     order = index[np.lexsort((-space.score[index], -quality))]

@@ -12,6 +12,7 @@ from advisor.answers.diagnosis.physics import Compared, Comparison
 from advisor.answers.diagnosis.quantities import Value, quantity
 from advisor.answers.diagnosis.rules import HOLDS, IN_WORDS, Condition, Kind, Rule, all_rules
 from advisor.answers.diagnosis.runs import LoadedRuns, UserFile, UserInput, differences, read_runs
+from advisor.predict.scenario import Scenario
 from advisor.text import counted, typeset, with_prefix
 
 State = Literal["found", "clean", "not_judged", "not_concerned"]
@@ -355,6 +356,7 @@ def diagnose(
     configs: Mapping[str, str] | None = None,
     otherwise: Mapping[str, str] | None = None,
     source: str = "the scenario",
+    scenario: Scenario | None = None,
 ) -> Diagnosis:
     """Diagnose a run: faults found, verdict and comparison with its prediction, as far as its files tell.
 
@@ -364,13 +366,15 @@ def diagnose(
     configs : config.json texts of models without a profile, by the name that the runs use.
     otherwise : columns that hold only where neither the files nor `values` say them.
     source : where `otherwise` is from, as the verdict names it.
+    scenario : tells of runs of its model and drafter what no column does: accepted length, context, formats.
     Raises AdvisorError when nothing in the files can be read, or a value is none of its column.
     """
-    result = read_runs(files, UserInput(values or {}, columns or {}, otherwise or {}, source), configs or {})
+    words = UserInput(values or {}, columns or {}, otherwise or {}, source, scenario)
+    result = read_runs(files, words, configs or {})
     outcomes = [outcome for run in result.runs for outcome in judged(run)]
     found = [[one for one in outcomes if one.state == "found" and one.rule.id == rule.id] for _, rule in all_rules()]
     findings = tuple(_finding(of_rule) for of_rule in found if of_rule)
-    compared = [(_place(run), run.comparison) for run in result.runs if run.comparison is not None]
+    compared = [(run.place, run.comparison) for run in result.runs if run.comparison is not None]
     unusable = bool(result.refused) and not result.n_kept
     verdict = _verdict(findings, unusable, [one for _, one in compared])
     if result.contradicted:
@@ -416,11 +420,24 @@ def _sentence(
         [one for one in losing if one is not None],
     )
     judged_as = {one.place: run.assumed for run, one in reversed(compared) if run.assumed}
-    return " ".join([verdict_sentence, *(f"Judged as {place}, {assumed}." for place, assumed in judged_as.items())])
+    off = off_text([one for _, one in compared]) if verdict in _OFF_FIRST else ""
+    said = [off, verdict_sentence] if off else [verdict_sentence]
+    return " ".join([*said, *(f"Judged as {place}, {assumed}." for place, assumed in judged_as.items())])
 
 
-def _place(run: Run) -> str:
-    return f"{run.file}, line {run.line}" if run.line else run.file
+_OFF_FIRST = ("slower_than_predicted", "unexplained")
+
+
+def off_text(compared: Sequence[Comparison]) -> str:
+    """Sentence that switches speculation off at batches that lose unforeseen. Empty without any."""
+    measured = [(one, row.measured) for one in compared if (row := one.row("speedup")) is not None]
+    losing = [(speedup, one.batch_size) for one, speedup in measured if speedup is not None and speedup < 1.0]
+    if not losing:
+        return ""
+    speedup, batch = min(losing)
+    at = f"batch {batch:,.4g}" if len({batch for _, batch in losing}) == 1 else "the batches that lose"
+    worst = "" if at.startswith("batch") else f", at worst at batch {batch:,.4g}"
+    return f"Switch speculation off at {at} (measured {speedup:.2f}x{worst}) until the cause is found."
 
 
 def _finding(outcomes: Sequence[RuleOutcome]) -> Finding:
@@ -431,7 +448,7 @@ def _finding(outcomes: Sequence[RuleOutcome]) -> Finding:
     return Finding(
         rule=first.rule,
         kind=first.kind,
-        lines=tuple(_place(one.run) for one in outcomes),
+        lines=tuple(one.run.place for one in outcomes),
         evidence=first.evidence,
         fix=first.rule.fix_for(first.run.text("engine"), compared.recommended.n_draft if compared else None),
         details=tuple(details),

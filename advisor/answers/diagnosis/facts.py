@@ -12,16 +12,13 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
 
-from advisor.answers.diagnosis.physics import Comparison, as_number
+from advisor.answers.diagnosis.physics import Comparison, Facts, as_number
 from advisor.catalog.engines import engine_called
 from advisor.measured.ingest.columns import COLUMNS, drafter_name
 from advisor.measured.ingest.upload import open_upload
 from advisor.measured.readers.sglang import WITHOUT_STEPS
 from advisor.prediction import AdvisorError
 from advisor.text import number_of
-
-Facts = Mapping[str, Any]
-"""Values by name: columns of a point (advisor.measured.ingest) and names of FACTS; what is unknown is absent."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +79,10 @@ FACTS = {
 
 @dataclass(frozen=True)
 class Run:
-    """One measured row with all that is known of it, of the plain run beside it and of what is predicted."""
+    """One measured row, or a server without one: what it is, its plain run and its prediction.
+
+    A file's row has the facts that stand there; what its server, the user and the prediction add comes with `replace`.
+    """
 
     facts: Facts
     file: str = ""
@@ -94,6 +94,13 @@ class Run:
     """Why nothing is predicted for it."""
     assumed: str = ""
     """Whose word its accelerators are; empty where the run states them."""
+    form: str = ""
+    """Name of its file's format; empty for a server."""
+
+    @property
+    def place(self) -> str:
+        """Place of the row, `file, line 4`."""
+        return f"{self.file}, line {self.line}" if self.line else self.file
 
     def number(self, name: str) -> float | None:
         """A fact as a finite number. `plain:NAME` is that of the plain run. None where it is unknown."""

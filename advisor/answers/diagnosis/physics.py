@@ -23,12 +23,14 @@ from advisor.physics.bands import band, draw_total, make_draws
 from advisor.physics.components import COMPONENTS
 from advisor.predict.curve import Curve, curve_for
 from advisor.predict.load import load_setup
+from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.text import number_of
 
 Facts = Mapping[str, Any]
+"""Values by name: columns of a point (advisor.measured.ingest) and names of FACTS; what is unknown is absent."""
 _NO_DRAFT = {"drafter": "ngram", "draft_tokens_k": 1, "accepted_length": 1.5, "draft_structure": None, "notes": None}
 """What a plain row asks for: a drafter without device time; only its plain step is read."""
 _HOST = {one.key for one in COMPONENTS if one.bound == "host"}
@@ -98,6 +100,10 @@ class Comparison:
     """The overheads of the engine's kind of build were fitted on rows of its own."""
     same_run_length: bool
     """The accepted length was counted in this run."""
+    accepted_length: float
+    """What it is predicted with at the run's K. [tokens]"""
+    length_from: str
+    """Whose that is, in words."""
     assumed: tuple[str, ...]
     recommended: PhysicsChoice
     by_k: tuple[DraftRow, ...]
@@ -146,11 +152,14 @@ class Comparison:
         return self.known_class and self.tier != "roofline"
 
 
-def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None) -> Comparison:
+def compare(
+    facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None, bar: Scenario | None = None
+) -> Comparison:
     """The run `facts` and the plain run beside it held against their prediction.
 
     facts, plain : columns of a point; `plain` may be empty.
     configs : config.json texts of models without a profile, by the name the run uses.
+    bar : the user's scenario, which tells of a run of its model and drafter what the run does not say.
     Raises AdvisorError with what is missing, or why the run cannot be predicted.
     """
     stated = _number(facts, "draft_tokens_k")
@@ -158,11 +167,15 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
         raise AdvisorError("draft_tokens_k is not stated; give it with --set draft_tokens_k=..., 0 without speculation")
     n_draft = int(stated)
     batch = min(max(_number(facts, "batch_size") or 1.0, 1.0), float(MAX_BATCH))
-    whole_batch = {"batch_size": round(batch)} if facts.get("batch_size") is not None else {}
+    whole_batch: dict[str, float] = {"batch_size": round(batch)} if facts.get("batch_size") is not None else {}
     config = (configs or {}).get(str(facts.get("model_id")))
     own = {"model_config_json": config} if config else {}
+    unsaid = _unsaid(facts, n_draft, bar)
+    if bar is not None and "acceptance" in unsaid:
+        lengths = load_setup(bar.model_copy(update={"k_max": n_draft})).acceptance.accepted_length
+        whole_batch |= {"accepted_length": float(lengths[n_draft])}
     question = question_of({**facts, **own, **whole_batch, **(_NO_DRAFT if n_draft == 0 else {})})
-    setup = _setup(question, facts)
+    setup = _setup(question, facts, unsaid)
     batch = max(batch * question.batch_share, 1.0)  # of all ranks, where the row counts one; of one copy of several
     verified = question.verify_tokens
     curve = curve_for(setup, [batch], [0, n_draft] if n_draft else [0], verified)
@@ -184,6 +197,8 @@ def compare(facts: Facts, plain: Facts, configs: Mapping[str, str] | None = None
         engine_class=question.engine_class,
         known_class=question.engine_class in _known_classes(),
         same_run_length=not question.borrowed and n_draft > 0,
+        accepted_length=float(curve.accepted_length[-1]),
+        length_from=_whose_length(facts, unsaid),
         assumed=question.assumed,
         recommended=PhysicsChoice(row.n_draft, row.speedup, row.speedup_low, row.speedup_high, carried),
         by_k=rows_of_k,
@@ -203,7 +218,38 @@ def _known_classes() -> set[str]:
     return {name for name in classes if name.partition("-")[0] in engine_ids() and not name.endswith("-community")}
 
 
-def _setup(question: RowQuestion, facts: Facts) -> Setup:
+OF_THE_RUN = "of the run"
+_LENGTH = ("accepted_length", "acceptance_by_position")
+_PROMPTS = ("context_tokens", "input_tokens", "output_tokens")
+_SAID_IN = {
+    **dict.fromkeys(("acceptance", "task"), _LENGTH),
+    **dict.fromkeys(_PROMPTS, _PROMPTS),
+    **dict.fromkeys(("weight_dtype", "expert_dtype"), ("weight_dtype",)),
+    "kv_dtype": ("kv_dtype",),
+    "routing": ("routing", "touched_experts"),
+}
+"""Columns of which each says that the run itself tells a field of the scenario."""
+
+
+def _unsaid(facts: Facts, n_draft: int, bar: Scenario | None) -> dict[str, Any]:
+    """Fields of the bar's scenario that a run of its model and drafter says nothing of."""
+    if bar is None or facts.get("model_id") != bar.model_id:
+        return {}
+    others_drafts = not n_draft or facts.get("drafter") != bar.drafter_id
+    return {
+        name: getattr(bar, name)
+        for name, columns in _SAID_IN.items()
+        if all(facts.get(column) is None for column in columns) and not (others_drafts and columns == _LENGTH)
+    }
+
+
+def _whose_length(facts: Facts, unsaid: Mapping[str, Any]) -> str:
+    if "acceptance" in unsaid:
+        return "of the bar, since the run states none"
+    return OF_THE_RUN if any(facts.get(name) is not None for name in _LENGTH) else "as published; the run states none"
+
+
+def _setup(question: RowQuestion, facts: Facts, unsaid: Mapping[str, Any]) -> Setup:
     """What answers: with prefill where requests come one after the other and their lengths are known."""
     scenario, changes = question.scenario, dict[str, Any]()
     context = _number(facts, "context_tokens")
@@ -216,8 +262,9 @@ def _setup(question: RowQuestion, facts: Facts) -> Setup:
     shares = facts.get("acceptance_by_position")
     if shares and question.n_draft and not question.borrowed:
         changes["acceptance"] = rates_from_list(str(shares)).text
-    scenario = scenario.model_copy(update=changes)
-    setup = replace(load_setup(scenario, question.borrowed), counted=question.counted)
+    scenario = scenario.model_copy(update={**changes, **unsaid})
+    borrowed = None if "acceptance" in unsaid else question.borrowed
+    setup = replace(load_setup(scenario, borrowed), counted=question.counted)
     return with_costs(setup, **class_costs(question.engine_class))
 
 

@@ -370,16 +370,6 @@ def _ratio(name: str) -> Callable[[Comparison], Value]:
     return lambda compared: compared.ratio(name) if compared.supported else None
 
 
-def _over_lowest(compared: Comparison) -> Value:
-    row = compared.row("length")
-    return None if row is None or row.measured is None else row.measured / row.low
-
-
-def _predicted_speedup(compared: Comparison) -> Value:
-    row = compared.row("speedup")
-    return None if row is None else row.predicted
-
-
 def _known_speedup(compared: Comparison) -> Value:
     row = compared.row("speedup")
     return None if row is None else row.predicted if row.measured is None else row.measured
@@ -400,7 +390,7 @@ _compared("draft_over_predicted", "drafting, measured over predicted", _ratio("d
 _compared(
     "length_over_published",
     "accepted length over the lowest published for this model and drafter",
-    _over_lowest,
+    lambda compared: row.measured / row.low if (row := compared.row("length")) and row.measured is not None else None,
     "accepted_length",
 )
 _compared(
@@ -408,7 +398,13 @@ _compared(
     "predicted share of the time per token that goes to prompts",
     lambda compared: compared.prefill_share,
 )
-_compared("predicted_speedup", "predicted speedup at this K", _predicted_speedup, unit="x", drafts=True)
+_compared(
+    "predicted_speedup",
+    "predicted speedup at this K",
+    lambda compared: row.predicted if (row := compared.row("speedup")) else None,
+    unit="x",
+    drafts=True,
+)
 _compared(
     "known_speedup",
     "speedup of the run, predicted where no plain run stands beside it",

@@ -16,9 +16,10 @@ from advisor.catalog.models import model_ids
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.derived import MATCH_COLUMNS, MEAN_RUNNING
 from advisor.measured.ingest.read import read_upload
-from advisor.measured.ingest.rows import NAME_COLUMNS, Rows, resolve_names, with_given
+from advisor.measured.ingest.rows import NAME_COLUMNS, Measured, resolve_names, with_given
 from advisor.measured.ingest.upload import MAX_BYTES
 from advisor.physics.hardware import hardware_ids
+from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 
@@ -35,17 +36,17 @@ class UserInput:
     otherwise: Mapping[str, str] = field(default_factory=dict)
     source: str = "the scenario"
     """Where `otherwise` is from."""
+    scenario: Scenario | None = None
+    """Tells of runs of its model and drafter what no column does."""
 
 
-def filled(own: Mapping[str, Any], words: UserInput) -> tuple[dict[str, Any], str]:
-    """Facts of a run completed by the user's words, and whose word its accelerators are.
-
-    The latter is empty where the files state them.
+def filled(run: Run, words: UserInput) -> Run:
+    """The run completed by the user's words.
 
     A number of accelerators is of one piece: where a run or the user states a part of it, `otherwise` adds nothing.
     Raises AdvisorError for a word on no column of ours, and for no number where one is meant.
     """
-    values, others = _typed(words.values), _typed(words.otherwise)
+    own, values, others = run.facts, _typed(words.values), _typed(words.otherwise)
     if any(own.get(name) is not None or name in values for name in _PLACEMENT):
         others = {name: value for name, value in others.items() if name not in _PLACEMENT}
 
@@ -59,7 +60,7 @@ def filled(own: Mapping[str, Any], words: UserInput) -> tuple[dict[str, Any], st
     accelerator = (
         "as given" if "hardware_id" in values else whose("hardware_id")
     )  # a user's names replace those of files
-    return {**others, **values, **own}, _assumed(accelerator, whose(*_PLACEMENT))
+    return replace(run, facts={**others, **values, **own}, assumed=_assumed(accelerator, whose(*_PLACEMENT)))
 
 
 def _assumed(accelerator: str, number: str) -> str:
@@ -87,32 +88,7 @@ _COUNTED = ("accepted_length", "accepted_length_same_run", "acceptance_by_positi
 """What a log counts and a result file counts better."""
 
 
-@dataclass(frozen=True)
-class Server:
-    """Settings of one server as a text tells them, and where it does."""
-
-    file: str
-    line: int
-    facts: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class ServerRow:
-    """One measured row as its file tells it."""
-
-    file: str
-    line: int
-    facts: Mapping[str, Any]
-    form: str
-    """Name of the file's format."""
-
-    @property
-    def place(self) -> str:
-        """Place of the row, `file, line 4`."""
-        return f"{self.file}, line {self.line}"
-
-
-def plain_by_absence(rows: Sequence[ServerRow], servers: Sequence[Server]) -> tuple[list[ServerRow], list[str]]:
+def plain_by_absence(rows: Sequence[Run], servers: Sequence[Run]) -> tuple[list[Run], list[str]]:
     """Rows with those as runs without speculation that state no accepted length.
 
     Unlike others of their tool, which do.
@@ -133,7 +109,7 @@ def plain_by_absence(rows: Sequence[ServerRow], servers: Sequence[Server]) -> tu
     return out, sentences
 
 
-def server_of(row: ServerRow, rows: Sequence[ServerRow], servers: Sequence[Server]) -> dict[str, Any]:
+def server_of(row: Run, rows: Sequence[Run], servers: Sequence[Run]) -> dict[str, Any]:
     """Settings of the server that a row ran on.
 
     Those of its own file come first; files without a row tell of the rows that speculate, or do not, as they say.
@@ -154,7 +130,7 @@ def server_of(row: ServerRow, rows: Sequence[ServerRow], servers: Sequence[Serve
     return {name: value for name, value in {**merged, **own}.items() if name not in counted_there}
 
 
-def _own(row: ServerRow, rows: Sequence[ServerRow], servers: Sequence[Server]) -> Mapping[str, Any]:
+def _own(row: Run, rows: Sequence[Run], servers: Sequence[Run]) -> Mapping[str, Any]:
     """The last server of its own file before it. The first one where all rows of the file stand before."""
     own = [one for one in servers if one.file == row.file]
     before = [one for one in own if one.line <= row.line]
@@ -241,6 +217,8 @@ class UserFile:
 
     name: str
     data: bytes
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Its headers that mean a column of ours, as the user says."""
 
 
 @dataclass
@@ -268,7 +246,7 @@ def read_runs(files: Sequence[UserFile], words: UserInput, configs: Mapping[str,
     out, rows, servers = LoadedRuns(), [], []
     for file in _named_apart(files):
         table, reason = _table(file, words.columns)
-        file_servers = [Server(file.name, line, facts) for line, facts in read_servers(_text(file.data))]
+        file_servers = [Run(facts, file.name, line) for line, facts in read_servers(_text(file.data))]
         if file_servers:
             servers += file_servers
             launched = sum("launch_line" in server.facts for server in file_servers)
@@ -285,13 +263,9 @@ def read_runs(files: Sequence[UserFile], words: UserInput, configs: Mapping[str,
     if "draft_tokens_k" not in words.values:
         rows, sentences = plain_by_absence(rows, servers)
         out.read += sentences
-    facts = [_without_contradiction({**server_of(row, rows, servers), **row.facts}, row, out) for row in rows]
-    facts = facts or [_of_log(one.facts) for one in servers]
-    locations = [(row.file, row.line) for row in rows] or [(one.file, one.line) for one in servers]
-    completed = [filled(one, words) for one in facts]
-    facts = _with_repeats([one for one, _ in completed])
-    runs = _runs(facts[:MAX_RUNS], locations[:MAX_RUNS], configs)
-    out.runs = [replace(run, assumed=assumed) for run, (_, assumed) in zip(runs, completed, strict=False)]
+    whole = [replace(row, facts={**server_of(row, rows, servers), **row.facts}) for row in rows]
+    told = [_without_contradiction(row, out) for row in whole] or [_of_log(one) for one in servers]
+    out.runs = _compared(_with_repeats([filled(one, words) for one in told])[:MAX_RUNS], configs, words.scenario)
     return out
 
 
@@ -308,11 +282,11 @@ def _named_apart(files: Sequence[UserFile]) -> list[UserFile]:
     return out
 
 
-def _without_contradiction(facts: dict[str, Any], row: ServerRow, out: LoadedRuns) -> dict[str, Any]:
-    """The facts. Where K and accepted length contradict each other the row is refused and its K unknown."""
-    k, length = (as_number(facts.get(name)) for name in ("draft_tokens_k", "accepted_length"))
+def _without_contradiction(row: Run, out: LoadedRuns) -> Run:
+    """The run. Where K and accepted length contradict each other the row is refused and its K unknown."""
+    k, length = row.number("draft_tokens_k"), row.number("accepted_length")
     if k != 0 or length is None or length <= 1.0:
-        return facts
+        return row
     reason = (
         f"an accepted length of {length:g} beside K = 0: a server without speculation accepts no drafts; give each run "
         "the launch line it was served with"
@@ -321,7 +295,8 @@ def _without_contradiction(facts: dict[str, Any], row: ServerRow, out: LoadedRun
         out.refused.append((row.file, row.line, reason))
         out.contradicted.append(f"{row.place}: {reason}")
         out.n_kept -= 1
-    return {name: value for name, value in facts.items() if name not in ("draft_tokens_k", "speculation_on")}
+    contradicted = ("draft_tokens_k", "speculation_on")
+    return replace(row, facts={name: value for name, value in row.facts.items() if name not in contradicted})
 
 
 def _text(data: bytes) -> str:
@@ -330,16 +305,16 @@ def _text(data: bytes) -> str:
     return "" if head.lstrip()[:1] in ("{", "[") or "\x00" in head[:1000] else head
 
 
-def _table(file: UserFile, columns: Mapping[str, str]) -> tuple[Rows | None, str]:
+def _table(file: UserFile, columns: Mapping[str, str]) -> tuple[Measured | None, str]:
     """The measured rows of a file under the headers that a user renamed, else why there are none."""
     try:
-        rows = read_upload(file.name, file.data, columns=columns)
+        rows = read_upload(file.name, file.data, columns={**columns, **file.columns})
     except AdvisorError as error:
         return None, str(error)
     return (rows, "") if rows.kind == "points" else (None, "it holds kernel times, not served runs")
 
 
-def _rows(stated: Rows, file: UserFile, words: UserInput, models: Collection[str], out: LoadedRuns) -> list[ServerRow]:
+def _rows(stated: Measured, file: UserFile, words: UserInput, models: Collection[str], out: LoadedRuns) -> list[Run]:
     """Every row with its facts, the refused ones as they were written. A name of `models` stays what it is.
 
     Names are those that the user says. Numbers that the user fills in stand behind those of a launch line, so that they
@@ -362,53 +337,54 @@ def _rows(stated: Rows, file: UserFile, words: UserInput, models: Collection[str
             cells = {str(name): cell for name, cell in row.items() if name not in _NOT_FACTS and not pd.isna(cell)}
             texts = {name: row[name] for name in ("notes",) if isinstance(row.get(name), str)}
             own = {name: cell for name, cell in {**texts, **cells}.items() if name not in filled}
-            server_rows.append(ServerRow(file.name, int(line), {**client.get(int(line), {}), **own}, table.format_name))
+            facts = {**client.get(int(line), {}), **own}
+            server_rows.append(Run(facts, file.name, int(line), form=table.format_name))
     return sorted(server_rows, key=lambda one: one.line)
 
 
-def _of_log(server: Mapping[str, Any]) -> dict[str, Any]:
+def _of_log(server: Run) -> Run:
     """A server's log as a run of its own, where no result file is given: its rate at the requests that ran."""
     measured = {"output_tok_per_s": "logged_tok_per_s", "batch_size": "running_requests"}
-    if not all(name in server for name in measured.values()):
-        return dict(server)
-    return {**{name: server[own] for name, own in measured.items()}, "batch_kind": "concurrency", **server}
+    if not all(name in server.facts for name in measured.values()):
+        return server
+    rate = {name: server.facts[own] for name, own in measured.items()}
+    return replace(server, facts={**rate, "batch_kind": "concurrency", **server.facts})
 
 
-def _with_repeats(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows, the first of each group of repeated runs with its time beside that of the later ones."""
+def _with_repeats(runs: list[Run]) -> list[Run]:
+    """Runs, the first of each group of repeated runs with its time beside that of the later ones."""
     groups: dict[tuple[Any, ...], list[int]] = {}
-    for index, row in enumerate(rows):
-        if row.get("tpot_s") is not None:
-            groups.setdefault(tuple(str(row.get(name)) for name in _ALIKE), []).append(index)
+    for index, run in enumerate(runs):
+        if run.value("tpot_s") is not None:
+            groups.setdefault(tuple(str(run.value(name)) for name in _ALIKE), []).append(index)
     for places in groups.values():
         if len(places) >= _ENOUGH_REPEATS:
-            first, *later = (float(rows[index]["tpot_s"]) for index in places)
-            rows[places[0]] |= {"first_tpot_s": first, "later_tpot_s": median(later)}
-    return rows
-
-
-def _runs(facts: list[dict[str, Any]], locations: list[tuple[str, int]], configs: Mapping[str, str]) -> list[Run]:
-    n = len(facts)
-    predicted = set(np.unique(np.linspace(0, n - 1, min(n, MAX_PREDICTED)).round().astype(int)).tolist())
-    runs, without = [], [row for row in facts if row.get("draft_tokens_k") == 0]
-    a_pair = len(without) == 1 and n == 2
-    for index, (own, (file, line)) in enumerate(zip(facts, locations, strict=True)):
-        plain = plain_beside(own, without, a_pair) if own.get("draft_tokens_k") else {}
-        run = Run(own, file, line, plain)
-        if index in predicted:
-            run = with_prediction(run, configs)
-        else:
-            run = replace(run, not_compared=f"an even sample of {MAX_PREDICTED} rows is predicted")
-        runs.append(run)
+            run = runs[places[0]]
+            first, *later = (float(runs[index].facts["tpot_s"]) for index in places)
+            runs[places[0]] = replace(run, facts={**run.facts, "first_tpot_s": first, "later_tpot_s": median(later)})
     return runs
 
 
-def with_prediction(run: Run, configs: Mapping[str, str] | None = None) -> Run:
+def _compared(runs: Sequence[Run], configs: Mapping[str, str], bar: Scenario | None) -> list[Run]:
+    """The runs, each with the plain one beside it and, of an even sample, its prediction."""
+    n, out = len(runs), []
+    predicted = set(np.unique(np.linspace(0, n - 1, min(n, MAX_PREDICTED)).round().astype(int)).tolist())
+    without = [run.facts for run in runs if run.value("draft_tokens_k") == 0]
+    for index, run in enumerate(runs):
+        if run.value("draft_tokens_k"):
+            run = replace(run, plain=plain_beside(run.facts, without, a_pair=len(without) == 1 and n == 2))
+        sampled = index in predicted
+        not_sampled = replace(run, not_compared=f"an even sample of {MAX_PREDICTED} rows is predicted")
+        out.append(with_prediction(run, configs, bar) if sampled else not_sampled)
+    return out
+
+
+def with_prediction(run: Run, configs: Mapping[str, str] | None = None, bar: Scenario | None = None) -> Run:
     """The run with its prediction, or with the reason why it has none."""
     try:
         if token_time_s(run.facts) is None and not any(run.has(name) for name in ("verify_time_s", "speedup")):
             return replace(run, not_compared="nothing that can be predicted was measured")
-        return replace(run, comparison=compare(run.facts, run.plain, configs))
+        return replace(run, comparison=compare(run.facts, run.plain, configs, bar))
     except AdvisorError as error:
         reason = str(error).replace("fill it with --assume", "give it with --set").replace("--assume", "--set")
         return replace(run, not_compared=reason)

@@ -240,7 +240,7 @@ class FlagCheck:
 
 def check_line(given: str, wanted: str) -> tuple[FlagCheck, ...]:
     """Flags of a launch line beside those of the wanted one, changes first. Raises AdvisorError without any."""
-    yours, ours = _flags(given), _flags(wanted)
+    (yours, theirs), (ours, names) = _flags(given), _flags(wanted)
     if not yours:
         raise AdvisorError("no flag was found; paste a launch line such as `vllm serve MODEL --tensor-parallel-size 1`")
     found = []
@@ -252,30 +252,31 @@ def check_line(given: str, wanted: str) -> tuple[FlagCheck, ...]:
             verdict = "set"
         else:
             verdict = "same" if _alike(has, wants) else "change"
-        found.append(FlagCheck(flag, has or "", wants or "", verdict))
+        found.append(FlagCheck({**theirs, **names}[flag], has or "", wants or "", verdict))
     order = ("change", "set", "same", "keep")
     return tuple(sorted(found, key=lambda one: order.index(one.verdict)))
 
 
-def _flags(text: str) -> dict[str, str]:
-    """Values by flag, under one name each; the served model stands under --model-path."""
+def _flags(text: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Values by flag, under one name each, and the names as they are written; a served model has --model-path."""
     start = re.search(r"(?:vllm\s+serve|sglang\S*launch_server|vllm\.entrypoints\S*)", text[:MAX_LINE])
     try:
         words = shlex.split(text[start.start() if start else 0 : MAX_LINE].replace("\\\n", " "), comments=True)
     except ValueError as error:
         raise AdvisorError(f"the line cannot be read as a shell would ({error}); check its quotes") from error
     found: dict[str, str] = {}
+    written = {"--model-path": "--model-path"}
     name = ""
     for place, word in enumerate(words):
         if re.match(r"--?[a-zA-Z]", word):
             name, _, value = word.lstrip("-").replace("_", "-", word.partition("=")[0].count("_")).partition("=")
-            name = f"--{_SAME_AS.get(name, name)}"
-            found[name] = value
+            spelled, name = f"--{name}", f"--{_SAME_AS.get(name, name)}"
+            found[name], written[name] = value, spelled
         elif name:
             found[name] = f"{found[name]} {word}".strip()
         elif place == 2 and words[:2] == ["vllm", "serve"]:
             found["--model-path"] = word
-    return found
+    return found, written
 
 
 def _alike(given: str, wanted: str) -> bool:

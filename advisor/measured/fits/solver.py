@@ -205,11 +205,6 @@ def _lower_maxima(counts: np.ndarray, amount: int) -> np.ndarray:
     return top - _raise_minima(top - counts, amount, top)
 
 
-def _split_evenly(amount: int, parts: int) -> np.ndarray:
-    """Round-robin shares of `amount` over `parts` ranks."""
-    return np.full(parts, amount // parts) + (np.arange(parts) < amount % parts)
-
-
 def sample_counts(
     n_tokens: int, n_experts: int, n_active: int, exponent: float, rng: np.random.Generator, expert_parallel: int = 1
 ) -> np.ndarray:
@@ -247,7 +242,8 @@ def sample_counts(
         missing = target - int(counts.sum()) if amount is None else amount
         if missing == 0:
             continue
-        shares = _split_evenly(abs(missing), expert_parallel)
+        whole, over = divmod(abs(missing), expert_parallel)
+        shares = whole + (np.arange(expert_parallel) < over)
         for rank, share in enumerate(shares):
             counts[rank] = (
                 _raise_minima(counts[rank], int(share), n_tokens)

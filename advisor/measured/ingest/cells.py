@@ -288,12 +288,15 @@ def read_table(sample: Sample) -> FileTable:
             f"{sample.name} has a header line that cannot be read; remove line breaks and quotes from it"
         )
     header = tuple((column[0].as_py() or "").strip() for column in columns)
-    numbers = _row_numbers(n_rows, [number for number, _, _ in skipped])
+    # Numbers in the file, the header being 1, without those of refused rows.
+    numbers = np.delete(np.arange(1, n_rows + len(skipped) + 1), [number - 1 for number, _, _ in skipped])
     lines = numbers + skipped_lines + _extra_lines(columns, numbers)
     reason = f"cells where the header has {width}; check delimiters and quotes"
+    # The line of a refused row is that of the last kept one before it plus the rows between.
+    before = np.searchsorted(numbers, [number for number, _, _ in skipped]) - 1
     rejects = [
-        Reject(_line_of(number, numbers, lines), "", shorten(text), f"{found} {reason}")
-        for number, found, text in skipped
+        Reject(number if at < 0 else int(lines[at] + number - numbers[at]), "", shorten(text), f"{found} {reason}")
+        for at, (number, found, text) in zip(before, skipped, strict=True)
     ]
     columns = [column[1:] for column in columns]
     if sample.delimiter == "|" and len(columns[0]):  # the dashes below a Markdown table's header are no row of it
@@ -337,11 +340,6 @@ def _parse_file(sample: Sample, data: bytes, width: int, refuse: object) -> pa.T
         raise AdvisorError(f"{sample.name} is not a readable table: {shorten(str(error))[:120]}") from error
 
 
-def _row_numbers(n_rows: int, skipped: list[int]) -> np.ndarray:
-    """Number of each kept row in the file, the header being 1, given the numbers of the refused ones."""
-    return np.delete(np.arange(1, n_rows + len(skipped) + 1), np.asarray(skipped, dtype=np.int64) - 1)
-
-
 def _extra_lines(columns: list[pa.Array], numbers: np.ndarray) -> np.ndarray:
     """Line breaks inside quoted cells before each row, so that row numbers become line numbers."""
     breaks = np.zeros(len(numbers), dtype=np.int64)
@@ -349,12 +347,6 @@ def _extra_lines(columns: list[pa.Array], numbers: np.ndarray) -> np.ndarray:
         if pc.any(pc.match_substring(column, "\n")).as_py():
             breaks += pc.count_substring(column, "\n").to_numpy(zero_copy_only=False).astype(np.int64)
     return np.concatenate(([0], np.cumsum(breaks)[:-1])) if len(breaks) else breaks
-
-
-def _line_of(number: int, numbers: np.ndarray, lines: np.ndarray) -> int:
-    """Line of a refused row: that of the last kept row before it plus the rows between."""
-    before = int(np.searchsorted(numbers, number)) - 1
-    return number if before < 0 else int(lines[before] + number - numbers[before])
 
 
 def _drop_blank_rows(columns: list[pa.Array], lines: np.ndarray) -> tuple[list[pa.Array], np.ndarray]:

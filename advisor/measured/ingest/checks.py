@@ -65,10 +65,6 @@ SPEEDUP_SLACK = 1.1
 """A round is no faster than a plain step, so no speedup exceeds the tokens of a round; baselines scatter. [-]"""
 
 
-def _above_round(v: Values) -> np.ndarray:
-    return np.asarray(v["speedup"] > SPEEDUP_SLACK * np.fmin(v["accepted_length"], v["draft_tokens_k"] + 1.0))
-
-
 KERNEL_RULES = (CheckRule(("topk", "num_experts"), _more("topk", "num_experts"), "topk exceeds num_experts"),)
 RULES: dict[TableKind, tuple[CheckRule, ...]] = {"points": POINT_RULES, "kernels": KERNEL_RULES}
 
@@ -93,8 +89,7 @@ class Checked:
 
 def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> Checked:
     """Hold the rows of a typed frame against every rule. `measured`: also that each measures something."""
-    keep = np.ones(len(frame), dtype=bool)
-    rejects: list[Reject] = []
+    found: list[Contradiction] = []
     swaps: list[Swap] = []
     warnings: list[str] = []
     lines = frame.index.to_numpy()
@@ -104,29 +99,17 @@ def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> C
         values = numeric_values(frame, rule.columns)
         with np.errstate(invalid="ignore"):
             broken = rule.broken(values)
-        if not broken.any():
-            continue
-        hint = _swap_hint(rule, values, broken)
-        if hint:
+        if hint := _swap_hint(rule, values, broken) if broken.any() else "":
             swaps.append(Swap((rule.columns[0], rule.columns[1]), hint))
-        rejects += _list_rejects(rule.columns, values, broken, lines, rule.reason + (f"; {hint}" if hint else ""))
-        keep &= ~broken
+        found.append(Contradiction(rule.columns, broken, rule.reason + (f"; {hint}" if hint else "")))
     if kind == "points":
-        impossible, odd = contradictions(frame)
-        above = _above_round(numeric_values(frame, ("speedup", "accepted_length", "draft_tokens_k")))
-        impossible.append(
-            Contradiction(("speedup", "accepted_length", "draft_tokens_k"), above, _speedup_reason(frame, above))
-        )
-        warnings += odd
-        for one in impossible:
-            rejects += _list_rejects(one.columns, numeric_values(frame, one.columns), one.rows, lines, one.reason)
-            keep &= ~one.rows
-        contradicted = _speedup_contradicted(frame)
-        names = ("speedup", "sd_value", "baseline_value")
-        if contradicted.any():
-            reason = "speedup is not the ratio of sd_value and baseline_value"
-            rejects += _list_rejects(names, numeric_values(frame, names), contradicted, lines, reason)
-            keep &= ~contradicted
+        impossible, warnings = contradictions(frame)
+        found += [*impossible, *_speedup_contradicted(frame)]
+    keep = np.ones(len(frame), dtype=bool)
+    rejects: list[Reject] = []
+    for one in found:
+        rejects += _list_rejects(one, frame)
+        keep &= ~one.rows
     empty = frame[list(MEASURED_COLUMNS[kind])].isna().all(axis=1).to_numpy()
     if measured and empty.any():
         reason = f"nothing measured: fill at least one of {', '.join(MEASURED_COLUMNS[kind])}"
@@ -135,22 +118,11 @@ def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> C
     return Checked(keep, rejects, swaps, warnings)
 
 
-def _speedup_reason(frame: pd.DataFrame, above: np.ndarray) -> str:
-    reason = "the speedup exceeds the tokens of a round, which no drafting can"
-    typical = float(np.median(frame["speedup"].to_numpy(dtype=float, na_value=np.nan)[above])) if above.any() else 0.0
-    return f"{reason}; it looks like a percentage" if typical > MAX_PLAUSIBLE_SPEEDUP else f"{reason}; check the column"
-
-
-def _list_rejects(
-    columns: tuple[str, ...], values: Values, broken: np.ndarray, lines: np.ndarray, reason: str
-) -> list[Reject]:
-    rows = np.flatnonzero(broken)
-    shown = [[f"{number:.12g}" for number in values[name][rows]] for name in columns]
-    name = " / ".join(columns)
-    return [
-        Reject(int(line), name, " / ".join(cells), reason)
-        for line, cells in zip(lines[rows], zip(*shown, strict=True), strict=True)
-    ]
+def _list_rejects(found: Contradiction, frame: pd.DataFrame) -> list[Reject]:
+    values = numeric_values(frame.loc[found.rows, list(found.columns)], found.columns)
+    shown = zip(*([f"{number:.12g}" for number in values[name]] for name in found.columns), strict=True)
+    name, lines = " / ".join(found.columns), frame.index[found.rows]
+    return [Reject(int(line), name, " / ".join(cells), found.reason) for line, cells in zip(lines, shown, strict=True)]
 
 
 def _swap_hint(rule: CheckRule, values: Values, broken: np.ndarray) -> str:
@@ -172,11 +144,19 @@ def _swap_hint(rule: CheckRule, values: Values, broken: np.ndarray) -> str:
     )
 
 
-def _speedup_contradicted(frame: pd.DataFrame) -> np.ndarray:
-    v = numeric_values(frame, ("speedup", "sd_value", "baseline_value", "accepted_length"))
+def _speedup_contradicted(frame: pd.DataFrame) -> Iterator[Contradiction]:
+    """Speedups beyond the tokens of a round, and such as are not the ratio of the two values beside them."""
+    v = numeric_values(frame, ("speedup", "sd_value", "baseline_value", "accepted_length", "draft_tokens_k"))
+    above = np.asarray(v["speedup"] > SPEEDUP_SLACK * np.fmin(v["accepted_length"], v["draft_tokens_k"] + 1.0))
+    percent = above.any() and float(np.median(v["speedup"][above])) > MAX_PLAUSIBLE_SPEEDUP
+    hint = "it looks like a percentage" if percent else "check the column"
+    reason = f"the speedup exceeds the tokens of a round, which no drafting can; {hint}"
+    yield Contradiction(("speedup", "accepted_length", "draft_tokens_k"), above, reason)
     expected = speedup_from_values(v["baseline_value"], v["sd_value"], frame["metric"].fillna(""), v["accepted_length"])
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.abs(v["speedup"] / expected - 1.0) > SPEEDUP_TOLERANCE)
+        apart = np.asarray(np.abs(v["speedup"] / expected - 1.0) > SPEEDUP_TOLERANCE)
+    reason = "speedup is not the ratio of sd_value and baseline_value"
+    yield Contradiction(("speedup", "sd_value", "baseline_value"), apart, reason)
 
 
 def misplaced_columns(table: FileTable, mapped: dict[str, tuple[int, float]], kind: TableKind) -> list[Swap]:
@@ -188,15 +168,13 @@ def misplaced_columns(table: FileTable, mapped: dict[str, tuple[int, float]], ki
         if cells:
             share[name] = sum(_is_number(cell) for cell in cells) / len(cells)
     words = [name for name, part in share.items() if spec[name].numeric and part < SWAP_SHARE]
-    numbers = [name for name, part in share.items() if _is_name(name, kind) and part > 1 - SWAP_SHARE]
+    coded = {"engine_version", "version", "date", "point_id", "notes"}
+    names = {name for name, column in spec.items() if not column.numeric} - coded
+    numbers = [name for name, part in share.items() if name in names and part > 1 - SWAP_SHARE]
     if len(words) == 1 and len(numbers) == 1:
         reason = f"{words[0]} holds words and {numbers[0]} holds numbers: they look swapped; exchange the two headers"
         return [Swap((words[0], numbers[0]), reason)]
     return []
-
-
-def _is_name(name: str, kind: TableKind) -> bool:
-    return not COLUMNS[kind][name].numeric and name not in ("engine_version", "version", "date", "point_id", "notes")
 
 
 def _is_number(cell: str) -> bool:
@@ -215,7 +193,6 @@ NEAR = 0.15
 """Values are alike within this share. [-]"""
 _MOST = 0.5  # of the rows that tell
 _LINES = 3
-RowValues = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -251,9 +228,7 @@ def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]
 
     Odd is what holds for most of the rows that tell it.
     """
-    v = {name: frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _USED if frame[name].notna().any()}
-    for name in (name for name in _USED if name not in v):
-        v[name] = np.full(len(frame), np.nan)
+    v = numeric_values(frame, _USED)
     stated = ~frame["derived"].str.contains("output_tok_per_s", na=False).to_numpy(dtype=bool)
     whole = (frame["batch_kind"] != "requests_per_rank").to_numpy(dtype=bool, na_value=True)
     with np.errstate(all="ignore"):
@@ -277,13 +252,13 @@ def _sentence(lines: np.ndarray, rows: np.ndarray, text: str) -> str:
     return f"{counted(len(at), 'row')} (line {shown}): {text}"
 
 
-def _per_token_share(v: RowValues) -> np.ndarray:
+def _per_token_share(v: Values) -> np.ndarray:
     """The rate of a row over what its batch gives at its time per token. The first token has no time of its own."""
     with_first = np.where(v["output_tokens"] > 1, v["output_tokens"] / (v["output_tokens"] - 1.0), 1.0)
     return np.asarray(v["output_tok_per_s"] * v["tpot_s"] / (v["batch_size"] * with_first))
 
 
-def _rate_above_batch(v: RowValues, told: np.ndarray) -> Iterator[Contradiction]:
+def _rate_above_batch(v: Values, told: np.ndarray) -> Iterator[Contradiction]:
     share = _per_token_share(v)
     broken = told & (share > IMPOSSIBLE)
     if not broken.any():
@@ -296,7 +271,7 @@ def _rate_above_batch(v: RowValues, told: np.ndarray) -> Iterator[Contradiction]
     yield Contradiction(("output_tok_per_s", "tpot_s", "batch_size"), broken, reason)
 
 
-def _hint(v: RowValues, rows: np.ndarray, factor: float) -> str:
+def _hint(v: Values, rows: np.ndarray, factor: float) -> str:
     for name, number, meaning in (
         ("gpu_count", v["gpu_count"], "is the batch that of one GPU?"),
         ("the batch", v["batch_size"], "is tpot_s the time over the whole batch?"),
@@ -312,7 +287,7 @@ def _hint(v: RowValues, rows: np.ndarray, factor: float) -> str:
     return "is the unit in the header of tpot_s right, and is the rate one of output tokens?"
 
 
-def _rate_below_batch(v: RowValues, told: np.ndarray) -> Iterator[tuple[np.ndarray, str]]:
+def _rate_below_batch(v: Values, told: np.ndarray) -> Iterator[tuple[np.ndarray, str]]:
     share = _per_token_share(v)
     told = told & np.isfinite(share)
     low = told & (share < LOW_RATE)
@@ -327,7 +302,7 @@ def _rate_below_batch(v: RowValues, told: np.ndarray) -> Iterator[tuple[np.ndarr
     yield low, text
 
 
-def _parts_above_whole(v: RowValues) -> Iterator[Contradiction]:
+def _parts_above_whole(v: Values) -> Iterator[Contradiction]:
     for part in ("verify_time_s", "draft_time_s"):
         broken = v[part] > v["step_time_s"] * IMPOSSIBLE
         yield Contradiction(
@@ -338,7 +313,7 @@ def _parts_above_whole(v: RowValues) -> Iterator[Contradiction]:
     yield Contradiction(("output_tok_per_s", "total_tok_per_s"), broken, reason)
 
 
-def _latency_apart(v: RowValues) -> Iterator[Contradiction]:
+def _latency_apart(v: Values) -> Iterator[Contradiction]:
     """Whole requests against first token and tokens: means over requests of several lengths differ, not threefold."""
     built = v["ttft_s"] + (v["output_tokens"] - 1.0) * v["tpot_s"]
     broken = np.abs(np.log(v["request_latency_s"] / built)) > np.log(2.0 * IMPOSSIBLE)
@@ -346,7 +321,7 @@ def _latency_apart(v: RowValues) -> Iterator[Contradiction]:
     yield Contradiction(("request_latency_s", "ttft_s", "tpot_s", "output_tokens"), broken, reason)
 
 
-def _prefill_in_token_time(v: RowValues) -> Iterator[tuple[np.ndarray, str]]:
+def _prefill_in_token_time(v: Values) -> Iterator[tuple[np.ndarray, str]]:
     spread = v["request_latency_s"] / v["output_tokens"]
     decode = (v["request_latency_s"] - v["ttft_s"]) / (v["output_tokens"] - 1.0)
     told = (v["output_tokens"] > 1) & (np.abs(spread / decode - 1.0) > 2.0 * NEAR)
@@ -355,7 +330,7 @@ def _prefill_in_token_time(v: RowValues) -> Iterator[tuple[np.ndarray, str]]:
         yield holds, "tpot_s is request_latency_s / output_tokens, so the prefill is in it; leave the first token out"
 
 
-def _round_as_token(frame: pd.DataFrame, v: RowValues) -> Iterator[tuple[np.ndarray, str]]:
+def _round_as_token(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarray, str]]:
     stated = ~frame["derived"].str.contains("step_time_s", na=False).to_numpy(dtype=bool)
     ratio = v["step_time_s"] / v["tpot_s"]
     told = stated & np.isfinite(ratio) & (v["accepted_length"] > 1.0 + 2.0 * NEAR) & (v["draft_tokens_k"] > 0)
@@ -367,7 +342,7 @@ def _round_as_token(frame: pd.DataFrame, v: RowValues) -> Iterator[tuple[np.ndar
         yield apart, "step_time_s is not tpot_s x accepted_length; check units and headers"
 
 
-def _queued(frame: pd.DataFrame, v: RowValues) -> Iterator[tuple[np.ndarray, str]]:
+def _queued(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarray, str]]:
     """Open loads: requests before their first token beside those that decode, both by Little's law."""
     computed = frame["derived"].str.contains("batch_size", na=False).to_numpy(dtype=bool)
     waiting = v["output_tok_per_s"] / v["output_tokens"] * v["ttft_s"]
@@ -381,7 +356,7 @@ def _queued(frame: pd.DataFrame, v: RowValues) -> Iterator[tuple[np.ndarray, str
         )
 
 
-def _full_acceptance(v: RowValues) -> Iterator[tuple[np.ndarray, str]]:
+def _full_acceptance(v: Values) -> Iterator[tuple[np.ndarray, str]]:
     full = (v["draft_tokens_k"] > 0) & (np.abs(v["accepted_length"] - v["draft_tokens_k"] - 1.0) < 1e-9)
     yield (
         full,
@@ -389,14 +364,14 @@ def _full_acceptance(v: RowValues) -> Iterator[tuple[np.ndarray, str]]:
     )
 
 
-def _short_prompts(v: RowValues) -> Iterator[tuple[np.ndarray, str]]:
+def _short_prompts(v: Values) -> Iterator[tuple[np.ndarray, str]]:
     told = np.isfinite(v["input_tokens"])
     short = told & (v["input_tokens"] > 0) & (v["input_tokens"] < SHORTEST_PROMPT)
     if short.sum() > _MOST * told.sum():
         yield short, f"input_tokens is below {SHORTEST_PROMPT:g}: is it in thousands of tokens?"
 
 
-def _stated_speedups(frame: pd.DataFrame, v: RowValues) -> Iterator[tuple[np.ndarray, str]]:
+def _stated_speedups(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarray, str]]:
     """Stated speedups against those over the file's own baseline rows."""
     computed = frame["derived"].str.contains("speedup", na=False).to_numpy(dtype=bool)
     stated = np.isfinite(v["speedup"]) & (v["draft_tokens_k"] > 0) & ~computed

@@ -216,6 +216,7 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
         "spec_tokens",
         "n_draft",
         "k_draft",
+        "drafted",
     ),
     _text(
         "draft_structure",
@@ -276,6 +277,7 @@ POINT_COLUMNS: tuple[CanonicalColumn, ...] = (
         "tpot",
         "time_per_output_token",
         "time_per_token",
+        "latency_per_token",
     ),
     _time("ttft_s", "Time from a request to its first token", "ttft", "time_to_first_token"),
     _time("request_latency_s", "Time from a request to its last token", "request_latency", "e2el", "e2e_latency"),
@@ -395,9 +397,9 @@ HEADER_TABLE: dict[TableKind, dict[str, tuple[str, float]]] = {
 def match_header(header: str, kind: TableKind) -> tuple[str, float] | None:
     """Canonical column and unit factor of a header, or None when it is not one of ours.
 
-    A time column must carry its unit (`tpot_ms`, `TPOT (s)`): a bare `tpot` is not matched.
+    A time column must carry its unit (`tpot_ms`, `TPOT (s)`, `tpot_ms_mean`): a bare `tpot` is not matched.
     """
-    return HEADER_TABLE[kind].get(header_key(header))
+    return HEADER_TABLE[kind].get(re.sub(r"(_[mu]?s)_(?:mean|avg|average)$", r"\1", header_key(header)))
 
 
 def template_csv(kind: TableKind = "points") -> bytes:

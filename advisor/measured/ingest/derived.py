@@ -158,37 +158,29 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
 
     drafting = values["draft_tokens_k"] != 0  # unknown K counts as drafting: chunk and token latency then tell
     from_chunks = accepted_length_from_latencies(values["itl_s"], values["tpot_s"])
-    wanted = np.isnan(values["accepted_length"]) & drafting & ~np.isnan(from_chunks)
-    too_long = wanted & (from_chunks > values["draft_tokens_k"] + 1 + 1e-9)
-    _fill(out, values, done, "accepted_length", from_chunks, wanted & ~too_long)
+    too_long = np.isnan(values["accepted_length"]) & drafting & (from_chunks > values["draft_tokens_k"] + 1 + 1e-9)
+    _fill(out, values, done, "accepted_length", from_chunks, drafting & ~too_long)
 
     stated = np.where(values["draft_tokens_k"] == 0, 1.0, values["accepted_length"])
     step = step_time_from_latencies(values["itl_s"], values["tpot_s"], stated)
-    step_ok = np.isnan(values["step_time_s"]) & ~np.isnan(step) & ~too_long
+    step_ok = _fill(out, values, done, "step_time_s", step, ~too_long)
     product_used = step_ok & ~np.isnan(values["itl_s"]) & (step != values["itl_s"])
-    _fill(out, values, done, "step_time_s", step, step_ok)
 
-    context = mean_context(values["input_tokens"], values["output_tokens"])
-    _fill(out, values, done, "context_tokens", context, np.isnan(values["context_tokens"]) & ~np.isnan(context))
-
+    _fill(out, values, done, "context_tokens", mean_context(values["input_tokens"], values["output_tokens"]))
     total = output_rate_from_total(values["total_tok_per_s"], values["input_tokens"], values["output_tokens"])
-    _fill(out, values, done, "output_tok_per_s", total, np.isnan(values["output_tok_per_s"]) & ~np.isnan(total))
+    _fill(out, values, done, "output_tok_per_s", total)
     whole = output_rate_from_latency(values["batch_size"], values["output_tokens"], values["request_latency_s"])
     fixed = (frame["batch_kind"] == "batch").to_numpy(dtype=bool, na_value=False)
-    wanted = np.isnan(values["output_tok_per_s"]) & ~np.isnan(whole) & fixed
-    _fill(out, values, done, "output_tok_per_s", whole, wanted)
+    _fill(out, values, done, "output_tok_per_s", whole, fixed)
 
     running = batch_from_rate(values["output_tok_per_s"], values["tpot_s"], values["output_tokens"])
-    wanted = np.isnan(values["batch_size"]) & (running > 0.0) & frame["batch_kind"].isna().to_numpy()
-    _fill(out, values, done, "batch_size", running, wanted)
-    if wanted.any():
-        out["batch_kind"] = out["batch_kind"].mask(wanted, MEAN_RUNNING)
+    open_load = _fill(out, values, done, "batch_size", running, (running > 0.0) & frame["batch_kind"].isna().to_numpy())
+    if open_load.any():
+        out["batch_kind"] = out["batch_kind"].mask(open_load, MEAN_RUNNING)
 
-    names = ("baseline_value", "sd_value", "accepted_length")
-    baseline, sd, length = (values[name] for name in names)
+    baseline, sd, length = (values[name] for name in ("baseline_value", "sd_value", "accepted_length"))
     ratio = speedup_from_values(baseline, sd, frame["metric"].fillna(""), length)
-    wanted = np.isnan(values["speedup"]) & ~np.isnan(ratio) & (values["draft_tokens_k"] != 0)
-    _fill(out, values, done, "speedup", ratio, wanted)
+    _fill(out, values, done, "speedup", ratio, drafting)
 
     out["derived"] = merge_names(frame["derived"], done)
     return out, Computed(done, {"accepted_length": too_long, "step_time_s": product_used})
@@ -203,7 +195,7 @@ def _fill_from_pairs(out: pd.DataFrame, values: dict[str, np.ndarray], done: dic
         if metric.column:
             here = pair & (out["metric"] == name).to_numpy(dtype=bool, na_value=False)
             found = 1.0 / values["sd_value"] if metric.per_second else values["sd_value"] * metric.scale
-            _fill(out, values, done, metric.column, found, here & np.isnan(values[metric.column]))
+            _fill(out, values, done, metric.column, found, here)
 
 
 _INPUTS = (
@@ -231,13 +223,15 @@ def _fill(
     done: dict[str, np.ndarray],
     name: str,
     computed: np.ndarray,
-    mask: np.ndarray,
-) -> None:
-    if not mask.any():
-        return
-    values[name] = np.where(mask, computed, values[name])
-    out[name] = values[name]
-    done[name] = mask | done.get(name, np.zeros(len(mask), dtype=bool))
+    where: np.ndarray | bool = True,
+) -> np.ndarray:
+    """Fill empty cells of a column with what was computed for them. The cells filled, [rows]."""
+    mask = np.asarray(np.isnan(values[name]) & ~np.isnan(computed) & where)
+    if mask.any():
+        values[name] = np.where(mask, computed, values[name])
+        out[name] = values[name]
+        done[name] = mask | done.get(name, np.zeros(len(mask), dtype=bool))
+    return mask
 
 
 def merge_names(existing: pd.Series, done: dict[str, np.ndarray]) -> pd.Series:
@@ -486,7 +480,7 @@ def _unmatched(frame: pd.DataFrame, rows: np.ndarray) -> list[str]:
     nearest = int(np.lexsort((apart, number))[0])
     line, other = frame.index[rows[0]], frame.iloc[plain[nearest]]
     names = [name for name, rows_differ in differs.items() if rows_differ[nearest]]
-    if not names and not _in_common(other, row):
+    if not names and not any(pd.notna(other[name]) and pd.notna(row[name]) for name in _COMPARED):
         return [
             f"{text}line {other.name} is the run without drafts of line {line}, but both state no figure of one kind; "
             "give a time per output token, or a rate, of both"
@@ -499,11 +493,6 @@ def _unmatched(frame: pd.DataFrame, rows: np.ndarray) -> list[str]:
         f"{text}the nearest run without drafts (line {other.name}) differs from line {line} in {shown}{more}; fill in "
         f"what is not stated, or {add}"
     ]
-
-
-def _in_common(one: pd.Series, other: pd.Series) -> bool:
-    """Whether two runs state a figure of one kind, which a speedup is taken over."""
-    return any(pd.notna(one[name]) and pd.notna(other[name]) for name in _COMPARED)
 
 
 def _differs(theirs: pd.Series, ours: Any, name: str) -> np.ndarray:

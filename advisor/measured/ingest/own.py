@@ -19,7 +19,7 @@ from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import model_ids
 from advisor.measured.ingest.columns import match_hardware, match_model
 from advisor.measured.ingest.documents import DOCUMENT_OF, empty, lacks_document, put, told_apart
-from advisor.measured.ingest.rows import Rows
+from advisor.measured.ingest.rows import Measured
 from advisor.physics.hardware import hardware_ids
 from advisor.text import counted, read_json
 
@@ -98,24 +98,22 @@ def own_frame(
     return out, said
 
 
-def own_rows(rows: Rows, own: Iterable[OwnDocument], cells: Iterable[OwnDocument] = ()) -> Rows:
+def own_rows(rows: Measured, own: Iterable[OwnDocument], cells: Iterable[OwnDocument] = ()) -> Measured:
     """The table with a user's own documents filled in as by `own_frame`, and conclusions as notes."""
     held, (frame, conclusions), sources = _documents(rows.frame), own_frame(rows.frame, own, cells), rows.sources
     for said, lines in conclusions:
         sources = tuple(source.saying(said, lines) for source in sources)
     if added := sorted(_documents(frame) - held):
-        sources = tuple(replace(source, sha256=_sha256(source.sha256, *added)) for source in sources)
+        # Other documents named by path, other file.
+        texts = ("\0".join((source.sha256, *added)).encode() for source in sources)
+        hashed = zip(sources, texts, strict=True)
+        sources = tuple(replace(source, sha256=hashlib.sha256(text).hexdigest()) for source, text in hashed)
     return replace(rows, frame=frame, sources=sources)
 
 
 def _documents(frame: pd.DataFrame) -> set[str]:
     """All documents that rows hold."""
     return {text for column in DOCUMENT_OF.values() if column in frame for text in frame[column].dropna().unique()}
-
-
-def _sha256(*texts: str) -> str:
-    """Hash of a file and of the documents that it names by path: other documents, other file."""
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
 def with_open_names(

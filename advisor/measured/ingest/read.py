@@ -24,7 +24,7 @@ from advisor.measured.ingest.checks import check_rows
 from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, TableKind, header_key, match_header
 from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers, scalar_paths, unfolded
 from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, Reject, rejects_frame, shorten
-from advisor.measured.ingest.rows import Rows, RowSource
+from advisor.measured.ingest.rows import Measured, RowSource
 from advisor.measured.ingest.several_k import one_row_a_k
 from advisor.measured.ingest.upload import Sample, one_sentence, open_upload
 from advisor.measured.readers import FORMATS
@@ -38,7 +38,7 @@ DETECTED = 0.5
 _OURS = (TEMPLATE, RECORDS)
 
 
-def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
+def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Measured:
     """Read a benchmark result of any known format, recognised by its content alone.
 
     Parameters: `name` is used in messages only; `data` the bytes as uploaded (plain, gzip, or a zip of one file);
@@ -52,13 +52,13 @@ def read_upload(name: str, data: bytes, columns: Mapping[str, str] | None = None
         return read_unguarded(shown, data, columns)
 
 
-def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
+def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Measured:
     """Read an upload without the last guard of `read_upload`, so that tests see a reader's own faults."""
     sample = open_upload(name, data)
     claimed = sample.kind != "json" or any(one.detect(sample) >= DETECTED for one in FORMATS)
     if not claimed and why_unusable(sample) is None:
         sample = unfolded(sample)
-    columns, answers = _answers(columns or {})
+    columns, answers, decimal_comma = _answers(columns or {})
     long = one_row_a_k(sample, tuple(columns))
     theirs = any(one.detect(sample) >= DETECTED for one in FORMATS if one not in _OURS)
     if long is not sample and not theirs:
@@ -74,27 +74,25 @@ def read_unguarded(name: str, data: bytes, columns: Mapping[str, str] | None = N
     for header, column in bare.items():
         if TIMES not in answers and column in raw.cells:
             raw.cells[column] = replace(raw.cells[column], source=header, scale=float("nan"))
-    raw.decimal_comma = _commas(answers)
+    raw.decimal_comma = decimal_comma
     if columns:
         fill_mapped(raw, sample, columns)
     raw.warnings = [*sample.warnings, *raw.warnings]
     return typed_rows(raw, reader, name, hashlib.sha256(data).hexdigest())
 
 
-def _answers(columns: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The renamed headers, and what is said of the whole file (ANSWERS). Raises AdvisorError for another word."""
+def _answers(columns: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], bool | None]:
+    """The renamed headers, what is said of the whole file (ANSWERS), and whether its commas are decimal points.
+
+    Raises AdvisorError for another word.
+    """
     named = {theirs: ours for theirs, ours in columns.items() if theirs.strip() not in ANSWERS}
     said = {theirs.strip(): ours.strip() for theirs, ours in columns.items() if theirs.strip() in ANSWERS}
     for key, answer in said.items():
         if answer not in ANSWERS[key]:
             what = "a comma marks" if key == COMMA else "times are in"
             raise AdvisorError(f"{what} {' or '.join(ANSWERS[key])}, not {shorten(answer)!r}")
-    return named, said
-
-
-def _commas(answers: Mapping[str, str]) -> bool | None:
-    """Whether commas are said to be decimal points. None where nothing is said."""
-    return None if COMMA not in answers else answers[COMMA] == "decimal"
+    return named, said, None if COMMA not in said else said[COMMA] == "decimal"
 
 
 def _bare(sample: Sample, said: bool) -> dict[str, str]:
@@ -113,7 +111,7 @@ def _bare(sample: Sample, said: bool) -> dict[str, str]:
     return out
 
 
-def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
+def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Measured:
     """Rows that a reader found, as a table. Raises AdvisorError when there is no row, not even a refused one."""
     refused_before = np.unique(np.array([item.line for item in raw.rejects], dtype=np.int64))
     rows_read = len(raw.lines) + int((~np.isin(refused_before, raw.lines)).sum())
@@ -138,7 +136,7 @@ def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Rows:
         prefill=raw.prefill,
         headers=headers,
     )
-    return Rows(raw.kind, frame[list(COLUMNS[raw.kind])], rejects, (source,))
+    return Measured(raw.kind, frame[list(COLUMNS[raw.kind])], rejects, (source,))
 
 
 def _within_range(kind: TableKind, frame: pd.DataFrame, rejects: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -185,7 +183,8 @@ def why_unusable(sample: Sample) -> str | None:
     """Reason why a known kind of file holds nothing usable. None when the file is of no known kind."""
     first = sample.first
     keys = {str(key) for key in first}
-    if _is_tuned_config(first):
+    bodies = [value for key, value in first.items() if re.fullmatch(r"[0-9]+", str(key)) and isinstance(value, dict)]
+    if bodies and all("BLOCK_SIZE_M" in body for body in bodies):
         return (
             "it is a tuned kernel configuration, which holds block sizes and no latency; send the log of benchmark_moe "
             "run without --tune, which prints kernel times"
@@ -209,11 +208,6 @@ def why_unusable(sample: Sample) -> str | None:
     if kernel and "num_experts" not in header:
         return "it is a kernel table of another operation; only MoE tables (num_tokens, hidden_size, inter_size, topk, num_experts, latency) are read"  # noqa: E501
     return None
-
-
-def _is_tuned_config(first: dict[str, object]) -> bool:
-    bodies = [value for key, value in first.items() if re.fullmatch(r"[0-9]+", str(key)) and isinstance(value, dict)]
-    return bool(bodies) and all("BLOCK_SIZE_M" in body for body in bodies)
 
 
 MAX_GIVEN_ROWS = 20_000
@@ -245,12 +239,12 @@ def read_given(name: str, data: bytes, columns: Mapping[str, str] | None = None)
         sample = open_upload(shown, data)
         if sample.kind != "text":
             raise AdvisorError(f"{shown} is not a CSV file with a header line; expected a table of measured points")
-        renamed, answers = _answers(columns or {})
+        renamed, _, decimal_comma = _answers(columns or {})
         sample = one_row_a_k(sample, tuple(renamed))
         headers = tuple(cell.strip() for cell in sample.header)
         if renamed:
             sample = rename_headers(sample, renamed)
-        read = _read(shown, read_table(sample), sample.warnings, data, _commas(answers))
+        read = _read(shown, read_table(sample), sample.warnings, data, decimal_comma)
         return replace(read, given=read.given.set_axis(headers, axis=1)) if renamed else read
 
 

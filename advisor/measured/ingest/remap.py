@@ -6,6 +6,8 @@ import csv
 import difflib
 import io
 import itertools
+import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,6 +29,7 @@ _SIMILAR = 0.75  # least difflib ratio of two headers that are taken for one; ch
 _SHOWN_UNITS = ("s", "ms", "us")
 _HINTS = {
     "users": "batch_size",
+    "conc": "batch_size",
     "concurrent": "batch_size",
     "sequences": "batch_size",
     "streams": "batch_size",
@@ -71,7 +74,7 @@ def own_headers(
 
     () for anything else, and for a CSV whose headers are not distinct.
 
-    Columns in `swapped` (`IngestResult.swapped`) are guessed the other way round.
+    Columns in `swapped` (`Measured.swapped`) are guessed the other way round.
     """
     try:
         sample = one_row_a_k(unfolded(open_upload(name, data)))
@@ -241,6 +244,7 @@ def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
                 f"{shorten(ours)!r} is no column that is understood; see the column list, and give times a unit "
                 "as in tpot_ms"
             )
+        _check_unit(sample.name, theirs, ours)
     if sample.kind != "text":
         return _rename_fields(sample, {theirs.strip(): ours.strip() for theirs, ours in columns.items()})
     wanted = {theirs.strip(): _renamed(theirs.strip(), ours.strip()) for theirs, ours in columns.items()}
@@ -250,6 +254,26 @@ def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
     )
     old, new = sample.first_line.encode(), line.getvalue().encode()
     return replace(sample, data=sample.data.replace(old, new, 1))
+
+
+_UNIT_SAID = re.compile(
+    r"(?:^|[\s_(\[,])(?:(m)(?:s|secs?|illiseconds?)|([uµμ])s|(s)(?:ecs?|econds?)?)[)\]]?(?=$|[\s_,])"
+)
+"""A unit of time that stands as a word of its own in a header: `latency per token (ms)`, not `tok/s`."""
+
+
+def _check_unit(name: str, theirs: str, ours: str) -> None:
+    """Raise AdvisorError where a header says one unit of time and the column that it is mapped to another."""
+    asked = re.search(r"(?<!per)_(s|ms|us)$", header_key(ours))
+    said = _UNIT_SAID.search(re.sub(r"(?:/| per |_per_)\s*s\w*", "", theirs.lower()))
+    if asked is None or said is None:
+        return
+    unit = "ms" if said[1] else "us" if said[2] else "s"
+    if unit != asked[1]:
+        raise AdvisorError(
+            f"{name}: the header {shorten(theirs)!r} says {unit}, and {ours.strip()} is in {asked[1]}; map it to "
+            f"{header_key(ours).removesuffix(asked[1])}{unit}, or correct the header"
+        )
 
 
 def _rename_fields(sample: Sample, columns: Mapping[str, str]) -> Sample:
@@ -325,9 +349,10 @@ def _exchanged(known: Mapping[str, str | None], swapped: Iterable[tuple[str, str
 def _guess(header: str, kind: TableKind, taken: set[str]) -> str:
     """The target most like a header that no reader knows. IGNORE where none is near or a time gives no unit."""
     key = header_key(header)
-    if kind == "points" and side_of(header) == "plain":  # never the value of a row with drafts
-        return _guess_plain(key, taken)
     words = set(key.split("_"))
+    if kind == "points" and side_of(header) == "plain":  # never the value of a row with drafts
+        fits = (f"baseline_{metric}" for metric in METRICS if {*metric.split("_")} <= words)
+        return next((name for name in fits if name not in taken), IGNORE)
     unit = next((unit for unit in _SHOWN_UNITS if unit in words), None)
     bare = "_".join(word for word in key.split("_") if word != unit)
     best, score = IGNORE, _SIMILAR
@@ -345,12 +370,6 @@ def _guess(header: str, kind: TableKind, taken: set[str]) -> str:
         if near > score:
             best, score = target, near
     return best
-
-
-def _guess_plain(key: str, taken: set[str]) -> str:
-    """The target for a value without drafts that stands beside no value with them."""
-    fits = (f"baseline_{metric}" for metric in METRICS if set(metric.split("_")) <= set(key.split("_")))
-    return next((name for name in fits if name not in taken), IGNORE)
 
 
 _NEAR = 0.5
@@ -412,7 +431,9 @@ def _near_columns(names: Iterable[str], what: str) -> str | None:
         return None
     has = ", ".join(f"{name} ({ours})" if name != ours else name for ours, name in list(known.items())[:_SHOWN])
     measured = MEASURED_COLUMNS["points"]
-    lacks = [] if any(name in known for name in measured) else [f"a measurement (one of {', '.join(measured)})"]
+    lacks = (
+        [] if any(name in known for name in measured) else ["a measurement (speedup, tpot_ms, step_time_ms or a rate)"]
+    )
     if len(known) < len(lacks) + 3:
         lacks.append(f"at least three {what}s that are understood")
     untimed = [name for name in names if match_header(f"{name}_ms", "points") and not match_header(name, "points")]
@@ -424,7 +445,10 @@ def _near_columns(names: Iterable[str], what: str) -> str | None:
     others = [name for name in names if name not in known.values() and name not in untimed]
     rest = f"; not understood: {', '.join(shorten(name)[:40] for name in others[:_SHOWN])}" if others else ""
     are = "is" if len(known) == 1 else "are"
+    taken = set(known)
+    likely = {name: ours for name in others if (ours := _guess(name, "points", taken)) != IGNORE}
+    says = " ".join(shlex.join(("--map", f"{theirs}={ours}")) for theirs, ours in likely.items())
     return (
         f"of its {what}s {has} {are} understood; it lacks {' and '.join(lacks)}{unit}{rest}."
-        " Say what yours mean with --map theirs=ours, e.g. --map users=batch_size"
+        f" Say what yours mean with --map theirs=ours, e.g. {says or '--map users=batch_size'}"
     )

@@ -1,4 +1,4 @@
-"""Result of an upload: usable rows, refused rows, what was computed, and what a user is asked."""
+"""What is said of measured rows: why some are refused, what they lack, and what a user is asked."""
 
 from __future__ import annotations
 
@@ -60,58 +60,6 @@ class MissingField:
     def needed(self) -> bool:
         """Whether a refit wants it."""
         return self.required or self.to_predict
-
-
-@dataclass(frozen=True)
-class IngestResult:
-    """A read upload, computed, checked and matched: `Rows.result` makes it.
-
-    `frame` has every canonical column of its kind; its index, named `line`, is the line in the file (for one JSON
-    document, the number of the record in it). `rejects` has the columns line, column, value, reason; a refused row
-    appears once per reason and is not in `frame`.
-    """
-
-    format_id: str
-    format_name: str
-    kind: TableKind
-    frame: pd.DataFrame
-    rejects: pd.DataFrame
-    missing: tuple[MissingField, ...]
-    derived: tuple[str, ...]
-    warnings: tuple[str, ...]
-    rows_read: int
-    file_name: str
-    sha256: str
-    reader_version: str
-    rows_repeated: int = 0
-    """Rows left out because another equals them in every cell; neither in `frame` nor refused. [-]"""
-    swapped: tuple[tuple[str, str], ...] = ()
-    """Pairs of columns that look as if they had changed places."""
-    headers: tuple[tuple[int, int, Mapping[str, tuple[str, float]]], ...] = ()
-    """Of each file: the line before its first, its last, and its own header of each column with the unit's factor."""
-
-    def header_of(self, column: str, line: int) -> tuple[str, float] | None:
-        """Name of a column in the file at a line, and the factor from its unit to ours.
-
-        None where the file has no such column.
-        """
-        held = (columns for before, last, columns in self.headers if before < line <= last)
-        return next(held, {}).get(column)
-
-    @property
-    def rows_kept(self) -> int:
-        """Rows in `frame`. [-]"""
-        return len(self.frame)
-
-    @property
-    def rows_refused(self) -> int:
-        """Rows of the file that are not in `frame`. [-]"""
-        return int(self.rejects["line"].nunique()) if len(self.rejects) else 0
-
-    @property
-    def ready(self) -> bool:
-        """Whether nothing needed is missing or open, so that the rows can be held against predictions."""
-        return not any(item.required for item in self.missing) and not open_questions(self.rejects)
 
 
 @dataclass(frozen=True)

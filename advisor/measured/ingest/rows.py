@@ -1,4 +1,4 @@
-"""The unfinished table of one or more uploads. Naming, completing and combining only add to it; `result` evaluates it.
+"""Measured rows of one or more uploads, one type from the file on: each stage adds cells and what is said of them.
 
 Quantities are computed, rules checked and baselines looked for once, when the result is asked for.
 """
@@ -28,15 +28,21 @@ from advisor.measured.ingest.columns import (
 )
 from advisor.measured.ingest.derived import derive_rows, match_baselines
 from advisor.measured.ingest.documents import lacks_document, told_apart
-from advisor.measured.ingest.result import OF_ONE_RUN, IngestResult, Swap, missing_fields, rejects_frame, shorten
+from advisor.measured.ingest.result import (
+    OF_ONE_RUN,
+    MissingField,
+    Swap,
+    missing_fields,
+    open_questions,
+    rejects_frame,
+    shorten,
+)
 from advisor.measured.ingest.upload import MAX_REJECTS, MAX_ROWS, one_sentence
 from advisor.measured.readers.base import NAME_MAPS
 from advisor.measured.row_questions import copies_sharing
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 
-READER_VERSION = "1"
-"""Raised whenever a reader changes what it makes of the same bytes; stored with every dataset."""
 _LINES_NAMED = 5
 
 
@@ -98,11 +104,12 @@ class UnknownName:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows as read, typed, before anything is computed or checked across columns.
+class Measured:
+    """Rows of one or more files. Each stage returns new ones that know more; `result` has been through all of them.
 
-    `frame` has every canonical column of its kind, its index `line` counted on through the files; `rejects` the rows
-    whose cells could not be read (columns line, column, value, reason).
+    `frame` has every canonical column of its kind; its index, named `line`, is the line in the file (for one JSON
+    document, the number of the record in it), counted on through the files. `rejects` has the columns line, column,
+    value, reason; a refused row appears once per reason and is not in `frame`.
     """
 
     kind: TableKind
@@ -110,6 +117,13 @@ class Rows:
     rejects: pd.DataFrame
     sources: tuple[RowSource, ...]
     unknown: tuple[UnknownName, ...] = ()
+    missing: tuple[MissingField, ...] = ()
+    derived: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    rows_repeated: int = 0
+    """Measured left out because another equals them in every cell; neither in `frame` nor refused. [-]"""
+    swapped: tuple[tuple[str, str], ...] = ()
+    """Pairs of columns that look as if they had changed places."""
 
     @property
     def file_name(self) -> str:
@@ -122,19 +136,51 @@ class Rows:
         return ", ".join(dict.fromkeys(source.format_name for source in self.sources))
 
     @property
+    def format_id(self) -> str:
+        """The formats of the files."""
+        return ", ".join(dict.fromkeys(source.format_id for source in self.sources))
+
+    @property
     def sha256(self) -> str:
         """Hash of the file, or of the hashes of several in any order."""
         hashes = sorted(source.sha256 for source in self.sources)
         return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
+    @property
+    def rows_read(self) -> int:
+        """Rows of the files. [-]"""
+        return sum(source.rows_read for source in self.sources)
+
+    @property
+    def rows_kept(self) -> int:
+        """Measured in `frame`. [-]"""
+        return len(self.frame)
+
+    @property
+    def rows_refused(self) -> int:
+        """Rows of the file that are not in `frame`. [-]"""
+        return int(self.rejects["line"].nunique()) if len(self.rejects) else 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether nothing needed is missing or open, so that the rows can be held against predictions."""
+        return not any(item.required for item in self.missing) and not open_questions(self.rejects)
+
+    def header_of(self, column: str, line: int) -> tuple[str, float] | None:
+        """Name of a column in the file at a line, and the factor from its unit to ours.
+
+        None where the file has no such column.
+        """
+        return next((one.headers.get(column) for one in self.sources if one.holds(np.array(line)).any()), None)
+
     @cached_property
-    def result(self) -> IngestResult:
-        """The table with everything computed, checked and matched. Raises AdvisorError, and nothing else."""
+    def result(self) -> Measured:
+        """The rows with everything computed, checked and matched. Raises AdvisorError, and nothing else."""
         with one_sentence(self.file_name):
             return evaluate(self)
 
 
-def combine(tables: Sequence[Rows]) -> Rows:
+def combine(tables: Sequence[Measured]) -> Measured:
     """One table with the rows of all. Baselines are then looked for among all of them.
 
     Lines are counted on through the files in the order given, and the notes say where each file begins. The hash is
@@ -156,10 +202,10 @@ def combine(tables: Sequence[Rows]) -> Rows:
         unknown += [replace(name, lines=name.lines + before) for name in table.unknown]
         before += sum(source.last_line for source in table.sources)
     rejects = pd.concat(refused, ignore_index=True)
-    return Rows(tables[0].kind, pd.concat(frames), rejects, tuple(sources), tuple(unknown))
+    return Measured(tables[0].kind, pd.concat(frames), rejects, tuple(sources), tuple(unknown))
 
 
-def complete(rows: Rows, values: Mapping[str, Any], override: bool = False) -> Rows:
+def complete(rows: Measured, values: Mapping[str, Any], override: bool = False) -> Measured:
     """The table with context filled in: each value goes into the empty cells of its column.
 
     With `override`, it replaces what the file says in that column as well (a hardware name by a profile's id, say).
@@ -191,7 +237,7 @@ NAME_COLUMNS = frozenset({"hardware_id", "hardware", "model_id", "engine", "draf
 that a file states are facts of its run and stay."""
 
 
-def with_given(rows: Rows, values: Mapping[str, Any]) -> Rows:
+def with_given(rows: Measured, values: Mapping[str, Any]) -> Measured:
     """Table with what a user says of it.
 
     Empty cells filled, and names that the file states replaced and said.
@@ -220,7 +266,7 @@ def with_given(rows: Rows, values: Mapping[str, Any]) -> Rows:
     return replace(changed, sources=sources)
 
 
-def resolve_names(rows: Rows, hardware_ids: Iterable[str], model_ids: Iterable[str] = ()) -> Rows:
+def resolve_names(rows: Measured, hardware_ids: Iterable[str], model_ids: Iterable[str] = ()) -> Measured:
     """Table with plain hardware and model names replaced by the one id each of them means, if any.
 
     Names that fit no id, or several, stay as they are; the result names them in a warning. A weight format that a
@@ -271,13 +317,13 @@ def values_of_files(value: Any, n_files: int) -> list[str]:
     return parts if len(parts) > 1 else []
 
 
-def lacking_files(rows: Rows, name: str) -> list[RowSource]:
+def lacking_files(rows: Measured, name: str) -> list[RowSource]:
     """Files of a table with a row that does not state a column, in order."""
     empty = rows.frame.index[rows.frame[name].isna()].to_numpy()
     return [source for source in rows.sources if source.holds(empty).any()]
 
 
-def _one_a_file(rows: Rows, name: str, value: Any) -> pd.Series | None:
+def _one_a_file(rows: Measured, name: str, value: Any) -> pd.Series | None:
     """Values of each file for its own rows [rows], where a text names several. None where it names one for all.
 
     Raises AdvisorError where they are not as many as the files that lack the column.
@@ -325,7 +371,7 @@ def _filled(series: pd.Series, value: Any, column: CanonicalColumn, override: bo
     return pd.Series(text.to_pandas(), dtype="str").set_axis(series.index)
 
 
-def evaluate(rows: Rows) -> IngestResult:
+def evaluate(rows: Measured) -> Measured:
     """The result of a table: empty quantities computed, rules checked, speedups over baselines matched."""
     unique, repeated = without_repeats(told_apart(rows.frame))
     frame, computed = derive_rows(unique) if rows.kind == "points" else (unique, None)
@@ -354,24 +400,16 @@ def evaluate(rows: Rows) -> IngestResult:
     if len(rejects) > MAX_REJECTS:
         warnings.append(f"only the first {MAX_REJECTS:,} of {len(rejects):,} reasons are listed")
         rejects = rejects.head(MAX_REJECTS)
-    return IngestResult(
-        format_id=", ".join(dict.fromkeys(source.format_id for source in rows.sources)),
-        format_name=rows.format_name,
-        kind=rows.kind,
+    prefills = [source.prefill for source in rows.sources]
+    return replace(
+        rows,
         frame=frame,
         rejects=rejects,
-        missing=missing_fields(
-            frame if missing_from is None else missing_from, rows.kind, [source.prefill for source in rows.sources]
-        ),
+        missing=missing_fields(frame if missing_from is None else missing_from, rows.kind, prefills),
         derived=tuple(notes),
         warnings=tuple(dict.fromkeys(warnings)),
-        rows_read=sum(source.rows_read for source in rows.sources),
         rows_repeated=repeated,
-        file_name=rows.file_name,
-        sha256=rows.sha256,
-        reader_version=READER_VERSION,
         swapped=tuple(swap.columns for swap in swaps),
-        headers=tuple((source.before, source.before + source.last_line, source.headers) for source in rows.sources),
     )
 
 
@@ -400,7 +438,7 @@ def without_repeats(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     return frame[keep], int(repeated.sum())
 
 
-def _notes_of_readers(rows: Rows) -> list[str]:
+def _notes_of_readers(rows: Measured) -> list[str]:
     notes = _with_files(rows, [source.notes for source in rows.sources])
     if len(rows.sources) == 1:
         return notes
@@ -408,21 +446,21 @@ def _notes_of_readers(rows: Rows) -> list[str]:
     return [f"lines are counted on through the files: {starts}", *notes]
 
 
-def _warnings_of_readers(rows: Rows, usable: pd.Index) -> list[str]:
+def _warnings_of_readers(rows: Measured, usable: pd.Index) -> list[str]:
     """What the readers warn of, and the names that fit no known id with the usable lines that bear them."""
     unknown = [[name.warning(source, usable) for name in rows.unknown] for source in rows.sources]
     said = zip(rows.sources, unknown, strict=True)
     return _with_files(rows, [[*source.warnings, *filter(None, warnings)] for source, warnings in said])
 
 
-def _swaps_of_readers(rows: Rows) -> list[Swap]:
+def _swaps_of_readers(rows: Measured) -> list[Swap]:
     if len(rows.sources) == 1:
         return list(rows.sources[0].swaps)
     found = [(source.file_name, swap) for source in rows.sources for swap in source.swaps]
     return [replace(swap, reason=f"{file_name}: {swap.reason}") for file_name, swap in found]
 
 
-def _with_files(rows: Rows, texts: Sequence[Sequence[str]]) -> list[str]:
+def _with_files(rows: Measured, texts: Sequence[Sequence[str]]) -> list[str]:
     """Each sentence once, with its files where not all of them say it. `texts` of each file."""
     by_text: dict[str, list[str]] = {}
     for source, said in zip(rows.sources, texts, strict=True):

@@ -312,15 +312,11 @@ def _side_by_side(plain: _Header, spec: _Header) -> SideBySide:
         factors = [float(unit or 1.0) / UNIT_FACTORS["ms"] for unit in units]
         return SideBySide(plain.place, spec.place, None, (factors[0], factors[1]), given | {"metric": "tpot_ms"})
     if not kind or (plain.unit != "/s" and None in units):
-        return SideBySide(plain.place, spec.place, None, _relative(units), given)
+        # Both in the first one's unit, where both say theirs.
+        factor = 1.0 if units[0] is None or units[1] is None else units[1] / units[0]
+        return SideBySide(plain.place, spec.place, None, (1.0, factor), given)
     if plain.unit == "/s":
         return SideBySide(plain.place, spec.place, kind, (1.0, 1.0), given)
     ending = "s" if kind == "request_latency" else "ms"
     one, other = (float(unit or 1.0) / UNIT_FACTORS[ending] for unit in units)
     return SideBySide(plain.place, spec.place, f"{kind}_{ending}", (one, other), given)
-
-
-def _relative(units: Sequence[float | None]) -> tuple[float, float]:
-    """Factors that bring both columns to the first one's unit, where both say theirs."""
-    first, second = units
-    return 1.0, 1.0 if first is None or second is None else second / first

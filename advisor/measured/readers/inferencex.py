@@ -91,7 +91,8 @@ def read_aggregate(sample: Sample) -> RawRows:
         [None if nodes else record.get("tp") for nodes, record in zip(many, records, strict=True)], "tp"
     )
     cells["notes"] = Cells([_notes(record) for record in records], "disagg")
-    cells["dataset"] = Cells([_dataset(record) for record in records], "scenario_type")
+    kinds = [record.get("scenario_type") for record in records]
+    cells["dataset"] = Cells([kind if isinstance(kind, str) else None for kind in kinds], "scenario_type")
     cells["engine_version"] = Cells([version_of_image(record.get("image")) for record in records], "image")
     fallback = ["device" in record and record.get("precision") == "bf16" for record in records]
     formats = [None if guessed else record.get("precision") for guessed, record in zip(fallback, records, strict=True)]
@@ -134,11 +135,6 @@ def _decode_placement(record: dict[str, Any], nodes: bool) -> dict[str, Any]:
 
 def _is_agentic(record: dict[str, Any]) -> bool:
     return isinstance(record.get(_REQUESTS), dict) or "agentic" in str(record.get("scenario_type", ""))
-
-
-def _dataset(record: dict[str, Any]) -> str | None:
-    kind = record.get("scenario_type")
-    return kind if isinstance(kind, str) else None
 
 
 def _notes(record: dict[str, Any]) -> str | None:

@@ -44,7 +44,8 @@ class Engine:
             "seed": plan.seed,
             "disable_log_stats": True,
         }
-        if strategy is not None and _on_processor():
+        on_processor = _reach(vllm, "platforms.current_platform.is_cpu")
+        if strategy is not None and on_processor and on_processor():
             arguments["enforce_eager"] = (
                 True  # compiled there, a step cannot go through Python, where experts are dealt
             )
@@ -116,8 +117,10 @@ class Engine:
         self.count += 1
         tokens: dict[str, int] = {}
         start = time.perf_counter()
+        words = NGRAM_WORDS if plan.drafter == "ngram" else self.vocabulary
         for name in names:
-            self.engine.add_request(name, {"prompt_token_ids": self._prompt(cell)}, self._sampling(cell))
+            prompt = self.rng.integers(0, words, cell.context).tolist()
+            self.engine.add_request(name, {"prompt_token_ids": prompt}, self._sampling(cell))
         while len(tokens) < cell.batch:
             self._step(tokens)
         line: dict[str, Any] = {"prefill_s": time.perf_counter() - start}
@@ -160,24 +163,12 @@ class Engine:
         for output in self.engine.step():
             tokens[output.request_id] = len(output.outputs[0].token_ids)
 
-    def _prompt(self, cell: Cell) -> list[int]:
-        words = NGRAM_WORDS if self.plan.drafter == "ngram" else self.vocabulary
-        tokens: list[int] = self.rng.integers(0, words, cell.context).tolist()
-        return tokens
-
     def _sampling(self, cell: Cell) -> Any:
         most = (WARM_STEPS + self.plan.steps + 2) * (cell.n_draft + 1)
         named: dict[str, Any] = {"max_tokens": most, "ignore_eos": True, "temperature": 1.0, "detokenize": False}
         if self.plan.drafter == "ngram":
             named["allowed_token_ids"] = list(range(NGRAM_WORDS))
         return self.sampling(**named)
-
-
-def _on_processor() -> bool:
-    import vllm
-
-    is_cpu = _reach(vllm, "platforms.current_platform.is_cpu")
-    return bool(is_cpu and is_cpu())
 
 
 def _reach(thing: Any, path: str) -> Any:

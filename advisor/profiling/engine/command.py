@@ -26,24 +26,18 @@ def parser() -> argparse.ArgumentParser:
     )
     parse.add_argument("--engine", choices=ENGINES, required=True, help="engine to measure")
     parse.add_argument("--engine-python", default=sys.executable, metavar="PATH", help="the Python that has the engine")
-    parse.add_argument(
-        "--model", required=True, help="config.json or its folder; from the advisor also an id, a scenario"
-    )
+    parse.add_argument("--model", required=True, help="config.json or its folder; with the advisor also an id")
     parse.add_argument("--layers", type=int, help="first layers of the model alone, where the whole does not fit")
     parse.add_argument("--drafter", default="random", help=f"{', '.join(DRAFTERS)} or draft:FOLDER")
     parse.add_argument("--batches", default="1,2,4,8,16,32", help="sequences decoding together")
     parse.add_argument("--k", default="0,1,2,3,5", help="draft lengths; 0 is the plain step")
     parse.add_argument("--context", default="32", help="prompt tokens of each sequence")
-    parse.add_argument(
-        "--routing", default="uniform", help="uniform, natural, or load_cv,affinity,stickiness of `trace`"
-    )
+    parse.add_argument("--routing", default="uniform", help="uniform, natural, or what `trace` prints")
     parse.add_argument("--accepted-length", metavar="X@K", help="tokens a round that the engine simulates (GPUs)")
     parse.add_argument("--repeats", type=int, default=3, help="repeats of each cell")
     parse.add_argument("--steps", type=int, default=8, help="timed steps of a repeat")
     parse.add_argument("--eager", action="store_true", help="run without compiled code and captured graphs")
-    parse.add_argument(
-        "--engine-arg", action="append", default=[], metavar="NAME=JSON", help="for the engine; repeatable"
-    )
+    parse.add_argument("--engine-arg", action="append", default=[], metavar="NAME=JSON", help="for the engine")
     parse.add_argument("--hardware", default="", help="accelerator id of the rows, or a path to its JSON")
     parse.add_argument("--budget-s", type=float, default=300.0, help="no new repeat after this time [s]")
     parse.add_argument("--seed", type=int, default=0, help="seed of prompts, routing and order")
@@ -99,8 +93,8 @@ def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
             arguments[key.replace("-", "_")] = json.loads(value) if mark else True
         except ValueError:
             arguments[key.replace("-", "_")] = value
-    drafts = _numbers("--k", options.k)
-    natural = options.routing == "natural"
+    drafts, path = _numbers("--k", options.k), Path(options.model)
+    has_weights = options.routing == "natural" and any(path.glob("*.safetensors"))
     return Plan(
         model=config,
         name=name,
@@ -113,9 +107,7 @@ def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
         steps=options.steps,
         routing=options.routing,
         accepted_length=_accepted(options.accepted_length, max(drafts)),
-        checkpoint=str(Path(options.model).resolve())
-        if natural and any(Path(options.model).glob("*.safetensors"))
-        else "",
+        checkpoint=str(path.resolve()) if has_weights else "",
         engine_args=arguments,
         model_id=model_id,
         hardware="hardware.json" if options.hardware.endswith(".json") else options.hardware,
@@ -182,12 +174,8 @@ def _measure(plan: Plan, options: argparse.Namespace) -> int:
     stream = sys.stderr if options.json else sys.stdout
     beside = {"hardware.json": _text(Path(options.hardware))} if plan.hardware == "hardware.json" else {}
 
-    def show(progress: Progress) -> None:
-        print(
-            f"[{progress.elapsed_s:6.1f} s] {progress.done}/{progress.total} {progress.message}",
-            file=stream,
-            flush=True,
-        )
+    def show(at: Progress) -> None:
+        print(f"[{at.elapsed_s:6.1f} s] {at.done}/{at.total} {at.message}", file=stream, flush=True)
 
     outcome = run(
         plan,

@@ -157,10 +157,8 @@ def _problem(plan: Plan) -> str:
         return f"--engine {plan.engine} is not one of {', '.join(ENGINES)}; read other engines' logs with `ingest`"
     if not known:
         return f"--drafter {plan.drafter} is not one of {', '.join(DRAFTERS)} or draft:FOLDER"
-    for words, values, least in (
-        ("--batches", plan.batches, 1),
-        ("--k", plan.drafts, 0),
-        ("--context", plan.contexts, 1),
+    for words, values, least in zip(
+        ("--batches", "--k", "--context"), (plan.batches, plan.drafts, plan.contexts), (1, 0, 1), strict=True
     ):
         if not values or min(values) < least:
             return f"{words} {','.join(map(str, values))}: give whole numbers from {least} on, e.g. {least},{least + 1}"
@@ -267,10 +265,8 @@ def _controls(lines: list[Mapping[str, Any]], ids: set[str]) -> tuple[list[float
 def _status(plan: Plan, cell: Cell, facts: dict[str, Any]) -> dict[str, str]:
     """The cell's status, worst first, and in words why."""
     if facts["tokens_in_step"] != cell.tokens:
-        return {
-            "status": "drafts",
-            "notes": f"the engine ran {facts['tokens_in_step']:g} tokens in a step, {cell.tokens} were meant",
-        }
+        ran = f"the engine ran {facts['tokens_in_step']:g} tokens in a step, {cell.tokens} were meant"
+        return {"status": "drafts", "notes": ran}
     law, touched = facts["touched_law"], facts["touched_experts"]
     if law and plan.routing != "natural":
         if touched is None:

@@ -104,13 +104,9 @@ class Folder:
         found = []
         text = self.lines_path.read_text(encoding="utf-8", errors="replace") if self.lines_path.exists() else ""
         for line in text.splitlines():
-            try:
-                value = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(value, dict):
-                found.append(value)
-        return found
+            with contextlib.suppress(ValueError):
+                found.append(json.loads(line))
+        return [line for line in found if isinstance(line, dict)]
 
     def add(self, **line: Any) -> None:
         """Add a line of the runner's own, on a line of its own whatever the child left."""
@@ -230,18 +226,12 @@ def _one_engine(
 def end(child: subprocess.Popen[bytes], grace_s: float = GRACE_S) -> None:
     """End a child and all that it started: SIGINT to its group, then SIGKILL."""
     if child.poll() is None:
-        _signal(child.pid, signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(subprocess.TimeoutExpired, ProcessLookupError):
+            os.killpg(child.pid, signal.SIGINT)
             child.wait(timeout=grace_s)
-    _signal(child.pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
     child.wait()
-
-
-def _signal(group: int, number: int) -> None:
-    try:
-        os.killpg(group, number)
-    except ProcessLookupError:
-        return
 
 
 def _tell(plan: Plan, lines: list[dict[str, Any]], on_progress: Callable[[Progress], None], elapsed_s: float) -> None:
@@ -282,8 +272,7 @@ def rows_of(plan: Plan, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "accepted_length_same_run": int(cell.n_draft > 0),
                 "routing": plan.routing,
                 "date": time.strftime("%Y-%m-%d", time.gmtime()),
-                **{name: said[name] for name in said if name in COLUMNS},
-                **{name: facts[name] for name in facts if name in COLUMNS},
+                **{name: value for name, value in (said | facts).items() if name in COLUMNS},
             }
         )
         if not cell.n_draft:
@@ -318,35 +307,24 @@ def _close(plan: Plan, folder: Folder, reasons: list[str], began: float) -> Outc
     status = "failed" if not measured else "complete" if measured == len(rows) and not left else "partial"
     write_atomically(folder.path / "data.csv", table_text(rows))
     elapsed_s = time.time() - began
-    write_atomically(folder.path / "meta.yaml", to_yaml(_meta(plan, folder, lines, rows, status, reasons, elapsed_s)))
+    said = {"status": status, "reasons": reasons, "rows": len(rows), "rows_by_status": counts, "elapsed_s": elapsed_s}
+    write_atomically(folder.path / "meta.yaml", to_yaml(_meta(plan, folder, lines) | said))
     return Outcome(status, tuple(reasons), counts, str(folder.path), elapsed_s)
 
 
-def _meta(
-    plan: Plan,
-    folder: Folder,
-    lines: list[dict[str, Any]],
-    rows: list[dict[str, Any]],
-    status: str,
-    reasons: list[str],
-    elapsed_s: float,
-) -> Mapping[str, Any]:
+def _meta(plan: Plan, folder: Folder, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """What meta.yaml says beside the outcome."""
     engines = [line["started"] for line in lines if "started" in line]
     return {
         "dataset": folder.path.resolve().name,
         "kind": "measured",
         "source": "advisor profile --engine, steps of a real engine timed one by one",
-        "status": status,
-        "reasons": reasons,
         "limits": [
             "made-up weights: times, not text; " + ("real weights" if plan.checkpoint else "routing is simulated"),
             "drafts of a made-up head are refused: the round is what is measured, the accepted length is as it came",
         ],
         "data": "data.csv",
-        "rows": len(rows),
-        "rows_by_status": {name: sum(row["status"] == name for row in rows) for name in {r["status"] for r in rows}},
         "machine": {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count(), "node": ""},
-        "elapsed_s": elapsed_s,
         "plan_hash": plan.hash,
         "plan": {name: value for name, value in asdict(plan).items() if name != "model"},
         "engine_starts": len(engines),

@@ -18,6 +18,8 @@ from advisor.show.charts.figure import BLUE, GREEN, NEUTRAL, VERMILLION, Chart, 
 from advisor.show.words.design import DIALS, dial_value, loss_text
 
 STRIP_HEIGHT, PARETO_HEIGHT, RULE_HEIGHT = 210, 470, 250
+DIAL_INSET = 70
+"""From a dial's left edge to its first value. [px]"""
 _TINTS = {BLUE: "rgba(0, 114, 178, 0.18)", GREEN: "rgba(0, 158, 115, 0.24)"}
 """Fills of the series' colours: a trace's opacity does not reach its fill. Pale on a white and on a black page."""
 _MOST_QUALITY = 160.0
@@ -50,10 +52,14 @@ def dial_chart(dial: Dial) -> Chart:
     names = [dial_value(dial, at) for at in range(len(x))]
     figure = _figure(
         STRIP_HEIGHT,
-        xaxis={"anchor": "y2", "title": {"text": _AXES[dial.name], "standoff": 2}, "range": [-0.5, len(x) - 0.5]},
+        xaxis={"anchor": "y2", "title": {"text": _AXES[dial.name], "standoff": 2}, "range": [0, max(len(x) - 1, 1)]},
         yaxis={"domain": [0.52, 1.0], "title": {"text": "time lost"}, "ticksuffix": "%", "nticks": 4},
         yaxis2={"domain": [0.0, 0.42], "title": {"text": "quality"}, "ticksuffix": "%", "nticks": 4},
     )
+    # The slider above spans the same width, so that its thumb stands over the chart's mark.
+    figure.update_layout(margin={"l": DIAL_INSET, "r": 8, "b": 40})
+    figure.update_xaxes(automargin=False)
+    figure.update_yaxes(automargin=False)
     _add_quality(figure, dial, x, names)
     _add_loss(figure, dial, x, names)
     ticks = np.unique(np.linspace(0, len(x) - 1, min(len(x), _TICKS)).round().astype(int))
@@ -90,6 +96,7 @@ def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) -> 
         x=x,
         y=lost,
         mode="lines+markers",
+        connectgaps=True,
         line={"color": BLUE, "width": 2.2},
         marker={"size": 5, "color": BLUE},
         customdata=names,
@@ -102,7 +109,7 @@ def _add_loss(figure: go.Figure, dial: Dial, x: Array, names: Sequence[str]) -> 
         mode="markers+text",
         marker=marker("circle-open" if nothing else "circle", 13, BLUE),
         text=[f"<b>{loss_text(dial.loss[at])}</b>"],
-        textposition="top center",
+        textposition="top left" if at > 0.8 * len(x) else "top right" if at < 0.2 * len(x) else "top center",
         textfont={"size": 13},
         cliponaxis=False,
         hoverinfo="skip",

@@ -219,7 +219,7 @@ def predicted_chart(judged: pd.DataFrame, by: str = "predicted_tier") -> Chart:
     whose values are the names of the legend where they are no tiers.
     """
     figure = new_figure(
-        "Predicted against measured speedup<br><sup>on the line is right · bars: likely range</sup>",
+        "Predicted against measured speedup",
         "Measured (×)",
         "Predicted (×)",
         height=480,
@@ -259,16 +259,24 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
 
     errors : one row for each group: group, n, laboratories, coverage, width (of the band over the prediction). [-]
     """
-    title = "Inside the likely range, and how wide it is<br><sup>dotted: the share it is meant to hold</sup>"
+    title = "Inside the likely range, and its width"
     figure = new_figure(title, "", "", height=100 + 40 * len(errors))
     met = np.where(errors["coverage"] >= _COVERED, GREEN, ORANGE).tolist()
     text = [
         f"{share:.0%} in ±{width / 2:.0%}" for share, width in zip(errors["coverage"], errors["width"], strict=True)
     ]
-    look = {"text": text, "textposition": "auto", "insidetextanchor": "start"}
-    add_bars(figure, _names(errors), errors["coverage"], met, hovertemplate=_BAR_HOVER, **look)
+    add_bars(figure, _names(errors), errors["coverage"], met, hovertemplate=_BAR_HOVER)
+    # Beside the longest bar, where neither a bar's colour nor the dotted line runs through it.
+    said = {
+        "x": [1.01] * len(errors),
+        "y": _names(errors),
+        "text": text,
+        "textposition": "middle right",
+        "textfont_size": 11,
+    }
+    figure.add_scatter(**said, mode="text", hoverinfo="skip", showlegend=False, cliponaxis=False)
     figure.add_vline(x=0.8, line={"color": NEUTRAL, "dash": "dot"})
-    figure.update_xaxes(range=[0, 1.05], tickformat=".0%", tickvals=[0, 0.4, 0.8])
+    figure.update_xaxes(range=[0, 1.7], tickformat=".0%", tickvals=[0, 0.4, 0.8])
     first = errors.iloc[0]
     alt = (
         f"{first['coverage']:.0%} of {first['n']} measured speedups of {first['laboratories']} laboratories, each "
@@ -282,14 +290,14 @@ def error_chart(errors: pd.DataFrame) -> Chart:
 
     errors : one row for each group: group, n, laboratories, median_error. [-]
     """
-    title = "Median error of the speedup<br><sup>lower is better</sup>"
+    title = "Median error of the speedup"
     figure = new_figure(title, "", "", height=100 + 40 * len(errors))
     look = {
         "text": [f"{error:.0%}" for error in errors["median_error"]],
         "textposition": "outside",
         "cliponaxis": False,
     }
-    add_bars(figure, _names(errors), errors["median_error"], BLUE, hovertemplate=_BAR_HOVER, **look)
+    add_bars(figure, errors["group"], errors["median_error"], BLUE, hovertemplate=_BAR_HOVER, **look)
     figure.update_xaxes(tickformat=".0%", range=[0, 1.2 * float(errors["median_error"].max())], nticks=4)
     worst = errors.loc[errors["median_error"].idxmax()]
     alt = f"Median error by group; the largest is {worst['median_error']:.0%} ({worst['group']}, {worst['n']} rows)."
@@ -302,8 +310,7 @@ def chances_chart(kept: pd.DataFrame) -> Chart:
     kept : of `chances_kept`.
     """
     figure = new_figure(
-        "Chance of a gain: stated, and what happened<br><sup>on the line is right · bars: 80% interval of the rows "
-        "beside each point</sup>",
+        "Chance of a gain: stated and observed",
         "Stated chance",
         "Gained",
     )
@@ -317,7 +324,7 @@ def chances_chart(kept: pd.DataFrame) -> Chart:
         marker("circle", 10, BLUE),
         mode="markers+text",
         text=[f"{n:,}" for n in kept["n"]],
-        textposition="bottom right",
+        textposition=[("bottom right", "top left")[place % 2] for place in range(len(kept))][::-1],
         error_y={"array": _Z_80 * np.sqrt(gained * (1.0 - gained) / kept["n"]), "thickness": 1.5, "width": 0},
         customdata=kept[["least", "most", "laboratories"]],
         hovertemplate="stated %{customdata[0]:.0%} to %{customdata[1]:.0%}: %{y:.0%} gained, "
@@ -325,7 +332,7 @@ def chances_chart(kept: pd.DataFrame) -> Chart:
         showlegend=False,
     )
     for update in (figure.update_xaxes, figure.update_yaxes):
-        update(range=[-0.03, 1.06], tickformat=".0%", tickvals=[0, 0.25, 0.5, 0.75, 1])
+        update(range=[-0.03, 1.1], tickformat=".0%", tickvals=[0, 0.25, 0.5, 0.75, 1])
     figure.update_layout(hovermode="closest")
     off = kept.loc[(kept["stated"] - kept["happened"]).abs().idxmax()]
     alt = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 
@@ -153,6 +153,7 @@ def _verified(b: Builder, run: Pass, plain: Quantity, verify: Quantity) -> Mappi
     if not setup.costs.verified_per_token:
         return {}
     use = overhead_constant(setup, "phi", "how soon verified tokens are as dear as plain ones", "verified_per_token")
+    use = replace(use, value=float(setup.costs.verified_rate(run.group_batch * run.q)))
     head = Head("verified", "Verified tokens", "T_verified", "s")
     fixed = [step.result.value for step in b.steps if step.id in ("plain.host", "plain.launch")]
     times: Values = {"T_plain": plain, "T_verify": verify, "T_fix": Quantity(sum(fixed), "s")}

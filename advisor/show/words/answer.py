@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from advisor.answers.advice import Advice
 from advisor.answers.best_k import DraftRow
@@ -31,7 +32,7 @@ from advisor.text import wrapped
 LINES, WIDTH = 30, 100
 """The most that a short answer takes. [lines, characters]"""
 _COLUMNS = tuple(column for column in DRAFTS if column.label != "gains in")
-_SHORTEN = ((99, 99), (7, 99), (5, 99), (5, 2), (5, 1), (3, 1))
+_SHORTEN = ((99, 99), (99, 2), (7, 2), (5, 2), (5, 1), (4, 1), (3, 1))
 """Rows of K and warnings that are kept, tried in this order until the answer is short enough."""
 
 
@@ -42,6 +43,8 @@ class ShortAnswer:
     head: list[str]
     table: Table[DraftRow]
     tail: list[str]
+    left_out: str
+    """K that the table leaves out, as `K = 1, 6-8`; empty where it has all."""
 
 
 def short_answer(advice: Advice, options: Sequence[str], width: int = WIDTH) -> ShortAnswer:
@@ -63,7 +66,15 @@ def short_answer(advice: Advice, options: Sequence[str], width: int = WIDTH) -> 
         tail = ["", *launch, "", *below, *(line for text in said for line in wrapped(text, width))]
         if len(head) + len(table.rows) + 3 + len(tail) <= LINES:  # a blank line, the heading, the line on -v
             break
-    return ShortAnswer([*head, ""], table, tail)
+    kept = {row.n_draft for row in table.rows}
+    left_out = runs_text([row.n_draft for row in advice.drafts if row.n_draft not in kept])
+    return ShortAnswer([*head, ""], table, tail, left_out and f"K = {left_out}")
+
+
+def runs_text(numbers: Sequence[int]) -> str:
+    """Whole numbers, neighbours as a range: `1, 4-8`."""
+    runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _verdict(advice: Advice) -> list[str]:
@@ -93,14 +104,40 @@ def _reasons(advice: Advice) -> list[str]:
     )
     own = own_runs_text(advice).partition(", which took")[0].rstrip(".")
     return [
-        *([one_k_text(advice)] if len(advice.curve.drafts) > 1 else []),
+        *([f"{one_k_text(advice)} {_pays_text(advice)}".rstrip()] if len(advice.curve.drafts) > 1 else []),
         *(
-            [f"What would change K: accepted length (now {now} at K = {advice.curve_k}) {'; '.join(flips)}."]
+            [f"What would change K: an accepted length (now {now} at K = {advice.curve_k}) {'; '.join(flips)}."]
             if flips
             else []
         ),
         f"How sure: times are {times}.{f' {own}.' if own else ''}",
     ]
+
+
+def _pays_text(advice: Advice) -> str:
+    """Up to which batch speculation gains, at the K whose curve the answer shows. Empty where it gains at none.
+
+    A schedule of several ranges says it itself: it ends at the batch that fills the memory.
+    """
+    last = advice.setup.memory.largest_batch
+    if len(advice.k_by_batch) > 1:
+        return ""
+    if advice.break_even_batch is not None:
+        return f"Speculation stops paying at batch {advice.break_even_batch:,.0f}."
+    if last < 1 or advice.curve.speedup[:, advice.curve_column].max() <= 1.0:
+        return ""
+    return f"Speculation pays up to batch {last:,}, where memory is full."
+
+
+def _nearest_rows(advice: Advice, most: int) -> list[DraftRow]:
+    """Plain decoding, the K that is served and the K nearest to the recommended one, `most` rows in all."""
+    best, served = advice.recommendation.n_draft, {item.k_running for item in advice.to_serve}
+    near = sorted(
+        advice.drafts,
+        key=lambda row: (row.n_draft not in {0, best}, row.n_draft not in served, abs(row.n_draft - best)),
+    )
+    near = near[:most]
+    return sorted(near, key=lambda row: row.n_draft)
 
 
 def launch_lines(advice: Advice, options: Sequence[str], width: int) -> list[str]:

@@ -88,7 +88,7 @@ def below_headline(answer: DesignAnswer) -> str:
     own, gain, time_ms = space.baseline, best.objective_gain, space.question.mean_tpot_s(best.tpot_s) * 1e3
     start = f"Width {best.expert_width:,}, K = {'/'.join(map(str, dict.fromkeys(best.n_draft)))}"
     if own_design(space, best):
-        return f"{start} · {time_ms:.2f} ms per token · none of {len(space):,} designs that every law keeps is faster"
+        return f"{start} · {time_ms:.2f} ms per token · none of {len(space):,} designs of equal quality is faster"
     if space.baseline_problem:
         return f"{start} · {time_ms:.2f} ms per token · {space.baseline_problem}"
     band = f"{gain.low:.2f}–{gain.high:.2f}"
@@ -97,7 +97,7 @@ def below_headline(answer: DesignAnswer) -> str:
     return (
         f"{f'{start} · {band}× in 8 of 10 cases' if answer.clear else guess} · {time_ms:.2f} ms per token, today "
         f"{space.question.mean_tpot_s(own.served.tpot_s[:, 0]) * 1e3:.2f} · quality "
-        f"{_quality(low).rstrip('%')}–{_quality(high)} by three laws · {best.total_params / 1e9:,.0f} B, "
+        f"{_quality(low).rstrip('%')}–{_quality(high)} by three scaling laws · {best.total_params / 1e9:,.0f} B, "
         f"today {own.total_params / 1e9:,.0f}"
     )
 
@@ -122,10 +122,10 @@ def dial_value(dial: Dial, at: SupportsIndex) -> str:
 
 
 def loss_text(loss: float) -> str:
-    """Time lost as a mark says it: `best`, `+4%`, or `no design` where nothing keeps the limits."""
+    """Time lost as a mark says it: `+0%`, `+4%`, or `no design` where nothing keeps the limits."""
     if np.isnan(loss):
         return "no design"
-    return "best" if loss < 5e-4 else f"+{loss:.1%}" if loss < 0.0095 else f"+{loss:.0%}"
+    return "+0%" if loss < 5e-4 else f"+{loss:.1%}" if loss < 0.0095 else f"+{loss:.0%}"
 
 
 def dials_table(found: Sequence[Dial]) -> Table[Dial]:

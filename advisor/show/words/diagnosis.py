@@ -9,7 +9,7 @@ from typing import Any
 
 from advisor.answers.best_k import DraftRow
 from advisor.answers.diagnosis.diagnose import Diagnosis, Finding, amount
-from advisor.answers.diagnosis.physics import Compared, Comparison
+from advisor.answers.diagnosis.physics import OF_THE_RUN, Compared, Comparison
 from advisor.show.table import Column, Table
 from advisor.text import counted, printable, with_prefix
 
@@ -114,6 +114,12 @@ class ComparedView:
     n_draft: int
     """The best of them."""
     batch_size: float
+    length: str
+    """Accepted length that it is predicted with, and whose that is; empty without drafts."""
+    acceptance: str
+    """The run's own accepted length, `2.4@3`; empty where it states none."""
+    loses: bool
+    """Measured slower than without drafts, and not as predicted."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +190,7 @@ def _compared(place: str, one: Comparison) -> ComparedView:
     rest = 0.0 if total is None else total.predicted - sum(part.round_s or part.plain_s for part in largest)
     others = "" if rest <= 0.0 or total is None else f", others {with_prefix(rest, 's')}"
     sums = "" if total is None else f" = {with_prefix(total.predicted, 's')}"
-    wanted = {0, 1, one.n_draft, one.recommended.n_draft}
+    wanted, row = {0, 1, one.n_draft, one.recommended.n_draft}, one.row("speedup")
     return ComparedView(
         f"{printable(place)} (K = {one.n_draft}, {one.tier})",
         Table(_COMPARED, one.rows),
@@ -193,6 +199,9 @@ def _compared(place: str, one: Comparison) -> ComparedView:
         Table(_REMEDY, tuple(row for row in one.by_k if row.n_draft in wanted)),
         one.recommended.n_draft,
         one.batch_size,
+        f"{one.accepted_length:.2f} {one.length_from}" if one.n_draft else "",
+        f"{one.accepted_length:.3g}@{one.n_draft}" if one.n_draft and one.length_from == OF_THE_RUN else "",
+        row is not None and row.measured is not None and row.measured < min(1.0, row.low),
     )
 
 
@@ -208,5 +217,5 @@ _REMEDY: tuple[Column[DraftRow], ...] = (
     Column("speedup", lambda row: f"{row.speedup:.2f}x"),
     Column("likely range", lambda row: f"{row.speedup_low:.2f} to {row.speedup_high:.2f}x" if row.n_draft else ""),
     Column("ms per token", lambda row: f"{row.tpot_s * 1e3:.3g}"),
-    Column("best in", lambda row: f"{row.p_best:.0%}"),
+    Column("best of these", lambda row: f"{row.p_best:.0%}"),
 )

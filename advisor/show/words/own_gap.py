@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from advisor.answers.own_gap import OwnVerdict, PartKey
 from advisor.text import counted
 
@@ -59,6 +61,40 @@ def verdict_text(found: OwnVerdict) -> str:
     return said
 
 
+def decision_text(found: OwnVerdict, one_k: bool) -> str:
+    """Sentence on where to draft, by the measured speedups alone. Empty where there are none.
+
+    one_k : no other K was measured, which might gain more.
+    """
+    if found.quantity != "speedup":
+        return ""
+    at = found.points.groupby("batch_size")["measured"].median()
+    keep, off = at[at >= 1.0], at[at < 1.0]
+    pays = f"Keep K = {found.n_draft}" if one_k else f"K = {found.n_draft} pays"
+    said = f"{pays} {_batches(keep, at)}." if len(keep) else ""
+    if not len(off):
+        return said
+    cause = " until the cause is found" if found.kind == "slower" else ""
+    return f"{said} Switch speculation off {_batches(off, at)}{cause}.".strip()
+
+
+def _batches(some: pd.Series, at: pd.Series) -> str:
+    """Batches among those measured, with their speedups: `up to batch 64 (measured 1.09x to 1.46x)`."""
+    first, last = some.index[0], some.index[-1]
+    whole = len(some) == len(at.loc[first:last])
+    named = f"batch {first:,.4g}"
+    if len(some) > 1:
+        named = (
+            f"batch {first:,.4g} to {last:,.4g}" if whole else "batch " + ", ".join(f"{one:,.4g}" for one in some.index)
+        )
+    if whole and len(some) > 1 and first == at.index[0] and some.iloc[0] >= 1.0:
+        named = f"up to batch {last:,.4g}"
+    else:
+        named = f"at {named}"
+    low, high = f"{some.min():.2f}x", f"{some.max():.2f}x"
+    return f"{named} (measured {low if low == high else f'{low} to {high}'})"
+
+
 def _of_the_rest(found: OwnVerdict) -> str:
     if found.own_length is not None:
         rest = found.parts[-1]
@@ -68,5 +104,6 @@ def _of_the_rest(found: OwnVerdict) -> str:
     if found.implied_length is None:
         return "The file states no accepted length, and none explains it."
     return (
-        f"The file states no accepted length; {found.implied_length:.2f} instead of {found.model_length:.2f} would do."
+        f"The file states no accepted length; {found.implied_length:.2f}, not {found.model_length:.2f}, would explain "
+        "the gap."
     )

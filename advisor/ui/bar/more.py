@@ -41,8 +41,9 @@ from advisor.predict.scenario import (
 from advisor.predict.scenario_fields import FIELDS, SETTINGS
 from advisor.predict.usual import nearest_acceptance
 from advisor.prediction import AdvisorError
+from advisor.ui import PAGES
 from advisor.ui.bar.fields import TYPED, draw_token_fields, understood
-from advisor.ui.own_data import choices, default
+from advisor.ui.own_data import choices, default, own_points
 from advisor.ui.session import Kept, attempt
 from advisor.ui.state import (
     CONFIG_FROM,
@@ -194,6 +195,8 @@ def widget(
         return st.text_input(label, **asked) or None
     if row.name in _SHOWN:
         asked["format_func"] = _SHOWN[row.name]
+    if row.name == "hardware_id":
+        asked["filter_mode"] = "contains"  # keeps the list's order, where a fuzzy match puts the shortest name first
     asked |= {"index": None, "placeholder": row.unset} if row.is_optional else {}
     return st.selectbox(label, [*options, *([chosen] if row.free_text and chosen not in options else [])], **asked)
 
@@ -416,16 +419,19 @@ def _use_hardware(read: Callable[[], str]) -> None:
 
 
 _OPENED: Kept[int] = Kept("_scenario_files_opened", int)
-_OPEN = "share_open"
 _WRAPPED = 2000
 """Characters beyond which a link stays on one line: it would push all else out of sight."""
 
 
 def draw_share_panel() -> None:
-    """The link and the file of the scenario on screen, and the uploader that opens one."""
+    """One page of PDF, the link and the file of the scenario on screen, and the uploader that opens one."""
+    from advisor.ui.share.files import draw_one_page  # with all that writes reports, which no first screen needs
+
     scenario, _ = scenario_or_problem()
-    with st.popover("Share", type="tertiary", width="content", key=_OPEN, on_change="rerun"):
+    # The browser opens it by itself: a rerun under way would close what the script does not know to be open yet.
+    with st.popover("Share", type="tertiary", width="content", key=f"share_open_{_OPENED.result}"):
         if scenario is not None:
+            draw_one_page(scenario)
             link = link_to(scenario, st.context.url)
             if link is None:
                 st.warning("Too large for a link: your own files make it so. Send the scenario file instead.")
@@ -433,7 +439,9 @@ def draw_share_panel() -> None:
                 st.code(link, language=None, wrap_lines=len(link) <= _WRAPPED)
             name, content = f"scenario-{scenario.hash}.json", scenario_json(scenario)
             download("Scenario file", content, name, "scenario_download", width="stretch")
-            st.caption(f"Scenario {scenario.hash}. The browser's Back undoes a change.")
+            if own_points(scenario) is not None:
+                st.caption("The link does not hold your measured rows.")
+            st.page_link(str(PAGES["share"]), label="Full report and engine files", icon=":material/description:")
         # A new key after each file, so that no file stands there whose scenario is no longer on screen.
         st.file_uploader(
             "Open a scenario file or JSON report",
@@ -458,7 +466,6 @@ def _open() -> None:
         _OPENED.refuse(problem)
         return
     _OPENED.put(_OPENED.result + 1)
-    st.session_state[_OPEN] = False
     show(found.scenario, "file", *([f"{found.note[:1].upper()}{found.note[1:]}."] if found.note else []))
 
 

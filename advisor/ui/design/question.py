@@ -21,6 +21,7 @@ from advisor.ui.state import add_own_model, plain
 from advisor.ui.widgets import show_problem
 
 _BILLION, _TRILLION = 1e9, 1e12
+_TARGETS = ("design_target_total", "design_target_active")
 _LIMITS = {
     "design_tokens": ("Training tokens (trillions)", "The same for every design."),
     "design_total_params": ("Largest total size (B)", "Billions of parameters."),
@@ -120,14 +121,14 @@ def draw_limits() -> None:
             key="design_quality",
             help="Share of the size of an equally good model that a design may give up, by every law.",
         )
-        for key in ("design_tokens", "design_total_params", "design_tpot", "design_memory"):
+        for key in ("design_tokens", "design_total_params", "design_tpot", "design_memory", *_TARGETS):
             _limit(key)
 
 
-def _limit(key: str) -> float | None:
-    label, help_text = _LIMITS[key]
+def _limit(name: str, key: str = "") -> float | None:
+    label, help_text = _LIMITS[name]
     return st.number_input(
-        label, SMALLEST_LIMIT, LARGEST_LIMIT, value=None, key=key, placeholder="not set", help=help_text
+        label, SMALLEST_LIMIT, LARGEST_LIMIT, value=None, key=key or name, placeholder="not set", help=help_text
     )
 
 
@@ -150,12 +151,14 @@ def draw_start(scenario: Scenario) -> None:
         )
         st.button("Start from this shape", key="design_from_shape", on_click=_from_shape, args=(scenario,))
         _show_problem("shape")
-        sizes = [None if size is None else size * _BILLION for size in map(_limit, _TARGETS)]
+        # Asked for here, they are limits of the search once the button says so.
+        typed = {key: _limit(key, key.replace("target", "start")) for key in _TARGETS}
+        sizes = [None if size is None else size * _BILLION for size in typed.values()]
         known = starts(*sizes) if any(sizes) else ()
         like = st.selectbox(
             "Layers and attention of",
             known,
-            key="design_like",
+            key="design_like" if known else "design_like_none",
             format_func=model_name,
             placeholder="give a size first",
             disabled=not known,
@@ -166,19 +169,20 @@ def draw_start(scenario: Scenario) -> None:
             key="design_from_size",
             disabled=not known,
             on_click=_from_size,
-            args=(scenario, *sizes, like),
+            args=(scenario, typed, like),
         )
         _show_problem("size")
 
 
-_TARGETS = ("design_target_total", "design_target_active")
+def is_started(scenario: Scenario) -> bool:
+    """Whether the model is one that was started from scratch."""
+    return _NOTE.result[0] == scenario.model_id
 
 
 def show_note(scenario: Scenario) -> None:
     """Source of the model's shape, as long as it is the one that was typed or sized."""
-    name, note = _NOTE.result
-    if name == scenario.model_id:
-        st.caption(plain(note))
+    if is_started(scenario):
+        st.caption(plain(_NOTE.result[1]))
 
 
 def _show_problem(asked: str) -> None:
@@ -192,20 +196,23 @@ def _from_shape(scenario: Scenario) -> None:
     _take("shape", lambda: start_from_shape(scenario, text))
 
 
-def _from_size(scenario: Scenario, total: float | None, active: float | None, like: str | None) -> None:
-    _take("size", lambda: start_from_size(scenario, total, active, like))
+def _from_size(scenario: Scenario, typed: dict[str, float | None], like: str | None) -> None:
+    total, active = (None if size is None else size * _BILLION for size in typed.values())
+    if _take("size", lambda: start_from_size(scenario, total, active, like)):
+        st.session_state.update(typed)
 
 
-def _take(asked: str, found: Any) -> None:
-    """The start becomes the user's own model, as an uploaded configuration would; a refusal is kept in words."""
+def _take(asked: str, found: Any) -> bool:
+    """Make the start the user's own model, as an uploaded configuration would be; a refusal is kept in words."""
     _PROBLEM.forget()
     try:
         start: Start = found()
         take_model(str(start.scenario.model_config_json), start.scenario.model_id)
     except AdvisorError as error:
         _PROBLEM.put((asked, str(error)))
-        return
+        return False
     _NOTE.put((st.session_state["model_id"], start.note))
+    return True
 
 
 def take_model(config: str, name: str) -> None:

@@ -26,18 +26,20 @@ from advisor.ui.design.question import (
     draw_batch,
     draw_limits,
     draw_start,
+    is_started,
     show_note,
     take_model,
 )
 from advisor.ui.design.targets import draw_targets
+from advisor.ui.engine_run import draw_engine_run
 from advisor.ui.session import attempt
 from advisor.ui.state import TO_SERVE, plain, write_settings
 from advisor.ui.widgets import accepted_from, download, show_plot, show_problem, show_table, stop_with
 
 _LABELS = {"ratio": "Experts active **k / N**", "shared": "Shared : routed **s : k**", "width": "Expert **width**"}
 _LEGEND = (
-    ":blue[●] time lost at equal quality with this dial held, the others solved again &emsp; "
-    ":green[▮] quality when it alone turns, range of three laws"
+    ":blue[●] time lost if this value is fixed and the rest re-tuned to equal quality &emsp; "
+    ":green[▮] quality if it alone changes, by three scaling laws"
 )
 
 
@@ -61,10 +63,19 @@ def _answer(scenario: Scenario) -> tuple[DesignAnswer, Experts, str]:
     return answer, chosen, problem
 
 
+def _from_nothing(scenario: Scenario, answer: DesignAnswer) -> str:
+    """The headline; where the user came without a design, what to build instead of what to keep."""
+    keep, own = "Keep your design", answer.space.baseline
+    if not is_started(scenario) or not answer.headline.startswith(keep):
+        return answer.headline
+    shared = f"{own.n_shared:.3g} shared" if own.n_shared else "no shared"
+    return answer.headline.replace(keep, f"Top-{own.n_active} of {own.n_experts}, {shared}", 1)
+
+
 def _head(scenario: Scenario, answer: DesignAnswer) -> None:
     left, right = st.columns([2, 1], gap="large")
     with left:
-        st.title(plain(answer.headline), anchor=False)
+        st.title(plain(_from_nothing(scenario, answer)), anchor=False)
         st.markdown(plain(below_headline(answer)))
         show_note(scenario)
     with right, st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
@@ -94,7 +105,7 @@ def _draw_dials(found: tuple[Dial, ...]) -> None:
 def _marks(answer: DesignAnswer, today: Costed, chosen: Costed, best: Costed | None) -> list[Mark]:
     """Today's design, the user's, the best and the one of one law alone; what stands at one place has one mark."""
     named: list[tuple[str, str, Costed | None]] = [
-        ("one law", "one law alone", _costed_best(answer, of_one_law=True)),
+        ("one law", "equal by one law only", _costed_best(answer, of_one_law=True)),
         ("today", "today", today),
         ("mine", "mine", chosen if chosen.fits else None),
         ("best", "best", best),
@@ -120,7 +131,7 @@ def _compare(answer: DesignAnswer, chosen: Experts, problem: str) -> Chart:
     chart = pareto_chart(*frames, marks, 1.0 - space.question.quality_eps)
     left, right = st.columns([4, 3], gap="large")
     with left:
-        st.subheader("Quality against speed: lowest law, whisker to the highest", anchor=False)
+        st.subheader("Quality (lowest law, bar to the highest) against speed", anchor=False)
         show_plot(chart, "design_pareto")
     with right:
         st.subheader("Mine beside the best", anchor=False)
@@ -132,7 +143,7 @@ def _compare(answer: DesignAnswer, chosen: Experts, problem: str) -> Chart:
 
 
 def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None) -> None:
-    """What to do with a design: its config.json, Serve, and the command that measures it."""
+    """What to do with a design: its config.json, Serve, and a measurement of it."""
     space = answer.space
     designs = {"Mine": chosen} if best is None or best == chosen else {"Best": best, "Mine": chosen}
     row = st.container(horizontal=True, vertical_alignment="bottom")
@@ -148,8 +159,7 @@ def _take(answer: DesignAnswer, chosen: Experts, best: Experts | None) -> None:
     with row:
         download("config.json", text, f"{name}.json", "design_config")
         st.button("Open in Serve", key="design_adopt", on_click=_adopt, args=(text, name))
-    st.caption("Measure this")
-    st.code(f"advisor profile --engine vllm --model {name}.json", language=None, wrap_lines=True)
+    draw_engine_run(space.setup.scenario, name, text)
     if new := added_keys(space, config):
         st.caption(f"{plain(', '.join(new))} is new to this model type; the engine must support it.")
 
@@ -165,7 +175,7 @@ def _rule(answer: DesignAnswer) -> None:
     if not len(rule.batches):
         return
     batch = float(answer.space.question.batches[-1])
-    st.subheader("Best design by batch that every law keeps", anchor=False)
+    st.subheader("Fastest design at equal quality, by batch", anchor=False)
     left, right = st.columns(2, gap="large")
     with left:
         show_plot(rule_chart(rule, "active", batch), "design_rule_active")

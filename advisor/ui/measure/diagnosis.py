@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
 
 import pandas as pd
 import streamlit as st
@@ -14,14 +17,18 @@ from advisor.predict.scenario import Scenario
 from advisor.show.table import Table
 from advisor.show.words.diagnosis import WANTED, ComparedView, DiagnosisFinding, DiagnosisView, view_of
 from advisor.text import counted
-from advisor.ui.measure.session import of_scenario
+from advisor.ui.measure.session import FILES, filled_in, of_scenario
 from advisor.ui.measure.traces import Heading
+from advisor.ui.own_data import use_length
 from advisor.ui.session import Kept
 from advisor.ui.state import TO_SERVE, plain, show
 from advisor.ui.widgets import show_problem, show_table
 
 _GIVEN: Kept[tuple[UserFile, ...]] = Kept("_diagnosis_files", tuple)
 VIEW: Kept[DiagnosisView | None] = Kept("_diagnosis")
+Asked = tuple[list[UserFile], Mapping[str, str], Scenario]
+_OF: Kept[Asked | None] = Kept("_diagnosis_of")
+"""What the diagnosis was made of."""
 _SHOWN_RUNS = 4
 _LONGEST_TITLE = 90
 _KINDS_OF_VERDICT = {"mismeasured": "Measure again before tuning", "misconfigured": "The engine is misconfigured"}
@@ -36,20 +43,40 @@ def give(runs: Sequence[UserFile]) -> None:
 
 def forget() -> None:
     """Drop files and diagnosis."""
-    _GIVEN.forget()
-    VIEW.forget()
+    for kept in (_GIVEN, VIEW, _OF):
+        kept.forget()
 
 
 def run(scenario: Scenario) -> None:
     """Diagnose what was given, and keep what was found, or why nothing could be."""
     VIEW.forget()
-    VIEW.take(_diagnosed, list(_GIVEN.result), scenario)
+    asked = _asked(scenario)
+    VIEW.take(_diagnosed, *asked)
+    _OF.put(asked)
 
 
-def _diagnosed(files: list[UserFile], scenario: Scenario) -> DiagnosisView:
+def refresh(scenario: Scenario) -> None:
+    """Diagnose again where the bar, the columns or the values filled in are others than before."""
+    if _OF.result is not None and _OF.result != _asked(scenario):
+        run(scenario)
+
+
+def _asked(scenario: Scenario) -> Asked:
+    """Files under the columns that the user chose for them, what was filled in for them, and the scenario."""
+    columns = {file.name: file.columns for file in FILES.result}
+    files = [replace(file, columns=columns.get(file.name, {})) for file in _GIVEN.result]
+    return files, filled_in(), scenario
+
+
+def _diagnosed(files: list[UserFile], values: Mapping[str, str], scenario: Scenario) -> DiagnosisView:
     own = scenario.model_config_json
     configs = {} if own is None else {scenario.model_id: own}
-    return view_of(diagnose(files, configs=configs, otherwise=_of_bar(scenario), source="the bar"))
+    bar = _of_bar(scenario)
+    if all(file.name not in {one.name for one in FILES.result} for file in files):
+        bar["batch_size"] = str(scenario.batch_size)  # of a launch line alone
+    found = diagnose(files, values, configs=configs, otherwise=bar, source="the bar", scenario=scenario)
+    reasons = (re.sub(r"; give it with --set [^,]*|; fill one with --set .*", "", text) for text in found.not_compared)
+    return view_of(replace(found, not_compared=tuple(reasons)))
 
 
 def draw_alone(scenario: Scenario, heading: Heading) -> None:
@@ -71,7 +98,7 @@ def draw(scenario: Scenario, verdict: OwnVerdict | None) -> None:
 
     Nothing before a run.
 
-    verdict : of the rows beside it, whose accepted length the mended scenario takes.
+    verdict : of the rows beside it, which has the title; None: the sentence is the title.
     """
     show_problem(VIEW.problem)
     found = VIEW.result
@@ -79,8 +106,8 @@ def draw(scenario: Scenario, verdict: OwnVerdict | None) -> None:
         return
     if verdict is not None or len(found.sentence) > _LONGEST_TITLE:
         st.markdown(f"**{plain(found.sentence)}**")
-    if found.comparisons:
-        _remedy(found.comparisons[-1], scenario, verdict)
+    if drafting := [one for one in found.comparisons if one.length]:
+        _remedy(max(drafting, key=lambda one: one.loses), scenario)
     for number, one in enumerate(found.findings):
         with st.container(border=True, key=f"finding_{number}"):
             _finding(one)
@@ -88,20 +115,21 @@ def draw(scenario: Scenario, verdict: OwnVerdict | None) -> None:
     _not_judged(found)
 
 
-def _remedy(one: ComparedView, scenario: Scenario, verdict: OwnVerdict | None) -> None:
+def _remedy(one: ComparedView, scenario: Scenario) -> None:
     """What each K is predicted to give at the run's batch, and the button that opens the best of them."""
-    st.caption(plain(f"Here, at batch {one.batch_size:,.0f}, with the run's accepted length: {one.title}"))
+    found = ", once the cause is found," if one.loses else ""
+    said = f"{one.title}: predicted{found} at batch {one.batch_size:,.0f} with accepted length {one.length}"
+    st.caption(plain(said))
     show_table(one.remedy)
-    update: dict[str, object] = {"batch_size": max(round(one.batch_size), 1), "k_max": max(one.n_draft, 1)}
-    if verdict is not None and verdict.own_length is not None:
-        update["acceptance"] = f"{verdict.own_length:.3g}@{verdict.n_draft}"
-    mended = scenario.model_copy(update=update)
+    mended = scenario.model_copy(update={"batch_size": max(round(one.batch_size), 1), "k_max": max(one.n_draft, 1)})
     label = f"Open K = {one.n_draft} on Serve" if one.n_draft else "Open on Serve: no drafts"
-    st.button(label, key="open_mended", type="primary", on_click=_open, args=(mended,))
+    look: Literal["primary", "secondary"] = "secondary" if one.loses else "primary"
+    st.button(label, key="open_mended", type=look, on_click=_open, args=(mended, one.acceptance or None))
 
 
-def _open(mended: Scenario) -> None:
+def _open(mended: Scenario, acceptance: str | None) -> None:
     show(mended)
+    use_length(acceptance)
     TO_SERVE.put(True)
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from advisor.answers.diagnosis.runs import UserFile
-from advisor.answers.given import Kind, kind_of
+from advisor.answers.given import Kind, is_prose, kind_of
 from advisor.measured.ingest.columns import template_csv
 from advisor.measured.ingest.logs import read_power_log
 from advisor.measured.ingest.upload import MAX_BYTES
@@ -18,6 +18,7 @@ from advisor.prediction import AdvisorError
 from advisor.ui.lab.ranks import LOADS_FILE, take_loads
 from advisor.ui.measure import diagnosis, session, traces
 from advisor.ui.measure.traces import PASTED
+from advisor.ui.own_data import stop_length
 from advisor.ui.session import Kept, attempt
 from advisor.ui.state import add_own_model, choose_model, plain
 from advisor.ui.widgets import download, show_problem, upload_limit
@@ -34,6 +35,12 @@ KINDS: Kept[tuple[tuple[str, Kind], ...]] = Kept("_dropped_kinds", tuple)
 _SAID: Kept[tuple[str, ...]] = Kept("_dropped_said", tuple)
 """What was done with a file that has no panel, and why one could not be read."""
 _CLEARED: Kept[int] = Kept("_drops_cleared", int)
+
+
+_PASTE = (
+    "No run was found in the text. Paste the launch line (vllm serve ..., python -m sglang.launch_server ...), the "
+    "benchmark's output with and without drafts, or a table with its header."
+)
 
 
 def uploader_key() -> str:
@@ -93,7 +100,10 @@ def _sample(scenario: Scenario) -> None:
 
 def _take_text(scenario: Scenario) -> None:
     text = str(st.session_state.get("drop_text") or "")
-    if text.strip():
+    if text.strip() and is_prose(text):
+        diagnosis.forget()
+        session.complain("file", _PASTE)
+    elif text.strip():
         take({PASTED: text.encode("utf-8", errors="replace")}, scenario)
 
 
@@ -155,5 +165,6 @@ def forget() -> None:
     diagnosis.forget()
     traces.forget_all()
     LOADS_FILE.forget()
+    stop_length()
     for kept in (KINDS, _SAID):
         kept.forget()

@@ -10,7 +10,8 @@ import streamlit as st
 from advisor.catalog.models import model_ids
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.ingest.remap import target_label, targets
-from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, IngestResult, MissingField
+from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, MissingField
+from advisor.measured.ingest.rows import Measured
 from advisor.measured.ingest.side_by_side import METRICS
 from advisor.physics.draft import drafter_ids
 from advisor.physics.hardware import hardware_ids
@@ -41,11 +42,11 @@ _STATED_NAMES = ("hardware_id", "model_id", "weight_dtype", "drafter")
 """Names that a file states and a user may know better, as they are offered."""
 
 
-def read_as(read: IngestResult) -> list[tuple[str, str]]:
+def read_as(read: Measured) -> list[tuple[str, str]]:
     """Pairs (meaning, column of the file), then the values taken from the bar."""
     known = COLUMNS[read.kind]
     columns: dict[str, str] = {}
-    for _, _, headers in read.headers:
+    for headers in (source.headers for source in read.sources):
         for ours, (theirs, _) in headers.items():
             if ours in read.frame and read.frame[ours].notna().any():
                 columns.setdefault(ours, theirs)
@@ -57,7 +58,7 @@ def read_as(read: IngestResult) -> list[tuple[str, str]]:
     return [*said, *((_title(name), f"{value} (bar)") for name, value in FROM_BAR.result.items())]
 
 
-def draw_open_fields(read: IngestResult, scenario: Scenario) -> None:
+def draw_open_fields(read: Measured, scenario: Scenario) -> None:
     """Ask for what is needed and nobody said. What stands in the fields is what a refit uses, filled in or not."""
     unknown = unknown_names(read)
     if not read.missing and not unknown:
@@ -81,7 +82,7 @@ def draw_open_fields(read: IngestResult, scenario: Scenario) -> None:
         show_problem(problem("fields"))
 
 
-def draw_more_fields(read: IngestResult) -> None:
+def draw_more_fields(read: Measured) -> None:
     """Fields that may stay empty, and names as they were read: for whoever knows better."""
     optional = [item for item in read.missing if not item.needed]
     for item in optional:
@@ -91,7 +92,7 @@ def draw_more_fields(read: IngestResult) -> None:
     _stated_names(read)
 
 
-def _missing_field(item: MissingField, guess: Any, read: IngestResult) -> None:
+def _missing_field(item: MissingField, guess: Any, read: Measured) -> None:
     """One field, by its meaning and with how many rows lack it; of a few, which."""
     either = {"gpu_count": "tensor_parallel", "tensor_parallel": "gpu_count"}.get(item.name)
     need = "needed" if item.needed else "may stay empty"
@@ -112,7 +113,7 @@ def _title(name: str) -> str:
     return column.title
 
 
-def _stated_names(read: IngestResult) -> None:
+def _stated_names(read: Measured) -> None:
     """Names as they were read, each with another one to choose: a server may be called by any name."""
     stated = {name: sorted(read.frame[name].dropna().unique()) for name in _STATED_NAMES if name in read.frame}
     stated = {name: names for name, names in stated.items() if names}

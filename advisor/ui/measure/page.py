@@ -9,6 +9,7 @@ import streamlit as st
 
 from advisor.predict.scenario import Scenario
 from advisor.ui import PAGES
+from advisor.ui.engine_run import draw_engine_run
 from advisor.ui.measure import diagnosis, session, traces
 from advisor.ui.measure.drop import draw_drop_zone, draw_what_goes_in
 from advisor.ui.measure.verdict import draw_benchmark
@@ -19,6 +20,7 @@ scenario = scenario_or_stop()
 if TO_SERVE.pop():
     st.switch_page(PAGES["serve"])
 draw_drop_zone(scenario)
+diagnosis.refresh(scenario)
 panels: list[Callable[[Scenario, traces.Heading], None]] = []
 if session.FILES.result:
     panels.append(functools.partial(draw_benchmark, session.upload()))
@@ -33,5 +35,6 @@ if traces.POWER.result is not None:
 if not panels:
     st.title("Your measurements vs the model", anchor=False)
     draw_what_goes_in()
+    draw_engine_run(scenario, scenario.model_id, scenario.model_config_json)
 for number, draw in enumerate(panels):
     draw(scenario, functools.partial(st.subheader if number else st.title, anchor=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from advisor.measured.ingest.columns import COLUMNS
-from advisor.measured.ingest.result import IngestResult
+from advisor.measured.ingest.rows import Measured
 from advisor.measured.observations import QUANTITIES
 from advisor.measured.refit import MIN_POINTS, before_after, curve_groups, curve_name
 from advisor.measured.refit_result import RefitResult
@@ -34,14 +34,16 @@ from advisor.ui.state import plain
 from advisor.ui.widgets import show_chart, show_problem, show_table
 
 
-def draw_refit_button(read: IngestResult, scenario: Scenario, *, filled: bool) -> None:
+def draw_refit_button(read: Measured, scenario: Scenario, *, filled: bool) -> None:
     """The button that refits, and the accepted length that rows without one borrow where some lack it."""
     missing = int((read.frame["accepted_length"].isna() & (read.frame["draft_tokens_k"] != 0)).sum())
     absent = lacks(read)
     fields = "; ".join(_needed(names, rows) for names, rows in absent.items())
     few = f"A refit needs {MIN_POINTS} rows and more; give the files of several runs together."
     st.button(
-        f"Refit to these {counted(read.rows_kept, 'row')}",
+        f"Refit to these {counted(read.rows_kept, 'row')}"
+        if read.rows_kept >= MIN_POINTS
+        else f"Refit ({MIN_POINTS} rows and more)",
         key="refit_upload",
         type="primary" if filled else "secondary",
         on_click=refit_upload,
@@ -91,7 +93,7 @@ def draw_refit(scenario: Scenario) -> None:
         st.caption(note)
     if result.outliers or result.refused:
         unused = (*result.outliers, *result.refused)
-        with st.expander(f"Rows not used ({sum(one.rows for one in unused):,})"):
+        with st.expander(f"Measured not used ({sum(one.rows for one in unused):,})"):
             st.dataframe(refused_rows(unused), hide_index=True)
 
 

@@ -20,13 +20,12 @@ from advisor.measured.ingest.remap import IGNORE, Header, own_headers
 from advisor.measured.ingest.result import (
     ANSWERS,
     OF_ONE_RUN,
-    IngestResult,
     MissingField,
     OpenQuestion,
     measured_length,
     open_questions,
 )
-from advisor.measured.ingest.rows import Rows, combine, complete, lacking_files, resolve_names, with_given
+from advisor.measured.ingest.rows import Measured, combine, complete, lacking_files, resolve_names, with_given
 from advisor.measured.ingest.side_by_side import told_per_token
 from advisor.measured.point_checks import HeaderOf, check_units
 from advisor.measured.points import Point, Refused
@@ -50,7 +49,7 @@ class UploadFile:
 
     name: str
     digest: str
-    rows: Rows | None
+    rows: Measured | None
     problem: str = ""
     data: bytes = b""
     """Its content, kept where its headers may be mapped."""
@@ -59,6 +58,8 @@ class UploadFile:
     """Its own headers, each with what it is read as or may be; empty where they cannot be mapped."""
     chosen: bool = False
     """Whether a user said which column is which."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """What the user says of its columns, where that is not what the readers do by themselves, and of the whole file."""
     said: Mapping[str, str] = field(default_factory=dict)
     """What the user says of the whole file (ANSWERS): what commas mark, the unit of times."""
 
@@ -104,14 +105,14 @@ def read_as(file: UploadFile, chosen: Mapping[str, str]) -> UploadFile:
     changed |= said
     headers = tuple(replace(item, ours=chosen[item.theirs]) for item in file.headers)
     rows, problem = attempt(_read, file.name, file.data, changed or None)
-    return replace(file, rows=rows, problem=problem, headers=headers, chosen=True, said=said)
+    return replace(file, rows=rows, problem=problem, headers=headers, chosen=True, columns=changed, said=said)
 
 
-def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Rows:
+def _read(name: str, data: bytes, columns: Mapping[str, str] | None = None) -> Measured:
     return resolve_names(_with_own(read_upload(name, data, columns=columns)), hardware_ids(), model_ids())
 
 
-def _with_own(rows: Rows) -> Rows:
+def _with_own(rows: Measured) -> Measured:
     """Rows whose models and accelerators of this session hold their documents, so that they stay what was measured."""
     if rows.kind != "points":
         return rows
@@ -120,7 +121,7 @@ def _with_own(rows: Rows) -> Rows:
     return replace(rows, frame=with_documents(rows.frame, given))
 
 
-def _swapped(rows: Rows | None, alone: bool) -> tuple[tuple[str, str], ...]:
+def _swapped(rows: Measured | None, alone: bool) -> tuple[tuple[str, str], ...]:
     """Pairs of columns that look exchanged, by their cells and, of a lone file, by what its rows contradict."""
     if rows is None:
         return ()
@@ -137,7 +138,7 @@ _GIVEN: Kept[tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]] = Kept("_u
 _PROBLEM: Kept[tuple[str, str]] = Kept("_upload_in_vain", lambda: ("", ""))
 """Where the button stands that was pressed last in vain (`file`, `columns 0`, `fields`, `names`, `refit`), and why."""
 REFIT: Kept[tuple[list[Point], RefitResult] | None] = Kept("_upload_refit")
-_UNITS: Kept[tuple[IngestResult, tuple[Any, ...], str] | None] = Kept("_upload_units")
+_UNITS: Kept[tuple[Measured, tuple[Any, ...], str] | None] = Kept("_upload_units")
 """What the units of an upload were judged with, and what is wrong with them."""
 _JUDGED_ROWS = 100
 """Rows of an upload that units are judged on when it is read, spread over it: a wrong unit moves all of them. [-]"""
@@ -161,7 +162,7 @@ FIELD_KEYS = ("missing_", "known_", "stated_", "map_")
 """How the keys of widgets that belong to one upload begin."""
 
 
-def upload() -> IngestResult | None:
+def upload() -> Measured | None:
     """The upload of this session, as read and completed so far."""
     rows = UPLOAD.result
     return None if rows is None else rows.result
@@ -230,7 +231,7 @@ def _take_bytes(given: Mapping[str, tuple[str, bytes]]) -> None:
         complain("file", ". ".join(said))
 
 
-def _combined(found: Sequence[UploadFile]) -> Rows | None:
+def _combined(found: Sequence[UploadFile]) -> Measured | None:
     """The rows of all files that could be read, computed and checked; None without any.
 
     Raises AdvisorError where they do not go together.
@@ -239,7 +240,7 @@ def _combined(found: Sequence[UploadFile]) -> Rows | None:
     return _filled(combine(tables), ()) if tables else None
 
 
-def _filled(rows: Rows | None, given: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Rows | None:
+def _filled(rows: Measured | None, given: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Measured | None:
     """Rows with what was filled in, one after the other, checked. Raises AdvisorError where they do not go together."""
     if rows is None:
         return None
@@ -249,7 +250,7 @@ def _filled(rows: Rows | None, given: Iterable[tuple[Mapping[str, Any], Mapping[
     return rows
 
 
-def _with(rows: Rows, values: Mapping[str, Any], override: Mapping[str, Any]) -> Rows:
+def _with(rows: Measured, values: Mapping[str, Any], override: Mapping[str, Any]) -> Measured:
     """Rows with what a user says of them, as far as they have such columns."""
     known = COLUMNS[rows.kind]
     filled = complete(rows, {name: value for name, value in values.items() if name in known})
@@ -281,6 +282,18 @@ def fill_in(values: Mapping[str, Any], override: Mapping[str, Any], place: str) 
         return False
     _GIVEN.put((*_GIVEN.result, (dict(values), dict(override))))
     return True
+
+
+def filled_in() -> dict[str, str]:
+    """Values that the user filled in, by column.
+
+    Left out is what the bar says, and what is said of each file apart.
+    """
+    said: dict[str, Any] = {}
+    for values, override in _GIVEN.result:
+        said |= {**values, **_said(override)}
+    apart = {name for name in OF_ONE_RUN if "," in str(said.get(name, ""))} | FROM_BAR.result.keys()
+    return {name: str(value) for name, value in said.items() if name not in apart}
 
 
 def fill_from_bar(scenario: Scenario) -> None:
@@ -320,7 +333,7 @@ def of_scenario(name: str, scenario: Scenario) -> Any:
     return getattr(scenario, FROM_SCENARIO[name]) if name in FROM_SCENARIO else None
 
 
-def other_model(read: IngestResult, scenario: Scenario) -> str:
+def other_model(read: Measured, scenario: Scenario) -> str:
     """The first model that the files name and the bar does not. Empty where there is none."""
     named = read.frame["model_id"].dropna() if "model_id" in read.frame else ()
     return next((str(name) for name in named if name != scenario.model_id), "")
@@ -353,7 +366,7 @@ def fill_in_form() -> None:
     fill_in(*shown(), "fields")
 
 
-def unknown_names(read: IngestResult) -> dict[str, list[str]]:
+def unknown_names(read: Measured) -> dict[str, list[str]]:
     """Hardware and model names in the upload that are no known id, by column."""
     if read.kind != "points":
         return {}
@@ -363,7 +376,7 @@ def unknown_names(read: IngestResult) -> dict[str, list[str]]:
     return {name: names for name, names in found.items() if names}
 
 
-def lacks(read: IngestResult) -> dict[tuple[str, ...], int]:
+def lacks(read: Measured) -> dict[tuple[str, ...], int]:
     """Columns that keep the upload from being refitted once the form's entries are filled in.
 
     Each with the number of rows that lack it, as `points.lacking` counts them.
@@ -397,14 +410,14 @@ def unit_problem(acceptance: str) -> str:
 
 
 def _unit_problem(
-    rows: Rows, read: IngestResult, values: Mapping[str, Any], override: Mapping[str, Any], acceptance: str
+    rows: Measured, read: Measured, values: Mapping[str, Any], override: Mapping[str, Any], acceptance: str
 ) -> str:
     selected, _ = attempt(lambda: select_points(_with(rows, values, override).frame, acceptance=acceptance))
     # Why none could be selected is said at the button that asks for it.
     return "" if selected is None else attempt(check_units, selected[0], read.header_of)[1]
 
 
-def acceptances(read: IngestResult) -> dict[str, str]:
+def acceptances(read: Measured) -> dict[str, str]:
     """Acceptance by position that the upload's runs measured: label to shares of rounds `0.8;0.6;0.4`."""
     if read.kind != "points":
         return {}
@@ -415,7 +428,7 @@ def acceptances(read: IngestResult) -> dict[str, str]:
     }
 
 
-def own_length(read: IngestResult, scenario: Scenario) -> str | None:
+def own_length(read: Measured, scenario: Scenario) -> str | None:
     """Accepted length that the upload's runs of a scenario's model and drafter counted (`2.4@3`), or None."""
     if read.kind != "points":
         return None
@@ -484,6 +497,6 @@ def refused_rows(rows: Sequence[Refused]) -> dict[str, list[Any]]:
         reasons.setdefault(row.reason, []).append(row)
     return {
         "Reason": list(reasons),
-        "Rows": [sum(one.rows for one in alike) for alike in reasons.values()],
+        "Measured": [sum(one.rows for one in alike) for alike in reasons.values()],
         "First line": [min(one.line for one in alike) for alike in reasons.values()],
     }

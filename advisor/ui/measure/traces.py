@@ -25,6 +25,7 @@ from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import acceptance_chart, layer_chart, overlap_chart, union_chart
 from advisor.show.table import Column, Table
 from advisor.text import counted
+from advisor.ui.own_data import use_length
 from advisor.ui.session import Kept
 from advisor.ui.state import plain
 from advisor.ui.widgets import advice_or_stop, show_chart, show_table
@@ -122,7 +123,7 @@ def use_rates(by_position: str) -> None:
     It is given as shares of all rounds, `0.8;0.6;0.4`.
     """
     try:
-        st.session_state["acceptance"] = rates_from_list(by_position).text
+        use_length(rates_from_list(by_position).text)
     except AdvisorError as error:
         RATES.refuse(error)
 
@@ -198,8 +199,8 @@ def draw_acceptance(scenario: Scenario, heading: Heading) -> None:
         "Predict with it",
         key="use_acceptance",
         type="primary",
-        on_click=st.session_state.__setitem__,
-        args=("acceptance", found.text),
+        on_click=use_length,
+        args=(found.text,),
         disabled=scenario.acceptance == found.text,
     )
     if any(name == PASTED for name, _ in _RATES_FROM.result):

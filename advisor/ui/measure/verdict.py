@@ -12,7 +12,8 @@ import streamlit as st
 from advisor.answers.advice import Advice
 from advisor.answers.given import KIND_NAMES
 from advisor.answers.own_gap import OwnVerdict, drafts_of, own_verdict, rows_to_compare, steps_beside
-from advisor.measured.ingest.result import IngestResult, csv_of
+from advisor.measured.ingest.result import csv_of
+from advisor.measured.ingest.rows import Measured
 from advisor.measured.own_sweep import plain_sweep_of
 from advisor.measured.refit import lacking
 from advisor.predict.curve import held_sweep
@@ -20,7 +21,7 @@ from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, build_scenario
 from advisor.prediction import AdvisorError
 from advisor.show.charts.own_runs import gap_parts_chart, own_gap_chart, steps_chart
-from advisor.show.words.own_gap import verdict_text, verdict_title
+from advisor.show.words.own_gap import decision_text, verdict_text, verdict_title
 from advisor.text import counted
 from advisor.ui.measure import diagnosis
 from advisor.ui.measure.drop import KINDS
@@ -28,15 +29,15 @@ from advisor.ui.measure.fill import draw_mapping_panel, draw_more_fields, draw_o
 from advisor.ui.measure.refit import draw_refit, draw_refit_button, draw_refit_problem
 from advisor.ui.measure.session import FILES, FROM_SCENARIO, acceptances, unknown_names
 from advisor.ui.measure.traces import Heading, use_rates
-from advisor.ui.own_data import SWEEP
-from advisor.ui.state import plain, show
+from advisor.ui.own_data import SWEEP, is_own_length, use_length
+from advisor.ui.state import plain, show_other
 from advisor.ui.widgets import advice_or_stop, download, show_chart
 
 _SHOWN_ROWS = 200
 _SET_BY_ROWS = FROM_SCENARIO | {"context_tokens": "context_tokens"}
 
 
-def draw_benchmark(read: IngestResult | None, scenario: Scenario, heading: Heading) -> None:
+def draw_benchmark(read: Measured | None, scenario: Scenario, heading: Heading) -> None:
     """The whole panel. Without rows, the form that says which column is which."""
     if read is None:
         heading("Which column is which?" if any(file.headers for file in FILES.result) else "Nothing could be read")
@@ -48,7 +49,7 @@ def draw_benchmark(read: IngestResult | None, scenario: Scenario, heading: Headi
         _details(read)
         return
     if lacking(read.frame) or unknown_names(read):
-        heading(f"{counted(read.rows_kept, 'row')} read; one thing more")
+        heading(f"{counted(read.rows_kept, 'row')} read; something is missing")
         draw_open_fields(read, scenario)
         _diagnose_button(scenario, filled=False)
         diagnosis.draw(scenario, None)
@@ -61,7 +62,7 @@ def draw_benchmark(read: IngestResult | None, scenario: Scenario, heading: Headi
     _details(read)
 
 
-def _compared(read: IngestResult, scenario: Scenario, heading: Heading) -> None:
+def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
     """Verdict, buttons, charts; or why the rows are not of the scenario, and the button that makes it theirs."""
     advice = advice_or_stop(scenario)
     rows, why = rows_to_compare(advice, read.frame)
@@ -70,7 +71,9 @@ def _compared(read: IngestResult, scenario: Scenario, heading: Heading) -> None:
         st.caption(plain(why))
         with st.container(horizontal=True, gap="small"):
             if (theirs := _scenario_of(read.frame, scenario)) is not None:
-                st.button("Set the bar to this file", key="bar_to_file", type="primary", on_click=show, args=(theirs,))
+                st.button(
+                    "Set the bar to this file", key="bar_to_file", type="primary", on_click=show_other, args=(theirs,)
+                )
             _diagnose_button(scenario, filled=False)
         diagnosis.draw(scenario, None)
         return
@@ -78,7 +81,10 @@ def _compared(read: IngestResult, scenario: Scenario, heading: Heading) -> None:
     k = int(st.session_state.get("measure_k") or asked[0])
     found = own_verdict(advice, rows, k if k in asked else asked[0])
     heading(verdict_title(found))
-    st.markdown(plain(verdict_text(found)))
+    if decision := decision_text(found, one_k=len(asked) == 1):
+        st.markdown(f"**{plain(decision)}**")
+    taken = "With the accepted length taken over from your runs: " if is_own_length(scenario.acceptance) else ""
+    st.markdown(plain(f"{taken}{verdict_text(found)}"))
     _steps_that_follow(found, read, scenario)
     if len(asked) > 1:
         st.segmented_control("K", asked, key="measure_k", default=asked[0], required=True)
@@ -92,7 +98,7 @@ def _compared(read: IngestResult, scenario: Scenario, heading: Heading) -> None:
     _steps(advice, rows, read)
 
 
-def _steps_that_follow(found: OwnVerdict, read: IngestResult, scenario: Scenario) -> None:
+def _steps_that_follow(found: OwnVerdict, read: Measured, scenario: Scenario) -> None:
     """Buttons: the one that the verdict names is filled."""
     with st.container(horizontal=True, gap="small", key="verdict_actions"):
         if found.own_length is not None and found.action in ("use_length", "diagnose", "refit"):
@@ -101,16 +107,15 @@ def _steps_that_follow(found: OwnVerdict, read: IngestResult, scenario: Scenario
                 f"Use my accepted length {found.own_length:.2f}",
                 key="use_own_length",
                 type="primary" if found.action == "use_length" else "secondary",
-                on_click=st.session_state.__setitem__,
-                args=("acceptance", length),
+                on_click=use_length,
+                args=(length,),
                 disabled=scenario.acceptance == length,
                 help=f"In place of {scenario.acceptance}, on every page.",
             )
         if found.implied_length is not None and found.action == "diagnose":
             length = f"{found.implied_length:.3g}@{found.n_draft}"
             label = f"Try {found.implied_length:.2f}, inferred from the gap"
-            use = st.session_state.__setitem__
-            st.button(label, key="use_implied_length", on_click=use, args=("acceptance", length))
+            st.button(label, key="use_implied_length", on_click=use_length, args=(length,))
         draw_refit_button(read, scenario, filled=found.action == "refit")
         _diagnose_button(scenario, filled=found.action == "diagnose")
     diagnosis.draw(scenario, found)
@@ -142,7 +147,7 @@ def _scenario_of(frame: pd.DataFrame, scenario: Scenario) -> Scenario | None:
     return None if found == scenario else found
 
 
-def _steps(advice: Advice, rows: pd.DataFrame, read: IngestResult) -> None:
+def _steps(advice: Advice, rows: pd.DataFrame, read: Measured) -> None:
     """Plain steps and rounds beside the modelled ones, and the sweep of plain steps to predict with."""
     steps = steps_beside(advice, rows)
     if not len(steps):
@@ -173,7 +178,7 @@ def _steps(advice: Advice, rows: pd.DataFrame, read: IngestResult) -> None:
         )
 
 
-def _details(read: IngestResult) -> None:
+def _details(read: Measured) -> None:
     """What was derived, refused and understood; what may still be said; acceptance by position."""
     said = [*read.derived, *read.warnings]
     refused = f", {counted(read.rows_refused, 'row')} refused" if read.rows_refused else ""
@@ -187,7 +192,7 @@ def _details(read: IngestResult) -> None:
             st.subheader("Refused rows", anchor=False)
             st.dataframe(read.rejects.head(_SHOWN_ROWS), hide_index=True)
         rows = functools.partial(csv_of, read.frame.reset_index())
-        download("Rows as CSV", rows, "measurements.csv", "upload_csv", quiet=True)
+        download("Measured as CSV", rows, "measurements.csv", "upload_csv", quiet=True)
         if found := acceptances(read):
             label = st.selectbox("Acceptance by position, as measured in these runs", list(found), key="own_acceptance")
             st.button(

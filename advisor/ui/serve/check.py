@@ -24,8 +24,7 @@ def draw_check(advice: Advice) -> None:
         st.caption(f"No command is written for {name}, so there is nothing to hold yours against.")
     elif given.strip():
         _checked(advice, given)
-    steps = check_steps(advice)
-    if steps:
+    if advice.scenario.engine == "vllm" and (steps := check_steps(advice)):
         with st.expander("Measure this prediction with vLLM"):
             st.caption("Drop the results on the page Measure.")
             for step in steps:

@@ -50,6 +50,7 @@ def _published(advice: Advice) -> None:
     model: Column[dict[str, Any]] = Column("model", lambda row: modelled(advice, row["batch_size"], row["n_draft"]))
     batch, k, measured, *rest = PUBLISHED
     show_table(Table((batch, k, measured, model, *rest), near.to_dict("records")))
+    st.caption("On this number of GPUs alone. Counts under Basis and caveats take in every number of GPUs.")
 
 
 def modelled(advice: Advice, batch: float, n_draft: float) -> str:
@@ -63,14 +64,14 @@ def modelled(advice: Advice, batch: float, n_draft: float) -> str:
 
 def _odds(advice: Advice) -> None:
     """Stated chances of a gain against what happened."""
-    st.subheader("Calibration of stated gain probability", anchor=False)
     try:
         _, judged = read_judged()
     except AdvisorError as error:
         st.caption(plain(str(error)))
         return
     show_chart(chances_chart(chances_kept(judged)), "odds", advice.scenario)
-    rows = f"{len(judged):,} published speedups, each by a fit that had not seen its laboratory; bars: 80% interval."
+    rows = f"{len(judged):,} published speedups, each by a fit that had not seen its laboratory. Numbers: runs; bars: "
+    rows += "80% interval; on the dotted line: well calibrated."
     st.caption(plain(f"{rows} {chance_kept_text(advice.recommendation.p_gain, judged)}"))
 
 

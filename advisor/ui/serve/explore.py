@@ -47,4 +47,6 @@ def _cells(scenario: Scenario, across: str, down: str, figure: str, as_table: bo
         st.dataframe(explored_table(found, figure), hide_index=True, column_config=named)
     else:
         show_chart(explored_chart(found, figure), "explore", scenario)
-    st.caption("Each cell at its own best K, unless K is an axis. Blue: faster than no speculation; –: cannot be.")
+    st.caption(
+        "Each cell at its own best K, unless K is an axis. Blue: faster than no speculation; –: does not fit in memory."
+    )

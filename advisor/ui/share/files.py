@@ -25,7 +25,7 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.setup import traffic_of
 from advisor.prediction import Frozen
 from advisor.show.report.build import Report, build_report, engine_setups, spend_of
-from advisor.show.report.formats import Format, render
+from advisor.show.report.formats import Format, file_name, render
 from advisor.ui.answers import (
     BoardAsked,
     advice_for,
@@ -128,6 +128,19 @@ def made_later(scenario: Scenario, date: dt.date, form: Form, chosen: Chosen) ->
             return pool.submit(make).result()
 
     return run
+
+
+def draw_one_page(scenario: Scenario, date: dt.date | None = None, chosen: Chosen | None = None) -> None:
+    """A button for one page of PDF, of today and without further sections where nothing else is given."""
+    chosen = chosen or Chosen(Extras(usd_per_hour=values()["load_price"]), None, "", ())
+    download(
+        "One-page PDF",
+        made_later(scenario, date or dt.date.today(), "brief", chosen),
+        file_name(scenario, "pdf").replace(".pdf", "-brief.pdf"),
+        "report_brief" if date else "share_brief",
+        type="primary",
+        help="For whoever decides: what to do, what it gains, what it costs, what would change it.",
+    )
 
 
 def chosen_for(scenario: Scenario) -> Chosen:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
-from advisor.answers.summary import headline, place_text
+from advisor.answers.summary import headline
 from advisor.show.report.formats import Format, file_name
 from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT
 from advisor.ui.share.files import (
     chosen_for,
     draw_engine_files,
+    draw_one_page,
     made_later,
     named_link,
     pieces,
@@ -17,7 +18,7 @@ from advisor.ui.share.files import (
     sweep_toggle,
 )
 from advisor.ui.state import plain
-from advisor.ui.widgets import advice_or_stop, download, place, scenario_or_stop, show_problem
+from advisor.ui.widgets import advice_or_stop, download, scenario_or_stop, show_problem
 
 BUTTONS: tuple[tuple[Format, str, str], ...] = (
     ("pdf", "PDF", "A tagged PDF of four to six pages, for print and for screen readers."),
@@ -28,8 +29,6 @@ BUTTONS: tuple[tuple[Format, str, str], ...] = (
 )
 scenario = scenario_or_stop()
 advice = advice_or_stop(scenario)
-what, where = place_text(advice)
-place(f"Share **{plain(what)}** {plain(where)}")
 st.title(headline(advice, advice.recommendation.n_draft), anchor=False)
 link = named_link(scenario)
 with st.container(key="share_link"):
@@ -43,19 +42,11 @@ with st.container(key="report_files", horizontal=True, vertical_alignment="botto
     st.number_input(
         "USD per GPU-hour", SMALLEST_LIMIT, LARGEST_LIMIT, None, key="load_price", placeholder="list price", width=150
     )
-    download(
-        "One page",
-        made_later(scenario, date, "brief", chosen),
-        file_name(scenario, "pdf").replace(".pdf", "-brief.pdf"),
-        "report_brief",
-        type="primary",
-        help="One page of PDF for whoever decides: what to do, what it gains, what it costs, what would change it.",
-    )
+    draw_one_page(scenario, date, chosen)
     for form, label, said in BUTTONS:
         make = made_later(scenario, date, form, chosen)
         download(label, make, file_name(scenario, form), f"report_{form}", help=said)
     draw_engine_files(advice)
-st.caption(f"Scenario {scenario.hash}. The same scenario, data, versions and date give the same bytes.")
 with st.container(key="report_extras", horizontal=True, gap="medium"):
     st.toggle("Long context too", key="report_context", help="Speedup and K over batch and context.")
     st.toggle("Other models too", key="report_models", help="Ranked at this load. Takes two seconds.")

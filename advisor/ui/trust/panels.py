@@ -167,7 +167,7 @@ def draw_sources(advice: Advice) -> None:
 
 _WORST_ROWS, _GROUPS, _ENGINES = 8, 6, 4
 _UNSTATED, _OTHERS = "not stated", "other engines"
-_BY = {"predicted_tier": "What times rest on", "engine": "Engine", "hardware_id": "Accelerator"}
+_BY = {"predicted_tier": "Basis of timings", "engine": "Engine", "hardware_id": "Accelerator"}
 _DECILES = tuple(tenth / 10 for tenth in range(11))
 _ALIKE = "Every laboratory counts alike, so a share is a mean over laboratories, not over rows."
 
@@ -185,12 +185,10 @@ def draw_evidence(scenario: Scenario) -> None:
     judged = _judged()
     whole = judged_errors(judged)
     st.markdown(
-        f"**{whole.n} published speedups of {whole.n_sources} laboratories, each predicted by a fit that did not see "
-        f"its laboratory:** median error {whole.median_ape or 0:.1%}, {whole.coverage or 0:.0%} inside the likely "
-        f"range, {whole.sign_accuracy or 0:.0%} on the right side of 1×."
+        f"**{whole.n} published speedups, each predicted without its laboratory's runs:** median error "
+        f"{whole.median_ape or 0:.1%}, {whole.coverage or 0:.0%} inside the likely range, "
+        f"{whole.sign_accuracy or 0:.0%} on the right side of 1×."
     )
-    near = "; ".join(f"{name}: {_in_words(errors)}" for name, errors in errors_for(scenario).items())
-    st.caption(f"For your scenario: {plain(near or 'no published speedup can be read here')}.")
     by = st.segmented_control(
         "Group by", tuple(_BY), format_func=_BY.__getitem__, default="predicted_tier", required=True, key="trust_by"
     )
@@ -205,6 +203,8 @@ def draw_evidence(scenario: Scenario) -> None:
         show_chart(chances_chart(chances_kept(judged, _DECILES)), "chances", scenario)
     with points:
         show_chart(predicted_chart(judged, by), "predicted", scenario)
+    near = "; ".join(f"{name}: {_in_words(errors)}" for name, errors in errors_for(scenario).items())
+    st.caption(f"For your scenario: {plain(near or 'no published speedup can be read here')}.")
     with st.expander("Worst cases"):
         worst = judged.nlargest(_WORST_ROWS, "absolute_percentage_error")
         show_table(Table(_WORST, worst.to_dict("records")))

@@ -23,6 +23,8 @@ function slider(label, id, most, moved, done, steps) {
   return one;
 }
 
+const HEADS = { "Likely range": "80% of what is likely lies in it", "P(best)": "Chance that this K is the fastest of all" };
+
 function build(root) {
   const v = { batch: 1, length: 1, waiting: false };
   v.title = node("h1", {});
@@ -41,6 +43,8 @@ function build(root) {
     v.length = Math.min(Math.max(Math.round(value * 100) / 100, 1.05), v.m.k + 1);
     update(v);
   }, () => commit(v), (way) => v.length + 0.05 * way);
+  v.borrowed = node("div", { class: "borrowed" });
+  v.lengthSlider.box.append(v.borrowed);
   v.sliders = node("div", { class: "sliders" }, v.batchSlider.box, v.lengthSlider.box);
   v.heading = node("h2", {});
   v.axes = node("div", { class: "axes", role: "radiogroup", "aria-label": "Axis" });
@@ -51,7 +55,7 @@ function build(root) {
   v.table = node("tbody", {});
   v.limit = node("p", { class: "limit" });
   v.flips = node("div", { class: "flips" });
-  const head = ["K", "Speedup", "Likely range", "P(best)", "ms/token"].map((one) => node("th", { scope: "col" }, one));
+  const head = ["K", "Speedup", "Likely range", "P(best)", "ms/token"].map((one) => node("th", { scope: "col", title: HEADS[one] || "" }, one));
   const main = node("section", {}, node("div", { class: "head" }, v.heading, v.axes), v.plot, v.legend);
   const side = node("aside", {}, v.launch, node("table", {}, node("thead", {}, node("tr", {}, head)), v.table), v.limit, v.flips);
   v.box = node("div", { class: "live" }, node("div", { class: "grid" }, node("header", {}, v.title, sub), v.sliders, main, side));
@@ -77,7 +81,8 @@ function take(v, data) {
   v.lengthSlider.box.hidden = !data.accepted;
   v.lengthSlider.range.min = 1.05;
   v.lengthSlider.range.max = data.k + 1;
-  v.lengthSlider.name.textContent = `Accepted length at K = ${data.k}${data.borrowed ? " (borrowed)" : ""}`;
+  v.lengthSlider.name.textContent = `Accepted length, K = ${data.k}`;
+  v.borrowed.textContent = data.borrowed ? `borrowed from ${data.borrowed}` : "";
   v.lengthSlider.name.title = data.accepted ? data.accepted.source : "";
   const count = data.warnings.length;
   v.remarks.hidden = !count;
@@ -164,12 +169,14 @@ function axes(v) {
 function legend(v) {
   const { published, own, twin } = v.m, same = published.filter((one) => one[3]).length, other = published.length - same;
   const key = (mark, color, said) => node("span", {}, node("i", { style: `color:var(--${color})` }, mark), said);
-  const made = [key("━", "schedule", "best K, likely range")];
-  if (same) made.push(key("◆", "published", `published (${same})`));
-  if (other) made.push(key("◇", "published", `other drafter (${other})`));
+  const made = [key("━", "schedule", "best K, range")];
+  const sources = [...new Set(published.map((one) => one[4]))], more = sources.length > 1 ? ` and ${sources.length - 1} more` : "";
+  const by = sources.length ? `${sources[0].length > 34 ? `${sources[0].slice(0, 32)}…` : sources[0]}${more}` : "";
+  if (same) made.push(key("◆", "published", `published (${same}): ${by}`));
+  if (other) made.push(key("◇", "published", `other drafter (${other})${same ? "" : `: ${by}`}`));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
   if (!published.length) made.push(node("span", {}, "none published here"));
-  if (twin) made.push(key("┈", "faint", "dense twin: active experts only"));
+  if (twin) made.push(key("┈", "faint", "dense model, same active size"));
   v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
 }
 
@@ -253,7 +260,10 @@ function pointer(v) {
       const said = `${named(k)}  ${AXES[KEPT.axis].show(valueAt(v.m, KEPT.axis, f, batch, i))}`;
       return k === own ? node("b", {}, said) : node("div", {}, said);
     });
-    v.card.replaceChildren(node("div", {}, `Batch ${whole(batch)}`), ...lines);
+    const box = v.plot.getBoundingClientRect(), near = (one) => Math.hypot(v.scale.x(one[0]) - event.clientX + box.left, v.scale.y(one[2]) - event.clientY + box.top) < 10;
+    const points = KEPT.axis === "speedup" ? [...v.m.published, ...v.m.own].filter(near).slice(0, 4) : [];
+    const runs = points.map(([at, k, value, , source]) => node("div", { class: "run" }, `${source || "yours"}: ${value.toFixed(2)}×, batch ${whole(at)}, ${k === null ? "K not stated" : named(k)}`));
+    v.card.replaceChildren(...runs, node("div", {}, `Batch ${whole(batch)}`), ...lines);
     v.card.hidden = false;
     const x = v.scale.x(batch);
     v.card.style.left = x > v.width / 2 ? `${x - v.card.offsetWidth - 14}px` : `${x + 14}px`;

@@ -18,7 +18,7 @@ function el(name, attributes, ...children) {
 /** The scale of one picture: places of batches and values, and what fits between. */
 function frame(m, axis, f, ranges, width) {
   const narrow = width < 560, height = narrow ? 340 : 486;
-  const box = { left: 44, right: width - 42, top: 22, bottom: height - 74 };
+  const box = { left: 44, right: width - 48, top: 22, bottom: height - 74 };
   const kind = AXES[axis], rows = m.batches.map((_, i) => i).filter((i) => m.batches[i] <= Math.max(m.last, 1));
   const values = [];
   for (const row of rows) {
@@ -74,8 +74,7 @@ function picture(state, width) {
   const full = Math.min(m.largest, m.batches[m.batches.length - 1]), ends = x(Math.max(full, 1));
   if (axis === "speedup") {
     add(el("rect", { x: box.left, y: y(1), width: box.right - box.left, height: Math.max(box.bottom - y(1), 0), style: "fill:var(--ink);opacity:.035" }));
-    add(line(`M${box.left},${y(1)}H${box.right}`, "stroke:var(--faint);stroke-width:1.3"));
-    if (box.bottom - y(1) > 22) add(text(box.left + 8, y(1) + 17, "slower than no speculation", { class: "tick" }));
+    add(line(`M${box.left},${y(1)}H${x(m.last)}`, "stroke:var(--faint);stroke-width:1.3"));
   }
   if (m.largest > 0 && m.largest < m.batches[m.batches.length - 1]) {
     add(el("rect", { x: ends, y: box.top, width: box.right - ends, height: box.bottom - box.top, style: "fill:var(--ink);opacity:.07" }));
@@ -97,9 +96,10 @@ function picture(state, width) {
   add(el("circle", { cx: x(batch), cy: y(value), r: 7, style: "fill:var(--schedule);stroke:var(--page);stroke-width:2.5" }));
   add(text(Math.min(Math.max(x(batch), box.left + 26), box.right - 26), 12, `batch ${batch.toLocaleString("en")}`, { class: "note", "text-anchor": "middle" }));
   if (axis === "speedup") notes(svg, state, f, s);
+  if (axis === "speedup" && box.bottom - y(1) > 22) add(text(box.left + 8, y(1) + 17, "slower than no speculation", { class: "tick halo" }));
   for (let tick = 1; tick <= m.batches[m.batches.length - 1]; tick *= 4)
     add(text(x(tick), box.bottom + 42, tick.toLocaleString("en"), { class: "tick", "text-anchor": "middle" }));
-  add(text((box.left + box.right) / 2, box.bottom + 62, "Batch (concurrent sequences)", { class: "tick", "text-anchor": "middle" }));
+  add(text((box.left + box.right) / 2, box.bottom + 62, "Batch (sequences)", { class: "tick", "text-anchor": "middle" }));
   return { svg, s };
 }
 
@@ -128,15 +128,17 @@ function bands(group, m, axis, f, s, ranges) {
   }
 }
 
-/** Every K as a thin line, named at its right end. */
+/** Every K as a thin line, the darker the fewer tokens are drafted, led to its name at the right end. */
 function family(group, svg, state, f, s) {
   const { m, axis, pinned } = state, ends = [], last = s.rows[s.rows.length - 1];
+  const most = m.drafts[m.drafts.length - 1] || 1, from = s.x(m.batches[last]);
+  const shade = (k) => `stroke:var(--family);stroke-width:${1.7 - (0.7 * k) / most};opacity:${1 - (0.5 * k) / most}`;
   m.drafts.forEach((k, i) => {
     if (axis === "speedup" && !k) return;
     const of = (row) => s.y(s.kind.of(m, f, row, i));
-    const css = k === pinned ? "stroke:var(--pinned);stroke-width:2.6" : k ? "stroke:var(--family);stroke-width:1.1;opacity:.62" : "stroke:var(--ink);stroke-width:1.4;stroke-dasharray:5 4";
+    const css = k === pinned ? "stroke:var(--pinned);stroke-width:2.6" : k ? shade(k) : "stroke:var(--ink);stroke-width:1.4;stroke-dasharray:5 4";
     group.append(el("path", { d: path(s.rows.map((row) => [s.x(m.batches[row]), of(row)])), fill: "none", style: css }));
-    ends.push({ k, y: Math.min(of(last), s.box.bottom) });
+    ends.push({ k, css, at: Math.min(of(last), s.box.bottom), y: Math.min(of(last), s.box.bottom) });
   });
   ends.sort((a, b) => a.y - b.y);
   const apart = s.narrow ? 12 : 13;
@@ -145,7 +147,8 @@ function family(group, svg, state, f, s) {
   if (over > 0) for (let i = ends.length - 1, limit = s.box.bottom; i >= 0; i--, limit -= apart) ends[i].y = Math.min(ends[i].y, limit);
   for (const one of ends) {
     const bold = one.k === pinned ? "font-weight:700;fill:var(--pinned)" : "";
-    svg.append(el("text", { x: s.x(m.batches[last]) + 6, y: one.y + 4, class: "tick halo", style: bold }, one.k ? `K=${one.k}` : "K=0"));
+    svg.append(el("path", { d: path([[from + 1, one.at], [from + 4, one.at], [from + 12, one.y], [from + 15, one.y]]), fill: "none", style: one.css }));
+    svg.append(el("text", { x: from + 18, y: one.y + 4, class: "tick halo", style: bold }, one.k ? `K=${one.k}` : "K=0"));
   }
 }
 
@@ -200,22 +203,25 @@ function notes(svg, state, f, s) {
     if (!css) svg.append(el("circle", { cx: px, cy: py, r: 4, style: "fill:var(--page);stroke:var(--schedule);stroke-width:2" }));
   };
   if (s.box.bottom - s.y(1) > 22) taken.push({ x1: s.box.left, x2: s.box.left + 180, y1: s.y(1) + 3, y2: s.y(1) + 22 });
+  const keep = (px, py) => taken.push({ x1: px - 9, x2: px + 9, y1: py - 9, y2: py + 9 });
+  keep(s.x(state.batch), s.y(valueAt(m, "speedup", f, state.batch, m.drafts.indexOf(scheduled(ranges, state.batch)))));
+  for (const [batch, , value] of [...m.published, ...m.own]) keep(s.x(batch), s.y(value));
   const below = [60, 84, 108, 132, 156, 180, -40], above = [-22, -40, -58, -76, 44, 66];
   const at = (one) => [s.x(one.batch), s.y(one.speedup)];
   const under = (one) => [s.y(1) - at(one)[1] + 38, ...below];
   if (marks.sweet) put(...at(marks.sweet), `sweet spot, batch ${marks.sweet.batch}: ${marks.sweet.speedup.toFixed(2)}×`, under(marks.sweet));
   if (marks.dip) {
     const causes = { experts: `drafts load ${Math.round(100 * marks.dip.grows)}% more experts`, cliff: "a kernel switches" };
-    put(...at(marks.dip), `dip ${marks.dip.batch}: ${causes[marks.dip.cause] || `${marks.dip.speedup.toFixed(2)}×`}`, under(marks.dip));
+    put(...at(marks.dip), `dip at batch ${marks.dip.batch}: ${causes[marks.dip.cause] || `${marks.dip.speedup.toFixed(2)}×`}`, under(marks.dip));
   }
-  if (marks.peak) put(...at(marks.peak), `MoE peak ${marks.peak.batch}: ${marks.peak.speedup.toFixed(2)}×`, above);
+  if (marks.peak) put(...at(marks.peak), `second peak, batch ${marks.peak.batch}: ${marks.peak.speedup.toFixed(2)}×`, above);
   if (marks.end) {
     const k = m.drafts.indexOf(ranges[ranges.length - 2].k);
-    put(s.x(marks.end), s.y(valueAt(m, "speedup", f, marks.end, k)), `break-even ${marks.end.toLocaleString("en")}`, above);
+    put(s.x(marks.end), s.y(valueAt(m, "speedup", f, marks.end, k)), `break-even at batch ${marks.end.toLocaleString("en")}`, above);
   }
   if (m.twin) {
     const rows = s.rows.filter((row) => m.batches[row] >= (s.narrow ? 64 : 3));
     const row = rows[Math.floor(rows.length * (s.narrow ? 0.5 : 0.62))] ?? 0, carried = f[m.drafts.indexOf(m.k)];
-    put(s.x(m.batches[row]), s.y(m.twin[row] * carried), `dense twin, K = ${m.k}`, [-8, 18, -26, 36, 54], true);
+    put(s.x(m.batches[row]), s.y(m.twin[row] * carried), "dense twin", [-8, 18, -26, 36, 54], true);
   }
 }

@@ -249,6 +249,23 @@ function landmarks(m, length, ranges) {
   return marks;
 }
 
+/** What published runs of this model, accelerator and drafter say that our likely range does not, in words. */
+function against(m, length) {
+  const f = factors(m, length), same = m.published.filter((one) => one[3]);
+  const odd = same.filter(([batch, k, value]) => {
+    const [row, share] = between(m, batch), next = Math.min(row + 1, m.batches.length - 1);
+    const at = (table, i) => (table[row][i] ** (1 - share)) * (table[next][i] ** share) * f[i];
+    const best = m.drafts.reduce((top, _, i) => (at(m.speedup, i) > at(m.speedup, top) ? i : top), 0);
+    const i = k === null ? best : m.drafts.indexOf(k);
+    return i >= 0 && (value < at(m.low, i) || value > at(m.high, i) || (value < 1 && at(m.speedup, i) > 1));
+  });
+  if (!odd.length) return [];
+  const said = odd.map((one) => one[2]).sort((a, b) => a - b).map((one) => `${one.toFixed(2)}×`), last = said.pop();
+  const values = said.length > 1 ? `${said[0].slice(0, -1)}–${last}` : [...said, last].join(" and ");
+  const of = odd.length === same.length ? odd.length : `${odd.length} of ${same.length}`;
+  return [["", ` · ◆ ${of} published run${same.length > 1 ? "s" : ""} of this setup measured `], [values, ", outside our likely range"]];
+}
+
 /** Headline and the figures of the line below it. */
 function verdict(m, batch, length, now, ranges) {
   const own = now.rows[now.chosen], tried = now.rows[now.tried], plain = now.rows[0];
@@ -274,7 +291,8 @@ function verdict(m, batch, length, now, ranges) {
   }
   const gain = `${own.speedup.toFixed(2)}×`;
   const end = ranges[ranges.length - 1];
-  const pays = end.k ? "pays at every batch" : `pays up to batch ${(end.first - 1).toLocaleString("en")}`;
+  const most = Math.min(m.largest, m.batches[m.batches.length - 1]), full = most === m.largest ? "memory is full, " : "";
+  const pays = end.k ? `pays until ${full}batch ${most.toLocaleString("en")}` : `pays up to batch ${(end.first - 1).toLocaleString("en")}`;
   const title = own.speedup < 1.1 ? `Hardly worth it: draft ${own.k}, ${gain}` : `Draft ${tokens(own.k)}: ${gain} faster`;
   return {
     title,
@@ -282,6 +300,7 @@ function verdict(m, batch, length, now, ranges) {
       [`${own.low.toFixed(1)}–${own.high.toFixed(1)}×`, " likely · "],
       [chance, ` chance of a gain · ${pays} · `],
       [ms(own), ` ms per token, ${ms(plain)} without`],
+      ...against(m, length),
     ],
   };
 }

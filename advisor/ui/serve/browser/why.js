@@ -15,6 +15,7 @@ function rounds(w, row, chosen, width) {
       y -= tall;
       const css = `fill:${COLORS[place]};opacity:${k === chosen ? 1 : 0.55};stroke:var(--page);stroke-width:1`;
       svg.append(el("rect", { x, y, width: wide, height: Math.max(tall, 0), style: css }, el("title", {}, `${w.groups[place]}: ${group[row][i].toPrecision(3)} ms`)));
+      if (tall > 15 && wide > 20) svg.append(el("text", { x: middle, y: y + tall / 2 + 4, class: "tick halo", "text-anchor": "middle" }, place + 1));
     });
     const said = [[y - 7, totals[i].toPrecision(3), "tick"], [bottom + 18, `K=${k}`, k === chosen ? "note" : ""], [bottom + 34, `÷ ${w.accepted[i].toFixed(2)}`, "tick"]];
     for (const [py, text, css] of said) svg.append(el("text", { x: middle, y: py, class: css, "text-anchor": "middle" }, text));
@@ -66,6 +67,6 @@ function buildWhy(root) {
 export default function (component) {
   const root = component.parentElement, v = (root.live ??= buildWhy(root));
   v.w = component.data;
-  v.key.replaceChildren(...v.w.groups.map((name, i) => node("span", {}, node("i", { style: `background:${COLORS[i]}` }), name)));
+  v.key.replaceChildren(...v.w.groups.map((name, i) => node("span", {}, node("i", { style: `background:${COLORS[i]}` }), `${i + 1} ${name}`)));
   why(v);
 }

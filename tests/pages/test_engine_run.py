@@ -1,0 +1,118 @@
+"""Measuring the engine from Design and Measure: a run with the fake engine, and a made-up result put to use."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from advisor.measured import profiler_runs as profile
+from advisor.predict.scenario import Scenario
+from advisor.prediction import AdvisorError
+from tests.pages.app_page import opened
+from tests.pages.test_app import charts, link
+from tests.pages.test_profile import WAIT_S, button, texts, until
+from tests.profiling import fake_engine
+from tests.studies.test_engine_designs import write
+from tools.engine_data_set import DESIGNS, design
+
+CONFIG = json.dumps(design(DESIGNS["k4"]))
+SCENARIO = Scenario(model_id="olmoe-1b-7b", hardware_id="h200-sxm", acceptance="2.4@3")
+
+
+@pytest.fixture(autouse=True)
+def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """This Python has an engine; whatever still runs at a test's end is ended."""
+    monkeypatch.delenv(profile.ALLOW_VARIABLE, raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(fake_engine.install(tmp_path / "fake")))
+    monkeypatch.setenv(profile.PYTHON_VARIABLE, sys.executable)
+    st.cache_resource.clear()
+    yield
+    for child in profile._CHILDREN.values():
+        child.kill()
+        child.wait(timeout=WAIT_S)
+    profile._CHILDREN.clear()
+
+
+def over() -> bool:
+    run = profile.latest(engine=True)
+    return run is not None and not run.alive
+
+
+def measured() -> AppTest:
+    """The page Measure after a run, on SYNTHETIC rows: nothing here was measured."""
+    (folder,) = write(profile.runs_folder().parent, ("k4",))
+    shutil.copytree(folder, profile.runs_folder() / "k4-engine")
+    facts = {"preset": profile.ENGINE, "device": "k4", "pid": 1, "started": 0.0, "exit_code": 0}
+    profile._note("k4-engine", facts)
+    return opened("measure", **link(SCENARIO))
+
+
+def test_without_an_engine_there_is_the_command_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile, "engine_python", lambda: "")
+    test = opened("measure", **link(SCENARIO))
+    assert "advisor profile --engine vllm --model olmoe-1b-7b" in [item.value for item in test.code]
+    assert "engine_start" not in {item.key for item in test.button}
+
+
+def test_a_run_is_started_cancelled_and_resumed_on_the_page() -> None:
+    test = opened("measure", **link(SCENARIO))
+    test.text_input(key="engine_batches").set_value("1,4")
+    test.text_input(key="engine_drafts").set_value("0,1").run()
+    button(test, "engine_start").click().run()
+    assert not test.error
+    run = profile.latest(engine=True)
+    assert run is not None
+    assert profile.latest() is None, "no sweep of Lab"
+    until(lambda: profile.engine_progress(run)[0] > 0)
+    again = opened("measure", **link(SCENARIO))  # a new session
+    assert any("Measuring olmoe" in str(item.proto) for item in again.get("progress"))
+    button(again, "engine_cancel").click().run()
+    until(over)
+    after = opened("measure", **link(SCENARIO))
+    assert "Cancelled: what was measured until then is below. Resume continues it." in texts(after)
+    button(after, "engine_resume").click().run()
+    until(over)
+    done = profile.latest(engine=True)
+    assert done is not None
+    assert (done.name, done.exit_code) == (run.name, 0)
+    assert (done.folder / "data.csv").read_text().count("\n") == 5
+
+
+def test_a_grid_that_cannot_be_run_is_refused_in_the_command_s_words() -> None:
+    profile.start_engine(SCENARIO, "k4", CONFIG, "1,q", "0")
+    until(over)
+    assert "The profiler refused: --batches 1,q: give whole numbers" in texts(opened("measure", **link(SCENARIO)))
+
+
+def test_its_points_stand_on_the_curve_and_one_button_uses_them() -> None:
+    test = measured()
+    assert test.segmented_control(key="engine_k").options == ["1", "3"]
+    (chart,) = charts(test)
+    assert "5 of your points lie" in chart.alt
+    assert "random, K = 3" in chart.alt
+    button(test, "engine_use").click().run()
+    assert not test.exception
+    assert test.session_state["refit"]
+    assert button(test, "engine_use").label == "In use on every page"
+
+
+def test_design_measures_the_design_in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def start(_scenario: Scenario, name: str, config: str | None, _batches: str, _drafts: str) -> None:
+        asked.extend((name, config or ""))
+        raise AdvisorError("a sweep is running on this machine already")
+
+    monkeypatch.setattr(profile, "start_engine", start)
+    test = opened("design", **link(SCENARIO))
+    button(test, "engine_start").click().run()
+    assert "already" in test.error[0].value
+    assert f"advisor profile --engine vllm --model {asked[0]}.json" in [item.value for item in test.code]
+    assert json.loads(asked[1])["num_hidden_layers"] > 0
