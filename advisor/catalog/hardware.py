@@ -247,7 +247,7 @@ def shape_label(architecture: Architecture) -> str:
 
 @lru_cache(maxsize=1)
 def hardware_by_vendor() -> tuple[str, ...]:
-    """Ids of all shipped accelerators, by vendor, newest first; H200 before GH200, SXM before PCIe."""
+    """Ids of all shipped accelerators, by vendor, newest first, H200 before GH200, SXM before PCIe."""
 
     def chip(hardware_id: str) -> str:
         first = hardware_id.partition("-")[0]
