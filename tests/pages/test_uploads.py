@@ -684,6 +684,18 @@ def test_a_file_of_another_scenario_sets_the_bar_in_one_click() -> None:
     assert test.title[0].value not in ("Your runs are of another scenario", "No row can be used")
 
 
+def test_a_file_of_a_scenario_that_cannot_be_leaves_the_bar_and_the_page_whole() -> None:
+    lines = ["hardware_id,model_id,engine,batch_size,draft_tokens_k,accepted_length,drafter,speedup,tensor_parallel"]
+    lines += [f"h200-sxm,qwen3-30b-a3b,vllm,{b},3,2.4,mtp,1.3,1" for b in (1, 4, 16)]
+    test = upload(page(**ON_B200), "theirs.csv", "\n".join(lines).encode())
+    assert test.title[0].value == "Your runs are of another scenario"
+    assert not [button for button in test.button if button.key == "bar_to_file"], "this model has no MTP module"
+    test.session_state["model_id"], test.session_state["drafter_id"] = "qwen3-30b-a3b", "mtp"
+    test.run()
+    assert not test.exception, "Share opens where there is no answer"
+    assert "no multi-token-prediction module" in test.error[0].value
+
+
 def test_a_config_json_becomes_the_model_and_a_power_log_is_read() -> None:
     test = upload(page(), "config.json", CONFIG_JSON.encode())
     assert test.session_state["_scenario"].model_id.startswith("own-")

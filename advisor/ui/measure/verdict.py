@@ -132,7 +132,7 @@ def _diagnose_button(scenario: Scenario, *, filled: bool) -> None:
 
 
 def _scenario_of(frame: pd.DataFrame, scenario: Scenario) -> Scenario | None:
-    """The scenario with what most rows state; None where that is none, or changes nothing."""
+    """The scenario with what most rows state; None where that changes nothing, or cannot be."""
     stated = {
         field: Counter(frame[column].dropna().tolist()).most_common(1)[0][0]
         for column, field in _SET_BY_ROWS.items()
@@ -147,6 +147,7 @@ def _scenario_of(frame: pd.DataFrame, scenario: Scenario) -> Scenario | None:
     }
     try:
         found = build_scenario(**(scenario.model_dump(exclude_defaults=True) | stated))
+        load_setup(found)
     except AdvisorError:
         return None
     return None if found == scenario else found
