@@ -99,7 +99,7 @@ def ingest(
         _print_reasons("not used in the fit", _lines(refused))
     if output is not None:
         say(f"{counted(together[0].rows_kept, 'row')} written to {output}")
-    for plain in filter(None, (_plain_sweep_text(one, [output] if output else paths) for one in together)):
+    for plain in filter(None, (_plain_sweep_text(one, output) for one in together)):
         say(plain)
 
 
@@ -182,7 +182,7 @@ def fit(paths: Sequence[Path], output: Path | None, force: bool, as_json: bool, 
     if text is not None:
         how = f"advise ... --refit {output}" if output else "--output FILE here, then advise ... --refit FILE"
         click.echo(f"To use it: {how}")
-    if plain := _plain_sweep_text(rows.result, paths):
+    if plain := _plain_sweep_text(rows.result, None):
         say(plain)
     _check_written(output, text, answer.reasons_against)
 
@@ -235,16 +235,17 @@ _SWEPT = 3
 """Batches of plain decoding that --plain-sweep needs at least. [-]"""
 
 
-def _plain_sweep_text(result: Measured, paths: Sequence[Path]) -> str:
+def _plain_sweep_text(result: Measured, written: Path | None) -> str:
     """How plain runs at several batches are used as they were measured. Empty where there are too few."""
     if result.kind != "points" or not result.rows_kept:
         return ""
     plain = result.frame[result.frame["draft_tokens_k"].fillna(-1) == 0]
     if plain["batch_size"].nunique() < _SWEPT:
         return ""
+    first = "" if written else "`ingest ... --output my_runs.csv`, then "
     return (
-        f"Plain decoding at {plain['batch_size'].nunique()} batches is among the rows: `advise ... --plain-sweep "
-        f"{paths[0]}` predicts from those times themselves (a file in columns of ours, as `ingest --output` writes it)."
+        f"Plain decoding at {plain['batch_size'].nunique()} batches is among the rows: {first}"
+        f"`advise ... --plain-sweep {written or 'my_runs.csv'}` predicts from those times themselves."
     )
 
 
