@@ -15,11 +15,10 @@ from advisor.measured.readers.llama_benchy import PRINTED as BENCHY_PRINTED
 from advisor.measured.readers.ours import ENGINE_STEPS, LOG, RECORDS, TABLE, TEMPLATE
 from advisor.measured.readers.ours import SWEEP as OUR_SWEEP
 from advisor.measured.readers.sglang import ONE_BATCH, SERVING, SPECFORGE, SPECULATIVE
-from advisor.measured.readers.sglang_steps import STEPS as SGLANG_STEPS
+from advisor.measured.readers.step_logs import SGLANG_STEPS, VLLM_STEPS
 from advisor.measured.readers.trtllm import LOG as TRTLLM_LOG
 from advisor.measured.readers.trtllm import REPORT as TRTLLM_REPORT
 from advisor.measured.readers.vllm import BLOCK, FORWARD, LATENCY, SERVE, SWEEP, THROUGHPUT
-from advisor.measured.readers.vllm_steps import STEPS as VLLM_STEPS
 
 FORMATS: tuple[Format, ...] = (
     TEMPLATE,

@@ -207,7 +207,6 @@ def _is_number(value: Any) -> bool:
 JSON = Format(
     "aiperf_json",
     "AIPerf or genai-perf JSON",
-    "metrics as objects with unit and avg, request_latency among them, at the top or under records",
     detect_json,
     read_json,
     wants=("request_latency.avg|records.request_latency.avg", "request_latency.unit|records.request_latency.unit"),
@@ -266,7 +265,6 @@ def _add_metric(metrics: dict[str, Metric], row: list[str]) -> None:
 CSV = Format(
     "aiperf_csv",
     "AIPerf or genai-perf CSV",
-    "a first line that begins Metric,avg,min,max",
     detect_csv,
     read_csv,
 )
@@ -362,7 +360,6 @@ def _numbers(metrics: Mapping[str, Any], units: dict[str, str]) -> tuple[dict[st
 RECORDS = Format(
     "aiperf_records",
     "AIPerf per-request JSONL",
-    "lines with request_latency as an object with value and unit, under metrics or bare",
     detect_records,
     read_records,
     wants=("metrics.request_latency.value|request_latency.value", "metrics.request_latency.unit|request_latency.unit"),

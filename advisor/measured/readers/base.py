@@ -81,7 +81,6 @@ class Format:
 
     id: str
     name: str
-    recognised_by: str
     detect: Callable[[Sample], float]
     read: Callable[[Sample], RawRows]
     wants: tuple[str, ...] = ()

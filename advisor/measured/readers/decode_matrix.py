@@ -138,7 +138,6 @@ def _accelerator(document: Mapping[str, Any]) -> dict[str, Any]:
 MATRIX = Format(
     "decode_matrix",
     "llm-inference-bench decode matrix",
-    "an object metadata beside a list results whose cells have concurrency, context_tokens and aggregate_tps",
     detect,
     read,
     wants=("metadata", "results"),

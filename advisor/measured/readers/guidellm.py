@@ -132,7 +132,6 @@ def _strategy(record: dict[str, Any]) -> str:
 GUIDELLM_JSON = Format(
     "guidellm_json",
     "guidellm JSON",
-    "metadata.guidellm_version, or benchmarks with inter_token_latency_ms metrics",
     detect_json,
     read_json,
 )
@@ -225,7 +224,6 @@ def _model_of_backend(cell: Any) -> str | None:
 GUIDELLM_CSV = Format(
     "guidellm_csv",
     "guidellm CSV",
-    "three header rows whose first has Run Info, Benchmark and Inter Token Latency",
     with_header(0.95, "Benchmark", "Inter Token Latency"),
     read_csv,
 )

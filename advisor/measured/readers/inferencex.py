@@ -183,7 +183,6 @@ def _finish(frame: pd.DataFrame) -> list[str]:
 AGGREGATE = Format(
     "inferencex",
     "InferenceX aggregate JSON (single runs, agentic replays, vLLM's performance CI)",
-    "fields hw (or device), conc and framework with tput_per_gpu, output_tput_per_gpu or request_metrics",
     detect_aggregate,
     read_aggregate,
     wants=("hw|device", "conc", "framework", "|".join(sorted(_RATES))),
@@ -234,7 +233,6 @@ def _finish_turns(frame: pd.DataFrame) -> list[str]:
 TURNS = Format(
     "inferencex_multiturn",
     "InferenceX multi-turn JSON",
-    "fields concurrency and completed_turns (or client.completed_turns), with times as objects in ms",
     detect_turns,
     read_turns,
     wants=("concurrency", "completed_turns|client.completed_turns", "tpot_ms.mean|server.tpot_steady_ms"),
@@ -270,7 +268,6 @@ _LOCAL_FIELDS = ("hw", "conc", "framework", "isl", "osl", "metrics")
 LOCAL = Format(
     "together_runner",
     "together_runner JSON",
-    "fields hw, conc, framework, isl, osl and metrics (an object with total_token_throughput and times in ms)",
     with_fields(0.96, *_LOCAL_FIELDS),
     read_local,
     wants=_LOCAL_FIELDS,
@@ -330,7 +327,6 @@ def _finish_argued(frame: pd.DataFrame) -> list[str]:
 ARGUED = Format(
     "atom_results",
     "ATOM results JSON",
-    "an object benchmark_args beside a throughput or a latency in ms",
     detect_argued,
     read_argued,
     wants=(_ARGUMENTS, "|".join(sorted(_MEASURED))),

@@ -122,7 +122,6 @@ def read_json(sample: Sample) -> RawRows:
 JSON = Format(
     "llama_benchy_json",
     "llama-benchy JSON",
-    "a list benchmarks whose items have concurrency, context_size, prompt_size and response_size",
     detect_json,
     read_json,
     wants=_FIELDS,
@@ -167,7 +166,6 @@ def read_printed(sample: Sample) -> RawRows:
 PRINTED = Format(
     "llama_benchy",
     "llama-benchy's printed table",
-    "a Markdown table with the columns model, test, t/s (or t/s (req)) and ttfr (ms) or peak t/s",
     detect_table,
     read_printed,
 )
@@ -232,7 +230,6 @@ def read_csv(sample: Sample) -> RawRows:
 CSV = Format(
     "llama_benchy_csv",
     "llama-benchy CSV",
-    "columns model, test_name, t_s_mean, t_s_req_mean and ttfr_mean",
     with_header(0.95, "model", "test_name", "t_s_mean", "t_s_req_mean", "ttfr_mean"),
     read_csv,
 )

@@ -121,7 +121,6 @@ def read_engine_steps(sample: Sample) -> RawRows:
 ENGINE_STEPS = Format(
     "engine_steps",
     "steps of `advisor profile --engine` (data.csv)",
-    "columns status, step_time_s, touched_law, tokens_in_step, control_ratio and n_repeats",
     with_header(0.98, *_STEPS_NEEDED),
     read_engine_steps,
 )
@@ -130,7 +129,6 @@ ENGINE_STEPS = Format(
 TEMPLATE = Format(
     "canonical_csv",
     "our own CSV template",
-    "a header with at least three of our columns, one of them a measurement",
     detect_template,
     read_template,
 )
@@ -183,7 +181,6 @@ def read_records(sample: Sample) -> RawRows:
 RECORDS = Format(
     "canonical_json",
     "our own columns as JSON",
-    "records with at least three of our columns, one of them a measurement",
     detect_records,
     read_records,
 )
@@ -261,7 +258,6 @@ def _word(table: FileTable, name: str, row: int | np.integer) -> str:
 SWEEP = Format(
     "profiler_sweep",
     "a sweep of `advisor profile` (data.csv)",
-    "columns op, touched_experts, expert_width, time_p20_s, checked_error and control_ratio",
     with_header(0.98, *_NEEDED),
     read_sweep,
 )
@@ -301,7 +297,6 @@ def read_table(sample: Sample) -> RawRows:
 TABLE = Format(
     "kernel_table",
     "a measured MoE kernel table",
-    "columns num_tokens, hidden_size, topk, num_experts and a latency, as CSV or parquet",
     detect_table,
     read_table,
 )
@@ -365,7 +360,6 @@ def _untimed(pending: tuple[int, str]) -> Reject:
 LOG = Format(
     "benchmark_moe",
     "a benchmark_moe log",
-    "lines `Batch size: N, config: ...` followed by `Kernel time: X us`",
     detect_log,
     read_log,
 )

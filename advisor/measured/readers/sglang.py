@@ -161,7 +161,6 @@ def _engine(backend: Any) -> str | None:
 SERVING = Format(
     "sglang_serving",
     "SGLang bench_serving JSONL",
-    "fields backend, dataset_name, random_input_len, output_throughput and mean_itl_ms",
     detect_serving,
     read_serving,
     wants=(*sorted(_SERVING_KEYS), "|".join(sorted(_SERVING_OWN))),
@@ -222,7 +221,6 @@ def _finish_one_batch(frame: pd.DataFrame) -> list[str]:
 ONE_BATCH = Format(
     "sglang_one_batch",
     "SGLang bench_one_batch (and _server) JSONL",
-    "fields run_name, batch_size, input_len, output_len and median_decode_latency or last_ttft",
     detect_one_batch,
     read_one_batch,
     wants=("batch_size", "input_len", "output_len", "median_decode_latency|last_ttft|acc_length"),
@@ -267,7 +265,6 @@ _SPECULATIVE_FIELDS = ("batch_size", "steps", "topk", "num_draft_tokens", "acc_l
 SPECULATIVE = Format(
     "sglang_speculative",
     "SGLang bench_speculative JSONL",
-    "fields batch_size, steps, topk, num_draft_tokens, acc_length, step_time and speed",
     with_fields(0.95, *_SPECULATIVE_FIELDS),
     read_speculative,
     wants=_SPECULATIVE_FIELDS,
@@ -335,7 +332,6 @@ def _finish_specforge(frame: pd.DataFrame) -> list[str]:
 SPECFORGE = Format(
     "specforge",
     "SpecForge bench_model_speedup JSONL or bench_eagle3 JSON",
-    "fields batch_size, steps, topk, num_draft_tokens, benchmark and throughput, or lists of such runs with metrics",
     detect_specforge,
     read_specforge,
     wants=_SPECFORGE_FIELDS,

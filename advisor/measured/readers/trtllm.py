@@ -175,7 +175,6 @@ def _finish(frame: pd.DataFrame) -> list[str]:
 LOG = Format(
     "trtllm_bench",
     "trtllm-bench log",
-    "text with the title PERFORMANCE OVERVIEW and lines such as `Total Output Throughput (tokens/sec): 7517.2`",
     detect_log,
     read_log,
 )
@@ -202,7 +201,6 @@ def read_json(sample: Sample) -> RawRows:
 REPORT = Format(
     "trtllm_report",
     "trtllm-bench --report_json",
-    "objects engine, world_info, request_info and performance (with system_output_throughput_tok_s)",
     detect_json,
     read_json,
     wants=("performance.system_output_throughput_tok_s", "world_info.tp_size", "request_info.avg_output_length"),

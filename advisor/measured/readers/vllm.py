@@ -109,7 +109,6 @@ def read_serve(sample: Sample) -> RawRows:
 SERVE = Format(
     "vllm_serve",
     "vLLM bench serve JSON",
-    "a rate (output_throughput, total_token_throughput or request_throughput) and a latency (mean_ or median_ tpot_ms, itl_ms, ttft_ms or e2el_ms)",  # noqa: E501
     detect_serve,
     read_serve,
     wants=("|".join(_MEASURED), "|".join(name for names in time_fields().values() for name in names)),
@@ -141,7 +140,6 @@ def read_sweep(sample: Sample) -> RawRows:
 SWEEP = Format(
     "vllm_sweep",
     "vLLM bench sweep summary.csv",
-    "columns run_number, output_throughput, mean_tpot_ms and total_token_throughput",
     # Above our own template, which shares some names.
     with_header(0.95, "run_number", "output_throughput", "total_token_throughput", "mean_tpot_ms"),
     read_sweep,
@@ -167,7 +165,6 @@ _LATENCY_FIELDS = ("avg_latency", "latencies", "percentiles")
 LATENCY = Format(
     "vllm_latency",
     "vLLM bench latency JSON",
-    "fields avg_latency, latencies and percentiles",
     with_fields(0.9, *_LATENCY_FIELDS),
     read_latency,
     wants=_LATENCY_FIELDS,
@@ -192,7 +189,6 @@ _THROUGHPUT_FIELDS = ("elapsed_time", "num_requests", "total_num_tokens", "token
 THROUGHPUT = Format(
     "vllm_throughput",
     "vLLM bench throughput JSON",
-    "fields elapsed_time, num_requests, total_num_tokens and tokens_per_second",
     with_fields(0.9, *_THROUGHPUT_FIELDS),
     read_throughput,
     wants=_THROUGHPUT_FIELDS,
@@ -299,7 +295,6 @@ def _whole(value: Any) -> int | None:
 FORWARD = Format(
     "vllm_forward",
     "vLLM bench forward JSON",
-    "a list of cases with requests (query_len, kv_len, num_draft_tokens) and median_us",
     detect_forward,
     read_forward,
     wants=("case", "requests", "median_us"),
@@ -453,7 +448,6 @@ def _engine(record: dict[str, Any]) -> str | None:
 BLOCK = Format(
     "serving_console",
     "the console block of a serving benchmark",
-    "text with the title Serving Benchmark Result and lines such as `Mean TPOT (ms): 8.31`",
     detect,
     read,
 )
