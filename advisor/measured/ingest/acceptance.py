@@ -181,7 +181,7 @@ def _text(name: str, data: bytes) -> str:
     sample = open_upload(name, data)  # bounded decompression and decoding, binary formats refused
     if sample.kind != "text":
         raise AdvisorError(f"{name} is {sample.kind}; expected the text of vLLM's /metrics, or a list of rates")
-    return sample.data.decode("utf-8", errors="replace").replace("\r\n", "\n")
+    return sample.text.replace("\r\n", "\n")
 
 
 def _sample(line: str) -> Sample | None:

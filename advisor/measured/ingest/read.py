@@ -174,7 +174,7 @@ def detect(sample: Sample) -> Format:
 
 
 def _seen(sample: Sample) -> str:
-    if sample.kind in ("json", "jsonl"):
+    if sample.is_json:
         keys = ", ".join(shorten(key)[:40] for key in list(sample.first)[:6])
         return f"JSON with the fields {keys}" if keys else "JSON without fields"
     if sample.kind == "parquet":

@@ -79,7 +79,7 @@ def own_headers(
         sample = one_row_a_k(unfolded(open_upload(name, data)))
     except AdvisorError:
         return ()
-    header, cells = _fields(sample) if sample.kind in ("json", "jsonl") else _columns(sample)
+    header, cells = _fields(sample) if sample.is_json else _columns(sample)
     if len(header) < 2 or len(set(header)) < len(header):
         return ()
     known = {cell: _with_unit(cell, kind) for cell in header} | _paired(header, kind)
@@ -312,7 +312,7 @@ def fill_mapped(raw: RawRows, sample: Sample, columns: Mapping[str, str]) -> Non
 
     The reader looks for its tool's names alone. Rows that stand for no single record stay as they are.
     """
-    if sample.kind not in ("json", "jsonl"):
+    if not sample.is_json:
         return
     by_line = dict(zip(sample.lines, sample.records, strict=True))
     rows = [by_line.get(int(line)) for line in raw.lines]
@@ -397,7 +397,7 @@ def near_miss(sample: Sample, formats: Sequence[Format]) -> str | None:
     For JSON the known format of which it has the largest share of fields, at least half; else, and for tables, the
     columns of our own that it has, and what a row needs beside them.
     """
-    if sample.kind in ("json", "jsonl"):
+    if sample.is_json:
         return _near_format(sample.first, formats) or _near_columns(scalar_paths(sample.first), "field")
     return _near_columns(table_header(sample), "column")
 

@@ -102,7 +102,7 @@ def one_row_a_k(sample: Sample, named: Sequence[str] = ()) -> Sample:
     """
     if sample.kind == "text":
         headers: Sequence[str] = [cell.strip() for cell in sample.header]
-    elif sample.kind in ("json", "jsonl") and all(isinstance(record, dict) for record in sample.records):
+    elif sample.is_json and all(isinstance(record, dict) for record in sample.records):
         headers = list(dict.fromkeys(str(name) for record in sample.records for name in record))
     else:
         return sample
@@ -132,7 +132,7 @@ def _long_table(sample: Sample, headers: Sequence[str], wide: _Wide) -> Sample:
     out = io.StringIO()
     write = csv.writer(out, delimiter=sample.delimiter, lineterminator="\n").writerow
     write(wide.header(headers))
-    text = sample.data.decode("utf-8", errors="replace")
+    text = sample.text
     try:
         rows = csv.reader((line for line in io.StringIO(text) if not line.startswith("#")), delimiter=sample.delimiter)
         filled = (row for row in rows if any(cell.strip() for cell in row))

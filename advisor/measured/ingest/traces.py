@@ -130,7 +130,7 @@ def _sequences(name: str, data: bytes, model: LayerCounts) -> tuple[list[Ids], s
             raise AdvisorError(f"{name}: each array of an .npz must be one sequence [tokens, layers, k]")
         return members, ".npz, one array [tokens, layers, k] per sequence"
     sample = open_upload(name, data)  # bounded decompression and decoding, pickles and other formats refused
-    if sample.kind in ("json", "jsonl"):
+    if sample.is_json:
         return _from_json(name, sample.records, model)
     if sample.kind == "text":
         return _from_csv(name, sample.data, sample.delimiter)

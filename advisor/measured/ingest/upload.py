@@ -75,6 +75,16 @@ class Sample:
     warnings: tuple[str, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_json(self) -> bool:
+        """Whether `records` holds what the file says."""
+        return self.kind in ("json", "jsonl")
+
+    @property
+    def text(self) -> str:
+        """The whole file as text."""
+        return self.data.decode("utf-8", errors="replace")
+
     @cached_property
     def head(self) -> str:
         """The first 256 KiB as text (empty for parquet)."""

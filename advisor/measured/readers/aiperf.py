@@ -18,7 +18,7 @@ from advisor.measured.ingest.columns import UNIT_FACTORS, header_key
 from advisor.measured.ingest.derived import acceptance_by_position_text
 from advisor.measured.ingest.result import Reject, shorten
 from advisor.measured.ingest.upload import Sample
-from advisor.measured.readers.base import Format, RawRows, closed_loads, field_of
+from advisor.measured.readers.base import Format, RawRows, closed_loads, field_of, fill_k, mark_same_run, whole
 from advisor.prediction import AdvisorError
 from advisor.text import counted, number_of
 
@@ -106,17 +106,12 @@ def _count_warnings(rows: Sequence[Mapping[str, Metric]]) -> list[str]:
 
 def _finish(frame: pd.DataFrame) -> list[str]:
     """K from the draft counters, where they divide evenly."""
-    frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
-    notes: list[str] = []
+    notes = mark_same_run(frame)
     for tokens, steps in (("_total_draft_tokens", "_total_steps"), ("_draft_tokens", "_steps")):
         if tokens not in frame or steps not in frame:
             continue
         ratio = (frame[tokens] / frame[steps].where(frame[steps] > 0)).to_numpy(dtype=float)
-        whole = np.abs(ratio - np.round(ratio)) <= 1e-3
-        empty = frame["draft_tokens_k"].isna().to_numpy() & whole
-        if empty.any():
-            frame.loc[empty, "draft_tokens_k"] = np.round(ratio[empty]).astype(int)
-            notes.append(f"draft_tokens_k taken in {counted(int(empty.sum()), 'row')} from draft tokens / steps")
+        fill_k(frame, whole(ratio), "draft tokens / steps", notes)
     return notes
 
 

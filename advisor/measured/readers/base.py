@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -139,7 +139,7 @@ def from_records(records: Sequence[Mapping[str, Any]], maps: Sequence[FieldMap])
 
 def with_fields(score: float, *fields: str) -> Callable[[Sample], float]:
     """Detection: `score` for JSON whose first record has all these fields."""
-    return lambda sample: score if sample.kind in ("json", "jsonl") and sample.first.keys() >= {*fields} else 0.0
+    return lambda sample: score if sample.is_json and sample.first.keys() >= {*fields} else 0.0
 
 
 def with_header(score: float, *cells: str) -> Callable[[Sample], float]:
@@ -148,13 +148,22 @@ def with_header(score: float, *cells: str) -> Callable[[Sample], float]:
 
 
 def raw_points(
-    sample: Sample, maps: Sequence[FieldMap], finish: Finish | None = None, **constants: str
+    sample: Sample,
+    maps: Sequence[FieldMap],
+    finish: Finish | None = None,
+    models: tuple[str, ...] = (),
+    **constants: str,
 ) -> tuple[RawRows, list[dict[str, Any]]]:
-    """A row for each object of a JSON sample with `constants` in every row, and those objects."""
+    """A row for each object of a JSON sample, and those objects.
+
+    models : fields that may name the model, as `model_cells` takes them. constants : values of every row, by column.
+    """
     records, lines, rejects = keep_objects(sample)
     raw = RawRows("points", lines, from_records(records, maps), rejects, finish=finish)
     for column, value in constants.items():
         raw.constant(column, value)
+    if models:
+        raw.cells["model_id"], raw.notes = model_cells(records, models)
     return raw, records
 
 
@@ -258,11 +267,11 @@ _MIDDLES = ("mean", "median", "p50")
 chunks, whose median says nothing of its mean: most chunks of a stream may come at once."""
 
 
-def time_fields(ending: str = "_ms", within: str = "") -> dict[str, tuple[str, ...]]:
+def time_fields(within: str = "") -> dict[str, tuple[str, ...]]:
     """Field names that may hold each of our times, best first. `within` is the path of the object they stand in."""
     return {
         column: tuple(
-            f"{within}{middle}_{name}{ending}"
+            f"{within}{middle}_{name}_ms"
             for middle in (_MIDDLES[:1] if column == "itl_s" else _MIDDLES)
             for name in names
         )
@@ -270,16 +279,15 @@ def time_fields(ending: str = "_ms", within: str = "") -> dict[str, tuple[str, .
     }
 
 
-def time_maps(ending: str = "_ms", scale: float = MS, within: str = "") -> tuple[FieldMap, ...]:
+def time_maps(within: str = "") -> tuple[FieldMap, ...]:
     """Field maps of our four times."""
-    return tuple(FieldMap(column, sources, scale) for column, sources in time_fields(ending, within).items())
+    return tuple(FieldMap(column, sources, MS) for column, sources in time_fields(within).items())
 
 
-def medians_note(records: Iterable[Mapping[str, Any]], ending: str = "_ms", within: str = "") -> list[str]:
+def medians_note(records: Sequence[Mapping[str, Any]], within: str = "") -> list[str]:
     """The sentence that names the times whose mean no record has, where a median stands in. None otherwise."""
-    records = list(records)
     columns = []
-    for column, sources in time_fields(ending, within).items():
+    for column, sources in time_fields(within).items():
         found = {next((s for s in sources if field_of(record, s) is not None), "") for record in records} - {""}
         if found and not any(source.removeprefix(within).startswith("mean") for source in found):
             columns.append(column)
@@ -365,13 +373,12 @@ def finish_serve(frame: pd.DataFrame) -> list[str]:
     if empty.any():
         frame.loc[empty, "accepted_length"] = length[empty]
         notes.append(f"accepted_length computed in {counted(int(empty.sum()), 'row')} as 1 + accepted tokens / drafts")
-    frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
+    mark_same_run(frame)
     # A run with a table of K by batch reports the positions of its largest K, whatever it drafted.
     positions = floats(frame, "_positions")
     cut_short = np.abs(per_draft / positions - 1.0) <= _CUT_SHORT
-    whole = np.where(np.abs(per_draft - np.round(per_draft)) <= _WHOLE_TOLERANCE, np.round(per_draft), np.nan)
-    _fill_k(frame, np.where(cut_short, positions, whole), "draft tokens / drafts", notes)
-    _fill_k(frame, np.where(np.isnan(per_draft), positions, np.nan), "the number of draft positions reported", notes)
+    fill_k(frame, np.where(cut_short, positions, whole(per_draft)), "draft tokens / drafts", notes)
+    fill_k(frame, np.where(np.isnan(per_draft), positions, np.nan), "the number of draft positions reported", notes)
     varying = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(per_draft)
     if varying.any():
         notes.append(
@@ -393,7 +400,19 @@ def _drafted_positions(frame: pd.DataFrame, varying: np.ndarray) -> None:
         frame.loc[line, "acceptance_by_position"] = pd.NA if varying[row] or k < 1 else ";".join(shares[: int(k)])
 
 
-def _fill_k(frame: pd.DataFrame, k: np.ndarray, how: str, notes: list[str]) -> None:
+def mark_same_run(frame: pd.DataFrame) -> list[str]:
+    """Say of every accepted length that it was counted in its own run."""
+    frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
+    return []
+
+
+def whole(ratio: np.ndarray, tolerance: float = _WHOLE_TOLERANCE) -> np.ndarray:
+    """Ratios that lie within `tolerance` [-] of an integer, as that integer. NaN for the others."""
+    return np.where(np.abs(ratio - np.round(ratio)) <= tolerance, np.round(ratio), np.nan)
+
+
+def fill_k(frame: pd.DataFrame, k: np.ndarray, how: str, notes: list[str]) -> None:
+    """Fill empty K from `k`, NaN where it is not known, and note it."""
     empty = frame["draft_tokens_k"].isna().to_numpy() & ~np.isnan(k)
     if empty.any():
         frame.loc[empty, "draft_tokens_k"] = k[empty].astype(int)

@@ -20,7 +20,6 @@ from advisor.measured.readers.base import (
     floats,
     loads_of,
     medians_note,
-    model_cells,
     raw_points,
     time_fields,
     time_maps,
@@ -59,19 +58,13 @@ def detect_aggregate(sample: Sample) -> float:
     The nested metrics of an agentic run count, too.
     """
     keys = sample.first.keys()
-    return (
-        0.95
-        if sample.kind in ("json", "jsonl") and keys >= _WANTED and keys & {"hw", "device"} and keys & _RATES
-        else 0.0
-    )
+    return 0.95 if sample.is_json and keys >= _WANTED and keys & {"hw", "device"} and keys & _RATES else 0.0
 
 
 def read_aggregate(sample: Sample) -> RawRows:
     """One row per object. Speculation is named, its K is not: rows with it ask for K."""
-    raw, records = raw_points(sample, _AGGREGATE_MAPS, _finish, batch_kind="max_concurrency")
+    raw, records = raw_points(sample, _AGGREGATE_MAPS, _finish, _MODEL, batch_kind="max_concurrency")
     cells = raw.cells
-    cells["model_id"], said = model_cells(records, _MODEL)
-    raw.notes += said
     cells["hardware_id"] = Cells([_accelerator(record.get("hw", record.get("device"))) for record in records], "hw")
     cells["engine"] = Cells([_engine(record.get("framework")) for record in records], "framework")
     methods = [_method(record.get("spec_decoding")) for record in records]
@@ -209,16 +202,13 @@ def detect_turns(sample: Sample) -> float:
         field_of(sample.first, "completed_turns") is not None
         or field_of(sample.first, "client.completed_turns") is not None
     )
-    return 0.9 if sample.kind in ("json", "jsonl") and "concurrency" in sample.first and turns else 0.0
+    return 0.9 if sample.is_json and "concurrency" in sample.first and turns else 0.0
 
 
 def read_turns(sample: Sample) -> RawRows:
     """One row per run. Neither accelerator nor K is in the file: both are asked for."""
-    constants = {"batch_kind": "max_concurrency", "dataset": "multi-turn"}
-    raw, records = raw_points(sample, _TURN_MAPS, _finish_turns, **constants)
-    raw.cells["model_id"], said = model_cells(records, ("model",))
-    raw.notes += said
-    return raw
+    kind = "max_concurrency"
+    return raw_points(sample, _TURN_MAPS, _finish_turns, ("model",), batch_kind=kind, dataset="multi-turn")[0]
 
 
 def _finish_turns(frame: pd.DataFrame) -> list[str]:
@@ -257,10 +247,9 @@ _LOCAL_MAPS = (
 
 def read_local(sample: Sample) -> RawRows:
     """One row per run. The file has no word on speculation, so K is asked for."""
-    raw, records = raw_points(sample, _LOCAL_MAPS, batch_kind="max_concurrency")
-    raw.cells["model_id"], said = model_cells(records, ("model", "profile"))
+    raw, records = raw_points(sample, _LOCAL_MAPS, models=("model", "profile"), batch_kind="max_concurrency")
     raw.cells["engine_version"] = Cells([version_of_image(record.get("image")) for record in records], "image")
-    raw.notes += [*said, *medians_note(records, within="metrics.")]
+    raw.notes += medians_note(records, within="metrics.")
     return raw
 
 
@@ -294,14 +283,14 @@ _ARGUED_MAPS = (
 def detect_argued(sample: Sample) -> float:
     """0.95 for an object under benchmark_args beside a rate or a latency."""
     argued = isinstance(sample.first.get(_ARGUMENTS), dict) and sample.first.keys() & _MEASURED
-    return 0.95 if sample.kind in ("json", "jsonl") and argued else 0.0
+    return 0.95 if sample.is_json and argued else 0.0
 
 
 def read_argued(sample: Sample) -> RawRows:
     """One row per run. `backend` is the client's protocol, so the engine is asked for."""
-    raw, records = raw_points(sample, _ARGUED_MAPS, _finish_argued)
-    raw.cells["model_id"], said = model_cells(records, (f"{_ARGUMENTS}.model", f"{_ARGUMENTS}.tokenizer"))
-    raw.notes += [*said, *medians_note(records)]
+    models = (f"{_ARGUMENTS}.model", f"{_ARGUMENTS}.tokenizer")
+    raw, records = raw_points(sample, _ARGUED_MAPS, _finish_argued, models)
+    raw.notes += medians_note(records)
     raw.cells |= loads_of(records, f"{_ARGUMENTS}.")
     raw.warnings += failures(
         [
@@ -317,9 +306,9 @@ def _finish_argued(frame: pd.DataFrame) -> list[str]:
     notes = finish_serve(frame)
     with np.errstate(invalid="ignore", divide="ignore"):
         gpus = floats(frame, "total_tok_per_s") / floats(frame, "_rate")
-    whole = np.isfinite(gpus) & (np.abs(gpus - np.round(gpus)) < 0.01) & (np.round(gpus) >= 1)
-    if whole.any():
-        frame.loc[whole, "gpu_count"] = np.round(gpus[whole]).astype(int)
+    known = np.isfinite(gpus) & (np.abs(gpus - np.round(gpus)) < 0.01) & (np.round(gpus) >= 1)
+    if known.any():
+        frame.loc[known, "gpu_count"] = np.round(gpus[known]).astype(int)
         notes.append("gpu_count is total_token_throughput / tput_per_gpu")
     return notes
 

@@ -152,7 +152,7 @@ def read_printed(sample: Sample) -> RawRows:
     """One row per generation test, its prompt and first token those of the prompt test before it."""
     tests: list[tuple[int, Mapping[str, str]]] = []
     names: list[str] = []
-    for line, text in enumerate(sample.data.decode("utf-8", errors="replace").splitlines(), start=1):
+    for line, text in enumerate(sample.text.splitlines(), start=1):
         if found := _header(text):
             names = found
         elif names and (cells := _cells(text)):

@@ -137,7 +137,7 @@ TEMPLATE = Format(
 # The same columns as JSON: one record per run, by our names, as a script writes them or `--map` makes them.
 def detect_records(sample: Sample) -> float:
     """0.5 for a record with our measured columns, less than any tool's own."""
-    if sample.kind not in ("json", "jsonl"):
+    if not sample.is_json:
         return 0.0
     found = _understood([str(name) for name in sample.first])
     return 0.5 if len(found) >= _MIN_COLUMNS and found & set(MEASURED_COLUMNS["points"]) else 0.0

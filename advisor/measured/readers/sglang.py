@@ -20,8 +20,8 @@ from advisor.measured.readers.base import (
     finish_serve,
     floats,
     loads_of,
+    mark_same_run,
     medians_note,
-    model_cells,
     raw_points,
     time_maps,
     with_fields,
@@ -59,15 +59,14 @@ _MODEL = (
 def detect_serving(sample: Sample) -> float:
     """0.95: vLLM's file shares most names, so one of SGLang's own is needed."""
     keys = sample.first.keys()
-    return 0.95 if sample.kind in ("json", "jsonl") and keys >= _SERVING_KEYS and keys & _SERVING_OWN else 0.0
+    return 0.95 if sample.is_json and keys >= _SERVING_KEYS and keys & _SERVING_OWN else 0.0
 
 
 def read_serving(sample: Sample) -> RawRows:
     """One row per run. K, tree width and drafter from server_info."""
-    raw, records = raw_points(sample, _SERVING_MAPS, finish_serve)
+    raw, records = raw_points(sample, _SERVING_MAPS, finish_serve, _MODEL)
     cells = raw.cells
-    cells["model_id"], said = model_cells(records, _MODEL)
-    raw.notes += [*said, *medians_note(records)]
+    raw.notes += medians_note(records)
     speculation = [speculation_of(record.get("server_info")) for record in records]
     if any(item.get("drafter") == "mtp" for item in speculation):
         raw.notes.append(MTP_AS_EAGLE)
@@ -180,7 +179,7 @@ _ONE_BATCH_MAPS = (
 
 def detect_one_batch(sample: Sample) -> float:
     """0.9 for a batch line of either tool."""
-    if sample.kind not in ("json", "jsonl") or not sample.first.keys() >= {"batch_size", "input_len", "output_len"}:
+    if not sample.is_json or not sample.first.keys() >= {"batch_size", "input_len", "output_len"}:
         return 0.0
     return 0.9 if sample.first.keys() & {"median_decode_latency", "last_ttft", "acc_length"} else 0.0
 
@@ -212,7 +211,7 @@ def _finish_one_batch(frame: pd.DataFrame) -> list[str]:
     with np.errstate(invalid="ignore", divide="ignore"):
         per_token = np.where((tokens > 1) & (latency > ttft), (latency - ttft) / (tokens - 1), np.nan)
     frame["tpot_s"] = np.where(np.isnan(step), per_token, step)
-    frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
+    mark_same_run(frame)
     if np.isnan(step).any():
         return ["tpot_s computed as (latency - first token) / (output length - 1), for a batch that runs to its end"]
     return []
@@ -257,7 +256,7 @@ def _finish_speculative(frame: pd.DataFrame) -> list[str]:
     positive = speed > 0
     frame["tpot_s"] = np.where(positive, 1.0 / np.where(positive, speed, 1.0), np.nan)
     frame["output_tok_per_s"] = floats(frame, "batch_size") * np.where(positive, speed, np.nan)
-    frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
+    mark_same_run(frame)
     return ["tpot_s is 1 / speed, and output_tok_per_s is speed x batch: the tool's speed is per request"]
 
 
@@ -285,7 +284,7 @@ def detect_specforge(sample: Sample) -> float:
 
     A document with lists of such runs counts, too.
     """
-    if sample.kind not in ("json", "jsonl"):
+    if not sample.is_json:
         return 0.0
     lines = sample.first.keys() >= {*_SPECFORGE_FIELDS}
     return 0.95 if lines or _by_benchmark(sample.first) else 0.0
@@ -309,8 +308,7 @@ def read_specforge(sample: Sample) -> RawRows:
     if runs:
         lines = tuple(range(1, len(runs) + 1))
         sample = replace(sample, records=tuple(runs), lines=lines)
-    constants = {"engine": "sglang", "batch_kind": "max_concurrency"}
-    raw, records = raw_points(sample, _SPECFORGE_MAPS, _finish_specforge, **constants)
+    raw, records = raw_points(sample, _SPECFORGE_MAPS, mark_same_run, engine="sglang", batch_kind="max_concurrency")
     drafting = [bool(record.get("steps")) for record in records]
     lengths = [
         positive_or_none(record.get("acc_length", field_of(record, "metrics.accept_length"))) if drafts else None
@@ -322,11 +320,6 @@ def read_specforge(sample: Sample) -> RawRows:
     raw.notes.append("drafter eagle3: the tool starts every server that drafts with EAGLE3")
     raw.notes.append("the tool's rate includes prefill, and its clients do not stream: it gives no time per token")
     return raw
-
-
-def _finish_specforge(frame: pd.DataFrame) -> list[str]:
-    frame.loc[frame["accepted_length"].notna(), "accepted_length_same_run"] = 1
-    return []
 
 
 SPECFORGE = Format(

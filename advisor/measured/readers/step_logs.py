@@ -69,10 +69,15 @@ class _Server:
 
         Raises AdvisorError where no batch decoded alone for long enough, or several servers speak in one log.
         """
-        log = self.lines(sample.data.decode("utf-8", errors="replace"))
+        log = self.lines(sample.text)
         kept = {key: steps for key, steps in sorted(log.steps.items()) if len(steps) >= self.least}
         rejects = [
-            Reject(int(steps[0][0]), f"{self.unit}s", str(len(steps)), f"{self.named(key)}: fewer than {self.least} {self.few}")
+            Reject(
+                int(steps[0][0]),
+                f"{self.unit}s",
+                str(len(steps)),
+                f"{self.named(key)}: fewer than {self.least} {self.few}",
+            )
             for key, steps in log.steps.items()
             if key not in kept
         ]
@@ -94,9 +99,7 @@ class _Server:
 
 def _with_line(pattern: re.Pattern[str]) -> Callable[[Sample], float]:
     """Detection: 0.97 for text with such a line."""
-    return lambda sample: (
-        0.97 if sample.kind == "text" and pattern.search(sample.data.decode("utf-8", errors="replace")) else 0.0
-    )
+    return lambda sample: 0.97 if sample.kind == "text" and pattern.search(sample.text) else 0.0
 
 
 def _check_one_engine(ranks: Collection[str | None], example: str) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.measured.ingest.cells import Cells
 from advisor.measured.ingest.upload import MAX_TEXT_LOG_BYTES, Sample
 from advisor.measured.readers.base import (
     MS,
@@ -19,10 +18,13 @@ from advisor.measured.readers.base import (
     Format,
     RawRows,
     field_of,
+    fill_k,
     floats,
     from_records,
+    keep_objects,
+    mark_same_run,
     model_cells,
-    raw_points,
+    whole,
 )
 from advisor.prediction import AdvisorError
 from advisor.text import counted
@@ -108,7 +110,7 @@ def detect_log(sample: Sample) -> float:
 
 def read_log(sample: Sample) -> RawRows:
     """One row per report of the log. Raises AdvisorError for a report without a figure."""
-    records, lines = _reports(sample.data.decode("utf-8", errors="replace"))
+    records, lines = _reports(sample.text)
     if not records:
         raise AdvisorError(f"{sample.name} has the title {_TITLE!r} and no figures under it; send the whole log")
     raw = RawRows("points", np.array(lines, dtype=np.int64), from_records(records, _MAPS), finish=_finish)
@@ -152,7 +154,7 @@ def _described(raw: RawRows, records: list[dict[str, Any]]) -> RawRows:
 
 def _finish(frame: pd.DataFrame) -> list[str]:
     """GPUs, and K and accepted length from the drafts of a mean request: its rounds are output less accepted tokens."""
-    said = []
+    said: list[str] = []
     gpus = floats(frame, "tensor_parallel") * np.nan_to_num(floats(frame, "_pp"), nan=1.0)
     known = gpus >= 1
     frame.loc[known, "gpu_count"] = gpus[known].astype(int)
@@ -163,12 +165,9 @@ def _finish(frame: pd.DataFrame) -> list[str]:
     counts = ~np.isnan(length)
     if counts.any():
         frame.loc[counts, "accepted_length"] = length[counts]
-        frame.loc[counts, "accepted_length_same_run"] = 1
+        mark_same_run(frame)
         said.append(f"accepted_length computed in {counted(int(counts.sum()), 'row')} as output tokens / rounds")
-    whole = (np.abs(k - np.round(k)) <= _WHOLE) & (np.round(k) >= 1)
-    if whole.any():
-        frame.loc[whole, "draft_tokens_k"] = np.round(k[whole]).astype(int)
-        said.append(f"draft_tokens_k taken in {counted(int(whole.sum()), 'row')} from draft tokens / rounds")
+    fill_k(frame, whole(np.where(np.round(k) >= 1, k, np.nan), _WHOLE), "draft tokens / rounds", said)
     return said
 
 
@@ -183,19 +182,17 @@ LOG = Format(
 def detect_json(sample: Sample) -> float:
     """0.95 for the report's objects with its own name of the rate."""
     rate = field_of(sample.first, "performance.system_output_throughput_tok_s")
-    return 0.95 if sample.kind in ("json", "jsonl") and rate is not None else 0.0
+    return 0.95 if sample.is_json and rate is not None else 0.0
 
 
 def read_json(sample: Sample) -> RawRows:
     """One row per report."""
-    empty, documents = raw_points(sample, ())
+    documents, lines, rejects = keep_objects(sample)
     records = [
         {name: value for name, path in _JSON_PATHS.items() if (value := field_of(document, path)) is not None}
         for document in documents
     ]
-    cells = from_records(records, _MAPS)
-    cells = {name: Cells(cell.values, cell.source, cell.scale) for name, cell in cells.items()}
-    return _described(RawRows("points", empty.lines, cells, empty.rejects, finish=_finish), records)
+    return _described(RawRows("points", lines, from_records(records, _MAPS), rejects, finish=_finish), records)
 
 
 REPORT = Format(

@@ -83,7 +83,7 @@ _LATENCIES = frozenset(name for names in time_fields().values() for name in name
 def detect_serve(sample: Sample) -> float:
     """0.9 for the whole file. 0.6 for one that was trimmed to a rate and a latency, as CI and dashboards keep it."""
     keys = sample.first.keys()
-    if sample.kind not in ("json", "jsonl"):
+    if not sample.is_json:
         return 0.0
     if keys >= {"duration", "completed", "output_throughput", "total_token_throughput"}:
         return 0.9
@@ -92,10 +92,9 @@ def detect_serve(sample: Sample) -> float:
 
 def read_serve(sample: Sample) -> RawRows:
     """One row per run. `max_concurrency` stands for the batch; K and acceptance come from the metadata and counters."""
-    raw, records = raw_points(sample, _SERVE_MAPS, finish_serve)
+    raw, records = raw_points(sample, _SERVE_MAPS, finish_serve, _MODEL)
     cells = raw.cells
-    cells["model_id"], said = model_cells(records, _MODEL)
-    raw.notes += [*said, *medians_note(records)]
+    raw.notes += medians_note(records)
     if any(PER_POSITION in record for record in records):
         cells |= by_position([record.get(PER_POSITION) for record in records])
     cells |= loads_of(records)
@@ -362,7 +361,7 @@ def read(sample: Sample) -> RawRows:
     """
     if len(sample.data) > MAX_TEXT_LOG_BYTES:
         raise AdvisorError(f"{sample.name} is longer than the {MAX_TEXT_LOG_BYTES // MIB} MiB of a log; cut it")
-    records, lines = _blocks(sample.data.decode("utf-8", errors="replace"))
+    records, lines = _blocks(sample.text)
     if not any(records):
         raise AdvisorError(
             f"{sample.name} has the title {_TITLE!r} and no figures under it; paste the whole block, with lines such "
