@@ -23,7 +23,7 @@ import yaml
 import advisor
 from advisor.catalog.fit_records import class_costs
 from advisor.measured.laboratories import set_apart
-from advisor.measured.points import COLLECTIONS, Point, measured_times, published_rows, with_costs
+from advisor.measured.points import COLLECTIONS, measured_times, published_rows, with_costs
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.prefill import prefill_per_token_s
@@ -32,7 +32,7 @@ from advisor.predict.setup import touched_in_pass
 from advisor.prediction import AdvisorError
 from advisor.profiles import data_root, read_file
 from advisor.text import RENAMED, frame_csv, names_of_today
-from studies.published import points_of
+from studies.published import PublishedPoint, points_of
 
 BLIND = data_root() / "docs" / "blind"
 SOURCE = "https://github.com/vllm-project/vllm/issues/46295, comment of 2026-09-22"
@@ -248,7 +248,7 @@ LEAST_BATCHES = 3
 """Different batch sizes from which on a laboratory's slope over batch is printed. [-]"""
 
 
-def predicted_times(point: Point) -> tuple[float, float]:
+def predicted_times(point: PublishedPoint) -> tuple[float, float]:
     """Seconds for a token of one sequence without and with speculation.
 
     They hold the prefill that the row's metric holds.
@@ -259,7 +259,7 @@ def predicted_times(point: Point) -> tuple[float, float]:
     return float(curve.plain_step_s[0]) + prefill_s, float(curve.round_s[0, 0]) / point.accepted_length + prefill_s
 
 
-def ratios(points: Sequence[Point]) -> pd.DataFrame:
+def ratios(points: Sequence[PublishedPoint]) -> pd.DataFrame:
     """Log errors of rows that print a time, one line each.
 
     Laboratory, hardware_id, batch_size, and log predicted over measured of the plain and of the speculative time of a

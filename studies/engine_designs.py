@@ -28,6 +28,7 @@ from advisor.measured.refit_result import RefitResult
 from advisor.prediction import AdvisorError, Array
 from advisor.profiles import MEASUREMENTS
 from advisor.profiling.engine.plan import NOISE_LIMIT
+from studies.published import seen_by
 
 PREFIX = "engine_cpu_"
 UNUSABLE = ("routing", "drafts", "out_of_memory", "hung", "error", "skipped")
@@ -107,7 +108,7 @@ def _measured(points: Sequence[Point], cells: pd.DataFrame) -> pd.DataFrame:
 
 def _said(point: Point, result: RefitResult) -> float:
     """Time of a point's step by a fit. [s]"""
-    seen = point.seen_by(refitted(point.setup, result))
+    seen = seen_by(point, refitted(point.setup, result))
     return float(np.exp(log_predicted(seen.observations, np.zeros(len(NAMES)))[0]))
 
 
@@ -214,7 +215,7 @@ def _with_touched(point: Point, each_s: float) -> Point:
     """The point as predicted with `each_s` more for each touched expert. [s]"""
     costs = point.setup.costs
     routed = replace(costs.routed, per_expert_s=costs.routed.per_expert_s + each_s)
-    return point.seen_by(replace(point.setup, costs=replace(costs, routed=routed)))
+    return seen_by(point, replace(point.setup, costs=replace(costs, routed=routed)))
 
 
 def touched_out(points: Sequence[Point]) -> tuple[float, float]:

@@ -29,7 +29,7 @@ from advisor.catalog.fit_records import (
     costs_by,
 )
 from advisor.catalog.kernel_choice import SmallLaunch, is_before, small_launch
-from advisor.measured.points import Point, with_costs
+from advisor.measured.points import with_costs
 from advisor.measured.store import default_store_path, open_store, plain_decode_points
 from advisor.measured.validation import tier_of
 from advisor.physics import laws
@@ -51,7 +51,7 @@ from studies.fits.overheads import (
     prior_overheads,
 )
 from studies.fits.records import write_overheads, write_small_launches
-from studies.published import COLLECTION_FILES, fitted_rows, points_of
+from studies.published import COLLECTION_FILES, PublishedPoint, fitted_rows, points_of, seen_by
 from studies.validation.plain import believed, plain_decode
 
 SHARES_TRIED = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -85,14 +85,16 @@ def fit_to_the_end() -> None:
     write_overheads(*build_fit(points, refused))
 
 
-def _seen_by(point: Point, fit: OverheadFit) -> Point:
+def _seen_by(point: PublishedPoint, fit: OverheadFit) -> PublishedPoint:
     """The point as its scenario is predicted with the constants of a fit, and the law of its own class."""
     hardware, own = point.setup.hardware, point.setup.costs.host_one_gpu_share
     today = class_today(point.scenario.engine, hardware.vendor, hardware.generation)
-    return point.seen_by(with_costs(point.setup, **costs_by(fit, today) | {"host_one_gpu_share": own}))
+    return seen_by(point, with_costs(point.setup, **costs_by(fit, today) | {"host_one_gpu_share": own}))
 
 
-def build_fit(points: Sequence[Point], refused: Mapping[str, int]) -> tuple[OverheadFit, tuple[HeldOutFit, ...]]:
+def build_fit(
+    points: Sequence[PublishedPoint], refused: Mapping[str, int]
+) -> tuple[OverheadFit, tuple[HeldOutFit, ...]]:
     """Fit on all rows that may choose something and that the model can express. Residuals on laboratories left out."""
     model, models = fit_overheads(points, COMMON_SHARE), held_out_fits(points)
     drawn = held_out_draws(points, models)
@@ -191,7 +193,7 @@ def _residuals(
     return tuple(out)
 
 
-def _error_by_laboratory(points: Sequence[Point], share: float) -> float:
+def _error_by_laboratory(points: Sequence[PublishedPoint], share: float) -> float:
     error = np.abs(held_out_predictions(points, share) / np.array([p.measured for p in points]) - 1.0)
     names = np.array([point.laboratory for point in points])
     return float(np.mean([error[names == name].mean() for name in np.unique(names)]))

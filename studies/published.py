@@ -2,18 +2,113 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 
-from advisor.measured.points import COLLECTIONS, Point, judged_rows, point_of
+from advisor.catalog.fit_records import OVERHEAD_NAMES
+from advisor.catalog.kernel_costs import ROOFLINE_LOG_SD
+from advisor.measured.laboratories import laboratory_of_row
+from advisor.measured.points import COLLECTIONS, Asked, Point, judged_rows, measured_times, points_at
+from advisor.measured.row_questions import question_of
+from advisor.physics.acceptance import BORROWED_LOG_SD, SAME_RUN_LOG_SD
+from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.profiles import MEASUREMENTS
 
 COLLECTION_FILES = tuple(MEASUREMENTS / name / "data.csv" for name in COLLECTIONS)
 _IMMATURE = "immature"
 """What the notes of a row call an engine whose authors measured it before they tuned it."""
+
+ACCEPTANCE_LOG_SD = {"same_run": SAME_RUN_LOG_SD, "borrowed": BORROWED_LOG_SD, "other_model": 0.25}
+"""Spread of log accepted length: same run and same model from docs/model.md; of another model, the spread of heads of
+one kind between models and prompt sets in the shipped rows (0.2) with the difference between runs. [-]"""
+READING_LOG_SD = {"A": 0.03, "B": 0.06, "C": 0.10}
+"""Assumed spread of the published figure itself: table or label, pixel or running text, incomplete row. [-]"""
+KERNEL_LOG_SD = {"measured": 0.08, "interpolated": 0.08, "fitted": 0.10, "roofline": ROOFLINE_LOG_SD}
+"""Assumed spread of the kernels' part of a ratio of two steps, by tier; the roofline's is that of its records. [-]"""
+MAX_PLAIN_FACTOR = 1.5
+"""A published row whose own plain step is further than this from ours, either way, says nothing of rounds: its ratio is
+one of two wrong steps. It informs no constant of rounds and is listed as a step to repair (docs/validation.md). [-]"""
+_UNCAPTURED = "beyond captured graphs"
+"""What the notes of a row call a step that no captured graph holds: its launches decide, not its tokens."""
+
+
+@dataclass(frozen=True)
+class PublishedPoint(Point):
+    """A published row as a point, with what a fit asks of it."""
+
+    @property
+    def source(self) -> str:
+        """The publication that holds the row."""
+        return str(self.row.get("source_title", "")) or "not stated"
+
+    @property
+    def laboratory(self) -> str:
+        """Whose publication that is. The publication itself where nobody is listed for it."""
+        return laboratory_of_row(self.row)
+
+    @property
+    def overheads(self) -> tuple[float, ...]:
+        """Constants behind the observations, in the order of OVERHEAD_NAMES. [s or 1]"""
+        return tuple(float(getattr(self.setup.costs, name)) for name in OVERHEAD_NAMES)
+
+    @property
+    def log_sd(self) -> float:
+        """Spread that reading, accepted length and kernels leave in the log speedup. [-]"""
+        reading = READING_LOG_SD.get(str(self.row.get("tier", "")), READING_LOG_SD["C"])
+        return float(np.sqrt(np.sum(np.square((self.length_log_sd, reading, KERNEL_LOG_SD[self.tier])))))
+
+    @property
+    def plain_over_measured(self) -> float:
+        """Plain step predicted over the one that the row prints, prefill in both. NaN where it prints none. [-]"""
+        return float(self.observations.upper[0].sum()) / measured_times(self.row)[0]
+
+    @property
+    def informs(self) -> bool:
+        """Whether constants of rounds may be fitted on the row. All rows are judged.
+
+        Not where its plain step is off by MAX_PLAIN_FACTOR, where random tokens were drafted for and nobody counted
+        what was accepted, nor where a step ran without its graph.
+        """
+        unknown = self.row.get("task") == "random" and self.question.borrowed
+        eager = _UNCAPTURED in str(self.row.get("notes"))
+        return not (unknown or eager or abs(math.log(self.plain_over_measured)) > math.log(MAX_PLAIN_FACTOR))
+
+
+P = TypeVar("P", bound=Point)
+
+
+def seen_by(point: P, setup: Setup) -> P:
+    """A row predicted by another setup. Its tier, and so its weight in a fit, stays."""
+    (read,) = points_at([point], setup, [(point.accepted_length, point.length_log_sd)])
+    return replace(point, setup=setup, observations=read.observations)
+
+
+def point_of(
+    row: Mapping[str, Any], assume: Mapping[str, str] | None = None, other_models: bool = False
+) -> PublishedPoint:
+    """One published row. Raises AdvisorError with the reason when it cannot be predicted or has no positive speedup."""
+    try:
+        measured = float(row["speedup"])
+    except (KeyError, ValueError) as error:
+        raise AdvisorError("no speedup to compare with") from error
+    if not 0 < measured < math.inf:
+        raise AdvisorError(f"speedup={measured} is not above 0")
+    question = question_of(row, assume, other_models)
+    setup = question.setup()
+    length = float(setup.acceptance.accepted_length[question.n_draft])
+    spread = ACCEPTANCE_LOG_SD[question.acceptance_source]
+    if setup.acceptance.carried_from:
+        spread = max(spread, setup.acceptance.log_sd(question.n_draft))
+    case = Asked(0, row, question, float(question.scenario.batch_size))
+    (point,) = points_at([case], setup, [(length, spread)])
+    return PublishedPoint(**vars(point))
 
 
 def immature(rows: pd.DataFrame) -> pd.Series:
@@ -23,12 +118,12 @@ def immature(rows: pd.DataFrame) -> pd.Series:
 
 def points_of(
     frame: pd.DataFrame, assume: Mapping[str, str] | None = None, other_models: bool = False
-) -> tuple[list[Point], dict[str, int]]:
+) -> tuple[list[PublishedPoint], dict[str, int]]:
     """Points of the published rows that can be predicted, carry a speedup and no defect.
 
     The others come as reasons with counts.
     """
-    points: list[Point] = []
+    points: list[PublishedPoint] = []
     refused: Counter[str] = Counter()
     for row in frame.to_dict("records"):
         try:

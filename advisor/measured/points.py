@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,8 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from advisor.catalog.fit_records import OVERHEAD_NAMES, class_costs
-from advisor.catalog.kernel_costs import ROOFLINE_LOG_SD
+from advisor.catalog.fit_records import class_costs
 from advisor.measured.laboratories import SOURCE_COLUMNS, laboratory_of_row, set_apart
 from advisor.measured.measurements import read_dataset
 from advisor.measured.observations import (
@@ -27,7 +25,7 @@ from advisor.measured.observations import (
     time_columns,
 )
 from advisor.measured.row_questions import RowQuestion, question_of
-from advisor.physics.acceptance import BORROWED_LOG_SD, SAME_RUN_LOG_SD, Acceptance, parse_acceptance
+from advisor.physics.acceptance import parse_acceptance
 from advisor.physics.bands import Draws
 from advisor.physics.memory import GIB
 from advisor.predict.curve import Curve, curve_for
@@ -36,25 +34,15 @@ from advisor.predict.prefill import prefill_per_token_s
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import CountedPass, Setup
-from advisor.prediction import BAND_SIGMAS, AdvisorError, Array
+from advisor.prediction import AdvisorError, Array
 from advisor.profiles import MEASUREMENTS
 
-ACCEPTANCE_LOG_SD = {"same_run": SAME_RUN_LOG_SD, "borrowed": BORROWED_LOG_SD, "other_model": 0.25}
-"""Spread of log accepted length: same run and same model from docs/model.md; of another model, the spread of heads of
-one kind between models and prompt sets in the shipped rows (0.2) with the difference between runs. [-]"""
-READING_LOG_SD = {"A": 0.03, "B": 0.06, "C": 0.10}
-"""Assumed spread of the published figure itself: table or label, pixel or running text, incomplete row. [-]"""
-KERNEL_LOG_SD = {"measured": 0.08, "interpolated": 0.08, "fitted": 0.10, "roofline": ROOFLINE_LOG_SD}
-"""Assumed spread of the kernels' part of a ratio of two steps, by tier; the roofline's is that of its records. [-]"""
 MAX_POINTS = 400
 """Rows of one accelerator and engine that are predicted; of more, an even sample. [-]"""
 MAX_ASKED = 4000
 """Rows of one file that become questions; of more, an even sample of those that measure something. [-]"""
 _MEASURES_NOTHING = "neither a speedup nor a time per step or token; add one, or a baseline row with K = 0"
 _METRIC_OPEN = "metric does not say what baseline_value and sd_value count; fill it in"
-MAX_PLAIN_FACTOR = 1.5
-"""A published row whose own plain step is further than this from ours, either way, says nothing of rounds: its ratio is
-one of two wrong steps. It informs no constant of rounds and is listed as a step to repair (docs/validation.md). [-]"""
 # A plain row asks for a drafter without device time; K = 0 is what its curve is evaluated at.
 _NO_DRAFT = {
     "drafter": "ngram",
@@ -105,58 +93,13 @@ class Point(Asked):
         return self.question.engine_class
 
     @property
-    def source(self) -> str:
-        """The publication that holds the row."""
-        return str(self.row.get("source_title", "")) or "not stated"
-
-    @property
-    def laboratory(self) -> str:
-        """Whose publication that is. The publication itself where nobody is listed for it."""
-        return laboratory_of_row(self.row)
-
-    @property
     def measured(self) -> float:
         """The first quantity that it measures: the speedup, where there is one."""
         return float(self.observations.measured[0])
 
-    @property
-    def overheads(self) -> tuple[float, ...]:
-        """Constants behind the observations, in the order of OVERHEAD_NAMES. [s or 1]"""
-        return tuple(float(getattr(self.setup.costs, name)) for name in OVERHEAD_NAMES)
-
-    @property
-    def log_sd(self) -> float:
-        """Spread that reading, accepted length and kernels leave in a published log speedup. [-]"""
-        reading = READING_LOG_SD.get(str(self.row.get("tier", "")), READING_LOG_SD["C"])
-        return float(np.sqrt(np.sum(np.square((self.length_log_sd, reading, KERNEL_LOG_SD[self.tier])))))
-
-    @property
-    def plain_over_measured(self) -> float:
-        """Plain step predicted for a published row over the one it prints, prefill in both. NaN where it prints none.
-
-        [-]
-        """
-        return float(self.observations.upper[0].sum()) / measured_times(self.row)[0]
-
-    @property
-    def informs(self) -> bool:
-        """Whether constants of rounds may be fitted on the row. All rows are judged.
-
-        Not where its plain step is off by MAX_PLAIN_FACTOR, where random tokens were drafted for and nobody counted
-        what was accepted, nor where a step ran without its graph.
-        """
-        unknown = self.row.get("task") == "random" and self.question.borrowed
-        eager = _UNCAPTURED in str(self.row.get("notes"))
-        return not (unknown or eager or abs(math.log(self.plain_over_measured)) > math.log(MAX_PLAIN_FACTOR))
-
     def curve(self, setup: Setup | None = None, draws: Draws | None = None) -> Curve:
         """Prediction at this row's batch and K, for another setup or draws if given."""
         return curve_for(setup or self.setup, [self.batch_size], [self.n_draft], self.question.verify_tokens, draws)
-
-    def seen_by(self, setup: Setup) -> Point:
-        """Row predicted by another setup. Its tier, and so its weight in a fit, stays."""
-        (point,) = _points([self], setup, [(self.accepted_length, self.length_log_sd)])
-        return replace(point, tier=self.tier)
 
 
 @dataclass(frozen=True)
@@ -169,7 +112,7 @@ class Refused:
     """How many rows this speaks of. [-]"""
 
 
-def _points(
+def points_at(
     cases: Sequence[Asked], setup: Setup, lengths: Sequence[tuple[float, float]], central_only: bool = False
 ) -> list[Point]:
     """Points of rows that differ in batch and accepted length alone, with each length and its log spread."""
@@ -224,7 +167,7 @@ def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observat
         try:
             setup = _setup_read(rows[0][0], k, dict(changes))
             lengths = [(length, p.length_log_sd) for p, _, length in rows]
-            read = _points(cases_read, setup, lengths, central_only=True)
+            read = points_at(cases_read, setup, lengths, central_only=True)
         except AdvisorError:  # the ranks of an accelerator without links, too
             continue
         for (which, i), found in zip(places, read, strict=True):
@@ -270,29 +213,6 @@ def with_costs(setup: Setup, **changes: Any) -> Setup:
     return replace(setup, **changed)
 
 
-def point_of(row: Mapping[str, Any], assume: Mapping[str, str] | None = None, other_models: bool = False) -> Point:
-    """One published row. Raises AdvisorError with the reason when it cannot be predicted or has no positive speedup."""
-    try:
-        measured = float(row["speedup"])
-    except (KeyError, ValueError) as error:
-        raise AdvisorError("no speedup to compare with") from error
-    if not 0 < measured < math.inf:
-        raise AdvisorError(f"speedup={measured} is not above 0")
-    question = question_of(row, assume, other_models)
-    setup = question.setup()
-    length = float(setup.acceptance.accepted_length[question.n_draft])
-    spread = ACCEPTANCE_LOG_SD[question.acceptance_source]
-    if setup.acceptance.carried_from:
-        spread = max(spread, _band_log_sd(setup.acceptance, question.n_draft))
-    case = Asked(0, row, question, float(question.scenario.batch_size))
-    (point,) = _points([case], setup, [(length, spread)])
-    return point
-
-
-def _band_log_sd(acceptance: Acceptance, n_draft: int) -> float:
-    return math.log(acceptance.high[n_draft] / acceptance.low[n_draft]) / (2.0 * BAND_SIGMAS)
-
-
 def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[list[Point], list[Refused]]:
     """Rows of a canonical points frame (index: line) that can be predicted, and the others with the reason.
 
@@ -319,7 +239,7 @@ def refit_points(frame: pd.DataFrame, acceptance: str | None = None) -> tuple[li
             first = group[0].question
             setup = replace(with_costs(load_setup(scenario), **class_costs(first.engine_class)), counted=first.counted)
             _check_weights_fit(setup)
-            group_points = _points(group, setup, [_length(item.question, setup) for item in group])
+            group_points = points_at(group, setup, [_length(item.question, setup) for item in group])
         except AdvisorError as error:
             refused += [Refused(item.line, _for_users(str(error))) for item in group]
             continue
@@ -440,7 +360,7 @@ def _length(question: RowQuestion, setup: Setup) -> tuple[float, float]:
 @lru_cache(maxsize=1024)  # a sweep repeats few of them
 def _parsed_length(text: str, n_draft: int, borrowed: bool, model_id: str, drafter_id: str) -> tuple[float, float]:
     got = parse_acceptance(text, n_draft, borrowed=borrowed, model_id=model_id, drafter_id=drafter_id)
-    return float(got.accepted_length[n_draft]), _band_log_sd(got, n_draft) if borrowed else 0.0
+    return float(got.accepted_length[n_draft]), got.log_sd(n_draft) if borrowed else 0.0
 
 
 FIRST_COLLECTION = "published_speedups"
@@ -448,8 +368,6 @@ SECOND_COLLECTION = "published_speedups_2"
 THIRD_COLLECTION = "published_speedups_3"
 COLLECTIONS = (FIRST_COLLECTION, SECOND_COLLECTION, THIRD_COLLECTION)
 """Folders of measurements/ with one published speedup a row, in the same columns."""
-_UNCAPTURED = "beyond captured graphs"
-"""What the notes of a row call a step that no captured graph holds: its launches decide, not its tokens."""
 _PER_SEQUENCE = {"output_tok_per_s_per_user", "decode_tok_per_s_per_user"}
 _OF_ALL = {"output_tok_per_s", "decode_tok_per_s", "total_tok_per_s"}
 _PER_GPU = {"output_tok_per_s_per_gpu", "total_tok_per_s_per_gpu"}

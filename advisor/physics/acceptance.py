@@ -7,6 +7,7 @@ References
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -89,6 +90,10 @@ class Acceptance:
     """Kind of text they were measured on, where they were carried to another (`task_transfer.carried`)."""
     remarks: tuple[str, ...] = ()
     """What a reader must know of how they were carried to where they are used ."""
+
+    def log_sd(self, n_draft: int) -> float:
+        """Log standard deviation of the accepted length at one K, by the ends of its band. [-] Definition."""
+        return math.log(self.high[n_draft] / self.low[n_draft]) / (2.0 * BAND_SIGMAS)
 
 
 def accepted_length(alpha: ArrayLike, n_draft: ArrayLike) -> Array:

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.fit_records import WORKSTATION, class_costs
-from advisor.measured.points import Point, with_costs
+from advisor.measured.points import with_costs
 from advisor.measured.validation import COLUMNS, tier_of, validate
 from advisor.physics.bands import BAND_LEVEL, band, drift, make_draws, wobble
 from advisor.predict.tiers import beyond_log_sd
 from advisor.prediction import Array
 from studies.fits.overheads import OverheadModel, by_laboratory, fit_overheads, speedups
-from studies.published import immature
+from studies.published import PublishedPoint, immature
 
 COMMON_SHARE = 0.25
 """Classes are shrunk towards their mean: 0, 1/4, 1/2, 3/4 and 1 err alike on laboratories left out, within a point, and
@@ -31,7 +31,7 @@ FIRST_RESIDUAL = {"fitted": 0.15, "roofline": 0.25}
 """Residual of a tier with fewer laboratories to calibrate on (assumed). [-]"""
 
 
-def held_out_fits(points: Sequence[Point], common_share: float = COMMON_SHARE) -> dict[str, OverheadModel]:
+def held_out_fits(points: Sequence[PublishedPoint], common_share: float = COMMON_SHARE) -> dict[str, OverheadModel]:
     """The fit without each laboratory, by its name."""
     out = {}
     for own in by_laboratory(points):
@@ -41,7 +41,7 @@ def held_out_fits(points: Sequence[Point], common_share: float = COMMON_SHARE) -
     return out
 
 
-def held_out_predictions(points: Sequence[Point], common_share: float = COMMON_SHARE) -> Array:
+def held_out_predictions(points: Sequence[PublishedPoint], common_share: float = COMMON_SHARE) -> Array:
     """Speedup of each point by a fit without its laboratory [n]. [-]"""
     out = np.zeros(len(points))
     models = held_out_fits(points, common_share)
@@ -62,7 +62,7 @@ class HeldOutDraw:
     """The smallest of RESIDUALS whose band holds the measured speedup; infinite where none does. [-]"""
 
 
-def held_out_draws(points: Sequence[Point], models: Mapping[str, OverheadModel]) -> list[HeldOutDraw]:
+def held_out_draws(points: Sequence[PublishedPoint], models: Mapping[str, OverheadModel]) -> list[HeldOutDraw]:
     """Every point with the fit that has not seen its laboratory."""
     return [_drawn(point, models[point.laboratory]) for point in points]
 
@@ -99,7 +99,7 @@ def _smallest(drawn: Sequence[HeldOutDraw], assumed: float) -> float:
     return float(min(needed[np.searchsorted(np.cumsum(weight), BAND_LEVEL - 1e-9)], RESIDUALS[-1]))
 
 
-def held_out(points: Sequence[Point]) -> pd.DataFrame:
+def held_out(points: Sequence[PublishedPoint]) -> pd.DataFrame:
     """Points predicted by the shipped fit without their laboratory.
 
     Constants and width of the band are both the fit's.
@@ -116,7 +116,7 @@ def _pooled(tier: str) -> str:
     return "roofline" if tier == "roofline" else "fitted"
 
 
-def _drawn(point: Point, model: OverheadModel) -> HeldOutDraw:
+def _drawn(point: PublishedPoint, model: OverheadModel) -> HeldOutDraw:
     costs = {**model.of(point.engine_class).costs(), "residual_log_sd": 0.0, "residual_log_sd_by_tier": {}}
     setup = with_costs(point.setup, **costs)
     draws, k = make_draws(setup.costs), point.n_draft
@@ -141,7 +141,7 @@ def _drawn(point: Point, model: OverheadModel) -> HeldOutDraw:
     )
 
 
-def _row(point: Point, points: Sequence[Point]) -> dict[str, object]:
+def _row(point: PublishedPoint, points: Sequence[PublishedPoint]) -> dict[str, object]:
     scenario, laboratory = point.scenario, point.laboratory
     curve = point.curve(with_costs(point.setup, **class_costs(point.engine_class, without=laboratory)))
     return {

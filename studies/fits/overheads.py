@@ -25,10 +25,10 @@ from advisor.catalog.fit_records import (
 from advisor.catalog.kernel_choice import small_launch
 from advisor.catalog.kernel_costs import DRIFT_LOG_SD
 from advisor.measured.observations import NAMES, Observations, joined, log_predicted, log_slopes
-from advisor.measured.points import Point
 from advisor.physics.bands import drift
 from advisor.physics.components import JOINT
 from advisor.prediction import BAND_SIGMAS, Array
+from studies.published import PublishedPoint
 
 
 @dataclass(frozen=True)
@@ -247,31 +247,31 @@ def prior_overheads(engine_class: str) -> Overheads:
     return Overheads(values, np.diag(_prior_log_sd(engine_class) ** 2), 0, 0)
 
 
-def log_speedup(points: Sequence[Point], log_overheads: Array) -> Array:
+def log_speedup(points: Sequence[PublishedPoint], log_overheads: Array) -> Array:
     """Log speedup of each published point at log overheads [points, OVERHEAD_NAMES]. [-]"""
     theta = np.zeros((len(points), len(NAMES)))
     theta[:, _PLACES] = log_overheads - _own_log_overheads(points)
     return log_predicted(joined(point.observations for point in points), theta)
 
 
-def speedups(points: Sequence[Point], model: OverheadModel) -> Array:
+def speedups(points: Sequence[PublishedPoint], model: OverheadModel) -> Array:
     """Speedup of each published point with the overheads of its class [n]. [-]"""
     values = np.array([model.of(point.engine_class).values for point in points])
     return np.exp(log_speedup(points, np.log(_positive(values))))
 
 
-def _own_log_overheads(points: Sequence[Point]) -> Array:
+def _own_log_overheads(points: Sequence[PublishedPoint]) -> Array:
     """Overheads that each point's observations were predicted with [points, OVERHEAD_NAMES]."""
     return np.log(_positive(np.array([point.overheads for point in points]).reshape(-1, len(OVERHEAD_NAMES))))
 
 
-def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel:
+def fit_overheads(points: Sequence[PublishedPoint], common_share: float) -> OverheadModel:
     """Fit all classes together.
 
     Parameters
     ----------
     points : published rows; those of UNKNOWN_CLASS inform the mean over classes only, those whose plain step is not
-      the one predicted nothing (`Point.informs`).
+      the one predicted nothing (`PublishedPoint.informs`).
     common_share : share of the weak prior's variance that all classes have in common, 0 to 1; at least COMMON. [-]
 
     Notes
@@ -310,7 +310,7 @@ def fit_overheads(points: Sequence[Point], common_share: float) -> OverheadModel
     return OverheadModel(by_class)
 
 
-def _laboratories(points: Sequence[Point], engine_class: str) -> set[str]:
+def _laboratories(points: Sequence[PublishedPoint], engine_class: str) -> set[str]:
     return {point.laboratory for point in points if point.engine_class == engine_class}
 
 
@@ -328,7 +328,7 @@ def _prior_map(spread: Array, common: Array) -> Array:
     return out
 
 
-def whitening(points: Sequence[Point]) -> Array:
+def whitening(points: Sequence[PublishedPoint]) -> Array:
     """Matrix that makes the log errors of points independent with unit variance, [n, n].
 
     It is the inverse Cholesky factor of their covariance, one block a laboratory.
@@ -344,14 +344,14 @@ def whitening(points: Sequence[Point]) -> Array:
     return out
 
 
-def by_laboratory(points: Sequence[Point]) -> Iterator[list[int]]:
+def by_laboratory(points: Sequence[PublishedPoint]) -> Iterator[list[int]]:
     """Places of each laboratory's points, laboratories in the order of their names."""
     names = [point.laboratory for point in points]
     for name in sorted(set(names)):
         yield [i for i, one in enumerate(names) if one == name]
 
 
-def _overheads(values: Array, covariance: Array, points: list[Point], spread: Array) -> Overheads:
+def _overheads(values: Array, covariance: Array, points: list[PublishedPoint], spread: Array) -> Overheads:
     n_sources = len({point.laboratory for point in points})
     if n_sources < 2:  # but what all classes have in common is known from the others
         own = COMMON == 0.0

@@ -11,7 +11,7 @@ import pandas as pd
 
 from advisor.catalog.fit_records import class_costs
 from advisor.measured.point_checks import least_pass_s
-from advisor.measured.points import Point, measured_times, point_of, with_costs
+from advisor.measured.points import measured_times, with_costs
 from advisor.measured.refit_result import errors_of, relative_error
 from advisor.physics.architecture import Architecture
 from advisor.predict.curve import Curve, curve_for, speedup_curve
@@ -20,6 +20,7 @@ from advisor.predict.scenario import Scenario, build_scenario
 from advisor.predict.setup import by_form
 from advisor.prediction import AdvisorError
 from studies.fits.overheads import Overheads
+from studies.published import PublishedPoint, point_of
 from studies.runtime import COHERE_ACCEPTED_LENGTH, conditional_acceptance
 from studies.validation.tables import markdown_table, percent
 
@@ -296,7 +297,7 @@ GPU_COUNTS = ("1", "2", "4", "8")
 MOESD_BATCHES = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 60, 80, 100)
 
 
-def external_points(frame: pd.DataFrame, hardware_id: str = ASSUMED_HARDWARE) -> list[Point]:
+def external_points(frame: pd.DataFrame, hardware_id: str = ASSUMED_HARDWARE) -> list[PublishedPoint]:
     """Rows of EXTERNAL_SOURCES on an assumed accelerator.
 
     How many GPUs held a model is not stated either: of the counts that hold it, the one whose predicted plain step is
@@ -336,7 +337,7 @@ def _nearest_gpu_count(records: Sequence[Mapping[str, Any]], hardware_id: str) -
     return min(distance, key=lambda gpus: distance[gpus], default=None)
 
 
-def _point_if_it_fits(row: Mapping[str, Any], hardware_id: str, gpus: str) -> Point | None:
+def _point_if_it_fits(row: Mapping[str, Any], hardware_id: str, gpus: str) -> PublishedPoint | None:
     try:
         point = point_of(row, {"hardware_id": hardware_id, "tensor_parallel": gpus})
     except AdvisorError:
@@ -344,7 +345,7 @@ def _point_if_it_fits(row: Mapping[str, Any], hardware_id: str, gpus: str) -> Po
     return point if point.setup.memory.largest_batch >= point.question.scenario.batch_size else None
 
 
-def external_round_costs(points: Sequence[Point], overheads: Overheads | None = None) -> pd.DataFrame:
+def external_round_costs(points: Sequence[PublishedPoint], overheads: Overheads | None = None) -> pd.DataFrame:
     """Measured and predicted round cost in plain steps. Columns source, title, model_id, checkpoint (what was served),
     head (what drafted), dataset, n_draft, verify_tokens, tree, gpus, batch_size, accepted_length, measured_speedup,
     measured, predicted, predicted_speedup, draws; the plain steps themselves in seconds, published (the batch over the
@@ -383,7 +384,7 @@ def external_round_costs(points: Sequence[Point], overheads: Overheads | None = 
     return pd.DataFrame(rows)
 
 
-def _noted(point: Point, what: str) -> str:
+def _noted(point: PublishedPoint, what: str) -> str:
     """What a row's notes name after `what`. Empty where they do not."""
     notes = (note.strip() for note in str(point.row.get("notes", "")).split(";"))
     return next((note.removeprefix(what).strip() for note in notes if note.startswith(what)), "")
@@ -439,7 +440,7 @@ def moesd_cells(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def faster_than_reading(point: Point) -> str:
+def faster_than_reading(point: PublishedPoint) -> str:
     """Reason why a published row cannot be as it is printed, or an empty text.
 
     Its round is the printed time of a token times the accepted length of the same run, else K + 1, the most there can

@@ -18,7 +18,7 @@ from advisor.answers.summary import OWN_ROWS, OWN_RUNS, OwnRuns
 from advisor.catalog.adjustment import Adjustment, adjusted
 from advisor.catalog.fit_records import class_costs
 from advisor.measured.laboratories import laboratory_of
-from advisor.measured.points import Point, with_costs
+from advisor.measured.points import with_costs
 from advisor.measured.refit import adjustment_of, refit_chosen
 from advisor.measured.refit_result import k_grids, k_regret
 from advisor.physics.components import OVERHEADS
@@ -27,7 +27,7 @@ from advisor.predict.setup import Setup
 from advisor.prediction import AdvisorError
 from advisor.text import counted
 from studies.fits.records import rounded
-from studies.published import immature
+from studies.published import PublishedPoint, immature, seen_by
 from studies.validation.outside import impossible_models
 from studies.validation.tables import MIN_ROWS, GateLine, markdown_table, percent, share
 from studies.validation.unseen import in_data_centre
@@ -39,20 +39,20 @@ WIDTH_BARS, SLOPE_BAR = {"data centre": 0.24, "all": 0.30}, 0.03
 _SAME = ("weight_dtype", "tensor_parallel", "dataset")
 
 
-def own_run_rows(points: Sequence[Point]) -> pd.DataFrame:
+def own_run_rows(points: Sequence[PublishedPoint]) -> pd.DataFrame:
     """Every judged row before and after a refit on OWN_ROWS rows of its configuration.
 
     Columns: laboratory, configuration, engine_class, hardware_id, batch_size, measured, and each of predicted, low and
     high with `_before` and `_after`. Configurations with fewer than OWN_ROWS + LEAST_JUDGED rows, or whose rows a
     refit refuses, take no part.
     """
-    groups: dict[tuple[str, ...], list[Point]] = {}
+    groups: dict[tuple[str, ...], list[PublishedPoint]] = {}
     for point in points:
         groups.setdefault(_configuration(point), []).append(point)
     return pd.DataFrame([row for key, group in groups.items() for row in _judged(key, group)])
 
 
-def mature_points(points: Sequence[Point]) -> list[Point]:
+def mature_points(points: Sequence[PublishedPoint]) -> list[PublishedPoint]:
     """Points of engines that do not call themselves immature."""
     young = immature(pd.DataFrame([dict(point.row) for point in points]))
     return [point for point, apart in zip(points, young, strict=True) if not apart]
@@ -83,19 +83,19 @@ def own_runs_section(rows: pd.DataFrame) -> str:
     )
 
 
-def _configuration(point: Point) -> tuple[str, ...]:
+def _configuration(point: PublishedPoint) -> tuple[str, ...]:
     scenario = point.scenario
     own = (point.laboratory, point.setup.hardware.id, scenario.engine, point.engine_class)
     return (*own, scenario.model_id, scenario.drafter_id, *(str(point.row.get(name)) for name in _SAME))
 
 
-def _judged(key: tuple[str, ...], group: Sequence[Point]) -> Iterable[dict[str, object]]:
+def _judged(key: tuple[str, ...], group: Sequence[PublishedPoint]) -> Iterable[dict[str, object]]:
     """The rows of one configuration that a refit on the others did not see. None where too few or refused."""
     if len(group) < OWN_ROWS + LEAST_JUDGED:
         return []
     seen = class_costs(group[0].engine_class, without=key[0])
     ordered = sorted(group, key=lambda p: (p.batch_size, p.n_draft, p.scenario.context_tokens))
-    own = [_numbered(point.seen_by(with_costs(point.setup, **seen)), i) for i, point in enumerate(ordered)]
+    own = [_numbered(seen_by(point, with_costs(point.setup, **seen)), i) for i, point in enumerate(ordered)]
     chosen = set(np.linspace(0, len(own) - 1, OWN_ROWS).round().astype(int).tolist())
     try:
         result = refit_chosen([own[i] for i in sorted(chosen)], ask=False)
@@ -119,7 +119,7 @@ def _judged(key: tuple[str, ...], group: Sequence[Point]) -> Iterable[dict[str, 
     ]
 
 
-def _numbered(point: Point, line: int) -> Point:
+def _numbered(point: PublishedPoint, line: int) -> PublishedPoint:
     observed = point.observations
     return replace(point, line=line, observations=replace(observed, line=np.full(len(observed.line), line)))
 

@@ -14,7 +14,7 @@ from advisor.catalog.engines import OTHER_ENGINE
 from advisor.catalog.fit_records import OVERHEAD_NAMES, load_overheads
 from advisor.catalog.kernel_choice import ActivationScales
 from advisor.measured.measurements import read_numbers
-from advisor.measured.points import COLLECTIONS, Point, judged_rows, published_rows
+from advisor.measured.points import COLLECTIONS, judged_rows, published_rows
 from advisor.measured.refit_result import errors_of
 from advisor.measured.store import default_store_path, kernel_table, open_store
 from advisor.measured.validation import JUDGED
@@ -26,7 +26,7 @@ from studies.fits.held_out import held_out, judge
 from studies.fits.overheads import prior_overheads
 from studies.fits.records import write_judged
 from studies.overheads import held_out_rows
-from studies.published import COLLECTION_FILES, points_of
+from studies.published import COLLECTION_FILES, PublishedPoint, points_of
 from studies.validation.kernels import bars_section, gates_section, measured_section
 from studies.validation.outside import (
     ALSO_ASSUMED,
@@ -129,7 +129,7 @@ def report(decode: Decode) -> str:
     return "\n\n".join(section.strip() for section in sections) + "\n"
 
 
-def judged_points() -> tuple[list[Point], dict[str, int]]:
+def judged_points() -> tuple[list[PublishedPoint], dict[str, int]]:
     """Published speedups of all collections that can be predicted, but for laboratories set apart. The others come
     with the reason why they cannot."""
     return points_of(judged_rows(), other_models=True)

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.fit_records import WORKSTATION
-from advisor.measured.points import MAX_PLAIN_FACTOR, Point
 from advisor.measured.refit_result import errors_of, relative_error
 from advisor.measured.validation import chances_kept
 from advisor.physics.components import FACTORS
@@ -31,6 +30,7 @@ from studies.fits.overheads import (
     solve,
     speedups,
 )
+from studies.published import MAX_PLAIN_FACTOR, PublishedPoint, seen_by
 from studies.validation.outside import impossible_models
 from studies.validation.tables import markdown_table, percent, shape_error
 
@@ -232,7 +232,7 @@ _LINEAR_START = {"AL/(1+cK)": (0.1,), "AL/(a+cK+b log2 B)": (1.0, 0.1, 0.05)}
 _LINEAR_SPREAD = 1.0  # weak prior around the start, so that a class of one row does not run away
 
 
-def rival_predictions(points: Sequence[Point], rival: str) -> Array:
+def rival_predictions(points: Sequence[PublishedPoint], rival: str) -> Array:
     """Speedup of each point by one of RIVALS, fitted without the point's laboratory, per engine class. [-]"""
     if rival == "uniform experts":
         return held_out_predictions([with_uniform_experts(point) for point in points])
@@ -241,12 +241,12 @@ def rival_predictions(points: Sequence[Point], rival: str) -> Array:
     return _held_out(points, rival)
 
 
-def with_uniform_experts(point: Point) -> Point:
+def with_uniform_experts(point: PublishedPoint) -> PublishedPoint:
     """The point with experts drawn independently and uniformly."""
-    return point.seen_by(replace(point.setup, routing=None, routing_because="independent uniform routing"))
+    return seen_by(point, replace(point.setup, routing=None, routing_because="independent uniform routing"))
 
 
-def with_batch_times_tokens(point: Point) -> Point:
+def with_batch_times_tokens(point: PublishedPoint) -> PublishedPoint:
     """The point with verification costed as a plain step over B q sequences, the cache read q times.
 
     What is fitted of many tokens for a sequence (second readings, verified tokens) is in that step already.
@@ -263,7 +263,7 @@ def with_batch_times_tokens(point: Point) -> Point:
 _REREAD, _VERIFIED = map(tuple(FACTORS).index, ("reread", "verified"))  # the second is no part of that step
 
 
-def round_cost(point: Point, rival: str, coefficients: Array) -> float:
+def round_cost(point: PublishedPoint, rival: str, coefficients: Array) -> float:
     """Round in plain steps by a linear rival. [-]"""
     batch, k = float(point.question.scenario.batch_size), float(point.question.n_draft)
     if rival == "AL/(1+cK)":
@@ -271,7 +271,7 @@ def round_cost(point: Point, rival: str, coefficients: Array) -> float:
     return float(coefficients[0] + coefficients[1] * k + coefficients[2] * np.log2(batch))
 
 
-def fit_linear(points: Sequence[Point], rival: str) -> Callable[[str], Array]:
+def fit_linear(points: Sequence[PublishedPoint], rival: str) -> Callable[[str], Array]:
     """Coefficients by engine class (robust least squares in log speedup). Unknown classes get those of all rows."""
     everything = _fit_one(points, rival)
     classes = {p.engine_class for p in points} - {UNKNOWN_CLASS}
@@ -279,7 +279,7 @@ def fit_linear(points: Sequence[Point], rival: str) -> Callable[[str], Array]:
     return lambda name: own.get(name, everything)
 
 
-def _held_out(points: Sequence[Point], rival: str) -> Array:
+def _held_out(points: Sequence[PublishedPoint], rival: str) -> Array:
     out = np.zeros(len(points))
     for own in by_laboratory(points):
         held = set(own)
@@ -289,7 +289,7 @@ def _held_out(points: Sequence[Point], rival: str) -> Array:
     return out
 
 
-def _fit_one(points: Sequence[Point], rival: str) -> Array:
+def _fit_one(points: Sequence[PublishedPoint], rival: str) -> Array:
     start = np.array(_LINEAR_START[rival])
     laboratory = [point.laboratory for point in points]
     rows = np.array([laboratory.count(name) for name in laboratory], float)
@@ -304,7 +304,7 @@ def _fit_one(points: Sequence[Point], rival: str) -> Array:
     return solve(error, [start], prior=Prior(start, np.eye(len(start)) / _LINEAR_SPREAD)).x
 
 
-def rival_round_costs(fitted: Sequence[Point], judged: Sequence[Point], rival: str) -> Array:
+def rival_round_costs(fitted: Sequence[PublishedPoint], judged: Sequence[PublishedPoint], rival: str) -> Array:
     """Round cost in plain steps of points from sources that took no part in the fit, by one of RIVALS. [-]"""
     if rival in _LINEAR_START:
         coefficients = fit_linear(fitted, rival)
@@ -318,7 +318,9 @@ def rival_round_costs(fitted: Sequence[Point], judged: Sequence[Point], rival: s
 OURS = "ours"
 
 
-def rivals_section(points: list[Point], rows: pd.DataFrame, outside: list[Point], external: pd.DataFrame) -> str:
+def rivals_section(
+    points: list[PublishedPoint], rows: pd.DataFrame, outside: list[PublishedPoint], external: pd.DataFrame
+) -> str:
     """Section of docs/validation.md on simpler models, each fitted on the rows that ours is fitted on."""
     frame = rows.copy()
     body = []

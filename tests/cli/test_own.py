@@ -25,6 +25,7 @@ from advisor.physics.components import OVERHEADS
 from advisor.predict.plain_sweep import parse_sweep
 from advisor.predict.setup import touched_in_pass
 from advisor.prediction import AdvisorError
+from studies.published import seen_by
 from tests.command_line import run
 from tests.own_model import CONFIG, CONFIG_JSON
 
@@ -205,7 +206,7 @@ def test_rows_with_uniform_routing_teach_what_natural_rows_need(folder):
     def error(name: str) -> float:
         result = refit_chosen(select_points(read_measured([folder / name]))[0], ask=False)
         after = [
-            log_predicted(point.seen_by(refitted(point.setup, result)).observations, np.zeros(len(NAMES)))[0]
+            log_predicted(seen_by(point, refitted(point.setup, result)).observations, np.zeros(len(NAMES)))[0]
             for point in natural
         ]
         return float(np.mean(np.abs(np.exp(after) / [point.measured for point in natural] - 1.0)))

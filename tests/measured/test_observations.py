@@ -8,8 +8,9 @@ import pytest
 
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.observations import NAMES, joined, log_predicted, log_slopes
-from advisor.measured.points import point_of, refit_points
+from advisor.measured.points import refit_points
 from studies.fits.overheads import Prior, solve
+from studies.published import point_of, seen_by
 from tests.measured.refit_synthetic import ROW, synthetic_points
 
 X = np.linspace(0.0, 1.0, 11)
@@ -96,6 +97,6 @@ def test_a_published_row_and_the_same_row_of_a_user_are_the_same_observation():
 def test_the_same_row_seen_by_another_setup_keeps_its_place_and_what_it_measured():
     (point,), _ = refit_points(synthetic_points((4,), (3,)))
     other = next(p for p in refit_points(synthetic_points((4,), (3,), hardware_id="b200-sxm"))[0])
-    seen = point.seen_by(other.setup)
+    seen = seen_by(point, other.setup)
     assert seen.observations.upper == pytest.approx(other.observations.upper)
     assert (seen.line, seen.measured, seen.tier) == (point.line, point.measured, point.tier)

@@ -15,12 +15,11 @@ from advisor.measured.points import (
     COLLECTIONS,
     FIRST_COLLECTION,
     measured_times,
-    point_of,
     published_rows,
     refit_points,
 )
 from advisor.prediction import AdvisorError
-from studies.published import points_of
+from studies.published import point_of, points_of
 from studies.validation.outside import external_points, faster_than_reading
 from tests.measured.refit_synthetic import synthetic_points
 from tests.published import judged

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from advisor.measured.laboratories import laboratory_of, set_apart
-from advisor.measured.points import measured_times, point_of
+from advisor.measured.points import measured_times
 from advisor.prediction import AdvisorError
 from advisor.text import RENAMED
 from studies import blind
@@ -35,6 +35,7 @@ from studies.blind import (
     ratios,
     sha256_of,
 )
+from studies.published import point_of
 from tests.measured.test_points import ROW
 
 FOLDERS = sorted(path.parent for path in BLIND.glob("*/grid.csv"))
