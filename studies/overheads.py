@@ -7,6 +7,7 @@ divided by the layers that run them, judged with each model's points left out (d
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +29,7 @@ from advisor.catalog.fit_records import (
     ResidualRecord,
     costs_by,
 )
-from advisor.catalog.kernel_choice import SmallLaunch, is_before, small_launch
+from advisor.catalog.kernel_choice import SmallLaunch, version_key
 from advisor.measured.points import with_costs
 from advisor.measured.store import default_store_path, open_store, plain_decode_points
 from advisor.measured.validation import tier_of
@@ -284,11 +285,36 @@ def _launch_record(named: Mapping[str, str | None], by_model: dict[str, np.ndarr
     )
 
 
+def launch_of(engine: str, name: str, version: str, records: Iterable[SmallLaunch]) -> SmallLaunch | None:
+    """The record of an engine and field at a version (empty: today's). None where there is none."""
+    of_name = [record for record in records if (record.engine, record.name) == (engine, name)]
+    older = [
+        record
+        for record in of_name
+        if record.before_version and is_before(version, record.before_version, record.before_date)
+    ]
+    if older:
+        return min(older, key=lambda record: version_key(str(record.before_version)))
+    return next((record for record in of_name if record.before_version is None), None)
+
+
+def is_before(version: str, release: str, day: str | None = None) -> bool:
+    """Whether a build is older than a release, by its number or else by the date that its name holds.
+
+    The date is YYYY-MM-DD or eight digits. `day`: when the release came out. A nightly build or a fork without a date,
+    and an empty version, count as today's.
+    """
+    if re.match(r"v?\d+\.\d", version):
+        return version_key(version.removeprefix("v")) < version_key(release)
+    dated = re.search(r"(?<!\d)(20\d{2})-?([01]\d)-?([0-3]\d)(?!\d)", version)
+    return dated is not None and day is not None and "-".join(dated.groups()) < day
+
+
 def _with_records(rows: pd.DataFrame, records: Sequence[SmallLaunch]) -> pd.DataFrame:
     """`rows` with the constants of their versions by `records`."""
 
     def value(row: pd.Series, name: str, otherwise: float) -> float:
-        record = small_launch(str(row["engine"]), name, str(row["version"]), tuple(records))
+        record = launch_of(str(row["engine"]), name, str(row["version"]), records)
         return otherwise if record is None else record.value_s
 
     launch = [value(row, LAUNCH, PRIOR_LAUNCH_S) for _, row in rows.iterrows()]

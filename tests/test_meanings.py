@@ -11,12 +11,12 @@ import yaml
 
 from advisor.answers.diagnosis.facts import read_settings
 from advisor.catalog.graphs import stated_sizes
-from advisor.catalog.kernel_choice import is_before
 from advisor.measured.ingest.columns import drafter_name, match_hardware, weight_dtype
 from advisor.measured.laboratories import laboratory_of_row
 from advisor.measured.row_questions import engine_class, question_of
 from advisor.physics.hardware import hardware_ids
 from advisor.text import safe_cell, token_count, with_prefix
+from studies.overheads import is_before
 from tests.catalog.formats import formats_from_config
 from tests.catalog.test_hf_weight_format import LATENT
 from tests.measured.test_points import ROW

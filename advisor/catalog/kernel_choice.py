@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,6 @@ from advisor.physics.hardware import Hardware, effective_bandwidth
 from advisor.physics.kernel_costs import ExpertShape, Knots, factor_at
 from advisor.physics.step import expert_work
 from advisor.prediction import Frozen
-
-if TYPE_CHECKING:
-    pass
 
 TABLE_DTYPES: dict[WeightDtype, tuple[str, ...]] = {
     "fp32": (),
@@ -406,32 +403,7 @@ def load_small_launches(path: Path = SMALL_LAUNCHES_FILE) -> tuple[SmallLaunch, 
     return read_fitted(path, TypeAdapter(tuple[SmallLaunch, ...]).validate_json, "small launches")
 
 
-def small_launch(
-    engine: str, name: str, version: str = "", records: tuple[SmallLaunch, ...] | None = None
-) -> SmallLaunch | None:
-    """The record of an engine and field at a version (empty: today's). None where the engine has none."""
-    of_engine = [
-        record for record in (load_small_launches() if records is None else records) if record.engine == engine
-    ]
-    of_name = [record for record in of_engine if record.name == name]
-    older = [
-        record
-        for record in of_name
-        if record.before_version and is_before(version, record.before_version, record.before_date)
-    ]
-    if older:
-        return min(older, key=lambda record: version_key(str(record.before_version)))
-    return next((record for record in of_name if record.before_version is None), None)
-
-
-def is_before(version: str, release: str, day: str | None = None) -> bool:
-    """Whether a build is older than a release, by its number or else its date.
-
-    The date is what its name holds, YYYY-MM-DD or eight digits.
-
-    `day`: when the release came out. A nightly build or a fork without a date, and an empty version, count as today's.
-    """
-    if re.match(r"v?\d+\.\d", version):
-        return version_key(version.removeprefix("v")) < version_key(release)
-    dated = re.search(r"(?<!\d)(20\d{2})-?([01]\d)-?([0-3]\d)(?!\d)", version)
-    return dated is not None and day is not None and "-".join(dated.groups()) < day
+def small_launch(engine: str, name: str) -> SmallLaunch | None:
+    """Today's record of an engine and field. None where the engine has none."""
+    of_today = (record for record in load_small_launches() if record.before_version is None)
+    return next((record for record in of_today if (record.engine, record.name) == (engine, name)), None)

@@ -10,7 +10,7 @@ import errno
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -58,15 +58,15 @@ def quoted(path: Path) -> str:
 
 
 @contextmanager
-def only_writer(path: Path, wait_s: float = 0.0) -> Iterator[None]:
+def only_writer(path: Path) -> Iterator[None]:
     """Hold the write lock of a database, a file `<path>.lock` beside it.
 
     The system frees it when its holder dies.
 
-    Works between processes and between threads of one process. Raises AdvisorError when another writer still has it
-    after `wait_s` [s], or when its folder cannot be written.
+    Works between processes and between threads of one process. Raises AdvisorError when another writer has it, or when
+    its folder cannot be written.
     """
-    lock = FileLock(path.with_name(path.name + ".lock"), timeout=wait_s, poll_interval=0.02)
+    lock = FileLock(path.with_name(path.name + ".lock"), timeout=0.0)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
@@ -206,14 +206,19 @@ def open_store(path: str | os.PathLike[str] | None = None) -> Store:
     return store
 
 
-Migration = Callable[[duckdb.DuckDBPyConnection], object]
 _TIMED = "latency_s DOUBLE NOT NULL CHECK (isfinite(latency_s) AND latency_s > 0)"
 # NaN and infinity pass a bare `> 0` in DuckDB, hence isfinite.
 _REPEATED = "repeats INTEGER NOT NULL, repeat_spread DOUBLE NOT NULL CHECK (isfinite(repeat_spread))"
-_FILE = "file_id INTEGER NOT NULL"
+_LAYOUT = repr([(name, tuple(table.columns.items())) for name, table in KERNEL_TABLES.items()])
+SCHEMA_VERSION = f"3-{hashlib.sha256(_LAYOUT.encode()).hexdigest()[:8]}"
+"""Version of the tables beside the kernels', raised by hand, and eight digits over those and their columns.
+
+A store of another one is refused with the command that rebuilds it.
+"""
 
 
-def _bookkeeping(connection: duckdb.DuckDBPyConnection) -> None:
+def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make all tables of a store in an empty database."""
     connection.execute("CREATE TABLE store_info (key VARCHAR PRIMARY KEY, value VARCHAR NOT NULL)")
     connection.execute(
         """CREATE TABLE kernel_files (
@@ -225,15 +230,9 @@ def _bookkeeping(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(
         "CREATE TABLE dropped_rows (path VARCHAR NOT NULL, reason VARCHAR NOT NULL, n_rows BIGINT NOT NULL)"
     )
-
-
-def _kernels(connection: duckdb.DuckDBPyConnection) -> None:
     for name, table in KERNEL_TABLES.items():
         keys = ", ".join(f"{column} {kind}" for column, kind in table.columns.items())
-        connection.execute(f"CREATE TABLE {name} ({_FILE}, {keys}, {_TIMED}, {_REPEATED})")
-
-
-def _points(connection: duckdb.DuckDBPyConnection) -> None:
+        connection.execute(f"CREATE TABLE {name} (file_id INTEGER NOT NULL, {keys}, {_TIMED}, {_REPEATED})")
     connection.execute(
         """CREATE TABLE plain_decode (
             point_id VARCHAR PRIMARY KEY, hardware_id VARCHAR NOT NULL, engine VARCHAR NOT NULL,
@@ -244,32 +243,6 @@ def _points(connection: duckdb.DuckDBPyConnection) -> None:
             tpot_s DOUBLE NOT NULL CHECK (isfinite(tpot_s) AND tpot_s > 0), source VARCHAR NOT NULL,
             use VARCHAR NOT NULL CHECK (use = 'validation only, never fitted'))"""
     )
-
-
-MIGRATIONS: tuple[Migration, ...] = (_bookkeeping, _kernels, _points)
-
-
-def _layout() -> str:
-    """Eight digits over the kernel tables and their columns, which the second migration makes from their one table."""
-    columns = [(name, tuple(table.columns.items())) for name, table in KERNEL_TABLES.items()]
-    return hashlib.sha256(repr(columns).encode()).hexdigest()[:8]
-
-
-SCHEMA_VERSION = f"{len(MIGRATIONS)}-{_layout()}"
-"""A store of another one is refused with the command that rebuilds it."""
-
-
-def apply(connection: duckdb.DuckDBPyConnection, migrations: Sequence[Migration], applied: int = 0) -> int:
-    """Run the migrations after the first `applied`, each in its own transaction. Returns how many are in force."""
-    for migration in migrations[applied:]:
-        connection.execute("BEGIN")
-        try:
-            migration(connection)
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
-    return len(migrations)
 
 
 BYTES_PER_ELEMENT = {"bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "float32": 4, "fp32": 4}

@@ -19,11 +19,10 @@ import pandas as pd
 from advisor.measured.store import (
     BUILD_COMMAND,
     MEMORY_LIMIT,
-    MIGRATIONS,
     SCHEMA_VERSION,
     THREADS,
-    apply,
     coverage,
+    create_tables,
     default_store_path,
     dropped_rows,
     is_full_disk,
@@ -160,7 +159,7 @@ def row_labels(connection: duckdb.DuckDBPyConnection, path: Path, available: set
     return "; ".join(str(label) for (label,) in labels.fetchall())
 
 
-def load_plain_decode(connection: duckdb.DuckDBPyConnection, path: Path, dropped_as: str) -> int:
+def load_plain_decode(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
     """The package's end-to-end points without speculation. Returns the rows kept. They judge, and are never fitted."""
     cases = " ".join(f"WHEN '{device}' THEN '{ours}'" for device, ours in HARDWARE_BY_DEVICE.items())
 
@@ -181,7 +180,7 @@ def load_plain_decode(connection: duckdb.DuckDBPyConnection, path: Path, dropped
     read, kept = _single(connection, f"SELECT count(*), count(*) FILTER ({good}) FROM staged")
     if read > kept:
         connection.execute(
-            "INSERT INTO dropped_rows VALUES (?, 'no positive time per output token', ?)", [dropped_as, read - kept]
+            "INSERT INTO dropped_rows VALUES (?, 'no positive time per output token', ?)", [path.name, read - kept]
         )
     return int(kept)
 
@@ -336,7 +335,7 @@ def _fill(
     progress: Progress,
 ) -> BuildSummary:
     connection.execute("SET preserve_insertion_order = true")  # rows sorted by key compress and skip well
-    apply(connection, MIGRATIONS)
+    create_tables(connection)
     if package is None:
         summary = BuildSummary(target, notes=("aiconfigurator-core is not installed: no measured kernel tables",))
     else:
@@ -374,7 +373,7 @@ def _fill_kernels(
             loaded.append(load_kernel_file(connection, file_id, file, SPEC_BY_TABLE[file.table]))
         sample = package.systems / PLAIN_DECODE_FILE
         if sample.is_file():
-            load_plain_decode(connection, sample, PLAIN_DECODE_FILE)
+            load_plain_decode(connection, sample)
     except duckdb.Error as error:
         if is_full_disk(error):  # no fault of the package's
             raise

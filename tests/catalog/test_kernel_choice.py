@@ -31,11 +31,9 @@ from advisor.catalog.kernel_choice import (
     SmallLaunch,
     choose,
     choose_experts,
-    is_before,
     layer_seconds,
     load_small_launches,
     measured_rows,
-    small_launch,
     version_key,
 )
 from advisor.catalog.kernel_costs import kernel_costs
@@ -53,6 +51,7 @@ from studies.fits.gemm_variants import (
     without_excess,
     without_scale_launch,
 )
+from studies.overheads import is_before, launch_of
 
 HARDWARE = load_hardware("h200-sxm")
 SHAPE = (2048.0, 768.0, 8.0, 128.0, 3.0, 1.0)
@@ -438,7 +437,7 @@ def test_a_version_takes_the_oldest_border_that_it_is_before(version: str, value
         record_small_launches(2e-6, "0.18"),
         record_small_launches(1e-6, "0.10").model_copy(update={"before_date": None}),
     )
-    found = small_launch("vllm", "query_key_norm_s", version, known)
+    found = launch_of("vllm", "query_key_norm_s", version, known)
     assert found is not None
     assert found.value_s == value_s
 

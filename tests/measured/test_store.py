@@ -18,9 +18,8 @@ import duckdb
 import pytest
 
 from advisor.measured.store import (
-    MIGRATIONS,
-    apply,
     coverage,
+    create_tables,
     dropped_rows,
     kernel_sources,
     kernel_table,
@@ -175,7 +174,7 @@ def test_the_database_itself_refuses_infinity_and_nan(tmp_path: Path):
     import duckdb
 
     with duckdb.connect(str(tmp_path / "x.duckdb")) as connection:
-        apply(connection, MIGRATIONS)
+        create_tables(connection)
         for value in ("'nan'", "'inf'", "0"):
             with pytest.raises(duckdb.ConstraintException):
                 connection.execute(f"INSERT INTO gemm VALUES (1, 'x', 'bf16', 1, 1, 1, {value}::DOUBLE, 1, 1)")
