@@ -9,6 +9,7 @@ import pandas as pd
 
 from advisor.catalog.hardware import own_digest
 from advisor.catalog.models import config_digest
+from advisor.measured.ingest.columns import Numbers
 from advisor.measured.ingest.documents import DOCUMENT_OF, lacks_document
 from advisor.measured.row_questions import copies_sharing
 from advisor.predict.scenario import Scenario
@@ -52,8 +53,8 @@ def with_rounds(rows: pd.DataFrame, accepted_length: Array) -> pd.DataFrame:
     accepted_length : of each K from 0. [tokens]
     """
     out, keys = rows.copy(deep=False), [name for name in (*_ALIKE, *_RAN_ALIKE) if name in rows]
-    k = rows["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan)
-    step_s = rows["step_time_s"].to_numpy(dtype=float, na_value=np.nan)
+    numbers = Numbers(rows)
+    k, step_s = numbers["draft_tokens_k"], numbers["step_time_s"]
     plain = rows.assign(plain_s=step_s)[(k == 0) & np.isfinite(step_s)].groupby(keys, dropna=False)["plain_s"].median()
     if plain.empty:
         return out

@@ -17,7 +17,7 @@ from advisor.catalog.hardware import hardware_slug, read_own_hardware
 from advisor.catalog.models import load_model, model_ids, own_model, resolve_model_name
 from advisor.catalog.routing_presets import ONE_DOMAIN, UNRELATED_CHIPS, one_domain_routing, one_prompt_routing
 from advisor.catalog.task_transfer import TASKS, Task, task_of
-from advisor.measured.ingest.columns import match_hardware
+from advisor.measured.ingest.columns import Numbers, match_hardware
 from advisor.physics.acceptance import acceptance_curves, parse_acceptance
 from advisor.physics.architecture import WeightDtype
 from advisor.physics.hardware import hardware_ids, load_hardware
@@ -349,7 +349,8 @@ _SPREAD_EXPERTS = frozenset({"vllm"})
 
 def copies_at_most(frame: pd.DataFrame) -> np.ndarray:
     """GPUs over those of one instance, 1 where either is not stated [rows]. [-]"""
-    gpus, tensor, expert = (frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _PLACED)
+    numbers = Numbers(frame)
+    gpus, tensor, expert = (numbers[name] for name in _PLACED)
     copies = gpus / np.fmax(tensor, np.nan_to_num(expert, nan=1.0))
     return np.where(np.isnan(copies) | (copies < 1.0) | (copies % 1.0 > 0.0), 1.0, copies)
 
@@ -362,8 +363,9 @@ def open_copies(frame: pd.DataFrame) -> np.ndarray:
 
 def copies_sharing(frame: pd.DataFrame) -> np.ndarray:
     """Copies of the model that share each row's batch and rates, 1 where it says nothing of several [rows]. [-]"""
-    gpus, tensor, expert = (frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _PLACED)
-    ranks = np.nan_to_num(frame["data_parallel"].to_numpy(dtype=float, na_value=np.nan), nan=1.0)
+    numbers = Numbers(frame)
+    gpus, tensor, expert = (numbers[name] for name in _PLACED)
+    ranks = np.nan_to_num(numbers["data_parallel"], nan=1.0)
     tensor = np.where(np.isnan(tensor), gpus / ranks, tensor)
     copies = tensor * ranks / np.fmax(tensor, np.nan_to_num(expert, nan=1.0))
     within = gpus == tensor  # attention groups within the tensor-parallel ranks

@@ -6,14 +6,14 @@ keep within each column's own range. They show where a second column of the row 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from advisor.measured.ingest.cells import FileTable
-from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, TableKind
+from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, Numbers, TableKind
 from advisor.measured.ingest.derived import match_baselines, speedup_from_values
 from advisor.measured.ingest.result import Reject, Swap
 from advisor.text import counted, number_of
@@ -24,7 +24,7 @@ MAX_PLAUSIBLE_SPEEDUP = 20.0
 """A stated speedup above is taken for a percentage: 1.2 as 120. [-]"""
 SWAP_SHARE = 0.5
 """Two columns are called swapped when more than this share of the rows break a rule that all of those then keep."""
-Values = dict[str, np.ndarray]
+Values = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,6 @@ KERNEL_RULES = (CheckRule(("topk", "num_experts"), _more("topk", "num_experts"),
 RULES: dict[TableKind, tuple[CheckRule, ...]] = {"points": POINT_RULES, "kernels": KERNEL_RULES}
 
 
-def numeric_values(frame: pd.DataFrame, names: Iterable[str]) -> Values:
-    """Columns as float arrays with NaN for unknown."""
-    return {name: frame[name].to_numpy(dtype=float, na_value=np.nan) for name in names}
-
-
 @dataclass(frozen=True)
 class Checked:
     """Mask of rows to keep [rows], with what was found wrong or odd.
@@ -92,11 +87,10 @@ def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> C
     found: list[Contradiction] = []
     swaps: list[Swap] = []
     warnings: list[str] = []
-    lines = frame.index.to_numpy()
+    lines, values = frame.index.to_numpy(), Numbers(frame)
     for rule in RULES[kind]:
         if any(frame[name].isna().all() for name in rule.columns):
             continue
-        values = numeric_values(frame, rule.columns)
         with np.errstate(invalid="ignore"):
             broken = rule.broken(values)
         if hint := _swap_hint(rule, values, broken) if broken.any() else "":
@@ -119,7 +113,7 @@ def check_rows(frame: pd.DataFrame, kind: TableKind, measured: bool = True) -> C
 
 
 def _list_rejects(found: Contradiction, frame: pd.DataFrame) -> list[Reject]:
-    values = numeric_values(frame.loc[found.rows, list(found.columns)], found.columns)
+    values = Numbers(frame.loc[found.rows, list(found.columns)])
     shown = zip(*([f"{number:.12g}" for number in values[name]] for name in found.columns), strict=True)
     name, lines = " / ".join(found.columns), frame.index[found.rows]
     return [Reject(int(line), name, " / ".join(cells), found.reason) for line, cells in zip(lines, shown, strict=True)]
@@ -146,7 +140,7 @@ def _swap_hint(rule: CheckRule, values: Values, broken: np.ndarray) -> str:
 
 def _speedup_contradicted(frame: pd.DataFrame) -> Iterator[Contradiction]:
     """Speedups beyond the tokens of a round, and such as are not the ratio of the two values beside them."""
-    v = numeric_values(frame, ("speedup", "sd_value", "baseline_value", "accepted_length", "draft_tokens_k"))
+    v = Numbers(frame)
     above = np.asarray(v["speedup"] > SPEEDUP_SLACK * np.fmin(v["accepted_length"], v["draft_tokens_k"] + 1.0))
     percent = above.any() and float(np.median(v["speedup"][above])) > MAX_PLAUSIBLE_SPEEDUP
     hint = "it looks like a percentage" if percent else "check the column"
@@ -204,31 +198,12 @@ class Contradiction:
     reason: str
 
 
-_USED = (
-    "accepted_length",
-    "batch_size",
-    "draft_time_s",
-    "draft_tokens_k",
-    "gpu_count",
-    "input_tokens",
-    "output_tok_per_s",
-    "output_tokens",
-    "request_latency_s",
-    "speedup",
-    "step_time_s",
-    "total_tok_per_s",
-    "tpot_s",
-    "ttft_s",
-    "verify_time_s",
-)
-
-
 def contradictions(frame: pd.DataFrame) -> tuple[list[Contradiction], list[str]]:
     """Impossible rows of a points frame, one by one, and sentences about what is odd in many.
 
     Odd is what holds for most of the rows that tell it.
     """
-    v = numeric_values(frame, _USED)
+    v = Numbers(frame)
     stated = ~frame["derived"].str.contains("output_tok_per_s", na=False).to_numpy(dtype=bool)
     whole = (frame["batch_kind"] != "requests_per_rank").to_numpy(dtype=bool, na_value=True)
     with np.errstate(all="ignore"):
@@ -378,7 +353,7 @@ def _stated_speedups(frame: pd.DataFrame, v: Values) -> Iterator[tuple[np.ndarra
     if not stated.any() or not (v["draft_tokens_k"] == 0).any():
         return
     matched, _ = match_baselines(frame.assign(speedup=np.nan), unstated_fits=False)
-    own = matched["speedup"].to_numpy(dtype=float, na_value=np.nan)
+    own = Numbers(matched)["speedup"]
     told = stated & np.isfinite(own) & (np.abs(np.log(own)) > NEAR)
     inverse = told & (np.abs(v["speedup"] * own - 1.0) <= NEAR)
     apart = told & ~inverse & (np.abs(v["speedup"] / own - 1.0) > 2.0 * NEAR)

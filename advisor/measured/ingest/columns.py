@@ -10,7 +10,9 @@ import io
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from advisor.catalog.engines import engine_called, engine_ids
 from advisor.catalog.models import resolve_model_name
@@ -18,6 +20,9 @@ from advisor.physics.draft import drafter_ids
 from advisor.predict.scenario_fields import MAX_BATCH, MAX_CONTEXT
 from advisor.prediction import AdvisorError
 from advisor.text import name_key
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TableKind = Literal["points", "kernels"]
 ValueType = Literal["text", "integer", "number", "flag"]
@@ -385,6 +390,18 @@ def _header_table(kind: TableKind) -> dict[str, tuple[str, float]]:
                 table.setdefault(name + ending, (column.name, factor))
         table |= dict.fromkeys(column.opposites, (column.name, -1.0))
     return table
+
+
+class Numbers(dict[str, np.ndarray]):
+    """Columns of a frame as floats, NaN where a cell is unknown, [rows] each, made when they are asked for."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        super().__init__()
+        self._frame = frame
+
+    def __missing__(self, name: str) -> np.ndarray:
+        self[name] = numbers = self._frame[name].to_numpy(dtype=float, na_value=np.nan)
+        return numbers
 
 
 HEADER_TABLE: dict[TableKind, dict[str, tuple[str, float]]] = {

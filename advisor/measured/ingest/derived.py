@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from advisor.measured.ingest.columns import COLUMNS
+from advisor.measured.ingest.columns import COLUMNS, Numbers
 from advisor.measured.ingest.result import shorten
 from advisor.measured.ingest.side_by_side import METRICS, ROUND_TIME, open_pairs, value_direction
 from advisor.predict.scenario_fields import mean_context
@@ -151,7 +151,7 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     Filled are tpot_s, accepted_length, step_time_s, context_tokens, output_tok_per_s, batch_size and speedup. Returns a
     new frame whose `derived` column names what was computed, and where that was.
     """
-    values = {name: frame[name].to_numpy(dtype=float, na_value=np.nan) for name in _INPUTS}
+    values = Numbers(frame)
     done: dict[str, np.ndarray] = {}
     out = frame.copy(deep=False)
     _fill_from_pairs(out, values, done)
@@ -186,7 +186,7 @@ def derive_rows(frame: pd.DataFrame) -> tuple[pd.DataFrame, Computed]:
     return out, Computed(done, {"accepted_length": too_long, "step_time_s": product_used})
 
 
-def _fill_from_pairs(out: pd.DataFrame, values: dict[str, np.ndarray], done: dict[str, np.ndarray]) -> None:
+def _fill_from_pairs(out: pd.DataFrame, values: Numbers, done: dict[str, np.ndarray]) -> None:
     """The value with drafts of a row that states it beside the plain one, under the column that its metric names."""
     pair = ~np.isnan(values["sd_value"]) & ~np.isnan(values["baseline_value"]) & (values["draft_tokens_k"] != 0)
     if not pair.any():
@@ -198,28 +198,9 @@ def _fill_from_pairs(out: pd.DataFrame, values: dict[str, np.ndarray], done: dic
             _fill(out, values, done, metric.column, found, here)
 
 
-_INPUTS = (
-    "draft_tokens_k",
-    "itl_s",
-    "tpot_s",
-    "accepted_length",
-    "step_time_s",
-    "input_tokens",
-    "output_tokens",
-    "context_tokens",
-    "batch_size",
-    "request_latency_s",
-    "total_tok_per_s",
-    "output_tok_per_s",
-    "baseline_value",
-    "sd_value",
-    "speedup",
-)
-
-
 def _fill(
     out: pd.DataFrame,
-    values: dict[str, np.ndarray],
+    values: Numbers,
     done: dict[str, np.ndarray],
     name: str,
     computed: np.ndarray,
@@ -306,7 +287,7 @@ def match_baselines(frame: pd.DataFrame, unstated_fits: bool = True) -> tuple[pd
     lengths contradicts. The ratio is of tpot_s where both rows have it, else of output_tok_per_s; several equal
     baselines count with their median. Rows that state a speedup keep it.
     """
-    k = frame["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan)
+    k = Numbers(frame)["draft_tokens_k"]
     known = frame["speedup"].notna().to_numpy()
     stated = known & ~frame["derived"].str.contains("speedup", na=False).to_numpy(dtype=bool)
     timed = frame[list(_COMPARED)].notna().any(axis=1).to_numpy()
@@ -338,11 +319,11 @@ def match_baselines(frame: pd.DataFrame, unstated_fits: bool = True) -> tuple[pd
 
 def _with_speedups(frame: pd.DataFrame, found: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     """The frame with speedups over the baselines found, and where there are some [rows]."""
-    out = frame.copy(deep=False)
-    ratio, base, with_drafts, use_tpot = _ratios(frame, found)
+    out, before = frame.copy(deep=False), Numbers(frame)
+    ratio, base, with_drafts, use_tpot = _ratios(before, found)
     ok = np.isfinite(ratio) & (ratio > 0)
     for name, values in (("speedup", ratio), ("baseline_value", base), ("sd_value", with_drafts)):
-        out[name] = np.where(ok, values, frame[name].to_numpy(dtype=float, na_value=np.nan))
+        out[name] = np.where(ok, values, before[name])
     named = pc.if_else(pa.array(use_tpot), "tpot_ms", "output_tok_per_s").cast(pa.large_string())
     metric = pc.if_else(pa.array(ok), named, pa.array(frame["metric"], pa.large_string()))
     out["metric"] = pd.Series(metric.to_pandas(), dtype="str").set_axis(frame.index)
@@ -412,12 +393,10 @@ def _described(frame: pd.DataFrame) -> pd.DataFrame:
     for name in LOAD_COLUMNS:
         code, _ = pd.factorize(frame[name])
         table[name] = np.where(code < 0, np.nan, code)
+    numbers = Numbers(frame)
     for name in LENGTHS:
-        length = frame[name].to_numpy(dtype=float, na_value=np.nan)
-        table[name] = np.log(np.maximum(length, 0.5))
-    for name in _COMPARED:
-        table[name] = frame[name].to_numpy(dtype=float, na_value=np.nan)
-    return table
+        table[name] = np.log(np.maximum(numbers[name], 0.5))
+    return table.assign(**{name: numbers[name] for name in _COMPARED})
 
 
 def _unknown(column: pd.Series) -> np.ndarray:
@@ -522,25 +501,21 @@ def _cell(value: Any) -> str:
 
 def _nearest_baseline(frame: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
     """tpot_s and output_tok_per_s of each row's baseline; NaN where none, and outside `rows` (positions)."""
-    table = pd.DataFrame(
-        {
-            "group": _group_codes(frame, MATCH_COLUMNS),
-            "input": _log_length(frame["input_tokens"]),
-            "output": _log_length(frame["output_tokens"]),
-            "tpot_s": frame["tpot_s"].to_numpy(dtype=float, na_value=np.nan),
-            "output_tok_per_s": frame["output_tok_per_s"].to_numpy(dtype=float, na_value=np.nan),
-        }
-    )
+    numbers = Numbers(frame)
+    table = pd.DataFrame({"group": _group_codes(frame, MATCH_COLUMNS), **{name: numbers[name] for name in _COMPARED}})
+    for name in LENGTHS:  # unknown lengths share one far-off value
+        length = numbers[name]
+        table[name.removesuffix("_tokens")] = np.where(np.isnan(length), -1e3, np.log(np.maximum(length, 0.5)))
     baselines = table[_plain(frame)].groupby(["group", "input", "output"], as_index=False).median()
     wanted = table.iloc[rows][["group", "input", "output"]].assign(row=rows)
-    best = pd.DataFrame({"tpot_s": np.nan, "output_tok_per_s": np.nan}, index=np.arange(len(frame)))
+    best = pd.DataFrame(np.nan, index=np.arange(len(frame)), columns=list(_COMPARED))
     if baselines.empty or wanted.empty:
         return best
     # Equal prompt lengths first, then equal output lengths, then both near: another shape is never nearer.
     for exact, near in (("input", "output"), ("output", "input"), (None, "output")):
         left = wanted[best.iloc[rows].isna().all(axis=1).to_numpy()]
         joined = _join_near(left, baselines, exact, near)
-        best.loc[joined.index, ["tpot_s", "output_tok_per_s"]] = joined[["tpot_s", "output_tok_per_s"]]
+        best.loc[joined.index, list(_COMPARED)] = joined[list(_COMPARED)]
     return best
 
 
@@ -569,16 +544,9 @@ def _group_codes(frame: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
     return np.asarray(code)
 
 
-def _log_length(column: pd.Series) -> np.ndarray:
-    """Logarithm of a length, so that a share becomes a difference; unknown lengths share one far-off value."""
-    values = column.to_numpy(dtype=float, na_value=np.nan)
-    return np.where(np.isnan(values), -1e3, np.log(np.maximum(values, 0.5)))
-
-
-def _ratios(frame: pd.DataFrame, found: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _ratios(numbers: Numbers, found: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Speedup, baseline value, value with drafts, and whether tpot_ms is the metric (else output_tok_per_s)."""
-    tpot = frame["tpot_s"].to_numpy(dtype=float, na_value=np.nan) * 1e3
-    rate = frame["output_tok_per_s"].to_numpy(dtype=float, na_value=np.nan)
+    tpot, rate = numbers["tpot_s"] * 1e3, numbers["output_tok_per_s"]
     base_tpot = found["tpot_s"].to_numpy() * 1e3
     base_rate = found["output_tok_per_s"].to_numpy()
     use_tpot = ~np.isnan(base_tpot / tpot)

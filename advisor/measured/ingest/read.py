@@ -21,7 +21,7 @@ from advisor.measured.ingest.cells import (
     table_header,
 )
 from advisor.measured.ingest.checks import check_rows
-from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, TableKind, header_key, match_header
+from advisor.measured.ingest.columns import COLUMNS, MEASURED_COLUMNS, Numbers, TableKind, header_key, match_header
 from advisor.measured.ingest.remap import fill_mapped, near_miss, rename_headers, scalar_paths, unfolded
 from advisor.measured.ingest.result import ANSWERS, COMMA, TIMES, Reject, rejects_frame, shorten
 from advisor.measured.ingest.rows import Measured, RowSource
@@ -144,11 +144,11 @@ def typed_rows(raw: RawRows, reader: Format, name: str, sha256: str) -> Measured
 
 def _within_range(kind: TableKind, frame: pd.DataFrame, rejects: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows whose computed numbers are possible, and the refusals with the others: `coerce` saw what files state."""
-    keep, more = np.ones(len(frame), dtype=bool), []
+    keep, more, numbers = np.ones(len(frame), dtype=bool), [], Numbers(frame)
     for column in COLUMNS[kind].values():
         if not column.numeric or frame[column.name].isna().all():
             continue
-        values = frame[column.name].to_numpy(dtype=float, na_value=np.nan)
+        values = numbers[column.name]
         broken = outside_range(values, column)
         reason = f"computed from this row, and outside the range of {column.name} ({column.range_text} {column.unit})"
         for row in np.flatnonzero(broken):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from advisor.measured.ingest.columns import COLUMNS, REQUIRED_CONTEXT, USEFUL_CONTEXT, TableKind
+from advisor.measured.ingest.columns import COLUMNS, REQUIRED_CONTEXT, USEFUL_CONTEXT, Numbers, TableKind
 from advisor.measured.ingest.side_by_side import open_pairs, rate_counted
 from advisor.measured.row_questions import copies_at_most, open_copies
 from advisor.text import counted, frame_csv
@@ -170,7 +170,7 @@ def _lacking(frame: pd.DataFrame, name: str) -> np.ndarray:
     """Rows that lack a field and have something that it speaks of, [rows]."""
     empty = frame[name].isna().to_numpy()
     if name == "drafter":  # without drafting there is no drafter to name
-        empty = empty & (frame["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan) != 0)
+        empty = empty & (Numbers(frame)["draft_tokens_k"] != 0)
     if name == "accepted_length_same_run":
         empty = empty & frame["accepted_length"].notna().to_numpy()
     if name == "metric":

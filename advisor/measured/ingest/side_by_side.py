@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from advisor.measured.ingest.columns import COLUMNS, UNIT_FACTORS, drafter_name, header_key, match_header
+from advisor.measured.ingest.columns import COLUMNS, UNIT_FACTORS, Numbers, drafter_name, header_key, match_header
 from advisor.physics.draft import drafter_ids
 from advisor.prediction import AdvisorError
 
@@ -148,7 +148,7 @@ def told_per_token(frame: pd.DataFrame) -> bool:
 def open_pairs(frame: pd.DataFrame) -> np.ndarray:
     """Rows with values without and with drafts whose metric is not said, so that no speedup follows."""
     pair = frame[["baseline_value", "sd_value"]].notna().all(axis=1) & frame["speedup"].isna()
-    drafting = frame["draft_tokens_k"].to_numpy(dtype=float, na_value=np.nan) != 0
+    drafting = Numbers(frame)["draft_tokens_k"] != 0
     return np.asarray(pair.to_numpy() & drafting & frame["metric"].isna().to_numpy())
 
 
