@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -71,6 +72,17 @@ def test_the_browser_recommends_and_judges_every_k_as_the_library_does(rules: An
         assert (shown["pBest"], shown["pGain"]) == pytest.approx((own.p_best, own.p_gain), abs=1.5 / 256)
         assert shown["loss"] == pytest.approx(own.expected_loss, abs=1e-4)
         assert shown["kept"] == own.meets_limit
+
+
+def test_published_runs_of_the_setup_count_in_the_headline_s_chance(rules: Any) -> None:
+    lost = {"batch_size": [4], "n_draft": [3], "speedup": [0.8], "accepted_length": [2.7], "drafter": ["eagle3"]}
+    data = live_answer(advise(CASES["gpt-oss"]), pd.DataFrame(lost | {"source": ["one"]}))
+    parts = rules.evaluate(
+        "d => { const m = unpack(d), al = m.accepted.now, b = m.batch;"
+        "return verdict(m, b, al, outcome(m, b, al), schedule(m, al, b)).parts.flat().join(''); }",
+        data,
+    )
+    assert re.search(r"\b(49|50|51)% chance of a gain, published runs counted", parts)
 
 
 def test_the_browser_s_schedule_is_the_library_s(rules: Any, advice: Advice) -> None:
