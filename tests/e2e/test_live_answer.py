@@ -213,7 +213,7 @@ def test_published_runs_outside_the_likely_range_stand_beside_the_headline(
 ) -> None:
     scenario = Scenario(acceptance="2.4@3")
     rows = {"batch_size": 16.0, "n_draft": 3, "speedup": speedup, "drafter": scenario.drafter_id, "source": "made up"}
-    data = live_answer(advise(scenario), pd.DataFrame(rows))
+    data = live_answer(advise(scenario), pd.DataFrame(rows | {"accepted_length": np.nan}))
     found = rules.evaluate("d => against(unpack(d), d.accepted.now)", data)
     assert [bold for bold, _ in found if bold] == ([said] if said else [])
 
