@@ -19,7 +19,6 @@ from advisor.answers.simulation.policies import (
     Oracle,
     Policy,
     StaticK,
-    StopsAtRejection,
 )
 from advisor.answers.simulation.simulator import (
     SWITCH_S,
@@ -258,10 +257,6 @@ class PolicyOutcome:
     finished: int
     switch_share: float = 0.0
     """Share of iterations that ran another K than the one before. [-]"""
-    drafted_per_token: float = 0.0
-    """Drafts made for each output token. [-]"""
-    verified_per_token: float = 0.0
-    """Tokens verified for each output token, the last emitted one of each sequence included. [-]"""
 
 
 @dataclass(frozen=True)
@@ -275,9 +270,6 @@ class SimulationReport:
     """Requests offered to each policy."""
     complete: bool
     """False where the iteration limit ended some requests early, at least for one policy."""
-    bounds: tuple[PolicyOutcome, ...] = ()
-    """For every K > 0 what it could gain at most were it to stop at each sequence's first rejection; bounds, no
-    policies."""
 
     @property
     def load_note(self) -> str:
@@ -334,22 +326,18 @@ def simulate_policies(
     plan: SimulationPlan,
     cascade: CascadeSettings | None = None,
     *,
-    bounds: bool = False,
     on_policy: Callable[[str, float], None] | None = None,
 ) -> SimulationReport:
     """Every policy on the same trace and load.
 
     Raises AdvisorError when the costs do not reach the plan's batch, or the plan takes longer than LONGEST_S.
-    bounds : also what stopping at each sequence's first rejection would gain at most, for every K.
     Before each policy, `on_policy` gets its name and the share of policies done; it may raise to end the simulation.
     """
     if costs.k_max < 1:
         raise AdvisorError("nothing to simulate at k_max = 0; choose a drafter and k_max of at least 1")
     if plan.batch_size > costs.batches[-1]:
         raise AdvisorError(f"batch {plan.batch_size} lies beyond the costs, which reach to {costs.batches[-1]:g}")
-    stops = range(1, costs.k_max + 1) if bounds else ()
-    limits = [(StopsAtRejection(k, gated), k) for k in stops for gated in (False, True)]
-    policies: tuple[tuple[Policy, int | None], ...] = (*policies_for(ranges, costs.k_max, cascade), *limits)
+    policies = policies_for(ranges, costs.k_max, cascade)
     plan.check_duration(len(policies))
     rng = np.random.default_rng([plan.seed, 0])
     streams = min(plan.offered, _STREAMS)
@@ -360,14 +348,12 @@ def simulate_policies(
         if on_policy is not None:
             on_policy(policy.name, number / len(policies))
         runs.append((simulate(costs, policy, trace, load, plan.iterations, switch_s=plan.switch_ms / 1e3), k))
-    real = runs[: len(runs) - len(limits)]
-    plain = next(run.mean_tpot_s for run, k in real if k == 0)
-    static = {k: plain / run.mean_tpot_s for run, k in real if k is not None}
+    plain = next(run.mean_tpot_s for run, k in runs if k == 0)
+    static = {k: plain / run.mean_tpot_s for run, k in runs if k is not None}
     best = max(static, key=lambda k: static[k])
-    made = [_outcome(run, k, plain, static[best]) for run, k in runs]
-    outcomes, beyond = tuple(made[: len(real)]), tuple(made[len(real) :])
+    outcomes = tuple(_outcome(run, k, plain, static[best]) for run, k in runs)
     complete = all(one.finished == plan.offered for one in outcomes)
-    return SimulationReport(plan, outcomes, best, plan.offered, complete, beyond)
+    return SimulationReport(plan, outcomes, best, plan.offered, complete)
 
 
 def _load(costs: RoundCosts, plan: SimulationPlan) -> Load:
@@ -398,6 +384,4 @@ def _outcome(run: SimulationResult, static_k: int | None, plain_tpot_s: float, b
         mean_batch=float(run.sequence_time_s.sum() / run.busy_time_s.sum()),
         finished=int(run.request_tpot_s.size),
         switch_share=run.switches / total,
-        drafted_per_token=run.drafted / int(run.tokens.sum()),
-        verified_per_token=run.verified / int(run.tokens.sum()),
     )

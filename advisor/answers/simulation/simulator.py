@@ -20,8 +20,6 @@ from advisor.answers.simulation.policies import (
     IterationOutcome,
     Policy,
     Situation,
-    SplitCosts,
-    StopsAtRejection,
 )
 from advisor.prediction import AdvisorError, Array
 
@@ -325,10 +323,6 @@ class SimulationResult:
     """[nK]"""
     switches: int
     """Iterations that ran another K than the one before, all groups together."""
-    drafted: int
-    """Drafts made."""
-    verified: int
-    """Tokens verified, the last emitted one of each sequence included."""
     test_iterations: IntArray | None
     """Iterations the controller spent on tests; None for policies that do not test."""
     request_tpot_s: Array
@@ -376,9 +370,8 @@ class _Loop:
         self.offered = np.isfinite(load.arrival_s).sum(axis=1)
         slots = load.concurrency
         self.policy, self.load = policy, load
-        self.cost, warm, _ = costs.dense(slots)
+        self.cost, warm = costs.dense(slots)
         self.warm = warm if policy.keeps_drafter else np.zeros_like(warm)
-        self.split = SplitCosts.of(costs, slots) if isinstance(policy, StopsAtRejection) else None
         self.switch_s = switch_s
         self.controller: Controller = policy.controller(groups, self.cost)
         self.flat, self.period, self.streams = trace.ravel(), trace.shape[1], trace.shape[0]
@@ -396,7 +389,7 @@ class _Loop:
         self.iterations = np.zeros(groups, dtype=np.int64)
         self.by_draft = np.zeros(costs.drafts.size, dtype=np.int64)
         self.last_k = np.full(groups, -1)
-        self.switches, self.drafted, self.verified = 0, 0, 0
+        self.switches = 0
         self.tpot: list[Array] = []
         self.waiting = True
 
@@ -411,11 +404,10 @@ class _Loop:
         offset = self.place % self.period
         offset += (self.request + self.rows[:, None] * self.requests) % self.streams * self.period
         run = np.where(self.active, self.flat[offset], np.int8(0))
-        situation = Situation(batch, self.active, run)
-        k = self.controller.choose(situation)
+        k = self.controller.choose(Situation(batch, self.active, run))
         emitted = np.where(self.active, np.minimum(run, k[:, None]).astype(np.int64) + 1, 0)
         np.minimum(emitted, self.remaining, out=emitted)
-        time = self._round_s(situation, k)
+        time = self._round_s(batch, k)
         tokens = emitted.sum(axis=1)
         self.clock += time
         self.tokens += tokens
@@ -431,18 +423,9 @@ class _Loop:
             self._finish(finished)
         return True
 
-    def _round_s(self, situation: Situation, k: IntArray) -> Array:
-        """Time of the coming round of each group [G], its switch of K included. Counts drafts, tokens and switches."""
-        batch = situation.batch
-        drafted = verified = k * batch
-        if isinstance(self.policy, StopsAtRejection) and self.split is not None:
-            verified = self.policy.depth(situation).sum(axis=1)
-            drafted = verified if self.policy.gates_drafting else drafted
-            time = self.policy.round_s(self.split, situation)
-        else:
-            time = self.cost[batch, k] + np.where(k == 0, self.warm[batch], 0.0)
-        self.drafted += int(drafted.sum())
-        self.verified += int((verified + batch).sum())
+    def _round_s(self, batch: IntArray, k: IntArray) -> Array:
+        """Time of the coming round of each group [G], its switch of K included. Counts switches."""
+        time = self.cost[batch, k] + np.where(k == 0, self.warm[batch], 0.0)
         busy = batch > 0
         switched = busy & (self.last_k >= 0) & (k != self.last_k)
         self.last_k = np.where(busy, k, self.last_k)
@@ -489,8 +472,6 @@ class _Loop:
             iterations=self.iterations,
             iterations_by_draft=self.by_draft,
             switches=self.switches,
-            drafted=self.drafted,
-            verified=self.verified,
             test_iterations=getattr(self.controller, "test_iterations", None),
             request_tpot_s=np.concatenate(self.tpot) if self.tpot else np.zeros(0),
         )
