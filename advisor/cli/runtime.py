@@ -178,13 +178,6 @@ def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
     type=float,
     help="Poisson arrivals at this share of the capacity without speculation [default: all requests at once].",
 )
-@click.option(
-    "--switch-ms",
-    type=float,
-    default=0.0,
-    show_default=True,
-    help="Cost of a change of K in ms; 0 where the engine captured CUDA graphs for every K.",
-)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers.")
 @click.option(
     "--cold-drafter", is_flag=True, help="Do not count the cost of keeping the drafter's cache up to date at K = 0."
@@ -239,9 +232,6 @@ def _print_simulation(found: RuntimeSchedule, plan: SimulationPlan, report: Simu
     say(report.load_note)
     if kind != "trace":
         say(accepted_length_text(found.setup))
-    switches = max(outcome.switch_share for outcome in report.outcomes)
-    cost = f"{plan.switch_ms:g} ms each" if plan.switch_ms else "at no cost: engines capture every K"
-    say(f"K changes in at most {switches:.0%} of a policy's iterations, {cost}.")
     print_labelled("warning", found.setup.warnings)
     if not report.complete:
         say(f"note: {plan.iterations} iterations ended before all requests were served; raise --iterations")

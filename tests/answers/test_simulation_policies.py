@@ -1,4 +1,4 @@
-"""Cascade's state machine, the policies it is compared with, and what a change of K costs.
+"""Cascade's state machine, and the policies it is compared with.
 
 R16: numbers of arXiv:2506.20675 that need no hardware: the controller's counts, and what they cost on a step that
 reads weights alone. Its slowdowns and gains are held to the paper's setting in tests/studies/test_runtime.py.
@@ -228,22 +228,6 @@ def test_a_k_beyond_the_costs_is_refused() -> None:
         simulate(costs_of([1, 1.2]), StaticK(9), constant_trace(0), closed_loop(1), 5)
     with pytest.raises(AdvisorError, match="the schedule uses K=4"):
         simulate(costs_of([1, 1.2]), BatchSchedule((KRange(1, 1, 4, 1.0),)), constant_trace(0), closed_loop(1), 5)
-
-
-def test_each_change_of_k_costs_what_is_given_and_nothing_by_default() -> None:
-    """Two requests of 4 tokens end after four and eight iterations at K = 0: the batch falls once, and K with it."""
-    costs = round_costs([1, 2], [[1.0, 1.5], [1.0, 1.5]], [1.0, 1.5])
-    table = BatchSchedule((KRange(1, 1, 0, 1.0), KRange(2, 2, 1, 1.0)), keeps_drafter=False)
-    load = closed_loop(1, 2, 2, np.array([[4, 8]]))
-    trace = np.zeros((2, 8), dtype=np.int8)
-    free, paid = (simulate(costs, table, trace, load, 50, switch_s=cost) for cost in (0.0, 0.7))
-    assert free.busy_time_s[0] == pytest.approx(4 * 1.5 + 4 * 1.0)
-    assert paid.busy_time_s[0] - free.busy_time_s[0] == pytest.approx(0.7)
-    assert (free.switches, paid.switches) == (1, 1)
-    assert simulate(costs, StaticK(1), trace, load, 50, switch_s=0.7).switches == 0
-    assert simulate(costs, table, trace, load, 50).busy_time_s == pytest.approx(free.busy_time_s)
-    with pytest.raises(AdvisorError, match="cost of a switch"):
-        simulate(costs, table, trace, load, 50, switch_s=-1.0)
 
 
 EXPERTS = 32 * 2 * 3 * 4096 * 14336

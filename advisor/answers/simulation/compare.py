@@ -21,7 +21,6 @@ from advisor.answers.simulation.policies import (
     StaticK,
 )
 from advisor.answers.simulation.simulator import (
-    SWITCH_S,
     AcceptanceProcess,
     Load,
     RecordedSteps,
@@ -151,7 +150,6 @@ def _csv_rows(text: str, file_name: str) -> list[list[int]]:
 MAX_REQUESTS = 100_000
 MAX_ITERATIONS = 100_000
 MAX_REQUEST_TOKENS = 16_384
-MAX_SWITCH_MS = 60_000.0
 LONGEST_S = 30.0
 """Estimated processor time that a simulation may take: within a minute on a core shared by two. [s]"""
 ITERATION_S, SLOT_S = 30e-6, 50e-9
@@ -170,8 +168,7 @@ class SimulationPlan:
     requests : asked for in all. Iterations : limit per server; request_tokens : output of each request. [-]
 
     batch_size : slots of a server. load_share : None keeps every slot full while a request waits; else Poisson arrivals
-    at this share of what plain decoding could serve, so that the batch varies. switch_ms : what a change of K costs,
-    see `simulator.SWITCH_S`. [ms]
+    at this share of what plain decoding could serve, so that the batch varies.
     """
 
     requests: int = 200
@@ -180,7 +177,6 @@ class SimulationPlan:
     batch_size: int = 1
     load_share: float | None = None
     seed: int = 0
-    switch_ms: float = SWITCH_S * 1e3
 
     def __post_init__(self) -> None:
         limits = {"requests": MAX_REQUESTS, "iterations": MAX_ITERATIONS, "request_tokens": MAX_REQUEST_TOKENS}
@@ -192,8 +188,6 @@ class SimulationPlan:
             raise AdvisorError(f"load_share={self.load_share} must lie above 0 and up to 2, e.g. 0.7")
         if self.seed < 0:
             raise AdvisorError(f"seed={self.seed} must not be negative")
-        if not 0 <= self.switch_ms <= MAX_SWITCH_MS:
-            raise AdvisorError(f"switch_ms={self.switch_ms} must lie in 0..{MAX_SWITCH_MS:,.0f}")
 
     @property
     def servers(self) -> int:
@@ -255,8 +249,6 @@ class PolicyOutcome:
     """Share of iterations spent on tests; None for policies that do not test. [-]"""
     mean_batch: float
     finished: int
-    switch_share: float = 0.0
-    """Share of iterations that ran another K than the one before. [-]"""
 
 
 @dataclass(frozen=True)
@@ -347,7 +339,7 @@ def simulate_policies(
     for number, (policy, k) in enumerate(policies):
         if on_policy is not None:
             on_policy(policy.name, number / len(policies))
-        runs.append((simulate(costs, policy, trace, load, plan.iterations, switch_s=plan.switch_ms / 1e3), k))
+        runs.append((simulate(costs, policy, trace, load, plan.iterations), k))
     plain = next(run.mean_tpot_s for run, k in runs if k == 0)
     static = {k: plain / run.mean_tpot_s for run, k in runs if k is not None}
     best = max(static, key=lambda k: static[k])
@@ -383,5 +375,4 @@ def _outcome(run: SimulationResult, static_k: int | None, plain_tpot_s: float, b
         test_share=None if tests is None else float(tests.sum() / total),
         mean_batch=float(run.sequence_time_s.sum() / run.busy_time_s.sum()),
         finished=int(run.request_tpot_s.size),
-        switch_share=run.switches / total,
     )
