@@ -1,12 +1,10 @@
-"""Published comparisons of K at run time, on our own step times: Cascade's study, Cohere's K by batch, a gate.
+"""Published comparisons of K at run time, on our own step times: Cascade's study, Cohere's K by batch.
 
 The acceptance traces of arXiv:2506.20675 (code, math, extraction and four mixes; n-gram drafts) are not published, so
 stand-ins are ASSUMED: a drafter is copying (conditional acceptance 0.9) or not (0.08), passages are 40 tokens long on
 average, and the share of tokens inside them sets the task. Two shares meet a published number each and prove nothing
 about it: code yields ETR 3.2 at K = 7, math the 26 % slowdown of K = 1 on a purely memory-bound Mixtral. Every round
-carries K drafts, where a real n-gram drafter proposes none without a match; that makes losing rounds dearer. vLLM pull
-request 52362 compares plain decoding with DSpark that verifies all drafts, and with as many as its confidence admits;
-the accepted length, which it does not state, is that of another head.
+carries K drafts, where a real n-gram drafter proposes none without a match; that makes losing rounds dearer.
 """
 
 from __future__ import annotations
@@ -27,7 +25,6 @@ from advisor.answers.simulation.policies import (
     Oracle,
     Policy,
     StaticK,
-    StopsAtRejection,
 )
 from advisor.answers.simulation.simulator import (
     AcceptanceProcess,
@@ -39,7 +36,6 @@ from advisor.answers.simulation.simulator import (
     simulate,
     switching_around,
 )
-from advisor.measured.points import judged_rows
 from advisor.physics.acceptance import parse_acceptance
 from advisor.predict.curve import Curve, curve_for, speedup_curve
 from advisor.predict.load import load_setup
@@ -298,78 +294,6 @@ def cohere_k(model_id: str, drafter_id: str = "eagle") -> CohereK:
     setup = load_setup(scenario)
     curve = curve_for(setup)
     return CohereK(model_id, drafter_id, curve, ranges_of(setup, curve))
-
-
-K = 7
-REQUEST_TOKENS = 128
-"""Simulated of each request: enough for a mean over thousands of rounds. [tokens]"""
-
-
-def setting() -> Scenario:
-    """The published comparison. The context is assumed, half of the 512 tokens that each request is made to emit, and
-    ShareGPT's prompts."""
-    return Scenario(
-        hardware_id="mi355x",
-        n_gpus=8,
-        tensor_parallel=8,
-        model_id="deepseek-v4-flash",
-        drafter_id="dspark",
-        acceptance="deepseek-v4-pro-dspark-coding",
-        context_tokens=512,
-        k_max=K,
-    )
-
-
-@dataclass(frozen=True)
-class AdaptiveRow:
-    """Speedups over plain decoding at one concurrency."""
-
-    batch: int
-    fixed_measured: float
-    """All K drafts verified."""
-    adaptive_measured: float
-    """As many as the confidence admits."""
-    fixed: float
-    gated: float
-    """Bound: as many as will be accepted."""
-
-    @property
-    def gain_measured(self) -> float:
-        """Measured gain of sizing by confidence over verifying all. [-]"""
-        return self.adaptive_measured / self.fixed_measured - 1.0
-
-    @property
-    def gain_bound(self) -> float:
-        """Largest gain that it can have, as simulated. [-]"""
-        return self.gated / self.fixed - 1.0
-
-
-@lru_cache(maxsize=1)
-def adaptive_rows() -> tuple[AdaptiveRow, ...]:
-    """Every concurrency of the first table, measured and simulated with full batches. A second on one core."""
-    rows = judged_rows()
-    measured = {arm: _speedups(rows[rows["point_id"].str.startswith(f"vllm52362-{arm}-")]) for arm in ("k7", "ad")}
-    batches = sorted(measured["k7"])
-    costs = costs_of(speedup_curve(setting(), [1, *batches]))
-    process = per_position(costs.accepted_length)
-    found = []
-    for batch in batches:
-        rng = np.random.default_rng([52362, batch])
-        trace = draw_trace(process, max(batch, 64), REQUEST_TOKENS, K, rng)
-        load = closed_loop(max(1, 64 // batch), batch, batch, REQUEST_TOKENS)
-        times = [
-            float(run.sequence_time_s.sum() / run.tokens.sum())
-            for policy in (StaticK(0), StaticK(K), StopsAtRejection(K, gates_drafting=False))
-            for run in [simulate(costs, policy, trace, load, REQUEST_TOKENS)]
-        ]
-        fixed, gated = times[0] / times[1], times[0] / times[2]
-        found.append(AdaptiveRow(batch, measured["k7"][batch], measured["ad"][batch], fixed, gated))
-    return tuple(found)
-
-
-def _speedups(rows: pd.DataFrame) -> dict[int, float]:
-    """Measured speedup by batch."""
-    return {int(batch): float(value) for batch, value in zip(rows["batch_size"], rows["speedup"], strict=True)}
 
 
 POLICIES: tuple[Policy, ...] = (*(StaticK(k) for k in range(4)), Cascade(), EmaAdaptive(), Oracle())

@@ -17,12 +17,10 @@ from studies.runtime import (
     PUBLISHED_COST_AT_7,
     PUBLISHED_ETR_AT_7,
     PUBLISHED_WORST,
-    AdaptiveRow,
     CohereK,
     PaperStudy,
     PublishedFigure,
     StudyRow,
-    adaptive_rows,
     cohere_k,
     implied_lengths,
     paper_study,
@@ -34,8 +32,8 @@ from studies.validation.tables import markdown_table
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "runtime-k-validation.md"
 PAGE = DOCUMENT.with_name("runtime-k.md")
-BLOCK = re.compile(r"(<!-- (cascade|adaptive) -->\n).*?(?=<!-- end -->)", re.DOTALL)
-"""Where `published_table` and `adaptive_table` stand in it."""
+BLOCK = re.compile(r"(<!-- cascade -->\n).*?(?=<!-- end -->)", re.DOTALL)
+"""Where `published_table` stands in it."""
 EAGLE_SPREAD = 1.5
 N_REQUESTS = 800
 """Requests of each workload: worst slowdowns repeat within about half a point."""
@@ -183,23 +181,6 @@ def published_table(figures: Sequence[PublishedFigure]) -> str:
     return markdown_table(header, rows)
 
 
-def adaptive_table(rows: Sequence[AdaptiveRow]) -> str:
-    """Published gains of a gate beside their bound, by concurrency, as docs/runtime-k.md prints them."""
-    header = (
-        *("requests", "all verified, measured", "predicted", "gate, measured", "bound"),
-        *("gate's gain, measured", "bound of its gain"),
-    )
-    cells = [
-        (
-            row.batch,
-            *(f"{x:.2f}x" for x in (row.fixed_measured, row.fixed, row.adaptive_measured, row.gated)),
-            *(f"{x:+.0%}" for x in (row.gain_measured, row.gain_bound)),
-        )
-        for row in rows
-    ]
-    return markdown_table(header, cells)
-
-
 def _cohere(found: Sequence[CohereK]) -> str:
     columns = [(item, {int(b): i for i, b in enumerate(item.curve.batches)}) for item in found]
     rows = [
@@ -273,8 +254,7 @@ def main() -> None:
     DOCUMENT.write_text(text, encoding="utf-8")
     page = PAGE.read_text(encoding="utf-8")
     figures = published_figures(paper_study(n_requests=N_REQUESTS))
-    tables = {"cascade": published_table(figures), "adaptive": adaptive_table(adaptive_rows())}
-    PAGE.write_text(BLOCK.sub(lambda found: f"{found[1]}{tables[found[2]]}\n", page), encoding="utf-8")
+    PAGE.write_text(BLOCK.sub(lambda found: f"{found[1]}{published_table(figures)}\n", page), encoding="utf-8")
     for written in (DOCUMENT, PAGE):
         print(f"wrote {written.relative_to(DOCUMENT.parent.parent)}")
 

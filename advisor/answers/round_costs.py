@@ -30,24 +30,21 @@ class RoundCosts:
     round_time_s: Array
     accepted_length: Array
     draft_warm_s: Array
-    draft_s: Array
-    """Part of round_time_s that drafts, host time included, [nB, nK]; 0 where it was not told apart. [s]"""
 
     @property
     def k_max(self) -> int:
         """Longest draft in the grid. [-]"""
         return int(self.drafts[-1])
 
-    def dense(self, max_batch: int) -> tuple[Array, Array, Array]:
-        """Round [.., nK], kept drafter and drafting [.., nK] at whole batches 0..max_batch. Row 0 is zero. [s]"""
+    def dense(self, max_batch: int) -> tuple[Array, Array]:
+        """Round [.., nK] and kept drafter at whole batches 0..max_batch. Row 0 is zero. [s]"""
         at = np.arange(1, max_batch + 1)
         values = (
             np.exp(_interpolate(self.batches, np.log(self.round_time_s), at)),
             _interpolate(self.batches, self.draft_warm_s[:, None], at),
-            _interpolate(self.batches, self.draft_s, at),
         )
-        time, warm, draft = (np.concatenate([np.zeros_like(each[:1]), each]) for each in values)
-        return time, warm[:, 0], draft
+        time, warm = (np.concatenate([np.zeros_like(each[:1]), each]) for each in values)
+        return time, warm[:, 0]
 
 
 def round_costs(
@@ -55,12 +52,11 @@ def round_costs(
     round_time_s: ArrayLike,
     accepted_length: ArrayLike,
     draft_warm_s: ArrayLike = 0.0,
-    draft_s: ArrayLike = 0.0,
 ) -> RoundCosts:
-    """Costs of rounds (`RoundCosts`) from arrays over batch and K. draft_warm_s and draft_s may be one number."""
+    """Costs of rounds (`RoundCosts`) from arrays over batch and K. draft_warm_s may be one number."""
     grid, time = np.asarray(batches, dtype=float), np.asarray(round_time_s, dtype=float)
-    warm, draft = (np.broadcast_to(value, of.shape) for value, of in ((draft_warm_s, grid), (draft_s, time)))
-    return RoundCosts(grid, np.arange(time.shape[1]), time, np.asarray(accepted_length, dtype=float), warm, draft)
+    warm = np.broadcast_to(draft_warm_s, grid.shape)
+    return RoundCosts(grid, np.arange(time.shape[1]), time, np.asarray(accepted_length, dtype=float), warm)
 
 
 def costs_of(curve: Curve, keep_drafter_warm: bool = True) -> RoundCosts:
@@ -74,8 +70,7 @@ def costs_of(curve: Curve, keep_drafter_warm: bool = True) -> RoundCosts:
     if curve.drafts[0] != 0 or np.any(np.diff(curve.drafts) != 1):
         raise AdvisorError("the simulator needs a curve over every K from 0 to k_max")
     warm = kept_drafter_s(curve) if keep_drafter_warm else np.zeros(curve.batches.size)
-    draft = curve.round_components["draft"] + curve.round_components["draft_host"]
-    return round_costs(curve.batches, curve.round_s, curve.accepted_length, warm, draft)
+    return round_costs(curve.batches, curve.round_s, curve.accepted_length, warm)
 
 
 def kept_drafter_s(curve: Curve) -> Array:

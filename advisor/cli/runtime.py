@@ -46,7 +46,7 @@ from advisor.cli.output import (
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from advisor.profiles import read_file, shown_path
-from advisor.show.table import Column, Table, matrix
+from advisor.show.table import Column, Table
 from advisor.show.words.schedule import k_by_batch_table, k_by_context_table
 
 
@@ -178,13 +178,6 @@ def _said_of_export(found: RuntimeSchedule, by_batch: bool) -> tuple[str, ...]:
     type=float,
     help="Poisson arrivals at this share of the capacity without speculation [default: all requests at once].",
 )
-@click.option(
-    "--switch-ms",
-    type=float,
-    default=0.0,
-    show_default=True,
-    help="Cost of a change of K in ms; 0 where the engine captured CUDA graphs for every K.",
-)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers.")
 @click.option(
     "--cold-drafter", is_flag=True, help="Do not count the cost of keeping the drafter's cache up to date at K = 0."
@@ -218,7 +211,7 @@ def simulate(
     acceptance = process_of(kind, costs, found.ranges, recorded_steps, **passages)
     settings = CascadeSettings(back_off_factor=1.0) if no_back_off else CascadeSettings()
     show = progress("simulating")
-    report = simulate_policies(costs, found.ranges, acceptance, plan, settings, bounds=True, on_policy=show)
+    report = simulate_policies(costs, found.ranges, acceptance, plan, settings, on_policy=show)
     show(1)
     if as_json:
         print_json(
@@ -230,7 +223,7 @@ def simulate(
 
 
 def _print_simulation(found: RuntimeSchedule, plan: SimulationPlan, report: SimulationReport, kind: str) -> None:
-    """What each policy gives on the load, the bounds, and what to know of both."""
+    """What each policy gives on the load, and what to know of it."""
     print_table(Table(_POLICIES, report.outcomes))
     say(
         f"\n{report.requests} requests of {plan.request_tokens} tokens, batch {plan.batch_size}, acceptance: {kind}, "
@@ -239,7 +232,6 @@ def _print_simulation(found: RuntimeSchedule, plan: SimulationPlan, report: Simu
     say(report.load_note)
     if kind != "trace":
         say(accepted_length_text(found.setup))
-    _print_bounds(report)
     print_labelled("warning", found.setup.warnings)
     if not report.complete:
         say(f"note: {plan.iterations} iterations ended before all requests were served; raise --iterations")
@@ -278,7 +270,6 @@ def simulation_document(report: SimulationReport) -> dict[str, Any]:
         "complete": report.complete,
         "best_static_k": report.best_static_k,
         "policies": report.outcomes,
-        "bounds": report.bounds,
     }
 
 
@@ -292,26 +283,6 @@ _POLICIES: tuple[Column[PolicyOutcome], ...] = (
     Column("mean batch", attrgetter("mean_batch"), "{:.1f}".format),
     Column("tests", attrgetter("test_share"), lambda share: "" if share is None else f"{share:.0%}"),
 )
-
-
-def _print_bounds(report: SimulationReport) -> None:
-    """What each K could gain at most were every sequence to stop at its first rejection, and what that saves."""
-    switches = max(outcome.switch_share for outcome in report.outcomes)
-    cost = f"{report.plan.switch_ms:g} ms each" if report.plan.switch_ms else "at no cost: engines capture every K"
-    say(f"K changes in at most {switches:.0%} of a policy's iterations, {cost}.")
-    static = {one.static_k: one for one in report.outcomes if one.static_k}
-    say("\nUpper bounds, not policies: each sequence stops at its first rejection, which no engine foresees.")
-    header: tuple[str, ...] = ("K at most", "speedup", "verification gated", "drafts gated")
-    header += ("verified/token", "gated", "drafts/token", "gated")
-    rows = []
-    for k, one in static.items():
-        trimmed, gated = (bound for bound in report.bounds if bound.static_k == k)
-        work = (one.verified_per_token, gated.verified_per_token, one.drafted_per_token, gated.drafted_per_token)
-        gains = (f"{shown.speedup:.3f}" for shown in (one, trimmed, gated))
-        rows.append((str(k), *gains, *(f"{value:.2f}" for value in work)))
-    print_table(matrix(header, rows, "r" * len(header)))
-    most = max(bound.gain_over_best_static for bound in report.bounds)
-    say(f"At most {most:+.1%} over the best single K.")
 
 
 def _read_trace(path: Path) -> RecordedSteps:

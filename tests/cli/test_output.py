@@ -121,7 +121,7 @@ def test_every_setting_of_the_app_is_documented_with_its_value() -> None:
     [
         ("advise", *QWEN, "--batch", "1\N{FULLWIDTH DIGIT SIX}"),
         ("advise", *QWEN, "--batch", "1_6"),
-        ("simulate", *QWEN, "--switch-ms", "nan"),
+        ("simulate", *QWEN, "--load", "nan"),
         ("design", *QWEN, "--top", "\N{ARABIC-INDIC DIGIT FOUR}"),
         ("explore", "--users", "1\N{FULLWIDTH DIGIT SIX}"),
     ],

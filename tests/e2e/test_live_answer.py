@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -71,6 +72,17 @@ def test_the_browser_recommends_and_judges_every_k_as_the_library_does(rules: An
         assert (shown["pBest"], shown["pGain"]) == pytest.approx((own.p_best, own.p_gain), abs=1.5 / 256)
         assert shown["loss"] == pytest.approx(own.expected_loss, abs=1e-4)
         assert shown["kept"] == own.meets_limit
+
+
+def test_published_runs_of_the_setup_count_in_the_headline_s_chance(rules: Any) -> None:
+    lost = {"batch_size": [4], "n_draft": [3], "speedup": [0.8], "accepted_length": [2.7], "drafter": ["eagle3"]}
+    data = live_answer(advise(CASES["gpt-oss"]), pd.DataFrame(lost | {"source": ["one"]}))
+    parts = rules.evaluate(
+        "d => { const m = unpack(d), al = m.accepted.now, b = m.batch;"
+        "return verdict(m, b, al, outcome(m, b, al), schedule(m, al, b)).parts.flat().join(''); }",
+        data,
+    )
+    assert re.search(r"\b(49|50|51)% chance of a gain, published runs counted", parts)
 
 
 def test_the_browser_s_schedule_is_the_library_s(rules: Any, advice: Advice) -> None:
@@ -201,7 +213,7 @@ def test_published_runs_outside_the_likely_range_stand_beside_the_headline(
 ) -> None:
     scenario = Scenario(acceptance="2.4@3")
     rows = {"batch_size": 16.0, "n_draft": 3, "speedup": speedup, "drafter": scenario.drafter_id, "source": "made up"}
-    data = live_answer(advise(scenario), pd.DataFrame(rows))
+    data = live_answer(advise(scenario), pd.DataFrame(rows | {"accepted_length": np.nan}))
     found = rules.evaluate("d => against(unpack(d), d.accepted.now)", data)
     assert [bold for bold, _ in found if bold] == ([said] if said else [])
 

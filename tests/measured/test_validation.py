@@ -11,7 +11,14 @@ import pytest
 from advisor.measured.ingest.columns import COLUMNS
 from advisor.measured.refit_result import best_k_regret, errors_of
 from advisor.measured.row_questions import question_of
-from advisor.measured.validation import chance_kept_text, chances_kept, predict_rows, validate
+from advisor.measured.validation import (
+    chance_kept_text,
+    chances_kept,
+    gain_factor,
+    predict_rows,
+    read_judged,
+    validate,
+)
 from advisor.prediction import AdvisorError
 
 SHIPPED = Path(__file__).resolve().parents[2] / "measurements/published_speedups/data.csv"
@@ -265,6 +272,20 @@ def test_a_stated_chance_of_a_gain_is_held_against_what_happened() -> None:
     assert told.startswith("Of 20 published runs given 90% to 95%")
     assert told.endswith("75% gained.")
     assert chance_kept_text(1.0, rows) == chance_kept_text(0.6, rows) == "", "one run is no record"
+
+
+def test_other_published_runs_of_a_setup_bring_its_stated_chance_closer_to_what_happened() -> None:
+    _, judged = read_judged()
+    setups = judged.groupby(["hardware_id", "model_id", "drafter"])
+    chance = pd.concat(
+        [group["predicted_chance"] * [gain_factor(group.drop(i)) for i in group.index] for _, group in setups]
+    )
+    gain = (judged["measured"] > 1.0).astype(float)
+    before, after = ((gain - stated) ** 2 for stated in (judged["predicted_chance"], chance.clip(upper=1.0)))
+    assert after.mean() < 0.95 * before.mean()
+    publication = judged["source_title"]
+    assert after.groupby(publication).mean().mean() < 0.9 * before.groupby(publication).mean().mean()
+    assert gain_factor(judged.iloc[:0]) == 1.0
 
 
 def test_a_validated_row_carries_the_chance_that_its_prediction_gave_a_gain() -> None:

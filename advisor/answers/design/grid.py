@@ -151,13 +151,7 @@ def make_question(
         if limit is not None and not (limit > 0 and np.isfinite(limit)):
             raise AdvisorError(f"{name}={limit} must be a positive number")
     if objective == "cost_per_million_tokens" and price_usd_per_hour is None:
-        known = setup.hardware.price_usd_per_hour
-        if known is None:
-            raise AdvisorError(
-                f"no price is known for {setup.hardware.name}; give price_usd_per_hour, or the objective "
-                "tokens_per_s_per_gpu, which ranks designs alike"
-            )
-        price_usd_per_hour = known.value
+        price_usd_per_hour = _known_price(setup)
     size, share = _batch_shares(setup, batches)
     limit_ms = setup.scenario.max_tpot_ms if max_tpot_ms is None else max_tpot_ms
     return Question(
@@ -170,6 +164,17 @@ def make_question(
         price_usd_per_hour=price_usd_per_hour,
         **limits,
     )
+
+
+def _known_price(setup: Setup) -> float:
+    """Price of the accelerator's profile. Raises AdvisorError without one. [USD/h]"""
+    known = setup.hardware.price_usd_per_hour
+    if known is None:
+        raise AdvisorError(
+            f"no price is known for {setup.hardware.name}; give price_usd_per_hour, or the objective "
+            "tokens_per_s_per_gpu, which ranks designs alike"
+        )
+    return known.value
 
 
 def _batch_shares(setup: Setup, batches: Sequence[int] | Mapping[int, float] | None) -> tuple[Array, Array]:

@@ -88,11 +88,7 @@ def design_space(
     _check_size(len(mix) * sum(map(len, steps)), len(asked.batches), len(drafts))
     routing = shifted_routing(setup.routing, baseline.counts, *mix.counts)
     search = _Search(asked, baseline, rails, mix, touched_by(setup, mix, routing, asked.batches, drafts), drafts)
-    parts = []
-    for index, (stack, width) in enumerate(zip(stacks, steps, strict=True)):
-        on_progress(index / len(stacks))
-        parts.append(_evaluate(search, index, stack, width))
-    joined = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
+    columns = _every_body(search, stacks, steps, on_progress)
     if asked.training_tokens is None:
         notes = (*notes, "Training tokens not given: the quality law is evaluated at its largest compute, 1e22 FLOP.")
     gap, note = measured_gap(given, setup, asked, baseline.served)
@@ -105,10 +101,21 @@ def design_space(
         rails,
         (*notes, note) if note else notes,
         drafts,
-        **joined,
+        **columns,
         measured_gap=gap,
         measured_note=note,
     )
+
+
+def _every_body(
+    search: _Search, stacks: Sequence[Body], steps: Sequence[Array], on_progress: Callable[[float], None]
+) -> dict[str, Any]:
+    """Columns of the designs of all bodies, one body after the other."""
+    parts = []
+    for index, (stack, width) in enumerate(zip(stacks, steps, strict=True)):
+        on_progress(index / len(stacks))
+        parts.append(_evaluate(search, index, stack, width))
+    return {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
 
 
 def _check_size(n_designs: int, n_batches: int, n_drafts: int) -> None:

@@ -140,30 +140,11 @@ class Arms:
 
 def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array, drafts: NDArray[np.int64]) -> Arms:
     """Times of designs (mix, width), both [n], by the formulas of `curve`."""
-    setup = body.setup
+    setup, costs = body.setup, body.setup.costs
     shape = moe_shape(body.architecture, mix, width)
-    context = float(setup.scenario.context_tokens)
     column, k = batches[:, None], drafts[:, None, None].astype(float)
-    kv = setup.kv_bytes_per_element
-
-    ran, ran_plain = (graphs_of_steps(setup, column, q) for q in (k + 1.0, 1.0))
-
-    def one_pass(tokens: Array, touched: Array, graphs: Ran | None) -> StepTime:
-        def step_of(sequences: Array) -> StepTime:
-            return step_time(
-                body.architecture,
-                setup.costs,
-                setup.placement,
-                batch_size=sequences,
-                tokens_per_sequence=tokens,
-                context_tokens=context,
-                touched=touched,
-                kv_bytes_per_element=kv,
-                moe=shape,
-            )
-
-        return step_of(column) if graphs is None else in_graph(step_of(column), step_of(column * graphs.padding))
-
+    plain, plain_graphs = _one_pass(body, shape, column, np.asarray(1.0), touched.steps[0])
+    verify, graphs = _one_pass(body, shape, column, k + 1.0, touched.steps[1:])
     own_experts = _drafts_with_experts(setup)
     draft = draft_time(
         setup.drafter,
@@ -172,15 +153,12 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
         setup.placement,
         batch_size=column,
         n_draft=k,
-        context_tokens=context,
+        context_tokens=float(setup.scenario.context_tokens),
         touched_one=touched.steps[0] if own_experts else 0.0,
-        kv_bytes_per_element=kv,
+        kv_bytes_per_element=setup.kv_bytes_per_element,
         moe=moe_shape(body.architecture, mix, width, count=1) if own_experts else None,
     )
-    costs = setup.costs
     host = draft.host_s(costs.host_per_draft_pass_s) + costs.host_per_round_s * (k > 0)
-    plain = one_pass(np.asarray(1.0), touched.steps[0], ran_plain)
-    verify = one_pass(k + 1.0, touched.steps[1:], ran)
     beyond = verified_time(setup, (plain, verify), column, k + 1.0) * (k > 0)
     rounds = verify.total + beyond + draft.time_s(costs.launch_per_layer_s) + host
     size = (len(batches), len(mix))
@@ -190,12 +168,34 @@ def arms(body: Body, mix: Mixes, width: Array, touched: Touched, batches: Array,
     def wait_s(step: StepTime, more: Floats, graphs: Ran | None) -> Floats | None:
         return None if graphs is None else graphs.eager * (launches_s - step.total - more + step.components["host"])
 
-    found = (plain.total, rounds, prefill, wait_s(plain, 0.0, ran_plain), wait_s(verify, beyond, ran))
+    found = (plain.total, rounds, prefill, wait_s(plain, 0.0, plain_graphs), wait_s(verify, beyond, graphs))
     shapes = (size, (len(drafts), *size), size, size, (len(drafts), *size))
     times: Any = (
         None if time is None else np.broadcast_to(time, full) for time, full in zip(found, shapes, strict=True)
     )
     return Arms(*times)
+
+
+def _one_pass(body: Body, shape: MoeShape, column: Array, tokens: Array, touched: Array) -> tuple[StepTime, Ran | None]:
+    """A pass over `tokens` of each sequence, as long as its graph's padding makes it; the graphs, None: not known."""
+    setup = body.setup
+    graphs = graphs_of_steps(setup, column, tokens)
+
+    def step_of(sequences: Array) -> StepTime:
+        return step_time(
+            body.architecture,
+            setup.costs,
+            setup.placement,
+            batch_size=sequences,
+            tokens_per_sequence=tokens,
+            context_tokens=float(setup.scenario.context_tokens),
+            touched=touched,
+            kv_bytes_per_element=setup.kv_bytes_per_element,
+            moe=shape,
+        )
+
+    step = step_of(column)
+    return (step if graphs is None else in_graph(step, step_of(column * graphs.padding))), graphs
 
 
 def _prefill_s(body: Body, shape: MoeShape, touched: Touched, batches: Array) -> Array:

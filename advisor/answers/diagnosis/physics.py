@@ -167,14 +167,8 @@ def compare(
         raise AdvisorError("draft_tokens_k is not stated; give it with --set draft_tokens_k=..., 0 without speculation")
     n_draft = int(stated)
     batch = min(max(_number(facts, "batch_size") or 1.0, 1.0), float(MAX_BATCH))
-    whole_batch: dict[str, float] = {"batch_size": round(batch)} if facts.get("batch_size") is not None else {}
-    config = (configs or {}).get(str(facts.get("model_id")))
-    own = {"model_config_json": config} if config else {}
     unsaid = _unsaid(facts, n_draft, bar)
-    if bar is not None and "acceptance" in unsaid:
-        lengths = load_setup(bar.model_copy(update={"k_max": n_draft})).acceptance.accepted_length
-        whole_batch |= {"accepted_length": float(lengths[n_draft])}
-    question = question_of({**facts, **own, **whole_batch, **(_NO_DRAFT if n_draft == 0 else {})})
+    question = _question(facts, batch, n_draft, configs or {}, bar if "acceptance" in unsaid else None)
     setup = _setup(question, facts, unsaid)
     batch = max(batch * question.batch_share, 1.0)  # of all ranks, where the row counts one; of one copy of several
     verified = question.verify_tokens
@@ -210,6 +204,21 @@ def compare(
         least_round_s=least_pass_s(setup, batch, verified or n_draft + 1.0),
         least_plain_s=least_pass_s(setup, batch, 1.0),
     )
+
+
+def _question(
+    facts: Facts, batch: float, n_draft: int, configs: Mapping[str, str], lengths_of: Scenario | None
+) -> RowQuestion:
+    """The run as a row to predict, at a whole batch. lengths_of: whose accepted length stands for the run's own."""
+    row = dict(facts)
+    if facts.get("batch_size") is not None:
+        row["batch_size"] = round(batch)
+    if config := configs.get(str(facts.get("model_id"))):
+        row["model_config_json"] = config
+    if lengths_of is not None:
+        lengths = load_setup(lengths_of.model_copy(update={"k_max": n_draft})).acceptance.accepted_length
+        row["accepted_length"] = float(lengths[n_draft])
+    return question_of(row | (_NO_DRAFT if n_draft == 0 else {}))
 
 
 def _known_classes() -> set[str]:

@@ -19,10 +19,8 @@ from advisor.answers.simulation.policies import (
     Oracle,
     Policy,
     StaticK,
-    StopsAtRejection,
 )
 from advisor.answers.simulation.simulator import (
-    SWITCH_S,
     AcceptanceProcess,
     Load,
     RecordedSteps,
@@ -152,7 +150,6 @@ def _csv_rows(text: str, file_name: str) -> list[list[int]]:
 MAX_REQUESTS = 100_000
 MAX_ITERATIONS = 100_000
 MAX_REQUEST_TOKENS = 16_384
-MAX_SWITCH_MS = 60_000.0
 LONGEST_S = 30.0
 """Estimated processor time that a simulation may take: within a minute on a core shared by two. [s]"""
 ITERATION_S, SLOT_S = 30e-6, 50e-9
@@ -171,8 +168,7 @@ class SimulationPlan:
     requests : asked for in all. Iterations : limit per server; request_tokens : output of each request. [-]
 
     batch_size : slots of a server. load_share : None keeps every slot full while a request waits; else Poisson arrivals
-    at this share of what plain decoding could serve, so that the batch varies. switch_ms : what a change of K costs,
-    see `simulator.SWITCH_S`. [ms]
+    at this share of what plain decoding could serve, so that the batch varies.
     """
 
     requests: int = 200
@@ -181,7 +177,6 @@ class SimulationPlan:
     batch_size: int = 1
     load_share: float | None = None
     seed: int = 0
-    switch_ms: float = SWITCH_S * 1e3
 
     def __post_init__(self) -> None:
         limits = {"requests": MAX_REQUESTS, "iterations": MAX_ITERATIONS, "request_tokens": MAX_REQUEST_TOKENS}
@@ -193,8 +188,6 @@ class SimulationPlan:
             raise AdvisorError(f"load_share={self.load_share} must lie above 0 and up to 2, e.g. 0.7")
         if self.seed < 0:
             raise AdvisorError(f"seed={self.seed} must not be negative")
-        if not 0 <= self.switch_ms <= MAX_SWITCH_MS:
-            raise AdvisorError(f"switch_ms={self.switch_ms} must lie in 0..{MAX_SWITCH_MS:,.0f}")
 
     @property
     def servers(self) -> int:
@@ -256,12 +249,6 @@ class PolicyOutcome:
     """Share of iterations spent on tests; None for policies that do not test. [-]"""
     mean_batch: float
     finished: int
-    switch_share: float = 0.0
-    """Share of iterations that ran another K than the one before. [-]"""
-    drafted_per_token: float = 0.0
-    """Drafts made for each output token. [-]"""
-    verified_per_token: float = 0.0
-    """Tokens verified for each output token, the last emitted one of each sequence included. [-]"""
 
 
 @dataclass(frozen=True)
@@ -275,9 +262,6 @@ class SimulationReport:
     """Requests offered to each policy."""
     complete: bool
     """False where the iteration limit ended some requests early, at least for one policy."""
-    bounds: tuple[PolicyOutcome, ...] = ()
-    """For every K > 0 what it could gain at most were it to stop at each sequence's first rejection; bounds, no
-    policies."""
 
     @property
     def load_note(self) -> str:
@@ -334,22 +318,18 @@ def simulate_policies(
     plan: SimulationPlan,
     cascade: CascadeSettings | None = None,
     *,
-    bounds: bool = False,
     on_policy: Callable[[str, float], None] | None = None,
 ) -> SimulationReport:
     """Every policy on the same trace and load.
 
     Raises AdvisorError when the costs do not reach the plan's batch, or the plan takes longer than LONGEST_S.
-    bounds : also what stopping at each sequence's first rejection would gain at most, for every K.
     Before each policy, `on_policy` gets its name and the share of policies done; it may raise to end the simulation.
     """
     if costs.k_max < 1:
         raise AdvisorError("nothing to simulate at k_max = 0; choose a drafter and k_max of at least 1")
     if plan.batch_size > costs.batches[-1]:
         raise AdvisorError(f"batch {plan.batch_size} lies beyond the costs, which reach to {costs.batches[-1]:g}")
-    stops = range(1, costs.k_max + 1) if bounds else ()
-    limits = [(StopsAtRejection(k, gated), k) for k in stops for gated in (False, True)]
-    policies: tuple[tuple[Policy, int | None], ...] = (*policies_for(ranges, costs.k_max, cascade), *limits)
+    policies = policies_for(ranges, costs.k_max, cascade)
     plan.check_duration(len(policies))
     rng = np.random.default_rng([plan.seed, 0])
     streams = min(plan.offered, _STREAMS)
@@ -359,15 +339,13 @@ def simulate_policies(
     for number, (policy, k) in enumerate(policies):
         if on_policy is not None:
             on_policy(policy.name, number / len(policies))
-        runs.append((simulate(costs, policy, trace, load, plan.iterations, switch_s=plan.switch_ms / 1e3), k))
-    real = runs[: len(runs) - len(limits)]
-    plain = next(run.mean_tpot_s for run, k in real if k == 0)
-    static = {k: plain / run.mean_tpot_s for run, k in real if k is not None}
+        runs.append((simulate(costs, policy, trace, load, plan.iterations), k))
+    plain = next(run.mean_tpot_s for run, k in runs if k == 0)
+    static = {k: plain / run.mean_tpot_s for run, k in runs if k is not None}
     best = max(static, key=lambda k: static[k])
-    made = [_outcome(run, k, plain, static[best]) for run, k in runs]
-    outcomes, beyond = tuple(made[: len(real)]), tuple(made[len(real) :])
+    outcomes = tuple(_outcome(run, k, plain, static[best]) for run, k in runs)
     complete = all(one.finished == plan.offered for one in outcomes)
-    return SimulationReport(plan, outcomes, best, plan.offered, complete, beyond)
+    return SimulationReport(plan, outcomes, best, plan.offered, complete)
 
 
 def _load(costs: RoundCosts, plan: SimulationPlan) -> Load:
@@ -397,7 +375,4 @@ def _outcome(run: SimulationResult, static_k: int | None, plain_tpot_s: float, b
         test_share=None if tests is None else float(tests.sum() / total),
         mean_batch=float(run.sequence_time_s.sum() / run.busy_time_s.sum()),
         finished=int(run.request_tpot_s.size),
-        switch_share=run.switches / total,
-        drafted_per_token=run.drafted / int(run.tokens.sum()),
-        verified_per_token=run.verified / int(run.tokens.sum()),
     )

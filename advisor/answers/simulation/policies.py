@@ -5,9 +5,6 @@ sequences of a group run the same K in an iteration, as vLLM's batch-size table 
 
 Utility of a K in Cascade (arXiv:2506.20675) = tokens per round / (round time / plain step time). What the published
 description leaves open is listed in docs/decisions/cascade.md; every constant is a field of `CascadeSettings`.
-
-`StopsAtRejection` bounds what draft lengths of each sequence's own could gain: how well a drafter's confidence
-foretells rejection is published for hardly any model, so its gate is never wrong, which no engine's is.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.answers.round_costs import IntArray, KRange, RoundCosts, k_running_at
+from advisor.answers.round_costs import IntArray, KRange, k_running_at
 from advisor.prediction import AdvisorError, Array
 
 BoolArray = NDArray[np.bool_]
@@ -430,64 +427,3 @@ class CascadeController(Controller):
         if free.size:
             self._end_baseline(free)
         self._begin(groups[due & ~off], _BASELINE, 0, self.settings.baseline_iterations)
-
-
-@dataclass(frozen=True)
-class SplitCosts:
-    """Round costs at whole batches 0..max_batch, drafting apart. Arrays [max_batch + 1, nK], row 0 zero. [s]"""
-
-    draft_s: Array
-    """Of K drafts each of `batch` sequences."""
-    rest_s: Array
-    """Verification and the round's host time; column 0 a plain step."""
-
-    @classmethod
-    def of(cls, costs: RoundCosts, max_batch: int) -> SplitCosts:
-        """Costs split into drafting and verifying, from costs whose drafting is known."""
-        time, _, draft = costs.dense(max_batch)
-        return cls(draft, time - draft)
-
-    def drafting_s(self, depth: IntArray) -> Array:
-        """Time of drafting where sequences stop at a `depth` [G, S] of their own, 0 for an empty slot, [G]. [s]"""
-        each = np.diff(self.draft_s, axis=1)
-        going = (depth[..., None] > np.arange(each.shape[1])).sum(axis=1)
-        return np.asarray(each[going, np.arange(each.shape[1])].sum(axis=1))
-
-    def verifying_s(self, batch: IntArray, drafts: IntArray) -> Array:
-        """Time of a round that verifies `drafts` [G] of `batch` [G], without its drafting, linear between, [G]. [s]"""
-        mean = np.divide(drafts, batch, out=np.zeros(batch.shape), where=batch > 0)
-        low = np.minimum(mean.astype(np.int64), self.rest_s.shape[1] - 2)
-        share = mean - low
-        return np.asarray((1.0 - share) * self.rest_s[batch, low] + share * self.rest_s[batch, low + 1])
-
-
-@dataclass(frozen=True)
-class StopsAtRejection:
-    """Static K whose sequences know their first rejection: the same tokens as static K, for less.
-
-    gates_drafting : it also drafts no further (confidence-gated drafting); else all K are drafted and those that will
-        be accepted are verified (per-sequence verification).
-    """
-
-    k: int
-    gates_drafting: bool
-    keeps_drafter: bool = False
-
-    @property
-    def name(self) -> str:
-        """Name of the policy, `bound: K<=3, drafts gated`."""
-        return f"bound: K<={self.k}, {'drafts' if self.gates_drafting else 'verification'} gated"
-
-    def controller(self, n_groups: int, time_s: Array) -> Controller:
-        """Controller of static K."""
-        return StaticK(self.k).controller(n_groups, time_s)
-
-    def depth(self, situation: Situation) -> IntArray:
-        """Drafts of each sequence that will be accepted, [G, S]. 0 in empty slots. [-]"""
-        return np.where(situation.active, np.minimum(situation.run_length, self.k), 0).astype(np.int64)
-
-    def round_s(self, split: SplitCosts, situation: Situation) -> Array:
-        """Time of the coming round of each group, [G]. 0 where none is active. [s]"""
-        depth, batch = self.depth(situation), situation.batch
-        drafting = split.drafting_s(depth) if self.gates_drafting else split.draft_s[batch, self.k]
-        return np.asarray(drafting + split.verifying_s(batch, depth.sum(axis=1)))

@@ -20,8 +20,6 @@ from advisor.answers.simulation.policies import (
     IterationOutcome,
     Policy,
     Situation,
-    SplitCosts,
-    StopsAtRejection,
 )
 from advisor.prediction import AdvisorError, Array
 
@@ -242,11 +240,6 @@ def _runs(uniform: NDArray[np.float32], survival: ArrayLike) -> RunLengths:
 
 
 ENDLESS = 2**40
-SWITCH_S = 0.0
-"""What a change of K costs an engine: nothing. vLLM and SGLang prepare graphs and buffers for every K of a table when
-they start and look K up anew at each step, so that nothing is captured or drained between (vllm-project/vllm issue
-48627; sgl-project/sglang pull requests 21599 and 28045; read on 2026-11-22). No measurement of the first round after a
-change was found. What it costs instead is memory and time at the start. [s]"""
 
 
 @dataclass(frozen=True)
@@ -323,12 +316,6 @@ class SimulationResult:
     iterations: IntArray
     iterations_by_draft: IntArray
     """[nK]"""
-    switches: int
-    """Iterations that ran another K than the one before, all groups together."""
-    drafted: int
-    """Drafts made."""
-    verified: int
-    """Tokens verified, the last emitted one of each sequence included."""
     test_iterations: IntArray | None
     """Iterations the controller spent on tests; None for policies that do not test."""
     request_tpot_s: Array
@@ -345,23 +332,20 @@ class SimulationResult:
         return np.asarray(self.sequence_time_s / self.tokens)
 
 
-def simulate(
-    costs: RoundCosts, policy: Policy, trace: RunLengths, load: Load, n_iterations: int, switch_s: float = SWITCH_S
-) -> SimulationResult:
+def simulate(costs: RoundCosts, policy: Policy, trace: RunLengths, load: Load, n_iterations: int) -> SimulationResult:
     """Run one policy for at most n_iterations (per group), or until every request is served.
-    Raises AdvisorError for a trace of another shape, no iterations, or a cost of a switch below 0.
+    Raises AdvisorError for a trace of another shape, or no iterations. A change of K costs nothing: vLLM and SGLang
+    prepare graphs and buffers for every K of a table when they start and look K up anew at each step
+    (vllm-project/vllm issue 48627; sgl-project/sglang pull requests 21599 and 28045; read on 2026-11-22).
     costs : time of a round by batch and K; must reach to load.concurrency.
     trace : run lengths [n_streams, n_tokens] from `draw_trace`; request r of group g follows stream g R + r, modulo
         n_streams, and starts over beyond n_tokens. All randomness is in the trace and the load.
-    switch_s : what an iteration takes longer that runs another K than the one before. [s]
     """
     if trace.ndim != 2 or not trace.size:
         raise AdvisorError(f"the acceptance trace has shape {trace.shape}; expected [streams, tokens]")
     if n_iterations < 1:
         raise AdvisorError("n_iterations must be at least 1")
-    if not 0 <= switch_s < np.inf:
-        raise AdvisorError(f"the cost of a switch, {switch_s} s, must not be negative")
-    loop = _Loop(costs, policy, trace, load, switch_s)
+    loop = _Loop(costs, policy, trace, load)
     for _ in range(n_iterations):
         if not loop.iterate():
             break
@@ -371,15 +355,13 @@ def simulate(
 class _Loop:
     """Mutable state of one simulation. Groups along axis 0, slots along axis 1."""
 
-    def __init__(self, costs: RoundCosts, policy: Policy, trace: RunLengths, load: Load, switch_s: float) -> None:
+    def __init__(self, costs: RoundCosts, policy: Policy, trace: RunLengths, load: Load) -> None:
         groups, self.requests = load.arrival_s.shape
         self.offered = np.isfinite(load.arrival_s).sum(axis=1)
         slots = load.concurrency
         self.policy, self.load = policy, load
-        self.cost, warm, _ = costs.dense(slots)
+        self.cost, warm = costs.dense(slots)
         self.warm = warm if policy.keeps_drafter else np.zeros_like(warm)
-        self.split = SplitCosts.of(costs, slots) if isinstance(policy, StopsAtRejection) else None
-        self.switch_s = switch_s
         self.controller: Controller = policy.controller(groups, self.cost)
         self.flat, self.period, self.streams = trace.ravel(), trace.shape[1], trace.shape[0]
         self.rows = np.arange(groups)
@@ -395,8 +377,6 @@ class _Loop:
         self.busy_time = np.zeros(groups)
         self.iterations = np.zeros(groups, dtype=np.int64)
         self.by_draft = np.zeros(costs.drafts.size, dtype=np.int64)
-        self.last_k = np.full(groups, -1)
-        self.switches, self.drafted, self.verified = 0, 0, 0
         self.tpot: list[Array] = []
         self.waiting = True
 
@@ -411,11 +391,10 @@ class _Loop:
         offset = self.place % self.period
         offset += (self.request + self.rows[:, None] * self.requests) % self.streams * self.period
         run = np.where(self.active, self.flat[offset], np.int8(0))
-        situation = Situation(batch, self.active, run)
-        k = self.controller.choose(situation)
+        k = self.controller.choose(Situation(batch, self.active, run))
         emitted = np.where(self.active, np.minimum(run, k[:, None]).astype(np.int64) + 1, 0)
         np.minimum(emitted, self.remaining, out=emitted)
-        time = self._round_s(situation, k)
+        time = self.cost[batch, k] + np.where(k == 0, self.warm[batch], 0.0)
         tokens = emitted.sum(axis=1)
         self.clock += time
         self.tokens += tokens
@@ -430,24 +409,6 @@ class _Loop:
         if finished.any():
             self._finish(finished)
         return True
-
-    def _round_s(self, situation: Situation, k: IntArray) -> Array:
-        """Time of the coming round of each group [G], its switch of K included. Counts drafts, tokens and switches."""
-        batch = situation.batch
-        drafted = verified = k * batch
-        if isinstance(self.policy, StopsAtRejection) and self.split is not None:
-            verified = self.policy.depth(situation).sum(axis=1)
-            drafted = verified if self.policy.gates_drafting else drafted
-            time = self.policy.round_s(self.split, situation)
-        else:
-            time = self.cost[batch, k] + np.where(k == 0, self.warm[batch], 0.0)
-        self.drafted += int(drafted.sum())
-        self.verified += int((verified + batch).sum())
-        busy = batch > 0
-        switched = busy & (self.last_k >= 0) & (k != self.last_k)
-        self.last_k = np.where(busy, k, self.last_k)
-        self.switches += int(switched.sum())
-        return np.asarray(time + self.switch_s * switched)
 
     def _finish(self, finished: np.ndarray) -> None:
         group, slot = np.nonzero(finished)
@@ -488,9 +449,6 @@ class _Loop:
             busy_time_s=self.busy_time,
             iterations=self.iterations,
             iterations_by_draft=self.by_draft,
-            switches=self.switches,
-            drafted=self.drafted,
-            verified=self.verified,
             test_iterations=getattr(self.controller, "test_iterations", None),
             request_tpot_s=np.concatenate(self.tpot) if self.tpot else np.zeros(0),
         )

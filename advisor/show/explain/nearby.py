@@ -53,7 +53,7 @@ def near_kernels(store: Store, setup: Setup, batch_size: float, n_draft: int, co
 def published_speedups(hardware_id: str, model_id: str, gpus: int) -> pd.DataFrame:
     """Published speedups of an accelerator, model and number of GPUs, from all collections.
 
-    SPEEDUP_COLUMNS. Trees and rows with a defect are left out.
+    SPEEDUP_COLUMNS and accepted_length. Trees and rows with a defect are left out.
     """
     points = pd.concat([read_numbers(MEASUREMENTS / name) for name in COLLECTIONS], ignore_index=True)
     points = points[points["defect"].fillna("") == ""]
@@ -64,7 +64,8 @@ def published_speedups(hardware_id: str, model_id: str, gpus: int) -> pd.DataFra
     rows = rows.dropna(subset=["batch_size", "speedup"])
     rows = rows[~rows["draft_structure"].fillna("").str.contains("tree")]  # K of a tree is another thing
     renamed = rows.rename(columns={"draft_tokens_k": "n_draft", "source_title": "source"})
-    return renamed[list(SPEEDUP_COLUMNS)].sort_values(["batch_size", "n_draft"]).reset_index(drop=True)
+    columns = [*SPEEDUP_COLUMNS, "accepted_length"]
+    return renamed[columns].sort_values(["batch_size", "n_draft"]).reset_index(drop=True)
 
 
 def nearest_speedups(points: pd.DataFrame, batch_size: float, n_draft: int, count: int = 6) -> pd.DataFrame:
@@ -72,7 +73,7 @@ def nearest_speedups(points: pd.DataFrame, batch_size: float, n_draft: int, coun
     distance = np.hypot(
         np.log2(points["batch_size"].astype(float) / batch_size), points["n_draft"].fillna(n_draft) - n_draft
     )
-    return points.loc[distance.sort_values(kind="stable").index[:count]].reset_index(drop=True)
+    return points.loc[distance.sort_values(kind="stable").index[:count], list(SPEEDUP_COLUMNS)].reset_index(drop=True)
 
 
 def _experts(store: Store, setup: Setup, batch: float, q: float, count: int) -> list[dict[str, object]]:

@@ -8,13 +8,14 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from advisor.answers.advice import Advice
+from advisor.answers.advice import Advice, chance_text
 from advisor.answers.summary import accepted_text, correction_text, errors_text, tier_words
 from advisor.measured.seeds import read_claims
 from advisor.measured.validation import chance_kept_text, chances_kept, read_judged
 from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import chances_chart
 from advisor.show.explain.nearby import nearest_speedups
+from advisor.show.live_answer import published_factor
 from advisor.show.table import Column, Table
 from advisor.show.words.explain import PUBLISHED
 from advisor.ui.answers import errors_for, published_for
@@ -72,7 +73,12 @@ def _odds(advice: Advice) -> None:
     show_chart(chances_chart(chances_kept(judged)), "odds", advice.scenario)
     rows = f"{len(judged):,} published speedups, each by a fit that had not seen its laboratory. Numbers: runs; bars: "
     rows += "80% interval; on the dotted line: well calibrated."
-    st.caption(plain(f"{rows} {chance_kept_text(advice.recommendation.p_gain, judged)}"))
+    chance, factor = advice.recommendation.p_gain, published_factor(advice, published_for(advice.scenario))
+    after = chance_text(min(chance * factor, 1.0))
+    counted = (
+        "" if after == chance_text(chance) else f" Published runs of this setup: {chance_text(chance)} to {after}."
+    )
+    st.caption(plain(f"{rows} {chance_kept_text(chance, judged)}{counted}"))
 
 
 def remarks(advice: Advice) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ function outcome(m, batch, length) {
       high: Math.max(at(m, m.high, batch, i) * f[i], speedup),
       tpot: at(m, m.tpot_ms, batch, i) / f[i],
       pBest: found.pBest[i],
-      pGain: found.pGain[i],
+      pGain: Math.min(found.pGain[i] * m.record, 1), // measured.validation.gain_factor
       loss: found.loss[i],
       kept: !allowed || allowed[i],
     };
@@ -280,11 +280,12 @@ function verdict(m, batch, length, now, ranges) {
     const best = Math.min(...now.rows.map((one) => one.tpot)).toPrecision(3);
     return { title: `No K keeps ${m.limit_ms} ms`, parts: [[best, " ms per token at best"]] };
   }
+  const counted = Math.abs(m.record - 1) < 0.01 ? "" : ", published runs counted";
   const chance = tried.pGain < 0.995 ? `${Math.round(100 * tried.pGain)}%` : ">99%";
   if (!now.chosen) {
     const parts = [
       ["", `K = ${tried.k} would run at `], [`${tried.speedup.toFixed(2)}×`, ", "],
-      [chance, " chance of a gain · "], [ms(plain), " ms per token without"],
+      [chance, ` chance of a gain${counted} · `], [ms(plain), " ms per token without"],
     ];
     const title = tried.speedup > 1 && tried.kept ? "Do not draft: a gain is too unsure" : "Do not draft: no K pays here";
     return { title, parts };
@@ -298,7 +299,7 @@ function verdict(m, batch, length, now, ranges) {
     title,
     parts: [
       [`${own.low.toFixed(1)}–${own.high.toFixed(1)}×`, " likely · "],
-      [chance, ` chance of a gain · ${pays} · `],
+      [chance, ` chance of a gain${counted} · ${pays} · `],
       [ms(own), ` ms per token, ${ms(plain)} without`],
       ...against(m, length),
     ],
