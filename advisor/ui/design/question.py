@@ -167,7 +167,7 @@ def draw_start(scenario: Scenario) -> None:
             known,
             key="design_like" if known else "design_like_none",
             format_func=model_name,
-            placeholder="give a size first",
+            placeholder="type a size above",
             disabled=not known,
             help="The experts are solved to the size; the first of the list is the newest model near it.",
         )
