@@ -97,7 +97,7 @@ def rows_to_compare(advice: Advice, frame: pd.DataFrame) -> tuple[pd.DataFrame, 
     drafter = rows["drafter"].isna() | (rows["drafter"] == scenario.drafter_id) | (k == 0)
     if not drafter.any():
         named = ", ".join(sorted(map(str, rows["drafter"].dropna().unique())))
-        return rows[drafter], f"The rows are of the drafter {named}, the scenario of {scenario.drafter_id}."
+        return rows[drafter], f"The file's drafter is {named}, the scenario's {scenario.drafter_id}."
     near = rows["batch_size"].astype(float).between(float(curve.batches[0]), float(curve.batches[-1]))
     known = np.isin(k, curve.drafts)
     if not (drafter & near & known).any():

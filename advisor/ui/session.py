@@ -69,6 +69,38 @@ class Kept(Generic[T]):
         return value
 
 
+_FOLDED: Kept[dict[str, tuple[int, Any]]] = Kept("_folded", dict)
+"""By the name of a setting behind a button: how many widgets it has had, and the value that the present one shows."""
+
+
+def folded_key(name: str) -> str:
+    """Key of a widget behind a button: the setting's name, but another once its value was set elsewhere.
+
+    A browser that has the widget folded away is not told, and would go on sending what it last showed: under a new key
+    the widget starts from the value that holds.
+    """
+    now, shown = st.session_state, _FOLDED.result
+    number, before = shown.get(name, (0, now[name]))
+    number += now[name] != before
+    _FOLDED.put(shown | {name: (number, now[name])})
+    if not number:
+        return name
+    key = f"{name}_{number}"
+    now[name] = now[name]  # no widget of its own keeps it any more
+    if now.get(key) != now[name]:
+        now[key] = now[name]
+    return key
+
+
+def take_typed(name: str, key: str, follow: Callable[[], None] | None = None) -> None:
+    """Callback of such a widget: what was typed is the setting's value, and what follows from it."""
+    now, shown = st.session_state, _FOLDED.result
+    now[name] = now[key]
+    if follow is not None:
+        follow()
+    _FOLDED.put(shown | {name: (shown.get(name, (0,))[0], now[name])})
+
+
 def attempt(action: Callable[..., T], *arguments: Any) -> tuple[T | None, str]:
     """(result, ""), or (None, the sentence) when the action raises an AdvisorError."""
     try:

@@ -91,7 +91,10 @@ def stop_with(problem: str) -> NoReturn:
 def show_plot(chart: Chart, key: str) -> None:
     """A chart with its alt text alone."""
     st.plotly_chart(
-        themed(chart.figure), key=key, alt=chart.alt, config={"displaylogo": False, "displayModeBar": False}
+        themed(chart.figure),
+        key=key,
+        alt=screen_style(chart.alt),
+        config={"displaylogo": False, "displayModeBar": False},
     )
 
 
@@ -207,7 +210,7 @@ def upload_limit(most_bytes: int) -> int:
     return min(most_bytes // MIB, int(st.get_option("server.maxUploadSize")))
 
 
-LABEL = "How was this made"
+LABEL = "How computed"
 SECTIONS = "Answer", "Plain step", "Verification", "Drafting", "Band", "Measured nearby", "Inputs", "Constants"
 _BATCH, _K, _SECTION = "how_batch_size", "how_k_draft", "how_section"
 """Keys of the dialog's own widgets."""

@@ -339,7 +339,7 @@ def test_beside_a_fault_of_the_settings_the_predicted_loss_comes_second() -> Non
         (PLAIN, launch() + block(32.1)),
     )
     assert found.verdict == "misconfigured"
-    assert found.sentence.startswith("The engine is not configured to win: CUDA graphs are switched off. Besides, the")
+    assert found.sentence.startswith("The engine is misconfigured: CUDA graphs are switched off. Besides, the")
     assert rules(found) == ["graphs_off", RULE]
 
 

@@ -125,7 +125,7 @@ def test_the_k_with_most_rows_is_judged_first_and_any_can_be_asked() -> None:
     ("cells", "words"),
     [
         ({"model_id": "deepseek-v3"}, "No row is of"),
-        ({"drafter": "mtp"}, "drafter mtp"),
+        ({"drafter": "mtp"}, "drafter is mtp"),
         ({"draft_tokens_k": 40}, "within the curve"),
         ({"speedup": None}, "No row has a speedup"),
     ],

@@ -15,7 +15,7 @@ FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "diagnosis"
 def test_the_verdict_comes_first_and_each_finding_has_evidence_and_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "diagnose", FIXTURES / "misconfigured.txt", "--hardware", "h200-sxm", "--tp", "1")
     assert status == 0
-    assert out.splitlines()[0].startswith("The engine is not configured to win: SGLang admits 48 requests")
+    assert out.splitlines()[0].startswith("The engine is misconfigured: SGLang admits 48 requests")
     for word in (
         "evidence: batch_size 128",
         "do: --max-running-requests",

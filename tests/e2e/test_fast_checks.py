@@ -72,8 +72,7 @@ def test_the_benchmarks_of_the_browser_run_to_their_end(
     here = contextlib.nullcontext
     for module in (bench_app, ten_users):
         monkeypatch.setattr(module, "running_browser", lambda: here(browser))
-    monkeypatch.setattr(bench_app, "running_app", lambda: here(app[0]))
-    for module in (ten_users, wire_users):
+    for module in (bench_app, ten_users, wire_users):
         monkeypatch.setattr(module, "started_app", lambda: here(app))
     monkeypatch.setattr(ten_users, "USERS", 1)
     monkeypatch.setattr(ten_users, "ROUNDS", 1)
@@ -81,6 +80,6 @@ def test_the_benchmarks_of_the_browser_run_to_their_end(
     bench_app.main(count=1, starts=0)
     bench_users.main()
     out = capsys.readouterr().out
-    assert "widget change to settled page" in out
+    assert "CSV of six rows to its verdict" in out
     assert "errors: 0" in out
     assert "errors on screen: 0" in out

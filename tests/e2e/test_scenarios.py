@@ -98,6 +98,26 @@ def test_what_was_typed_under_more_gives_way_to_what_the_bar_sets(page: Any, app
     assert page.get_by_label("TP", exact=True).input_value() == "8"
 
 
+def test_a_panel_that_was_opened_and_closed_takes_nothing_back(page: Any, app_url: str) -> None:
+    """A browser goes on sending what a widget showed that is folded away, whatever the app set since."""
+    open_app(page, app_url)
+    open_more(page)
+    page.keyboard.press("Escape")
+    enter(page, "Batch, exact value", 40)
+    wait_for_answer(page, START.model_copy(update={"batch_size": 40}))
+    page.get_by_role("radio", name="SGLang").click()
+    wait_for_answer(page, START.model_copy(update={"batch_size": 40, "engine": "sglang"}))
+    go_to(page, "Design")
+    page.get_by_role("button", name="Limits").click()
+    page.get_by_label("Batches", exact=True).wait_for()
+    page.keyboard.press("Escape")
+    for dial, key, written in (("batch", "End", "design_batches=1024"), ("dial_ratio", "ArrowLeft", "design_mine=")):
+        page.locator(f".st-key-design_{dial} input[type=range]").press(key)
+        page.wait_for_url(f"**{written}**")
+        wait_until_drawn(page)
+    assert "design_batches=1024" in page.url
+
+
 def test_back_crosses_pages_in_the_order_they_were_seen(page: Any, app_url: str) -> None:
     scenario = Scenario(acceptance="2.4@3", batch_size=32)
     open_app(page, f"{app_url}/?{scenario.to_query()}")

@@ -371,7 +371,7 @@ def test_more_gpus_widen_the_tensor_parallelism_and_a_placement_buys_its_gpus() 
     test = app()
     test.number_input(key="n_gpus").set_value(8).run()
     assert test.session_state["_scenario"].tensor_parallel == 8
-    test.number_input(key="tensor_parallel").set_value(2).run()
+    next(item for item in test.number_input if item.label == "TP").set_value(2).run()
     test.number_input(key="expert_parallel").set_value(16).run()
     assert test.session_state["_scenario"].n_gpus == 16
 

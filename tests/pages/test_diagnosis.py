@@ -43,7 +43,7 @@ def words(test: AppTest) -> str:
 def test_a_pasted_run_gets_its_sentence_a_card_with_the_fix_and_its_prediction() -> None:
     test = diagnosed(page(), SLOW)
     assert test.title[0].value == "The engine is misconfigured"
-    assert "The engine is not configured to win: SGLang admits 48 requests" in words(test)
+    assert "The engine is misconfigured: SGLang admits 48 requests" in words(test)
     assert fixes(test) == ["--max-running-requests N, the concurrency of the client"]
     assert "batch_size 128 sequences, above 48 sequences" in words(test)
     assert "Source: sgl-project/sglang pull request 34290" in words(test)

@@ -120,8 +120,8 @@ def test_a_hover_tells_time_loss_band_tie_and_the_cell_s_own_best() -> None:
 def test_cells_say_speedup_and_k_and_the_pointer_band_odds_and_tier() -> None:
     chart = sweep_chart(sweep_map(grid(), "batch_size", "hardware_id", {"model_id": "big"}))
     drawn = chart.figure.data[0]
-    assert [list(line) for line in drawn.text] == [["", ""], ["1.10x<br>K 1", "1.10x<br>K 1"]]
-    for told in ("1.10x", "(1.00 to 1.20)", "K = 1", "gains in 90%", "ms per token", "fitted"):
+    assert [list(line) for line in drawn.text] == [["", ""], ["1.10×<br>K 1", "1.10×<br>K 1"]]
+    for told in ("1.10×", "(1.00 to 1.20)", "K = 1", "gains in 90%", "ms per token", "fitted"):
         assert told in drawn.customdata[1][0]
     assert np.isnan(np.asarray(drawn.z, float)[0]).all()
     assert chart.left_out == "Empty cells do not fit in memory."

@@ -11,6 +11,7 @@ import json
 import statistics
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,35 +23,41 @@ from websockets.sync.client import ClientConnection, connect
 from tests.e2e.app_server import started_app
 from tests.e2e.ten_users import cpu_s, peak_rss_bytes
 
-BATCH_LABEL = "Batch"
+BATCH, MODEL = "Batch", "Model"
+"""Labels of the widgets that are changed."""
 ANSWER, FAULT = "bidi_component", "exception"
 LIMIT_S = 120.0
 
 
 @dataclass
 class Session:
-    """One user: what the server sent on the last run of the page, and the name of the widget that is changed."""
+    """One user: what the server sent on the last run of the page, and the names of its widgets by label."""
 
     socket: ClientConnection
     query: str
     elements: list[Any] = field(default_factory=list)
-    batch_widget: str = ""
+    widgets: dict[str, str] = field(default_factory=dict)
 
     def open(self) -> None:
         """Ask for the page and take it in."""
         self._run(BackMsg())
-        self.batch_widget = next(one.number_input.id for one in self.elements if one.number_input.label == BATCH_LABEL)
+        kinds = [(one.number_input, one.selectbox) for one in self.elements]
+        self.widgets = {drawn.label: drawn.id for pair in kinds for drawn in pair if drawn.label in (BATCH, MODEL)}
 
-    def change_batch(self, batch: int) -> float:
-        """Another batch size; how long the page took to be sent whole. [s]"""
+    def change(self, label: str, value: float | str) -> float:
+        """Another batch size or model; how long the page took to be sent whole. [s]"""
         message = BackMsg()
         widget = message.rerun_script.widget_states.widgets.add()
-        widget.id, widget.double_value = self.batch_widget, float(batch)
+        widget.id = self.widgets[label]
+        if isinstance(value, str):
+            widget.string_value = value
+        else:
+            widget.double_value = value
         start = time.perf_counter()
         self._run(message)
         return time.perf_counter() - start
 
-    def answers(self, batch: int) -> bool:
+    def answers(self, batch: float) -> bool:
         """Whether the answer of the last run is the one for this batch."""
         found = [json.loads(one.bidi_component.json) for one in self.elements if one.WhichOneof("type") == ANSWER]
         return any(one["batch"] == batch for one in found)
@@ -76,7 +83,7 @@ class Session:
 
 @dataclass(frozen=True)
 class WireLoad:
-    """What the server took for users who change the batch size at once, each to one that nobody else asks for."""
+    """What the server took for users who change batch or model at once, each to one that nobody else asks for."""
 
     users: int
     faults: tuple[str, ...]
@@ -101,12 +108,15 @@ class WireLoad:
         )
 
 
-def wire_users(users: int, rounds: int, query: str) -> WireLoad:
-    """Open the page for `users` sessions, then change the batch in all of them at once, `rounds` times."""
+def wire_users(users: int, rounds: int, query: str, models: Sequence[str] = ()) -> WireLoad:
+    """Open the page for `users` sessions, then change batch or model in all of them at once, `rounds` times.
+
+    models : ids to change to; none: the batch is changed.
+    """
     with started_app() as (url, pid), ThreadPoolExecutor(users) as pool, contextlib.ExitStack() as open_sockets:
         stream = f"{url.replace('http', 'ws', 1)}/_stcore/stream"
-        asked = {"origin": url, "subprotocols": ["streamlit"], "max_size": None, "compression": None}
-        sessions = [Session(open_sockets.enter_context(connect(stream, **asked)), query) for _ in range(users)]
+        how = {"origin": url, "subprotocols": ["streamlit"], "max_size": None, "compression": None}
+        sessions = [Session(open_sockets.enter_context(connect(stream, **how)), query) for _ in range(users)]
         sessions[0].open()
         cpu = cpu_s(pid)
         list(pool.map(Session.open, sessions[1:]))
@@ -114,17 +124,20 @@ def wire_users(users: int, rounds: int, query: str) -> WireLoad:
         faults, settled, whole = [text for one in sessions for text in one.faults()], [], []
         cpu = cpu_s(pid)
         for number in range(rounds):
-            batches = [17 + 2 * (users * number + user) for user in range(users)]
+            turns = [users * number + user for user in range(users)]
+            label, asked = (MODEL, models) if models else (BATCH, [17.0 + 2.0 * turn for turn in range(users * rounds)])
             gate = threading.Barrier(users)
             start = time.perf_counter()
             settled += pool.map(
-                lambda one, batch, gate=gate: (gate.wait(), one.change_batch(batch))[1], sessions, batches
+                lambda one, value, gate=gate, label=label: (gate.wait(), one.change(label, value))[1],
+                sessions,
+                [asked[turn % len(asked)] for turn in turns],
             )
             whole.append(time.perf_counter() - start)
-            for one, batch in zip(sessions, batches, strict=True):
+            for one, turn in zip(sessions, turns, strict=True):
                 faults += one.faults()
-                if not one.answers(batch):
-                    faults.append(f"the chart does not answer for batch {batch}")
+                if not models and not one.answers(asked[turn]):
+                    faults.append(f"the chart does not answer for batch {asked[turn]}")
         cpu = (cpu_s(pid) - cpu) / (users * rounds)
         peak = peak_rss_bytes(pid)
     return WireLoad(users, tuple(faults), tuple(settled), tuple(whole), cpu, first_cpu, peak)

@@ -135,7 +135,7 @@ def _shown(value: Value, unit: str) -> str:
 
 _OPENING: dict[Kind, str] = {
     "measurement": "Measure again before anything is tuned",
-    "configuration": "The engine is not configured to win",
+    "configuration": "The engine is misconfigured",
     "physics": "The measurement and the settings look right",
 }
 _SLOWER = {

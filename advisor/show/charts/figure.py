@@ -21,6 +21,7 @@ NEUTRAL = "#7F7F7F"
 GAIN_SCALE = ((0.0, "#F3D1B8"), (0.5, "#F7F7F7"), (1.0, "#A6CEE8"))
 """Of maps: loss, even and gain; light, so that dark text is read on every cell."""
 CELL_TEXT = "#1A1A1A"
+BATCH = "Batch (sequences)"
 _LEGEND_LETTER_PX = 5.5
 """Mean width of a letter at the legend's 11 px, rounded up."""
 DASHES = ("dash", "dot", "dashdot", "longdash", "longdashdot")

@@ -63,7 +63,7 @@ def _words(found: SweepMap, row: int, column: int) -> str:
     if not found.fits[row, column]:
         return ""
     speedup, n_draft = (found.values(name)[row, column] for name in ("speedup", "n_draft"))
-    return f"{speedup:.2f}" if len(found.x_values) > _WORDY else f"{speedup:.2f}x<br>K {n_draft:.0f}"
+    return f"{speedup:.2f}" if len(found.x_values) > _WORDY else f"{speedup:.2f}×<br>K {n_draft:.0f}"
 
 
 def _hover(found: SweepMap, row: int, column: int) -> str:
@@ -73,7 +73,7 @@ def _hover(found: SweepMap, row: int, column: int) -> str:
     one = found.cells.loc[found.row[row, column]]
     down, across = setting_text(found.y, found.y_values[row]), setting_text(found.x, found.x_values[column])
     return (
-        f"{down}, {label(found.x)} {across}<br><b>{one['speedup']:.2f}x</b> "
+        f"{down}, {label(found.x)} {across}<br><b>{one['speedup']:.2f}×</b> "
         f"({one['speedup_low']:.2f} to {one['speedup_high']:.2f}) with K = {one['n_draft']}<br>"
         f"gains in {one['p_gain']:.0%}, {one['tpot_ms']:.1f} ms per token, {one['tier']}"
     )

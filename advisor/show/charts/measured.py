@@ -37,7 +37,7 @@ from advisor.show.charts.figure import (
 from advisor.text import counted
 
 _TITLES = {
-    "speedup": ("Speedup over plain decoding (x)", 1.0),
+    "speedup": ("Speedup over no speculation (×)", 1.0),
     "tpot_s": ("Time per output token (ms)", 1e3),
     "step_time_s": ("Time of one step (ms)", 1e3),
 }

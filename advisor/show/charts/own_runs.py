@@ -10,6 +10,7 @@ from advisor.answers.advice import Advice
 from advisor.answers.own_gap import OwnVerdict
 from advisor.prediction import Array
 from advisor.show.charts.figure import (
+    BATCH,
     BLUE,
     GREEN,
     NEUTRAL,
@@ -29,32 +30,41 @@ from advisor.show.words.own_gap import PARTS, signed, verdict_title
 
 _SAME_LENGTH = 0.01
 _PARTS_PX = 44
+_BEYOND = 2.0
+"""Last batch drawn over the largest that was measured. [-]"""
 
 
 def own_gap_chart(advice: Advice, found: OwnVerdict) -> Chart:
     """Own points of one K with a stick to the model, its band, and the model at the own accepted length."""
     curve, column = advice.curve, advice.curve.column(found.n_draft)
+    near = curve.batches <= _BEYOND * max(float(found.points["batch_size"].max()), float(curve.batches[1]))
+    batches = curve.batches[near]
     gains = found.quantity == "speedup"
     scale = 1.0 if gains else 1e3
     modelled = {"speedup": curve.speedup, "round_s": curve.round_s, "plain_s": curve.tpot_s}[found.quantity]
-    values = modelled[:, column] * scale
-    shown = {"speedup": "speedup by batch", "round_s": "ms per round by batch", "plain_s": "ms per token by batch"}
-    title = f"Your points against the model<br><sup>K = {found.n_draft} · {shown[found.quantity]}</sup>"
-    figure = new_figure(title, "", "", height=430)
-    table = {"batch_size": curve.batches, "model": values}
+    values = modelled[near, column] * scale
+    shown = {"speedup": "Speedup (×)", "round_s": "Time per round (ms)", "plain_s": "Time per token (ms)"}
+    figure = new_figure(f"{shown[found.quantity]}, K = {found.n_draft}: yours and modelled", BATCH, "", height=430)
+    table = {"batch_size": batches, "model": values}
     if gains:
-        add_band(figure, curve.batches, curve.low[:, column], curve.high[:, column], "", BLUE, 0.18)
+        add_band(figure, batches, curve.low[near, column], curve.high[near, column], "", BLUE, 0.18)
         figure.add_hline(y=1.0, line={"color": NEUTRAL, "width": 1})
-    add_line(figure, curve.batches, values, _named("model, {}", found.model_length, found), BLUE)
+    add_line(figure, batches, values, _named("model, {} accepted", found.model_length, found), BLUE)
     if gains and found.own_length is not None and abs(found.own_length / found.model_length - 1.0) > _SAME_LENGTH:
         table["model_with_own_length"] = values * found.own_length / found.model_length
-        name = _named("model with your {}", found.own_length, found)
-        add_line(figure, curve.batches, table["model_with_own_length"], name, GREEN, dash="dash", width=2)
+        name = _named("model, your {} accepted", found.own_length, found)
+        add_line(figure, batches, table["model_with_own_length"], name, GREEN, dash="dash", width=2)
     _sticks(figure, found.points, scale)
-    batches, measured = found.points["batch_size"], found.points["measured"] * scale
-    add_points(figure, batches, measured, "yours", marker("circle", 11, GREEN), hovertemplate="%{y:.3g}")
+    add_points(
+        figure,
+        found.points["batch_size"],
+        found.points["measured"] * scale,
+        "yours",
+        marker("circle", 11, GREEN),
+        hovertemplate="%{y:.3g}",
+    )
     fit_legend(figure)
-    log_axis(figure, curve.batches)
+    log_axis(figure, batches)
     figure.update_yaxes(ticksuffix="×" if gains else "")
     rows = f"{len(found.points)} points at K = {found.n_draft}"
     alt = f"{verdict_title(found)}: {rows} lie {signed(found.gap)} from the model on average."
@@ -112,7 +122,7 @@ def steps_chart(advice: Advice, steps: pd.DataFrame) -> Chart:
     steps : of `steps_beside`.
     """
     curve = advice.curve
-    figure = new_figure("Your steps beside the model's (ms)", "Batch", "")
+    figure = new_figure("Your steps beside the model's (ms)", BATCH, "")
     table: dict[str, Array] = {"batch_size": curve.batches}
     for order, (k, rows) in enumerate(steps.groupby("n_draft")):
         color, n = SERIES[order % len(SERIES)], int(k)

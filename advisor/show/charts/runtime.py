@@ -40,8 +40,8 @@ def simulation_chart(report: SimulationReport) -> Chart:
     best = report.of(f"static K={report.best_static_k}")
     oracle = report.of("oracle (hindsight)")
     figure = new_figure(
-        "Simulated speedup over plain decoding (x)<br>by the way K is chosen",
-        "Speedup (x)",
+        "Simulated speedup by the way K is chosen",
+        "Speedup over no speculation (×)",
         "",
         height=130 + 26 * len(outcomes),
     )
@@ -49,7 +49,7 @@ def simulation_chart(report: SimulationReport) -> Chart:
         ORANGE if outcome is best else GREEN if outcome is oracle else BLUE if outcome.static_k is None else NEUTRAL
         for outcome in outcomes
     ]
-    add_bars(figure, names, values, colors, hovertemplate="%{y}: %{x:.3f}x<extra></extra>")
+    add_bars(figure, names, values, colors, hovertemplate="%{y}: %{x:.2f}×<extra></extra>")
     figure.add_vline(x=1, line={"color": VERMILLION, "width": 1.5})
     figure.add_vline(x=best.speedup, line={"color": ORANGE, "dash": "dash"})
     # One under the other, right of the longest bar: beside its own bar a value would lie on the lines.
@@ -57,7 +57,7 @@ def simulation_chart(report: SimulationReport) -> Chart:
         x=[1.03 * max(values)] * len(values),
         y=names,
         mode="text",
-        text=[f"{value:.2f}x" for value in values],
+        text=[f"{value:.2f}×" for value in values],
         textposition="middle right",
         textfont={"size": 12},
         hoverinfo="skip",

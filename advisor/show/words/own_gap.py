@@ -7,6 +7,7 @@ import pandas as pd
 from advisor.answers.own_gap import OwnVerdict, PartKey
 from advisor.text import counted
 
+_TIMES = ("longer", "less")
 PARTS: dict[PartKey, str] = {
     "plain_step": "Plain step",
     "accepted_length": "Accepted length",
@@ -23,17 +24,28 @@ def signed(ratio: float) -> str:
     return f"{percent:+d}%" if percent else "0%"
 
 
+def _beside(ratio: float, words: tuple[str, str] = ("higher", "lower")) -> str:
+    """A factor on the model's value in words, `18% lower than modelled`."""
+    percent = round((ratio - 1.0) * 100.0)
+    return f"{abs(percent)}% {words[percent < 0]} than modelled" if percent else "as modelled"
+
+
 def verdict_title(found: OwnVerdict) -> str:
     """The verdict in a few words."""
     if found.kind == "slower":
         known = found.own_length is not None or found.quantity == "round_s"
         return "Something is misconfigured" if known else "Your runs gain less than the model says"
+    if found.kind == "plain_step":
+        return f"Your step without drafts takes {_beside(_plain(found), _TIMES)}"
     return {
         "agree": "Your runs agree with the model",
         "accepted_length": "Your accepted length explains it",
-        "plain_step": "Your plain step is off",
         "faster": "Your runs are faster than the model says",
     }[found.kind]
+
+
+def _plain(found: OwnVerdict) -> float:
+    return next(part.ratio for part in found.parts if part.key == "plain_step")
 
 
 def verdict_text(found: OwnVerdict) -> str:
@@ -41,7 +53,7 @@ def verdict_text(found: OwnVerdict) -> str:
     rows = counted(len(found.points), "row")
     of = f"{rows} at K = {found.n_draft}" if found.n_draft else f"{rows} without drafts"
     if found.quantity == "round_s":
-        return f"Rounds take {signed(found.gap)} against the model ({of}); a run without drafts tells the speedup."
+        return f"Your rounds take {_beside(found.gap, _TIMES)} ({of}); a run without drafts tells the speedup."
     if found.kind == "accepted_length":
         said = (
             f"You accept {found.own_length:.2f} tokens, not {found.model_length:.2f}. With yours the gap shrinks from "
@@ -51,11 +63,9 @@ def verdict_text(found: OwnVerdict) -> str:
         each = found.points["measured"] / found.points["predicted"]
         said = f"{of}: {signed(found.gap)} on average, {signed(each.min())} to {signed(each.max())}."
     elif found.kind == "plain_step":
-        plain = next(part.ratio for part in found.parts if part.key == "plain_step")
-        takes = f"It takes {abs(plain - 1.0):.0%} {'longer' if plain > 1.0 else 'less'} than modelled"
-        said = f"{takes} ({of})." if not found.n_draft else f"{takes}; your speedup is {signed(found.gap)} off ({of})."
+        said = f"Your speedup is {_beside(found.gap)} ({of})." if found.n_draft else f"{of[:1].upper()}{of[1:]}."
     else:
-        said = f"{signed(found.gap)} against the model ({of}). {_of_the_rest(found)}"
+        said = f"Your speedup is {_beside(found.gap)} ({of}). {_of_the_rest(found)}"
     if found.own_context is not None:
         said += f" Measured at {found.own_context:,} tokens of context, not the scenario's."
     return said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import streamlit as st
 from advisor.predict.field_rows import FieldRow
 from advisor.predict.scenario_fields import FIELDS
 from advisor.text import TOKENS_FORMS, token_count
-from advisor.ui.session import Kept
+from advisor.ui.session import Kept, folded_key, take_typed
 
 DEFAULT_K = 3
 """K that a bare accepted length is taken to be of. [-]"""
@@ -38,13 +39,14 @@ def draw_token_fields(row: FieldRow, label: str, width: int | str) -> int | None
     None where none is set.
     """
     now, field = st.session_state, row.name
-    now[TYPED[field]] = "" if now[field] is None else str(now[field])
+    now[TYPED[field]] = _text(field)
+    key = TYPED[field] if field == "context_tokens" else folded_key(TYPED[field])
     asked: dict[str, Any] = {"width": width} | ({"placeholder": row.unset} if row.is_optional else {})
     st.text_input(
         label,
-        key=TYPED[field],
-        on_change=_take_tokens,
-        args=(field,),
+        key=key,
+        on_change=take_typed,
+        args=(TYPED[field], key, functools.partial(_take_tokens, field)),
         persist_state="session",
         help=None if field == "context_tokens" else f"Type {TOKENS_FORMS}. From {row.limits}.",
         **asked,
@@ -60,8 +62,18 @@ def token_remark() -> str:
     return f"{FIELDS[field].screen_label}: {said}; {'none' if stayed is None else f'{stayed:,}'} stays."
 
 
+def _text(field: str) -> str:
+    number = st.session_state[field]
+    return "" if number is None else str(number)
+
+
 def _take_tokens(field: str) -> None:
-    """Callback: the number that was typed, or the reason why there is none."""
+    """The number that was typed, or the reason why there is none; its text is the number's again."""
+    _read_tokens(field)
+    st.session_state[TYPED[field]] = _text(field)
+
+
+def _read_tokens(field: str) -> None:
     now, row = st.session_state, FIELDS[field]
     _REFUSED.forget()
     typed = str(now[TYPED[field]] or "").strip()

@@ -45,7 +45,7 @@ from advisor.prediction import AdvisorError
 from advisor.ui import PAGES
 from advisor.ui.bar.fields import TYPED, draw_token_fields, understood
 from advisor.ui.own_data import choices, default, own_points
-from advisor.ui.session import Kept, attempt
+from advisor.ui.session import Kept, attempt, folded_key, take_typed
 from advisor.ui.state import (
     CONFIG_FROM,
     add_own_hardware,
@@ -62,10 +62,6 @@ from advisor.ui.state import (
 from advisor.ui.widgets import download, show_problem
 
 IN_THE_BAR = frozenset(("model_id", "hardware_id", "n_gpus", "engine", "context_tokens", "drafter_id"))
-_SET_ELSEWHERE_TOO = frozenset({"tensor_parallel", "expert_parallel", "acceptance", "routing", "batch_size"})
-"""Fields that follow others, or that pages set."""
-_TYPED: Kept[dict[str, tuple[int, Any]]] = Kept("_more_typed", dict)
-"""Of these: how many widgets the field has had, and what was typed into the present one; None: nothing."""
 _LONGEST = 20
 """Characters of a name that the bar shows; a longer one of the user's own is told by its help."""
 _SHOWN: Mapping[str, Callable[[str], str]] = {
@@ -93,35 +89,6 @@ def draw_more(values: dict[str, Any], *, on_parallel: Callable[[], None]) -> Non
             _section(section, values, on_parallel)
 
 
-def _key(name: str) -> str:
-    """Key of a field's widget: the field's name, but another once its value was set elsewhere after it was typed.
-
-    A browser that has the widget folded away is not told, and would go on sending what was typed: under a new key the
-    widget starts from the value that holds.
-    """
-    now, typed = st.session_state, _TYPED.result
-    number, value = typed.get(name, (0, None))
-    if value is not None and now[name] != value:
-        number += 1
-        _TYPED.put(typed | {name: (number, None)})
-    if not number:
-        return name
-    key = f"{name}_{number}"
-    now[name] = now[name]  # no widget of its own keeps it any more
-    if now.get(key) != now[name]:
-        now[key] = now[name]
-    return key
-
-
-def _typed(name: str, key: str, follow: Callable[[], None] | None) -> None:
-    """Callback of a field's widget: what was typed is the field's value, and what follows from it."""
-    now, typed = st.session_state, _TYPED.result
-    now[name] = now[key]
-    if follow is not None:
-        follow()
-    _TYPED.put(typed | {name: (typed.get(name, (0, None))[0], now[name])})
-
-
 def say_what_lacks(values: Mapping[str, Any]) -> None:
     """One line where a setting alone says nothing yet."""
     if (values["input_tokens"] is None) != (values["output_tokens"] is None):
@@ -142,14 +109,13 @@ def _section(section: FieldSection, values: dict[str, Any], on_parallel: Callabl
         beside = list(line)
         for row, place in zip(beside, st.columns(len(beside)), strict=True):
             with place:
+                if row.name in TYPED:
+                    values[row.name] = widget(row)
+                    continue
                 follow = on_parallel if row.name.endswith("_parallel") else None
                 follow = _understand if row.name == "acceptance" else follow
-                if row.name in _SET_ELSEWHERE_TOO:
-                    key = _key(row.name)
-                    follow = functools.partial(_typed, row.name, key, follow)
-                    values[row.name] = widget(row, on_change=follow, key=key)
-                else:
-                    values[row.name] = widget(row)
+                key = folded_key(row.name)
+                values[row.name] = widget(row, on_change=functools.partial(take_typed, row.name, key, follow), key=key)
     if section == FieldSection.DRAFTER:
         st.button(
             "I don't know: take the nearest measured curve",

@@ -16,7 +16,7 @@ from advisor.physics.quality import DEFAULT_EPS
 from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError, Frozen
 from advisor.ui.answers import remembered
-from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT, Kept
+from advisor.ui.session import LARGEST_LIMIT, SMALLEST_LIMIT, Kept, folded_key, take_typed
 from advisor.ui.state import add_own_model, plain
 from advisor.ui.widgets import show_problem
 
@@ -107,28 +107,35 @@ def _at_batch() -> None:
 def draw_limits() -> None:
     """Limits that every design keeps, behind a button."""
     with st.popover("Limits", type="tertiary"):
+        key = folded_key("design_batches")
         st.text_input(
             "Batches",
-            key="design_batches",
+            key=key,
+            on_change=take_typed,
+            args=("design_batches", key),
             help="`64`, a list `1,16,64`, a range `1-512`, or a histogram `1:0.2,64:0.8` with the share of tokens at "
             "each batch. Empty: the scenario's.",
         )
+        key = folded_key("design_quality")
         st.number_input(
             "Quality loss (%)",
             0.0,
             50.0,
             step=0.5,
-            key="design_quality",
+            key=key,
+            on_change=take_typed,
+            args=("design_quality", key),
             help="Share of the size of an equally good model that a design may give up, by every law.",
         )
         for key in ("design_tokens", "design_total_params", "design_tpot", "design_memory", *_TARGETS):
-            _limit(key)
+            shown = folded_key(key)
+            _limit(key, shown, on_change=take_typed, args=(key, shown))
 
 
-def _limit(name: str, key: str = "") -> float | None:
+def _limit(name: str, key: str, **then: Any) -> float | None:
     label, help_text = _LIMITS[name]
     return st.number_input(
-        label, SMALLEST_LIMIT, LARGEST_LIMIT, value=None, key=key or name, placeholder="not set", help=help_text
+        label, SMALLEST_LIMIT, LARGEST_LIMIT, value=None, key=key, placeholder="not set", help=help_text, **then
     )
 
 
@@ -160,7 +167,7 @@ def draw_start(scenario: Scenario) -> None:
             known,
             key="design_like" if known else "design_like_none",
             format_func=model_name,
-            placeholder="give a size first",
+            placeholder="type a size above",
             disabled=not known,
             help="The experts are solved to the size; the first of the list is the newest model near it.",
         )

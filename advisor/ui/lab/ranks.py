@@ -149,7 +149,7 @@ def draw_ranks_panel(advice: Advice) -> None:
     """The panel: a button, then the answer. Says what is missing where the scenario has no expert-parallel ranks."""
     ranks, setup = advice.setup.placement.expert_parallel, advice.setup
     if ranks < 2:
-        st.caption("Needs expert parallelism: set EP above 1 in the bar.")
+        st.caption("Needs expert parallelism: set EP above 1 under More.")
         return
     copies, button = st.columns([1, 2], vertical_alignment="bottom")
     copies.number_input(

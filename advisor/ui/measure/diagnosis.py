@@ -170,12 +170,11 @@ def _compared(found: DiagnosisView, *, opened: bool) -> None:
 
 def _not_judged(found: DiagnosisView) -> None:
     """Folded: what to collect so that more rules can be judged."""
-    clean = f"{counted(len(found.clean), 'rule')} checked and clean"
-    with st.expander(f"{counted(len(found.not_judged), 'rule')} not judged; {clean}"):
+    with st.expander(f"{counted(len(found.clean), 'check')} passed, {len(found.not_judged)} need more input"):
         st.caption("What to collect, most needed first")
         show_table(Table(WANTED, found.wanted))
-        rules = pd.DataFrame(list(found.not_judged), columns=["Not judged", "Needs"])
+        rules = pd.DataFrame(list(found.not_judged), columns=["Not checked", "Needs"])
         st.dataframe(rules, hide_index=True)
         if found.clean:
-            st.markdown("**Checked and clean**  \n" + "  \n".join(map(plain, found.clean)))
+            st.markdown("**Passed**  \n" + "  \n".join(map(plain, found.clean)))
         st.markdown("\n".join(f"- {plain(note)}" for note in found.notes))

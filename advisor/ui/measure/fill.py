@@ -63,7 +63,7 @@ def asked_text(read: Measured) -> str:
     """Words for the title on fields still asked for."""
     needed = [item for item in read.missing if item.needed]
     if not needed or unknown_names(read) or any(item.name not in _NAMED or item.prefill is None for item in needed):
-        return "something is missing"
+        return "some values are missing"
     return f"confirm {', '.join(_NAMED[item.name].format(item.prefill) for item in needed)}"
 
 

@@ -489,7 +489,7 @@ def forget() -> None:
     """Drop the upload, its refit and every prediction with it from the session, and say so."""
     used = in_use() in _MADE.result
     drop()
-    said = "The upload is forgotten"
+    said = "Upload removed"
     if used:
         stop_refit()
         said += ", and with it the refit that was in use: every page predicts with the shipped constants again"

@@ -77,7 +77,7 @@ def _compared(read: Measured, scenario: Scenario, heading: Heading) -> None:
         with st.container(horizontal=True, gap="small"):
             if (theirs := _scenario_of(read.frame, scenario)) is not None:
                 st.button(
-                    "Set the bar to this file", key="bar_to_file", type="primary", on_click=show_other, args=(theirs,)
+                    "Use the file's settings", key="bar_to_file", type="primary", on_click=show_other, args=(theirs,)
                 )
             _diagnose_button(scenario, filled=False)
         _results(scenario, None)

@@ -43,7 +43,7 @@ def _checked(advice: Advice, given: str) -> None:
         st.error(plain(f"{error}."), icon=":material/error:")
         return
     counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in ("change", "set", "same")}
-    st.markdown(f"**{counts['change']} to change, {counts['set']} to set, {counts['same']} the same**")
+    st.markdown(f"**Flags: {counts['change']} to change, {counts['set']} to add, {counts['same']} as recommended**")
     rows = [(one.verdict, one.flag, one.given[:_LONGEST], one.wanted[:_LONGEST]) for one in found]
     st.dataframe(pd.DataFrame(rows, columns=["Action", "Flag", "Yours", "Recommended"]), hide_index=True)
     for warning in made.warnings:

@@ -176,8 +176,8 @@ function legend(v) {
   if (same) made.push(key("◆", "published", `this drafter (${same}): ${by}`));
   if (other) made.push(key("◇", "published", `other drafters (${other})${same ? "" : `: ${by}`}`));
   if (own.length) made.push(key("●", "own", `yours (${own.length})`));
-  if (!published.length) made.push(node("span", {}, "none published here"));
-  if (twin) made.push(key("···", "faint", "dense twin: same active size"));
+  if (!published.length) made.push(node("span", {}, "no published runs of this setup"));
+  if (twin) made.push(key("···", "faint", "dense model of the same active size"));
   v.legend.replaceChildren(...made, node("button", { onclick: () => csv(v) }, "CSV"));
 }
 

@@ -222,6 +222,6 @@ function notes(svg, state, f, s) {
   if (m.twin) {
     const rows = s.rows.filter((row) => m.batches[row] >= (s.narrow ? 64 : 3));
     const row = rows[Math.floor(rows.length * (s.narrow ? 0.5 : 0.62))] ?? 0, carried = f[m.drafts.indexOf(m.k)];
-    put(s.x(m.batches[row]), s.y(m.twin[row] * carried), "dense twin", [-8, 18, -26, 36, 54], true);
+    put(s.x(m.batches[row]), s.y(m.twin[row] * carried), "dense model", [-8, 18, -26, 36, 54], true);
   }
 }
