@@ -106,14 +106,6 @@ def test_cells_whose_control_moved_take_no_part_and_those_with_repeats_apart_do(
     assert {point.n_draft for point in points} == {0, 1, 3}
 
 
-def test_a_data_set_agrees_with_its_meta(tmp_path):
-    from advisor.measured.measurements import read_dataset
-
-    (folder,) = write(tmp_path, ("k4s1",))
-    meta, frame = read_dataset(folder)
-    assert (meta.status, len(frame)) == ("measured", 18)
-
-
 def test_errors_are_of_cells_that_the_fit_did_not_see(tmp_path):
     folders = write(tmp_path, ("k2", "k4", "k8"), slower={"k8": 2.0})
     cells = cells_of(folders)
