@@ -17,7 +17,6 @@ from advisor.answers.advice import (
     advise,
     bound_of,
     chance_text,
-    gain_text,
 )
 from advisor.answers.best_k import DraftRow
 from advisor.answers.round_costs import k_at
@@ -33,13 +32,6 @@ SAID = json.loads(FILE.read_text(encoding="utf-8"))
 @pytest.mark.parametrize("name", STATES)
 def test_an_answer_says_and_counts_what_it_did(name: str) -> None:
     assert answers(name) == SAID[name], "run: python -m tests.golden.answers"
-
-
-def test_the_recommended_k_has_the_least_expected_loss_at_the_target_batch() -> None:
-    advice = advise(QWEN)
-    assert advice.curve.batches[advice.batch_index] == 16
-    assert [item.n_draft for item in advice.drafts if item.recommended] == [advice.recommendation.n_draft]
-    assert advice.recommendation.regret <= min(item.expected_loss for item in advice.drafts) + 0.005
 
 
 @pytest.mark.parametrize("batch", [1, 7, 16, 24, 32, 40, 64, 300])
@@ -115,11 +107,6 @@ def test_plain_decoding_is_advised_with_what_the_best_draft_would_give(setup: Se
 )
 def test_a_chance_is_never_said_to_be_certain(share: float, text: str) -> None:
     assert chance_text(share) == text
-
-
-def test_a_band_that_reaches_below_one_may_lose() -> None:
-    assert gain_text(0.999, 0.9) == "It may lose; the chance of a gain is 90%."
-    assert gain_text(1.0, 0.9) == "The chance of a gain is 90%."
 
 
 def step(parts: dict[str, float], batch: float, touched: float = 20.0) -> Any:

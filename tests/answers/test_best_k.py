@@ -23,10 +23,9 @@ from advisor.answers.best_k import (
     recommended_draft,
     sweet_spot,
 )
-from advisor.answers.by_batch import ranges_of
 from advisor.answers.round_costs import k_at
 from advisor.physics.bands import N_DRAWS, make_draws
-from advisor.predict.curve import batches_with, curve_for, draft_odds, excess_loss, recommended
+from advisor.predict.curve import curve_for, draft_odds, excess_loss, recommended
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario, example_ids, load_example
 
@@ -91,26 +90,6 @@ def test_no_other_k_beats_the_recommended_one_in_the_apps_own_table(example: str
             assert own.expected_loss <= other.expected_loss + noise + 1e-9
             assert odds.loss[own.n_draft] <= odds.loss[index] + max(noise, 0.005)
         assert sum(item.recommended for item in rows) == 1
-
-
-@pytest.mark.parametrize("example", example_ids())
-@pytest.mark.parametrize("batch", [1, 16, 64, 256])
-def test_verdict_and_schedule_run_the_same_k_at_the_target_batch(example: str, batch: int) -> None:
-    setup = load_setup(load_example(example).scenario.model_copy(update={"batch_size": batch}))
-    curve = curve_for(setup, batches_with(batch))
-    row = int(np.searchsorted(curve.batches, batch))
-    if setup.memory.largest_batch >= batch:
-        assert k_at(ranges_of(setup, curve), batch) == curve.drafts[recommended_draft(setup, curve, row)]
-
-
-def test_deepseek_at_batch_64_drafts_two_tokens_not_three() -> None:
-    """K = 3 had the schedule's favour with a chance of 27 % and four times the loss."""
-    scenario = load_example("deepseek").scenario.model_copy(update={"batch_size": 64, "context_tokens": 2048})
-    setup = load_setup(scenario)
-    rows = draft_rows(setup, curve_for(setup, [64]), 0)
-    assert next(item for item in rows if item.recommended).n_draft == 2
-    assert rows[2].p_best > rows[3].p_best
-    assert rows[2].expected_loss < rows[3].expected_loss
 
 
 def test_others_are_named_with_what_they_cost() -> None:

@@ -221,20 +221,6 @@ def test_the_baseline_itself_is_always_feasible_where_its_memory_is() -> None:
         assert [found.failed_names(int(i)) for i in index] == [[]], model_id
 
 
-def test_all_experts_active_is_a_dense_model_in_parameters_and_quality() -> None:
-    found = design_space(scenario(), grid=DesignGrid(n_experts=(8, 16), n_active=(8, 16), n_shared=(0,), width_step=64))
-    both = [
-        np.flatnonzero((found.n_experts == n) & (found.n_active == n) & (found.expert_width == width))[0]
-        for n, width in ((8, 1024), (16, 512))
-    ]
-    routed = [found.active_params[i] - 48 * 2048 * found.n_experts[i] for i in both]
-    assert routed[0] == pytest.approx(routed[1])
-    assert activation_ratio(8, 8) == 1.0
-    assert found.quality[0, both[0]] * found.baseline.dense_equivalent == pytest.approx(
-        found.active_params[both[0]], rel=0.012
-    )
-
-
 def test_more_bandwidth_never_makes_a_design_slower() -> None:
     setup = load_setup(scenario())
     faster = dataclasses.replace(
@@ -258,14 +244,6 @@ def test_a_time_limit_leaves_only_designs_that_keep_it_at_every_batch() -> None:
     found = space(batches=(1, 64), max_tpot_ms=limit)
     assert 0 < len(found.candidates) < len(free.candidates)
     assert found.tpot_s[:, found.candidates].max() * 1e3 <= limit
-
-
-def test_memory_counts_weights_and_the_cache_of_the_largest_batch() -> None:
-    crowded = space(batches=(512,))
-    roomy = space(batches=(16,))
-    bit = 1 << CONSTRAINTS.index("memory")
-    assert np.count_nonzero(crowded.failed & bit) > np.count_nonzero(roomy.failed & bit)
-    assert np.all(crowded.largest_batch[crowded.candidates] >= 512)
 
 
 def test_when_nothing_fits_the_binding_constraint_and_the_nearest_design_are_named() -> None:

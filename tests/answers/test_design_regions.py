@@ -32,7 +32,6 @@ from advisor.answers.design.regions import (
     RegionMap,
     cover,
     default_places,
-    letter,
     one_design,
     parse_targets,
     region_map,
@@ -51,13 +50,9 @@ from advisor.show.words.one_design import (
     one_design_verdict,
 )
 from advisor.show.words.regions import (
-    cell_words,
-    held_where,
-    map_cells_table,
     percent,
     region_document,
     region_rows,
-    region_table,
     region_verdict,
     standing_values,
 )
@@ -270,24 +265,6 @@ def test_an_unknown_accelerator_is_refused_with_what_to_give(text: str) -> None:
         parse_place(text)
 
 
-def test_words_and_tables_say_who_holds_what_and_what_it_loses_elsewhere() -> None:
-    found = drawn_map()
-    first = found.regions[0]
-    assert first.words in region_verdict(found)
-    assert f"{len(first.cells)} of {int(found.cells.served.sum())} cells" in region_verdict(found)
-    cells = map_cells_table(found)
-    rows = cells.cells
-    assert cells.header == ("batch", *PLACES)
-    assert [row[0] for row in rows] == ["1", "8", "64", "256"]
-    assert rows[-1][1] == "-"
-    cell = int(found.grid[1, 0])
-    assert rows[0][2] == cell_words(found, cell)
-    assert rows[0][2].startswith(found.regions[found.holder[cell]].letter)
-    assert len(region_table(found).cells) == len(found.regions)
-    assert held_where(found, first).split(" ")[0] in PLACES
-    assert [letter(number) for number in (0, 25, 26)] == ["A", "Z", "A2"]
-
-
 def test_the_verdict_counts_the_cells_that_no_design_serves_and_those_where_the_first_cannot_run() -> None:
     found = drawn_map()
     served = np.flatnonzero(found.cells.served)
@@ -303,16 +280,6 @@ def test_the_verdict_counts_the_cells_that_no_design_serves_and_those_where_the_
     assert len(gone) > 1
     assert f"In {len(gone)} cells more it cannot run within the limits." in several
     assert "cannot run" not in said
-
-
-def test_rows_and_document_carry_bands_tiers_and_sources() -> None:
-    found = drawn_map()
-    rows = [row for row in region_rows(found) if row["kind"] != "none"]
-    assert all(row["loss_low"] <= row["loss"] <= row["loss_high"] for row in rows)
-    assert all(row["own_best_tpot_ms"] <= row["tpot_ms"] * (1 + 1e-6) for row in rows)
-    document = region_document(found)
-    assert document["sources"]
-    assert {"region", "design", "holds", "worst_loss_low"} <= set(document["regions"][0])
 
 
 BOTH = ("h100-sxm:8", "b200-sxm:128")

@@ -149,13 +149,6 @@ def test_a_step_of_k_drafts_moves_k_plus_one_times_a_plain_one_s_bytes(found: Ra
     )
 
 
-def test_nothing_is_exchanged_where_attention_shares_the_ranks() -> None:
-    setup = setup_of(tensor_parallel=8)
-    answer = ranks_answer(setup, traffic_of_preset(setup.router, RNG(0)), LayoutOptions())
-    assert answer.moved == ()
-    assert "no tokens are exchanged" in exchange_text(answer)
-
-
 @pytest.mark.parametrize(
     ("values", "copies", "says"),
     [

@@ -288,10 +288,6 @@ def test_a_range_has_the_mean_speedup_and_the_largest_loss_of_its_batches() -> N
     assert found.regret == pytest.approx(1 - 1.5 / 1.51)
 
 
-def test_of_two_equal_k_the_smaller_runs_at_every_batch() -> None:
-    assert [r.n_draft for r in k_by_batch(k_values(BATCHES, range(3), np.tile([1.0, 1.5, 1.5], (8, 1))))] == [1]
-
-
 def test_the_last_batch_of_the_schedule_can_be_the_target_and_a_target_alone_is_a_range_of_its_own() -> None:
     """At every whole batch from 1 to 40: K = 2 is a little better at 32 alone, and at 40."""
     table = np.tile([1.0, 1.5, 1.45], (40, 1))

@@ -24,7 +24,7 @@ from advisor.answers.simulation.compare import (
     simulate_policies,
 )
 from advisor.answers.simulation.policies import CascadeSettings
-from advisor.answers.simulation.simulator import PerPosition, per_position, switching_around
+from advisor.answers.simulation.simulator import per_position, switching_around
 from advisor.predict.curve import speedup_curve
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import Scenario
@@ -55,41 +55,10 @@ def test_the_policies_come_in_order_with_plain_decoding_at_one() -> None:
     assert report.of(f"static K={report.best_static_k}").gain_over_best_static == 0.0
 
 
-def test_static_k_reaches_the_speedup_of_the_curve_when_every_slot_is_busy() -> None:
-    report = run(SimulationPlan(requests=400, batch_size=1, request_tokens=400))
-    for k in range(1, 6):
-        assert report.of(f"static K={k}").speedup == pytest.approx(float(CURVE.speedup[0, k]), rel=0.02)
-
-
-def test_the_oracle_is_never_worse_than_the_best_static_k() -> None:
-    for share in (None, 0.6):
-        report = run(SimulationPlan(requests=100, batch_size=8, load_share=share, iterations=4000))
-        assert report.of("oracle (hindsight)").speedup >= report.of(f"static K={report.best_static_k}").speedup
-
-
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_others() -> None:
     one, same, other = (run(SimulationPlan(requests=40, batch_size=4, seed=seed)) for seed in (5, 5, 6))
     assert one == same
     assert one.outcomes[2].speedup != other.outcomes[2].speedup
-
-
-def test_charging_for_a_ready_drafter_slows_only_policies_that_stop_and_start() -> None:
-    never = PerPosition((0.0,) * 5)
-    plan = SimulationPlan(requests=20)
-    cold = simulate_policies(costs_of(CURVE, keep_drafter_warm=False), RANGES, never, plan)
-    warm = simulate_policies(COSTS, RANGES, never, plan)
-    assert warm.of("Cascade").speedup < cold.of("Cascade").speedup < 1
-    assert warm.of("static K=3").speedup == cold.of("static K=3").speedup
-
-
-def test_back_off_reduces_cascades_tests_where_nothing_is_accepted() -> None:
-    never = PerPosition((0.0,) * 5)
-    plan = SimulationPlan(requests=20)
-    on = simulate_policies(COSTS, RANGES, never, plan).of("Cascade")
-    off = simulate_policies(COSTS, RANGES, never, plan, CascadeSettings(back_off_factor=1)).of("Cascade")
-    assert on.test_share is not None
-    assert off.test_share is not None
-    assert on.test_share < 0.5 * off.test_share
 
 
 def test_no_request_finished_leaves_the_percentile_empty_and_not_zero() -> None:

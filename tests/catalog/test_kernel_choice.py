@@ -216,13 +216,6 @@ def setup_of(model_id: str, hardware_id: str, engine: str, tp: int, **given) -> 
     )
 
 
-def test_deepseek_on_b200_takes_the_kernel_that_measured_it_under_sglang():
-    setup = setup_of("deepseek-v3", "b200-sxm", "sglang", 8)
-    assert "flashinfer_trtllm" in setup.costs.routed.fit_id
-    assert "measured this shape" in setup.costs.routed.because
-    assert not setup.costs.routed.stands_in
-
-
 def test_deepseek_on_b200_under_tensorrt_llm_borrows_the_shared_kernel_and_says_so():
     setup = setup_of("deepseek-v3", "b200-sxm", "trtllm", 8)
     assert "/sglang/" in setup.costs.routed.fit_id

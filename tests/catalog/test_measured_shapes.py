@@ -158,13 +158,6 @@ def test_an_unmeasured_shape_keeps_the_form():
     assert layer_times(changed, tokens) == pytest.approx(layer_times(by_form(changed), tokens))
 
 
-def test_designs_are_compared_by_the_form_alone():
-    from advisor.answers.design.search import design_space
-
-    space = design_space(Scenario(model_id="qwen3-30b-a3b", acceptance="2.4@3"))
-    assert all(body.setup.costs.routed.measured is None for body in space.bodies)
-
-
 def test_step_tier_counts_the_measured_layer_component_by_component():
     from advisor.predict.tiers import component_tier_ranks
 
@@ -172,12 +165,6 @@ def test_step_tier_counts_the_measured_layer_component_by_component():
     ranks = component_tier_ranks(setup, np.array([16.0, 20.0, 1e6]))
     assert [list(Tier)[rank] for rank in ranks["routed"]] == [Tier.MEASURED, Tier.INTERPOLATED, Tier.FITTED]
     assert curve_for(setup, [16], [3]).tier[0, 0] is Tier.FITTED  # projections and attention are
-
-
-def test_a_step_put_together_from_measured_kernels_is_interpolated_not_measured():
-    setup = setup_of("mixtral-8x7b", "a100-80gb-sxm")  # its experts take all but a tenth of a step
-    tiers = set(curve_for(setup, [16, 24], [3]).tier.ravel())
-    assert tiers == {Tier.INTERPOLATED}
 
 
 def test_rows_of_another_engine_serve_at_the_tier_and_width_of_a_stand_in():
@@ -272,11 +259,6 @@ def test_shipped_shapes_are_what_the_shipped_tables_give():
             assert fresh == pytest.approx(old, rel=1e-3, nan_ok=True), "run `make calibrate`"
 
 
-def test_same_chip_with_another_profile_has_the_rows_too():
-    assert load_hardware("h800-sxm").kernel_table_device == load_hardware("h100-sxm").kernel_table_device
-    assert setup_of("qwen3-30b-a3b", "h800-sxm").costs.routed.measured is not None
-
-
 def test_tables_survive_a_round_trip(tmp_path):
     rows = ShapeRows(shape=(2048, 768, 8, 128, 3, 1), factor=(1.2345, None, 0.9))
     table = MeasuredTable(fit_id="moe/x", tokens=(1, 2, 4), loads=("balanced",), n_rows=2, shapes=(rows,), log_sd=0.05)
@@ -284,9 +266,3 @@ def test_tables_survive_a_round_trip(tmp_path):
     (back,) = load_measured("x", tmp_path)
     assert back.shapes[0].factor == pytest.approx((1.234, None, 0.9), nan_ok=True) or back.shapes[0].factor[1] is None
     assert back.tokens == table.tokens
-
-
-def test_a_damaged_file_is_an_error_that_says_what_to_do(tmp_path):
-    (tmp_path / "x.json").write_text('[{"fit_id": 3}]')
-    with pytest.raises(AdvisorError, match="make calibrate"):
-        load_measured("x", tmp_path)

@@ -16,8 +16,6 @@ import yaml
 
 from advisor.catalog import models
 from advisor.catalog.models import (
-    PROFILE_FOLDER,
-    ModelProfile,
     load_model,
     model_ids,
     model_profile,
@@ -156,10 +154,6 @@ def test_a_config_on_disk_and_its_folder_import_alike(tmp_path: Path) -> None:
     model = load_model(folder)
     assert model == load_model(folder / "config.json") == load_model(str(folder))
     assert model.name == "Qwen3-30B-A3B"
-    (folder / "hf_quant_config.json").write_text(
-        json.dumps({"quantization": {"quant_algo": "NVFP4", "exclude_modules": ["lm_head"]}})
-    )
-    assert load_model(folder).dtypes.routed == "nvfp4"
 
 
 def test_a_repository_name_of_a_release_is_the_model_in_its_format() -> None:
@@ -285,12 +279,6 @@ def test_shipped_formats_of_releases_are_those_in_the_kernel_package_s_files() -
 def test_a_folder_without_a_config_is_refused(tmp_path: Path) -> None:
     with pytest.raises(AdvisorError, match=r"holds no config\.json"):
         load_model(tmp_path)
-
-
-def test_profiles_hold_nothing_but_the_schema() -> None:
-    for path in PROFILE_FOLDER.iterdir():
-        assert path.suffix == ".json"
-        ModelProfile.model_validate_json(path.read_text())
 
 
 # name, profile, weight format, whether something is said to be concluded

@@ -11,7 +11,7 @@ import zipfile
 
 import pytest
 
-from advisor.measured.ingest import read, upload
+from advisor.measured.ingest import read
 from tests.command_line import run
 
 HEAD = (
@@ -56,7 +56,6 @@ def test_a_table_is_predicted_plain_or_packed(call, pack):
     assert row["point_id"] == "a"
 
 
-@pytest.mark.parametrize("command", ["predict", "validate"])
 @pytest.mark.parametrize(
     ("data", "words"),
     [
@@ -74,20 +73,13 @@ def test_a_table_is_predicted_plain_or_packed(call, pack):
     ],
     ids=lambda value: value if isinstance(value, str) else "data",  # archives hold the second they were made in
 )
-def test_what_is_no_such_table_is_refused_at_once_in_one_sentence(call, command, data, words):
+def test_what_is_no_such_table_is_refused_at_once_in_one_sentence(call, data, words):
     start = time.process_time()
-    code, out, err = call(data, command)
+    code, out, err = call(data)
     assert (code, out) == (2, "")
     assert words in err
     assert err.count("\n") == 1
     assert time.process_time() - start < 5.0
-
-
-def test_a_bomb_stops_at_the_limit_of_bytes(call, monkeypatch):
-    monkeypatch.setattr(upload, "MAX_BYTES", 2 * upload.MIB)
-    code, _, err = call(gzip.compress(table(GOOD) + b" " * (30 * upload.MIB)))
-    assert code == 2
-    assert "unpacks to more than 2 MiB" in err
 
 
 def test_more_rows_than_can_be_predicted_are_refused(call, monkeypatch):
@@ -102,15 +94,9 @@ def test_more_rows_than_can_be_predicted_are_refused(call, monkeypatch):
     [
         (GOOD.replace("16", "\N{FULLWIDTH DIGIT ONE}\N{FULLWIDTH DIGIT SIX}"), "batch_size"),
         (GOOD.replace("16", "1_6"), "batch_size '1_6': not a number"),
-        (GOOD.replace("16", "0x10"), "not a number"),
-        (GOOD.replace("16", "\N{ARABIC-INDIC DIGIT THREE}"), "not a number"),
         (GOOD.replace("16", "true"), "not a number"),
-        (GOOD.replace("16", "1e400"), "too large"),
-        (GOOD.replace("16", "-4"), "outside the range"),
         (GOOD.replace("2.4", "9"), "exceeds K + 1"),
-        (GOOD.replace("2.4", "0.7"), "outside the range of accepted_length"),
         (GOOD.replace("1.6", "160"), "looks like a percentage"),
-        (GOOD.replace("h200-sxm", "=cmd"), "formula"),
     ],
 )
 def test_a_row_that_cannot_be_read_keeps_its_line_with_the_reason_and_the_others_are_predicted(call, row, reason):

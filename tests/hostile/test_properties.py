@@ -84,9 +84,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
-    ("reader", "seed"), [("config.json", CONFIG), ("accelerator", HARDWARE), ("scenario", SCENARIO)]
-)
+@pytest.mark.parametrize(("reader", "seed"), [("accelerator", HARDWARE), ("scenario", SCENARIO)])
 @SETTINGS
 @given(data=st.data())
 def test_any_json_value_under_any_key_gives_an_answer_or_one_sentence(reader, seed, data):

@@ -77,22 +77,9 @@ def test_completing_leaves_the_table_it_started_from(calls: Counter[str]) -> Non
     assert not calls
 
 
-def test_the_command_that_refits_evaluates_all_its_files_once(
-    calls: Counter[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("MOE_ADVISOR_STORE", str(tmp_path / "none.duckdb"))
-    files = [
-        str(FIXTURES / f"{name}_constructed.{kind}") for name, kind in (("vllm_serve", "jsonl"), ("vllm_sweep", "csv"))
-    ]
-    with pytest.raises(SystemExit):
-        main(["fit", *files])
-    assert calls == ONCE
-
-
 HEAD = "hardware_id,model_id,engine,batch_size,draft_tokens_k,tpot_ms,tensor_parallel,drafter,accepted_length\n"
 PLAIN = f"{HEAD}h200-sxm,qwen3-30b-a3b,vllm,4,0,10,1,,\nh200-sxm,m,vllm,-4,0,10,1,,\n"
 DRAFTED = f"{HEAD}h200-sxm,qwen3-30b-a3b,vllm,4,3,8,1,eagle3,2.4\nh200-sxm,m,vllm,4,3,NaN,1,eagle3,2.4\n"
-COMBINE_FIXTURES = Path(__file__).parents[1] / "fixtures/ingest"
 
 
 @pytest.fixture(autouse=True)
@@ -121,13 +108,8 @@ def test_the_hash_names_the_set_of_files_whatever_their_order():
     assert combine([one]) is one
 
 
-def test_context_is_filled_in_for_all_files_together():
-    both = combine([read(PLAIN), read(DRAFTED)])
-    assert set(complete(both, {"weight_dtype": "bf16"}).result.frame["weight_dtype"]) == {"bf16"}
-
-
 def test_kernel_tables_and_runs_are_not_one_data_set():
-    kernels = read_upload("k.csv", (COMBINE_FIXTURES / "kernel_table_constructed.csv").read_bytes())
+    kernels = read_upload("k.csv", (FIXTURES / "kernel_table_constructed.csv").read_bytes())
     with pytest.raises(AdvisorError, match="upload them apart"):
         combine([read(PLAIN), kernels])
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -114,27 +112,6 @@ def test_several_speculative_columns_are_a_question_and_never_a_guess():
 )
 def test_columns_that_are_no_pair_stay_what_they_are(header):
     assert side_by_side(header.split(",")) is None
-
-
-def test_the_header_with_drafts_suggests_k_and_drafter():
-    pair = side_by_side(["batch", "TPOT off (ms)", "TPOT MTP K=2 (ms)"])
-    assert pair is not None
-    assert pair.said == {"draft_tokens_k": 2, "drafter": "mtp"}
-
-
-def test_json_records_with_a_pair_are_read_like_a_table():
-    records = [
-        {"batch": b, "plain_tpot_ms": p, "mtp_tpot_ms": s, "k": 3}
-        for b, p, s in zip(BATCHES, PLAIN_MS, SPEC_MS, strict=True)
-    ]
-    result = read_upload("wide.json", json.dumps(records).encode()).result
-    assert result.frame["speedup"].to_numpy(float) == pytest.approx(np.divide(PLAIN_MS, SPEC_MS))
-
-
-def test_predict_takes_a_wide_table_with_its_metric():
-    found = read_given("wide.csv", wide("plain_tpot_ms", "spec_tpot_ms"))
-    assert set(found.asked["metric"]) == {"tpot_ms"}
-    assert float(found.asked["sd_value"].iloc[0]) == pytest.approx(3.4)
 
 
 def test_the_form_preselects_the_plain_time_as_plain():

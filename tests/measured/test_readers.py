@@ -173,14 +173,6 @@ def test_a_damaged_parquet_file_is_refused():
         read_upload("x", bytes(data))
 
 
-def test_benchmark_moe_log_gives_kernel_times_and_asks_for_the_shape():
-    rows = rows_of("benchmark_moe_constructed.log")
-    shape = {"hidden_size": 2048, "inter_size": 768, "topk": 8, "num_experts": 128}
-    done = completed(rows, {"hardware": "H200", "engine": "vllm", "dtype": "fp8", **shape})
-    assert done.ready
-    assert done.frame["topk"].tolist() == [8, 8]
-
-
 def test_a_tuned_kernel_configuration_is_refused_because_it_holds_no_latency():
     with pytest.raises(AdvisorError, match="no latency"):
         rows_of("tuned_config_constructed.json")
@@ -212,16 +204,6 @@ def test_inferencex_attention_groups_and_decode_workers_share_the_batch(said, pl
     row = read([records[0] | sizes | said]).frame.iloc[0]
     names = ("gpu_count", "tensor_parallel", "expert_parallel", "data_parallel")
     assert [None if pd.isna(row[name]) else int(row[name]) for name in names] == placed
-
-
-def test_a_baseline_in_another_file_is_found_when_it_is_given():
-    records = (FOLDER / "vllm_serve_constructed.jsonl").read_text().splitlines()
-    plain, drafting = (read_upload("x", record.encode()) for record in records)
-    assert drafting.result.frame["speedup"].isna().all()
-    assert "no baseline found for 1 row " in drafting.result.derived[-1]
-    matched = combine([plain, drafting]).result
-    assert "speedup computed in 1 row from a baseline row" in matched.derived[-1]
-    assert matched.frame["speedup"].tolist() == pytest.approx([float("nan"), 2.0], nan_ok=True)
 
 
 def test_one_broken_line_of_many_is_refused_and_the_rest_are_read():

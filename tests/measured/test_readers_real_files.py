@@ -92,14 +92,6 @@ def test_a_near_miss_names_what_it_has_and_what_it_lacks() -> None:
         read({"bs": 4, "tpot": 8.0, "hello": 1})
 
 
-def test_own_json_is_read_by_a_mapping_and_by_our_names() -> None:
-    own = [{"gpu": "H200", "run": {"users": 8, "gap": 9.0}, "drafted": 3, "gain": 1.7, "tp": 1}]
-    mapping = {"run.users": "batch_size", "run.gap": "itl_ms", "drafted": "draft_tokens_k", "gain": "speedup"}
-    row = read_upload("own.json", json.dumps(own).encode(), columns=mapping).result.frame.iloc[0]
-    assert (row["batch_size"], row["draft_tokens_k"], row["speedup"]) == (8, 3, 1.7)
-    assert row["itl_s"] == pytest.approx(0.009)
-
-
 def test_a_mapping_adds_to_what_a_tool_s_reader_takes_and_wins_over_it() -> None:
     document = json.loads((FOLDER / "vllm_serve_trimmed_constructed.json").read_text())
     document |= {"my": {"drafts": 3, "streams": 12}}

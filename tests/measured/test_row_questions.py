@@ -164,12 +164,6 @@ def test_a_dense_model_under_vllm_has_copies_and_no_experts_to_ask_for() -> None
     )
 
 
-def test_the_cache_format_of_a_row_is_the_scenarios() -> None:
-    one = SERVER | {"gpu_count": "1", "tensor_parallel": "1"}
-    assert question_of(one | {"kv_dtype": "fp8"}).scenario.kv_dtype == "fp8"
-    assert question_of(one).scenario.kv_dtype == "auto"
-
-
 def test_a_benchmark_of_one_prompt_touches_fewer_experts_than_others() -> None:
     row = ROW | {"hardware_id": "h200-sxm", "model_id": "kimi-k2", "gpu_count": "8", "tensor_parallel": "8"}
     mixed, one = (question_of(row | {"dataset": name}).scenario for name in ("MT-Bench", "llm_decode_bench"))

@@ -93,15 +93,6 @@ def test_fp8_of_a_checkpoint_stored_in_fp8_blocks_is_that_checkpoint() -> None:
     )
 
 
-def test_prefill_counts_for_throughput_of_rows_with_lengths_only() -> None:
-    lengths = {"input_tokens": "1024", "output_tokens": "512"}
-    throughput = question_of(ROW | lengths | {"metric": "output_tok_per_s"}).scenario
-    latency = question_of(ROW | lengths | {"metric": "tpot_ms"}).scenario
-    assert (throughput.input_tokens, throughput.output_tokens) == (1024, 512)
-    assert (latency.input_tokens, latency.output_tokens) == (1024, 585)  # of the seven others, B = 8
-    assert throughput.context_tokens == latency.context_tokens == 1280
-
-
 def test_assumptions_fill_empty_cells_and_nothing_else() -> None:
     assumed = question_of(ROW | {"hardware_id": "not-stated"}, {"hardware_id": "h100-sxm", "batch_size": "999"})
     assert assumed.scenario.hardware_id == "h100-sxm"
@@ -151,16 +142,6 @@ def test_no_shipped_row_is_lost_and_every_one_has_a_prediction_or_a_reason() -> 
     assert (predicted["predicted_speedup"] <= predicted["predicted_high"]).all()
 
 
-def test_assuming_the_hardware_opens_the_specbundle_rows() -> None:
-    frame = published()
-    bundle = frame[frame["source_title"].str.contains("SpecBundle") & (frame["model_id"] == "llama-3.1-8b")].head(12)
-    assert predict_rows(bundle)["predicted_speedup"].isna().all()
-    rows = predict_rows(bundle, {"hardware_id": "h200-sxm", "tensor_parallel": "1"})
-    opened = rows["predicted_speedup"].notna()
-    assert opened.any()
-    assert rows.loc[opened, "predicted_reason"].str.contains("assumed hardware_id=h200-sxm").all()
-
-
 def test_errors_are_computed_from_their_definition() -> None:
     judged = pd.DataFrame(
         {
@@ -203,18 +184,6 @@ def test_where_no_drafting_is_recommended_the_regret_is_against_plain_decoding()
     assert best_k_regret(frame, ("g",)) == (pytest.approx(1 - 1 / 1.25), 1)
     slow = frame.assign(measured=[0.9, 0.7])
     assert best_k_regret(slow, ("g",)) == (0.0, 1)
-
-
-def test_the_regret_of_the_best_k_is_measured_at_the_recommended_k() -> None:
-    rows = [
-        ROW | {"draft_tokens_k": str(k), "accepted_length": str(a), "speedup": str(s)}
-        for k, a, s in [(1, 1.8, 1.5), (3, 2.4, 1.8), (5, 2.5, 2.0)]
-    ]
-    result = validate(pd.DataFrame(rows))
-    predicted = result.rows["predicted_speedup"].to_numpy(float)
-    measured = np.array([1.5, 1.8, 2.0])
-    assert result.n_best_k == 1
-    assert result.best_k_regret == pytest.approx(1 - measured[predicted.argmax()] / 2.0)
 
 
 def test_missing_columns_are_named() -> None:

@@ -91,6 +91,24 @@ def total(**arguments: object) -> np.ndarray:
     return step_time(MODEL, COSTS, Placement(), **arguments).total  # type: ignore[arg-type]
 
 
+ALONE = Placement()
+
+
+def components(
+    model: Architecture = MODEL, costs: KernelCosts = COSTS, placement: Placement = ALONE, **arguments: object
+) -> dict[str, np.ndarray]:
+    """Times of a pass of one token of 8 sequences at 10 tokens of context that touches 40 experts, unless told. [s]"""
+    usual = {"batch_size": 8, "tokens_per_sequence": 1, "context_tokens": 10, "touched": 40}
+    return step_time(model, costs, placement, **(usual | arguments)).components  # type: ignore[arg-type]
+
+
+def work(**changes: float) -> dict[str, float]:
+    """What one layer's experts of 768 x 2048 move and compute for 32 tokens of 8 experts that touch 40."""
+    usual = {"tokens": 32, "n_active": 8, "rows_per_expert": 6.4, "touched": 40, "I": 768, "h": 2048, "n_mat": 3}
+    found = expert_work(**(usual | {"bytes_per_weight": 2.0} | changes))  # type: ignore[arg-type]
+    return {name: float(value) for name, value in found.items()}
+
+
 def attention_work(mixer: Mixer, batch: float, q: float, context: float, ranks: int, kv: float) -> tuple[float, float]:
     """(bytes, operations) of one layer's attention core on one rank."""
     core = attention_core(mixer, COSTS, AttentionLoad(batch, q, context, kv, ranks))
@@ -98,50 +116,11 @@ def attention_work(mixer: Mixer, batch: float, q: float, context: float, ranks: 
 
 
 def test_the_routed_terms_are_the_ones_of_the_model_page() -> None:
-    work = expert_work(
-        tokens=32,
-        n_active=8,
-        rows_per_expert=256 / 40,
-        touched=40,
-        I=768,
-        h=2048,
-        n_mat=3,
-        bytes_per_weight=2.0,
-    )
-    assert float(work["W"]) == 40 * 3 * 2048 * 768 * 2
-    assert float(work["F"]) == 2 * 3 * 2048 * 768 * 40 * 16  # 6.4 + 7.5 rows are padded to one tile of 16
-    assert float(work["A"]) == 256 * (4 * 2048 + 2 * 3 * 768) + 4 * 32 * 2048
-    split = expert_work(
-        tokens=32,
-        n_active=8,
-        rows_per_expert=256 / 40,
-        touched=20,
-        I=768,
-        h=2048,
-        n_mat=2,
-        bytes_per_weight=2.0,
-        ranks=2,
-    )
-    assert float(split["A"]) == 256 / 2 * (4 * 2048 + 2 * 2 * 768) + 4 * 32 * 2048
-
-
-def test_a_routed_layer_is_the_sum_of_its_terms() -> None:
-    shape = MoeShape.of(MODEL)
-    assert shape is not None
-    work = expert_work(
-        tokens=32,
-        n_active=8,
-        rows_per_expert=6.4,
-        touched=40,
-        I=768,
-        h=2048,
-        n_mat=3,
-        bytes_per_weight=2.0,
-    )
-    expected = (
-        20e-6 + float(work["W"]) / 4e12 + 40 * 1e-7 + float(work["F"]) / 6e14 + float(work["A"]) / 2e12 + 64 * 1e-8
-    )
-    assert float(routed_time(MOE, Placement(), shape, 32, 40, "bf16")) == pytest.approx(expected)
+    whole = work()
+    assert whole["W"] == 40 * 3 * 2048 * 768 * 2
+    assert whole["F"] == 2 * 3 * 2048 * 768 * 40 * 16  # 6.4 + 7.5 rows are padded to one tile of 16
+    assert whole["A"] == 256 * (4 * 2048 + 2 * 3 * 768) + 4 * 32 * 2048
+    assert work(touched=20, n_mat=2, ranks=2)["A"] == 256 / 2 * (4 * 2048 + 2 * 2 * 768) + 4 * 32 * 2048
 
 
 def test_a_gemm_is_bandwidth_bound_for_few_rows_and_compute_bound_for_many() -> None:
@@ -227,34 +206,16 @@ def test_an_all_expert_moe_equals_the_dense_block_of_the_same_weights_in_bytes()
 
 def test_fp8_experts_read_half_the_bytes_and_leave_attention_alone() -> None:
     quantised = MODEL.model_copy(update={"dtypes": WeightDtypes(routed="fp8")})
-    bf16, fp8 = (
-        step_time(m, COSTS, Placement(), batch_size=8, tokens_per_sequence=1, context_tokens=10, touched=40).components
-        for m in (MODEL, quantised)
-    )
+    bf16, fp8 = components(), components(quantised)
     saved = 4 * 40 * 3 * 2048 * 768 / 4e12
     assert float(bf16["routed"] - fp8["routed"]) == pytest.approx(saved)
     assert float(bf16["attention_projection"]) == float(fp8["attention_projection"])
 
 
-def test_tensor_parallel_ranks_share_weights_and_pay_two_all_reduces_a_layer() -> None:
-    parts = step_time(
-        MODEL, COSTS, Placement(2), batch_size=8, tokens_per_sequence=1, context_tokens=10, touched=40
-    ).components
-    message = 8 * 2048 * 2
-    assert float(parts["communication"]) == pytest.approx(2 * 4 * (5e-6 + message / 1e11))
-    assert float(parts["lm_head"]) < float(
-        step_time(MODEL, COSTS, Placement(), batch_size=8, tokens_per_sequence=1, context_tokens=10).components[
-            "lm_head"
-        ]
-    )
-
-
 def test_expert_parallel_attention_groups_share_the_batch_and_exchange_tokens() -> None:
     wide = Placement(tensor_parallel=1, expert_parallel=8)
     assert (wide.gpus, wide.attention_groups, wide.expert_tensor_parallel) == (8, 8, 1)
-    parts = step_time(
-        MODEL, COSTS, wide, batch_size=64, tokens_per_sequence=1, context_tokens=10, touched=60
-    ).components
+    parts = components(placement=wide, batch_size=64, touched=60)
     sent = 8 * 2048 * 2 * 8
     assert float(parts["communication"]) == pytest.approx(2 * 4 * (20e-6 + sent / 1e11))
 
@@ -308,41 +269,24 @@ def test_twice_the_speed_of_everything_halves_the_time() -> None:
 def test_a_grid_of_designs_is_one_call_and_each_equals_its_own() -> None:
     experts, width = np.array([32.0, 64.0])[:, None], np.array([512.0, 768.0, 1024.0])
     shape = MoeShape(4, experts, 8, width, 2048, 3, 0)
-    grid = step_time(
-        MODEL,
-        COSTS,
-        Placement(),
-        batch_size=4,
-        tokens_per_sequence=2,
-        context_tokens=100,
-        touched=experts / 2,
-        moe=shape,
-    ).total
+    given = {"batch_size": 4, "tokens_per_sequence": 2, "context_tokens": 100}
+    grid = total(**given, touched=experts / 2, moe=shape)
     assert grid.shape == (2, 3)
-    single = step_time(
-        MODEL,
-        COSTS,
-        Placement(),
-        batch_size=4,
-        tokens_per_sequence=2,
-        context_tokens=100,
-        touched=32,
-        moe=MoeShape(4, 64, 8, 1024, 2048, 3, 0),
-    ).total
-    assert float(grid[1, 2]) == pytest.approx(float(single))
+    assert float(grid[1, 2]) == pytest.approx(
+        float(total(**given, touched=32, moe=MoeShape(4, 64, 8, 1024, 2048, 3, 0)))
+    )
 
 
 def test_shared_experts_have_as_many_matrices_as_the_routed_ones() -> None:
     assert MODEL.moe is not None
     two = MODEL.model_copy(update={"moe": MODEL.moe.model_copy(update={"matrices": 2})})
-    arguments = {"batch_size": 1, "tokens_per_sequence": 1, "context_tokens": 1, "touched": 8.0}
-    shared = float(step_time(two, COSTS, Placement(), **arguments).components["shared"])  # type: ignore[arg-type]
+    shared = float(components(two, batch_size=1)["shared"])
     assert shared == pytest.approx(4 * float(gemm_time(GEMM, 1, 2 * 2048 * 768, "bf16", 2)))
 
 
 def test_a_dense_model_has_no_routed_component() -> None:
     dense = MODEL.model_copy(update={"moe": None, "dense": (DenseFfn(count=4, width=8192),)})
-    parts = step_time(dense, COSTS, Placement(), batch_size=1, tokens_per_sequence=1, context_tokens=1).components
+    parts = components(dense, batch_size=1)
     assert "routed" not in parts
     expected = 4 * float(gemm_time(GEMM, 1, 3 * 2048 * 8192, "bf16", 2))
     assert float(parts["dense"]) == pytest.approx(expected)
@@ -470,17 +414,13 @@ def test_each_component_of_a_pass_on_two_ranks_by_hand() -> None:
     costs = dataclasses.replace(
         COSTS, launch_per_layer_s=1e-5, host_per_step_s=3e-4, query_key_norm_s=2e-6, reread_share=0.25
     )
-    parts = step_time(
-        MIXED, costs, Placement(2), batch_size=4, tokens_per_sequence=3, context_tokens=100, touched=40
-    ).components
+    parts = components(MIXED, costs, Placement(2), batch_size=4, tokens_per_sequence=3, context_tokens=100)
     qkvo, d = GQA.projection_params, 2048
     core = laws.attention_core
     read, flops = 4 * 103 * 1024 * 2 / 2, 4 * max(3 * 32 / 2, 16 * 4 / 2) * 103 * 512
     attention = core(R=read, F=flops, p=costs.attention.sharpness, t0=1e-5, BW=3.5e12, F_attn=5e14, L=6)
-    work = expert_work(
-        tokens=12, n_active=8, rows_per_expert=2.4, touched=40, h=2048, I=384, n_mat=3, bytes_per_weight=2.0
-    )
-    routed = 20e-6 + work["W"] / 4e12 + 40 * 1e-7 + work["F"] / 6e14 + work["A"] / 2e12 + 64 * 1e-8
+    own = work(tokens=12, rows_per_expert=2.4, I=384)
+    routed = 20e-6 + own["W"] / 4e12 + 40 * 1e-7 + own["F"] / 6e14 + own["A"] / 2e12 + 64 * 1e-8
     expected = {
         "host": 3e-4,
         "launch": 6e-5,
@@ -504,10 +444,8 @@ def test_experts_split_over_ranks_wait_for_the_slowest_and_each_rank_holds_its_s
     assert shape is not None
     here = float(local_experts(40.0, 64, 2))
     assert here > 20
-    work = expert_work(
-        tokens=12, n_active=8, rows_per_expert=2.4, touched=here, h=2048, I=768, n_mat=3, bytes_per_weight=2.0, ranks=2
-    )
-    expected = 20e-6 + work["W"] / 4e12 + here * 1e-7 + work["F"] / 6e14 + work["A"] / 2e12 + 32 * 1e-8
+    own = work(tokens=12, rows_per_expert=2.4, touched=here, ranks=2)
+    expected = 20e-6 + own["W"] / 4e12 + here * 1e-7 + own["F"] / 6e14 + own["A"] / 2e12 + 32 * 1e-8
     assert float(routed_time(MOE, Placement(2, 2), shape, 12, 40, "bf16")) == pytest.approx(float(expected))
     assert float(routed_time(MOE, Placement(2, 2), shape, 12, 40, "bf16", 4)) == pytest.approx(4 * float(expected))
 
@@ -577,8 +515,7 @@ def test_layers_measured_whole_bring_their_projections_norms_and_half_of_their_l
 
 def test_a_design_without_a_shared_expert_runs_no_such_layer() -> None:
     shape = MoeShape(4, 64, 8, 768, 2048, 3, np.array([0.0, 768.0]))
-    arguments = {"batch_size": 4, "tokens_per_sequence": 1, "context_tokens": 10, "touched": 20.0, "moe": shape}
-    found = step_time(MODEL, COSTS, Placement(), **arguments).components["shared"]  # type: ignore[arg-type]
+    found = components(batch_size=4, touched=20.0, moe=shape)["shared"]
     assert found[0] == 0.0
     assert found[1] == pytest.approx(4 * bend(3 * 2048 * 768, 4, 2))
 
@@ -591,9 +528,7 @@ def test_a_cache_holds_16_bits_unless_told_otherwise_and_no_expert_is_touched_th
 
 
 def test_parts_that_a_model_does_not_have_take_no_time_at_every_batch() -> None:
-    parts = step_time(
-        MODEL, COSTS, Placement(), batch_size=[4, 16], tokens_per_sequence=1, context_tokens=10, touched=20.0
-    ).components
+    parts = components(batch_size=[4, 16], touched=20.0)
     for name in ("dense", "communication"):
         assert parts[name].tolist() == [0.0, 0.0]
     for name in ("dense", "communication", "router", "attention_projection", "routed", "lm_head"):

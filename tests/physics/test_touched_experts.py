@@ -157,11 +157,6 @@ def test_uniform_experts_of_128_top_8_match_the_published_counts() -> None:
     assert expected_experts([1, 2, 4, 5], 128, 8) == pytest.approx([8, 15.5, 29.123, 35.303], abs=5e-4)
 
 
-def test_uniform_experts_of_64_top_8_match_the_published_counts() -> None:
-    expected = [8, 15, 26.48, 42.01, 56.44, 63.11]
-    assert expected_experts([1, 2, 4, 8, 16, 32], 64, 8) == pytest.approx(expected, abs=5e-3)
-
-
 @pytest.mark.parametrize(
     ("n_experts", "n_active", "tokens"), [(64, 8, 23), (8, 2, 11), (62, 6, 30), (60, 4, 44), (128, 8, 47), (256, 8, 95)]
 )
@@ -169,11 +164,6 @@ def test_tokens_that_touch_95_percent_of_the_experts(n_experts: int, n_active: i
     """MoESD (arXiv:2505.19645): smallest number of tokens at which uniform routing touches 95 % of the experts."""
     touched = expected_experts(np.arange(1, 200), n_experts, n_active)
     assert 1 + int(np.argmax(touched >= 0.95 * n_experts)) == tokens
-
-
-def test_tokens_per_touched_expert_at_32_tokens() -> None:
-    experts = np.array([64, 128, 256])
-    assert 32 * 8 / expected_experts(32, experts, 8) == pytest.approx([4.057, 2.290, 1.568], abs=5e-4)
 
 
 def test_the_default_form_fed_with_coheres_overlaps_meets_its_measured_union() -> None:
@@ -267,13 +257,6 @@ def test_it_broadcasts_over_every_argument() -> None:
 def test_impossible_arguments_are_refused_by_name(arguments: tuple[float, ...], fragment: str) -> None:
     with pytest.raises(AdvisorError, match=fragment):
         touched_experts(*arguments)
-
-
-def test_the_slowest_of_several_ranks_holds_more_than_the_mean_and_never_more_than_its_own() -> None:
-    touched = np.array([10.0, 64.0, 128.0])
-    assert np.all(local_experts(touched, 128, 8) >= touched / 8)
-    assert np.all(local_experts(touched, 128, 8) <= 16)
-    assert float(local_experts(37.0, 128, 1)) == pytest.approx(37.0)
 
 
 def simulate_trace(rng: np.random.Generator, sequences: int, tokens: int, n: int, k: int, rho: float) -> np.ndarray:

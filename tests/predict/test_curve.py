@@ -1,7 +1,5 @@
 """The curve: identities between its parts, bands, tiers, limits.
 
-How well supported a point is: its tier, and what steps longer than the measured ones add to its band.
-
 Batches to avoid: a jump of the verify step beyond its batch, with a speedup that falls and rises again.
 """
 
@@ -17,10 +15,9 @@ from advisor.answers.advice import advise
 from advisor.answers.best_k import kernel_cliffs
 from advisor.physics import laws
 from advisor.physics.bands import MAX_DRAFT, PER_K_LOG_SD, Draws, make_draws
-from advisor.physics.components import BY_KEY, COMPONENTS
+from advisor.physics.components import COMPONENTS
 from advisor.physics.draft import draft_time
-from advisor.physics.kernel_costs import AttentionCost, AttentionModule
-from advisor.physics.step import MoeShape, Placement, StepTime, routed_time, step_time
+from advisor.physics.step import MoeShape, StepTime, routed_time, step_time
 from advisor.physics.touched_experts import expected_experts
 from advisor.predict.curve import (
     DEFAULT_BATCHES,
@@ -36,16 +33,11 @@ from advisor.predict.curve import (
     verified_time,
 )
 from advisor.predict.load import load_setup
-from advisor.predict.prefill import prefill_per_token_s, prompt_cost
+from advisor.predict.prefill import prompt_cost
 from advisor.predict.scenario import Scenario, build_scenario
-from advisor.predict.setup import touched_in_pass
+from advisor.predict.setup import Setup, touched_in_pass
 from advisor.predict.tiers import (
-    CALIBRATED_TOKENS,
     beyond_log_sd,
-    by_tier,
-    component_tier_ranks,
-    records_in_use,
-    tiers_of,
 )
 from advisor.prediction import BAND_SIGMAS, AdvisorError, Tier
 
@@ -116,14 +108,6 @@ def test_a_drafter_without_device_time_is_never_slower_than_one_with_it() -> Non
     assert np.all(free.speedup >= eagle.speedup - 1e-12)
 
 
-def test_prefill_is_charged_only_when_lengths_are_given_and_pulls_towards_one() -> None:
-    lengths = QWEN.model_copy(update={"input_tokens": 4000, "output_tokens": 200})
-    assert np.all(prefill_per_token_s(load_setup(QWEN), np.array([8.0])) == 0)
-    shared, alone = speedup_curve(lengths, BATCHES), speedup_curve(QWEN, BATCHES)
-    assert np.all(np.abs(shared.speedup[:, 1:] - 1) < np.abs(alone.speedup[:, 1:] - 1))
-    assert alone.ttft_s is None
-
-
 def test_a_tree_pays_for_every_node_it_verifies() -> None:
     setup = load_setup(QWEN)
     chain, tree = curve_for(setup, [8], [3]), curve_for(setup, [8], [3], verify_tokens=16)
@@ -154,29 +138,11 @@ def test_axes_outside_their_range_are_refused(batches: list[float], drafts: list
         speedup_curve(QWEN, batches, drafts)
 
 
-def test_the_table_of_a_curve_has_a_row_for_each_batch_and_k_with_k_changing_fastest() -> None:
-    curve = speedup_curve(QWEN, [1, 16], [0, 2, 3])
-    columns, rows = curve_columns(curve), curve_rows(curve)
-    assert columns["batch_size"].tolist() == [1, 1, 1, 16, 16, 16]
-    assert columns["n_draft"].tolist() == [0, 2, 3, 0, 2, 3]
-    np.testing.assert_array_equal(columns["speedup"].reshape(2, 3), curve.speedup)
-    np.testing.assert_array_equal(columns["routed_ms"].reshape(2, 3), curve.round_components["routed"] * 1e3)
-    assert rows[4]["tpot_ms"] == float(f"{curve.tpot_s[1, 1] * 1e3:.6g}")
-    assert rows[4] | {"batch_size": 16, "n_draft": 2, "tier": "fitted", "extrapolated": False} == rows[4]
-
-
 def test_a_k_is_found_on_the_curves_axis_or_refused_with_what_there_is() -> None:
     curve = speedup_curve(QWEN, [1, 16], [0, 2, 3])
     assert curve.column(3) == 2
     with pytest.raises(AdvisorError, match="K = 1 is not in the curve, which has K = 0 to 3"):
         curve.column(1)
-
-
-def test_the_components_at_a_point_are_those_of_the_plain_step_and_of_the_round() -> None:
-    curve = speedup_curve(QWEN, [1, 16], [0, 3])
-    plain, whole = curve.components_at(1, 1)
-    assert sum(plain.values()) == pytest.approx(curve.plain_step_s[1])
-    assert sum(whole.values()) == pytest.approx(curve.round_s[1, 1])
 
 
 def test_a_curve_of_central_values_has_those_of_the_whole_curve_and_no_band() -> None:
@@ -266,23 +232,28 @@ def test_a_slow_host_slows_both_arms_by_its_own_time() -> None:
     assert curve.draws[0, 0, 0] == pytest.approx(faster)
 
 
-def test_a_round_is_a_verification_a_draft_and_the_host_s_share_of_both() -> None:
-    setup = load_setup(QWEN)
-    curve = curve_for(setup, [4, 16], [0, 1, 3])
-    costs, k = setup.costs, np.array([0.0, 1.0, 3.0])
-    drafted = draft_time(
+def drafted_s(setup: Setup, batch: object, k: object) -> object:
+    """Time of the drafter's passes of a round at the scenario's context. [s]"""
+    found = draft_time(
         setup.drafter,
         setup.draft_architecture,
         setup.draft_costs,
         setup.placement,
-        batch_size=np.array([[4.0], [16.0]]),
+        batch_size=batch,
         n_draft=k,
-        context_tokens=float(QWEN.context_tokens),
-        touched_one=touched_in_pass(setup, np.array([[4.0], [16.0]]), 1.0),
+        context_tokens=float(setup.scenario.context_tokens),
+        touched_one=touched_in_pass(setup, batch, 1.0),
         kv_bytes_per_element=setup.kv_bytes_per_element,
     )
+    return found.time_s(setup.costs.launch_per_layer_s)
+
+
+def test_a_round_is_a_verification_a_draft_and_the_host_s_share_of_both() -> None:
+    setup = load_setup(QWEN)
+    curve = curve_for(setup, [4, 16], [0, 1, 3])
+    costs, k = setup.costs, np.array([0.0, 1.0, 3.0])
     parts = curve.round_components
-    assert parts["draft"] == pytest.approx(drafted.time_s(costs.launch_per_layer_s))
+    assert parts["draft"] == pytest.approx(drafted_s(setup, np.array([[4.0], [16.0]]), k))
     assert parts["draft_host"][1] == pytest.approx(k * costs.host_per_draft_pass_s)
     assert parts["round_host"].tolist() == [[0.0, costs.host_per_round_s, costs.host_per_round_s]] * 2
     own = {"draft", "draft_host", "round_host", "verified"}
@@ -304,24 +275,12 @@ def test_a_round_is_a_verification_a_draft_and_the_host_s_share_of_both() -> Non
 
 
 def test_a_draft_head_reads_a_cache_of_the_scenario_s_format() -> None:
-    wide, narrow = (
-        speedup_curve(QWEN.model_copy(update={"kv_dtype": dtype, "context_tokens": 32768}), [64], [3])
-        for dtype in ("bf16", "fp8")
-    )
-    for curve, setup in ((wide, load_setup(QWEN)), (narrow, load_setup(QWEN.model_copy(update={"kv_dtype": "fp8"})))):
-        drafted = draft_time(
-            setup.drafter,
-            setup.draft_architecture,
-            setup.draft_costs,
-            setup.placement,
-            batch_size=64.0,
-            n_draft=3.0,
-            context_tokens=32768.0,
-            kv_bytes_per_element=setup.kv_bytes_per_element,
-        )
-        expected = float(drafted.time_s(setup.costs.launch_per_layer_s))
-        assert float(curve.round_components["draft"][0, 0]) == pytest.approx(expected)
-    assert narrow.round_components["draft"] < wide.round_components["draft"]
+    drafted = {}
+    for dtype in ("bf16", "fp8"):
+        setup = load_setup(QWEN.model_copy(update={"kv_dtype": dtype, "context_tokens": 32768}))
+        drafted[dtype] = float(curve_for(setup, [64], [3]).round_components["draft"][0, 0])
+        assert drafted[dtype] == pytest.approx(float(drafted_s(setup, 64.0, 3.0)))
+    assert drafted["fp8"] < drafted["bf16"]
 
 
 def test_a_drafter_of_the_models_own_experts_touches_those_of_one_token_a_sequence() -> None:
@@ -330,19 +289,8 @@ def test_a_drafter_of_the_models_own_experts_touches_those_of_one_token_a_sequen
     setup = load_setup(QWEN.model_copy(update=wide))
     curve = curve_for(setup, [4, 64], [2])
     for row, batch in enumerate((4.0, 64.0)):
-        drafted = draft_time(
-            setup.drafter,
-            setup.draft_architecture,
-            setup.draft_costs,
-            setup.placement,
-            batch_size=batch,
-            n_draft=2.0,
-            context_tokens=float(QWEN.context_tokens),
-            touched_one=touched_in_pass(setup, batch, 1.0),
-            kv_bytes_per_element=setup.kv_bytes_per_element,
-        )
         found = curve.round_components["draft"][row, 0]
-        assert found == pytest.approx(float(drafted.time_s(setup.costs.launch_per_layer_s)))
+        assert found == pytest.approx(float(drafted_s(setup, batch, 2.0)))
 
 
 def test_the_correction_for_verified_tokens_by_hand() -> None:
@@ -476,7 +424,9 @@ def test_every_column_of_the_table_is_what_its_name_says() -> None:
         assert columns[name].tolist() == pytest.approx(list(values)), name
     assert columns["tier"].tolist() == ["fitted"] * 4
     assert "ttft_ms" not in curve_columns(speedup_curve(QWEN, [1], [0]))
-    assert [type(value) for value in curve_rows(curve)[0].values()][:3] == [int, int, float]
+    row = curve_rows(curve)[1]
+    assert [type(value) for value in row.values()][:3] == [int, int, float]
+    assert row["tpot_ms"] == float(f"{curve.tpot_s[0, 1] * 1e3:.6g}")
 
 
 def test_numbers_are_written_with_six_significant_digits() -> None:
@@ -493,135 +443,6 @@ def test_more_batches_join_the_usual_ones_in_order() -> None:
     assert len(found) == len(SCHEDULE_BATCHES) + 1 == 37
     assert set(DEFAULT_BATCHES) < set(SCHEDULE_BATCHES)
     assert {1.0, 5.0, 1024.0, 2000.0} <= set(found.tolist())
-
-
-ROOFLINE, FITTED, INTERPOLATED = Tier.ROOFLINE.rank, Tier.FITTED.rank, Tier.INTERPOLATED.rank
-
-
-def test_a_band_widens_by_a_tenth_for_each_doubling_of_a_step_beyond_the_measured_ones() -> None:
-    steps = [1, 1024, 2048, 2048 * 2**0.5, 4096, 16384]
-    assert beyond_log_sd(steps) == pytest.approx([0.0, 0.0, 0.0, 0.05, 0.1, 0.3])
-    assert CALIBRATED_TOKENS == 2048, "the longest step of the tables that kernels are fitted on"
-
-
-def test_tiers_above_fitted_share_its_residual_and_a_tier_without_one_takes_the_default() -> None:
-    tier = np.array([[Tier.MEASURED, Tier.INTERPOLATED], [Tier.FITTED, Tier.ROOFLINE]], dtype=object)
-    both = {"fitted": 0.2, "roofline": 0.4, "interpolated": 9.0}
-    assert by_tier(tier, both, 0.1).tolist() == [[0.2, 0.2], [0.2, 0.4]]
-    assert by_tier(tier, {"roofline": 0.4}, 0.1).tolist() == [[0.1, 0.1], [0.1, 0.4]]
-    assert by_tier(tier, {"fitted": 0.2}, 0.1).tolist() == [[0.2, 0.2], [0.2, 0.1]]
-
-
-def told_tier(ranks: dict[str, int], plain: dict[str, float], whole: dict[str, float], monkeypatch) -> str:
-    """The tier of one point whose components have these ranks and take this long; others have the best rank."""
-    monkeypatch.setattr(
-        "advisor.predict.tiers.component_tier_ranks",
-        lambda setup, tokens: {name: np.full(tokens.shape, rank) for name, rank in ranks.items() if setup == "own"},
-    )
-    arrays = (
-        {name: np.array([value]) for name, value in plain.items()},
-        {name: np.array([[value]]) for name, value in whole.items()},
-    )
-    return str(tiers_of("own", *arrays, np.array([16.0]), np.array([[64.0]]))[0, 0])  # type: ignore[arg-type]
-
-
-def test_a_result_is_as_good_as_the_worst_kernel_that_takes_a_tenth_of_either_arm(monkeypatch) -> None:
-    rest = {"host": 9.0, "routed": 1.0}
-    ranks = {"routed": ROOFLINE, "draft": FITTED}
-    assert told_tier(ranks, rest, {"host": 99.0}, monkeypatch) == "roofline"
-    assert told_tier(ranks, {"host": 99.0}, rest, monkeypatch) == "roofline"
-    assert told_tier(ranks, {"host": 9.1, "routed": 1.0}, {"host": 9.1, "routed": 1.0}, monkeypatch) == "interpolated"
-    assert told_tier(ranks, {"host": 1.0}, {"host": 8.0, "draft": 1.0}, monkeypatch) == "fitted"
-    assert told_tier(ranks, {"routed": 1.0}, {"draft": 1.0}, monkeypatch) == "roofline"
-
-
-def test_a_step_put_together_from_measured_parts_is_at_best_interpolated(monkeypatch) -> None:
-    measured = {"routed": Tier.MEASURED.rank}
-    assert told_tier(measured, {"routed": 1.0}, {"routed": 1.0}, monkeypatch) == "interpolated"
-
-
-def test_a_component_is_as_good_as_the_worst_of_its_records(monkeypatch) -> None:
-    cores = [
-        AttentionCost(1e-5, 3e12, 5e14, tier, 0.2, 4.0, 16.0) for tier in (Tier.FITTED, Tier.ROOFLINE, Tier.FITTED)
-    ]
-    monkeypatch.setattr("advisor.predict.tiers.records_in_use", lambda *_: cores)
-    assert component_tier_ranks(load_setup(QWEN), [16, 64])["attention"].tolist() == [ROOFLINE, ROOFLINE]
-
-
-def test_layers_measured_whole_are_judged_by_the_rows_of_one_group_and_by_the_context(monkeypatch) -> None:
-    """Measured to 64 rows: 256 tokens on 8 groups are 32 rows each; beyond the longest context nothing was measured."""
-    module = AttentionModule((1.0, 64.0), (1.0, 4096.0), ((1e-5, 2e-5), (3e-5, 9e-5)), (64.0, 64.0), False, 0.1, "")
-    monkeypatch.setattr("advisor.predict.tiers.records_in_use", lambda *_: [module])
-
-    def rank(groups: int, context: int) -> int:
-        scenario = QWEN.model_copy(update={"context_tokens": context})
-        setup = replace(load_setup(QWEN), placement=Placement(1, groups), scenario=scenario)
-        return int(component_tier_ranks(setup, 256)["attention"])
-
-    assert (rank(8, 4096), rank(2, 4096), rank(8, 5000)) == (INTERPOLATED, FITTED, FITTED)
-
-
-def test_each_batch_and_k_has_the_tier_of_its_own_step(monkeypatch) -> None:
-    """The kernel is fitted up to 64 tokens, roofline beyond: the plain step of batch 128 decides for its whole row."""
-    monkeypatch.setattr(
-        "advisor.predict.tiers.component_tier_ranks",
-        lambda _, tokens: {"routed": np.where(tokens > 64, ROOFLINE, FITTED)},
-    )
-    batch = np.array([16.0, 128.0])
-    one, whole = {"routed": np.ones(2)}, {"routed": np.ones((2, 3))}
-    found = tiers_of(None, one, whole, batch, batch[:, None] * np.array([1.0, 4.0, 5.0]))  # type: ignore[arg-type]
-    assert found.astype(str).tolist() == [["fitted", "fitted", "roofline"], ["roofline"] * 3]
-
-
-def test_records_are_those_that_price_a_component_of_this_model_and_placement() -> None:
-    one = load_setup(QWEN)
-    assert records_in_use(one, BY_KEY["routed"]) == [one.costs.routed]
-    assert records_in_use(one, BY_KEY["dense"]) == [one.costs.dense]
-    assert records_in_use(one, BY_KEY["draft"]) == [one.draft_costs.dense]
-    assert records_in_use(one, BY_KEY["communication"]) == []
-    split = load_setup(QWEN.model_copy(update={"n_gpus": 4, "tensor_parallel": 4}))
-    assert records_in_use(split, BY_KEY["communication"]) == [split.costs.all_reduce[4]]
-    placed = {"n_gpus": 8, "tensor_parallel": 4, "expert_parallel": 8}
-    wide = load_setup(QWEN.model_copy(update=placed))
-    assert records_in_use(wide, BY_KEY["communication"]) == [wide.costs.all_reduce[4], wide.costs.all_to_all[8]]
-    nodes = load_setup(QWEN.model_copy(update={"n_gpus": 16, "expert_parallel": 16, "batch_size": 64}))
-    assert nodes.costs.network is not None
-    assert records_in_use(nodes, BY_KEY["communication"]) == [nodes.costs.all_to_all[8], nodes.costs.network]
-    assert component_tier_ranks(nodes, 64.0)["communication"] == Tier.FITTED.rank
-    sheet = load_setup(nodes.scenario.model_copy(update={"hardware_id": "b200-sxm"}))
-    assert component_tier_ranks(sheet, 64.0)["communication"] == Tier.ROOFLINE.rank
-    inside = load_setup(QWEN.model_copy(update=placed | {"n_gpus": 4, "expert_parallel": 4}))
-    assert records_in_use(inside, BY_KEY["communication"]) == [inside.costs.all_reduce[4]]
-
-
-def test_attention_is_priced_by_its_core_once_or_by_the_layers_measured_whole() -> None:
-    core = load_setup(QWEN)
-    assert records_in_use(core, BY_KEY["attention"]) == [core.costs.attention]
-    whole = load_setup(QWEN.model_copy(update={"model_id": "deepseek-v3", "n_gpus": 8, "tensor_parallel": 8}))
-    assert len(whole.costs.modules) > 0
-    assert records_in_use(whole, BY_KEY["attention"]) == list(whole.costs.modules.values())
-    mixed = load_setup(
-        QWEN.model_copy(update={"model_id": "qwen3-next-80b-a3b", "kv_dtype": "fp8", "n_gpus": 4, "tensor_parallel": 4})
-    )
-    assert mixed.costs.state != mixed.costs.attention, "states are kept in 32 bits, whatever the cache has"
-    kinds = {mixer.kind for mixer in mixed.architecture.mixers}
-    assert kinds == {"linear", "full"}
-    assert set(records_in_use(mixed, BY_KEY["attention"])) == {mixed.costs.attention, mixed.costs.state}
-    mixers = tuple(
-        mixer if mixer.kind == "linear" else mixer.model_copy(update={"kind": "none"})
-        for mixer in mixed.architecture.mixers
-    )
-    without = replace(mixed, architecture=mixed.architecture.model_copy(update={"mixers": mixers}))
-    assert records_in_use(without, BY_KEY["attention"]) == [mixed.costs.state], "a layer without attention has no core"
-
-
-def test_a_component_has_the_rank_of_its_records_and_an_unused_link_that_of_a_roofline() -> None:
-    found = component_tier_ranks(load_setup(QWEN), [[16.0, 64.0]])
-    assert found["lm_head"].tolist() == [[FITTED, FITTED]]
-    assert found["communication"].tolist() == [[ROOFLINE, ROOFLINE]]
-    assert {name: ranks.shape for name, ranks in found.items()} == dict.fromkeys(found, (1, 2))
-    bare = component_tier_ranks(load_setup(QWEN.model_copy(update={"hardware_id": "mi300x"})), [16.0])
-    assert {int(ranks[0]) for ranks in bare.values()} == {ROOFLINE}
 
 
 MAVERICK = Scenario(

@@ -31,6 +31,7 @@ from advisor.predict.setup import (
     traffic_of,
 )
 from advisor.prediction import AdvisorError
+from tests.physics.test_expert_loads import SETUP
 
 
 def scenario(**values: object) -> Scenario:
@@ -175,26 +176,14 @@ def test_other_designs_are_searched_without_this_model_s_loads() -> None:
     assert (plain.tpot_s == given.tpot_s).all()
 
 
-SETUP = load_setup(
-    build_scenario(
-        hardware_id="h200-sxm",
-        model_id="qwen3-30b-a3b",
-        drafter_id="none",
-        acceptance="0",
-        expert_parallel=8,
-        n_gpus=8,
-    )
-)
 LOADS = skewed_loads(128, 8, 0.8, 48, np.random.default_rng(1))
 
 
-@pytest.mark.parametrize(("wanted", "filled"), [(0, 0), (1, 8), (8, 8), (9, 16)])
-def test_copies_are_rounded_up_to_fill_the_ranks(wanted: int, filled: int) -> None:
-    assert filling_copies(128, 8, wanted) == filled
-
-
-def test_experts_that_ranks_do_not_share_evenly_get_copies() -> None:
-    assert filling_copies(126, 8, 0) == 2
+@pytest.mark.parametrize(
+    ("experts", "wanted", "filled"), [(128, 0, 0), (128, 1, 8), (128, 8, 8), (128, 9, 16), (126, 0, 2)]
+)
+def test_copies_are_rounded_up_to_fill_the_ranks(experts: int, wanted: int, filled: int) -> None:
+    assert filling_copies(experts, 8, wanted) == filled
 
 
 @pytest.mark.parametrize(("hardware", "copies"), [("h200-sxm", None), ("rtx-pro-6000-blackwell", 8)])

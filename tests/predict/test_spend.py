@@ -36,7 +36,7 @@ from advisor.predict.spend import (
     token_time_s,
 )
 from advisor.prediction import AdvisorError, Tier
-from advisor.show.words.load import does_not_fit, figure, power_text, spend_document, spend_text
+from advisor.show.words.load import does_not_fit, power_text, spend_document, spend_text
 
 
 def answer(batch: int = 16, hardware: str = "h200-sxm", model: str = "qwen3-30b-a3b", **values: object) -> Advice:
@@ -235,12 +235,6 @@ def test_an_accelerator_of_one_s_own_brings_its_price_and_power() -> None:
     assert "my quote" in found.price.text
     assert found.chosen.power_w.value < found.chosen.power_w.high <= 900
     assert "900 W board (my quote)" in found.chosen.power_w.because
-
-
-def test_a_figure_reads_with_its_band() -> None:
-    found = spent(answer(), usd=3.5).chosen
-    assert figure(found.usd_per_million).count("-") == 1
-    assert figure(found.tokens_per_s_per_gpu).startswith("1,9")
 
 
 def test_nothing_is_told_of_a_batch_that_does_not_fit() -> None:

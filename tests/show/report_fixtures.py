@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import html.parser
 
 from advisor.answers.advice import advise
 from advisor.answers.explore.changes import next_steps
@@ -48,3 +49,31 @@ def report_on(scenario: Scenario = QWEN, checked: bool = True) -> Report:
 def own_model(name: str) -> Scenario:
     """A scenario on a small model that a user named."""
     return QWEN.model_copy(update={"model_id": name, "model_config_json": CONFIG_JSON})
+
+
+class Page(html.parser.HTMLParser):
+    """Headings, start tags with the names of their attributes, words outside scripts, and every address of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.headings: list[str] = []
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.body: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(" ".join([tag, *(name for name, _ in attrs)]))
+        self._open.append(tag)
+        self.addresses += [f"{name}={value}" for name, value in attrs if name in ("src", "href", "srcset", "action")]
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] in ("h1", "h2"):
+            self.headings.append(data)
+        if "script" not in self._open and "style" not in self._open:
+            self.body.append(data)

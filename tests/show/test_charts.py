@@ -115,11 +115,6 @@ def test_further_k_are_drawn_only_when_asked_for_and_differ_by_more_than_colour(
     assert trace(chart, "K = 1").line.dash != trace(chart, "K = 4").line.dash
 
 
-def test_a_k_outside_the_curve_is_refused() -> None:
-    with pytest.raises(ValueError, match="K = 99 is not in the curve"):
-        speedup(compare=(99,))
-
-
 @pytest.mark.parametrize(
     ("scale", "ending"),
     [(10.0, "stays above 1x up to batch 512"), (1.0, "slowdown within batch "), (0.1, "slowdown at every batch")],
@@ -168,11 +163,16 @@ def test_each_chart_has_units_in_its_title_and_the_colour_blind_safe_palette(nam
     assert set(re.findall(r"#[0-9a-f]{6}|rgba\([^)]*\)", str(figure.to_dict()["data"]).lower())) <= allowed
 
 
-def luminance(channels: np.ndarray) -> float:
-    """Relative luminance of 8-bit sRGB, WCAG 2.2."""
-    part = channels / 255.0
+def rgb(color: str) -> np.ndarray:
+    return np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)])
+
+
+def contrast(one: np.ndarray, other: np.ndarray) -> float:
+    """Ratio of the relative luminances of two colours of 8-bit sRGB (WCAG 2.2, 1.4.3)."""
+    part = np.array([one, other]) / 255.0
     linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
-    return float(linear @ [0.2126, 0.7152, 0.0722])
+    dark, light = sorted(linear @ [0.2126, 0.7152, 0.0722])
+    return float((light + 0.05) / (dark + 0.05))
 
 
 @pytest.mark.parametrize("page", [(255, 255, 255), (23, 22, 20)])
@@ -181,10 +181,8 @@ def test_the_band_and_the_slowdown_stand_out_from_a_light_and_a_dark_page(page: 
     band = next(item for item in drawn.data if item.name == "Likely range (80%)")
     slower = next(shape for shape in drawn.layout.shapes if shape.type == "rect" and shape.y1 == 1.0)
     for fill in (band, slower):
-        color = [int(fill.fillcolor[i : i + 2], 16) for i in (1, 3, 5)]
-        mixed = fill.opacity * np.array(color) + (1 - fill.opacity) * np.array(page)
-        light, dark = sorted((luminance(mixed), luminance(np.array(page))), reverse=True)
-        assert (light + 0.05) / (dark + 0.05) > 1.2
+        mixed = fill.opacity * rgb(fill.fillcolor) + (1 - fill.opacity) * np.array(page)
+        assert contrast(mixed, np.array(page)) > 1.2
 
 
 def test_validation_charts_say_how_many_rows_they_judge() -> None:

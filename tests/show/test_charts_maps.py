@@ -17,23 +17,12 @@ from advisor.show.words.regions import cell_lines, region_rows, region_verdict
 from tests.answers.made_up_sweep import frame_of, grid
 from tests.answers.made_up_sweep import row as sweep_row
 from tests.answers.test_design_regions import BATCHES, PLACES, drawn_map
+from tests.show.test_charts import contrast, rgb
 
 
 @lru_cache(maxsize=1)
 def chart() -> Chart:
     return design_regions_chart(drawn_map())
-
-
-def contrast(one: str, other: str) -> float:
-    """Ratio of luminances (WCAG 2.2, 1.4.3)."""
-
-    def luminance(color: str) -> float:
-        parts = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
-        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-        return float(linear @ (0.2126, 0.7152, 0.0722))
-
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
 
 
 def with_an_edge(found: RegionMap) -> tuple[RegionMap, int]:
@@ -75,7 +64,7 @@ def test_an_edge_has_a_dashed_frame_and_a_question_mark() -> None:
 
 
 def test_dark_text_is_read_on_every_tint_and_neighbours_differ() -> None:
-    assert all(contrast(CELL_TEXT, tint) >= 7.0 for tint in REGION_TINTS)
+    assert all(contrast(rgb(CELL_TEXT), rgb(tint)) >= 7.0 for tint in REGION_TINTS)
     assert len(set(REGION_TINTS)) == len(REGION_TINTS)
 
 
@@ -141,7 +130,7 @@ def test_one_is_in_the_middle_of_the_colours_and_text_is_read_on_each() -> None:
     drawn = sweep_chart(sweep_map(frame, "batch_size", "hardware_id", {})).figure.data[0]
     assert (drawn.zmin + drawn.zmax) / 2 == pytest.approx(1.0)
     assert drawn.zmin == pytest.approx(0.5)
-    assert all(contrast(CELL_TEXT, color) >= 7 for _, color in GAIN_SCALE)
+    assert all(contrast(rgb(CELL_TEXT), rgb(color)) >= 7 for _, color in GAIN_SCALE)
 
 
 def test_a_wide_map_keeps_its_cells_readable_and_says_what_is_not_in_the_grid() -> None:

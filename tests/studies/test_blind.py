@@ -147,19 +147,6 @@ def test_a_measurement_that_cannot_be_scored_says_why(grid: pd.DataFrame, change
         blind.with_measured(grid, change(invented(grid)))  # type: ignore[operator]
 
 
-def test_the_command_scores_the_last_frozen_prediction(
-    folder: Path, grid: pd.DataFrame, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(blind, "BLIND", folder.parent)
-    invented(grid).to_csv(folder.parent / "measured.csv", index=False)
-    blind.main(["--score", str(folder.parent / "measured.csv")])
-    printed = capsys.readouterr().out
-    assert printed.startswith(f"2026-11-22, frozen as {sha256_of(folder / 'grid.csv')}")
-    assert "regret" in printed
-    with pytest.raises(AdvisorError, match="--write"):
-        blind.main([])
-
-
 def documented(names: str) -> list[str]:
     """Columns that the README names for the scoring command, `names` being the words before them."""
     said = " ".join(line.lstrip(" #") for line in (BLIND / "README.md").read_text().splitlines())

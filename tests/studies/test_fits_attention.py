@@ -26,11 +26,9 @@ from advisor.catalog.models import load_model
 from advisor.physics.architecture import WeightDtypes
 from advisor.physics.attention import AttentionLoad, attention_core, attention_layers, measured_attention, reread_share
 from advisor.physics.hardware import hardware_ids, load_hardware, peak_flops
-from advisor.physics.kernel_costs import AttentionCost
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import build_scenario
-from advisor.predict.setup import by_form
 from advisor.predict.tiers import component_tier_ranks
 from advisor.prediction import Tier
 from studies.fits.attention import (
@@ -257,11 +255,6 @@ def test_sglang_s_fp8_latent_record_on_hopper_is_refused(hardware_id):
     assert "no faster" in found.note
 
 
-def test_an_attention_core_waits_for_bytes_and_arithmetic_together():
-    cost = AttentionCost(1e-5, 4e12, 6e14, Tier.FITTED, log_sd=0.2, sharpness=4.0, block_rows=16.0)
-    assert float(cost.time_s(4e9, 6e11)) == pytest.approx(1e-5 + 1e-3 * 2**0.25)
-
-
 def test_rows_that_a_last_level_cache_served_take_no_part_but_launches_do():
     rows = [(batch, context, 32, 8, 128) for batch in (1, 8, 64, 512) for context in (64, 1024, 16384, 131072)]
     frame = pd.DataFrame(rows, columns=ATTENTION_KEYS)
@@ -459,12 +452,6 @@ def test_deepseek_v3_s_plain_attention_is_the_row_that_was_measured():
     assert float(curve.plain_components["attention_projection"][0]) == 0.0
     # The attention's launches are inside; those of the feed-forward half are not.
     assert float(curve.plain_components["launch"][0]) == pytest.approx(0.5 * 61 * setup.costs.launch_per_layer_s)
-
-
-def test_designs_are_compared_by_forms_alone():
-    plain = by_form(setup_of())
-    assert not plain.costs.modules
-    assert float(curve_for(plain, [32], [0]).plain_components["attention_projection"][0]) > 0.0
 
 
 def test_layers_that_share_a_cache_grow_by_projections_and_arithmetic():

@@ -20,7 +20,6 @@ from studies.fits.held_out import (
     COMMON_SHARE,
     HeldOutDraw,
     held_out_draws,
-    held_out_fits,
     held_out_predictions,
     residuals_of,
 )
@@ -158,7 +157,7 @@ def test_an_offset_of_a_whole_laboratory_moves_constants_less_than_a_trend_withi
 def test_a_sources_own_speedups_never_reach_its_prediction(points: list[Point]) -> None:
     source = "SpecForge issue 339"
     own = {point.engine_class for point in points if point.source == source}
-    near = sorted({point.source for point in points if point.engine_class in own} - {source})[:4]
+    near = sorted({point.source for point in points if point.engine_class in own} - {source})[:2]
     points = [point for point in points if point.source in (source, *near)]
     mine = [i for i, point in enumerate(points) if point.source == source]
 
@@ -209,6 +208,11 @@ def test_residuals_are_calibrated_over_laboratories_and_never_on_the_one_that_th
     assert residuals_of(few)["fitted", True] == residuals_of([])["fitted", True], "workstations stand apart"
 
 
+def shipped(laboratory: str) -> SimpleNamespace:
+    """The shipped fit without a laboratory, which was made of the rows that are here (above)."""
+    return SimpleNamespace(of=lambda name: SimpleNamespace(costs=lambda: class_costs(name, without=laboratory)))
+
+
 def test_the_roofline_tier_is_calibrated_at_least_as_wide_as_the_fitted_one(points: list[Point]) -> None:
     for name in ("vllm", "vllm-workstation"):
         fitted, roofline = (class_costs(name)["residual_log_sd_by_tier"].get(tier) for tier in ("fitted", "roofline"))
@@ -216,7 +220,7 @@ def test_the_roofline_tier_is_calibrated_at_least_as_wide_as_the_fitted_one(poin
         assert roofline is not None
         assert roofline >= fitted > 0
     few = [point for point in points if not point.engine_class.endswith("workstation")]
-    again = residuals_of(held_out_draws(few, held_out_fits(points)))
+    again = residuals_of(held_out_draws(few, {point.laboratory: shipped(point.laboratory) for point in few}))
     assert again["fitted", False] == pytest.approx(class_costs("vllm")["residual_log_sd_by_tier"]["fitted"], abs=0.011)
 
 

@@ -27,7 +27,6 @@ from studies.validation.own_runs import (
     own_runs_section,
     write_own_runs,
 )
-from studies.validation.tables import speedup_gates
 from studies.validation.unseen import simpler_wins
 from tests.published import fitted
 
@@ -133,16 +132,6 @@ def test_best_k_is_met_by_three_laboratories_and_not_by_two() -> None:
     assert [line.status for line in best_k_gates(regrets(0.05, 0.05))] == ["missed", "missed"]
     of_two = regrets(0.01, 0.05).assign(laboratory=["a", "b"] * 10)
     assert {line.status for line in best_k_gates(of_two)} == {"not testable here"}
-
-
-def test_a_speedup_gate_of_two_laboratories_is_never_met() -> None:
-    rows = pd.DataFrame(
-        {"source": ["a", "b"] * 20, "tier": "fitted", "known_class": True, "acceptance": "same_run"}
-        | {"measured": 1.5, "predicted": 1.5, "low": 1.0, "high": 2.0}
-    )
-    assert {line.status for line in speedup_gates(rows)} == {"not testable here"}
-    three = rows.assign(source=["a", "b", "c", "d"] * 10)
-    assert "met" in {line.status for line in speedup_gates(three)}
 
 
 def test_the_rule_on_reading_weights_finds_scout_in_specbundle_and_nothing_else() -> None:

@@ -12,8 +12,6 @@ import pandas as pd
 import pytest
 
 from advisor.measured.measurements import read_numbers
-from advisor.predict.load import load_setup
-from advisor.predict.scenario import Scenario
 from studies.validation.plain import (
     COOKBOOK,
     RATES,
@@ -34,7 +32,6 @@ from studies.validation.step_times import (
     _after_before,
     at_least,
     at_most,
-    largest_fall,
     latent_attention_bar,
     quarantine_bars,
     ratio_error,
@@ -153,11 +150,6 @@ def test_a_fall_is_measured_against_the_dearest_step_with_fewer_tokens() -> None
     after, before = _after_before(np.array([[1.0], [3.0], [2.0], [2.5]]), 0)
     assert np.max(1.0 - after / before) == pytest.approx(1 / 3)
     assert (1.0 - after / before)[2, 0] == pytest.approx(1 - 2.5 / 3)
-
-
-def test_a_dense_model_rises_with_batch_and_k() -> None:
-    scenario = Scenario(acceptance="2.4@3", model_id="command-a", n_gpus=4, tensor_parallel=4)
-    assert largest_fall(load_setup(scenario)) <= 0.03
 
 
 def test_verification_with_latent_attention_at_long_context_follows_the_measured_rate() -> None:

@@ -51,7 +51,10 @@ TARGETS = (
     Target("advisor.physics.step", ("tests/physics/test_step.py",)),
     Target("advisor.physics.acceptance", ("tests/physics/test_acceptance.py",)),
     Target("advisor.physics.bands", ("tests/physics/test_bands.py",)),
-    Target("advisor.predict.curve", ("tests/predict/test_curve.py", "tests/answers/test_best_k.py")),
+    Target(
+        "advisor.predict.curve",
+        ("tests/predict/test_curve.py", "tests/predict/test_tiers.py", "tests/answers/test_best_k.py"),
+    ),
     Target("advisor.answers.best_k", ("tests/answers/test_best_k.py",)),
     Target(
         "advisor.answers.schedule",
