@@ -13,7 +13,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -21,6 +20,8 @@ import numpy as np
 import pandas as pd
 
 from advisor.cli.measured_files import read_measured
+from advisor.measured.expert_time import expert_time
+from advisor.measured.multipliers import multiplier_prior
 from advisor.measured.observations import NAMES, log_predicted
 from advisor.measured.points import Point
 from advisor.measured.refit import refit_chosen, refitted, select_points
@@ -39,8 +40,6 @@ BARS = {"plain": 0.10, "rounds": 0.14, "design": 0.20, "order": 0.75}
 """Errors at most, of plain steps and rounds of cells left out, and of a design left out; least share of pairs."""
 EQUAL_BYTES, SHALLOW = ("coarse", "fine"), ("k4-2-layers", "k4-4-layers")
 """Designs of one purpose each: the bytes of k4 in coarser and finer experts, and its first layers."""
-TOUCHED_S = (0.0, 3e-6, 6e-6, 10e-6, 15e-6, 20e-6, 30e-6)
-"""Times per touched expert tried on top of the roofline's. [s]"""
 
 
 def cells_of(folders: Sequence[Path]) -> pd.DataFrame:
@@ -179,11 +178,8 @@ def report(folders: Sequence[Path]) -> str:
             lines.append(
                 f"order of designs, {words}: {right} of {total} pairs right, {share} (bar {BARS['order']:.0%})"
             )
-    if rows["design"].nunique() > 2:
-        without, chosen = touched_out(whole)
-        lines.append(
-            f"the same with a time per touched expert that suits the others: {chosen:.1%}, none: {without:.1%}"
-        )
+    if found := expert_time(whole, multiplier_prior(whole)):
+        lines.append(f"a time per touched expert, as a refit is offered it: {found.text}")
     lines += granularity(whole, cells) if names > set(EQUAL_BYTES) else []
     lines += depth(every, cells) if names >= {"k4", *SHALLOW} else []
     return "\n".join(lines)
@@ -209,35 +205,6 @@ def granularity(points: Sequence[Point], cells: pd.DataFrame) -> list[str]:
 def _n_moe(point: Point) -> int:
     moe = point.setup.architecture.moe
     return moe.count if moe else 0
-
-
-def _with_touched(point: Point, each_s: float) -> Point:
-    """The point as predicted with `each_s` more for each touched expert. [s]"""
-    costs = point.setup.costs
-    routed = replace(costs.routed, per_expert_s=costs.routed.per_expert_s + each_s)
-    return seen_by(point, replace(point.setup, costs=replace(costs, routed=routed)))
-
-
-def touched_out(points: Sequence[Point]) -> tuple[float, float]:
-    """Mean errors of designs left out, without a time per touched expert and with the one that suits the others. [-]
-
-    It suits where the mean error of the rows that were fitted is least, by TOUCHED_S.
-    """
-    designs = np.array([point.scenario.model_id for point in points])
-    errors: list[tuple[Array, Array]] = []
-    for each_s in TOUCHED_S:
-        seen = [_with_touched(point, each_s) for point in points]
-        fitted, out = np.zeros((len(set(designs)), len(seen))), np.zeros(len(seen))
-        for number, name in enumerate(dict.fromkeys(designs)):
-            result = refit_chosen([point for point, at in zip(seen, designs, strict=True) if at != name], ask=False)
-            fitted[number] = [abs(_said(point, result) / point.measured - 1.0) for point in seen]
-            out[designs == name] = fitted[number, designs == name]
-            fitted[number, designs == name] = np.nan
-        errors.append((np.nanmean(fitted, axis=1), out))
-    best = np.argmin([inside for inside, _ in errors], axis=0)
-    fold = [list(dict.fromkeys(designs)).index(name) for name in designs]
-    chosen = np.array([errors[best[number]][1][at] for at, number in enumerate(fold)])
-    return float(errors[0][1].mean()), float(chosen.mean())
 
 
 def depth(points: Sequence[Point], cells: pd.DataFrame) -> list[str]:

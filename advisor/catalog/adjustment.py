@@ -22,12 +22,13 @@ from advisor.physics.kernel_costs import AttentionCost, GemmCost, KernelCosts, M
 from advisor.prediction import AdvisorError
 
 GRAMMAR = (
-    "on=ACCELERATOR/ENGINE/CLASS;own=DIGEST;n=POINTS;data=HASH;FACTOR=VALUE/SPREAD;...;growth=POWER;learnt=FACTOR/...;corr=A/B/...;"
-    "scatter=S, as `fit` prints it"
+    "on=ACCELERATOR/ENGINE/CLASS;own=DIGEST;n=POINTS;data=HASH;FACTOR=VALUE/SPREAD;...;growth=POWER;"
+    "expert=SECONDS;learnt=FACTOR/...;corr=A/B/...;scatter=S, as `fit` prints it"
 )
 MAX_FACTOR = 1000.0
 MAX_LOG_SD = 5.0
 MAX_GROWTH = 2.0
+MAX_EXPERT_S = 1e-2
 _MIN_EIGENVALUE = 2e-3
 """Correlations rounded to three decimals stay possible above this. [-]"""
 JOINT_PAIRS = tuple(itertools.combinations(range(len(JOINT)), 2))
@@ -57,6 +58,8 @@ class Adjustment:
     """Digest of the figures of an accelerator of the user's own (`hardware.own_digest`); empty: a shipped one."""
     growth: float = 0.0
     """Further power of the tokens that what verified tokens add grows with (`KernelCosts.verified_growth`). [-]"""
+    expert_s: float = 0.0
+    """Further time for each touched expert of a layer, before the factor of the routed experts. [s]"""
     scatter_log_sd: float | None = None
     """What the user's own rows leave unexplained, log standard deviation; None: as shipped. [-]"""
 
@@ -87,6 +90,8 @@ def write_adjustment(adjustment: Adjustment) -> str:
     parts += [f"{name}={adjustment.factors[name]:.4g}/{adjustment.log_sd[name]:.4g}" for name in adjustment.factors]
     if adjustment.growth:
         parts.append(f"growth={adjustment.growth:g}")
+    if adjustment.expert_s:
+        parts.append(f"expert={adjustment.expert_s:g}")
     if adjustment.learnt is not None:
         parts.append(f"learnt={'/'.join(adjustment.learnt)}")
     parts.append("corr=" + "/".join(f"{value:.3f}" for value in _shrunk(adjustment.correlation)))
@@ -107,6 +112,7 @@ def parse_adjustment(text: str) -> Adjustment:
         correlation = tuple(_number(field, -1.0, 1.0) for field in values.pop("corr").split("/"))
         scatter = _number(values.pop("scatter"), 0.0, MAX_LOG_SD) if "scatter" in values else None
         growth = _number(values.pop("growth", "0"), -MAX_GROWTH, MAX_GROWTH)
+        expert = _number(values.pop("expert", "0"), 0.0, MAX_EXPERT_S)
         learnt = tuple(filter(None, values.pop("learnt").split("/"))) if "learnt" in values else None
         if not set(learnt or ()) <= set(values):
             raise ValueError("learnt, but not among the factors")
@@ -131,6 +137,7 @@ def parse_adjustment(text: str) -> Adjustment:
             correlation=correlation,
             learnt=learnt,
             growth=growth,
+            expert_s=expert,
             scatter_log_sd=scatter,
         )
     except (ValueError, KeyError) as error:
@@ -162,6 +169,8 @@ def adjusted(costs: KernelCosts, draft_costs: KernelCosts, adjustment: Adjustmen
     """Costs of target and drafter with each constant times its factor, overheads from its engine class."""
     factors, log_sd = adjustment.factors, adjustment.log_sd
     base = replace(costs, **class_costs(adjustment.engine_class))
+    if adjustment.expert_s:
+        base = base.with_expert_time(adjustment.expert_s)
     changes: dict[str, Any] = {}
     for component in OVERHEADS:
         changes |= {name: getattr(base, name) * factors.get(component.factor, 1.0) for name in component.priced_by}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -178,7 +178,12 @@ def as_read(points: Sequence[Point], rereads: Sequence[Reread]) -> list[Observat
 
 def grown(points: Sequence[Point], growth: float) -> list[Point]:
     """Rows with what verified tokens add growing by a further power of their number."""
-    setups = {id(p.setup): with_costs(p.setup, verified_growth=growth) for p in points}
+    return repriced(points, lambda setup: with_costs(setup, verified_growth=growth))
+
+
+def repriced(points: Sequence[Point], change: Callable[[Setup], Setup]) -> list[Point]:
+    """Rows as predicted by changed setups. As given where those cannot predict all of them."""
+    setups = {id(p.setup): change(p.setup) for p in points}
     moved = [replace(point, setup=setups[id(point.setup)]) for point in points]
     read, out, at = as_read(moved, [Reread()])[0], [], 0
     if read is None:

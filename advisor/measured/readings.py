@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.measured.multipliers import MultiplierPrior, fit_many, log_left_out
+from advisor.measured.multipliers import MultiplierPrior, Posterior, fit_many, log_left_out
 from advisor.measured.observations import NAMES, Observations, joined, log_predicted, stacked
 from advisor.measured.points import Point, Reread, as_read, grown
 from advisor.physics.hardware import hardware_ids, load_hardware
@@ -73,6 +73,10 @@ class Rival:
             f"{self.given_error:.1%}."
         )
 
+    def repriced(self, points: Sequence[Point]) -> list[Point]:
+        """Rows as predicted in its shape."""
+        return grown(points, self.growth)
+
 
 def rivals(points: Sequence[Point], prior: MultiplierPrior, *, ask: bool = True) -> tuple[Rival, ...]:
     """The best reading of the rows other than the given one, alone. Empty where none is clearly better.
@@ -102,7 +106,7 @@ def compared(points: Sequence[Point], prior: MultiplierPrior, judged: int = JUDG
     if not readings:
         return []
     observed = stacked(every)
-    gain = _evidence(observed, prior)
+    gain = log_evidence(observed, prior, np.ones(observed.measured.shape, bool))[0]
     order = np.argsort(-gain[1:])
     shapes = [i for i in order if readings[i].growth][:1]
     best = np.array(sorted([i for i in order if not readings[i].growth][:judged] + shapes, key=lambda i: -gain[i + 1]))
@@ -113,20 +117,21 @@ def compared(points: Sequence[Point], prior: MultiplierPrior, judged: int = JUDG
     ]
 
 
-def _evidence(observed: Observations, prior: MultiplierPrior) -> Array:
-    """Log probability of the values under each reading [m], its constants integrated out around their best. [-]
+def log_evidence(observed: Observations, prior: MultiplierPrior, used: NDArray[np.bool_]) -> tuple[Array, Posterior]:
+    """Log probability of the values `used` [m, n] under each reading [m], and its best constants. [-]
 
-    It counts against a reading how far the constants must move from what is known of them (Laplace's approximation).
+    The constants are integrated out around their best (Laplace's approximation): it counts against a reading how far
+    they must move from what is known of them.
     """
-    posterior = fit_many(observed, prior, np.ones(observed.measured.shape, bool))
+    posterior = fit_many(observed, prior, used)
     theta, scale = posterior.theta, posterior.scale
     z = (log_predicted(observed, theta[:, None]) - observed.log_measured) / scale[:, None]
-    robust = (np.sqrt(1.0 + z**2) - 1.0).sum(axis=1)
+    robust = (used * (np.sqrt(1.0 + z**2) - 1.0)).sum(axis=1)
     moved = np.einsum("mp,pq,mq->m", theta, np.linalg.inv(prior.covariance), theta) / 2.0
     room = (np.linalg.slogdet(posterior.covariance)[1] - np.linalg.slogdet(prior.covariance)[1]) / 2.0
     wide = scale / prior.residual_log_sd
     scatter = 2.0 * (2.0 * np.log(wide) + wide**-2)  # its prior, worth four rows
-    return np.asarray(room - robust - moved - z.shape[1] * np.log(scale) - scatter)
+    return np.asarray(room - robust - moved - used.sum(axis=1) * np.log(scale) - scatter), posterior
 
 
 def _left_out(observed: Observations, prior: MultiplierPrior) -> float:

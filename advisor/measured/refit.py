@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.adjustment import JOINT_PAIRS, Adjustment, adjusted, carried, check_adjustment
 from advisor.catalog.hardware import own_digest
+from advisor.measured.expert_time import ExpertTime, expert_time
 from advisor.measured.ingest.side_by_side import open_pairs
 from advisor.measured.multipliers import (
     BOUND_SIGMAS,
@@ -31,7 +32,7 @@ from advisor.measured.multipliers import (
 )
 from advisor.measured.observations import NAMES, QUANTITIES, Observations, joined, log_predicted, number
 from advisor.measured.point_checks import HeaderOf, check_units
-from advisor.measured.points import Point, Refused, grown, refit_points
+from advisor.measured.points import Point, Refused, refit_points
 from advisor.measured.readings import Rival, rivals
 from advisor.measured.refit_result import (
     QUANTITY_WORDS,
@@ -145,7 +146,10 @@ def refit_chosen(
     found = rivals(fitted, prior, ask=ask and not serves)
     if found and found[0].growth:
         return _refit(points, (), repeats, tuple(refused), found[0])
-    return replace(result, questions=tuple(one.text for one in found))
+    experts = None if found or serves else expert_time(fitted, prior)
+    if experts and experts.taken:
+        result = _refit(points, (), repeats, tuple(refused), experts)
+    return replace(result, questions=tuple(one.text for one in found), experts=experts)
 
 
 def _refit(
@@ -153,10 +157,10 @@ def _refit(
     questions: tuple[str, ...],
     repeats: Repeats | None,
     refused: tuple[Refused, ...],
-    shape: Rival | None = None,
+    shape: Rival | ExpertTime | None = None,
 ) -> RefitResult:
-    """Refit on rows, one of each setting, in the shipped shape or another of what verified tokens add."""
-    points = grown(given, shape.growth) if shape else given
+    """Refit on rows, one of each setting, in the shipped shape or another that they ask for."""
+    points = shape.repriced(given) if shape else given
     prior, observed = multiplier_prior(points), joined(point.observations for point in points)
     posterior, aside = _without_outliers(observed, prior, len(points))
     used = ~np.isin(observed.line, list(aside))
@@ -184,7 +188,7 @@ def _refit(
         rows=rows,
         questions=questions,
         repeats=repeats,
-        shape=shape,
+        shape=shape if isinstance(shape, Rival) else None,
     )
 
 
@@ -216,6 +220,7 @@ def adjustment_of(result: RefitResult) -> Adjustment:
         correlation=correlation,
         learnt=tuple(item.name for item in parameters if item.identified),
         growth=result.shape.growth if result.shape else 0.0,
+        expert_s=result.experts.constant_s if result.experts and result.experts.taken else 0.0,
         scatter_log_sd=result.noise_log_sd if result.n_points >= ENOUGH_FOR_SCATTER else None,
     )
 

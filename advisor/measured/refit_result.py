@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.adjustment import change_text
+from advisor.measured.expert_time import ExpertTime
 from advisor.measured.points import Refused
 from advisor.measured.readings import Rival
 from advisor.predict.curve import draft_odds, recommended
@@ -317,6 +318,8 @@ class RefitResult:
     """Digest of the figures of the user's own accelerator, empty for a shipped one."""
     shape: Rival | None = None
     """Other shape of what verified tokens add that the rows ask for, None for the shipped one."""
+    experts: ExpertTime | None = None
+    """Time per touched expert that the rows ask for, taken or not; None where they were not asked."""
     repeats: Repeats | None = None
     """Runs of the same setting, None where every row is a setting of its own."""
 
@@ -403,7 +406,7 @@ def notes(result: RefitResult) -> list[str]:
 
     What speaks against the refit is said apart.
     """
-    sentences = [one.text for one in (result.repeats, result.shape) if one is not None]
+    sentences = [one.text for one in (result.repeats, result.shape, result.experts) if one is not None]
     if result.unidentified:
         names = result._meanings(result.unidentified)
         sentences += [f"Cannot be determined from these data, so they stay near their values before: {names}."]

@@ -348,6 +348,10 @@ class KernelCosts:
         """Phi of `laws.verified` for `tokens` of an attention group. [-]"""
         return self.verified_per_token * (np.asarray(tokens, float) / VERIFIED_TOKENS) ** self.verified_growth
 
+    def with_expert_time(self, seconds: float) -> KernelCosts:
+        """Costs with a further time for each touched expert of a layer. [s]"""
+        return replace(self, routed=replace(self.routed, per_expert_s=self.routed.per_expert_s + seconds))
+
 
 def stream_cost(table: Mapping[int, StreamCost], ranks: int) -> StreamCost | None:
     """The entry for `ranks`, else the next larger, else the largest. None for an empty table or one rank."""

@@ -326,7 +326,7 @@ def test_beside_a_fault_of_the_settings_the_predicted_loss_comes_second() -> Non
 
 
 def test_where_no_draft_pays_the_server_is_started_without_speculation() -> None:
-    found = diagnose([UserFile(HONEST.name, HONEST.read_bytes())])
+    found = of_file("honest.csv")
     (finding,) = found.findings
     assert finding.rule.id == LOSES
     assert finding.fix == "python -m sglang.launch_server ... without --speculative-algorithm"

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from advisor.catalog.adjustment import adjusted, parse_adjustment, write_adjustment
+from advisor.measured.expert_time import expert_time
+from advisor.measured.multipliers import multiplier_prior
+from advisor.measured.points import refit_points
+from advisor.measured.refit import adjustment_of, refit_chosen
+from advisor.measured.refit_result import notes
+from advisor.prediction import BAND_SIGMAS, AdvisorError
 from advisor.profiling.engine.runner import table_text
-from studies import engine_designs
 from studies.engine_designs import (
     PREFIX,
     cells_of,
@@ -22,11 +30,10 @@ from studies.engine_designs import (
     report,
     sittings,
     table_of,
-    touched_out,
 )
+from tests.measured.refit_synthetic import synthetic_points
 from tools.engine_data_set import BATCHES, DESIGNS, design, write_data_set
 
-PLANTED_S = 20e-6
 HOST = {
     "name": "two cores",
     "memory_bytes": 16e9,
@@ -35,12 +42,6 @@ HOST = {
     "source": "made up for this test",
     "date": "2026-11-01",
 }
-
-
-@pytest.fixture(autouse=True)
-def few_times_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the times for each touched expert none and the planted one: each that is tried is a fit for every design."""
-    monkeypatch.setattr(engine_designs, "TOUCHED_S", (0.0, PLANTED_S))
 
 
 def step_s(name: str, batch: int, k: int, touched_s: float = 0.0) -> float:
@@ -140,11 +141,33 @@ def test_equal_bytes_and_two_depths_are_judged_by_a_fit_on_the_others(tmp_path):
     assert float(line.split("by a fit ")[1].split("%")[0]) < 10
 
 
-def test_a_time_per_touched_expert_is_chosen_on_the_other_designs(tmp_path):
-    """Rows that hold 20 us for each touched expert and layer: a design left out gains by what the others ask for."""
-    folders = write(tmp_path, ("k2", "coarse", "fine"), touched_s=PLANTED_S)
-    without, chosen = touched_out(points_held(folders, cells_of(folders)))
-    assert chosen < without
+@pytest.mark.parametrize(("touched_s", "taken"), [(0.0, False), (20e-6, True)])
+def test_a_time_per_touched_expert_is_taken_where_an_expert_costs_time(tmp_path, touched_s, taken):
+    """Rows with 5 % noise: the time comes back within its band, a scenario carries it, and none is taken of none."""
+    folders = write(tmp_path, ("k2", "k8", "coarse", "fine"), touched_s=touched_s)
+    rng, points = np.random.default_rng(1), points_held(folders, cells_of(folders))
+    noisy = [replace(p.observations, measured=p.observations.measured * rng.lognormal(0, 0.05)) for p in points]
+    points = [replace(point, observations=one) for point, one in zip(points, noisy, strict=True)]
+    result = refit_chosen(points, ask=False)
+    assert result.experts is not None
+    assert result.experts.taken == taken
+    assert result.experts.text in notes(result)
+    text = write_adjustment(adjustment_of(result))
+    assert ("expert=" in text) == taken
+    if not taken:
+        return
+    assert abs(result.experts.mean_s - touched_s) < BAND_SIGMAS * result.experts.sd_s < 0.3 * touched_s
+    assert result.experts.error <= 0.75 * result.experts.given_error
+    setup, served = points[-1].setup, parse_adjustment(text)
+    routed = adjusted(setup.costs, setup.draft_costs, served)[0].routed
+    assert routed.per_expert_s == pytest.approx(touched_s, rel=0.3)
+    with pytest.raises(AdvisorError, match="expert=SECONDS"):
+        parse_adjustment(write_adjustment(replace(served, expert_s=1.0)))
+
+
+def test_no_time_per_touched_expert_is_asked_of_a_chip_whose_kernels_were_fitted():
+    points, _ = refit_points(synthetic_points((1, 8, 64)))
+    assert expert_time(points, multiplier_prior(points)) is None
 
 
 def test_folders_of_a_sitting_stand_together(tmp_path):
