@@ -23,7 +23,7 @@ from advisor.measured.store import default_store_path, open_store, plain_decode_
 from advisor.physics.step import launched_layers, norm_symbols
 from advisor.predict.curve import curve_for
 from advisor.predict.load import load_setup
-from advisor.predict.prefill import prefill_per_token_s
+from advisor.predict.prefill import prefill_shares_s
 from advisor.predict.scenario import build_scenario
 from advisor.predict.setup import Setup, with_own_costs
 from advisor.prediction import AdvisorError
@@ -33,9 +33,12 @@ from studies.validation.ratios import ratios_table
 from studies.validation.silicon import (
     GROUP,
     POINTS,
+    REQUESTS,
     SCENARIO_FORMATS,
     SETTINGS,
+    SHORTEST,
     chosen_formats,
+    drawn_shares,
     expressible,
     near_duplicates,
     placement_of,
@@ -53,13 +56,14 @@ def plain_decode(frame: pd.DataFrame, scales: ActivationScales = "static") -> pd
 
     Predicted: the plain step at the mean context plus the prefill that shares the GPU, at the batch that fits there
     where more was asked for. End to end, (TTFT + (OSL - 1) TPOT) / OSL: by Little's law the step and the whole prefill
-    of the sequences in flight, whatever the engine does first; those that wait for memory count as in flight.
+    of the sequences in flight, whatever the engine does first; those that wait for memory count as in flight. Where
+    lengths were drawn, at the shares of slots and prompts that a request met (`silicon.drawn_shares`).
 
     Columns: POINTS, end_to_end_s, PREDICTED, near_duplicate, and `rule`, by which a point stands in the quarantine
     (else empty). `frame` is `store.plain_decode_points`; `scales` are those of quantised products.
     """
     points = expressible(frame)
-    keys = [name for name in (*SETTINGS, *SCENARIO_FORMATS) if name != "batch_size"]
+    keys = [name for name in (*SETTINGS, *SCENARIO_FORMATS, "drawn") if name != "batch_size"]
     judged = [rows for _, group in points.groupby(keys, sort=False) if (rows := _predicted(group, scales)) is not None]
     rows = (
         pd.concat(judged).sort_index().reset_index(drop=True) if judged else points.assign(**dict.fromkeys(PREDICTED))
@@ -83,14 +87,17 @@ def _predicted(group: pd.DataFrame, scales: ActivationScales) -> pd.DataFrame | 
     if fits == 0:
         return None
     served = group["batch_size"].clip(upper=fits)
-    batches, where = np.unique(served.to_numpy(float), return_inverse=True)
+    in_flight, others = drawn_shares() if group["drawn"].all() else (1.0, 1.0)
+    flying = (in_flight * group["batch_size"]).clip(lower=1.0, upper=fits)
+    batches, where = np.unique(flying.to_numpy(float), return_inverse=True)
     curve, norm = curve_for(setup, batches, [0]), norm_symbols(setup.architecture, setup.costs)
     launch = launched_layers(setup.architecture, setup.costs), norm["L_q"], setup.costs.launch_per_layer_s, norm["c_q"]
-    whole_s = curve.plain_step_s + prefill_per_token_s(setup, batches)
+    prompts_s, own_s = prefill_shares_s(setup, batches)
+    whole_s, judged_s = curve.plain_step_s + prompts_s, curve.plain_step_s + others * (prompts_s - own_s)
     return group.assign(
         gpus=setup.placement.gpus,
         served_batch=served,
-        predicted_s=curve.tpot_s[where, 0],
+        predicted_s=judged_s[where],
         step_s=curve.plain_step_s[where],
         predicted_end_to_end_s=whole_s[where] * group["batch_size"] / served,
         tier=curve.tier[where, 0].astype(str),
@@ -242,6 +249,7 @@ def decode_section(rows: pd.DataFrame, shipped: pd.DataFrame, bare: pd.DataFrame
     `rows`: judged, small launches fitted without the point's model; `shipped`: with those that are shipped; `bare`:
     with none that was chosen on these points.
     """
+    in_flight, others = drawn_shares()
     apart = rows[rows["rule"] != ""]
     runs = apart["model_id"] + " " + apart["version"]
     by_rule = [(rule, len(group), ", ".join(sorted(set(runs[group.index])))) for rule, group in apart.groupby("rule")]
@@ -255,7 +263,9 @@ def decode_section(rows: pd.DataFrame, shipped: pd.DataFrame, bare: pd.DataFrame
         "## Plain decode: time per output token\n\nPoints of the measured-kernel package (silicon_sample.csv): "
         "aggregated serving, placements a scenario can express, a point and its alias once. Predicted: plain step at "
         "the mean context plus the prefill that shares the GPU, at the batch that memory holds. 8-bit checkpoints but "
-        "Llama's are scaled by blocks, whatever the table calls them.\n\n"
+        "Llama's are scaled by blocks, whatever the table calls them. InferenceX's lengths are drawn from 0.8 of those "
+        f"named up to those, {REQUESTS} requests a slot, and judged so: {(1.0 + SHORTEST) / 2.0:g} of each length in "
+        f"the mean, {in_flight:.3f} of the slots and {others:.3f} of the other slots' prompts met while decoding.\n\n"
         "Small launches that no kernel table holds are the only constants fitted on these points, so each point is "
         "judged with those fitted without its model:\n\n"
         + markdown_table(("small launches", "n", "median", "p90", "bias"), by_variant)
@@ -495,8 +505,8 @@ def peer_section(judged: pd.DataFrame, path: Path = PEER) -> str:
         f"({run.how}); it answered {len(answers):,} of {run.asked:,}. Same rows for both, after the quarantine. Closer "
         f"in groups (model, engine, accelerator, weights): {closer}. A point takes it "
         f"{1e3 * run.seconds_per_point:.0f} ms with its tables in memory, us {1e3 * run.own_seconds_per_point:.1f} ms, "
-        "setups included. The points are shipped with its own tables and were known to its makers.\n\n"
-        + markdown_table(header, body)
+        "setups included. It was asked with the lengths named, which it takes; ours are those drawn. The points are "
+        "shipped with its own tables and were known to its makers.\n\n" + markdown_table(header, body)
     )
 
 

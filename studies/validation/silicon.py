@@ -6,8 +6,10 @@ list that the judge reads, one line per point with its rule and reason.
 
 from __future__ import annotations
 
+import heapq
 import sys
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +50,13 @@ SETTINGS = (*GROUP, *PLACEMENT, "batch_size", "input_tokens", "output_tokens")
 """Columns that say how a point was served, its version apart."""
 SCENARIO_FORMATS = ("scenario_weights", "scenario_experts")
 """weight_dtype and expert_dtype of a point's scenario; empty leaves the checkpoint's own."""
-POINTS = ("point_id", "version", *SETTINGS, *SCENARIO_FORMATS, "measured_s", "ttft_s")
+POINTS = ("point_id", "version", *SETTINGS, *SCENARIO_FORMATS, "drawn", "measured_s", "ttft_s")
+DRAWN = ("db-dump/", "source_file=20", "source_file=kimi-k2.5-gap", "source_file=qwen3.5-397b-gap")
+"""What the origin of InferenceX's points starts with: dumps of its results (216 of DeepSeek's equal a run's mean time
+per token), and two lists that repeat them. Its benchmark sends REQUESTS requests a slot, as many at once as there are
+slots, with lengths drawn evenly from SHORTEST of those named up to those (benchmark-tmpl.yml: RANDOM_RANGE_RATIO,
+benchmark_lib.sh, utils/bench_serving; alike in October 2025 and April 2026)."""
+SHORTEST, REQUESTS = 0.8, 10
 UNSTATED = "unstated"
 """Version of a point that names none."""
 NEAR_DUPLICATE = 0.005
@@ -59,14 +67,16 @@ def expressible(frame: pd.DataFrame) -> pd.DataFrame:
     """The points that a scenario can express, columns POINTS, a point and its alias once.
 
     Aggregated serving, one worker, no pipeline parallelism; attention data parallelism only with expert parallelism
-    over the same ranks. `frame` is `store.plain_decode_points`. `batch_size` counts all attention ranks.
+    over the same ranks. `frame` is `store.plain_decode_points`. `batch_size` counts all attention ranks; lengths are
+    the mean of those sent, `drawn` whether they were drawn (DRAWN).
     """
     found = []
     for row in frame[frame["serving_mode"] == "agg"].to_dict("records"):
         placement = _placement(row)
         if placement is None or row["model"] not in PLAIN_MODELS:
             continue
-        model_id = PLAIN_MODELS[row["model"]]
+        model_id, drawn = PLAIN_MODELS[row["model"]], str(row.get("source", "")).startswith(DRAWN)
+        sent = (1.0 + SHORTEST) / 2.0 if drawn else 1.0
         found.append(
             {
                 **{name: row[name] for name in ("point_id", "hardware_id", "engine")},
@@ -75,15 +85,42 @@ def expressible(frame: pd.DataFrame) -> pd.DataFrame:
                 "weight_dtype": "bf16" if pd.isna(row["weight_dtype"]) else str(row["weight_dtype"]),
                 **dict(zip(PLACEMENT, placement, strict=True)),
                 "batch_size": int(row["batch_size"]) * placement[2],
-                "input_tokens": int(row["input_tokens"]),
-                "output_tokens": int(row["output_tokens"]),
+                **{name: round(sent * int(row[name])) for name in ("input_tokens", "output_tokens")},
                 **dict(zip(SCENARIO_FORMATS, _formats(row, model_id), strict=True)),
+                "drawn": drawn,
                 "measured_s": float(row["tpot_s"]),
                 "ttft_s": float(row["ttft_s"]),
             }
         )
     points = pd.DataFrame(found, columns=list(POINTS))
     return points.drop_duplicates([*SETTINGS, "measured_s"]).reset_index(drop=True)
+
+
+@lru_cache(maxsize=1)
+def drawn_shares() -> tuple[float, float]:
+    """Shares of a drawn run's slots and prompts that one of its requests meets while it decodes. [-]
+
+    Sequences in flight over slots, and others' prompts after its first token over the other slots. Counted over SLOTS
+    slots in steps, each of which gives a sequence a token: of prompts that start at once, half come after a request's
+    own; the last requests of all slots decode beside fewer and fewer, and no prompt follows them.
+    """
+    lengths = np.random.default_rng(0).integers(int(SHORTEST * STEPS), STEPS, SLOTS * REQUESTS, endpoint=True)
+    start, ends = np.zeros(lengths.size), [int(end) for end in lengths[:SLOTS]]
+    heapq.heapify(ends)
+    for request in range(SLOTS, lengths.size):
+        start[request] = ends[0]
+        heapq.heapreplace(ends, int(start[request] + lengths[request]))
+    end, steps = start + lengths, np.arange(start[-1] + STEPS + 1)
+    in_flight = np.searchsorted(start, steps, "right") - np.searchsorted(np.sort(end), steps, "right")
+    so_far = np.concatenate([[0], np.cumsum(in_flight)])
+    seen = (so_far[end.astype(int)] - so_far[start.astype(int)]) / lengths
+    first, last = (np.searchsorted(start, start, side) for side in ("left", "right"))
+    prompts = np.searchsorted(start, end, "left") - last + (last - first - 1) / 2.0
+    return float(seen.mean()) / SLOTS, float(prompts.mean()) / (SLOTS - 1)
+
+
+SLOTS, STEPS = 64, 1024
+"""What `drawn_shares` counts: 4 to 512 slots agree within 0.002. [-]"""
 
 
 def near_duplicates(points: pd.DataFrame) -> pd.Series:

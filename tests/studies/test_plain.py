@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from studies.validation.plain import plain_decode
-from studies.validation.silicon import expressible
+from studies.validation.silicon import REQUESTS, drawn_shares, expressible
 
 MINIMAX = {
     "point_id": "one",
@@ -83,3 +83,16 @@ def test_points_of_one_setting_and_version_within_half_a_percent_are_one_measure
     )
     assert rows["measured_s"].tolist() == [0.012, 0.01203, 0.0122, 0.012]  # the same time of another version: an alias
     assert rows["near_duplicate"].tolist() == [False, True, False, False]
+
+
+def test_lengths_drawn_up_to_those_named_are_judged_at_their_mean_and_in_a_run_that_ends() -> None:
+    named, drawn = plain_decode(
+        frame({"source": "source_file=/x.csv"}, {"source": "source_file=2026-03-25.csv; model=x"})
+    ).to_dict("records")
+    assert (named["input_tokens"], drawn["input_tokens"], drawn["output_tokens"]) == (1024, 922, 922)
+    assert drawn["step_s"] < named["step_s"]
+    assert drawn["served_batch"] == named["served_batch"]
+    in_flight, others = drawn_shares()
+    # By hand: of the first and the last prompts of a slot half come while a request decodes, of all between one each.
+    assert others == pytest.approx(1.0 - 0.5 / REQUESTS, abs=0.002)
+    assert others < in_flight < 1.0
