@@ -217,6 +217,7 @@ def adjustment_of(result: RefitResult) -> Adjustment:
         learnt=tuple(item.name for item in parameters if item.identified),
         growth=result.shape.growth if result.shape else 0.0,
         scatter_log_sd=result.noise_log_sd if result.n_points >= ENOUGH_FOR_SCATTER else None,
+        forced=bool(result.reasons_against),
     )
 
 
