@@ -80,6 +80,23 @@ def number_of(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
+_POWERS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "b": 10**9, "B": 10**9, "T": 10**12}
+
+
+def typed_number(text: str) -> int | float | None:
+    """The finite number that a text means: `16`, `12.5`, `4e10`, `1.5k`, `40B`. Whole where it is whole, else None.
+
+    Tokens have forms of their own, `token_count`: there 128K is 131,072, as engines read it.
+    """
+    found = re.fullmatch(rf"({NUMBER})\s?([kKMbBT]?)", text.strip())
+    if found is None or (number := number_of(found[1])) is None:
+        return None
+    if re.fullmatch(r"[+-]?[0-9]+", found[1]):
+        return int(found[1]) * _POWERS[found[2]]
+    scaled = round(number * _POWERS[found[2]], 6)
+    return int(scaled) if scaled.is_integer() and found[2] else scaled
+
+
 EMPTY = frozenset({"", "na", "n/a", "null", "none", "-", "--", "\u2014", "not-stated", "not stated"})
 """Words that tables write for a cell that says nothing; `nan` says so in tables that programs wrote, too."""
 NOT_STATED = EMPTY | {"nan"}

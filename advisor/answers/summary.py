@@ -82,7 +82,8 @@ def place_text(answer: Advice | DesignSpace) -> tuple[str, str]:
     loads = ", ".join(f"{batch:,.0f}" for batch in batches)
     return (
         model if setup.drafter.kind == "none" else f"{model} + {drafter_name(setup.drafter)}",
-        f"on {setup.placement.gpus} × {hardware_name(hardware)}, batch {loads}, context {scenario.context_tokens:,}",
+        f"on {setup.placement.gpus} × {hardware_name(hardware)}, batch {loads}, context {scenario.context_tokens:,}"
+        f"{', refit forced' if setup.adjustment is not None and setup.adjustment.forced else ''}",
     )
 
 
@@ -130,6 +131,18 @@ def one_k_text(advice: Advice) -> str:
         cap = f": let at most {missed - 1:,} requests run at once" if missed > 1 else ""
         limit = f"From batch {missed:,} no K keeps {advice.scenario.max_tpot_ms:g} ms{cap}. "
     return f"K by batch: {steps}. {limit}{gain}".strip()
+
+
+def gain_end_text(advice: Advice) -> str:
+    """Up to which batch speculation gains, at the K whose curve the answer shows. Empty where it gains at none."""
+    full, shown = advice.setup.memory.largest_batch, int(advice.curve.batches[-1])
+    if advice.break_even_batch is not None:
+        return f"Speculation stops paying at batch {advice.break_even_batch:,.0f}."
+    fits = advice.curve.batches <= (full or shown)
+    if full < 1 or advice.curve.speedup[fits, advice.curve_column].max() <= 1.0:
+        return ""
+    why = "where memory is full" if full <= shown else "the largest looked at"
+    return f"Speculation pays up to batch {min(full, shown):,}, {why}."
 
 
 _STEP = 0.06

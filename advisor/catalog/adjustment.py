@@ -23,7 +23,7 @@ from advisor.prediction import AdvisorError
 
 GRAMMAR = (
     "on=ACCELERATOR/ENGINE/CLASS;own=DIGEST;n=POINTS;data=HASH;FACTOR=VALUE/SPREAD;...;growth=POWER;"
-    "expert=SECONDS;learnt=FACTOR/...;corr=A/B/...;scatter=S, as `fit` prints it"
+    "expert=SECONDS;learnt=FACTOR/...;corr=A/B/...;scatter=S;forced=1, as `fit` prints it"
 )
 MAX_FACTOR = 1000.0
 MAX_LOG_SD = 5.0
@@ -63,10 +63,13 @@ class Adjustment:
     scatter_log_sd: float | None = None
     """What the user's own rows leave unexplained, log standard deviation; None: as shipped. [-]"""
 
+    forced: bool = False
+    """Whether it is used although the checks rejected it."""
+
     @property
     def label(self) -> str:
-        """Name in a few words: points, accelerator and engine."""
-        return f"refitted on {self.n_points} uploaded points"
+        """Name in a few words: points, and whether it was forced."""
+        return f"refitted on {self.n_points} uploaded points{', rejected by the checks and forced' * self.forced}"
 
 
 def carried(factor: float) -> float:
@@ -97,6 +100,8 @@ def write_adjustment(adjustment: Adjustment) -> str:
     parts.append("corr=" + "/".join(f"{value:.3f}" for value in _shrunk(adjustment.correlation)))
     if adjustment.scatter_log_sd is not None:
         parts.append(f"scatter={adjustment.scatter_log_sd:.4g}")
+    if adjustment.forced:
+        parts.append("forced=1")
     return ";".join(parts)
 
 
@@ -110,6 +115,7 @@ def parse_adjustment(text: str) -> Adjustment:
         hardware_id, engine, engine_class = _names(values.pop("on"))
         count, data, own = int(values.pop("n")), values.pop("data"), values.pop("own", "")
         correlation = tuple(_number(field, -1.0, 1.0) for field in values.pop("corr").split("/"))
+        forced = values.pop("forced", "0")
         scatter = _number(values.pop("scatter"), 0.0, MAX_LOG_SD) if "scatter" in values else None
         growth = _number(values.pop("growth", "0"), -MAX_GROWTH, MAX_GROWTH)
         expert = _number(values.pop("expert", "0"), 0.0, MAX_EXPERT_S)
@@ -119,6 +125,7 @@ def parse_adjustment(text: str) -> Adjustment:
         if (
             len(correlation) != len(JOINT_PAIRS)
             or not 1 <= count <= 10**6
+            or forced not in ("0", "1")
             or not re.fullmatch(r"[0-9a-f]{12}(\|([0-9a-f]{12})?)", f"{data}|{own}")
         ):
             raise ValueError("out of range")
@@ -139,6 +146,7 @@ def parse_adjustment(text: str) -> Adjustment:
             growth=growth,
             expert_s=expert,
             scatter_log_sd=scatter,
+            forced=forced == "1",
         )
     except (ValueError, KeyError) as error:
         raise AdvisorError(f"refit={text[:60]!r} is no refit; expected {GRAMMAR}") from error

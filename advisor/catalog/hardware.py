@@ -265,20 +265,33 @@ def hardware_by_vendor() -> tuple[str, ...]:
     return tuple(sorted(hardware_ids(), key=place))
 
 
-def hardware_named(text: str) -> str:
-    """Id of an accelerator called so (H200), or the text as it is. Raises AdvisorError for several."""
-    if text in hardware_ids():
-        return text
+_COMMONEST = ("h100-sxm", "a100-80gb-sxm")
+"""Boards that their chip's bare name means: those in servers of eight, as clouds rent them. Own choice."""
+
+
+def boards_named(text: str) -> tuple[str, ...]:
+    """Ids of all accelerators called so: three for H100."""
     asked = name_key(text.lower().removeprefix("nvidia").removeprefix("amd")).replace("_", "")
-    found = [
+    return tuple(
         name
         for name in hardware_ids()
         for words in (name_key(name).split("_"),)
         if asked in {"".join(words[:length]) for length in range(1, len(words) + 1)}
-    ]
-    if len(found) > 1:
+    )
+
+
+def hardware_named(text: str) -> str:
+    """Id of an accelerator called so (H200), of several boards the commonest, or the text as it is.
+
+    Raises AdvisorError for several of which none is the commonest.
+    """
+    if text in hardware_ids():
+        return text
+    found = boards_named(text)
+    usual = [name for name in found if name in _COMMONEST] or found
+    if len(usual) > 1:
         raise AdvisorError(f"{text[:40]} may be {', '.join(found)}; say which, e.g. {found[-1]} or 8x{found[-1]}")
-    return found[0] if found else text
+    return usual[0] if usual else text
 
 
 @lru_cache(maxsize=256)

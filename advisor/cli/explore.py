@@ -21,7 +21,6 @@ from advisor.answers.explore.entrants import (
 )
 from advisor.answers.explore.grid import SweepPlan, load_plan, read_plan
 from advisor.answers.summary import on_more_gpus
-from advisor.catalog.hardware import hardware_named
 from advisor.catalog.models import model_ids, resolve_model_name
 from advisor.cli.output import (
     ASSUMED,
@@ -46,7 +45,7 @@ from advisor.cli.output import (
     typed_names,
     write_file,
 )
-from advisor.cli.own import own_fields
+from advisor.cli.own import hardware_asked, own_fields
 from advisor.physics.hardware import gpus_of_node, hardware_ids, load_hardware
 from advisor.predict.scenario import Scenario, build_scenario, example_ids, load_example
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
@@ -201,7 +200,7 @@ def _placed(
     """
     typed, names = typed_names(ctx), {"n_gpus", "hardware_id"}
     counts = varied.get("n_gpus", (ctx.params["n_gpus"],))
-    hardware = tuple(map(hardware_named, varied.get("hardware_id", filter(None, (ctx.params["hardware_id"],)))))
+    hardware = tuple(map(hardware_asked, varied.get("hardware_id", filter(None, (ctx.params["hardware_id"],)))))
     varied = varied | ({"hardware_id": hardware} if "hardware_id" in varied else {})
     named = any(isinstance(count, str) for count in counts)
     if "hardware_id" in varied and (named or isinstance(counts[0], GpusOf)):
@@ -212,7 +211,7 @@ def _placed(
         raise AdvisorError(f"{twice[0]} is given and varied; leave it out")
     machines = [GpusOf(count, one) for one in hardware for count in counts]
     if named:
-        machines = [GpusOf(count, hardware_named(name)) for count, name in (split_gpus(str(one)) for one in counts)]
+        machines = [GpusOf(count, hardware_asked(name)) for count, name in (split_gpus(str(one)) for one in counts)]
     by_hand = bool((_PLACED - names) & (varied.keys() | typed))
     if not machines or (by_hand and not named):
         return varied, []

@@ -17,7 +17,7 @@ from typing import Any
 import click
 import pandas as pd
 
-from advisor.cli.measured_files import Own, files_in, read_all, read_bytes, read_points, reading_options, with_own
+from advisor.cli.measured_files import Own, files_in, pair, read_all, read_bytes, read_points, reading_options, with_own
 from advisor.cli.output import (
     given_acceptance,
     json_option,
@@ -352,9 +352,6 @@ def _print_reasons(label: str, rows: Iterable[tuple[str, int, int]]) -> None:
         print_labelled(f"{label}, {counted(len(lines), 'row')} (line {shown})", [reason])
 
 
-_ASSUME = click.option("--assume", default="", help="Values for empty or not-stated cells, as column=value,...")
-
-
 def _points(
     file: Path, columns: Sequence[str], models: Sequence[str], hardware: Sequence[str]
 ) -> tuple[GivenRows, pd.DataFrame]:
@@ -364,13 +361,12 @@ def _points(
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@_ASSUME
-@reading_options("columns", "models", "hardware")
+@reading_options("cells", "assume", "columns", "models", "hardware")
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write here instead of standard output.")
 @json_option("Rows as JSON instead of CSV.")
 def predict(
     file: Path,
-    assume: str,
+    values: Sequence[str],
     columns: tuple[str, ...],
     models: Sequence[str],
     hardware: Sequence[str],
@@ -385,7 +381,7 @@ def predict(
     """
     found, asked = _points(file, columns, models, hardware)
     show = progress("predicting")
-    answers = predict_rows(asked, _assumptions(assume), refused=found.refused, on_progress=show)
+    answers = predict_rows(asked, dict(map(pair, values)), refused=found.refused, on_progress=show)
     show(1.0)
     answers = answers[list(PREDICTED_COLUMNS)]
     given = found.given.drop(columns=list(PREDICTED_COLUMNS), errors="ignore")  # of an earlier prediction
@@ -401,12 +397,11 @@ def predict(
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@_ASSUME
-@reading_options("columns", "models", "hardware")
+@reading_options("cells", "assume", "columns", "models", "hardware")
 @json_option("Machine-readable output: overall, by_laboratory, rows.")
 def validate(
     file: Path | None,
-    assume: str,
+    values: Sequence[str],
     columns: tuple[str, ...],
     models: Sequence[str],
     hardware: Sequence[str],
@@ -417,11 +412,11 @@ def validate(
     if file is None:
         if columns or models or hardware:
             raise AdvisorError("--map, --model and --hardware need FILE")
-        result = validate_points(judged_rows(), _assumptions(assume), on_progress=show)
+        result = validate_points(judged_rows(), dict(map(pair, values)), on_progress=show)
     else:
         found, asked = _points(file, columns, models, hardware)
         marked = found.given.get("defect", "")
-        result = validate_points(asked.assign(defect=marked), _assumptions(assume), found.refused, show)
+        result = validate_points(asked.assign(defect=marked), dict(map(pair, values)), found.refused, show)
     show(1.0)
     if as_json:
         print_json(
@@ -470,13 +465,6 @@ def alike(rows: Iterable[tuple[str, int, int]]) -> list[tuple[str, list[int]]]:
         more = f" (and {others:,} more that differ in numbers or names)" if others else ""
         told.append((next(iter(group)) + more, [line for lines in group.values() for line in lines]))
     return sorted(told, key=lambda each: -len(each[1]))
-
-
-def _assumptions(text: str) -> dict[str, str]:
-    pairs = [piece.split("=", 1) for piece in text.split(",") if piece.strip()]
-    if any(len(pair) != 2 or not pair[0].strip() or not pair[1].strip() for pair in pairs):
-        raise AdvisorError(f"--assume {text!r} is not column=value,...; e.g. --assume hardware_id=h200-sxm")
-    return {name.strip(): value.strip() for name, value in pairs}
 
 
 _ERRORS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,17 @@ from advisor.prediction import AdvisorError
 from advisor.profiles import is_there, read_file, read_up_to
 
 MAX_FILES = 1000
+
+
+def _renamed(_ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise AdvisorError(f"--assume is now --set, once for each column: {_as_set(value)}")
+
+
+def _as_set(text: str) -> str:
+    return " ".join(f"--set {shlex.quote(piece.strip())}" for piece in text.split(","))
+
+
 _OPTIONS = {
     "values": click.option(
         "--set",
@@ -35,6 +47,15 @@ _OPTIONS = {
         help="Fill a column that the files lack, or say what a name in it means (hardware_id, model_id, engine, "
         "drafter, weight_dtype: for every row), e.g. --set hardware_id=h200-sxm; repeat for several.",
     ),
+    "cells": click.option(
+        "--set",
+        "values",
+        multiple=True,
+        metavar="COLUMN=VALUE",
+        help="Fill the empty cells of a column, or one that FILE lacks, e.g. --set accepted_length=2.6; repeat.",
+    ),
+    # Of the release before, without help: it answers with the new name.
+    "assume": click.option("--assume", hidden=True, callback=_renamed, expose_value=False, help="Now --set."),
     "columns": click.option(
         "--map",
         "columns",

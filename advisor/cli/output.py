@@ -5,6 +5,7 @@ The scenario's arguments, the same for every command that takes one.
 
 from __future__ import annotations
 
+import operator
 import re
 import shutil
 import sys
@@ -18,10 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 import click
 
 from advisor.catalog.adjustment import parse_adjustment
-from advisor.catalog.hardware import hardware_named
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import load_model
-from advisor.cli.own import hardware_fields, model_fields, own_fields
+from advisor.cli.own import assume, hardware_asked, hardware_fields, model_fields, own_fields
 from advisor.physics.acceptance import load_acceptance_curve
 from advisor.physics.hardware import gpus_of_node, load_hardware
 from advisor.predict.field_rows import FieldRow, Flag
@@ -40,7 +40,7 @@ from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.usual import drafted, split_gpus, usual_tensor_parallel
 from advisor.prediction import AdvisorError
 from advisor.profiles import read_file, shown_path, write_whole
-from advisor.text import json_text, number_of, printable, token_count, wrapped
+from advisor.text import json_text, number_of, printable, token_count, typed_number, wrapped
 
 if TYPE_CHECKING:
     from advisor.show.table import Table
@@ -172,14 +172,16 @@ def whole_numbers(option: str, text: str) -> list[int]:
             f"{option} has {text.count(',') + 1:,} values; at most {MAX_NUMBERS:,} are predicted at once"
         )
     try:
-        return [int(piece) for piece in text.split(",")]
-    except ValueError as error:
+        return [operator.index(typed_number(piece)) for piece in text.split(",")]  # type: ignore[arg-type]
+    except TypeError as error:
         raise AdvisorError(
             f"{option} {text[:60]!r} is not a comma-separated list of whole numbers, e.g. 1,2,4"
         ) from error
 
 
 MAX_REFIT_BYTES = 4096
+_USUAL_K = 3
+"""K of an accepted length that names none: what examples of EAGLE-3 and MTP draft most. Own choice. [-]"""
 _PACKED_LOADS = r"\d+x\d+:"
 _ACCEPTANCE = ("accepted_length", "acceptance", "acceptance_preset")
 
@@ -191,10 +193,11 @@ class _Ascii(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number that is meant. Raises click.BadParameter for anything else."""
-        if isinstance(value, str) and number_of(value) is None:
+        number = typed_number(value) if isinstance(value, str) else value
+        if number is None or (isinstance(number, float) and isinstance(self, click.types.IntParamType)):
             self._refuse(value, param, ctx)
         try:
-            return super().convert(value, param, ctx)
+            return super().convert(number, param, ctx)
         except click.BadParameter as error:
             if "range" in error.message:
                 raise
@@ -207,7 +210,7 @@ class _Ascii(click.ParamType):
 class _Decimal(_Ascii, click.types.FloatParamType):
     """A finite number."""
 
-    expected = "a number, e.g. 12.5 or 4e10"
+    expected = "a number, e.g. 12.5, 4e10 or 40B"
 
 
 class _Whole(_Ascii, click.types.IntParamType):
@@ -246,10 +249,10 @@ class _Gpus(_Ascii, click.types.IntParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number, or number and accelerator. Raises click.BadParameter for anything else."""
-        if not isinstance(value, str) or number_of(value) is not None or not value[:1].isdigit():
+        if not isinstance(value, str) or typed_number(value) is not None or not value[:1].isdigit():
             return super().convert(value, param, ctx)
         n_gpus, name = split_gpus(value)
-        return GpusOf(n_gpus, hardware_named(name))
+        return GpusOf(n_gpus, hardware_asked(name))
 
 
 class TokenCount(click.ParamType):
@@ -517,10 +520,14 @@ def given_acceptance(accepted_length: str | None, acceptance: str | None, preset
     if len(stated) > 1:
         raise AdvisorError("give one of --accepted-length, --acceptance, --acceptance-preset, not several")
     if accepted_length is not None and "@" not in accepted_length:
-        raise AdvisorError(
-            f"--accepted-length {accepted_length!r} is not X@K: say at which K it was measured, e.g. 2.6@3 for 2.6 "
-            "tokens a round at K = 3 (num_speculative_tokens; num_steps in SGLang), or 2.6@5, which promises less"
-        )
+        stated = [f"{accepted_length}@{_USUAL_K}"]
+        length = number_of(accepted_length)
+        if length is None or not 1.0 <= length <= _USUAL_K + 1.0:
+            raise AdvisorError(
+                f"--accepted-length {accepted_length!r} is not X@K: X tokens a round, 1 to K + 1, at K drafted "
+                "(num_speculative_tokens; num_steps in SGLang), e.g. 2.6@3"
+            )
+        assume(f"accepted length {length:g} at K = {_USUAL_K} (--accepted-length {length:g}@K for another K)")
     if acceptance is not None and ("@" in acceptance or not re.search(r"[0-9]", acceptance)):
         raise AdvisorError(f"--acceptance {acceptance!r} is not a list of probabilities, e.g. 0.7,0.5,0.4")
     if preset is not None:

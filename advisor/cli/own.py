@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog.hardware import MAX_HARDWARE_BYTES, hardware_named, hardware_slug, read_own_hardware
+import click
+
+from advisor.catalog.hardware import (
+    MAX_HARDWARE_BYTES,
+    boards_named,
+    hardware_label,
+    hardware_named,
+    hardware_slug,
+    read_own_hardware,
+)
 from advisor.catalog.hf.config import architecture_from_config
 from advisor.catalog.models import checkpoint_name, model_ids, with_quantisation_file
 from advisor.physics.hardware import hardware_ids, load_hardware
@@ -31,11 +40,29 @@ def model_fields(text: str) -> dict[str, Any]:
     return {"model_id": name, "model_config_json": config}
 
 
+def assume(text: str) -> None:
+    """Say on standard error, once a command, what is taken for the user."""
+    context = click.get_current_context(silent=True)
+    said: set[str] = set() if context is None else context.meta.setdefault("advisor.assumed", set())
+    if text not in said:
+        said.add(text)
+        click.echo(f"assumed: {text}", err=True)
+
+
+def hardware_asked(text: str) -> str:
+    """Id of an accelerator as it is typed; the board that is taken of several is said."""
+    found = hardware_named(text)
+    others = [name for name in boards_named(text) if name != found]
+    if others and text not in hardware_ids():
+        assume(f"{text} is {hardware_label(found)} (others: {', '.join(others)})")
+    return found
+
+
 def hardware_fields(text: str) -> dict[str, Any]:
     """The fields that an accelerator's id, or a path to the user's own, sets."""
     path = Path(text)
     if not (text.endswith(".json") or is_there(path)):
-        return {"hardware_id": load_hardware(hardware_named(text)).id, "hardware_json": None}
+        return {"hardware_id": load_hardware(hardware_asked(text)).id, "hardware_json": None}
     document = _read_text(path, MAX_HARDWARE_BYTES, "an accelerator's file", "an accelerator's id or JSON file")
     return {"hardware_id": hardware_slug(read_own_hardware(document).name), "hardware_json": document}
 

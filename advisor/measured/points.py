@@ -272,9 +272,7 @@ def _records(frame: pd.DataFrame) -> Iterable[tuple[int, dict[str, Any]]]:
 
 def _for_users(reason: str) -> str:
     """A reason without the option of the command that checks published rows: a file's owner fills its columns in."""
-    return re.sub(
-        r"(?:use|fill (it|one) with) --assume \w+=\.\.\.", lambda found: f"fill {found[1] or 'it'} in", reason
-    )
+    return re.sub(r"(?:give|fill) (it|one) with --set \w+=\.\.\.", lambda found: f"fill {found[1]} in", reason)
 
 
 def _askable(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[Refused]]:

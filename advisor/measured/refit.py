@@ -222,6 +222,7 @@ def adjustment_of(result: RefitResult) -> Adjustment:
         growth=result.shape.growth if result.shape else 0.0,
         expert_s=result.experts.constant_s if result.experts and result.experts.taken else 0.0,
         scatter_log_sd=result.noise_log_sd if result.n_points >= ENOUGH_FOR_SCATTER else None,
+        forced=bool(result.reasons_against),
     )
 
 

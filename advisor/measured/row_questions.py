@@ -251,14 +251,16 @@ def check_named(column: str, name: str) -> None:
 
 def _needed(cells: Mapping[str, str], name: str) -> str:
     if not cells.get(name):
-        raise AdvisorError(f"{name} is not stated; fill it with --assume {name}=...")
+        raise AdvisorError(f"{name} is not stated; give it with --set {name}=...")
     return cells[name]
 
 
 def _whole(cells: Mapping[str, str], name: str) -> int:
     value = _number(cells, name)
     if value != math.floor(value) or value < 1:
-        raise AdvisorError(f"{name}={cells[name]!r} is not a whole number >= 1")
+        baseline = name == "draft_tokens_k" and value == 0
+        reason = "a row of K = 0 is a baseline" if baseline else f"{name}={cells[name]!r} is not a whole number >= 1"
+        raise AdvisorError(reason)
     return int(value)
 
 
@@ -277,7 +279,7 @@ def _placement(cells: Mapping[str, str]) -> tuple[int, int, int, float]:
     if kind == "requests_per_rank":
         if gpus is None:
             raise AdvisorError(
-                "gpu_count is not stated, so requests per rank give no batch; use --assume gpu_count=..."
+                "gpu_count is not stated, so requests per rank give no batch; give it with --set gpu_count=..."
             )
         return gpus, 1, gpus, float(gpus)
     if kind not in WHOLE_BATCH_KINDS:
@@ -291,7 +293,7 @@ def _placement(cells: Mapping[str, str]) -> tuple[int, int, int, float]:
     elif gpus is not None:
         tensor = gpus // copies if copies and gpus % copies == 0 else gpus
     else:
-        raise AdvisorError("tensor_parallel and gpu_count are not stated; fill one with --assume tensor_parallel=...")
+        raise AdvisorError("tensor_parallel and gpu_count are not stated; fill one with --set tensor_parallel=...")
     expert = _whole(cells, "expert_parallel") if cells.get("expert_parallel") else 1
     if copies is not None and copies > 1:
         return _shared(cells, gpus or max(tensor * copies, expert), tensor, expert, copies)

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.catalog.fit_records import class_costs
+from advisor.measured.ingest.columns import COLUMNS as POINT_COLUMNS
 from advisor.measured.laboratories import SOURCE_COLUMNS, laboratory_of_row
 from advisor.measured.points import with_costs
 from advisor.measured.refit_result import Errors, best_k_regret, errors_of
@@ -77,13 +78,13 @@ def predict_rows(
     with_draws : add the speedup under each draw in the column _DRAWS.
     on_progress : called with the share done before every row.
     """
-    missing = [name for name in NEEDED_COLUMNS if name not in frame.columns]
+    filled = dict(assume or {})
+    if unknown := [name for name in filled if name not in {*frame.columns, *POINT_COLUMNS["points"]}]:
+        raise AdvisorError(f"--set {unknown[0]}=...: no column of a measured point has that name (docs/formats.md)")
+    missing = [name for name in NEEDED_COLUMNS if name not in {*frame.columns, *filled}]
     if missing:
         expected = "expected the header of measurements/published_speedups"
         raise AdvisorError(f"{_unread_text(refused or {})}the file lacks the columns {', '.join(missing)}; {expected}")
-    unknown = [name for name in assume or {} if name not in frame.columns]
-    if unknown:
-        raise AdvisorError(f"--assume names columns the file does not have: {', '.join(unknown)}")
     unread = refused or {}
     answers: list[Any] = []
     for line, row in zip(frame.index, frame.to_dict("records"), strict=True):

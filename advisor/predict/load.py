@@ -30,11 +30,14 @@ ASSUMED_IMBALANCE = (
     "(--expert-loads, or a routing trace dropped on Measure) replace it by counts."
 )
 
+FORCED = "Your refit was rejected by its checks and is forced all the same."
+
 
 def warnings_of(setup: Setup) -> tuple[str, ...]:
     """Warnings that a reader must know before trusting the answer, each once."""
     scenario, architecture, placement = setup.scenario, setup.architecture, setup.placement
     warnings = [
+        *([FORCED] if setup.adjustment is not None and setup.adjustment.forced else []),
         *_memory_warnings(scenario, setup.memory, placement),
         *architecture.warnings,
         *_placement_warnings(setup),

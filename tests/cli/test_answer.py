@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 import re
@@ -12,11 +13,15 @@ import pytest
 
 from advisor.answers.advice import advise
 from advisor.answers.explore.changes import GOALS
+from advisor.answers.summary import gain_end_text
+from advisor.catalog.adjustment import JOINT_PAIRS
 from advisor.catalog.hardware import hardware_named
 from advisor.cli.advise import GOALS as OFFERED
 from advisor.cli.output import print_table, scenario_from
 from advisor.predict.usual import nearest_acceptance, usual_drafter, usual_tensor_parallel
 from advisor.prediction import AdvisorError
+from advisor.show.report.build import build_report
+from advisor.show.report.layout import curve_finding
 from advisor.show.table import Table
 from advisor.show.words.answer import LINES, WIDTH, shell_lines, short_answer
 from advisor.show.words.schedule import DRAFTS
@@ -81,8 +86,50 @@ def test_accelerators_go_by_the_names_people_use() -> None:
         *("h200-sxm", "b200-sxm", "h200-sxm", "rtx-4090", "mi300x", "l40"),
     ]
     assert hardware_named("no-such") == "no-such"
-    with pytest.raises(AdvisorError, match="h100-nvl, h100-pcie, h100-sxm; say which"):
-        hardware_named("H100")
+    assert [hardware_named(name) for name in ("H100", "A100", "A100 80GB")] == ["h100-sxm", *["a100-80gb-sxm"] * 2]
+    with pytest.raises(AdvisorError, match=r"rtx-3090, rtx-4090.*; say which"):
+        hardware_named("RTX")
+
+
+def test_what_a_short_name_or_number_leaves_open_is_taken_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    short = "curve gpt-oss-20b --gpus 1xH100 --accepted-length 2.6 --batches 1k --drafter eagle3"
+    exact = "curve gpt-oss-20b --gpus 1xh100-sxm --accepted-length 2.6@3 --batches 1000 --drafter eagle3"
+    (_, out, err), (_, told, silent) = run(capsys, *short.split()), run(capsys, *exact.split())
+    assert out == told
+    assert "assumed: H100 is H100 SXM5 · 80 GiB (others: h100-nvl, h100-pcie)" in err
+    assert "assumed: accepted length 2.6 at K = 3 (--accepted-length 2.6@K for another K)" in err
+    assert "assumed" not in silent
+
+
+def test_no_launch_command_stands_beside_a_batch_that_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = "advise qwen3-30b-a3b --gpus 1xh100-sxm --engine sglang --drafter eagle3 --accepted-length 2.6@3 --batch"
+    _, out, _ = run(capsys, *asked.split(), "128")
+    at_most = re.search(r"No launch command: batch 128 does not fit. For at most (\d+) at once: --batch \1\.", out)
+    assert at_most is not None
+    assert "launch_server" not in out
+    assert "launch_server" in run(capsys, *asked.split(), at_most[1])[1]
+
+
+def test_page_and_terminal_say_the_same_end_of_the_gain() -> None:
+    scenario = scenario_from({"model_id": "qwen3-30b-a3b", "hardware_id": "h100-sxm", "engine": "sglang"})
+    advice = advise(scenario)
+    assert gain_end_text(advice) in " ".join(short_answer(advice, ()).tail)
+    assert gain_end_text(advice) in curve_finding(build_report(advice, dt.date(2026, 1, 1)))
+
+
+def test_a_forced_refit_is_marked_wherever_its_numbers_stand(capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = "/".join(["0.000"] * len(JOINT_PAIRS))
+    refit = f"on=h200-sxm/vllm/vllm;n=4;data=0123456789ab;host=1.1/0.1;corr={pairs}"
+    where = ("gpt-oss-20b", "--gpus", "1xh200-sxm", "--engine", "vllm", "--refit")
+    for forced, text in ((True, f"{refit};forced=1"), (False, refit)):
+        said = "Your refit was rejected by its checks and is forced"
+        assert (said in run(capsys, "advise", *where, text)[1]) is forced
+        assert (", refit forced" in run(capsys, "advise", *where, text)[1].splitlines()[0]) is forced
+        assert (
+            any(said in one for one in json.loads(run(capsys, "advise", *where, text, "--json")[1])["warnings"])
+            is forced
+        )
+        assert (said in run(capsys, "curve", *where, text)[2]) is forced
 
 
 def test_the_example_of_the_refusal_works(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,7 +55,7 @@ advise | missing the model (MODEL) and the GPUs (--gpus or --hardware); e.g. `ad
 advise | --example or --scenario
 curve --gpus 8xH200 | missing the model (MODEL); e.g.
 curve gpt-oss-20b | missing the GPUs (--gpus or --hardware); e.g.
-curve gpt-oss-20b --gpus 8xH100 | H100 may be h100-nvl, h100-pcie, h100-sxm
+curve gpt-oss-20b --gpus 8xRTX | RTX may be rtx-3090, rtx-4090
 curve gpt-oss-20b --gpus 8xH200 --hardware b200-sxm | --gpus names h200-sxm already
 curve gpt-oss-20b --model x --gpus 8xH200 | leave --model out
 curve gpt-oss-20b --gpus 8xNone | 'None' is not one of the
@@ -66,6 +66,11 @@ curve QWEN --k 99 | K must lie
 explain QWEN --k 99 | K = 99 is not considered; choose one from 0 to 8
 advise QWEN --acceptance 0.5 | one of
 advise QWEN --batch zero | zero
+advise QWEN --batch 16.5 | '16.5' is not a whole number, e.g. 16
+advise QWEN --batch 1.55M% | is not a whole number
+advise gpt-oss-20b --gpus 1xH200 --accepted-length 5.6 | is not X@K
+predict rows.csv --assume engine=vllm,drafter=mtp | --assume is now --set, once for each column: --set engine=vllm
+predict rows.csv --set nothing=1 | no column of a measured point has that name
 advise QWEN --tp 3 --gpus 8 | does not divide
 advise QWEN --engine tgi | tgi
 advise QWEN --context long | 'long' is no number of tokens; type it as 4096, 128k (128,000), 128K (131,072)

@@ -117,11 +117,16 @@ def test_further_k_are_drawn_only_when_asked_for_and_differ_by_more_than_colour(
 
 @pytest.mark.parametrize(
     ("scale", "ending"),
-    [(10.0, "stays above 1x up to batch 512"), (1.0, "slowdown within batch "), (0.1, "slowdown at every batch")],
+    [
+        (10.0, "pays up to batch 512, the largest looked at"),
+        (1.0, "stops paying at"),
+        (0.1, "slowdown at every batch"),
+    ],
 )
 def test_the_words_under_the_chart_state_value_band_peak_and_where_it_stops_paying(scale: float, ending: str) -> None:
     curve = hand_curve(scale=scale)
-    at = SimpleNamespace(batch_index=6, curve_column=2, curve_k=2, band_level=0.8)
+    at = SimpleNamespace(batch_index=6, curve_column=2, curve_k=2, band_level=0.8, curve=curve)
+    at.break_even_batch = break_even_batch(curve.batches, curve.speedup[:, 2])
     at.setup = SimpleNamespace(memory=SimpleNamespace(largest_batch=4096))
     text = curve_finding(SimpleNamespace(advice=at, drawn_curve=curve))
     low, value, high = (values[6, 2] for values in (curve.low, curve.speedup, curve.high))

@@ -1,6 +1,8 @@
 """What a user typed stays text in every format; a measured run in a report."""
 
+import base64
 import csv
+import gzip
 import io
 import json
 import re
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pypdf
 import pytest
+from plotly.offline import get_plotlyjs
 
 from advisor.answers.advice import advise
 from advisor.answers.diagnosis.diagnose import diagnose
@@ -124,6 +127,15 @@ def test_chart_data_cannot_end_its_script_element() -> None:
     text = script_json('{"name": "</script><script>alert(1)</script><!--"}')
     assert "<" not in text
     assert json.loads(text) == {"name": "</script><script>alert(1)</script><!--"}
+
+
+def test_an_html_report_carries_the_chart_library_packed() -> None:
+    written = render(report_on(checked=False), "html")
+    size, text = written.decode().partition('id="plotly">')[2].partition("</script>")[0].split(" ")
+    packed = base64.a85decode(text.translate({ord("v"): "<", ord("w"): "&"}))[: int(size)]
+    assert gzip.decompress(packed).decode() == get_plotlyjs()
+    assert not set(text) & set("<&z")
+    assert len(written) < 2e6
 
 
 def test_names_on_launch_lines_stay_on_their_line() -> None:

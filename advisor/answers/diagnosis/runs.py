@@ -386,5 +386,4 @@ def with_prediction(run: Run, configs: Mapping[str, str] | None = None, bar: Sce
             return replace(run, not_compared="nothing that can be predicted was measured")
         return replace(run, comparison=compare(run.facts, run.plain, configs, bar))
     except AdvisorError as error:
-        reason = str(error).replace("fill it with --assume", "give it with --set").replace("--assume", "--set")
-        return replace(run, not_compared=reason)
+        return replace(run, not_compared=str(error))

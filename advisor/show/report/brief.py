@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.answers.engines.config import one_option_a_line
-from advisor.answers.summary import accepted_length_flips, accepted_text, flip_texts
+from advisor.answers.summary import accepted_length_flips, accepted_text, flip_texts, gain_end_text
 from advisor.catalog.engines import load_engine
 from advisor.show.report.blocks import Block, Code, FigureBlock, Listing, Paragraph, Section, typeset_block
 from advisor.show.report.build import Report
@@ -48,8 +48,7 @@ def _doubts(report: Report) -> tuple[Block, ...]:
     length = float(advice.setup.acceptance.accepted_length[advice.curve_k])
     flips = flip_texts(accepted_length_flips(advice), advice.curve_k, length)
     lines = [accepted_text(advice), *flips]
-    if advice.break_even_batch is not None:
-        lines.append(f"Drafting stops paying at batch {advice.break_even_batch:,.0f}.")
+    lines.append(gain_end_text(advice))
     if report.validation:
         lines.append(nearest_check(*next(iter(report.validation.items()))))
     lines += list(report.warnings[:_MOST_WARNINGS])

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from advisor.answers.advice import component_times
 from advisor.answers.schedule import plain_text, schedule_rule
+from advisor.answers.summary import gain_end_text
 from advisor.measured.refit_result import Errors
 from advisor.physics.bands import SIMULATED
 from advisor.predict.curve import curve_rows
@@ -119,14 +120,11 @@ def curve_finding(report: Report) -> str:
     curve, row = report.drawn_curve, advice.batch_index
     batches, speedup = curve.batches, curve.speedup[:, column]
     slow = batches[speedup < 1.0]
-    if not slow.size:
-        fits = batches[batches <= advice.setup.memory.largest_batch]
-        last, why = (fits[-1], ", the last shown that fits") if fits.size else (batches[-1], "")
-        ending = f"It stays above 1x up to batch {last:,.0f}{why if last < batches[-1] else ''}."
-    elif slow.size == batches.size:
+    ending = gain_end_text(advice)
+    if slow.size == batches.size:
         ending = "It is a slowdown at every batch."
-    else:
-        ending = f"It is a slowdown within batch {slow[0]:,.0f} to {slow[-1]:,.0f}."
+    elif slow.size and advice.break_even_batch is None:
+        ending = f"It is a slowdown within batch {slow[0]:,.0f} to {slow[-1]:,.0f}. {ending}".rstrip()
     return (
         f"With K = {advice.curve_k}, the speedup at batch {batches[row]:,.0f} is {speedup[row]:.2f}x "
         f"(likely range {_band(curve.low[row, column], curve.high[row, column])}); it is highest at batch "
@@ -180,11 +178,10 @@ def nearest_check(group: str, errors: Errors) -> str:
 def _curve(report: Report) -> tuple[Block, ...]:
     advice = report.advice
     rows = [row for row in curve_rows(advice.curve) if row["n_draft"] == advice.curve_k]
-    ending = "" if advice.break_even_batch is None else f" It breaks even at batch {advice.break_even_batch:,.0f}."
     caption = f"K = {advice.curve_k}. Experts: distinct routed experts that one layer loads in a step."
     finding = curve_finding(report)
     return (
-        Paragraph(finding + ending),
+        Paragraph(finding),
         FigureBlock("speedup", finding, report),
         table_block(Table(_CURVE, rows), caption),
     )

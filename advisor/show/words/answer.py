@@ -15,6 +15,7 @@ from advisor.answers.schedule import plain_text
 from advisor.answers.summary import (
     accepted_length_flips,
     fit_of,
+    gain_end_text,
     headline,
     likely_text,
     one_k_text,
@@ -102,9 +103,10 @@ def _reasons(advice: Advice) -> list[str]:
         if adjustment is None
         else refitted_times_text(adjustment)
     )
+    pays = gain_end_text(advice) if len(advice.k_by_batch) == 1 else ""  # several ranges end where memory does
     own = own_runs_text(advice).partition(", which took")[0].rstrip(".")
     return [
-        *([f"{one_k_text(advice)} {_pays_text(advice)}".rstrip()] if len(advice.curve.drafts) > 1 else []),
+        *([f"{one_k_text(advice)} {pays}".rstrip()] if len(advice.curve.drafts) > 1 else []),
         *(
             [f"What would change K: an accepted length (now {now} at K = {advice.curve_k}) {'; '.join(flips)}."]
             if flips
@@ -114,27 +116,16 @@ def _reasons(advice: Advice) -> list[str]:
     ]
 
 
-def _pays_text(advice: Advice) -> str:
-    """Up to which batch speculation gains, at the K whose curve the answer shows. Empty where it gains at none.
-
-    A schedule of several ranges says it itself: it ends at the batch that fills the memory.
-    """
-    last = advice.setup.memory.largest_batch
-    if len(advice.k_by_batch) > 1:
-        return ""
-    if advice.break_even_batch is not None:
-        return f"Speculation stops paying at batch {advice.break_even_batch:,.0f}."
-    if last < 1 or advice.curve.speedup[:, advice.curve_column].max() <= 1.0:
-        return ""
-    return f"Speculation pays up to batch {last:,}, where memory is full."
-
-
 def launch_lines(advice: Advice, options: Sequence[str], width: int) -> list[str]:
     """The command that starts the engine with this schedule, or why there is none.
 
     Where the engine reads the schedule from a file, the command that writes it stands below.
     """
     scenario, setup = advice.scenario, advice.setup
+    if setup.memory.largest_batch < scenario.batch_size:  # K of another batch would stand beside these numbers
+        largest = setup.memory.largest_batch
+        fits = f" For at most {largest:,} at once: --batch {largest}." if largest else ""
+        return wrapped(f"No launch command: batch {scenario.batch_size:,} does not fit.{fits}", width)
     if setup.drafter.kind == "none" or not any(item.k_running for item in advice.to_serve):
         why = "" if setup.drafter.kind == "none" else plain_text(advice.k_by_batch, scenario.batch_size)
         return wrapped(why or "Launch the engine without speculation.", width)
