@@ -65,7 +65,9 @@ def _folders(root: Path) -> list[Path]:
 
 def dataset_folders(root: Path = MEASUREMENTS) -> list[Path]:
     """Folders below `root` that hold a transcribed dataset, in name order."""
-    return [child for child in _folders(root) if not is_sweep(child) and not is_unfinished(child)]
+    folders = [child for child in _folders(root) if not is_sweep(child)]
+    # A sweep that is running or was interrupted could not describe itself yet.
+    return [child for child in folders if (child / "meta.yaml").exists() or not (child / "progress.json").exists()]
 
 
 def sweep_folders(root: Path = MEASUREMENTS) -> list[Path]:
@@ -123,13 +125,11 @@ def read_dataset(folder: Path) -> tuple[DatasetMeta, pd.DataFrame]:
 def read_numbers(folder: Path) -> pd.DataFrame:
     """A dataset as `read_dataset` checks it, columns of numbers as such, empty cells missing. AdvisorError as there."""
     _, text = read_dataset(folder)
-    return pd.DataFrame({name: _as_numbers(text[name]) for name in text.columns})
-
-
-def _as_numbers(cells: pd.Series) -> pd.Series:
-    filled = cells.where(cells != "")
-    numbers = pd.to_numeric(filled, errors="coerce")
-    return numbers if filled.notna().any() and numbers.notna().eq(filled.notna()).all() else filled
+    for name, cells in text.items():
+        filled = cells.where(cells != "")
+        numbers = pd.to_numeric(filled, errors="coerce")
+        text[name] = numbers if filled.notna().any() and numbers.notna().eq(filled.notna()).all() else filled
+    return text
 
 
 SWEEP_TEXT_COLUMNS = frozenset(
@@ -213,11 +213,6 @@ def is_sweep(folder: Path) -> bool:
         return bool(_WRITTEN_BY_PROFILER.search((folder / "meta.yaml").read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError):
         return False
-
-
-def is_unfinished(folder: Path) -> bool:
-    """Whether a sweep is running here or was interrupted before it could describe itself."""
-    return (folder / "progress.json").exists() and not (folder / "meta.yaml").exists()
 
 
 def data_file(folder: Path) -> Path | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import duckdb
 import pandas as pd
@@ -248,26 +248,12 @@ def create_tables(connection: duckdb.DuckDBPyConnection) -> None:
 BYTES_PER_ELEMENT = {"bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "float32": 4, "fp32": 4}
 
 
-class Which(TypedDict, total=False):
-    """Choice of rows of a kernel table by exact values of its columns. None or left out takes all."""
-
-    version: str | None
-    dtype: str | None
-    kv_dtype: str | None
-    kernel_source: str | None
-    distribution: str | None
-    ep: int | None
-    """Expert-parallel ranks of an MoE table; 1 keeps the rows where one rank holds all experts. [-]"""
-    op: str | None
-    phase: str | None
-    n_ranks: int | None
-
-
 def kernel_table(
-    store: Store, table: str, hardware_id: str, engine: str | None = None, **which: Unpack[Which]
+    store: Store, table: str, hardware_id: str, engine: str | None = None, **which: str | int | None
 ) -> pd.DataFrame:
     """Measured times of one kernel on one accelerator. `table` is a name of KERNEL_TABLES, which says what a row is.
 
+    `which`: exact values of its columns, None for all; `ep` means moe_ep_size, where 1 keeps the rows of whole layers.
     The all-reduce gets message_bytes [bytes] beside its elements, missing for a dtype of unknown size.
     Raises AdvisorError for a table or a column that does not exist.
     """

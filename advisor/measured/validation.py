@@ -90,8 +90,14 @@ def predict_rows(
     for line, row in zip(frame.index, frame.to_dict("records"), strict=True):
         if on_progress is not None:
             on_progress(len(answers) / len(frame))
-        known = line not in unread
-        answers.append(_predict(row, assume, held_out, other_models) if known else _not_predicted(unread[line]))
+        try:
+            if line in unread:
+                raise AdvisorError(unread[line])
+            question = question_of(row, assume, other_models)
+            without = laboratory_of_row(row) if held_out else ""
+            answers.append(_answer(question, class_costs(question.engine_class, without)))
+        except AdvisorError as error:
+            answers.append((None, None, None, None, f"not predicted: {error}", "none", None))
     added = pd.DataFrame(answers, columns=[*PREDICTED_COLUMNS, _DRAWS])
     return pd.concat([frame.reset_index(drop=True), added if with_draws else added.drop(columns=_DRAWS)], axis=1)
 
@@ -163,24 +169,6 @@ def _by_laboratory(judged: pd.DataFrame) -> pd.DataFrame:
 
 def _errors_by(judged: pd.DataFrame, column: str) -> dict[str, Errors]:
     return {str(key): judged_errors(group) for key, group in judged.groupby(column)}
-
-
-def _predict(
-    row: Mapping[str, Any],
-    assume: Mapping[str, str] | None,
-    held_out: bool,
-    other_models: bool,
-) -> tuple[Any, ...]:
-    try:
-        question = question_of(row, assume, other_models)
-        without = laboratory_of_row(row) if held_out else ""
-        return _answer(question, class_costs(question.engine_class, without))
-    except AdvisorError as error:
-        return _not_predicted(str(error))
-
-
-def _not_predicted(reason: str) -> tuple[Any, ...]:
-    return None, None, None, None, f"not predicted: {reason}", "none", None
 
 
 def _answer(question: RowQuestion, costs: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -248,11 +248,15 @@ def _costs(
 ) -> KernelCosts:
     """Constants of the accelerator and engine for one model. `by_shape` with the kernel that measured its own expert
     shape, the rows of that, and its own attention layers where they were measured as a whole. `scales`: of quantised
-    products; None: as the checkpoint says."""
+    products; None: as the checkpoint says, static where it says nothing."""
     gated = architecture.moe is None or architecture.moe.matrices > 2
     shape = MoeShape.of(architecture) if by_shape else None
     layer = expert_shape(shape, placement) if shape is not None else None
-    scales = scales or _stated_scales(architecture)
+    if scales is None:
+        # Beside nvfp4 parts static: their blocks find scales of their own, which the scheme of 8-bit parts says
+        # nothing of.
+        mixed = "nvfp4" in architecture.dtypes.model_dump().values()
+        scales = "dynamic" if architecture.activation_scheme == "dynamic" and not mixed else "static"
     costs = kernel_costs(hardware, scenario.engine, architecture.dtypes, cache.dtype, gated, layer, scales)
     launched_s = EAGER_DENSE_S if architecture.moe is None else EAGER_ROUTED_S
     costs = dataclasses.replace(costs, eager_per_layer_s=launched_s)
@@ -263,15 +267,6 @@ def _costs(
     measured = with_measured_shape(costs, hardware, architecture, placement)
     shards = placement.tensor_parallel
     return with_attention_modules(measured, hardware, architecture, shards, scenario.engine, cache.dtype)
-
-
-def _stated_scales(architecture: Architecture) -> ActivationScales:
-    """How the checkpoint's products get the scale of their activations. Static where it says nothing.
-
-    Beside nvfp4 parts static: their blocks find scales of their own, which the scheme of 8-bit parts says nothing of.
-    """
-    mixed = "nvfp4" in architecture.dtypes.model_dump().values()
-    return "dynamic" if architecture.activation_scheme == "dynamic" and not mixed else "static"
 
 
 def routing_of(scenario: Scenario, architecture: Architecture, hardware: Hardware) -> tuple[RoutingPreset | None, str]:
@@ -357,12 +352,6 @@ _KNOWN: OrderedDict[str, RankBalance] = OrderedDict()
 """Counts by a digest of everything they follow from: a user's loads are neither kept here nor to be read from it."""
 
 
-def asks_for_counts(scenario: Scenario) -> bool:
-    """Whether a scenario gives loads of experts or a balanced layout for several ranks."""
-    several = scenario.expert_parallel > 1
-    return several and (scenario.expert_loads is not None or scenario.redundant_experts is not None)
-
-
 def with_counted_ranks(setup: Setup) -> Setup:
     """Setup that predicts with the slowest rank counted, where its scenario asks for that.
 
@@ -370,9 +359,9 @@ def with_counted_ranks(setup: Setup) -> Setup:
     placed on the routing preset's spread. Raises AdvisorError for loads that cannot be read or are of another number of
     experts.
     """
-    if not asks_for_counts(setup.scenario):
-        return setup
     wanted, ranks = setup.scenario.redundant_experts, setup.placement.expert_parallel
+    if ranks == 1 or (wanted is None and setup.scenario.expert_loads is None):
+        return setup
     copies = None if wanted is None else filling_copies(setup.router.moe.n_experts, ranks, wanted)
     placement = dataclasses.replace(setup.placement, redundant=copies or 0, balance=_balance(setup, copies))
     return with_memory(dataclasses.replace(setup, placement=placement))

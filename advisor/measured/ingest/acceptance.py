@@ -173,9 +173,13 @@ def parse_metrics(name: str, text: str, names: Collection[str] = _NAMES) -> Seri
     return found
 
 
-def _text(name: str, data: bytes) -> str:
+def _check_size(name: str, data: bytes) -> None:
     if len(data) > MAX_METRICS_BYTES:
         raise AdvisorError(f"{name} has {len(data) / MIB:,.0f} MiB; at most {MAX_METRICS_BYTES // MIB} are read")
+
+
+def _text(name: str, data: bytes) -> str:
+    _check_size(name, data)
     if data.lstrip()[:1] == b"[":
         return data.decode("utf-8", errors="replace")
     sample = open_upload(name, data)  # bounded decompression and decoding, binary formats refused
@@ -302,8 +306,7 @@ def read_acceptance_file(
     rounds, a counter that fell between scrapes (the server was restarted), positions missing.
     """
     if data.lstrip()[:1] == b"{" or data.lstrip()[:2] in (b"[{", b"[\n"):
-        if len(data) > MAX_METRICS_BYTES:
-            raise AdvisorError(f"{name} has {len(data) / MIB:,.0f} MiB; at most {MAX_METRICS_BYTES // MIB} are read")
+        _check_size(name, data)
         return _from_json(name, open_upload(name, data))
     text, source = _text(name, data), shorten(name) + (f" since {shorten(earlier[0])}" if earlier else "")
     if _CURVE in text[:4096]:
@@ -335,7 +338,7 @@ def rates_from_histogram(rounds: Mapping[int, float], source: str) -> Acceptance
     total = float(counts.sum())
     if total <= 0:
         raise AdvisorError(f"{source} counts no round; send requests with speculation on")
-    share = counts[::-1].cumsum()[::-1][1:] / total
+    share = _shares(counts)
     accepted = np.arange(longest + 1)
     mean = float((counts * accepted).sum() / total)
     variance = float((counts * (accepted - mean) ** 2).sum() / total)
@@ -350,7 +353,12 @@ def histogram_shares(value: Any) -> list[float] | None:
     if not rounds or max(rounds) < 1 or sum(rounds.values()) <= 0:
         return None
     counts = np.array([rounds.get(j, 0.0) for j in range(max(rounds) + 1)])
-    return [float(share) for share in counts[::-1].cumsum()[::-1][1:] / counts.sum()]
+    return [float(share) for share in _shares(counts)]
+
+
+def _shares(counts: Array) -> Array:
+    """S_i, the share of rounds that accept i drafts or more, from rounds by accepted drafts, [K + 1] -> [K]. [-]"""
+    return np.asarray(counts[::-1].cumsum()[::-1][1:] / counts.sum())
 
 
 def _as_rounds(value: Any) -> dict[int, float]:

@@ -40,10 +40,6 @@ def _more(first: str, second: str, slack: float = 0.0) -> Callable[[Values], np.
     return lambda v: v[first] > v[second] * (1 + 1e-9) + slack
 
 
-def _not_divisible(v: Values) -> np.ndarray:
-    return np.asarray(np.mod(v["gpu_count"], v["tensor_parallel"]) > 0)
-
-
 POINT_RULES = (
     CheckRule(("n_active", "n_experts"), _more("n_active", "n_experts"), "n_active (k) exceeds n_experts (N)"),
     CheckRule(
@@ -51,7 +47,11 @@ POINT_RULES = (
         _more("accepted_length", "draft_tokens_k", 1.0),
         "accepted_length exceeds K + 1, the most a round can emit",
     ),
-    CheckRule(("tensor_parallel", "gpu_count"), _not_divisible, "tensor_parallel does not divide gpu_count"),
+    CheckRule(
+        ("tensor_parallel", "gpu_count"),
+        lambda v: np.asarray(np.mod(v["gpu_count"], v["tensor_parallel"]) > 0),
+        "tensor_parallel does not divide gpu_count",
+    ),
     CheckRule(
         ("expert_parallel", "gpu_count"), _more("expert_parallel", "gpu_count"), "expert_parallel exceeds gpu_count"
     ),
@@ -160,7 +160,7 @@ def misplaced_columns(table: FileTable, mapped: dict[str, tuple[int, float]], ki
     for name, (index, _) in mapped.items():
         cells = [cell.strip() for cell in table.columns[index][:200].to_pylist() if cell and cell.strip()]
         if cells:
-            share[name] = sum(_is_number(cell) for cell in cells) / len(cells)
+            share[name] = sum(number_of(cell.replace(",", ".")) is not None for cell in cells) / len(cells)
     words = [name for name, part in share.items() if spec[name].numeric and part < SWAP_SHARE]
     coded = {"engine_version", "version", "date", "point_id", "notes"}
     names = {name for name, column in spec.items() if not column.numeric} - coded
@@ -169,10 +169,6 @@ def misplaced_columns(table: FileTable, mapped: dict[str, tuple[int, float]], ki
         reason = f"{words[0]} holds words and {numbers[0]} holds numbers: they look swapped; exchange the two headers"
         return [Swap((words[0], numbers[0]), reason)]
     return []
-
-
-def _is_number(cell: str) -> bool:
-    return number_of(cell.replace(",", ".")) is not None
 
 
 IMPOSSIBLE = 1.5

@@ -153,7 +153,13 @@ def unfolded(sample: Sample) -> Sample:
     if not found[1]:
         return sample
     around, runs = found
-    settings = {name: value for name, value in around.items() if _is_setting(name)}
+    settings = {
+        name: value
+        for name, value in around.items()
+        if header_key(name) not in _OF_THE_TOOL
+        and (match := match_header(name, "points"))
+        and COLUMNS["points"][match[0]].context
+    }
     records = [{**settings, **_opened(run)} if isinstance(run, dict) else run for run in runs]
     said = f"taken for every run from around the list: {', '.join(map(shorten, settings))}" if settings else ""
     warnings = (*sample.warnings, said) if said else sample.warnings
@@ -192,11 +198,6 @@ def _opened(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name if last.count(name) == 1 else path: field_of(record, path) for path, name in zip(paths, last, strict=True)
     }
-
-
-def _is_setting(name: str) -> bool:
-    found = match_header(name, "points")
-    return found is not None and COLUMNS["points"][found[0]].context and header_key(name) not in _OF_THE_TOOL
 
 
 def targets(kind: TableKind = "points") -> list[str]:
@@ -257,9 +258,10 @@ def rename_headers(sample: Sample, columns: Mapping[str, str]) -> Sample:
                 "as in tpot_ms"
             )
         _check_unit(sample.name, theirs, ours)
+    stripped = {theirs.strip(): ours.strip() for theirs, ours in columns.items()}
     if sample.kind != "text":
-        return _rename_fields(sample, {theirs.strip(): ours.strip() for theirs, ours in columns.items()})
-    wanted = {theirs.strip(): _renamed(theirs.strip(), ours.strip()) for theirs, ours in columns.items()}
+        return _rename_fields(sample, stripped)
+    wanted = {theirs: f"ignored: {theirs}" if ours == IGNORE else ours for theirs, ours in stripped.items()}
     line = io.StringIO()
     csv.writer(line, delimiter=sample.delimiter, lineterminator="").writerow(
         [wanted.get(cell, cell) for cell in header]
@@ -326,10 +328,6 @@ def fill_mapped(raw: RawRows, sample: Sample, columns: Mapping[str, str]) -> Non
         column, factor = found
         values = [record.get(ours.strip()) if isinstance(record, dict) else None for record in rows]
         raw.cells[column] = Cells(values, theirs.strip(), factor)
-
-
-def _renamed(theirs: str, ours: str) -> str:
-    return f"ignored: {theirs}" if ours == IGNORE else ours
 
 
 def _with_unit(header: str, kind: TableKind) -> str | None:

@@ -72,17 +72,12 @@ def _wide(headers: Sequence[str]) -> _Wide | None:
     held = {
         _long_name(stem, drafter, plain): places
         for (stem, drafter), places in stems.items()
-        if plain or _measures(stem)
+        if plain or ((match := match_header(stem, "points")) and not COLUMNS["points"][match[0]].context)
     }
     if max((len(places) for places in held.values()), default=0) < 2:
         return None
     taken = {place for places in held.values() for place in places.values()}
     return _Wide(held, tuple(place for place in range(len(headers)) if place not in taken))
-
-
-def _measures(stem: str) -> bool:
-    found = match_header(stem, "points")
-    return found is not None and not COLUMNS["points"][found[0]].context
 
 
 def _long_name(stem: str, drafter: str, beside_plain: bool) -> str:

@@ -311,18 +311,16 @@ def _taken_apart(place: int, header: str) -> _Header:
     rate = bool(left & _RATES) or _TOKEN_RATE.search(f"_{header_key(header)}_") is not None
     unit = "/s" if rate else next((word for word in left if word in UNIT_FACTORS), "")
     named = next((_KINDS[word] for word in sorted(left) if word in _KINDS), "")
-    kind = _rate_kind(left) if rate else named or ("tpot" if unit and left & _TOKENS else "")
+    kind = named or ("tpot" if unit and left & _TOKENS else "")
+    if rate:
+        per_user = left & {"user", "request", "req", "seq", "sequence", "stream"}
+        of_all = left & {"output", "system", "all", "throughput", "generated"}
+        kind = "output_tok_per_s_per_user" if per_user else "output_tok_per_s" if of_all else ""
     rest = left - _FILLERS - set(_KINDS) - set(UNIT_FACTORS) - {"second", "latency" if kind else ""}
     rest -= (_RATES | {"user", "seq", "sequence", "all", "system"}) if rate else set()
     known = (drafter_name(word) for word in sorted(marks))
     drafter = next((name for name in known if name in drafter_ids()), None)
     return _Header(place, side, kind, frozenset(rest), unit, n_draft, drafter, marks == {"sd"})
-
-
-def _rate_kind(words: set[str]) -> str:
-    if words & {"user", "request", "req", "seq", "sequence", "stream"}:
-        return "output_tok_per_s_per_user"
-    return "output_tok_per_s" if words & {"output", "system", "all", "throughput", "generated"} else ""
 
 
 def _pair(alike: Sequence[_Header], headers: Sequence[str]) -> tuple[_Header, _Header] | None:

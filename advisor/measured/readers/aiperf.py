@@ -155,7 +155,11 @@ def read_json(sample: Sample) -> RawRows:
     model = _model(config)
     if model:
         raw.constant("model_id", model, "input_config")
-    raw.cells |= closed_loads([_concurrency(config)], [_rate(config)], "input_config concurrency")
+    concurrency = _of_load(config, "concurrency")
+    limit = concurrency.pop() if len(concurrency) == 1 else None  # of the one profiling phase
+    # Requests a second of a phase that sends at a rate, whatever it capped; none where all might come at once.
+    rate = max(_of_load(config, "request_rate") | _of_load(config, "rate"), default=None)
+    raw.cells |= closed_loads([limit], [rate], "input_config concurrency")
     return raw
 
 
@@ -171,17 +175,6 @@ def _model(config: Any) -> str | None:
         if isinstance(value, str) and value:
             return value
     return None
-
-
-def _concurrency(config: Any) -> Any:
-    """Concurrency of the one profiling phase. None when phases differ or none states it."""
-    found = _of_load(config, "concurrency")
-    return found.pop() if len(found) == 1 else None
-
-
-def _rate(config: Any) -> Any:
-    """Requests a second of a phase that sends at a rate, whatever it capped. None where all might come at once."""
-    return max(_of_load(config, "request_rate") | _of_load(config, "rate"), default=None)
 
 
 def _of_load(config: Any, name: str) -> set[Any]:

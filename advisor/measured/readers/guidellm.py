@@ -37,7 +37,8 @@ def detect_json(sample: Sample) -> float:
         return 0.0
     if field_of(sample.document, "metadata.guidellm_version") is not None:
         return 0.95
-    return 0.8 if any("inter_token_latency_ms" in _metrics(item) for item in _benchmarks(sample)) else 0.0
+    latency = "metrics.inter_token_latency_ms"
+    return 0.8 if any(field_of(item, latency) is not None for item in _benchmarks(sample)) else 0.0
 
 
 def read_json(sample: Sample) -> RawRows:
@@ -111,11 +112,6 @@ def batch_of_strategy(strategy: str) -> tuple[Any, str | None]:
 def _benchmarks(sample: Sample) -> list[dict[str, Any]]:
     items = sample.document.get("benchmarks") if isinstance(sample.document, dict) else None
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-
-
-def _metrics(record: dict[str, Any]) -> dict[str, Any]:
-    metrics = record.get("metrics")
-    return metrics if isinstance(metrics, dict) else {}
 
 
 def _strategy(record: dict[str, Any]) -> str:

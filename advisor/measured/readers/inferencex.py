@@ -70,7 +70,10 @@ def read_aggregate(sample: Sample) -> RawRows:
     methods = [_method(record.get("spec_decoding")) for record in records]
     cells["draft_tokens_k"] = Cells([0 if method == "" else None for method in methods], "spec_decoding")
     cells["drafter"] = Cells([method or None for method in methods], "spec_decoding")
-    agentic = [_is_agentic(record) for record in records]
+    agentic = [
+        isinstance(record.get(_REQUESTS), dict) or "agentic" in str(record.get("scenario_type", ""))
+        for record in records
+    ]
     # AIPerf's inter-token latency stands under both names in an agentic run: it is a time per token, not per chunk.
     chunks = [None if replay else record.get("mean_itl") for replay, record in zip(agentic, records, strict=True)]
     cells["itl_s"] = Cells(chunks, "mean_itl")
@@ -124,10 +127,6 @@ def _decode_placement(record: dict[str, Any], nodes: bool) -> dict[str, Any]:
     if groups and workers > 1 and ep == tp:  # whole experts on every rank, as a server of groups of one GPU
         found["tensor_parallel"] = 1
     return found
-
-
-def _is_agentic(record: dict[str, Any]) -> bool:
-    return isinstance(record.get(_REQUESTS), dict) or "agentic" in str(record.get("scenario_type", ""))
 
 
 def _notes(record: dict[str, Any]) -> str | None:

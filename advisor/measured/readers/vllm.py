@@ -425,15 +425,10 @@ def _take(record: dict[str, Any], label: str, value: str) -> None:
     elif position := _POSITION.match(label):
         shares = record.setdefault("_by_position", [])
         if int(position[1]) == len(shares):
-            shares.append(_share(value))
+            number = number_of(value)
+            shares.append(None if number is None else number / 100.0)
     elif label in _LABELS and value not in ("not", "not set", "None"):
         record.setdefault(_LABELS[label], value)
-
-
-def _share(percent: str) -> float | None:
-    """A share of a printed percentage. None where it is no number."""
-    number = number_of(percent)
-    return None if number is None else number / 100.0
 
 
 def _engine(record: dict[str, Any]) -> str | None:
