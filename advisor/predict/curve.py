@@ -189,6 +189,7 @@ def graph_edges(setup: Setup) -> tuple[int, ...]:
     if setup.graphs is None:
         return ()
     groups, most = setup.placement.attention_groups, DEFAULT_BATCHES[-1]
+    # A round of K drafts fills a graph with q = K + 1 rows a sequence, so each K leaves at a batch of its own.
     last = (setup.graphs.largest(q) // q * groups for q in range(1, setup.longest_step + 1))
     return tuple(sorted({batch for end in last if 0 < end < most for batch in (end, end + 1)}))
 
@@ -231,6 +232,7 @@ def curve_for(
     tier = tiers_of(setup, arms.plain_components, arms.round_components, batch, step_tokens)
     plain_draws, samples, low, high = arms.plain_s[None], central[None], central, central
     if not central_only:
+        # One set of draws for both arms: an error that they share cancels in the speedup.
         draws = draws or make_draws(setup.costs)
         plain_draws, round_draws = arms.drawn(setup, draws)
         samples = _samples(setup, draws, plain_draws, round_draws, batch, step_tokens, k, prefill, tier)
@@ -337,6 +339,7 @@ class _Arms:
         """Plain steps [draws, nB] and rounds [draws, nB, nK] under each draw. [s]"""
         of_plain, of_round = self.factors
         plain = _drawn(setup, self.by_model[0], draws, self.plain) * of_plain
+        # A plain sweep knows nothing of drafting, so its factor leaves the drafter and its host alone (decision 0026).
         beside = draw_total({name: self.round_components[name] for name in _BESIDE}, draws, None, None)
         return plain, (_drawn(setup, self.by_model[1], draws, self.verify) - beside) * of_round + beside
 
@@ -347,6 +350,7 @@ def _arms(setup: Setup, batch: Array, k: NDArray[np.int64], verified: Array, cen
     verify = _pass(setup, column, verified, context, central_only)
     plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
     components = _round_components(setup, verify, column, k, plain.touched[:, None])
+    # What rounds take beyond kernels and hosts grows with their tokens (decision 0019).
     if setup.costs.verified_per_token:
         steps = (StepTime({name: time[:, None] for name, time in plain_components.items()}), verify.step)
         components["verified"] = np.asarray(verified_time(setup, steps, column, verified) * (k > 0))
@@ -387,6 +391,7 @@ def verified_time(setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, 
     steps: a plain one and a verification.
     batch, tokens: sequences of the instance, and tokens that each verifies. [-]
     """
+    # Launches and the host's step are fixed: only what reads and computes grows with the tokens verified.
     plain, verify = steps
     group_batch = batch / setup.placement.attention_groups
     times = {"T_plain": plain.total, "T_verify": verify.total}
@@ -407,6 +412,7 @@ _BESIDE = ("draft", "draft_host", "round_host")
 def _target_s(setup: Setup, batch: Array, tokens: Array) -> Array:
     """The model's step of the target, B sequences x q tokens, broadcast: kernels, launches, verified tokens. [s]"""
     context = float(setup.scenario.context_tokens)
+    # Central only: a sweep corrects the middle of the band and leaves its width.
     run, one = (_pass(setup, batch, each, context, central_only=True) for each in (tokens, np.ones(())))
     parts = {**run.step.components, "verified": verified_time(setup, (one.step, run.step), batch, tokens)}
     if run.ran is not None:
@@ -449,6 +455,7 @@ def _drawn(setup: Setup, components: Mapping[str, Array], draws: Draws, run: _Pa
     if run.ran is None or not run.ran.eager.any():
         return total
     device = {name: time for name, time in rest.items() if name not in _BESIDE_THE_STEP}
+    # Drawn apart from the kernels: how fast a host launches says nothing of how fast they run.
     factor = draws.factor["eager"].reshape(-1, *(1,) * (total.ndim - 1))
     e, layers = factor * setup.costs.eager_per_layer_s, n_layers(setup.architecture)
     return np.asarray(
@@ -486,6 +493,7 @@ def _pass(setup: Setup, batch: Array, tokens: Array, context: float, central_onl
         )
 
     step = step_of(computed) if ran is None else in_graph(step_of(batch), step_of(computed))
+    # Only where routing has a band of its own: uniform routing and dense models have none.
     fewer, more = _routed_only(setup, computed, tokens, beside) if len(beside) else (None, None)
     return _Pass(step, touched, fewer, more, ran)
 
@@ -513,10 +521,12 @@ def _samples(
 ) -> Array:
     """Speedup under each draw, [draws, nB, nK]. Exactly 1 at K = 0. plain_draws [draws, nB], round_draws as it is."""
     acceptance = setup.acceptance
+    # Drawn in both directions on its own: a length is bounded by 1 and K + 1, so its band is skewed.
     lengths = draw_acceptance(acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws)
     costs = setup.costs
     # Calibrated on laboratories left out, so the constants are each tier's own (decision 0015).
     unexplained = by_tier(tier, costs.residual_log_sd_by_tier, costs.residual_log_sd)
+    # Independent of each other: long steps are the kernels' extrapolation, drift is between laboratories.
     beyond = np.hypot(beyond_log_sd(step_tokens), drift(costs.drift_log_sd, batch)[:, None])
     wobble = sampled_wobble(draws, unexplained, beyond, k)
     plain_column = plain_draws[:, :, None]
@@ -556,6 +566,7 @@ def curve_columns(grid: Curve) -> dict[str, NDArray[Any]]:
 def curve_rows(grid: Curve) -> list[dict[str, Any]]:
     """One row for each batch and K, as JSON and CSV write it: six significant digits."""
     columns = curve_columns(grid)
+    # JSON has no numpy numbers; counts and texts go as they are.
     values = [map(digits, items) if items.dtype.kind == "f" else items.tolist() for items in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
