@@ -216,7 +216,13 @@ def parse_acceptance(
         return _from_points(np.array([at]), np.array([length]), k_max, bool(borrowed), source)
     if "," in stripped or number_of(stripped) is not None:
         return _from_list(_probabilities(stripped), k_max, bool(borrowed))
-    curve = load_acceptance_curve(stripped)
+    return _of_curve(load_acceptance_curve(stripped), k_max, borrowed, model_id, drafter_id)
+
+
+def _of_curve(
+    curve: AcceptanceCurve, k_max: int, borrowed: bool | None, model_id: str | None, drafter_id: str | None
+) -> Acceptance:
+    """A measured curve's lengths, borrowed where it is another model's or drafter's, unless `borrowed` says."""
     other = model_id not in (None, curve.model_id) or drafter_id not in (None, curve.drafter_id)
     reasoning = {"on": ", reasoning on", "off": ", reasoning off"}.get(curve.reasoning, "")
     source = (

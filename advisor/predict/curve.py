@@ -20,7 +20,7 @@ from advisor.physics.draft import draft_time
 from advisor.physics.step import StepTime, in_graph, n_layers, routed_time, slowest_rank, step_time
 from advisor.predict.load import load_setup
 from advisor.predict.plain_sweep import HeldSweep, sweep_factors
-from advisor.predict.prefill import prefill_shares_s, prompt_cost
+from advisor.predict.prefill import Prompt, prefill_shares_s, prompt_cost
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import MAX_BATCH
 from advisor.predict.setup import End, Setup, graphs_of_steps, touched_at_ends
@@ -189,6 +189,7 @@ def graph_edges(setup: Setup) -> tuple[int, ...]:
     if setup.graphs is None:
         return ()
     groups, most = setup.placement.attention_groups, DEFAULT_BATCHES[-1]
+    # A round of K drafts fills a graph with q = K + 1 rows a sequence, so each K leaves at a batch of its own.
     last = (setup.graphs.largest(q) // q * groups for q in range(1, setup.longest_step + 1))
     return tuple(sorted({batch for end in last if 0 < end < most for batch in (end, end + 1)}))
 
@@ -220,31 +221,22 @@ def curve_for(
 
     Raises AdvisorError for a batch below 1 or a K outside 0..k_max.
     """
-    scenario = setup.scenario
-    batch = np.atleast_1d(np.asarray(batches, float))
-    longest = scenario.k_max if setup.drafter.kind != "none" else 0
-    k = np.arange(longest + 1) if drafts is None else np.atleast_1d(np.asarray(drafts, np.int64))
-    _check_axes(batch, k, longest)
+    batch, k = _axes(setup, batches, drafts)
     # A round of K = 0 is a plain step, whatever tree the others verify.
     verified = np.asarray(k + 1.0 if verify_tokens is None else np.where(k > 0, verify_tokens, 1), float)
     arms = _arms(setup, batch, k, verified, central_only)
-    column, plain_s, round_s = batch[:, None], arms.plain_s, arms.round_s
-    accepted = setup.acceptance.accepted_length[k]
+    accepted, step_tokens = setup.acceptance.accepted_length[k], batch[:, None] * verified
     prompt = prompt_cost(setup, batch)
     prefill = np.zeros_like(batch) if prompt is None else prompt.per_token_s()
-    # A user's own prompt is over before the first token; throughput pays for it all the same (decision 0008).
-    waiting = prefill if prompt is None else prompt.per_token_s(others_only=True)
-    central = speedup(accepted, plain_s[:, None], round_s, prefill[:, None])
-    tier = tiers_of(setup, arms.plain_components, arms.round_components, batch, column * verified)
-    if central_only:
-        plain_draws, samples = plain_s[None], central[None]
-        low, high = central, central
-    else:
+    central = speedup(accepted, arms.plain_s[:, None], arms.round_s, prefill[:, None])
+    tier = tiers_of(setup, arms.plain_components, arms.round_components, batch, step_tokens)
+    plain_draws, samples, low, high = arms.plain_s[None], central[None], central, central
+    if not central_only:
+        # One set of draws for both arms: an error that they share cancels in the speedup.
         draws = draws or make_draws(setup.costs)
         plain_draws, round_draws = arms.drawn(setup, draws)
-        samples = _samples(setup, draws, plain_draws, round_draws, batch, column * verified, k, prefill, tier)
+        samples = _samples(setup, draws, plain_draws, round_draws, batch, step_tokens, k, prefill, tier)
         low, high = band(samples)
-    ran, each_s = arms.verify.ran, laws.tpot(round_s, accepted, prefill[:, None])
     return Curve(
         batches=batch,
         drafts=k,
@@ -255,23 +247,38 @@ def curve_for(
         draws=samples,
         plain_draws_s=plain_draws,
         accepted_length=accepted,
-        plain_step_s=plain_s,
-        verify_step_s=arms.verify_s,
-        round_s=round_s,
-        verify_ratio=np.asarray(laws.verification_ratio(arms.verify_s, plain_s[:, None])),
-        touched_plain=arms.plain.touched,
-        touched_verify=np.broadcast_to(arms.verify.touched, round_s.shape),
-        plain_components=arms.plain_components,
-        round_components=arms.round_components,
         tier=tier,
-        extrapolated=column * verified > CALIBRATED_TOKENS,
-        tpot_s=np.asarray(laws.tpot(round_s, accepted, waiting[:, None])),
-        tokens_per_s_per_gpu=np.asarray(laws.tokens_per_s_per_gpu(column, each_s, setup.placement.gpus)),
+        extrapolated=step_tokens > CALIBRATED_TOKENS,
         prefill_s=prefill,
-        eager=None if ran is None else np.broadcast_to(ran.eager, round_s.shape),
-        padding=None if ran is None else np.broadcast_to(ran.padding, round_s.shape),
-        ttft_s=None if prompt is None else prompt.first_token_s,
+        **arms.told,
+        **_paces(setup, batch, arms.round_s, accepted, prefill, prompt),
     )
+
+
+def _axes(setup: Setup, batches: ArrayLike, drafts: ArrayLike | None) -> tuple[Array, NDArray[np.int64]]:
+    """Batches [nB] and draft lengths [nK] of a curve. Raises AdvisorError for one that cannot be predicted."""
+    batch = np.atleast_1d(np.asarray(batches, float))
+    if batch.size == 0 or not np.all((batch >= 1) & (batch <= MAX_BATCH)):
+        raise AdvisorError(f"batches must be numbers from 1 to {MAX_BATCH}, e.g. 1,2,4,8")
+    k_max = setup.longest_step - 1
+    k = np.arange(k_max + 1) if drafts is None else np.atleast_1d(np.asarray(drafts, np.int64))
+    if k.size == 0 or np.any(k < 0) or np.any(k > k_max):
+        raise AdvisorError(f"K must lie between 0 and {k_max}; got {', '.join(map(str, k[(k < 0) | (k > k_max)]))}")
+    return batch, k
+
+
+def _paces(
+    setup: Setup, batch: Array, round_s: Array, accepted: Array, prefill: Array, prompt: Prompt | None
+) -> dict[str, Any]:
+    """What users and operators get of rounds [nB, nK]: `tpot_s`, `ttft_s` and throughput of a `Curve`."""
+    # A user's own prompt is over before the first token; throughput pays for it all the same (decision 0008).
+    waiting = prefill if prompt is None else prompt.per_token_s(others_only=True)
+    each_s = laws.tpot(round_s, accepted, prefill[:, None])
+    return {
+        "tpot_s": np.asarray(laws.tpot(round_s, accepted, waiting[:, None])),
+        "tokens_per_s_per_gpu": np.asarray(laws.tokens_per_s_per_gpu(batch[:, None], each_s, setup.placement.gpus)),
+        "ttft_s": None if prompt is None else prompt.first_token_s,
+    }
 
 
 @dataclass(frozen=True)
@@ -305,16 +312,34 @@ class _Arms:
         """Round. [s]"""
         return np.asarray(sum(self.round_components.values()))
 
-    @property
+    @functools.cached_property
     def verify_s(self) -> Array:
         """Verification step. [s]"""
         waiting = self.round_components.get("eager", 0.0)
         return np.asarray(self.verify.step.total * self.factors[1] + waiting + np.zeros_like(self.round_s))
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """Fields of a `Curve` that are the arms' own."""
+        ran, shape = self.verify.ran, self.round_s.shape
+        return {
+            "plain_step_s": self.plain_s,
+            "verify_step_s": self.verify_s,
+            "round_s": self.round_s,
+            "verify_ratio": np.asarray(laws.verification_ratio(self.verify_s, self.plain_s[:, None])),
+            "touched_plain": self.plain.touched,
+            "touched_verify": np.broadcast_to(self.verify.touched, shape),
+            "plain_components": self.plain_components,
+            "round_components": self.round_components,
+            "eager": None if ran is None else np.broadcast_to(ran.eager, shape),
+            "padding": None if ran is None else np.broadcast_to(ran.padding, shape),
+        }
+
     def drawn(self, setup: Setup, draws: Draws) -> tuple[Array, Array]:
         """Plain steps [draws, nB] and rounds [draws, nB, nK] under each draw. [s]"""
         of_plain, of_round = self.factors
         plain = _drawn(setup, self.by_model[0], draws, self.plain) * of_plain
+        # A plain sweep knows nothing of drafting, so its factor leaves the drafter and its host alone (decision 0026).
         beside = draw_total({name: self.round_components[name] for name in _BESIDE}, draws, None, None)
         return plain, (_drawn(setup, self.by_model[1], draws, self.verify) - beside) * of_round + beside
 
@@ -325,6 +350,7 @@ def _arms(setup: Setup, batch: Array, k: NDArray[np.int64], verified: Array, cen
     verify = _pass(setup, column, verified, context, central_only)
     plain_components = {name: np.broadcast_to(time, batch.shape) for name, time in plain.step.components.items()}
     components = _round_components(setup, verify, column, k, plain.touched[:, None])
+    # What rounds take beyond kernels and hosts grows with their tokens (decision 0019).
     if setup.costs.verified_per_token:
         steps = (StepTime({name: time[:, None] for name, time in plain_components.items()}), verify.step)
         components["verified"] = np.asarray(verified_time(setup, steps, column, verified) * (k > 0))
@@ -365,6 +391,7 @@ def verified_time(setup: Setup, steps: tuple[StepTime, StepTime], batch: Array, 
     steps: a plain one and a verification.
     batch, tokens: sequences of the instance, and tokens that each verifies. [-]
     """
+    # Launches and the host's step are fixed: only what reads and computes grows with the tokens verified.
     plain, verify = steps
     group_batch = batch / setup.placement.attention_groups
     times = {"T_plain": plain.total, "T_verify": verify.total}
@@ -385,6 +412,7 @@ _BESIDE = ("draft", "draft_host", "round_host")
 def _target_s(setup: Setup, batch: Array, tokens: Array) -> Array:
     """The model's step of the target, B sequences x q tokens, broadcast: kernels, launches, verified tokens. [s]"""
     context = float(setup.scenario.context_tokens)
+    # Central only: a sweep corrects the middle of the band and leaves its width.
     run, one = (_pass(setup, batch, each, context, central_only=True) for each in (tokens, np.ones(())))
     parts = {**run.step.components, "verified": verified_time(setup, (one.step, run.step), batch, tokens)}
     if run.ran is not None:
@@ -427,6 +455,7 @@ def _drawn(setup: Setup, components: Mapping[str, Array], draws: Draws, run: _Pa
     if run.ran is None or not run.ran.eager.any():
         return total
     device = {name: time for name, time in rest.items() if name not in _BESIDE_THE_STEP}
+    # Drawn apart from the kernels: how fast a host launches says nothing of how fast they run.
     factor = draws.factor["eager"].reshape(-1, *(1,) * (total.ndim - 1))
     e, layers = factor * setup.costs.eager_per_layer_s, n_layers(setup.architecture)
     return np.asarray(
@@ -464,6 +493,7 @@ def _pass(setup: Setup, batch: Array, tokens: Array, context: float, central_onl
         )
 
     step = step_of(computed) if ran is None else in_graph(step_of(batch), step_of(computed))
+    # Only where routing has a band of its own: uniform routing and dense models have none.
     fewer, more = _routed_only(setup, computed, tokens, beside) if len(beside) else (None, None)
     return _Pass(step, touched, fewer, more, ran)
 
@@ -491,23 +521,18 @@ def _samples(
 ) -> Array:
     """Speedup under each draw, [draws, nB, nK]. Exactly 1 at K = 0. plain_draws [draws, nB], round_draws as it is."""
     acceptance = setup.acceptance
+    # Drawn in both directions on its own: a length is bounded by 1 and K + 1, so its band is skewed.
     lengths = draw_acceptance(acceptance.low[k], acceptance.accepted_length[k], acceptance.high[k], draws)
     costs = setup.costs
     # Calibrated on laboratories left out, so the constants are each tier's own (decision 0015).
     unexplained = by_tier(tier, costs.residual_log_sd_by_tier, costs.residual_log_sd)
+    # Independent of each other: long steps are the kernels' extrapolation, drift is between laboratories.
     beyond = np.hypot(beyond_log_sd(step_tokens), drift(costs.drift_log_sd, batch)[:, None])
     wobble = sampled_wobble(draws, unexplained, beyond, k)
     plain_column = plain_draws[:, :, None]
     samples = speedup(lengths[:, None, :], plain_column, round_draws, prefill[:, None])
     # Plain decoding over itself: no error can move it.
     return np.where(k == 0, 1.0, samples * wobble)
-
-
-def _check_axes(batch: Array, k: NDArray[np.int64], k_max: int) -> None:
-    if batch.size == 0 or not np.all((batch >= 1) & (batch <= MAX_BATCH)):
-        raise AdvisorError(f"batches must be numbers from 1 to {MAX_BATCH}, e.g. 1,2,4,8")
-    if k.size == 0 or np.any(k < 0) or np.any(k > k_max):
-        raise AdvisorError(f"K must lie between 0 and {k_max}; got {', '.join(map(str, k[(k < 0) | (k > k_max)]))}")
 
 
 def curve_columns(grid: Curve) -> dict[str, NDArray[Any]]:
@@ -541,6 +566,7 @@ def curve_columns(grid: Curve) -> dict[str, NDArray[Any]]:
 def curve_rows(grid: Curve) -> list[dict[str, Any]]:
     """One row for each batch and K, as JSON and CSV write it: six significant digits."""
     columns = curve_columns(grid)
+    # JSON has no numpy numbers; counts and texts go as they are.
     values = [map(digits, items) if items.dtype.kind == "f" else items.tolist() for items in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 

@@ -129,6 +129,7 @@ def _of(notes: Mapping[str, tuple[str, ...]], parts: tuple[str, ...]) -> list[st
 
 
 def _memory_warnings(scenario: Scenario, memory: MemoryFit, placement: Placement) -> list[str]:
+    # Weights, cache of one sequence, batch: the first that is too large names what to change.
     if memory.largest_batch >= scenario.batch_size:
         return []
     need = memory.total_bytes(scenario.batch_size, placement.attention_groups) / GIB
@@ -242,6 +243,7 @@ def load_setup(scenario: Scenario, borrowed_acceptance: bool | None = None) -> S
     widens its band; None: only a measured curve of another model or drafter is borrowed. Scenarios with a model, an
     accelerator or a refit of the user's own are not remembered: the cache is shared by everybody who uses this process.
     """
+    # What one user gave must not be found by another through a shared cache.
     load = _load if scenario.is_private else _remembered
     return load(scenario, borrowed_acceptance)
 
@@ -297,6 +299,7 @@ def _acceptance(scenario: Scenario, architecture: Architecture, drafter: Drafter
 def _sweep(scenario: Scenario) -> PlainSweep | None:
     """The scenario's plain sweep. None where it has none, or one of another scenario."""
     sweep = None if scenario.plain_sweep is None else parse_sweep(scenario.plain_sweep)
+    # A sweep of another scenario is told in a warning and not refused (decision 0026).
     return None if sweep is None or not_of(sweep, vars(scenario)) else sweep
 
 
@@ -327,6 +330,7 @@ def _graphs(scenario: Scenario, hardware: Hardware, placement: Placement) -> Gra
 def default_graphs(setup: Setup, engine: str, version: str | None = None) -> Graphs | None:
     """CUDA graphs that a release captures by itself here, default the reviewed one. None where unread."""
     profile = load_engine(engine)
+    # An engine is exported for the release that was reviewed, so its graphs are what an export meets.
     release = version or (profile.reviewed.version if profile.reviewed else "0.0")
     rule = profile.graph_rule(release)
     server = GraphServer.of(setup.hardware, setup.placement.gpus)
@@ -358,6 +362,7 @@ def _graph_warnings(setup: Setup) -> list[str]:
 
 def with_placement(setup: Setup, placement: Placement) -> Setup:
     """Setup on another placement, with its costs and memory. Raises AdvisorError where that cannot be."""
+    # Fields too, not the placement alone: hash, link and a plain sweep go by the scenario.
     ranks = {"tensor_parallel": placement.tensor_parallel, "expert_parallel": placement.expert_parallel}
     scenario, target, per_pass = setup.scenario.model_copy(update=ranks), setup.architecture, setup.draft_architecture
     _check_placement(scenario, target, placement)
@@ -389,6 +394,7 @@ def without_own_loads(setup: Setup) -> Setup:
     plain = setup.scenario.on_assumed_ranks()
     if plain == setup.scenario:
         return setup
+    # Loads had set the routing's spread: without them it is the preset's again.
     routing, because = routing_of(plain, setup.architecture, setup.hardware)
     return with_assumed_ranks(dataclasses.replace(setup, scenario=plain, routing=routing, routing_because=because))
 
@@ -430,6 +436,7 @@ def _architecture(scenario: Scenario) -> Architecture:
         raise AdvisorError(unknown_model(scenario.model_id))
     else:
         architecture = load_model(scenario.model_id)
+    # They then take no GPU memory; what looking them up takes is not modelled.
     if tables_on_host(scenario.engine):
         architecture = architecture.model_copy(update={"table_params": 0})
     return served_weights(architecture, scenario)

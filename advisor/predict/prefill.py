@@ -84,6 +84,7 @@ class Prompt:
 
     def per_token_s(self, others_only: bool = False) -> Array:
         """Prefill charged to one output token, [nB], of all sequences or the others: `laws.prefill`. [s]"""
+        # The own prompt lies before the first token; the B - 1 others come while it decodes (decision 0008).
         shared = np.maximum(self.sequences - 1.0, 0.0) if others_only else self.sequences
         return np.asarray(laws.prefill(shared, self.time_s, self.output_tokens))
 
@@ -95,6 +96,7 @@ def step_rows(setup: Setup, batch: Array) -> tuple[Array, Array]:
     None in the step without it where the engine does not decode meanwhile. Own derivation: the chunk's tokens beside
     one of each sequence, docs/decisions/0008-prefill-as-a-mixed-step.md.
     """
+    # A closed loop: each sequence that ends brings the next prompt, so decoding and prompts share the step.
     decoding = batch / setup.placement.attention_groups
     if not decodes_during_prefill(setup.scenario.engine):
         decoding = np.zeros_like(decoding)

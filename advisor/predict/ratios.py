@@ -101,6 +101,7 @@ def ratio_record(kind: str, before: str = "", after: str = "") -> RatioRecord | 
         if record.kind == kind and {record.before, record.after} == {before, after} and record.n >= MIN_PAIRS:
             if record.before == before:
                 return record
+            # The pair turned round: its ratio is the inverse, and so are the ends.
             return replace(record, before=before, after=after, low=1.0 / record.high, high=1.0 / record.low)
     pool = _pool(kind, before, after)
     if pool is None:
@@ -118,6 +119,7 @@ def _pool(kind: str, before: str, after: str) -> RatioRecord | None:
     named = [record for record in pools if record.before == pool_name]
     matching = named or [record for record in pools if not record.before]
     measured = [record for record in matching if record.n >= MIN_PAIRS]
+    # Errors of doublings neither add up nor add as independent ones, so each distance has its own range.
     by_distance = {record.doublings: record for record in measured if record.doublings is not None}
     if not by_distance:
         return None if not matching else _even(matching[0], _far(matching[0]))
@@ -182,6 +184,7 @@ def _choices(before: Setup, after: Setup) -> dict[ChoiceKind, tuple[str, str]]:
 
 def measured_range(records: Sequence[RatioRecord]) -> tuple[float, float]:
     """80 % range of a measured time ratio over the predicted one, for independent changes. [-] Holds 1."""
+    # Each side apart, since ranges are skewed; squares, as independent errors add.
     low = math.sqrt(sum(min(math.log(record.low), 0.0) ** 2 for record in records))
     high = math.sqrt(sum(max(math.log(record.high), 0.0) ** 2 for record in records))
     return math.exp(-low), math.exp(high)

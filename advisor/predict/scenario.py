@@ -119,6 +119,7 @@ class Scenario(ScenarioFields):
         """Twelve hex digits that name this scenario. Equal scenarios have equal hashes."""
         values = self.model_dump(mode="json")
         for name, row in FIELDS.items():
+            # Reports from before the field must keep their hash.
             if row.is_younger and getattr(self, name) == row.default:
                 del values[name]
         canonical = json.dumps(values, sort_keys=True, separators=(",", ":"))
@@ -168,6 +169,7 @@ def pack(text: str) -> str:
 def unpack(name: str, text: str) -> str:
     """Inverse of `pack`. Raises AdvisorError naming the parameter when the text is damaged or unpacks to too much."""
     try:
+        # Bounded: a short link could unpack to all memory.
         unpacker = zlib.decompressobj()
         unpacked = unpacker.decompress(base64.b64decode(text, altchars=b"-_", validate=True), MAX_CONFIG_BYTES)
         if not unpacker.eof:
@@ -234,6 +236,7 @@ def read_scenario(content: bytes) -> ScenarioFile:
     if (version := document.get("schema_version")) != SCHEMA_VERSION and not is_answer:
         raise AdvisorError(f"the file has schema_version {repr(version)[:40]}; this advisor reads {SCHEMA_VERSION}")
     for name, value in document["scenario"].items():
+        # Python counts true as 1: a batch of true would pass as a batch of one.
         if isinstance(value, bool):
             raise AdvisorError(
                 f"{_plain(name)} is {str(value).lower()}; every setting of a scenario is a number or text"
@@ -358,6 +361,7 @@ def _csv_loads(name: str, data: bytes, n_experts: int) -> Array:
         raise AdvisorError(f"{name} has no rows; expected one for each layer and expert")
     layers = sorted({layer for layer, _ in cells})
     first, last = (sum(layer == end for layer, _ in cells) for end in (layers[0], layers[-1]))
+    # Files are written layer by layer: one that was cut lacks rows of its last.
     if last < (1.0 - MOST_MISSING) * first:
         raise AdvisorError(
             f"{name} names {last} experts in its last layer, {layers[-1]}, and {first} in its "

@@ -94,6 +94,7 @@ def served_cache(architecture: Architecture, scenario: Scenario, hardware: Hardw
         return CacheFormat(of_checkpoint, "as the checkpoint says")
     if of_checkpoint is not None:
         return CacheFormat("fp8", f"the checkpoint says {of_checkpoint}, which is not modelled; fp8 stands in")
+    # Right by outcome on the plain-decode check, stated by no server of it (decision 0009).
     if scenario.engine == "trtllm" and stored_format(architecture) in _PER_TENSOR:
         return CacheFormat("fp8", "TensorRT-LLM's choice for fp8 and nvfp4 weights")
     indexed = any(m.kind == "sparse" and m.compression == 1.0 and m.kv_shards == 1 for m in architecture.mixers)

@@ -114,6 +114,7 @@ class Setup:
         """(load_cv, affinity, stickiness), zero for uniform. `low` and `high` touch fewer and more experts."""
         if self.routing is None:
             return 0.0, 0.0, 0.0
+        # More spread and more correlation mean fewer distinct experts, so the ends change places.
         field = {"value": "value", "low": "high", "high": "low"}[end]
         preset = self.routing
         cv, phi, rho = (float(getattr(item, field)) for item in (preset.load_cv, preset.affinity, preset.stickiness))
@@ -172,6 +173,7 @@ def touched_at_ends(setup: Setup, batch: ArrayLike, tokens: ArrayLike, ends: Seq
     if shape is None:
         return np.zeros((len(ends), *np.broadcast_shapes(np.shape(batch), np.shape(tokens))))
     experts, active = float(shape.n_experts), max(float(shape.n_active), 1.0)  # type: ignore[arg-type]
+    # A load is at most 1, which bounds the variation of k of N: a preset of another shape may exceed it.
     most = float(np.sqrt(experts / active - 1.0))
     routings = [(min(cv, most), phi, rho) for cv, phi, rho in map(setup.routing_parameters, ends)]
     touched = touched_under(batch, tokens, experts, active, routings)
@@ -196,6 +198,7 @@ def by_form(setup: Setup) -> Setup:
     rows alone.
     """
     setup = dataclasses.replace(setup, sweep=None)
+    # Costs that a caller changed cannot be made again from the scenario.
     if with_own_costs(setup) == setup:
         return with_own_costs(setup, by_shape=False)
     costs, draft_costs = (
@@ -258,6 +261,7 @@ def _costs(
         mixed = "nvfp4" in architecture.dtypes.model_dump().values()
         scales = "dynamic" if architecture.activation_scheme == "dynamic" and not mixed else "static"
     costs = kernel_costs(hardware, scenario.engine, architecture.dtypes, cache.dtype, gated, layer, scales)
+    # A routed layer launches more kernels than a dense one: 1.1 against 0.77 ms (measured, catalog/graphs.py).
     launched_s = EAGER_DENSE_S if architecture.moe is None else EAGER_ROUTED_S
     costs = dataclasses.replace(costs, eager_per_layer_s=launched_s)
     if placement.attention_groups > 1:
@@ -338,6 +342,7 @@ def _own_trace(scenario: Scenario, architecture: Architecture) -> tuple[RoutingP
 def _own_preset(architecture: Architecture) -> tuple[RoutingPreset, str]:
     """The preset of the model. An own config whose experts have a measured model's dimensions has its routing."""
     if architecture.id not in model_ids():
+        # Dimensions tell a measured model under another name, as its fine-tunes have.
         for preset_id in routing_preset_ids():
             preset = load_routing_preset(preset_id)
             if preset.model_id in model_ids() and preset.model_id is not None:
@@ -362,6 +367,7 @@ def with_counted_ranks(setup: Setup) -> Setup:
     wanted, ranks = setup.scenario.redundant_experts, setup.placement.expert_parallel
     if ranks == 1 or (wanted is None and setup.scenario.expert_loads is None):
         return setup
+    # Engines give all ranks buffers of one size, so copies fill them evenly.
     copies = None if wanted is None else filling_copies(setup.router.moe.n_experts, ranks, wanted)
     placement = dataclasses.replace(setup.placement, redundant=copies or 0, balance=_balance(setup, copies))
     return with_memory(dataclasses.replace(setup, placement=placement))
@@ -396,11 +402,13 @@ def traffic_of(setup: Setup, expert_loads: str | None) -> Traffic:
     """
     if expert_loads is not None:
         return traffic_of_loads(parse_loads(expert_loads), setup.router)
+    # A fixed seed: the same scenario has the same slowest rank in every session.
     return traffic_of_preset(setup.router, np.random.default_rng(0))
 
 
 def _balance(setup: Setup, copies: int | None) -> RankBalance:
     loads, ranks, longest = setup.scenario.expert_loads, setup.placement.expert_parallel, setup.longest_step
+    # A digest: the shared cache keeps counts, and nothing to read a user's loads from (decision 0017).
     key = hashlib.sha256(repr((loads, setup.router, ranks, copies, longest)).encode()).hexdigest()
     found = _KNOWN.get(key)
     if found is None:
@@ -446,6 +454,7 @@ def counted_balance(traffic: Traffic, ranks: int, redundant: int | None, tokens:
     redundant : copies of experts in a balanced layout; None: experts in order. [-]
     """
     planned = layout_plan(traffic.loads.shape[1], ranks, redundant)
+    # Longer steps are held at MOST_TOKENS: ratios have settled there (decision 0017).
     found = [_at(traffic, planned, batch, min(tokens, max(2, MOST_TOKENS // batch))) for batch in BATCHES]
 
     def joined(name: str) -> Array:

@@ -75,6 +75,7 @@ def records_in_use(setup: Setup, component: Component) -> list[KernelRecord]:
 def _tier_rank(cost: KernelRecord, step_tokens: Array, setup: Setup) -> NDArray[np.int64] | int:
     if isinstance(cost, MoeCost):
         return cost.tier_rank(step_tokens)
+    # Tables of attention layers are by the rows of one data-parallel group.
     if isinstance(cost, AttentionModule):
         rows = step_tokens / setup.placement.attention_groups
         return cost.tier_rank(rows, float(setup.scenario.context_tokens))
@@ -88,6 +89,7 @@ def tiers_of(
 
     At best interpolated: a step put together from parts was not itself measured, even where all its kernels were.
     """
+    # Kernels were timed one by one: their sum in a graph is a prediction, however well each was measured.
     rank = np.full(step_tokens.shape, Tier.INTERPOLATED.rank)
     for components, tokens in ((plain, batch), (round_components, step_tokens)):
         total = sum(components.values())

@@ -207,7 +207,8 @@ def _layer_count(fields: Fields) -> int:
     return fields.count(*_LAYER_KEYS, maximum=MAX_LAYERS)
 
 
-def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
+def _dialect(fields: Fields, warnings: list[str]) -> Dialect:
+    """What the model_type leaves unsaid: plain attention and standard names, with a warning, where it is not known."""
     model_type = fields.text("model_type")
     dialect = dialect_of(model_type)
     if dialect is None:
@@ -218,11 +219,16 @@ def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
         dialect = Dialect()
     if dialect.quirk:
         warnings.append(dialect.quirk)
+    return dialect
+
+
+def _build(fields: Fields, label: str, warnings: list[str]) -> Architecture:
+    dialect = _dialect(fields, warnings)
     hidden = fields.count(*_HIDDEN_KEYS)
     n_layers = _layer_count(fields)
     vocabulary = fields.count("vocab_size", maximum=MAX_VOCABULARY)
     n_experts = expert_count(fields, n_layers, warnings)
-    if model_type == "doge" and n_experts:
+    if fields.text("model_type") == "doge" and n_experts:
         fields.refuse("Doge's product-key experts are not modelled; expected is_moe false or another model")
     kinds = layer_kinds(fields, dialect, n_layers)
     mixers = build_mixers(fields, dialect, hidden, kinds)
