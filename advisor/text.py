@@ -54,7 +54,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Names in a sentence: `a`, `a and b`, `a, b and c`."""
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
