@@ -14,6 +14,7 @@ from advisor.predict.curve import Curve, Odds, draft_odds, excess_loss, recommen
 from advisor.predict.load import widest_graph
 from advisor.predict.setup import Setup
 from advisor.prediction import Array, Tier
+from advisor.text import listed
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,9 @@ def others_text(rows: Sequence[DraftRow]) -> str:
     worse = sorted((item for item in others if not item.as_good), key=lambda item: item.expected_loss)[:1]
     clauses = []
     if equal:
-        clauses = [f"K = {_listed([item.n_draft for item in equal])} {'does' if len(equal) == 1 else 'do'} as well"]
+        clauses = [
+            f"K = {_drafts_text([item.n_draft for item in equal])} {'does' if len(equal) == 1 else 'do'} as well"
+        ]
         lead = max(item.speedup for item in equal) / own.speedup - 1.0
         if lead > 0.0:
             lead_text = f"{lead:.1%}" if lead >= 0.0005 else "under 0.1%"
@@ -124,13 +127,11 @@ def last_batch(setup: Setup, curve: Curve) -> int:
     return min(setup.memory.largest_batch, end) or end
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _drafts_text(drafts: Sequence[int]) -> str:
     """`3`, `3 to 6` for neighbours, else `2, 4 and 5`."""
-    if len(numbers) == 1:
-        return str(numbers[0])
-    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
-        return f"{numbers[0]} to {numbers[-1]}"
-    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+    if len(drafts) > 2 and drafts[-1] - drafts[0] == len(drafts) - 1:
+        return f"{drafts[0]} to {drafts[-1]}"
+    return listed(list(map(str, drafts)))
 
 
 LEAST_DEPTH = 3.0 * PER_K_LOG_SD

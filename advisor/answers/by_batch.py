@@ -154,24 +154,17 @@ def schedule_for(
     extra = [max(histogram.batches)] if histogram is not None else []
     setup = load_setup(scenario)
     grid = batches_with(scenario.batch_size, *extra, *graph_edges(setup))
-    if histogram is not None:
-        check_fits(histogram, setup)
+    if extra and 0 < setup.memory.largest_batch < extra[0]:
+        raise AdvisorError(
+            f"Batch {extra[0]:,} does not fit in memory; the largest that does is {setup.memory.largest_batch:,}. "
+            "Leave it out of the histogram, or make it fit: shorter context, more GPUs, smaller formats."
+        )
     curve = curve_for(setup, grid)
     values = schedule_values(setup, curve)
     ranges = ranges_of(setup, curve, values)
     others = curves_at(setup, curve, contexts) if contexts else None
     gain = gain_of(curve, ranges, histogram) if histogram is not None else None
     return RuntimeSchedule(setup, curve, values, ranges, gain, others)
-
-
-def check_fits(histogram: BatchHistogram, setup: Setup) -> None:
-    """Raise AdvisorError where memory holds some batch but not the largest of a histogram."""
-    largest, largest_asked = setup.memory.largest_batch, max(histogram.batches)
-    if 0 < largest < largest_asked:
-        raise AdvisorError(
-            f"Batch {largest_asked:,} does not fit in memory; the largest that does is {largest:,}. Leave it out of "
-            "the histogram, or make it fit: shorter context, more GPUs, smaller formats."
-        )
 
 
 def gain_of(curve: Curve, ranges: Sequence[KRange], histogram: BatchHistogram) -> ScheduleGain:

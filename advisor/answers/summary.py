@@ -379,7 +379,9 @@ def accepted_text(advice: Advice) -> str:
         yours = curve_on_task(scenario.acceptance, scenario.task)
         return f"{accepted}: carried there from yours ({yours})." if carried else f"{accepted}: yours."
     whose = borrowed_from(advice)
-    other = f", borrowed from {whose}: fill in yours at Accepted" if whose else _checkpoint(curve)
+    ran, model = (re.sub(r"[^a-z0-9]", "", name.lower()) for name in (curve.checkpoint, model_name(curve.model_id)))
+    other = f", by {curve.checkpoint}" if ran not in ("", model) else ""  # another than whose dimensions it has
+    other = f", borrowed from {whose}: fill in yours at Accepted" if whose else other
     first, last = curve.n_draft[0], curve.n_draft[-1]
     how = (
         f"carried there, measured at K = {first if first == last else f'{first} to {last}'}" if carried else "measured"
@@ -389,12 +391,6 @@ def accepted_text(advice: Advice) -> str:
         how = f"carried from {advice.setup.acceptance.carried_from} to {task}, measured on"
         return f"{accepted}: {how} {curve.dataset}{other}."
     return f"{accepted}: {how}, {curve.dataset}{other}."
-
-
-def _checkpoint(curve: AcceptanceCurve) -> str:
-    """The checkpoint that ran, where it is another than the model whose dimensions it has."""
-    ran, model = (re.sub(r"[^a-z0-9]", "", name.lower()) for name in (curve.checkpoint, model_name(curve.model_id)))
-    return f", by {curve.checkpoint}" if ran not in ("", model) else ""
 
 
 _NAMED = 2

@@ -14,7 +14,7 @@ from advisor.catalog.models import load_model, model_ids, own_model, resolve_mod
 from advisor.physics.acceptance import acceptance_curve, acceptance_curves
 from advisor.predict.scenario_fields import FIELDS
 from advisor.prediction import AdvisorError
-from advisor.text import printable
+from advisor.text import listed, printable
 
 START_ACCEPTANCE = "gpt-oss-20b-eagle3-mt-bench"
 """The curve to start from; a nearer one takes its place."""
@@ -66,8 +66,7 @@ def carried_text(extrapolated: NDArray[np.bool_], drafts: NDArray[np.int64]) -> 
         return ""
     runs = np.split(found, 1 + np.flatnonzero(np.diff(found) > 1))
     named = [text for run in runs for text in ([f"{run[0]} to {run[-1]}"] if run.size > 2 else map(str, run))]
-    listed = " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else named[0]
-    return f"At K = {listed} it is carried from there, neither measured nor given: its band is wider."
+    return f"At K = {listed(named)} it is carried from there, neither measured nor given: its band is wider."
 
 
 def drafted(values: dict[str, Any], assumed: list[str]) -> dict[str, Any]:

@@ -85,12 +85,10 @@ def try_rule(rule: Rule, kind: Kind, run: Run) -> RuleOutcome:
     if cleared and not lacking:
         return RuleOutcome(rule, kind, run, "clean", tuple(evidence))
     if missing:
-        return RuleOutcome(rule, kind, run, "not_judged", tuple(evidence), tuple(dict.fromkeys(map(_words, missing))))
+        return RuleOutcome(
+            rule, kind, run, "not_judged", tuple(evidence), tuple(dict.fromkeys(map(fact_words, missing)))
+        )
     return RuleOutcome(rule, kind, run, "found", tuple(evidence))
-
-
-def _words(need: str) -> str:
-    return need if " " in need else fact_words(need)
 
 
 def _not_concerned(rule: Rule, run: Run) -> list[str] | None:
@@ -320,15 +318,6 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class NotJudged:
-    """A rule that could not be judged, and what it lacks."""
-
-    rule: Rule
-    kind: Kind
-    lacks: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Diagnosis:
     """Everything that a page or a terminal shows of a diagnosed run."""
 
@@ -337,7 +326,7 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     clean: tuple[tuple[Kind, Rule], ...]
     """Rules that were judged and found nothing."""
-    not_judged: tuple[NotJudged, ...]
+    not_judged: tuple[RuleOutcome, ...]
     comparisons: tuple[tuple[str, Comparison], ...]
     """Each predicted run beside its measurement, by `file, line`."""
     gaps: tuple[str, ...]
@@ -455,10 +444,10 @@ def _finding(outcomes: Sequence[RuleOutcome]) -> Finding:
     )
 
 
-def _by_rule(outcomes: Sequence[RuleOutcome]) -> tuple[tuple[tuple[Kind, Rule], ...], tuple[NotJudged, ...]]:
+def _by_rule(outcomes: Sequence[RuleOutcome]) -> tuple[tuple[tuple[Kind, Rule], ...], tuple[RuleOutcome, ...]]:
     """Rules that found nothing anywhere: those judged in some run, and those judged in none."""
     clean: dict[str, tuple[Kind, Rule]] = {}
-    open_: dict[str, NotJudged] = {}
+    open_: dict[str, RuleOutcome] = {}
     found = {one.rule.id for one in outcomes if one.state == "found"}
     for one in outcomes:
         if one.rule.id in found:
@@ -466,7 +455,7 @@ def _by_rule(outcomes: Sequence[RuleOutcome]) -> tuple[tuple[tuple[Kind, Rule], 
         if one.state == "clean":
             clean.setdefault(one.rule.id, (one.kind, one.rule))
         elif one.state == "not_judged":
-            open_.setdefault(one.rule.id, NotJudged(one.rule, one.kind, one.lacks))
+            open_.setdefault(one.rule.id, one)
     return tuple(clean.values()), tuple(one for name, one in open_.items() if name not in clean)
 
 

@@ -131,8 +131,8 @@ class Run:
 
 
 def fact_words(needed: str) -> str:
-    """Name of a fact that a quantity needs, and where it is found."""
-    return " or ".join(_words(name) for name in needed.split("|"))
+    """Name of a fact that a quantity needs, and where it is found. A sentence as it stands."""
+    return needed if " " in needed else " or ".join(_words(name) for name in needed.split("|"))
 
 
 def _words(name: str) -> str:

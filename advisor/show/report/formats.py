@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
@@ -34,7 +34,7 @@ from advisor.show.report.document import DiagnosisSection, ReportDocument, UsedC
 from advisor.show.report.layout import ERRORS, if_any, key_figures, sections
 from advisor.show.report.sections import (
     cited_works,
-    context_section,
+    context_texts,
     design_table,
     models_values,
     ranks_values,
@@ -47,7 +47,7 @@ from advisor.show.report.sections import (
 from advisor.show.table import Table
 from advisor.show.words.constants import NAMED
 from advisor.show.words.diagnosis import DiagnosisView
-from advisor.show.words.load import spend_document
+from advisor.show.words.load import map_document, spend_document
 from advisor.show.words.next_steps import CHANGES
 from advisor.show.words.schedule import accepted_lengths
 from advisor.text import csv_text, json_values, printable, unbroken_ranges
@@ -280,7 +280,10 @@ def document_of(report: Report) -> ReportDocument:
         "design": if_any(_design, report.standing),
         "next_steps": None if report.steps is None else Table(CHANGES, tried(report.steps)).records(),
         "spend": if_any(spend_document, report.spend),
-        "over_context": if_any(partial(context_section, report.scenario), report.over_context),
+        "over_context": if_any(
+            lambda found: {"says": context_texts(report.scenario, found), "cells": map_document(found)["cells"]},
+            report.over_context,
+        ),
         "other_models": if_any(models_values, report.board),
         "expert_ranks": if_any(ranks_values, report.ranks),
         "design_regions": if_any(regions_values, report.regions),

@@ -98,15 +98,11 @@ def sections(report: Report) -> tuple[Section, ...]:
         ("This report", _identity(report)),
     )
     return tuple(
-        Section(title, tuple(map(typeset_block, filter(_has_text, blocks))), is_reference)
+        Section(title, tuple(typeset_block(block) for block in blocks if getattr(block, "items", True)), is_reference)
         for part, is_reference in ((found, False), (reference, True))
         for title, blocks in part
         if blocks is not None
     )
-
-
-def _has_text(block: Block) -> bool:
-    return not isinstance(block, Listing) or bool(block.items)
 
 
 def if_any(write: Callable[[Answer], Written], answer: Answer | None) -> Written | None:

@@ -62,7 +62,6 @@ from advisor.show.words.leaderboard import verdict as board_verdict
 from advisor.show.words.load import (
     acceptance_texts,
     does_not_fit,
-    map_document,
     power_text,
     share_table,
     spend_text,
@@ -409,14 +408,15 @@ def cost_and_energy(report: Report) -> tuple[Block, ...]:
 def over_context(report: Report, context_map: ContextMap) -> tuple[Block, ...]:
     """Speedup, K and attention's share over batch and context, and where speculation turns."""
     return (
-        paragraph(" ".join(_context_texts(report.scenario, context_map))),
+        paragraph(" ".join(context_texts(report.scenario, context_map))),
         table_block(context_map_table(context_map), "Speedup and recommended K; a dash: it does not fit."),
         table_block(share_table(context_map), "Attention's share of a plain step."),
         *(paragraph(text) for text in acceptance_texts(context_map)),
     )
 
 
-def _context_texts(scenario: Scenario, context_map: ContextMap) -> tuple[str, ...]:
+def context_texts(scenario: Scenario, context_map: ContextMap) -> tuple[str, ...]:
+    """Whether drafting pays at the scenario's context, and where that turns."""
     return context_verdict(context_map, scenario.context_tokens, scenario.batch_size), *turn_texts(context_map)
 
 
@@ -436,11 +436,6 @@ def other_models(own_id: str, leaderboard: Leaderboard) -> tuple[Block, ...]:
         blocks.append(table_block(ranked.only(*_PLACEMENT), caption))
         blocks.append(table_block(ranked.only(*_MERITS), "The same models, with likely ranges."))
     return (*blocks, Listing((*board_notes(leaderboard), *missed_texts(leaderboard))))
-
-
-def context_section(scenario: Scenario, context_map: ContextMap) -> dict[str, Any]:
-    """The section as the JSON report carries it."""
-    return {"says": _context_texts(scenario, context_map), "cells": map_document(context_map)["cells"]}
 
 
 def models_values(leaderboard: Leaderboard) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from advisor.answers.design.regions import OneDesign, Target, TargetsChoice
 from advisor.show.table import Column, Table
 from advisor.show.words.design import band_text
 from advisor.show.words.regions import REGRET_NOTE, loss_band, percent, standing_values
-from advisor.text import MERITS, tier_text
+from advisor.text import MERITS, listed, tier_text
 
 _REMEDIES = {
     IN_MEMORY: "What does not fit needs more GPUs (2xACCELERATOR:BATCH), a smaller batch or a smaller format.",
@@ -34,17 +34,17 @@ def loss_words(each: CellStanding) -> str:
 def one_design_verdict(found: OneDesign) -> str:
     """The one design, what it gives up at each target, and whether several would clearly be better."""
     best, name = found.best, found.cells.name
-    places = _listed([name(cell) for cell in found.cell_of])
+    places = listed([name(cell) for cell in found.cell_of])
     if best is None:
         return f"No design serves {places} at equal quality. {_why_none(found)}"
     merit = MERITS[found.cells.spaces[0].question.objective].words
-    drafts = _listed(list(dict.fromkeys(f"K = {each.n_draft}" for each in best.at)))
+    drafts = listed(list(dict.fromkeys(f"K = {each.n_draft}" for each in best.at)))
     if len(best.at) > 1 and len({each.n_draft for each in best.at}) > 1:
-        drafts = _listed([f"K = {each.n_draft} at {name(each.cell)}" for each in best.at])
+        drafts = listed([f"K = {each.n_draft} at {name(each.cell)}" for each in best.at])
     if all(each.loss == each.low == each.high == 0.0 for each in best.at):
         alone = "that target" if len(best.at) == 1 else "each of these targets"
         return f"{_upper(best.words)}, with {drafts}, for {places}: the best design of {alone} alone."
-    given_up = _listed([f"{loss_words(each)} at {name(each.cell)}" for each in best.at])
+    given_up = listed([f"{loss_words(each)} at {name(each.cell)}" for each in best.at])
     return (
         f"{_upper(best.words)}, with {drafts}. Beside the best design of each target it gives up, in {merit}, "
         f"{given_up}. {_apart(found, best)}{_least_worst(found, best)}"
@@ -56,7 +56,7 @@ def _apart(found: OneDesign, best: TargetsChoice) -> str:
     lost = [each for each in best.at if not each.within_noise]
     if not lost:
         return "Every band includes no loss: a design for each target would not clearly be better."
-    where = _listed([found.cells.name(each.cell) for each in lost])
+    where = listed([found.cells.name(each.cell) for each in lost])
     return f"A design of its own is clearly better at {where}, beyond noise."
 
 
@@ -81,7 +81,7 @@ def against_baseline(found: OneDesign) -> str:
     gains = [each for each in best.at if each.gain is not None]
     if not gains:
         return "At none of these targets is there a baseline to hold it against."
-    told = _listed(
+    told = listed(
         [
             f"{each.gain.value:.2f} ({each.gain.low:.2f}-{each.gain.high:.2f}) at {found.cells.name(each.cell)}"
             for each in gains
@@ -101,8 +101,8 @@ def _clearly(found: OneDesign, best: TargetsChoice) -> str:
         return "It is clearly better at every target that can be compared."
     if len(unclear) == len(gains):
         return "It is not clearly better than the baseline anywhere: every band includes 1."
-    told = [f"At {_listed(worse)} it is clearly worse: the baseline serves better there."] if worse else []
-    told += [f"At {_listed(unclear)} it is not clearly better: the band includes 1."] if unclear else []
+    told = [f"At {listed(worse)} it is clearly worse: the baseline serves better there."] if worse else []
+    told += [f"At {listed(unclear)} it is not clearly better: the band includes 1."] if unclear else []
     return " ".join(told)
 
 
@@ -242,11 +242,6 @@ def _why_none(found: OneDesign) -> str:
         named = "; ".join(f"{found.cells.name(cell)}: {why}" for cell, why in blocked.items())
         return f"{named}. {' '.join(_REMEDIES[why] for why in dict.fromkeys(blocked.values()))}"
     return "Each is served by designs of its own, but no design serves all."
-
-
-def _listed(names: list[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _upper(text: str) -> str:
