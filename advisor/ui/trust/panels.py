@@ -28,12 +28,11 @@ from advisor.prediction import Constant
 from advisor.show.charts.measured import TIER_NAMES, chances_chart, coverage_chart, predicted_chart
 from advisor.show.explain.round import cited, derive
 from advisor.show.report.build import LIMITS
-from advisor.show.table import Column, Table
+from advisor.show.table import Column, Table, matrix
 from advisor.show.words.constants import NAMED
-from advisor.show.words.explain import PUBLISHED
 from advisor.show.words.schedule import accepted_lengths
 from advisor.text import counted, with_prefix
-from advisor.ui.answers import errors_for, published_for, store_status
+from advisor.ui.answers import errors_for, store_status
 from advisor.ui.state import plain
 from advisor.ui.widgets import (
     LABEL,
@@ -74,27 +73,18 @@ def _show_sourced(named: Mapping[str, Constant]) -> None:
     st.caption("\n".join(f"{number}. {plain(text)}" for number, text in enumerate(sources, 1)))
 
 
-def model_table(setup: Setup) -> pd.DataFrame:
+def _model_text(setup: Setup) -> str:
     """Size and memory of the model, as computed from its configuration."""
-    counts, moe, memory = parameter_counts(setup.architecture), setup.architecture.moe, setup.memory
-    rows: list[tuple[str, str]] = [
-        ("Parameters", _billions(counts.total)),
-        ("Active parameters, without embedding", _billions(counts.active_nonembedding)),
-    ]
-    if moe is not None:
-        rows += [("Routed experts per layer", f"{moe.n_experts:,}"), ("Active experts per token", f"{moe.n_active:,}")]
-    rows += [
-        ("Weights per GPU", with_prefix(memory.weights_bytes, "B")),
-        ("Drafter per GPU", with_prefix(memory.drafter_bytes, "B")),
-        ("KV cache per sequence and GPU", with_prefix(memory.kv_bytes_per_sequence, "B")),
-        ("Usable memory per GPU", with_prefix(memory.usable_bytes, "B")),
-        ("Largest batch that fits", f"{memory.largest_batch:,} sequences"),
-    ]
-    return pd.DataFrame(rows, columns=["Quantity", "Value"])
-
-
-def _billions(count: float) -> str:
-    return f"{count / 1e9:,.4g} billion"
+    counts, memory = parameter_counts(setup.architecture), setup.memory
+    weights, drafter, kv, usable = (
+        with_prefix(size, "B")
+        for size in (memory.weights_bytes, memory.drafter_bytes, memory.kv_bytes_per_sequence, memory.usable_bytes)
+    )
+    return (
+        f"{counts.total / 1e9:,.4g} billion parameters, {counts.active_nonembedding / 1e9:,.4g} billion active without "
+        f"embedding. Per GPU: weights {weights}, drafter {drafter}, KV cache {kv} a sequence; of {usable} usable, "
+        f"{memory.largest_batch:,} sequences fit."
+    )
 
 
 def draw_assumptions(advice: Advice) -> None:
@@ -146,7 +136,7 @@ def draw_sources(advice: Advice) -> None:
         _show_sourced({f"{name}, {one.low:.3g}-{one.high:.3g}": one for name, one in pairs})
 
     st.subheader("Model", anchor=False)
-    st.dataframe(model_table(advice.setup), hide_index=True)
+    st.markdown(plain(_model_text(advice.setup)))
 
 
 _WORST_ROWS, _GROUPS, _ENGINES = 8, 6, 4
@@ -242,7 +232,7 @@ def draw_claims() -> None:
     )
 
 
-def draw_store_panel(scenario: Scenario) -> None:
+def draw_store_panel() -> None:
     """Coverage of the store, or without one the command that builds it."""
     now = store_status()
     if now.problem:
@@ -255,7 +245,7 @@ def draw_store_panel(scenario: Scenario) -> None:
         return
     _size(now)
     _kernels(now)
-    _datasets(scenario)
+    _datasets()
     _sweeps()
     st.subheader("Left out, and repeated tables", anchor=False)
     st.dataframe(now.dropped, hide_index=True, placeholder="")
@@ -281,20 +271,9 @@ def _kernels(now: StoreStatus) -> None:
     show_table(_named(now.coverage, _KERNELS))
 
 
-def _datasets(scenario: Scenario) -> None:
+def _datasets() -> None:
     sets = [(folder.name, read_meta(folder).row_count) for folder in dataset_folders()]
-    st.dataframe(pd.DataFrame(sets, columns=["Data set", "Rows"]), hide_index=True)
-    points = published_for(scenario)
-    if points is not None and len(points):
-        st.markdown(plain(f"Published speedups of {scenario.model_id} on {scenario.hardware_id}:"))
-        show_table(Table(PUBLISHED, points.to_dict("records")))
-    else:
-        st.caption(
-            plain(
-                f"No published speedup of {scenario.model_id} on {scenario.hardware_id} at this number of GPUs states "
-                "its batch. Peaks over batch, where known, stand in the data set moesd_cells."
-            )
-        )
+    show_table(matrix(("Data set", "Rows"), [(name, f"{rows:,}") for name, rows in sets]))
 
 
 def _sweeps() -> None:
