@@ -204,7 +204,7 @@ def test_validation_charts_say_how_many_rows_they_judge() -> None:
     by_engine = predicted_chart(judged, "engine")
     assert len({item.name for item in by_engine.figure.data if item.showlegend is not False}) > 2
     drawn, said = coverage_chart(groups).figure.data
-    assert list(said.text) == ["80% in ±25%, error 7%", "40% in ±35%, error 30%"]
+    assert list(said.text) == ["80% in ±25%<br>error 7%", "40% in ±35%<br>error 30%"]
     assert "20 rows, 3 labs" in drawn.y[0]
     assert "20" in coverage_chart(groups).alt
     assert "median error is 7%" in coverage_chart(groups).alt

@@ -214,7 +214,9 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
     title = "Inside the likely range, its width, median error"
     figure = new_figure(title, "", "", height=100 + 40 * len(errors))
     met = np.where(errors["coverage"] >= _COVERED, GREEN, ORANGE).tolist()
-    text = [f"{row.coverage:.0%} in ±{row.width / 2:.0%}, error {row.median_error:.0%}" for row in errors.itertuples()]
+    text = [
+        f"{row.coverage:.0%} in ±{row.width / 2:.0%}<br>error {row.median_error:.0%}" for row in errors.itertuples()
+    ]
     add_bars(figure, _names(errors), errors["coverage"], met, hovertemplate=_BAR_HOVER)
     # Beside the longest bar, where neither a bar's colour nor the dotted line runs through it.
     said = {
@@ -226,7 +228,7 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
     }
     figure.add_scatter(**said, mode="text", hoverinfo="skip", showlegend=False, cliponaxis=False)
     figure.add_vline(x=0.8, line={"color": NEUTRAL, "dash": "dot"})
-    figure.update_xaxes(range=[0, 2.6], tickformat=".0%", tickvals=[0, 0.4, 0.8])
+    figure.update_xaxes(range=[0, 1.7], tickformat=".0%", tickvals=[0, 0.4, 0.8])
     first = errors.iloc[0]
     alt = (
         f"{first['coverage']:.0%} of {first['n']} measured speedups of {first['laboratories']} laboratories, each "
