@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.physics.touched_experts import expected_experts, touched_experts, unrelated_overlap
+from advisor.physics.touched_experts import expected_experts, touched_experts
 from advisor.prediction import AdvisorError, Array
 
 # Lags that relate the 8 tokens of the longest stretches below.
@@ -264,14 +264,3 @@ def _count(
         window = sequences[row][start : start + tokens]
         touched[np.arange(layers)[None, :, None], window] = True
     return float(touched.sum(axis=1).mean())
-
-
-def implied_overlaps(load_cv: float, affinity: float, stickiness: float, n_experts: int, n_active: int) -> list[float]:
-    """Share of experts kept at lags 1 to LAGS that routing parameters imply. [-]
-
-    o_inf + (1 - o_inf) rho^lag for `load_cv` CV, `affinity` phi and `stickiness` rho [-].
-    Own derivation, the inverse of `fit_overlaps`.
-    """
-    unrelated = float(unrelated_overlap(n_experts, n_active, load_cv))
-    far = unrelated + (1.0 - unrelated) * affinity
-    return [far + (1.0 - far) * stickiness**lag for lag in range(1, LAGS + 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import time
@@ -48,8 +49,10 @@ def peak_rss_bytes(pid: int) -> int:
 
 
 def tree_cpu_s(pid: int) -> float:
-    """The same for a process and all that it has started, and these have, as long as they run (Linux). [s]"""
-    return cpu_s(pid) + sum(tree_cpu_s(child) for child in _children(pid))
+    """The same for a process and all that it has started, and these have, ended or not (Linux). [s]"""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended just now; its parent counts it
+        return cpu_s(pid, ended=True) + sum(tree_cpu_s(child) for child in _children(pid))
+    return 0.0
 
 
 def _children(pid: int) -> list[int]:
@@ -58,10 +61,13 @@ def _children(pid: int) -> list[int]:
     return [int(child) for line in listed for child in line.split()]
 
 
-def cpu_s(pid: int) -> float:
-    """Processor time that a process has taken so far, its own and the system's for it (Linux). [s]"""
+def cpu_s(pid: int, ended: bool = False) -> float:
+    """Processor time that a process has taken so far, its own and the system's for it (Linux). [s]
+
+    ended : with that of its children that have ended.
+    """
     values = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, values[11 : 15 if ended else 13])) / os.sysconf("SC_CLK_TCK")
 
 
 def ten_users() -> Load:

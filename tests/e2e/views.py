@@ -89,7 +89,7 @@ def refitted(page: Any, url: str) -> None:
     upload(page, DROP, "mine.csv", benchmark_csv())
     page.get_by_role("button", name="Refit to these").click()
     page.get_by_text("What your data changed").wait_for()
-    page.get_by_text("Before and after, residuals, constants").click()
+    page.get_by_text("Before and after, constants").click()
     wait_until_drawn(page, CHART)
 
 

@@ -14,7 +14,7 @@ from advisor.measured.validation import chances_kept, read_judged
 from advisor.physics.components import component_name
 from advisor.show.charts import speedup as charts
 from advisor.show.charts.figure import NEUTRAL, SERIES
-from advisor.show.charts.measured import chances_chart, coverage_chart, error_chart, predicted_chart
+from advisor.show.charts.measured import chances_chart, coverage_chart, predicted_chart
 from advisor.show.charts.why import components_chart, drawn_components
 from advisor.show.report.layout import curve_finding
 from tests.pages.ui_fixtures import PLAIN_S, ROUND_S, hand_curve
@@ -207,10 +207,10 @@ def test_validation_charts_say_how_many_rows_they_judge() -> None:
     by_engine = predicted_chart(judged, "engine")
     assert len({item.name for item in by_engine.figure.data if item.showlegend is not False}) > 2
     drawn, said = coverage_chart(groups).figure.data
-    assert list(said.text) == ["80% in ±25%", "40% in ±35%"]
+    assert list(said.text) == ["80% in ±25%<br>error 7%", "40% in ±35%<br>error 30%"]
     assert "20 rows, 3 labs" in drawn.y[0]
     assert "20" in coverage_chart(groups).alt
-    assert "30%" in error_chart(groups).alt
+    assert "median error is 7%" in coverage_chart(groups).alt
 
 
 def test_stated_chances_have_the_interval_of_so_many_rows() -> None:

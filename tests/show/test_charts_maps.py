@@ -73,7 +73,7 @@ def test_the_axes_name_batches_and_accelerators_and_the_title_the_units() -> Non
     assert list(layout.yaxis.ticktext) == [str(batch) for batch in BATCHES]
     assert [text.replace("<br>", "-") for text in layout.xaxis.ticktext] == list(PLACES)
     assert "(%)" in layout.title.text
-    assert layout.yaxis.title.text == "Batch size (sequences)"
+    assert layout.yaxis.title.text == "Batch (sequences)"
 
 
 def test_the_alt_text_states_the_finding_and_every_region() -> None:

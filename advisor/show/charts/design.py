@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from advisor.answers.design.dials import NEAR_BEST, BatchRule, Dial
 from advisor.answers.design.space import DesignSpace
 from advisor.prediction import Array
-from advisor.show.charts.figure import BLUE, GREEN, NEUTRAL, VERMILLION, Chart, marker
+from advisor.show.charts.figure import BATCH, BLUE, GREEN, NEUTRAL, VERMILLION, Chart, marker
 from advisor.show.words.design import DIALS, dial_value, loss_text
 
 STRIP_HEIGHT, PARETO_HEIGHT, RULE_HEIGHT = 210, 470, 250
@@ -240,7 +240,7 @@ def rule_chart(rule: BatchRule, what: Literal["active", "shared"], batch: float)
     x = np.log2(rule.batches)
     figure = _figure(
         RULE_HEIGHT,
-        xaxis={"title": {"text": "Batch size (sequences)"}},
+        xaxis={"title": {"text": BATCH}},
         yaxis={"title": {"text": name}, "ticksuffix": "%", "nticks": 5, "rangemode": "tozero"},
     )
     legend = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "traceorder": "reversed", "font": {"size": 12}}

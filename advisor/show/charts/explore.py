@@ -11,7 +11,7 @@ from advisor.answers.explore.cells import Explored
 from advisor.show.charts.figure import Chart, add_gain_map, cell_axes, new_figure
 
 SHOWN: Mapping[str, tuple[str, str, str]] = {
-    "Speedup": ("speedup", "{:.2f}×", "%.2f×"),
+    "Speedup": ("speedup", "{:.2f}", "%.2f×"),
     "Best K": ("n_draft", "{:.0f}", "%d"),
     "ms/token": ("tpot_ms", "{:.3g}", "%.3g"),
     "Tokens/s/GPU": ("tokens_per_s_per_gpu", "{:,.0f}", "localized"),
@@ -30,7 +30,7 @@ def explored_chart(found: Explored, shown: str) -> Chart:
     words = [[form.format(one) if np.isfinite(one) else "–" for one in row] for row in values]
     add_gain_map(figure, found.values["speedup"], words, hoverinfo="skip")
     figure.update_layout(margin={"t": 12})
-    figure.data[0].textfont.size = 13
+    figure.data[0].textfont.size = 12
     cell_axes(figure, found.columns, found.rows)
     return Chart(figure, f"{shown} by {found.across.lower()} and {found.down.lower()}. {_best(found)}", table)
 

@@ -8,6 +8,7 @@ import pandas as pd
 from advisor.answers.design.regions import RegionMap
 from advisor.answers.explore.questions import SweepMap, setting_text
 from advisor.show.charts.figure import (
+    BATCH,
     CELL_TEXT,
     Chart,
     add_cells,
@@ -119,7 +120,7 @@ def design_regions_chart(found: RegionMap) -> Chart:
         "Design to train, by batch and accelerator<br><sup>k/N, shared s, width w, K, and expected loss<br>"
         "against the cell's own best (%)</sup>",
         "Accelerator",
-        "Batch size (sequences)",
+        BATCH,
         _REGION_HEAD_PX + _REGION_ROW_PX * len(cells) + 18 * len(found.regions),
     )
     n = len(REGION_TINTS)

@@ -12,10 +12,10 @@ import pandas as pd
 from advisor.answers.expert_ranks import RanksAnswer
 from advisor.measured.fits.sweep import SweepFit
 from advisor.measured.refit import BeforeAfter, curve_name
-from advisor.measured.refit_result import RefitResult
 from advisor.physics.routing_trace import TraceFit, UnionRow
 from advisor.prediction import Array
 from advisor.show.charts.figure import (
+    BATCH,
     BLUE,
     GREEN,
     NEUTRAL,
@@ -56,7 +56,7 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
     """The shipped curve, the refitted one with its band, and the user's points. Set-aside points are open."""
     title, scale = _TITLES[curves.quantity]
     what = curve_name(curves.model_id, curves.drafter, curves.n_draft)
-    figure = new_figure(f"{title}<br>before and after: {what}", "Batch size (sequences)", title)
+    figure = new_figure(f"{title}<br>before and after: {what}", BATCH, title)
     if curves.quantity == "speedup":
         add_band(figure, curves.batches, curves.after_low, curves.after_high, "Likely range after", BLUE)
     add_line(figure, curves.batches, curves.before * scale, "before", NEUTRAL, dash="dash")
@@ -85,37 +85,6 @@ def before_after_chart(curves: BeforeAfter) -> Chart:
     return Chart(figure, alt, pd.DataFrame({"batch_size": curves.batches, **lines}))
 
 
-def residual_chart(result: RefitResult) -> Chart:
-    """Predicted over measured for every quantity of every row, before and by a refit that did not see it."""
-    rows = result.rows
-    figure = new_figure(
-        "Predicted over measured - 1 (%)<br>before, and left out of the fit", "Batch size (sequences)", "Error (%)"
-    )
-    used = rows[rows["used"]]
-    for column, name, color, symbol in (
-        ("before", "before", NEUTRAL, "circle-open"),
-        ("left_out", "after, row left out", BLUE, "diamond"),
-    ):
-        add_points(
-            figure,
-            used["batch_size"],
-            (used[column] / used["measured"] - 1.0) * 100,
-            name,
-            marker(symbol, 9, color),
-            customdata=np.stack([used["line"].astype(str), used["quantity"]], axis=1),
-            hovertemplate="%{y:+.1f}%, line %{customdata[0]}, %{customdata[1]}<extra></extra>",
-        )
-    figure.add_hline(y=0, line={"color": NEUTRAL, "dash": "dot"})
-    fit_legend(figure)
-    log_axis(figure, rows["batch_size"])
-    errors = result.own_errors
-    alt = (
-        f"Errors on your own {errors.before.n} points: {errors.before.mape:.1%} in the mean with the shipped "
-        f"constants, {errors.after.mape:.1%} with constants refitted without the point."
-    )
-    return Chart(figure, alt, rows)
-
-
 def acceptance_chart(lengths: pd.DataFrame) -> Chart:
     """Accepted length by K: measured points, held beyond, with the 80 % band.
 
@@ -138,40 +107,22 @@ def acceptance_chart(lengths: pd.DataFrame) -> Chart:
     return Chart(figure, alt + ".", lengths)
 
 
-def overlap_chart(trace: TraceFit, others: dict[str, list[float]]) -> Chart:
-    """Share of experts kept from one token to a later one, by lag. The trace with its layers' range, and presets."""
+def overlap_chart(trace: TraceFit) -> Chart:
+    """Share of experts kept from one token to a later one, by lag, with the range over layers."""
     lags = np.arange(1, trace.overlap_by_layer.shape[1] + 1)
     mean = trace.overlap_by_layer.mean(axis=0)
     figure = new_figure("Experts kept (share of k)<br>by distance between tokens", "Distance (tokens)", "Share")
     low, high = trace.overlap_by_layer.min(axis=0), trace.overlap_by_layer.max(axis=0)
     add_band(figure, lags, low, high, "range over layers", BLUE)
     add_line(figure, lags, mean, "your trace", BLUE)
-    for (name, values), color in zip(others.items(), (VERMILLION, GREEN), strict=False):
-        add_line(figure, lags, values, name.split(",")[0], color, dash="dash", width=1.8)
-        figure.data[-1].update(hovertemplate=f"%{{y:.3g}}<extra>{name}</extra>", hoverlabel={"namelength": -1})
     add_line(figure, lags, np.full(len(lags), trace.fit.unrelated_overlap), "unrelated tokens", NEUTRAL, dash="dot")
     fit_legend(figure)
     figure.update_yaxes(rangemode="tozero")
-    presets = "".join(f" {name} keeps {values[0]:.1%} and {values[-1]:.1%}." for name, values in others.items())
     alt = (
         f"A token keeps {mean[0]:.1%} of its predecessor's experts and {mean[-1]:.1%} of those {lags[-1]} tokens back; "
-        f"unrelated tokens share {trace.fit.unrelated_overlap:.1%}.{presets}"
+        f"unrelated tokens share {trace.fit.unrelated_overlap:.1%}."
     )
-    table = pd.DataFrame({"lag": lags, "trace": mean, "layer_low": low, "layer_high": high, **others})
-    return Chart(figure, alt, table)
-
-
-def layer_chart(trace: TraceFit) -> Chart:
-    """Overlap at lag 1 and of unrelated tokens, by layer."""
-    layers = np.array(trace.layers)
-    figure = new_figure("Experts in common (share of k)<br>by layer", "Layer of the trace", "Share", height=320)
-    add_line(figure, layers, trace.overlap_by_layer[:, 0], "next token", BLUE)
-    add_line(figure, layers, trace.unrelated_by_layer, "unrelated tokens", NEUTRAL, dash="dot")
-    fit_legend(figure)
-    figure.update_yaxes(rangemode="tozero")
-    lag1 = trace.overlap_by_layer[:, 0]
-    alt = f"Overlap with the next token ranges from {lag1.min():.1%} to {lag1.max():.1%} over {len(layers)} layers."
-    table = pd.DataFrame({"layer": layers, "next_token": lag1, "unrelated": trace.unrelated_by_layer})
+    table = pd.DataFrame({"lag": lags, "trace": mean, "layer_low": low, "layer_high": high})
     return Chart(figure, alt, table)
 
 
@@ -257,13 +208,14 @@ def predicted_chart(judged: pd.DataFrame, by: str = "predicted_tier") -> Chart:
 def coverage_chart(errors: pd.DataFrame) -> Chart:
     """Share of measured speedups inside the 80 % band, by group, with the band's width.
 
-    errors : one row for each group: group, n, laboratories, coverage, width (of the band over the prediction). [-]
+    errors : one row for each group: group, n, laboratories, coverage, width (of the band over the prediction) and
+    median_error. [-]
     """
-    title = "Inside the likely range, and its width"
+    title = "Inside the likely range, its width, median error"
     figure = new_figure(title, "", "", height=100 + 40 * len(errors))
     met = np.where(errors["coverage"] >= _COVERED, GREEN, ORANGE).tolist()
     text = [
-        f"{share:.0%} in ±{width / 2:.0%}" for share, width in zip(errors["coverage"], errors["width"], strict=True)
+        f"{row.coverage:.0%} in ±{row.width / 2:.0%}<br>error {row.median_error:.0%}" for row in errors.itertuples()
     ]
     add_bars(figure, _names(errors), errors["coverage"], met, hovertemplate=_BAR_HOVER)
     # Beside the longest bar, where neither a bar's colour nor the dotted line runs through it.
@@ -280,27 +232,9 @@ def coverage_chart(errors: pd.DataFrame) -> Chart:
     first = errors.iloc[0]
     alt = (
         f"{first['coverage']:.0%} of {first['n']} measured speedups of {first['laboratories']} laboratories, each "
-        f"counting alike ({first['group']}), lie in the likely range, on average ±{first['width'] / 2:.0%}."
+        f"counting alike ({first['group']}), lie in the likely range, on average ±{first['width'] / 2:.0%}; the "
+        f"median error is {first['median_error']:.0%}."
     )
-    return Chart(figure, alt, errors)
-
-
-def error_chart(errors: pd.DataFrame) -> Chart:
-    """Median error of predicted speedups by group.
-
-    errors : one row for each group: group, n, laboratories, median_error. [-]
-    """
-    title = "Median error of the speedup"
-    figure = new_figure(title, "", "", height=100 + 40 * len(errors))
-    look = {
-        "text": [f"{error:.0%}" for error in errors["median_error"]],
-        "textposition": "outside",
-        "cliponaxis": False,
-    }
-    add_bars(figure, errors["group"], errors["median_error"], BLUE, hovertemplate=_BAR_HOVER, **look)
-    figure.update_xaxes(tickformat=".0%", range=[0, 1.2 * float(errors["median_error"].max())], nticks=4)
-    worst = errors.loc[errors["median_error"].idxmax()]
-    alt = f"Median error by group; the largest is {worst['median_error']:.0%} ({worst['group']}, {worst['n']} rows)."
     return Chart(figure, alt, errors)
 
 

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from advisor.answers.best_k import break_even_batch
 from advisor.predict.curve import Curve
 from advisor.show.charts.figure import (
+    BATCH,
     BLUE,
     DASHES,
     NEUTRAL,
@@ -42,7 +43,7 @@ def speedup_chart(
     x, value = curve.batches, curve.speedup[:, column]
     figure = new_figure(
         f"Speedup by batch (×), K = {n_draft}<br><sup>higher is better · shaded: likely range ({band_level:.0%})</sup>",
-        "Batch (sequences in one instance)",
+        BATCH,
         "",
         height=370,
     )

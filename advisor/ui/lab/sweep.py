@@ -13,7 +13,7 @@ import streamlit as st
 from advisor.answers.explore.cells import SETTINGS
 from advisor.answers.explore.grid import SweepPlan
 from advisor.answers.explore.questions import SURE, axes, choices, fastest_within, setting_text, where_drafting_pays
-from advisor.answers.explore.sweep_files import parquet_bytes, read_sweep
+from advisor.answers.explore.sweep_files import read_sweep
 from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import DOCUMENTS, FIELDS, RANK_FIELDS
 from advisor.show.charts.maps import sweep_chart
@@ -83,9 +83,6 @@ def _fastest_in(digest: str, limit: float | None, _frame: pd.DataFrame) -> pd.Da
 def _files(kept: KeptSweep) -> None:
     frame, name = kept.sweep.frame, f"sweep-{kept.digest}"
     with st.container(horizontal=True, gap="small"):
-        said = "All rows, which can be opened here again and read by DuckDB, Polars or pandas."
-        make = functools.partial(parquet_bytes, frame, kept.sweep.maker)
-        download("Parquet", make, f"{name}.parquet", "sweep_parquet", help=said)
         download("CSV", functools.partial(frame_csv, frame), f"{name}.csv", "sweep_csv")
         st.button("Forget this sweep", key="sweep_forget", on_click=KEPT.forget, type="tertiary")
 

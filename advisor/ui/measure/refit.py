@@ -1,4 +1,4 @@
-"""What the user's points change: refit, before and after, residuals, what was learnt; use it everywhere, undo."""
+"""What the user's points change: refit, before and after, what was learnt; use it everywhere, undo."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from advisor.measured.refit_result import RefitResult
 from advisor.measured.refit_result import notes as refit_notes
 from advisor.physics.acceptance import acceptance_curves
 from advisor.predict.scenario import Scenario
-from advisor.show.charts.measured import before_after_chart, residual_chart
+from advisor.show.charts.measured import before_after_chart
 from advisor.show.table import Table
 from advisor.show.words.constants import PARAMETERS
 from advisor.text import counted
@@ -80,14 +80,13 @@ def draw_refit(scenario: Scenario) -> None:
         st.markdown(f":material/tune: {plain(changed)}")
     _use(result, scenario)
     groups = curve_groups(result)
-    with st.expander("Before and after, residuals, constants"):
+    with st.expander("Before and after, constants"):
         if groups:
             chosen = st.selectbox(
                 "Curve", range(len(groups)), key="refit_curve", format_func=lambda i: curve_name(*groups[i])
             )
             chart = before_after_chart(before_after(points, result, groups[chosen]))
             show_chart(chart, "before_after", scenario)
-        show_chart(residual_chart(result), "residuals", scenario)
         show_table(Table(PARAMETERS, result.parameters))
         for note in refit_notes(result):
             st.caption(note)

@@ -11,18 +11,17 @@ import numpy as np
 import streamlit as st
 
 from advisor.answers.advice import Advice
-from advisor.catalog.routing_presets import load_routing_preset
 from advisor.measured.ingest.acceptance import AcceptanceRates, rates_from_list, read_acceptance_file
 from advisor.measured.ingest.logs import PowerLog
 from advisor.measured.ingest.traces import layer_counts, read_traces
 from advisor.physics.expert_ranks import Choices
-from advisor.physics.routing_trace import TraceFit, fit_sequences, implied_overlaps
+from advisor.physics.routing_trace import TraceFit, fit_sequences
 from advisor.physics.touched_experts import write_own_routing
 from advisor.predict.scenario import Scenario
 from advisor.predict.setup import Setup
 from advisor.predict.spend import spend_at
 from advisor.prediction import AdvisorError
-from advisor.show.charts.measured import acceptance_chart, layer_chart, overlap_chart, union_chart
+from advisor.show.charts.measured import acceptance_chart, overlap_chart, union_chart
 from advisor.show.table import Column, Table
 from advisor.text import counted
 from advisor.ui.own_data import use_length
@@ -33,7 +32,6 @@ from advisor.ui.widgets import advice_or_stop, show_chart, show_table
 Heading = Callable[[str], object]
 """Draws a panel's first line: the page's title for the first panel, a smaller heading for those after it."""
 PASTED = "pasted text"
-COHERE = "cohere-128-8"
 
 
 @dataclass(frozen=True)
@@ -159,17 +157,7 @@ def _fitted(trace: TraceFit, layout: str, advice: Advice) -> None:
     ]
     show_table(Table(_STATISTICS, rows))
     show_chart(union_chart(trace.unions), "unions", scenario)
-    presets = [load_routing_preset(COHERE)]
-    if advice.setup.routing is not None and advice.setup.routing.kind != "own_trace":
-        presets.append(advice.setup.routing)
-    others = {}
-    for preset in presets:  # at its own N and k where it has them, else at the trace's
-        experts, active = preset.n_experts or trace.n_experts, preset.n_active or trace.n_active
-        cv, phi, rho = (one.value for one in (preset.load_cv, preset.affinity, preset.stickiness))
-        others[preset.name] = implied_overlaps(cv, phi, rho, experts, active)
-    show_chart(overlap_chart(trace, others), "overlaps", scenario)
-    if len(trace.layers) > 1:
-        show_chart(layer_chart(trace), "layers", scenario)
+    show_chart(overlap_chart(trace), "overlaps", scenario)
     with st.container(horizontal=True, gap="small"):
         icon = ":material/input:"
         st.button("Predict with this routing", key="use_trace", icon=icon, on_click=_use_trace, args=(trace,))

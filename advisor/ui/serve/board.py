@@ -64,19 +64,8 @@ def _table(scenario: Scenario, board: Leaderboard) -> None:
     figures = (first, *(each for each in _FIGURES.values() if each != first))
     by_label = {column.label: column for column in whole.columns}
     by_label["model"] = replace(by_label["model"], text=model_name)
-    order = (
-        "rank",
-        "likely rank",
-        "model",
-        first,
-        "placement",
-        *figures[1:],
-        "K",
-        "memory",
-        "total B",
-        "accepted",
-        "speedup",
-    )
+    rest = ("K", "memory", "total B", "accepted", "speedup")
+    order = ("rank", "likely rank", "model", first, "placement", *figures[1:], *rest)
     key = f"board_{hashlib.sha256(repr(board.question).encode()).hexdigest()[:12]}"
     picked = show_table(replace(whole, columns=tuple(by_label[label] for label in order)), key, pick=True)
     one = board.standings[picked or 0]

@@ -16,9 +16,9 @@ st.subheader("Behind the answer in the bar", anchor=False)
 shipped = st.expander("Data shipped", key="trust_data", on_change="rerun")
 if shipped.open:
     with shipped:
-        draw_store_panel(scenario)
+        draw_store_panel()
 rests = st.expander("Constants, works and routing", key="trust_sources", on_change="rerun")
-assumed = st.expander("Assumptions, limits, symbols", key="trust_assumed", on_change="rerun")
+assumed = st.expander("Assumptions and limits", key="trust_assumed", on_change="rerun")
 if rests.open:
     with rests:
         draw_sources(advice_or_stop(scenario))

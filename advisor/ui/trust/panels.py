@@ -25,15 +25,14 @@ from advisor.predict.scenario import Scenario
 from advisor.predict.scenario_fields import FIELDS
 from advisor.predict.setup import Setup
 from advisor.prediction import Constant
-from advisor.show.charts.measured import TIER_NAMES, chances_chart, coverage_chart, error_chart, predicted_chart
+from advisor.show.charts.measured import TIER_NAMES, chances_chart, coverage_chart, predicted_chart
 from advisor.show.explain.round import cited, derive
 from advisor.show.report.build import LIMITS
-from advisor.show.table import Column, Table
+from advisor.show.table import Column, Table, matrix
 from advisor.show.words.constants import NAMED
-from advisor.show.words.explain import PUBLISHED
 from advisor.show.words.schedule import accepted_lengths
 from advisor.text import counted, with_prefix
-from advisor.ui.answers import errors_for, published_for, store_status
+from advisor.ui.answers import errors_for, store_status
 from advisor.ui.state import plain
 from advisor.ui.widgets import (
     LABEL,
@@ -44,22 +43,6 @@ from advisor.ui.widgets import (
     show_claims,
     show_table,
     show_warnings,
-)
-
-_NOMENCLATURE = (
-    ("B", "batch_size", "sequences that decode together in one instance", "sequences"),
-    ("K", "n_draft", "draft tokens per sequence and step", "tokens"),
-    ("AL", "accepted_length", "tokens emitted per step with drafts, the model's own included", "tokens per step"),
-    ("N", "n_experts", "routed experts of one layer", "1"),
-    ("k", "n_active", "routed experts that one token uses", "1"),
-    ("s", "n_shared", "shared experts, used by every token", "1"),
-    ("U", "touched_experts", "routed experts of one layer that a step loads", "1"),
-    ("T", "step_time_s", "time of one forward pass", "s"),
-    ("R", "verify_ratio", "time to verify K + 1 tokens over that of a step without drafts", "1"),
-    ("CV", "load_cv", "spread of the experts' load over its mean", "1"),
-    ("phi", "affinity", "how far one sequence keeps to its own experts", "1"),
-    ("rho", "stickiness", "chance that a token repeats its predecessor's choice", "1"),
-    ("TP, EP", "tensor_parallel, expert_parallel", "GPUs over which one instance is split", "1"),
 )
 
 
@@ -90,34 +73,25 @@ def _show_sourced(named: Mapping[str, Constant]) -> None:
     st.caption("\n".join(f"{number}. {plain(text)}" for number, text in enumerate(sources, 1)))
 
 
-def model_table(setup: Setup) -> pd.DataFrame:
+def _model_text(setup: Setup) -> str:
     """Size and memory of the model, as computed from its configuration."""
-    counts, moe, memory = parameter_counts(setup.architecture), setup.architecture.moe, setup.memory
-    rows: list[tuple[str, str]] = [
-        ("Parameters", _billions(counts.total)),
-        ("Active parameters, without embedding", _billions(counts.active_nonembedding)),
-    ]
-    if moe is not None:
-        rows += [("Routed experts per layer", f"{moe.n_experts:,}"), ("Active experts per token", f"{moe.n_active:,}")]
-    rows += [
-        ("Weights per GPU", with_prefix(memory.weights_bytes, "B")),
-        ("Drafter per GPU", with_prefix(memory.drafter_bytes, "B")),
-        ("KV cache per sequence and GPU", with_prefix(memory.kv_bytes_per_sequence, "B")),
-        ("Usable memory per GPU", with_prefix(memory.usable_bytes, "B")),
-        ("Largest batch that fits", f"{memory.largest_batch:,} sequences"),
-    ]
-    return pd.DataFrame(rows, columns=["Quantity", "Value"])
-
-
-def _billions(count: float) -> str:
-    return f"{count / 1e9:,.4g} billion"
+    counts, memory = parameter_counts(setup.architecture), setup.memory
+    weights, drafter, kv, usable = (
+        with_prefix(size, "B")
+        for size in (memory.weights_bytes, memory.drafter_bytes, memory.kv_bytes_per_sequence, memory.usable_bytes)
+    )
+    return (
+        f"{counts.total / 1e9:,.4g} billion parameters, {counts.active_nonembedding / 1e9:,.4g} billion active without "
+        f"embedding. Per GPU: weights {weights}, drafter {drafter}, KV cache {kv} a sequence; of {usable} usable, "
+        f"{memory.largest_batch:,} sequences fit."
+    )
 
 
 def draw_assumptions(advice: Advice) -> None:
-    """Assumptions of the model, its words and symbols."""
+    """Assumptions of the model."""
     st.markdown("\n".join(f"- {line}" for line in LIMITS))
     show_warnings(advice)
-    st.dataframe(pd.DataFrame(_NOMENCLATURE, columns=["Symbol", "Name", "Meaning", "Unit"]), hide_index=True)
+    st.caption("Symbols and units: docs/nomenclature.md.")
 
 
 def draw_sources(advice: Advice) -> None:
@@ -162,7 +136,7 @@ def draw_sources(advice: Advice) -> None:
         _show_sourced({f"{name}, {one.low:.3g}-{one.high:.3g}": one for name, one in pairs})
 
     st.subheader("Model", anchor=False)
-    st.dataframe(model_table(advice.setup), hide_index=True)
+    st.markdown(plain(_model_text(advice.setup)))
 
 
 _WORST_ROWS, _GROUPS, _ENGINES = 8, 6, 4
@@ -196,12 +170,8 @@ def draw_evidence(scenario: Scenario) -> None:
     left, right = st.columns(2)
     with left:
         show_chart(coverage_chart(groups), "coverage", scenario)
-    with right:
-        show_chart(error_chart(groups), "errors", scenario)
-    odds, points = st.columns(2)
-    with odds:
         show_chart(chances_chart(chances_kept(judged, _DECILES)), "chances", scenario)
-    with points:
+    with right:
         show_chart(predicted_chart(judged, by), "predicted", scenario)
     near = "; ".join(f"{name}: {_in_words(errors)}" for name, errors in errors_for(scenario).items())
     st.caption(f"For your scenario: {plain(near or 'no published speedup can be read here')}.")
@@ -262,7 +232,7 @@ def draw_claims() -> None:
     )
 
 
-def draw_store_panel(scenario: Scenario) -> None:
+def draw_store_panel() -> None:
     """Coverage of the store, or without one the command that builds it."""
     now = store_status()
     if now.problem:
@@ -274,8 +244,8 @@ def draw_store_panel(scenario: Scenario) -> None:
         st.text(now.problem)
         return
     _size(now)
-    _kernels(now, scenario)
-    _datasets(scenario)
+    _kernels(now)
+    _datasets()
     _sweeps()
     st.subheader("Left out, and repeated tables", anchor=False)
     st.dataframe(now.dropped, hide_index=True, placeholder="")
@@ -283,45 +253,27 @@ def draw_store_panel(scenario: Scenario) -> None:
 
 
 def _size(now: StoreStatus) -> None:
-    with st.grid(4, min_column_width=150):
-        st.metric("Rows", f"{sum((now.rows_by_table or {}).values()):,}")
-        st.metric("Size", f"{now.size_bytes / 1e6:.0f} MB")
-        st.metric("Built (UTC)", f"{now.built_utc:%Y-%m-%d}" if now.built_utc else "unknown")
-        st.metric(
-            "aiconfigurator-core", now.kernel_package_version or "not installed", help="The measured kernel tables."
-        )
+    built = f"{now.built_utc:%Y-%m-%d}" if now.built_utc else "at an unknown date"
+    source = f"aiconfigurator-core {now.kernel_package_version or 'not installed'}"
+    rows = sum((now.rows_by_table or {}).values())
+    st.caption(f"{rows:,} rows, {now.size_bytes / 1e6:.0f} MB, built {built}; measured kernel tables: {source}.")
     for reason in now.stale_because:
         st.warning(f"Out of date: {plain(reason)}. Run `python -m advisor store build`.")
 
 
-def _kernels(now: StoreStatus, scenario: Scenario) -> None:
+def _kernels(now: StoreStatus) -> None:
     st.subheader("Measured kernels", anchor=False)
     if now.coverage is None or now.coverage.empty:
         st.info(
             "The measured kernel tables are not installed here; predictions use the fits that ship with the advisor."
         )
         return
-    only = st.toggle(plain(f"Only {scenario.hardware_id}"), value=False, key="only_this_hardware")
-    kernels = now.coverage[now.coverage["hardware_id"] == scenario.hardware_id] if only else now.coverage
-    names = {"hardware_id": "Accelerator", "engine": "Engine", "version": "Version", "op": "Operation"}
-    counts = {"n_shapes": "Shapes", "n_rows": "Rows", "min_tokens": "Fewest tokens", "max_tokens": "Most tokens"}
-    _table(kernels, {**names, "dtype": "Format"}, counts)
+    show_table(_named(now.coverage, _KERNELS))
 
 
-def _datasets(scenario: Scenario) -> None:
+def _datasets() -> None:
     sets = [(folder.name, read_meta(folder).row_count) for folder in dataset_folders()]
-    st.dataframe(pd.DataFrame(sets, columns=["Data set", "Rows"]), hide_index=True)
-    points = published_for(scenario)
-    if points is not None and len(points):
-        st.markdown(plain(f"Published speedups of {scenario.model_id} on {scenario.hardware_id}:"))
-        show_table(Table(PUBLISHED, points.to_dict("records")))
-    else:
-        st.caption(
-            plain(
-                f"No published speedup of {scenario.model_id} on {scenario.hardware_id} at this number of GPUs states "
-                "its batch. Peaks over batch, where known, stand in the data set moesd_cells."
-            )
-        )
+    show_table(matrix(("Data set", "Rows"), [(name, f"{rows:,}") for name, rows in sets]))
 
 
 def _sweeps() -> None:
@@ -330,12 +282,39 @@ def _sweeps() -> None:
     if listed.empty:
         st.caption("None yet. Lab measures this machine.")
         return
-    names = {"name": "Sweep", "device": "Device", "status": "Status", "preset": "Preset", "torch": "torch"}
-    _table(listed, {**names, "started_at": "Started (UTC)"}, {"measured_rows": "Measured rows"})
+    show_table(_named(listed, _SWEEPS))
 
 
-def _table(frame: pd.DataFrame, texts: dict[str, str], counts: dict[str, str]) -> None:
-    """A table under plain headers; counts with separators."""
-    columns: dict[str, Any] = dict(texts)
-    columns |= {name: st.column_config.NumberColumn(label, format="localized") for name, label in counts.items()}
-    st.dataframe(frame, hide_index=True, placeholder="", column_config=columns)
+_KERNELS = {
+    "hardware_id": "Accelerator",
+    "engine": "Engine",
+    "version": "Version",
+    "op": "Operation",
+    "dtype": "Format",
+    "n_shapes": "Shapes",
+    "n_rows": "Rows",
+    "min_tokens": "Fewest tokens",
+    "max_tokens": "Most tokens",
+}
+_SWEEPS = {
+    "name": "Sweep",
+    "device": "Device",
+    "status": "Status",
+    "preset": "Preset",
+    "torch": "torch",
+    "started_at": "Started (UTC)",
+    "measured_rows": "Measured rows",
+}
+
+
+def _named(frame: pd.DataFrame, names: Mapping[str, str]) -> Table[dict[str, Any]]:
+    """A frame's columns under plain headers; counts with separators."""
+
+    def column(name: str) -> Column[dict[str, Any]]:
+        counts = frame[name].dtype.kind in "iuf"
+        form = "{:,.0f}" if counts else "{}"
+        return Column(
+            names[name], itemgetter(name), lambda one: "" if pd.isna(one) else form.format(one), words=not counts
+        )
+
+    return Table(tuple(map(column, names)), frame.to_dict("records"))
