@@ -91,7 +91,14 @@ TARGETS = (
         "advisor.measured.ingest.derived",
         ("tests/measured/test_ingest_derived.py", "tests/measured/test_ingest_read.py"),
     ),
-    Target("advisor.measured.ingest.side_by_side", ("tests/measured/test_ingest_side_by_side.py",)),
+    Target(
+        "advisor.measured.ingest.side_by_side",
+        (
+            "tests/measured/test_ingest_side_by_side.py",
+            "tests/measured/test_ingest_remap.py",
+            "tests/measured/test_ingest_derived.py",
+        ),
+    ),
     Target("advisor.show.charts.speedup", ("tests/show/test_charts.py",)),
     Target("advisor.show.charts.explore", ("tests/show/test_charts_maps.py", "tests/show/test_charts.py")),
 )
