@@ -53,7 +53,8 @@ def test_without_an_engine_there_is_the_command_alone(monkeypatch: pytest.Monkey
     assert "engine_start" not in {item.key for item in test.button}
 
 
-def test_a_run_is_started_cancelled_and_resumed_on_the_page() -> None:
+def test_a_run_is_started_cancelled_and_resumed_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULT", "hang:1")  # else it may be over before the page is open again
     test = opened("measure", **link(SCENARIO))
     test.text_input(key="engine_batches").set_value("1,4")
     test.text_input(key="engine_drafts").set_value("0,1").run()
@@ -69,6 +70,7 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page() -> None:
     until(over)
     after = opened("measure", **link(SCENARIO))
     assert "Cancelled: what was measured until then is below. Resume continues it." in texts(after)
+    monkeypatch.delenv("FAULT")
     button(after, "engine_resume").click().run()
     until(over)
     done = profile.latest(engine=True)

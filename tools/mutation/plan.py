@@ -69,7 +69,12 @@ TARGETS = (
         "advisor.physics.expert_ranks", ("tests/physics/test_expert_ranks.py", "tests/answers/test_expert_ranks.py")
     ),
     Target(
-        "advisor.physics.expert_loads", ("tests/physics/test_expert_loads.py", "tests/physics/test_expert_ranks.py")
+        "advisor.physics.expert_loads",
+        (
+            "tests/physics/test_expert_loads.py",
+            "tests/physics/test_expert_ranks.py",
+            "tests/answers/test_expert_ranks.py",
+        ),
     ),
     Target("advisor.predict.spend", ("tests/predict/test_spend.py",)),
     Target("advisor.predict.plain_sweep", ("tests/predict/test_plain_sweep.py",)),
