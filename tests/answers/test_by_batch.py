@@ -150,14 +150,6 @@ def test_a_histogram_beyond_the_usual_batches_extends_the_grid() -> None:
     assert found.ranges[-1].batch_end == 1500
 
 
-def test_a_limit_on_time_per_token_marks_batches_that_no_k_can_serve() -> None:
-    limit_ms = float(speedup_curve(EAGLE).tpot_s.min(axis=1)[-6]) * 1e3
-    setup = load_setup(EAGLE.model_copy(update={"max_tpot_ms": limit_ms}))
-    ranges = ranges_of(setup, curve_for(setup))
-    assert ranges[0].meets_limit
-    assert not ranges[-1].meets_limit
-
-
 def test_the_schedule_ends_at_the_last_batch_that_fits_and_a_histogram_beyond_it_is_refused() -> None:
     tight = EAGLE.model_copy(update={"context_tokens": 65536})
     fits = load_setup(tight).memory.largest_batch

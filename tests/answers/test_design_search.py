@@ -17,7 +17,6 @@ from advisor.answers.design.search import (
     distinct_candidates,
     pareto_front,
     serve,
-    serve_many,
 )
 from advisor.answers.design.space import DesignSpace
 from advisor.answers.design.start import added_keys, design_config, parse_batches
@@ -132,13 +131,6 @@ def test_nothing_beats_a_design_of_the_pareto_front_in_both() -> None:
     assert len(front) > 5
     assert np.all(np.diff(found.score[front]) > 0)
     assert np.all(np.diff(lowest[front]) < 0)
-
-
-def test_designs_served_at_another_batch_equal_a_search_at_that_batch() -> None:
-    one, other = space(batch=16), space(batch=128)
-    shared = np.intersect1d(one.candidates, other.candidates)[:20]
-    _, tpot = serve_many(one, shared, np.array([128.0]))
-    assert tpot[0] == pytest.approx(other.tpot_s[0, shared], rel=1e-5)
 
 
 def test_sensitivity_covers_every_assumption_and_names_what_the_search_would_take_instead() -> None:

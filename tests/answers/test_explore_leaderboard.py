@@ -443,16 +443,6 @@ def test_only_lengths_that_a_user_gave_are_called_the_user_s_own() -> None:
     assert any("your own numbers" in text for text in given.setup.warnings)
 
 
-def test_chat_gains_less_than_code_and_knows_its_rank_less_well() -> None:
-    wanted = named("qwen3.5-35b-a3b", "gpt-oss-120b", "llama-3.1-8b")
-    code, chat = (leaderboard(question(16, wanted=wanted, task=task)) for task in ("coding", "chat"))
-    one, other = (by_name(board, "qwen3.5-35b-a3b") for board in (code, chat))
-    assert 1.0 <= other.speedup.value < one.speedup.value
-    assert other.usd_per_million.value > one.usd_per_million.value
-    assert any("carried from coding to chat" in note for note in notes(chat))
-    assert not any("--task" in note for note in notes(chat))
-
-
 def test_the_chance_to_keep_the_limit_is_the_share_of_draws_that_keep_it_at_every_load() -> None:
     asked = question(users=BatchHistogram((16, 64), (1.0, 1.0)), wanted=named("qwen3-30b-a3b"))
     free = leaderboard(asked).standings[0]

@@ -116,14 +116,6 @@ def test_no_two_engines_share_a_spelling() -> None:
         assert all(engine_called(name, forks=True) is engine for name in (engine.id, engine.name, *engine.forks))
 
 
-@pytest.mark.parametrize(
-    ("text", "engine"),
-    [("vLLM", "vllm"), ("SGLang ", "sglang"), ("TensorRT-LLM", "trtllm"), ("TRT_LLM", "trtllm"), ("ATOM", "ATOM")],
-)
-def test_a_spelling_in_a_file_is_brought_to_the_id(text: str, engine: str) -> None:
-    assert engine_name(text) == engine
-
-
 def test_a_fork_keeps_its_name_in_a_file_and_counts_as_its_engine_where_rows_are_predicted() -> None:
     assert engine_name("vllm-ascend") == "vllm-ascend"
     assert engine_called("vLLM-Ascend") is None

@@ -6,7 +6,6 @@ What was misread once, each with the total that its publisher states.
 from __future__ import annotations
 
 import importlib.util
-import json
 from pathlib import Path
 from typing import Any
 
@@ -257,12 +256,6 @@ def test_gemma_s_per_layer_inputs_shared_keys_and_wider_blocks_are_counted() -> 
     assert [(block.count, block.width) for block in model.dense] == [(15, 6144), (20, 12288)]
     own = 3 * 2 * 512 * 1_000_000 + 12 * 2 * 256 * 512  # of the 15 layers that keep a cache three see everything
     assert float(kv_bytes(model, 1_000_000)) == pytest.approx(2.0 * own)
-
-
-def test_a_json_text_is_read_as_its_object(tmp_path: Path) -> None:
-    config = config_of("glm-4.5", moe_group_width=512)
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    assert any("moe_group_width" in text for text in load_model(tmp_path).warnings)
 
 
 @pytest.mark.parametrize(("model_id", "table_gb"), [("deepseek-v4.1-flash", 196.6), ("qwen3.8-flash-next", 102.4)])

@@ -100,17 +100,6 @@ def test_curve_is_csv_with_one_row_for_each_batch_and_k(capsys: pytest.CaptureFi
         assert column in rows[0]
 
 
-def test_a_config_from_disk_is_a_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    profile = json.loads((ROOT / "profiles/models/mixtral-8x7b.json").read_text(encoding="utf-8"))
-    folder = tmp_path / "My-MoE"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(profile["config"]), encoding="utf-8")
-    arguments = [*QWEN[:3], str(folder / "config.json"), *QWEN[4:], "--json"]
-    code, out, _ = run(capsys, "advise", *arguments)
-    assert code == 0
-    assert json.loads(out)["scenario"]["model_id"] == "My-MoE"
-
-
 def test_a_folder_s_quantisation_file_gives_its_config_the_formats(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -21,9 +21,6 @@ RANK = ("explore", "--models", "all", "--gpus", "8xH200", "--users", "64", "--ma
 FEW = ("--models", "qwen3-30b-a3b,gpt-oss-*,deepseek-v3")
 
 
-MTP = ("--model", "deepseek-v3", "--drafter", "mtp", "--acceptance-preset", "deepseek-r1-mtp-internal")
-
-
 def test_the_cheapest_model_under_a_limit_is_told_with_its_doubt(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, *RANK, *FEW)
     assert status == 0
@@ -35,15 +32,6 @@ def test_the_cheapest_model_under_a_limit_is_told_with_its_doubt(capsys: pytest.
     assert "likely rank" in heading
     assert "keeps limit" in heading
     assert sum(line.lstrip()[:1].isdigit() for line in out[out.index("\nrank") :].splitlines()) == 4
-
-
-def test_without_a_size_it_says_that_it_answers_with_the_smallest(capsys: pytest.CaptureFixture[str]) -> None:
-    said = "Smaller models are cheaper: nothing here says how good they are; set --min-total-params or bring --scores."
-    _, out, _ = run(capsys, *RANK)
-    assert said in flat(out)
-    _, out, _ = run(capsys, *RANK, "--min-total-params", "1e11")
-    assert said not in flat(out)
-    assert "Only models with at least 100 B parameters take part." in flat(out)
 
 
 @pytest.mark.filterwarnings("error")
@@ -94,31 +82,6 @@ def test_scores_of_one_s_own_filter_and_stand_beside(tmp_path: Path, capsys: pyt
     assert "qwen3-30b-a3b" not in listed
 
 
-def test_a_config_of_one_s_own_is_ranked_under_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "my-moe"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(model_profile("olmoe-1b-7b").config))
-    status, out, _ = run(capsys, *RANK, "--models", "qwen3-4b", "--config", folder / "config.json")
-    assert status == 0
-    assert "my-moe" in out
-
-
-def test_a_limit_that_nobody_keeps_is_an_answer_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, *RANK[:5], "--users", "64", "--max-tpot-ms", "0.3", *FEW)
-    assert status == 0
-    assert out.startswith("No model serves 64 users under 0.3 ms per token")
-    assert "The nearest is" in out
-
-
-def test_mtp_at_128k_is_answered_with_where_it_fits(capsys: pytest.CaptureFixture[str]) -> None:
-    where = ("--hardware", "h200-sxm", "--tp", "8", "--batch", "16", "--context", "131072")
-    status, out, _ = run(capsys, "explore", *where, *MTP, "--vary", "context", "--vary", "batch")
-    assert status == 0
-    assert "it does not fit; the largest batch that does is" in flat(out)
-    assert "batch 4 on 8 x NVIDIA H200 SXM 141GB, Own MTP module pays with K =" in flat(out)
-    assert "131,072 tokens over 8,192" in flat(out)  # what was measured of acceptance over context
-
-
 def test_the_map_is_machine_readable(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "explore", *QWEN, "--vary", "context=1024,8192", "--vary", "batch=1,64", "--json")
     assert status == 0
@@ -127,15 +90,6 @@ def test_the_map_is_machine_readable(capsys: pytest.CaptureFixture[str]) -> None
         (context, batch) for context in (1024, 2048, 8192) for batch in (1, 16, 64)
     }
     assert all(cell["low"] <= cell["speedup"] <= cell["high"] for cell in read["cells"])
-
-
-def test_advise_tells_cost_and_energy_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, "advise", *QWEN, "--usd-per-hour", "2")
-    assert status == 0
-    line = flat(out).partition("Cost ")[2]
-    assert "at 2 USD per GPU-hour (as given)" in line
-    assert "times plain decoding's" in line
-    assert "roofline estimate" in line
 
 
 RANKS = (
@@ -175,16 +129,6 @@ def test_without_a_trace_the_ranks_are_drawn_and_called_assumed(capsys: pytest.C
         "Experts in order, by K:",
     )
     assert all(heading in out for heading in headings)
-
-
-def test_a_trace_takes_the_place_of_the_assumption(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, *RANKS, "--trace", trace_file(tmp_path), "--json")
-    assert status == 0
-    told = json.loads(out)
-    assert told["origin"] == "trace"
-    assert told["scenario"]["routing"] == told["routing"] != "auto"
-    assert [one["layout"] for one in told["layouts"]] == ["assumed", "in order", "balanced", "balanced, 8 copies"]
-    assert not any("assumed formula" in text for text in told["warnings"])
 
 
 def test_loads_and_copies_are_taken_as_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

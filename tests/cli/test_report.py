@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-import pypdf
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -77,19 +76,6 @@ def test_a_json_report_makes_the_same_files_again(capsys: pytest.CaptureFixture[
         assert Path(f"{again}.{form}").read_bytes() == Path(f"{first}.{form}").read_bytes()
 
 
-def test_an_edited_scenario_is_used_and_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    file = tmp_path / "r.json"
-    run(capsys, *QWEN, "--format", "json", "-o", str(file))
-    value = json.loads(file.read_text(encoding="utf-8"))
-    assert value["date"] == dt.date.today().isoformat()
-    value["scenario"]["batch_size"] = 3
-    file.write_text(json.dumps(value), encoding="utf-8")
-    code, out, err = run(capsys, "--scenario", str(file), "--format", "md", "-o", str(tmp_path / "r.md"))
-    assert code == 0
-    assert out.startswith("At batch 3 ")
-    assert "edited" in err
-
-
 def test_ranks_are_counted_in_the_report_on_what_the_options_give(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -102,18 +88,6 @@ def test_ranks_are_counted_in_the_report_on_what_the_options_give(
         assert told["origin"] == origin
         assert [one["redundant"] for one in told["layouts"]] == [0, 0, 0, 16]
         assert (told["routing"] is None) == (origin == "preset")
-
-
-def test_the_section_says_what_the_command_ranks_says(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    file = tmp_path / "r.json"
-    assert run(capsys, *WIDE, "--brief", "--no-checks", "--ranks", "-o", str(file))[0] == 0
-    section = json.loads(file.read_text(encoding="utf-8"))["expert_ranks"]
-    code, out, _ = run_any(capsys, "expert-ranks", *WIDE, "--json")
-    assert code == 0
-    said = json.loads(out)
-    assert section["verdict"] == said["verdict"]
-    rounds = zip(section["layouts"], said["layouts"], strict=True)
-    assert all(ours["round_s"] == pytest.approx(theirs["round_s"], rel=1e-5) for ours, theirs in rounds)
 
 
 def test_judged_rows_that_cannot_be_read_leave_a_report_without_known_errors(
@@ -137,12 +111,6 @@ def test_a_brief_report_says_what_it_leaves_out(capsys: pytest.CaptureFixture[st
     assert code == 0
     assert "made without trying single changes" in text
     assert "## Which design to train" not in text
-
-
-def test_a_brief_pdf_is_one_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    file = tmp_path / "r.pdf"
-    assert run(capsys, *QWEN, "-o", str(file), "--brief")[0] == 0
-    assert len(pypdf.PdfReader(file).pages) == 1
 
 
 def test_known_errors_are_grouped_by_what_the_points_share(monkeypatch: pytest.MonkeyPatch) -> None:

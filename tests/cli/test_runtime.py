@@ -42,12 +42,6 @@ def test_schedule_json_is_one_document_that_covers_every_batch(capsys: pytest.Ca
     assert document["scenario"]["batch_size"] == 16
 
 
-def test_a_limit_on_time_per_token_is_shown_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "schedule", *NGRAM, "--max-tpot-ms", "6")
-    assert "meets the limit" in out
-    assert " no" in out
-
-
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_export_writes_what_it_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str) -> None:
     arguments = ["export", *EAGLE, "--engine", engine, "--output", str(tmp_path), "--draft-model", "a/b", "--json"]

@@ -15,7 +15,7 @@ from advisor.answers.advice import advise
 from advisor.predict.scenario import Scenario, read_scenario
 from tests.e2e.app_server import new_context, wait_until, wait_until_drawn
 from tests.e2e.test_journeys import in_address, wait_for_answer
-from tests.e2e.views import ANSWER, CHART, DROP, benchmark_csv, open_more, open_page, refitted, upload
+from tests.e2e.views import ANSWER, CHART, open_more, open_page, refitted, upload
 from tests.own_model import CONFIG_JSON
 
 pytestmark = pytest.mark.browser
@@ -29,25 +29,6 @@ def download(page: Any, label: str, folder: Path) -> tuple[str, bytes]:
     file = folder / caught.value.suggested_filename
     caught.value.save_as(file)
     return file.name, file.read_bytes()
-
-
-def test_a_broken_file_is_refused_in_words_and_a_good_one_is_read(page: Any, app_url: str) -> None:
-    open_page(page, app_url, "measure")
-    for name, content, words in (
-        ("picture.png", b"\x89PNG\r\n\x1a\n\x00\xff", "it is an image"),
-        ("cut.json", b'{"results": [', "cut.json"),
-        ("<b>bold</b>.csv", b"a,b\n1,2\n", "which column is which"),
-    ):
-        upload(page, DROP, name, content)
-        page.get_by_role("alert").filter(has_text=words).wait_for()
-        page.get_by_role("button", name="Forget", exact=True).click()
-        page.get_by_test_id("stMain").get_by_text(name, exact=True).wait_for(state="detached")
-        wait_until_drawn(page)
-    lines = benchmark_csv().decode().splitlines()
-    cells = lines[3].split(",")
-    cells[lines[0].split(",").index("batch_size")] = "-4"
-    upload(page, DROP, "mine.csv", "\n".join([*lines[:3], ",".join(cells), *lines[4:]]).encode())
-    page.get_by_text("13 rows read, 1 row refused").wait_for()
 
 
 def test_a_refit_is_used_on_every_page_and_undone(page: Any, app_url: str) -> None:

@@ -5,7 +5,6 @@ Acceptance from SGLang's metrics, acceptance histograms and golden curves. All n
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 
 from advisor.cli import main
 from advisor.measured.ingest.acceptance import (
-    conditional_rates,
     falling,
     rates_from_histogram,
     rates_from_list,
@@ -132,11 +130,6 @@ def test_a_list_is_read_as_shares_of_rounds_or_as_conditional() -> None:
         rates_from_list("0.8, 0.9")
 
 
-def test_compressed_text_and_windows_line_ends_are_read() -> None:
-    text = scrape(10_000, [8_000, 6_000]).replace("\n", "\r\n").encode()
-    assert read_acceptance_file("m.gz", gzip.compress(text)).text == "0.8,0.75"
-
-
 def test_label_values_may_hold_commas_braces_and_escaped_quotes() -> None:
     text = scrape(10_000, [8_000], model='a\\"b,c}{d')
     assert read_acceptance_file("m", text.encode()).text == "0.8"
@@ -146,11 +139,6 @@ def test_label_values_may_hold_commas_braces_and_escaped_quotes() -> None:
 def test_a_list_of_no_rates_is_refused(text: str) -> None:
     with pytest.raises(AdvisorError):
         rates_from_list(text)
-
-
-def test_conditional_rates_refuse_what_is_no_number() -> None:
-    with pytest.raises(AdvisorError):
-        conditional_rates([0.5, float("nan")])
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:

@@ -9,7 +9,14 @@ import pytest
 from advisor.measured.ingest.read import read_given, read_upload
 from advisor.measured.ingest.remap import own_headers, targets
 from advisor.measured.ingest.rows import Measured, resolve_names, with_given
-from advisor.measured.ingest.side_by_side import METRICS, side_by_side, told_per_token
+from advisor.measured.ingest.side_by_side import (
+    METRICS,
+    metric_name,
+    rate_counted,
+    side_by_side,
+    side_of,
+    told_per_token,
+)
 from advisor.measured.points import refit_points
 from advisor.physics.hardware import hardware_ids
 from advisor.prediction import AdvisorError
@@ -86,6 +93,51 @@ def test_a_plain_step_beside_a_whole_round_is_a_speedup_times_the_accepted_lengt
     assert frame["step_time_s"].to_numpy(float) == pytest.approx(np.array(rounds_ms) * 1e-3)
 
 
+@pytest.mark.parametrize(
+    ("header", "metric", "factors", "said"),
+    [
+        ("TPOT off (ms),TPOT MTP K=2 (ms)", "tpot_ms", (1.0, 1.0), {"draft_tokens_k": 2, "drafter": "mtp"}),
+        ("plain,mtp", None, (1.0, 1.0), {"drafter": "mtp"}),
+        ("plain (s),mtp (ms)", None, (1.0, 1e-3), {"drafter": "mtp"}),
+        ("plain (us),mtp (us)", None, (1e-3, 1e-3), {"drafter": "mtp"}),  # counted in ms
+        ("plain tokens/s,mtp tokens/s", None, (1.0, 1.0), {"drafter": "mtp", "metric": "output_tok_per_s_per_user"}),
+        ("plain output tok/s,mtp output tok/s", "output_tok_per_s", (1.0, 1.0), {"drafter": "mtp"}),
+        ("plain request latency (ms),mtp request latency (s)", "request_latency_s", (1e-3, 1.0), {"drafter": "mtp"}),
+    ],
+)
+def test_a_pair_has_the_metric_the_units_and_the_guesses_of_its_headers(header, metric, factors, said):
+    pair = side_by_side(["batch", *header.split(",")])
+    assert pair is not None
+    assert (pair.plain, pair.spec, pair.metric, pair.said) == (1, 2, metric, said)
+    assert pair.factors == pytest.approx(factors)
+
+
+@pytest.mark.parametrize(
+    ("word", "side"),
+    [
+        *((word, "plain") for word in ("plain", "vanilla", "nosd", "without", "k0")),
+        *((word, "spec") for word in ("specdec", "eagle3", "mtp3", "k2")),
+        ("no", ""),
+    ],
+)
+def test_a_header_names_its_side(word, side):
+    assert side_of(word) == side
+
+
+def test_a_metric_goes_by_our_name_or_its_own_where_that_says_a_time_or_a_rate():
+    texts = ("TPOT (ms)", " Output tok per s ", "tail latency", "marks")
+    assert [metric_name(text) for text in texts] == ["tpot_ms", "output_tok_per_s", "tail latency", None]
+
+
+def test_rates_that_fall_over_the_batches_are_of_one_request_and_equal_ones_tell_nothing():
+    frame = pd.DataFrame({"batch_size": [8, 1, 4, 2], "baseline_value": [70.0, 90.0, 95.0, 60.0]})
+    assert rate_counted(frame) == "output_tok_per_s_per_user"
+    assert rate_counted(frame.assign(baseline_value=[70.0, 60.0, 95.0, 90.0])) == "output_tok_per_s"
+    assert rate_counted(frame.head(2)) == "output_tok_per_s_per_user"
+    assert rate_counted(frame.head(1)) is None
+    assert rate_counted(frame.assign(baseline_value=70.0)) is None
+
+
 def test_rates_of_one_request_become_times_per_token():
     frame = rows_of(wide("baseline tok/s/user", "eagle3 tok/s/user")).result.frame
     assert frame["speedup"].to_numpy(float) == pytest.approx(np.divide(SPEC_MS, PLAIN_MS))
@@ -95,6 +147,8 @@ def test_rates_of_one_request_become_times_per_token():
 def test_several_speculative_columns_are_a_question_and_never_a_guess():
     with pytest.raises(AdvisorError, match=r"several columns may be the values with drafts \('mtp_tpot_ms', 'eagle_t"):
         read_upload("wide.csv", b"batch,tpot_ms,mtp_tpot_ms,eagle_tpot_ms\n1,6,4,3\n")
+    with pytest.raises(AdvisorError, match=r"the values without drafts \('base_tpot_ms', 'plain_tpot_ms'\)"):
+        read_upload("wide.csv", b"batch,base_tpot_ms,plain_tpot_ms,mtp_tpot_ms\n1,6,4,3\n")
     with pytest.raises(AdvisorError, match="several columns may be"):  # its own K may be that of either column
         read_upload("wide.csv", b"batch,K,tpot_ms,tpot_k1_ms,tpot_k3_ms\n1,3,6,4,3\n")
 
@@ -132,6 +186,11 @@ def test_columns_of_any_name_can_be_mapped_to_a_pair(metric):
     assert set(frame["metric"]) == {metric.removesuffix("_s") + "_ms" if unit > 1 else metric}
     assert frame["baseline_value"].to_numpy(float) == pytest.approx(np.array(PLAIN_MS) * unit)
     assert frame["sd_value"].to_numpy(float) == pytest.approx(np.array(SPEC_MS) * unit)
+    if column := METRICS[metric].column:
+        si = (
+            1.0 / np.array(SPEC_MS) if metric.endswith("user") else np.array(SPEC_MS) * (1e-3 if "_ms" in metric else 1)
+        )
+        assert frame[column].to_numpy(float) == pytest.approx(si)
 
 
 def test_a_pair_in_a_file_that_is_not_recognised_is_named_with_what_it_lacks():
@@ -205,5 +264,5 @@ def test_a_time_with_drafts_below_the_plain_one_is_no_whole_round() -> None:
     frame = pd.DataFrame({"draft_tokens_k": [3.0, 3.0], "baseline_value": [2.3, 3.5], "sd_value": [2.0, 3.9]})
     frame = frame.assign(speedup=np.nan, metric=None)
     assert told_per_token(frame)
-    assert not told_per_token(frame.assign(sd_value=[3.0, 3.9]))
+    assert not told_per_token(frame.assign(sd_value=[2.3, 3.9])), "as long as the plain one"
     assert not told_per_token(frame.assign(metric="tpot_ms"))

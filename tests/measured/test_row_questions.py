@@ -87,12 +87,6 @@ def test_an_accepted_length_that_a_row_lacks_is_carried_to_its_kind_of_text(
     assert wider == (found.accepted_length[3] != plain.accepted_length[3]) == bool(carried_from)
 
 
-def test_a_curve_of_the_kind_of_text_goes_before_one_that_is_carried() -> None:
-    row = UNCOUNTED | {"model_id": "gpt-oss-20b", "drafter": "eagle3", "gpu_count": "1", "tensor_parallel": "1"}
-    assert question_of(row | {"task": "chat"}).scenario.acceptance == "gpt-oss-20b-eagle3-mt-bench"
-    assert question_of(row | {"task": "mixed"}).scenario.acceptance == "gpt-oss-20b-eagle3-speed-bench"
-
-
 def test_an_unknown_kind_of_text_is_said_and_carries_nothing() -> None:
     question = question_of(UNCOUNTED | {"task": "poems"})
     assert question.scenario.task is None

@@ -412,11 +412,6 @@ def test_a_rebuild_is_seen_by_the_next_open_while_an_old_reader_keeps_its_rows(t
         assert measured_moe(old).empty
 
 
-def test_a_missing_store_names_the_command_that_builds_it(store_path_safety: Path):
-    with pytest.raises(AdvisorError, match="run `python -m advisor store build`"):
-        open_store(store_path_safety)
-
-
 def test_the_environment_variable_names_the_default_store(store_path_safety: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MOE_ADVISOR_STORE", str(store_path_safety))
     build(kernels=None)

@@ -10,6 +10,8 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 APP = Path(__file__).resolve().parents[2] / "app.py"
+WAIT_S = 20.0
+"""For what another process does. [s]"""
 
 
 def opened(page: str = "serve", tab: str = "", **query: str) -> AppTest:

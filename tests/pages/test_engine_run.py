@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from advisor.measured import profiler_runs as profile
@@ -17,27 +15,21 @@ from advisor.predict.scenario import Scenario
 from advisor.prediction import AdvisorError
 from tests.pages.app_page import opened
 from tests.pages.test_app import charts, link
-from tests.pages.test_profile import WAIT_S, button, texts, until
+from tests.pages.test_profile import button, texts, until
 from tests.profiling import fake_engine
 from tests.studies.test_engine_designs import write
 from tools.engine_data_set import DESIGNS, design
 
+pytestmark = pytest.mark.usefixtures("own_runs")
 CONFIG = json.dumps(design(DESIGNS["k4"]))
 SCENARIO = Scenario(model_id="olmoe-1b-7b", hardware_id="h200-sxm", acceptance="2.4@3")
 
 
 @pytest.fixture(autouse=True)
-def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """This Python has an engine; whatever still runs at a test's end is ended."""
-    monkeypatch.delenv(profile.ALLOW_VARIABLE, raising=False)
+def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """This Python has an engine."""
     monkeypatch.setenv("PYTHONPATH", str(fake_engine.install(tmp_path / "fake")))
     monkeypatch.setenv(profile.PYTHON_VARIABLE, sys.executable)
-    st.cache_resource.clear()
-    yield
-    for child in profile._CHILDREN.values():
-        child.kill()
-        child.wait(timeout=WAIT_S)
-    profile._CHILDREN.clear()
 
 
 def over() -> bool:
@@ -61,7 +53,8 @@ def test_without_an_engine_there_is_the_command_alone(monkeypatch: pytest.Monkey
     assert "engine_start" not in {item.key for item in test.button}
 
 
-def test_a_run_is_started_cancelled_and_resumed_on_the_page() -> None:
+def test_a_run_is_started_cancelled_and_resumed_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULT", "hang:1")  # else it may be over before the page is open again
     test = opened("measure", **link(SCENARIO))
     test.text_input(key="engine_batches").set_value("1,4")
     test.text_input(key="engine_drafts").set_value("0,1").run()
@@ -77,6 +70,7 @@ def test_a_run_is_started_cancelled_and_resumed_on_the_page() -> None:
     until(over)
     after = opened("measure", **link(SCENARIO))
     assert "Cancelled: what was measured until then is below. Resume continues it." in texts(after)
+    monkeypatch.delenv("FAULT")
     button(after, "engine_resume").click().run()
     until(over)
     done = profile.latest(engine=True)

@@ -12,7 +12,6 @@ import signal
 import sys
 import time
 import zipfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -29,11 +28,11 @@ from advisor.measured.measurements import read_sweep
 from advisor.prediction import AdvisorError
 from advisor.show.charts.measured import ratio_chart
 from tests.measured.sweep_fixture import sweep_rows, write_sweep
-from tests.pages.app_page import opened
+from tests.pages.app_page import WAIT_S, opened
 
 ROOT = Path(__file__).resolve().parents[2]
 
-WAIT_S = 20.0
+pytestmark = pytest.mark.usefixtures("own_runs")
 DEVICES = [{"backend": "cpu", "index": 0, "name": "stand-in CPU"}]
 PLAN = {"estimate_s": 99.4, "limit_s": 120.0, "blocks": [{"name": "launch", "op": "launch", "estimate_s": 0.4}]}
 
@@ -54,19 +53,6 @@ if "--resume" in sys.argv:
     sys.exit(0)
 time.sleep(60)
 """
-
-
-@pytest.fixture(autouse=True)
-def own_runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing remembered, no leave to measure, and whatever still runs at a test's end is ended."""
-    monkeypatch.delenv(profile.ALLOW_VARIABLE, raising=False)
-    st.cache_data.clear()
-    st.cache_resource.clear()
-    yield
-    for child in profile._CHILDREN.values():
-        child.kill()
-        child.wait(timeout=WAIT_S)
-    profile._CHILDREN.clear()
 
 
 @pytest.fixture

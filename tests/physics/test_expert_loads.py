@@ -7,8 +7,17 @@ import io
 import numpy as np
 import pytest
 
-from advisor.physics.expert_loads import Traffic, traffic_of_loads, traffic_of_preset, traffic_of_trace
-from advisor.physics.expert_ranks import drawn_choices, expert_loads, skewed_loads
+from advisor.physics.expert_loads import (
+    Counted,
+    Steps,
+    Traffic,
+    by_weight,
+    counted,
+    traffic_of_loads,
+    traffic_of_preset,
+    traffic_of_trace,
+)
+from advisor.physics.expert_ranks import Sources, contiguous, drawn_choices, expert_loads, skewed_loads
 from advisor.predict.load import load_setup
 from advisor.predict.scenario import build_scenario, read_loads
 from advisor.prediction import AdvisorError
@@ -139,3 +148,55 @@ def test_one_step_is_drawn_from_the_trace_where_there_is_one() -> None:
     chosen = found.choices(tuple(sequences[:1]), 1, 4, np.array([0, 2]), np.random.default_rng(0))
     assert chosen.shape == (1, 4, 2, 8)
     assert any((chosen[0] == sequences[0][at : at + 4, [0, 2]]).all() for at in range(28))
+
+
+def of_trace(*layers: list[list[int]]) -> Counted:
+    """Counts of the one step that a sequence with these experts, layer by layer, holds: 8 experts on 2 ranks."""
+    sequence = np.array(layers).swapaxes(0, 1)
+    traffic = Traffic("trace", expert_loads([sequence], 8), 2, "planted", (sequence,))
+    steps = Steps(1, len(sequence))
+    (found,) = counted(by_weight, traffic, [lambda _: contiguous(8, 2)], Sources(ranks_per_node=1), steps)
+    return found
+
+
+def test_counts_of_a_planted_step_are_what_a_hand_counts() -> None:
+    # Experts 0-3 on rank 0, 4-7 on rank 1; tokens start on ranks 0, 1, 0. Layer 1 uses both, layer 2 only rank 0.
+    found = of_trace([[0, 1], [0, 4], [5, 4]], [[0, 1], [2, 3], [0, 1]])
+    by_hand = {
+        "touched": [2, 3, 3],
+        "pairs": [2, 3.5, 4.5],
+        "mean_pairs": [1, 2, 3],
+        "touched_overall": [2, 3.5, 4],
+        "received_pairs": [0, 1.5, 2],
+        "received_tokens": [0, 1, 1],
+        "mean_received_pairs": [0, 0.75, 1.25],
+        "mean_received_tokens": [0, 0.5, 0.75],
+        "reached": [1, 1.25, 7 / 6],
+        "other_rank": [0, 3 / 8, 5 / 12],
+        "other_nodes": [0, 0.5, 0.5],
+    }
+    for name, numbers in by_hand.items():
+        assert getattr(found, name) == pytest.approx(numbers), name
+    assert found.slowness[0, 0] == pytest.approx([2, 0.98 * 5 / 3 + 0.02 * 7 / 4, 1.5])
+    assert found.slots_of_fullest == 4
+
+
+def test_the_slowest_rank_is_another_where_reading_counts_than_where_serving_does() -> None:
+    # Rank 0 serves 5 of 8 choices with 2 experts, rank 1 serves 3 with 3.
+    balance = of_trace([[0, 4], [0, 5], [0, 6], [0, 1]]).balance(3.0)
+    assert balance.touched[:, 0, -1] == pytest.approx([1.2, 1.2, 0.8, 0.8, 0.8])
+    assert balance.pairs[:, 0, -1] == pytest.approx([0.75, 0.75, 1.25, 1.25, 1.25])
+    assert balance.received[0, -1] == pytest.approx(1.25)
+
+
+@pytest.mark.parametrize(
+    ("batch", "tokens", "sequences", "draws", "layers"),
+    [(64, 4, 0, 15, 48), (64, 4, 4, 7, 48), (1024, 8, 0, 4, 9), (2**16, 8, 0, 4, 4), (8, 1, 0, 64, 48)],
+)
+def test_a_budget_of_choices_is_spent_on_layers_first(
+    batch: int, tokens: int, sequences: int, draws: int, layers: int
+) -> None:
+    # 1.5 million choices at 8 a token; one step may take 0.4 of them, each half of a trace has half of the steps.
+    ids = (np.zeros((1, 48, 8), int),) * sequences
+    traffic = Traffic("trace", np.full((48, 128), 8 / 128), 8, "planted", ids)
+    assert Steps(batch, tokens).n_draws(traffic) == (draws, layers)

@@ -242,13 +242,6 @@ def test_json_carries_every_cell_and_region() -> None:
     assert all(cell.loss_low <= cell.loss <= cell.loss_high for cell in section.cells if cell.loss is not None)  # type: ignore[operator]
 
 
-def test_the_command_adds_the_map_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "r.json"
-    status, _, _ = run(capsys, "report", *OPTIONS, "--output", file, "--brief", "--no-checks", "--regions")
-    assert status == 0
-    assert len(json.loads(file.read_text("utf-8"))["design_regions"]["cells"]) == 54
-
-
 @lru_cache(maxsize=1)
 def report_sweep() -> Report:
     return build_report(advise(QWEN), DATE, swept=view_of(sweep(), 5.0, {"model_id": "big"}))

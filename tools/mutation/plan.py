@@ -69,7 +69,12 @@ TARGETS = (
         "advisor.physics.expert_ranks", ("tests/physics/test_expert_ranks.py", "tests/answers/test_expert_ranks.py")
     ),
     Target(
-        "advisor.physics.expert_loads", ("tests/physics/test_expert_loads.py", "tests/physics/test_expert_ranks.py")
+        "advisor.physics.expert_loads",
+        (
+            "tests/physics/test_expert_loads.py",
+            "tests/physics/test_expert_ranks.py",
+            "tests/answers/test_expert_ranks.py",
+        ),
     ),
     Target("advisor.predict.spend", ("tests/predict/test_spend.py",)),
     Target("advisor.predict.plain_sweep", ("tests/predict/test_plain_sweep.py",)),
@@ -91,7 +96,14 @@ TARGETS = (
         "advisor.measured.ingest.derived",
         ("tests/measured/test_ingest_derived.py", "tests/measured/test_ingest_read.py"),
     ),
-    Target("advisor.measured.ingest.side_by_side", ("tests/measured/test_ingest_side_by_side.py",)),
+    Target(
+        "advisor.measured.ingest.side_by_side",
+        (
+            "tests/measured/test_ingest_side_by_side.py",
+            "tests/measured/test_ingest_remap.py",
+            "tests/measured/test_ingest_derived.py",
+        ),
+    ),
     Target("advisor.show.charts.speedup", ("tests/show/test_charts.py",)),
     Target("advisor.show.charts.explore", ("tests/show/test_charts_maps.py", "tests/show/test_charts.py")),
 )
