@@ -125,6 +125,12 @@ class Point(Asked):
         return tuple(float(getattr(self.setup.costs, name)) for name in OVERHEAD_NAMES)
 
     @property
+    def few_layers(self) -> str:
+        """Words of its notes on the first layers of a model that it holds alone. "" of a whole model."""
+        found = _FEW_LAYERS.search(str(self.row.get("notes")))
+        return found[0] if found else ""
+
+    @property
     def log_sd(self) -> float:
         """Spread that reading, accepted length and kernels leave in a published log speedup. [-]"""
         reading = READING_LOG_SD.get(str(self.row.get("tier", "")), READING_LOG_SD["C"])
@@ -455,6 +461,8 @@ COLLECTIONS = (FIRST_COLLECTION, SECOND_COLLECTION, THIRD_COLLECTION)
 """Folders of measurements/ with one published speedup a row, in the same columns."""
 _UNCAPTURED = "beyond captured graphs"
 """What the notes of a row call a step that no captured graph holds: its launches decide, not its tokens."""
+_FEW_LAYERS = re.compile(r"first \d+ of \d+ layers")
+"""What the notes of a row say that holds the first layers of a model alone (`advisor profile --engine --layers`)."""
 _PER_SEQUENCE = {"output_tok_per_s_per_user", "decode_tok_per_s_per_user"}
 _OF_ALL = {"output_tok_per_s", "decode_tok_per_s", "total_tok_per_s"}
 _PER_GPU = {"output_tok_per_s_per_gpu", "total_tok_per_s_per_gpu"}
