@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Where compiled files are forbidden, every process compiles the whole package again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-browser bench bench-peer mutants test-engines test-configs test-engine-live engine-data-set screenshots format store calibrate validation seeds documents predict-diff clean
+.PHONY: run test test-browser bench bench-peer mutants test-engines test-configs engine test-engine-live engine-data-set screenshots format store calibrate validation seeds documents predict-diff clean
 
 run: $(VENV)/.app-ready
 	$(BIN)/python -m advisor app --port $(PORT)
@@ -43,6 +43,9 @@ test-configs: $(VENV)/.app-ready .configs-venv/.ready
 test-engine-live: $(VENV)/.dev-ready .engine-venv/.ready
 	$(BIN)/python -m advisor store build --if-stale
 	$(BIN)/python -m tools.engine_live
+
+# That engine alone, for `advisor profile --engine vllm`.
+engine: .engine-venv/.ready
 
 # Ten designs in that engine on this machine's processor, which has to be quiet; again: what is left.
 engine-data-set: $(VENV)/.dev-ready .engine-venv/.ready

@@ -211,15 +211,22 @@ def depth(points: Sequence[Point], cells: pd.DataFrame) -> list[str]:
     """The whole of k4 by its first two and four layers: cell by cell along a line, and by a fit on the two depths."""
     names = ("k4", *SHALLOW)
     rows = _from_others([p for p in points if _design_of(p) in names], cells, ["k4"])
+    control = cells.loc[[str(p.row["point_id"]) for p in points if _design_of(p) in names], "control_ratio"]
+    rows = rows.assign(over_control=rows["measured"] / control.to_numpy())
     whole, two, four = (rows[rows["design"] == name].set_index(["batch", "n_draft"]) for name in names)
     # Eight layers: those of four and four times the difference between four and two, over two.
-    line = (two["measured"] + 3.0 * (four["measured"] - two["measured"])) / whole["measured"]
+    line, steady = (
+        (two[column] + 3.0 * (four[column] - two[column])) / whole[column] for column in ("measured", "over_control")
+    )
+    steeper = ((four["measured"] - two["measured"]) * 2.0 / (whole["measured"] - four["measured"])).median()
     middle = (two["measured"] + (whole["measured"] - two["measured"]) / 3.0) / four["measured"]
     return [
         f"eight layers from two and four: along a line {abs(line - 1.0).mean():.1%} on {line.count()} cells "
         f"(median x{line.median():.2f}), by a fit {mean_error(whole, 'apart'):.1%} on {len(whole)} "
         f"(x{(whole['apart'] / whole['measured']).median():.2f}), unfitted {mean_error(whole, 'before'):.1%}; "
-        f"four layers between two and eight: {abs(middle - 1.0).mean():.1%}"
+        f"four layers between two and eight: {abs(middle - 1.0).mean():.1%}; "
+        f"each cell over its control, the line: {abs(steady - 1.0).mean():.1%}; "
+        f"a layer between two and four over one between four and eight: x{steeper:.2f}"
     ]
 
 

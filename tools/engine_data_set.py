@@ -12,8 +12,6 @@ import argparse
 import datetime as dt
 import hashlib
 import json
-import platform
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -25,6 +23,7 @@ import yaml
 from advisor.measured.ingest.columns import POINT_COLUMNS
 from advisor.profiles import MEASUREMENTS
 from advisor.profiling.device import ProfilingError, StopOnSignal
+from advisor.profiling.engine.machine import hardware
 from advisor.profiling.engine.plan import Plan
 from advisor.profiling.engine.runner import COLUMNS, Outcome, run
 from studies.engine_designs import PREFIX
@@ -71,18 +70,6 @@ MEANINGS = {
     "runner": ("Class that ran the model", "1"),
     "attention_backend": ("Attention kernels", "1"),
 }
-SPEED = """
-import json, time, torch
-def best(work, n):
-    times = []
-    for _ in range(n):
-        start = time.perf_counter(); work(); times.append(time.perf_counter() - start)
-    return min(times)
-a = torch.ones(1 << 28, dtype=torch.uint8); b = torch.empty_like(a)
-x = torch.randn(2048, 2048, dtype=torch.bfloat16)
-print(json.dumps([2 * a.numel() / best(lambda: b.copy_(a), 12), 2 * 2048**3 / best(lambda: x @ x, 12)]))
-"""
-"""Bytes a second of a copy and bf16 operations a second of a product, best of twelve, on all cores."""
 
 
 def design(shape: Design) -> dict[str, Any]:
@@ -108,27 +95,6 @@ def design(shape: Design) -> dict[str, Any]:
         "max_position_embeddings": 2048,
         "rms_norm_eps": 1e-6,
     }
-
-
-def hardware(python: str) -> str:
-    """This machine as an accelerator's JSON, its two rates measured by the engine's torch."""
-    said = subprocess.run([python, "-c", SPEED], check=True, capture_output=True, text=True).stdout
-    bandwidth, flops = json.loads(said.splitlines()[-1])
-    pages = {line.split(":")[0]: line.split()[1] for line in Path("/proc/meminfo").read_text().splitlines()}
-    names = [
-        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
-    ]
-    return json.dumps(
-        {
-            "name": f"{names[0] if names else platform.machine()}, {len(names)} cores",
-            "memory_bytes": float(pages["MemTotal"]) * 1024,
-            "bandwidth_bytes_per_s": float(f"{bandwidth:.4g}"),
-            "peak_flops_per_s": {"bf16": float(f"{flops:.4g}")},
-            "source": "a copy of 256 MiB and a bf16 product of 2048 x 2048 x 2048 in torch on all cores, best of 12",
-            "date": dt.date.today().isoformat(),
-        },
-        indent=1,
-    )
 
 
 def plan_of(name: str, *, batches: Sequence[int] = BATCHES, drafts: Sequence[int] = DRAFTS) -> Plan:
@@ -220,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options.work = options.work or ROOT / f".data/engine-runs/{options.sitting}"
     try:
         outcomes = measure(options)
-    except (ProfilingError, OSError, subprocess.CalledProcessError) as error:
+    except (ProfilingError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     done = len(outcomes) == len(options.designs) and all(one.status == "complete" for one in outcomes)

@@ -38,6 +38,7 @@ from advisor.cli.data import build
 from advisor.cli.expert_ranks import copies_tried, counted_ranks, counting_options
 from advisor.cli.measured_files import read_bytes
 from advisor.cli.output import FILE_DATE, ScenarioCommand, json_option, print_json, progress, spend_options, write_file
+from advisor.measured.profiler_runs import engine_python
 from advisor.measured.refit_result import Errors
 from advisor.predict.scenario import Scenario, load_scenario_file
 from advisor.prediction import AdvisorError
@@ -236,7 +237,8 @@ def profile(options: tuple[str, ...]) -> None:
     """
     asked = {option.split("=")[0] for option in options}
     if "--engine" in asked:
-        sys.exit(engine_profiler(list(options), _engine_config))
+        named = [] if "--engine-python" in asked else ["--engine-python", engine_python() or sys.executable]
+        sys.exit(engine_profiler([*options, *named], _engine_config))
     if not asked & _WITHOUT_TORCH and find_spec("torch") is None:
         raise AdvisorError(TORCH_MISSING)
     sys.exit(profiler(list(options)))

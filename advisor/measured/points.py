@@ -97,6 +97,12 @@ class Point(Asked):
         """The first quantity that it measures: the speedup, where there is one."""
         return float(self.observations.measured[0])
 
+    @property
+    def few_layers(self) -> str:
+        """Words of its notes on the first layers of a model that it holds alone. "" of a whole model."""
+        found = _FEW_LAYERS.search(str(self.row.get("notes")))
+        return found[0] if found else ""
+
     def curve(self, setup: Setup | None = None, draws: Draws | None = None) -> Curve:
         """Prediction at this row's batch and K, for another setup or draws if given."""
         return curve_for(setup or self.setup, [self.batch_size], [self.n_draft], self.question.verify_tokens, draws)
@@ -371,6 +377,8 @@ SECOND_COLLECTION = "published_speedups_2"
 THIRD_COLLECTION = "published_speedups_3"
 COLLECTIONS = (FIRST_COLLECTION, SECOND_COLLECTION, THIRD_COLLECTION)
 """Folders of measurements/ with one published speedup a row, in the same columns."""
+_FEW_LAYERS = re.compile(r"first \d+ of \d+ layers")
+"""What the notes of a row say that holds the first layers of a model alone (`advisor profile --engine --layers`)."""
 _PER_SEQUENCE = {"output_tok_per_s_per_user", "decode_tok_per_s_per_user"}
 _OF_ALL = {"output_tok_per_s", "decode_tok_per_s", "total_tok_per_s"}
 _PER_GPU = {"output_tok_per_s_per_gpu", "total_tok_per_s_per_gpu"}

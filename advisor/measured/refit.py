@@ -189,6 +189,7 @@ def _refit(
         questions=questions,
         repeats=repeats,
         shape=shape if isinstance(shape, Rival) else None,
+        few_layers=tuple(dict.fromkeys(filter(None, (point.few_layers for point in points)))),
     )
 
 

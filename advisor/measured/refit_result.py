@@ -320,6 +320,8 @@ class RefitResult:
     """Other shape of what verified tokens add that the rows ask for, None for the shipped one."""
     experts: ExpertTime | None = None
     """Time per touched expert that the rows ask for, taken or not; None where they were not asked."""
+    few_layers: tuple[str, ...] = ()
+    """Words of rows that hold the first layers of a model alone."""
     repeats: Repeats | None = None
     """Runs of the same setting, None where every row is a setting of its own."""
 
@@ -407,6 +409,11 @@ def notes(result: RefitResult) -> list[str]:
     What speaks against the refit is said apart.
     """
     sentences = [one.text for one in (result.repeats, result.shape, result.experts) if one is not None]
+    if result.few_layers:
+        depths = " and the ".join(result.few_layers)
+        sentences.append(
+            f"Rows hold the {depths}: they stand for that depth alone and do not carry to the whole model."
+        )
     if result.unidentified:
         names = result._meanings(result.unidentified)
         sentences += [f"Cannot be determined from these data, so they stay near their values before: {names}."]

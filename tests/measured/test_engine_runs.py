@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from advisor.catalog.adjustment import parse_adjustment
 from advisor.measured.engine_runs import rows_of_run, use_of_run
 from advisor.measured.refit import before_after, curve_groups
+from advisor.measured.refit_result import notes
 from advisor.prediction import AdvisorError
 from tests.command_line import run
 from tests.studies.test_engine_designs import write
@@ -42,6 +44,16 @@ def test_a_run_without_rows_to_fit_says_so(tmp_path):
     assert rows_of_run(folder).result.rows_refused == 18
     with pytest.raises(AdvisorError, match=r"0 rows can be used.*18 rows refused, not to be fitted"):
         use_of_run(folder)
+
+
+def test_rows_of_a_model_s_first_layers_stand_for_that_depth_alone(tmp_path):
+    (folder,) = write(tmp_path, ("k4",))
+    table = (folder / "data.csv").read_text()
+    assert not use_of_run(folder).result.few_layers
+    (folder / "data.csv").write_text(re.sub(r",$", ",first 8 of 48 layers", table, flags=re.M))
+    assert "Rows hold the first 8 of 48 layers: they stand for that depth alone" in " ".join(
+        notes(use_of_run(folder).result)
+    )
 
 
 def test_rounds_that_accept_nothing_suggest_no_accepted_length(tmp_path, capsys):

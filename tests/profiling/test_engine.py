@@ -14,7 +14,8 @@ import yaml
 from advisor.measured.ingest.read import read_upload
 from advisor.physics.touched_experts import touched_experts
 from advisor.profiling.device import ProfilingError
-from advisor.profiling.engine import runner
+from advisor.profiling.engine import command, machine, runner
+from advisor.profiling.engine import plan as engine_plan
 from advisor.profiling.engine.command import main, shallower
 from advisor.profiling.engine.plan import Cell, Plan, cell_facts
 from advisor.profiling.engine.routing import Strategy
@@ -200,6 +201,38 @@ def test_the_routing_handed_out_follows_the_advisors_own_law(routing: str) -> No
     assert len(counts) == 100
     assert np.mean(counts) == pytest.approx(ours, rel=0.03)
     assert strategy.law() == pytest.approx(ours, rel=0.03)
+
+
+def test_a_run_says_its_price_first_and_what_to_do_with_it_last(
+    engine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "hardware", lambda _python: '{"name": "made up"}')
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"num_hidden_layers": 8}), encoding="utf-8")
+    asked = ["--engine", "vllm", "--model", str(tmp_path), "--layers", "2", "--batches", "1,4", "--k", "0,3"]
+    asked += ["--context", "16", "--repeats", "1", "--steps", "3", "--output", str(engine)]
+    assert main([*asked, "--budget-s", "0.01"]) == 3
+    said = capsys.readouterr().out
+    assert "4 cells, 1 x 3 steps; about 1 min where a step takes 0.1 s, at most 0; the first 2 of 8 layers" in said
+    assert "`fit` needs 3 cells that are ok; measure again" in said
+    monkeypatch.setattr(engine_plan, "NOISE_LIMIT", 1e9)
+    assert main([*asked, "--resume"]) == 0
+    last = capsys.readouterr().out.splitlines()[-2:]
+    assert last[0].endswith(f"advisor fit {engine}/data.csv --output {engine}/refit")
+    for part in (f"--model {engine}/config.json", f"--hardware {engine}/hardware.json", "--accepted-length 2@3"):
+        assert part in last[1]
+    assert {row["notes"] for row in table(engine)} == {"first 2 of 8 layers"}
+    assert {row["hardware_id"] for row in table(engine)} == {"hardware.json"}
+
+
+@pytest.mark.parametrize(("script", "said"), [("exit 9", "give --hardware"), ("echo no torch >&2; exit 1", "no torch")])
+def test_rates_are_measured_of_a_processor_alone(tmp_path: Path, script: str, said: str) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    python.chmod(0o755)
+    with pytest.raises(ProfilingError, match=said):
+        machine.hardware(str(python))
+    python.write_text("#!/bin/sh\necho '[4e10, 7e11]'\n", encoding="utf-8")
+    assert json.loads(machine.hardware(str(python)))["bandwidth_bytes_per_s"] == 4e10
 
 
 def test_a_model_s_first_layers_keep_the_kinds_that_they_have() -> None:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from advisor.profiling.device import ProfilingError, StopOnSignal
-from advisor.profiling.engine.plan import DRAFTERS, ENGINES, Plan
-from advisor.profiling.engine.runner import Progress, run
+from advisor.profiling.engine.machine import hardware
+from advisor.profiling.engine.plan import DRAFTERS, ENGINES, LAYER_COUNTS, STEP_S, Plan, layer_block, n_layers
+from advisor.profiling.engine.runner import Outcome, Progress, require_engine, run
 
+LEAST_ROWS = 3
+"""Cells that a fit needs at least. [-]"""
 ConfigOf = Callable[[str], tuple[str, dict[str, Any], str]]
 """(name, config.json's content, model of the rows) of what --model names."""
 
@@ -29,8 +34,8 @@ def parser() -> argparse.ArgumentParser:
     parse.add_argument("--model", required=True, help="config.json or its folder; with the advisor also an id")
     parse.add_argument("--layers", type=int, help="first layers of the model alone, where the whole does not fit")
     parse.add_argument("--drafter", default="random", help=f"{', '.join(DRAFTERS)} or draft:FOLDER")
-    parse.add_argument("--batches", default="1,2,4,8,16,32", help="sequences decoding together")
-    parse.add_argument("--k", default="0,1,2,3,5", help="draft lengths; 0 is the plain step")
+    parse.add_argument("--batches", default="1,4,16,32", help="sequences decoding together")
+    parse.add_argument("--k", default="0,1,3", help="draft lengths; 0 is the plain step")
     parse.add_argument("--context", default="32", help="prompt tokens of each sequence")
     parse.add_argument("--routing", default="uniform", help="uniform, natural, or what `trace` prints")
     parse.add_argument("--accepted-length", metavar="X@K", help="tokens a round that the engine simulates (GPUs)")
@@ -38,8 +43,12 @@ def parser() -> argparse.ArgumentParser:
     parse.add_argument("--steps", type=int, default=8, help="timed steps of a repeat")
     parse.add_argument("--eager", action="store_true", help="run without compiled code and captured graphs")
     parse.add_argument("--engine-arg", action="append", default=[], metavar="NAME=JSON", help="for the engine")
-    parse.add_argument("--hardware", default="", help="accelerator id of the rows, or a path to its JSON")
-    parse.add_argument("--budget-s", type=float, default=300.0, help="no new repeat after this time [s]")
+    parse.add_argument(
+        "--hardware",
+        default="",
+        help="accelerator id of the rows, or a path to its JSON; of a processor it is measured first",
+    )
+    parse.add_argument("--budget-s", type=float, default=270.0, help="no new repeat after this time [s]")
     parse.add_argument("--seed", type=int, default=0, help="seed of prompts, routing and order")
     parse.add_argument("--output", type=Path, help="folder for the results; new, unless --resume")
     parse.add_argument("--resume", action="store_true", help="measure what is left of the run in --output")
@@ -54,7 +63,7 @@ def main(argv: Sequence[str], config_of: ConfigOf | None = None) -> int:
     try:
         plan = plan_of(options, config_of or config_file)
         if options.plan:
-            return _show(plan, as_json=options.json)
+            return _show(plan, options.budget_s, as_json=options.json)
         if options.output is None:
             raise ProfilingError("give --output DIRECTORY for the results (or --plan to see the price only)")
         if not options.budget_s > 0:
@@ -84,8 +93,10 @@ def config_file(text: str) -> tuple[str, dict[str, Any], str]:
 def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
     """The plan that the options describe. Raises ProfilingError for what it cannot be."""
     name, config, model_id = config_of(options.model)
+    whole = 0
     if options.layers is not None:
-        name, config, model_id = f"{name}-{options.layers}-layers", shallower(config, options.layers), "config.json"
+        name, model_id, whole = f"{name}-{options.layers}-layers", "config.json", n_layers(config)
+        config = shallower(config, options.layers)
     arguments: dict[str, Any] = {"enforce_eager": True} if options.eager else {}
     for text in options.engine_arg:
         key, mark, value = text.partition("=")
@@ -110,27 +121,22 @@ def plan_of(options: argparse.Namespace, config_of: ConfigOf) -> Plan:
         checkpoint=str(path.resolve()) if has_weights else "",
         engine_args=arguments,
         model_id=model_id,
-        hardware="hardware.json" if options.hardware.endswith(".json") else options.hardware,
+        hardware="hardware.json" if not options.hardware or options.hardware.endswith(".json") else options.hardware,
         seed=options.seed,
+        whole_layers=whole,
     )
 
 
-_LAYER_COUNTS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer")
-
-
-def shallower(config: dict[str, Any], n_layers: int) -> dict[str, Any]:
+def shallower(config: dict[str, Any], depth: int) -> dict[str, Any]:
     """The config.json of the model's first layers. Raises ProfilingError where it has no more than that."""
-    name = next((key for key in ("text_config", "llm_config") if isinstance(config.get(key), dict)), None)
-    block = dict(config if name is None else config[name])
-    counts = [key for key in _LAYER_COUNTS if isinstance(block.get(key), int)]
-    if not counts or not 1 <= n_layers < block[counts[0]]:
-        has = f"this model has {block[counts[0]]}" if counts else f"its config has none of {', '.join(_LAYER_COUNTS)}"
-        raise ProfilingError(
-            f"--layers {n_layers}: {has}; give from 1 to fewer than all, and a second depth in a run of its own"
-        )
-    lists = [key for key, value in block.items() if isinstance(value, list) and len(value) == block[counts[0]]]
-    block |= dict.fromkeys(counts, n_layers) | {key: block[key][:n_layers] for key in lists}
-    return block if name is None else {**config, name: block}
+    part, whole = layer_block(config)[0], n_layers(config)
+    if not 1 <= depth < whole:
+        has = f"this model has {whole}" if whole else f"its config has none of {', '.join(LAYER_COUNTS)}"
+        raise ProfilingError(f"--layers {depth}: {has}; give from 1 to fewer than all")
+    block = dict(config[part] if part else config)
+    block |= {key: depth for key in LAYER_COUNTS if isinstance(block.get(key), int)}
+    block |= {key: value[:depth] for key, value in block.items() if isinstance(value, list) and len(value) == whole}
+    return {**config, part: block} if part else block
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:
@@ -153,14 +159,50 @@ def _accepted(text: str | None, most: int) -> float | None:
     return length
 
 
-def _show(plan: Plan, *, as_json: bool) -> int:
+def _show(plan: Plan, budget_s: float, *, as_json: bool) -> int:
     facts = {"hash": plan.hash, "estimate_s": plan.estimate_s, "cells": [asdict(cell) for cell in plan.cells]}
     if as_json:
         print(json.dumps(facts))
     else:
-        print(f"{plan.name}, drafter {plan.drafter}: {len(plan.cells)} cells, {plan.repeats} x {plan.steps} steps")
-        print(f"about {plan.estimate_s / 60:.0f} min where a step takes 0.1 s; plan {plan.hash}")
+        print(_price(plan, budget_s))
     return 0
+
+
+def _price(plan: Plan, budget_s: float) -> str:
+    """The grid and its price in words."""
+    cells = f"{plan.name}, drafter {plan.drafter}: {len(plan.cells)} cells, {plan.repeats} x {plan.steps} steps"
+    price = f"about {plan.estimate_s / 60:.0f} min where a step takes {STEP_S:g} s, at most {budget_s / 60:.0f}"
+    depth = f"; the {plan.depth_note}: rows stand for that depth alone" if plan.depth_note else ""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    busy = f"; load {load:.1f} on {cores} cores: other work will disturb a processor's times" if load > cores else ""
+    return f"{cells}; {price}{depth}{busy}; plan {plan.hash}"
+
+
+def _hardware(options: argparse.Namespace) -> str:
+    """The accelerator's JSON: as given, as an earlier start of the run left it, or this processor's, measured now."""
+    kept = options.output / "hardware.json"
+    path = Path(options.hardware) if options.hardware else kept
+    return _text(path) if options.hardware or kept.exists() else hardware(options.engine_python)
+
+
+def _next(plan: Plan, outcome: Outcome) -> list[str]:
+    """The commands that put a run to use, or what stands in the way of it."""
+    out = outcome.out_dir
+    if outcome.counts.get("ok", 0) < LEAST_ROWS:
+        busy = ": other work disturbed the rest" if outcome.counts.get("noisy") else ""
+        return [
+            f"`fit` needs {LEAST_ROWS} cells that are ok{busy}; measure again on a quiet machine, to another --output"
+        ]
+    of = f"--model {out}/config.json" if plan.model_id == "config.json" else f"--model {plan.model_id}"
+    on = f"--hardware {out}/hardware.json" if plan.hardware == "hardware.json" else f"--hardware {plan.hardware}"
+    drafter = plan.drafter if plan.drafter in ("eagle3", "mtp") else "ngram"
+    grid = f"--batches {','.join(map(str, plan.batches))} --k {','.join(map(str, plan.drafts))}"
+    length = f"--drafter {drafter} --accepted-length 2@{max(plan.drafts)}" if max(plan.drafts) else "--drafter none"
+    return [
+        f"what it changes: python -m advisor fit {out}/data.csv --output {out}/refit",
+        f"beside the curve (2: your accepted length): python -m advisor curve {of} {on} --routing uniform {length} "
+        f"{grid} --measured {out}/data.csv",
+    ]
 
 
 def _text(path: Path) -> str:
@@ -172,7 +214,10 @@ def _text(path: Path) -> str:
 
 def _measure(plan: Plan, options: argparse.Namespace) -> int:
     stream = sys.stderr if options.json else sys.stdout
-    beside = {"hardware.json": _text(Path(options.hardware))} if plan.hardware == "hardware.json" else {}
+    began = time.monotonic()
+    require_engine(options.engine_python, plan.engine)
+    print(_price(plan, options.budget_s), file=stream, flush=True)
+    beside = {"hardware.json": _hardware(options)} if plan.hardware == "hardware.json" else {}
 
     def show(at: Progress) -> None:
         print(f"[{at.elapsed_s:6.1f} s] {at.done}/{at.total} {at.message}", file=stream, flush=True)
@@ -181,7 +226,7 @@ def _measure(plan: Plan, options: argparse.Namespace) -> int:
         plan,
         options.output,
         python=options.engine_python,
-        budget_s=options.budget_s,
+        budget_s=options.budget_s - (time.monotonic() - began),
         resume=options.resume,
         beside=beside,
         on_progress=show,
@@ -194,6 +239,5 @@ def _measure(plan: Plan, options: argparse.Namespace) -> int:
         print(f"{outcome.status}: {counts} in {outcome.elapsed_s:.0f} s, {outcome.out_dir}")
         for reason in outcome.reasons:
             print(f"  {reason}")
-        print(f"what it changes: advisor fit {outcome.out_dir}/data.csv --output {outcome.out_dir}/refit")
-        print(f"beside the curve: advisor curve ... --measured {outcome.out_dir}/data.csv")
+        print(*_next(plan, outcome), sep="\n")
     return 0 if outcome.status == "complete" else 3

@@ -28,6 +28,10 @@ CONTROLS = 3
 """Times the control cell is measured in each round: first, in the middle, last. [-]"""
 
 
+LAYER_COUNTS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer")
+"""Keys of a config.json that count its layers, the first that is there."""
+
+
 @dataclass(frozen=True, order=True)
 class Cell:
     """One configuration: sequences B, drafts of each K, tokens of each in the cache before the first step. [-]"""
@@ -84,6 +88,8 @@ class Plan:
     hardware: str = ""
     """Accelerator of the rows: an id, or `hardware.json` for the document that lies beside them."""
     seed: int = 0
+    whole_layers: int = 0
+    """Layers of the model whose first ones `model` holds; 0: it holds all. [-]"""
 
     def __post_init__(self) -> None:
         problem = _problem(self)
@@ -100,6 +106,11 @@ class Plan:
         """All cells, smallest first."""
         drafts = (0,) if self.drafter == "none" else self.drafts
         return sorted(Cell(b, k, c) for b in set(self.batches) for k in set(drafts) for c in set(self.contexts))
+
+    @property
+    def depth_note(self) -> str:
+        """Words of a row that holds the model's first layers alone. "" of a whole model."""
+        return f"first {n_layers(self.model)} of {self.whole_layers} layers" if self.whole_layers else ""
 
     @property
     def estimate_s(self) -> float:
@@ -136,6 +147,19 @@ class Plan:
             if work:
                 return work
         return []
+
+
+def layer_block(config: Mapping[str, Any]) -> tuple[str, str]:
+    """(key of the config's part that counts layers, or "", key of the count, or "")."""
+    part = next((key for key in ("text_config", "llm_config") if isinstance(config.get(key), dict)), "")
+    block = config[part] if part else config
+    return part, next((key for key in LAYER_COUNTS if isinstance(block.get(key), int)), "")
+
+
+def n_layers(config: Mapping[str, Any]) -> int:
+    """Layers of a config.json. 0 where it does not say. [-]"""
+    part, count = layer_block(config)
+    return int((config[part] if part else config)[count]) if count else 0
 
 
 def control_of(cells: Iterable[Cell]) -> Cell:

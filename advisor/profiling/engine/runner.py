@@ -140,7 +140,7 @@ def run(
     Raises ProfilingError for a folder that holds something else and for a Python without the engine.
     """
     began = time.time()
-    _require_engine(python, plan.engine)
+    require_engine(python, plan.engine)
     folder = Folder(Path(out_dir), plan, resume=resume)
     for name, text in (beside or {}).items():
         write_atomically(folder.path / name, text)
@@ -163,7 +163,7 @@ def run(
     return _close(plan, folder, reasons, began)
 
 
-def _require_engine(python: str, engine: str) -> None:
+def require_engine(python: str, engine: str) -> None:
     """Raise ProfilingError where `python` cannot be run or does not have the engine."""
     look = f"import importlib.util as u; raise SystemExit(0 if u.find_spec({engine!r}) else 9)"
     try:
@@ -172,7 +172,8 @@ def _require_engine(python: str, engine: str) -> None:
         raise ProfilingError(f"--engine-python {python} cannot be run: {error}") from error
     if status:
         raise ProfilingError(
-            f"{engine} is not installed for {python}; give the Python that has it: --engine-python PATH"
+            f"{engine} is not installed for {python}; `make engine` installs its processor build beside the advisor, "
+            "or give the Python that has it: --engine-python PATH"
         )
 
 
@@ -275,6 +276,7 @@ def rows_of(plan: Plan, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 **{name: value for name, value in (said | facts).items() if name in COLUMNS},
             }
         )
+        rows[-1]["notes"] = "; ".join(filter(None, (plan.depth_note, facts["notes"])))
         if not cell.n_draft:
             rows[-1] |= {"accepted_length": None, "accepted_length_same_run": None}
     return rows
